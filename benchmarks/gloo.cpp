@@ -21,6 +21,7 @@
 #include "fitted.hpp"
 #include "our_set.hpp"
 #include "results.hpp"
+#include <sys/socket.h>
 
 namespace {
 

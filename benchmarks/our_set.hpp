@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <fulgurite/torch/data/tensor_loader.hpp>
+#include <fulgurite/torch/device/value.hpp>
 #include <fulgurite/torch/optim/adam.hpp>
 #include <fulgurite/torch/optim/sgd.hpp>
 

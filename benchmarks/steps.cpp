@@ -11,6 +11,8 @@
 
 #include "results.hpp"
 
+#include <fulgurite/core/error.hpp>
+
 namespace {
 
 using namespace bench;

@@ -2,8 +2,10 @@
 #   fulgurite::fulgurite   the headers outside torch/ and distributed/: Boost's headers, range-v3, zlib
 #   fulgurite::cli         that and CLI11 and toml++, headers alone, for fulgurite/cli.hpp; absent where these are not
 #   fulgurite::torch       the first and LibTorch, with its CUDA libraries where they load; absent where there is no LibTorch
-#   fulgurite::compiled    fulgurite::torch in the compiled flavour: defines FULGURITE_COMPILED and links the library
-#                          fulgurite_compiled, which has the bodies that depend on no template parameter (core/cold.hpp)
+#   fulgurite::bare        fulgurite::fulgurite in the compiled flavour: defines FULGURITE_COMPILED and links the library
+#                          fulgurite_bare, which has the bodies that depend on no template parameter (core/body.hpp)
+#   fulgurite::compiled    fulgurite::torch in the compiled flavour, with the library fulgurite_compiled as well
+#   fulgurite::cli_compiled   fulgurite::cli in the compiled flavour, with the library fulgurite_cli as well
 #   fulgurite_pch(target ...)   precompiles fulgurite.hpp for the first of these targets; the others, which must have
 #                               the same flags, use that, too
 # -DFULGURITE_LIBTORCH=FOLDER names the folder with include/ and lib/ of LibTorch. meson.build decides in the same way.
@@ -42,6 +44,24 @@ if(FULGURITE_CLI11 AND FULGURITE_TOMLPLUSPLUS)
   add_library(fulgurite::cli INTERFACE IMPORTED GLOBAL)
   target_include_directories(fulgurite::cli INTERFACE ${FULGURITE_CLI11} ${FULGURITE_TOMLPLUSPLUS})
   target_link_libraries(fulgurite::cli INTERFACE fulgurite::fulgurite)
+endif()
+
+# ---- fulgurite::bare -------------------------------------------------------------------------------------------------
+set(sources ${CMAKE_CURRENT_LIST_DIR}/../src) # in the repository
+if(NOT EXISTS ${sources}/bare.cpp)
+  set(sources ${CMAKE_CURRENT_LIST_DIR}) # installed
+endif()
+function(fulgurite_library target source)
+  add_library(${target} STATIC EXCLUDE_FROM_ALL ${source})
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  target_compile_definitions(${target} PUBLIC FULGURITE_COMPILED=1)
+  target_link_libraries(${target} PUBLIC ${ARGN})
+endfunction()
+fulgurite_library(fulgurite_bare ${sources}/bare.cpp fulgurite::fulgurite)
+add_library(fulgurite::bare ALIAS fulgurite_bare)
+if(TARGET fulgurite::cli)
+  fulgurite_library(fulgurite_cli ${sources}/cli.cpp fulgurite::cli fulgurite_bare)
+  add_library(fulgurite::cli_compiled ALIAS fulgurite_cli)
 endif()
 
 # ---- where LibTorch is -----------------------------------------------------------------------------------------------
@@ -125,14 +145,7 @@ if(FULGURITE_CUDA_LOADS)
 endif()
 
 # ---- fulgurite::compiled and fulgurite_pch ---------------------------------------------------------------------------
-set(compiled ${CMAKE_CURRENT_LIST_DIR}/../src/compiled.cpp) # in the repository
-if(NOT EXISTS ${compiled})
-  set(compiled ${CMAKE_CURRENT_LIST_DIR}/compiled.cpp) # installed
-endif()
-add_library(fulgurite_compiled STATIC EXCLUDE_FROM_ALL ${compiled})
-set_target_properties(fulgurite_compiled PROPERTIES POSITION_INDEPENDENT_CODE ON)
-target_compile_definitions(fulgurite_compiled INTERFACE FULGURITE_COMPILED=1)
-target_link_libraries(fulgurite_compiled PUBLIC fulgurite::torch)
+fulgurite_library(fulgurite_compiled ${sources}/torch.cpp fulgurite::torch fulgurite_bare)
 add_library(fulgurite::compiled ALIAS fulgurite_compiled)
 
 function(fulgurite_pch first)

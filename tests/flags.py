@@ -15,10 +15,16 @@ INCLUDE = ROOT / 'include'
 TORCH_FOLDERS = ('torch', 'distributed')  # the only parts of include/fulgurite that include LibTorch
 # For programs, which want all or little; no header includes them.
 PROGRAMS = ('fulgurite.hpp', 'trainer.hpp', 'defaults.hpp', 'cli.hpp')
+# What defines the bodies: for the library's units, and for a program's one that defines FULGURITE_IMPLEMENTATION.
+BODIES = ('bodies.hpp', 'bodies_bare.hpp', 'bodies_torch.hpp', 'bodies_cli.hpp')
 
 
 def headers() -> list[pathlib.Path]:
-    return sorted(INCLUDE.glob('fulgurite/**/*.hpp'))
+    return [header for header in sorted(INCLUDE.glob('fulgurite/**/*.hpp')) if header.name not in BODIES]
+
+
+def body_files() -> list[pathlib.Path]:
+    return sorted(INCLUDE.glob('fulgurite/**/*.ipp'))
 
 
 def part(header: pathlib.Path) -> str:
@@ -42,7 +48,7 @@ def reached(header: pathlib.Path) -> frozenset[str]:
     """All that a header includes, at once or through ours."""
     found, to_read = set(), [header]
     while to_read:
-        new = set(includes(to_read.pop())) - found
+        new = set(includes(to_read.pop())) - found - {f'fulgurite/{name}' for name in BODIES}
         found |= new
         to_read += [INCLUDE / name for name in new if (INCLUDE / name).is_file()]
     return frozenset(found)

@@ -176,3 +176,7 @@
 #include <fulgurite/torch/weights/summary.hpp>
 #include <fulgurite/torch/weights/weights.hpp>
 #endif
+
+#if defined(FULGURITE_IMPLEMENTATION)
+#include <fulgurite/bodies.hpp>
+#endif

@@ -4,6 +4,7 @@
 #include <map>
 
 #include <fulgurite/callback/signals.hpp>
+#include <fulgurite/callback/watch.hpp>
 
 #include "unit/callback_run.hpp"
 #include "unit/callback_stderr.hpp"

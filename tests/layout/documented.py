@@ -19,7 +19,7 @@ SPACES = {'fulgurite'} | {f'fulgurite::{room}' for room in (
     'diagnose')}
 # Of diagnose, whose entities are for those who add rules, these namespaces, too; the rows of rules are sentences.
 DIAGNOSE = {'fulgurite::judge', 'fulgurite::refusal'}
-HEAD = re.compile(r'(?:\[\[[^\]]*\]\] )*(?:inline |constexpr |consteval |static |FULGURITE_COLD |FULGURITE_BULK )*')
+HEAD = re.compile(r'(?:\[\[[^\]]*\]\] )*(?:inline |constexpr |consteval |static )*')
 TYPE = re.compile(r'(?:struct|class|concept|enum class|enum|using) (\w+)(?=\s*(?:=|:|\{|$))')
 VARIABLE = re.compile(r'[\w:<>, *&.]+? (\w+)(?:\{| = |;|$)')
 FUNCTION = re.compile(r'[\w:<>, *&.\[\]()]+?[ &*](\w+)\(')

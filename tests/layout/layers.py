@@ -43,7 +43,7 @@ NEVER = {'boost/hana.hpp': 'include single headers, as <boost/hana/tuple.hpp>',
          'range/v3/all.hpp': 'include single views, as <range/v3/view/chunk.hpp>'}
 MOST_LINES, AIM = 700, 400
 
-text = {header: header.read_text() for header in flags.headers()}
+text = {header: header.read_text() for header in flags.headers() + flags.body_files()}
 code = {header: re.sub(r'//[^\n]*|/\*.*?\*/', '', source, flags=re.S) for header, source in text.items()}
 
 
@@ -72,7 +72,7 @@ def arrows():
 def exist():
     for header in text:
         for target in ours(header):
-            if target not in text:
+            if target not in text and target.name not in flags.BODIES:
                 yield f'{name(header)} includes {name(target)}, which is not there'
         for path in re.findall(r'#[ \t]*include[ \t]*"([^"]+)"', code[header]):
             yield f'{name(header)} includes "{path}": write <fulgurite/...>, which does not depend on the folder'
@@ -80,13 +80,15 @@ def exist():
 
 def cycles():
     done, path = set(), []
+    # A header's last line includes its body file, which begins with the header.
+    following = {header: [target for target in ours(header) if target.suffix != '.ipp'] for header in text}
 
     def visit(header):
         if header in path:
             yield ' -> '.join(name(step) for step in path[path.index(header):] + [header])
         elif header not in done and header in text:
             path.append(header)
-            for target in ours(header):
+            for target in following[header]:
                 yield from visit(target)
             path.pop()
             done.add(header)

@@ -73,22 +73,31 @@ def sentence(tokens, at: int) -> str:
     return re.sub(r'\s+', ' ', ''.join(parts)).strip()
 
 
+def whole(header: pathlib.Path) -> str:
+    """A header and its bodies."""
+    body = header.with_suffix('.ipp')
+    return header.read_text() + (body.read_text() if body.is_file() else '')
+
+
 def tokens_of(header: pathlib.Path):
-    all_of = TOKEN.finditer(header.read_text())
+    all_of = TOKEN.finditer(whole(header))
     return [(found[0], found[1]) for found in all_of if not found[0].startswith(('//', '/*'))]
 
 
 def classes_of(tokens) -> list[str]:
-    """For each token the class at namespace scope in whose braces it stands, or ''."""
+    """For each token the class at namespace scope in whose braces it stands, or in those of whose member; or ''."""
     found, inside, until, depth, named = [], '', 0, 0, ''
     for at, (text, _) in enumerate(tokens):
+        following = tokens[at + 1][0] if at + 1 < len(tokens) else ''
         if not inside and text in ('class', 'struct') and tokens[at - 1][0] not in ('enum', '<', ','):
             named = next((one for one, _ in tokens[at + 1:at + 12] if re.fullmatch(r'[A-Z]\w*', one)), '')
+        if not inside and not named and following == '(' and (member := re.fullmatch(r'([A-Z]\w*)(::~?\w+)+', text)):
+            named = member[1]
         depth += {'{': 1, '}': -1}.get(text, 0)
         if not inside and text == '{' and named:
             inside, until = named, depth
         if inside and text == '}' and depth < until:
-            inside, named = '', ''
+            inside, named = '', named if following in (',', '{') else ''  # behind the braces of an initialized member
         if not inside and text == ';':
             named = ''
         found.append(inside)
@@ -117,7 +126,7 @@ def above(header: pathlib.Path) -> list:
     for one in asked:
         include = f'#include <{one.relative_to(flags.INCLUDE)}>'
         for other in flags.headers():
-            text = other.read_text()
+            text = whole(other)
             near = flags.part(other) == flags.part(header) and include in text
             if near and other not in asked and '"fulgurite.' not in text:
                 asked.append(other)

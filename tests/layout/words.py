@@ -20,7 +20,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import flags  # noqa: E402
 
 COLUMNS = 120
-CXX = ('*.cpp', '*.hpp')
+CXX = ('*.cpp', '*.hpp', '*.ipp')
 SOURCES = ('include', 'src', 'tests', 'examples', 'benchmarks')
 # Lines that may be longer: (file pattern, line pattern). Rows of a table, and what a compiler must say, stay whole.
 LONG = [('tests/nocompile/*.cpp', r'// refused: '), ('*.md', r'\|'), ('*.md', r'.*\]\([^)]*\)'),
@@ -28,7 +28,7 @@ LONG = [('tests/nocompile/*.cpp', r'// refused: '), ('*.md', r'\|'), ('*.md', r'
         ('*.py', r'\s*(\+ |return |yield )*f?[\'"]'), ('tools/*.py', r'  auto trainer = '), ('*.py', r'    (cost|\{)')]
 # D4, C14, W3, P5, S51: numbers of lists that a reader does not have.
 CODE = re.compile(r'\b[DCWPS][0-9]{1,3}\b|\b[Ff]inding [0-9]+|\b[Ii]ssue [0-9]+')
-PLAIN = ['include/fulgurite/**/*.hpp', 'README.md', 'CONTRIBUTING.md',
+PLAIN = ['include/fulgurite/**/*.hpp', 'include/fulgurite/**/*.ipp', 'README.md', 'CONTRIBUTING.md',
          *(f'docs/{page}.md' for page in ('semantics', 'words', 'loaders', 'capture', 'building', 'from_lightning'))]
 # Rooms that clang-tidy reads, a unit each: all that need no LibTorch and take it some seconds.
 TIDY = [['schedule', 'checkpoint'], ['data'], ['logger']]
@@ -85,7 +85,7 @@ def semantics():
         if not (flags.INCLUDE / 'fulgurite' / header).exists():
             yield f'docs/semantics.md names {header}, which is not there'
     headings = re.findall(r'^## \d+\. (.*)$', text, re.M)
-    for file in flags.headers():
+    for file in flags.headers() + flags.body_files():
         comments = re.sub(r'\n\s*//+', '', file.read_text())
         for heading in re.findall(r'docs/semantics\.md, ([A-Z][\w ]*)', comments):
             if not any(heading.strip().startswith(known) for known in headings):

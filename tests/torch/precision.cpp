@@ -1,6 +1,7 @@
 // What each precision does to a model, to operators, to the loss and to the gradient.
 #include "fixtures.hpp"
 
+#include <cmath>
 #include <limits>
 #include <stdexcept>
 #include <thread>

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <fulgurite/callback/simple_profiler.hpp>

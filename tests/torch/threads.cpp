@@ -1,6 +1,7 @@
 // What a fit leaves alone for the rest of its process: the default type, and LibTorch's switches where another fit
 // needs them.
 #include "fixtures.hpp"
+#include <sys/wait.h>
 
 #include <atomic>
 #include <functional>

@@ -21,6 +21,7 @@
 #include <fulgurite/checkpoint/archive.hpp>
 #include <fulgurite/checkpoint/archive_tree.hpp>
 #include <fulgurite/checkpoint/run_file.hpp>
+#include <fulgurite/core/text.hpp>
 #include <fulgurite/policy/policies.hpp>
 
 #include "host_store.hpp"

@@ -1,6 +1,7 @@
 #include <limits>
 #include <utility>
 
+#include <fulgurite/callback/checkpoint_name.hpp>
 #include <fulgurite/callback/early_stopping.hpp>
 #include <fulgurite/callback/signals.hpp>
 

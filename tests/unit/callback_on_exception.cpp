@@ -1,4 +1,5 @@
 #include <fulgurite/callback/signals.hpp>
+#include <fulgurite/callback/watch.hpp>
 
 #include <cerrno>
 

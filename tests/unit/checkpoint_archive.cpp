@@ -5,6 +5,7 @@
 #include <random>
 
 #include <fulgurite/checkpoint/archive.hpp>
+#include <fulgurite/core/text.hpp>
 
 #include "checkpoint_folder.hpp"
 

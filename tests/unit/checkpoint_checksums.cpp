@@ -8,6 +8,7 @@
 
 #include <fulgurite/checkpoint/archive.hpp>
 #include <fulgurite/checkpoint/run_file.hpp>
+#include <fulgurite/core/text.hpp>
 
 #include "../fuzz/memory_file.hpp"
 #include "checkpoint_folder.hpp"

@@ -1,9 +1,11 @@
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <functional>
 #include <vector>
 
 #include <fulgurite/checkpoint/run_file.hpp>
+#include <fulgurite/core/text.hpp>
 
 #include "checkpoint_folder.hpp"
 

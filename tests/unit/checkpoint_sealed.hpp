@@ -6,6 +6,7 @@
 #include <string>
 
 #include <fulgurite/checkpoint/safetensors.hpp>
+#include <fulgurite/core/text.hpp>
 
 inline std::string sealed(std::string file) {
   namespace safetensors = fulgurite::safetensors;

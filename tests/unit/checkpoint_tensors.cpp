@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <fulgurite/checkpoint/run_file.hpp>
+#include <fulgurite/core/text.hpp>
 
 #include "checkpoint_folder.hpp"
 #include "checkpoint_sealed.hpp"

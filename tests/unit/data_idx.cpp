@@ -11,6 +11,8 @@
 
 #include <zlib.h>
 
+#include <fulgurite/core/text.hpp>
+#include <fulgurite/data/file.hpp>
 #include <fulgurite/data/mnist_files.hpp>
 #include <fulgurite/data/sampler.hpp>
 

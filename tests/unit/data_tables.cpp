@@ -18,6 +18,7 @@
 
 #include "checkpoint_folder.hpp"
 #include "data_testing.hpp"
+#include <zlib.h>
 
 using namespace fulgurite::data;
 using data_test::refusal, data_test::sentence;

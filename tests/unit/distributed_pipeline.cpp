@@ -1,8 +1,10 @@
 // The order of a pipeline's work, played through on processes that are a few numbers each.
 
+#include <fulgurite/core/error.hpp>
 #include <fulgurite/distributed/pipeline_schedule.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <deque>
 #include <string>
 #include <utility>

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <fulgurite/callback/signals.hpp>
+#include <fulgurite/callback/watch.hpp>
 #include <fulgurite/data/loader.hpp>
 
 #include "callback_run.hpp"

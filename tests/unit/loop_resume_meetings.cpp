@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <fulgurite/callback/signals.hpp>
+#include <fulgurite/callback/watch.hpp>
 
 #include "callback_run.hpp"
 #include "callback_stderr.hpp"

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <fulgurite/callback/signals.hpp>
+#include <fulgurite/callback/watch.hpp>
 
 #include <catch2/catch_template_test_macros.hpp>
 

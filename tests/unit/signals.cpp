@@ -7,6 +7,7 @@
 #include <map>
 
 #include <fulgurite/callback/signals.hpp>
+#include <fulgurite/callback/watch.hpp>
 
 #include <catch2/generators/catch_generators.hpp>
 

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/text.hpp>
 #include <fulgurite/hook/hooks.hpp>
@@ -193,16 +194,7 @@ class BackboneFinetuning : public BaseFinetuning<BackboneFinetuning> {
  public:
   static constexpr bool needs_backbone = true;  ///< a model without a member of that name is refused
 
-  explicit BackboneFinetuning(BackboneFinetuningOptions options = {}) : options_(std::move(options)) {
-    auto const refuse = [](std::string const& what) {
-      throw Error("fulgurite.callback.backbone_finetuning_options", "BackboneFinetuning: " + what);
-    };
-    if (options_.unfreeze_backbone_at_epoch < 0) refuse("unfreeze_backbone_at_epoch counts from 0");
-    if (!(options_.backbone_initial_ratio_lr > 0)) refuse("backbone_initial_ratio_lr is above 0");
-    if (options_.backbone_initial_lr && !(*options_.backbone_initial_lr > 0)) refuse("backbone_initial_lr is above 0");
-    if (!options_.lambda_func)
-      refuse("lambda_func is empty: leave it out for a factor of 2, or give a function of the epoch");
-  }
+  explicit BackboneFinetuning(BackboneFinetuningOptions options = {});
 
   void state(auto& archive) {
     Base::state(archive);
@@ -255,15 +247,13 @@ class BackboneFinetuning : public BaseFinetuning<BackboneFinetuning> {
   static void with_backbone(auto& ctx, auto&& f) {
     if constexpr (requires { ctx.model().backbone; }) f(ctx.model().backbone);
   }
-  [[noreturn]] void refuse_optimizer() const {
-    throw Error("fulgurite.callback.backbone_in_optimizer",
-                "BackboneFinetuning adds the backbone to the optimizer in epoch " +
-                    std::to_string(options_.unfreeze_backbone_at_epoch) +
-                    ", but configure_optimizers has given it to it already: give it what trains from the start, as "
-                    "head->parameters() or filter_params(*this)");
-  }
+  [[noreturn]] void refuse_optimizer() const;
 
   BackboneFinetuningOptions options_;
 };
 
 }  // namespace fulgurite
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/callback/backbone_finetuning.ipp>
+#endif

@@ -1,22 +1,18 @@
 #pragma once
 // What the files of a ModelCheckpoint are called: a template, filled with the epoch, the step and metrics.
 
-#include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include <fulgurite/callback/watch.hpp>
-#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
@@ -52,7 +48,7 @@ class Timing {
   }
 
   /// Whether that epoch, counted from 0, ends with a file.
-  bool by_epoch(int epoch) const { return rhythm_.epochs >= 1 && (epoch + 1) % rhythm_.epochs == 0; }
+  bool by_epoch(int epoch) const;
 
   /// Whether an n-th step was taken since this was last asked. A batch may hold several steps.
   bool by_steps(auto& ctx) {
@@ -152,28 +148,7 @@ void options_state(ModelCheckpointOptions const& options, auto& archive) {
 }
 
 /// Checks the options, and says in one Error what they cannot mean.
-inline Rhythm checked(ModelCheckpointOptions const& options, bool watches) {
-  auto const refuse = [](std::string const& why) {
-    throw Error("fulgurite.callback.checkpoint_options", "ModelCheckpoint: " + why);
-  };
-  if (options.save_top_k < -1) refuse("save_top_k is -1 (all), 0 (none) or a count");
-  if (!watches && options.save_top_k > 1)
-    refuse("save_top_k = " + std::to_string(options.save_top_k) + " needs a metric to rank by");
-  if (options.save_last.kind == SaveLast::link && options.save_top_k != 0 && options.filename == "last" &&
-      !options.enable_version_counter)
-    refuse("a link called last cannot lead to a file called last: give another filename, or leave "
-           "enable_version_counter on");
-  auto const& time = options.train_time_interval;
-  Rhythm const rhythm{options.every_n_train_steps.value_or(0),
-                      options.every_n_epochs.value_or(options.every_n_train_steps || time ? 0 : 1),
-                      time ? std::optional(time->count()) : std::nullopt};
-  if (rhythm.steps < 0 || rhythm.epochs < 0 || (time && !(time->count() >= 0)))
-    refuse("every_n_train_steps, every_n_epochs and train_time_interval are not negative");
-  if ((rhythm.steps > 0) + (rhythm.epochs > 0) + time.has_value() > 1)
-    refuse("give one of every_n_train_steps, every_n_epochs and train_time_interval: use two ModelCheckpoints for two "
-           "rhythms");
-  return rhythm;
-}
+Rhythm checked(ModelCheckpointOptions const& options, bool watches);
 
 }  // namespace checkpointing
 
@@ -190,23 +165,7 @@ class FileName {
     bool whole = true;
   };
 
-  FileName(std::string_view pattern, bool insert_names) : insert_names_(insert_names) {
-    while (!pattern.empty()) {
-      auto const open = pattern.find_first_of("{}");
-      parts_.push_back({std::string(pattern.substr(0, open)), {}, {}});
-      if (open == std::string_view::npos) break;
-      auto const close = pattern.find_first_of("{}", open + 1);
-      bool const paired = pattern[open] == '{' && close != std::string_view::npos && pattern[close] == '}';
-      if (!paired) refuse("'" + std::string(pattern) + "': braces come in pairs");
-      auto const field = pattern.substr(open + 1, close - open - 1);
-      auto const colon = field.find(':');
-      auto& part = parts_.back();
-      part.name = field.substr(0, colon);
-      if (part.name.empty()) refuse("a field needs a name, as in {epoch}");
-      if (colon != std::string_view::npos) part.format = parsed(field.substr(colon + 1));
-      pattern.remove_prefix(close + 1);
-    }
-  }
+  FileName(std::string_view pattern, bool insert_names);
 
   /// Calls f(name) for each field.
   template <class F>
@@ -216,11 +175,7 @@ class FileName {
   }
   /// Whether the field's format is for whole numbers. For a metric Python would refuse it when the file is due; this is
   /// asked when the run starts.
-  bool wants_whole(std::string_view name) const {
-    for (auto const& part : parts_)
-      if (part.name == name && part.format.kind == 'd') return true;
-    return false;
-  }
+  bool wants_whole(std::string_view name) const;
 
   /// The name; value_of(name) returns the Value of a field.
   template <class F>
@@ -236,30 +191,11 @@ class FileName {
   }
 
   /// Whether names of this template may begin with that folder, as "epoch=3-val" where it is "{epoch}-{val/loss}".
-  FULGURITE_COLD bool may_lie_in(std::string_view folder) const {
-    std::string all;
-    for (auto const& part : parts_) {
-      all += part.literal;
-      if (part.name.empty()) continue;
-      if (insert_names_) all += part.name + "=";
-      all += any;
-    }
-    auto const last = all.rfind('/');
-    return last != std::string::npos && matches(std::string_view(all).substr(0, last), folder);
-  }
+  bool may_lie_in(std::string_view folder) const;
 
  private:
   static constexpr char any = '\0';  ///< in an outline: the value of a field, which has no '/'
-  static bool matches(std::string_view outline, std::string_view text) {
-    if (outline.empty()) return text.empty();
-    if (outline.front() != any)
-      return !text.empty() && text.front() == outline.front() && matches(outline.substr(1), text.substr(1));
-    for (std::size_t taken = 0; taken <= text.size(); ++taken) {
-      if (matches(outline.substr(1), text.substr(taken))) return true;
-      if (taken != text.size() && text[taken] == '/') return false;
-    }
-    return false;
-  }
+  static bool matches(std::string_view outline, std::string_view text);
   struct Format {
     bool zeros = false;
     int width = 0;
@@ -276,42 +212,9 @@ class FileName {
     throw Error("fulgurite.callback.checkpoint_name", "a checkpoint's file name: " + why);
   }
 
-  FULGURITE_COLD static Format parsed(std::string_view text) {
-    Format format;
-    auto const* at = text.data();
-    auto const* const end = at + text.size();
-    if (at != end && *at == '0') format.zeros = true;
-    if (auto const [next, error] = std::from_chars(at, end, format.width); error == std::errc{}) at = next;
-    if (at != end && *at == '.') {
-      int digits = -1;
-      at = std::from_chars(at + 1, end, digits).ptr;
-      if (digits < 0 || digits > 40) refuse("'" + std::string(text) + "' has no number of digits, as in {x:.2f}");
-      format.digits = digits;
-    }
-    if (at != end && std::string_view("deEfFgG").find(*at) != std::string_view::npos) format.kind = *at++;
-    if (at != end || format.width < 0 || format.width > 40 || (format.kind == 'd' && format.digits))
-      refuse("'" + std::string(text) + "' is not a format like 02d, .2f, .3e or g");
-    return format;
-  }
+  static Format parsed(std::string_view text);
 
-  FULGURITE_COLD static std::string formatted(Value value, Format const& format) {
-    std::string out;
-    if (value.whole && (format.kind == '\0' || format.kind == 'd') && !format.digits) {
-      out = std::to_string(static_cast<long long>(value.number));
-    } else if (format.kind == '\0' && !format.digits) {
-      out = report::exact(value.number);
-      if (out.find_first_of(".en") == std::string::npos) out += ".0";
-    } else {
-      std::string const how = std::string("%.*") + (format.kind == '\0' || format.kind == 'd' ? 'g' : format.kind);
-      char text[400];
-      out.assign(text, static_cast<std::size_t>(
-                           std::snprintf(text, sizeof text, how.c_str(), format.digits.value_or(6), value.number)));
-    }
-    auto const width = static_cast<std::size_t>(format.width);
-    if (out.size() < width)
-      out.insert(format.zeros && out.front() == '-' ? 1 : 0, width - out.size(), format.zeros ? '0' : ' ');
-    return out;
-  }
+  static std::string formatted(Value value, Format const& format);
 
   std::vector<Part> parts_;
   bool insert_names_;
@@ -324,30 +227,12 @@ namespace fulgurite::checkpointing {
 // The names of files in a folder of checkpoints: which are allowed, which are free, and which belong to the folder.
 
 /// Explains why a file of that name would not lie in the folder; empty where it would.
-FULGURITE_COLD std::string why_no_name(std::string const& name, std::string const& extension,
-                                       std::filesystem::path const& folder = {}) {
-  auto const holds_nul = [](std::string_view text) { return text.find('\0') != text.npos; };
-  if (holds_nul(name) || holds_nul(extension) || holds_nul(folder.native()))
-    return "it holds a NUL, at which the system would cut it off";
-  std::filesystem::path const path(name);
-  if (!path.has_filename()) return "it is empty, or ends in a folder: a file needs a name";
-  if (extension.find('/') != extension.npos)
-    return "its ending '" + extension + "' leads into another folder: begin it with a dot, as .safetensors";
-  if (path.is_absolute() || std::find(path.begin(), path.end(), "..") != path.end())
-    return "'" + name + "' leads out of the folder: name the folder in .dirpath";
-  return {};
-}
+std::string why_no_name(std::string const& name, std::string const& extension,
+                        std::filesystem::path const& folder = {});
 
 /// The name of a file in a folder that several programs may share: it names the program and the model, so that no fit
 /// resumes from the file of another one.
-inline std::string name_of_run(std::string const& prefix, std::string_view model) {
-  std::string name = prefix + "_";
-#ifdef __GLIBC__
-  name += program_invocation_short_name;
-  name += "_";
-#endif
-  return name += model;
-}
+std::string name_of_run(std::string const& prefix, std::string_view model);
 
 /// The first path that is free among folder/name.ext, folder/name-v1.ext, folder/name-v2.ext, ... `taken(path)` says
 /// that one is not free; `ours` always is.
@@ -361,65 +246,27 @@ std::filesystem::path unused_name(std::filesystem::path const& folder, std::stri
 }
 
 /// All files with that ending in the folder and below it.
-FULGURITE_COLD std::vector<std::filesystem::path> files_of(std::filesystem::path const& folder,
-                                                           std::string const& extension) {
-  std::vector<std::filesystem::path> files;
-  std::error_code none;
-  for (std::filesystem::recursive_directory_iterator at(folder, none), end; !none && at != end; at.increment(none))
-    if (at->path().filename().string().ends_with(extension) && at->is_regular_file(none)) files.push_back(at->path());
-  return files;
-}
+std::vector<std::filesystem::path> files_of(std::filesystem::path const& folder, std::string const& extension);
 
 /// Whether a file lies in the folder or below it. Only such files may be deleted to make room.
-FULGURITE_COLD bool inside(std::filesystem::path const& folder, std::filesystem::path const& file) {
-  auto const whole = [](std::filesystem::path const& path) {
-    return std::filesystem::absolute(path).lexically_normal();
-  };
-  auto const relative = whole(file).lexically_relative(whole(folder));
-  return !relative.empty() && *relative.begin() != "..";
-}
+bool inside(std::filesystem::path const& folder, std::filesystem::path const& file);
 
 /// Whether last is not there, or is older than the file that it is to lead to, or to be a copy of.
-FULGURITE_COLD bool is_behind(std::filesystem::path const& last, std::filesystem::path const& file) {
-  namespace fs = std::filesystem;
-  std::error_code none, unknown;
-  auto const written = fs::last_write_time(file, none);
-  if (none) return false;
-  auto const of_last = fs::last_write_time(last, none);
-  bool const is_other_link = fs::is_symlink(last, unknown) && !fs::equivalent(last, file, unknown);
-  return none || of_last < written || (of_last == written && is_other_link);
-}
+bool is_behind(std::filesystem::path const& last, std::filesystem::path const& file);
 
 /// Removes a file that is no longer needed, and the folders that its name has made, as "{val/loss}" does, where they
 /// are empty.
-FULGURITE_COLD void make_room(CheckpointFiles& files, std::filesystem::path const& folder,
-                              std::filesystem::path const& file) {
-  if (!inside(folder, file) || !files.give_up(file)) return;
-  std::error_code full;
-  for (auto around = file.parent_path();
-       inside(folder, around) && !std::filesystem::equivalent(folder, around, full) && !full;
-       around = around.parent_path())
-    if (std::filesystem::is_symlink(around, full) || !std::filesystem::remove(around, full)) return;
-}
+void make_room(CheckpointFiles& files, std::filesystem::path const& folder, std::filesystem::path const& file);
 
 /// The name of a file, without version and extension. The Error [fulgurite.callback.checkpoint_name] says, when the
 /// callback is made, where a file of such a name would not lie in the folder, and when a run is set up, which field has
 /// no value.
 class Name {
  public:
-  explicit Name(ModelCheckpointOptions const& options) : template_(options.filename, options.auto_insert_metric_name) {
-    auto const example =
-        options.filename.empty() ? options.filename : template_.text([](auto&) { return FileName::Value{}; });
-    if (auto const why = why_no_name(example, options.extension, options.dirpath); !why.empty())
-      throw Error("fulgurite.callback.checkpoint_name", "a checkpoint's file name: " + why);
-  }
+  explicit Name(ModelCheckpointOptions const& options);
 
   /// Whether the names contain values of metrics.
-  bool tells_metrics() const {
-    bool any = false;
-    template_.each_field([&](std::string const& field) { any = any || !is_count(field); });
-    return any;
-  }
+  bool tells_metrics() const;
 
   /// Whether the run has a value for each field.
   void check(auto& ctx) const {
@@ -436,15 +283,7 @@ class Name {
   }
 
   /// All files in the folder, and in those below it that such names make. Other folders there are of others.
-  FULGURITE_COLD std::vector<std::filesystem::path> files_in(std::filesystem::path const& folder,
-                                                             std::string const& extension) const {
-    auto files = files_of(folder, extension);
-    std::erase_if(files, [&](std::filesystem::path const& file) {
-      auto const below = file.parent_path().lexically_relative(folder);
-      return below != "." && !below.empty() && !template_.may_lie_in(below.generic_string());
-    });
-    return files;
-  }
+  std::vector<std::filesystem::path> files_in(std::filesystem::path const& folder, std::string const& extension) const;
 
   /// The name at this moment, with that epoch, and `value_of(metric)` for the metrics, which is the same on all ranks.
   /// A metric without a value is 0.
@@ -468,3 +307,7 @@ class Name {
 };
 
 }  // namespace fulgurite::checkpointing
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/callback/checkpoint_name.ipp>
+#endif

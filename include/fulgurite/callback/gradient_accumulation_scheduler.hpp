@@ -1,13 +1,12 @@
 #pragma once
 // Changes the number of accumulated batches from epoch to epoch. See docs/semantics.md, Accumulation.
 
-#include <iterator>
 #include <map>
 #include <string>
 #include <string_view>
 #include <type_traits>
-#include <utility>
 
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/hook/hooks.hpp>
@@ -24,15 +23,7 @@ class GradientAccumulationScheduler {
   static constexpr bool varies_window = true;
   static constexpr std::string_view writes = "accumulate_grad_batches";
 
-  explicit GradientAccumulationScheduler(std::map<int, int> scheduling) : scheduling_(std::move(scheduling)) {
-    if (scheduling_.empty()) refuse("has an empty schedule: give it at least one epoch, such as {{4, 2}}");
-    for (auto const& [epoch, window] : scheduling_) {
-      if (epoch < 0) refuse("names epoch " + std::to_string(epoch) + ": epochs count from 0");
-      if (window < 1)
-        refuse("asks for " + std::to_string(window) + " batches from epoch " + std::to_string(epoch) +
-               " on: a window has at least 1");
-    }
-  }
+  explicit GradientAccumulationScheduler(std::map<int, int> scheduling);
 
   void on_fit_start(auto& ctx) {
     if (int const given = ctx.accumulate_grad_batches(); given != 1)
@@ -48,10 +39,7 @@ class GradientAccumulationScheduler {
   void on_train_epoch_start(auto& ctx) { ctx.accumulate(window(ctx.current_epoch())); }
 
   /// The number of batches for a step in an epoch.
-  int window(int epoch) const {
-    auto const next = scheduling_.upper_bound(epoch);
-    return next == scheduling_.begin() ? 1 : std::prev(next)->second;
-  }
+  int window(int epoch) const;
 
   void state(auto& archive) {
     std::string text;
@@ -68,3 +56,7 @@ class GradientAccumulationScheduler {
 };
 
 }  // namespace fulgurite
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/callback/gradient_accumulation_scheduler.ipp>
+#endif

@@ -13,14 +13,13 @@
 #include <utility>
 #include <vector>
 
-#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/optimizers.hpp>
 #include <fulgurite/metric/board.hpp>
-#include <fulgurite/report/numbers.hpp>
 
 namespace fulgurite {
 
@@ -72,10 +71,7 @@ class GradientNorm {
                   "GradientNorm: a norm_type is above 0, or infinity: leave the callback out where no norm is wanted");
   }
   /// Turns names of parameters, with the total last, into Lightning's keys.
-  FULGURITE_COLD static void name_all(std::vector<std::pair<std::string, double>>& norms, double norm_type) {
-    std::string const prefix = "grad_" + type_text(norm_type) + "_norm";
-    for (auto& [name, value] : norms) name = prefix + (&name == &norms.back().first ? "_total" : "/" + name);
-  }
+  static void name_all(std::vector<std::pair<std::string, double>>& norms, double norm_type);
 
  private:
   static std::size_t position_of(auto& optimizer, auto& ctx) {
@@ -87,10 +83,7 @@ class GradientNorm {
   }
 
   // The number as Python prints it: "2.0", "0.5", "inf".
-  static std::string type_text(double type) {
-    std::string const shortest = report::exact(type);
-    return shortest.find_first_not_of("0123456789") == std::string::npos ? shortest + ".0" : shortest;
-  }
+  static std::string type_text(double type);
 
   GradientNormOptions options_;
   std::vector<long> last_{};  ///< for each optimizer, the logged step of its last row
@@ -246,3 +239,7 @@ class LearningRateMonitor {
 };
 
 }  // namespace fulgurite
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/callback/learning_rate_monitor.ipp>
+#endif

@@ -4,9 +4,7 @@
 
 #include <cmath>
 #include <concepts>
-#include <cstddef>
 #include <cstdio>
-#include <exception>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -20,7 +18,7 @@
 #include <fulgurite/callback/kept_files.hpp>
 #include <fulgurite/callback/watch.hpp>
 #include <fulgurite/checkpoint/durable_file.hpp>
-#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/text.hpp>
 #include <fulgurite/hook/hooks.hpp>
@@ -61,14 +59,7 @@ class Place {
 
   /// Where files of this run and of earlier ones may lie: in the folder; before a run is set up in the folders that
   /// earlier runs may have had, which are those of the loggers' runs where there is a logger.
-  FULGURITE_COLD std::vector<std::filesystem::path> folders(CheckpointSearch const& search) const {
-    if (!folder_.empty()) return {folder_};
-    if (!given_.empty()) return {given_};
-    if (!search.runs) return {(search.root / "checkpoints").lexically_normal()};
-    std::vector<std::filesystem::path> folders;
-    for (auto const& run : *search.runs) folders.push_back(run / "checkpoints");
-    return folders;
-  }
+  std::vector<std::filesystem::path> folders(CheckpointSearch const& search) const;
 
   /// A run is set up: the folder is the one given, else `checkpoints` in the first logger's folder, else in
   /// default_root_dir. Returns whether it is another one than that of a run which was loaded before.
@@ -111,32 +102,17 @@ class Place {
     return moved();
   }
   /// Nothing was resumed after all: the folder is that of before, and the next run moves from nowhere.
-  void do_not_continue() {
-    folder_ = before_;
-    loaded_.clear();
-    moved_from_.clear();
-    other_spelling_.clear();
-  }
+  void do_not_continue();
   /// The loaded state spells this folder in another way, as "runs/c" and "./runs/c" are one; else empty. Asked
   /// once.
-  std::filesystem::path take_other_spelling() { return std::exchange(other_spelling_, {}); }
+  std::filesystem::path take_other_spelling();
   /// The move was told of before.
   void forget_move() { moved_from_.clear(); }
 
  private:
   /// A run that is resumed into another folder must not delete what the first one left.
-  bool moved() {
-    if (loaded_.empty() || folder_.empty() || loaded_ == folder_) return false;
-    bool const same = is_same(loaded_, folder_);
-    (same ? other_spelling_ : moved_from_) = std::exchange(loaded_, {});
-    return !same;
-  }
-  FULGURITE_COLD static bool is_same(std::filesystem::path const& one, std::filesystem::path const& other) {
-    std::error_code no_one, no_other;
-    auto const a = std::filesystem::weakly_canonical(std::filesystem::absolute(one), no_one),
-               b = std::filesystem::weakly_canonical(std::filesystem::absolute(other), no_other);
-    return !no_one && !no_other && a == b;
-  }
+  bool moved();
+  static bool is_same(std::filesystem::path const& one, std::filesystem::path const& other);
 
   std::filesystem::path given_;
   std::filesystem::path folder_{};
@@ -159,53 +135,25 @@ class Results {
   std::vector<std::filesystem::path> const& best_k_models() const { return top().paths(); }  ///< in the order of saving
   std::vector<double> const& best_k_scores() const { return top().scores(); }
   /// The file that gives way next, and its value; empty, and nothing, while fewer than k are kept.
-  std::filesystem::path kth_best_model_path() const {
-    return top().full() && top().size() != 0 ? top().worst_path() : std::filesystem::path{};
-  }
-  std::optional<double> kth_value() const {
-    return top().full() && top().size() != 0 ? std::optional(top().worst_score()) : std::nullopt;
-  }
+  std::filesystem::path kth_best_model_path() const;
+  std::optional<double> kth_value() const;
 
   /// Writes the files that are kept and their values as YAML, "path: value" in each line, to best_k_models.yaml in the
   /// folder unless a file is given.
-  void to_yaml(std::filesystem::path const& file = {}) const {
-    std::string text;
-    for (std::size_t i = 0; i != top().size(); ++i)
-      text += report::yaml(top().paths()[i].string()) + ": " + report::yaml(top().scores()[i]) + "\n";
-    write_durably(file.empty() ? dirpath() / "best_k_models.yaml" : file, text.empty() ? "{}\n" : text);
-  }
+  void to_yaml(std::filesystem::path const& file = {}) const;
 
  protected:
   /// `watched`: the metric as it is watched, and `metric` its own name; both empty where none is.
-  Results(ModelCheckpointOptions options, std::string watched, std::string_view metric)
-      : options_(std::move(options)),
-        place_(options_.dirpath),
-        kept_(options_),
-        watched_(std::move(watched)),
-        metric_(metric) {}
+  Results(ModelCheckpointOptions options, std::string watched, std::string_view metric);
 
-  void tell(bool here, std::string const& what) const {
-    if (options_.verbose && here) fulgurite::tell(stderr, "ModelCheckpoint: " + what + "\n");
-  }
+  void tell(bool here, std::string const& what) const;
 
-  void settle(SavedFile const& saved, Outcome& outcome) const {
-    if (!saved.file.empty()) outcome.last_file = saved.file;
-    publish(outcome);
-    if (saved.failure) std::rethrow_exception(saved.failure);
-  }
+  void settle(SavedFile const& saved, Outcome& outcome) const;
 
-  void publish(Outcome& outcome) const {
-    auto const& ranking = kept_.ranking();
-    if (watched_.empty() || !ranking.best_score) return;
-    outcome.best_metric = watched_;
-    outcome.best_metric_name = metric_;
-    outcome.best_value = ranking.best_score;
-    outcome.best_epoch = ranking.best_epoch;
-    outcome.best_file = ranking.best;
-  }
+  void publish(Outcome& outcome) const;
 
   TopK const& top() const { return kept_.ranking().top; }
-  bool writes_any() const { return options_.save_top_k != 0 || options_.save_last.kind != SaveLast::no; }
+  bool writes_any() const;
 
   ModelCheckpointOptions options_;
   Place place_;
@@ -245,17 +193,7 @@ class Requests : public Results {
         {this, [this, now, &outcome = ctx.outcome()](CheckpointFiles& files) { write_waiting(files, now, outcome); }});
   }
   /// What was asked for is due.
-  FULGURITE_COLD void write_waiting(CheckpointFiles& files, Waiting const& now, Outcome& outcome) {
-    gone_.clear();     // a name may be used again
-    waiting_.reset();  // the state in the file is that of after it
-    auto const then = [this, before = now.before, &outcome](CheckpointFiles const& done, SavedFile const& saved) {
-      if (saved.file.empty()) last_saved_ = before;
-      else tell(done.writes(), "saved " + saved.file.string());
-      settle(saved, outcome);
-    };
-    if (files.later()) kept_.save_later(files, dirpath(), options_, now.file, then);
-    else then(files, kept_.save(files, dirpath(), options_, now.file));
-  }
+  void write_waiting(CheckpointFiles& files, Waiting const& now, Outcome& outcome);
   /// Asks for the file called last, unless it holds this step.
   void ask_for_last(auto& ctx) {
     ctx.request_checkpoint({this, [this, step = ctx.global_step(), &outcome = ctx.outcome()](CheckpointFiles& files) {
@@ -594,3 +532,7 @@ ModelCheckpoint() -> ModelCheckpoint<NoMonitor>;
 ModelCheckpoint(ModelCheckpointOptions) -> ModelCheckpoint<NoMonitor>;
 
 }  // namespace fulgurite
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/callback/model_checkpoint.ipp>
+#endif

@@ -1,7 +1,6 @@
 #pragma once
 // Sets the smallest weights to zero, a share each epoch, and keeps them there.
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdio>
@@ -12,7 +11,7 @@
 #include <vector>
 
 #include <fulgurite/callback/pruning_masks.hpp>
-#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/text.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
@@ -30,13 +29,7 @@ class PruningAmount {
   template <std::invocable<int> F>
   PruningAmount(F of_epoch) : of_epoch_(std::move(of_epoch)) {}
 
-  double operator()(int epoch) const {
-    double const share = of_epoch_(epoch);
-    if (!(share >= 0 && share <= 1))
-      throw Error("fulgurite.callback.pruning_amount", "ModelPruning: amount = " + report::exact(share) +
-                                                           " is no share of the weights: give a number from 0 to 1");
-    return share;
-  }
+  double operator()(int epoch) const;
   bool constant() const { return constant_; }
 
  private:
@@ -72,9 +65,7 @@ class ModelPruning {
   static constexpr bool moves_weights = true;
   static constexpr std::string_view reads = "weights", writes = "weights, gradients";
 
-  explicit ModelPruning(ModelPruningOptions options = {}) : options_(std::move(options)) {
-    if (options_.amount.constant()) options_.amount(0);
-  }
+  explicit ModelPruning(ModelPruningOptions options = {});
 
   void on_fit_start(auto& ctx) {
     auto const before = masks_ ? masks_.save() : std::exchange(restored_, {});
@@ -113,7 +104,7 @@ class ModelPruning {
   }
 
   /// The share of the chosen parameters' elements that is masked.
-  double sparsity() const { return size_ == 0 ? 0.0 : static_cast<double>(masked_) / static_cast<double>(size_); }
+  double sparsity() const;
   std::size_t masked() const { return masked_; }
 
   void state(auto& archive) {
@@ -155,17 +146,7 @@ class ModelPruning {
   }
 
   /// `names`: of the parameters that are pruned.
-  FULGURITE_COLD void check(std::vector<std::string> const& names) const {
-    for (auto const& wanted : options_.parameters)
-      if (std::find(names.begin(), names.end(), wanted) == names.end())
-        throw Error("fulgurite.callback.pruning_parameters",
-                    "ModelPruning: the model has no parameter '" + wanted +
-                        "': take the names from model.named_parameters(), or leave .parameters out");
-    if (names.empty())
-      throw Error("fulgurite.callback.pruning_parameters",
-                  "ModelPruning: the model has no parameter whose name ends in one of .parameter_names: list whole "
-                  "names in .parameters");
-  }
+  void check(std::vector<std::string> const& names) const;
 
   ModelPruningOptions options_;
   HeldMasks masks_{};
@@ -174,3 +155,7 @@ class ModelPruning {
 };
 
 }  // namespace fulgurite
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/callback/model_pruning.ipp>
+#endif

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include <fulgurite/core/error.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/core/text.hpp>
 #include <fulgurite/hook/hooks.hpp>
@@ -41,12 +41,7 @@ class ModelSummary {
   using Stateless = ByChoice;
   static constexpr Order order = Order::summary;
 
-  explicit ModelSummary(ModelSummaryOptions options = {}) : options_(options) {
-    if (options.max_depth < -1)
-      throw Error("fulgurite.callback.summary_depth", "ModelSummary: max_depth is -1 (all), 0 (off) or more");
-    if (options.columns < 0)
-      throw Error("fulgurite.callback.summary_columns", "ModelSummary: columns is the width of the table, or 0");
-  }
+  explicit ModelSummary(ModelSummaryOptions options = {});
 
   void on_fit_start(auto& ctx) {
     if (options_.max_depth == 0 || ctx.rank() != 0 || ctx.options().barebones) return;
@@ -81,10 +76,7 @@ class ResultsTable {
   using Stateless = ByChoice;
   static constexpr Order order = Order::monitor;
 
-  explicit ResultsTable(ResultsTableOptions options = {}) : options_(options) {
-    if (options.columns < 0)
-      throw Error("fulgurite.callback.results_columns", "ResultsTable: columns is the width of the table, or 0");
-  }
+  explicit ResultsTable(ResultsTableOptions options = {});
 
   void on_validation_end(auto& ctx) {
     if (ctx.stage() == decltype(ctx.stage())::validate) print(ctx, "Validate metric");
@@ -113,3 +105,7 @@ class ResultsTable {
 };
 
 }  // namespace fulgurite
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/callback/model_summary.ipp>
+#endif

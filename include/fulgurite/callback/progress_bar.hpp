@@ -12,6 +12,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
@@ -123,11 +124,7 @@ class FitCounts {
 class Redraws {
  public:
   /// Whether `seconds` have passed since the last time at which this said so, or `begin` was called.
-  bool due(double now, double seconds) {
-    if (now - last_ < seconds) return false;
-    last_ = now;
-    return true;
-  }
+  bool due(double now, double seconds);
   /// Counts from here on.
   void begin(double now) { last_ = now; }
 
@@ -167,10 +164,7 @@ class ProgressBar {
   static constexpr Order order = Order::progress;
   static constexpr bool draws_on_terminal = true;  ///< of which there is one: a sweep refuses it
 
-  explicit ProgressBar(ProgressBarOptions options = {})
-      : options_(options),
-        terminal_(options.terminal.value_or(report::is_terminal(options.stream))),
-        lines_(options.stream, options.redirect) {}
+  explicit ProgressBar(ProgressBarOptions options = {});
 
   void on_fit_start(auto& ctx) {
     on_ = draws(ctx);
@@ -211,10 +205,7 @@ class ProgressBar {
     last_line_ = train_->finished(postfix(ctx), columns(), options_.ascii);
     if (options_.leave || !terminal_) keep(std::exchange(last_line_, {}));
   }
-  void on_train_end() {
-    if (on_ && !last_line_.empty()) keep(std::exchange(last_line_, {}));
-    train_.reset();
-  }
+  void on_train_end();
 
   void on_validation_start(auto& ctx) { evaluation_start(sanity_ ? "Sanity Checking" : "Validation", ctx); }
   void on_validation_batch_end(auto& ctx) { evaluation_batch(ctx); }
@@ -234,13 +225,7 @@ class ProgressBar {
     lines_.write(report::wrapped(line, static_cast<std::size_t>(columns())));
   }
   /// Leaves the bar as it is; the text of the error begins on a line of its own.
-  void on_exception() {
-    lines_.leave();
-    train_.reset();
-    evaluation_.reset();
-    last_line_.clear();
-    sanity_ = false;
-  }
+  void on_exception();
 
  private:
   static bool draws(auto& ctx) { return ctx.rank() == 0 && !ctx.options().barebones; }
@@ -285,17 +270,9 @@ class ProgressBar {
     evaluation_.reset();
   }
 
-  bool due(double now) {
-    return redraws_.due(now, terminal_ ? options_.seconds_between_redraws : options_.seconds_between_lines);
-  }
-  void keep(std::string_view line) {
-    if (terminal_) lines_.keep(line);
-    else lines_.write(std::string(line) + "\n");
-  }
-  int columns() const {
-    auto const told = static_cast<int>(report::text_columns(options_.stream, options_.columns));
-    return told == 0 && terminal_ ? 80 : told;  // a terminal without a size, as in some containers
-  }
+  bool due(double now);
+  void keep(std::string_view line);
+  int columns() const;
   /// With the metric by which files are ranked, or an early stop is found, among them.
   report::Postfix postfix(auto& ctx) const {
     report::Postfix postfix;
@@ -325,3 +302,7 @@ class ProgressBar {
 };
 
 }  // namespace fulgurite
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/callback/progress_bar.ipp>
+#endif

@@ -13,8 +13,7 @@
 #include <vector>
 
 #include <fulgurite/checkpoint/archive_tree.hpp>
-#include <fulgurite/core/cold.hpp>
-#include <fulgurite/core/error.hpp>
+#include <fulgurite/core/body.hpp>
 
 namespace fulgurite {
 
@@ -32,14 +31,7 @@ struct PruningChoice {
   std::vector<std::string> parameter_names;  ///< last parts of names, as "weight"
   bool keep_initial = false;
 
-  FULGURITE_BULK bool operator()(std::string_view name) const {
-    auto const any = [](auto const& list, std::string_view wanted) {
-      for (auto const& one : list)
-        if (one == wanted) return true;
-      return false;
-    };
-    return parameters.empty() ? any(parameter_names, name.substr(name.rfind('.') + 1)) : any(parameters, name);
-  }
+  bool operator()(std::string_view name) const;
 };
 
 /// 0 and 1 for each element of the chosen parameters. `Backend::masks(model, choice)` makes them, all 1; each tensor
@@ -108,33 +100,16 @@ class HeldMasks {
 namespace pruning {
 
 /// Eight elements a byte, the first in the lowest bit.
-FULGURITE_BULK SavedTensor pack(std::span<std::uint8_t const> mask) {
-  std::vector<std::byte> bytes((mask.size() + 7) / 8);
-  for (std::size_t i = 0; i != mask.size(); ++i)
-    if (mask[i] != 0) bytes[i / 8] |= std::byte{1} << (i % 8);
-  auto const size = static_cast<std::int64_t>(bytes.size());
-  return {"U8", {size}, std::move(bytes)};
-}
-FULGURITE_BULK std::vector<std::uint8_t> unpack(SavedTensor const& bits, std::size_t size) {
-  std::vector<std::uint8_t> mask(size);
-  bits.read([&](SavedTensor::Bytes bytes) {
-    for (std::size_t i = 0; i != size; ++i) mask[i] = std::to_integer<std::uint8_t>(bytes[i / 8] >> (i % 8)) & 1U;
-  });
-  return mask;
-}
+SavedTensor pack(std::span<std::uint8_t const> mask);
+std::vector<std::uint8_t> unpack(SavedTensor const& bits, std::size_t size);
 
-[[noreturn]] inline void refuse(std::string_view name) {
-  throw Error("fulgurite.callback.pruning_state",
-              "the saved masks do not fit '" + std::string(name) +
-                  "': resume with the model and the ModelPruning options that were saved");
-}
+[[noreturn]] void refuse(std::string_view name);
 /// The saved one of that name, of a parameter of that size; Error where there is none.
-FULGURITE_BULK SavedMask const& find(std::vector<SavedMask> const& saved, std::string_view name, std::size_t size,
-                                     bool with_initial) {
-  for (auto const& one : saved)
-    if (one.name == name && one.bits.size() == (size + 7) / 8 && (one.initial || !with_initial)) return one;
-  refuse(name);
-}
+SavedMask const& find(std::vector<SavedMask> const& saved, std::string_view name, std::size_t size, bool with_initial);
 
 }  // namespace pruning
 }  // namespace fulgurite
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/callback/pruning_masks.ipp>
+#endif

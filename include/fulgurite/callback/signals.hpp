@@ -1,20 +1,10 @@
 #pragma once
 // Ends a run in good order where the system asks for its end, with a file from which it goes on.
 
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <array>
-#include <cerrno>
-#include <charconv>
 #include <concepts>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -26,10 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include <fulgurite/callback/checkpoint_name.hpp>
-#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/core/function_ref.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/core/text.hpp>
 #include <fulgurite/core/types.hpp>
@@ -48,9 +36,7 @@ struct Job {
 };
 
 /// A number as SLURM writes it.
-inline bool is_number(std::string_view text) {
-  return !text.empty() && text.size() <= 20 && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
-}
+bool is_number(std::string_view text);
 
 /// The job that these variables tell of; `variable("SLURM_JOB_ID")` is a text, or nullptr where there is none. None
 /// outside of SLURM, in an interactive session (a job named bash or interactive), and where the id is no number.
@@ -68,24 +54,10 @@ std::optional<Job> job(Environment const& variable) {
   return Job{.name = std::string(id)};
 }
 /// The job of this process.
-inline std::optional<Job> job() {
-  return job([](char const* name) { return std::getenv(name); });
-}
+std::optional<Job> job();
 
 /// `scontrol requeue NAME`, with the scontrol found on PATH and no shell. Empty where it ended well, else why not.
-FULGURITE_COLD std::string requeue(Job const& of) {
-  std::string program = "scontrol", verb = "requeue", name = of.name;
-  std::array<char*, 4> const words{program.data(), verb.data(), name.data(), nullptr};
-  pid_t child = 0;
-  if (int const error = ::posix_spawnp(&child, program.c_str(), nullptr, nullptr, words.data(), environ))
-    return "scontrol cannot be started: " + std::generic_category().message(error);
-  int status = 0;
-  while (::waitpid(child, &status, 0) == -1)
-    if (errno != EINTR) return {};  // the program leaves its children to the system
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
-  return WIFEXITED(status) ? "scontrol requeue " + name + " ended with status " + std::to_string(WEXITSTATUS(status))
-                           : "scontrol requeue " + name + " was ended by a signal";
-}
+std::string requeue(Job const& of);
 
 }  // namespace fulgurite::slurm
 
@@ -101,15 +73,8 @@ class EndedFits {
     static EndedFits all;
     return all;
   }
-  long count(std::string const& name) {
-    std::lock_guard const alone(mutex_);
-    auto const found = by_name_.find(name);
-    return found == by_name_.end() ? 0 : found->second;
-  }
-  void add(std::string const& name) {
-    std::lock_guard const alone(mutex_);
-    ++by_name_[name];
-  }
+  long count(std::string const& name);
+  void add(std::string const& name);
 
  private:
   std::mutex mutex_{};
@@ -151,41 +116,17 @@ namespace fulgurite::checkpointing {
 class HpcFiles {
  public:
   HpcFiles() = default;
-  HpcFiles(std::filesystem::path folder, std::string const& task, long fit = 1)
-      : folder_(std::move(folder)), prefix_("hpc_ckpt_" + (task.empty() ? "" : "task" + task + "_")) {
-    if (fit > 1) prefix_ += "fit" + std::to_string(fit) + "_";
-  }
+  HpcFiles(std::filesystem::path folder, std::string const& task, long fit = 1);
 
   /// Those that are there, the highest number first.
-  std::vector<std::filesystem::path> all() const {
-    std::vector<std::filesystem::path> files;
-    for (auto const& [number, file] : numbered()) files.push_back(file);
-    return files;
-  }
+  std::vector<std::filesystem::path> all() const;
   /// The one after the highest.
-  FULGURITE_COLD std::filesystem::path next() const {
-    auto const there = numbered();
-    auto const number = there.empty() ? 1 : there.front().first + 1;
-    return folder_ / (prefix_ + std::to_string(number) + std::string(suffix));
-  }
+  std::filesystem::path next() const;
 
  private:
   static constexpr std::string_view suffix = ".safetensors";
 
-  FULGURITE_COLD std::vector<std::pair<long, std::filesystem::path>> numbered() const {
-    std::vector<std::pair<long, std::filesystem::path>> found;
-    std::error_code none;  // a folder that is not there has no files
-    for (auto const& entry : std::filesystem::directory_iterator(folder_, none)) {
-      auto const name = entry.path().filename().string();
-      if (!name.starts_with(prefix_) || !name.ends_with(suffix)) continue;
-      auto const* const end = name.data() + name.size() - suffix.size();
-      long number = 0;
-      auto const [stop, error] = std::from_chars(name.data() + prefix_.size(), end, number);
-      if (error == std::errc() && stop == end && number > 0) found.emplace_back(number, entry.path());
-    }
-    sort_seldom(found, std::greater{});
-    return found;
-  }
+  std::vector<std::pair<long, std::filesystem::path>> numbered() const;
 
   std::filesystem::path folder_{};
   std::string prefix_{};
@@ -263,10 +204,7 @@ class Signals {
   void on_test_batch_end(auto&) { end_now(); }
   void on_predict_batch_end(auto&) { end_now(); }
   /// Between batches that no hook tells of, and after a run: one whose end was asked for too late for a place before.
-  void end_if_asked() {
-    if (caught_) end_now();
-    else if (int const signal = std::exchange(late_, 0)) throw Interrupted(signal);
-  }
+  void end_if_asked();
 
   void on_exception(std::exception const& error, auto& ctx) {
     if (auto const* const interrupted = dynamic_cast<Interrupted const*>(&error))
@@ -289,37 +227,17 @@ class Signals {
 
   /// What a fit that is not told otherwise goes on from: in a SLURM job the files that it has left before it was
   /// started again, too. Before setup, as the search says.
-  std::vector<std::filesystem::path> last_checkpoints(CheckpointSearch const& search = {}) {
-    auto files = hpc_checkpoints(search);
-    if (!job_) files.clear();
-    files.push_back(file_);
-    return files;
-  }
+  std::vector<std::filesystem::path> last_checkpoints(CheckpointSearch const& search = {});
   /// The files that a SLURM job goes on from when it has begun again, the last one first.
-  std::vector<std::filesystem::path> hpc_checkpoints(CheckpointSearch const& search = {}) {
-    if (!search.model.empty()) find_files(search.root, search.model);
-    return hpc_files_.all();
-  }
+  std::vector<std::filesystem::path> hpc_checkpoints(CheckpointSearch const& search = {});
   /// Whether SLURM has started this program, perhaps again.
-  bool resumes_hpc() const { return slurm::job().has_value(); }
+  bool resumes_hpc() const;
 
  private:
   /// Where the files of a run are.
-  FULGURITE_COLD void find_files(std::filesystem::path const& root, std::string_view model) {
-    job_ = slurm::job();
-    auto const name =
-        options_.dirpath.empty() ? checkpointing::name_of_run("interrupted", model) : std::string("interrupted");
-    auto const& folder = options_.dirpath.empty() ? root : options_.dirpath;
-    fit_ = HeldFiles::key(folder / name).string();
-    auto const before = checkpointing::EndedFits::of_process().count(fit_);
-    auto const number = before == 0 ? std::string() : "-" + std::to_string(before + 1);
-    file_ = folder / (name + number + ".safetensors");
-    hpc_files_ = {folder, job_ ? job_->task : std::string(), before + 1};
-  }
+  void find_files(std::filesystem::path const& root, std::string_view model);
   static bool in_fit(auto& ctx) { return ctx.stage() == decltype(ctx.stage())::fit && !ctx.dev_run(); }
-  static void end_now() {
-    if (int const caught = CaughtSignals::gravest()) throw Interrupted(caught);
-  }
+  static void end_now();
 
   /// The file that a signal asks for, where there is a run to go on with; then, where that was asked for, the job is
   /// put back into the queue. Until then SLURM's next signal must not end the program. A file that cannot be written
@@ -358,10 +276,7 @@ class Signals {
     }
     if (ended_well) checkpointing::EndedFits::of_process().add(fit_);
   }
-  void forget() {
-    caught_.reset();
-    asked_at_.reset();
-  }
+  void forget();
 
   SignalsOptions options_;
   std::optional<slurm::Job> job_{};
@@ -394,12 +309,7 @@ class OnExceptionCheckpoint {
   static constexpr bool inert_in_dev_run = true;  ///< a rehearsal has nothing to rescue
   static constexpr std::string_view reads = "the state of the run";
 
-  explicit OnExceptionCheckpoint(OnExceptionCheckpointOptions const& options = {})
-      : dirpath_(options.dirpath), filename_(options.filename), file_(file_in({}, {})) {
-    if (auto const why = checkpointing::why_no_name(filename_.value_or("on_exception"), {}, dirpath_); !why.empty())
-      throw Error("fulgurite.callback.on_exception",
-                  "OnExceptionCheckpoint's filename: " + why + "; leave it out for \"on_exception\"");
-  }
+  explicit OnExceptionCheckpoint(OnExceptionCheckpointOptions const& options = {});
 
   /// Refused with a sentence: the folder is an option.
   template <std::convertible_to<std::filesystem::path> Folder, bool is_option = false>
@@ -425,16 +335,11 @@ class OnExceptionCheckpoint {
 
   std::filesystem::path const& ckpt_path() const { return file_; }
   static constexpr bool resumes_fit = true;  ///< a fit without a `CkptPath` resumes from `last_checkpoints()`
-  std::vector<std::filesystem::path> last_checkpoints(CheckpointSearch const& search = {}) const {
-    return {search.model.empty() ? file_ : file_in(search.root, search.model)};
-  }
+  std::vector<std::filesystem::path> last_checkpoints(CheckpointSearch const& search = {}) const;
 
  private:
   static bool in_fit(auto& ctx) { return ctx.stage() == decltype(ctx.stage())::fit && !ctx.dev_run(); }
-  std::filesystem::path file_in(std::filesystem::path const& root, std::string_view model) const {
-    auto const usual = dirpath_.empty() ? checkpointing::name_of_run("on_exception", model) : "on_exception";
-    return (dirpath_.empty() ? root : dirpath_) / (filename_.value_or(usual) + ".safetensors");
-  }
+  std::filesystem::path file_in(std::filesystem::path const& root, std::string_view model) const;
 
   std::filesystem::path dirpath_;
   std::optional<std::string> filename_;
@@ -442,3 +347,7 @@ class OnExceptionCheckpoint {
 };
 
 }  // namespace fulgurite
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/callback/signals.ipp>
+#endif

@@ -8,12 +8,11 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include <fulgurite/callback/watch.hpp>
 #include <fulgurite/checkpoint/durable_file.hpp>
-#include <fulgurite/core/error.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/core/text.hpp>
 #include <fulgurite/hook/hooks.hpp>
@@ -46,24 +45,15 @@ class SimpleProfiler {
   using Stateless = ByChoice;  // a run that goes on is measured from there
   static constexpr Order order = Order::profiler;
 
-  explicit SimpleProfiler(SimpleProfilerOptions options = {}) : options_(std::move(options)) {
-    if (options_.filename.find('/') != std::string::npos)
-      throw Error("fulgurite.callback.profiler_filename",
-                  "SimpleProfiler: filename = '" + options_.filename + "' has a '/': give the folder as dirpath");
-  }
+  explicit SimpleProfiler(SimpleProfilerOptions options = {});
 
   /// An action that has begun.
   class Running {
    public:
-    Running(SimpleProfiler& profiler, ProfiledAction const& action)
-        : profiler_(&profiler), action_(&action), outside_(std::exchange(profiler.inside_, 0)), began_(Clock::now()) {}
+    Running(SimpleProfiler& profiler, ProfiledAction const& action);
     Running(Running const&) = delete;
     Running& operator=(Running const&) = delete;
-    ~Running() {
-      auto const took = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - began_).count();
-      profiler_->add(*action_, took);
-      profiler_->inside_ = outside_ + took;
-    }
+    ~Running();
 
    private:
     SimpleProfiler* profiler_;
@@ -71,18 +61,9 @@ class SimpleProfiler {
     std::int64_t outside_;
     Clock::time_point began_;
   };
-  Running profile_action(ProfiledAction const& action) {
-    if (action.id >= tallies_.size()) [[unlikely]]
-      tallies_.resize(action.id + 1);
-    return Running(*this, action);
-  }
+  Running profile_action(ProfiledAction const& action);
 
-  void setup() {
-    tallies_.assign(tallies_.size(), {});
-    inside_ = 0;
-    began_ = Clock::now();
-    runs_ = true;
-  }
+  void setup();
   void teardown(auto& ctx) { tell(ctx, ""); }
   /// What was measured until then is shown as well.
   void on_exception(auto& ctx) {
@@ -99,14 +80,7 @@ class SimpleProfiler {
     std::int64_t total = 0, own = 0, longest = 0;
   };
 
-  void add(ProfiledAction const& action, std::int64_t took) {
-    auto& tally = tallies_[action.id];
-    tally.action = &action;
-    tally.calls += action.counts;
-    tally.total += took;
-    tally.own += took - inside_;
-    if (took > tally.longest) tally.longest = took;
-  }
+  void add(ProfiledAction const& action, std::int64_t took);
 
   void tell(auto& ctx, std::string_view how) {
     runs_ = false;
@@ -142,3 +116,7 @@ class SimpleProfiler {
 };
 
 }  // namespace fulgurite
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/callback/simple_profiler.ipp>
+#endif

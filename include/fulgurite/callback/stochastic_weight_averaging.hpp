@@ -3,13 +3,11 @@
 // epochs are averaged.
 
 #include <algorithm>
-#include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
-#include <numbers>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -18,6 +16,7 @@
 
 #include <fulgurite/callback/weight_averaging.hpp>
 #include <fulgurite/checkpoint/archive_tree.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/hook/hooks.hpp>
@@ -40,10 +39,7 @@ struct GroupRates {
 enum class Annealing : std::uint8_t { cos, linear };
 
 /// The rate when a part `done` of the way, from 0 to 1, is behind it.
-inline double annealed(Annealing how, double from, double to, double done) {
-  double const share = how == Annealing::linear ? done : 0.5 * (1.0 - std::cos(std::numbers::pi * done));
-  return to * share + from * (1.0 - share);
-}
+double annealed(Annealing how, double from, double to, double done);
 
 // Where in a run something begins, as an option says it.
 
@@ -264,3 +260,7 @@ class StochasticWeightAveraging {
 };
 
 }  // namespace fulgurite
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/callback/stochastic_weight_averaging.ipp>
+#endif

@@ -1,7 +1,6 @@
 #pragma once
 // Ends a fit after some time, and measures how long training, validation and test take.
 
-#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -12,7 +11,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include <fulgurite/core/error.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/text.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
@@ -43,9 +42,7 @@ class Timer {
   enum class Timed : std::uint8_t { train, validate, test };
 
   Timer() = default;
-  explicit Timer(Seconds limit, TimerOptions options = {}) : limit_(limit), options_(options) {
-    if (!(limit.count() >= 0)) throw Error("fulgurite.callback.timer_duration", "Timer: a duration is not negative");
-  }
+  explicit Timer(Seconds limit, TimerOptions options = {});
   explicit Timer(std::string_view days_hours_minutes_seconds, TimerOptions options = {})
       : Timer(parsed(days_hours_minutes_seconds), options) {}
   /// A number alone is refused, since it has no unit.
@@ -83,15 +80,12 @@ class Timer {
   bool limits_time() const { return limit_.has_value(); }
   /// Time spent in training, validation or test, over all its runs, as of the last event that this timer heard;
   /// training includes its validations.
-  Seconds elapsed(Timed what = Timed::train) const { return Seconds(of(what).before + of(what).running); }
+  Seconds elapsed(Timed what = Timed::train) const;
   /// When the latest of them began or ended, on the trainer's clock; nothing before that.
-  std::optional<Seconds> start_time(Timed what = Timed::train) const { return moment(of(what).began); }
-  std::optional<Seconds> end_time(Timed what = Timed::train) const { return moment(of(what).ended); }
+  std::optional<Seconds> start_time(Timed what = Timed::train) const;
+  std::optional<Seconds> end_time(Timed what = Timed::train) const;
   /// The time that is left, never negative; nothing without a limit.
-  std::optional<Seconds> remaining() const {
-    if (!limit_) return std::nullopt;
-    return std::max(Seconds(0), *limit_ - elapsed());
-  }
+  std::optional<Seconds> remaining() const;
 
   /// Saves or loads the time used. Where a fit goes back, a running clock is not set back: the time has passed.
   void state(auto& archive) {
@@ -113,12 +107,10 @@ class Timer {
     std::optional<double> ended = std::nullopt;
     bool runs() const { return began && !ended; }
   };
-  static std::optional<Seconds> moment(std::optional<double> seconds) {
-    return seconds ? std::optional(Seconds(*seconds)) : std::nullopt;
-  }
+  static std::optional<Seconds> moment(std::optional<double> seconds);
 
-  Clock& of(Timed what) { return clocks_[static_cast<std::size_t>(what)]; }
-  Clock const& of(Timed what) const { return clocks_[static_cast<std::size_t>(what)]; }
+  Clock& of(Timed what);
+  Clock const& of(Timed what) const;
 
   void begin(Timed what, auto& ctx) {
     auto& clock = of(what);
@@ -141,11 +133,7 @@ class Timer {
     ctx.request_stop_for_now("Timer: " + report::exact(limit_->count()) + " s are used up");
   }
 
-  static Seconds parsed(std::string_view text) {
-    if (auto const seconds = seconds_of(text)) return *seconds;
-    throw Error("fulgurite.callback.timer_duration",
-                "Timer: '" + std::string(text) + "' is not DD:HH:MM:SS, such as 00:12:00:00");
-  }
+  static Seconds parsed(std::string_view text);
 
   std::optional<Seconds> limit_ = std::nullopt;
   TimerOptions options_{};
@@ -153,3 +141,7 @@ class Timer {
 };
 
 }  // namespace fulgurite
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/callback/timer.ipp>
+#endif

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include <fulgurite/checkpoint/archive_tree.hpp>
-#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/hook/hooks.hpp>
@@ -337,19 +337,14 @@ struct Moments {
 /// + (1 - decay) * weights. All else is as in WeightAveraging.
 class EMAWeightAveraging : public WeightAveraging<averaging::Decay, averaging::Moments> {
  public:
-  explicit EMAWeightAveraging(EMAWeightAveragingOptions options = {})
-      : WeightAveraging(averaging::Decay{checked(options).decay}, averaging::Moments{options},
-                        {.use_buffers = options.use_buffers}) {}
+  explicit EMAWeightAveraging(EMAWeightAveragingOptions options = {});
 
  private:
-  FULGURITE_COLD static EMAWeightAveragingOptions const& checked(EMAWeightAveragingOptions const& o) {
-    if (!(o.decay >= 0 && o.decay <= 1) || o.update_every_n_steps < 0 || o.update_starting_at_step.value_or(0) < 0 ||
-        o.update_starting_at_epoch.value_or(0) < 0)
-      throw Error("fulgurite.callback.ema_options",
-                  "EMAWeightAveraging: decay = " + std::to_string(o.decay) +
-                      " lies between 0 and 1, counts of steps and epochs are not negative");
-    return o;
-  }
+  static EMAWeightAveragingOptions const& checked(EMAWeightAveragingOptions const& o);
 };
 
 }  // namespace fulgurite
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/callback/weight_averaging.ipp>
+#endif

@@ -4,10 +4,8 @@
 
 #include <concepts>
 #include <cstddef>
-#include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,7 +16,7 @@
 
 #include <fulgurite/checkpoint/archive_text.hpp>
 #include <fulgurite/checkpoint/archive_tree.hpp>
-#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/function_ref.hpp>
 #include <fulgurite/core/state.hpp>
@@ -74,10 +72,7 @@ class StateSaver {
   /// are for whoever writes the tree to a file before anything changes a tensor.
   enum class Tensors { copied, borrowed };
 
-  explicit StateSaver(ArchiveNode& tree, std::string path = {}, Tensors tensors = Tensors::copied)
-      : tree_(&tree), path_(std::move(path)), tensors_(tensors) {
-    if (!std::holds_alternative<ArchiveNode::Object>(tree.value)) tree.value = ArchiveNode::Object{};
-  }
+  explicit StateSaver(ArchiveNode& tree, std::string path = {}, Tensors tensors = Tensors::copied);
 
   template <class T>
   StateSaver& operator()(std::string_view name, T&& value) {
@@ -117,27 +112,14 @@ class StateSaver {
   }
 
  private:
-  FULGURITE_COLD void nested(std::string_view key, FunctionRef<void(StateSaver&)> save) {
-    StateSaver inner(entry(key), full(key), tensors_);
-    save(inner);
-  }
+  void nested(std::string_view key, FunctionRef<void(StateSaver&)> save);
 
-  std::string full(std::string_view name) const { return path_ + (path_.empty() ? "" : ".") + std::string(name); }
+  std::string full(std::string_view name) const;
 
-  FULGURITE_COLD ArchiveNode& entry(std::string_view name) {
-    auto const refuse = [&](char const* why) {
-      throw Error("fulgurite.checkpoint.state_name", std::string("'").append(full(name)) + "'" + why);
-    };
-    if (name.starts_with('$')) refuse(": a name must not start with '$'");
-    auto* const made = std::get<ArchiveNode::Object>(tree_->value).add(name);
-    if (made == nullptr) refuse(" is saved twice: give each value its own name");
-    return *made;
-  }
+  ArchiveNode& entry(std::string_view name);
 
-  FULGURITE_COLD static void put_scalar(ArchiveNode& node, archive::Scalar const& value) {
-    std::visit([&](auto number) { node.value = number; }, value);
-  }
-  FULGURITE_COLD static void put_text(ArchiveNode& node, std::string_view text) { node.value = std::string(text); }
+  static void put_scalar(ArchiveNode& node, archive::Scalar const& value);
+  static void put_text(ArchiveNode& node, std::string_view text);
 
   template <class T>
   void put(ArchiveNode& node, T& value, std::string const& path) {
@@ -195,8 +177,7 @@ class StateLoader {
   /// With `problems`, an entry that does not fit is left as it is, and what is wrong with it is added to them. With
   /// `commits`, what `commit` is given waits in there. With `differences`, options that differ are added to them.
   explicit StateLoader(ArchiveNode const& tree, std::string path = {}, Problems* problems = nullptr,
-                       Commits* commits = nullptr, Differences* differences = nullptr)
-      : tree_(&tree), path_(std::move(path)), problems_(problems), commits_(commits), differences_(differences) {}
+                       Commits* commits = nullptr, Differences* differences = nullptr);
   explicit StateLoader(ArchiveNode&&, std::string = {}, Problems* = nullptr, Commits* = nullptr,
                        Differences* = nullptr) = delete;  // the tree must outlive it
 
@@ -211,18 +192,9 @@ class StateLoader {
 
   bool has(std::string_view name) const { return tree_->find(name) != nullptr; }
   /// Entries here that are not asked for may be left out: they belong to parts that the program has no more.
-  FULGURITE_COLD void leave_out_others() const {
-    if (auto const* entries = std::get_if<ArchiveNode::Object>(&tree_->value))
-      for (auto const& [name, node] : *entries)
-        if (node.read == ArchiveNode::Read::no) node.read = ArchiveNode::Read::need_not;
-  }
+  void leave_out_others() const;
   /// The names of all entries here, in the order in which they were saved.
-  FULGURITE_COLD std::vector<std::string> names() const {
-    std::vector<std::string> all;
-    if (auto const* entries = std::get_if<ArchiveNode::Object>(&tree_->value))
-      for (auto const& [name, node] : *entries) all.push_back(name);
-    return all;
-  }
+  std::vector<std::string> names() const;
 
   template <class T>
   StateLoader& operator()(std::string_view name, T&& value) {
@@ -274,58 +246,20 @@ class StateLoader {
 
  private:
   /// Does `load`, and keeps what an Error says where that is wanted.
-  FULGURITE_COLD void note(FunctionRef<void()> load) {
-    if (problems_ == nullptr) return load();
-    try {
-      load();
-    } catch (Error const& error) { problems_->push_back(error); }
-  }
+  void note(FunctionRef<void()> load);
 
   /// Whether the option has the same value in the tree. One that is not there was saved by another version.
-  FULGURITE_COLD bool same_option(std::string_view name, FunctionRef<void(StateSaver&)> give) {
-    auto const* const found = tree_->find(name);
-    if (found == nullptr) return false;
-    found->read = ArchiveNode::Read::need_not;
-    ArchiveNode given;
-    StateSaver saver(given);
-    give(saver);
-    auto const there = text(*found), here = text(*given.find(name));
-    if (there == here) return true;
-    auto const said = [](std::string const& value) { return value == "null" ? "not given" : value.substr(0, 40); };
-    if (differences_)
-      differences_->push_back("'" + full(name) + "' is " + said(there) + " in the file and " + said(here) +
-                              " in the program");
-    return false;
-  }
+  bool same_option(std::string_view name, FunctionRef<void(StateSaver&)> give);
 
   /// Nothing where what is wrong was noted.
-  FULGURITE_COLD std::optional<archive::ReadScalar> scalar_entry(std::string_view name, archive::ScalarKind kind) {
-    std::optional<archive::ReadScalar> read;
-    note([&] { read = scalar(entry(name), kind, full(name)); });
-    return read;
-  }
+  std::optional<archive::ReadScalar> scalar_entry(std::string_view name, archive::ScalarKind kind);
 
-  FULGURITE_COLD void nested(std::string_view key, FunctionRef<void(StateLoader&)> load) {
-    note([&] {
-      StateLoader inner(entry(key), full(key), problems_, commits_, differences_);
-      load(inner);
-    });
-  }
+  void nested(std::string_view key, FunctionRef<void(StateLoader&)> load);
 
-  std::string full(std::string_view name) const { return path_ + (path_.empty() ? "" : ".") + std::string(name); }
+  std::string full(std::string_view name) const;
 
-  FULGURITE_COLD ArchiveNode const& entry(std::string_view name) const {
-    auto const* found = tree_->find(name);
-    if (found == nullptr)
-      wrong(full(name),
-            "is not in the saved state: resume with the parts that it was saved of, or begin a new run with "
-            "its weights, load_weights(model, file)");
-    found->read = ArchiveNode::Read::yes;
-    return *found;
-  }
-  [[noreturn]] static void wrong(std::string const& path, std::string const& how) {
-    throw Error("fulgurite.checkpoint.state_entry", "'" + path + "' " + how);
-  }
+  ArchiveNode const& entry(std::string_view name) const;
+  [[noreturn]] static void wrong(std::string const& path, std::string const& how);
   template <class T>
   static T const& as(ArchiveNode const& node, std::string const& path, char const* kind) {
     auto const* value = std::get_if<T>(&node.value);
@@ -333,21 +267,10 @@ class StateLoader {
     return *value;
   }
   /// The beginning of a value, for messages.
-  static std::string brief(ArchiveNode const& node) { return text(node).substr(0, 40); }
-  static std::string text(ArchiveNode const& node) {
-    return to_text(node, [](ArchiveTensor const& t) { return "the tensor " + t.tensor.description(); });
-  }
+  static std::string brief(ArchiveNode const& node);
+  static std::string text(ArchiveNode const& node);
 
-  FULGURITE_COLD static archive::ReadScalar scalar(ArchiveNode const& node, archive::ScalarKind const& kind,
-                                                   std::string const& path) {
-    if (kind.sort == archive::ScalarKind::truth) return {as<bool>(node, path, "true or false")};
-    if (kind.sort == archive::ScalarKind::real) return {0, as<double>(node, path, "a floating-point number")};
-    auto const* const large = std::get_if<std::uint64_t>(&node.value);
-    auto const number = large ? 0 : as<std::int64_t>(node, path, "an integer");
-    auto const bits = large ? *large : static_cast<std::uint64_t>(number);
-    if (large || number >= 0 ? bits > kind.most : number < kind.least) wrong(path, "does not fit: " + brief(node));
-    return {bits};
-  }
+  static archive::ReadScalar scalar(ArchiveNode const& node, archive::ScalarKind const& kind, std::string const& path);
 
   template <class V>
   void get(ArchiveNode const& node, V& value, std::string const& path) {
@@ -408,15 +331,7 @@ enum class Copied : bool {
 
 /// Puts copies in the place of handles. Each library copies its own at once, on their devices; bytes of a handle that
 /// belongs to none are fetched.
-inline void keep_tensors(ArchiveNode& tree, Copied which = Copied::all) {
-  std::map<SavedTensor::Keep, std::vector<SavedTensor*>> by_library;
-  each_tensor(tree, [&](ArchiveTensor& one) {
-    if (which == Copied::written_soon && one.tensor.is_written_last()) return;
-    if (auto const keep = one.tensor.keep()) by_library[keep].push_back(&one.tensor);
-    else one.tensor = one.tensor.owned();
-  });
-  for (auto const& [keep, handles] : by_library) keep(handles);
-}
+void keep_tensors(ArchiveNode& tree, Copied which = Copied::all);
 
 // Entries of a saved state that nothing was loaded from: parts of the run that was saved and that are missing now.
 
@@ -424,62 +339,14 @@ inline void keep_tensors(ArchiveNode& tree, Copied which = Copied::all) {
 enum class Unread : bool { allowed, refused };
 
 /// Their full names, such as "optimizers.1 SGD"; of an object that nothing has read, its own name alone.
-FULGURITE_COLD std::vector<std::string> unread_entries(ArchiveNode const& node, std::string const& path = {}) {
-  std::vector<std::string> all;
-  auto const add = [&all](std::vector<std::string> more) {
-    for (auto& name : more) all.push_back(std::move(name));
-  };
-  if (auto const* const list = std::get_if<ArchiveNode::List>(&node.value))
-    for (std::size_t i = 0; i != list->size(); ++i)
-      add(unread_entries((*list)[i], path + "[" + std::to_string(i) + "]"));
-  if (auto const* const object = std::get_if<ArchiveNode::Object>(&node.value))
-    for (auto const& [name, entry] : *object) {
-      auto full = path + (path.empty() ? "" : ".") + name;
-      if (entry.read == ArchiveNode::Read::yes) add(unread_entries(entry, full));
-      else if (entry.read == ArchiveNode::Read::no) all.push_back(std::move(full));
-    }
-  return all;
-}
+std::vector<std::string> unread_entries(ArchiveNode const& node, std::string const& path = {});
 
 /// What is said of them.
-inline Error refuse_unread(std::vector<std::string> const& names) {
-  std::string list;
-  for (auto const& name : names) list += (list.empty() ? "'" : ", '") + name + "'";
-  return Error("fulgurite.checkpoint.state_unread",
-               "the saved state holds what nothing here is loaded from: " + list +
-                   ": go on with the program that saved it, or begin a new run with its weights by load_weights");
-}
+Error refuse_unread(std::vector<std::string> const& names);
 
 /// load_state by its two halves.
-FULGURITE_COLD void load_state_by(ArchiveNode const& tree, FunctionRef<void(StateSaver&)> save,
-                                  FunctionRef<void(StateLoader&)> load, Unread unread) {
-  ArchiveNode before;
-  StateSaver saver(before, {}, StateSaver::Tensors::borrowed);
-  save(saver);
-  keep_tensors(before, Copied::written_soon);
-  auto const go_back = [&] {
-    StateLoader loader(before);
-    load(loader);
-  };
-  StateLoader::Problems problems;
-  StateLoader::Commits commits;
-  StateLoader::Differences differences;
-  try {
-    StateLoader loader(tree, {}, &problems, &commits, &differences);
-    load(loader);
-  } catch (...) {
-    go_back();
-    throw;
-  }
-  if (unread == Unread::refused && problems.empty())
-    if (auto const names = unread_entries(tree); !names.empty()) problems.push_back(refuse_unread(names));
-  if (problems.empty()) {
-    for (auto const& commit : commits) commit();
-    return;
-  }
-  go_back();
-  throw all_of(problems);
-}
+void load_state_by(ArchiveNode const& tree, FunctionRef<void(StateSaver&)> save, FunctionRef<void(StateLoader&)> load,
+                   Unread unread);
 
 /// Loads all of a state, or nothing. `fold(archive)` visits what is to be loaded, as `state` does, and is called with a
 /// saver first: where the new state turns out not to fit, the old one is loaded again, and one Error tells of every
@@ -524,24 +391,11 @@ class StateMemory {
     tree_ = std::move(now);
   }
   /// Saves what is held once more, among what that archive saves.
-  void add_to(StateSaver& archive) const {
-    if (auto const* const entries = std::get_if<ArchiveNode::Object>(&tree_.value))
-      for (auto const& entry : *entries) archive(entry.name, entry.node);
-  }
+  void add_to(StateSaver& archive) const;
   /// Saves one entry of it. False where there is none of that name.
-  bool add_to(StateSaver& archive, std::string_view name) const {
-    auto const* const entries = std::get_if<ArchiveNode::Object>(&tree_.value);
-    auto const* const found = entries ? entries->find(name) : nullptr;
-    if (found != nullptr) archive(name, *found);
-    return found != nullptr;
-  }
+  bool add_to(StateSaver& archive, std::string_view name) const;
   /// Holds an entry of a state that is loaded, for who loads it later.
-  void take(std::string_view name, StateLoader& archive) {
-    ArchiveNode::Object alone;
-    archive(name, *alone.add(name));
-    tree_.value = std::move(alone);
-    keep_tensors(tree_);
-  }
+  void take(std::string_view name, StateLoader& archive);
   bool holds_nothing() const { return tree_.holds_nothing(); }
   /// All of it as text, tensors included, and back: what another process can hold.
   std::string text() const { return to_text(tree_); }
@@ -570,3 +424,7 @@ class StateMemory {
 };
 
 }  // namespace fulgurite
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/checkpoint/archive.ipp>
+#endif

@@ -20,7 +20,7 @@
 #include <variant>
 #include <vector>
 
-#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/function_ref.hpp>
 #include <fulgurite/core/types.hpp>
@@ -99,25 +99,11 @@ class SavedTensor {
   using Keep = void (*)(std::span<SavedTensor* const>);
 
   SavedTensor() = default;
-  SavedTensor(std::string_view dtype, std::vector<std::int64_t> shape, Fetch fetch)
-      : dtype_(dtype), shape_(std::move(shape)), fetch_(std::move(fetch)) {
-    auto const size = safetensors::bytes_of(dtype_, shape_);
-    if (!size) refuse("a file cannot hold a tensor of type '" + dtype_ + "' and that shape");
-    size_ = *size;
-  }
-  SavedTensor(std::string_view dtype, std::vector<std::int64_t> shape, std::vector<std::byte> bytes)
-      : SavedTensor(dtype, std::move(shape), Fetch{}) {
-    if (bytes.size() != size_)
-      refuse("a tensor of " + std::to_string(size_) + " bytes was given " + std::to_string(bytes.size()));
-    own_ = std::make_shared<std::vector<std::byte> const>(std::move(bytes));
-  }
+  SavedTensor(std::string_view dtype, std::vector<std::int64_t> shape, Fetch fetch);
+  SavedTensor(std::string_view dtype, std::vector<std::int64_t> shape, std::vector<std::byte> bytes);
 
   /// A handle that also gives the tensor itself to its own library.
-  SavedTensor(std::string_view dtype, std::vector<std::int64_t> shape, Fetch fetch, std::any of, Keep how)
-      : SavedTensor(dtype, std::move(shape), std::move(fetch)) {
-    tensor_ = std::move(of);
-    keep_ = how;
-  }
+  SavedTensor(std::string_view dtype, std::vector<std::int64_t> shape, Fetch fetch, std::any of, Keep how);
 
   explicit operator bool() const { return !dtype_.empty(); }
   std::string const& dtype() const { return dtype_; }
@@ -125,18 +111,9 @@ class SavedTensor {
   std::uint64_t size() const { return size_; }  ///< in bytes
 
   /// Calls f(bytes); the bytes live as long as the call.
-  void read(FunctionRef<void(Bytes)> f) const {
-    if (own_) f(Bytes(*own_));
-    else if (fetch_) fetch_(f);
-    else f(Bytes{});
-  }
+  void read(FunctionRef<void(Bytes)> f) const;
   /// A copy that owns its bytes, so that no later change of the tensor reaches it.
-  FULGURITE_COLD SavedTensor owned() const {
-    if (!fetch_) return *this;
-    std::vector<std::byte> bytes;
-    read([&](Bytes now) { bytes.assign(now.begin(), now.end()); });
-    return {dtype_, shape_, std::move(bytes)};
-  }
+  SavedTensor owned() const;
   /// The tensor itself, where this is a handle of one of type T; else nullptr.
   template <class T>
   T const* tensor() const {
@@ -147,18 +124,11 @@ class SavedTensor {
 
   /// Says of a handle that a load writes to the tensor in `archive.commit` alone: until all of the state has been found
   /// to fit, the tensor stays as it is, and nobody needs a copy to go back to.
-  SavedTensor written_last() && {
-    written_last_ = true;
-    return std::move(*this);
-  }
+  SavedTensor written_last() &&;
   bool is_written_last() const { return written_last_; }
 
   /// "F32 [2, 3]", for messages.
-  std::string description() const {
-    std::string text;
-    for (auto const extent : shape_) (text += text.empty() ? "" : ", ") += std::to_string(extent);
-    return dtype_ + " [" + text + "]";
-  }
+  std::string description() const;
 
  private:
   [[noreturn]] static void refuse(std::string const& why) { throw Error("fulgurite.checkpoint.saved_tensor", why); }
@@ -205,14 +175,14 @@ struct ArchiveEntry;
 /// number of entries.
 class ArchiveObject {
  public:
-  inline ArchiveNode const* find(std::string_view name) const;  ///< nullptr where there is none of that name
-  inline ArchiveNode* change(std::string_view name);            ///< the same, to be changed
-  inline ArchiveNode* add(std::string_view name);               ///< an empty entry; nullptr where there is one already
+  ArchiveNode const* find(std::string_view name) const;  ///< nullptr where there is none of that name
+  ArchiveNode* change(std::string_view name);            ///< the same, to be changed
+  ArchiveNode* add(std::string_view name);               ///< an empty entry; nullptr where there is one already
   template <class F>
   void each(F&& f);  ///< f(ArchiveNode&) for all entries, in their order
   inline bool empty() const;
   inline ArchiveEntry const* begin() const;
-  inline ArchiveEntry const* end() const;
+  ArchiveEntry const* end() const;
 
  private:
   std::vector<ArchiveEntry> entries_;
@@ -236,11 +206,8 @@ struct ArchiveNode {
   mutable Read read = Read::no;  ///< of an entry: whether something was loaded from it
 
   /// An entry of an object, or nullptr.
-  ArchiveNode const* find(std::string_view name) const {
-    auto const* entries = std::get_if<Object>(&value);
-    return entries == nullptr ? nullptr : entries->find(name);
-  }
-  inline bool holds_nothing() const;  ///< an object without entries, or no value at all
+  ArchiveNode const* find(std::string_view name) const;
+  bool holds_nothing() const;  ///< an object without entries, or no value at all
 };
 
 /// A named value of an object.
@@ -249,30 +216,12 @@ struct ArchiveEntry {
   ArchiveNode node;
 };
 
-inline ArchiveNode const* ArchiveObject::find(std::string_view name) const {
-  auto const found = places_.find(name);
-  return found == places_.end() ? nullptr : &entries_[found->second].node;
-}
-inline ArchiveNode* ArchiveObject::change(std::string_view name) {
-  auto const found = places_.find(name);
-  return found == places_.end() ? nullptr : &entries_[found->second].node;
-}
-inline ArchiveNode* ArchiveObject::add(std::string_view name) {
-  if (!places_.emplace(name, entries_.size()).second) return nullptr;
-  return &entries_.emplace_back(ArchiveEntry{std::string(name), {}}).node;
-}
 template <class F>
 void ArchiveObject::each(F&& f) {
   for (auto& entry : entries_) f(entry.node);
 }
 inline bool ArchiveObject::empty() const { return entries_.empty(); }
 inline ArchiveEntry const* ArchiveObject::begin() const { return entries_.data(); }
-inline ArchiveEntry const* ArchiveObject::end() const { return entries_.data() + entries_.size(); }
-
-inline bool ArchiveNode::holds_nothing() const {
-  auto const* const object = std::get_if<Object>(&value);
-  return object == nullptr ? std::holds_alternative<std::monostate>(value) : object->empty();
-}
 
 namespace archive {
 /// Where the present value of an option stands that a run may move, beside what the program gave.
@@ -366,3 +315,7 @@ V from_scalar(ReadScalar const& read) {
 }  // namespace archive
 
 }  // namespace fulgurite
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/checkpoint/archive_tree.ipp>
+#endif

@@ -12,17 +12,13 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
-#include <system_error>
 #include <thread>
-#include <utility>
-#include <variant>
 #include <vector>
 
 #include <fulgurite/checkpoint/archive.hpp>
 #include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/checkpoint/run_file.hpp>
-#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/state.hpp>
 
 namespace fulgurite {
@@ -42,19 +38,10 @@ class RunImage {
   }
 
   /// Writes the file, durably. Any thread may; `take` and `rename` have to wait until it returns.
-  FULGURITE_COLD void write(std::filesystem::path const& path) const {
-    auto metadata = run_metadata(path, tree_, hyperparameters_, {}, safetensors::longest_header, [](auto const&) {});
-    auto const each = [&](TakeWeight f) {
-      for (std::size_t i = 0; auto const& part : parts_)
-        f(std::string_view(part.name), WeightView{part.dtype, part.shape, std::span(memory_[i++])});
-    };
-    write_safetensors(path, std::move(metadata), each, Checksums::written, AddFingerprint{tree_});
-  }
+  void write(std::filesystem::path const& path) const;
 
   /// The state says `to` wherever it said `from`: a file got another name after the copy was made.
-  void rename(std::filesystem::path const& from, std::filesystem::path const& to) {
-    if (!from.empty()) rename(tree_, from.native(), to.native());
-  }
+  void rename(std::filesystem::path const& from, std::filesystem::path const& to);
 
  private:
   struct Part {
@@ -62,39 +49,14 @@ class RunImage {
     std::vector<std::int64_t> shape;
   };
 
-  FULGURITE_COLD void begin(std::span<Hyperparameter const> hyperparameters) {
-    parts_.clear();
-    tree_ = {};
-    hyperparameters_.assign(hyperparameters.begin(), hyperparameters.end());
-  }
-  FULGURITE_COLD void copy(EachWeight each_weight) {
-    each_weight([&](std::string_view name, WeightView const& view) {
-      refuse_state_name("a file of the run", name);
-      add(std::string(name), std::string(view.dtype), view.shape, view.bytes);
-    });
-    copy_tensors();
-  }
+  void begin(std::span<Hyperparameter const> hyperparameters);
+  void copy(EachWeight each_weight);
 
-  FULGURITE_COLD void add(std::string name, std::string dtype, std::vector<std::int64_t> shape,
-                          std::span<std::byte const> bytes) {
-    if (parts_.size() == memory_.size()) memory_.emplace_back();
-    memory_[parts_.size()].assign(bytes.begin(), bytes.end());
-    parts_.push_back({std::move(name), std::move(dtype), std::move(shape)});
-  }
+  void add(std::string name, std::string dtype, std::vector<std::int64_t> shape, std::span<std::byte const> bytes);
 
   /// The tree keeps the names of its tensors, and nothing of the tensors themselves.
-  FULGURITE_COLD void copy_tensors() {
-    each_tensor(tree_, [&](ArchiveTensor& one) {
-      one.tensor.read([&](SavedTensor::Bytes bytes) {
-        add(std::string(state_tensor_prefix) + one.name, one.tensor.dtype(), one.tensor.shape(), bytes);
-      });
-      one.tensor = {};
-    });
-  }
-  FULGURITE_COLD static void rename(ArchiveNode& node, std::string const& from, std::string const& to) {
-    if (auto* const text = std::get_if<std::string>(&node.value); text != nullptr && *text == from) *text = to;
-    each_child(node, [&](ArchiveNode& child) { rename(child, from, to); });
-  }
+  void copy_tensors();
+  static void rename(ArchiveNode& node, std::string const& from, std::string const& to);
 
   ArchiveNode tree_ = {};
   std::vector<Hyperparameter> hyperparameters_{};
@@ -116,41 +78,18 @@ class BackgroundWriter {
   RunImage& image() { return image_; }
 
   /// A file to be written, after those before it. `is_new`: where such a file exists by then, it stays as it is.
-  void plan(std::filesystem::path file, bool is_new) { files_.push_back({std::move(file), is_new, false, nullptr}); }
-  FULGURITE_COLD void start() {
-    wait();
-    done_.store(false, std::memory_order_relaxed);
-    elsewhere([this] { work(); });
-  }
+  void plan(std::filesystem::path file, bool is_new);
+  void start();
   bool done() const { return done_.load(std::memory_order_acquire); }
-  void wait() {
-    if (thread_.joinable()) thread_.join();
-  }
+  void wait();
 
   /// The result of a planned file, once: returns where it was written, else throws what was thrown then. A file that
   /// was not planned, or not reached, is written now.
-  FULGURITE_COLD void write(std::filesystem::path const& path) {
-    for (auto& file : files_)
-      if (file.path == path && std::exchange(file.tried, false)) {
-        if (file.failure) std::rethrow_exception(std::exchange(file.failure, nullptr));
-        return;
-      }
-    image_.write(path);
-  }
+  void write(std::filesystem::path const& path);
   /// Takes away a file's name at once; says whether there was one. The space of a large file takes a while to give
   /// back, longer than its copy in memory: `let_go` has the other thread do so.
-  bool remove(std::filesystem::path const& path) {
-    FileDescriptor keeps(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-    std::error_code ignored;
-    bool const removed = std::filesystem::remove(path, ignored);
-    if (removed && keeps) removed_.push_back(std::move(keeps));
-    return removed;
-  }
-  void let_go() {
-    if (removed_.empty()) return;
-    wait();
-    elsewhere([this]() noexcept { removed_.clear(); });
-  }
+  bool remove(std::filesystem::path const& path);
+  void let_go();
   /// Forgets the files.
   void clear() { files_.clear(); }
 
@@ -176,21 +115,7 @@ class BackgroundWriter {
 
   /// Where one cannot be written, the others are not: they would name it. One whose name is taken gets another name
   /// first.
-  FULGURITE_COLD void work() noexcept {
-    for (std::exception_ptr failure; auto& file : files_) {
-      file.tried = true;
-      file.failure = failure;
-      if (failure) continue;
-      try {
-        NewNamesOnly const only(file.is_new);
-        image_.write(file.path);
-      } catch (FileExists const&) {
-        file.failure = std::current_exception();
-        break;
-      } catch (...) { failure = file.failure = std::current_exception(); }
-    }
-    done_.store(true, std::memory_order_release);
-  }
+  void work() noexcept;
 
   RunImage image_{};
   std::vector<File> files_{};
@@ -200,3 +125,7 @@ class BackgroundWriter {
 };
 
 }  // namespace fulgurite
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/checkpoint/background_writer.ipp>
+#endif

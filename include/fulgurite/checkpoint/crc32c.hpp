@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/body.hpp>
 
 #if defined(__x86_64__)
 #include <nmmintrin.h>
@@ -36,10 +36,7 @@ inline constexpr auto table = [] {
 }();
 
 /// On any processor, byte by byte. `state` is the register, not the checksum: see crc32c.
-inline std::uint32_t by_table(std::uint32_t state, std::span<std::byte const> bytes) {
-  for (auto const byte : bytes) state = (state >> 8) ^ table[(state ^ static_cast<std::uint32_t>(byte)) & 0xFFU];
-  return state;
-}
+std::uint32_t by_table(std::uint32_t state, std::span<std::byte const> bytes);
 
 #if defined(__x86_64__)
 inline constexpr bool has_instruction = true;
@@ -77,11 +74,7 @@ FULGURITE_CRC_TARGET inline std::uint32_t by_instruction(std::uint32_t state, st
 }  // namespace crc
 
 /// The CRC-32C of bytes, as iSCSI and ext4 use it; of a text in pieces: `crc32c(crc32c(0, first), second)`.
-inline std::uint32_t crc32c(std::uint32_t before, std::span<std::byte const> bytes) {
-  if constexpr (crc::has_instruction)
-    if (crc::instruction_is_there()) return ~crc::by_instruction(~before, bytes);
-  return ~crc::by_table(~before, bytes);
-}
+std::uint32_t crc32c(std::uint32_t before, std::span<std::byte const> bytes);
 
 }  // namespace fulgurite
 
@@ -95,14 +88,9 @@ static_assert(std::endian::native == std::endian::little, "numbers are written a
 enum class Wire : std::uint8_t { varint = 0, eight_bytes = 1, text = 2, four_bytes = 5 };
 
 /// A number in seven bits a byte, the lowest first.
-FULGURITE_BULK void varint(std::string& message, std::uint64_t value) {
-  for (; value >= 0x80; value >>= 7) message += static_cast<char>(0x80U | (value & 0x7FU));
-  message += static_cast<char>(value);
-}
+void varint(std::string& message, std::uint64_t value);
 /// A field's number, before its value.
-FULGURITE_BULK void tag(std::string& message, unsigned field, Wire wire) {
-  varint(message, std::uint64_t{field} << 3 | static_cast<std::uint64_t>(wire));
-}
+void tag(std::string& message, unsigned field, Wire wire);
 /// The bytes of a number as they lie in memory.
 template <class T>
 void raw(std::string& message, T value) {
@@ -112,72 +100,25 @@ void raw(std::string& message, T value) {
 }
 
 /// A field that is an integer, negative ones in two's complement; an enumerator; a truth value.
-FULGURITE_BULK void integer(std::string& message, unsigned field, std::int64_t value) {
-  tag(message, field, Wire::varint);
-  varint(message, static_cast<std::uint64_t>(value));
-}
+void integer(std::string& message, unsigned field, std::int64_t value);
 /// A field that is a double.
-FULGURITE_BULK void real(std::string& message, unsigned field, double value) {
-  tag(message, field, Wire::eight_bytes);
-  raw(message, value);
-}
+void real(std::string& message, unsigned field, double value);
 /// A field that is a float.
-FULGURITE_BULK void small_real(std::string& message, unsigned field, float value) {
-  tag(message, field, Wire::four_bytes);
-  raw(message, value);
-}
+void small_real(std::string& message, unsigned field, float value);
 /// A field that is a text, bytes, or a message of its own.
-FULGURITE_BULK void text(std::string& message, unsigned field, std::string_view value) {
-  tag(message, field, Wire::text);
-  varint(message, value.size());
-  message += value;
-}
+void text(std::string& message, unsigned field, std::string_view value);
 /// A field that is a list of doubles.
-FULGURITE_BULK void reals(std::string& message, unsigned field, std::span<double const> values) {
-  std::string all;
-  for (double const value : values) raw(all, value);
-  text(message, field, all);
-}
+void reals(std::string& message, unsigned field, std::span<double const> values);
 
 /// Takes a number from the beginning of a message; nothing where it is not whole.
-FULGURITE_BULK std::optional<std::uint64_t> take_varint(std::string_view& message) {
-  std::uint64_t value = 0;
-  for (unsigned bits = 0; bits < 64 && !message.empty(); bits += 7) {
-    auto const byte = static_cast<unsigned char>(message.front());
-    message.remove_prefix(1);
-    value |= std::uint64_t{byte & 0x7FU} << bits;
-    if (byte < 0x80) return value;
-  }
-  return std::nullopt;
-}
+std::optional<std::uint64_t> take_varint(std::string_view& message);
 
 /// The first field of that number: its bytes, or nothing where there is none or the message is none. `after`: gets what
 /// follows it, where further ones of that number may be.
-FULGURITE_BULK std::optional<std::string_view> find(std::string_view message, unsigned field,
-                                                    std::string_view* after = nullptr) {
-  while (!message.empty()) {
-    auto const head = take_varint(message);
-    if (!head) return std::nullopt;
-    auto const before = message;
-    std::optional<std::uint64_t> size;
-    switch (static_cast<Wire>(*head & 7U)) {
-    case Wire::varint:
-      if (!take_varint(message)) return std::nullopt;
-      size = before.size() - message.size();
-      message = before;
-      break;
-    case Wire::eight_bytes: size = 8; break;
-    case Wire::four_bytes: size = 4; break;
-    case Wire::text: size = take_varint(message); break;
-    }
-    if (!size || *size > message.size()) return std::nullopt;
-    auto const value = message.substr(0, static_cast<std::size_t>(*size));
-    message.remove_prefix(value.size());
-    if (*head >> 3 != field) continue;
-    if (after != nullptr) *after = message;
-    return value;
-  }
-  return std::nullopt;
-}
+std::optional<std::string_view> find(std::string_view message, unsigned field, std::string_view* after = nullptr);
 
 }  // namespace fulgurite::protobuf
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/checkpoint/crc32c.ipp>
+#endif

@@ -4,7 +4,6 @@
 // alone by
 //   weights = {n: t for n, t in safetensors.torch.load_file(path).items() if not n.startswith("fulgurite:")}
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +12,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,7 +24,7 @@
 #include <fulgurite/checkpoint/archive_text.hpp>
 #include <fulgurite/checkpoint/archive_tree.hpp>
 #include <fulgurite/checkpoint/safetensors.hpp>
-#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/function_ref.hpp>
 #include <fulgurite/core/state.hpp>
@@ -43,23 +41,7 @@ inline constexpr char const* fingerprint_key = "fulgurite.fingerprint";
 
 /// Sixteen hexadecimal digits of all that `state` lists of the run's parts, and of the names, element types and shapes
 /// of the weights. Two files have the same where the same program wrote them, wherever their runs were.
-inline std::string fingerprint(ArchiveNode const& state, std::vector<safetensors::Entry> const& tensors) {
-  std::vector<std::string> lines;
-  for (auto const& tensor : tensors) {
-    if (is_state_tensor(tensor.name)) continue;
-    auto& line = lines.emplace_back(json::quoted(tensor.name));
-    line += tensor.dtype;
-    for (auto const extent : tensor.shape) (line += ' ') += std::to_string(extent);
-  }
-  sort_seldom(lines);
-  if (auto const* const parts = state.find(assembly_key)) lines.push_back(to_text(*parts));
-  std::uint64_t value = 14695981039346656037U;  // FNV-1a: nobody has a reason to forge it
-  for (auto const& line : lines)
-    for (char const c : line + '\n') value = (value ^ static_cast<unsigned char>(c)) * 1099511628211U;
-  char digits[17];
-  std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(value));
-  return digits;
-}
+std::string fingerprint(ArchiveNode const& state, std::vector<safetensors::Entry> const& tensors);
 
 // The hyper-parameters of a run as text in the metadata of its files.
 
@@ -68,27 +50,7 @@ inline constexpr char const* hyperparameters_key = "hyperparameters";
 
 /// `{"lr":0.001,"layers":4,"optimizer":"adam"}`, in the order in which they were declared, in the words of saved state:
 /// a number that is no integer has a point or an exponent, and what JSON cannot say is an object ("$bits", "$bytes").
-FULGURITE_COLD std::string hyperparameter_text(std::span<Hyperparameter const> all) {
-  ArchiveNode tree{ArchiveNode::Object{}};
-  for (auto const& [name, value] : all) {
-    auto* const entry = name.starts_with('$') ? nullptr : std::get<ArchiveNode::Object>(tree.value).add(name);
-    if (entry == nullptr)
-      throw Error("fulgurite.checkpoint.hyperparameter",
-                  "'" + name +
-                      "' cannot be the name of a hyper-parameter in a file: it begins with '$', or is there "
-                      "twice");
-    std::visit(
-        [&]<class T>(T const& now) {
-          if constexpr (std::is_same_v<T, HyperparameterValues>) {
-            ArchiveNode::List list;
-            for (auto const& one : now) std::visit([&](auto const& v) { list.emplace_back().value = v; }, one);
-            entry->value = std::move(list);
-          } else entry->value = now;
-        },
-        value);
-  }
-  return to_text(tree);
-}
+std::string hyperparameter_text(std::span<Hyperparameter const> all);
 
 /// The entry of the metadata that holds the state.
 inline constexpr char const* run_state_key = "fulgurite";
@@ -98,71 +60,26 @@ inline constexpr char const* run_format_key = "fulgurite.format";
 inline constexpr char const* run_format = "2";
 
 /// Throws an Error that names the part of the state which makes its text longer than the header of a file can be.
-[[noreturn]] inline void refuse_long_state(std::filesystem::path const& path, ArchiveNode const& tree,
-                                           std::uint64_t longest) {
-  std::pair<std::size_t, std::string> part;
-  for (auto const& [name, node] : std::get<ArchiveNode::Object>(tree.value))
-    part = std::max(part, {to_text(node, [](ArchiveTensor const&) { return std::string(); }).size(), name});
-  throw Error("fulgurite.checkpoint.state_size",
-              "cannot write " + path.string() + ": the state of '" + part.second + "' is a text of " +
-                  std::to_string(part.first) + " bytes, and the header of a file holds " + std::to_string(longest) +
-                  ": keep large values as tensors, by archive.tensor(name, tensor)");
-}
+[[noreturn]] void refuse_long_state(std::filesystem::path const& path, ArchiveNode const& tree, std::uint64_t longest);
 
 /// The metadata of such a file, from the state of the run. `tensor(ArchiveTensor const&)` is called for each tensor of
 /// it. `longest`: what a header may have in bytes.
-FULGURITE_COLD Metadata run_metadata(std::filesystem::path const& path, ArchiveNode const& tree,
-                                     std::span<Hyperparameter const> hyperparameters, Metadata metadata,
-                                     std::uint64_t longest, FunctionRef<void(ArchiveTensor const&)> tensor) {
-  auto const by_name = [&](ArchiveTensor const& one) {
-    tensor(one);
-    return R"({"$tensor":)" + json::quoted(one.name) + "}";
-  };
-  auto text = to_text(tree, by_name);
-  auto const escapes = std::count_if(text.begin(), text.end(), [](char c) { return c == '"' || c == '\\'; });
-  if (text.size() + static_cast<std::size_t>(escapes) > longest) refuse_long_state(path, tree, longest);
-  metadata[run_state_key] = std::move(text);
-  metadata[run_format_key] = run_format;
-  if (!hyperparameters.empty()) metadata[hyperparameters_key] = hyperparameter_text(hyperparameters);
-  metadata.emplace("format", "pt");  // Python's libraries ask for it before they load
-  return metadata;
-}
+Metadata run_metadata(std::filesystem::path const& path, ArchiveNode const& tree,
+                      std::span<Hyperparameter const> hyperparameters, Metadata metadata, std::uint64_t longest,
+                      FunctionRef<void(ArchiveTensor const&)> tensor);
 
 /// Adds the value that stands for the program to the metadata of a file.
 struct AddFingerprint {
   ArchiveNode const& state;
-  void operator()(Metadata& metadata, std::vector<safetensors::Entry> const& tensors) const {
-    metadata[fingerprint_key] = fingerprint(state, tensors);
-  }
+  void operator()(Metadata& metadata, std::vector<safetensors::Entry> const& tensors) const;
 };
 
 /// No weight may have a name that only tensors of the state have.
-inline void refuse_state_name(std::filesystem::path const& path, std::string_view weight) {
-  if (is_state_tensor(weight))
-    throw Error("fulgurite.checkpoint.weights",
-                "cannot write " + path.string() + ": the weight '" + std::string(weight) +
-                    "' has a name that only tensors of the run's state have: rename it");
-}
+void refuse_state_name(std::filesystem::path const& path, std::string_view weight);
 
 /// Writes such a file from a state that has been saved: see save_run_file.
-FULGURITE_COLD void write_run_file(std::filesystem::path const& path, ArchiveNode const& tree, EachWeight each_weight,
-                                   std::span<Hyperparameter const> hyperparameters, Metadata metadata,
-                                   std::uint64_t longest) {
-  std::vector<ArchiveTensor const*> tensors;
-  auto all = run_metadata(path, tree, hyperparameters, std::move(metadata), longest,
-                          [&](ArchiveTensor const& tensor) { tensors.push_back(&tensor); });
-  auto const each = [&](TakeWeight f) {
-    each_weight([&](std::string_view name, WeightView const& view) {
-      refuse_state_name(path, name);
-      f(name, view);
-    });
-    for (auto const* one : tensors)
-      one->tensor.read([&](SavedTensor::Bytes bytes) {
-        f(std::string(state_tensor_prefix) + one->name, WeightView{one->tensor.dtype(), one->tensor.shape(), bytes});
-      });
-  };
-  write_safetensors(path, std::move(all), each, Checksums::written, AddFingerprint{tree});
-}
+void write_run_file(std::filesystem::path const& path, ArchiveNode const& tree, EachWeight each_weight,
+                    std::span<Hyperparameter const> hyperparameters, Metadata metadata, std::uint64_t longest);
 
 /// Writes such a file; `Backend::save` calls it. `each_weight(f)` hands over the weights, `fold(archive)` saves the
 /// state of the run. Tensors of the state are written one by one after the weights, so nothing may change them until
@@ -181,53 +98,13 @@ void save_run_file(std::filesystem::path const& path, EachWeight each_weight, Fo
 /// The file holds the state of a run, in this library's format, and every byte of it is as it was written. Errors
 /// [fulgurite.checkpoint.no_run_state] where the file holds weights alone, [fulgurite.checkpoint.format] where another
 /// version wrote it, [fulgurite.checkpoint.checksum] where it is damaged.
-inline void check_run_file(SafetensorsFile const& file) {
-  auto const& all = file.metadata();
-  if (!all.contains(run_state_key))
-    throw Error("fulgurite.checkpoint.no_run_state",
-                file.path().string() + " holds weights alone, not the state of a run: nothing can be resumed from it");
-  auto const format = all.find(run_format_key);
-  if (format == all.end() || format->second != run_format)
-    throw Error("fulgurite.checkpoint.format",
-                file.path().string() + " has " +
-                    (format == all.end() ? "no format" : "format '" + format->second + "'") +
-                    ", and this version of the library reads format '" + run_format +
-                    "': read it with the version that wrote it; its weights alone can be loaded by load_weights");
-  if (!file.has_checksums())
-    throw Error("fulgurite.checkpoint.checksum",
-                file.path().string() + " has no checksums, so it was changed since it was written: take another one");
-  file.verify();
-}
+void check_run_file(SafetensorsFile const& file);
 
 /// Reads the state from a file, with all its tensors, for `load_state`. Nothing in the file is trusted; that all of it,
 /// weights too, is as it was written is checked first: see check_run_file.
-inline ArchiveNode run_state(SafetensorsFile const& file) {
-  check_run_file(file);
-  auto const refuse = [&](std::string const& name, char const* how) {
-    throw Error("fulgurite.checkpoint.state_tensor",
-                file.path().string() + how + "'" + name +
-                    "': the file was not written by this library, or was changed since");
-  };
-  std::set<std::string> taken;
-  auto tree = from_text(file.metadata().at(run_state_key), file.path().string() + ", state of the run",
-                        [&](std::string const& name) {
-                          auto const full = std::string(state_tensor_prefix) + name;
-                          auto const* entry = file.find(full);
-                          if (entry == nullptr) refuse(full, " lacks a tensor of the run's state, ");
-                          if (!taken.insert(full).second) refuse(full, " uses twice a tensor of the run's state, ");
-                          std::vector<std::byte> bytes(entry->end - entry->begin);
-                          file.read(*entry, bytes);
-                          return SavedTensor(entry->dtype, entry->shape, std::move(bytes));
-                        });
-  for (auto const& entry : file.entries())
-    if (is_state_tensor(entry.name) && !taken.contains(entry.name))
-      refuse(entry.name, " holds a tensor that the run's state does not know, ");
-  return tree;
-}
+ArchiveNode run_state(SafetensorsFile const& file);
 /// The same, or an empty tree where the file holds weights alone.
-inline ArchiveNode run_state_if_any(SafetensorsFile const& file) {
-  return file.metadata().find(run_state_key) == file.metadata().end() ? ArchiveNode{} : run_state(file);
-}
+ArchiveNode run_state_if_any(SafetensorsFile const& file);
 
 // What the data module of a run has learned, read back from one of the run's files: a second program needs it to see
 // rows as they were trained on.
@@ -238,31 +115,13 @@ inline constexpr char const* model_key = "model";
 
 /// The state of a run's file, with the values of its tensors or without; empty where the file holds weights alone, or
 /// another version or another library wrote it.
-FULGURITE_COLD ArchiveNode state_beside_weights(SafetensorsFile const& file, bool with_tensors) {
-  auto const& all = file.metadata();
-  auto const text = all.find(run_state_key), format = all.find(run_format_key);
-  if (text == all.end() || format == all.end() || format->second != run_format) return {};
-  if (with_tensors) return run_state(file);
-  auto const no_bytes = [](std::string const&) { return SavedTensor(); };
-  return from_text(text->second, file.path().string() + ", state of the run", no_bytes);
-}
+ArchiveNode state_beside_weights(SafetensorsFile const& file, bool with_tensors);
 /// The names of what one part of a run has saved.
-FULGURITE_COLD std::vector<std::string> entries_of(ArchiveNode const& state, char const* part) {
-  auto const* const kept = state.find(part);
-  return kept == nullptr ? std::vector<std::string>() : StateLoader(*kept).names();
-}
+std::vector<std::string> entries_of(ArchiveNode const& state, char const* part);
 
 /// The state of a run's file, for what the data module of the run saved. Errors: those of run_state, and
 /// [fulgurite.checkpoint.no_data_state] where the file keeps no data module.
-FULGURITE_COLD ArchiveNode state_with_data(SafetensorsFile const& file) {
-  auto tree = run_state(file);
-  if (tree.find(data_module_key) == nullptr)
-    throw Error("fulgurite.checkpoint.no_data_state",
-                file.path().string() +
-                    " keeps nothing of a data module: its run was given loaders, or a module without state(archive); "
-                    "pass the module itself to fit");
-  return tree;
-}
+ArchiveNode state_with_data(SafetensorsFile const& file);
 
 /// What the data module of a run has saved of itself, in an object that reads it by its own `state(archive)`:
 ///   auto houses = data_state<data::TableInputs>("runs/a/last.safetensors");
@@ -282,58 +141,19 @@ using Names = std::vector<std::string>;
 using Shapes = std::map<std::string, std::pair<std::string, std::vector<std::int64_t>>, std::less<>>;
 
 /// Floating types stand for each other here, as they do where weights are loaded: the precision decides between them.
-inline std::string kind(std::string_view dtype) {
-  return dtype.starts_with('F') || dtype.starts_with('B') ? dtype == "BOOL" ? "BOOL" : "F" : std::string(dtype);
-}
+std::string kind(std::string_view dtype);
 
-inline std::string counted(std::size_t count, char const* one, char const* several) {
-  return std::to_string(count) + (count == 1 ? one : several);
-}
-inline void add(std::string& list, std::string const& one, char const* between) {
-  if (one.empty()) return;
-  if (!list.empty()) list += between;
-  list += one;
-}
+std::string counted(std::size_t count, char const* one, char const* several);
+void add(std::string& list, std::string const& one, char const* between);
 
 /// Empty where the weights have the same names and shapes.
-inline std::string difference(Shapes const& now, Shapes const& then) {
-  std::size_t differ = 0, fresh = 0, gone = 0;
-  for (auto const& [name, shape] : now) {
-    auto const found = then.find(name);
-    if (found == then.end()) ++fresh;
-    else differ += found->second != shape;
-  }
-  for (auto const& [name, shape] : then) gone += !now.contains(name);
-  std::string said;
-  if (differ != 0) add(said, counted(differ, " weight differs", " weights differ"), ", ");
-  if (fresh != 0) add(said, counted(fresh, " weight is new", " weights are new"), ", ");
-  if (gone != 0) add(said, counted(gone, " weight is gone", " weights are gone"), ", ");
-  return said;
-}
+std::string difference(Shapes const& now, Shapes const& then);
 
 /// The names of one kind of parts; none where there is no such kind.
-inline Names names_in(ArchiveNode const* parts, std::string_view kind) {
-  Names names;
-  auto const* const found = parts == nullptr ? nullptr : parts->find(kind);
-  auto const* const list = found == nullptr ? nullptr : std::get_if<ArchiveNode::List>(&found->value);
-  if (list != nullptr)
-    for (auto const& one : *list)
-      if (auto const* const name = std::get_if<std::string>(&one.value)) names.push_back(*name);
-  sort_seldom(names);
-  return names;
-}
+Names names_in(ArchiveNode const* parts, std::string_view kind);
 
 /// Empty where there are the same names.
-inline std::string difference(Names const& now, Names const& then) {
-  Names fresh, gone;
-  std::set_difference(now.begin(), now.end(), then.begin(), then.end(), std::back_inserter(fresh));
-  std::set_difference(then.begin(), then.end(), now.begin(), now.end(), std::back_inserter(gone));
-  if (fresh.size() == 1 && gone.size() == 1) return fresh.front() + " in place of " + gone.front();
-  std::string said;
-  for (auto const& name : fresh) add(said, name + " is new", ", ");
-  for (auto const& name : gone) add(said, name + " is gone", ", ");
-  return said;
-}
+std::string difference(Names const& now, Names const& then);
 
 }  // namespace assembly
 
@@ -524,3 +344,7 @@ H hyperparameters(std::filesystem::path const& file) {
 }
 
 }  // namespace fulgurite
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/checkpoint/run_file.ipp>
+#endif

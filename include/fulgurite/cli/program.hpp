@@ -3,7 +3,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +14,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -25,6 +23,7 @@
 #include <fulgurite/cli/resolve.hpp>
 #include <fulgurite/cli/table.hpp>
 #include <fulgurite/concept/data.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/core/text.hpp>
@@ -58,18 +57,7 @@ void check_end(Trainer const& trainer) {
 
 /// A file that is not there. What "last" and "hpc" mean is looked for by the trainer; "best" is known to a process that
 /// has trained, which no verb goes on after.
-inline void check_ckpt_path(std::optional<std::string> const& path) {
-  if (!path || *path == "last" || *path == "hpc") return;
-  if (*path == "best")
-    throw Error("fulgurite.cli.ckpt_path", "--ckpt_path best: which file is the best is known to the process that has "
-                                           "trained alone: name the file");
-  std::error_code unknown;
-  if (!std::filesystem::exists(*path, unknown))
-    throw Error("fulgurite.cli.ckpt_path", "--ckpt_path " + *path + ": there is no such file");
-  if (std::filesystem::is_directory(*path, unknown))
-    throw Error("fulgurite.cli.ckpt_path",
-                "--ckpt_path " + *path + ": this is a folder: name a file in it, or say last");
-}
+void check_ckpt_path(std::optional<std::string> const& path);
 
 /// A device that this machine has not: strategies that know say it by `require_device()`.
 template <class... Policies>
@@ -84,49 +72,11 @@ void check_devices([[maybe_unused]] Policies const&... policies) {
 
 /// Two columns: what to write, and what it means, broken between words. What does not fit into the first one stands in
 /// a line of its own, and in a narrow terminal everything does.
-inline std::string help_line(std::string const& left, std::string_view about, std::size_t width = 80) {
-  std::size_t const column = width < 72 ? 6 : 36;
-  std::string text = "  " + left;
-  if (about.empty()) return text + '\n';
-  if (text.size() + 2 > column) text += '\n';
-  for (auto const& line : report::wrapped_lines(about, width - column)) {
-    auto const begun = text.size() - (text.rfind('\n') + 1);
-    text.append(column - std::min(column, begun), ' ');
-    (text += line) += '\n';
-  }
-  return text;
-}
+std::string help_line(std::string const& left, std::string_view about, std::size_t width = 80);
 
 /// The whole page. `verbs`: each with what it does.
-inline std::string help_page(std::string const& program, std::vector<std::pair<std::string, std::string>> const& verbs,
-                             Table const& table, std::size_t columns = 0) {
-  std::size_t const width = columns == 0 ? 80 : std::clamp<std::size_t>(columns, 24, 80);
-  std::string text = "Usage: " + program + " VERB [OPTIONS]\n\nVerbs\n";
-  for (auto const& [verb, about] : verbs) text += help_line(verb, about, width);
-  text += "\nOptions\n";
-  text += help_line("-h, --help", "this page", width);
-  text += help_line("-c, --config FILE", "values from a TOML file; several: the last one wins", width);
-  text += help_line("--print_config", "print all options as such a file, and end", width);
-  std::string group;
-  for (auto const& entry : table.entries()) {
-    auto const of = entry.name.substr(0, entry.name.find('.'));
-    if (entry.name.find('.') != std::string::npos && of != group) {
-      text += "\n--" + of + ".*\n";
-      group = of;
-    }
-    std::string about = entry.about;
-    if (!entry.usual.empty()) {
-      if (!about.empty()) about += ' ';
-      about += entry.list ? entry.usual : "[" + entry.usual + "]";
-    }
-    text += help_line("--" + entry.name + " " + entry.kind, about, width);
-  }
-  text += '\n';
-  for (char const* line : {"An option may also stand in the environment: FULGURITE_TRAINER_MAX_EPOCHS=10.",
-                           "The command line wins over files, and files over the environment."})
-    text += report::wrapped(line, width);
-  return text;
-}
+std::string help_page(std::string const& program, std::vector<std::pair<std::string, std::string>> const& verbs,
+                      Table const& table, std::size_t columns = 0);
 
 }  // namespace fulgurite::cli
 
@@ -478,3 +428,7 @@ int run(int argc, char const* const* argv, Choices... choices) {
 }
 
 }  // namespace fulgurite::cli
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/cli/program.ipp>
+#endif

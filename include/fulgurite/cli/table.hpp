@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <concepts>
 #include <cstddef>
 #include <functional>
@@ -21,6 +20,7 @@
 #include <boost/hana/tuple.hpp>
 
 #include <fulgurite/cli/text.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/diagnose/option_rules.hpp>
@@ -35,40 +35,11 @@ namespace fulgurite::cli {
 
 /// How many letters have to be inserted, left out, exchanged or swapped with their neighbour to make one of the other
 /// (Damerau and Levenshtein, no letter moved twice).
-inline std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> before, last(b.size() + 1), now(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) last[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    now[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      now[j] = std::min({last[j] + 1, now[j - 1] + 1, last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) now[j] = std::min(now[j], before[j - 2] + 1);
-    }
-    before = last;
-    last = now;
-  }
-  return last[b.size()];
-}
+std::size_t distance(std::string_view a, std::string_view b);
 
 /// The known name that is meant: one that begins so, else the nearest, by all of it or by what stands behind its last
 /// point, as `max_epochs` of `trainer.max_epochs`; empty where none is near enough: a letter in three may be wrong.
-inline std::string nearest(std::string_view name, std::vector<std::string> const& known) {
-  std::string best;
-  std::size_t least = std::string::npos;
-  for (auto const& one : known)
-    if (name.size() > 2 && one.starts_with(name)) return one;
-  auto const tail = [](std::string_view whole) { return whole.substr(whole.rfind('.') + 1); };
-  for (auto const& one : known)
-    for (bool const whole : {true, false}) {
-      if (!whole && name.find('.') != std::string_view::npos) continue;
-      auto const against = whole ? std::string_view(one) : tail(one);
-      auto const far = distance(name, against);
-      if (far > std::max<std::size_t>(1, std::min(name.size(), against.size()) / 3) || far >= least) continue;
-      least = far;
-      best = one;
-    }
-  return best;
-}
+std::string nearest(std::string_view name, std::vector<std::string> const& known);
 
 /// One option: `trainer.max_epochs`.
 struct Entry {
@@ -96,85 +67,28 @@ class Table {
                         [&value] { return Value<T>::text(value); }, listed, is_list<T>});
   }
   /// One of some names.
-  void add_choice(std::string name, std::string& value, std::vector<std::string> names, std::string about) {
-    check_name(name);
-    std::string all;
-    for (auto const& one : names) (all += all.empty() ? "" : ", ") += one;
-    if (names.size() > 1) (about += about.empty() ? "" : ": ") += all;
-    entries_.push_back({std::move(name), "NAME", std::move(about), value, false,
-                        [&value, names = std::move(names), all](std::string_view text) {
-                          for (auto const& one : names)
-                            if (text == one) return void(value = one);
-                          auto const meant = nearest(text, names);
-                          throw Expected{"one of " + all + (meant.empty() ? "" : " (did you mean " + meant + "?)")};
-                        },
-                        [&value] { return value; }});
-  }
+  void add_choice(std::string name, std::string& value, std::vector<std::string> names, std::string about);
 
   std::vector<Entry> const& entries() const { return entries_; }
-  std::vector<std::string> names() const {
-    std::vector<std::string> all;
-    for (auto const& entry : entries_) all.push_back(entry.name);
-    return all;
-  }
-  Entry const* find(std::string_view name) const {
-    for (auto const& entry : entries_)
-      if (entry.name == name) return &entry;
-    return nullptr;
-  }
+  std::vector<std::string> names() const;
+  Entry const* find(std::string_view name) const;
 
   /// `name` has the value of `source` where that is given and it is not: whoever made the table sets it.
-  void link(std::string_view name, std::string source) {
-    for (auto& entry : entries_)
-      if (entry.name == name) entry.follows = std::move(source);
-  }
+  void link(std::string_view name, std::string source);
   /// Whether it follows an option, or is followed.
-  bool is_linked(std::string_view name) const {
-    return std::ranges::any_of(entries_, [&](Entry const& entry) {
-      return !entry.follows.empty() && (entry.name == name || entry.follows == name);
-    });
-  }
+  bool is_linked(std::string_view name) const;
 
   /// Whether a person has set it.
-  bool was_said(std::string_view name) const { return std::ranges::find(said_, name) != said_.end(); }
+  bool was_said(std::string_view name) const;
 
   /// `shown` is the option as the reader wrote it, such as --trainer.max_epochs. An Error where there is none of that
   /// name, or the text is no value of it, or was written in a form that values of it do not have.
-  inline void set(std::string_view name, Written const& value, std::string const& shown) {
-    auto const* const entry = find(name);
-    if (!entry) unknown(name, shown);
-    try {
-      if (value.form == Form::list && !entry->list) throw Expected{"one value, not a list"};
-      if (value.form != Form::list && value.form != Form::free && entry->list) throw Expected{"a list in brackets"};
-      entry->read(value.text);
-      if (!entry->list) require_form(value.form, entry->bare, value.text);
-      said_.emplace_back(name);
-    } catch (Expected const& expected) {
-      std::string const why = shown + " = " + file_text(value) + ": must be " + expected.what;
-      throw Error("fulgurite.cli.value", why);
-    }
-  }
-  [[noreturn]] inline void unknown(std::string_view name, std::string const& shown) const {
-    auto const meant = nearest(name, names());
-    std::string why = shown + " is no option of this program";
-    why += meant.empty() ? "; --help lists them" : ": did you mean --" + meant + "?";
-    throw Error("fulgurite.cli.unknown", why);
-  }
+  void set(std::string_view name, Written const& value, std::string const& shown);
+  [[noreturn]] void unknown(std::string_view name, std::string const& shown) const;
 
  private:
   /// Letters (also those that are not ASCII), digits, '_' and '-', in parts between points.
-  static void check_name(std::string_view name) {
-    bool const known = std::ranges::all_of(name, [](char c) {
-      auto const code = static_cast<unsigned char>(c);
-      return code >= 0x80 || std::isalnum(code) || c == '_' || c == '-' || c == '.';
-    });
-    if (known && !name.empty() && name.front() != '-' && !name.starts_with('.') && !name.ends_with('.') &&
-        name.find("..") == std::string_view::npos)
-      return;
-    std::string why = "'";
-    (why += name) += "' cannot be the name of an option: letters, digits, _ and - make a name, points its groups";
-    throw Error("fulgurite.cli.name", why);
-  }
+  static void check_name(std::string_view name);
 
   std::vector<Entry> entries_{};
   std::vector<std::string> said_{};
@@ -502,3 +416,7 @@ T made(typename SettingsOf<T>::type const& settings) {
 }
 
 }  // namespace fulgurite::cli
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/cli/table.ipp>
+#endif

@@ -3,7 +3,6 @@
 
 #include <array>
 #include <atomic>
-#include <cerrno>
 #include <csignal>
 #include <cstddef>
 #include <filesystem>
@@ -13,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/body.hpp>
 
 // Refuses compiler flags that let a program's arithmetic differ from what is written.
 // A trainer promises the same bits on every run, after a resume, and from a captured step; and it looks for losses that
@@ -33,12 +32,10 @@ namespace fulgurite {
 /// known. `what()` reads "[identifier] sentence"; the identifier is stable and listed in the tests.
 class Error : public std::runtime_error {
  public:
-  Error(std::string_view identifier, std::string const& sentence)
-      : std::runtime_error(std::string("[").append(identifier).append("] ").append(sentence)),
-        length_(identifier.size()) {}
+  Error(std::string_view identifier, std::string const& sentence);
 
   /// For example "fulgurite.options.max_epochs".
-  std::string_view identifier() const noexcept { return std::string_view(what()).substr(1, length_); }
+  std::string_view identifier() const noexcept;
 
  private:
   std::size_t length_;
@@ -47,27 +44,14 @@ class Error : public std::runtime_error {
 // Several things that are wrong at once, as one Error.
 
 /// One Error stays as it is. Several are one of a saved state, whose sentence has them all.
-FULGURITE_COLD Error all_of(std::vector<Error> const& errors) {
-  constexpr std::string_view together = "fulgurite.checkpoint.state_entry";
-  if (errors.size() == 1) return errors.front();
-  std::string all;
-  for (auto const& error : errors) {
-    std::string_view said = error.what();
-    if (error.identifier() == together) said.remove_prefix(together.size() + 3);
-    if (!all.empty()) all += "; ";
-    all += said;
-  }
-  return {together, all};
-}
+Error all_of(std::vector<Error> const& errors);
 
 // A file that was to be new is there already.
 
 /// Thrown inside a NewNamesOnly where a file of that name exists.
 class FileExists : public Error {
  public:
-  explicit FileExists(std::filesystem::path const& file)
-      : Error("fulgurite.file.write",
-              "cannot write " + file.string() + ": another process has made a file of that name; it stays as it is") {}
+  explicit FileExists(std::filesystem::path const& file);
 };
 
 // The exception of a run that the system asked to end.
@@ -76,19 +60,13 @@ class FileExists : public Error {
 /// `exit_code()`, as a shell expects of a program that a signal has ended: 130 after Ctrl-C, 143 after SIGTERM.
 class Interrupted : public Error {
  public:
-  explicit Interrupted(int signal)
-      : Error("fulgurite.run.interrupted", "the run was asked to end by " + name_of(signal)), signal_(signal) {}
+  explicit Interrupted(int signal);
 
   int signal() const noexcept { return signal_; }
   int exit_code() const noexcept { return 128 + signal_; }
 
  private:
-  static std::string name_of(int signal) {
-    if (signal == SIGINT) return "SIGINT";
-    if (signal == SIGTERM) return "SIGTERM";
-    if (signal == SIGUSR1) return "SIGUSR1";
-    return "signal " + std::to_string(signal);
-  }
+  static std::string name_of(int signal);
   int signal_;
 };
 
@@ -102,8 +80,7 @@ namespace fulgurite::loop {
 /// gets it is not the cause, and tells nobody.
 class RankEnded : public Error {
  public:
-  RankEnded(int rank, std::string const& text)
-      : Error("fulgurite.distributed.rank_ended", "rank " + std::to_string(rank) + " ended: " + text), rank_(rank) {}
+  RankEnded(int rank, std::string const& text);
 
   int rank() const noexcept { return rank_; }
 
@@ -123,11 +100,7 @@ namespace fulgurite {
 class CaughtSignals {
  public:
   /// `request` is another signal, which is noted for itself as often as it comes, and never ends the program; 0: none.
-  explicit CaughtSignals(std::vector<int> const& signals, int request = 0) {
-    noted_ = noted_request_ = 0;
-    for (int const signal : signals) listen(signal, &note);
-    if (request != 0) listen(request, [](int caught) { noted_request_ = caught; });
-  }
+  explicit CaughtSignals(std::vector<int> const& signals, int request = 0);
   ~CaughtSignals() { restore(); }
   CaughtSignals(CaughtSignals const&) = delete;
   CaughtSignals& operator=(CaughtSignals const&) = delete;
@@ -138,51 +111,19 @@ class CaughtSignals {
   /// The signal that requests something, where it has come; else 0.
   static int requested() { return noted_request_; }
   /// The one to obey: a request, since it asks for more than an end; else the first.
-  static int gravest() {
-    int const request = requested();
-    return request != 0 ? request : caught();
-  }
+  static int gravest();
 
  private:
   using Action = struct sigaction;
   using Handler = void (*)(int);
   static constexpr std::size_t most = 65;  ///< one more than the last signal's number
 
-  FULGURITE_COLD void listen(int signal, Handler handler) {
-    Action now{}, before{};
-    now.sa_handler = handler;
-    now.sa_flags = SA_RESTART;
-    sigemptyset(&now.sa_mask);
-    auto const at = static_cast<std::size_t>(signal);
-    if (signal <= 0 || at >= most || ::sigaction(signal, nullptr, &before) != 0 || !keep(signal, before, now)) {
-      restore();
-      throw Error("fulgurite.run.signal",
-                  "signal " + std::to_string(signal) + " cannot be caught: name others, such as SIGINT and SIGTERM");
-    }
-  }
-  FULGURITE_COLD bool keep(int signal, Action const& before, Action const& now) {
-    before_.emplace_back(signal, before);
-    bool const ours = before.sa_handler == &note;  // of another one that lives: that must not be called by itself
-    without_[static_cast<std::size_t>(signal)] = ours || before.sa_handler == SIG_IGN ? Action{} : before;
-    if (::sigaction(signal, &now, nullptr) == 0) return true;
-    before_.pop_back();
-    return false;
-  }
-  void restore() {
-    for (auto at = before_.rbegin(); at != before_.rend(); ++at) ::sigaction(at->first, &at->second, nullptr);
-    before_.clear();
-  }
+  void listen(int signal, Handler handler);
+  bool keep(int signal, Action const& before, Action const& now);
+  void restore();
 
   /// Calls nothing but what a handler may call.
-  FULGURITE_COLD static void note(int signal) {
-    int const error = errno;
-    int none = 0;
-    if (!noted_.compare_exchange_strong(none, signal)) {
-      ::sigaction(signal, &without_[static_cast<std::size_t>(signal)], nullptr);
-      ::raise(signal);  // heard as soon as this function returns
-    }
-    errno = error;
-  }
+  static void note(int signal);
 
   static inline std::atomic<int> noted_ = 0, noted_request_ = 0;
   static_assert(std::atomic<int>::is_always_lock_free, "a handler may touch nothing that locks");
@@ -192,3 +133,7 @@ class CaughtSignals {
 };
 
 }  // namespace fulgurite
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/core/error.ipp>
+#endif

@@ -10,8 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include <fulgurite/core/cold.hpp>
-#include <fulgurite/core/error.hpp>
+#include <fulgurite/core/body.hpp>
 
 namespace fulgurite {
 
@@ -166,17 +165,7 @@ class HyperparameterList {
     else if constexpr (std::is_arithmetic_v<V> || std::is_enum_v<V>) return static_cast<std::int64_t>(value);
     else return std::string(std::string_view(value));
   }
-  FULGURITE_COLD void add(std::string_view name, Hyperparameter::second_type value) {
-    for (auto const& [known, before] : all_) {
-      if (known != name) continue;
-      if (before == value) return;
-      throw Error(
-          "fulgurite.logger.hyperparameter_twice",
-          "the hyper-parameter '" + std::string(name) +
-              "' has one value in one place and another in another (model, data module): name them differently");
-    }
-    all_.emplace_back(name, std::move(value));
-  }
+  void add(std::string_view name, Hyperparameter::second_type value);
 
   std::vector<Hyperparameter> all_{};
 };
@@ -190,3 +179,7 @@ std::vector<Hyperparameter> hyperparameters(Ts const&... objects) {
 }
 
 }  // namespace fulgurite
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/core/state.ipp>
+#endif

@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 
 namespace fulgurite {
@@ -25,10 +25,7 @@ inline std::atomic<void (*)(std::FILE* stream, std::string_view lines)> writes_a
 
 /// Writes lines, each of which ends with a newline: any number of them, as long as they like. What the library says
 /// while a run goes on goes through here.
-FULGURITE_COLD void tell(std::FILE* stream, std::string_view lines) {
-  if (auto const above = writes_above.load()) above(stream, lines);
-  else std::fwrite(lines.data(), 1, lines.size(), stream);
-}
+void tell(std::FILE* stream, std::string_view lines);
 
 }  // namespace fulgurite
 
@@ -105,15 +102,10 @@ constexpr Seconds time_of(std::string_view text) {
 }
 
 /// "00:12:00:00" of twelve hours. Parts of a second are left out.
-FULGURITE_COLD std::string time_text(Seconds time) {
-  auto const whole = static_cast<long long>(time.count());
-  std::string text;
-  for (long long const part : {whole / 86400, whole / 3600 % 24, whole / 60 % 60, whole % 60}) {
-    if (!text.empty()) text += ':';
-    if (part < 10) text += '0';
-    text += std::to_string(part);
-  }
-  return text;
-}
+std::string time_text(Seconds time);
 
 }  // namespace fulgurite
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/core/text.ipp>
+#endif

@@ -13,6 +13,8 @@
 #include <type_traits>
 #include <utility>
 
+#include <fulgurite/core/body.hpp>
+
 // What a class says of itself as a constant: `static constexpr TYPE NAME = ...`.
 
 // Whether class C says NAME, as a value of TYPE or as a text. A data member of such a name means something else; it is
@@ -228,7 +230,7 @@ class RootFolder {
     if (given_) delete given_;
   }
 
-  std::filesystem::path path() const { return given_ ? *given_ : std::filesystem::path("."); }
+  std::filesystem::path path() const;
   operator std::filesystem::path() const { return path(); }
   friend std::filesystem::path operator/(RootFolder const& folder, std::filesystem::path const& name) {
     return folder.path() / name;
@@ -239,3 +241,7 @@ class RootFolder {
 };
 
 }  // namespace fulgurite
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/core/types.ipp>
+#endif

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include <fulgurite/core/error.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/data/sampler.hpp>
 
 namespace fulgurite::data {
@@ -32,52 +32,21 @@ class Position {
   long consumed() const { return consumed_; }
 
   /// Sets the epoch that the next `begin()` starts. Without it, each `begin()` starts the epoch after the last one.
-  void set_epoch(long epoch) {
-    if (epoch != epoch_) first_ = consumed_ = 0;
-    epoch_ = epoch;
-    chosen_ = true;
-  }
+  void set_epoch(long epoch);
 
   /// Makes the next `begin()` start at this batch of its epoch.
-  void resume_at(long batch) {
-    if (batch < 0)
-      throw Error("fulgurite.data.resume_at", "batch " + std::to_string(batch) + " to resume at: batches count from 0");
-    first_ = consumed_ = batch;
-    if (begun_) chosen_ = true;  // the batch of the epoch that was going on
-  }
+  void resume_at(long batch);
 
   /// Begins an epoch and returns the first batch to yield. `batches` is the number of the epoch's batches, negative
   /// where it is not known.
-  long begin(long batches) {
-    bool const finished = batches >= 0 && first_ > 0 && first_ >= batches;  // a checkpoint taken after the last batch
-    if (!chosen_ && (begun_ || finished)) {
-      ++epoch_;
-      first_ = 0;
-    }
-    begun_ = true;
-    chosen_ = false;
-    consumed_ = first_;
-    first_ = 0;
-    return consumed_;
-  }
+  long begin(long batches);
 
   void advance() { ++consumed_; }
 
   /// The batches hold other samples from the next `begin()` on, which starts the epoch that it would have started.
   /// Error [fulgurite.data.batch_size_within] where it would have gone on inside of an epoch. `batches`: of an epoch,
   /// so far.
-  void lay_out_anew(long batches) {
-    bool const finished = batches >= 0 && first_ >= batches;
-    if (first_ > 0 && !finished)
-      throw Error("fulgurite.data.batch_size_within",
-                  "another batch size for a loader that goes on after " + std::to_string(first_) +
-                      " batches of an epoch, which are not the same samples then: set it between epochs");
-    if (!chosen_ && (begun_ || first_ > 0)) {
-      ++epoch_;
-      chosen_ = true;
-    }
-    first_ = consumed_ = 0;
-  }
+  void lay_out_anew(long batches);
 
   /// Saves or loads the position. Error [fulgurite.data.resume] where a position within an epoch meets another layout;
   /// between epochs the layout may change.
@@ -90,23 +59,9 @@ class Position {
   }
 
  private:
-  void loaded(Layout const& saved, Layout const& now) {
-    first_ = consumed_;
-    begun_ = chosen_ = false;
-    bool const between = consumed_ == 0 || (saved.batches >= 0 && consumed_ >= saved.batches);
-    auto in_its_order = now;
-    in_its_order.order = saved.order;
-    if (!between && saved != now)
-      throw Error("fulgurite.data.resume",
-                  "the checkpoint stopped after " + std::to_string(consumed_) + " batches of an epoch of " +
-                      said(saved) + "; this loader has " +
-                      (saved == in_its_order ? "others, or these in another order (.shuffle, .seed)" : said(now)) +
-                      ": resume with the same data and options, or from a checkpoint written between epochs");
-  }
+  void loaded(Layout const& saved, Layout const& now);
 
-  static std::string said(Layout const& layout) {
-    return std::to_string(layout.samples) + " samples in batches of " + std::to_string(layout.batch_size);
-  }
+  static std::string said(Layout const& layout);
 
   long epoch_ = 0, consumed_ = 0;
   long first_ = 0;
@@ -297,3 +252,7 @@ class SampledBatches : public Batches<Derived, B> {
 };
 
 }  // namespace fulgurite::data
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/data/batches.ipp>
+#endif

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/data/batches.hpp>
 #include <fulgurite/data/loader.hpp>
@@ -181,7 +182,7 @@ inline pipeline::Shuffling shuffle(std::uint64_t seed = 0) { return pipeline::Sh
 
 /// Only these samples of the dataset, by their positions: `dataset | subset(split.train) | shuffle(7) | batch(64)`.
 /// Error [fulgurite.data.index], when an epoch begins, for one that is not there.
-inline pipeline::Choosing subset(std::vector<std::size_t> samples) { return pipeline::Choosing(std::move(samples)); }
+pipeline::Choosing subset(std::vector<std::size_t> samples);
 
 /// The order of any sampler: `dataset | ordered(Stride{...}) | batch(64)`.
 template <Sampler S>
@@ -342,3 +343,7 @@ auto stream_in_batches(Open open, StreamOptions options, Collate collate = {}) {
 }
 
 }  // namespace fulgurite::data
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/data/pipeline.ipp>
+#endif

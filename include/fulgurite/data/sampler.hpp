@@ -4,19 +4,17 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <numeric>
 #include <ranges>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 
 namespace fulgurite::data {
@@ -96,16 +94,9 @@ struct RankShare {
   bool operator==(RankShare const&) const = default;
 
   /// How many of `all` positions are this rank's.
-  std::size_t size(std::size_t all) const {
-    auto const from = static_cast<std::size_t>(rank), step = static_cast<std::size_t>(world);
-    if (leftover == Leftover::drop) return all / step;
-    if (leftover == Leftover::repeat) return (all + step - 1) / step;
-    return all > from ? (all - from + step - 1) / step : 0;
-  }
+  std::size_t size(std::size_t all) const;
   /// The place of this rank's i-th sample among those that all ranks take.
-  std::size_t place(std::size_t i) const {
-    return static_cast<std::size_t>(rank) + i * static_cast<std::size_t>(world);
-  }
+  std::size_t place(std::size_t i) const;
   /// Its position in the order, of which the first samples come once more behind the last one.
   std::size_t position(std::size_t i, std::size_t all) const { return place(i) % all; }
 };
@@ -117,15 +108,9 @@ struct RankShare {
 /// that what is drawn from it is the same in one process and in several, and for every batch size.
 class BatchRandom : public Random {
  public:
-  BatchRandom(std::uint64_t seed, long epoch, std::size_t batch, long batch_size, RankShare const& share)
-      : Random(seed, static_cast<std::uint64_t>(epoch),
-               batch * static_cast<std::size_t>(share.world) + static_cast<std::size_t>(share.rank)),
-        seed_(seed),
-        epoch_(static_cast<std::uint64_t>(epoch)),
-        first_(batch * static_cast<std::size_t>(batch_size)),
-        share_(share) {}
+  BatchRandom(std::uint64_t seed, long epoch, std::size_t batch, long batch_size, RankShare const& share);
 
-  Random row(std::size_t i) const { return Random{~seed_, epoch_, share_.place(first_ + i)}; }
+  Random row(std::size_t i) const;
 
  private:
   std::uint64_t seed_, epoch_;
@@ -163,16 +148,10 @@ void each_index(S const& sampler, long epoch, std::size_t samples, auto&& f) {
 }
 
 /// The number of batches in an epoch. The last one may be smaller, unless it is dropped.
-inline std::size_t batch_count(std::size_t samples, long batch_size, bool drop_last) {
-  auto const each = static_cast<std::size_t>(batch_size);
-  return drop_last ? samples / each : (samples + each - 1) / each;
-}
+std::size_t batch_count(std::size_t samples, long batch_size, bool drop_last);
 
 /// Checks an option that is a count: throws an Error with `identifier` where `value` is less than `least`.
-inline void at_least(long least, std::string_view identifier, std::string const& option, long value) {
-  if (value < least)
-    throw Error(identifier, option + " is " + std::to_string(value) + ": it must be at least " + std::to_string(least));
-}
+void at_least(long least, std::string_view identifier, std::string const& option, long value);
 
 /// Visits 0, 1, 2, ...: for validation, and for data that have an order of their own.
 struct Sequential {
@@ -192,13 +171,7 @@ struct Shuffle {
 
   std::size_t size() const { return count; }
 
-  std::vector<std::size_t> indices(long epoch) const {
-    std::vector<std::size_t> order(count);
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    Random random{seed, static_cast<std::uint64_t>(epoch)};
-    for (std::size_t i = count; i > 1; --i) std::swap(order[i - 1], order[random.below(i)]);
-    return order;
-  }
+  std::vector<std::size_t> indices(long epoch) const;
   std::uint64_t order_key() const { return 4 + (seed << 3); }
 
   void state(auto& archive) { archive.option("seed", static_cast<long>(seed)); }
@@ -213,14 +186,9 @@ struct OptionalShuffle {
 
   std::size_t size() const { return count; }
 
-  std::vector<std::size_t> indices(long epoch) const {
-    if (shuffle && !ordered) return Shuffle{count, seed}.indices(epoch);
-    std::vector<std::size_t> order(count);
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    return order;
-  }
+  std::vector<std::size_t> indices(long epoch) const;
 
-  std::uint64_t order_key() const { return shuffle ? Shuffle{count, seed}.order_key() : Sequential{}.order_key(); }
+  std::uint64_t order_key() const;
 
   void state(auto& archive) { archive.option("shuffle", shuffle).option("seed", static_cast<long>(seed)); }
   void in_order(bool on) { ordered = on; }
@@ -285,16 +253,7 @@ class Share {
 
   /// The number that this part of `total` is, rounded to the nearest. Error [fulgurite.data.share] where it is
   /// negative, or is all of `total`.
-  FULGURITE_BULK std::size_t of(std::size_t total) const {
-    bool const valid =
-        value_ >= 0 && (fraction_ ? value_ < 1 : value_ < static_cast<double>(total) || (total == 0 && value_ == 0));
-    if (!valid)
-      throw Error(
-          "fulgurite.data.share",
-          (fraction_ ? "the fraction " : "the count ") + std::to_string(value_) + " of " + std::to_string(total) +
-              " samples to put aside: give a fraction in [0, 1) (as 0.2) or a count below " + std::to_string(total));
-    return static_cast<std::size_t>(std::lround(fraction_ ? value_ * static_cast<double>(total) : value_));
-  }
+  std::size_t of(std::size_t total) const;
 
  private:
   double value_;
@@ -308,15 +267,10 @@ struct Split {
 
 /// Divides `total` samples at random. The same seed gives the same parts. The seed of a shuffle may be the same number,
 /// since the split draws from a stream of its own.
-FULGURITE_BULK Split split(std::size_t total, Share validation, std::uint64_t seed) {
-  constexpr long stream = -1;  // epochs count from 0: no epoch's order is related to the split
-  std::size_t const aside = validation.of(total);
-  std::vector<std::size_t> order = Shuffle{total, seed}.indices(stream);
-  auto const middle = order.begin() + static_cast<std::ptrdiff_t>(aside);
-  Split parts{{middle, order.end()}, {order.begin(), middle}};
-  std::ranges::sort(parts.train);
-  std::ranges::sort(parts.validation);
-  return parts;
-}
+Split split(std::size_t total, Share validation, std::uint64_t seed);
 
 }  // namespace fulgurite::data
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/data/sampler.ipp>
+#endif

@@ -1,31 +1,21 @@
 #pragma once
 // Data that all processes of a machine read in one and the same memory: data::shared(strategy, make).
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <exception>
-#include <fstream>
 #include <list>
 #include <memory>
 #include <ranges>
 #include <span>
 #include <string>
-#include <string_view>
-#include <system_error>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
-#include <fulgurite/core/cold.hpp>
-#include <fulgurite/core/error.hpp>
+#include <fulgurite/core/body.hpp>
 
 namespace fulgurite::data {
 
@@ -42,7 +32,7 @@ class SharedParts {
     borrow(kept_.emplace_back(bytes, bytes + sizeof value));
   }
   /// Until all is written.
-  void keep(std::shared_ptr<void const> owner) { owners_.push_back(std::move(owner)); }
+  void keep(std::shared_ptr<void const> owner);
   std::vector<std::span<std::byte const>> const& all() const { return parts_; }
 
  private:
@@ -58,75 +48,27 @@ class SharedMemory {
   static constexpr std::size_t unit = 64;
 
   /// Makes it from parts. Error [fulgurite.data.shared_memory] where there is no room.
-  static std::shared_ptr<SharedMemory const> of(SharedParts const& parts) {
-    int const file = ::memfd_create("fulgurite-data", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (file < 0) refuse("making it", errno);
-    std::shared_ptr<SharedMemory> made(new SharedMemory(file));
-    for (auto const& part : parts.all()) {
-      std::uint64_t const size = part.size();
-      made->write(std::as_bytes(std::span(&size, 1)));
-      made->write(part);
-    }
-    // From here on nobody can change it, through whatever mapping.
-    if (::fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) != 0)
-      refuse("sealing it", errno);
-    made->map();
-    return made;
-  }
+  static std::shared_ptr<SharedMemory const> of(SharedParts const& parts);
 
   /// That of another process of this machine, which says where it is by `address()`.
-  static std::shared_ptr<SharedMemory const> at(std::string const& address) {
-    int const file = ::open(address.c_str(), O_RDONLY | O_CLOEXEC);
-    if (file < 0) refuse("opening " + address, errno);
-    std::shared_ptr<SharedMemory> made(new SharedMemory(file));
-    struct stat about{};
-    if (::fstat(file, &about) != 0) refuse("looking at " + address, errno);
-    made->size_ = static_cast<std::size_t>(about.st_size);
-    made->map();
-    return made;
-  }
+  static std::shared_ptr<SharedMemory const> at(std::string const& address);
 
   SharedMemory(SharedMemory const&) = delete;
   SharedMemory& operator=(SharedMemory const&) = delete;
-  ~SharedMemory() {
-    if (data_ != nullptr) ::munmap(data_, size_);
-    leave();
-  }
+  ~SharedMemory();
 
-  std::span<std::byte const> bytes() const { return {static_cast<std::byte const*>(data_), size_}; }
+  std::span<std::byte const> bytes() const;
   /// For `at`, in another process, as long as `leave` was not called.
-  std::string address() const { return "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(file_); }
+  std::string address() const;
   /// Closes the file; what is mapped stays.
-  void leave() const {
-    if (file_ >= 0) ::close(std::exchange(file_, -1));
-  }
+  void leave() const;
 
  private:
   explicit SharedMemory(int file) : file_(file) {}
 
-  [[noreturn]] static void refuse(std::string const& what, int problem) {
-    throw Error("fulgurite.data.shared_memory",
-                "data cannot lie in memory that ranks share (" + what + ": " +
-                    std::generic_category().message(problem) +
-                    "): the processes have to run as one user, in one container, with memory enough for the data "
-                    "once; else give each its own copy, without data::shared");
-  }
-  void write(std::span<std::byte const> from) {
-    for (std::size_t done = 0; done != from.size();) {
-      auto const count = ::pwrite(file_, from.data() + done, from.size() - done, static_cast<off_t>(size_ + done));
-      if (count < 0 && errno == EINTR) continue;
-      if (count <= 0) refuse("filling it", errno);
-      done += static_cast<std::size_t>(count);
-    }
-    size_ = (size_ + from.size() + unit - 1) / unit * unit;
-    if (::ftruncate(file_, static_cast<off_t>(size_)) != 0) refuse("filling it", errno);
-  }
-  void map() {
-    if (size_ == 0) return;
-    void* const at = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, file_, 0);
-    if (at == MAP_FAILED) refuse("mapping it", errno);
-    data_ = at;
-  }
+  [[noreturn]] static void refuse(std::string const& what, int problem);
+  void write(std::span<std::byte const> from);
+  void map();
 
   mutable int file_;
   void* data_ = nullptr;
@@ -138,13 +80,7 @@ class SharedReader {
  public:
   explicit SharedReader(std::shared_ptr<SharedMemory const> memory) : memory_(std::move(memory)) {}
 
-  std::span<std::byte const> next() {
-    std::uint64_t size = 0;
-    std::memcpy(&size, memory_->bytes().data() + at_, sizeof size);
-    auto const part = memory_->bytes().subspan(at_ + SharedMemory::unit, static_cast<std::size_t>(size));
-    at_ += SharedMemory::unit + (part.size() + SharedMemory::unit - 1) / SharedMemory::unit * SharedMemory::unit;
-    return part;
-  }
+  std::span<std::byte const> next();
   template <class Number>
   Number number() {
     Number value{};
@@ -244,27 +180,11 @@ struct SharedForm<std::pair<A, B>> {
 };
 
 /// Which machine, and which of its containers, this process runs on: processes that say the same see each other.
-FULGURITE_COLD std::string machine_of_this_process() {
-  std::string boot;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-  char space[64] = {};
-  auto const length = ::readlink("/proc/self/ns/pid", space, sizeof space - 1);
-  return boot.append(" ").append(space, length > 0 ? static_cast<std::size_t>(length) : 0);
-}
+std::string machine_of_this_process();
 
 /// Where the memory is that the rank with the number `rank` is to map: of those that say they are on the same machine,
 /// the last before it that made some. Each line is what a rank said: its machine, a line feed, an address or nothing.
-FULGURITE_COLD std::string address_for(std::size_t rank, std::vector<std::string> const& said) {
-  auto const machine = [](std::string_view line) { return line.substr(0, line.find('\n')); };
-  for (auto r = rank + 1; r-- != 0;)
-    if (machine(said[r]) == machine(said[rank]) && machine(said[r]).size() + 1 < said[r].size())
-      return said[r].substr(said[r].find('\n') + 1);
-  throw Error("fulgurite.data.shared_machine",
-              "rank " + std::to_string(rank) +
-                  " sees no memory of a rank before it: its launcher says that another process of its machine made the "
-                  "data, and that one is in another container or on another machine; start the ranks of a machine in "
-                  "one container, or leave data::shared out");
-}
+std::string address_for(std::size_t rank, std::vector<std::string> const& said);
 
 /// What `shared` does with what can be shared.
 template <HasSharedForm Made, class Strategy, class Make>
@@ -325,3 +245,7 @@ auto shared(Strategy&& strategy, Make&& make) {
 }
 
 }  // namespace fulgurite::data
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/data/shared.ipp>
+#endif

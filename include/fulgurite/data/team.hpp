@@ -21,9 +21,8 @@
 #include <vector>
 
 #include <fulgurite/concept/data.hpp>
-#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/data/sampler.hpp>
 
 namespace fulgurite::data {
 
@@ -40,14 +39,7 @@ struct WorkerOptions {
   std::chrono::milliseconds timeout{0};
 
   /// Errors [fulgurite.data.workers], [fulgurite.data.prefetch] and [fulgurite.data.timeout] for what makes no sense.
-  FULGURITE_COLD void check() const {
-    at_least(0, "fulgurite.data.workers", ".workers", workers);
-    at_least(1, "fulgurite.data.prefetch", ".prefetch", prefetch);
-    at_least(0, "fulgurite.data.timeout", ".timeout in milliseconds", static_cast<long>(timeout.count()));
-    if (workers == 0 && timeout.count() > 0)
-      throw Error("fulgurite.data.timeout",
-                  ".timeout is set and .workers is 0: what the loop reads itself cannot be left, give a worker to it");
-  }
+  void check() const;
 };
 
 /// Handed to what makes a batch: whether it is still wanted, and where to note which sample is being read, so that an
@@ -57,9 +49,7 @@ struct AtWork {
   std::stop_token stop = {};
   std::atomic<std::size_t>* sample = nullptr;
 
-  void reads(std::size_t index) const {
-    if (sample) sample->store(index, std::memory_order_relaxed);
-  }
+  void reads(std::size_t index) const;
 };
 
 // How long a loop waits for the batches of a pass, measured where they are handed over.
@@ -67,17 +57,10 @@ struct AtWork {
 /// Two readings of the clock for each wait that is measured, and two of the process's time for each pass.
 class WaitClock {
   using Clock = std::chrono::steady_clock;
-  static double since(Clock::time_point from, Clock::time_point to) {
-    return std::chrono::duration<double>(to - from).count();
-  }
+  static double since(Clock::time_point from, Clock::time_point to);
 
  public:
-  void begin() {
-    *this = WaitClock();
-    began_ = Clock::now();
-    processor_began_ = std::clock();
-    begun_ = true;
-  }
+  void begin();
   /// Runs what the loop has to wait for.
   auto waiting(auto&& work) { return counted(work, 1); }
   /// The same for work of every batch: the first 16 are measured, then one of 16, in the place of all.
@@ -86,20 +69,9 @@ class WaitClock {
     return batches_ % every == 0 ? counted(work, every) : work();
   }
   /// The last batch was handed over; what follows is no part of the pass.
-  void end() {
-    ended_ = Clock::now();
-    processor_ended_ = std::clock();
-    over_ = true;
-  }
+  void end();
 
-  Waited so_far(int workers) const {
-    if (!begun_) return {.workers = workers};
-    double const pass = since(began_, over_ ? ended_ : Clock::now());
-    double const processor = static_cast<double>((over_ ? processor_ended_ : std::clock()) - processor_began_) /
-                             static_cast<double>(CLOCKS_PER_SEC);
-    return {
-        .seconds = std::min(seconds_, pass), .pass = pass, .busy = pass > 0 ? processor / pass : 0, .workers = workers};
-  }
+  Waited so_far(int workers) const;
 
  private:
   static constexpr std::size_t every = 16;
@@ -217,18 +189,7 @@ struct HangingWorker {
   std::chrono::milliseconds waited;
 };
 /// The Error that says it.
-FULGURITE_COLD Error worker_hangs(HangingWorker const& worker) {
-  std::string said = "worker " + std::to_string(worker.index) + " of " + std::to_string(worker.workers);
-  if (!worker.started) said += " has not come back from .on_worker_start";
-  else {
-    said += worker.sample == AtWork::no_sample ? " is at" : " reads sample " + std::to_string(worker.sample) + " for";
-    said += " batch " + std::to_string(worker.batch) + " of epoch " + std::to_string(worker.epoch);
-  }
-  return Error("fulgurite.data.worker_hangs",
-               said + ", and the loop has waited for " + std::to_string(worker.waited.count()) +
-                   " ms, its .timeout: find what hangs there (a lock, a pipe, a network drive), or raise .timeout; the "
-                   "thread is left behind, and the program can end");
-}
+Error worker_hangs(HangingWorker const& worker);
 
 /// Calls `make(k, at)` for the batches of a pass in up to `options.workers` threads, at most `.prefetch` batches for
 /// each ahead of `take`. The threads wait for the next pass; the destructor ends and joins them, after the sample that
@@ -461,3 +422,7 @@ class BatchReader {
 };
 
 }  // namespace fulgurite::data
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/data/team.ipp>
+#endif

@@ -8,8 +8,7 @@
 #include <type_traits>
 #include <utility>
 
-#include <fulgurite/core/cold.hpp>
-#include <fulgurite/core/error.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/loop/options.hpp>
 #include <fulgurite/policy/policies.hpp>
 
@@ -188,16 +187,9 @@ template <class T>
 std::string shown(T value) {
   return std::to_string(value);
 }
-inline std::string shown(Seconds const& value) { return std::to_string(value.count()) + " s"; }
-inline std::string shown(Limit const& limit) {
-  return limit.kind == Limit::Kind::batches ? std::to_string(limit.batches)
-                                            : "Fraction{" + std::to_string(limit.part) + "}";
-}
-inline std::string shown(ValidationInterval const& v) {
-  return v.kind == ValidationInterval::Kind::time      ? shown(v.time)
-         : v.kind == ValidationInterval::Kind::batches ? shown(v.batches)
-                                                       : shown(v.part);
-}
+std::string shown(Seconds const& value);
+std::string shown(Limit const& limit);
+std::string shown(ValidationInterval const& v);
 inline std::string shown(Clip const& clip) { return shown(clip.limit); }
 template <class T>
 std::string shown(std::optional<T> const& value) {
@@ -205,19 +197,13 @@ std::string shown(std::optional<T> const& value) {
 }
 
 /// The other half of a pair that does not fit.
-inline std::string beside(std::string_view rule, TrainerOptions const& o) {
-  if (!rule.starts_with("[fulgurite.options.min_over_max]")) return "";
-  return " with max_epochs = " + shown(o.max_epochs) + ", max_steps = " + shown(o.max_steps);
-}
+std::string beside(std::string_view rule, TrainerOptions const& o);
 template <class Optimization>
 std::string beside(std::string_view, Optimization const&) {
   return "";
 }
-[[noreturn]] FULGURITE_COLD void refuse_option(std::string_view bracketed, std::string_view option,
-                                               std::string_view value, std::string_view sentence) {
-  throw Error(bracketed.substr(1, bracketed.find(']') - 1),
-              std::string(option) + " = " + std::string(value) + ": " + std::string(sentence));
-}
+[[noreturn]] void refuse_option(std::string_view bracketed, std::string_view option, std::string_view value,
+                                std::string_view sentence);
 /// Throws one Error that names the option, its value and the allowed range.
 template <class Options>
 struct Throw {
@@ -247,12 +233,7 @@ Options checked(Options o) {
 }
 
 /// Only fit needs an end.
-inline void check_end(TrainerOptions const& o) {
-  if (!o.max_epochs && unlimited(o.max_steps) && !o.max_time)
-    throw Error("fulgurite.options.no_end",
-                "nothing ends this run: set .max_epochs, .max_steps or .max_time (max_epochs = -1 asks for an "
-                "endless one)");
-}
+void check_end(TrainerOptions const& o);
 
 }  // namespace loop
 
@@ -268,3 +249,7 @@ constexpr auto constant(F options) {
 }
 
 }  // namespace fulgurite
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/diagnose/option_rules.ipp>
+#endif

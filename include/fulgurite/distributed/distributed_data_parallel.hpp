@@ -2,7 +2,6 @@
 // The strategy of several processes that each have the whole model and train it on their own batches:
 // DistributedDataParallel{.devices = 2}.
 
-#include <array>
 #include <chrono>
 #include <concepts>
 #include <cstdint>
@@ -29,6 +28,7 @@
 #include <torch/nn/module.h>
 #include <torch/nn/modules/batchnorm.h>
 
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/core/types.hpp>
@@ -59,58 +59,12 @@ struct NormalizedByRanks : torch::autograd::Function<NormalizedByRanks> {
 
   static at::Tensor forward(Context* context, at::Tensor const& input, std::optional<at::Tensor> const& weight,
                             std::optional<at::Tensor> const& bias, Moments const& moments, double eps,
-                            LayerRanks* ranks) {
-    context->save_for_backward({input, weight.value_or(at::Tensor()), moments.mean, moments.variance, moments.count});
-    context->saved_data["eps"] = eps;
-    context->saved_data["ranks"] = static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(ranks));
-    if (input.numel() == 0) return at::empty_like(input);
-    auto const x = widened(input);
-    auto const type = x.scalar_type();
-    return std::get<0>(at::native_batch_norm(x, given(weight.value_or(at::Tensor()), type),
-                                             given(bias.value_or(at::Tensor()), type), moments.mean.to(type),
-                                             moments.variance.to(type), false, 0, eps))
-        .to(input.scalar_type());
-  }
+                            LayerRanks* ranks);
 
-  static torch::autograd::variable_list backward(Context* context, torch::autograd::variable_list const& gradients) {
-    if (at::GradMode::is_enabled())
-      throw Error("fulgurite.distributed.sync_batchnorm_twice",
-                  "a gradient of a gradient goes through SyncBatchNorm, which does not know it: use a norm that does "
-                  "not depend on the batch, such as GroupNorm, or leave create_graph out");
-    auto const saved = context->get_saved_variables();
-    auto const& [input, weight, mean, variance, count] = std::tie(saved[0], saved[1], saved[2], saved[3], saved[4]);
-    auto const eps = context->saved_data["eps"].toDouble();
-    auto* const ranks = reinterpret_cast<LayerRanks*>(static_cast<std::intptr_t>(context->saved_data["ranks"].toInt()));
-    auto const x = widened(input);
-    auto const type = x.scalar_type();
-    auto const channels = mean.numel();
-
-    auto own = x.numel() == 0 ? std::tuple(at::zeros_like(x), at::zeros({channels}, x.options()),
-                                           at::zeros({channels}, x.options()))
-                              : at::native_batch_norm_backward(gradients[0].to(type), x, given(weight, type),
-                                                               mean.to(type), variance.to(type), {}, {}, false, eps,
-                                                               std::array<bool, 3>{true, true, true});
-    auto& [of_input, of_weight, of_bias] =
-        own;  // the latter are the sums of gradients, by the normalized input and by 1
-    if (context->needs_input_grad(0)) {
-      auto const sums = at::cat({of_weight, of_bias}).to(at::kDouble);
-      ranks->sum_in_place(sums);
-      auto const scale = (variance + eps).rsqrt();
-      auto const by_weight = weight.defined() ? scale * weight.detach() : scale;
-      auto const slope = by_weight * scale * sums.narrow(0, 0, channels) / count;
-      auto const offset = by_weight * sums.narrow(0, channels, channels) / count;
-      of_input -= (x - along_channels(mean, x)).mul_(along_channels(slope, x)).add_(along_channels(offset, x));
-    }
-    auto const as = [](at::Tensor const& made, at::Tensor const& like) {
-      return like.defined() ? made.to(like.scalar_type()) : at::Tensor();
-    };
-    return {as(of_input, input), as(of_weight, weight), as(of_bias, weight), {}, {}, {}};
-  }
+  static torch::autograd::variable_list backward(Context* context, torch::autograd::variable_list const& gradients);
 
  private:
-  static std::optional<at::Tensor> given(at::Tensor const& tensor, at::ScalarType type) {
-    return tensor.defined() ? std::optional(tensor.detach().to(type)) : std::nullopt;
-  }
+  static std::optional<at::Tensor> given(at::Tensor const& tensor, at::ScalarType type);
 };
 
 }  // namespace fulgurite::libtorch
@@ -122,16 +76,11 @@ namespace fulgurite::distributed {
 /// The collectives of layers. One in a process, as the group, since a graph may outlive the fit that made it.
 class GroupOfLayers final : public libtorch::LayerRanks {
  public:
-  static GroupOfLayers* of(Group& group) {
-    static auto* const one = new GroupOfLayers(group);
-    return one;
-  }
+  static GroupOfLayers* of(Group& group);
   at::Tensor stack(at::Tensor const& mine) override { return group_.stack(mine, "normalizing a batch"); }
   void sum_in_place(at::Tensor const& tensor) override { group_.sum(tensor, "the gradient of a normalization"); }
   at::Tensor normalize(at::Tensor const& input, std::optional<at::Tensor> const& weight,
-                       std::optional<at::Tensor> const& bias, libtorch::Moments const& moments, double eps) override {
-    return libtorch::NormalizedByRanks::apply(input, weight, bias, moments, eps, this);
-  }
+                       std::optional<at::Tensor> const& bias, libtorch::Moments const& moments, double eps) override;
 
  private:
   explicit GroupOfLayers(Group& group) : group_(group) {}
@@ -183,9 +132,7 @@ class LayersAcrossRanks {
   }
   LayersAcrossRanks(LayersAcrossRanks const&) = delete;
   LayersAcrossRanks& operator=(LayersAcrossRanks const&) = delete;
-  ~LayersAcrossRanks() {
-    for (auto const& norm : norms_) norm->connect(nullptr);
-  }
+  ~LayersAcrossRanks();
 
  private:
   std::vector<std::shared_ptr<SyncBatchNormImpl>> norms_;
@@ -258,13 +205,11 @@ struct FitState {
 /// While it lives, gradients stay where they are made.
 class Unsynchronized {
  public:
-  Unsynchronized(FitState& state, bool on) : state_(on ? &state : nullptr) {
-    if (state_) ++state_->unsynchronized;
-  }
+  Unsynchronized(FitState& state, bool on);
   ~Unsynchronized() {
     if (state_) --state_->unsynchronized;
   }
-  Unsynchronized(Unsynchronized&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
+  Unsynchronized(Unsynchronized&& other) noexcept;
   Unsynchronized& operator=(Unsynchronized&&) = delete;
 
  private:
@@ -306,16 +251,12 @@ struct DistributedDataParallel {
   static constexpr bool captures = false;
 
   // Known before the group is made: loggers and files ask early.
-  int rank() const { return distributed::launched_place() ? distributed::launched_place()->rank : 0; }
-  int local_rank() const { return distributed::launched_place() ? distributed::launched_place()->local_rank : 0; }
-  int world() const { return fit.group ? fit.group->place().world : options().place().world; }
+  int rank() const;
+  int local_rank() const;
+  int world() const;
 
-  bool is_on_gpu() const { return fit.device ? fit.device->is_cuda() : !engine && options().uses_nccl(); }
-  at::Device device() const {
-    if (fit.device) return *fit.device;
-    if (!is_on_gpu()) return at::Device(at::kCPU);
-    return at::Device(at::kCUDA, static_cast<at::DeviceIndex>(local_rank()));
-  }
+  bool is_on_gpu() const;
+  at::Device device() const;
 
   /// All ranks have the same model from here on: their names, types and shapes are compared, and the values are those
   /// of rank 0.
@@ -365,14 +306,8 @@ struct DistributedDataParallel {
     fit.exchanges_next = key.closes;
     return body(batch);
   }
-  std::optional<MatmulScope> matmul_scope() const {
-    return is_on_gpu() ? std::nullopt : std::optional<MatmulScope>(std::in_place, matmul);
-  }
-  void backward(at::Tensor const& loss, at::Tensor const& seed) {
-    bool const overlaps = fit.as_written && fit.exchanges_next && syncs();
-    if (overlaps) fit.gradients->backward(group(), [&] { loss.backward(seed); });
-    else loss.backward(seed);
-  }
+  std::optional<MatmulScope> matmul_scope() const;
+  void backward(at::Tensor const& loss, at::Tensor const& seed);
   template <class Optimizer>
   void flush(Optimizer& optimizer, double scale) {
     Backend::scale_gradients(optimizer.parameters(), scale);
@@ -396,50 +331,28 @@ struct DistributedDataParallel {
   }
 
   // What all ranks decide together; every one of these is a collective.
-  bool agree(bool any) const { return distributed::agree(group(), any); }
+  bool agree(bool any) const;
   template <class V>
   V reduce(V value, Reduce how) const {
     return distributed::reduce(group(), value, how);
   }
-  void reduce_in_place(std::span<double> values, std::span<Reduce const> how) const {
-    distributed::reduce_in_place(group(), values, how);
-  }
-  std::string broadcast(std::string bytes, int from = 0) const {
-    return group()
-        .exchange(rank() == from ? std::string_view(bytes) : std::string_view(), "broadcast")
-        .at(static_cast<std::size_t>(from));
-  }
-  std::vector<std::string> gather(std::string const& bytes) const { return group().exchange(bytes, "gather"); }
-  void barrier(std::string_view what) const { group().exchange({}, what); }
+  void reduce_in_place(std::span<double> values, std::span<Reduce const> how) const;
+  std::string broadcast(std::string bytes, int from = 0) const;
+  std::vector<std::string> gather(std::string const& bytes) const;
+  void barrier(std::string_view what) const;
 
   /// Tells the others that this rank's run has failed: their next collective throws.
-  void abort(std::string_view text) const {
-    if (distributed::Group::is_open()) group().abort(text);
-  }
+  void abort(std::string_view text) const;
 
   /// What describe(trainer) prints of a strategy's work.
-  std::vector<std::string> account() const {
-    std::vector<std::string> lines;
-    if (!is_on_gpu()) lines = libtorch::native::products_account(matmul);
-    if (distributed::Group::is_open()) {
-      auto const& traffic = group().traffic();
-      lines.push_back(std::to_string(traffic.all_reduces) + " all-reduces of gradients, " +
-                      std::to_string(traffic.all_reduce_bytes) + " bytes in all, " +
-                      std::to_string(traffic.in_backward) + " begun in backward");
-    }
-    return lines;
-  }
+  std::vector<std::string> account() const;
   void state(auto&) {}
 
   /// Of this process; the first who asks has the others started.
-  distributed::Group& group() const {
-    if (fit.group) return *fit.group;
-    if (compression == Compression::bf16) distributed::require_counts(at::kBFloat16, options().place().world);
-    return distributed::Group::of(options());
-  }
+  distributed::Group& group() const;
 
  private:
-  distributed::GroupOptions options() const { return {backend, devices, num_nodes, others, timeout, engine}; }
+  distributed::GroupOptions options() const;
 };
 
 // DistributedDataParallel whose processes keep a part of the optimizers' state each: ZeRO's first stage.
@@ -504,15 +417,11 @@ struct ShardedDataParallel : DistributedDataParallel {
   }
 
   /// What describe(trainer) prints of a strategy's work.
-  std::vector<std::string> account() const {
-    auto lines = DistributedDataParallel::account();
-    if (distributed::Group::is_open()) {
-      auto const& traffic = group().traffic();
-      lines.push_back(std::to_string(traffic.all_gathers) + " all-gathers of parameters and states, " +
-                      std::to_string(traffic.all_gather_bytes) + " bytes in all");
-    }
-    return lines;
-  }
+  std::vector<std::string> account() const;
 };
 
 }  // namespace fulgurite
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/distributed/distributed_data_parallel.ipp>
+#endif

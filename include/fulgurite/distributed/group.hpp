@@ -2,7 +2,6 @@
 // The processes of a run as one group: what they tell each other, in turn, with nobody waiting for ever.
 
 #include <algorithm>
-#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -15,15 +14,14 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
+#include <sys/wait.h>
 
-#include <fulgurite/core/error.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/distributed/connection.hpp>
 #include <fulgurite/metric/metric.hpp>
 
@@ -47,121 +45,32 @@ struct Traffic {
 class Group : public Connection {
  public:
   /// The group of this process. Rank 0 starts the others where nobody has, and all wait until all are there.
-  static Group& of(GroupOptions const& options) {
-    auto& one = current();
-    if (!one) {
-      auto made = std::unique_ptr<Group>(new Group(options));
-      made->open();
-      one = made.release();  // its threads outlive static objects, so it is closed at exit and never destroyed
-      ::on_exit([](int status, void*) { current()->close(status); }, nullptr);
-    }
-    if (auto const place = options.place(); place.world != one->place().world)
-      throw Error("fulgurite.distributed.devices",
-                  "this process belongs to a group of " + std::to_string(one->place().world) +
-                      " already, and a strategy asks for " + std::to_string(place.world) +
-                      ": a program has one group, so give all its strategies the same number");
-    one->go_on_with(options);
-    return *one;
-  }
+  static Group& of(GroupOptions const& options);
   static bool is_open() { return current() != nullptr; }
 
   Traffic const& traffic() const { return traffic_; }
 
   /// The sum over all ranks, in place.
-  void all_reduce(at::Tensor const& tensor, std::string_view what) {
-    ++traffic_.all_reduces;
-    traffic_.all_reduce_bytes += static_cast<long>(tensor.nbytes());
-    std::vector<at::Tensor> tensors{tensor};
-    on_tensors(what, [&] { return gradients_->allreduce(tensors); });
-  }
+  void all_reduce(at::Tensor const& tensor, std::string_view what);
   /// From here on sums can be begun, over connections of their own: what layers ask of other ranks goes on beside them.
-  void open_buckets() {
-    if (!buckets_) or_lost("connecting to exchange gradients", [&] { buckets_ = make("buckets"); });
-  }
+  void open_buckets();
   /// As all_reduce of a tensor on the CPU, several of which can be under way at once: `end` waits for one of them.
-  c10::intrusive_ptr<c10d::Work> begin_sum(at::Tensor const& tensor, bool in_backward) {
-    ++traffic_.all_reduces;
-    traffic_.all_reduce_bytes += static_cast<long>(tensor.nbytes());
-    traffic_.in_backward += in_backward ? 1 : 0;
-    std::vector<at::Tensor> tensors{tensor};
-    return buckets_->allreduce(tensors);
-  }
-  void end(c10d::Work& sum, std::string_view what) {
-    await(what, [&](std::chrono::milliseconds time) { return is_over(sum, time); });
-  }
+  c10::intrusive_ptr<c10d::Work> begin_sum(at::Tensor const& tensor, bool in_backward);
+  void end(c10d::Work& sum, std::string_view what);
   /// What rank `from` has, to all.
-  void broadcast(at::Tensor const& tensor, int from, std::string_view what) {
-    ++traffic_.broadcasts;
-    std::vector<at::Tensor> tensors{tensor};
-    c10d::BroadcastOptions options;
-    options.rootRank = from;
-    on_tensors(what, [&] { return gradients_->broadcast(tensors, options); });
-  }
+  void broadcast(at::Tensor const& tensor, int from, std::string_view what);
 
   /// The sum over all ranks of what a layer has, which does not count as gradients.
-  void sum(at::Tensor const& tensor, std::string_view what) {
-    ++traffic_.of_layers;
-    std::vector<at::Tensor> tensors{tensor};
-    on_tensors(what, [&] { return gradients_->allreduce(tensors); });
-  }
+  void sum(at::Tensor const& tensor, std::string_view what);
   /// What each rank has, in the order of ranks along a new first dimension. All have the same shape.
-  at::Tensor stack(at::Tensor const& mine, std::string_view what) {
-    ++traffic_.of_layers;
-    auto shape = mine.sizes().vec();
-    shape.insert(shape.begin(), place().world);
-    auto all = at::empty(shape, mine.options());
-    std::vector<std::vector<at::Tensor>> parts{all.unbind(0)};
-    std::vector<at::Tensor> own{mine};
-    on_tensors(what, [&] { return gradients_->allgather(parts, own); });
-    return all;
-  }
+  at::Tensor stack(at::Tensor const& mine, std::string_view what);
   /// Of `flat`, as many equal parts as there are ranks, each rank has the part with its number; afterwards all have
   /// all.
-  void all_gather(at::Tensor const& flat, std::string_view what) {
-    ++traffic_.all_gathers;
-    traffic_.all_gather_bytes += static_cast<long>(flat.nbytes());
-    auto bytes = flat.view(at::kByte);
-    std::vector<std::vector<at::Tensor>> all{bytes.chunk(place().world)};
-    std::vector<at::Tensor> mine{all[0].at(static_cast<std::size_t>(place().rank))};
-    if (!flat.is_cpu()) return on_tensors(what, [&] { return gradients_->_allgather_base(bytes, mine[0]); });
-    run(what, [&] { return (on_gpu_ ? decisions_ : gradients_)->allgather(all, mine); });
-  }
+  void all_gather(at::Tensor const& flat, std::string_view what);
 
   /// What each rank says, in the order of ranks. `what` names the occasion: an Error where ranks are not at the same
   /// one.
-  std::vector<std::string> exchange(std::string_view said, std::string_view what) {
-    auto const name = what.substr(0, name_size);
-    std::string message(8, '\0');
-    std::uint64_t const size = said.size();
-    std::memcpy(message.data(), &size, 8);
-    message.append(name).resize(8 + name_size);
-    message.append(said.substr(0, inline_size)).resize(message_size);
-    auto all = all_gather(message, what);
-    std::vector<std::string> answers;
-    std::uint64_t longest = 0;
-    for (std::size_t rank = 0; rank != all.size(); ++rank) {
-      std::string_view const other(all[rank]);
-      std::uint64_t length = 0;
-      std::memcpy(&length, other.data(), 8);
-      auto const at = other.substr(8, name_size);
-      if (auto const theirs = at.substr(0, at.find('\0')); theirs != name) {
-        let_go();
-        throw_mismatch(place(), what, static_cast<int>(rank), theirs);
-      }
-      answers.emplace_back(other.substr(8 + name_size, std::min<std::uint64_t>(length, inline_size)));
-      longest = std::max(longest, length);
-    }
-    if (longest <= inline_size) return answers;
-    std::string rest(said);
-    rest.resize(longest);
-    auto whole = all_gather(rest, what);
-    for (std::size_t rank = 0; rank != all.size(); ++rank) {
-      std::uint64_t length = 0;
-      std::memcpy(&length, all[rank].data(), 8);
-      whole[rank].resize(length);
-    }
-    return whole;
-  }
+  std::vector<std::string> exchange(std::string_view said, std::string_view what);
 
   /// For messages between two ranks.
   c10d::Backend& between_two() { return *gradients_; }
@@ -174,20 +83,7 @@ class Group : public Connection {
     return group;
   }
 
-  std::vector<std::string> all_gather(std::string const& message, std::string_view what) {
-    ++traffic_.exchanges;
-    auto const bytes = static_cast<std::int64_t>(message.size());
-    auto const one = [&] { return at::empty({bytes}, at::TensorOptions().dtype(at::kByte)); };
-    std::vector<at::Tensor> mine{one()};
-    std::memcpy(mine[0].mutable_data_ptr(), message.data(), message.size());
-    std::vector<std::vector<at::Tensor>> all(1);
-    for (int rank = 0; rank != place().world; ++rank) all[0].push_back(one());
-    run(what, [&] { return decisions_->allgather(all, mine); });
-    std::vector<std::string> answers;
-    for (auto const& tensor : all[0])
-      answers.emplace_back(static_cast<char const*>(tensor.const_data_ptr()), message.size());
-    return answers;
-  }
+  std::vector<std::string> all_gather(std::string const& message, std::string_view what);
 
   /// Of weights or gradients. On a GPU its own queue waits: the exchange of decisions before has named who hangs.
   template <class Begin>
@@ -203,11 +99,7 @@ class Group : public Connection {
 // alike, so that all have the same bits whoever carries the messages.
 
 /// True on all ranks if any rank says so.
-inline bool agree(Group& group, bool any) {
-  for (auto const& said : group.exchange(any ? "1" : "0", "agreeing"))
-    if (said == "1") return true;
-  return false;
-}
+bool agree(Group& group, bool any);
 
 /// Two numbers reduced to one. A mean is summed here; fold_all divides it when all ranks are in.
 template <class Number>
@@ -253,9 +145,7 @@ V reduce(Group& group, V value, Reduce how) {
 }
 
 /// Several numbers, each in its own way, in one message.
-inline void reduce_in_place(Group& group, std::span<double> values, std::span<Reduce const> how) {
-  fold_all(group, values, [how](std::size_t i) { return how[i]; });
-}
+void reduce_in_place(Group& group, std::span<double> values, std::span<Reduce const> how);
 
 // Tensors from one process to another, in one direction.
 
@@ -266,42 +156,14 @@ class Channel {
  public:
   enum class Direction : bool { to, from };
 
-  Channel(Group& group, Direction direction, int peer)
-      : group_(&group), direction_(direction), peer_(peer), shared_(std::make_shared<Shared>()) {
-    std::thread(&Channel::work, shared_).detach();
-  }
+  Channel(Group& group, Direction direction, int peer);
   Channel(Channel const&) = delete;
   Channel& operator=(Channel const&) = delete;
-  ~Channel() {
-    std::lock_guard const lock(shared_->mutex);
-    shared_->over = true;
-    shared_->changed.notify_all();
-  }
+  ~Channel();
 
   /// The tensor is sent, or filled. It is contiguous, and must not be written to until it has arrived.
-  void post(at::Tensor const& tensor) {
-    std::vector<at::Tensor> one{tensor};
-    // A connection that is broken already says so at once.
-    auto work = group_->or_lost("talking to a neighbouring stage", [&] {
-      auto& engine = group_->between_two();
-      return direction_ == Direction::to ? engine.send(one, peer_, tag_) : engine.recv(one, peer_, tag_);
-    });
-    tag_ = (tag_ + 1) % tags;
-    ++messages_;
-    bytes_ += static_cast<long>(tensor.nbytes());
-    std::lock_guard const lock(shared_->mutex);
-    shared_->waiting.push_back({std::move(work), tensor});
-    shared_->changed.notify_all();
-  }
-  void wait(std::string_view what) {
-    group_->await(what, [&](std::chrono::milliseconds time) {
-      std::unique_lock lock(shared_->mutex);
-      auto const ready = [&] { return shared_->waiting.empty() || shared_->problem; };
-      shared_->changed.wait_for(lock, time, ready);
-      if (shared_->problem) std::rethrow_exception(shared_->problem);
-      return ready();
-    });
-  }
+  void post(at::Tensor const& tensor);
+  void wait(std::string_view what);
 
   long messages() const { return messages_; }
   long bytes() const { return bytes_; }
@@ -319,23 +181,7 @@ class Channel {
     std::exception_ptr problem = {};
   };
 
-  static void work(std::shared_ptr<Shared> shared) {
-    std::unique_lock lock(shared->mutex);
-    for (;;) {
-      shared->changed.wait(lock, [&] { return shared->over || !shared->waiting.empty(); });
-      if (shared->waiting.empty() || shared->problem) return;
-      auto const first = shared->waiting.front().work;
-      lock.unlock();
-      std::exception_ptr problem;
-      try {
-        first->wait();
-      } catch (...) { problem = std::current_exception(); }
-      lock.lock();
-      if (problem) shared->problem = problem;
-      else shared->waiting.pop_front();
-      shared->changed.notify_all();
-    }
-  }
+  static void work(std::shared_ptr<Shared> shared);
 
   static constexpr int tags = 1 << 15;
 
@@ -348,3 +194,7 @@ class Channel {
 };
 
 }  // namespace fulgurite::distributed
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/distributed/group.ipp>
+#endif

@@ -26,6 +26,7 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/core/types.hpp>
@@ -51,33 +52,15 @@ namespace fulgurite::distributed {
 /// Between `forward` and `backward` of a micro batch it keeps what went in and what came out.
 class StageRunner final : public StageRun {
  public:
-  StageRunner(Group& group, torch::nn::Module const& model, std::vector<NamedStage> own)
-      : group_(&group), model_(&model), own_(std::move(own)) {
-    current() = this;
-    int const rank = group.place().rank;
-    using enum Channel::Direction;
-    if (!is_first()) {
-      from_before_.emplace(group, from, rank - 1);
-      to_before_.emplace(group, to, rank - 1);
-    }
-    if (!is_last()) {
-      to_next_.emplace(group, to, rank + 1);
-      from_next_.emplace(group, from, rank + 1);
-    }
-  }
+  StageRunner(Group& group, torch::nn::Module const& model, std::vector<NamedStage> own);
   StageRunner(StageRunner const&) = delete;
   StageRunner& operator=(StageRunner const&) = delete;
-  ~StageRunner() {
-    if (current() == this) current() = nullptr;
-  }
-  bool is_first() const { return group_->place().rank == 0; }
-  bool is_last() const { return group_->place().rank + 1 == group_->place().world; }
+  ~StageRunner();
+  bool is_first() const;
+  bool is_last() const;
 
   /// A batch begins, of so many micro batches.
-  void begin(int micro_batches) {
-    kept_.clear();
-    kept_.resize(static_cast<std::size_t>(micro_batches));
-  }
+  void begin(int micro_batches);
   /// Calls step(), in which `through_stages` does this process's part; whether it went on to its end. `fingerprint`: of
   /// the batch, which has to be the others'.
   template <class Step>
@@ -104,55 +87,15 @@ class StageRunner final : public StageRun {
   }
   /// The gradients of what this process has computed of a micro batch. On the last one the loss has been gone back from
   /// already.
-  void backward(int micro_batch) {
-    has_trained_ = true;
-    auto [input, output] = std::exchange(kept_.at(static_cast<std::size_t>(micro_batch)), {});
-    if (!is_last() && output.requires_grad()) {
-      auto const gradient = at::empty(output.sizes(), output.options().requires_grad(false));
-      from_next_->post(gradient);
-      from_next_->wait("gradients of the next stages");
-      output.backward(gradient);
-    }
-    if (is_first() || !input.requires_grad()) return;
-    auto gradient = input.grad();
-    if (!gradient.defined()) gradient = at::zeros_like(input);  // the stages make nothing of it
-    to_before_->post(gradient.detach().contiguous());
-  }
+  void backward(int micro_batch);
   /// What was sent has arrived.
-  void finish() {
-    if (to_next_) to_next_->wait("the next stages to take activations");
-    if (to_before_) to_before_->wait("the stages before to take gradients");
-  }
+  void finish();
 
-  std::vector<std::string> account() const {
-    long messages = 0, bytes = 0;
-    for (auto const* channel : {&to_next_, &to_before_})
-      if (*channel) messages += (*channel)->messages(), bytes += (*channel)->bytes();
-    return {std::to_string(messages) + " messages to other stages, " + std::to_string(bytes) + " bytes in all"};
-  }
+  std::vector<std::string> account() const;
 
   /// By through_stages, as `run` is.
-  bool is_in_step(torch::nn::Module const& model) const override {
-    if (&model != model_ || in_step_) return &model == model_;
-    if (has_trained_ && group_->place().world != 1)
-      throw Error(
-          "fulgurite.pipeline.hook",
-          "through_stages(model, x) is called outside of a step, where rank " + std::to_string(group_->place().rank) +
-              " has old weights of the other processes' stages: call it in a step, or train by another strategy");
-    return false;
-  }
-  at::Tensor run(at::Tensor x) override {
-    if (std::exchange(has_run_, true))
-      throw Error("fulgurite.pipeline.twice", "a step calls through_stages(model, x) a second time, where the other "
-                                              "processes are done with it: give the stages all inputs at once");
-    if (!is_first()) x = receive();
-    auto output = x;
-    for (auto const& stage : own_) output = stage.forward(std::move(output));
-    if (at::GradMode::is_enabled()) kept_.at(static_cast<std::size_t>(at_)) = {x, output};
-    if (is_last()) return output;
-    send(output);
-    throw StagesEnd{};
-  }
+  bool is_in_step(torch::nn::Module const& model) const override;
+  at::Tensor run(at::Tensor x) override;
 
  private:
   // What is told of activations before they come.
@@ -162,50 +105,9 @@ class StageRunner final : public StageRun {
   static constexpr std::size_t most_dimensions = 10;
   using Header = std::array<std::int64_t, Told::first_size + most_dimensions>;
 
-  static at::Tensor room_for_header() {
-    return at::empty({static_cast<std::int64_t>(std::tuple_size_v<Header>)}, at::TensorOptions().dtype(at::kLong));
-  }
-  void send(at::Tensor const& output) {
-    if (output.dim() > static_cast<std::int64_t>(most_dimensions) || !output.is_cpu() || output.is_sparse())
-      throw Error("fulgurite.pipeline.activation",
-                  "what a stage hands to the next process is a dense tensor on the CPU, of " +
-                      std::to_string(most_dimensions) + " dimensions at most");
-    Header header{};
-    header[Told::batch] = fingerprint_;
-    header[Told::micro_batch] = at_;
-    header[Told::type] = static_cast<std::int64_t>(output.scalar_type());
-    header[Told::wants_gradient] = output.requires_grad() ? 1 : 0;
-    header[Told::dimensions] = output.dim();
-    for (std::int64_t d = 0; d != output.dim(); ++d)
-      header.at(Told::first_size + static_cast<std::size_t>(d)) = output.size(d);
-    auto const told = room_for_header();
-    std::memcpy(told.mutable_data_ptr(), header.data(), sizeof header);
-    to_next_->post(told);
-    if (output.numel() != 0) to_next_->post(output.detach().contiguous());
-  }
-  at::Tensor receive() {
-    auto const told = room_for_header();
-    from_before_->post(told);
-    from_before_->wait("activations of the stages before");
-    Header header{};
-    std::memcpy(header.data(), told.const_data_ptr(), sizeof header);
-    if (header[Told::batch] != fingerprint_ || header[Told::micro_batch] != at_)
-      throw Error("fulgurite.pipeline.other_batch",
-                  "rank " + std::to_string(group_->place().rank) +
-                      " has another batch than the rank before it: all "
-                      "processes of a pipeline read the same batches in the same order, so give their loaders the same "
-                      "seed, and let no sample depend on the rank");
-    std::vector<std::int64_t> sizes;
-    for (std::int64_t d = 0; d != header[Told::dimensions]; ++d)
-      sizes.push_back(header.at(Told::first_size + static_cast<std::size_t>(d)));
-    auto input = at::empty(sizes, at::TensorOptions().dtype(static_cast<at::ScalarType>(header[Told::type])));
-    if (input.numel() != 0) {
-      from_before_->post(input);
-      from_before_->wait("activations of the stages before");
-    }
-    if (header[Told::wants_gradient] != 0 && at::GradMode::is_enabled()) input.requires_grad_();
-    return input;
-  }
+  static at::Tensor room_for_header();
+  void send(at::Tensor const& output);
+  at::Tensor receive();
 
   struct Kept {
     at::Tensor input = {}, output = {};
@@ -337,9 +239,9 @@ struct Pipeline {
   template <class Optimizer>
   static constexpr bool gathers = distributed::KeepsArena<Optimizer>;
 
-  int rank() const { return distributed::launched_place() ? distributed::launched_place()->rank : 0; }
-  int local_rank() const { return distributed::launched_place() ? distributed::launched_place()->local_rank : 0; }
-  int world() const { return run.group ? run.group->place().world : options().place().world; }
+  int rank() const;
+  int local_rank() const;
+  int world() const;
   bool is_on_gpu() const { return false; }
   at::Device device() const { return at::Device(at::kCPU); }
 
@@ -372,7 +274,7 @@ struct Pipeline {
   decltype(auto) move(B&& batch) const {
     return std::forward<B>(batch);
   }
-  std::optional<MatmulScope> matmul_scope() const { return std::optional<MatmulScope>(std::in_place, matmul); }
+  std::optional<MatmulScope> matmul_scope() const;
 
   /// Forward and backward of all micro batches: step.forward(micro_batch) is training_step, step.backward(loss, count)
   /// goes back from its loss. Returns the mean loss, in float64.
@@ -422,59 +324,38 @@ struct Pipeline {
 
   // What all ranks decide together. Steps are finished on the last rank alone, so that a sum over ranks is its value:
   // what hooks have logged on all of them counts once.
-  bool agree(bool any) const { return distributed::agree(group(), any); }
+  bool agree(bool any) const;
   template <class V>
   V reduce(V value, Reduce how) const {
     return distributed::reduce(group(), value, how);
   }
-  void reduce_in_place(std::span<double> values, std::span<Reduce const> how) const {
-    auto const last = of_last(values);
-    distributed::reduce_in_place(group(), values, how);
-    for (std::size_t i = 0; i != values.size(); ++i)
-      if (how[i] == Reduce::sum) values[i] = last[i];
-  }
-  std::string broadcast(std::string bytes, int from = 0) const {
-    return group()
-        .exchange(rank() == from ? std::string_view(bytes) : std::string_view(), "broadcast")
-        .at(static_cast<std::size_t>(from));
-  }
-  std::vector<std::string> gather(std::string const& bytes) const { return group().exchange(bytes, "gather"); }
-  void barrier(std::string_view what) const { group().exchange({}, what); }
+  void reduce_in_place(std::span<double> values, std::span<Reduce const> how) const;
+  std::string broadcast(std::string bytes, int from = 0) const;
+  std::vector<std::string> gather(std::string const& bytes) const;
+  void barrier(std::string_view what) const;
 
   /// Where another rank has ended, the model stays as this one has it.
   void on_exception(std::exception const& error, auto& /*ctx*/) {
     if (dynamic_cast<loop::RankEnded const*>(&error)) run.has_failed = true;
   }
   /// Tells the others that this rank's run has failed: what they wait for throws.
-  void abort(std::string_view text) {
-    run.has_failed = true;
-    if (distributed::Group::is_open()) group().abort(text);
-  }
+  void abort(std::string_view text);
 
   /// What describe(trainer) prints of a strategy's work.
-  std::vector<std::string> account() const {
-    auto lines = libtorch::native::products_account(matmul);
-    auto const sent = run.runner ? run.runner->account() : run.account;
-    lines.insert(lines.end(), sent.begin(), sent.end());
-    return lines;
-  }
+  std::vector<std::string> account() const;
   void state(auto&) {}
 
   /// Of this process; the first who asks has the others started.
-  distributed::Group& group() const { return run.group ? *run.group : distributed::Group::of(options()); }
+  distributed::Group& group() const;
 
  private:
-  distributed::GroupOptions options() const {
-    return {Collectives::gloo, devices, num_nodes, others, timeout, nullptr};
-  }
-  std::vector<double> of_last(std::span<double const> values) const {
-    std::string_view const mine(reinterpret_cast<char const*>(values.data()), values.size_bytes());
-    auto const said = group().exchange(mine, "values of the last rank");
-    std::vector<double> last(values.size());
-    std::memcpy(last.data(), said.back().data(), values.size_bytes());
-    return last;
-  }
-  double of_last(double value) const { return of_last(std::span<double const>(&value, 1)).front(); }
+  distributed::GroupOptions options() const;
+  std::vector<double> of_last(std::span<double const> values) const;
+  double of_last(double value) const;
 };
 
 }  // namespace fulgurite
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/distributed/pipeline.ipp>
+#endif

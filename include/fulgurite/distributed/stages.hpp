@@ -20,7 +20,7 @@
 #include <torch/nn/module.h>
 #include <torch/nn/modules/container/sequential.h>
 
-#include <fulgurite/core/error.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/distributed/group.hpp>
 #include <fulgurite/distributed/pipeline_schedule.hpp>
 #include <fulgurite/torch/data/walk.hpp>
@@ -151,13 +151,7 @@ namespace fulgurite::distributed {
 // Cutting a batch into micro batches, and a number by which processes tell whether they have the same one.
 
 /// The Error of a batch that cannot be cut; `why` is the part of its sentence that differs.
-[[noreturn]] inline void refuse_cut(std::string const& why) {
-  throw Error(
-      "fulgurite.pipeline.batch",
-      "a batch cannot be cut into micro batches: " + why +
-          ". Its tensors need one row for each sample, in dimension 0, and its lists one element; .micro_batches = 1 "
-          "leaves it whole");
-}
+[[noreturn]] void refuse_cut(std::string const& why);
 
 /// Whether T is a std::vector, which is cut by its elements.
 template <class T>
@@ -166,11 +160,7 @@ template <class T, class A>
 inline constexpr bool is_list<std::vector<T, A>> = true;
 
 /// An Error unless a tensor or a list has one row for each sample of its batch.
-inline void require_rows(std::int64_t rows, std::int64_t samples) {
-  if (rows != samples)
-    refuse_cut("one of its tensors or lists has " + std::to_string(rows) + " rows, and the batch " +
-               std::to_string(samples) + " samples");
-}
+void require_rows(std::int64_t rows, std::int64_t samples);
 
 /// Leaves `count` of the object's samples, from `from` on: of its tensors, and of a std::vector of what is no tensor,
 /// as of names. A tensor without dimensions, a number and a text belong to all of them.
@@ -242,45 +232,13 @@ class ModelParts {
  public:
   /// Shares the stages out. An Error where a parameter is in none of them, or in those of two processes.
   void share_out(torch::nn::Module& model, std::vector<NamedStage> const& stages, std::vector<int> const& asked,
-                 int processes) {
-    std::vector<std::int64_t> sizes;
-    for (auto const& stage : stages) {
-      sizes.push_back(0);
-      if (stage.module)
-        for (auto const& parameter : stage.module->parameters()) sizes.back() += parameter.numel();
-    }
-    counts_ = stages_of_ranks(asked, sizes, processes);
-    owners_.clear();
-    tensors_.clear();
-    names_.clear();
-    std::size_t at = 0;
-    for (int rank = 0; rank != processes; ++rank)
-      for (int i = 0; i != counts_[static_cast<std::size_t>(rank)]; ++i)
-        if (auto* const module = stages[at++].module) own(model, *module, rank);
-    // What belongs to no stage is changed by what follows the stages, if at all.
-    for (auto const& buffer : model.buffers()) add(buffer, processes - 1);
-    for (auto const& parameter : model.named_parameters()) {
-      names_.emplace(parameter.value().unsafeGetTensorImpl(), parameter.key());
-      if (!owners_.contains(parameter.value().unsafeGetTensorImpl()))
-        throw Error("fulgurite.pipeline.outside",
-                    "the parameter '" + parameter.key() +
-                        "' is in none of the model's stages(), so no process of the pipeline would train it: name its "
-                        "module there, in the place where it computes");
-    }
-  }
+                 int processes);
 
   /// The stages of one process.
-  std::vector<NamedStage> of_rank(std::vector<NamedStage> const& stages, int rank) const {
-    auto first = stages.begin();
-    for (int before = 0; before != rank; ++before) first += counts_[static_cast<std::size_t>(before)];
-    return {first, first + counts_[static_cast<std::size_t>(rank)]};
-  }
+  std::vector<NamedStage> of_rank(std::vector<NamedStage> const& stages, int rank) const;
 
   /// Every rank has all weights and buffers as they are where they are trained.
-  void gather(Group& group) const {
-    at::NoGradGuard const no_graph;
-    for (auto const& [tensor, owner] : tensors_) take(group, tensor, owner, "weights of all stages");
-  }
+  void gather(Group& group) const;
   /// The same of what an optimizer keeps, and with `gradients` of the gradients of a window that is open.
   template <KeepsArena Optimizer>
   void gather(Group& group, Optimizer& optimizer, bool gradients) const {
@@ -325,46 +283,12 @@ class ModelParts {
 
  private:
   /// Who has it; a rank before keeps it.
-  int add(at::Tensor const& tensor, int rank) {
-    if (!tensor.defined()) return rank;
-    auto const [found, is_new] = owners_.try_emplace(tensor.unsafeGetTensorImpl(), rank);
-    if (is_new) tensors_.emplace_back(tensor, rank);
-    return found->second;
-  }
-  void own(torch::nn::Module& model, torch::nn::Module& module, int rank) {
-    for (auto const& parameter : module.parameters())
-      if (int const owner = add(parameter, rank); owner != rank) refuse_shared(model, parameter, owner, rank);
-    for (auto const& buffer : module.buffers()) add(buffer, rank);
-  }
-  [[noreturn]] void refuse_use(at::Tensor const& parameter, int rank) const {
-    auto const found = names_.find(parameter.unsafeGetTensorImpl());
-    throw Error("fulgurite.pipeline.other_stages",
-                "a step on rank " + std::to_string(rank) + " has a gradient of the parameter '" +
-                    (found == names_.end() ? "" : found->second) + "', which rank " +
-                    std::to_string(owner_of(parameter)) +
-                    " trains and would not hear of: a step uses its parameters by through_stages(*this, x) alone, and "
-                    "a penalty on weights is the optimizer's .weight_decay");
-  }
-  [[noreturn]] static void refuse_shared(torch::nn::Module& model, at::Tensor const& tensor, int one, int other) {
-    std::string name = "a parameter";
-    for (auto const& parameter : model.named_parameters())
-      if (parameter.value().is_same(tensor)) name = "the parameter '" + parameter.key() + "'";
-    throw Error("fulgurite.pipeline.shared",
-                name + " belongs to stages of rank " + std::to_string(one) + " and of rank " + std::to_string(other) +
-                    ", which would train it apart: name these stages as one, or set .balance so that one process has "
-                    "both");
-  }
-  int owner_of(at::Tensor const& parameter) const {
-    auto const found = owners_.find(parameter.unsafeGetTensorImpl());
-    return found == owners_.end() ? 0 : found->second;
-  }
-  static void take(Group& group, at::Tensor const& tensor, int owner, std::string_view what) {
-    auto const here = tensor.detach();
-    auto const sent = here.contiguous();
-    group.broadcast(sent, owner, what);
-    if (group.place().rank != owner && !sent.is_same(here) && sent.const_data_ptr() != here.const_data_ptr())
-      here.copy_(sent);
-  }
+  int add(at::Tensor const& tensor, int rank);
+  void own(torch::nn::Module& model, torch::nn::Module& module, int rank);
+  [[noreturn]] void refuse_use(at::Tensor const& parameter, int rank) const;
+  [[noreturn]] static void refuse_shared(torch::nn::Module& model, at::Tensor const& tensor, int one, int other);
+  int owner_of(at::Tensor const& parameter) const;
+  static void take(Group& group, at::Tensor const& tensor, int owner, std::string_view what);
 
   std::vector<int> counts_ = {};
   std::unordered_map<c10::TensorImpl const*, int> owners_ = {};
@@ -373,3 +297,7 @@ class ModelParts {
 };
 
 }  // namespace fulgurite::distributed
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/distributed/stages.ipp>
+#endif

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -11,7 +10,7 @@
 #include <type_traits>
 #include <utility>
 
-#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/hooks.hpp>
 
@@ -45,10 +44,7 @@ struct ProfiledAction {
 
 namespace action {
 
-inline std::size_t new_id() {
-  static std::atomic<std::size_t> next{0};
-  return next++;
-}
+std::size_t new_id();
 
 /// An action by its whole name.
 template <FixedString Name, RunPart In>
@@ -58,12 +54,7 @@ struct Plain {
 };
 
 /// "[Strategy]SingleDevice.backward".
-FULGURITE_COLD std::string name_of(std::string_view role, std::string_view type, std::string_view what) {
-  std::string all = "[";
-  (all += role) += ']';
-  (all += type) += '.';
-  return all += what;
-}
+std::string name_of(std::string_view role, std::string_view type, std::string_view what);
 
 /// One of a participant. Two objects of one type are one.
 template <FixedString Role, class T, FixedString What, RunPart In>
@@ -296,3 +287,7 @@ struct Pack {
 };
 
 }  // namespace fulgurite
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/hook/pack.ipp>
+#endif

@@ -5,16 +5,12 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include <fulgurite/core/cold.hpp>
-#include <fulgurite/core/error.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/state.hpp>
-#include <fulgurite/core/text.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/metric/board.hpp>
-#include <fulgurite/report/progress_line.hpp>
 
 namespace fulgurite {
 
@@ -35,28 +31,11 @@ class ConsoleLogger {
   using Hooks = Implements<hook::on_train_epoch_start>;
   using Stateless = ByChoice;  // lines that were written are not taken back
 
-  explicit ConsoleLogger(ConsoleLoggerOptions options = {}) : options_(options) {
-    if (options.every_n_steps < -1)
-      throw Error("fulgurite.logger.console_steps",
-                  "ConsoleLogger: every_n_steps = " + std::to_string(options.every_n_steps) +
-                      ": give the steps between two lines, 0 for every row, or -1 for one line an epoch");
-    if (options.stream == nullptr)
-      throw Error("fulgurite.logger.console_stream", "ConsoleLogger: stream is null: give stdout, stderr or a file");
-  }
+  explicit ConsoleLogger(ConsoleLoggerOptions options = {});
 
-  void on_train_epoch_start() {
-    if (options_.every_n_steps == -1) write_line();
-  }
+  void on_train_epoch_start();
 
-  FULGURITE_COLD void log_metrics(std::span<Scalar const> row, long step) {
-    step_ = step;
-    for (auto const& scalar : row) {
-      if (scalar.name == "epoch") epoch_ = static_cast<long>(scalar.value);
-      else put(scalar);
-    }
-    bool const due = !written_ || step - *written_ >= options_.every_n_steps;
-    if (options_.every_n_steps >= 0 && due) write_line();
-  }
+  void log_metrics(std::span<Scalar const> row, long step);
   /// Writes what is left.
   void finalize(auto /*status*/) {
     write_line();
@@ -71,29 +50,8 @@ class ConsoleLogger {
     long step;
   };
 
-  FULGURITE_COLD void put(Scalar const& scalar) {
-    for (auto& [name, value, step] : values_)
-      if (name == scalar.name) {
-        value = scalar.value;
-        step = step_;
-        return;
-      }
-    values_.push_back({std::string(scalar.name), scalar.value, step_});
-  }
-  FULGURITE_COLD void write_line() {
-    if (values_.empty()) return;
-    std::string line = epoch_ ? "epoch " + std::to_string(*epoch_) + ", " : std::string();
-    line += "step " + std::to_string(step_) + ":";
-    for (char const* between = " "; auto const& [name, value, step] : std::exchange(values_, {})) {
-      line += between + name + " " + report::short_value(value);
-      if (step != step_) line += " (step " + std::to_string(step) + ")";
-      between = ", ";
-    }
-    line += '\n';
-    tell(options_.stream, line);
-    std::fflush(options_.stream);
-    written_ = step_;
-  }
+  void put(Scalar const& scalar);
+  void write_line();
 
   ConsoleLoggerOptions options_;
   std::vector<Value> values_{};  ///< in the order in which they first came
@@ -102,3 +60,7 @@ class ConsoleLogger {
 };
 
 }  // namespace fulgurite
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/logger/console_logger.ipp>
+#endif

@@ -2,28 +2,19 @@
 // What loggers that write into a run's folder have in common: what stands there, how a run goes on with it, and when
 // rows are dropped.
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <sys/utsname.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <charconv>
 #include <filesystem>
-#include <fstream>
-#include <limits>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
-#include <thread>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <fulgurite/checkpoint/durable_file.hpp>
-#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/hook/hooks.hpp>
@@ -38,31 +29,11 @@ namespace fulgurite::report {
 // Texts for the folder of a run that say what the program was and where it ran; a report shows them.
 
 /// This machine and this program's compiler, in a few lines.
-FULGURITE_COLD std::string system_text() {
-  std::string text = "host      " + file::host_name() + "\n";
-  utsname system{};
-  if (::uname(&system) == 0)
-    text += std::string("system    ") + system.sysname + " " + system.release + " " + system.machine + "\n";
-  text += "cores     " + std::to_string(std::thread::hardware_concurrency()) + "\n";
-  double const bytes = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE));
-  text += "memory    " + bytes_text(static_cast<std::int64_t>(bytes)) + "\n";
-  text += std::string("compiler  ") +
-#if defined(__clang__)
-          "clang " __clang_version__;
-#else
-          "g++ " __VERSION__;
-#endif
-  return text + "\n";
-}
+std::string system_text();
 
 /// Puts describe.txt, options.txt and system.txt beside a run's rows. They are for people, so the disk is not waited
 /// for, and what cannot be written is left out.
-FULGURITE_COLD void put_notes(std::filesystem::path const& folder, std::string const& program,
-                              std::string const& options) {
-  std::ofstream(folder / "describe.txt", std::ios::binary) << program;
-  std::ofstream(folder / "options.txt", std::ios::binary) << options;
-  std::ofstream(folder / "system.txt", std::ios::binary) << system_text();
-}
+void put_notes(std::filesystem::path const& folder, std::string const& program, std::string const& options);
 
 }  // namespace fulgurite::report
 
@@ -79,33 +50,16 @@ struct FolderOptions {
 };
 
 /// Refuses a name that leads elsewhere, and a version that is none. `owner` is the logger's name.
-FULGURITE_COLD void check_folder(std::string const& owner, FolderOptions const& options) {
-  auto const name = std::filesystem::path(options.name).lexically_normal();
-  if (name.has_root_path() || (!name.empty() && *name.begin() == "..") || options.name.find('\0') != std::string::npos)
-    throw Error("fulgurite.logger.name",
-                owner + ": the name '" + options.name.substr(0, options.name.find('\0')) +
-                    "' leads out of save_dir: give a folder below it, and the rest of the way as save_dir");
-  if (options.version && *options.version < 0)
-    throw Error("fulgurite.logger.version",
-                owner + ": version = " + std::to_string(*options.version) + ": versions begin with 0");
-}
+void check_folder(std::string const& owner, FolderOptions const& options);
 
 /// The folder around the versions.
-FULGURITE_COLD std::filesystem::path folder_root(std::filesystem::path const& save_dir, FolderOptions const& options,
-                                                 TrainerOptions const& trainer) {
-  return ((save_dir.empty() ? trainer.default_root_dir.path() : save_dir) / options.name).lexically_normal();
-}
+std::filesystem::path folder_root(std::filesystem::path const& save_dir, FolderOptions const& options,
+                                  TrainerOptions const& trainer);
 
 // A folder of its own for each run: version_0, version_1, ..., safe against two runs that start at once.
 
 /// The next number; an Error where there is none.
-inline long version_after(long number, std::filesystem::path const& root) {
-  if (number == std::numeric_limits<long>::max())
-    throw Error("fulgurite.logger.version",
-                (root / ("version_" + std::to_string(number))).string() +
-                    " is there, and no number is above it: rename that folder, or give the logger a version");
-  return number + 1;
-}
+long version_after(long number, std::filesystem::path const& root);
 
 /// f(number, path) for each version_N in `root`, in any order.
 template <class F>
@@ -122,29 +76,14 @@ void each_version(std::filesystem::path const& root, F&& f) {
 }
 
 /// The number above the highest version_N in `root`, 0 where there is none. Gaps are not filled.
-inline long next_version(std::filesystem::path const& root) {
-  long next = 0;
-  each_version(root, [&](long number, std::filesystem::path const&) {
-    if (number >= next) next = version_after(number, root);
-  });
-  return next;
-}
+long next_version(std::filesystem::path const& root);
 
 /// Makes the first version folder that is free, from a number on. mkdir decides a race: who comes second takes the next
 /// number.
-FULGURITE_COLD std::filesystem::path claim_version(std::filesystem::path const& root, long number) {
-  for (;; number = version_after(number, root)) {
-    auto folder = root / ("version_" + std::to_string(number));
-    if (::mkdir(folder.c_str(), 0777) == 0) return folder;
-    if (errno != EEXIST) file::fail("fulgurite.file.write", "make the folder", folder, errno);
-  }
-}
+std::filesystem::path claim_version(std::filesystem::path const& root, long number);
 
 /// Makes the next version's folder in `root`.
-inline std::filesystem::path new_version(std::filesystem::path const& root) {
-  file::make_folders(root);
-  return claim_version(root, next_version(root));
-}
+std::filesystem::path new_version(std::filesystem::path const& root);
 
 // One writer for a version's folder, however many processes were given the same number.
 
@@ -154,38 +93,17 @@ inline std::filesystem::path new_version(std::filesystem::path const& root) {
 /// without locks it has no effect.
 class VersionLock {
  public:
-  explicit VersionLock(std::filesystem::path const& folder, std::string_view name = ".lock") : path_(folder / name) {
-    while (!descriptor_) {
-      FileDescriptor opened(::open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666));
-      if (!opened) file::fail("fulgurite.file.write", "lock", path_, errno);
-      if (file::try_lock(opened.number()) == file::Lock::taken)
-        throw Error("fulgurite.logger.version_in_use",
-                    "another logger writes into " + folder.string() + " now (" + owner(opened.number()) +
-                        "): give this one another version, or none, so that it gets one of its own");
-      // The owner before may have removed the file between the two calls.
-      if (file::leads_to(path_, opened.number())) descriptor_ = std::move(opened);
-    }
-    // The text is for people to read. The lock is the kernel's, so it does not matter whether the text can be written.
-    if (::ftruncate(descriptor_.number(), 0) == 0)
-      file::write_all(descriptor_.number(), "process " + std::to_string(::getpid()) + " on " + file::host_name());
-  }
+  explicit VersionLock(std::filesystem::path const& folder, std::string_view name = ".lock");
   VersionLock(VersionLock&&) = default;
   VersionLock& operator=(VersionLock&&) = default;
-  ~VersionLock() {
-    if (holds()) ::unlink(path_.c_str());
-  }
+  ~VersionLock();
 
   /// Whether the lock is still held. It is not where the folder was deleted meanwhile: somebody else may hold one of
   /// that name.
-  bool holds() const { return descriptor_ && file::leads_to(path_, descriptor_.number()); }
+  bool holds() const;
 
  private:
-  FULGURITE_COLD static std::string owner(int descriptor) {
-    std::string text(256, '\0');
-    auto const count = file::read_at(descriptor, std::as_writable_bytes(std::span(text)), 0);
-    text.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
-    return text.empty() ? "it has just begun" : text;
-  }
+  static std::string owner(int descriptor);
 
   std::filesystem::path path_;
   FileDescriptor descriptor_;
@@ -295,28 +213,12 @@ class ChosenFolder {
 // A row as loggers write it: its axis first, and each name with the logger's prefix.
 
 /// A name behind its prefix, where there is one: "a-loss".
-FULGURITE_COLD std::string prefixed(std::string const& prefix, std::string_view name) {
-  std::string text = prefix;
-  if (!prefix.empty()) text += '-';
-  return text += name;
-}
+std::string prefixed(std::string const& prefix, std::string_view name);
 
 /// The cells of a row, `step` first, and the names that they point to.
 class NamedRow {
  public:
-  NamedRow(std::span<Scalar const> row, long step, std::string const& prefix) {
-    names_.reserve(row.size());
-    cells_.push_back({"step", static_cast<double>(step), true});
-    for (auto const& scalar : row) {
-      bool const counter = scalar.name == "epoch";
-      if (scalar.name == "step") {  // as in Lightning, a metric of that name replaces the axis
-        cells_.front() = {"step", scalar.value, false};
-        continue;
-      }
-      names_.push_back(counter ? std::string(scalar.name) : prefixed(prefix, scalar.name));
-      cells_.push_back({names_.back(), scalar.value, counter});
-    }
-  }
+  NamedRow(std::span<Scalar const> row, long step, std::string const& prefix);
   NamedRow(NamedRow const&) = delete;
 
   std::vector<Cell> const& cells() const { return cells_; }
@@ -330,21 +232,7 @@ class NamedRow {
 
 /// A mapping with one "name: value" in each line. Texts are in double quotes, lists in
 /// brackets.
-FULGURITE_COLD std::string hparams_yaml(std::span<Hyperparameter const> parameters) {
-  if (parameters.empty()) return "{}\n";
-  std::string text;
-  for (auto const& [name, value] : parameters)
-    text += report::yaml(name) + ": " +
-            setting_text(value,
-                         []<class T>(T const& v) -> std::string {
-                           if constexpr (std::is_same_v<T, bool>) return v ? "true" : "false";
-                           else if constexpr (std::is_same_v<T, double>) return report::yaml(v);
-                           else if constexpr (std::is_same_v<T, std::string>) return report::yaml(std::string_view(v));
-                           else return std::to_string(v);
-                         }) +
-            "\n";
-  return text;
-}
+std::string hparams_yaml(std::span<Hyperparameter const> parameters);
 
 /// What a logger that needs no more than a folder is made with.
 struct NothingMore {};
@@ -537,3 +425,7 @@ class FolderLogger {
 };
 
 }  // namespace fulgurite::logger
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/logger/folder_logger.ipp>
+#endif

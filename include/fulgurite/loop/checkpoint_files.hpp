@@ -1,7 +1,6 @@
 #pragma once
 // The checkpoint files of a run: who counts on which, and what a request may do with them when its time has come.
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <exception>
@@ -13,12 +12,11 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
-#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/function_ref.hpp>
 #include <fulgurite/core/types.hpp>
@@ -174,33 +172,18 @@ class HeldFiles {
   /// A callback's address; nullptr is the run itself, for files that were asked for by name.
   using Holder = void const*;
 
-  void hold(std::filesystem::path const& file, Holder holder) { holders_[key(file)].insert(holder); }
-  void give_up(std::filesystem::path const& file, Holder holder) {
-    auto const found = holders_.find(key(file));
-    if (found == holders_.end()) return;
-    found->second.erase(holder);
-    if (found->second.empty()) holders_.erase(found);
-  }
+  void hold(std::filesystem::path const& file, Holder holder);
+  void give_up(std::filesystem::path const& file, Holder holder);
   /// Somebody else counts on the file.
-  bool by_others(std::filesystem::path const& file, Holder holder) const {
-    auto const found = holders_.find(key(file));
-    return found != holders_.end() && found->second.size() > found->second.count(holder);
-  }
+  bool by_others(std::filesystem::path const& file, Holder holder) const;
 
   /// A fit of this program resumes from this file, which it has named: nobody removes it, since the same program may be
   /// started again and would name it again. It may be overwritten.
-  FULGURITE_COLD void begins_with(std::filesystem::path const& file) { named_.insert(key(file)); }
-  bool is_begun_with(std::filesystem::path const& file) const {
-    return !named_.empty() && named_.count(key(file)) != 0;
-  }
+  void begins_with(std::filesystem::path const& file) { named_.insert(key(file)); }
+  bool is_begun_with(std::filesystem::path const& file) const;
 
   /// One file has one key, whatever its folder is called by. A link is itself, not what it leads to.
-  static std::filesystem::path key(std::filesystem::path const& file) {
-    std::error_code error;
-    auto const folder = std::filesystem::absolute(file, error).parent_path();
-    auto const whole = std::filesystem::weakly_canonical(folder, error);
-    return (error ? folder.lexically_normal() : whole) / file.filename();
-  }
+  static std::filesystem::path key(std::filesystem::path const& file);
 
  private:
   std::map<std::filesystem::path, std::set<Holder>> holders_{};
@@ -219,8 +202,7 @@ struct CheckpointRequest {
   CheckpointRequest(std::filesystem::path file) : path(std::move(file)) {}
   CheckpointRequest(char const* file) : path(file) {}
   CheckpointRequest(std::string const& file) : path(file) {}
-  CheckpointRequest(HeldFiles::Holder who, std::function<void(CheckpointFiles&)> what)
-      : act(std::move(what)), holder(who) {}
+  CheckpointRequest(HeldFiles::Holder who, std::function<void(CheckpointFiles&)> what);
 };
 
 /// What a request does with files at its safe point. Other ranks than 0 do the same, find the names that rank 0 finds,
@@ -242,8 +224,7 @@ class CheckpointFiles {
 
   /// `awaited`: whether a request that is still to come names a file. What the arguments refer to has to outlive this
   /// object.
-  CheckpointFiles(HeldFiles& held, HeldFiles::Holder holder, Awaited awaited, bool writes, Write write)
-      : held_(held), holder_(holder), awaited_(awaited), writes_(writes), write_(write) {}
+  CheckpointFiles(HeldFiles& held, HeldFiles::Holder holder, Awaited awaited, bool writes, Write write);
 
   bool writes() const { return writes_; }
   /// After a batch: whether a validation comes next, which scores the weights that a file of now holds. nullopt: that
@@ -251,21 +232,12 @@ class CheckpointFiles {
   std::optional<bool> validation_follows() const { return validation_follows_; }
   void know_of_validation(std::optional<bool> follows) { validation_follows_ = follows; }
   /// Another participant counts on the file, or a request that is still to come names it.
-  bool of_others(std::filesystem::path const& file) const { return held_.by_others(file, holder_) || awaited_(file); }
+  bool of_others(std::filesystem::path const& file) const;
   /// The name is not free: it is that of others, or such a file exists.
-  bool taken(std::filesystem::path const& file) const {
-    std::error_code ignored;
-    using enum std::filesystem::file_type;
-    auto const there = std::filesystem::symlink_status(file, ignored).type();
-    bool const exists = there != none && there != not_found && there != unknown;
-    return of_first_rank(exists) || of_others(file);
-  }
+  bool taken(std::filesystem::path const& file) const;
   /// The weights as they are now, and the state of the run; `weights_only`: of that state only what the model saves
   /// and where in the run it was.
-  void write(std::filesystem::path const& file, bool weights_only = false) {
-    if (writes_ || first_says_) write_(file, weights_only);
-    held_.hold(file, holder_);
-  }
+  void write(std::filesystem::path const& file, bool weights_only = false);
   /// Several ranks: each does the same here, and takes part where a file is written. `first_says(mine)` is rank 0's
   /// word.
   void are_shared(FirstSays first_says) { first_says_ = first_says; }
@@ -276,13 +248,9 @@ class CheckpointFiles {
   void can_write_later(WriteLater how) { write_later_ = how; }
   /// The files get what the run is now, and `then(files)` is called on this thread when they are there, or could not be
   /// written: its `files.write` of one of them says so as if it had happened then.
-  void write_later(std::span<Planned const> planned, bool weights_only, Then then) {
-    write_later_(planned, weights_only, std::move(then));
-  }
+  void write_later(std::span<Planned const> planned, bool weights_only, Then then);
   /// A file got another name, after what is written was copied.
-  void renamed(std::filesystem::path const& from, std::filesystem::path const& to) const {
-    if (rename_ && from != to) rename_(from, to);
-  }
+  void renamed(std::filesystem::path const& from, std::filesystem::path const& to) const;
   void can_rename(Rename how) { rename_ = how; }
   /// A file that `make(file)` makes, as a link to another one. All ranks know whether such a file exists.
   template <class Make>
@@ -296,12 +264,7 @@ class CheckpointFiles {
   }
   /// The holder of this request needs the file no more; it is removed unless somebody else does, or this program has
   /// named it to resume from. Returns whether it was removed.
-  bool give_up(std::filesystem::path const& file) {
-    held_.give_up(file, holder_);
-    std::error_code ignored;  // a file that somebody else removed is gone, as wanted
-    if (!writes_ || of_others(file) || held_.is_begun_with(file)) return false;
-    return remove_ ? remove_(file) : std::filesystem::remove(file, ignored);
-  }
+  bool give_up(std::filesystem::path const& file);
   void can_remove(Remove how) { remove_ = how; }
 
  private:
@@ -332,7 +295,7 @@ struct Heard {
   bool failed() const {
     return event == Hook::name();
   }
-  bool contains(std::string_view name) const { return std::find(by.begin(), by.end(), name) != by.end(); }
+  bool contains(std::string_view name) const;
 
   void state(auto& archive) { archive("event", event)("by", by); }
 };
@@ -368,17 +331,9 @@ struct StopRequest {
   std::vector<MonitorStop> monitors{};
 
   /// Replaces what this monitor has said before.
-  void set_monitor(MonitorStop const& request, bool wanted) {
-    std::erase_if(monitors, [&](MonitorStop const& one) { return one.who == request.who; });
-    if (wanted) monitors.push_back(request);
-    holds = asked || !monitors.empty();
-  }
+  void set_monitor(MonitorStop const& request, bool wanted);
   /// What a file holds of it: a limit of time is looked at again.
-  StopRequest lasting() const {
-    StopRequest all{.asked = asked && !by_time, .why = by_time ? std::string() : why, .monitors = monitors};
-    all.holds = all.asked || !monitors.empty();
-    return all;
-  }
+  StopRequest lasting() const;
 };
 
 struct Due {
@@ -400,27 +355,15 @@ struct Due {
   WindowRows window{};
 
   /// An accumulation window begins after so many batches. Rows that wait are of windows before it.
-  void begin_window(long batches) {
-    window = {.batches = batches, .before = rows + static_cast<long>(held_rows.size())};
-  }
+  void begin_window(long batches);
   /// The rows since then, which come again where that window is done again.
-  long rows_of_window(long batches) const { return window.batches == batches ? std::max(0L, rows - window.before) : 0; }
+  long rows_of_window(long batches) const;
 
   /// A request that is still to come names the file.
-  bool awaits(std::filesystem::path const& file) const {
-    auto const named = [&](CheckpointRequest const& one) {
-      return !one.path.empty() && HeldFiles::key(one.path) == HeldFiles::key(file);
-    };
-    auto const some = [&](auto const& all) { return std::any_of(all.begin(), all.end(), named); };
-    return std::any_of(now.begin() + static_cast<std::ptrdiff_t>(done), now.end(), named) || some(requests) ||
-           some(aside);
-  }
+  bool awaits(std::filesystem::path const& file) const;
 
-  void set_aside() { aside = std::exchange(requests, {}); }
-  void take_back() {
-    auto const after = std::exchange(requests, std::exchange(aside, {}));
-    requests.insert(requests.end(), after.begin(), after.end());
-  }
+  void set_aside();
+  void take_back();
 };
 
 /// The Backend can copy a run, and write files from the copy on another thread.
@@ -504,3 +447,7 @@ struct Made {
 };
 
 }  // namespace fulgurite::loop
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/loop/checkpoint_files.ipp>
+#endif

@@ -2,15 +2,13 @@
 // Checkpoints are requested by callbacks and written here, at safe points: after an event has been heard by all,
 // between steps.
 
-#include <cstddef>
 #include <exception>
 #include <filesystem>
 #include <span>
-#include <string>
 #include <string_view>
 #include <utility>
 
-#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/function_ref.hpp>
 #include <fulgurite/core/state.hpp>
@@ -38,37 +36,12 @@ class FirstFailure {
   explicit FirstFailure(Warn warn) : warn_(warn) {}
 
   /// Whether it has not failed.
-  FULGURITE_COLD bool attempt(FunctionRef<void()> work) {
-    try {
-      work();
-      return true;
-    } catch (Interrupted const&) {
-      if (first_ && !std::exchange(interrupted_, true)) say_first();
-      first_ = std::current_exception();
-    } catch (std::exception const& error) {
-      if (first_)
-        warn("fulgurite.checkpoint.failed_too",
-             std::string("after another file, this one could not be written: ") + error.what());
-      else first_ = std::current_exception();
-    } catch (...) {
-      if (!first_) first_ = std::current_exception();
-    }
-    return false;
-  }
+  bool attempt(FunctionRef<void()> work);
   /// Nothing where all went well.
-  void rethrow() const {
-    if (first_) std::rethrow_exception(first_);
-  }
+  void rethrow() const;
 
  private:
-  FULGURITE_COLD void say_first() const {
-    try {
-      std::rethrow_exception(first_);
-    } catch (std::exception const& error) {
-      warn("fulgurite.checkpoint.failed_too",
-           std::string("the run was asked to end, and a file could not be written: ") + error.what());
-    } catch (...) {}  // it has no words
-  }
+  void say_first() const;
 
   void warn(std::string_view identifier, std::string_view sentence) const { warn_(identifier, sentence); }
 
@@ -187,27 +160,8 @@ void write_later(State<R>& run, Pack& pack, Source& source, HeldFiles::Holder ho
 /// fails, the others are done all the same, and the first error is thrown; where it `failed_alone()`, under several
 /// ranks, no other is, since the others would wait inside of the file in which this one has failed. `files_of(holder)`
 /// makes what a request is given, `finish()` follows up files that another thread writes.
-FULGURITE_COLD void do_requests(Due& due, Warn warn, FunctionRef<CheckpointFiles(HeldFiles::Holder)> files_of,
-                                FunctionRef<void()> finish, FunctionRef<bool()> failed_alone) {
-  auto const requests = std::exchange(due.requests, {});
-  due.now = requests;
-  due.done = 0;
-  FirstFailure failure(warn);
-  for (std::size_t i = 0; i != requests.size(); ++i) {
-    auto const& request = requests[i];
-    auto files = files_of(request.holder);
-    failure.attempt(finish);  // of an earlier request: one copy at a time
-    due.done = i + 1;
-    bool const fine = failure.attempt([&] {
-      if (request.act) request.act(files);
-      else files.write(request.path);
-    });
-    if (!fine && failed_alone()) break;
-  }
-  due.now.clear();
-  due.done = 0;
-  failure.rethrow();
-}
+void do_requests(Due& due, Warn warn, FunctionRef<CheckpointFiles(HeldFiles::Holder)> files_of,
+                 FunctionRef<void()> finish, FunctionRef<bool()> failed_alone);
 
 /// The same, of this run.
 template <class R, class Pack, class Source>
@@ -298,3 +252,7 @@ void save_checkpoint(State<R>& run, Pack& pack, NoModule& none, std::filesystem:
 }
 
 }  // namespace fulgurite::loop
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/loop/checkpointing.ipp>
+#endif

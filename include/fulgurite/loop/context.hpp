@@ -13,7 +13,7 @@
 #include <vector>
 
 #include <fulgurite/concept/concepts.hpp>
-#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/diagnose/member_sentences.hpp>
@@ -158,26 +158,9 @@ struct LogOptions {
 
 namespace loop {
 
-[[noreturn]] FULGURITE_COLD void refuse_log_place(std::string_view name, bool by_step) {
-  if (by_step)
-    throw Error("fulgurite.metric.no_step",
-                std::string(name) +
-                    " is declared with .on_step = Report::yes and logged in a hook of the epoch, where there is no "
-                    "step: leave on_step out, or log it in training_step");
-  throw Error("fulgurite.metric.two_places",
-              std::string(name) +
-                  " is logged both in steps and in a hook of the epoch: declare a second metric for one of them");
-}
-[[noreturn]] FULGURITE_COLD void refuse_no_rows(std::string_view name, long batch) {
-  throw Error("fulgurite.metric.no_rows",
-              "batch " + std::to_string(batch) + " has 0 rows, over which " + std::string(name) +
-                  " has no mean: let the loader leave such a batch out, or log with {.batch_size = ...}");
-}
-[[noreturn]] FULGURITE_COLD void refuse_no_size(std::string_view name) {
-  throw Error("fulgurite.metric.batch_size", "the batch holds no tensor to take its size from: log " +
-                                                 std::string(name) +
-                                                 " with {.batch_size = ...}, or give the batch a batch_size() member");
-}
+[[noreturn]] void refuse_log_place(std::string_view name, bool by_step);
+[[noreturn]] void refuse_no_rows(std::string_view name, long batch);
+[[noreturn]] void refuse_no_size(std::string_view name);
 
 template <class R, class Phase>
 class LogContext : public DynamicContext<R, Phase> {
@@ -577,3 +560,7 @@ void observe_schedulers(State<R>& run, Ctx& ctx, Interval interval, long before,
 }
 
 }  // namespace fulgurite::loop
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/loop/context.ipp>
+#endif

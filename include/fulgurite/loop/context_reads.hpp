@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/loop/optimizers.hpp>
@@ -144,12 +145,7 @@ namespace fulgurite::loop {
 /// for the warning. `same_model`: it consists of the tensors that it had. `no_way`: why the fit cannot go back.
 class WrongReplay : public Error {
  public:
-  WrongReplay(std::string const& why, bool same, std::string const& no_way = "nobody has asked")
-      : Error("fulgurite.capture.wrong_replay",
-              "steps of this fit were replayed wrongly since the last check, and it cannot go back, since " + no_way +
-                  ": " + why + ". Use the strategy without Captured"),
-        reason(why),
-        same_model(same) {}
+  WrongReplay(std::string const& why, bool same, std::string const& no_way = "nobody has asked");
   std::string reason;
   bool same_model;
 };
@@ -366,3 +362,7 @@ struct Watch {
 };
 
 }  // namespace fulgurite::loop
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/loop/context_reads.ipp>
+#endif

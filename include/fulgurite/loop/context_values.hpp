@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/text.hpp>
 #include <fulgurite/diagnose/member_sentences.hpp>
 #include <fulgurite/loop/context_reads.hpp>
@@ -249,7 +250,7 @@ struct WatchedValue {
   long logged = 0;  ///< how often the metric was logged so far in the run, for all that `value` knows
 
   /// Whether it was logged since a look that saw `before`.
-  bool is_newer_than(long before) const { return value && (logged == unknown || logged != before); }
+  bool is_newer_than(long before) const;
 };
 
 template <class R, class Phase>
@@ -519,3 +520,7 @@ class ValuesContext : public RanksContext<R> {
 };
 
 }  // namespace fulgurite::loop
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/loop/context_values.ipp>
+#endif

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include <fulgurite/concept/data.hpp>
-#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/loop/automatic.hpp>
 #include <fulgurite/loop/checkpointing.hpp>
 #include <fulgurite/loop/context.hpp>
@@ -206,10 +206,7 @@ class EpochWindows {
 
 /// Processors that had nothing to do in a pass that kept the loop waiting for a quarter of five seconds or more, on a
 /// machine with so many; 0 where there is nothing to say.
-FULGURITE_COLD int idle_while_waiting(Waited const& waited, unsigned processors) {
-  double const idle = static_cast<double>(processors) - waited.busy;
-  return waited.pass < 5 || waited.seconds < waited.pass / 4 || idle < 1 ? 0 : static_cast<int>(idle);
-}
+int idle_while_waiting(Waited const& waited, unsigned processors);
 
 /// Said once a fit, when an epoch is over.
 template <class R, class Loader>
@@ -305,3 +302,7 @@ void end_epoch(State<R>& run, Pack& pack, Source& source, bool left_early, std::
 }
 
 }  // namespace fulgurite::loop
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/loop/epoch_windows.ipp>
+#endif

@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/hooks.hpp>
@@ -228,7 +227,7 @@ Flow evaluation_batch(State<R>& run, Pack& pack, Source& source, Ctx& ctx, Raw&&
       hook::timed<action::batch_to_device<R>>(pack));
 }
 
-[[noreturn]] FULGURITE_COLD void refuse_empty_pass() {
+[[noreturn]] inline void refuse_empty_pass() {
   throw Error("fulgurite.data.empty",
               "an evaluation loader without size() had no batch: begin() must start a new pass each time; leave the "
               "loader out, or set the limit of its batches to 0, if nothing is to be evaluated");

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
@@ -30,13 +31,7 @@ namespace fulgurite::loop {
 
 /// Inside an epoch each rank has trained on its share of the batches so far; other shares of the rest would train on
 /// some samples twice and never on others.
-[[noreturn]] inline void refuse_other_shares(long consumed, long then, long now) {
-  throw Error("fulgurite.resume.ranks", "the run stopped after " + std::to_string(consumed) +
-                                            " batches of an epoch that " + std::to_string(then) +
-                                            (then == 1 ? " process" : " processes") + " shared, and there " +
-                                            (now == 1 ? "is " : "are ") + std::to_string(now) +
-                                            " now: resume with as many, or from a checkpoint written between epochs");
-}
+[[noreturn]] void refuse_other_shares(long consumed, long then, long now);
 
 /// The epoch of the file is shared out between as many ranks as here, and the batch at which it resumes is one of the
 /// `batches` that training has, where it is known how many.
@@ -401,3 +396,7 @@ class FitOpening {
 };
 
 }  // namespace fulgurite::loop
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/loop/fit_opening.ipp>
+#endif

@@ -1,8 +1,6 @@
 #pragma once
 // The files that the word in a CkptPath may mean.
 
-#include <algorithm>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -10,13 +8,12 @@
 #include <optional>
 #include <string>
 #include <system_error>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
 
-#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/function_ref.hpp>
 #include <fulgurite/core/state.hpp>
@@ -50,41 +47,8 @@ std::int64_t steps_in(std::filesystem::path const& path) {
 
 /// The newest first, each file once, whatever its names are. Where the clock of the file system cannot tell two apart,
 /// the one of more steps is the newer one: a name says nothing, since "epoch=9" would come after "epoch=10".
-FULGURITE_COLD std::vector<std::filesystem::path>
-newest_first(std::vector<std::filesystem::path> const& files,
-             FunctionRef<std::int64_t(std::filesystem::path const&)> steps_of) {
-  namespace fs = std::filesystem;
-  struct Found {
-    fs::file_time_type written;
-    fs::path file;
-    std::int64_t steps = -1;
-  };
-  std::vector<Found> found;
-  for (auto const& file : files) {
-    std::error_code missing;
-    auto const written = fs::last_write_time(file, missing);
-    if (!missing) found.push_back({written, file});
-  }
-  sort_seldom(found,
-              [](Found const& a, Found const& b) { return std::tie(a.written, a.file) > std::tie(b.written, b.file); });
-  auto const same = [](Found const& a, Found const& b) {
-    std::error_code unknown;
-    return a.file == b.file || (a.written == b.written && fs::equivalent(a.file, b.file, unknown));
-  };
-  std::vector<fs::path> ordered;
-  for (auto from = found.begin(); from != found.end();) {
-    auto const to = std::find_if(from, found.end(), [&](Found const& one) { return one.written != from->written; });
-    std::vector<Found> equal;
-    for (; from != to; ++from)
-      if (std::ranges::none_of(equal, [&](Found const& one) { return same(one, *from); })) equal.push_back(*from);
-    if (equal.size() > 1)
-      for (auto& one : equal) one.steps = steps_of(one.file);
-    sort_seldom(equal,
-                [](Found const& a, Found const& b) { return std::tie(a.steps, a.file) > std::tie(b.steps, b.file); });
-    for (auto& one : equal) ordered.push_back(std::move(one.file));
-  }
-  return ordered;
-}
+std::vector<std::filesystem::path> newest_first(std::vector<std::filesystem::path> const& files,
+                                                FunctionRef<std::int64_t(std::filesystem::path const&)> steps_of);
 
 /// The files that "last" may mean, the newest first. A callback names its own by `last_checkpoints()`.
 template <class R, bool OfThoseThatResume = false, class Pack>
@@ -100,21 +64,10 @@ std::vector<std::filesystem::path> last_checkpoints(Pack& pack, CheckpointSearch
 
 /// The number in the name of a file that a scheduler's signal has left, as 12 of hpc_ckpt_12.safetensors; -1 where
 /// there is none.
-FULGURITE_COLD long number_of(std::filesystem::path const& file) {
-  auto const stem = file.stem().string();
-  long number = -1;
-  auto const* const last = stem.data() + stem.size();
-  auto const* const first = stem.data() + stem.find_last_not_of("0123456789") + 1;
-  return first != last && std::from_chars(first, last, number).ec == std::errc{} ? number : -1;
-}
+long number_of(std::filesystem::path const& file);
 
 /// Sorts files of a scheduler's signals by their numbers.
-FULGURITE_COLD void highest_first(std::vector<std::filesystem::path>& files) {
-  sort_seldom(files, [](auto const& a, auto const& b) {
-    auto const of_a = number_of(a), of_b = number_of(b);
-    return of_a != of_b ? of_a > of_b : a > b;
-  });
-}
+void highest_first(std::vector<std::filesystem::path>& files);
 
 /// The files that "hpc" means, the highest number first, whatever their times. A callback names its own by
 /// `hpc_checkpoints()`. `OfRequeued`: of callbacks whose `resumes_hpc()` says that a scheduler has started this
@@ -187,18 +140,9 @@ constexpr bool is_of_trainer(Snapshot<R> const&) {
   return true;
 }
 
-[[noreturn]] inline void refuse_weights_alone(std::string const& file) {
-  throw Error("fulgurite.resume.weights_only",
-              file + " holds weights alone (was it saved with save_weights_only?), so no fit can go on from it: "
-                     "load_weights(model, file) begins a new run with its weights");
-}
+[[noreturn]] void refuse_weights_alone(std::string const& file);
 /// Of a file that no trainer has written.
-[[noreturn]] inline void refuse_weights_of_others(std::string const& file) {
-  throw Error("fulgurite.resume.weights_only",
-              file + " holds weights and nothing of a run (what Python's programs keep beside them is not read), so no "
-                     "fit can go on from it: load_weights(model, file) before fit begins a new run with its weights, "
-                     "and evaluations take it as it is");
-}
+[[noreturn]] void refuse_weights_of_others(std::string const& file);
 
 /// f(file, its path) for the first candidate that serves a fit or an evaluation. One that was named and serves no fit
 /// is an Error. Of files that were searched for, one that is damaged or holds too little is passed over where another
@@ -438,3 +382,7 @@ struct EvaluatedFile<R, Pack, Source, Anew> {
 };
 
 }  // namespace fulgurite::loop
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/loop/found_checkpoints.ipp>
+#endif

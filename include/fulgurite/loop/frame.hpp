@@ -3,11 +3,10 @@
 
 #include <exception>
 #include <string>
-#include <string_view>
 #include <tuple>
 #include <type_traits>
 
-#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/function_ref.hpp>
 #include <fulgurite/hook/pack.hpp>
@@ -44,20 +43,7 @@ void leave_run(State<R>& run, Pack& pack) {
 /// The first error is the one to be thrown on; what fails while cleaning up after it is a warning, and the rest is
 /// still done. Each rank prints what fails on it, unless that is silenced. `interrupted`: the first error is the end
 /// that a signal asked for, and its being thrown again is no failure.
-FULGURITE_COLD void clean_up(Warnings& said, Silence const& silence, bool interrupted, FunctionRef<void()> work) {
-  std::string_view const identifier = "fulgurite.exception.second";
-  bool const aloud = !silence.has(identifier);
-  try {
-    work();
-  } catch (std::exception const& second) {
-    if (interrupted && dynamic_cast<Interrupted const*>(&second) != nullptr) return;
-    said.each(identifier, std::string("after the exception that ended the run, this failed too: ") + second.what(),
-              aloud);
-  } catch (...) {
-    said.each(identifier, "after the exception that ended the run, something was thrown that is no std::exception",
-              aloud);
-  }
-}
+void clean_up(Warnings& said, Silence const& silence, bool interrupted, FunctionRef<void()> work);
 
 template <class R, class Pack, class Source>
 void failed(State<R>& run, Pack& pack, Source& source, std::exception const& error) {
@@ -239,3 +225,7 @@ void check_fit(State<R>& run, Pack& pack, Source& source) {
 }
 
 }  // namespace fulgurite::loop
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/loop/frame.ipp>
+#endif

@@ -4,13 +4,13 @@
 #include <cstddef>
 #include <filesystem>
 #include <span>
-#include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <fulgurite/concept/concepts.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/core/types.hpp>
@@ -221,10 +221,7 @@ inline constexpr bool any_searches = false;
 template <class... Cs>
 inline constexpr bool any_searches<Pack<Cs...>> = (judge::searches<Cs>() || ...);
 
-inline void check_steps(RehearsalPlan const& plan) {
-  if (plan.steps < 1)
-    refuse_option("fulgurite.tuner.steps", "a rehearsal's steps", plan.steps, "it has 1 step or more");
-}
+void check_steps(RehearsalPlan const& plan);
 
 /// In the place of what writes a file.
 inline constexpr auto refuse_to_write = [](std::filesystem::path const& file) {
@@ -260,12 +257,7 @@ void forget_searches(State<R>& run) {
 // The learning rates of a run's optimizers as one list.
 
 /// Error [fulgurite.tuner.rates] where each group has not its rate.
-inline void check_rates(std::size_t given, std::size_t groups) {
-  if (given != groups)
-    throw Error("fulgurite.tuner.rates", std::to_string(given) + " rates were given to " + std::to_string(groups) +
-                                             " parameter groups: a plan sets one for each, as rates().now() lists them "
-                                             "(more where a callback has added groups, none in an evaluation)");
-}
+void check_rates(std::size_t given, std::size_t groups);
 
 template <class R>
 class RatesOf final : public LearningRates {
@@ -310,3 +302,7 @@ class RatesOf final : public LearningRates {
 };
 
 }  // namespace fulgurite::loop
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/loop/kept_run.ipp>
+#endif

@@ -13,7 +13,7 @@
 
 #include <fulgurite/concept/concepts.hpp>
 #include <fulgurite/concept/data.hpp>
-#include <fulgurite/core/error.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/hooks.hpp>
@@ -213,11 +213,7 @@ inline constexpr bool data_has_state = [] {
 template <class L>
 concept ReadAnew = LoaderLike<L> && !Jumps<L> && !KeepsPlace<L>;
 
-[[noreturn]] inline void refuse_short(long consumed, long had) {
-  throw Error("fulgurite.resume.short_loader", "the run stopped after " + std::to_string(consumed) +
-                                                   " batches of an epoch that was to go on, and the loader has " +
-                                                   std::to_string(had) + " now: resume with the same data and limits");
-}
+[[noreturn]] void refuse_short(long consumed, long had);
 
 /// Begins a pass over a loader whose first `consumed` batches were trained on before. One that neither jumps nor keeps
 /// its place is read from its beginning, which is said where it may take long.
@@ -309,11 +305,7 @@ struct PassPlace {
   bool empty = false;  ///< the loader had no batch
 };
 
-[[noreturn]] inline void throw_short(long promised, long had) {
-  throw Error("fulgurite.data.size", "the loader's size() promised " + std::to_string(promised) +
-                                         " batches, it ended after " + std::to_string(had) +
-                                         ": make size() and the loader agree");
-}
+[[noreturn]] void throw_short(long promised, long had);
 
 /// Calls f(batch, index, end) for each batch from here on, up to `limit`; with `One` for the next one alone. `f`
 /// returns whether to go on, and has to return false where `end.after_step()` is true. This function, too, returns
@@ -496,3 +488,7 @@ void redo_window(State<R>& run, Pack& pack, Source& source) {
 }
 
 }  // namespace fulgurite::loop
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/loop/loader_state.ipp>
+#endif

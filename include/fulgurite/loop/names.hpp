@@ -10,8 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include <fulgurite/core/cold.hpp>
-#include <fulgurite/core/error.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/function_ref.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/hooks.hpp>
@@ -185,25 +184,10 @@ namespace fulgurite::loop {
 
 /// fast_dev_run = n: one epoch of n batches, as many of validation, test and predict, no sanity check. A batch may take
 /// several steps, and validation comes all the same, so no limit of steps is below that of batches.
-inline void apply_dev_run(TrainerOptions& o) {
-  if (!o.overfit_batches) o.limit_train_batches = o.limit_val_batches = o.fast_dev_run;
-  o.limit_test_batches = o.limit_predict_batches = o.fast_dev_run;
-  if (o.max_steps && *o.max_steps >= 0 && *o.max_steps < o.fast_dev_run) o.max_steps = o.fast_dev_run;
-  o.max_epochs = 1;
-  o.min_epochs.reset();
-  o.min_steps.reset();
-  o.num_sanity_val_steps = 0;
-  o.val_check_interval = {};
-  o.check_val_every_n_epoch = 1;
-}
+void apply_dev_run(TrainerOptions& o);
 
 /// The options that the run goes by, of options that were checked.
-inline TrainerOptions effective(TrainerOptions given) {
-  if (given.overfit_batches) given.limit_train_batches = given.limit_val_batches = *given.overfit_batches;
-  if (given.barebones) given.log_every_n_steps = given.num_sanity_val_steps = 0;
-  if (given.fast_dev_run != 0) apply_dev_run(given);
-  return given;
-}
+TrainerOptions effective(TrainerOptions given);
 
 /// Reports, measures or saves, so barebones has no use for it.
 template <class C>
@@ -226,15 +210,8 @@ consteval bool is_inert_in_dev_run() {
   else return hook::log_metrics::named<C>;
 }
 
-[[noreturn]] FULGURITE_COLD void refuse_output(std::string_view callback) {
-  throw Error("fulgurite.options.barebones",
-              "barebones runs the loop alone, and there is a " + std::string(callback) + ": leave it out");
-}
-FULGURITE_COLD void warn_of_dev_run(Warn warn, long batches, std::string const& idle) {
-  warn("fulgurite.options.dev_run", "fast_dev_run: " + std::to_string(batches) +
-                                        (batches == 1 ? " batch" : " batches") +
-                                        " of each loop, one epoch, no sanity check" + idle);
-}
+[[noreturn]] void refuse_output(std::string_view callback);
+void warn_of_dev_run(Warn warn, long batches, std::string const& idle);
 
 /// Before anything starts: barebones has no callback that reports, but for those that make_trainer has added, which are
 /// idle then; a fast_dev_run says what it replaces and who is idle.
@@ -257,3 +234,7 @@ void check_special(State<R>& run, Pack<Cs...> const&) {
 }
 
 }  // namespace fulgurite::loop
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/loop/names.ipp>
+#endif

@@ -17,7 +17,7 @@
 #include <type_traits>
 #include <utility>
 
-#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/hooks.hpp>
@@ -183,25 +183,10 @@ template <class R>
                             "' holds a nan: buffers are written while the loss is computed, and are not put back";
 }
 
-FULGURITE_COLD std::string place_of_batch(long batch, int epoch, bool no_rows) {
-  return "batch " + std::to_string(batch) + " of epoch " + std::to_string(epoch) +
-         (no_rows ? ", which has no rows," : "");
-}
-[[noreturn]] FULGURITE_COLD void refuse_update(std::string const& what, std::string const& where, long step,
-                                               std::string const& buffer) {
-  throw Error("fulgurite.loop.non_finite",
-              what + " after " + where + ". The update was not made: the weights are those after step " +
-                  std::to_string(step) + buffer +
-                  ". Look at that batch, at the learning rate and at clipping; detect_anomaly = true names the "
-                  "function. non_finite = NonFinite::skip leaves such updates out, NonFinite::ignore makes them");
-}
-FULGURITE_COLD void warn_of_skipped(Warn warn, std::string const& what, std::string const& where,
-                                    std::string const& buffer) {
-  warn("fulgurite.loop.non_finite_skipped",
-       what + " after " + where +
-           ": the update of its window is left out, and so are others like it (ctx.skipped_steps() counts them)" +
-           buffer);
-}
+std::string place_of_batch(long batch, int epoch, bool no_rows);
+[[noreturn]] void refuse_update(std::string const& what, std::string const& where, long step,
+                                std::string const& buffer);
+void warn_of_skipped(Warn warn, std::string const& what, std::string const& where, std::string const& buffer);
 
 /// `what` is not finite in the batch at hand: the fit ends, or the update of its window will be left out.
 template <class R>
@@ -240,14 +225,7 @@ template <class R>
   found_non_finite(run, "a gradient is not finite" + of);
 }
 
-[[noreturn]] FULGURITE_COLD void refuse_non_finite(long from, long to) {
-  throw Error("fulgurite.loop.non_finite",
-              "a loss or a weight is not finite since one of the steps " + std::to_string(from) + " to " +
-                  std::to_string(to) +
-                  " (a GPU is asked at the cadence of the logs, log_every_n_steps). Nothing was written since: the "
-                  "last checkpoint is good. non_finite = NonFinite::skip waits for the GPU in each step and leaves "
-                  "such updates out, NonFinite::ignore makes them");
-}
+[[noreturn]] void refuse_non_finite(long from, long to);
 
 /// What was noted on a device is read, together with the metrics that wait, and the weights are looked at. Error where
 /// one of them is not finite: nothing that is written afterwards may hold them.
@@ -454,3 +432,7 @@ void closure_step(State<R>& run, O& optimizer, Step&& step) {
 }
 
 }  // namespace fulgurite::loop
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/loop/non_finite.ipp>
+#endif

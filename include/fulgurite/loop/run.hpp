@@ -20,6 +20,7 @@
 #include <vector>
 
 #include <fulgurite/concept/concepts.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/function_ref.hpp>
 #include <fulgurite/core/text.hpp>
@@ -194,15 +195,7 @@ class OwnActions {
       };
     }
   }
-  OwnAction begin(std::string_view name) {
-    if (open_ == nullptr) return {};
-    auto at = actions_.find(name);
-    if (at == actions_.end()) {
-      at = actions_.emplace(std::string(name), ProfiledAction{.id = action::new_id(), .part = RunPart::own}).first;
-      at->second.name = at->first.c_str();
-    }
-    return OwnAction(open_(pack_, at->second));
-  }
+  OwnAction begin(std::string_view name);
 
  private:
   void* pack_ = nullptr;
@@ -337,29 +330,15 @@ using Warn = FunctionRef<void(std::string_view identifier, std::string_view sent
 class Warnings {
  public:
   /// Said once for each identifier.
-  void once(std::string_view identifier, std::string_view sentence, bool aloud) {
-    for (auto const& said : said_)
-      if (is_of(said, identifier)) return;
-    say(identifier, sentence, aloud);
-  }
+  void once(std::string_view identifier, std::string_view sentence, bool aloud);
   /// Said once for each sentence.
-  void each(std::string_view identifier, std::string_view sentence, bool aloud) {
-    for (auto const& said : said_)
-      if (is_of(said, identifier) && std::string_view(said).substr(identifier.size() + 3) == sentence) return;
-    say(identifier, sentence, aloud);
-  }
+  void each(std::string_view identifier, std::string_view sentence, bool aloud);
 
   std::vector<std::string> const& all() const { return said_; }
 
  private:
-  static bool is_of(std::string_view said, std::string_view identifier) {
-    return said.substr(1).starts_with(identifier) && said.substr(identifier.size() + 1).starts_with(']');
-  }
-  void say(std::string_view identifier, std::string_view sentence, bool aloud) {
-    auto& said = said_.emplace_back("[");
-    said.append(identifier).append("] ").append(sentence);
-    if (aloud) fulgurite::tell(stderr, "warning: " + said + "\n");
-  }
+  static bool is_of(std::string_view said, std::string_view identifier);
+  void say(std::string_view identifier, std::string_view sentence, bool aloud);
 
   std::vector<std::string> said_{};
 };
@@ -406,18 +385,14 @@ class RehearsedStep {
   long batch_size() const { return batch_size_; }
   /// After the step: what training_step returned for the batch that closed its window. Reads the device. NaN where it
   /// returned none, and under manual optimization.
-  double loss() const { return loss_ ? loss_() : std::numeric_limits<double>::quiet_NaN(); }
+  double loss() const;
   bool has_loss() const { return loss_ != nullptr; }
   LearningRates& rates() const { return rates_; }
   /// No other step follows this one. Before a step: it is the last one.
   void stop() { stops_ = true; }
 
   bool stops() const { return stops_; }
-  void set_batch(long place, long size, std::function<double()> loss) {
-    batch_idx_ = place;
-    batch_size_ = size;
-    loss_ = std::move(loss);
-  }
+  void set_batch(long place, long size, std::function<double()> loss);
   void set_made(long steps) { made_ = steps; }
 
  private:
@@ -584,11 +559,7 @@ InPlace(F) -> InPlace<F>;
 /// the cause.
 class NotPutBack : public Error {
  public:
-  explicit NotPutBack(char const* why)
-      : Error("fulgurite.tuner.put_back",
-              std::string("what steps that were tried out have changed could not be put back, so the run is not as it "
-                          "was before them: go on from a file of it, or begin anew; ") +
-                  why) {}
+  explicit NotPutBack(char const* why);
 };
 
 /// Runs `work()`, then `put_back()`, however the work has ended. Errors: those of the work, [fulgurite.tuner.put_back].
@@ -629,3 +600,7 @@ void end_alone_if_asked([[maybe_unused]] Pack& pack) {
 }
 
 }  // namespace fulgurite::loop
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/loop/run.ipp>
+#endif

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/data_source.hpp>
 #include <fulgurite/loop/evaluate.hpp>
@@ -28,8 +29,8 @@ class NoRates final : public LearningRates {
  public:
   std::vector<double> now() const override { return {}; }
   std::vector<double> initial() const override { return {}; }
-  void set(std::span<double const> rates) override { check_rates(rates.size(), 0); }
-  void begin_from(std::span<double const> rates) override { check_rates(rates.size(), 0); }
+  void set(std::span<double const> rates) override;
+  void begin_from(std::span<double const> rates) override;
 };
 
 /// The one callback of an evaluation that is tried out: it calls the functions of the plan at each batch.
@@ -248,3 +249,7 @@ std::vector<std::vector<T>> run_prediction(State<R>& run, Pack& pack, Source& so
 }
 
 }  // namespace fulgurite::loop
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/loop/run_evaluation.ipp>
+#endif

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <fulgurite/concept/concepts.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/loop/automatic.hpp>
@@ -207,10 +208,7 @@ struct Limits {
   std::optional<long> steps;
   std::optional<double> seconds;
 
-  explicit Limits(TrainerOptions const& options)
-      : epochs(options.max_epochs),
-        steps(options.max_steps),
-        seconds(options.max_time ? std::optional(options.max_time->count()) : std::nullopt) {}
+  explicit Limits(TrainerOptions const& options);
   void state(auto& archive) { archive("max_epochs", epochs)("max_steps", steps)("max_time", seconds); }
   bool operator==(Limits const&) const = default;
 };
@@ -411,3 +409,7 @@ void go_back_before_cut(State<R>& run, Pack& pack) {
 }
 
 }  // namespace fulgurite::loop
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/loop/run_position.ipp>
+#endif

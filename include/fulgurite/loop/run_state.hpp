@@ -12,8 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include <fulgurite/core/cold.hpp>
-#include <fulgurite/core/error.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/pack.hpp>
@@ -29,13 +28,7 @@ template <class C>
 concept SaysKey = requires(C const& participant) { std::string(participant.state_key()); };
 
 /// A key, and the type behind it unless it begins with that: a state is never taken up by another type.
-FULGURITE_COLD std::string key_with_type(std::string key, std::string_view type) {
-  auto const is_of_a_name = [](char c) {
-    return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-  };
-  if (key.starts_with(type) && (key.size() == type.size() || !is_of_a_name(key[type.size()]))) return key;
-  return std::move(key) + " (" + std::string(type) + ")";
-}
+std::string key_with_type(std::string key, std::string_view type);
 
 /// Under which name a participant's state is kept: what its `state_key()` says, with its type; else the name of its
 /// type.
@@ -48,11 +41,7 @@ std::string state_key_of(C const& participant) {
 /// Tells names apart that are equal, by their number. Those are types of one name: two namespaces may have one each.
 class NumberedNames {
  public:
-  FULGURITE_COLD std::string name(std::string const& key) {
-    auto name = key;
-    for (int n = 2; !known_.insert(name).second; ++n) name = key + " #" + std::to_string(n);
-    return name;
-  }
+  std::string name(std::string const& key);
   std::set<std::string> const& known() const { return known_; }
 
  private:
@@ -79,15 +68,7 @@ inline constexpr bool any_says_key<Pack<Cs...>> = sizeof...(Cs) > 1 && (SaysKey<
 /// Keys of callbacks, and whether they have said them.
 class SaidKeys {
  public:
-  FULGURITE_COLD void add(std::string const& key, bool is_said) {
-    auto const [at, is_new] = keys_.try_emplace(key, is_said);
-    if (is_new) return;
-    if (!is_said && !at->second) return;
-    throw Error("fulgurite.callback.state_key",
-                "two callbacks keep their states under the key '" + key +
-                    "', and each would take up the other's where their order changes: let state_key() of one of them "
-                    "say what makes it another");
-  }
+  void add(std::string const& key, bool is_said);
 
  private:
   std::map<std::string, bool> keys_;
@@ -272,3 +253,7 @@ void fold_assembly(State<R>& run, Pack& pack, Archive& archive) {
 }
 
 }  // namespace fulgurite::loop
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/loop/run_state.ipp>
+#endif

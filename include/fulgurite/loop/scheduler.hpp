@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/types.hpp>
 
@@ -168,11 +168,7 @@ struct ComposedRates {
     if constexpr (HasMomentum<O>) given_momenta = momenta_of(optimizer);
   }
   bool several() const { return factors.size() > 1; }
-  double factor() const {
-    double all = 1.0;
-    for (double const one : factors) all *= one;
-    return all;
-  }
+  double factor() const;
 
   /// The optimizer's rates are those of bases and factors.
   template <class O>
@@ -265,26 +261,7 @@ struct ComposedRates {
   }
   /// Error where what was loaded is not of an optimizer of so many groups. What has become of a group's base since it
   /// started is state, also where the program lets the group start from another rate.
-  FULGURITE_COLD void take(Saved all, std::size_t groups) {
-    auto const known = given.size();
-    if (all.initial.size() != all.given.size() || all.base.size() != all.given.size() ||
-        all.momenta.given.size() != given_momenta.size() * (all.given.size() == known ? 1 : 0))
-      throw Error("fulgurite.schedule.base", "the checkpoint's schedules start " + std::to_string(all.initial.size()) +
-                                                 " parameter groups and move " + std::to_string(all.base.size()) +
-                                                 ": the file is damaged, take an earlier one");
-    if (all.given.size() != known)
-      throw Error("fulgurite.schedule.groups", "the checkpoint's schedule moves " + std::to_string(all.given.size()) +
-                                                   " parameter groups, the optimizer has " + std::to_string(groups) +
-                                                   ": resume with the same configure_optimizers");
-    for (std::size_t g = 0; g != known; ++g) {
-      bool const same = all.given[g] == given[g];
-      bool const moved = all.base[g] != all.initial[g] && all.initial[g] > 0;
-      initial[g] = same ? all.initial[g] : given[g];
-      base[g] = same ? all.base[g] : moved ? given[g] * (all.base[g] / all.initial[g]) : given[g];
-    }
-    retired = false;
-    saved_ = std::move(all);
-  }
+  void take(Saved all, std::size_t groups);
 
   /// What has become of the first group's rate since it started; 1 where that is no factor, as at the foot of a warmup.
   template <class O>
@@ -484,3 +461,7 @@ class Scheduler {
 };
 
 }  // namespace fulgurite
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/loop/scheduler.ipp>
+#endif

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/metric/board.hpp>
@@ -231,48 +232,17 @@ class FiguresOnTheWay {
   /// `of_last`: the model is split, and what the last rank has logged is what all have.
   explicit FiguresOnTheWay(bool of_last) : of_last_(of_last) {}
 
-  void add(Figures& figures) {
-    all_.push_back(&figures);
-    bool const any = figures.count != 0;
-    add(figures.sum, Reduce::sum);
-    add(figures.weighted, Reduce::sum);
-    add(figures.weight, Reduce::sum);
-    add(figures.least, of_last_ ? Reduce::sum : Reduce::min);
-    add(figures.greatest, of_last_ ? Reduce::sum : Reduce::max);
-    add(static_cast<double>(figures.count), Reduce::sum);
-    add(any ? figures.last : 0, Reduce::sum);
-    add(any ? 1 : 0, Reduce::sum);
-    if (of_last_) add(any ? 1 : 0, Reduce::max);
-  }
+  void add(Figures& figures);
   bool empty() const { return all_.empty(); }
   std::span<double> values() { return values_; }
   std::span<Reduce const> how() const { return how_; }
 
   /// What came back is what all ranks have logged; the last value is the mean of theirs. An Error on all ranks where
   /// the last one has not logged what another has: the model is split, and it would be lost.
-  void arrive() {
-    std::size_t const each = of_last_ ? 9 : 8;
-    for (std::size_t i = 0; i != all_.size(); ++i) {
-      double const* const at = &values_[i * each];
-      if (of_last_ && at[7] == 0 && at[8] != 0)
-        throw Error("fulgurite.pipeline.metric",
-                    "a metric was logged by another rank and not by the last one, whose values are everybody's: log it "
-                    "in a step behind through_stages, or in a hook on all ranks");
-      *all_[i] = {.last = at[7] == 0 ? 0 : at[6] / at[7],
-                  .sum = at[0],
-                  .weighted = at[1],
-                  .weight = at[2],
-                  .least = at[3],
-                  .greatest = at[4],
-                  .count = static_cast<long>(at[5])};
-    }
-  }
+  void arrive();
 
  private:
-  void add(double value, Reduce how) {
-    values_.push_back(value);
-    how_.push_back(how);
-  }
+  void add(double value, Reduce how);
 
   bool of_last_;
   std::vector<Figures*> all_;
@@ -408,10 +378,7 @@ void share_step(State<R>& run) {
 // The value of what a meter has counted, over all ranks.
 
 /// There were too few samples for a value to be defined, such as those of one class alone.
-inline bool is_too_few(Error const& error) {
-  return error.identifier() == "fulgurite.metric.one_class" ||
-         error.identifier() == "fulgurite.metric.constant_target" || error.identifier() == "fulgurite.metric.empty";
-}
+bool is_too_few(Error const& error);
 
 /// What a meter has come to on all ranks, each of which asks; nothing where none of them has updated it.
 template <class R, class Meter>
@@ -423,3 +390,7 @@ auto counted_value(State<R>& run, Meter& meter) -> std::optional<decltype(meter.
 }
 
 }  // namespace fulgurite::loop
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/loop/shared_decisions.ipp>
+#endif

@@ -7,7 +7,7 @@
 #include <type_traits>
 #include <utility>
 
-#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/loop/automatic.hpp>
 #include <fulgurite/loop/checkpointing.hpp>
@@ -388,14 +388,8 @@ class ResumedEpoch : public AfterBatch<R, Pack, Source> {
   }
 };
 
-FULGURITE_COLD void warn_of_left_out(Warn warn, long batch, int epoch) {
-  warn("fulgurite.data.none", "batch " + std::to_string(batch) + " of epoch " + std::to_string(epoch) +
-                                  " is none, an empty optional: it is skipped, and so are others that follow");
-}
-[[noreturn]] FULGURITE_COLD void refuse_empty_epoch(int epoch) {
-  throw Error("fulgurite.data.empty", "the training loader had no batch in epoch " + std::to_string(epoch) +
-                                          ": begin() must start a new pass each time");
-}
+void warn_of_left_out(Warn warn, long batch, int epoch);
+[[noreturn]] void refuse_empty_epoch(int epoch);
 
 /// An epoch whose batches are under way, each with its hooks, its step or its place in a window, and the validation
 /// that follows. `run` and `pack` are handed on: as members they would be read anew after each call that a compiler
@@ -528,3 +522,7 @@ class TrainEpoch : private ResumedEpoch<R, Pack, Source> {
 };
 
 }  // namespace fulgurite::loop
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/loop/train_epoch.ipp>
+#endif

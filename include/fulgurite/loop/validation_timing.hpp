@@ -7,7 +7,7 @@
 #include <utility>
 
 #include <fulgurite/concept/data.hpp>
-#include <fulgurite/core/error.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/text.hpp>
 #include <fulgurite/loop/context_reads.hpp>
 #include <fulgurite/loop/options.hpp>
@@ -26,21 +26,7 @@ std::optional<long> size_of(Loader& loader) {
 }
 
 /// Batches after the limit; a part of an unsized loader, or one that comes to nothing, is an early Error.
-inline std::optional<long> limited(std::optional<long> size, Limit const& limit, std::string const& name) {
-  if (limit.kind == Limit::Kind::batches) return size ? std::min(*size, limit.batches) : limit.batches;
-  if (limit.none()) return 0;
-  if (!size) {
-    if (limit.all()) return std::nullopt;
-    throw Error("fulgurite.options.fraction_of_unsized",
-                name + " is a Fraction, but the loader has no size(): use a count of batches");
-  }
-  auto const part = static_cast<long>(static_cast<double>(*size) * limit.part);
-  if (part == 0 && *size > 0)
-    throw Error("fulgurite.options.fraction_too_small",
-                name + " = " + std::to_string(limit.part) + " of " + std::to_string(*size) +
-                    " batches is less than one: use at least " + std::to_string(1.0 / static_cast<double>(*size)));
-  return part;
-}
+std::optional<long> limited(std::optional<long> size, Limit const& limit, std::string const& name);
 
 /// Batches of a loader after the limit; a part of several combined loaders is that part of each.
 template <class Loader>
@@ -80,33 +66,10 @@ struct EpochPlan {
 
 /// Computes the plan, of batches after the limit (`taken`) and before (`size`); a validation interval that can never
 /// come is an early Error.
-inline EpochPlan plan_epoch(TrainerOptions const& o, std::optional<long> size, std::optional<long> taken,
-                            bool has_validation) {
-  EpochPlan plan;
-  (size ? plan.batches : plan.limit) = taken;
-  auto const& v = o.val_check_interval;
-  if (!has_validation) return plan;
-  if (v.kind == ValidationInterval::Kind::batches) {
-    plan.interval = v.batches;
-    if (plan.batches && v.batches > *plan.batches && o.check_val_every_n_epoch)
-      throw Error(
-          "fulgurite.options.val_check_interval",
-          "val_check_interval = " + std::to_string(v.batches) + " batches is more than the " +
-              std::to_string(*plan.batches) +
-              " of an epoch, so validation would never run: lower it, or set check_val_every_n_epoch = std::nullopt");
-  } else if (v.kind == ValidationInterval::Kind::fraction) {
-    if (plan.batches) plan.interval = std::max(1L, static_cast<long>(static_cast<double>(*plan.batches) * v.part));
-    else if (!v.epoch_end())
-      throw Error("fulgurite.options.fraction_of_unsized",
-                  "val_check_interval is a Fraction, but the training loader has no size(): use a count of batches");
-  }
-  return plan;
-}
+EpochPlan plan_epoch(TrainerOptions const& o, std::optional<long> size, std::optional<long> taken, bool has_validation);
 
 /// Whether this epoch ends with, or contains, a validation.
-inline bool validates_in(TrainerOptions const& o, int epoch) {
-  return !o.check_val_every_n_epoch || (epoch + 1) % *o.check_val_every_n_epoch == 0;
-}
+bool validates_in(TrainerOptions const& o, int epoch);
 /// Loaders asked for before the epochs whose validation they are meant for: the first validation asks again.
 inline constexpr int never_loaded = -1'000'000'000;
 
@@ -214,3 +177,7 @@ bool reopen_epoch(State<R>& run) {
 }
 
 }  // namespace fulgurite::loop
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/loop/validation_timing.ipp>
+#endif

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include <fulgurite/concept/data.hpp>
-#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
@@ -258,12 +258,7 @@ void fold_model(State<R>& run, Pack& pack, Source& source, Archive& archive) {
 }
 
 /// One warning for all options of the program that are not those of the file.
-FULGURITE_COLD void warn_of_options(std::vector<std::string> const& differences, Warn warn) {
-  std::string all;
-  for (auto const& one : differences) all += (all.empty() ? "" : "; ") + one;
-  if (!all.empty())
-    warn("fulgurite.resume.options", "the program has other options than the file, and its own are used: " + all);
-}
+void warn_of_options(std::vector<std::string> const& differences, Warn warn);
 
 /// All of it. `source` has the training loader, which tells how far it is; random numbers go on as they are now.
 template <class R, class Pack, class Source, class Archive>
@@ -509,3 +504,7 @@ void restore(Trainer& trainer, From const& from) {
 }
 
 }  // namespace fulgurite
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/loop/whole_run.ipp>
+#endif

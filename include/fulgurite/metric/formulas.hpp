@@ -1,20 +1,16 @@
 #pragma once
 // The metrics of this library: what they are called, what may be chosen, and their formulas over counts and sums.
 
-#include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
-#include <fulgurite/core/cold.hpp>
-#include <fulgurite/core/error.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/metric/metric.hpp>
 
 namespace fulgurite::metric {
@@ -41,37 +37,14 @@ class ClassCounts {
   static constexpr std::size_t size(long classes) { return 3 * static_cast<std::size_t>(classes) + faults; }
 
   /// Throws an Error where samples were counted that cannot be judged. `who` is the metric's name.
-  explicit ClassCounts(std::span<double const> sums, std::string_view who)
-      : sums_(sums), classes_((sums.size() - faults) / 3) {
-    refuse_faults(sums.last(faults), classes_, who);
-    double all = 0;
-    for (std::size_t c = 0; c != classes_; ++c) all += labelled(c);
-    if (all == 0)
-      throw Error("fulgurite.metric.empty",
-                  std::string(who) + " has counted no label: update it with at least one sample that is not ignored");
-  }
+  explicit ClassCounts(std::span<double const> sums, std::string_view who);
 
   std::size_t classes() const { return classes_; }
   double found(std::size_t c) const { return sums_[c]; }
   double predicted(std::size_t c) const { return sums_[classes_ + c]; }
   double labelled(std::size_t c) const { return sums_[2 * classes_ + c]; }
 
-  FULGURITE_COLD static void refuse_faults(std::span<double const> counted, std::size_t classes, std::string_view who) {
-    if (counted[0] != 0)
-      throw Error("fulgurite.metric.labels",
-                  std::to_string(static_cast<long>(counted[0])) + " samples of " + std::string(who) +
-                      " have a label or a prediction that is none of 0 to " + std::to_string(classes - 1) +
-                      ": say .num_classes, or .ignore_index for a label that means none");
-    if (counted[1] != 0)
-      throw Error("fulgurite.metric.not_a_number",
-                  std::to_string(static_cast<long>(counted[1])) + " samples of " + std::string(who) +
-                      " have a score that is not a number: look for the step in which the weights became so");
-    if (counted[2] != 0)
-      throw Error("fulgurite.metric.scores",
-                  std::to_string(static_cast<long>(counted[2])) + " samples of " + std::string(who) +
-                      " have a score outside of 0 to 1, where probabilities must lie: say .logits = true if the model "
-                      "returns logits, or update it with probabilities");
-  }
+  static void refuse_faults(std::span<double const> counted, std::size_t classes, std::string_view who);
 
  private:
   std::span<double const> sums_;
@@ -198,7 +171,7 @@ struct F1 {
   constexpr std::size_t sums() const { return ClassCounts::size(num_classes); }
   constexpr char const* fault() const { return class_fault(num_classes, average, threshold); }
   static double part(ClassCounts const& n, std::size_t c) { return 2 * n.found(c); }
-  static double of(ClassCounts const& n, std::size_t c) { return n.predicted(c) + n.labelled(c); }
+  static double of(ClassCounts const& n, std::size_t c);
   double compute(std::span<double const> sums) const { return averaged(*this, sums); }
   std::vector<double> per_class(std::span<double const> sums) const { return each_class(*this, sums); }
   bool operator==(F1 const&) const = default;
@@ -208,7 +181,7 @@ struct F1 {
 struct Confusion {
   std::size_t classes = 0;
   std::vector<double> counts = {};  ///< rows are labels, columns are predictions
-  double operator()(std::size_t label, std::size_t predicted) const { return counts.at(label * classes + predicted); }
+  double operator()(std::size_t label, std::size_t predicted) const;
 };
 
 /// All pairs of a label and a prediction, counted: `Meter{ConfusionMatrix{.num_classes = 10}}`, whose compute() is a
@@ -224,12 +197,7 @@ struct ConfusionMatrix {
     return static_cast<std::size_t>(num_classes * num_classes) + ClassCounts::faults;
   }
   constexpr char const* fault() const { return class_fault(num_classes, Average::micro, threshold); }
-  Confusion compute(std::span<double const> sums) const {
-    auto const classes = static_cast<std::size_t>(num_classes);
-    ClassCounts::refuse_faults(sums.last(ClassCounts::faults), classes, name());
-    auto const pairs = sums.first(classes * classes);
-    return {classes, {pairs.begin(), pairs.end()}};
-  }
+  Confusion compute(std::span<double const> sums) const;
   /// Declared as "val/pairs" it has a row "val/pairs.LABEL.PREDICTED" for each pair.
   template <class F>
   static void each(Confusion const& seen, F&& f) {
@@ -251,16 +219,7 @@ struct Perplexity {
   static constexpr std::string_view name() { return "Perplexity"; }
   static constexpr std::size_t sums() { return 3; }
   /// The sum of negative log likelihoods, how many they are, and how many labels are not in the vocabulary.
-  static double compute(std::span<double const> sums) {
-    if (sums[2] != 0)
-      throw Error("fulgurite.metric.labels",
-                  std::to_string(static_cast<long>(sums[2])) +
-                      " tokens of Perplexity are not in the vocabulary, which is the predictions' last extent: say "
-                      ".ignore_index for a label that means none");
-    if (sums[1] == 0)
-      throw Error("fulgurite.metric.empty", "Perplexity has counted no token: update it with one that is not ignored");
-    return std::exp(sums[0] / sums[1]);
-  }
+  static double compute(std::span<double const> sums);
   bool operator==(Perplexity const&) const = default;
 };
 
@@ -277,80 +236,25 @@ enum class Curve : bool { roc, precision_recall };
 
 namespace curves {
 
-FULGURITE_COLD void refuse_one_class(std::string_view who, std::string const& what) {
-  throw Error("fulgurite.metric.one_class",
-              std::string(who) + " is not defined: " + what + "; update it with more samples before compute()");
-}
+void refuse_one_class(std::string_view who, std::string const& what);
 
 }  // namespace curves
 
 /// The area below the curve of all thresholds between scores; the groups begin with the highest score. ROC: how likely
 /// a sample of the class has a higher score than one that is not, where equal scores count half. Precision and recall:
 /// the precision at each group's score, weighted by how much recall it adds, without interpolation.
-FULGURITE_BULK double area(Curve curve, std::span<ScoreGroup const> groups, std::string_view who,
-                           std::size_t of_class) {
-  ScoreGroup all;
-  for (auto const& group : groups) {
-    all.positives += group.positives;
-    all.negatives += group.negatives;
-  }
-  std::string const name = "class " + std::to_string(of_class);
-  if (all.positives == 0) curves::refuse_one_class(who, "no label is " + name);
-  if (all.negatives == 0 && curve == Curve::roc) curves::refuse_one_class(who, "every label is " + name);
-  double sum = 0, above = 0, samples = 0;
-  for (auto const& group : groups) {
-    samples += group.positives + group.negatives;
-    if (curve == Curve::roc) sum += group.negatives * (above + group.positives / 2);
-    above += group.positives;
-    if (curve == Curve::precision_recall && samples != 0) sum += group.positives * (above / samples);
-  }
-  return sum / all.positives / (curve == Curve::roc ? all.negatives : 1);
-}
+double area(Curve curve, std::span<ScoreGroup const> groups, std::string_view who, std::size_t of_class);
 
 /// The groups of samples as they were kept: rows of a score for each of `heads` and the label. With one head the class
 /// is 1, else it is that of the head.
-FULGURITE_BULK std::vector<ScoreGroup> groups_of(std::span<double const> rows, std::size_t heads, std::size_t head) {
-  std::vector<std::pair<double, bool>> scores;
-  auto const of_class = static_cast<double>(heads == 1 ? 1 : head);
-  for (std::size_t at = 0; at != rows.size(); at += heads + 1)
-    scores.emplace_back(rows[at + head], rows[at + heads] == of_class);
-  std::sort(scores.begin(), scores.end(), [](auto const& a, auto const& b) { return a.first > b.first; });
-  std::vector<ScoreGroup> groups;
-  for (std::size_t i = 0; i != scores.size(); ++i) {
-    if (i == 0 || scores[i].first != scores[i - 1].first) groups.emplace_back();
-    (scores[i].second ? groups.back().positives : groups.back().negatives) += 1;
-  }
-  return groups;
-}
+std::vector<ScoreGroup> groups_of(std::span<double const> rows, std::size_t heads, std::size_t head);
 
 /// The groups of samples as they were counted: the negatives of each bin, then the positives, bins from the lowest.
-FULGURITE_BULK std::vector<ScoreGroup> groups_of_bins(std::span<double const> counts) {
-  std::size_t const bins = counts.size() / 2;
-  std::vector<ScoreGroup> groups;
-  for (std::size_t bin = bins; bin-- != 0;) groups.push_back({counts[bins + bin], counts[bin]});
-  return groups;
-}
+std::vector<ScoreGroup> groups_of_bins(std::span<double const> counts);
 
 /// Throws an Error where a kept label is no class, or a kept score no number; or no probability where there are several
 /// heads, whose scores depend on each other. The scores of one head are only ranked, so that any range is right.
-FULGURITE_COLD void refuse_bad_rows(std::span<double const> rows, std::size_t heads, std::string_view who) {
-  double const classes = static_cast<double>(heads == 1 ? 2 : heads);
-  double labels = 0, scores = 0, outside = 0;
-  for (std::size_t at = 0; at != rows.size(); at += heads + 1) {
-    double const label = rows[at + heads];
-    labels += !(label >= 0 && label < classes);
-    bool nan = false, out = false;
-    for (std::size_t head = 0; head != heads; ++head) {
-      double const score = rows[at + head];
-      nan = nan || score != score;
-      out = out || (heads != 1 && (score < -rounded_off || score > 1 + rounded_off));
-    }
-    scores += nan;
-    outside += out;
-  }
-  double const counted[] = {labels, scores, outside};
-  ClassCounts::refuse_faults(counted, static_cast<std::size_t>(classes), who);
-}
+void refuse_bad_rows(std::span<double const> rows, std::size_t heads, std::string_view who);
 
 // AUROC and average precision, exact and binned: what they are called, what may be chosen, and how they are summed up.
 
@@ -360,14 +264,7 @@ constexpr std::size_t heads_of(long num_classes) {
 }
 
 /// The mean area over the classes, each against the rest, of samples that were kept in rows.
-FULGURITE_BULK double area_of_rows(Curve curve, std::span<double const> rows, long num_classes, std::string_view who) {
-  std::size_t const heads = heads_of(num_classes);
-  refuse_bad_rows(rows, heads, who);
-  double sum = 0;
-  for (std::size_t head = 0; head != heads; ++head)
-    sum += area(curve, groups_of(rows, heads, head), who, heads == 1 ? 1 : head);
-  return sum / static_cast<double>(heads);
-}
+double area_of_rows(Curve curve, std::span<double const> rows, long num_classes, std::string_view who);
 
 /// What the binned forms count: for each class the negatives and the positives of each bin, and the numbers of faults.
 constexpr std::size_t binned_sums(long num_classes, long thresholds) {
@@ -375,14 +272,7 @@ constexpr std::size_t binned_sums(long num_classes, long thresholds) {
 }
 
 /// The same mean area, of samples that were counted in bins.
-FULGURITE_BULK double area_of_bins(Curve curve, std::span<double const> sums, long num_classes, std::string_view who) {
-  ClassCounts::refuse_faults(sums.last(ClassCounts::faults), static_cast<std::size_t>(num_classes), who);
-  std::size_t const heads = heads_of(num_classes), of_each = (sums.size() - ClassCounts::faults) / heads;
-  double sum = 0;
-  for (std::size_t head = 0; head != heads; ++head)
-    sum += area(curve, groups_of_bins(sums.subspan(head * of_each, of_each)), who, heads == 1 ? 1 : head);
-  return sum / static_cast<double>(heads);
-}
+double area_of_bins(Curve curve, std::span<double const> sums, long num_classes, std::string_view who);
 
 /// What is wrong with the options of the binned forms.
 constexpr char const* binned_fault(long num_classes, long thresholds) {
@@ -402,7 +292,7 @@ struct AUROC {
   static constexpr std::string_view name() { return "AUROC"; }
   constexpr std::size_t width() const { return heads_of(num_classes) + 1; }
   constexpr char const* fault() const { return class_fault(num_classes); }
-  double compute(std::span<double const> rows) const { return area_of_rows(Curve::roc, rows, num_classes, name()); }
+  double compute(std::span<double const> rows) const;
   bool operator==(AUROC const&) const = default;
 };
 
@@ -415,9 +305,7 @@ struct AveragePrecision {
   static constexpr std::string_view name() { return "AveragePrecision"; }
   constexpr std::size_t width() const { return heads_of(num_classes) + 1; }
   constexpr char const* fault() const { return class_fault(num_classes); }
-  double compute(std::span<double const> rows) const {
-    return area_of_rows(Curve::precision_recall, rows, num_classes, name());
-  }
+  double compute(std::span<double const> rows) const;
   bool operator==(AveragePrecision const&) const = default;
 };
 
@@ -431,7 +319,7 @@ struct BinnedAUROC {
   static constexpr std::string_view name() { return "BinnedAUROC"; }
   constexpr std::size_t sums() const { return binned_sums(num_classes, thresholds); }
   constexpr char const* fault() const { return binned_fault(num_classes, thresholds); }
-  double compute(std::span<double const> sums) const { return area_of_bins(Curve::roc, sums, num_classes, name()); }
+  double compute(std::span<double const> sums) const;
   bool operator==(BinnedAUROC const&) const = default;
 };
 
@@ -444,9 +332,7 @@ struct BinnedAveragePrecision {
   static constexpr std::string_view name() { return "BinnedAveragePrecision"; }
   constexpr std::size_t sums() const { return binned_sums(num_classes, thresholds); }
   constexpr char const* fault() const { return binned_fault(num_classes, thresholds); }
-  double compute(std::span<double const> sums) const {
-    return area_of_bins(Curve::precision_recall, sums, num_classes, name());
-  }
+  double compute(std::span<double const> sums) const;
   bool operator==(BinnedAveragePrecision const&) const = default;
 };
 
@@ -458,7 +344,7 @@ struct MeanMetric {
   static constexpr std::string_view name() { return "MeanMetric"; }
   static constexpr std::size_t sums() { return 2; }
   /// The weighted sum, and the sum of weights.
-  static double compute(std::span<double const> sums) { return sums[0] / sums[1]; }
+  static double compute(std::span<double const> sums);
   bool operator==(MeanMetric const&) const = default;
 };
 
@@ -476,7 +362,7 @@ struct MinMax {
   static constexpr std::string_view name() { return "MinMax"; }
   static constexpr std::size_t sums() { return 2; }
   /// The greatest of -value, and the greatest of value.
-  static Range compute(std::span<double const> sums) { return {-sums[0], sums[1]}; }
+  static Range compute(std::span<double const> sums);
   /// Declared as "val/x" it has the rows "val/x.min" and "val/x.max".
   template <class F>
   static void each(Range const& range, F&& f) {
@@ -495,7 +381,7 @@ struct MeanOfLast {
   static constexpr std::string_view name() { return "MeanOfLast"; }
   constexpr char const* fault() const { return window < 1 ? ".window is at least 1" : nullptr; }
   /// The sum of the values, and how many they are.
-  static double compute(std::span<double const> sums) { return sums[0] / sums[1]; }
+  static double compute(std::span<double const> sums);
   bool operator==(MeanOfLast const&) const = default;
 };
 
@@ -509,7 +395,7 @@ struct MeanSquaredError {
   static constexpr std::string_view name() { return "MeanSquaredError"; }
   static constexpr std::size_t sums() { return 2; }
   /// The sum of squares, and how many they are.
-  double compute(std::span<double const> sums) const { return root ? std::sqrt(sums[0] / sums[1]) : sums[0] / sums[1]; }
+  double compute(std::span<double const> sums) const;
   bool operator==(MeanSquaredError const&) const = default;
 };
 
@@ -518,7 +404,7 @@ struct MeanAbsoluteError {
   static constexpr std::string_view name() { return "MeanAbsoluteError"; }
   static constexpr std::size_t sums() { return 2; }
   /// The sum of distances, and how many they are.
-  static double compute(std::span<double const> sums) { return sums[0] / sums[1]; }
+  static double compute(std::span<double const> sums);
   bool operator==(MeanAbsoluteError const&) const = default;
 };
 
@@ -539,23 +425,15 @@ struct R2 {
     Number const all = a[0] + b[0], part = b[0] / all, apart = b[1] - a[1];
     return {all, a[1] + apart * part, a[2] + b[2] + apart * apart * (a[0] * part), a[3] + b[3]};
   }
-  double compute(std::span<double const> sums) const {
-    double all = 0;
-    auto const n = static_cast<std::size_t>(outputs);
-    for (std::size_t i = 0; i != n; ++i) all += of_output(sums[i], sums[n + i], sums[2 * n + i], sums[3 * n + i]);
-    return all / static_cast<double>(outputs);
-  }
+  double compute(std::span<double const> sums) const;
   bool operator==(R2 const&) const = default;
 
  private:
-  static double of_output(double samples, double mean, double squares, double errors) {
-    double const rounding = 8 * std::numeric_limits<double>::epsilon() * mean;
-    if (squares <= samples * rounding * rounding)
-      throw Error("fulgurite.metric.constant_target",
-                  "R2 compares predictions with the targets' mean, and the targets do not differ by more than their "
-                  "rounding: update it with more samples, or subtract a constant from both");
-    return 1 - errors / squares;
-  }
+  static double of_output(double samples, double mean, double squares, double errors);
 };
 
 }  // namespace fulgurite::metric
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/metric/formulas.ipp>
+#endif

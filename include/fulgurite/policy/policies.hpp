@@ -1,15 +1,12 @@
 #pragma once
 // The policies of a trainer: where it computes, in which precision, who drives the optimizer.
 
-#include <charconv>
 #include <cstdint>
-#include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 
-#include <fulgurite/core/cold.hpp>
-#include <fulgurite/core/error.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/core/types.hpp>
 
@@ -40,25 +37,13 @@ struct NamedDevice {
   Kind kind = Kind::automatic;
   int index = 0;
 
-  explicit NamedDevice(std::string_view name) {
-    if (name == "cpu") kind = Kind::cpu;
-    else if (name.starts_with("cuda") && reads_index(name.substr(4))) kind = Kind::cuda;
-    else if (name != "auto")
-      throw Error("fulgurite.strategy.device",
-                  "NamedDevice{\"" + std::string(name) +
-                      "\"}: no device is called that: write cpu, cuda, cuda:1 (the second GPU) or auto");
-  }
+  explicit NamedDevice(std::string_view name);
 
  private:
   static constexpr int most = 127;  // as LibTorch counts
 
   /// Nothing, or a colon and a number.
-  FULGURITE_COLD bool reads_index(std::string_view rest) {
-    if (rest.empty()) return true;
-    char const* const end = rest.data() + rest.size();
-    auto const [stopped, fault] = std::from_chars(rest.data() + 1, end, index);
-    return rest.front() == ':' && fault == std::errc{} && stopped == end && index >= 0 && index <= most;
-  }
+  bool reads_index(std::string_view rest);
 };
 
 /// The type of a device, which says whether it is a GPU.
@@ -284,3 +269,7 @@ class Captured : public policy::OrNothing<S> {
 #endif
 
 }  // namespace fulgurite
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/policy/policies.ipp>
+#endif

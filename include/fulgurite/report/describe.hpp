@@ -1,8 +1,6 @@
 #pragma once
 // What a trainer is, in words: the exact program that its types make, and what its options switch off.
 
-#include <algorithm>
-#include <cstddef>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -10,7 +8,7 @@
 #include <utility>
 
 #include <fulgurite/concept/data.hpp>
-#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/loop/options.hpp>
@@ -24,30 +22,12 @@ namespace fulgurite {
 // The trainer's options as a person reads them, one a line.
 
 /// How much of a loader is taken: "all", "10 batches" or "0.5 of it".
-inline std::string field_text(Limit const& limit) {
-  if (limit.all()) return "all";
-  return limit.kind == Limit::Kind::batches ? std::to_string(limit.batches) + " batches"
-                                            : report::exact(limit.part) + " of it";
-}
-inline std::string field_text(ValidationInterval const& every) {
-  if (every.kind == ValidationInterval::Kind::time) return reflect::field_text(every.time);
-  if (every.epoch_end()) return "the epoch's end";
-  return every.kind == ValidationInterval::Kind::batches ? std::to_string(every.batches) + " batches"
-                                                         : report::exact(every.part) + " of an epoch";
-}
-inline std::string field_text(Clip const& clip) {
-  if (clip.kind == Clip::Kind::none) return "none";
-  return (clip.kind == Clip::Kind::norm ? "norm " : "value ") + report::exact(clip.limit);
-}
-inline std::string field_text(RootFolder const& folder) { return folder.path().string(); }
-inline std::string field_text(NonFinite what) {
-  return what == NonFinite::stop ? "stop" : what == NonFinite::skip ? "skip" : "ignore";
-}
-inline std::string field_text(Silence const& silence) {
-  std::string all;
-  for (auto const one : silence.all()) (all += all.empty() ? "" : ", ") += one;
-  return all.empty() ? "none" : all;
-}
+std::string field_text(Limit const& limit);
+std::string field_text(ValidationInterval const& every);
+std::string field_text(Clip const& clip);
+std::string field_text(RootFolder const& folder);
+std::string field_text(NonFinite what);
+std::string field_text(Silence const& silence);
 
 namespace report {
 
@@ -98,12 +78,7 @@ struct Described<Trainer<M, S, P, O, Cs...>> {
 };
 
 /// A line's first column, of at least 24 characters.
-inline std::string first_column(std::string_view name) {
-  std::string line = "  ";
-  line += name;
-  line.resize(std::max<std::size_t>(line.size() + 1, 24), ' ');
-  return line;
-}
+std::string first_column(std::string_view name);
 /// A line for a loader: its type, and the functions that it has.
 template <class L>
 std::string described_loader(std::string_view from) {
@@ -222,3 +197,7 @@ std::string describe(Trainer<M, S, P, O, Cs...> const& trainer, Data const&...) 
 }
 
 }  // namespace fulgurite
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/report/describe.ipp>
+#endif

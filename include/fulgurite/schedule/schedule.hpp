@@ -4,18 +4,16 @@
 // schedule. When schedules move: docs/semantics.md, Schedules.
 
 #include <algorithm>
-#include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <numbers>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/core/types.hpp>
@@ -205,49 +203,26 @@ constexpr auto then(A first, long boundary, B second, Rest... rest) {
 struct Step {
   long size;
   double gamma = 0.1;
-  double operator()(long moves) const {
-    check();
-    long const falls = moves / size;
-    return std::pow(gamma, static_cast<double>(falls));
-  }
+  double operator()(long moves) const;
   void state(auto& archive) { archive.option("size", size).option("gamma", gamma); }
-  void check() const {
-    if (size < 1) refuse("Step", "size", size, "the rate falls every 1 or more moves");
-    if (!is_factor(gamma)) refuse("Step", "gamma", gamma, "a factor is finite and not negative");
-  }
+  void check() const;
 };
 
 /// gamma^(number of milestones passed): MultiStepLR. Milestones ascend; one given twice counts twice.
 struct MultiStep {
   std::vector<long> milestones;
   double gamma = 0.1;
-  double operator()(long moves) const {
-    check();
-    auto const passed = std::upper_bound(milestones.begin(), milestones.end(), moves) - milestones.begin();
-    return std::pow(gamma, static_cast<double>(passed));
-  }
+  double operator()(long moves) const;
   void state(auto& archive) { archive.option("milestones", milestones).option("gamma", gamma); }
-  FULGURITE_COLD void check() const {
-    long before = 0;
-    for (long const milestone : milestones) {
-      if (milestone < before) refuse("MultiStep", "milestones", milestone, "milestones count moves from 0 and ascend");
-      before = milestone;
-    }
-    if (!is_factor(gamma)) refuse("MultiStep", "gamma", gamma, "a factor is finite and not negative");
-  }
+  void check() const;
 };
 
 /// gamma^t: ExponentialLR.
 struct Exponential {
   double gamma;
-  double operator()(long moves) const {
-    check();
-    return std::pow(gamma, static_cast<double>(moves));
-  }
+  double operator()(long moves) const;
   void state(auto& archive) { archive.option("gamma", gamma); }
-  void check() const {
-    if (!is_factor(gamma)) refuse("Exponential", "gamma", gamma, "a factor is finite and not negative");
-  }
+  void check() const;
 };
 
 /// (1 - t/total)^power until total, then 0: PolynomialLR.
@@ -255,15 +230,9 @@ struct Polynomial {
   static constexpr bool per_step = true;
   long total;
   double power = 1.0;
-  double operator()(long moves) const {
-    check();
-    return std::pow(1.0 - done(moves, total), power);
-  }
+  double operator()(long moves) const;
   void state(auto& archive) { archive.option("total", total).option("power", power); }
-  void check() const {
-    if (total < 1) refuse("Polynomial", "total", total, "it takes 1 or more moves");
-    if (!is_factor(power)) refuse("Polynomial", "power", power, "a power is finite and not negative");
-  }
+  void check() const;
 };
 
 /// least + (1 - least) * (1 + cos(pi t/total)) / 2 until total, then `least`. CosineAnnealingLR goes back up the same
@@ -273,17 +242,9 @@ struct Cosine {
   long total;
   double least = 0.0;  ///< as a part of the initial rate
   bool periodic = false;
-  double operator()(long moves) const {
-    check();
-    long const round = periodic ? moves % (2 * total) : moves;
-    double const part = periodic && round > total ? done(2 * total - round, total) : done(round, total);
-    return least + (1.0 - least) * 0.5 * (1.0 + std::cos(std::numbers::pi * part));
-  }
+  double operator()(long moves) const;
   void state(auto& archive) { archive.option("total", total).option("least", least).option("periodic", periodic); }
-  void check() const {
-    if (total < 1) refuse("Cosine", "total", total, "it takes 1 or more moves");
-    if (!is_factor(least)) refuse("Cosine", "least", least, "a factor is finite and not negative");
-  }
+  void check() const;
 };
 
 // Schedules along a line: from one factor to another, a warm-up, alone or before a cosine.
@@ -331,20 +292,12 @@ struct WarmupCosine {
   long warmup;
   long total;
   double least = 0.0;
-  double operator()(long moves) const {
-    check();
-    if (moves < warmup) return static_cast<double>(moves + 1) / static_cast<double>(warmup);
-    return cosine()(moves - warmup);
-  }
+  double operator()(long moves) const;
   void state(auto& archive) { archive.option("warmup", warmup).option("total", total).option("least", least); }
-  void check() const {
-    if (warmup < 0) refuse("WarmupCosine", "warmup", warmup, "a warm-up takes 0 or more moves");
-    if (total < 1) refuse("WarmupCosine", "total", total, "it takes 1 or more moves");
-    cosine().check();
-  }
+  void check() const;
 
  private:
-  Cosine cosine() const { return {.total = std::max(1L, total - warmup), .least = least}; }
+  Cosine cosine() const;
 };
 
 // Schedules that go up and down: one cycle, triangles, cosine with warm restarts. Formulae are those of
@@ -368,14 +321,8 @@ struct OneCycle {
   double final_div_factor = 1e4;
   bool three_phase = false;
 
-  double operator()(long moves) const {
-    double const start = 1.0 / div_factor, least = start / final_div_factor;
-    return along(moves, start, 1.0, three_phase ? start : least, least);
-  }
-  std::optional<double> momentum(long moves) const {
-    if (!cycle_momentum) return std::nullopt;
-    return along(moves, max_momentum, base_momentum, max_momentum, max_momentum);
-  }
+  double operator()(long moves) const;
+  std::optional<double> momentum(long moves) const;
   bool moves_momentum() const { return cycle_momentum; }
   void state(auto& archive) {
     archive.option("total", total).option("pct_start", pct_start);
@@ -384,38 +331,14 @@ struct OneCycle {
     archive.option("max_momentum", max_momentum).option("div_factor", div_factor);
     archive.option("final_div_factor", final_div_factor).option("three_phase", three_phase);
   }
-  FULGURITE_COLD void check() const {
-    if (total < 1) refuse("OneCycle", "total", total, "it takes 1 or more moves");
-    if (!(pct_start >= 0 && pct_start <= (three_phase ? 0.5 : 1.0)))
-      refuse("OneCycle", "pct_start", pct_start, "the rise is a part of the cycle, 0 to 1 (three phases: 0 to 0.5)");
-    if (!(div_factor > 0)) refuse("OneCycle", "div_factor", div_factor, "the top is divided by a positive number");
-    if (!(final_div_factor > 0))
-      refuse("OneCycle", "final_div_factor", final_div_factor, "the start is divided by a positive number");
-    if (!cycle_momentum) return;
-    if (!is_momentum(base_momentum)) refuse("OneCycle", "base_momentum", base_momentum, "a momentum is in [0, 1)");
-    if (!is_momentum(max_momentum)) refuse("OneCycle", "max_momentum", max_momentum, "a momentum is in [0, 1)");
-  }
+  void check() const;
 
  private:
   /// The value after `moves` moves on the way from `start` up to `top`, down to `fallen`, and, with three phases, on to
   /// `last`.
-  double along(long moves, double start, double top, double fallen, double last) const {
-    check();
-    double const end = static_cast<double>(total - 1);
-    double const t = std::min(static_cast<double>(moves), end);
-    double const risen = pct_start * static_cast<double>(total) - 1.0;
-    if (t <= risen) return between(start, top, 0.0, risen, t);
-    if (!three_phase) return between(top, fallen, risen, end, t);
-    double const half = 2.0 * pct_start * static_cast<double>(total) - 2.0;
-    if (t <= half) return between(top, fallen, risen, half, t);
-    return between(fallen, last, half, end, t);
-  }
+  double along(long moves, double start, double top, double fallen, double last) const;
   // A phase may have no length, in a cycle of one or two moves: it is over at once.
-  double between(double from, double to, double begin, double end, double t) const {
-    double const part = end > begin ? (t - begin) / (end - begin) : 1.0;
-    if (anneal == Anneal::linear) return from + (to - from) * part;
-    return to + (from - to) * 0.5 * (std::cos(std::numbers::pi * part) + 1.0);
-  }
+  double between(double from, double to, double begin, double end, double t) const;
 };
 
 /// CyclicLR. The rate rises from the optimizer's own to `peak` times that, and falls back, in triangles. Unless
@@ -437,15 +360,8 @@ struct Cyclic {
   double base_momentum = 0.8;
   double max_momentum = 0.9;
 
-  double operator()(long moves) const {
-    check();
-    return 1.0 + (peak - 1.0) * height(moves) * scale(moves);
-  }
-  std::optional<double> momentum(long moves) const {
-    check();
-    if (!cycle_momentum) return std::nullopt;
-    return max_momentum - (max_momentum - base_momentum) * height(moves) * scale(moves);
-  }
+  double operator()(long moves) const;
+  std::optional<double> momentum(long moves) const;
   bool moves_momentum() const { return cycle_momentum; }
   void state(auto& archive) {
     archive.option("peak", peak).option("step_size_up", step_size_up).option("step_size_down", step_size_down);
@@ -455,32 +371,13 @@ struct Cyclic {
     archive.option("gamma", gamma).option("cycle_momentum", cycle_momentum);
     archive.option("base_momentum", base_momentum).option("max_momentum", max_momentum);
   }
-  FULGURITE_COLD void check() const {
-    if (!is_factor(peak)) refuse("Cyclic", "peak", peak, "a factor is finite and not negative");
-    if (step_size_up < 1) refuse("Cyclic", "step_size_up", step_size_up, "the way up takes 1 or more moves");
-    if (step_size_down < 0)
-      refuse("Cyclic", "step_size_down", step_size_down, "the way down takes 1 or more moves, or 0: as many as up");
-    if (!is_factor(gamma)) refuse("Cyclic", "gamma", gamma, "a factor is finite and not negative");
-    if (!cycle_momentum) return;
-    if (!is_momentum(base_momentum)) refuse("Cyclic", "base_momentum", base_momentum, "a momentum is in [0, 1)");
-    if (!is_momentum(max_momentum)) refuse("Cyclic", "max_momentum", max_momentum, "a momentum is in [0, 1)");
-  }
+  void check() const;
 
  private:
-  double length() const {
-    return static_cast<double>(step_size_up + (step_size_down == 0 ? step_size_up : step_size_down));
-  }
+  double length() const;
   /// The height of the triangle after `moves` moves, from 0 to 1, rounded as PyTorch rounds it.
-  double height(long moves) const {
-    double const done = static_cast<double>(moves) / length(), rise = static_cast<double>(step_size_up) / length();
-    double const x = 1.0 + done - std::floor(1.0 + done);
-    return x <= rise ? x / rise : (x - 1.0) / (rise - 1.0);
-  }
-  double scale(long moves) const {
-    if (shape == Shape::triangular2)
-      return std::pow(0.5, std::floor(1.0 + static_cast<double>(moves) / length()) - 1.0);
-    return shape == Shape::exp_range ? std::pow(gamma, static_cast<double>(moves)) : 1.0;
-  }
+  double height(long moves) const;
+  double scale(long moves) const;
 };
 
 /// CosineAnnealingWarmRestarts: a cosine down over `first` moves, then back to the start, each cycle `growth` times as
@@ -491,23 +388,9 @@ struct CosineRestarts {
   long growth = 1;
   double least = 0.0;  ///< as a part of the initial rate
 
-  double operator()(long moves) const {
-    check();
-    long length = first;
-    if (growth == 1) moves %= length;
-    while (moves >= length) {
-      moves -= length;
-      length *= growth;
-    }
-    double const part = static_cast<double>(moves) / static_cast<double>(length);
-    return least + (1.0 - least) * 0.5 * (1.0 + std::cos(std::numbers::pi * part));
-  }
+  double operator()(long moves) const;
   void state(auto& archive) { archive.option("first", first).option("growth", growth).option("least", least); }
-  FULGURITE_COLD void check() const {
-    if (first < 1) refuse("CosineRestarts", "first", first, "the first cycle takes 1 or more moves");
-    if (growth < 1) refuse("CosineRestarts", "growth", growth, "a cycle is 1 or more times as long as the one before");
-    if (!is_factor(least)) refuse("CosineRestarts", "least", least, "a factor is finite and not negative");
-  }
+  void check() const;
 };
 
 // Lowers the rates when a metric has stopped getting better. The arithmetic is that of torch's ReduceLROnPlateau.
@@ -614,3 +497,7 @@ template <std::convertible_to<std::string_view> Text>
 ReduceOnPlateau(Text const&, PlateauOptions = {}) -> ReduceOnPlateau<MetricText>;
 
 }  // namespace fulgurite::schedule
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/schedule/schedule.ipp>
+#endif

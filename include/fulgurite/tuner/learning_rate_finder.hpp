@@ -1,7 +1,6 @@
 #pragma once
 // Finds a learning rate when a fit starts, and again at milestones.
 
-#include <algorithm>
 #include <cmath>
 #include <concepts>
 #include <cstddef>
@@ -17,7 +16,7 @@
 #include <vector>
 
 #include <fulgurite/checkpoint/durable_file.hpp>
-#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/hook/hooks.hpp>
@@ -55,91 +54,27 @@ class RateCurve {
   static constexpr double average_weight = 0.98;
 
   /// A step without a loss is a point that is not a number, and no part of the average.
-  void add(double rate, std::optional<double> value) {
-    constexpr double old = average_weight;
-    if (value) average_ = old * average_ + (1.0 - old) * *value;
-    averaged_ += value.has_value();
-    auto const t = static_cast<double>(averaged_);
-    lr.push_back(rate);
-    raw.push_back(value.value_or(nan));
-    loss.push_back(value ? average_ / (1.0 - std::pow(old, t + 1.0)) : nan);
-  }
+  void add(double rate, std::optional<double> value);
   /// The first n points alone.
-  void shorten(std::size_t n) {
-    if (n >= lr.size()) return;
-    auto const before = std::exchange(*this, RateCurve());
-    for (std::size_t i = 0; i != n; ++i)
-      add(before.lr[i],
-          std::isnan(before.loss[i]) && std::isnan(before.raw[i]) ? std::optional<double>() : before.raw[i]);
-  }
+  void shorten(std::size_t n);
   /// The lowest averaged loss; nothing before there is one.
-  std::optional<double> best() const {
-    std::optional<double> least;
-    for (double const one : loss)
-      if (std::isfinite(one) && (!least || one < *least)) least = one;
-    return least;
-  }
+  std::optional<double> best() const;
 
   /// The rate where the loss falls the fastest: the least derivative of the loss by the rate, among the points without
   /// the first and the last ones (which are noise, and where it diverges) and without those that are not finite. The
   /// derivative at a point is that of the parabola through it and its neighbours; at both ends that of the line.
-  Suggestion suggestion(std::size_t begin = skip_begin, std::size_t end = skip_end) const {
-    std::vector<std::size_t> points;
-    for (std::size_t i = begin; i + end < loss.size(); ++i)
-      if (std::isfinite(loss[i])) points.push_back(i);
-    if (points.size() < 2) return {.why = why_none(begin, end, points.size())};
-    std::size_t steepest = 0;
-    double least = std::numeric_limits<double>::infinity();
-    for (std::size_t i = 0; i != points.size(); ++i)
-      if (double const slope = derivative(points, i); slope < least) {
-        least = slope;
-        steepest = points[i];
-      }
-    if (!std::isfinite(least)) return {.why = "the loss has no derivative: the rates of neighbouring points are equal"};
-    return {.lr = lr[steepest], .point = steepest};
-  }
+  Suggestion suggestion(std::size_t begin = skip_begin, std::size_t end = skip_end) const;
 
   /// A row for each point: `lr,loss,raw`, each number with all of its bits.
-  std::string csv() const {
-    std::string all = "lr,loss,raw\n";
-    for (std::size_t i = 0; i != lr.size(); ++i) {
-      all += report::exact(lr[i]);
-      all += ',';
-      all += report::exact(loss[i]);
-      all += ',';
-      all += report::exact(raw[i]);
-      all += '\n';
-    }
-    return all;
-  }
+  std::string csv() const;
   /// Writes `csv()`; after an Error, [fulgurite.file.write], the file is as it was.
   void save(std::filesystem::path const& file) const { write_durably(file, csv()); }
 
  private:
   static constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
-  double derivative(std::vector<std::size_t> const& points, std::size_t i) const {
-    auto const x = [&](std::size_t p) { return lr[points[p]]; };
-    auto const y = [&](std::size_t p) { return loss[points[p]]; };
-    std::size_t const last = points.size() - 1;
-    if (i == 0) return (y(1) - y(0)) / (x(1) - x(0));
-    if (i == last) return (y(last) - y(last - 1)) / (x(last) - x(last - 1));
-    double const left = x(i) - x(i - 1), right = x(i + 1) - x(i);
-    return (left * left * y(i + 1) - right * right * y(i - 1) + (right * right - left * left) * y(i)) /
-           (left * right * (left + right));
-  }
-  std::string why_none(std::size_t begin, std::size_t end, std::size_t left) const {
-    std::string why = std::to_string(loss.size());
-    why += " points, of which the first ";
-    why += std::to_string(begin);
-    why += " and the last ";
-    why += std::to_string(end);
-    why += " are left out, leave ";
-    why += std::to_string(left);
-    why += " finite ones, and a slope takes 2";
-    if (!ended.empty()) why += " (" + ended + ")";
-    return why;
-  }
+  double derivative(std::vector<std::size_t> const& points, std::size_t i) const;
+  std::string why_none(std::size_t begin, std::size_t end, std::size_t left) const;
 
   double average_ = 0;
   long averaged_ = 0;
@@ -161,56 +96,18 @@ class FoundRate : public RateCurve {
   /// The averaged loss over the rate, the losses themselves behind it, and the point that is suggested. Averages are
   /// drawn with their whole correction, so that the first one is the first loss; those of `loss` begin at half of it,
   /// as Lightning's do.
-  report::Plot plot() const {
-    auto const average = drawn_average();
-    auto behind = raw;
-    double const most = highest_drawn(average);
-    for (double& one : behind)
-      if (one > most) one = std::numeric_limits<double>::infinity();
-    report::Plot plot{.title = "Learning rate",
-                      .x = {.name = "learning rate", .scale = by_factors ? report::Scale::log : report::Scale::linear},
-                      .y = {.name = "loss"},
-                      .curves = {{.label = "loss, averaged", .x = lr, .y = average},
-                                 {.label = "loss", .x = lr, .y = behind, .faint = true}}};
-    if (suggested)
-      plot.marks.push_back({.x = *suggested, .y = average[suggested.point], .label = "suggestion: " + rate()});
-    return plot;
-  }
+  report::Plot plot() const;
   /// Into a file that ends in .svg or .txt.
   void plot(std::filesystem::path const& file) const { plot().save(file); }
   /// The plot in characters, and below it what is suggested, or why nothing is.
-  std::string text() const {
-    std::string all = lr.empty() ? std::string() : plot().text();
-    all += suggested ? "suggested learning rate: " + rate() : "no learning rate is suggested: " + suggested.why;
-    return all += '\n';
-  }
+  std::string text() const;
 
  private:
-  std::vector<double> drawn_average() const {
-    auto all = loss;
-    double weight = 1;  // 0.98^t after t averaged steps
-    for (std::size_t i = 0; i != all.size(); ++i) {
-      if (std::isnan(loss[i]) && std::isnan(raw[i])) continue;  // a step without a loss
-      weight *= average_weight;
-      all[i] *= (1 - weight * average_weight) / (1 - weight);
-    }
-    return all;
-  }
+  std::vector<double> drawn_average() const;
   /// All losses up to the lowest average are drawn, and of those that diverge after it as many as leave the averages
   /// half of the picture.
-  double highest_drawn(std::vector<double> const& average) const {
-    double lowest = std::numeric_limits<double>::infinity(), highest = -lowest;
-    std::size_t bottom = 0;
-    for (std::size_t i = 0; i != average.size(); ++i) {
-      if (!std::isfinite(average[i])) continue;
-      if (average[i] < lowest) lowest = average[i], bottom = i;
-      highest = std::max(highest, average[i]);
-    }
-    double most = lowest + 2 * (highest - lowest);
-    for (std::size_t i = 0; i < bottom; ++i) most = std::isfinite(raw[i]) ? std::max(most, raw[i]) : most;
-    return most;
-  }
-  std::string rate() const { return report::formatted("%.4g", *suggested); }
+  double highest_drawn(std::vector<double> const& average) const;
+  std::string rate() const;
 };
 
 /// The types in which a model may keep its learning rate.
@@ -326,18 +223,7 @@ double rate_of(RateSearch<Model> const& search, long i) {
 }
 
 /// The rates of all groups where that of the first one is `lr`.
-inline std::vector<double> in_ratio(std::vector<double> initial, double lr) {
-  if (initial.empty())
-    throw Error("fulgurite.tuner.no_rate", "there is no optimizer whose rate could be searched for: NoOptimizer has "
-                                           "none, so leave the search out");
-  double const first = initial.front();
-  if (!(first > 0))
-    throw Error("fulgurite.tuner.zero_rate",
-                "the rate of the first group is " + std::to_string(first) +
-                    ", and the others keep their ratio to it: give the optimizer a positive rate to start with");
-  for (double& rate : initial) rate = lr * (rate / first);
-  return initial;
-}
+std::vector<double> in_ratio(std::vector<double> initial, double lr);
 
 /// Tries the rates out. Nothing is set by it.
 template <class R, class Model>
@@ -389,17 +275,10 @@ void tell_none(Rehearser<R>& rehearser, Suggestion const& suggested) {
 // Epochs before which a callback searches again.
 
 /// Errors: [fulgurite.tuner.milestone]. `whose`: the callback that has them.
-FULGURITE_COLD void check_milestones(std::string_view whose, std::vector<int> const& epochs) {
-  for (int const epoch : epochs)
-    if (epoch < 0)
-      throw Error("fulgurite.tuner.milestone",
-                  std::string(whose) + " has a milestone of " + std::to_string(epoch) + ": epochs count from 0");
-}
+void check_milestones(std::string_view whose, std::vector<int> const& epochs);
 
 /// Whether a search is due before this epoch.
-inline bool is_milestone(int epoch, std::vector<int> const& epochs) {
-  return std::find(epochs.begin(), epochs.end(), epoch) != epochs.end();
-}
+bool is_milestone(int epoch, std::vector<int> const& epochs);
 
 }  // namespace fulgurite::tune
 
@@ -552,3 +431,7 @@ void rehearse(Trainer& trainer, Model& model, RehearsalPlan const& plan) {
 }
 
 }  // namespace fulgurite::tune
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/tuner/learning_rate_finder.ipp>
+#endif

@@ -4,24 +4,21 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cmath>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <limits>
 #include <memory>
 #include <mutex>
 #include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include <fulgurite/callback/watch.hpp>
-#include <fulgurite/core/error.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/hooks.hpp>
@@ -61,26 +58,16 @@ struct Standing {
   double seconds = 0;                ///< in which it trained
   std::string why = {};              ///< what the exception said, where it failed
 
-  int epochs() const { return static_cast<int>(curve.size()); }
+  int epochs() const;
 };
 
 /// Whether value `a` is before `b`: none is last, and so is what is no number.
-inline bool value_before(Mode mode, std::optional<double> a, std::optional<double> b) {
-  bool const has_a = a && !std::isnan(*a), has_b = b && !std::isnan(*b);
-  return has_a && (!has_b || watch::better(mode, *a, *b));
-}
+bool value_before(Mode mode, std::optional<double> a, std::optional<double> b);
 
 /// Whether `a` comes before `b` in a table. Members that failed or never began come last; then who came further comes
 /// first, since a value after 9 epochs does not compare with one after 1; then who was not interrupted; then the
 /// value decides.
-inline bool before(Mode mode, Standing const& a, Standing const& b) {
-  auto const out = [](Standing const& s) { return s.fate == Fate::not_started ? 2 : s.fate == Fate::failed ? 1 : 0; };
-  if (out(a) != out(b)) return out(a) < out(b);
-  if (a.rungs != b.rungs) return a.rungs > b.rungs;
-  bool const a_cut = a.fate == Fate::interrupted, b_cut = b.fate == Fate::interrupted;
-  if (a_cut != b_cut) return b_cut;
-  return value_before(mode, a.value, b.value);
-}
+bool before(Mode mode, Standing const& a, Standing const& b);
 
 // What a sweep can be told, and what is refused of it before anything is made.
 
@@ -107,29 +94,10 @@ struct SweepOptions {
 };
 
 /// Error [fulgurite.tune.rungs], [fulgurite.tune.keep] or [fulgurite.tune.threads] for options that mean nothing.
-inline void check(SweepOptions const& options) {
-  int before = 0;
-  for (int const rung : options.rungs) {
-    if (rung <= before)
-      throw Error("fulgurite.tune.rungs",
-                  "rungs are numbers of epochs, the first above 0 and each above the one before "
-                  "it, and " +
-                      std::to_string(rung) + " stands after " + std::to_string(before));
-    before = rung;
-  }
-  if (!(options.keep > 0 && options.keep < 1))
-    throw Error("fulgurite.tune.keep", ".keep = " + std::to_string(options.keep) +
-                                           ": the part of the members that goes on is above 0 and below 1");
-  if (options.threads < 0)
-    throw Error("fulgurite.tune.threads",
-                ".threads = " + std::to_string(options.threads) + ": 1 or more, or 0 for all cores");
-}
+void check(SweepOptions const& options);
 
 /// How many members train at a time.
-inline std::size_t threads_of(SweepOptions const& options, std::size_t members) {
-  auto const cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  return std::min(members, static_cast<std::size_t>(options.threads == 0 ? cores : options.threads));
-}
+std::size_t threads_of(SweepOptions const& options, std::size_t members);
 
 /// Thrown in the threads of the other members when one of them has found that the whole sweep is wrong.
 struct SweepEnded : std::exception {
@@ -141,8 +109,7 @@ struct SweepEnded : std::exception {
 /// not depend on the number of threads nor on who was faster.
 class Race {
  public:
-  Race(std::size_t members, std::size_t threads, SweepOptions options)
-      : options_(std::move(options)), free_(threads), members_(members) {}
+  Race(std::size_t members, std::size_t threads, SweepOptions options);
 
   // The calling thread.
 
@@ -165,28 +132,14 @@ class Race {
     });
   }
   /// No member trains on from its next batch. `signal`: the one that asked for it, or 0.
-  void end(int signal) {
-    std::lock_guard const lock(mutex_);
-    ended_ = true;
-    signal_ = signal;
-    changed_.notify_all();
-  }
+  void end(int signal);
   bool ended() const { return ended_; }
   /// All members have ended: who is trained or validated from here on is not among others.
   void close() { over_ = true; }
   bool is_over() const { return over_; }
-  int signal() const {
-    std::lock_guard const lock(mutex_);
-    return signal_;
-  }
-  Standing standing(std::size_t member) const {
-    std::lock_guard const lock(mutex_);
-    return members_[member].standing;
-  }
-  bool has_ended(std::size_t member) const {
-    std::lock_guard const lock(mutex_);
-    return members_[member].at == At::ended;
-  }
+  int signal() const;
+  Standing standing(std::size_t member) const;
+  bool has_ended(std::size_t member) const;
 
   // The members' threads.
 
@@ -196,51 +149,10 @@ class Race {
   /// A member has ended that epoch, counted from 0, perhaps once more, where captured steps went back; `is_last`: its
   /// trainer goes no further. Where that is a rung it waits for the others. False: others were better. Error
   /// [fulgurite.tune.no_value] where there is nothing to judge by.
-  bool epoch_ended(std::size_t member, int epoch, std::optional<double> value, bool is_last) {
-    std::unique_lock lock(mutex_);
-    throw_if_ended();
-    auto& own = members_[member];
-    own.standing.value = value;
-    constexpr double none = std::numeric_limits<double>::quiet_NaN();
-    own.standing.curve.resize(static_cast<std::size_t>(epoch) + 1, none);
-    own.standing.curve.back() = value.value_or(none);
-    if (is_last || next_rung_ == options_.rungs.size() || own.standing.epochs() != options_.rungs[next_rung_])
-      return true;
-    if (!value)
-      throw Error("fulgurite.tune.no_value", "nobody has logged the metric by the end of epoch " +
-                                                 std::to_string(own.standing.epochs()) +
-                                                 ", after which a rung asks for it: log it, or validate before");
-    rest(own);
-    own.at = At::waiting;
-    judge_if_all_are_here();
-    changed_.wait(lock, [&] { return ended_ || own.at == At::out || (own.at == At::ready && free_ > 0); });
-    throw_if_ended();
-    if (own.at == At::out) {
-      // It runs to the end of its fit, which is no more than hooks: nobody has to wait for that.
-      own.at = At::running;
-      own.standing.fate = Fate::left;
-      own.holds_turn = false;
-      own.began = Clock::now();
-      return false;
-    }
-    --free_;
-    own.at = At::running;
-    own.began = Clock::now();
-    return true;
-  }
+  bool epoch_ended(std::size_t member, int epoch, std::optional<double> value, bool is_last);
 
   /// A member's fit is over. One that has left stays so; else it has come to `fate`.
-  Standing ended(std::size_t member, Fate fate, std::string why = {}) {
-    std::lock_guard const lock(mutex_);
-    auto& own = members_[member];
-    if (own.at == At::running) rest(own);
-    own.at = At::ended;
-    if (own.standing.fate != Fate::left || fate == Fate::failed) own.standing.fate = fate;
-    own.standing.why = std::move(why);
-    judge_if_all_are_here();
-    changed_.notify_all();
-    return own.standing;
-  }
+  Standing ended(std::size_t member, Fate fate, std::string why = {});
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -263,48 +175,15 @@ class Race {
   }
 
   /// Looks for a signal, too: a batch may be shorter than the time after which the calling thread looks again.
-  void throw_if_ended() const {
-    if (int const signal = CaughtSignals::caught()) throw Interrupted(signal);
-    if (ended_) throw SweepEnded();
-  }
+  void throw_if_ended() const;
 
   /// The member trains no longer, for now.
-  void rest(Member& own) {
-    own.standing.seconds += std::chrono::duration<double>(Clock::now() - own.began).count();
-    if (std::exchange(own.holds_turn, true)) ++free_;
-    changed_.notify_all();
-  }
+  void rest(Member& own);
 
-  bool is_in_the_race(Member const& m) const {
-    return m.standing.rungs == next_rung_ && (m.at == At::waiting || (m.at == At::ended && completed(m)));
-  }
-  static bool completed(Member const& m) { return m.standing.fate == Fate::completed; }
+  bool is_in_the_race(Member const& m) const;
+  static bool completed(Member const& m);
 
-  void judge_if_all_are_here() {
-    if (ended_ || next_rung_ == options_.rungs.size()) return;
-    auto const on_its_way = [](Member const& m) {
-      return m.at == At::start || m.at == At::ready || (m.at == At::running && m.standing.fate != Fate::left);
-    };
-    if (std::ranges::any_of(members_, on_its_way)) return;
-    std::vector<std::size_t> here;
-    for (std::size_t i = 0; i != members_.size(); ++i)
-      if (is_in_the_race(members_[i])) here.push_back(i);
-    std::ranges::sort(here, [&](std::size_t a, std::size_t b) {
-      auto const of_a = members_[a].standing.value, of_b = members_[b].standing.value;
-      auto const mode = options_.mode.mode;
-      return value_before(mode, of_a, of_b) || (a < b && !value_before(mode, of_b, of_a));
-    });
-    // A third of 9 is 3, though 9 times the number nearest to a third may lie below.
-    auto const part = static_cast<std::size_t>(static_cast<double>(here.size()) * options_.keep + 1e-9);
-    auto const kept = std::max<std::size_t>(1, part);
-    ++next_rung_;
-    for (std::size_t place = 0; place != here.size(); ++place) {
-      auto& member = members_[here[place]];
-      if (place < kept) ++member.standing.rungs;
-      if (member.at == At::waiting) member.at = place < kept ? At::ready : At::out;
-    }
-    changed_.notify_all();
-  }
+  void judge_if_all_are_here();
 
   SweepOptions options_;
   mutable std::mutex mutex_;
@@ -357,3 +236,7 @@ class Probe {
 };
 
 }  // namespace fulgurite::tune
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/tuner/race.ipp>
+#endif

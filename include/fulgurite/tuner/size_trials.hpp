@@ -2,7 +2,6 @@
 // The search for a batch size: sizes are tried out until one is the largest that fits.
 
 #include <algorithm>
-#include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -20,8 +19,8 @@
 #include <utility>
 #include <vector>
 
-#include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/concept/data.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/text.hpp>
 #include <fulgurite/core/types.hpp>
@@ -31,7 +30,6 @@
 #include <fulgurite/report/numbers.hpp>
 #include <fulgurite/report/plot.hpp>
 #include <fulgurite/report/profile.hpp>
-#include <fulgurite/report/terminal.hpp>
 
 namespace fulgurite::tune {
 
@@ -208,51 +206,23 @@ class SizeSteps {
         most_(std::min(search.max_val, most)),
         size_(std::min(search.init_val, most_)) {}
 
-  std::optional<long> next() const {
-    bool const enough = (mode_ == power ? trials_ : fitted_) >= max_trials_;
-    return over_ || enough ? std::nullopt : std::optional(size_);
-  }
+  std::optional<long> next() const;
   /// There are so many samples, and no batch has more. Known when the first size is tried.
-  void bound(long samples) {
-    samples_ = samples;
-    size_ = std::min(size_, samples);
-  }
+  void bound(long samples);
   long size() const { return size_; }
 
-  void fits() {
-    ++trials_;
-    ++fitted_;
-    low_ = size_;
-    if (size_ >= samples_ || size_ >= most_) over_ = true;
-    else if (mode_ == power || !high_) size_ = twice();
-    else between();
-  }
-  void fails() {
-    ++trials_;
-    high_ = size_;
-    if (mode_ == binsearch) return between();
-    over_ = fitted_ > 0 || size_ == 1;
-    size_ /= 2;
-  }
+  void fits();
+  void fails();
 
   /// The largest that was tried and fitted, with binsearch and where memory has ended less the margin; nothing where no
   /// size fitted.
-  std::optional<long> found() const {
-    if (fitted_ == 0) return std::nullopt;
-    if (mode_ == power || !high_) return low_;
-    return std::max(1L, static_cast<long>(static_cast<double>(low_) * (1 - margin_)));
-  }
+  std::optional<long> found() const;
   /// The smallest that did not fit.
   std::optional<long> high() const { return high_; }
 
  private:
-  long twice() const { return std::min({size_ > most_ / 2 ? most_ : 2 * size_, samples_}); }
-  void between() {
-    long const low = std::max(1L, low_);
-    if (*high_ - low > 1) size_ = (low + *high_) / 2;
-    else if (low_ == 0 && *high_ > 1) size_ = 1;  // which was taken for one that fits
-    else over_ = true;
-  }
+  long twice() const;
+  void between();
 
   SizeMode mode_;
   int max_trials_;
@@ -297,71 +267,21 @@ struct FoundBatchSize {
   std::vector<BatchSizeTrial> trials{};
 
   /// The size with the most samples a second; nothing where none was timed.
-  std::optional<long> fastest() const {
-    BatchSizeTrial const* best = nullptr;
-    for (auto const& trial : trials)
-      if (trial.samples_per_second && (best == nullptr || *trial.samples_per_second > *best->samples_per_second))
-        best = &trial;
-    return best == nullptr ? std::nullopt : std::optional(best->size);
-  }
+  std::optional<long> fastest() const;
 
   /// A line for each trial.
-  std::string table() const {
-    report::TextTable table{{{.title = "batch size"},
-                             {.title = "s/step"},
-                             {.title = "samples/s"},
-                             {.title = "peak memory"},
-                             {.title = ""}}};
-    for (auto const& trial : trials)
-      table.add({std::to_string(trial.size), text(trial.seconds_per_step, "%.6f"),
-                 text(trial.samples_per_second, "%.0f"),
-                 trial.peak_bytes ? report::bytes_text(static_cast<std::int64_t>(*trial.peak_bytes)) : "",
-                 !trial.fits               ? "out of memory"
-                 : trial.size == fastest() ? "fastest"
-                                           : ""});
-    return table.text();
-  }
+  std::string table() const;
   /// The same for programs: batch_size,fits,seconds_per_step,samples_per_second,peak_bytes.
-  std::string csv() const {
-    std::string all = "batch_size,fits,seconds_per_step,samples_per_second,peak_bytes\n";
-    for (auto const& trial : trials) {
-      all += std::to_string(trial.size) + (trial.fits ? ",1," : ",0,");
-      all += exact(trial.seconds_per_step) + ',' + exact(trial.samples_per_second) + ',' + exact(trial.peak_bytes);
-      all += '\n';
-    }
-    return all;
-  }
+  std::string csv() const;
   /// Samples a second over the sizes, with the found and the fastest one marked.
-  report::Plot plot() const {
-    auto sorted = trials;
-    std::erase_if(sorted, [](auto const& trial) { return !trial.samples_per_second; });
-    std::ranges::sort(sorted, {}, &BatchSizeTrial::size);
-    report::Plot plot{.title = "Batch sizes",
-                      .x = {.name = "batch size", .scale = report::Scale::log2},
-                      .y = {.name = "samples per second"},
-                      .curves = {{}}};
-    for (auto const& trial : sorted) {
-      plot.curves[0].x.push_back(static_cast<double>(trial.size));
-      plot.curves[0].y.push_back(*trial.samples_per_second);
-      std::string words = trial.size == fastest() ? "fastest: " : trial.size == size ? "found: " : "";
-      if (!words.empty())
-        plot.marks.push_back(
-            {.x = plot.curves[0].x.back(), .y = plot.curves[0].y.back(), .label = words += std::to_string(trial.size)});
-    }
-    return plot;
-  }
+  report::Plot plot() const;
   /// Writes the numbers where the name ends in .csv, else the plot, as .svg or .txt. Errors: [fulgurite.file.write],
   /// [fulgurite.report.plot_name].
-  void save(std::filesystem::path const& file) const {
-    if (file.extension() == ".csv") write_durably(file, csv());
-    else plot().save(file);
-  }
+  void save(std::filesystem::path const& file) const;
 
  private:
-  static std::string text(std::optional<double> const& value, char const* format) {
-    return value ? report::formatted(format, *value) : "";
-  }
-  static std::string exact(std::optional<double> const& value) { return value ? report::exact(*value) : ""; }
+  static std::string text(std::optional<double> const& value, char const* format);
+  static std::string exact(std::optional<double> const& value);
 };
 
 // What the trial of a batch size shows: rows of its first batch, whether a pass has another one, steps and their time.
@@ -376,33 +296,13 @@ struct SeenTrial {
   long steps = 0;                 ///< that were made
   bool several = false;           ///< a pass was seen to have more than one batch
 
-  void opens(RehearsedStep const& step) {
-    several = several || (number >= 0 && step.number() > number && step.batch_idx() > opened_);
-    number = step.number();
-    opened_ = step.batch_idx();
-    if (number == 0) rows = step.batch_size();
-  }
+  void opens(RehearsedStep const& step);
   /// `samples`: of all of its batches.
-  void closes(RehearsedStep const& step, long samples, Clock::time_point now) {
-    several = several || step.batch_idx() > opened_;
-    last_ = now;
-    if (steps++ == 0) {
-      first_ = now;
-      first_samples_ = samples;
-    } else {
-      samples_ += samples;
-    }
-  }
+  void closes(RehearsedStep const& step, long samples, Clock::time_point now);
 
   /// Seconds of a step and samples a second, without the first step, which has all preparations in it; with them, from
   /// `begin` on, where it is the only one. Nothing where no clock ran.
-  void rate(BatchSizeTrial& trial, Clock::time_point begin) const {
-    bool const alone = steps == 1;
-    double const seconds = std::chrono::duration<double>(last_ - (alone ? begin : first_)).count();
-    if (seconds <= 0) return;
-    trial.seconds_per_step = seconds / static_cast<double>(std::max(1L, steps - 1));
-    trial.samples_per_second = static_cast<double>(alone ? first_samples_ : samples_) / seconds;
-  }
+  void rate(BatchSizeTrial& trial, Clock::time_point begin) const;
 
  private:
   long opened_ = 0;  ///< the batch that the step at hand began with
@@ -555,3 +455,7 @@ class SizeTrials {
 };
 
 }  // namespace fulgurite::tune
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/tuner/size_trials.ipp>
+#endif

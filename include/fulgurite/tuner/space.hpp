@@ -7,6 +7,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <functional>
 #include <initializer_list>
 #include <string>
@@ -17,10 +18,10 @@
 #include <variant>
 #include <vector>
 
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/data/sampler.hpp>
-#include <fulgurite/report/numbers.hpp>
 
 namespace fulgurite::tune {
 
@@ -44,9 +45,7 @@ struct Of<T S::*> {
 template <class T>
 concept Shown = std::is_arithmetic_v<T> || std::is_enum_v<T> || std::convertible_to<T const&, std::string_view>;
 
-inline std::string number(double value, bool exactly, bool single) {
-  return !exactly ? report::formatted("%.6g", value) : single ? report::formatted("%.9g", value) : report::exact(value);
-}
+std::string number(double value, bool exactly, bool single);
 
 template <class T>
 std::string text(T const& value, bool exactly = true) {
@@ -388,3 +387,7 @@ Space<Setting> list(std::initializer_list<Setting> settings) {
 }
 
 }  // namespace fulgurite::tune
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/tuner/space.ipp>
+#endif

@@ -14,7 +14,7 @@
 #include <torch/csrc/autograd/anomaly_mode.h>
 #include <torch/nn/module.h>
 
-#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/loop/context_reads.hpp>
 #include <fulgurite/policy/policies.hpp>
@@ -64,21 +64,11 @@ class CapturedModel {
 
   /// Asked before each step.
   bool has_changed() const { return world_ && !world_->unchanged(); }
-  void look_at_model() {
-    if (!world_) world_.emplace(*model_, object_, device_);
-  }
-  Scene scene() { return {*world_, *model_, leaves_}; }
+  void look_at_model();
+  Scene scene();
 
   /// Why a step with this batch cannot be recorded; empty: it can.
-  FULGURITE_BULK std::string unfit() const {
-    if (!world_->refusal().empty()) return world_->refusal();
-    for (auto const& tensor : leaves_)
-      if (tensor.defined() &&
-          (!is_plain(tensor, device_) || !tensor.is_non_overlapping_and_dense() || tensor.requires_grad()))
-        return "the batch has a tensor that is not a dense real one of " + name_of(device_) +
-               ", or that needs a gradient";
-    return {};
-  }
+  std::string unfit() const;
 
   /// A check has passed: `kind` has no replay any more that waits for one. `host`: what the model kept on the host when
   /// the step began that was compared.
@@ -101,22 +91,12 @@ class CapturedModel {
     }
     kind.pace.next_check(noise_);
   }
-  void none_waits(StepKind& kind) {
-    unchecked_ -= std::exchange(kind.unchecked, 0);
-    kind.fresh = false;
-  }
+  void none_waits(StepKind& kind);
   /// Nobody can tell any more whether its replays were right: no error, but a warning.
-  void unproven(StepKind& kind) {
-    if (!kind.fresh) report_->unproven += kind.unchecked;
-    none_waits(kind);
-  }
+  void unproven(StepKind& kind);
   /// Names what the user's code may have changed. `same_model`: it still consists of the tensors that the way back
   /// would write to.
-  [[noreturn]] void wrong_replay(StepKind const& kind, std::string const& wrong, bool same_model) const {
-    throw loop::WrongReplay(who_changed(*world_, kind.host) + " (" + std::to_string(kind.unchecked) + " steps; " +
-                                wrong + ")" + (kind.trusted ? seen_late : ""),
-                            same_model);
-  }
+  [[noreturn]] void wrong_replay(StepKind const& kind, std::string const& wrong, bool same_model) const;
 
   /// No step of this fit is recorded from here on.
   void stay_as_written(std::string const& reason) {
@@ -126,19 +106,10 @@ class CapturedModel {
   void warn(std::string const& reason) { stays_as_written(*report_, reason); }
 
   /// What was known of the model is forgotten.
-  void forget_model() {
-    unchecked_ = 0;
-    half_checked_ = false;
-    world_.reset();
-  }
+  void forget_model();
   /// The model is not what it was when its steps were recorded: an unfrozen layer, a switch to eval(), gradients made
   /// anew. It is looked at anew, but not for ever.
-  void forget_changed_model() {
-    ++report_->dropped;
-    forget_model();
-    if (++times_void_ > most_changes)
-      stay_as_written("parameters, gradients, buffers or switches of the model are replaced again and again");
-  }
+  void forget_changed_model();
 
   static constexpr int checks_before_trust = 3;
   static constexpr int most_changes = 32;
@@ -488,17 +459,14 @@ class TapesOrGraphs {
   using OnGpu = CapturedSteps<graph::Graphs<graph::DeviceGraph>>;
 
  public:
-  explicit TapesOrGraphs(std::shared_ptr<CaptureReport> report)
-      : report_(report), steps_(std::in_place_type<OnCpu>, std::move(report)) {}
+  explicit TapesOrGraphs(std::shared_ptr<CaptureReport> report);
 
   template <class Model>
   void setup(Model& model, at::Device device) {
     if (device.is_cuda()) steps_.emplace<OnGpu>(report_).setup(model, device);
     else steps_.emplace<OnCpu>(report_).setup(model, device);
   }
-  void teardown() {
-    std::visit([](auto& steps) { steps.teardown(); }, steps_);
-  }
+  void teardown();
   template <class F>
   void backward(at::Tensor const& seed, F&& run) {
     std::visit([&](auto& steps) { steps.backward(seed, run); }, steps_);
@@ -507,22 +475,14 @@ class TapesOrGraphs {
   auto gradients(Strategy& strategy, StepKey key, Batch& batch, Board& board, Seam& seam) {
     return std::visit([&](auto& steps) { return steps.gradients(strategy, key, batch, board, seam); }, steps_);
   }
-  long unchecked() const {
-    return std::visit([](auto const& steps) { return steps.unchecked(); }, steps_);
-  }
-  bool half_checked() const {
-    return std::visit([](auto const& steps) { return steps.half_checked(); }, steps_);
-  }
-  bool may_replay() const {
-    return std::visit([](auto const& steps) { return steps.may_replay(); }, steps_);
-  }
+  long unchecked() const;
+  bool half_checked() const;
+  bool may_replay() const;
   template <class Strategy, class Board, class Seam>
   void confirm(Strategy& strategy, Board& board, Seam& seam) {
     std::visit([&](auto& steps) { steps.confirm(strategy, board, seam); }, steps_);
   }
-  void give_up(std::string const& reason) {
-    std::visit([&](auto& steps) { steps.give_up(reason); }, steps_);
-  }
+  void give_up(std::string const& reason);
 
  private:
   std::shared_ptr<CaptureReport> report_;
@@ -577,3 +537,7 @@ class Captured<SingleDevice<Device>> : public libtorch::capture::CapturingOf<Sin
 };
 
 }  // namespace fulgurite
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/torch/capture/captured.ipp>
+#endif

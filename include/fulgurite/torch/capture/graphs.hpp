@@ -5,13 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <limits>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <type_traits>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -25,7 +22,7 @@
 #include <c10/core/TensorImpl.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
-#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/torch/capture/recorder.hpp>
 #include <fulgurite/torch/capture/step_kind.hpp>
 #include <fulgurite/torch/capture/tape.hpp>
@@ -68,19 +65,10 @@ class Inputs {
 
   /// `batch`: the tensors of a batch of the same layout as the one that this was made from; undefined ones are passed
   /// over. The host does not wait for the copies.
-  FULGURITE_BULK void feed(std::vector<at::Tensor> const& batch) {
-    at::NoGradGuard const no_graph;
-    std::size_t next = 0;
-    for (auto const& tensor : batch)
-      if (tensor.defined()) capture::detached(fixed_[next++]).copy_(tensor, true);
-  }
+  void feed(std::vector<at::Tensor> const& batch);
 
   /// Whether the step has written into its batch.
-  bool written() const {
-    for (std::size_t i = 0; i != fixed_.size(); ++i)
-      if (fixed_[i]._version() != versions_[i]) return true;
-    return false;
-  }
+  bool written() const;
 
  private:
   std::vector<at::Tensor> fixed_;
@@ -93,9 +81,7 @@ class Inputs {
 /// forward has left, and writes gradients.
 class Observer {
  public:
-  explicit Observer(capture::World const& world) : world_(world), device_(world.device()), recorder_(device_) {
-    world.each_tensor([&](at::Tensor const& tensor) { before_.emplace_back(tensor, version(tensor)); });
-  }
+  explicit Observer(capture::World const& world);
 
   template <class F>
   auto run(F&& step) {
@@ -105,52 +91,14 @@ class Observer {
 
   /// The version counters that a replay has to move as the step did: those of the model's tensors, and those of other
   /// tensors in the same memory (as the one with which an arena is cleared as a whole).
-  FULGURITE_BULK std::vector<c10::VariableVersion> written() const {
-    std::vector<c10::VariableVersion> all;
-    for (auto const& [tensor, then] : before_)
-      if (version(tensor) != then) all.push_back(tensor.unsafeGetTensorImpl()->version_counter());
-    for (auto const& call : recorder_.calls)
-      for (auto const& [storage, counter] : call.written)
-        if (world_.number(storage)) all.push_back(counter);
-    return all;
-  }
+  std::vector<c10::VariableVersion> written() const;
 
   /// Why a graph of this step would go wrong; empty if nothing is seen. `given`: the tensors of the batch; `left`: what
   /// leaves the step. Ends the observation.
-  FULGURITE_BULK std::string wrong(std::vector<at::Tensor> const& given, std::vector<at::Tensor> const& left) {
-    if (!recorder_.refusal.empty()) return recorder_.refusal;
-    std::unordered_set<capture::Storage> known, leaving;
-    std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> made;
-    for (auto const& tensor : given)
-      if (tensor.defined()) known.insert(capture::storage_of(tensor));
-    std::string reason;
-    for (auto const& call : recorder_.calls) {
-      capture::each_tensor_of(call.in, [&](at::Tensor const& tensor) {
-        auto const storage = capture::storage_of(tensor);
-        bool const number = tensor.unsafeGetTensorImpl()->is_wrapped_number() ||
-                            tensor.device() != device_;  // the recorder lets these pass
-        if (!number && !known.contains(storage) && !world_.number(storage))
-          reason = call.name() + " uses a tensor that is not in the batch, the parameters or the buffers, so a graph "
-                                 "would keep using this one: "
-                                 "register it as a buffer";
-      });
-      capture::each_tensor_of(call.out, [&](at::Tensor const& tensor) {
-        if (!world_.number(capture::storage_of(tensor)) && known.insert(capture::storage_of(tensor)).second)
-          made.push_back(tensor.storage().getWeakStorageImpl());
-      });
-    }
-    recorder_.calls.clear();
-    for (auto const& tensor : left) leaving.insert(capture::storage_of(tensor));
-    for (auto const& storage : made)
-      if (auto const alive = storage.lock(); reason.empty() && alive && !leaving.contains(alive.get()))
-        reason = "a tensor made in the step is kept after it, where a replay would not change it: return it or log it";
-    return reason;
-  }
+  std::string wrong(std::vector<at::Tensor> const& given, std::vector<at::Tensor> const& left);
 
  private:
-  static std::uint32_t version(at::Tensor const& tensor) {
-    return tensor.unsafeGetTensorImpl()->version_counter().current_version();
-  }
+  static std::uint32_t version(at::Tensor const& tensor);
 
   capture::World const& world_;
   at::Device device_;
@@ -165,68 +113,21 @@ class Observer {
 /// belongs to no tensor, as when an arena is cleared. No version counter is moved.
 class Snapshot {
  public:
-  explicit Snapshot(capture::World const& world, std::vector<at::Tensor> const& left = {}) {
-    at::NoGradGuard const no_graph;
-    std::unordered_set<capture::Storage> known;
-    world.each_tensor([&](at::Tensor const& tensor) {
-      if (!known.insert(capture::storage_of(tensor)).second) return;
-      auto all = at::empty({0}, tensor.options().requires_grad(false));
-      all.set_(tensor.storage(), 0, {static_cast<std::int64_t>(tensor.storage().nbytes() / tensor.itemsize())}, {1});
-      copies_.push_back(all.clone());
-      memory_.push_back(std::move(all));
-    });
-    for (auto const& tensor : left)
-      if (tensor.defined()) copies_.push_back(tensor.detach().clone().reshape({-1}));
-    save(at::Device(at::kCPU));
-    if (world.device().is_cuda()) save(world.device());
-  }
+  explicit Snapshot(capture::World const& world, std::vector<at::Tensor> const& left = {});
 
   /// Puts memory and generators back.
-  FULGURITE_BULK void restore() const {
-    at::NoGradGuard const no_graph;
-    for (std::size_t i = 0; i != memory_.size(); ++i) memory_[i].copy_(copies_[i]);
-    for (auto [generator, state] : generators_) {
-      std::lock_guard const lock(generator.mutex());
-      generator.set_state(state);
-    }
-  }
+  void restore() const;
 
   /// Whether both are equal in every bit, those of nan and -0 included. Waits for the device, once.
-  FULGURITE_BULK bool same(Snapshot const& other) const {
-    if (!alike(other)) return false;
-    at::Tensor differs;
-    for (std::size_t i = 0; i != copies_.size(); ++i) {
-      auto const one = copies_[i].view(at::kByte).ne(other.copies_[i].view(at::kByte)).any();
-      differs = differs.defined() ? differs.logical_or(one) : one;
-    }
-    return !differs.defined() || !differs.item<bool>();
-  }
+  bool same(Snapshot const& other) const;
 
   /// The sum of the squared differences; nan if a nan differs. Waits for the device.
-  FULGURITE_BULK double distance(Snapshot const& other) const {
-    double sum = alike(other) ? 0 : std::numeric_limits<double>::infinity();
-    for (std::size_t i = 0; sum < std::numeric_limits<double>::infinity() && i != copies_.size(); ++i)
-      sum += copies_[i].to(at::kDouble).sub(other.copies_[i].to(at::kDouble)).square().sum().item<double>();
-    return sum;
-  }
+  double distance(Snapshot const& other) const;
 
  private:
   /// Whether both have the same sizes and types, and as many random numbers were drawn.
-  FULGURITE_BULK bool alike(Snapshot const& other) const {
-    auto const same_form = [](at::Tensor const& a, at::Tensor const& b) {
-      return a.options().type_equal(b.options()) && a.device() == b.device() && a.sizes() == b.sizes();
-    };
-    auto const same_state = [](auto const& a, auto const& b) { return a.second.equal(b.second); };
-    return std::equal(copies_.begin(), copies_.end(), other.copies_.begin(), other.copies_.end(), same_form) &&
-           std::equal(generators_.begin(), generators_.end(), other.generators_.begin(), other.generators_.end(),
-                      same_state);
-  }
-  FULGURITE_BULK void save(at::Device device) {
-    auto generator = at::globalContext().defaultGenerator(device);
-    std::lock_guard const lock(generator.mutex());
-    auto state = generator.get_state();
-    generators_.emplace_back(generator, std::move(state));
-  }
+  bool alike(Snapshot const& other) const;
+  void save(at::Device device);
 
   std::vector<at::Tensor> memory_, copies_;
   std::vector<std::pair<at::Generator, at::Tensor>> generators_;
@@ -620,3 +521,7 @@ using DeviceGraph = NoGraph;
 #endif
 
 }  // namespace fulgurite::libtorch::graph
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/torch/capture/graphs.ipp>
+#endif

@@ -1,17 +1,14 @@
 #pragma once
 // Writes down every operator that LibTorch dispatches on this thread, below autograd, while a step runs.
 
-#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <initializer_list>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
-#include <utility>
 #include <vector>
 
 #include <ATen/core/Generator.h>
@@ -20,10 +17,8 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
 
-#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/torch/capture/world.hpp>
-#include <fulgurite/torch/device/internals.hpp>
-#include <fulgurite/torch/device/rng.hpp>
 
 namespace fulgurite::libtorch::capture {
 
@@ -52,111 +47,36 @@ class Recorder {
   std::vector<Call> calls;
   std::string refusal;  ///< why the step cannot be recorded; from then on nothing is kept
 
-  void refuse(std::string reason) {
-    if (!refusal.empty()) return;
-    refusal = std::move(reason);
-    calls.clear();
-  }
+  void refuse(std::string reason);
 
-  FULGURITE_BULK void take(c10::OperatorHandle const& op, c10::DispatchKeySet below, Stack* stack) {
-    auto const& schema = op.schema();
-    std::size_t const arguments = schema.arguments().size(), returns = schema.returns().size();
-    name_generator(op, *stack);  // a replay calls kernels past the place where that happens
-    Stack const given(stack->end() - static_cast<std::ptrdiff_t>(arguments), stack->end());
-    Stack in = keep(given);
-    bool const graph = c10::GradMode::is_enabled();
-    op.redispatchBoxed(below, stack);
-    if (!refusal.empty()) return;
-    Stack out = keep(Stack(stack->end() - static_cast<std::ptrdiff_t>(returns), stack->end()));
-    if (!refusal.empty()) return;
-    std::vector<Version> written;
-    for (std::size_t i = 0; i != arguments; ++i) {
-      auto const* alias = schema.arguments()[i].alias_info();
-      if (!alias || !alias->isWrite()) continue;
-      if (moved(in[i], given[i])) return refuse(op.operator_name().name + " changes the shape of a tensor in place");
-      each_tensor_in(given[i], [&](at::Tensor const& tensor) {
-        if (!tensor.is_inference())
-          written.push_back({storage_of(tensor), tensor.unsafeGetTensorImpl()->version_counter()});
-      });
-    }
-    calls.push_back({op, std::move(in), std::move(out), graph, std::move(written)});
-  }
+  void take(c10::OperatorHandle const& op, c10::DispatchKeySet below, Stack* stack);
 
   static Recorder*& current() {
     thread_local Recorder* recorder = nullptr;
     return recorder;
   }
   /// How many calls were intercepted on threads where nobody records.
-  static std::atomic<long>& strays() {
-    static std::atomic<long> count = 0;
-    return count;
-  }
+  static std::atomic<long>& strays();
 
  private:
   at::Device device_;
 
-  FULGURITE_BULK Stack keep(Stack const& values) {
-    Stack kept;
-    if (!refusal.empty()) return kept;
-    each_tensor_of(values, [&](at::Tensor const& tensor) {
-      bool const number = !device_.is_cpu() && tensor.is_cpu() &&
-                          tensor.dim() == 0;  // a number of the host, which kernels of a device take by value
-      if (!number && !is_plain(tensor, device_))
-        refuse("the step uses a tensor that is not a dense real one of " + name_of(device_));
-    });
-    if (!refusal.empty()) return kept;
-    kept.reserve(values.size());
-    for (IValue const& value : values)
-      kept.push_back(with_tensors(value, [](at::Tensor const& tensor) { return frozen(tensor); }));
-    return kept;
-  }
+  Stack keep(Stack const& values);
 
-  FULGURITE_BULK static bool moved(IValue const& before, IValue const& after) {
-    std::vector<at::Tensor> old;
-    each_tensor_in(before, [&](at::Tensor const& tensor) { old.push_back(tensor); });
-    bool differs = false;
-    std::size_t i = 0;
-    each_tensor_in(after, [&](at::Tensor const& tensor) {
-      differs = differs || i == old.size() || storage_of(old[i]) != storage_of(tensor) || !same_layout(old[i], tensor);
-      ++i;
-    });
-    return differs || i != old.size();
-  }
+  static bool moved(IValue const& before, IValue const& after);
 };
 
-FULGURITE_BULK void intercept(c10::OperatorHandle const& op, c10::DispatchKeySet keys, Stack* stack) {
-  c10::impl::ExcludeDispatchKeyGuard const inner(recording_key);
-  auto const below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, recording_key);
-  if (auto* recorder = Recorder::current()) return recorder->take(op, below, stack);
-  ++Recorder::strays();
-  op.redispatchBoxed(below, stack);
-}
+void intercept(c10::OperatorHandle const& op, c10::DispatchKeySet keys, Stack* stack);
 
 /// Whether steps can be recorded. They cannot if someone else has taken the dispatch key, as another copy of this
 /// library with hidden symbols would have.
-inline bool available() {
-  static torch::Library* const library = [] {
-    torch::Library* made = nullptr;
-    if (c10::Dispatcher::singleton().hasBackendFallbackForDispatchKey(recording_key)) return made;
-    made = new torch::Library(torch::Library::IMPL, "_", recording_key, __FILE__,
-                              __LINE__);  // lives as long as the process
-    made->fallback(torch::CppFunction::makeFromBoxedFunction<&intercept>());
-    return made;
-  }();
-  return library != nullptr;
-}
+bool available();
 
 /// While it lives, calls of operators on this thread go to the recorder.
 class Recording {
  public:
-  explicit Recording(Recorder& recorder)
-      : recorder_(recorder), outer_(Recorder::current()), strays_(Recorder::strays()), on_(recording_key) {
-    Recorder::current() = &recorder;
-  }
-  ~Recording() {
-    Recorder::current() = outer_;
-    if (Recorder::strays() != strays_) recorder_.refuse("operators were called on another thread");
-  }
+  explicit Recording(Recorder& recorder);
+  ~Recording();
   Recording(Recording const&) = delete;
   Recording& operator=(Recording const&) = delete;
 
@@ -169,41 +89,21 @@ class Recording {
 
 // What a recording has to know of LibTorch's operators by their names.
 
-inline bool one_of(std::string_view name, std::initializer_list<std::string_view> names) {
-  for (auto const& known : names)
-    if (name == known) return true;
-  return false;
-}
+bool one_of(std::string_view name, std::initializer_list<std::string_view> names);
 
 /// The operator returns memory whose values are not set.
-inline bool is_empty_factory(std::string_view name) {
-  return name.starts_with("aten::empty") || name.starts_with("aten::new_empty");
-}
+bool is_empty_factory(std::string_view name);
 /// The operator returns values that follow from its arguments alone, without the values of tensors among them.
-inline bool is_constant_factory(std::string_view name) {
-  return one_of(name, {"aten::zeros", "aten::ones", "aten::full", "aten::scalar_tensor", "aten::arange",
-                       "aten::zeros_like", "aten::ones_like", "aten::full_like", "aten::new_zeros", "aten::new_ones",
-                       "aten::new_full", "aten::eye"});
-}
+bool is_constant_factory(std::string_view name);
 /// The operator sets its first argument without reading it.
-inline bool overwrites(std::string_view name) {
-  return one_of(name, {"aten::copy_", "aten::fill_", "aten::zero_", "aten::normal_", "aten::uniform_",
-                       "aten::bernoulli_", "aten::random_", "aten::exponential_"});
-}
+bool overwrites(std::string_view name);
 /// The operator answers from shapes and types, not from values.
-inline bool asks_for_shape(std::string_view name) {
-  return one_of(name, {"aten::is_same_size", "aten::result_type", "aten::_fused_sdp_choice",
-                       "aten::_has_compatible_shallow_copy_type"});
-}
+bool asks_for_shape(std::string_view name);
 /// The operator's results have as many elements as the values of its arguments say, though it lacks LibTorch's tag for
 /// that.
-inline bool is_sized_by_values(std::string_view name) {
-  return one_of(name, {"aten::_pack_padded_sequence", "aten::_unique", "aten::_padded_dense_to_jagged_forward"});
-}
+bool is_sized_by_values(std::string_view name);
 /// The operator writes running statistics, though its schema does not say so.
-inline bool writes_undeclared(std::string_view name) {
-  return name.find("batch_norm") != std::string_view::npos || name.find("instance_norm") != std::string_view::npos;
-}
+bool writes_undeclared(std::string_view name);
 
 // Where each tensor of a recorded step comes from, and a text for it that is the same whenever the step is.
 
@@ -221,106 +121,28 @@ class StepText {
   std::string refusal;  ///< why this step cannot be on a tape; empty: it can
 
   /// The text of a tensor that leaves the step.
-  std::string leaves(at::Tensor const& tensor) {
-    text_.clear();
-    append(tensor, "what the step returns or logs");
-    return text_;
-  }
+  std::string leaves(at::Tensor const& tensor);
 
-  bool is_world(Storage storage) const { return world_.number(storage).has_value(); }
+  bool is_world(Storage storage) const;
 
-  FULGURITE_COLD Role role(at::Tensor const& tensor) const {
-    auto const storage = storage_of(tensor);
-    if (auto const made = made_.find(storage); made != made_.end()) return {Role::Kind::made, made->second};
-    if (auto const number = world_.number(storage)) return {Role::Kind::world, *number};
-    for (std::size_t i = 0; i != batch_.size(); ++i)
-      if (within(tensor, batch_[i])) return {Role::Kind::batch, i};
-    return {Role::Kind::constant, 0};
-  }
+  Role role(at::Tensor const& tensor) const;
 
  protected:
   /// `batch`: the tensors of the batch, in order. `seed`: what backward started from, or undefined.
-  StepText(std::vector<at::Tensor> batch, World const& world, at::Tensor const& seed)
-      : world_(world), batch_(std::move(batch)), seed_(seed) {
-    for (auto const& tensor : batch_)
-      if (tensor.defined() && world_.number(storage_of(tensor))) refuse("the batch shares memory with the model");
-  }
+  StepText(std::vector<at::Tensor> batch, World const& world, at::Tensor const& seed);
 
-  void refuse(std::string reason) {
-    if (refusal.empty()) refusal = std::move(reason);
-  }
+  void refuse(std::string reason);
 
-  FULGURITE_COLD static bool within(at::Tensor const& part, at::Tensor const& whole) {
-    if (!whole.defined() || storage_of(part) != storage_of(whole)) return false;
-    auto const a = span_of(part), b = span_of(whole);
-    return a.begin >= b.begin && a.end <= b.end;
-  }
+  static bool within(at::Tensor const& part, at::Tensor const& whole);
 
-  bool shares_batch(Storage storage) const {
-    for (auto const& tensor : batch_)
-      if (tensor.defined() && storage_of(tensor) == storage) return true;
-    return false;
-  }
+  bool shares_batch(Storage storage) const;
 
-  FULGURITE_COLD void append(at::Tensor const& tensor, std::string const& reader) {
-    auto const [kind, number] = role(tensor);
-    auto offset = tensor.storage_offset();
-    if (kind == Role::Kind::batch) {
-      for (std::size_t i = 0; i != batch_.size(); ++i)
-        if (i != number && batch_[i].defined() && storage_of(batch_[i]) == storage_of(tensor) &&
-            overlap(batch_[i], batch_[number]))
-          refuse("tensors of the batch share memory");
-      offset -= batch_[number].storage_offset();
-    } else if (kind == Role::Kind::constant) {
-      bool const wrapped = tensor.unsafeGetTensorImpl()->is_wrapped_number();
-      bool const seed = seed_.defined() && storage_of(seed_) == storage_of(tensor);
-      if (!wrapped && !seed)
-        refuse(reader + " reads a tensor that is neither the batch nor a parameter, gradient or buffer of the model: "
-                        "register it as a buffer");
-      else text_ += " value " + std::to_string(bits_of(tensor));
-    }
-    text_ += ' ';
-    text_ += "wbtc"[static_cast<std::size_t>(kind)];
-    text_ += std::to_string(number) + "+" + std::to_string(offset) + " " + c10::toString(tensor.scalar_type());
-    for (auto n : tensor.sizes()) text_ += "," + std::to_string(n);
-    for (auto n : tensor.strides()) text_ += ";" + std::to_string(n);
-    if (tensor.requires_grad()) text_ += " requires_grad";
-  }
+  void append(at::Tensor const& tensor, std::string const& reader);
 
-  FULGURITE_COLD void append(IValue const& value, std::string const& reader) {
-    if (value.isTensor()) {
-      if (value.toTensor().defined()) append(value.toTensor(), reader);
-      else text_ += " undefined";
-    } else if (value.isList()) {
-      text_ += " [";
-      for (IValue const& element : value.toListRef()) append(element, reader);
-      text_ += " ]";
-    } else if (value.isNone()) text_ += " none";
-    else if (value.isBool()) text_ += value.toBool() ? " true" : " false";
-    else if (value.isDouble()) {
-      double const number = value.toDouble();
-      std::uint64_t bits;
-      std::memcpy(&bits, &number, sizeof bits);
-      text_ += " d" + std::to_string(bits);
-    } else if (value.isInt()) text_ += " " + std::to_string(value.toInt());
-    else if (value.isString()) text_ += " '" + value.toStringRef() + "'";
-    else if (value.isDevice()) text_ += " " + value.toDevice().str();
-    else if (value.isGenerator())
-      text_ += " generator " +
-               std::to_string(reinterpret_cast<std::uintptr_t>(value.toGenerator().unsafeGetGeneratorImpl()));
-    else refuse(reader + " has an argument of a kind that a tape does not know: " + value.tagKind());
-  }
+  void append(IValue const& value, std::string const& reader);
 
-  static bool overlap(at::Tensor const& a, at::Tensor const& b) {
-    auto const x = span_of(a), y = span_of(b);
-    return x.begin < y.end && y.begin < x.end;
-  }
-  FULGURITE_COLD static std::uint64_t bits_of(at::Tensor const& tensor) {
-    std::uint64_t bits = 0;
-    if (tensor.numel() != 0)
-      std::memcpy(&bits, tensor.const_data_ptr(), std::min<std::size_t>(sizeof bits, tensor.itemsize()));
-    return bits;
-  }
+  static bool overlap(at::Tensor const& a, at::Tensor const& b);
+  static std::uint64_t bits_of(at::Tensor const& tensor);
 
   World const& world_;
   std::unordered_map<Storage, std::size_t> made_;
@@ -343,91 +165,15 @@ class Listing : public StepText {
 
   /// `batch`: the tensors of the batch, in order. `seed`: what backward started from, or undefined; its values belong
   /// to the step.
-  Listing(std::vector<Call> const& calls, std::vector<at::Tensor> batch, World const& world, at::Tensor const& seed)
-      : StepText(std::move(batch), world, seed) {
-    for (auto const& call : calls) {
-      if (!refusal.empty()) return;
-      lines.push_back(line(call));
-    }
-  }
+  Listing(std::vector<Call> const& calls, std::vector<at::Tensor> batch, World const& world, at::Tensor const& seed);
 
  private:
-  FULGURITE_COLD std::string line(Call const& call) {
-    auto const& schema = call.op.schema();
-    auto const name = call.name();
-    using at::Tag;
-    if (!name.starts_with("aten::")) refuse(name + " is an operator of somebody else's");
-    if (call.op.hasTag(Tag::data_dependent_output)) refuse(name + " reads a value on the host");
-    if ((call.op.hasTag(Tag::dynamic_output_shape) && !indexes_by_number(call)) || is_sized_by_values(name))
-      refuse(name + " has a result whose shape depends on values");
-    if (call.op.hasTag(Tag::inplace_view)) refuse(name + " changes the shape of a tensor in place");
-
-    text_ = c10::toString(call.op.operator_name()) + (call.graph ? " graph" : "");
-    std::unordered_set<Storage> given;
-    bool writes = false;
-    for (std::size_t i = 0; i != call.in.size(); ++i) {
-      writes = writes || is_written(call, i);
-      each_tensor_in(call.in[i], [&](at::Tensor const& tensor) { given.insert(storage_of(tensor)); });
-    }
-    bool tensors = false, others = false, fresh = false;
-    std::vector<Storage> here;
-    for (IValue const& value : call.out) {
-      bool const any = value.isTensor() || value.isTensorList();
-      tensors = tensors || any;
-      others = others || !any;
-      each_tensor_in(value, [&](at::Tensor const& tensor) {
-        auto const storage = storage_of(tensor);
-        if (given.contains(storage)) return;
-        fresh = true;
-        if (std::find(here.begin(), here.end(), storage) != here.end()) return;
-        here.push_back(storage);
-        if (made_.contains(storage) || world_.number(storage) || shares_batch(storage))
-          refuse(name + " returns a tensor that it was not given");
-      });
-    }
-    bool const values = fresh ? !is_constant_factory(name) && !is_empty_factory(name) : writes;
-    for (std::size_t i = 0; i != call.in.size(); ++i) {
-      bool const written = is_written(call, i);
-      bool const sets = written && ((i == 0 && overwrites(name)) || schema.arguments()[i].is_out());
-      each_tensor_in(call.in[i], [&](at::Tensor const& tensor) {
-        auto const storage = storage_of(tensor);
-        if (values && !sets && raw_.contains(storage)) refuse(name + " reads a tensor that the host has filled");
-        auto const kind = role(tensor).kind;
-        if (written && (kind == Role::Kind::batch || kind == Role::Kind::constant))
-          refuse(name + " writes into the batch or a constant");
-        if (written || writes_undeclared(name)) rewritten.insert(storage);
-        if (written) set_.push_back(storage);
-      });
-      append(call.in[i], name);
-    }
-    for (auto const storage : set_) raw_.erase(storage);
-    set_.clear();
-    for (auto const storage : here) {
-      made_.emplace(storage, made_.size());
-      if (is_empty_factory(name)) raw_.insert(storage);
-    }
-    text_ += " ->";
-    if (others && !(asks_for_shape(name) && !tensors && !writes)) refuse(name + " gives a value to the host");
-    if (call.out.empty() && !writes) refuse(name + " returns nothing");
-    for (IValue const& value : call.out) append(value, name);
-    view.push_back(!writes && !fresh);
-    return text_;
-  }
+  std::string line(Call const& call);
 
   /// Whether a call of aten::index is one of x.index({numbers}), whose result has the shape of the numbers, and not of
   /// x.index({mask}), whose result depends on values.
-  FULGURITE_COLD static bool indexes_by_number(Call const& call) {
-    bool masks = call.name() != "aten::index";
-    each_tensor_of(call.in, [&](at::Tensor const& tensor) {
-      masks = masks || (!tensor.is_same(call.in[0].toTensor()) &&
-                        (tensor.scalar_type() == at::kBool || tensor.scalar_type() == at::kByte));
-    });
-    return !masks;
-  }
-  static bool is_written(Call const& call, std::size_t argument) {
-    auto const* alias = call.op.schema().arguments()[argument].alias_info();
-    return alias && alias->isWrite();
-  }
+  static bool indexes_by_number(Call const& call);
+  static bool is_written(Call const& call, std::size_t argument);
   std::vector<Storage> set_;         ///< by the call at hand
   std::unordered_set<Storage> raw_;  ///< made without values, and none set so far
 };
@@ -443,38 +189,11 @@ struct TapeFacts {
 };
 
 /// All that are not known to be without effect.
-FULGURITE_BULK std::vector<bool> live_calls(std::vector<Call> const& calls, std::vector<at::Tensor> const& leaving,
-                                            Listing const& listing, TapeFacts& facts) {
-  std::unordered_set<Storage> needed;
-  for (auto const& tensor : leaving) needed.insert(storage_of(tensor));
-  auto const touches = [&](Stack const& values) {
-    bool any = false;
-    each_tensor_of(values, [&](at::Tensor const& tensor) {
-      any = any || needed.contains(storage_of(tensor)) || listing.role(tensor).kind != Role::Kind::made;
-    });
-    return any;
-  };
-  std::vector<bool> alive(calls.size());
-  for (std::size_t i = calls.size(); i-- > 0;) {
-    auto const& call = calls[i];
-    auto const name = call.name();
-    if (listing.view[i]) {
-      ++facts.views;
-      continue;
-    }
-    bool const factory = is_empty_factory(name) || is_constant_factory(name);
-    bool const pure = (call.op.hasTag(at::Tag::pointwise) || factory ||
-                       one_of(name, {"aten::fill_", "aten::zero_", "aten::copy_"})) &&
-                      !call.op.hasTag(at::Tag::nondeterministic_seeded);
-    bool const unseen = !touches(call.out) && !(call.op.schema().is_mutable() && touches(call.in));
-    if (is_empty_factory(name) || (pure && unseen)) {
-      ++facts.dead;
-      continue;
-    }
-    alive[i] = true;
-    each_tensor_of(call.in, [&](at::Tensor const& tensor) { needed.insert(storage_of(tensor)); });
-  }
-  return alive;
-}
+std::vector<bool> live_calls(std::vector<Call> const& calls, std::vector<at::Tensor> const& leaving,
+                             Listing const& listing, TapeFacts& facts);
 
 }  // namespace fulgurite::libtorch::capture
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/torch/capture/recorder.ipp>
+#endif

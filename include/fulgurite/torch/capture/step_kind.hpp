@@ -2,7 +2,6 @@
 // Kinds of steps. Steps that differ in their place in the accumulation window, in the shape of the batch, or in the
 // answers of the context that they asked for, need recordings of their own.
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +16,7 @@
 #include <ATen/core/Tensor.h>
 #include <torch/nn/module.h>
 
-#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/loop/context_reads.hpp>
 #include <fulgurite/metric/board.hpp>
 #include <fulgurite/torch/capture/world.hpp>
@@ -34,11 +33,8 @@ class Pace {
   /// Draws the number of replays until the next check, from half of `gap` to one and a half. The distances are
   /// irregular so that something which happens in every n-th step cannot always fall between two checks. `noise`: the
   /// state of the random numbers, one for all kinds of steps.
-  void next_check(std::uint64_t& noise) {
-    noise = noise * 6364136223846793005U + 1442695040888963407U;
-    until_check_ = gap_ / 2 + static_cast<long>((noise >> 33U) % static_cast<std::uint64_t>(gap_));
-  }
-  void rarer_checks() { gap_ = std::min(2 * gap_, longest_gap); }
+  void next_check(std::uint64_t& noise);
+  void rarer_checks();
 
  private:
   static constexpr long longest_gap = 512;  ///< replays
@@ -94,19 +90,7 @@ bool check_is_due(StepKind& one, World const& world, Step const& step) {
 
 /// Why a step that has asked its context these questions cannot be replayed: an answer cannot be compared before a
 /// replay, or the question is a call that a replay would leave out. Empty: it can be replayed.
-FULGURITE_BULK std::string out_of_reach(loop::Questions const& asked) {
-  using loop::Question;
-  std::string why;
-  asked.each([&](Question question) {
-    if (!why.empty() || question < Question::comparable) return;
-    auto const call = "ctx." + std::string(loop::name_of(question)) + "()";
-    if (question == Question::value || question == Question::optimizers || question == Question::seconds ||
-        question == Question::outcome)
-      why = "training_step asks " + call + ", whose answer may be another each time";
-    else why = "training_step calls " + call + ", which a replay would leave out";
-  });
-  return why;
-}
+std::string out_of_reach(loop::Questions const& asked);
 
 /// Added to a warning where a check fails although others had passed.
 inline constexpr char const* seen_late =
@@ -220,7 +204,7 @@ struct Scene {
   std::vector<at::Tensor> const& batch;
 
   /// The model is not what it was when the first step was recorded.
-  bool changed() const { return !world.is_of(model) || !world.unchanged(); }
+  bool changed() const;
 };
 
 /// What came of a step on the way to a recording.
@@ -436,17 +420,8 @@ Result give_away(Left const& left, Result result, Board& board, Copy&& copy) {
 /// told from wrong ones.
 class Earlier {
  public:
-  Earlier(World const& world, torch::nn::Module const& model, std::vector<char> const& host)
-      : world_(world), of_model_(world.is_of(model)), now_(world.switches()) {
-    if (!of_model_) return;
-    numbers_.emplace(world.host(), host);
-    world_.set(world_.recorded());
-    reached_ = numbers_->whole() && world_.unchanged();
-  }
-  ~Earlier() {
-    numbers_.reset();
-    if (of_model_) world_.set(stays_ ? world_.recorded() : now_);
-  }
+  Earlier(World const& world, torch::nn::Module const& model, std::vector<char> const& host);
+  ~Earlier();
   Earlier(Earlier const&) = delete;
   Earlier& operator=(Earlier const&) = delete;
 
@@ -465,3 +440,7 @@ class Earlier {
 };
 
 }  // namespace fulgurite::libtorch::capture
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/torch/capture/step_kind.ipp>
+#endif

@@ -3,13 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <exception>
 #include <optional>
 #include <string>
-#include <unordered_map>
-#include <unordered_set>
-#include <utility>
 #include <vector>
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -20,8 +15,7 @@
 #include <c10/core/CPUAllocator.h>
 #include <c10/util/Exception.h>
 
-#include <fulgurite/core/cold.hpp>
-#include <fulgurite/core/error.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/torch/capture/recorder.hpp>
 #include <fulgurite/torch/capture/world.hpp>
 #include <fulgurite/torch/native/small_call.hpp>
@@ -47,102 +41,22 @@ struct OutForm {
   std::vector<OutForm> before = {};                ///< at most one: runs first, into a tensor like the first argument
   double divisor = 1;                              ///< of the result, after the call
 
-  FULGURITE_BULK Stack stack(Stack const& given, Stack const& places, at::Tensor const& made = {}) const {
-    Stack all;
-    for (auto const& source : arguments) {
-      using Kind = Source::Kind;
-      if (source.kind == Kind::before) all.emplace_back(made);
-      else
-        all.push_back(source.kind == Kind::given   ? given[source.index]
-                      : source.kind == Kind::place ? places[source.index]
-                                                   : source.constant);
-    }
-    return all;
-  }
+  Stack stack(Stack const& given, Stack const& places, at::Tensor const& made = {}) const;
 };
 
 /// All overloads of an operator.
-inline std::vector<c10::OperatorHandle> const& overloads(std::string const& name) {
-  static auto const all = [] {
-    std::unordered_map<std::string, std::vector<c10::OperatorHandle>> found;
-    auto& dispatcher = c10::Dispatcher::singleton();
-    for (auto const& known : dispatcher.getAllOpNames())
-      if (auto const op = dispatcher.findSchema(known)) found[known.name].push_back(*op);
-    return found;
-  }();
-  static std::vector<c10::OperatorHandle> const none;
-  auto const found = all.find(name);
-  return found == all.end() ? none : found->second;
-}
+std::vector<c10::OperatorHandle> const& overloads(std::string const& name);
 
 /// The overload that takes the same arguments in the same order, then a place for each result. It must have a kernel of
 /// the CPU's own, not one that is made of the plain form.
-FULGURITE_BULK std::optional<OutForm> same_arguments(c10::FunctionSchema const& plain, c10::OperatorHandle const& op) {
-  auto const& out = op.schema();
-  if (out.arguments().size() != plain.arguments().size() + plain.returns().size() ||
-      out.returns().size() != plain.returns().size())
-    return std::nullopt;
-  OutForm form{op, {}, {}};
-  std::size_t given = 0, places = 0;
-  for (auto const& argument : out.arguments()) {
-    if (argument.is_out()) {
-      form.arguments.push_back({OutForm::Source::Kind::place, places++});
-      continue;
-    }
-    if (given == plain.arguments().size()) return std::nullopt;
-    auto const& same = plain.arguments()[given];
-    if (same.name() != argument.name() || *same.real_type() != *argument.real_type()) return std::nullopt;
-    form.arguments.push_back({OutForm::Source::Kind::given, given++});
-  }
-  for (auto const& result : plain.returns())
-    if (result.real_type()->kind() != c10::TypeKind::TensorType) return std::nullopt;
-  if (places != plain.returns().size() || !op.hasKernelForDispatchKey(c10::DispatchKey::CPU)) return std::nullopt;
-  return form;
-}
+std::optional<OutForm> same_arguments(c10::FunctionSchema const& plain, c10::OperatorHandle const& op);
 
 /// Some operators have no such form, but do the same as another operator that has one.
-FULGURITE_BULK std::optional<OutForm> other_name(std::string const& name) {
-  using Kind = OutForm::Source::Kind;
-  auto const named = [](char const* other, char const* overload) {
-    return c10::Dispatcher::singleton().findSchema({other, overload});
-  };
-  if (name == "aten::relu")
-    if (auto const op = named("aten::clamp_min", "out"))
-      return OutForm{*op, {{Kind::given, 0}, {Kind::constant, 0, at::Scalar(0)}, {Kind::place, 0}}, {}};
-  if (name == "aten::addmm")  // its own form would call an operator to copy the bias into the place
-    if (auto const op = named("aten::addmm_", ""))
-      return OutForm{
-          *op, {{Kind::place, 0}, {Kind::given, 1}, {Kind::given, 2}, {Kind::given, 3}, {Kind::given, 4}}, 0};
-  if (name == "aten::clone" || name == "aten::_to_copy")
-    if (auto const op = named("aten::copy_", ""))
-      return OutForm{*op, {{Kind::place, 0}, {Kind::given, 0}, {Kind::constant, 0, false}}, {}};
-  return std::nullopt;
-}
+std::optional<OutForm> other_name(std::string const& name);
 
 /// The mean of squared differences, made of other operators: LibTorch's own form for it warns, and divides the sum by
 /// one operator more, which for a few numbers takes longer than all the rest.
-FULGURITE_BULK std::optional<OutForm> mean_of_squares(Call const& call) {
-  using Kind = OutForm::Source::Kind;
-  if (call.name() != "aten::mse_loss" || call.in[2].toInt() != at::Reduction::Mean) return std::nullopt;
-  auto const &x = call.in[0].toTensor(), &y = call.in[1].toTensor();
-  bool const fits = x.is_contiguous() && y.is_contiguous() && x.sizes() == y.sizes() &&
-                    x.scalar_type() == y.scalar_type() && x.numel() != 0 &&
-                    (x.scalar_type() == at::kFloat || x.scalar_type() == at::kDouble);
-  auto const squares = c10::Dispatcher::singleton().findSchema({"aten::mse_loss", "out"}),
-             sum = c10::Dispatcher::singleton().findSchema({"aten::sum", "IntList_out"});
-  if (!fits || !squares || !sum) return std::nullopt;
-  OutForm form{*sum,
-               {{Kind::before},
-                {Kind::constant, 0, c10::List<std::int64_t>()},
-                {Kind::constant, 0, false},
-                {Kind::constant, 0, IValue()},
-                {Kind::place, 0}}};
-  form.before.push_back(
-      {*squares,
-       {{Kind::given, 0}, {Kind::given, 1}, {Kind::constant, 0, std::int64_t(at::Reduction::None)}, {Kind::place, 0}}});
-  form.divisor = static_cast<double>(x.numel());
-  return form;
-}
+std::optional<OutForm> mean_of_squares(Call const& call);
 
 // What a replay does to memory by itself, without an operator.
 
@@ -159,22 +73,10 @@ struct Memory {
   std::vector<at::Tensor> tensors = {};
   double number = 1;
 
-  void run() const {
-    if (kind == Kind::repeat) return repeat(tensors[0], tensors[1]);
-    if (kind == Kind::zero_plus) return add(tensors[0], tensors[1]);
-    for (auto const& tensor : tensors) {
-      if (kind == Kind::clear) std::memset(tensor.data_ptr(), 0, tensor.nbytes());
-      else if (kind == Kind::divide) divide(tensor);
-      else add(tensor, tensor);
-    }
-  }
+  void run() const;
 
   /// Whether the first tensor is a row of the second.
-  bool fits_rows() const {
-    auto const &row = tensors[0], &all = tensors[1];
-    return row.dim() == 1 && all.dim() == 2 && row.is_contiguous() && all.is_contiguous() &&
-           row.size(0) == all.size(1) && row.scalar_type() == all.scalar_type() && all.numel() != 0;
-  }
+  bool fits_rows() const;
 
   template <class T>
   static void zero_plus(T* to, T const* from, std::int64_t n) {
@@ -182,22 +84,9 @@ struct Memory {
   }
 
  private:
-  static void repeat(at::Tensor const& row, at::Tensor const& all) {
-    auto const bytes = row.nbytes();
-    auto const* const from = row.const_data_ptr();
-    auto* to = static_cast<char*>(all.data_ptr());
-    for (auto rows = all.size(0); rows != 0; --rows, to += bytes) std::memcpy(to, from, bytes);
-  }
-  static void add(at::Tensor const& to, at::Tensor const& from) {
-    if (to.scalar_type() == at::kFloat)
-      zero_plus(static_cast<float*>(to.data_ptr()), static_cast<float const*>(from.const_data_ptr()), to.numel());
-    else zero_plus(static_cast<double*>(to.data_ptr()), static_cast<double const*>(from.const_data_ptr()), to.numel());
-  }
-  void divide(at::Tensor const& tensor) const {
-    if (tensor.scalar_type() == at::kFloat)
-      divide(static_cast<float*>(tensor.data_ptr()), static_cast<float>(number), tensor.numel());
-    else divide(static_cast<double*>(tensor.data_ptr()), number, tensor.numel());
-  }
+  static void repeat(at::Tensor const& row, at::Tensor const& all);
+  static void add(at::Tensor const& to, at::Tensor const& from);
+  void divide(at::Tensor const& tensor) const;
   template <class T>
   static void divide(T* values, T by, std::int64_t n) {
     native::each_number(n, [=](auto value) { return value / by; }, values, values);
@@ -212,47 +101,7 @@ class Trial {
  public:
   explicit Trial(Call const& call) : call_(call), quiet_(&count_) {}
 
-  FULGURITE_BULK bool passes(OutForm const& form) {
-    try {
-      at::AutoDispatchBelowADInplaceOrView const below;
-      at::AutoGradMode const mode(call_.graph);
-      Stack plain = copies();
-      call_.op.callBoxed(plain);
-      Stack given = copies(), results;
-      std::vector<at::Tensor> places;
-      for (IValue const& result : call_.out) {
-        auto const& like = result.toTensor();
-        at::Tensor place = at::empty_strided(like.sizes(), like.strides(), like.options());
-        if (!same_layout(place, like) || place.storage().nbytes() > like.storage().nbytes()) return false;
-        if (auto const n = place.storage().nbytes()) std::memset(place.storage().mutable_data(), 0xff, n);
-        places.push_back(place);
-        results.push_back(place);
-      }
-      std::vector<std::pair<Storage, std::size_t>> before;
-      for (auto const& place : places) before.emplace_back(storage_of(place), place.storage().nbytes());
-      if (form.rows) {
-        Memory const rows{Memory::Kind::repeat, {given[*form.rows].toTensor(), places[0]}};
-        if (!rows.fits_rows()) return false;
-        rows.run();
-      }
-      at::Tensor made;
-      for (auto const& earlier : form.before) {
-        made = at::empty_like(given[0].toTensor());
-        Stack first = earlier.stack(given, {made});
-        earlier.op.callBoxed(first);
-      }
-      Stack all = form.stack(given, results, made);
-      form.op.callBoxed(all);
-      if (form.divisor != 1) Memory{Memory::Kind::divide, places, form.divisor}.run();
-      for (std::size_t i = 0; i != places.size(); ++i) {
-        auto const& result = plain[i].toTensor();
-        if (storage_of(places[i]) != before[i].first || places[i].storage().nbytes() != before[i].second ||
-            !same_layout(places[i], result) || !same_bytes(places[i], result))
-          return false;
-      }
-      return count_.warnings == 0 && arguments_untouched(given);
-    } catch (std::exception const&) { return false; }
-  }
+  bool passes(OutForm const& form);
 
  private:
   struct Count : c10::WarningHandler {
@@ -261,38 +110,10 @@ class Trial {
   };
 
   /// A copy of the bytes that the tensor looks at, as far from the start of a cache line as the tensor's own.
-  FULGURITE_BULK static at::Tensor copy(at::Tensor const& tensor) {
-    auto const item = static_cast<std::int64_t>(tensor.itemsize());
-    auto const span = span_of(tensor);
-    auto const bytes = static_cast<std::size_t>(span.end - span.begin);
-    auto const before = bytes == 0 ? 0 : reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr()) % 64;
-    at::Storage storage(at::Storage::use_byte_size_t(), static_cast<std::int64_t>(before + bytes),
-                        c10::GetCPUAllocator(), true);
-    if (bytes != 0) std::memcpy(static_cast<char*>(storage.mutable_data()) + before, tensor.const_data_ptr(), bytes);
-    auto other = frozen(tensor);
-    other.unsafeGetTensorImpl()->set_storage_keep_dtype(std::move(storage));
-    other.unsafeGetTensorImpl()->set_storage_offset(static_cast<std::int64_t>(before) / item);
-    return other;
-  }
-  FULGURITE_BULK static bool same_bytes(at::Tensor const& a, at::Tensor const& b) {
-    auto const x = span_of(a), y = span_of(b);
-    auto const bytes = static_cast<std::size_t>(x.end - x.begin);
-    return x.end - x.begin == y.end - y.begin &&
-           (bytes == 0 || std::memcmp(a.const_data_ptr(), b.const_data_ptr(), bytes) == 0);
-  }
-  Stack copies() const {
-    Stack all;
-    for (IValue const& value : call_.in) all.push_back(with_tensors(value, copy));
-    return all;
-  }
-  FULGURITE_BULK bool arguments_untouched(Stack const& now) const {
-    std::vector<at::Tensor> was;
-    each_tensor_of(call_.in, [&](at::Tensor const& tensor) { was.push_back(tensor); });
-    std::size_t i = 0;
-    bool same = true;
-    each_tensor_of(now, [&](at::Tensor const& tensor) { same = same && same_bytes(tensor, was[i++]); });
-    return same;
-  }
+  static at::Tensor copy(at::Tensor const& tensor);
+  static bool same_bytes(at::Tensor const& a, at::Tensor const& b);
+  Stack copies() const;
+  bool arguments_untouched(Stack const& now) const;
 
   Call const& call_;
   Count count_;
@@ -303,28 +124,10 @@ class Trial {
 // same bits.
 
 /// The form to call in place of this call; nullopt: the plain form is called, and its result adopted.
-FULGURITE_BULK std::optional<OutForm> out_form(Call const& call) {
-  if (call.op.schema().is_mutable() || call.op.hasTag(at::Tag::nondeterministic_seeded) ||
-      writes_undeclared(call.name()))
-    return std::nullopt;
-  std::unordered_map<Storage, int> seen;
-  each_tensor_of(call.in, [&](at::Tensor const& tensor) { ++seen[storage_of(tensor)]; });
-  for (IValue const& value : call.out)
-    if (!value.isTensor() || !value.toTensor().defined() || seen[storage_of(value.toTensor())]++ != 0)
-      return std::nullopt;
-  std::string const name = call.name();
-  if (auto form = other_name(name); form && Trial(call).passes(*form)) return form;
-  if (auto form = mean_of_squares(call); form && Trial(call).passes(*form)) return form;
-  for (auto const& op : overloads(name))
-    if (auto form = same_arguments(call.op.schema(), op); form && Trial(call).passes(*form)) return form;
-  return std::nullopt;
-}
+std::optional<OutForm> out_form(Call const& call);
 
 /// What a replay does not pass through again: autograd, views and autocast have had their say while recording.
-inline c10::DispatchKeySet above_kernels() {
-  return c10::autograd_dispatch_keyset | c10::DispatchKeySet(c10::DispatchKey::ADInplaceOrView) |
-         c10::autocast_dispatch_keyset;
-}
+c10::DispatchKeySet above_kernels();
 
 /// A result whose memory takes the place of what the recorded call had made: `result` counts the call's, `element`
 /// those of a list.
@@ -344,66 +147,25 @@ struct TapeStep {
   std::vector<AdoptedResult> adopted;
 
   /// `stack` is memory for arguments and results.
-  void run(Stack& stack) const {
-    if (c10::GradMode::is_enabled() != graph) c10::GradMode::set_enabled(graph);
-    stack.clear();
-    stack.insert(stack.end(), in.begin(), in.end());
-    if (straight) op.redispatchBoxed(keys, &stack);
-    else op.callBoxed(stack);
-    if (adopted.empty()) return;
-    auto const first = stack.size() - returns;
-    for (auto const& one : adopted) {
-      IValue const& value = stack[first + one.result];
-      adopt(one.listed ? value.toListRef()[one.element].toTensor() : value.toTensor(), one.into);
-    }
-  }
+  void run(Stack& stack) const;
 
   /// The call in a form that writes into memory it is given. `place`: where its only result goes, if not into the
   /// result's own memory.
-  FULGURITE_BULK static TapeStep written_to(Call const& call, OutForm const& form, at::Tensor const* place,
-                                            at::Tensor const& before) {
-    Stack const results = place ? Stack{*place} : call.out;
-    return finished({form.op, form.stack(call.in, results, before), results.size(), call.graph, false, {}, {}});
-  }
+  static TapeStep written_to(Call const& call, OutForm const& form, at::Tensor const* place, at::Tensor const& before);
 
   /// The call as it was; whatever it allocates is adopted.
-  FULGURITE_BULK static TapeStep adopting(Call const& call) {
-    std::unordered_set<Storage> seen;
-    each_tensor_of(call.in, [&](at::Tensor const& tensor) { seen.insert(storage_of(tensor)); });
-    std::vector<AdoptedResult> results;
-    for (std::size_t i = 0; i != call.out.size(); ++i) {
-      auto const one = [&](IValue const& value, std::size_t element, bool listed) {
-        if (value.isTensor() && value.toTensor().defined() && seen.insert(storage_of(value.toTensor())).second)
-          results.push_back({i, element, listed, value.toTensor()});
-      };
-      if (call.out[i].isTensorList())
-        for (std::size_t e = 0; e != call.out[i].toListRef().size(); ++e) one(call.out[i].toListRef()[e], e, true);
-      else one(call.out[i], 0, false);
-    }
-    return finished({call.op, call.in, call.out.size(), call.graph, false, {}, std::move(results)});
-  }
+  static TapeStep adopting(Call const& call);
 
   /// If the CPU's kernel would be called next in any case, it is called without the dispatcher.
-  FULGURITE_BULK static TapeStep finished(TapeStep step) {
-    c10::DispatchKeySet next;
-    each_tensor_of(step.in, [&](at::Tensor const& tensor) { next = next | tensor.key_set(); });
-    next = next - above_kernels();
-    step.straight = next.highestPriorityTypeId() == c10::DispatchKey::CPU &&
-                    step.op.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU);
-    step.keys = next;
-    return step;
-  }
+  static TapeStep finished(TapeStep step);
 
  private:
   /// Gives the memory of `made` to `into`, so that whoever looks at `into`, or at a view of it, sees the new values.
-  FULGURITE_BULK void adopt(at::Tensor const& made, at::Tensor const& into) const {
-    if (!made.defined() || !same_layout(made, into) || storage_of(made)->nbytes() != storage_of(into)->nbytes())
-        [[unlikely]]
-      throw Error("fulgurite.capture.layout", c10::toString(op.operator_name()) +
-                                                  " returned a tensor of another shape in a replay than when the step "
-                                                  "was recorded: use the strategy without Captured, and report this");
-    swap_memory(*storage_of(made), *storage_of(into));
-  }
+  void adopt(at::Tensor const& made, at::Tensor const& into) const;
 };
 
 }  // namespace fulgurite::libtorch::capture
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/torch/capture/tape_step.ipp>
+#endif

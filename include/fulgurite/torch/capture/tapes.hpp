@@ -5,10 +5,8 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -17,12 +15,11 @@
 
 #include <ATen/core/LegacyTypeDispatch.h>
 
-#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/torch/capture/recorder.hpp>
 #include <fulgurite/torch/capture/step_kind.hpp>
 #include <fulgurite/torch/capture/tape.hpp>
 #include <fulgurite/torch/capture/world.hpp>
-#include <fulgurite/torch/device/rng.hpp>
 #include <fulgurite/torch/optim/clip.hpp>
 
 namespace fulgurite::libtorch::capture {
@@ -104,27 +101,10 @@ Taken<Result> record(Scene const& scene, Batch& batch, Step& step, at::Tensor*& 
 /// A copy that nobody holds any more is filled and given away again; most losses are dropped before the next step.
 class Copies {
  public:
-  FULGURITE_BULK at::Tensor take(Tape const& tape, std::size_t number) {
-    auto const& from = tape.leaving()[number];
-    if (last_.size() <= number) last_.resize(number + 1);
-    auto& copy = last_[number];
-    if (!copy.defined() || copy.use_count() != 1 || copy.storage().use_count() != 1 || !is_as_it_was(copy, from)) {
-      at::AutoDispatchBelowADInplaceOrView const below;
-      copy = from.clone();
-    } else if (from.is_contiguous()) {
-      std::memcpy(copy.data_ptr(), from.const_data_ptr(), from.nbytes());
-    } else {
-      at::AutoDispatchBelowADInplaceOrView const below;
-      copy.copy_(from);
-    }
-    return copy;
-  }
+  at::Tensor take(Tape const& tape, std::size_t number);
 
  private:
-  FULGURITE_BULK static bool is_as_it_was(at::Tensor const& copy, at::Tensor const& from) {
-    return copy.scalar_type() == from.scalar_type() && copy.sizes() == from.sizes() &&
-           (!from.is_contiguous() || copy.is_contiguous()) && copy.unsafeGetTensorImpl()->autograd_meta() == nullptr;
-  }
+  static bool is_as_it_was(at::Tensor const& copy, at::Tensor const& from);
 
   std::vector<at::Tensor> last_;
 };
@@ -135,32 +115,12 @@ class Copies {
 /// so that other threads may draw meanwhile.
 class Generators {
  public:
-  Generators(Tape const& tape, bool draws) {
-    if (!draws) return;
-    add(cpu_generator());
-    tape.each_generator([&](at::Generator const& generator) { add(generator); });
-    states_ = now();
-  }
-  std::vector<at::Tensor> now() const {
-    std::vector<at::Tensor> states;
-    for (auto generator : all_) {
-      std::lock_guard const lock(generator.mutex());
-      states.push_back(generator.get_state());
-    }
-    return states;
-  }
-  FULGURITE_BULK void restore() const {
-    for (std::size_t i = 0; i != all_.size(); ++i) {
-      auto generator = all_[i];
-      std::lock_guard const lock(generator.mutex());
-      generator.set_state(states_[i]);
-    }
-  }
+  Generators(Tape const& tape, bool draws);
+  std::vector<at::Tensor> now() const;
+  void restore() const;
 
  private:
-  void add(at::Generator const& generator) {
-    if (std::find(all_.begin(), all_.end(), generator) == all_.end()) all_.push_back(generator);
-  }
+  void add(at::Generator const& generator);
   std::vector<at::Generator> all_;
   std::vector<at::Tensor> states_;
 };
@@ -169,12 +129,8 @@ class Generators {
 /// any.
 class Before {
  public:
-  Before(World const& world, Tape const& tape, bool draws)
-      : world_(world), generators_(tape, draws), bytes_(world.bytes()) {}
-  void restore() const {
-    world_.restore(bytes_);
-    generators_.restore();
-  }
+  Before(World const& world, Tape const& tape, bool draws);
+  void restore() const;
   /// The states of the same generators now.
   std::vector<at::Tensor> drawn() const { return generators_.now(); }
 
@@ -185,29 +141,10 @@ class Before {
 };
 
 /// The bytes of tensors, one after another, as if each were contiguous.
-FULGURITE_BULK std::vector<char> bytes_of(std::vector<at::Tensor> const& tensors) {
-  at::AutoDispatchBelowADInplaceOrView const below;
-  std::vector<char> all;
-  for (auto const& tensor : tensors) {
-    auto const whole = tensor.contiguous();
-    auto const* from = static_cast<char const*>(whole.const_data_ptr());
-    if (whole.nbytes() != 0) all.insert(all.end(), from, from + whole.nbytes());
-  }
-  return all;
-}
+std::vector<char> bytes_of(std::vector<at::Tensor> const& tensors);
 
 /// The first difference between the texts of two steps; empty if there is none.
-FULGURITE_BULK std::string difference(std::vector<std::string> const& a, std::vector<std::string> const& b) {
-  std::size_t const n = std::min(a.size(), b.size());
-  for (std::size_t i = 0; i != n; ++i)
-    if (a[i] != b[i])
-      return "the step is not the same each time: " + a[i].substr(0, a[i].find(' ')) +
-             " is called with other numbers, shapes or tensors, or is another operator (a number of the host that "
-             "changes?)";
-  return a.size() == b.size() ? ""
-                              : "the step is not the same each time: it calls " + std::to_string(a.size()) +
-                                    " operators or " + std::to_string(b.size());
-}
+std::string difference(std::vector<std::string> const& a, std::vector<std::string> const& b);
 
 /// What is kept of one kind of step.
 struct KeptTape {
@@ -295,7 +232,7 @@ class Tapes {
     return give_away(kept.left, *static_cast<Result const*>(kept.result.get()), board,
                      [&](std::size_t number) { return kept.copies.take(*kept.tape, number); });
   }
-  static Before before(World const& world, Kept const& kept) { return {world, *kept.tape, kept.draws}; }
+  static Before before(World const& world, Kept const& kept);
 
  private:
   static constexpr int most_failures = 3;
@@ -332,3 +269,7 @@ class Tapes {
 };
 
 }  // namespace fulgurite::libtorch::capture
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/torch/capture/tapes.ipp>
+#endif

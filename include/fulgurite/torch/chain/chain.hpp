@@ -2,6 +2,7 @@
 // Chain: layers one after another, known to the compiler. torch::nn::Sequential without type erasure, with checked
 // shapes.
 
+#include <cerrno>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -22,6 +23,7 @@
 #include <torch/nn/modules/normalization.h>
 #include <torch/nn/modules/pooling.h>
 
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/torch/chain/layers.hpp>
 #include <fulgurite/torch/chain/shapes.hpp>
@@ -41,7 +43,7 @@ std::shared_ptr<Impl> make(auto const&... options) {
 }
 
 /// Height and width as LibTorch's options take them.
-inline torch::ExpandingArray<2> both(Size2 size) { return torch::ExpandingArray<2>({size.height, size.width}); }
+torch::ExpandingArray<2> both(Size2 size);
 
 /// A layer of the user's own.
 template <class L>
@@ -296,3 +298,7 @@ class Chain : public torch::nn::Module, public chain::Constants<Layers...> {
 };
 
 }  // namespace fulgurite
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/torch/chain/chain.ipp>
+#endif

@@ -1,7 +1,6 @@
 #pragma once
 // A data module over pictures in folders: data::image_folder("flowers", {.batch_size = 32, .workers = 4}).
 
-#include <algorithm>
 #include <chrono>
 #include <concepts>
 #include <cstddef>
@@ -17,7 +16,7 @@
 #include <ATen/ops/_upsample_bilinear2d_aa.h>
 #include <torch/types.h>
 
-#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/data/image_folder.hpp>
 #include <fulgurite/data/loader.hpp>
@@ -49,32 +48,14 @@ struct ImageFolderOptions {
 class ImageInputs {
  public:
   ImageInputs() = default;
-  ImageInputs(std::vector<std::string> classes, ImageFolderOptions const& options)
-      : classes_(std::move(classes)), channels_(options.channels), height_(options.height), width_(options.width) {
-    if ((channels_ != 1 && channels_ != 3) || height_ < 0 || width_ < 0 || (height_ == 0) != (width_ == 0))
-      throw Error("fulgurite.data.image_size",
-                  ".channels must be 1 or 3, got " + std::to_string(channels_) +
-                      ", and .height and .width must be both above 0, or both left out, got " +
-                      std::to_string(height_) + " and " + std::to_string(width_));
-  }
+  ImageInputs(std::vector<std::string> classes, ImageFolderOptions const& options);
 
   std::vector<std::string> const& classes() const { return classes_; }
 
   /// A picture as the model sees it: channels x height x width, float32 from 0 to 1.
-  FULGURITE_BULK torch::Tensor tensor(Image read) const {
-    LoadingMode const mode;
-    auto const channels = static_cast<std::size_t>(channels_);
-    Image const image = with_channels(std::move(read), channels);
-    auto const rows = static_cast<std::int64_t>(image.rows), columns = static_cast<std::int64_t>(image.columns);
-    torch::Tensor pixels = torch::empty({rows, columns, channels_}, torch::kByte);
-    std::copy(image.pixels.begin(), image.pixels.end(), pixels.mutable_data_ptr<std::uint8_t>());
-    torch::Tensor made = pixels.permute({2, 0, 1}).to(torch::kFloat).contiguous().div_(255);
-    if (height_ != 0 && (rows != height_ || columns != width_))
-      made = at::_upsample_bilinear2d_aa(made.unsqueeze(0), {height_, width_}, false).squeeze(0);
-    return made;
-  }
+  torch::Tensor tensor(Image read) const;
   /// A batch of that one picture. Errors: those of read_image.
-  torch::Tensor inputs(std::filesystem::path const& file) const { return tensor(read_image(file)).unsqueeze(0); }
+  torch::Tensor inputs(std::filesystem::path const& file) const;
 
   /// Loading into one that has classes, these and the size of pictures have to be the same. Errors:
   /// [fulgurite.data.classes_changed], [fulgurite.data.size_changed].
@@ -89,31 +70,10 @@ class ImageInputs {
   }
 
  private:
-  FULGURITE_COLD void refuse_change(std::vector<std::string> const& saved) const {
-    auto const listed = [](std::vector<std::string> const& names) {
-      std::string all;
-      for (auto const& name : names) all += (all.empty() ? "" : ", ") + name;
-      return all;
-    };
-    throw Error("fulgurite.data.classes_changed",
-                "the folders are the classes " + listed(classes_) + ", and the checkpoint was trained on " +
-                    listed(saved) +
-                    ": give folders of the same names, or restore the classes alone by "
-                    "data_state<data::ImageInputs>(checkpoint)");
-  }
+  void refuse_change(std::vector<std::string> const& saved) const;
 
-  std::string size_text() const {
-    return std::to_string(channels_) + " channels, and " +
-           (height_ == 0 ? std::string("keep the size of their files")
-                         : "are resized to " + std::to_string(height_) + " x " + std::to_string(width_));
-  }
-  FULGURITE_COLD void refuse_size(ImageInputs const& saved) const {
-    throw Error("fulgurite.data.size_changed",
-                "the pictures have " + size_text() + ", and those that the checkpoint was trained on have " +
-                    saved.size_text() +
-                    ": give the same .channels, .height and .width, or restore those of the checkpoint by "
-                    "data_state<data::ImageInputs>(checkpoint)");
-  }
+  std::string size_text() const;
+  void refuse_size(ImageInputs const& saved) const;
 
   std::vector<std::string> classes_;
   std::int64_t channels_ = 3, height_ = 0, width_ = 0;
@@ -122,18 +82,13 @@ class ImageInputs {
 /// Pictures as tensors, with an int64 class. A data set for a Loader.
 class ImageTensors {
  public:
-  ImageTensors(std::filesystem::path const& root, ImageFolderOptions const& options)
-      : files_(std::make_shared<ImageFolder const>(root)), inputs_(files_->classes(), options) {}
+  ImageTensors(std::filesystem::path const& root, ImageFolderOptions const& options);
 
   std::size_t size() const { return files_->size(); }
   ImageFolder const& files() const { return *files_; }
   ImageInputs const& inputs() const { return inputs_; }
 
-  FULGURITE_BULK Batch get(std::size_t i) const {
-    LoadingMode const mode;
-    auto [read, label] = files_->get(i);
-    return {inputs_.tensor(std::move(read)), torch::tensor(static_cast<std::int64_t>(label))};
-  }
+  Batch get(std::size_t i) const;
 
  private:
   std::shared_ptr<ImageFolder const> files_;
@@ -239,3 +194,7 @@ ImageModule<Transform> image_folder(std::filesystem::path const& root, ImageFold
 }
 
 }  // namespace fulgurite::data
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/torch/data/image_folder.ipp>
+#endif

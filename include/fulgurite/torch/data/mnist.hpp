@@ -11,7 +11,7 @@
 #include <type_traits>
 #include <utility>
 
-#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/data/mnist_files.hpp>
@@ -40,11 +40,7 @@ struct MnistOptions {
 inline constexpr Standardization mnist_scale{0.1307, 0.3081};
 
 /// For an Error.
-FULGURITE_COLD std::string scale_text(std::optional<Standardization> const& scale) {
-  return scale ? "normalised by mean " + std::to_string(scale->mean) + " and deviation " +
-                     std::to_string(scale->deviation)
-               : std::string("as they are, from 0 to 1");
-}
+std::string scale_text(std::optional<Standardization> const& scale);
 
 /// A TensorModule of pictures that may be shifted and scaled, which checkpoints keep where they are.
 template <BatchTransform Transform = Untouched>
@@ -164,3 +160,7 @@ TensorModule<Transform> digits8x8(std::filesystem::path const& folder, Digits8x8
 }
 
 }  // namespace fulgurite::data
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/torch/data/mnist.ipp>
+#endif

@@ -19,7 +19,7 @@
 #include <torch/data/example.h>
 #include <torch/types.h>
 
-#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/data/loader.hpp>
 #include <fulgurite/data/shared.hpp>
@@ -37,11 +37,7 @@ using Batch = torch::data::Example<>;
 // Batches in page-locked memory, from where copies to a GPU overlap with the step.
 
 /// Error [fulgurite.data.pin_memory] where there is no GPU to copy to.
-FULGURITE_COLD void refuse_pinning_without_gpu() {
-  if (!at::hasCUDA())
-    throw Error("fulgurite.data.pin_memory",
-                ".pin_memory is on, and there is no GPU to copy to: say .pin_memory = torch::cuda::is_available()");
-}
+void refuse_pinning_without_gpu();
 
 /// Every tensor of a batch that lies on the CPU is replaced by its copy in page-locked memory. A part with a
 /// `pin_memory()` of its own is asked for it; one that cannot be looked into stays as it is.
@@ -140,10 +136,7 @@ class Stack {
  public:
   torch::Tensor operator()(std::vector<torch::Tensor> samples) const { return torch::stack(samples); }
 
-  FULGURITE_BULK Batch operator()(std::vector<Batch> samples) const {
-    return {column(samples, [](Batch& s) -> auto& { return s.data; }),
-            column(samples, [](Batch& s) -> auto& { return s.target; })};
-  }
+  Batch operator()(std::vector<Batch> samples) const;
 
   template <class Number>
     requires(std::is_arithmetic_v<Number> && collating::stacks<Number>)
@@ -200,10 +193,7 @@ struct CollateOf<Sample> {
 
 /// For `.on_worker_start`: tensor operations in a worker run in the worker's thread alone, and those of the training
 /// loop keep their threads. Call it in the thread that trains.
-inline std::function<void()> one_thread_each() {
-  int const others = torch::get_num_threads();  // this also fixes the number for the calling thread
-  return [others] { libtorch::run_in_this_thread(others); };
-}
+std::function<void()> one_thread_each();
 
 /// A dense tensor of the CPU, of any type. What ranks get is contiguous and must not be written to; loaders do not, as
 /// they gather batches into memory of their own. Error [fulgurite.data.shared_tensor] for other tensors.
@@ -245,3 +235,7 @@ struct SharedForm<Batch> {
 };
 
 }  // namespace fulgurite::data
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/torch/data/stack.ipp>
+#endif

@@ -17,7 +17,7 @@
 
 #include <torch/types.h>
 
-#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/data/batches.hpp>
 #include <fulgurite/data/mnist_files.hpp>
@@ -56,22 +56,7 @@ class Buffers {
   /// A tensor of `rows` samples of these `sizes`, of at most `capacity` rows. A further call with the same arguments
   /// allocates nothing but a handle; one with another capacity gives the old memory back.
   torch::Tensor next(std::int64_t rows, std::int64_t capacity, torch::IntArrayRef sizes,
-                     torch::TensorOptions const& options) {
-    LoadingMode const mode;
-    turn_ ^= 1U;
-    torch::Tensor& buffer = buffers_[turn_];
-    // A copy to a GPU may still be reading pinned memory. LibTorch's allocator, which keeps that memory, knows when it
-    // is free again.
-    if (!buffer.defined() || buffer.size(0) != capacity || buffer.storage().use_count() > 1 ||
-        options.pinned_memory()) {
-      std::vector<std::int64_t> shape{capacity};
-      shape.insert(shape.end(), sizes.begin(), sizes.end());
-      buffer.reset();  // before the new one, since both may not fit
-      buffer = torch::empty(shape, options);
-    }
-    return buffer.narrow(0, 0, rows)
-        .detach();  // for autograd it is no view, so a batch may be written to and need a gradient
-  }
+                     torch::TensorOptions const& options);
 
  private:
   std::array<torch::Tensor, 2> buffers_;
@@ -105,16 +90,7 @@ struct GatherOptions {
 };
 
 /// The same without the order.
-inline GatherOptions without_order(TensorLoaderOptions const& o) {
-  return {.batch_size = o.batch_size,
-          .seed = o.seed,
-          .drop_last = o.drop_last,
-          .workers = o.workers,
-          .prefetch = o.prefetch,
-          .persistent_workers = o.persistent_workers,
-          .timeout = o.timeout,
-          .pin_memory = o.pin_memory};
-}
+GatherOptions without_order(TensorLoaderOptions const& o);
 
 /// What a module of tensors is told of its loaders, under the same names.
 template <class Options>
@@ -303,7 +279,7 @@ TensorLoader(torch::Tensor, torch::Tensor, S, GatherOptions, T) -> TensorLoader<
 struct TensorSet {
   torch::Tensor data, target;
 
-  std::size_t size() const { return static_cast<std::size_t>(data.size(0)); }
+  std::size_t size() const;
 };
 
 /// The loaders of a run over one set that is split in two, and perhaps a second one to test on. Pass it to
@@ -365,19 +341,10 @@ class TensorModule {
 };
 
 /// Grey images as floats N x 1 x rows x columns in [0, 1], labels as int64.
-FULGURITE_BULK TensorSet as_tensors(LabelledImages const& images) {
-  LoadingMode const mode;
-  auto const count = static_cast<std::int64_t>(images.size());
-  auto const bytes = [](std::vector<std::uint8_t> const& from, torch::IntArrayRef shape) {
-    torch::Tensor tensor = torch::empty(shape, torch::kByte);
-    std::copy(from.begin(), from.end(), tensor.mutable_data_ptr<std::uint8_t>());
-    return tensor;
-  };
-  return {bytes(images.pixels,
-                {count, 1, static_cast<std::int64_t>(images.rows), static_cast<std::int64_t>(images.columns)})
-              .to(torch::kFloat)
-              .div_(images.white),
-          bytes(images.labels, {count}).to(torch::kLong)};
-}
+TensorSet as_tensors(LabelledImages const& images);
 
 }  // namespace fulgurite::data
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/torch/data/tensor_loader.ipp>
+#endif

@@ -1,7 +1,6 @@
 #pragma once
 // Text for a language model of characters: data::text({"a.txt", "b.txt"}, {.block = 128, .batch_size = 32}).
 
-#include <algorithm>
 #include <chrono>
 #include <concepts>
 #include <cstddef>
@@ -18,8 +17,7 @@
 
 #include <torch/types.h>
 
-#include <fulgurite/core/cold.hpp>
-#include <fulgurite/core/error.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/data/batches.hpp>
 #include <fulgurite/data/file.hpp>
 #include <fulgurite/data/sampler.hpp>
@@ -54,32 +52,13 @@ struct BlockCut {
   RankShare share;
 
   /// Pieces that do not overlap; each needs one number after it.
-  long pieces() const { return (static_cast<long>(numbers->size()) - 1) / options.block; }
-  long own_pieces() const { return static_cast<long>(share.size(static_cast<std::size_t>(pieces()))); }
+  long pieces() const;
+  long own_pieces() const;
   /// The i-th piece of this process.
-  long piece(long i) const {
-    return static_cast<long>(share.position(static_cast<std::size_t>(i), static_cast<std::size_t>(pieces())));
-  }
+  long piece(long i) const;
 
   /// Batch k of an epoch, in memory of these buffers.
-  FULGURITE_BULK Batch batch(long k, long epoch, Buffers& data_memory, Buffers& target_memory) const {
-    long const rows =
-        options.random ? options.batch_size : std::min(options.batch_size, own_pieces() - k * options.batch_size);
-    auto const kind = torch::TensorOptions(torch::kLong).pinned_memory(options.pin_memory);
-    Batch made{data_memory.next(rows, options.batch_size, {options.block}, kind),
-               target_memory.next(rows, options.batch_size, {options.block}, kind)};
-    auto *data = made.data.mutable_data_ptr<std::int64_t>(), *target = made.target.mutable_data_ptr<std::int64_t>();
-    Random random{options.seed, static_cast<std::uint64_t>(epoch),
-                  static_cast<std::uint64_t>(k * share.world + share.rank)};
-    for (long row = 0; row < rows; ++row) {
-      auto const starts = numbers->size() - static_cast<std::size_t>(options.block);
-      long const from = options.random ? static_cast<long>(random.below(starts))
-                                       : piece(k * options.batch_size + row) * options.block;
-      data = std::copy_n(numbers->data() + from, options.block, data);
-      target = std::copy_n(numbers->data() + from + 1, options.block, target);
-    }
-    return made;
-  }
+  Batch batch(long k, long epoch, Buffers& data_memory, Buffers& target_memory) const;
 };
 
 /// A sized range of batches whose data and target are int64 tensors B x T: `target[b][t] == data[b][t + 1]`. Random
@@ -93,32 +72,19 @@ class BlockLoader : public Batches<BlockLoader, Batch> {
 
   /// Throws fulgurite.data.block if .block is below 1 or the sequence is shorter than block + 1, and likewise for
   /// .batch_size and .batches.
-  BlockLoader(std::vector<std::int64_t> numbers, BlockOptions options)
-      : BlockLoader(std::make_shared<std::vector<std::int64_t> const>(std::move(numbers)), options) {}
+  BlockLoader(std::vector<std::int64_t> numbers, BlockOptions options);
 
-  std::size_t size() const { return static_cast<std::size_t>(batches_); }
-  Layout layout() const { return {.batches = batches_, .batch_size = options_.batch_size, .samples = own_pieces()}; }
+  std::size_t size() const;
+  Layout layout() const;
 
   long batch_size() const { return options_.batch_size; }
   /// Pieces in a batch, from the next `begin()` on, which starts an epoch. Where `.batches` was given, there are still
   /// so many.
-  void set_batch_size(long size) {
-    at_least(1, "fulgurite.data.batch_size", ".batch_size", size);
-    if (size == options_.batch_size) return;
-    this->lay_out_anew();
-    options_.batch_size = size;
-    count();
-  }
+  void set_batch_size(long size);
 
   /// The part of one process among several: pieces from elsewhere, or each `world`-th one. In training all processes
   /// have equally many batches. The trainer calls this.
-  void shard(int rank, int world, bool training) {
-    RankShare const now{rank, world, training ? Leftover::repeat : Leftover::keep};
-    if (now == share_) return;
-    this->lay_out_anew();
-    share_ = now;
-    count();
-  }
+  void shard(int rank, int world, bool training);
 
   /// What this loader takes of the pieces that all ranks share.
   RankShare share() const { return share_; }
@@ -138,44 +104,15 @@ class BlockLoader : public Batches<BlockLoader, Batch> {
   friend Base;
   using Numbers = std::shared_ptr<std::vector<std::int64_t> const>;
 
-  BlockLoader(Numbers numbers, BlockOptions options)
-      : numbers_(std::move(numbers)), options_(options), reader_(workers_of(options)) {
-    if (options.pin_memory) refuse_pinning_without_gpu();
-    at_least(1, "fulgurite.data.block", ".block", options.block);
-    at_least(1, "fulgurite.data.batch_size", ".batch_size", options.batch_size);
-    at_least(0, "fulgurite.data.batches", ".batches", options.batches);
-    long const length = static_cast<long>(numbers_->size());
-    if (length <= options.block)
-      throw Error("fulgurite.data.block",
-                  "a sequence of " + std::to_string(length) +
-                      " has no piece of .block + 1 = " + std::to_string(options.block + 1) +
-                      ": use a smaller .block, or more text (training and validation each need that much)");
-    count();
-  }
+  BlockLoader(Numbers numbers, BlockOptions options);
 
-  void count() {
-    long const pass = (own_pieces() + options_.batch_size - 1) / options_.batch_size;
-    batches_ = options_.batches == 0 ? pass : options_.random ? options_.batches : std::min(options_.batches, pass);
-  }
+  void count();
 
-  long own_pieces() const { return BlockCut{numbers_, options_, share_}.own_pieces(); }
+  long own_pieces() const;
 
-  void start(long epoch, long first) {
-    reader_.leave();
-    typename BatchReader<Batch>::Make make;
-    if (reader_.has_workers())
-      make = [cut = BlockCut{numbers_, options_, share_}, epoch](std::size_t k, AtWork const&) -> std::optional<Batch> {
-        Buffers data, target;
-        return cut.batch(static_cast<long>(k), epoch, data, target);
-      };
-    reader_.begin(epoch, static_cast<std::size_t>(first), size(), std::move(make));
-  }
+  void start(long epoch, long first);
 
-  bool next(std::optional<Batch>& batch) {
-    return reader_.next(batch, [this](std::size_t k) -> std::optional<Batch> {
-      return BlockCut{numbers_, options_, share_}.batch(static_cast<long>(k), drawn_epoch(), data_, target_);
-    });
-  }
+  bool next(std::optional<Batch>& batch);
 
   Numbers numbers_;
   RankShare share_{};
@@ -203,7 +140,7 @@ struct TextOptions {
 /// text, piece by piece, to validate on.
 class TextModule {
  public:
-  TextModule(std::string_view text, TextOptions options) : TextModule(text, Vocabulary(text), options) {}
+  TextModule(std::string_view text, TextOptions options);
 
   Vocabulary const& vocabulary() const { return vocabulary_; }
   std::vector<std::int64_t> encode(std::string_view text) const { return vocabulary_.encode(text); }
@@ -211,10 +148,7 @@ class TextModule {
 
   /// Pieces in a batch, of both loaders alike. What is set holds from their next epochs on.
   long batch_size() const { return train_.batch_size(); }
-  void set_batch_size(long size) {
-    train_.set_batch_size(size);
-    validation_.set_batch_size(size);
-  }
+  void set_batch_size(long size);
 
   /// The vocabulary. Error [fulgurite.data.text_changed] where a run goes on with another one.
   void state(auto& archive) { vocabulary_.state(archive); }
@@ -227,31 +161,12 @@ class TextModule {
     std::vector<std::int64_t> train, validation;
   };
 
-  TextModule(std::string_view text, Vocabulary vocabulary, TextOptions options)
-      : TextModule(parted(vocabulary.encode(text), options), std::move(vocabulary), options) {}
-  TextModule(Parts parts, Vocabulary&& vocabulary,
-             TextOptions options)  // by reference, since it is moved only after it has encoded the parts
-      : vocabulary_(std::move(vocabulary)),
-        train_(std::move(parts.train), pieces(options, true)),
-        validation_(std::move(parts.validation), pieces(options, false)) {}
+  TextModule(std::string_view text, Vocabulary vocabulary, TextOptions options);
+  TextModule(Parts parts, Vocabulary&& vocabulary, TextOptions options);
 
-  static BlockOptions pieces(TextOptions const& options, bool training) {
-    return {.block = options.block,
-            .random = training,
-            .batches = training ? options.batches : 0,
-            .batch_size = options.batch_size,
-            .seed = options.seed,
-            .workers = options.workers,
-            .prefetch = options.prefetch,
-            .persistent_workers = options.persistent_workers,
-            .timeout = options.timeout,
-            .pin_memory = options.pin_memory};
-  }
+  static BlockOptions pieces(TextOptions const& options, bool training);
 
-  FULGURITE_BULK static Parts parted(std::vector<std::int64_t> numbers, TextOptions const& options) {
-    auto const middle = numbers.end() - static_cast<std::ptrdiff_t>(options.validation.of(numbers.size()));
-    return {{numbers.begin(), middle}, {middle, numbers.end()}};
-  }
+  static Parts parted(std::vector<std::int64_t> numbers, TextOptions const& options);
 
   Vocabulary vocabulary_;
   BlockLoader train_, validation_;
@@ -266,27 +181,19 @@ class TextFiles {
 
   /// Reads the files one after another. Throws fulgurite.data.file, fulgurite.data.utf8, or fulgurite.data.text if they
   /// hold nothing.
-  FULGURITE_BULK std::string read() const {
-    std::string text;
-    for (auto const& file : files_) {
-      auto const bytes = read_file(file);
-      std::string const content(bytes.begin(), bytes.end());
-      each_character(content, file.string(), [](auto, auto) {});
-      text += content;
-    }
-    if (text.empty())
-      throw Error("fulgurite.data.text",
-                  std::to_string(files_.size()) + " files, and no text in them: name files that have some");
-    return text;
-  }
+  std::string read() const;
 
  private:
   std::vector<std::filesystem::path> files_;
 };
 
 /// Reads files of UTF-8. For a text that the program already has, use `data::text_of(string, options)`.
-inline TextModule text(TextFiles const& files, TextOptions options = {}) { return {files.read(), options}; }
+TextModule text(TextFiles const& files, TextOptions options = {});
 /// The same of a text in memory.
 inline TextModule text_of(std::string_view content, TextOptions options = {}) { return {content, options}; }
 
 }  // namespace fulgurite::data
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/torch/data/text.ipp>
+#endif

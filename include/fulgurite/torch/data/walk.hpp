@@ -20,6 +20,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/torch/device/internals.hpp>
@@ -287,11 +288,7 @@ void each_tensor(T const& object, F&& f) {
 // Moves a batch to a device and converts its floating tensors, for every container that the walk knows.
 
 /// A copy from pinned memory overlaps with other work; pageable memory may be used again at once in any case.
-inline at::Tensor to_device(at::Tensor const& tensor, at::Device device) {
-  if (!tensor.defined() || tensor.device() == device) return tensor;
-  bool const overlaps = !device.is_cpu() && tensor.device().is_cpu() && tensor.is_pinned();
-  return tensor.to(tensor.options().device(device), overlaps);
-}
+at::Tensor to_device(at::Tensor const& tensor, at::Device device);
 
 /// Replaces every tensor of the object by its copy on the device.
 template <class T>
@@ -471,3 +468,7 @@ Hidden detached_state(Hidden const& hidden) {
 }
 
 }  // namespace fulgurite::libtorch
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/torch/data/walk.ipp>
+#endif

@@ -24,6 +24,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <fulgurite/checkpoint/background_writer.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/metric/metric.hpp>
 #include <fulgurite/torch/data/walk.hpp>
@@ -191,7 +192,7 @@ struct OfGradients {
   static bool weights_finite(Parameters const& parameters) {
     return libtorch::weights_finite(parameters);
   }
-  static bool is_number(Value const& loss) { return loss.defined() && loss.numel() == 1; }
+  static bool is_number(Value const& loss);
   template <class Model>
   static std::string buffer_with_nan(Model& model) {
     return libtorch::buffer_with_nan(model);
@@ -209,13 +210,7 @@ struct OfGradients {
   /// The gradient of a parameter, undefined where it has none; and the way to give it one, in the memory that an arena
   /// keeps for it. An undefined one takes it away.
   static Value gradient(Value const& parameter) { return parameter.grad(); }
-  static void set_gradient(Value const& parameter, Value const& gradient) {
-    at::NoGradGuard const no_graph;
-    auto& now = parameter.mutable_grad();
-    if (!gradient.defined()) now.reset();
-    else if (now.defined()) now.copy_(gradient);
-    else now = gradient;
-  }
+  static void set_gradient(Value const& parameter, Value const& gradient);
 };
 
 // The part of the Backend of LibTorch that is about the tensors of a model: averages of weights, batch norms,
@@ -246,24 +241,15 @@ struct OfModels {
   static std::vector<Value> clones(std::span<Value const> values) { return libtorch::clones(values); }
   static void copy_into(Value& to, Value const& from) { libtorch::copy_into(to, from); }
   static void copy_into(std::span<Value const> to, std::span<Value const> from) { libtorch::copy_into(to, from); }
-  static void lerp_into(Value& average, Value const& value, double t) { libtorch::lerp_into(average, value, t); }
-  static void lerp_into(std::span<Value> averages, std::span<Value const> values, double t) {
-    libtorch::lerp_into(averages, values, t);
-  }
+  static void lerp_into(Value& average, Value const& value, double t);
+  static void lerp_into(std::span<Value> averages, std::span<Value const> values, double t);
   static SavedTensor saved(Value const& value) { return libtorch::saved(value); }
-  static void restore(Value& to, SavedTensor const& from) {
-    libtorch::require_average(to, from);
-    libtorch::restore(to, from);
-  }
+  static void restore(Value& to, SavedTensor const& from);
   /// Whether what was saved fits, else an Error; and the way back for many, which does not fail.
   static void require_fit(Value const& to, SavedTensor const& from) { libtorch::require_average(to, from); }
   static void restore(std::span<Value const> to, std::span<SavedTensor const> from) { libtorch::restore(to, from); }
   /// A new tensor of saved bytes, beside another one.
-  static Value made_from(SavedTensor const& from, Value const& beside) {
-    Value made;
-    TensorState<Value>::load(made, from, "a tensor of the saved state");
-    return made.to(beside.device());
-  }
+  static Value made_from(SavedTensor const& from, Value const& beside);
   template <class Model>
   static bool has_batch_norm(Model& model) {
     return libtorch::has_batch_norm(model);
@@ -467,3 +453,7 @@ struct LibTorch : libtorch::Finetuning, libtorch::OfGradients, libtorch::OfModel
 };
 
 }  // namespace fulgurite
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/torch/device/backend.ipp>
+#endif

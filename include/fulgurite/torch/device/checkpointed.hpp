@@ -20,6 +20,7 @@
 #include <torch/custom_class.h>
 #include <torch/nn/module.h>
 
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/torch/device/internals.hpp>
 #include <fulgurite/torch/device/rng.hpp>
@@ -29,24 +30,13 @@ namespace fulgurite::libtorch {
 /// In which type autocast ran one kind of device on a thread at one moment, if it did.
 class AutocastAsNow {
  public:
-  explicit AutocastAsNow(at::DeviceType device) : device_(device) {
-    if (at::autocast::is_autocast_enabled(device)) type_ = at::autocast::get_autocast_dtype(device);
-  }
+  explicit AutocastAsNow(at::DeviceType device);
 
   /// Until it ends, the device computes on this thread as it did at that moment.
   class Scope {
    public:
-    explicit Scope(AutocastAsNow const& then) : device_(then.device_) {
-      if (then.type_) {
-        on_.emplace(device_, *then.type_);
-      } else if (at::autocast::is_autocast_enabled(device_)) {
-        at::autocast::set_autocast_enabled(device_, false);
-        switched_off_ = true;
-      }
-    }
-    ~Scope() {
-      if (switched_off_) at::autocast::set_autocast_enabled(device_, true);
-    }
+    explicit Scope(AutocastAsNow const& then);
+    ~Scope();
     Scope(Scope const&) = delete;
     Scope& operator=(Scope const&) = delete;
 
@@ -69,19 +59,12 @@ class BuffersKept {
     if constexpr (requires { block->buffers(); }) keep(block->buffers());
     else if constexpr (requires { block.buffers(); }) keep(block.buffers());
   }
-  ~BuffersKept() {
-    at::NoGradGuard const no_graph;
-    for (auto& [buffer, copy] : kept_) buffer.copy_(copy);
-  }
+  ~BuffersKept();
   BuffersKept(BuffersKept const&) = delete;
   BuffersKept& operator=(BuffersKept const&) = delete;
 
  private:
-  void keep(std::vector<at::Tensor> buffers) {
-    at::NoGradGuard const no_graph;
-    for (auto& buffer : buffers)
-      if (buffer.defined()) kept_.emplace_back(buffer, buffer.clone());
-  }
+  void keep(std::vector<at::Tensor> buffers);
   std::vector<std::pair<at::Tensor, at::Tensor>> kept_;
 };
 
@@ -191,3 +174,7 @@ at::Tensor checkpointed(Block&& block, Inputs const&... inputs) {
 }
 
 }  // namespace fulgurite
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/torch/device/checkpointed.ipp>
+#endif

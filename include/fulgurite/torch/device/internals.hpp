@@ -20,15 +20,12 @@
 //     capture/tape_step.hpp, capture/tape.hpp).
 //   - The state in which a CUDA graph leaves the allocators when its recording fails (capture/graph/cuda_graph.hpp).
 
-#include <array>
 #include <concepts>
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -48,7 +45,7 @@
 #include <torch/nn/module.h>
 #include <torch/version.h>
 
-#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/policy/policies.hpp>
 
 #if defined(__GLIBC__)
@@ -88,9 +85,7 @@ inline constexpr auto product_mark = c10::DispatchKey::TESTING_ONLY_GenericMode,
                       certified_mark = c10::DispatchKey::TESTING_ONLY_GenericWrapper;
 
 /// Everybody who looks at one of the two storages sees the memory of the other.
-inline void swap_memory(c10::StorageImpl& a, c10::StorageImpl& b) {
-  std::swap(a._mutable_data_ptr_no_checks(), b._mutable_data_ptr_no_checks());
-}
+void swap_memory(c10::StorageImpl& a, c10::StorageImpl& b);
 
 // This library's names of element types, as LibTorch's scalar types.
 
@@ -116,19 +111,8 @@ inline constexpr bool converts_inputs = std::remove_cvref_t<Precision>::paramete
 /// keeps the parameters that it has cast, for reuse; the outermost scope makes it forget them.
 class AutocastScope {
  public:
-  AutocastScope(at::DeviceType device, at::ScalarType type)
-      : device_(device),
-        enabled_(at::autocast::is_autocast_enabled(device)),
-        type_(at::autocast::get_autocast_dtype(device)) {
-    at::autocast::set_autocast_dtype(device, type);
-    at::autocast::set_autocast_enabled(device, true);
-    at::autocast::increment_nesting();
-  }
-  ~AutocastScope() {
-    if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
-    at::autocast::set_autocast_enabled(device_, enabled_);
-    at::autocast::set_autocast_dtype(device_, type_);
-  }
+  AutocastScope(at::DeviceType device, at::ScalarType type);
+  ~AutocastScope();
   AutocastScope(AutocastScope const&) = delete;
   AutocastScope& operator=(AutocastScope const&) = delete;
 
@@ -172,19 +156,10 @@ class NoGradScope {
 /// sub-module has the flag that it had before, so that one which was frozen in eval() still is.
 class EvaluationScope {
  public:
-  explicit EvaluationScope(torch::nn::Module& model, bool now = true)
-      : model_(model), training_(model.is_training()), children_(model.modules(false)) {
-    flags_.reserve(children_.size());
-    for (auto const& child : children_) flags_.push_back(child->is_training());
-    if (now) model.eval();
-  }
+  explicit EvaluationScope(torch::nn::Module& model, bool now = true);
   /// train(flag) also sets all sub-modules. Parents come before their children in the list, so each module ends with
   /// its own flag.
-  ~EvaluationScope() {
-    if (model_.is_training() != training_) model_.train(training_);
-    for (std::size_t i = 0; i != children_.size(); ++i)
-      if (children_[i]->is_training() != flags_[i]) children_[i]->train(flags_[i]);
-  }
+  ~EvaluationScope();
   EvaluationScope(EvaluationScope const&) = delete;
   EvaluationScope& operator=(EvaluationScope const&) = delete;
 
@@ -204,106 +179,42 @@ auto evaluating(Model& model, [[maybe_unused]] bool now = true) {
 /// From here on operators that this thread calls run in it alone. `others`: how many threads those have that begin
 /// later. LibTorch sets a thread's number and the number for threads to come in one call, and only another thread can
 /// undo the latter.
-inline void run_in_this_thread(int others) {
-  static std::mutex one_at_a_time;
-  std::lock_guard const lock(one_at_a_time);
-  at::get_num_threads();  // a thread's first question settles its number by the default; asked later, it would undo the
-                          // next line
-  at::set_num_threads(1);
-  std::thread([others] { at::set_num_threads(others); }).join();
-}
+void run_in_this_thread(int others);
 
 // The device that operators of this thread use where only its kind is named, as torch::kCUDA does.
 
 /// From here on it is this one, for the CPU nothing changes.
-inline void make_current(c10::Device device) {
-  if (!device.is_cpu()) c10::impl::VirtualGuardImpl(device.type()).setDevice(device);
-}
+void make_current(c10::Device device);
 
 // Memory that runs out: which exceptions of LibTorch say so, and what its caches hold.
 
 /// Whether a text of LibTorch says that there was no memory for something. LibTorch has a type for it on GPUs alone;
 /// its allocator on the CPU, the CUDA runtime and NVIDIA's libraries say it in words.
-inline bool tells_of_no_memory(std::string_view text) {
-  static constexpr std::array<std::string_view, 11> words{
-      "DefaultCPUAllocator: can't allocate memory",
-      "DefaultCPUAllocator: not enough memory",
-      "CUDA out of memory",
-      "CUDA error: out of memory",
-      "CUDA driver error: out of memory",
-      "CUBLAS_STATUS_ALLOC_FAILED",
-      "CUSOLVER_STATUS_ALLOC_FAILED",
-      "CUDNN_STATUS_ALLOC_FAILED",
-      "DEVICE_ALLOCATION_FAILED",  // of cuDNN 9, with its name before it
-      "HOST_ALLOCATION_FAILED",
-      // What cuDNN of old says where it finds no algorithm whose workspace can be had.
-      "cuDNN error: CUDNN_STATUS_NOT_SUPPORTED. This error may appear if you passed in a non-contiguous input.",
-  };
-  for (auto const& word : words)
-    if (text.find(word) != text.npos) return true;
-  return false;
-}
+bool tells_of_no_memory(std::string_view text);
 
-inline bool out_of_memory(std::exception const& error) {
-  return dynamic_cast<c10::OutOfMemoryError const*>(&error) != nullptr || tells_of_no_memory(error.what());
-}
+bool out_of_memory(std::exception const& error);
 
 /// The allocator of a GPU that is in use; null for the CPU.
-inline c10::DeviceAllocator* device_allocator(c10::Device device) {
-  if (device.is_cpu()) return nullptr;
-  auto* const allocator = dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(device.type()));
-  return allocator != nullptr && allocator->initialized() ? allocator : nullptr;
-}
+c10::DeviceAllocator* device_allocator(c10::Device device);
 
 /// Gives back what is kept for later and in use by nobody: of the device's allocator, and of the C library.
-inline void free_caches(c10::Device device) {
-  if (auto* const allocator = device_allocator(device)) allocator->emptyCache();
-#if defined(__GLIBC__)
-  ::malloc_trim(0);
-#endif
-}
+void free_caches(c10::Device device);
 
 /// The most bytes of the device that tensors had at one time since `restart_peak_memory`; nothing for the CPU.
-inline std::optional<double> peak_memory(c10::Device device) {
-  auto* const allocator = device_allocator(device);
-  if (allocator == nullptr) return std::nullopt;
-  auto const known = allocator->getDeviceStats(device.index());
-  return static_cast<double>(
-      known.allocated_bytes[static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE)].peak);
-}
-inline void restart_peak_memory(c10::Device device) {
-  if (auto* const allocator = device_allocator(device)) allocator->resetPeakStats(device.index());
-}
+std::optional<double> peak_memory(c10::Device device);
+void restart_peak_memory(c10::Device device);
 
 // How much memory LibTorch's allocator of a device holds, and how to wait for a device.
 
 /// Bytes and counts under the names of PyTorch's torch.cuda.memory_stats ("allocated_bytes.all.current", "... .peak",
 /// "num_ooms"). Empty for the CPU.
-FULGURITE_COLD std::vector<std::pair<std::string, double>> device_stats(c10::Device device) {
-  std::vector<std::pair<std::string, double>> stats;
-  if (device.is_cpu()) return stats;
-  auto* const allocator = dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(device.type()));
-  if (allocator == nullptr || !allocator->initialized()) return stats;
-  auto const known = allocator->getDeviceStats(device.index());
-  auto const add = [&](std::string const& name, c10::CachingAllocator::StatArray const& of) {
-    auto const& all = of[static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE)];
-    stats.emplace_back(name + ".all.current", static_cast<double>(all.current));
-    stats.emplace_back(name + ".all.peak", static_cast<double>(all.peak));
-  };
-  add("allocation", known.allocation);
-  add("segment", known.segment);
-  add("allocated_bytes", known.allocated_bytes);
-  add("reserved_bytes", known.reserved_bytes);
-  add("active_bytes", known.active_bytes);
-  add("inactive_split_bytes", known.inactive_split_bytes);
-  stats.emplace_back("num_alloc_retries", static_cast<double>(known.num_alloc_retries));
-  stats.emplace_back("num_ooms", static_cast<double>(known.num_ooms));
-  return stats;
-}
+std::vector<std::pair<std::string, double>> device_stats(c10::Device device);
 
 /// Returns when the device has done all that it was given; at once for the CPU.
-inline void synchronize(c10::Device device) {
-  if (device.is_cuda()) torch::cuda::synchronize(device.index());
-}
+void synchronize(c10::Device device);
 
 }  // namespace fulgurite::libtorch
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/torch/device/internals.ipp>
+#endif

@@ -15,7 +15,7 @@
 #include <torch/cuda.h>
 #include <torch/nn/module.h>
 
-#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/core/types.hpp>
@@ -34,16 +34,7 @@ namespace fulgurite::libtorch {
 
 /// The tensors are changed in place and keep their identity, which optimizers and users hold on to. A tensor that is as
 /// it should be is not touched.
-FULGURITE_BULK void relocate(at::Tensor& tensor, at::Device device, std::optional<at::ScalarType> type) {
-  if (!tensor.defined()) return;
-  auto const wanted = type && tensor.is_floating_point() ? *type : tensor.scalar_type();
-  if (tensor.device() == device && tensor.scalar_type() == wanted) return;
-  auto options = tensor.options().device(device).dtype(wanted).requires_grad(false);
-  auto const gradient = tensor.grad();
-  if (gradient.defined()) tensor.mutable_grad().reset();  // LibTorch would compare the new data with it
-  tensor.set_data(tensor.detach().to(options));
-  if (gradient.defined()) tensor.mutable_grad() = gradient.to(options);
-}
+void relocate(at::Tensor& tensor, at::Device device, std::optional<at::ScalarType> type);
 
 /// A model that is no torch::nn::Module has nothing that could be moved for it.
 template <class Model>
@@ -194,3 +185,7 @@ SingleDevice(Given, Matmul = Matmul::faster) -> SingleDevice<NoDevice<Given>>;
 SingleDevice() -> SingleDevice<NoDevice<void>>;
 
 }  // namespace fulgurite
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/torch/device/single_device.ipp>
+#endif

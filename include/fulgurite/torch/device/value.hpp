@@ -1,18 +1,13 @@
 #pragma once
 // Tensors as values: what a metric keeps, how numbers are read on the host, and the gradient that backward starts from.
 
-#include <cstddef>
-#include <cstdint>
-#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
@@ -23,27 +18,19 @@
 #include <ATen/record_function.h>
 #include <torch/csrc/autograd/anomaly_mode.h>
 
-#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 
 namespace fulgurite::libtorch {
 
 /// Whether anybody but the owner of this handle may write to the tensor's memory: it is a parameter or a buffer, or a
 /// view or a detached handle of one.
-FULGURITE_BULK bool held_elsewhere(at::Tensor const& value) {
-  if (!value.defined()) return false;
-  if (value.use_count() > 1) return true;
-  return value.is_inference() ? value.storage().use_count() > 1
-                              : !value.unsafeGetTensorImpl()->version_counter().unique();
-}
+bool held_elsewhere(at::Tensor const& value);
 
 /// The handle that a metric keeps of a logged value. It is read after the step (a captured step is recorded first), and
 /// on a GPU many steps later. Until then it must not keep the graph alive, and a parameter or a buffer, which is
 /// updated in place, has to be copied.
-inline at::Tensor keep(at::Tensor const& value) {
-  if (held_elsewhere(value)) return value.detach().clone();
-  return value.is_cpu() || !value.requires_grad() ? value : value.detach();
-}
+at::Tensor keep(at::Tensor const& value);
 
 inline bool reading_waits(at::Tensor const& value) { return !value.is_cpu(); }
 
@@ -55,91 +42,29 @@ T const* data_of(at::Tensor const& tensor) {
 }
 
 /// The number in a tensor of one element; else an Error. On the CPU it is loaded from memory, without an operator.
-FULGURITE_BULK double read(at::Tensor const& value) {
-  if (!value.defined() || value.numel() != 1)
-    throw Error("fulgurite.metric.one_element",
-                "a logged value has " + (value.defined() ? std::to_string(value.numel()) : std::string("no")) +
-                    " elements, it must have exactly one: log its mean(), or the sum()");
-  if (value.is_cpu() && value.layout() == at::kStrided && !value.is_neg()) {
-    switch (value.scalar_type()) {
-    case at::ScalarType::Float: return static_cast<double>(*data_of<float>(value));
-    case at::ScalarType::Double: return *data_of<double>(value);
-    case at::ScalarType::Long: return static_cast<double>(*data_of<std::int64_t>(value));
-    case at::ScalarType::BFloat16: return static_cast<double>(float(*data_of<at::BFloat16>(value)));
-    case at::ScalarType::Half: return static_cast<double>(float(*data_of<at::Half>(value)));
-    default: break;
-    }
-  }
-  return value.item<double>();
-}
+double read(at::Tensor const& value);
 
 /// Reads many values and waits for the device once: values on a device are gathered there, and copied together.
-FULGURITE_BULK void read_all(std::span<at::Tensor const> values, std::span<double> into) {
-  at::NoGradGuard const no_graph;
-  std::vector<at::Tensor> remote;
-  std::vector<std::size_t> place;
-  for (std::size_t i = 0; i != values.size(); ++i) {
-    if (!values[i].defined() || values[i].is_cpu() || values[i].numel() != 1) {
-      into[i] = read(values[i]);  // which also throws the error, if there is one
-      continue;
-    }
-    auto const flat = values[i].reshape({}).to(at::kDouble);
-    remote.push_back(remote.empty() ? flat : flat.to(remote.front().device()));
-    place.push_back(i);
-  }
-  if (remote.empty()) return;
-  auto const host = at::stack(remote).cpu();
-  auto const* numbers = data_of<double>(host);
-  for (std::size_t i = 0; i != place.size(); ++i) into[place[i]] = numbers[i];
-}
+void read_all(std::span<at::Tensor const> values, std::span<double> into);
 
-FULGURITE_COLD void require_scalar(at::Tensor const& loss) {
-  if (loss.defined() && loss.numel() == 1) return;
-  throw Error("fulgurite.torch.scalar_loss",
-              "the loss has " + (loss.defined() ? std::to_string(loss.numel()) : std::string("no")) +
-                  " elements, backward starts from exactly one: return its mean() or sum()");
-}
+void require_scalar(at::Tensor const& loss);
 
 /// Throws an Error if backward has nothing to run through. LibTorch would say that in its own words, with a stack
 /// trace.
-inline void require_graph(at::Tensor const& loss) {
-  if (!loss.defined() || loss.requires_grad()) return;
-  throw Error("fulgurite.torch.loss_without_graph",
-              "the loss depends on no parameter that learns, so there is nothing to run backward through: look for "
-              "detach(), a NoGradGuard, item() or argmax() between the parameters and the loss, and whether every "
-              "parameter is frozen");
-}
+void require_graph(at::Tensor const& loss);
 
-inline bool same_kind(at::Tensor const& a, at::Tensor const& b) {
-  return a.scalar_type() == b.scalar_type() && a.device() == b.device() && a.sizes() == b.sizes();
-}
+bool same_kind(at::Tensor const& a, at::Tensor const& b);
 
 /// The gradient to start backward with, so that `loss.backward(seed)` equals `(loss * factor).backward()` without
 /// touching the loss. For a factor of 1 it is undefined, which is LibTorch's own default. Others are made once for each
 /// thread, factor and kind of loss.
-FULGURITE_BULK at::Tensor seed(at::Tensor const& loss, double factor) {
-  require_scalar(loss);
-  if (factor == 1.0) return {};
-  struct Made {
-    double factor;
-    at::Tensor seed;
-  };
-  thread_local std::vector<Made> cache;
-  for (auto const& made : cache)
-    if (made.factor == factor && same_kind(made.seed, loss)) return made.seed;
-  if (cache.size() == 64) cache.clear();  // a factor that changes every step must not grow it for ever
-  at::NoGradGuard const no_graph;
-  return cache.emplace_back(Made{factor, at::full_like(loss.detach(), factor)}).seed;
-}
+at::Tensor seed(at::Tensor const& loss, double factor);
 
 /// The loss times a factor, with its graph: what a model's own `backward` receives.
-inline at::Tensor scaled(at::Tensor const& loss, double factor) { return factor == 1.0 ? loss : loss.mul(factor); }
+at::Tensor scaled(at::Tensor const& loss, double factor);
 
 /// The value of the loss without its graph, for hooks that receive a step's outputs.
-inline at::Tensor detached(at::Tensor const& loss, double factor) {
-  auto value = loss.detach();
-  return factor == 1.0 ? value : value.mul(factor);
-}
+at::Tensor detached(at::Tensor const& loss, double factor);
 
 // Switches of LibTorch that the whole process shares. Several trainers at once may want the same position of one; a
 // trainer that wants another is refused.
@@ -150,13 +75,8 @@ inline at::Tensor detached(at::Tensor const& loss, double factor) {
 struct DeterministicSwitch {
   static constexpr char const* option = "deterministic";
   using State = std::pair<bool, bool>;
-  static State now() {
-    return {at::globalContext().deterministicAlgorithms(), at::globalContext().deterministicAlgorithmsWarnOnly()};
-  }
-  static void put(State to) {
-    if (to.first && at::hasCUDA()) ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);
-    at::globalContext().setDeterministicAlgorithms(to.first, to.second);
-  }
+  static State now();
+  static void put(State to);
   static State wanted(bool on) { return {on, false}; }
 };
 
@@ -164,8 +84,8 @@ struct DeterministicSwitch {
 struct BenchmarkSwitch {
   static constexpr char const* option = "benchmark";
   using State = bool;
-  static State now() { return at::globalContext().benchmarkCuDNN(); }
-  static void put(State to) { at::globalContext().setBenchmarkCuDNN(to); }
+  static State now();
+  static void put(State to);
   static State wanted(bool on) { return on; }
 };
 
@@ -173,10 +93,8 @@ struct BenchmarkSwitch {
 struct AnomalySwitch {
   static constexpr char const* option = "detect_anomaly";
   using State = std::pair<bool, bool>;
-  static State now() {
-    return {torch::autograd::AnomalyMode::is_enabled(), torch::autograd::AnomalyMode::should_check_nan()};
-  }
-  static void put(State to) { torch::autograd::AnomalyMode::set_enabled(to.first, to.second); }
+  static State now();
+  static void put(State to);
   static State wanted(bool on) { return {on, on}; }
 };
 
@@ -230,9 +148,7 @@ class SharedSwitch {
 /// changes nothing, and computes with what another one has asked for.
 class AlgorithmScope {
  public:
-  AlgorithmScope(bool deterministic, std::optional<bool> benchmark)
-      : deterministic_(deterministic ? std::optional(true) : std::nullopt),
-        benchmark_(benchmark || !deterministic ? benchmark : std::optional(false)) {}
+  AlgorithmScope(bool deterministic, std::optional<bool> benchmark);
 
  private:
   SharedSwitch<DeterministicSwitch> deterministic_;
@@ -242,7 +158,7 @@ class AlgorithmScope {
 /// LibTorch's anomaly detection. While one trainer asks for it, backward looks for a nan in all of them.
 class AnomalyScope {
  public:
-  explicit AnomalyScope(bool on) : on_(on ? std::optional(true) : std::nullopt) {}
+  explicit AnomalyScope(bool on);
 
  private:
   SharedSwitch<AnomalySwitch> on_;
@@ -270,28 +186,16 @@ class FactoryWatch {
   using Tell = std::function<void(std::string const& function, std::string const& made, std::string const& wanted)>;
 
   /// Without somebody to tell, nothing is watched.
-  FactoryWatch(at::ScalarType wanted, Tell tell) : wanted_(wanted), tell_(std::move(tell)) {
-    if (!tell_) return;
-    outer_ = std::exchange(watching(), this);
-    handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(&begins, &ends)
-                                             .needsInputs(true)
-                                             .needsOutputs(true)
-                                             .scopes({at::RecordScope::FUNCTION}));
-  }
+  FactoryWatch(at::ScalarType wanted, Tell tell);
   /// Tells in the destructor, and so before an exception of the step itself, which may well come from the wrong type.
-  ~FactoryWatch() {
-    if (!tell_) return;
-    at::removeCallback(handle_);
-    watching() = outer_;
-    if (!function_.empty()) tell_(function_, c10::toString(made_), c10::toString(wanted_));
-  }
+  ~FactoryWatch();
   FactoryWatch(FactoryWatch const&) = delete;
   FactoryWatch& operator=(FactoryWatch const&) = delete;
 
  private:
   /// Looks at the outermost call alone: what it calls in turn is LibTorch's own affair.
   struct Call final : at::ObserverContext {
-    explicit Call(FactoryWatch& of) : watch(&of) { watch->inside_ = true; }
+    explicit Call(FactoryWatch& of);
     ~Call() override { watch->inside_ = false; }
     FactoryWatch* watch;
   };
@@ -301,30 +205,9 @@ class FactoryWatch {
     return watch;
   }
 
-  FULGURITE_BULK static std::unique_ptr<at::ObserverContext> begins(at::RecordFunction const& call) {
-    auto* const watch = watching();
-    if (!watch || watch->inside_ || !watch->function_.empty()) return nullptr;
-    auto const schema = call.operator_schema();
-    if (!schema) return nullptr;
-    auto const type = schema->argumentIndexWithName("dtype");
-    auto const& inputs = recorded_inputs(call);
-    if (!type || static_cast<std::size_t>(*type) >= inputs.size() || !inputs[static_cast<std::size_t>(*type)].isNone())
-      return nullptr;
-    for (auto const& input : inputs)
-      if (input.isTensor() || input.isTensorList()) return nullptr;  // then the type comes from there
-    return std::make_unique<Call>(*watch);
-  }
+  static std::unique_ptr<at::ObserverContext> begins(at::RecordFunction const& call);
 
-  FULGURITE_BULK static void ends(at::RecordFunction const& call, at::ObserverContext* context) {
-    if (!context) return;
-    auto& watch = *static_cast<Call*>(context)->watch;
-    for (auto const& output : call.outputs()) {
-      if (!output.isTensor() || !output.toTensor().defined() || !output.toTensor().is_floating_point()) continue;
-      watch.made_ = output.toTensor().scalar_type();
-      if (watch.made_ != watch.wanted_)
-        watch.function_ = std::string_view(call.name()).substr(std::string_view("aten::").size());
-    }
-  }
+  static void ends(at::RecordFunction const& call, at::ObserverContext* context);
 
   at::ScalarType wanted_;
   Tell tell_;
@@ -336,3 +219,7 @@ class FactoryWatch {
 };
 
 }  // namespace fulgurite::libtorch
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/torch/device/value.ipp>
+#endif

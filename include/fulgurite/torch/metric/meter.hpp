@@ -2,7 +2,6 @@
 // Metrics on LibTorch's tensors: `Meter accuracy{Accuracy{.num_classes = 10}}`. Includes what tallies those of the
 // library.
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -19,11 +18,9 @@
 #include <c10/core/InferenceMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
-#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/metric/meter.hpp>
-#include <fulgurite/torch/device/internals.hpp>
-#include <fulgurite/torch/device/value.hpp>
 #include <fulgurite/torch/metric/tallies.hpp>
 #include <fulgurite/torch/weights/weights.hpp>
 
@@ -37,13 +34,7 @@ class MetricScope {
  public:
   MetricScope() = default;
   /// What is kept by somebody of whom a recording does not know would stand still while the step is replayed.
-  static void refuse_recording() {
-    if (c10::impl::tls_is_dispatch_key_included(recording_key))
-      throw Error("fulgurite.metric.captured",
-                  "a metric object is updated inside a training step that is being recorded, and a replay would leave "
-                  "it out: declare the metric with its definition and call ctx.update, or update the object in "
-                  "on_train_batch_end");
-  }
+  static void refuse_recording();
   MetricScope(MetricScope const&) = delete;
   MetricScope& operator=(MetricScope const&) = delete;
 
@@ -54,19 +45,10 @@ class MetricScope {
 
 /// A tensor where the other one lies. One that a file has left on the CPU moves to the device of what is added to it;
 /// a number of the host goes to the device where the sums are. Neither waits for the device.
-inline void meet(at::Tensor& kept, at::Tensor& added) {
-  if (kept.device() == added.device()) return;
-  if (kept.is_cpu()) kept = kept.to(added.device());
-  else added = added.to(kept.device());
-}
+void meet(at::Tensor& kept, at::Tensor& added);
 
 /// The elements of a tensor on the host, in double precision, in row-major order.
-FULGURITE_BULK std::vector<double> host_numbers(at::Tensor const& tensor) {
-  at::NoGradGuard const no_graph;
-  auto const host = tensor.detach().to(at::kCPU, at::kDouble).contiguous();
-  auto const* const first = data_of<double>(host);
-  return {first, first + host.numel()};
-}
+std::vector<double> host_numbers(at::Tensor const& tensor);
 
 // The samples of a metric that no sum can tell, such as the scores below a curve.
 
@@ -79,15 +61,9 @@ class KeptSamples {
   explicit KeptSamples(D const& definition) : width_(static_cast<std::int64_t>(definition.width())) {}
 
   /// Adds rows [samples, width].
-  FULGURITE_BULK void add(at::Tensor const& rows) {
-    if (!rows.defined() || rows.dim() != 2 || rows.size(1) != width_)
-      throw Error("fulgurite.metric.tally",
-                  "tally() returned a tensor of shape " + (rows.defined() ? shape_text(rows.sizes()) : "none") +
-                      ", and width() says " + std::to_string(width_) + ": return rows of that many numbers");
-    parts_.push_back(rows.detach().clone());
-  }
+  void add(at::Tensor const& rows);
 
-  std::vector<double> numbers() const { return parts_.empty() ? std::vector<double>() : host_numbers(together()); }
+  std::vector<double> numbers() const;
   template <class Ranks>
   std::vector<double> numbers_of_all(Ranks& ranks, long& updates) const {
     auto samples = numbers();
@@ -95,7 +71,7 @@ class KeptSamples {
     return samples;
   }
   void reset() { parts_.clear(); }
-  void merge(KeptSamples const& other) { parts_.insert(parts_.end(), other.parts_.begin(), other.parts_.end()); }
+  void merge(KeptSamples const& other);
   void state(auto& archive) {
     constexpr bool loading = std::remove_cvref_t<decltype(archive)>::loading;
     at::Tensor all = loading || parts_.empty() ? at::Tensor() : together();
@@ -108,13 +84,7 @@ class KeptSamples {
 
  private:
   /// All rows as one tensor, on the device of the latest.
-  FULGURITE_BULK at::Tensor together() const {
-    MetricScope const scope;
-    if (parts_.size() == 1) return parts_.front();
-    std::vector<at::Tensor> parts;
-    for (auto const& part : parts_) parts.push_back(part.to(parts_.back().device()));
-    return at::cat(parts);
-  }
+  at::Tensor together() const;
 
   std::int64_t width_;
   std::vector<at::Tensor> parts_ = {};
@@ -133,30 +103,9 @@ class KeptSums {
   }
 
   /// Adds what tally() of a definition has returned: one dimension, as many elements as there are sums.
-  FULGURITE_BULK void add(at::Tensor more) {
-    if (!more.defined() || more.dim() != 1 || static_cast<std::size_t>(more.numel()) != size_)
-      throw Error("fulgurite.metric.tally",
-                  "tally() returned a tensor of shape " + (more.defined() ? shape_text(more.sizes()) : "none") +
-                      ", and sums() says " + std::to_string(size_) + ": return at::stack of that many numbers");
-    more = more.detach().to(at::kDouble);
-    if (!sums_.defined()) {
-      sums_ = more.clone();
-      return;
-    }
-    meet(sums_, more);
-    if (join_) {
-      sums_ = join_(sums_, more);
-      return;
-    }
-    if (sums_.use_count() > 1) sums_ = sums_.clone();  // a copy of this, or a file that is being written, has it, too
-    if (how_.reduce == Reduce::max) at::maximum_out(sums_, sums_, more);
-    else if (how_.reduce == Reduce::min) at::minimum_out(sums_, sums_, more);
-    else sums_.add_(more);
-  }
+  void add(at::Tensor more);
 
-  std::vector<double> numbers() const {
-    return sums_.defined() ? host_numbers(sums_) : std::vector<double>(size_, metric::neutral(how_.reduce));
-  }
+  std::vector<double> numbers() const;
   template <class Ranks>
   std::vector<double> numbers_of_all(Ranks& ranks, long& updates) const {
     auto sums = numbers();
@@ -164,9 +113,7 @@ class KeptSums {
     return sums;
   }
   void reset() { sums_.reset(); }
-  void merge(KeptSums const& other) {
-    if (other.sums_.defined()) add(other.sums_);
-  }
+  void merge(KeptSums const& other);
   void state(auto& archive) {
     if constexpr (std::remove_cvref_t<decltype(archive)>::loading) sums_.reset();
     archive.tensor("sums", sums_);
@@ -207,23 +154,10 @@ class KeptWindow {
   explicit KeptWindow(D const& definition) : window_(definition.window) {}
 
   /// Adds one value or several, [values].
-  FULGURITE_BULK void add(at::Tensor more) {
-    more = more.detach().to(at::kDouble);
-    if (!values_.defined()) {
-      values_ = last(more).clone();
-      return;
-    }
-    meet(values_, more);
-    values_ = last(at::cat({values_, more})).clone();
-  }
+  void add(at::Tensor more);
 
   /// The sum of the values, and how many they are.
-  std::vector<double> numbers() const {
-    double sum = 0;
-    auto const values = values_.defined() ? host_numbers(values_) : std::vector<double>();
-    for (double const value : values) sum += value;
-    return {sum, static_cast<double>(values.size())};
-  }
+  std::vector<double> numbers() const;
   template <class Ranks>
   std::vector<double> numbers_of_all(Ranks& ranks, long& updates) const {
     auto sums = numbers();
@@ -231,18 +165,14 @@ class KeptWindow {
     return sums;
   }
   void reset() { values_.reset(); }
-  void merge(KeptWindow const& other) {
-    if (other.values_.defined()) add(other.values_);
-  }
+  void merge(KeptWindow const& other);
   void state(auto& archive) {
     if constexpr (std::remove_cvref_t<decltype(archive)>::loading) values_.reset();
     archive.tensor("values", values_);
   }
 
  private:
-  at::Tensor last(at::Tensor const& values) const {
-    return values.slice(0, std::max<std::int64_t>(0, values.size(0) - window_));
-  }
+  at::Tensor last(at::Tensor const& values) const;
 
   std::int64_t window_;
   at::Tensor values_ = {};
@@ -286,3 +216,7 @@ class Meter : public BasicMeter<D, typename libtorch::StoreOf<KeptBy<D>>::type> 
 
 }  // namespace metric
 }  // namespace fulgurite
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/torch/metric/meter.ipp>
+#endif

@@ -2,24 +2,21 @@
 // How one product is cut into calls of small kernels: the inner length into blocks and columns into strips, which
 // decides the bits; rows into panels, which does not.
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <functional>
-#include <limits>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/Parallel.h>
 #include <ATen/TensorIterator.h>
 #include <ATen/core/Tensor.h>
 
-#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/body.hpp>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -42,10 +39,7 @@ struct Kernels {
 
 /// Of the process. Units that are built with LIBXSMM put its kernels here, so that all others, which are the same code
 /// with and without it, have them too.
-inline std::atomic<Kernels const*>& process_kernels() {
-  static std::atomic<Kernels const*> kernels = nullptr;
-  return kernels;
-}
+std::atomic<Kernels const*>& process_kernels();
 
 }  // namespace fulgurite::libtorch::native
 
@@ -54,11 +48,7 @@ inline std::atomic<Kernels const*>& process_kernels() {
 
 namespace fulgurite::libtorch::native {
 
-inline Kernel libxsmm_product(int m, int n, int k, int a_distance, bool a_turned, int b_distance, int c_distance) {
-  float const one = 1, zero = 0;
-  int const flags = a_turned ? LIBXSMM_GEMM_FLAG_TRANS_B : LIBXSMM_GEMM_FLAG_NONE;
-  return libxsmm_smmdispatch(n, m, k, &b_distance, &a_distance, &c_distance, &one, &zero, &flags, nullptr);
-}
+Kernel libxsmm_product(int m, int n, int k, int a_distance, bool a_turned, int b_distance, int c_distance);
 inline constexpr Kernels libxsmm_kernels{"LIBXSMM", &libxsmm_product};
 inline bool const libxsmm_is_here = [] {
   process_kernels() = &libxsmm_kernels;
@@ -145,31 +135,10 @@ template <class Numbers>
 
 /// c[i] = d[i] + c[i] for n numbers; with d == nullptr zeros are added. The sums are the same on every processor; only
 /// how many are made at once differs, which compilers do not choose at the optimization that users choose.
-inline void add_to(float* c, float const* d, std::int64_t n) {
-  std::int64_t i = 0;
-#if defined(__x86_64__)
-  static bool const wide = __builtin_cpu_supports("avx512f"), half = __builtin_cpu_supports("avx2");
-  i = wide ? passes::add_512(c, d, n) : half ? passes::add_256(c, d, n) : passes::add<passes::Four>(c, d, n);
-#else
-  i = passes::add<passes::Four>(c, d, n);
-#endif
-  for (; i != n; ++i) c[i] = (d ? d[i] : 0.0F) + c[i];
-}
+void add_to(float* c, float const* d, std::int64_t n);
 
 /// A matrix whose columns follow each other, `distance` apart, is written so that its rows do.
-inline void turn(float* to, float const* from, std::int64_t rows, std::int64_t columns, std::int64_t distance) {
-  std::int64_t whole_rows = 0, whole_columns = 0;
-#if defined(__x86_64__)
-  static bool const half = __builtin_cpu_supports("avx2");
-  if (half) {
-    whole_rows = rows / 16 * 16, whole_columns = columns / 8 * 8;
-    passes::turn_256(to, from, rows, columns, distance);
-  }
-#endif
-  for (std::int64_t r = 0; r != rows; ++r)
-    for (std::int64_t c = r < whole_rows ? whole_columns : 0; c != columns; ++c)
-      to[r * columns + c] = from[c * distance + r];
-}
+void turn(float* to, float const* from, std::int64_t rows, std::int64_t columns, std::int64_t distance);
 
 /// f(i) for all i from 0 to n, each once, on as many threads as LibTorch may use. at::parallel_for is a template that
 /// runs on one thread where the program that includes it is compiled without OpenMP; LibTorch's own loop over the
@@ -216,30 +185,14 @@ struct ProductShape {
   bool operator==(ProductShape const&) const = default;
 
   std::int64_t matrices() const { return batch == 0 ? 1 : batch; }
-  std::int64_t work() const { return matrices() * m * n * k; }
+  std::int64_t work() const;
 
   /// As it is written in accounts: rows, columns and inner length.
-  FULGURITE_BULK std::string text() const {
-    auto const with = [](char const* what) { return std::string(what); };
-    return (batch == 0 ? "" : std::to_string(batch) + " of ") + std::to_string(m) + "x" + std::to_string(n) + "x" +
-           std::to_string(k) + with(a[2] == 1 ? "" : ", A transposed") + with(b[2] == 1 ? "" : ", B transposed") +
-           with(epilogue == Epilogue::row         ? ", with a bias"
-                : epilogue == Epilogue::zero_plus ? ", added to zero"
-                : epilogue == Epilogue::onto      ? ", added to the result"
-                : epilogue == Epilogue::then_onto ? ", then added to a gradient"
-                                                  : "") +
-           (threads == 1 ? "" : ", " + std::to_string(threads) + " threads");
-  }
+  std::string text() const;
 };
 
 struct ProductHash {
-  std::size_t operator()(ProductShape const& shape) const {
-    std::uint64_t all = 0x9e3779b97f4a7c15U;
-    for (std::int64_t const number : {shape.batch, shape.m, shape.n, shape.k, shape.a[1], shape.a[2], shape.b[1],
-                                      shape.b[2], std::int64_t(shape.epilogue) + 8 * std::int64_t(shape.threads)})
-      all = (all ^ static_cast<std::uint64_t>(number)) * 0xff51afd7ed558ccdU;
-    return static_cast<std::size_t>(all ^ (all >> 32));
-  }
+  std::size_t operator()(ProductShape const& shape) const;
 };
 
 /// How the rows of a matrix of this shape follow each other: one after the other (`distance` apart), or as columns do.
@@ -247,65 +200,20 @@ struct Order {
   bool turned;
   std::int64_t distance;
 };
-inline std::optional<Order> order_of(std::int64_t rows, std::int64_t columns,
-                                     std::array<std::int64_t, 3> const& strides) {
-  if (strides[2] == 1 && strides[1] >= columns) return Order{false, strides[1]};
-  if (strides[1] == 1 && strides[2] >= rows) return Order{true, strides[2]};
-  return std::nullopt;
-}
+std::optional<Order> order_of(std::int64_t rows, std::int64_t columns, std::array<std::int64_t, 3> const& strides);
 
-inline std::uint8_t beyond(void const* where) {
-  return static_cast<std::uint8_t>(reinterpret_cast<std::uintptr_t>(where) % 64);
-}
+std::uint8_t beyond(void const* where);
 
 /// Dense numbers of the CPU in single precision, as they are: no flag says that they are conjugated or negated.
-inline bool is_plain_float(at::Tensor const& tensor) {
-  static constexpr c10::DispatchKeySet flags({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative,
-                                              c10::DispatchKey::ZeroTensor, c10::DispatchKey::Python});
-  return tensor.defined() && tensor.is_cpu() && tensor.scalar_type() == at::kFloat && tensor.layout() == at::kStrided &&
-         !tensor.key_set().has_any(flags) && !tensor.has_names();
-}
+bool is_plain_float(at::Tensor const& tensor);
 
 /// Of mm(A, B) and bmm(A, B), where A and B lie in one of the two orders; C is to be contiguous and to begin `c_beyond`
 /// bytes past a multiple of 64.
-inline std::optional<ProductShape> product_shape(at::Tensor const& a, at::Tensor const& b, Epilogue epilogue,
-                                                 std::uint8_t c_beyond = 0) {
-  auto const dims = a.dim();
-  if (!is_plain_float(a) || !is_plain_float(b) || (dims != 2 && dims != 3) || b.dim() != dims) return std::nullopt;
-  auto const as = a.sizes(), bs = b.sizes(), ax = a.strides(), bx = b.strides();
-  auto const r = static_cast<std::size_t>(dims - 2), c = r + 1;
-  ProductShape shape;
-  if (dims == 3) {
-    if (as[0] != bs[0] || as[0] == 0) return std::nullopt;
-    shape.batch = as[0];
-    shape.a[0] = ax[0];
-    shape.b[0] = bx[0];
-  }
-  shape.m = as[r];
-  shape.k = as[c];
-  shape.n = bs[c];
-  if (shape.m <= 0 || shape.n <= 0 || shape.k <= 0 || bs[r] != shape.k) return std::nullopt;
-  shape.a[1] = ax[r];
-  shape.a[2] = ax[c];
-  shape.b[1] = bx[r];
-  shape.b[2] = bx[c];
-  auto const x = order_of(shape.m, shape.k, shape.a), y = order_of(shape.k, shape.n, shape.b);
-  constexpr std::int64_t most = std::numeric_limits<int>::max() / 4;
-  if (!x || !y || x->distance > most || y->distance > most || shape.m > most || shape.n > most || shape.a[0] < 0 ||
-      shape.b[0] < 0)
-    return std::nullopt;
-  shape.beyond = {beyond(a.const_data_ptr()), beyond(b.const_data_ptr()), c_beyond};
-  shape.epilogue = epilogue;
-  shape.threads = at::get_num_threads();
-  return shape;
-}
+std::optional<ProductShape> product_shape(at::Tensor const& a, at::Tensor const& b, Epilogue epilogue,
+                                          std::uint8_t c_beyond = 0);
 
 /// Memory of this thread that the next product overwrites, one piece for each use.
-inline float* scratch(std::size_t use, std::int64_t size) {
-  thread_local std::vector<float> all[3];
-  if (all[use].size() < static_cast<std::size_t>(size)) all[use].resize(static_cast<std::size_t>(size));
-  return all[use].data();
-}
+float* scratch(std::size_t use, std::int64_t size);
 
 /// The blocks of an inner length. MKL takes whole ones as long as it can and then what is left (on AMD's processors),
 /// or halves what is left as soon as it is less than two blocks (on Intel's with AVX-512: 784 is 384, 200 and 200).
@@ -314,19 +222,9 @@ struct Blocks {
   bool halves = false;
 
   /// The next block, where so many numbers are left.
-  std::int64_t next(std::int64_t left) const {
-    if (!halves) return std::min(length, left);
-    return left >= 2 * length ? length : left > length ? (left + 1) / 2 : left;
-  }
+  std::int64_t next(std::int64_t left) const;
   /// All lengths that occur, at most three: `length` comes first, and a length that is not there is 0.
-  std::array<std::int64_t, 3> lengths(std::int64_t whole) const {
-    std::array<std::int64_t, 3> all{};
-    for (std::int64_t left = whole, block = 0; left != 0; left -= block) {
-      block = next(left);
-      *std::find_if(all.begin(), all.end() - 1, [&](auto known) { return known == 0 || known == block; }) = block;
-    }
-    return all;
-  }
+  std::array<std::int64_t, 3> lengths(std::int64_t whole) const;
 };
 
 class Plan {
@@ -335,93 +233,23 @@ class Plan {
   /// MKL does it. The last `strip` columns, where that is not 0, have kernels of their own. Nullopt: there is no kernel
   /// for a part of it.
   static std::optional<Plan> make(ProductShape const& shape, Blocks const& blocks, std::int64_t strip,
-                                  Kernels const& kernels) {
-    Plan plan(shape, blocks, strip);
-    std::int64_t const rows[] = {plan.panel_, shape.m % plan.panel_}, widths[] = {shape.n - strip, strip};
-    auto const& lengths = plan.lengths_;
-    for (std::size_t r = 0; r != 2; ++r)
-      for (std::size_t l = 0; l != lengths.size(); ++l)
-        for (std::size_t w = 0; w != 2; ++w) {
-          if (rows[r] == 0 || lengths[l] == 0 || widths[w] == 0) continue;
-          plan.kernel_[r][l][w] =
-              kernels.product(int(rows[r]), int(widths[w]), int(lengths[l]), int(plan.a_.distance), plan.a_.turned,
-                              int(plan.b_.turned ? shape.n : plan.b_.distance), int(shape.n));
-          if (!plan.kernel_[r][l][w]) return std::nullopt;
-        }
-    return plan;
-  }
+                                  Kernels const& kernels);
 
   ProductShape const& shape() const { return shape_; }
   /// Of the inner length, the longest block.
   std::int64_t block() const { return lengths_[0]; }
 
   /// `row`: what Epilogue::row adds.
-  void run(float const* a, float const* b, float* c, float const* row = nullptr) const {
-    auto const panels = (shape_.m + panel_ - 1) / panel_, all = panels * shape_.matrices();
-    float const* const whole = b_.turned && shape_.batch == 0 ? turned(b) : b;  // the threads share it
-    auto const part = [&](std::int64_t i) {
-      auto const matrix = i / panels, from = i % panels * panel_;
-      auto const* mine = whole + matrix * shape_.b[0];
-      if (b_.turned && shape_.batch != 0) mine = turned(mine);
-      rows(a + matrix * shape_.a[0] + from * shape_.a[1], mine, c + (matrix * shape_.m + from) * shape_.n, row,
-           std::min(panel_, shape_.m - from));
-    };
-    if (threads_ > 1) return on_threads(all, part);
-    for (std::int64_t i = 0; i != all; ++i) part(i);
-  }
+  void run(float const* a, float const* b, float* c, float const* row = nullptr) const;
 
  private:
-  Plan(ProductShape const& shape, Blocks const& blocks, std::int64_t strip)
-      : shape_(shape),
-        a_(*order_of(shape.m, shape.k, shape.a)),
-        b_(*order_of(shape.k, shape.n, shape.b)),
-        blocks_(blocks),
-        lengths_(blocks.lengths(shape.k)),
-        strip_(strip),
-        panel_(shape.m),
-        threads_(shape.work() >= worth_threads ? shape.threads : 1) {
-    bool const twice =
-        block() != shape.k || shape.epilogue != Epilogue::none;  // what is gone over again stays in caches
-    if (twice) panel_ = std::min(panel_, std::max<std::int64_t>(16, cached / shape.n / 16 * 16));
-    if (threads_ > 1 && shape.batch < threads_) {
-      auto const parts = (threads_ + shape.matrices() - 1) / shape.matrices();
-      panel_ = std::min(panel_, ((shape.m + parts - 1) / parts + 7) / 8 * 8);
-    }
-    if (b_.turned && shape.batch != 0) panel_ = shape.m;  // so that each B is turned once
-  }
+  Plan(ProductShape const& shape, Blocks const& blocks, std::int64_t strip);
 
-  float const* turned(float const* b) const {
-    auto* const to = scratch(0, shape_.k * shape_.n);
-    turn(to, b, shape_.k, shape_.n, b_.distance);
-    return to;
-  }
+  float const* turned(float const* b) const;
 
-  void rows(float const* a, float const* b, float* c, float const* row, std::int64_t count) const {
-    auto const& kernels = kernel_[count == panel_ ? 0 : 1];
-    auto const size = count * shape_.n, b_step = b_.turned ? shape_.n : b_.distance;
-    bool const begun = shape_.epilogue == Epilogue::onto, later = shape_.epilogue == Epilogue::then_onto;
-    float* const to = later ? scratch(2, size) : c;
-    float* const sum = begun || block() != shape_.k ? scratch(1, size) : nullptr;
-    for (std::int64_t j = 0, length = 0; j < shape_.k; j += length) {
-      length = blocks_.next(shape_.k - j);
-      auto const& kernel = kernels[length == lengths_[0] ? 0 : length == lengths_[1] ? 1 : 2];
-      if (j == 0 && !begun) {
-        strips(kernel, b, a, to);
-        if (shape_.epilogue == Epilogue::zero_plus) add_to(to, nullptr, size);
-        if (shape_.epilogue == Epilogue::row)
-          for (std::int64_t i = 0; i != count; ++i) add_to(to + i * shape_.n, row, shape_.n);
-      } else {
-        strips(kernel, b + j * b_step, a + j * (a_.turned ? a_.distance : 1), sum);
-        add_to(to, sum, size);
-      }
-    }
-    if (later) add_to(c, to, size);
-  }
+  void rows(float const* a, float const* b, float* c, float const* row, std::int64_t count) const;
 
-  void strips(Kernel const (&kernel)[2], float const* b, float const* a, float* c) const {
-    kernel[0](b, a, c);
-    if (strip_ != 0) kernel[1](b + (shape_.n - strip_), a, c + (shape_.n - strip_));
-  }
+  void strips(Kernel const (&kernel)[2], float const* b, float const* a, float* c) const;
 
   static constexpr std::int64_t cached = 4096;            // numbers, of C or of a sum
   static constexpr std::int64_t worth_threads = 1 << 20;  // multiplications: some ten microseconds of one core
@@ -436,3 +264,7 @@ class Plan {
 };
 
 }  // namespace fulgurite::libtorch::native
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/torch/native/plan.ipp>
+#endif

@@ -18,6 +18,7 @@
 #include <ATen/ops/empty_like.h>
 
 #include <fulgurite/checkpoint/archive_tree.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/torch/optim/arena_layout.hpp>
@@ -48,61 +49,15 @@ class Arena : public ArenaLayout {
   explicit Arena(std::size_t states) : ArenaLayout(states) {}
 
   /// Sets the gradients to zero; they count as not received.
-  void zero_grad() {
-    Mode const mode;
-    put_right();
-    for (auto& buffer : buffers_) {
-      if (buffer.some_stay && !buffer.taken) clear_each(buffer);
-      else clear_all(buffer);
-      buffer.version = buffer.gradients.unsafeGetTensorImpl()->version_counter().current_version();
-    }
-    for (auto& slot : slots_) {
-      slot.received = false;
-      slot.version = version(slot.gradient);
-      if (slot.stays) slot.parameter.mutable_grad().reset();
-      else if (slot.parameter.requires_grad() && !slot.parameter.grad().defined())
-        slot.parameter.mutable_grad() = slot.gradient;
-    }
-  }
+  void zero_grad();
 
   /// Puts everything in its place, and finds out which gradients were received. The slice of one that was not is zero.
-  void look() {
-    Mode const mode;
-    put_right();
-    for (auto& buffer : buffers_) {
-      auto const now = version(buffer.gradients);
-      if (now == buffer.version) continue;  // only a replay clears without calling zero_grad()
-      buffer.version = now;
-      for (auto const i : buffer.slots) slots_[i].received = false;
-    }
-    for (auto& slot : slots_) {
-      auto const now = version(slot.gradient);
-      if (!slot.parameter.grad().defined()) {
-        if (slot.received || now != slot.version) slot.gradient.zero_();
-        slot.received = false;
-        slot.version = version(slot.gradient);
-      } else if (now != slot.version || is_elsewhere(slot)) {
-        slot.received = true;
-        slot.version = now;
-      }
-    }
-  }
+  void look();
 
   /// Which gradients count as received, in the order of the slots. `set_received` puts this back after writes that were
   /// undone.
-  std::vector<bool> received() {
-    look();
-    std::vector<bool> all;
-    for (auto const& slot : slots_) all.push_back(slot.received);
-    return all;
-  }
-  void set_received(std::vector<bool> const& all) {
-    for (auto& buffer : buffers_) buffer.version = version(buffer.gradients);
-    for (std::size_t i = 0; i != slots_.size(); ++i) {
-      slots_[i].received = all[i];
-      slots_[i].version = version(slots_[i].gradient);
-    }
-  }
+  std::vector<bool> received();
+  void set_received(std::vector<bool> const& all);
 
   /// f(run, buffer) for each stretch of parameters that have a gradient. They count as having taken one step more. Of
   /// an arena in parts this process updates its own, and receives the others.
@@ -145,25 +100,11 @@ class Arena : public ArenaLayout {
 
   /// From here on this process keeps one part of the states, and of the parameters updates that part. The other
   /// processes have the same arena and say the same at the same place; what is kept so far moves along.
-  void keep_part(ArenaPart part) {
-    leave_gradients(false);
-    Mode const mode;
-    states_.gather_moved(slots_, buffers_);
-    states_.set_part(std::move(part));
-    lay_out();
-  }
+  void keep_part(ArenaPart part);
   /// All of the states in the slots, until `drop_gathered`: see ArenaStates. A collective.
-  void gather_states(bool keeps_all) {
-    make_states();
-    Mode const mode;
-    put_right();
-    states_.gather(slots_, buffers_, keeps_all);
-  }
+  void gather_states(bool keeps_all);
   void drop_gathered() { states_.drop_gathered(slots_); }
-  void make_states() {
-    Mode const mode;
-    states_.make(slots_, buffers_);
-  }
+  void make_states();
 
   /// f(flat gradients) for each buffer in which some gradient was received.
   template <class F>
@@ -206,17 +147,8 @@ class Arena : public ArenaLayout {
     Mode const mode;
     bring_home();
   }
-  void clear_each(Buffer const& buffer) {
-    for (auto const i : buffer.slots)
-      if (slots_[i].stays) clear_unused(slots_[i]);
-      else slots_[i].gradient.zero_();
-  }
-  void clear_all(Buffer& buffer) {
-    buffer.gradients.zero_();
-    buffer.taken = false;
-    if (buffer.some_stay)
-      for (auto const i : buffer.slots) slots_[i].cleared = version(slots_[i].gradient);
-  }
+  void clear_each(Buffer const& buffer);
+  void clear_all(Buffer& buffer);
   template <class F>
   bool each_holds(Buffer const& buffer, F& f) const {
     for (auto const i : buffer.slots)
@@ -230,9 +162,7 @@ class Arena : public ArenaLayout {
 /// The parameters of an arena as a range that knows their gradients as a whole, which is what clipping takes.
 class ArenaParameters : public std::span<at::Tensor const> {
  public:
-  explicit ArenaParameters(Arena& arena) : std::span<at::Tensor const>(arena.parameters()), arena_(&arena) {
-    arena.look();
-  }
+  explicit ArenaParameters(Arena& arena);
 
   template <class F>
   void each_gradient(F&& f) const {
@@ -244,14 +174,10 @@ class ArenaParameters : public std::span<at::Tensor const> {
     arena_->each_received(f);
   }
   /// Whether the parameter at this position had a gradient when this range was asked for.
-  bool has_gradient(std::size_t position) const { return arena_->slots()[position].received; }
+  bool has_gradient(std::size_t position) const;
   /// For a strategy that exchanges the gradients with other processes.
   Arena& arena() const { return *arena_; }
-  bool no_gradients() const {
-    bool none = true;
-    arena_->each_gradient([&](auto const&) { none = false; });
-    return none;
-  }
+  bool no_gradients() const;
 
  private:
   Arena* arena_;
@@ -285,32 +211,11 @@ struct SavedPart {
 };
 
 /// What this process keeps, buffer by buffer.
-inline std::vector<at::Tensor> own_states(libtorch::Arena const& arena) {
-  std::vector<at::Tensor> all;
-  for (auto const& buffer : arena.buffers())
-    for (auto const& flat : buffer.states)
-      if (flat.defined()) all.push_back(flat);
-  return all;
-}
+std::vector<at::Tensor> own_states(libtorch::Arena const& arena);
 /// The same as an archive holds it.
-inline SavedPart own_part(libtorch::Arena const& arena) {
-  SavedPart part{arena.states().part().mine, arena.states().part().of, {}};
-  for (auto const& flat : own_states(arena)) part.states.push_back(libtorch::saved(flat).written_last());
-  return part;
-}
+SavedPart own_part(libtorch::Arena const& arena);
 /// Throws [fulgurite.optim.part] where the part is not the one that this process keeps.
-inline void require_own(libtorch::Arena const& arena, SavedPart const& part, std::string_view optimizer) {
-  auto const own = own_states(arena);
-  bool fits = part.mine == arena.states().part().mine && part.of == arena.states().part().of &&
-              part.states.size() == own.size();
-  for (std::size_t i = 0; fits && i != own.size(); ++i) fits = libtorch::fits(own[i], part.states[i]);
-  if (!fits)
-    throw Error("fulgurite.optim.part",
-                "the saved state of " + std::string(optimizer) + " is the part of rank " + std::to_string(part.mine) +
-                    " of " + std::to_string(part.of) +
-                    " alone, as a rank writes it that has failed by itself: go on from an earlier file, or begin "
-                    "anew with its weights by load_weights(model, file)");
-}
+void require_own(libtorch::Arena const& arena, SavedPart const& part, std::string_view optimizer);
 
 // What an optimizer keeps of one parameter, as a program reads it.
 
@@ -320,13 +225,7 @@ struct ParameterState {
   long step = 0;
   std::map<std::string, at::Tensor, std::less<>> tensors = {};
 
-  at::Tensor const& operator[](std::string_view name) const {
-    auto const found = tensors.find(name);
-    if (found == tensors.end())
-      throw Error("fulgurite.optim.state_name",
-                  "this optimizer keeps no '" + std::string(name) + "' with its present options");
-    return found->second;
-  }
+  at::Tensor const& operator[](std::string_view name) const;
 };
 
 // What an optimizer over an arena keeps of its parameters, by their names: read, saved, and loaded as a whole or not at
@@ -514,3 +413,7 @@ class NamedState {
 };
 
 }  // namespace fulgurite::optim
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/torch/optim/arena.ipp>
+#endif

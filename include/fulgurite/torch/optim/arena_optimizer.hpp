@@ -22,6 +22,7 @@
 #include <ATen/ops/sqrt_cpu_dispatch.h>
 #include <torch/nn/module.h>
 
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/torch/optim/arena.hpp>
 #include <fulgurite/torch/optim/clip.hpp>
@@ -159,7 +160,7 @@ class Block {
 };
 
 /// The same operation on tensors.
-inline void take_maximum(at::Tensor& x, at::Tensor const& other) { at::maximum_out(x, x, other); }
+void take_maximum(at::Tensor& x, at::Tensor const& other);
 template <class T, bool Fused>
 [[gnu::always_inline]] inline void take_maximum(Block<T, Fused> const& x, Block<T, Fused> const& other) {
   x.take_maximum(other);
@@ -202,10 +203,7 @@ template <class T, std::size_t N, class Rule>
 }
 
 /// Whether LibTorch computes with its AVX2 or AVX-512 kernels, which ATEN_CPU_CAPABILITY=default forbids.
-inline bool libtorch_fuses() {
-  static bool const fuses = at::get_cpu_capability().starts_with("AVX");
-  return fuses;
-}
+bool libtorch_fuses();
 #endif
 
 template <class T, std::size_t N, class Rule>
@@ -242,13 +240,7 @@ void as_operators(Rule const& rule, Arena::Run const& run, Arena::Buffer const& 
 
 /// Whether blocks are the faster way. Operators use LibTorch's threads, which blocks do not, and for a long stretch
 /// that gains more from four threads on than the cache does.
-inline bool prefers_blocks(Arena::Run const& run, at::Tensor const& flat) {
-#if defined(__x86_64__)
-  return flat.is_cpu() && (run.end - run.begin < (std::int64_t{1} << 18) || at::get_num_threads() < 4);
-#else
-  return false;
-#endif
-}
+bool prefers_blocks(Arena::Run const& run, at::Tensor const& flat);
 
 template <std::size_t N, class Rule>
 void pass(Rule const& rule, Arena::Run const& run, Arena::Buffer const& buffer) {
@@ -263,12 +255,7 @@ void pass(Rule const& rule, Arena::Run const& run, Arena::Buffer const& buffer) 
 namespace fulgurite::optim {
 
 /// Throws [fulgurite.optim.option], with the number, where an option is out of its range.
-inline void require_option(bool holds, std::string_view optimizer, std::string_view option, double value) {
-  if (holds) return;
-  throw Error("fulgurite.optim.option",
-              std::string(optimizer) + "'s " + std::string(option) + " = " + std::to_string(value) +
-                  " is not allowed: rates, eps, decays and momenta are not negative, betas are in [0, 1)");
-}
+void require_option(bool holds, std::string_view optimizer, std::string_view option, double value);
 
 /// Parameters with options of their own: `optim::Adam({{body->parameters(), {.lr = 1e-4}}, {head->parameters(), {.lr =
 /// 1e-3}}})`.
@@ -414,3 +401,7 @@ class ArenaOptimizer : public NamedState<Rule> {
 };
 
 }  // namespace fulgurite::optim
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/torch/optim/arena_optimizer.ipp>
+#endif

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -34,17 +33,14 @@
 #include <torch/nn/module.h>
 
 #include <fulgurite/callback/learning_rate_monitor.hpp>
-#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/torch/device/internals.hpp>
-#include <fulgurite/torch/device/value.hpp>
 #include <fulgurite/torch/weights/weights.hpp>
 
 namespace fulgurite::libtorch {
 
 /// What of a gradient holds numbers: all of it, or of a sparse one its values.
-inline at::Tensor dense_part(at::Tensor const& gradient) {
-  return gradient.is_sparse() ? gradient._values() : gradient;
-}
+at::Tensor dense_part(at::Tensor const& gradient);
 
 /// The defined gradients of some parameters, for the length of one call. The list belongs to the thread and is used
 /// again, so that a step allocates none. Parameters that know their gradients as a whole (ArenaParameters) give a few
@@ -68,17 +64,10 @@ class Gradients {
   std::vector<at::Tensor>& operator*() const { return list(); }
   std::vector<at::Tensor>* operator->() const { return &list(); }
 
-  bool on_one_device() const {
-    for (auto const& gradient : list())
-      if (gradient.device() != list().front().device()) return false;
-    return true;
-  }
+  bool on_one_device() const;
 
  private:
-  static std::vector<at::Tensor>& list() {
-    thread_local std::vector<at::Tensor> kept;
-    return kept;
-  }
+  static std::vector<at::Tensor>& list();
   at::NoGradGuard no_graph_;
 };
 
@@ -89,22 +78,11 @@ void scale_gradients(Parameters const& parameters, double factor) {
 }
 
 /// A single division, as in LibTorch: a reciprocal times the limit would have other last bits.
-inline at::Tensor factor_of(at::Tensor const& norm, double limit) {
-  return (at::Scalar(limit) / norm.add(1e-6)).clamp_max_(1.0);
-}
+at::Tensor factor_of(at::Tensor const& norm, double limit);
 
 /// The same factor as a plain number, with the same bits, if the norm can be read without waiting; else nullopt. While
 /// Captured records a step it is nullopt, too, since the number would become part of the recording.
-FULGURITE_BULK std::optional<double> factor_now(at::Tensor const& norm, double limit) {
-  if (!norm.is_cpu() || c10::impl::tls_is_dispatch_key_included(recording_key)) return std::nullopt;
-  auto const of = [&]<class T>(T value) {
-    T const factor = static_cast<T>(limit) / (value + static_cast<T>(1e-6));
-    return static_cast<double>(factor > T(1) ? T(1) : factor);
-  };
-  if (norm.scalar_type() == at::kFloat) return of(*static_cast<float const*>(norm.const_data_ptr()));
-  if (norm.scalar_type() == at::kDouble) return of(*static_cast<double const*>(norm.const_data_ptr()));
-  return std::nullopt;
-}
+std::optional<double> factor_now(at::Tensor const& norm, double limit);
 
 /// The 2-norm of each gradient, in the order of the parameters, even if all lie in one flat buffer: the norm of these
 /// norms is LibTorch's to the bit, and one sum over the buffer would not be. On the CPU the kernel is called directly,
@@ -225,31 +203,11 @@ bool all_finite(T const* numbers, std::size_t size) {
 }
 
 /// The same for types of 16 bits: a number is infinite or not a number if all bits of its exponent are ones.
-inline bool all_finite(std::uint16_t const* bits, std::size_t size, std::uint16_t exponent) {
-  bool found = false;
-  for (std::size_t i = 0; i != size; ++i) found |= (bits[i] & exponent) == exponent;
-  return !found;
-}
+bool all_finite(std::uint16_t const* bits, std::size_t size, std::uint16_t exponent);
 
 /// The same of a dense tensor on the CPU, without an operator; nullopt: it is no such tensor.
-FULGURITE_BULK std::optional<bool> plainly_finite(at::Tensor const& tensor) {
-  auto const size = static_cast<std::size_t>(tensor.numel());
-  if (tensor.is_cpu() && tensor.layout() == at::kStrided && tensor.is_non_overlapping_and_dense()) {
-    auto const* const data = tensor.const_data_ptr();
-    switch (tensor.scalar_type()) {
-    case at::kFloat: return all_finite(static_cast<float const*>(data), size);
-    case at::kDouble: return all_finite(static_cast<double const*>(data), size);
-    case at::kBFloat16: return all_finite(static_cast<std::uint16_t const*>(data), size, 0x7f80);
-    case at::kHalf: return all_finite(static_cast<std::uint16_t const*>(data), size, 0x7c00);
-    default: break;
-    }
-  }
-  return std::nullopt;
-}
-FULGURITE_BULK bool all_finite(at::Tensor const& tensor) {
-  auto const plainly = plainly_finite(tensor);
-  return plainly ? *plainly : at::isfinite(tensor).all().item<bool>();
-}
+std::optional<bool> plainly_finite(at::Tensor const& tensor);
+bool all_finite(at::Tensor const& tensor);
 
 template <class Parameters>
 bool on_a_device(Parameters const& parameters) {
@@ -286,20 +244,9 @@ std::string buffer_with_nan(Model& model) {
 
 /// Adds zero times a value to what was noted so far: that becomes nan with the first value that is not finite, and
 /// stays so.
-FULGURITE_BULK void note_finite(std::optional<at::Tensor>& noted, at::Tensor const& value) {
-  at::NoGradGuard const no_graph;
-  if (!noted) noted = at::zeros({}, value.options().dtype(at::kFloat).requires_grad(false));
-  auto const number = value.detach();
-  noted->add_(number.dim() == 0 ? number : number.reshape({}), 0);
-}
+void note_finite(std::optional<at::Tensor>& noted, at::Tensor const& value);
 /// The same for all numbers of some tensors of one device: their largest magnitude tells.
-FULGURITE_BULK void note_finite(std::optional<at::Tensor>& noted, std::vector<at::Tensor> const& tensors) {
-  if (tensors.empty()) return;
-  at::NoGradGuard const no_graph;
-  auto sizes = at::_foreach_norm(tensors, std::numeric_limits<double>::infinity());
-  for (auto& size : sizes) size = size.to(tensors.front().device(), at::kFloat);
-  note_finite(noted, at::stack(sizes).sum());
-}
+void note_finite(std::optional<at::Tensor>& noted, std::vector<at::Tensor> const& tensors);
 template <class Parameters>
 void note_gradients(std::optional<at::Tensor>& noted, Parameters const& parameters) {
   Gradients const gradients(parameters);
@@ -328,27 +275,12 @@ class SeenGradients {
   void forget() { seen_.clear(); }
   bool looks() const { return look_; }
   /// Looks at a gradient that backward has just made.
-  void look(at::Tensor const& gradient) {
-    if (!look_ || !gradient.defined()) return;
-    if (auto const finite = plainly_finite(gradient)) note(gradient, *finite);
-  }
-  void note(at::Tensor const& gradient, bool finite) {
-    for (auto& one : seen_)
-      if (one.is(gradient)) {
-        one.version = version(gradient);
-        one.finite = finite;
-        return;
-      }
-    seen_.push_back({Handle(gradient.getIntrusivePtr()), version(gradient), finite});
-  }
+  void look(at::Tensor const& gradient);
+  void note(at::Tensor const& gradient, bool finite);
 
   bool empty() const { return seen_.empty(); }
   /// Whether all numbers of a gradient are finite; nullopt: it was not looked at since it was last written.
-  std::optional<bool> finite(at::Tensor const& gradient) const {
-    for (auto const& one : seen_)
-      if (one.is(gradient) && one.version == version(gradient)) return one.finite;
-    return std::nullopt;
-  }
+  std::optional<bool> finite(at::Tensor const& gradient) const;
 
  private:
   /// A weak handle: no other tensor gets the address while it lives, and the reference counts that backward looks at
@@ -358,11 +290,9 @@ class SeenGradients {
     Handle gradient;
     std::uint32_t version;
     bool finite;
-    bool is(at::Tensor const& other) const { return gradient._unsafe_get_target() == other.unsafeGetTensorImpl(); }
+    bool is(at::Tensor const& other) const;
   };
-  static std::uint32_t version(at::Tensor const& tensor) {
-    return tensor.unsafeGetTensorImpl()->version_counter().current_version();
-  }
+  static std::uint32_t version(at::Tensor const& tensor);
 
   std::vector<Seen> seen_;
   bool look_ = false;
@@ -382,12 +312,7 @@ class GradientLooks {
     detach();
     if constexpr (std::derived_from<Model, torch::nn::Module>) attach_to(model.parameters());
   }
-  void detach() {
-    for (auto const& parameter : watched_)
-      if (seen_of(parameter) == seen_) torch::autograd::impl::post_acc_grad_hooks(parameter).reset();
-    watched_.clear();
-    seen_.reset();
-  }
+  void detach();
 
   /// What is seen of the gradients of the step at hand; nullptr: nothing ever is.
   SeenGradients* operator->() const { return seen_.get(); }
@@ -395,17 +320,10 @@ class GradientLooks {
   explicit operator bool() const { return seen_ != nullptr; }
 
   /// What is seen of this parameter's gradients; nullptr: it is not looked at.
-  FULGURITE_COLD static std::shared_ptr<SeenGradients> seen_of(at::Tensor const& parameter) {
-    if (!parameter.unsafeGetTensorImpl()->autograd_meta()) return nullptr;
-    auto const* const hook = dynamic_cast<Hook*>(torch::autograd::impl::post_acc_grad_hooks(parameter).get());
-    return hook ? hook->seen : nullptr;
-  }
+  static std::shared_ptr<SeenGradients> seen_of(at::Tensor const& parameter);
 
   /// Somebody has put other numbers into gradients of these parameters, and may have moved no version.
-  FULGURITE_COLD static void forget(std::vector<at::Tensor> const& parameters) {
-    for (auto const& parameter : parameters)
-      if (auto const seen = seen_of(parameter)) return seen->forget();
-  }
+  static void forget(std::vector<at::Tensor> const& parameters);
 
   static constexpr std::size_t least_bytes = std::size_t{1} << 16,  ///< of a parameter
       least_bytes_in_all = std::size_t{1} << 22;
@@ -413,26 +331,13 @@ class GradientLooks {
  private:
   struct Hook final : torch::autograd::PostAccumulateGradHook {
     explicit Hook(std::shared_ptr<SeenGradients> where) : seen(std::move(where)) {}
-    void operator()(at::Tensor const& parameter) override { seen->look(parameter.grad()); }
+    void operator()(at::Tensor const& parameter) override;
     std::shared_ptr<SeenGradients> seen;
   };
 
-  FULGURITE_COLD void attach_to(std::vector<at::Tensor> const& parameters) {
-    std::size_t bytes = 0;
-    for (auto const& parameter : parameters)
-      if (is_large(parameter)) bytes += parameter.nbytes();
-    if (bytes < least_bytes_in_all) return;
-    seen_ = std::make_shared<SeenGradients>();
-    for (auto const& parameter : parameters)
-      if (is_large(parameter) && !torch::autograd::impl::post_acc_grad_hooks(parameter)) {
-        torch::autograd::impl::set_post_acc_grad_hooks(parameter, std::make_unique<Hook>(seen_));
-        watched_.push_back(parameter);
-      }
-  }
+  void attach_to(std::vector<at::Tensor> const& parameters);
   /// Only a parameter that has needed a gradient has a place for the hook.
-  static bool is_large(at::Tensor const& parameter) {
-    return parameter.is_cpu() && parameter.requires_grad() && parameter.is_leaf() && parameter.nbytes() >= least_bytes;
-  }
+  static bool is_large(at::Tensor const& parameter);
 
   std::shared_ptr<SeenGradients> seen_;
   std::vector<at::Tensor> watched_;
@@ -460,27 +365,7 @@ namespace libtorch {
 using Norms = std::vector<std::pair<std::string, double>>;
 
 /// The norm of each gradient that is there; the last entry is the norm over all. Empty if there is none.
-FULGURITE_BULK Norms gradient_norms(std::vector<std::pair<std::string, at::Tensor>> const& parameters, double type) {
-  at::NoGradGuard const no_graph;
-  Norms norms;
-  std::vector<at::Tensor> gradients;
-  for (auto const& [name, parameter] : parameters) {
-    auto const& gradient = parameter.grad();
-    if (!gradient.defined()) continue;
-    norms.emplace_back(name, 0.0);
-    gradients.push_back(gradient.is_sparse() ? gradient.coalesce().values() : gradient);
-  }
-  if (gradients.empty()) return norms;
-  auto each = at::_foreach_norm(gradients, type);
-  for (auto& norm : each) norm = norm.to(gradients.front().device());
-  auto const stacked = at::stack(each);
-  norms.emplace_back("total", 0.0);
-  auto const host =
-      at::cat({stacked, at::linalg_vector_norm(stacked, type).unsqueeze(0)}).to(at::kDouble).cpu().contiguous();
-  auto const* values = data_of<double>(host);
-  for (auto& [name, value] : norms) value = *values++;
-  return norms;
-}
+Norms gradient_norms(std::vector<std::pair<std::string, at::Tensor>> const& parameters, double type);
 
 /// The norms of the parameters that the optimizer updates, by the model's names for them, or by their positions in the
 /// optimizer if the model has no names.
@@ -515,3 +400,7 @@ std::vector<std::pair<std::string, double>> grad_norm(Model& model, double norm_
 }
 
 }  // namespace fulgurite
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/torch/optim/clip.ipp>
+#endif

@@ -9,7 +9,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -20,7 +19,7 @@
 #include <torch/optim/lbfgs.h>
 
 #include <fulgurite/checkpoint/archive_tree.hpp>
-#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/torch/optim/arena.hpp>
 #include <fulgurite/torch/optim/arena_optimizer.hpp>
@@ -61,66 +60,12 @@ void each_lbfgs_tensor(torch::optim::LBFGSParamState const& state, F&& f) {
 }
 
 /// Copies of its tensors.
-FULGURITE_BULK SavedLBFGS saved_lbfgs(torch::optim::LBFGSParamState const& now) {
-  SavedLBFGS to;
-  to.func_evals = now.func_evals();
-  to.n_iter = now.n_iter();
-  to.t = now.t();
-  to.prev_loss = now.prev_loss();
-  if (now.d().defined())
-    for (auto const& tensor : {now.d(), now.H_diag(), now.prev_flat_grad()}) to.last.push_back(libtorch::saved(tensor));
-  auto const many = [](std::vector<SavedTensor>& list, std::deque<at::Tensor> const& tensors) {
-    for (auto const& tensor : tensors) list.push_back(libtorch::saved(tensor));
-  };
-  many(to.old_dirs, now.old_dirs());
-  many(to.old_stps, now.old_stps());
-  many(to.ro, now.ro());
-  return to;
-}
+SavedLBFGS saved_lbfgs(torch::optim::LBFGSParamState const& now);
 
 /// The state as torch::optim takes it, for these parameters. Error [fulgurite.optim.state_mismatch] where it is of
 /// others, or no optimizer can have written it.
-FULGURITE_BULK std::unique_ptr<torch::optim::LBFGSParamState>
-lbfgs_state(SavedLBFGS const& from, std::vector<at::Tensor> const& parameters, std::int64_t history_size) {
-  auto const past = from.old_dirs.size();
-  if (from.old_stps.size() != past || from.ro.size() != past)  // LibTorch takes these lengths on trust
-    throw Error("fulgurite.optim.state_mismatch",
-                "the saved state of LBFGS has lists of old steps whose lengths do not agree: the file was changed "
-                "since it was written");
-  auto state = std::make_unique<torch::optim::LBFGSParamState>();
-  std::int64_t count = 0;
-  auto type = parameters.front().scalar_type();
-  for (auto const& parameter : parameters) {
-    count += parameter.numel();
-    type = c10::promoteTypes(type, parameter.scalar_type());
-  }
-  auto const tensor = [&](SavedTensor const& value, bool vector) {
-    for (auto const& known : libtorch::element_names) {
-      bool const fits = value.dtype() == known.name &&
-                        (vector ? known.type == type && value.shape() == std::vector{count} : value.shape().empty());
-      if (!fits) continue;  // a number may be whole: H_diag begins as one
-      auto made = at::empty(value.shape(), parameters.front().options().requires_grad(false).dtype(known.type));
-      libtorch::restore(made, value);
-      return made;
-    }
-    throw Error("fulgurite.optim.state_mismatch", "the saved state is of another LBFGS: it has a tensor " +
-                                                      value.description() + ", the parameters here are " +
-                                                      std::to_string(count) +
-                                                      " numbers together; they must be those it was saved with");
-  };
-  auto const many = [&](std::vector<SavedTensor> const& values, bool vectors) {
-    std::deque<at::Tensor> all;
-    for (auto const& value : values) all.push_back(tensor(value, vectors));
-    while (all.size() > static_cast<std::size_t>(history_size))
-      all.pop_front();  // the oldest; another option than then
-    return all;
-  };
-  state->func_evals(from.func_evals).n_iter(from.n_iter).t(from.t).prev_loss(from.prev_loss);
-  if (from.last.size() == 3)
-    state->d(tensor(from.last[0], true)).H_diag(tensor(from.last[1], false)).prev_flat_grad(tensor(from.last[2], true));
-  state->old_dirs(many(from.old_dirs, true)).old_stps(many(from.old_stps, true)).ro(many(from.ro, false));
-  return state;
-}
+std::unique_ptr<torch::optim::LBFGSParamState>
+lbfgs_state(SavedLBFGS const& from, std::vector<at::Tensor> const& parameters, std::int64_t history_size);
 
 /// Options of optim::LBFGS, with the names and defaults of torch.optim.LBFGS.
 struct LBFGSOptions {
@@ -152,12 +97,7 @@ class LBFGS {
   static constexpr std::string_view kind() { return "fulgurite::optim::LBFGS"; }
 
   explicit LBFGS(torch::nn::Module const& module, Options const& options = {}) : LBFGS(module.parameters(), options) {}
-  explicit LBFGS(std::vector<at::Tensor> const& parameters, Options const& options = {})
-      : arena_(std::make_unique<libtorch::Arena>(0)),
-        options_(checked(options)),
-        optimizer_(distinct(parameters), theirs(options)) {
-    arena_->add(distinct(parameters), 0, {});
-  }
+  explicit LBFGS(std::vector<at::Tensor> const& parameters, Options const& options = {});
 
   /// Sets the gradients to zero, in place.
   void zero_grad() { arena_->zero_grad(); }
@@ -171,8 +111,8 @@ class LBFGS {
   }
 
   std::size_t groups() const { return 1; }
-  double lr(std::size_t group) const { return optimizer_.param_groups().at(group).options().get_lr(); }
-  void set_lr(std::size_t group, double value) { optimizer_.param_groups().at(group).options().set_lr(value); }
+  double lr(std::size_t group) const;
+  void set_lr(std::size_t group, double value);
   std::optional<double> momentum(std::size_t) const { return std::nullopt; }
   std::optional<double> weight_decay(std::size_t) const { return std::nullopt; }
   void add_group(std::vector<at::Tensor> const&, double) {
@@ -184,15 +124,7 @@ class LBFGS {
 
   /// The number of iterations and, under torch.optim's names, d, H_diag, prev_flat_grad and, oldest first, old_dirs.0,
   /// old_stps.0, ro.0 and so on. Before the first step there is none of these.
-  FULGURITE_BULK ParameterState state() const {
-    ParameterState all;
-    if (auto const* now = torch_state()) {
-      all.step = now->n_iter();
-      each_lbfgs_tensor(*now,
-                        [&](std::string const& name, at::Tensor const& tensor) { all.tensors.emplace(name, tensor); });
-    }
-    return all;
-  }
+  ParameterState state() const;
 
   /// Loading needs parameters of the same count and type, in the same order; if something differs it throws an Error,
   /// and nothing has changed.
@@ -209,47 +141,13 @@ class LBFGS {
   }
 
  private:
-  FULGURITE_BULK static Options const& checked(Options const& o) {
-    require_option(o.lr >= 0, name(), "lr", o.lr);
-    require_option(o.max_iter >= 1, name(), "max_iter (which is 1 or more)", static_cast<double>(o.max_iter));
-    require_option(o.history_size >= 1, name(), "history_size (which is 1 or more)",
-                   static_cast<double>(o.history_size));
-    require_option(!o.line_search_fn || *o.line_search_fn == "strong_wolfe", name(),
-                   "line_search_fn (which is strong_wolfe or none)", 0);
-    return o;
-  }
-  FULGURITE_BULK static torch::optim::LBFGSOptions theirs(Options const& o) {
-    return torch::optim::LBFGSOptions(o.lr)
-        .max_iter(o.max_iter)
-        .max_eval(o.max_eval ? o.max_eval : o.max_iter * 5 / 4)
-        .tolerance_grad(o.tolerance_grad)
-        .tolerance_change(o.tolerance_change)
-        .history_size(o.history_size)
-        .line_search_fn(o.line_search_fn);
-  }
-  static std::vector<at::Tensor> distinct(std::vector<at::Tensor> const& parameters) {
-    if (parameters.empty())
-      throw Error("fulgurite.optim.parameter", "LBFGS was given no parameters: hand it module->parameters()");
-    return libtorch::distinct(parameters);
-  }
+  static Options const& checked(Options const& o);
+  static torch::optim::LBFGSOptions theirs(Options const& o);
+  static std::vector<at::Tensor> distinct(std::vector<at::Tensor> const& parameters);
 
   /// LibTorch keeps the state under the first parameter.
-  FULGURITE_BULK torch::optim::LBFGSParamState const* torch_state() const {
-    auto const& all = optimizer_.state();
-    auto const found = all.find(optimizer_.param_groups().front().params().front().unsafeGetTensorImpl());
-    return found == all.end() ? nullptr : static_cast<torch::optim::LBFGSParamState const*>(found->second.get());
-  }
-  FULGURITE_BULK void load(Options const& options, SavedLBFGS const& from) {
-    c10::InferenceMode const no_inference(false);  // what is trained on must not be made in it
-    checked(options);
-    auto state = lbfgs_state(from, arena_->parameters(), options.history_size);
-    auto& all = optimizer_.state();
-    auto* const key = optimizer_.param_groups().front().params().front().unsafeGetTensorImpl();
-    if (from.n_iter == 0 && from.func_evals == 0) all.erase(key);
-    else all[key] = std::move(state);
-    optimizer_.param_groups().front().set_options(std::make_unique<torch::optim::LBFGSOptions>(theirs(options)));
-    options_ = options;
-  }
+  torch::optim::LBFGSParamState const* torch_state() const;
+  void load(Options const& options, SavedLBFGS const& from);
 
   std::unique_ptr<libtorch::Arena> arena_;  ///< ranges of parameters point to it, the optimizer moves
   Options options_;
@@ -257,3 +155,7 @@ class LBFGS {
 };
 
 }  // namespace fulgurite::optim
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/torch/optim/lbfgs.ipp>
+#endif

@@ -20,7 +20,7 @@
 #include <torch/optim/adagrad.h>
 #include <torch/optim/optimizer.h>
 
-#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/core/types.hpp>
@@ -32,31 +32,16 @@ namespace fulgurite::libtorch {
 // A parameter that an optimizer lists twice would be stepped, and clipped, twice.
 
 /// "a parameter 'a.weight', which is also 'b.weight'": `names` are all that the model has for the tensor.
-FULGURITE_COLD std::string parameter_text(std::vector<std::string> const& names) {
-  std::string what = "a parameter";
-  for (std::size_t i = 0; i != names.size(); ++i) what += (i == 0 ? " '" : ", which is also '") + names[i] + "'";
-  return what + (names.size() > 1 ? "," : "");
-}
+std::string parameter_text(std::vector<std::string> const& names);
 
 /// `names`: all that the model has for the tensor.
-[[noreturn]] FULGURITE_COLD void refuse_listed_twice(std::string_view optimizer,
-                                                     std::vector<std::string> const& names) {
-  throw Error("fulgurite.optimizer.twice",
-              std::string(optimizer) + " lists " + parameter_text(names) +
-                  " twice, so that each step would move it twice: give it filter_params(*this), which lists each "
-                  "tensor once, or take an optimizer of fulgurite::optim");
-}
+[[noreturn]] void refuse_listed_twice(std::string_view optimizer, std::vector<std::string> const& names);
 
 /// An optimizer of fulgurite::optim was given a tensor in two groups. The optimizer does not know the model, so that
 /// the fit adds the names.
 class InTwoGroups : public Error {
  public:
-  InTwoGroups(std::string_view optimizer, at::Tensor const& parameter, std::vector<std::string> const& names = {})
-      : Error("fulgurite.optimizer.twice", std::string(optimizer) + " lists " + parameter_text(names) +
-                                               " in two groups, which may have different options: give it to one of "
-                                               "them"),
-        optimizer_(optimizer),
-        parameter_(parameter) {}
+  InTwoGroups(std::string_view optimizer, at::Tensor const& parameter, std::vector<std::string> const& names = {});
 
   std::string const& optimizer() const { return optimizer_; }
   at::Tensor const& parameter() const { return parameter_; }
@@ -392,10 +377,7 @@ class Toggle {
     own_.clear();
   }
 
-  void untoggle() noexcept {
-    for (auto& [parameter, required] : others_) parameter.set_requires_grad(required);
-    others_.clear();
-  }
+  void untoggle() noexcept;
 
  private:
   using Flags = std::vector<std::pair<at::Tensor, bool>>;
@@ -409,3 +391,7 @@ class Toggle {
 };
 
 }  // namespace fulgurite
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/torch/optim/optimizer.ipp>
+#endif

@@ -24,6 +24,7 @@
 #include <torch/optim/optimizer.h>
 
 #include <fulgurite/checkpoint/archive_tree.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/torch/weights/weights.hpp>
@@ -391,12 +392,7 @@ class OptimizerReader {
 };
 
 /// A field as an archive takes it: tensors become handles, pairs arrays.
-inline SavedTensor archived(at::Tensor const& value) {
-  if (value.defined() && value.layout() != at::kStrided)
-    throw Error("fulgurite.optimizer.state", "an optimizer keeps a sparse tensor, as SGD with momentum does of sparse "
-                                             "gradients, which no file can hold: use dense gradients or no momentum");
-  return TensorState<at::Tensor>::save(value);
-}
+SavedTensor archived(at::Tensor const& value);
 template <class List>
   requires std::is_same_v<typename List::value_type, at::Tensor>
 std::vector<SavedTensor> archived(List const& values) {
@@ -404,10 +400,7 @@ std::vector<SavedTensor> archived(List const& values) {
   for (auto const& value : values) all.push_back(archived(value));
   return all;
 }
-inline std::optional<std::vector<SavedTensor>> archived(std::optional<std::vector<at::Tensor>> const& values) {
-  if (!values) return std::nullopt;
-  return archived(*values);
-}
+std::optional<std::vector<SavedTensor>> archived(std::optional<std::vector<at::Tensor>> const& values);
 template <class T>
   requires(std::is_arithmetic_v<T> || is_optional<T>)
 T const& archived(T const& value) {
@@ -447,3 +440,7 @@ void optimizer_state(X& optimizer, GivenOptions const& given, Archive& archive) 
 }
 
 }  // namespace fulgurite::libtorch
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/torch/optim/optimizer_state.ipp>
+#endif

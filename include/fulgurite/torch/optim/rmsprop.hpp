@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/torch/optim/arena_optimizer.hpp>
 
 namespace fulgurite::optim {
@@ -34,16 +34,8 @@ struct RMSprop {
   using Options = RMSpropOptions;
   static constexpr std::string_view name = "RMSprop";
   static constexpr std::array<std::string_view, 3> states = {"square_avg", "momentum_buffer", "grad_avg"};
-  static std::array<std::optional<double>, 3> initial(Options const& o) {
-    return {0.0, o.momentum > 0 ? std::optional(0.0) : std::nullopt, o.centered ? std::optional(0.0) : std::nullopt};
-  }
-  FULGURITE_COLD static void check(Options const& o) {
-    require_option(o.lr >= 0, name, "lr", o.lr);
-    require_option(o.alpha >= 0, name, "alpha", o.alpha);
-    require_option(o.eps >= 0, name, "eps", o.eps);
-    require_option(o.momentum >= 0, name, "momentum", o.momentum);
-    require_option(o.weight_decay >= 0, name, "weight_decay", o.weight_decay);
-  }
+  static std::array<std::optional<double>, 3> initial(Options const& o);
+  static void check(Options const& o);
   static std::optional<double> momentum(Options const& o) { return o.momentum; }
   static void set_momentum(Options& o, double value) { o.momentum = value; }
 
@@ -99,17 +91,10 @@ struct Adagrad {
   static constexpr std::string_view name = "Adagrad";
   static constexpr std::array<std::string_view, 1> states = {"sum"};
   static std::array<std::optional<double>, 1> initial(Options const& o) { return {o.initial_accumulator_value}; }
-  FULGURITE_COLD static void check(Options const& o) {
-    require_option(o.lr >= 0, name, "lr", o.lr);
-    require_option(o.lr_decay >= 0, name, "lr_decay", o.lr_decay);
-    require_option(o.weight_decay >= 0, name, "weight_decay", o.weight_decay);
-    require_option(o.initial_accumulator_value >= 0, name, "initial_accumulator_value", o.initial_accumulator_value);
-    require_option(o.eps >= 0, name, "eps", o.eps);
-  }
+  static void check(Options const& o);
   static std::optional<double> momentum(Options const&) { return std::nullopt; }
 
-  Adagrad(Options const& o, long steps_before)
-      : o_(o), rate_(o.lr / (1 + static_cast<double>(steps_before) * o.lr_decay)) {}
+  Adagrad(Options const& o, long steps_before);
 
   template <class V>
   [[gnu::always_inline]] void operator()(V p, V g, V sum) const {
@@ -133,3 +118,7 @@ class Adagrad : public ArenaOptimizer<rule::Adagrad> {
 };
 
 }  // namespace fulgurite::optim
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/torch/optim/rmsprop.ipp>
+#endif

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/torch/optim/arena_optimizer.hpp>
 
 namespace fulgurite::optim {
@@ -33,20 +33,12 @@ struct SGD {
   using Options = SGDOptions;
   static constexpr std::string_view name = "SGD";
   static constexpr std::array<std::string_view, 1> states = {"momentum_buffer"};
-  static std::array<std::optional<double>, 1> initial(Options const& o) {
-    return {o.momentum != 0 ? std::optional(0.0) : std::nullopt};
-  }
-  FULGURITE_COLD static void check(Options const& o) {
-    require_option(o.lr >= 0, name, "lr", o.lr);
-    require_option(o.momentum >= 0, name, "momentum", o.momentum);
-    require_option(o.weight_decay >= 0, name, "weight_decay", o.weight_decay);
-    require_option(!o.nesterov || (o.momentum > 0 && o.dampening == 0), name,
-                   "nesterov (which needs momentum > 0 and dampening = 0)", 1);
-  }
+  static std::array<std::optional<double>, 1> initial(Options const& o);
+  static void check(Options const& o);
   static std::optional<double> momentum(Options const& o) { return o.momentum; }
   static void set_momentum(Options& o, double value) { o.momentum = value; }
 
-  SGD(Options const& o, long steps_before) : o_(o), first_(steps_before == 0) {}
+  SGD(Options const& o, long steps_before);
 
   template <class V>
   [[gnu::always_inline]] void operator()(V p, V g, V momentum_buffer) const {
@@ -74,3 +66,7 @@ class SGD : public ArenaOptimizer<rule::SGD> {
 };
 
 }  // namespace fulgurite::optim
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/torch/optim/sgd.ipp>
+#endif

@@ -2,7 +2,6 @@
 // Records the operators of some steps with LibTorch's own profiler: a trace to look at, and a table of what takes time.
 
 #include <cstddef>
-#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -16,8 +15,7 @@
 #include <torch/csrc/autograd/profiler_kineto.h>
 
 #include <fulgurite/callback/watch.hpp>
-#include <fulgurite/core/cold.hpp>
-#include <fulgurite/core/error.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/core/text.hpp>
 #include <fulgurite/hook/hooks.hpp>
@@ -56,32 +54,16 @@ class AdvancedProfiler {
   static constexpr Order order = Order::profiler;
   static constexpr bool records_process = true;  ///< LibTorch has one profiler: a sweep refuses it
 
-  explicit AdvancedProfiler(AdvancedProfilerOptions options = {}) : options_(std::move(options)) {
-    auto const& o = options_;
-    if (o.wait < 0 || o.warmup < 0 || o.active < 1 || o.repeat < 0)
-      throw Error("fulgurite.callback.profiler_schedule",
-                  "AdvancedProfiler: wait = " + std::to_string(o.wait) + ", warmup = " + std::to_string(o.warmup) +
-                      ", active = " + std::to_string(o.active) + ", repeat = " + std::to_string(o.repeat) +
-                      ": none is negative, and at least 1 batch is recorded");
-    if (o.filename.empty() || o.filename.find('/') != std::string::npos)
-      throw Error("fulgurite.callback.profiler_filename",
-                  "AdvancedProfiler: filename = '" + o.filename + "' is no name of a file: give the folder as dirpath");
-  }
+  explicit AdvancedProfiler(AdvancedProfilerOptions options = {});
   AdvancedProfiler(AdvancedProfiler&&) = default;
 
   /// An action among the operators. It ends early where the recording does.
   class Running {
    public:
-    Running(AdvancedProfiler& profiler, ProfiledAction const& action)
-        : profiler_(&profiler), depth_(profiler.open_.size()), recording_(profiler.recordings_) {
-      if (profiler.recording_ && action.counts) profiler.open(action.name);
-      else profiler_ = nullptr;
-    }
+    Running(AdvancedProfiler& profiler, ProfiledAction const& action);
     Running(Running const&) = delete;
     Running& operator=(Running const&) = delete;
-    ~Running() {
-      if (profiler_ && profiler_->recordings_ == recording_) profiler_->close(depth_);
-    }
+    ~Running();
 
    private:
     AdvancedProfiler* profiler_;
@@ -90,13 +72,7 @@ class AdvancedProfiler {
   };
   Running profile_action(ProfiledAction const& action) { return {*this, action}; }
 
-  void setup() {
-    batch_ = 0;
-    recordings_ = 0;
-    told_ = false;
-    operators_.clear();
-    traces_.clear();
-  }
+  void setup();
   void on_train_batch_start(auto& ctx) { begin_batch(ctx); }
   void on_validation_batch_start(auto& ctx) {
     if (ctx.stage() != decltype(ctx.stage())::fit) begin_batch(ctx);
@@ -136,24 +112,10 @@ class AdvancedProfiler {
   }
   static bool on_gpu(auto& ctx) { return at::Device(ctx.device()).is_cuda(); }
 
-  torch::profiler::impl::ProfilerConfig config() const {
-    return torch::profiler::impl::ProfilerConfig(torch::profiler::impl::ProfilerState::KINETO, options_.record_shapes,
-                                                 options_.profile_memory, false, options_.with_flops, false);
-  }
-  static std::set<Activity> activities(bool gpu) {
-    std::set<Activity> all{Activity::CPU};
-    if (gpu) all.insert(Activity::CUDA);
-    return all;
-  }
-  FULGURITE_COLD void prepare(bool gpu) { torch::autograd::profiler::prepareProfiler(config(), activities(gpu)); }
-  FULGURITE_COLD void begin_recording(bool gpu) {
-    torch::autograd::profiler::enableProfiler(
-        config(), activities(gpu),
-        {at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION, at::RecordScope::USER_SCOPE});
-    recording_ = true;
-    first_ = batch_ - 1;
-    step_depth_ = 0;
-  }
+  torch::profiler::impl::ProfilerConfig config() const;
+  static std::set<Activity> activities(bool gpu);
+  void prepare(bool gpu);
+  void begin_recording(bool gpu);
   /// What is open ends with the recording: its record is gone afterwards.
   void end_recording(auto& ctx) {
     auto const result = stop();
@@ -165,33 +127,10 @@ class AdvancedProfiler {
     traces_.push_back(folder / (name + ".pt.trace.json"));
     result->save(traces_.back().string());
   }
-  FULGURITE_COLD std::unique_ptr<torch::autograd::profiler::ProfilerResult> stop() {
-    close(0);
-    recording_ = false;
-    ++recordings_;
-    auto result = torch::autograd::profiler::disableProfiler();
-    std::vector<report::OperatorEvent> events;
-    for (auto const& event : result->events()) {
-      bool const allocation = event.name() == "[memory]";
-      events.push_back({.name = event.name(),
-                        .thread = event.startThreadId(),
-                        .began = static_cast<std::int64_t>(event.startNs()),
-                        .ended = static_cast<std::int64_t>(event.endNs()),
-                        .bytes = allocation ? event.nBytes() : 0,
-                        .is_allocation = allocation,
-                        .on_device = event.deviceType() != c10::DeviceType::CPU});
-    }
-    report::add_operator_times(operators_, report::operator_times(std::move(events)));  // events of long runs are many
-    return result;
-  }
+  std::unique_ptr<torch::autograd::profiler::ProfilerResult> stop();
 
-  void open(std::string_view name) {
-    open_.push_back(std::make_unique<at::RecordFunction>(at::RecordScope::USER_SCOPE));
-    if (open_.back()->isActive()) open_.back()->before(std::string(name));
-  }
-  void close(std::size_t depth) {
-    while (open_.size() > depth) open_.pop_back();
-  }
+  void open(std::string_view name);
+  void close(std::size_t depth);
 
   void tell(auto& ctx) {
     if (recording_) end_recording(ctx);
@@ -216,3 +155,7 @@ class AdvancedProfiler {
 };
 
 }  // namespace fulgurite
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/torch/profile/advanced_profiler.ipp>
+#endif

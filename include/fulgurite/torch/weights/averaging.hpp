@@ -2,18 +2,13 @@
 // What the callbacks that average weights need of LibTorch: handles, copies, interpolation, bytes; and running
 // statistics of batch norms that are taken anew.
 
-#include <cmath>
 #include <concepts>
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
-#include <tuple>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -32,7 +27,7 @@
 
 #include <fulgurite/callback/backbone_finetuning.hpp>
 #include <fulgurite/callback/pruning_masks.hpp>
-#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/torch/device/internals.hpp>
 #include <fulgurite/torch/device/sync_batch_norm.hpp>
@@ -53,48 +48,20 @@ std::vector<at::Tensor> buffers([[maybe_unused]] Model& model) {
 }
 
 /// Whether such a tensor can be averaged: whole numbers, as counts, cannot.
-inline bool averages(at::Tensor const& value) { return value.is_floating_point() || value.is_complex(); }
+bool averages(at::Tensor const& value);
 
 /// average += t * (value - average).
-inline void lerp_into(at::Tensor& average, at::Tensor const& value, double t) {
-  at::NoGradGuard const no_graph;
-  average.lerp_(value, t);
-}
+void lerp_into(at::Tensor& average, at::Tensor const& value, double t);
 /// Whether the numbers of both lie at the same places, and are of a type whose results do not depend on the place in
 /// memory.
-FULGURITE_BULK bool same_layout(at::Tensor const& a, at::Tensor const& b) {
-  return (a.scalar_type() == at::kFloat || a.scalar_type() == at::kDouble) && same_places(a, b);
-}
+bool same_layout(at::Tensor const& a, at::Tensor const& b);
 
 /// The same for all values: those that lie side by side (see `clones`) in one operation, the others in a few kernels on
 /// a GPU instead of one for each tensor.
-FULGURITE_BULK void lerp_into(std::span<at::Tensor> averages, std::span<at::Tensor const> values, double t) {
-  at::NoGradGuard const no_graph;
-  std::vector<at::Tensor> other_averages, other_values;
-  for (std::size_t i = 0; i != averages.size();) {
-    std::size_t end = i + 1;
-    if (same_layout(averages[i], values[i]))
-      while (end != averages.size() && follows(averages[end - 1], averages[end]) &&
-             follows(values[end - 1], values[end]) && same_layout(averages[end], values[end]))
-        ++end;
-    if (end == i + 1) {
-      other_averages.push_back(averages[i]);
-      other_values.push_back(values[i]);
-    } else {
-      stretch(averages[i], averages[end - 1]).lerp_(stretch(values[i], values[end - 1]), t);
-    }
-    i = end;
-  }
-  if (!other_averages.empty()) at::_foreach_lerp_(other_averages, other_values, t);
-}
+void lerp_into(std::span<at::Tensor> averages, std::span<at::Tensor const> values, double t);
 
 /// Whether the saved bytes fit a tensor of an average.
-FULGURITE_COLD void require_average(at::Tensor const& to, SavedTensor const& from) {
-  if (!fits(to, from))
-    throw Error("fulgurite.callback.average_mismatch",
-                "the saved average has a tensor " + from.description() + " where the model has one of shape " +
-                    shape_text(to.sizes().vec()) + " or of another type: resume with the model that was saved");
-}
+void require_average(at::Tensor const& to, SavedTensor const& from);
 
 /// f(norm) for each batch norm below `model` that has running statistics.
 template <class F>
@@ -159,17 +126,8 @@ bool has_batch_norm(Model& model) {
 /// they are updated with the momentum that they had.
 class BatchNormScope {
  public:
-  explicit BatchNormScope(torch::nn::Module& model) {
-    at::NoGradGuard const no_graph;
-    each_batch_norm(model, [&](auto const& norm) {
-      norm->reset_running_stats();
-      restore_.push_back([norm, momentum = norm->options.momentum()] { norm->options.momentum(momentum); });
-      norm->options.momentum(std::nullopt);
-    });
-  }
-  ~BatchNormScope() {
-    for (auto const& restore : restore_) restore();
-  }
+  explicit BatchNormScope(torch::nn::Module& model);
+  ~BatchNormScope();
   BatchNormScope(BatchNormScope const&) = delete;
   BatchNormScope& operator=(BatchNormScope const&) = delete;
 
@@ -201,67 +159,21 @@ class Masks {
     }
   }
 
-  FULGURITE_BULK void prune(double amount, bool together) {
-    Mode const mode;
-    if (together) prune(amount, 0, weights_.size());
-    else
-      for (std::size_t i = 0; i != weights_.size(); ++i) prune(amount, i, i + 1);
-  }
+  void prune(double amount, bool together);
 
-  void apply_to_weights() {
-    Mode const mode;
-    if (!weights_.empty()) at::_foreach_mul_(weights_, masks_);
-  }
+  void apply_to_weights();
 
-  FULGURITE_BULK void apply_to_gradients() {
-    Mode const mode;
-    std::vector<at::Tensor> gradients, masks;
-    for (std::size_t i = 0; i != weights_.size(); ++i) {
-      auto const& gradient = weights_[i].grad();
-      if (!gradient.defined() || gradient.is_sparse()) continue;
-      gradients.push_back(gradient);
-      masks.push_back(masks_[i]);
-    }
-    if (!gradients.empty()) at::_foreach_mul_(gradients, masks);
-  }
+  void apply_to_gradients();
 
-  void rewind() {
-    for (std::size_t i = 0; i != initial_.size(); ++i) copy_into(weights_[i], initial_[i]);
-    apply_to_weights();
-  }
+  void rewind();
 
   std::size_t masked() const { return masked_; }
   std::size_t size() const { return size_; }
   std::vector<std::string> names() const { return names_; }
 
-  FULGURITE_BULK std::vector<SavedMask> save() const {
-    Mode const mode;
-    std::vector<SavedMask> saved;
-    for (std::size_t i = 0; i != names_.size(); ++i) {
-      auto const host = masks_[i].to(at::kByte).cpu().contiguous();
-      auto const* bytes = static_cast<std::uint8_t const*>(host.data_ptr());
-      saved.push_back({names_[i], pruning::pack({bytes, static_cast<std::size_t>(host.numel())})});
-      if (!initial_.empty()) saved.back().initial = libtorch::saved(initial_[i]);
-    }
-    return saved;
-  }
+  std::vector<SavedMask> save() const;
 
-  FULGURITE_BULK void load(std::vector<SavedMask> const& from) {
-    Mode const mode;
-    std::vector<SavedMask const*> of;  // nothing changes unless all of them fit
-    for (std::size_t i = 0; i != names_.size(); ++i) {
-      auto const count = static_cast<std::size_t>(weights_[i].numel());
-      of.push_back(&pruning::find(from, names_[i], count, !initial_.empty()));
-      if (!initial_.empty() && !fits(initial_[i], *of[i]->initial)) pruning::refuse(names_[i]);
-    }
-    masked_ = 0;
-    for (std::size_t i = 0; i != names_.size(); ++i) {
-      auto const bits = pruning::unpack(of[i]->bits, static_cast<std::size_t>(weights_[i].numel()));
-      for (auto const bit : bits) masked_ += bit == 0;
-      masks_[i].copy_(at::tensor(at::ArrayRef<std::uint8_t>(bits)).view(weights_[i].sizes()));
-      if (!initial_.empty()) restore(initial_[i], *of[i]->initial);
-    }
-  }
+  void load(std::vector<SavedMask> const& from);
 
  private:
   // Validation may run in inference mode, whose tensors could not be written to later.
@@ -270,26 +182,7 @@ class Masks {
     at::NoGradGuard no_graph{};
   };
 
-  FULGURITE_BULK void prune(double amount, std::size_t from, std::size_t to) {
-    auto const device = weights_[from].device();
-    std::vector<at::Tensor> magnitudes, masks;
-    for (std::size_t i = from; i != to; ++i) {
-      magnitudes.push_back(weights_[i].detach().flatten().abs().to(device));
-      masks.push_back(masks_[i].flatten().to(device));
-    }
-    auto mask = at::cat(masks);
-    auto const left = at::nonzero(mask).flatten();
-    auto const chosen = static_cast<std::int64_t>(std::nearbyint(amount * static_cast<double>(left.size(0))));
-    if (chosen == 0) return;
-    auto const smallest = std::get<1>(at::topk(at::cat(magnitudes).index_select(0, left), chosen, -1, false, false));
-    mask.index_fill_(0, left.index_select(0, smallest), 0);
-    masked_ += static_cast<std::size_t>(chosen);
-    for (std::int64_t i = static_cast<std::int64_t>(from), at = 0; i != static_cast<std::int64_t>(to); ++i) {
-      auto& part = masks_[static_cast<std::size_t>(i)];
-      part.copy_(mask.narrow(0, at, part.numel()).view(part.sizes()));
-      at += part.numel();
-    }
-  }
+  void prune(double amount, std::size_t from, std::size_t to);
 
   std::vector<std::string> names_;
   std::vector<at::Tensor> weights_, masks_, initial_;  ///< in the same order; initial_ only where it is kept
@@ -316,18 +209,9 @@ void each_module(torch::nn::Module& part, F&& f) {
   for (auto const& child : part.modules(false)) f(*child);
 }
 
-inline bool is_batch_norm(torch::nn::Module const& module) {
-  return module.as<torch::nn::BatchNorm1dImpl>() || module.as<torch::nn::BatchNorm2dImpl>() ||
-         module.as<torch::nn::BatchNorm3dImpl>() || module.as<SyncBatchNormImpl>();
-}
+bool is_batch_norm(torch::nn::Module const& module);
 
-FULGURITE_COLD void set_trainable(torch::nn::Module& module, bool on) {
-  for (auto& parameter : module.parameters(false)) {
-    parameter.set_requires_grad(on);
-    if (!on) parameter.mutable_grad().reset();  // what is left of it must not enter an update or a norm
-  }
-  if (is_batch_norm(module)) module.train(on);
-}
+void set_trainable(torch::nn::Module& module, bool on);
 
 }  // namespace libtorch
 
@@ -399,3 +283,7 @@ std::size_t unfreeze_and_add_param_group(Part& part, Optimizer& optimizer, Unfre
 }
 
 }  // namespace fulgurite
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/torch/weights/averaging.ipp>
+#endif

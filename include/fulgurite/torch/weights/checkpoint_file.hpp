@@ -14,7 +14,7 @@
 #include <fulgurite/checkpoint/pt_writer.hpp>
 #include <fulgurite/checkpoint/run_file.hpp>
 #include <fulgurite/checkpoint/safetensors.hpp>
-#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/torch/weights/load_weights.hpp>
@@ -36,24 +36,12 @@ void save(std::filesystem::path const& path, Model& model, State&& state,
 namespace libtorch {
 
 /// Names for an Error, such as "('seen', 'mean')".
-FULGURITE_COLD std::string in_brackets(std::vector<std::string> const& names) {
-  std::string all;
-  for (auto const& name : names) all += (all.empty() ? "('" : ", '") + name + "'";
-  return all + ")";
-}
+std::string in_brackets(std::vector<std::string> const& names);
 
 /// Weights alone would drop what else the file keeps for predictions, so a strict load of a whole file refuses one that
 /// keeps a data module; otherwise its entries are in the report.
-FULGURITE_COLD void note_data_state(SafetensorsFile const& file, ArchiveNode const& state, WeightOptions const& options,
-                                    WeightReport& report) {
-  report.data_state = entries_of(state, data_module_key);
-  if (report.data_state.empty() || !options.strict || options.without_data_state || !options.from.empty()) return;
-  throw Error("fulgurite.checkpoint.data_state",
-              file.path().string() + " also keeps what the data module of its run has learned " +
-                  in_brackets(report.data_state) +
-                  ", and without it the model may see other inputs than it was trained on: load both, "
-                  "load_weights(model, data, file), or say {.without_data_state = true}");
-}
+void note_data_state(SafetensorsFile const& file, ArchiveNode const& state, WeightOptions const& options,
+                     WeightReport& report);
 
 /// The object that has a model's state(archive): shared pointers and holders of modules have none of their own.
 template <class Model>
@@ -78,22 +66,8 @@ std::vector<std::string> own_entries([[maybe_unused]] Model& model) {
 
 /// Whether a load takes the model's own state from a file of that state. One that only the file or only the model has
 /// is in the report; of a whole file of a run, a strict load refuses it. A part of a model has no state of the whole.
-FULGURITE_COLD bool takes_model_state(SafetensorsFile const& file, ArchiveNode const& state, bool keeps,
-                                      std::vector<std::string> const& own, WeightOptions const& options,
-                                      WeightReport& report) {
-  auto const kept = entries_of(state, model_key);
-  if (keeps && !kept.empty() && options.from.empty()) return true;
-  report.model_state = kept.empty() ? own : kept;
-  bool const may_differ = !options.strict || !options.from.empty() || state.holds_nothing();
-  if (report.model_state.empty() || may_differ) return false;
-  throw Error("fulgurite.checkpoint.model_state",
-              file.path().string() +
-                  (kept.empty() ? " keeps nothing beside the weights of its model, and this one has a state(archive) " +
-                                      in_brackets(own)
-                                : " also keeps what its model has saved by state(archive) " + in_brackets(kept) +
-                                      ", and this model has no state(archive)") +
-                  ": load it into a model like the saved one, or what fits with {.strict = false}");
-}
+bool takes_model_state(SafetensorsFile const& file, ArchiveNode const& state, bool keeps,
+                       std::vector<std::string> const& own, WeightOptions const& options, WeightReport& report);
 
 template <class Model, class File>
 WeightReport load_file(Model& model, File const& file, WeightOptions const& options) {
@@ -205,3 +179,7 @@ void save_pt(Model& model, std::filesystem::path const& path) {
 }
 
 }  // namespace fulgurite
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/torch/weights/checkpoint_file.ipp>
+#endif

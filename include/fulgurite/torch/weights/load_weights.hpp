@@ -1,12 +1,10 @@
 #pragma once
 // Loads the weights of a file into a model, or into a part of one: all of them, or those that fit.
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <set>
@@ -26,8 +24,7 @@
 #include <fulgurite/checkpoint/pt_file.hpp>
 #include <fulgurite/checkpoint/run_file.hpp>
 #include <fulgurite/checkpoint/safetensors.hpp>
-#include <fulgurite/core/cold.hpp>
-#include <fulgurite/core/error.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/function_ref.hpp>
 #include <fulgurite/torch/weights/weights.hpp>
 
@@ -71,20 +68,7 @@ struct MappedName {
   std::string name;
   bool wanted = true;
 };
-FULGURITE_COLD MappedName mapped_name(std::string_view name, WeightOptions const& options) {
-  auto prefixes = options.remove_prefix;
-  for (auto at = prefixes.begin(); at != prefixes.end();) {
-    if (at->empty() || !name.starts_with(*at)) {
-      ++at;
-      continue;
-    }
-    name.remove_prefix(at->size());
-    prefixes.erase(at);  // each goes once: a model may have such a name inside
-    at = prefixes.begin();
-  }
-  if (!name.starts_with(options.from)) return {std::string(name), false};
-  return {std::string(name.substr(options.from.size())), true};
-}
+MappedName mapped_name(std::string_view name, WeightOptions const& options);
 
 /// A tensor of a file, whatever kind of file that is; what it points to is the file's.
 struct FileWeight {
@@ -107,50 +91,18 @@ std::vector<FileWeight> file_weights(File const& file) {
 }
 
 /// The tensors of a file by the names in the model that they stand for.
-FULGURITE_COLD std::map<std::string, FileWeight, std::less<>> mapped_weights(std::vector<FileWeight> const& file,
-                                                                             WeightOptions const& options) {
-  std::map<std::string, FileWeight, std::less<>> mapped;
-  for (auto const& entry : file) {
-    auto const [name, wanted] = mapped_name(entry.name, options);
-    if (!wanted) continue;
-    auto const [place, fresh] = mapped.emplace(name, entry);
-    if (!fresh)
-      throw Error("fulgurite.checkpoint.weight_names", "without their prefixes '" + std::string(place->second.name) +
-                                                           "' and '" + std::string(entry.name) + "' are both '" + name +
-                                                           "': give fewer prefixes in .remove_prefix");
-  }
-  return mapped;
-}
+std::map<std::string, FileWeight, std::less<>> mapped_weights(std::vector<FileWeight> const& file,
+                                                              WeightOptions const& options);
 
 /// The prefix without which the most of some names are among the wanted ones; empty where none is.
 struct FittingPrefix {
   std::string prefix = {};
   bool of_all = false;  ///< all names have it
 };
-FULGURITE_COLD FittingPrefix fitting_prefix(std::set<std::string, std::less<>> const& names,
-                                            std::set<std::string, std::less<>> const& wanted) {
-  std::map<std::string_view, std::size_t> fits;
-  for (std::string_view const name : names)
-    for (auto dot = name.find('.'); dot != name.npos; dot = name.find('.', dot + 1))
-      if (wanted.contains(name.substr(dot + 1))) ++fits[name.substr(0, dot + 1)];
-  auto const more = [](auto const& a, auto const& b) { return a.second < b.second; };
-  auto const best = std::max_element(fits.begin(), fits.end(), more);
-  if (best == fits.end()) return {};
-  auto const has_it = [&](std::string_view name) { return name.starts_with(best->first); };
-  return {std::string(best->first), std::all_of(names.begin(), names.end(), has_it)};
-}
+FittingPrefix fitting_prefix(std::set<std::string, std::less<>> const& names,
+                             std::set<std::string, std::less<>> const& wanted);
 /// How to load a file of which no name is one of the model's; empty where no prefix helps.
-FULGURITE_COLD std::string prefix_advice(std::vector<FileWeight> const& file,
-                                         std::set<std::string, std::less<>> const& model) {
-  std::set<std::string, std::less<>> names;
-  for (auto const& entry : file) names.emplace(entry.name);
-  auto const [prefix, of_all] = fitting_prefix(names, model);
-  if (of_all) return "All names begin with '" + prefix + "': say {.remove_prefix = {\"" + prefix + "\"}}";
-  if (!prefix.empty()) return "Those that begin with '" + prefix + "' fit: say {.from = \"" + prefix + "\"}";
-  auto const part = fitting_prefix(model, names).prefix;
-  if (part.empty()) return {};
-  return "They fit the part '" + part.substr(0, part.size() - 1) + "' of the model: load them into that part";
-}
+std::string prefix_advice(std::vector<FileWeight> const& file, std::set<std::string, std::less<>> const& model);
 
 }  // namespace libtorch
 }  // namespace fulgurite
@@ -158,57 +110,18 @@ FULGURITE_COLD std::string prefix_advice(std::vector<FileWeight> const& file,
 namespace fulgurite::libtorch {
 
 /// The element type of that name in a file.
-inline at::ScalarType element_type(std::string_view name) {
-  for (auto const& known : element_names)
-    if (known.name == name) return known.type;
-  throw Error("fulgurite.checkpoint.element_type",
-              "a tensor in the file is of type '" + std::string(name) + "', which is not known here");
-}
+at::ScalarType element_type(std::string_view name);
 
 /// Whether a tensor of the file may go into this one of the model.
-FULGURITE_COLD bool may_load(at::Tensor const& to, std::string_view dtype, std::vector<std::int64_t> const& shape,
-                             WeightOptions const& options) {
-  auto const type = element_type(dtype);
-  bool const converts = options.convert && at::isFloatingType(type) && at::isFloatingType(to.scalar_type());
-  return (type == to.scalar_type() || converts) && to.sizes().vec() == shape;
-}
+bool may_load(at::Tensor const& to, std::string_view dtype, std::vector<std::int64_t> const& shape,
+              WeightOptions const& options);
 
 /// Throws the Error that lists all that does not fit; `details` says how those that differ do.
-[[noreturn]] FULGURITE_COLD void refuse_weights(std::vector<FileWeight> const& file, WeightReport const& report,
-                                                std::string const& details,
-                                                std::set<std::string, std::less<>> const& names) {
-  std::string problems;
-  auto const say = [&](char const* what, std::string const& list) {
-    if (!list.empty()) (problems += problems.empty() ? "" : "; ") += std::string(what) + list;
-  };
-  auto const listed = [](std::vector<std::string> const& all) {
-    std::string list;
-    for (auto const& one : all) (list += list.empty() ? "" : ", ") += one;
-    return list;
-  };
-  say("missing in the file: ", listed(report.missing));
-  say("unknown to the model: ", listed(report.unexpected));
-  say("different: ", details);
-  auto const advice = report.loaded.empty() ? prefix_advice(file, names) : std::string();
-  throw Error("fulgurite.checkpoint.weights_mismatch",
-              "these weights are not this model's; " + problems + ". " +
-                  (advice.empty() ? "Load them into a model that is built exactly as the saved one, or what fits of "
-                                    "them, with {.strict = false}; a part of a model takes its names of a file with "
-                                    "{.from = \"part.\"}"
-                                  : advice));
-}
+[[noreturn]] void refuse_weights(std::vector<FileWeight> const& file, WeightReport const& report,
+                                 std::string const& details, std::set<std::string, std::less<>> const& names);
 /// Throws the Error for a file of which no name is one of the model's.
-[[noreturn]] FULGURITE_COLD void refuse_no_name(std::vector<FileWeight> const& file, std::size_t taken,
-                                                std::set<std::string, std::less<>> const& names,
-                                                WeightOptions const& options) {
-  auto const first = file.empty() ? "no tensors" : "'" + std::string(file.front().name) + "' among its names";
-  auto const advice = prefix_advice(file, names);
-  throw Error("fulgurite.checkpoint.no_weight_fits",
-              (taken == 0 && !options.from.empty() ? "no name in the file begins with .from = \"" + options.from + "\""
-                                                   : "no name in the file is one of the model's, with these options") +
-                  ", so nothing would be loaded: the file has " + first + ", the model '" + *names.begin() + "'" +
-                  (advice.empty() ? ": load it into the model that it is of" : ". " + advice));
-}
+[[noreturn]] void refuse_no_name(std::vector<FileWeight> const& file, std::size_t taken,
+                                 std::set<std::string, std::less<>> const& names, WeightOptions const& options);
 
 /// A parameter or a buffer of the model, and its dotted name.
 struct NamedTensor {
@@ -217,49 +130,9 @@ struct NamedTensor {
 };
 
 /// The same by what all kinds of files and models have in common; `read(index, bytes)` reads an entry of the file.
-FULGURITE_COLD WeightReport load_named_weights(std::vector<NamedTensor> const& model,
-                                               std::vector<FileWeight> const& file,
-                                               FunctionRef<void(std::size_t, std::span<std::byte>)> read,
-                                               WeightOptions const& options) {
-  at::NoGradGuard const no_graph;
-  auto const entries = mapped_weights(file, options);
-  WeightReport report;
-  std::string details;
-  std::set<std::string, std::less<>> names;
-  std::vector<std::pair<at::Tensor, FileWeight>> found;
-  for (auto const& [name, tensor] : model) {
-    names.insert(name);
-    auto const at = entries.find(name);
-    if (at == entries.end()) {
-      report.missing.push_back(name);
-      continue;
-    }
-    auto const& entry = at->second;
-    if (may_load(tensor, entry.dtype, *entry.shape, options)) {
-      report.loaded.push_back(name);
-      found.emplace_back(tensor, entry);
-      continue;
-    }
-    report.different.push_back(name);
-    (details += details.empty() ? "" : ", ") +=
-        name + " (the file has " + std::string(entry.dtype) + " " + shape_text(*entry.shape) + ", the model " +
-        std::string(element_name(tensor.scalar_type(), name)) + " " + shape_text(tensor.sizes()) + ")";
-  }
-  for (auto const& [name, entry] : entries)
-    if (!names.contains(name)) report.unexpected.emplace_back(entry.name);
-  if (options.strict && !(report.missing.empty() && report.unexpected.empty() && report.different.empty()))
-    refuse_weights(file, report, details, names);
-  if (report.loaded.empty() && report.different.empty() && !names.empty())
-    refuse_no_name(file, entries.size(), names, options);
-
-  std::vector<at::Tensor> hosts;
-  for (auto const& [tensor, entry] : found) {
-    auto& host = hosts.emplace_back(at::empty(tensor.sizes(), at::TensorOptions(element_type(entry.dtype))));
-    read(entry.index, {static_cast<std::byte*>(host.mutable_data_ptr()), host.nbytes()});
-  }
-  for (std::size_t i = 0; i != found.size(); ++i) found[i].first.copy_(hosts[i]);
-  return report;
-}
+WeightReport load_named_weights(std::vector<NamedTensor> const& model, std::vector<FileWeight> const& file,
+                                FunctionRef<void(std::size_t, std::span<std::byte>)> read,
+                                WeightOptions const& options);
 
 /// Loads parameters and buffers from a file with `entries()`, each {name, dtype, shape}, and `read(entry, bytes)`. All
 /// is read before anything is written: a file that breaks off, or does not fit, changes nothing. Tensors that belong to
@@ -281,13 +154,7 @@ class RunFile {
   using Saver = StateSaver;
   using Memory = StateMemory;
 
-  explicit RunFile(std::filesystem::path const& path) {
-    if (is_pt_name(path) && is_zip(path)) {  // a ModelCheckpoint's own files may have such an ending, too
-      file_.emplace<PtFile>(path);
-    } else {
-      tree_ = run_state_if_any(file_.emplace<SafetensorsFile>(path));
-    }
-  }
+  explicit RunFile(std::filesystem::path const& path);
 
   /// Into a model built as the saved one, all of them or none. A model that the strategy has not converted yet takes
   /// them in the precision that it is in.
@@ -325,14 +192,14 @@ class RunFile {
   ArchiveNode const& state() const { return tree_; }
 
  private:
-  FULGURITE_COLD static bool is_zip(std::filesystem::path const& path) {
-    std::array<char, 4> first{};
-    std::ifstream(path, std::ios::binary).read(first.data(), first.size());
-    return first == std::array{'P', 'K', '\3', '\4'};
-  }
+  static bool is_zip(std::filesystem::path const& path);
 
   std::variant<std::monostate, SafetensorsFile, PtFile> file_{};
   ArchiveNode tree_{};
 };
 
 }  // namespace fulgurite::libtorch
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/torch/weights/load_weights.ipp>
+#endif

@@ -1,0 +1,216 @@
+#pragma once
+// The bodies of callback/checkpoint_name.hpp.
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <system_error>
+
+#include <fulgurite/callback/checkpoint_name.hpp>
+
+namespace fulgurite::checkpointing {
+
+FULGURITE_BODY bool Timing::by_epoch(int epoch) const {
+  return rhythm_.epochs >= 1 && (epoch + 1) % rhythm_.epochs == 0;
+}
+
+FULGURITE_BODY Rhythm checked(ModelCheckpointOptions const& options, bool watches) {
+  auto const refuse = [](std::string const& why) {
+    throw Error("fulgurite.callback.checkpoint_options", "ModelCheckpoint: " + why);
+  };
+  if (options.save_top_k < -1) refuse("save_top_k is -1 (all), 0 (none) or a count");
+  if (!watches && options.save_top_k > 1)
+    refuse("save_top_k = " + std::to_string(options.save_top_k) + " needs a metric to rank by");
+  if (options.save_last.kind == SaveLast::link && options.save_top_k != 0 && options.filename == "last" &&
+      !options.enable_version_counter)
+    refuse("a link called last cannot lead to a file called last: give another filename, or leave "
+           "enable_version_counter on");
+  auto const& time = options.train_time_interval;
+  Rhythm const rhythm{options.every_n_train_steps.value_or(0),
+                      options.every_n_epochs.value_or(options.every_n_train_steps || time ? 0 : 1),
+                      time ? std::optional(time->count()) : std::nullopt};
+  if (rhythm.steps < 0 || rhythm.epochs < 0 || (time && !(time->count() >= 0)))
+    refuse("every_n_train_steps, every_n_epochs and train_time_interval are not negative");
+  if ((rhythm.steps > 0) + (rhythm.epochs > 0) + time.has_value() > 1)
+    refuse("give one of every_n_train_steps, every_n_epochs and train_time_interval: use two ModelCheckpoints for two "
+           "rhythms");
+  return rhythm;
+}
+
+}  // namespace fulgurite::checkpointing
+
+namespace fulgurite {
+
+FULGURITE_BODY FileName::FileName(std::string_view pattern, bool insert_names) : insert_names_(insert_names) {
+  while (!pattern.empty()) {
+    auto const open = pattern.find_first_of("{}");
+    parts_.push_back({std::string(pattern.substr(0, open)), {}, {}});
+    if (open == std::string_view::npos) break;
+    auto const close = pattern.find_first_of("{}", open + 1);
+    bool const paired = pattern[open] == '{' && close != std::string_view::npos && pattern[close] == '}';
+    if (!paired) refuse("'" + std::string(pattern) + "': braces come in pairs");
+    auto const field = pattern.substr(open + 1, close - open - 1);
+    auto const colon = field.find(':');
+    auto& part = parts_.back();
+    part.name = field.substr(0, colon);
+    if (part.name.empty()) refuse("a field needs a name, as in {epoch}");
+    if (colon != std::string_view::npos) part.format = parsed(field.substr(colon + 1));
+    pattern.remove_prefix(close + 1);
+  }
+}
+
+FULGURITE_BODY bool FileName::wants_whole(std::string_view name) const {
+  for (auto const& part : parts_)
+    if (part.name == name && part.format.kind == 'd') return true;
+  return false;
+}
+
+FULGURITE_BODY bool FileName::may_lie_in(std::string_view folder) const {
+  std::string all;
+  for (auto const& part : parts_) {
+    all += part.literal;
+    if (part.name.empty()) continue;
+    if (insert_names_) all += part.name + "=";
+    all += any;
+  }
+  auto const last = all.rfind('/');
+  return last != std::string::npos && matches(std::string_view(all).substr(0, last), folder);
+}
+
+FULGURITE_BODY bool FileName::matches(std::string_view outline, std::string_view text) {
+  if (outline.empty()) return text.empty();
+  if (outline.front() != any)
+    return !text.empty() && text.front() == outline.front() && matches(outline.substr(1), text.substr(1));
+  for (std::size_t taken = 0; taken <= text.size(); ++taken) {
+    if (matches(outline.substr(1), text.substr(taken))) return true;
+    if (taken != text.size() && text[taken] == '/') return false;
+  }
+  return false;
+}
+
+FULGURITE_BODY FileName::Format FileName::parsed(std::string_view text) {
+  Format format;
+  auto const* at = text.data();
+  auto const* const end = at + text.size();
+  if (at != end && *at == '0') format.zeros = true;
+  if (auto const [next, error] = std::from_chars(at, end, format.width); error == std::errc{}) at = next;
+  if (at != end && *at == '.') {
+    int digits = -1;
+    at = std::from_chars(at + 1, end, digits).ptr;
+    if (digits < 0 || digits > 40) refuse("'" + std::string(text) + "' has no number of digits, as in {x:.2f}");
+    format.digits = digits;
+  }
+  if (at != end && std::string_view("deEfFgG").find(*at) != std::string_view::npos) format.kind = *at++;
+  if (at != end || format.width < 0 || format.width > 40 || (format.kind == 'd' && format.digits))
+    refuse("'" + std::string(text) + "' is not a format like 02d, .2f, .3e or g");
+  return format;
+}
+
+FULGURITE_BODY std::string FileName::formatted(Value value, Format const& format) {
+  std::string out;
+  if (value.whole && (format.kind == '\0' || format.kind == 'd') && !format.digits) {
+    out = std::to_string(static_cast<long long>(value.number));
+  } else if (format.kind == '\0' && !format.digits) {
+    out = report::exact(value.number);
+    if (out.find_first_of(".en") == std::string::npos) out += ".0";
+  } else {
+    std::string const how = std::string("%.*") + (format.kind == '\0' || format.kind == 'd' ? 'g' : format.kind);
+    char text[400];
+    out.assign(text, static_cast<std::size_t>(
+                         std::snprintf(text, sizeof text, how.c_str(), format.digits.value_or(6), value.number)));
+  }
+  auto const width = static_cast<std::size_t>(format.width);
+  if (out.size() < width)
+    out.insert(format.zeros && out.front() == '-' ? 1 : 0, width - out.size(), format.zeros ? '0' : ' ');
+  return out;
+}
+
+}  // namespace fulgurite
+
+namespace fulgurite::checkpointing {
+
+FULGURITE_BODY std::string why_no_name(std::string const& name, std::string const& extension,
+                                       std::filesystem::path const& folder) {
+  auto const holds_nul = [](std::string_view text) { return text.find('\0') != text.npos; };
+  if (holds_nul(name) || holds_nul(extension) || holds_nul(folder.native()))
+    return "it holds a NUL, at which the system would cut it off";
+  std::filesystem::path const path(name);
+  if (!path.has_filename()) return "it is empty, or ends in a folder: a file needs a name";
+  if (extension.find('/') != extension.npos)
+    return "its ending '" + extension + "' leads into another folder: begin it with a dot, as .safetensors";
+  if (path.is_absolute() || std::find(path.begin(), path.end(), "..") != path.end())
+    return "'" + name + "' leads out of the folder: name the folder in .dirpath";
+  return {};
+}
+
+FULGURITE_BODY std::string name_of_run(std::string const& prefix, std::string_view model) {
+  std::string name = prefix + "_";
+#ifdef __GLIBC__
+  name += program_invocation_short_name;
+  name += "_";
+#endif
+  return name += model;
+}
+
+FULGURITE_BODY std::vector<std::filesystem::path> files_of(std::filesystem::path const& folder,
+                                                           std::string const& extension) {
+  std::vector<std::filesystem::path> files;
+  std::error_code none;
+  for (std::filesystem::recursive_directory_iterator at(folder, none), end; !none && at != end; at.increment(none))
+    if (at->path().filename().string().ends_with(extension) && at->is_regular_file(none)) files.push_back(at->path());
+  return files;
+}
+
+FULGURITE_BODY bool inside(std::filesystem::path const& folder, std::filesystem::path const& file) {
+  auto const whole = [](std::filesystem::path const& path) {
+    return std::filesystem::absolute(path).lexically_normal();
+  };
+  auto const relative = whole(file).lexically_relative(whole(folder));
+  return !relative.empty() && *relative.begin() != "..";
+}
+
+FULGURITE_BODY bool is_behind(std::filesystem::path const& last, std::filesystem::path const& file) {
+  namespace fs = std::filesystem;
+  std::error_code none, unknown;
+  auto const written = fs::last_write_time(file, none);
+  if (none) return false;
+  auto const of_last = fs::last_write_time(last, none);
+  bool const is_other_link = fs::is_symlink(last, unknown) && !fs::equivalent(last, file, unknown);
+  return none || of_last < written || (of_last == written && is_other_link);
+}
+
+FULGURITE_BODY void make_room(CheckpointFiles& files, std::filesystem::path const& folder,
+                              std::filesystem::path const& file) {
+  if (!inside(folder, file) || !files.give_up(file)) return;
+  std::error_code full;
+  for (auto around = file.parent_path();
+       inside(folder, around) && !std::filesystem::equivalent(folder, around, full) && !full;
+       around = around.parent_path())
+    if (std::filesystem::is_symlink(around, full) || !std::filesystem::remove(around, full)) return;
+}
+
+FULGURITE_BODY Name::Name(ModelCheckpointOptions const& options)
+    : template_(options.filename, options.auto_insert_metric_name) {
+  auto const example =
+      options.filename.empty() ? options.filename : template_.text([](auto&) { return FileName::Value{}; });
+  if (auto const why = why_no_name(example, options.extension, options.dirpath); !why.empty())
+    throw Error("fulgurite.callback.checkpoint_name", "a checkpoint's file name: " + why);
+}
+
+FULGURITE_BODY bool Name::tells_metrics() const {
+  bool any = false;
+  template_.each_field([&](std::string const& field) { any = any || !is_count(field); });
+  return any;
+}
+
+FULGURITE_BODY std::vector<std::filesystem::path> Name::files_in(std::filesystem::path const& folder,
+                                                                 std::string const& extension) const {
+  auto files = files_of(folder, extension);
+  std::erase_if(files, [&](std::filesystem::path const& file) {
+    auto const below = file.parent_path().lexically_relative(folder);
+    return below != "." && !below.empty() && !template_.may_lie_in(below.generic_string());
+  });
+  return files;
+}
+
+}  // namespace fulgurite::checkpointing

@@ -1,0 +1,293 @@
+#pragma once
+// The bodies of callback/kept_files.hpp.
+
+#include <algorithm>
+#include <system_error>
+#include <utility>
+
+#include <fulgurite/callback/kept_files.hpp>
+
+namespace fulgurite {
+
+FULGURITE_BODY bool TopK::full() const { return k_ >= 0 && scores_.size() >= static_cast<std::size_t>(k_); }
+
+FULGURITE_BODY bool TopK::admits(double score) const {
+  if (k_ == 0) return false;
+  return !full() || watch::better(mode_, score, scores_[worst_at()]);
+}
+
+FULGURITE_BODY std::optional<std::filesystem::path> TopK::displaced() const {
+  return full() && size() != 0 ? std::optional(paths_[worst_at()]) : std::nullopt;
+}
+
+FULGURITE_BODY std::vector<std::filesystem::path> TopK::add(std::filesystem::path file, double score, int epoch) {
+  drop(file);
+  std::vector<std::filesystem::path> dropped;
+  while (full() && size() != 0) {
+    dropped.push_back(worst_path());
+    drop(worst_at());
+  }
+  paths_.push_back(std::move(file));
+  scores_.push_back(score);
+  epochs_.push_back(epoch);
+  return dropped;
+}
+
+FULGURITE_BODY bool TopK::contains(std::filesystem::path const& file) const {
+  return std::find(paths_.begin(), paths_.end(), file) != paths_.end();
+}
+
+FULGURITE_BODY void TopK::drop(std::filesystem::path const& file) {
+  if (auto const found = std::find(paths_.begin(), paths_.end(), file); found != paths_.end())
+    drop(static_cast<std::size_t>(found - paths_.begin()));
+}
+
+FULGURITE_BODY void TopK::rename(FunctionRef<std::filesystem::path(std::filesystem::path const&)> named) {
+  for (auto& path : paths_) path = named(path);
+}
+
+FULGURITE_BODY void TopK::clear() {
+  paths_.clear();
+  scores_.clear();
+  epochs_.clear();
+}
+
+FULGURITE_BODY void TopK::drop(std::size_t place) {
+  auto const at = static_cast<std::ptrdiff_t>(place);
+  paths_.erase(paths_.begin() + at);
+  scores_.erase(scores_.begin() + at);
+  epochs_.erase(epochs_.begin() + at);
+}
+
+FULGURITE_BODY std::size_t TopK::first(Mode mode) const {
+  std::size_t at = 0;
+  for (std::size_t i = 1; i < scores_.size(); ++i)
+    if (watch::better(mode, scores_[i], scores_[at])) at = i;
+  return at;
+}
+
+FULGURITE_BODY std::size_t TopK::worst_at() const { return first(mode_ == Mode::min ? Mode::max : Mode::min); }
+
+}  // namespace fulgurite
+
+namespace fulgurite::checkpointing {
+
+FULGURITE_BODY std::optional<std::filesystem::path> Ranking::displaced_by(SavingFile const& now, int save_top_k) const {
+  if (now.score) return top.displaced();
+  if (save_top_k == 1 && !best.empty()) return best;
+  return std::nullopt;
+}
+
+FULGURITE_BODY void Ranking::add(std::filesystem::path const& file, SavingFile const& now, int save_top_k) {
+  if (now.score) {
+    for (auto& dropped : top.add(file, *now.score, now.epoch)) outdated.push_back(std::move(dropped));
+    take_best();
+  } else {
+    if (auto const before = displaced_by(now, save_top_k)) outdated.push_back(*before);
+    best = file;
+    best_epoch = now.epoch;
+  }
+  keep(file);
+}
+
+FULGURITE_BODY void Ranking::take_best() {
+  bool const any = top.size() != 0;
+  best = any ? top.best_path() : std::filesystem::path();
+  best_score = any ? std::optional(top.best_score()) : std::nullopt;
+  best_epoch = any ? top.best_epoch() : 0;
+}
+
+FULGURITE_BODY KeptNames::KeptNames(ModelCheckpointOptions const& how) : ranking_{TopK(how.mode, how.save_top_k)} {}
+
+FULGURITE_BODY void KeptNames::hold(HeldFiles& held, HeldFiles::Holder holder) const {
+  for (auto const& file : ranking_.top.paths()) held.hold(file, holder);
+  for (auto const& file : {ranking_.best, last_.file})
+    if (!file.empty()) held.hold(file, holder);
+}
+
+FULGURITE_BODY std::vector<std::filesystem::path> KeptNames::gone() const {
+  std::vector<std::filesystem::path> files;
+  auto const is_there = [](std::filesystem::path const& file) {
+    std::error_code unknown;
+    return std::filesystem::status(file, unknown).type() != std::filesystem::file_type::not_found;
+  };
+  auto const look = [&](std::filesystem::path const& file) {
+    if (!file.empty() && !is_there(file) && std::find(files.begin(), files.end(), file) == files.end())
+      files.push_back(file);
+  };
+  for (auto const& file : ranking_.top.paths()) look(file);
+  look(ranking_.best);
+  if (last_.pending.empty() || !is_there(last_.pending)) look(last_.file);  // else it is yet to be made
+  return files;
+}
+
+FULGURITE_BODY void KeptNames::forget(std::vector<std::filesystem::path> const& files) {
+  auto const is_one = [&](auto const& file) { return std::find(files.begin(), files.end(), file) != files.end(); };
+  for (auto const& file : files) ranking_.top.drop(file);
+  if (is_one(last_.file)) last_ = {.step = last_.step};
+  if (is_one(ranking_.best)) ranking_.take_best();
+}
+
+FULGURITE_BODY void KeptNames::respell(std::filesystem::path const& before, std::filesystem::path const& now) {
+  if (before.empty()) return;
+  auto const respelt = [&](std::filesystem::path const& file) {
+    auto const inside = file.lexically_relative(before);
+    return inside.empty() || *inside.begin() == ".." ? file : now / inside;
+  };
+  ranking_.top.rename(respelt);
+  ranking_.best = respelt(ranking_.best);
+  last_.file = respelt(last_.file);
+  last_.pending = respelt(last_.pending);
+  for (auto& file : ranking_.outdated) file = respelt(file);
+}
+
+FULGURITE_BODY void KeptNames::leave() {
+  ranking_.top.clear();
+  ranking_.outdated.clear();
+  last_ = {.step = last_.step};
+}
+
+}  // namespace fulgurite::checkpointing
+
+namespace fulgurite {
+
+FULGURITE_BODY SavedFile KeptFiles::save(CheckpointFiles& files, std::filesystem::path const& folder,
+                                         ModelCheckpointOptions const& how, SavingFile const& now) {
+  auto saving = begin(files, folder, how, now);
+  return finish(files, saving);
+}
+
+FULGURITE_BODY SavedFile KeptFiles::save_last(CheckpointFiles& files, std::filesystem::path const& folder,
+                                              ModelCheckpointOptions how, long step) {
+  how.save_top_k = 0;
+  return save(files, folder, how, {.name = {}, .step = step});
+}
+
+FULGURITE_BODY void KeptFiles::sweep(CheckpointFiles& files, std::filesystem::path const& folder) {
+  std::erase_if(ranking_.outdated, [&](std::filesystem::path const& file) {
+    std::error_code unknown;
+    if (std::filesystem::is_symlink(last_.file, unknown) && std::filesystem::equivalent(last_.file, file, unknown))
+      return false;
+    checkpointing::make_room(files, folder, file);
+    return !files.writes() || files.of_others(file) ||
+           std::filesystem::symlink_status(file, unknown).type() == std::filesystem::file_type::not_found;
+  });
+}
+
+FULGURITE_BODY bool KeptFiles::is_unfinished() const { return !last_.pending.empty() || !ranking_.outdated.empty(); }
+
+FULGURITE_BODY void KeptFiles::complete(CheckpointFiles& files, std::filesystem::path const& folder,
+                                        ModelCheckpointOptions const& how) {
+  bool const is_due = how.save_last.kind != SaveLast::no && checkpointing::is_behind(last_.file, last_.pending);
+  if (files.of_first_rank(is_due)) {
+    if (copies_last(how)) files.write(last_.file, how.save_weights_only);
+    else link_last(files, last_.file, last_.pending);
+  }
+  last_.pending.clear();
+  sweep(files, folder);
+}
+
+FULGURITE_BODY bool KeptFiles::copies_last(ModelCheckpointOptions const& how) {
+  return how.save_last.kind == SaveLast::copy || (how.save_last.kind == SaveLast::link && how.save_top_k == 0);
+}
+
+FULGURITE_BODY bool KeptFiles::Saving::keeps() const { return how.save_top_k != 0 || !now.ranked; }
+
+FULGURITE_BODY bool KeptFiles::Saving::has_last() const { return how.save_last.kind != SaveLast::no; }
+
+FULGURITE_BODY KeptFiles::Saving KeptFiles::begin(CheckpointFiles& files, std::filesystem::path const& folder,
+                                                  ModelCheckpointOptions const& how, SavingFile const& now) {
+  sweep(files, folder);  // what the process before this one has left to remove
+  Saving saving{folder, how, now, ranking_, last_};
+  name_both(files, saving);
+  return saving;
+}
+
+FULGURITE_BODY void KeptFiles::name_last(CheckpointFiles& files, Saving& saving) {
+  auto const before = saving.last.path;
+  auto const& [folder, how, now, ranking_before, last_before, file, last] = saving;
+  saving.last = saving.has_last() ? fresh(files, folder, how, "last", last_before.file, file.path) : Name{};
+  if (saving.has_last()) {
+    last_ = {last.path, now.step, file.path};
+    ranking_.keep(last.path);
+  }
+  files.renamed(before, last.path);
+}
+
+FULGURITE_BODY void KeptFiles::name_both(CheckpointFiles& files, Saving& saving) {
+  auto const before = saving.file.path;
+  ranking_ = saving.ranking_before;
+  if (saving.keeps()) saving.file = place(files, saving.folder, saving.how, saving.now);
+  files.renamed(before, saving.file.path);
+  name_last(files, saving);
+}
+
+FULGURITE_BODY void KeptFiles::link_last(CheckpointFiles& files, std::filesystem::path const& last,
+                                         std::filesystem::path const& file) {
+  files.make(last, [&](auto const& link) { file::link_to(file, link); });
+}
+
+FULGURITE_BODY SavedFile KeptFiles::finish(CheckpointFiles& files, Saving& saving) {
+  auto const& how = saving.how;
+  SavedFile saved;
+  auto const could = [&saved](auto&& write) {
+    try {
+      write();
+      return true;
+    } catch (...) {
+      if (!saved.failure) saved.failure = std::current_exception();
+      return false;
+    }
+  };
+  auto const write_file = [&] { files.write(saving.file.path, how.save_weights_only); };
+  bool const written =
+      saving.keeps() && could([&] { saving.file.claim(write_file, [&] { name_both(files, saving); }); });
+  if (written) saved.file = saving.file.path;
+  else {
+    ranking_ = saving.ranking_before;
+    last_.pending.clear();
+  }
+  bool there = true;
+  if (saving.has_last()) {
+    auto const rename_last = [&] {
+      name_last(files, saving);
+      if (written) write_file();  // it says what last is called
+    };
+    bool const copies = copies_last(how);
+    auto const make = [&] {
+      if (copies) files.write(saving.last.path, how.save_weights_only);
+      else link_last(files, saving.last.path, saving.file.path);
+    };
+    there = (copies || written) && could([&] { saving.last.claim(make, rename_last); });
+    if (there) last_.pending.clear();
+    else last_ = saving.last_before;
+    if (there && !written) saved.file = saving.last.path;
+  }
+  // A link that could not be made again still leads to the file that would give way.
+  if (written && (there || copies_last(how))) sweep(files, saving.folder);
+  return saved;
+}
+
+FULGURITE_BODY KeptFiles::Name KeptFiles::place(CheckpointFiles& files, std::filesystem::path const& folder,
+                                                ModelCheckpointOptions const& how, SavingFile const& now) {
+  if (!now.ranked) return fresh(files, folder, how, now.name, {});
+  auto const ours = ranking_.displaced_by(now, how.save_top_k).value_or(std::filesystem::path{});
+  auto name = fresh(files, folder, how, now.name, ours);
+  ranking_.add(name.path, now, how.save_top_k);
+  return name;
+}
+
+FULGURITE_BODY KeptFiles::Name KeptFiles::fresh(CheckpointFiles& files, std::filesystem::path const& folder,
+                                                ModelCheckpointOptions const& how, std::string const& name,
+                                                std::filesystem::path const& ours,
+                                                std::filesystem::path const& beside) const {
+  if (!how.enable_version_counter) return {folder / (name + how.extension), false};
+  auto const overwritten = files.of_others(ours) || ours == beside ? std::filesystem::path{} : ours;
+  auto path = checkpointing::unused_name(folder, name, how.extension, overwritten, [&](auto const& other) {
+    return other == beside || ranking_.top.contains(other) || files.taken(other);
+  });
+  bool const is_new = path != overwritten;
+  return {std::move(path), is_new};
+}
+
+}  // namespace fulgurite

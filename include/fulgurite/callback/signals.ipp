@@ -1,0 +1,152 @@
+#pragma once
+// The bodies of callback/signals.hpp.
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <functional>
+
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fulgurite/callback/checkpoint_name.hpp>
+#include <fulgurite/callback/signals.hpp>
+#include <fulgurite/core/function_ref.hpp>
+
+namespace fulgurite::slurm {
+
+FULGURITE_BODY bool is_number(std::string_view text) {
+  return !text.empty() && text.size() <= 20 && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+}
+
+FULGURITE_BODY std::optional<Job> job() {
+  return job([](char const* name) { return std::getenv(name); });
+}
+
+FULGURITE_BODY std::string requeue(Job const& of) {
+  std::string program = "scontrol", verb = "requeue", name = of.name;
+  std::array<char*, 4> const words{program.data(), verb.data(), name.data(), nullptr};
+  pid_t child = 0;
+  if (int const error = ::posix_spawnp(&child, program.c_str(), nullptr, nullptr, words.data(), environ))
+    return "scontrol cannot be started: " + std::generic_category().message(error);
+  int status = 0;
+  while (::waitpid(child, &status, 0) == -1)
+    if (errno != EINTR) return {};  // the program leaves its children to the system
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
+  return WIFEXITED(status) ? "scontrol requeue " + name + " ended with status " + std::to_string(WEXITSTATUS(status))
+                           : "scontrol requeue " + name + " was ended by a signal";
+}
+
+}  // namespace fulgurite::slurm
+
+namespace fulgurite::checkpointing {
+
+FULGURITE_BODY long EndedFits::count(std::string const& name) {
+  std::lock_guard const alone(mutex_);
+  auto const found = by_name_.find(name);
+  return found == by_name_.end() ? 0 : found->second;
+}
+
+FULGURITE_BODY void EndedFits::add(std::string const& name) {
+  std::lock_guard const alone(mutex_);
+  ++by_name_[name];
+}
+
+FULGURITE_BODY HpcFiles::HpcFiles(std::filesystem::path folder, std::string const& task, long fit)
+    : folder_(std::move(folder)), prefix_("hpc_ckpt_" + (task.empty() ? "" : "task" + task + "_")) {
+  if (fit > 1) prefix_ += "fit" + std::to_string(fit) + "_";
+}
+
+FULGURITE_BODY std::vector<std::filesystem::path> HpcFiles::all() const {
+  std::vector<std::filesystem::path> files;
+  for (auto const& [number, file] : numbered()) files.push_back(file);
+  return files;
+}
+
+FULGURITE_BODY std::filesystem::path HpcFiles::next() const {
+  auto const there = numbered();
+  auto const number = there.empty() ? 1 : there.front().first + 1;
+  return folder_ / (prefix_ + std::to_string(number) + std::string(suffix));
+}
+
+FULGURITE_BODY std::vector<std::pair<long, std::filesystem::path>> HpcFiles::numbered() const {
+  std::vector<std::pair<long, std::filesystem::path>> found;
+  std::error_code none;  // a folder that is not there has no files
+  for (auto const& entry : std::filesystem::directory_iterator(folder_, none)) {
+    auto const name = entry.path().filename().string();
+    if (!name.starts_with(prefix_) || !name.ends_with(suffix)) continue;
+    auto const* const end = name.data() + name.size() - suffix.size();
+    long number = 0;
+    auto const [stop, error] = std::from_chars(name.data() + prefix_.size(), end, number);
+    if (error == std::errc() && stop == end && number > 0) found.emplace_back(number, entry.path());
+  }
+  sort_seldom(found, std::greater{});
+  return found;
+}
+
+}  // namespace fulgurite::checkpointing
+
+namespace fulgurite {
+
+FULGURITE_BODY void Signals::end_if_asked() {
+  if (caught_) end_now();
+  else if (int const signal = std::exchange(late_, 0)) throw Interrupted(signal);
+}
+
+FULGURITE_BODY std::vector<std::filesystem::path> Signals::last_checkpoints(CheckpointSearch const& search) {
+  auto files = hpc_checkpoints(search);
+  if (!job_) files.clear();
+  files.push_back(file_);
+  return files;
+}
+
+FULGURITE_BODY std::vector<std::filesystem::path> Signals::hpc_checkpoints(CheckpointSearch const& search) {
+  if (!search.model.empty()) find_files(search.root, search.model);
+  return hpc_files_.all();
+}
+
+FULGURITE_BODY bool Signals::resumes_hpc() const { return slurm::job().has_value(); }
+
+FULGURITE_BODY void Signals::find_files(std::filesystem::path const& root, std::string_view model) {
+  job_ = slurm::job();
+  auto const name =
+      options_.dirpath.empty() ? checkpointing::name_of_run("interrupted", model) : std::string("interrupted");
+  auto const& folder = options_.dirpath.empty() ? root : options_.dirpath;
+  fit_ = HeldFiles::key(folder / name).string();
+  auto const before = checkpointing::EndedFits::of_process().count(fit_);
+  auto const number = before == 0 ? std::string() : "-" + std::to_string(before + 1);
+  file_ = folder / (name + number + ".safetensors");
+  hpc_files_ = {folder, job_ ? job_->task : std::string(), before + 1};
+}
+
+FULGURITE_BODY void Signals::end_now() {
+  if (int const caught = CaughtSignals::gravest()) throw Interrupted(caught);
+}
+
+FULGURITE_BODY void Signals::forget() {
+  caught_.reset();
+  asked_at_.reset();
+}
+
+FULGURITE_BODY OnExceptionCheckpoint::OnExceptionCheckpoint(OnExceptionCheckpointOptions const& options)
+    : dirpath_(options.dirpath), filename_(options.filename), file_(file_in({}, {})) {
+  if (auto const why = checkpointing::why_no_name(filename_.value_or("on_exception"), {}, dirpath_); !why.empty())
+    throw Error("fulgurite.callback.on_exception",
+                "OnExceptionCheckpoint's filename: " + why + "; leave it out for \"on_exception\"");
+}
+
+FULGURITE_BODY std::vector<std::filesystem::path>
+OnExceptionCheckpoint::last_checkpoints(CheckpointSearch const& search) const {
+  return {search.model.empty() ? file_ : file_in(search.root, search.model)};
+}
+
+FULGURITE_BODY std::filesystem::path OnExceptionCheckpoint::file_in(std::filesystem::path const& root,
+                                                                    std::string_view model) const {
+  auto const usual = dirpath_.empty() ? checkpointing::name_of_run("on_exception", model) : "on_exception";
+  return (dirpath_.empty() ? root : dirpath_) / (filename_.value_or(usual) + ".safetensors");
+}
+
+}  // namespace fulgurite

@@ -1,0 +1,48 @@
+#pragma once
+// The bodies of callback/simple_profiler.hpp.
+
+#include <utility>
+
+#include <fulgurite/callback/simple_profiler.hpp>
+#include <fulgurite/core/error.hpp>
+
+namespace fulgurite {
+
+FULGURITE_BODY SimpleProfiler::SimpleProfiler(SimpleProfilerOptions options) : options_(std::move(options)) {
+  if (options_.filename.find('/') != std::string::npos)
+    throw Error("fulgurite.callback.profiler_filename",
+                "SimpleProfiler: filename = '" + options_.filename + "' has a '/': give the folder as dirpath");
+}
+
+FULGURITE_BODY SimpleProfiler::Running::Running(SimpleProfiler& profiler, ProfiledAction const& action)
+    : profiler_(&profiler), action_(&action), outside_(std::exchange(profiler.inside_, 0)), began_(Clock::now()) {}
+
+FULGURITE_BODY SimpleProfiler::Running::~Running() {
+  auto const took = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - began_).count();
+  profiler_->add(*action_, took);
+  profiler_->inside_ = outside_ + took;
+}
+
+FULGURITE_BODY SimpleProfiler::Running SimpleProfiler::profile_action(ProfiledAction const& action) {
+  if (action.id >= tallies_.size()) [[unlikely]]
+    tallies_.resize(action.id + 1);
+  return Running(*this, action);
+}
+
+FULGURITE_BODY void SimpleProfiler::setup() {
+  tallies_.assign(tallies_.size(), {});
+  inside_ = 0;
+  began_ = Clock::now();
+  runs_ = true;
+}
+
+FULGURITE_BODY void SimpleProfiler::add(ProfiledAction const& action, std::int64_t took) {
+  auto& tally = tallies_[action.id];
+  tally.action = &action;
+  tally.calls += action.counts;
+  tally.total += took;
+  tally.own += took - inside_;
+  if (took > tally.longest) tally.longest = took;
+}
+
+}  // namespace fulgurite

@@ -1,0 +1,40 @@
+#pragma once
+// The bodies of callback/timer.hpp.
+
+#include <algorithm>
+
+#include <fulgurite/callback/timer.hpp>
+#include <fulgurite/core/error.hpp>
+
+namespace fulgurite {
+
+FULGURITE_BODY Timer::Timer(Seconds limit, TimerOptions options) : limit_(limit), options_(options) {
+  if (!(limit.count() >= 0)) throw Error("fulgurite.callback.timer_duration", "Timer: a duration is not negative");
+}
+
+FULGURITE_BODY Timer::Seconds Timer::elapsed(Timed what) const { return Seconds(of(what).before + of(what).running); }
+
+FULGURITE_BODY std::optional<Timer::Seconds> Timer::start_time(Timed what) const { return moment(of(what).began); }
+
+FULGURITE_BODY std::optional<Timer::Seconds> Timer::end_time(Timed what) const { return moment(of(what).ended); }
+
+FULGURITE_BODY std::optional<Timer::Seconds> Timer::remaining() const {
+  if (!limit_) return std::nullopt;
+  return std::max(Seconds(0), *limit_ - elapsed());
+}
+
+FULGURITE_BODY std::optional<Timer::Seconds> Timer::moment(std::optional<double> seconds) {
+  return seconds ? std::optional(Seconds(*seconds)) : std::nullopt;
+}
+
+FULGURITE_BODY Timer::Clock& Timer::of(Timed what) { return clocks_[static_cast<std::size_t>(what)]; }
+
+FULGURITE_BODY Timer::Clock const& Timer::of(Timed what) const { return clocks_[static_cast<std::size_t>(what)]; }
+
+FULGURITE_BODY Timer::Seconds Timer::parsed(std::string_view text) {
+  if (auto const seconds = seconds_of(text)) return *seconds;
+  throw Error("fulgurite.callback.timer_duration",
+              "Timer: '" + std::string(text) + "' is not DD:HH:MM:SS, such as 00:12:00:00");
+}
+
+}  // namespace fulgurite

@@ -1,0 +1,213 @@
+#pragma once
+// The bodies of checkpoint/archive.hpp.
+
+#include <cstdint>
+#include <map>
+
+#include <fulgurite/checkpoint/archive.hpp>
+
+namespace fulgurite {
+
+FULGURITE_BODY StateSaver::StateSaver(ArchiveNode& tree, std::string path, Tensors tensors)
+    : tree_(&tree), path_(std::move(path)), tensors_(tensors) {
+  if (!std::holds_alternative<ArchiveNode::Object>(tree.value)) tree.value = ArchiveNode::Object{};
+}
+
+FULGURITE_BODY void StateSaver::nested(std::string_view key, FunctionRef<void(StateSaver&)> save) {
+  StateSaver inner(entry(key), full(key), tensors_);
+  save(inner);
+}
+
+FULGURITE_BODY std::string StateSaver::full(std::string_view name) const {
+  return path_ + (path_.empty() ? "" : ".") + std::string(name);
+}
+
+FULGURITE_BODY ArchiveNode& StateSaver::entry(std::string_view name) {
+  auto const refuse = [&](char const* why) {
+    throw Error("fulgurite.checkpoint.state_name", std::string("'").append(full(name)) + "'" + why);
+  };
+  if (name.starts_with('$')) refuse(": a name must not start with '$'");
+  auto* const made = std::get<ArchiveNode::Object>(tree_->value).add(name);
+  if (made == nullptr) refuse(" is saved twice: give each value its own name");
+  return *made;
+}
+
+FULGURITE_BODY void StateSaver::put_scalar(ArchiveNode& node, archive::Scalar const& value) {
+  std::visit([&](auto number) { node.value = number; }, value);
+}
+
+FULGURITE_BODY void StateSaver::put_text(ArchiveNode& node, std::string_view text) { node.value = std::string(text); }
+
+FULGURITE_BODY StateLoader::StateLoader(ArchiveNode const& tree, std::string path, Problems* problems, Commits* commits,
+                                        Differences* differences)
+    : tree_(&tree), path_(std::move(path)), problems_(problems), commits_(commits), differences_(differences) {}
+
+FULGURITE_BODY void StateLoader::leave_out_others() const {
+  if (auto const* entries = std::get_if<ArchiveNode::Object>(&tree_->value))
+    for (auto const& [name, node] : *entries)
+      if (node.read == ArchiveNode::Read::no) node.read = ArchiveNode::Read::need_not;
+}
+
+FULGURITE_BODY std::vector<std::string> StateLoader::names() const {
+  std::vector<std::string> all;
+  if (auto const* entries = std::get_if<ArchiveNode::Object>(&tree_->value))
+    for (auto const& [name, node] : *entries) all.push_back(name);
+  return all;
+}
+
+FULGURITE_BODY void StateLoader::note(FunctionRef<void()> load) {
+  if (problems_ == nullptr) return load();
+  try {
+    load();
+  } catch (Error const& error) { problems_->push_back(error); }
+}
+
+FULGURITE_BODY bool StateLoader::same_option(std::string_view name, FunctionRef<void(StateSaver&)> give) {
+  auto const* const found = tree_->find(name);
+  if (found == nullptr) return false;
+  found->read = ArchiveNode::Read::need_not;
+  ArchiveNode given;
+  StateSaver saver(given);
+  give(saver);
+  auto const there = text(*found), here = text(*given.find(name));
+  if (there == here) return true;
+  auto const said = [](std::string const& value) { return value == "null" ? "not given" : value.substr(0, 40); };
+  if (differences_)
+    differences_->push_back("'" + full(name) + "' is " + said(there) + " in the file and " + said(here) +
+                            " in the program");
+  return false;
+}
+
+FULGURITE_BODY std::optional<archive::ReadScalar> StateLoader::scalar_entry(std::string_view name,
+                                                                            archive::ScalarKind kind) {
+  std::optional<archive::ReadScalar> read;
+  note([&] { read = scalar(entry(name), kind, full(name)); });
+  return read;
+}
+
+FULGURITE_BODY void StateLoader::nested(std::string_view key, FunctionRef<void(StateLoader&)> load) {
+  note([&] {
+    StateLoader inner(entry(key), full(key), problems_, commits_, differences_);
+    load(inner);
+  });
+}
+
+FULGURITE_BODY std::string StateLoader::full(std::string_view name) const {
+  return path_ + (path_.empty() ? "" : ".") + std::string(name);
+}
+
+FULGURITE_BODY ArchiveNode const& StateLoader::entry(std::string_view name) const {
+  auto const* found = tree_->find(name);
+  if (found == nullptr)
+    wrong(full(name), "is not in the saved state: resume with the parts that it was saved of, or begin a new run with "
+                      "its weights, load_weights(model, file)");
+  found->read = ArchiveNode::Read::yes;
+  return *found;
+}
+
+FULGURITE_BODY void StateLoader::wrong(std::string const& path, std::string const& how) {
+  throw Error("fulgurite.checkpoint.state_entry", "'" + path + "' " + how);
+}
+
+FULGURITE_BODY std::string StateLoader::brief(ArchiveNode const& node) { return text(node).substr(0, 40); }
+
+FULGURITE_BODY std::string StateLoader::text(ArchiveNode const& node) {
+  return to_text(node, [](ArchiveTensor const& t) { return "the tensor " + t.tensor.description(); });
+}
+
+FULGURITE_BODY archive::ReadScalar StateLoader::scalar(ArchiveNode const& node, archive::ScalarKind const& kind,
+                                                       std::string const& path) {
+  if (kind.sort == archive::ScalarKind::truth) return {as<bool>(node, path, "true or false")};
+  if (kind.sort == archive::ScalarKind::real) return {0, as<double>(node, path, "a floating-point number")};
+  auto const* const large = std::get_if<std::uint64_t>(&node.value);
+  auto const number = large ? 0 : as<std::int64_t>(node, path, "an integer");
+  auto const bits = large ? *large : static_cast<std::uint64_t>(number);
+  if (large || number >= 0 ? bits > kind.most : number < kind.least) wrong(path, "does not fit: " + brief(node));
+  return {bits};
+}
+
+FULGURITE_BODY void keep_tensors(ArchiveNode& tree, Copied which) {
+  std::map<SavedTensor::Keep, std::vector<SavedTensor*>> by_library;
+  each_tensor(tree, [&](ArchiveTensor& one) {
+    if (which == Copied::written_soon && one.tensor.is_written_last()) return;
+    if (auto const keep = one.tensor.keep()) by_library[keep].push_back(&one.tensor);
+    else one.tensor = one.tensor.owned();
+  });
+  for (auto const& [keep, handles] : by_library) keep(handles);
+}
+
+FULGURITE_BODY std::vector<std::string> unread_entries(ArchiveNode const& node, std::string const& path) {
+  std::vector<std::string> all;
+  auto const add = [&all](std::vector<std::string> more) {
+    for (auto& name : more) all.push_back(std::move(name));
+  };
+  if (auto const* const list = std::get_if<ArchiveNode::List>(&node.value))
+    for (std::size_t i = 0; i != list->size(); ++i)
+      add(unread_entries((*list)[i], path + "[" + std::to_string(i) + "]"));
+  if (auto const* const object = std::get_if<ArchiveNode::Object>(&node.value))
+    for (auto const& [name, entry] : *object) {
+      auto full = path + (path.empty() ? "" : ".") + name;
+      if (entry.read == ArchiveNode::Read::yes) add(unread_entries(entry, full));
+      else if (entry.read == ArchiveNode::Read::no) all.push_back(std::move(full));
+    }
+  return all;
+}
+
+FULGURITE_BODY Error refuse_unread(std::vector<std::string> const& names) {
+  std::string list;
+  for (auto const& name : names) list += (list.empty() ? "'" : ", '") + name + "'";
+  return Error("fulgurite.checkpoint.state_unread",
+               "the saved state holds what nothing here is loaded from: " + list +
+                   ": go on with the program that saved it, or begin a new run with its weights by load_weights");
+}
+
+FULGURITE_BODY void load_state_by(ArchiveNode const& tree, FunctionRef<void(StateSaver&)> save,
+                                  FunctionRef<void(StateLoader&)> load, Unread unread) {
+  ArchiveNode before;
+  StateSaver saver(before, {}, StateSaver::Tensors::borrowed);
+  save(saver);
+  keep_tensors(before, Copied::written_soon);
+  auto const go_back = [&] {
+    StateLoader loader(before);
+    load(loader);
+  };
+  StateLoader::Problems problems;
+  StateLoader::Commits commits;
+  StateLoader::Differences differences;
+  try {
+    StateLoader loader(tree, {}, &problems, &commits, &differences);
+    load(loader);
+  } catch (...) {
+    go_back();
+    throw;
+  }
+  if (unread == Unread::refused && problems.empty())
+    if (auto const names = unread_entries(tree); !names.empty()) problems.push_back(refuse_unread(names));
+  if (problems.empty()) {
+    for (auto const& commit : commits) commit();
+    return;
+  }
+  go_back();
+  throw all_of(problems);
+}
+
+FULGURITE_BODY void StateMemory::add_to(StateSaver& archive) const {
+  if (auto const* const entries = std::get_if<ArchiveNode::Object>(&tree_.value))
+    for (auto const& entry : *entries) archive(entry.name, entry.node);
+}
+
+FULGURITE_BODY bool StateMemory::add_to(StateSaver& archive, std::string_view name) const {
+  auto const* const entries = std::get_if<ArchiveNode::Object>(&tree_.value);
+  auto const* const found = entries ? entries->find(name) : nullptr;
+  if (found != nullptr) archive(name, *found);
+  return found != nullptr;
+}
+
+FULGURITE_BODY void StateMemory::take(std::string_view name, StateLoader& archive) {
+  ArchiveNode::Object alone;
+  archive(name, *alone.add(name));
+  tree_.value = std::move(alone);
+  keep_tensors(tree_);
+}
+
+}  // namespace fulgurite

@@ -1,0 +1,32 @@
+#pragma once
+// Declarations and bodies. x.hpp declares; the body file x.ipp beside it defines what depends on no template parameter,
+// and FULGURITE_BODY stands in front of each definition there, or FULGURITE_BULK_BODY where it works through many
+// bytes, rows or tensors, or is called for each batch. Where nothing is defined, which is the default, x.hpp includes
+// its body file, and both say `inline`: header-only; what runs seldom is made small, since every unit compiles it
+// again. Where all units of a program define FULGURITE_COMPILED, x.hpp does not include it, and the program links the
+// library fulgurite_compiled, which is made of all body files; or one unit of it defines FULGURITE_IMPLEMENTATION and
+// includes fulgurite/bodies.hpp. tests/layout/bodies.py checks what stands where.
+
+#if defined(FULGURITE_IMPLEMENTATION) && !defined(FULGURITE_COMPILED)
+#define FULGURITE_COMPILED 1
+#endif
+
+#if defined(FULGURITE_COMPILED)
+#define FULGURITE_BODY
+#define FULGURITE_BULK_BODY
+#else
+#if defined(__clang__)
+#define FULGURITE_BODY [[clang::minsize, gnu::noinline]] inline
+#else
+#define FULGURITE_BODY [[gnu::cold, gnu::noinline]] inline
+#endif
+#define FULGURITE_BULK_BODY inline
+#endif
+
+// A program whose units disagree would have two versions of its functions. It does not link: one unit says that this
+// variable is one per thread, the other that it is not, and each linker names the variable.
+#if defined(FULGURITE_COMPILED)
+[[gnu::used]] inline constinit thread_local char fulgurite_all_units_must_define_FULGURITE_COMPILED_or_none = 0;
+#else
+[[gnu::used]] inline constinit char fulgurite_all_units_must_define_FULGURITE_COMPILED_or_none = 0;
+#endif

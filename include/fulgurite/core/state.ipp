@@ -1,0 +1,20 @@
+#pragma once
+// The bodies of core/state.hpp.
+
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/core/state.hpp>
+
+namespace fulgurite {
+
+FULGURITE_BODY void HyperparameterList::add(std::string_view name, Hyperparameter::second_type value) {
+  for (auto const& [known, before] : all_) {
+    if (known != name) continue;
+    if (before == value) return;
+    throw Error("fulgurite.logger.hyperparameter_twice",
+                "the hyper-parameter '" + std::string(name) +
+                    "' has one value in one place and another in another (model, data module): name them differently");
+  }
+  all_.emplace_back(name, std::move(value));
+}
+
+}  // namespace fulgurite

@@ -1,0 +1,66 @@
+#pragma once
+// The bodies of data/batches.hpp.
+
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/data/batches.hpp>
+
+namespace fulgurite::data {
+
+FULGURITE_BULK_BODY void Position::set_epoch(long epoch) {
+  if (epoch != epoch_) first_ = consumed_ = 0;
+  epoch_ = epoch;
+  chosen_ = true;
+}
+
+FULGURITE_BULK_BODY void Position::resume_at(long batch) {
+  if (batch < 0)
+    throw Error("fulgurite.data.resume_at", "batch " + std::to_string(batch) + " to resume at: batches count from 0");
+  first_ = consumed_ = batch;
+  if (begun_) chosen_ = true;  // the batch of the epoch that was going on
+}
+
+FULGURITE_BULK_BODY long Position::begin(long batches) {
+  bool const finished = batches >= 0 && first_ > 0 && first_ >= batches;  // a checkpoint taken after the last batch
+  if (!chosen_ && (begun_ || finished)) {
+    ++epoch_;
+    first_ = 0;
+  }
+  begun_ = true;
+  chosen_ = false;
+  consumed_ = first_;
+  first_ = 0;
+  return consumed_;
+}
+
+FULGURITE_BULK_BODY void Position::lay_out_anew(long batches) {
+  bool const finished = batches >= 0 && first_ >= batches;
+  if (first_ > 0 && !finished)
+    throw Error("fulgurite.data.batch_size_within",
+                "another batch size for a loader that goes on after " + std::to_string(first_) +
+                    " batches of an epoch, which are not the same samples then: set it between epochs");
+  if (!chosen_ && (begun_ || first_ > 0)) {
+    ++epoch_;
+    chosen_ = true;
+  }
+  first_ = consumed_ = 0;
+}
+
+FULGURITE_BULK_BODY void Position::loaded(Layout const& saved, Layout const& now) {
+  first_ = consumed_;
+  begun_ = chosen_ = false;
+  bool const between = consumed_ == 0 || (saved.batches >= 0 && consumed_ >= saved.batches);
+  auto in_its_order = now;
+  in_its_order.order = saved.order;
+  if (!between && saved != now)
+    throw Error("fulgurite.data.resume",
+                "the checkpoint stopped after " + std::to_string(consumed_) + " batches of an epoch of " + said(saved) +
+                    "; this loader has " +
+                    (saved == in_its_order ? "others, or these in another order (.shuffle, .seed)" : said(now)) +
+                    ": resume with the same data and options, or from a checkpoint written between epochs");
+}
+
+FULGURITE_BULK_BODY std::string Position::said(Layout const& layout) {
+  return std::to_string(layout.samples) + " samples in batches of " + std::to_string(layout.batch_size);
+}
+
+}  // namespace fulgurite::data

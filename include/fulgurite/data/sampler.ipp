@@ -1,0 +1,86 @@
+#pragma once
+// The bodies of data/sampler.hpp.
+
+#include <cmath>
+#include <numeric>
+
+#include <fulgurite/data/sampler.hpp>
+
+namespace fulgurite::data {
+
+FULGURITE_BULK_BODY std::size_t RankShare::size(std::size_t all) const {
+  auto const from = static_cast<std::size_t>(rank), step = static_cast<std::size_t>(world);
+  if (leftover == Leftover::drop) return all / step;
+  if (leftover == Leftover::repeat) return (all + step - 1) / step;
+  return all > from ? (all - from + step - 1) / step : 0;
+}
+
+FULGURITE_BULK_BODY std::size_t RankShare::place(std::size_t i) const {
+  return static_cast<std::size_t>(rank) + i * static_cast<std::size_t>(world);
+}
+
+FULGURITE_BULK_BODY BatchRandom::BatchRandom(std::uint64_t seed, long epoch, std::size_t batch, long batch_size,
+                                             RankShare const& share)
+    : Random(seed, static_cast<std::uint64_t>(epoch),
+             batch * static_cast<std::size_t>(share.world) + static_cast<std::size_t>(share.rank)),
+      seed_(seed),
+      epoch_(static_cast<std::uint64_t>(epoch)),
+      first_(batch * static_cast<std::size_t>(batch_size)),
+      share_(share) {}
+
+FULGURITE_BULK_BODY Random BatchRandom::row(std::size_t i) const {
+  return Random{~seed_, epoch_, share_.place(first_ + i)};
+}
+
+FULGURITE_BULK_BODY std::size_t batch_count(std::size_t samples, long batch_size, bool drop_last) {
+  auto const each = static_cast<std::size_t>(batch_size);
+  return drop_last ? samples / each : (samples + each - 1) / each;
+}
+
+FULGURITE_BULK_BODY void at_least(long least, std::string_view identifier, std::string const& option, long value) {
+  if (value < least)
+    throw Error(identifier, option + " is " + std::to_string(value) + ": it must be at least " + std::to_string(least));
+}
+
+FULGURITE_BULK_BODY std::vector<std::size_t> Shuffle::indices(long epoch) const {
+  std::vector<std::size_t> order(count);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  Random random{seed, static_cast<std::uint64_t>(epoch)};
+  for (std::size_t i = count; i > 1; --i) std::swap(order[i - 1], order[random.below(i)]);
+  return order;
+}
+
+FULGURITE_BULK_BODY std::vector<std::size_t> OptionalShuffle::indices(long epoch) const {
+  if (shuffle && !ordered) return Shuffle{count, seed}.indices(epoch);
+  std::vector<std::size_t> order(count);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  return order;
+}
+
+FULGURITE_BULK_BODY std::uint64_t OptionalShuffle::order_key() const {
+  return shuffle ? Shuffle{count, seed}.order_key() : Sequential{}.order_key();
+}
+
+FULGURITE_BULK_BODY std::size_t Share::of(std::size_t total) const {
+  bool const valid =
+      value_ >= 0 && (fraction_ ? value_ < 1 : value_ < static_cast<double>(total) || (total == 0 && value_ == 0));
+  if (!valid)
+    throw Error("fulgurite.data.share",
+                (fraction_ ? "the fraction " : "the count ") + std::to_string(value_) + " of " + std::to_string(total) +
+                    " samples to put aside: give a fraction in [0, 1) (as 0.2) or a count below " +
+                    std::to_string(total));
+  return static_cast<std::size_t>(std::lround(fraction_ ? value_ * static_cast<double>(total) : value_));
+}
+
+FULGURITE_BULK_BODY Split split(std::size_t total, Share validation, std::uint64_t seed) {
+  constexpr long stream = -1;  // epochs count from 0: no epoch's order is related to the split
+  std::size_t const aside = validation.of(total);
+  std::vector<std::size_t> order = Shuffle{total, seed}.indices(stream);
+  auto const middle = order.begin() + static_cast<std::ptrdiff_t>(aside);
+  Split parts{{middle, order.end()}, {order.begin(), middle}};
+  std::ranges::sort(parts.train);
+  std::ranges::sort(parts.validation);
+  return parts;
+}
+
+}  // namespace fulgurite::data

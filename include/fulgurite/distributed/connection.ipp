@@ -1,0 +1,317 @@
+#pragma once
+// The bodies of distributed/connection.hpp.
+
+#include <fcntl.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstddef>
+#include <cstdlib>
+#include <thread>
+
+#include <fulgurite/core/text.hpp>
+#include <fulgurite/distributed/connection.hpp>
+
+namespace fulgurite::distributed {
+
+FULGURITE_BODY void share_processors() {
+  if (std::getenv("OMP_NUM_THREADS") == nullptr && at::get_num_threads() == at::intraop_default_num_threads())
+    at::set_num_threads(1);
+}
+
+FULGURITE_BODY Engine gloo_engine(Store const& store, Place const& place, std::chrono::milliseconds timeout) {
+  auto options = c10d::ProcessGroupGloo::Options::create(timeout);
+  char const* const interface = std::getenv("GLOO_SOCKET_IFNAME");
+  options->devices.push_back(place.one_machine() ? c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1")
+                             : interface         ? c10d::ProcessGroupGloo::createDeviceForInterface(interface)
+                                                 : c10d::ProcessGroupGloo::createDefaultDevice());
+  return c10::make_intrusive<c10d::ProcessGroupGloo>(store, place.rank, place.world, options);
+}
+
+FULGURITE_BODY void require_nccl(int local_world) {
+#if !defined(FULGURITE_HAS_NCCL)
+  static_cast<void>(local_world);
+  throw Error(
+      "fulgurite.distributed.nccl_absent",
+      "NCCL was asked for, and this program was compiled without it: it needs a LibTorch with CUDA, the headers "
+      "of the CUDA toolkit, and nccl.h; or take Collectives::gloo, which computes on the CPU");
+#else
+  if (!torch::cuda::is_available())
+    throw Error("fulgurite.distributed.nccl_absent",
+                "NCCL was asked for, and LibTorch sees no GPU here: install a driver, or take Collectives::gloo, which "
+                "computes on the CPU");
+  if (torch::cuda::device_count() < local_world)
+    throw Error("fulgurite.distributed.gpus", "there are " + std::to_string(torch::cuda::device_count()) +
+                                                  " GPUs for " + std::to_string(local_world) +
+                                                  " processes of this machine: each needs one of its own; start "
+                                                  "fewer, or take Collectives::gloo, which computes on the CPU");
+#endif
+}
+
+FULGURITE_BODY bool GroupOptions::uses_nccl() const {
+#if defined(FULGURITE_HAS_NCCL)
+  return backend == Collectives::nccl || (backend == Collectives::by_device && torch::cuda::is_available());
+#else
+  return backend == Collectives::nccl;
+#endif
+}
+
+FULGURITE_BODY bool GroupOptions::is_carried_like(GroupOptions const& other) const {
+  return engine.target_type() == other.engine.target_type() && (engine || uses_nccl() == other.uses_nccl());
+}
+
+FULGURITE_BODY Place GroupOptions::place() const {
+  if (devices < 0 || num_nodes < 0 || timeout <= std::chrono::milliseconds(0))
+    throw Error("fulgurite.distributed.options",
+                "devices and num_nodes cannot be negative, and timeout has to be more than nothing");
+  auto const& given = launched_place();
+  if (!given) return alone();
+  int const nodes = given->world / given->local_world;
+  if (devices != 0 && devices != given->local_world) disagree("devices", devices, given->local_world);
+  if (num_nodes != 0 && num_nodes != nodes) disagree("num_nodes", num_nodes, nodes);
+  return *given;
+}
+
+FULGURITE_BODY Place GroupOptions::alone() const {
+  if (num_nodes > 1)
+    throw Error("fulgurite.distributed.num_nodes",
+                "num_nodes = " + std::to_string(num_nodes) +
+                    ", and nobody has started processes on other machines: start this program on each with torchrun "
+                    "--no-python --nnodes, or with srun");
+  Place place;
+  place.world = place.local_world = devices != 0 ? devices : 1;
+#if defined(FULGURITE_HAS_NCCL)
+  if (devices == 0 && uses_nccl() && torch::cuda::is_available())
+    place.world = place.local_world = static_cast<int>(torch::cuda::device_count());
+#endif
+  return place;
+}
+
+FULGURITE_BODY void GroupOptions::disagree(std::string const& name, int asked, int given) {
+  throw Error("fulgurite.distributed.devices", name + " = " + std::to_string(asked) + ", and the launcher started " +
+                                                   std::to_string(given) +
+                                                   ": give the launcher the same number, or leave the option out");
+}
+
+FULGURITE_BODY void leave_together(Store const& store, Place const& place, Watch& watch, bool failed,
+                                   std::chrono::milliseconds patience) noexcept {
+  try {
+    if (!failed) watch.leave();
+    if (place.rank != 0 || place.agent_has_store) return;
+    auto const until = std::chrono::steady_clock::now() + (failed ? patience / 2 : patience);
+    auto const ended = watch.ended();
+    for (int rank = 1; rank != place.world; ++rank) {
+      auto const of_rank = std::to_string(rank);
+      if (failed && ((ended && ended->rank == rank) || !store->check({"here/" + of_rank}))) continue;
+      while (!store->check({(failed ? "heard/" : "left/") + of_rank}) && std::chrono::steady_clock::now() < until)
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  } catch (...) {}
+}
+
+FULGURITE_BODY void end_as_failed(Watch::Ended const& ended) {
+  std::fprintf(stderr, "%s\n", loop::RankEnded(ended.rank, ended.text).what());
+  std::fflush(nullptr);
+  std::_Exit(1);
+}
+
+FULGURITE_BODY void list(std::string& all, std::string_view one) { all.append(all.empty() ? "" : ", ").append(one); }
+
+FULGURITE_BODY void throw_mismatch(Place const& place, std::string_view what, int rank, std::string_view other) {
+  std::string sentence("ranks have parted: rank ");
+  sentence.append(std::to_string(place.rank)).append(" is at '").append(what).append("', rank ");
+  sentence.append(std::to_string(rank)).append(" at '").append(other);
+  throw Error("fulgurite.distributed.parted",
+              sentence.append("': all ranks have to run the same program on the same number of batches"));
+}
+
+FULGURITE_BODY void throw_left(Place const& place, std::string_view what, int rank) {
+  std::string sentence("ranks have parted: rank ");
+  sentence.append(std::to_string(place.rank)).append(" is at '").append(what).append("', and the program of rank ");
+  throw Error("fulgurite.distributed.parted",
+              sentence.append(std::to_string(rank))
+                  .append(" has ended with success: all ranks have to run the same program to its end"));
+}
+
+FULGURITE_BODY void throw_lost(Place const& place, Watch& watch, std::string_view what, std::string_view why) {
+  std::string silent;
+  auto const all = watch.all();
+  for (std::size_t rank = 0; all && rank != all->size(); ++rank) {
+    if ((*all)[rank].left) throw_left(place, what, static_cast<int>(rank));
+    if (!(*all)[rank].is_there) list(silent, std::to_string(rank));
+  }
+  std::string sentence("another process of this run is gone");
+  if (!silent.empty()) sentence.append(", of rank ").append(silent).append(", which answers nobody any more");
+  sentence.append(" (while ").append(what).append("): ").append(why.substr(0, why.find('\n')));
+  throw Error("fulgurite.distributed.lost", sentence);
+}
+
+FULGURITE_BODY void throw_time_is_up(Place const& place, Watch& watch, std::string_view what,
+                                     std::chrono::milliseconds timeout) {
+  std::string sentence("rank ");
+  sentence.append(std::to_string(place.rank)).append(" has waited ").append(std::to_string(timeout.count()));
+  sentence.append(" ms (while ").append(what).append("). ");
+  auto const others = watch.all();
+  if (!others) {
+    sentence += "The store does not answer: its process, rank 0's or the launcher's, is stopped or gone";
+  } else {
+    std::string absent, elsewhere;
+    for (std::size_t rank = 0; rank != others->size(); ++rank) {
+      auto const& at = (*others)[rank].waits_for;
+      if (static_cast<int>(rank) == place.rank || at == what) continue;
+      if (at.empty()) list(absent, std::to_string(rank));
+      else list(elsewhere, std::to_string(rank) + " (" + at + ")");
+    }
+    if (!absent.empty()) sentence.append("These ranks did not come: ").append(absent).append(". ");
+    if (!elsewhere.empty()) sentence.append("These wait for something else: ").append(elsewhere).append(". ");
+    sentence += "A rank that is stopped, hangs, or has another number of batches is the cause; where one only needs "
+                "longer, to prepare data or to write a file, raise the strategy's .timeout";
+  }
+  throw Error("fulgurite.distributed.timeout", sentence);
+}
+
+FULGURITE_BODY void meet(Patience const& patience, Store const& store) {
+  auto const& place = patience.place;
+  auto const here = [](int rank) { return "here/" + std::to_string(rank); };
+  answered(patience, [store, mine = here(place.rank)] { store->set(mine, bytes_of("yes")); });
+  auto last = patience;  // who has waited long enough asks once more for each rank, and expects an answer to that
+  last.until += std::chrono::seconds(5);
+  std::string missing;
+  for (int rank = 0; rank != place.world; ++rank) {
+    auto const is_here = [&] { return answered(last, [store, key = here(rank)] { return store->check({key}); }); };
+    bool came = is_here();
+    while (!came && Patience::Clock::now() < patience.until) {
+      if (auto const ended = patience.watch.ended_within(std::chrono::milliseconds(20)))
+        throw loop::RankEnded(ended->rank, ended->text);
+      came = is_here();
+    }
+    if (!came) missing.append(missing.empty() ? "" : ", ").append(std::to_string(rank));
+  }
+  if (!missing.empty())
+    throw Error("fulgurite.distributed.absent",
+                "of " + std::to_string(place.world) + " processes these ranks did not come within " +
+                    std::to_string(patience.timeout.count()) + " ms: " + missing +
+                    ": see whether they were started, and with the same MASTER_ADDR, MASTER_PORT and WORLD_SIZE");
+}
+
+FULGURITE_BODY void Connection::abort(std::string_view text) noexcept {
+  try {
+    watch_->tell(place_.rank, std::string(text));
+  } catch (...) {}
+  let_go();
+}
+
+FULGURITE_BODY Connection::Connection(GroupOptions const& options) : options_(options), place_(options.place()) {}
+
+FULGURITE_BODY void Connection::go_on_with(GroupOptions const& options) {
+  if (!options_.is_carried_like(options))
+    throw Error("fulgurite.distributed.backend",
+                "the processes of this program are connected already, by another .backend or .engine than this "
+                "strategy asks for: a program has one group, so give all its strategies the same");
+  if (options.timeout == options_.timeout) return;
+  options_.timeout = options.timeout;
+  for (auto const& engine : {decisions_, gradients_, buckets_})
+    if (engine) engine->setTimeout(2 * options_.timeout);
+}
+
+FULGURITE_BODY void Connection::open() {
+  bool const nccl = options_.uses_nccl() && !options_.engine;
+  if (nccl) require_nccl(place_.local_world);
+  bool const own = !launched_place() && place_.world > 1;
+  bool const serves = place_.rank == 0 && !place_.agent_has_store;
+  store_ = serves ? serve(place_, options_.timeout) : connect(place_, options_.timeout);
+  watch_ = std::make_unique<Watch>(place_, connect(place_, options_.timeout));
+  try {
+    if (own)
+      others_ = std::make_unique<OwnRanks>(
+          place_.world, place_.port, options_.others,
+          [watch = watch_.get()](int rank, std::string const& how) { watch->tell(rank, how); });
+    meet({place_, *watch_, options_.timeout}, store_);
+    decisions_ = make("decisions");
+#if defined(FULGURITE_HAS_NCCL)
+    if (nccl) {
+      Store const keys = c10::make_intrusive<c10d::PrefixStore>("gradients", store_);
+      gradients_ = nccl_engine(keys, place_, 2 * options_.timeout);
+      on_gpu_ = true;
+      return;
+    }
+#endif
+    gradients_ = make("gradients");
+  } catch (std::exception const& error) {
+    if (!dynamic_cast<loop::RankEnded const*>(&error)) abort(error.what());
+    failed_ = true;
+    close(1);
+    throw;
+  }
+}
+
+FULGURITE_BODY Engine Connection::make(std::string const& name) {
+  Store const keys = c10::make_intrusive<c10d::PrefixStore>(name, store_);
+  auto const later = 2 * options_.timeout;  // the time that counts is measured here, where ranks can be named
+  return answered({place_, *watch_, options_.timeout}, [keys, later, place = place_, engine = options_.engine] {
+    return engine ? engine(keys, place, later) : gloo_engine(keys, place, later);
+  });
+}
+
+FULGURITE_BODY bool Connection::is_over(c10d::Work& work, std::chrono::milliseconds time) {
+  try {
+    work.wait(time);
+    return true;
+  } catch (std::exception const&) {
+    if (!work.isCompleted()) return false;
+  }
+  work.wait();
+  return true;
+}
+
+FULGURITE_BODY void Connection::let_go() noexcept {
+  failed_ = true;
+  try {
+    if (std::exchange(on_gpu_, false)) gradients_->abort();
+  } catch (...) {}
+}
+
+FULGURITE_BODY void Connection::close(int status) {
+  bool const knows = failed_, started = others_ != nullptr;
+  if (status != 0) watch_->tell(place_.rank, "its program returned " + std::to_string(status));
+  if (watch_->ended()) failed_ = true;
+  if (others_) {
+    if (!failed_) watch_->leave();
+    auto const gone = [&](std::chrono::milliseconds time) { return others_->wait_for(time); };
+    if (!gone(failed_ ? std::min(patience, options_.timeout) : options_.timeout)) {
+      tell(stderr, "rank 0 has ended, and ends the processes that it started and that go on\n");
+      others_->signal(SIGTERM);
+      if (!gone(patience / 5)) others_->signal(SIGKILL);
+    }
+    others_.reset();
+  } else {
+    leave_together(store_, place_, *watch_, failed_, patience);
+  }
+  watch_->stop();
+  if (auto const ended = watch_->ended(); started && ended && !knows && status == 0) end_as_failed(*ended);
+  if (failed_) return;  // what still waits would hold up whoever destroys it
+  if (on_gpu_) gradients_->shutdown();
+  buckets_.reset();
+  gradients_.reset();
+  decisions_.reset();
+}
+
+FULGURITE_BODY void Connection::gone(Watch::Ended const& ended) {
+  let_go();
+  throw loop::RankEnded(ended.rank, ended.text);
+}
+
+FULGURITE_BODY void Connection::lost(std::string_view what, std::string_view why) {
+  watch_->call_roll();
+  if (auto const ended = watch_->ended_within(grace)) gone(*ended);
+  let_go();
+  throw_lost(place_, *watch_, what, why);
+}
+
+FULGURITE_BODY void Connection::time_is_up(std::string_view what) {
+  let_go();
+  throw_time_is_up(place_, *watch_, what, options_.timeout);
+}
+
+}  // namespace fulgurite::distributed

@@ -1,0 +1,206 @@
+#pragma once
+// The bodies of distributed/pipeline.hpp.
+
+#include <sys/socket.h>
+
+#include <fulgurite/distributed/pipeline.hpp>
+
+namespace fulgurite::distributed {
+
+FULGURITE_BODY StageRunner::StageRunner(Group& group, torch::nn::Module const& model, std::vector<NamedStage> own)
+    : group_(&group), model_(&model), own_(std::move(own)) {
+  current() = this;
+  int const rank = group.place().rank;
+  using enum Channel::Direction;
+  if (!is_first()) {
+    from_before_.emplace(group, from, rank - 1);
+    to_before_.emplace(group, to, rank - 1);
+  }
+  if (!is_last()) {
+    to_next_.emplace(group, to, rank + 1);
+    from_next_.emplace(group, from, rank + 1);
+  }
+}
+
+FULGURITE_BODY StageRunner::~StageRunner() {
+  if (current() == this) current() = nullptr;
+}
+
+FULGURITE_BODY bool StageRunner::is_first() const { return group_->place().rank == 0; }
+
+FULGURITE_BODY bool StageRunner::is_last() const { return group_->place().rank + 1 == group_->place().world; }
+
+FULGURITE_BODY void StageRunner::begin(int micro_batches) {
+  kept_.clear();
+  kept_.resize(static_cast<std::size_t>(micro_batches));
+}
+
+FULGURITE_BODY void StageRunner::backward(int micro_batch) {
+  has_trained_ = true;
+  auto [input, output] = std::exchange(kept_.at(static_cast<std::size_t>(micro_batch)), {});
+  if (!is_last() && output.requires_grad()) {
+    auto const gradient = at::empty(output.sizes(), output.options().requires_grad(false));
+    from_next_->post(gradient);
+    from_next_->wait("gradients of the next stages");
+    output.backward(gradient);
+  }
+  if (is_first() || !input.requires_grad()) return;
+  auto gradient = input.grad();
+  if (!gradient.defined()) gradient = at::zeros_like(input);  // the stages make nothing of it
+  to_before_->post(gradient.detach().contiguous());
+}
+
+FULGURITE_BODY void StageRunner::finish() {
+  if (to_next_) to_next_->wait("the next stages to take activations");
+  if (to_before_) to_before_->wait("the stages before to take gradients");
+}
+
+FULGURITE_BODY std::vector<std::string> StageRunner::account() const {
+  long messages = 0, bytes = 0;
+  for (auto const* channel : {&to_next_, &to_before_})
+    if (*channel) messages += (*channel)->messages(), bytes += (*channel)->bytes();
+  return {std::to_string(messages) + " messages to other stages, " + std::to_string(bytes) + " bytes in all"};
+}
+
+FULGURITE_BODY bool StageRunner::is_in_step(torch::nn::Module const& model) const {
+  if (&model != model_ || in_step_) return &model == model_;
+  if (has_trained_ && group_->place().world != 1)
+    throw Error("fulgurite.pipeline.hook",
+                "through_stages(model, x) is called outside of a step, where rank " +
+                    std::to_string(group_->place().rank) +
+                    " has old weights of the other processes' stages: call it in a step, or train by another strategy");
+  return false;
+}
+
+FULGURITE_BODY at::Tensor StageRunner::run(at::Tensor x) {
+  if (std::exchange(has_run_, true))
+    throw Error("fulgurite.pipeline.twice", "a step calls through_stages(model, x) a second time, where the other "
+                                            "processes are done with it: give the stages all inputs at once");
+  if (!is_first()) x = receive();
+  auto output = x;
+  for (auto const& stage : own_) output = stage.forward(std::move(output));
+  if (at::GradMode::is_enabled()) kept_.at(static_cast<std::size_t>(at_)) = {x, output};
+  if (is_last()) return output;
+  send(output);
+  throw StagesEnd{};
+}
+
+FULGURITE_BODY at::Tensor StageRunner::room_for_header() {
+  return at::empty({static_cast<std::int64_t>(std::tuple_size_v<Header>)}, at::TensorOptions().dtype(at::kLong));
+}
+
+FULGURITE_BODY void StageRunner::send(at::Tensor const& output) {
+  if (output.dim() > static_cast<std::int64_t>(most_dimensions) || !output.is_cpu() || output.is_sparse())
+    throw Error("fulgurite.pipeline.activation",
+                "what a stage hands to the next process is a dense tensor on the CPU, of " +
+                    std::to_string(most_dimensions) + " dimensions at most");
+  Header header{};
+  header[Told::batch] = fingerprint_;
+  header[Told::micro_batch] = at_;
+  header[Told::type] = static_cast<std::int64_t>(output.scalar_type());
+  header[Told::wants_gradient] = output.requires_grad() ? 1 : 0;
+  header[Told::dimensions] = output.dim();
+  for (std::int64_t d = 0; d != output.dim(); ++d)
+    header.at(Told::first_size + static_cast<std::size_t>(d)) = output.size(d);
+  auto const told = room_for_header();
+  std::memcpy(told.mutable_data_ptr(), header.data(), sizeof header);
+  to_next_->post(told);
+  if (output.numel() != 0) to_next_->post(output.detach().contiguous());
+}
+
+FULGURITE_BODY at::Tensor StageRunner::receive() {
+  auto const told = room_for_header();
+  from_before_->post(told);
+  from_before_->wait("activations of the stages before");
+  Header header{};
+  std::memcpy(header.data(), told.const_data_ptr(), sizeof header);
+  if (header[Told::batch] != fingerprint_ || header[Told::micro_batch] != at_)
+    throw Error("fulgurite.pipeline.other_batch",
+                "rank " + std::to_string(group_->place().rank) +
+                    " has another batch than the rank before it: all "
+                    "processes of a pipeline read the same batches in the same order, so give their loaders the same "
+                    "seed, and let no sample depend on the rank");
+  std::vector<std::int64_t> sizes;
+  for (std::int64_t d = 0; d != header[Told::dimensions]; ++d)
+    sizes.push_back(header.at(Told::first_size + static_cast<std::size_t>(d)));
+  auto input = at::empty(sizes, at::TensorOptions().dtype(static_cast<at::ScalarType>(header[Told::type])));
+  if (input.numel() != 0) {
+    from_before_->post(input);
+    from_before_->wait("activations of the stages before");
+  }
+  if (header[Told::wants_gradient] != 0 && at::GradMode::is_enabled()) input.requires_grad_();
+  return input;
+}
+
+}  // namespace fulgurite::distributed
+
+namespace fulgurite {
+
+FULGURITE_BODY int Pipeline::rank() const {
+  return distributed::launched_place() ? distributed::launched_place()->rank : 0;
+}
+
+FULGURITE_BODY int Pipeline::local_rank() const {
+  return distributed::launched_place() ? distributed::launched_place()->local_rank : 0;
+}
+
+FULGURITE_BODY int Pipeline::world() const { return run.group ? run.group->place().world : options().place().world; }
+
+FULGURITE_BODY std::optional<MatmulScope> Pipeline::matmul_scope() const {
+  return std::optional<MatmulScope>(std::in_place, matmul);
+}
+
+FULGURITE_BODY bool Pipeline::agree(bool any) const { return distributed::agree(group(), any); }
+
+FULGURITE_BODY void Pipeline::reduce_in_place(std::span<double> values, std::span<Reduce const> how) const {
+  auto const last = of_last(values);
+  distributed::reduce_in_place(group(), values, how);
+  for (std::size_t i = 0; i != values.size(); ++i)
+    if (how[i] == Reduce::sum) values[i] = last[i];
+}
+
+FULGURITE_BODY std::string Pipeline::broadcast(std::string bytes, int from) const {
+  return group()
+      .exchange(rank() == from ? std::string_view(bytes) : std::string_view(), "broadcast")
+      .at(static_cast<std::size_t>(from));
+}
+
+FULGURITE_BODY std::vector<std::string> Pipeline::gather(std::string const& bytes) const {
+  return group().exchange(bytes, "gather");
+}
+
+FULGURITE_BODY void Pipeline::barrier(std::string_view what) const { group().exchange({}, what); }
+
+FULGURITE_BODY void Pipeline::abort(std::string_view text) {
+  run.has_failed = true;
+  if (distributed::Group::is_open()) group().abort(text);
+}
+
+FULGURITE_BODY std::vector<std::string> Pipeline::account() const {
+  auto lines = libtorch::native::products_account(matmul);
+  auto const sent = run.runner ? run.runner->account() : run.account;
+  lines.insert(lines.end(), sent.begin(), sent.end());
+  return lines;
+}
+
+FULGURITE_BODY distributed::Group& Pipeline::group() const {
+  return run.group ? *run.group : distributed::Group::of(options());
+}
+
+FULGURITE_BODY distributed::GroupOptions Pipeline::options() const {
+  return {Collectives::gloo, devices, num_nodes, others, timeout, nullptr};
+}
+
+FULGURITE_BODY std::vector<double> Pipeline::of_last(std::span<double const> values) const {
+  std::string_view const mine(reinterpret_cast<char const*>(values.data()), values.size_bytes());
+  auto const said = group().exchange(mine, "values of the last rank");
+  std::vector<double> last(values.size());
+  std::memcpy(last.data(), said.back().data(), values.size_bytes());
+  return last;
+}
+
+FULGURITE_BODY double Pipeline::of_last(double value) const {
+  return of_last(std::span<double const>(&value, 1)).front();
+}
+
+}  // namespace fulgurite

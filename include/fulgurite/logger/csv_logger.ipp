@@ -1,0 +1,108 @@
+#pragma once
+// The bodies of logger/csv_logger.hpp.
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <utility>
+
+#include <fulgurite/checkpoint/durable_file.hpp>
+#include <fulgurite/core/function_ref.hpp>
+#include <fulgurite/logger/csv_logger.hpp>
+#include <fulgurite/report/numbers.hpp>
+
+namespace fulgurite::logger {
+
+FULGURITE_BODY CsvTable::CsvTable(std::filesystem::path path) : file_(std::move(path)) {
+  if (!file_.is_there()) return;
+  CsvReader in(file_.number(), this->path());
+  std::vector<std::string> row;
+  if (in.next(row) && (row.size() > 1 || !row.front().empty())) columns_ = row;
+  while (in.next(row)) ++rows_;
+  // A row that a power cut left unfinished is ended, so that the next one stands for itself.
+  char last = '\n';
+  if (file_.size() > 0) file::read_at(file_.number(), std::as_writable_bytes(std::span(&last, 1)), file_.size() - 1);
+  if (last != '\n') file_.append("\n");
+}
+
+FULGURITE_BODY void CsvTable::add(std::vector<Cell> const& cells) {
+  file_.require_ours();
+  std::vector<std::string> columns = columns_;
+  for (auto const& cell : cells)
+    if (std::find(columns.begin(), columns.end(), cell.column) == columns.end()) columns.emplace_back(cell.column);
+  if (columns.size() != columns_.size()) {
+    sort_seldom(columns);
+    rewrite(std::move(columns), cells);
+  } else {
+    file_.append(row(columns_, cells));
+  }
+  ++rows_;
+}
+
+FULGURITE_BODY void CsvTable::keep(long rows) {
+  file_.require_ours();
+  if (rows >= rows_) return;
+  std::vector<bool> used(columns_.size());
+  each_row(rows, [&](auto const& cells) {
+    for (std::size_t i = 0; i < cells.size() && i < used.size(); ++i) used[i] = used[i] || !cells[i].empty();
+  });
+  auto const of_used = [&](std::vector<std::string> const& cells) {
+    std::vector<std::string> left;
+    for (std::size_t i = 0; i != cells.size(); ++i)
+      if (i >= used.size() || used[i]) left.push_back(cells[i]);
+    return left;
+  };
+  columns_ = of_used(columns_);
+  DurableFile out(path());
+  std::string block = columns_.empty() ? std::string() : csv_row(columns_);
+  each_row(rows, [&](auto const& cells) {
+    block += csv_row(of_used(cells));
+    if (block.size() > 65536) out.write(std::exchange(block, {}));
+  });
+  out.write(block);
+  out.commit();
+  rows_ = rows;
+  file_.open();
+}
+
+FULGURITE_BODY std::string CsvTable::row(std::vector<std::string> const& columns, std::vector<Cell> const& cells) {
+  std::vector<std::string> texts(columns.size());
+  for (auto const& cell : cells) {
+    auto const at = static_cast<std::size_t>(std::find(columns.begin(), columns.end(), cell.column) - columns.begin());
+    texts[at] = cell.whole ? std::to_string(static_cast<long long>(cell.value)) : report::exact(cell.value);
+  }
+  return csv_row(texts);
+}
+
+FULGURITE_BODY void CsvTable::rewrite(std::vector<std::string> columns, std::vector<Cell> const& cells) {
+  DurableFile out(path());
+  std::string block = csv_row(columns);
+  std::vector<std::size_t> place;
+  place.reserve(columns_.size());
+  for (auto const& name : columns_)
+    place.push_back(static_cast<std::size_t>(std::find(columns.begin(), columns.end(), name) - columns.begin()));
+  if (!columns_.empty()) {
+    CsvReader in(file_.number(), path());
+    std::vector<std::string> old;
+    in.next(old);
+    while (in.next(old)) {
+      std::vector<std::string> texts(columns.size());
+      for (std::size_t i = 0; i < old.size() && i < place.size(); ++i) texts[place[i]] = old[i];
+      block += csv_row(texts);
+      if (block.size() > 65536) out.write(std::exchange(block, {}));
+    }
+  }
+  out.write(block + row(columns, cells));
+  out.commit();
+  columns_ = std::move(columns);
+  file_.open();
+}
+
+}  // namespace fulgurite::logger
+
+namespace fulgurite {
+
+FULGURITE_BODY CSVLogger::CSVLogger(std::filesystem::path save_dir, CSVLoggerOptions options)
+    : FolderLogger(std::move(save_dir), {std::move(options.name), options.version, std::move(options.prefix)}) {}
+
+}  // namespace fulgurite

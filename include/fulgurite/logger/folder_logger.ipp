@@ -1,0 +1,157 @@
+#pragma once
+// The bodies of logger/folder_logger.hpp.
+
+#include <cerrno>
+#include <fstream>
+#include <limits>
+#include <thread>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <fulgurite/logger/folder_logger.hpp>
+
+namespace fulgurite::report {
+
+FULGURITE_BODY std::string system_text() {
+  std::string text = "host      " + file::host_name() + "\n";
+  utsname system{};
+  if (::uname(&system) == 0)
+    text += std::string("system    ") + system.sysname + " " + system.release + " " + system.machine + "\n";
+  text += "cores     " + std::to_string(std::thread::hardware_concurrency()) + "\n";
+  double const bytes = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE));
+  text += "memory    " + bytes_text(static_cast<std::int64_t>(bytes)) + "\n";
+  text += std::string("compiler  ") +
+#if defined(__clang__)
+          "clang " __clang_version__;
+#else
+          "g++ " __VERSION__;
+#endif
+  return text + "\n";
+}
+
+FULGURITE_BODY void put_notes(std::filesystem::path const& folder, std::string const& program,
+                              std::string const& options) {
+  std::ofstream(folder / "describe.txt", std::ios::binary) << program;
+  std::ofstream(folder / "options.txt", std::ios::binary) << options;
+  std::ofstream(folder / "system.txt", std::ios::binary) << system_text();
+}
+
+}  // namespace fulgurite::report
+
+namespace fulgurite::logger {
+
+FULGURITE_BODY void check_folder(std::string const& owner, FolderOptions const& options) {
+  auto const name = std::filesystem::path(options.name).lexically_normal();
+  if (name.has_root_path() || (!name.empty() && *name.begin() == "..") || options.name.find('\0') != std::string::npos)
+    throw Error("fulgurite.logger.name",
+                owner + ": the name '" + options.name.substr(0, options.name.find('\0')) +
+                    "' leads out of save_dir: give a folder below it, and the rest of the way as save_dir");
+  if (options.version && *options.version < 0)
+    throw Error("fulgurite.logger.version",
+                owner + ": version = " + std::to_string(*options.version) + ": versions begin with 0");
+}
+
+FULGURITE_BODY std::filesystem::path folder_root(std::filesystem::path const& save_dir, FolderOptions const& options,
+                                                 TrainerOptions const& trainer) {
+  return ((save_dir.empty() ? trainer.default_root_dir.path() : save_dir) / options.name).lexically_normal();
+}
+
+FULGURITE_BODY long version_after(long number, std::filesystem::path const& root) {
+  if (number == std::numeric_limits<long>::max())
+    throw Error("fulgurite.logger.version",
+                (root / ("version_" + std::to_string(number))).string() +
+                    " is there, and no number is above it: rename that folder, or give the logger a version");
+  return number + 1;
+}
+
+FULGURITE_BODY long next_version(std::filesystem::path const& root) {
+  long next = 0;
+  each_version(root, [&](long number, std::filesystem::path const&) {
+    if (number >= next) next = version_after(number, root);
+  });
+  return next;
+}
+
+FULGURITE_BODY std::filesystem::path claim_version(std::filesystem::path const& root, long number) {
+  for (;; number = version_after(number, root)) {
+    auto folder = root / ("version_" + std::to_string(number));
+    if (::mkdir(folder.c_str(), 0777) == 0) return folder;
+    if (errno != EEXIST) file::fail("fulgurite.file.write", "make the folder", folder, errno);
+  }
+}
+
+FULGURITE_BODY std::filesystem::path new_version(std::filesystem::path const& root) {
+  file::make_folders(root);
+  return claim_version(root, next_version(root));
+}
+
+FULGURITE_BODY VersionLock::VersionLock(std::filesystem::path const& folder, std::string_view name)
+    : path_(folder / name) {
+  while (!descriptor_) {
+    FileDescriptor opened(::open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666));
+    if (!opened) file::fail("fulgurite.file.write", "lock", path_, errno);
+    if (file::try_lock(opened.number()) == file::Lock::taken)
+      throw Error("fulgurite.logger.version_in_use",
+                  "another logger writes into " + folder.string() + " now (" + owner(opened.number()) +
+                      "): give this one another version, or none, so that it gets one of its own");
+    // The owner before may have removed the file between the two calls.
+    if (file::leads_to(path_, opened.number())) descriptor_ = std::move(opened);
+  }
+  // The text is for people to read. The lock is the kernel's, so it does not matter whether the text can be written.
+  if (::ftruncate(descriptor_.number(), 0) == 0)
+    file::write_all(descriptor_.number(), "process " + std::to_string(::getpid()) + " on " + file::host_name());
+}
+
+FULGURITE_BODY VersionLock::~VersionLock() {
+  if (holds()) ::unlink(path_.c_str());
+}
+
+FULGURITE_BODY bool VersionLock::holds() const { return descriptor_ && file::leads_to(path_, descriptor_.number()); }
+
+FULGURITE_BODY std::string VersionLock::owner(int descriptor) {
+  std::string text(256, '\0');
+  auto const count = file::read_at(descriptor, std::as_writable_bytes(std::span(text)), 0);
+  text.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
+  return text.empty() ? "it has just begun" : text;
+}
+
+FULGURITE_BODY std::string prefixed(std::string const& prefix, std::string_view name) {
+  std::string text = prefix;
+  if (!prefix.empty()) text += '-';
+  return text += name;
+}
+
+FULGURITE_BODY NamedRow::NamedRow(std::span<Scalar const> row, long step, std::string const& prefix) {
+  names_.reserve(row.size());
+  cells_.push_back({"step", static_cast<double>(step), true});
+  for (auto const& scalar : row) {
+    bool const counter = scalar.name == "epoch";
+    if (scalar.name == "step") {  // as in Lightning, a metric of that name replaces the axis
+      cells_.front() = {"step", scalar.value, false};
+      continue;
+    }
+    names_.push_back(counter ? std::string(scalar.name) : prefixed(prefix, scalar.name));
+    cells_.push_back({names_.back(), scalar.value, counter});
+  }
+}
+
+FULGURITE_BODY std::string hparams_yaml(std::span<Hyperparameter const> parameters) {
+  if (parameters.empty()) return "{}\n";
+  std::string text;
+  for (auto const& [name, value] : parameters)
+    text += report::yaml(name) + ": " +
+            setting_text(value,
+                         []<class T>(T const& v) -> std::string {
+                           if constexpr (std::is_same_v<T, bool>) return v ? "true" : "false";
+                           else if constexpr (std::is_same_v<T, double>) return report::yaml(v);
+                           else if constexpr (std::is_same_v<T, std::string>) return report::yaml(std::string_view(v));
+                           else return std::to_string(v);
+                         }) +
+            "\n";
+  return text;
+}
+
+}  // namespace fulgurite::logger

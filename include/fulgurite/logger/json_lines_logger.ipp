@@ -1,0 +1,80 @@
+#pragma once
+// The bodies of logger/json_lines_logger.hpp.
+
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+#include <utility>
+
+#include <fulgurite/checkpoint/json.hpp>
+#include <fulgurite/logger/json_lines_logger.hpp>
+#include <fulgurite/report/numbers.hpp>
+
+namespace fulgurite::logger {
+
+FULGURITE_BULK_BODY std::optional<JournalEntry> JsonLine::next(FileWindow& file, std::uint64_t at, std::uint64_t size) {
+  auto const line = whole(file, at, size);
+  if (!line || !line->starts_with('{') || !line->ends_with('}')) return std::nullopt;
+  return JournalEntry{at + line->size() + 1, !line->starts_with(told)};
+}
+
+FULGURITE_BODY bool JsonLine::is_torn(FileWindow& file, std::uint64_t at, std::uint64_t size) {
+  return !whole(file, at, size);
+}
+
+FULGURITE_BULK_BODY std::optional<std::string_view> JsonLine::whole(FileWindow& file, std::uint64_t at,
+                                                                    std::uint64_t size) {
+  if (at >= size) return std::nullopt;
+  auto bytes = file.from(at);
+  auto end = bytes.find('\n');
+  while (end == std::string_view::npos && bytes.size() < size - at) {
+    bytes = file.at(at, std::max<std::size_t>(2 * bytes.size(), 65536));
+    end = bytes.find('\n');
+  }
+  return end == std::string_view::npos ? std::nullopt : std::optional(bytes.substr(0, end));
+}
+
+FULGURITE_BULK_BODY std::string json_number(double value) {
+  auto text = report::exact(value);
+  return std::isfinite(value) ? text : json::quoted(text);
+}
+
+FULGURITE_BULK_BODY std::string json_row(std::vector<Cell> const& cells) {
+  std::string line;
+  for (auto const& cell : cells) {
+    line += line.empty() ? '{' : ',';
+    line += json::quoted(utf8_text(cell.column));
+    line += ':';
+    line += cell.whole ? std::to_string(static_cast<long long>(cell.value)) : json_number(cell.value);
+  }
+  return line + "}\n";
+}
+
+FULGURITE_BULK_BODY std::string json_hyperparameters(std::vector<Hyperparameter> const& all) {
+  std::string line(JsonLine::told);
+  line += '{';
+  for (auto const& [name, value] : all) {
+    if (line.back() != '{') line += ',';
+    line += json::quoted(utf8_text(name));
+    line += ':';
+    line += setting_text(
+        value,
+        []<class T>(T const& v) -> std::string {
+          if constexpr (std::is_same_v<T, bool>) return v ? "true" : "false";
+          else if constexpr (std::is_same_v<T, double>) return json_number(v);
+          else if constexpr (std::is_same_v<T, std::string>) return json::quoted(utf8_text(v));
+          else return std::to_string(v);
+        },
+        ",");
+  }
+  return line + "}}\n";
+}
+
+}  // namespace fulgurite::logger
+
+namespace fulgurite {
+
+FULGURITE_BODY JsonLinesLogger::JsonLinesLogger(std::filesystem::path save_dir, JsonLinesLoggerOptions options)
+    : FolderLogger(std::move(save_dir), {std::move(options.name), options.version, std::move(options.prefix)}) {}
+
+}  // namespace fulgurite

@@ -1,0 +1,123 @@
+#pragma once
+// The bodies of loop/checkpoint_files.hpp.
+
+#include <algorithm>
+#include <system_error>
+
+#include <fulgurite/loop/checkpoint_files.hpp>
+
+namespace fulgurite {
+
+FULGURITE_BULK_BODY void HeldFiles::hold(std::filesystem::path const& file, Holder holder) {
+  holders_[key(file)].insert(holder);
+}
+
+FULGURITE_BULK_BODY void HeldFiles::give_up(std::filesystem::path const& file, Holder holder) {
+  auto const found = holders_.find(key(file));
+  if (found == holders_.end()) return;
+  found->second.erase(holder);
+  if (found->second.empty()) holders_.erase(found);
+}
+
+FULGURITE_BULK_BODY bool HeldFiles::by_others(std::filesystem::path const& file, Holder holder) const {
+  auto const found = holders_.find(key(file));
+  return found != holders_.end() && found->second.size() > found->second.count(holder);
+}
+
+FULGURITE_BULK_BODY bool HeldFiles::is_begun_with(std::filesystem::path const& file) const {
+  return !named_.empty() && named_.count(key(file)) != 0;
+}
+
+FULGURITE_BULK_BODY std::filesystem::path HeldFiles::key(std::filesystem::path const& file) {
+  std::error_code error;
+  auto const folder = std::filesystem::absolute(file, error).parent_path();
+  auto const whole = std::filesystem::weakly_canonical(folder, error);
+  return (error ? folder.lexically_normal() : whole) / file.filename();
+}
+
+FULGURITE_BULK_BODY CheckpointRequest::CheckpointRequest(HeldFiles::Holder who,
+                                                         std::function<void(CheckpointFiles&)> what)
+    : act(std::move(what)), holder(who) {}
+
+FULGURITE_BULK_BODY CheckpointFiles::CheckpointFiles(HeldFiles& held, HeldFiles::Holder holder, Awaited awaited,
+                                                     bool writes, Write write)
+    : held_(held), holder_(holder), awaited_(awaited), writes_(writes), write_(write) {}
+
+FULGURITE_BULK_BODY bool CheckpointFiles::of_others(std::filesystem::path const& file) const {
+  return held_.by_others(file, holder_) || awaited_(file);
+}
+
+FULGURITE_BULK_BODY bool CheckpointFiles::taken(std::filesystem::path const& file) const {
+  std::error_code ignored;
+  using enum std::filesystem::file_type;
+  auto const there = std::filesystem::symlink_status(file, ignored).type();
+  bool const exists = there != none && there != not_found && there != unknown;
+  return of_first_rank(exists) || of_others(file);
+}
+
+FULGURITE_BULK_BODY void CheckpointFiles::write(std::filesystem::path const& file, bool weights_only) {
+  if (writes_ || first_says_) write_(file, weights_only);
+  held_.hold(file, holder_);
+}
+
+FULGURITE_BULK_BODY void CheckpointFiles::write_later(std::span<Planned const> planned, bool weights_only, Then then) {
+  write_later_(planned, weights_only, std::move(then));
+}
+
+FULGURITE_BULK_BODY void CheckpointFiles::renamed(std::filesystem::path const& from,
+                                                  std::filesystem::path const& to) const {
+  if (rename_ && from != to) rename_(from, to);
+}
+
+FULGURITE_BULK_BODY bool CheckpointFiles::give_up(std::filesystem::path const& file) {
+  held_.give_up(file, holder_);
+  std::error_code ignored;  // a file that somebody else removed is gone, as wanted
+  if (!writes_ || of_others(file) || held_.is_begun_with(file)) return false;
+  return remove_ ? remove_(file) : std::filesystem::remove(file, ignored);
+}
+
+}  // namespace fulgurite
+
+namespace fulgurite::loop {
+
+FULGURITE_BULK_BODY bool Heard::contains(std::string_view name) const {
+  return std::find(by.begin(), by.end(), name) != by.end();
+}
+
+FULGURITE_BULK_BODY void StopRequest::set_monitor(MonitorStop const& request, bool wanted) {
+  std::erase_if(monitors, [&](MonitorStop const& one) { return one.who == request.who; });
+  if (wanted) monitors.push_back(request);
+  holds = asked || !monitors.empty();
+}
+
+FULGURITE_BULK_BODY StopRequest StopRequest::lasting() const {
+  StopRequest all{.asked = asked && !by_time, .why = by_time ? std::string() : why, .monitors = monitors};
+  all.holds = all.asked || !monitors.empty();
+  return all;
+}
+
+FULGURITE_BULK_BODY void Due::begin_window(long batches) {
+  window = {.batches = batches, .before = rows + static_cast<long>(held_rows.size())};
+}
+
+FULGURITE_BULK_BODY long Due::rows_of_window(long batches) const {
+  return window.batches == batches ? std::max(0L, rows - window.before) : 0;
+}
+
+FULGURITE_BULK_BODY bool Due::awaits(std::filesystem::path const& file) const {
+  auto const named = [&](CheckpointRequest const& one) {
+    return !one.path.empty() && HeldFiles::key(one.path) == HeldFiles::key(file);
+  };
+  auto const some = [&](auto const& all) { return std::any_of(all.begin(), all.end(), named); };
+  return std::any_of(now.begin() + static_cast<std::ptrdiff_t>(done), now.end(), named) || some(requests) ||
+         some(aside);
+}
+
+FULGURITE_BULK_BODY void Due::set_aside() { aside = std::exchange(requests, {}); }
+
+FULGURITE_BULK_BODY void Due::take_back() {
+  auto const after = std::exchange(requests, std::exchange(aside, {}));
+  requests.insert(requests.end(), after.begin(), after.end());
+}
+
+}  // namespace fulgurite::loop

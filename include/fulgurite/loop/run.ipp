@@ -1,0 +1,64 @@
+#pragma once
+// The bodies of loop/run.hpp.
+
+#include <fulgurite/loop/run.hpp>
+
+namespace fulgurite::loop {
+
+FULGURITE_BULK_BODY OwnAction OwnActions::begin(std::string_view name) {
+  if (open_ == nullptr) return {};
+  auto at = actions_.find(name);
+  if (at == actions_.end()) {
+    at = actions_.emplace(std::string(name), ProfiledAction{.id = action::new_id(), .part = RunPart::own}).first;
+    at->second.name = at->first.c_str();
+  }
+  return OwnAction(open_(pack_, at->second));
+}
+
+FULGURITE_BULK_BODY void Warnings::once(std::string_view identifier, std::string_view sentence, bool aloud) {
+  for (auto const& said : said_)
+    if (is_of(said, identifier)) return;
+  say(identifier, sentence, aloud);
+}
+
+FULGURITE_BULK_BODY void Warnings::each(std::string_view identifier, std::string_view sentence, bool aloud) {
+  for (auto const& said : said_)
+    if (is_of(said, identifier) && std::string_view(said).substr(identifier.size() + 3) == sentence) return;
+  say(identifier, sentence, aloud);
+}
+
+FULGURITE_BULK_BODY bool Warnings::is_of(std::string_view said, std::string_view identifier) {
+  return said.substr(1).starts_with(identifier) && said.substr(identifier.size() + 1).starts_with(']');
+}
+
+FULGURITE_BULK_BODY void Warnings::say(std::string_view identifier, std::string_view sentence, bool aloud) {
+  auto& said = said_.emplace_back("[");
+  said.append(identifier).append("] ").append(sentence);
+  if (aloud) fulgurite::tell(stderr, "warning: " + said + "\n");
+}
+
+}  // namespace fulgurite::loop
+
+namespace fulgurite {
+
+FULGURITE_BULK_BODY double RehearsedStep::loss() const {
+  return loss_ ? loss_() : std::numeric_limits<double>::quiet_NaN();
+}
+
+FULGURITE_BULK_BODY void RehearsedStep::set_batch(long place, long size, std::function<double()> loss) {
+  batch_idx_ = place;
+  batch_size_ = size;
+  loss_ = std::move(loss);
+}
+
+}  // namespace fulgurite
+
+namespace fulgurite::loop {
+
+FULGURITE_BULK_BODY NotPutBack::NotPutBack(char const* why)
+    : Error("fulgurite.tuner.put_back",
+            std::string("what steps that were tried out have changed could not be put back, so the run is not as it "
+                        "was before them: go on from a file of it, or begin anew; ") +
+                why) {}
+
+}  // namespace fulgurite::loop

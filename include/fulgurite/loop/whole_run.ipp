@@ -1,0 +1,15 @@
+#pragma once
+// The bodies of loop/whole_run.hpp.
+
+#include <fulgurite/loop/whole_run.hpp>
+
+namespace fulgurite::loop {
+
+FULGURITE_BODY void warn_of_options(std::vector<std::string> const& differences, Warn warn) {
+  std::string all;
+  for (auto const& one : differences) all += (all.empty() ? "" : "; ") + one;
+  if (!all.empty())
+    warn("fulgurite.resume.options", "the program has other options than the file, and its own are used: " + all);
+}
+
+}  // namespace fulgurite::loop

@@ -1,0 +1,318 @@
+#pragma once
+// The bodies of report/html.hpp.
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/report/html.hpp>
+#include <fulgurite/report/html_parts.hpp>
+#include <fulgurite/report/numbers.hpp>
+
+namespace fulgurite::report {
+
+FULGURITE_BODY bool smaller_is_better(std::string_view name) {
+  constexpr std::array<std::string_view, 8> mistakes{"loss", "error", "mse", "mae", "rmse", "perplexity", "nll", "wer"};
+  while (!name.empty()) {
+    auto const word = name.substr(0, name.find_first_of("/._-"));
+    if (std::ranges::find(mistakes, word) != mistakes.end()) return true;
+    name.remove_prefix(std::min(word.size() + 1, name.size()));
+  }
+  return false;
+}
+
+FULGURITE_BODY BestValue best_of(Curve const* curve, bool smaller) {
+  BestValue best;
+  if (!curve) return best;
+  for (std::size_t i = 0; i != curve->y.size(); ++i) {
+    if (!std::isfinite(curve->y[i])) continue;
+    best.last = curve->y[i];
+    if (best.any && !(smaller ? curve->y[i] < best.value : curve->y[i] > best.value)) continue;
+    best.value = curve->y[i];
+    best.step = curve->x[i];
+    best.any = true;
+  }
+  return best;
+}
+
+FULGURITE_BODY std::vector<std::pair<std::string, std::string>> two_columns(std::string_view text) {
+  std::vector<std::pair<std::string, std::string>> rows;
+  while (!text.empty()) {
+    auto const line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    auto const gap = std::min(line.find("  "), line.size());
+    rows.emplace_back(line.substr(0, gap), line.substr(std::min(line.find_first_not_of(' ', gap), line.size())));
+  }
+  return rows;
+}
+
+FULGURITE_BODY std::vector<std::pair<std::string, std::string>> described_rows(std::string_view text) {
+  std::vector<std::pair<std::string, std::string>> rows;
+  auto const add = [&](std::string const& name, std::string_view value) {
+    auto const known = std::ranges::find(rows, name, &std::pair<std::string, std::string>::first);
+    if (known == rows.end()) rows.emplace_back(name, value);
+    else (known->second += ", ") += value;
+  };
+  constexpr std::string_view first = "Trainer of ", callbacks = "callbacks";
+  constexpr std::size_t column = 34;  // of who hears a hook; a long name has one blank before it
+  std::string part;
+  bool listed = false;
+  while (!text.empty()) {
+    auto const line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    auto const indent = line.find_first_not_of(' ');
+    if (indent == std::string_view::npos) continue;
+    if (indent == 0) {
+      listed = false;
+      part = line.starts_with(first) ? "" : std::string(line) + ": ";
+      if (part.empty()) add("model", line.substr(first.size()));
+      continue;
+    }
+    bool const long_name = line.size() > column && line[column - 1] == ' ' && line[column] != ' ';
+    auto const gap = std::min({line.find("  ", indent), line.size(), long_name ? column - 1 : line.size()});
+    auto const name = line.substr(indent, gap - indent);
+    auto const value = line.substr(std::min(line.find_first_not_of(' ', gap), line.size()));
+    listed = part.empty() && (name.starts_with(callbacks) || (listed && indent > 2));
+    if (part == "options: ") continue;
+    if (listed && indent > 2) add(std::string(callbacks), value.substr(0, value.find("  ")));
+    else if (listed) continue;
+    else if (!value.empty()) add(part + std::string(name), value);
+    else if (!part.empty()) add(part.substr(0, part.size() - 2), name);
+  }
+  return rows;
+}
+
+}  // namespace fulgurite::report
+
+namespace fulgurite::report::run_names {
+
+FULGURITE_BODY Parts parts_of(std::filesystem::path const& path) {
+  Parts parts;
+  for (auto const& part : path.lexically_normal())
+    if (!part.empty()) parts.push_back(part.string());
+  return parts;
+}
+
+FULGURITE_BODY std::string joined(Parts const& parts) {
+  std::filesystem::path path;
+  for (auto const& part : parts) path /= part;
+  return path.string();
+}
+
+}  // namespace fulgurite::report::run_names
+
+namespace fulgurite::report {
+
+FULGURITE_BODY RunNames names_of_runs(std::vector<std::filesystem::path> const& paths) {
+  using namespace run_names;
+  std::vector<Parts> all;
+  for (auto const& path : paths) all.push_back(parts_of(path));
+  Parts before, after;
+  // One part stays of each.
+  auto const longer = [&] { return std::ranges::all_of(all, [](Parts const& one) { return one.size() > 1; }); };
+  if (all.size() > 1) {
+    while (longer() && std::ranges::all_of(all, [&](Parts const& one) { return one.front() == all[0].front(); })) {
+      before.push_back(all[0].front());
+      for (auto& one : all) one.erase(one.begin());
+    }
+    while (longer() && std::ranges::all_of(all, [&](Parts const& one) { return one.back() == all[0].back(); })) {
+      after.insert(after.begin(), all[0].back());
+      for (auto& one : all) one.pop_back();
+    }
+  }
+  RunNames made;
+  for (auto const& one : all) made.names.push_back(joined(one));
+  if (!after.empty()) {
+    before.emplace_back("*");
+    before.insert(before.end(), after.begin(), after.end());
+  }
+  made.common = joined(before);
+  return made;
+}
+
+}  // namespace fulgurite::report
+
+namespace fulgurite::report::html_page {
+
+FULGURITE_BODY Page::Page(std::vector<RunFolder> const& runs) : runs_(runs) {
+  std::vector<std::filesystem::path> paths;
+  for (auto const& run : runs) {
+    paths.push_back(run.path);
+    curves_.push_back(run.curves);
+    matrices_.push_back(take_matrices(curves_.back()));
+  }
+  auto named = names_of_runs(paths);
+  names_ = std::move(named.names);
+  common_ = std::move(named.common);
+  made_ = "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<meta name=\"viewport\" "
+          "content=\"width=device-width,initial-scale=1\">\n<title>" +
+          xml_text(names_.size() == 1 ? names_[0] : std::to_string(names_.size()) + " runs") + "</title>\n<style>" +
+          std::string(style) + std::string(plot::style) + "</style></head><body>\n";
+  head();
+  curves();
+  best();
+  matrices();
+  settings();
+  times();
+  notes();
+  ((made_ += "<script>") += script) += "</script>\n</body></html>\n";
+}
+
+FULGURITE_BODY std::string Page::run_key(std::size_t run) const {
+  return "<span class=\"run c" + std::to_string(run % 6) + (run / 6 % 2 == 1 ? " dashedrun" : "") + "\"></span>";
+}
+
+FULGURITE_BODY void Page::cell(std::string_view text) { made_ += "<td>" + xml_text(text) + "</td>"; }
+
+FULGURITE_BODY std::string Page::columns() const {
+  std::string heads;
+  for (std::size_t i = 0; i != runs_.size(); ++i)
+    heads += "<th>" + (runs_.size() > 1 ? run_key(i) : std::string()) + xml_text(names_[i]) + "</th>";
+  return heads + "</tr>\n";
+}
+
+FULGURITE_BODY void Page::head() {
+  made_ += "<h1>" + xml_text(names_.size() == 1 ? names_[0] : std::to_string(names_.size()) + " runs") + "</h1>\n";
+  if (names_.size() == 1) return;
+  if (!common_.empty()) made_ += "<p>in " + xml_text(common_) + "</p>\n";
+  for (std::size_t i = 0; i != names_.size(); ++i) made_ += "<p>" + run_key(i) + xml_text(names_[i]) + "</p>\n";
+}
+
+FULGURITE_BODY std::vector<std::string> Page::metrics() const {
+  std::vector<std::string> all;
+  for (auto const& curves : curves_)
+    for (auto const& curve : curves)
+      if (std::ranges::find(all, curve.label) == all.end()) all.push_back(curve.label);
+  return all;
+}
+
+FULGURITE_BODY Curve const* Page::curve_of(std::size_t run, std::string_view metric) const {
+  auto const at = std::ranges::find(curves_[run], metric, &Curve::label);
+  return at == curves_[run].end() ? nullptr : &*at;
+}
+
+FULGURITE_BODY void Page::curves() {
+  std::vector<Plot> plots;
+  if (runs_.size() == 1) {
+    plots = panels(curves_[0]);
+  } else {
+    for (auto const& metric : metrics()) {
+      plots.push_back({.title = metric, .x = {.name = "step"}});
+      for (std::size_t i = 0; i != runs_.size(); ++i) {
+        auto const* const curve = curve_of(i, metric);
+        plots.back().curves.push_back(curve ? *curve : Curve{});
+        plots.back().curves.back().label = curve ? names_[i] : "";
+      }
+    }
+  }
+  made_ += "<h2>Curves</h2>\n<div class=\"plots\">\n";
+  for (auto const& one : plots) made_ += figure(one);
+  made_ += "</div>\n";
+}
+
+FULGURITE_BODY void Page::value(BestValue const& one, bool wins) {
+  made_ += wins ? "<td class=\"n best\">" : "<td class=\"n\">";
+  if (one.any)
+    made_ += formatted("%.6g", one.value) + "<small>at step " + exact(one.step) + ", last " +
+             formatted("%.6g", one.last) + "</small>";
+  made_ += "</td>";
+}
+
+FULGURITE_BODY void Page::best() {
+  made_ += "<h2>Best values</h2>\n<div class=\"wide\"><table><tr><th>metric</th><th></th>" + columns();
+  for (auto const& metric : metrics()) {
+    if (metric.starts_with("lr-") || metric == "lr") continue;  // no rate is best
+    bool const smaller = smaller_is_better(metric);
+    std::vector<BestValue> all;
+    for (std::size_t i = 0; i != runs_.size(); ++i) all.push_back(best_of(curve_of(i, metric), smaller));
+    BestValue const* winner = nullptr;
+    for (auto const& one : all)
+      if (one.any && (!winner || (smaller ? one.value < winner->value : one.value > winner->value))) winner = &one;
+    made_ += "<tr>";
+    cell(metric);
+    cell(smaller ? "lowest" : "highest");
+    for (auto const& one : all) value(one, winner && runs_.size() > 1 && one.any && one.value == winner->value);
+    made_ += "</tr>\n";
+  }
+  made_ += "</table></div>\n";
+}
+
+FULGURITE_BODY void Page::matrices() {
+  if (std::ranges::all_of(matrices_, [](auto const& of_run) { return of_run.empty(); })) return;
+  made_ += "<h2>Matrices</h2>\n";
+  for (std::size_t i = 0; i != runs_.size(); ++i) {
+    if (runs_.size() > 1 && !matrices_[i].empty()) made_ += "<p>" + run_key(i) + xml_text(names_[i]) + "</p>\n";
+    for (auto const& matrix : matrices_[i]) made_ += table_of(matrix);
+  }
+}
+
+FULGURITE_BODY void Page::settings() {
+  std::vector<Values> hyperparameters, options, programs, calls, machines;
+  for (auto const& run : runs_) {
+    hyperparameters.push_back(run.hyperparameters);
+    options.push_back(run.options);
+    machines.push_back(two_columns(note_of(run, "system.txt")));
+    auto rows = described_rows(note_of(run, "describe.txt"));
+    // Its parts come first, then who is called when, and where one part is another one that differs in many lines.
+    auto const calls_begin =
+        std::ranges::find_if(rows, [](auto const& row) { return row.first.find(": ") != std::string::npos; });
+    calls.emplace_back(calls_begin, rows.end());
+    rows.erase(calls_begin, rows.end());
+    programs.push_back(std::move(rows));
+  }
+  made_ += comparison("Hyper-parameters", columns(), hyperparameters);
+  made_ += comparison("Options of the trainer", columns(), options, true);
+  if (runs_.size() == 1) return;  // its texts stand below as they are
+  made_ += comparison("Program", columns(), programs);
+  if (auto const called = comparison("", columns(), calls); !called.empty())
+    made_ += "<details><summary>who is called when</summary>" + called + "</details>\n";
+  made_ += comparison("Machine", columns(), machines);
+}
+
+FULGURITE_BODY std::string Page::note_of(RunFolder const& run, std::string_view file) {
+  auto const at = std::ranges::find(run.notes, file, &std::pair<std::string, std::string>::first);
+  return at == run.notes.end() ? std::string() : at->second;
+}
+
+FULGURITE_BODY void Page::times() {
+  if (std::ranges::all_of(runs_, [](auto const& run) { return run.times.empty(); })) return;
+  made_ += "<h2>Where the time went</h2>\n";
+  for (std::size_t i = 0; i != runs_.size(); ++i) {
+    auto const profile = profile_of(runs_[i].times);
+    if (profile.total <= 0) continue;
+    if (runs_.size() > 1) made_ += "<p>" + run_key(i) + xml_text(names_[i]) + "</p>\n";
+    made_ += shares(profile);
+  }
+}
+
+FULGURITE_BODY void Page::notes() {
+  auto const shared = [&](std::pair<std::string, std::string> const& note) {
+    return runs_.size() > 1 && std::ranges::all_of(runs_, [&](auto const& run) {
+             return std::ranges::find(run.notes, note) != run.notes.end();
+           });
+  };
+  auto const show = [&](std::string const& title, RunFolder const& run, bool of_all) {
+    std::string texts;
+    for (auto const& note : run.notes)
+      if (shared(note) == of_all)
+        texts += "<details" + std::string(note.first == "describe.txt" && runs_.size() == 1 ? " open" : "") +
+                 "><summary>" + xml_text(note.first) + "</summary><pre>" + xml_lines(note.second) +
+                 "</pre></details>\n";
+    if (!texts.empty()) made_ += "<h2>" + title + "</h2>\n" + texts;
+  };
+  if (runs_.size() == 1) return show("Beside it", runs_[0], false);
+  show("Beside all runs", runs_[0], true);
+  for (std::size_t i = 0; i != runs_.size(); ++i) show(run_key(i) + xml_text(names_[i]), runs_[i], false);
+}
+
+}  // namespace fulgurite::report::html_page
+
+namespace fulgurite::report {
+
+FULGURITE_BODY std::string html(std::vector<std::filesystem::path> const& folders) {
+  auto const runs = read_run_folders(folders);
+  return html_page::Page(runs).take();
+}
+
+}  // namespace fulgurite::report

@@ -1,0 +1,235 @@
+#pragma once
+// The bodies of report/run_folder.hpp.
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <system_error>
+
+#include <fulgurite/checkpoint/json.hpp>
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/core/function_ref.hpp>
+#include <fulgurite/report/run_folder.hpp>
+
+namespace fulgurite::report::events {
+
+FULGURITE_BULK_BODY std::optional<double> number_of(std::string_view value) {
+  if (auto const plain = protobuf::find(value, 2); plain && plain->size() == 4) return number_in<float>(*plain);
+  auto const tensor = protobuf::find(value, 8);
+  auto const kind = tensor ? protobuf::find(*tensor, 1) : std::nullopt;
+  if (!kind || *kind != "\x01") return std::nullopt;  // not of float
+  for (unsigned const field : {5U, 4U})
+    if (auto const bytes = protobuf::find(*tensor, field); bytes && bytes->size() == 4) return number_in<float>(*bytes);
+  return std::nullopt;
+}
+
+}  // namespace fulgurite::report::events
+
+namespace fulgurite::report::run_folder {
+
+FULGURITE_BODY std::string text_of(std::filesystem::path const& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+FULGURITE_BODY std::vector<std::vector<std::string>> rows_of(std::string_view text) {
+  std::vector<std::vector<std::string>> rows;
+  std::vector<std::string> row(1);
+  bool inside = false;
+  for (std::size_t i = 0; i != text.size(); ++i) {
+    char const c = text[i];
+    if (c == '"' && inside && i + 1 != text.size() && text[i + 1] == '"') row.back() += text[i++];
+    else if (c == '"') inside = !inside;
+    else if (inside) row.back() += c;
+    else if (c == ',') row.emplace_back();
+    else if (c == '\n') {
+      rows.push_back(std::exchange(row, std::vector<std::string>(1)));
+    } else if (c != '\r') {
+      row.back() += c;
+    }
+  }
+  return rows;
+}
+
+FULGURITE_BODY std::optional<double> number_of(std::string_view text) {
+  if (text == "nan" || text == "-nan") return std::numeric_limits<double>::quiet_NaN();
+  double value = 0;
+  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+FULGURITE_BODY void Values::add(std::string_view name, double step, double value) {
+  if (name == "step" || name == "epoch") return;
+  auto at = std::ranges::find(curves, name, &Curve::label);
+  if (at == curves.end()) at = curves.insert(curves.end(), Curve{.label = std::string(name)});
+  at->x.push_back(step);
+  at->y.push_back(value);
+}
+
+FULGURITE_BODY std::vector<Curve> of_csv(std::string_view text) {
+  auto const rows = rows_of(text);
+  Values values;
+  if (rows.empty()) return {};
+  auto const& names = rows.front();
+  auto const step = static_cast<std::size_t>(std::ranges::find(names, "step") - names.begin());
+  for (std::size_t r = 1; r < rows.size(); ++r) {
+    double const x = step < rows[r].size() ? number_of(rows[r][step]).value_or(static_cast<double>(r - 1))
+                                           : static_cast<double>(r - 1);
+    for (std::size_t i = 0; i != std::min(names.size(), rows[r].size()); ++i)
+      if (auto const y = number_of(rows[r][i])) values.add(names[i], x, *y);
+  }
+  return std::move(values.curves);
+}
+
+FULGURITE_BODY std::vector<Curve> of_events(std::vector<std::filesystem::path> const& files) {
+  Values values;
+  for (auto const& file : files) {
+    auto const bytes = text_of(file);
+    each_event_scalar(bytes, [&](std::string_view tag, double step, double value) { values.add(tag, step, value); });
+  }
+  return std::move(values.curves);
+}
+
+FULGURITE_BODY bool is_event_file(std::filesystem::path const& file) {
+  return file.filename().string().starts_with("events.out.tfevents.");
+}
+
+FULGURITE_BODY std::vector<std::filesystem::path> files_in(std::filesystem::path const& folder) {
+  std::vector<std::filesystem::path> files;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
+    if (std::error_code none; entry->is_regular_file(none)) files.push_back(entry->path());
+  sort_seldom(files);
+  return files;
+}
+
+FULGURITE_BODY std::vector<Curve> of_json_lines(std::string_view text, std::string const& name) {
+  bool const is_journal = name.ends_with("rows.jsonl");
+  Values values;
+  while (!text.empty()) {
+    auto const end = text.find('\n');
+    if (end == std::string_view::npos) break;
+    auto const line = text.substr(0, end);
+    text.remove_prefix(end + 1);
+    if (!line.starts_with('{') || line.starts_with("{\"hparams\":")) continue;
+    std::vector<std::pair<std::string, double>> row;
+    double step = 0;
+    try {
+      json::Reader in(line, "fulgurite.report.no_run", name);
+      in.object([&](std::string key) {
+        auto const value = number_of(in.peek() == '"' ? in.string() : std::string(in.number()));
+        if (key == "time" && is_journal) return;
+        if (key == "step") step = value.value_or(0);
+        else if (value) row.emplace_back(std::move(key), *value);
+      });
+    } catch (Error const&) { continue; }
+    for (auto const& [metric, value] : row) values.add(metric, step, value);
+  }
+  return std::move(values.curves);
+}
+
+FULGURITE_BODY std::vector<std::pair<std::string, std::string>> of_yaml(std::string_view text) {
+  std::vector<std::pair<std::string, std::string>> all;
+  auto const plain = [](std::string_view quoted) {
+    while (quoted.starts_with(' ')) quoted.remove_prefix(1);
+    while (quoted.ends_with(' ') || quoted.ends_with('\r')) quoted.remove_suffix(1);
+    if (!quoted.starts_with('"')) return std::string(quoted);
+    try {
+      return json::Reader(quoted, "fulgurite.report.no_run", "hparams.yaml").string();
+    } catch (Error const&) { return std::string(quoted); }
+  };
+  while (!text.empty()) {
+    auto const end = std::min(text.find('\n'), text.size());
+    auto const line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    auto const colon = line.starts_with('"') ? line.find("\": ") : line.find(": ");
+    if (colon == std::string_view::npos) continue;
+    auto const name = line.substr(0, colon + line.starts_with('"'));
+    all.emplace_back(plain(name), plain(line.substr(name.size() + 1)));
+  }
+  return all;
+}
+
+FULGURITE_BODY std::vector<std::pair<std::string, std::string>> of_options(std::string_view text) {
+  std::vector<std::pair<std::string, std::string>> all;
+  while (!text.empty()) {
+    auto const end = std::min(text.find('\n'), text.size());
+    auto const line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (auto const at = line.find(" = "); at != std::string_view::npos)
+      all.emplace_back(line.substr(0, at), line.substr(at + 3));
+  }
+  return all;
+}
+
+}  // namespace fulgurite::report::run_folder
+
+namespace fulgurite::report {
+
+FULGURITE_BODY bool is_run_folder(std::filesystem::path const& folder) {
+  std::error_code error;
+  for (char const* name : {"metrics.csv", "metrics.jsonl", "rows.jsonl"})
+    if (std::filesystem::exists(folder / name, error)) return true;
+  return std::ranges::any_of(run_folder::files_in(folder), &run_folder::is_event_file);
+}
+
+FULGURITE_BODY RunFolder read_run_folder(std::filesystem::path const& folder) {
+  using namespace run_folder;
+  if (!is_run_folder(folder))
+    throw Error("fulgurite.report.no_run", folder.string() +
+                                               " has none of metrics.csv, metrics.jsonl, rows.jsonl and event files: "
+                                               "name the folder of a run, such as lightning_logs/version_0, or one "
+                                               "with such folders in it");
+  RunFolder run{.path = folder};
+  run.curves = of_csv(text_of(folder / "metrics.csv"));
+  for (char const* name : {"metrics.jsonl", "rows.jsonl"})
+    if (run.curves.empty()) run.curves = of_json_lines(text_of(folder / name), (folder / name).string());
+  auto files = files_in(folder);
+  if (run.curves.empty()) {
+    std::vector<std::filesystem::path> events;
+    std::ranges::copy_if(files, std::back_inserter(events), &is_event_file);
+    run.curves = of_events(events);
+  }
+  run.hyperparameters = of_yaml(text_of(folder / "hparams.yaml"));
+  std::ranges::copy(files_in(folder / "artifacts"), std::back_inserter(files));  // MLflow's place for texts
+  for (auto const& file : files) {
+    auto const name = file.filename().string();
+    if (name == "options.txt") run.options = of_options(text_of(file));
+    else if (file.extension() == ".txt" || file.extension() == ".toml") run.notes.emplace_back(name, text_of(file));
+    if (!name.starts_with("fit-") || file.extension() != ".csv" || !run.times.empty()) continue;
+    auto rows = rows_of(text_of(file));
+    if (!rows.empty() && rows.front().size() == 6 && rows.front()[0] == "part")
+      run.times.assign(rows.begin() + 1, rows.end());
+  }
+  return run;
+}
+
+FULGURITE_BODY std::vector<RunFolder> read_run_folders(std::vector<std::filesystem::path> const& folders) {
+  std::vector<RunFolder> runs;
+  std::vector<std::filesystem::path> known;
+  auto const read = [&](std::filesystem::path const& folder) {
+    std::error_code error;
+    auto const place = std::filesystem::weakly_canonical(folder, error);
+    if (std::ranges::find(known, place) != known.end()) return;
+    known.push_back(place);
+    runs.push_back(read_run_folder(folder));
+  };
+  for (auto const& folder : folders) {
+    std::vector<std::filesystem::path> inside;
+    std::error_code error;
+    if (!is_run_folder(folder))
+      for (auto const& entry : std::filesystem::directory_iterator(folder, error))
+        if (is_run_folder(entry.path())) inside.push_back(entry.path());
+    sort_seldom(inside, [](auto const& a, auto const& b) {
+      return std::pair(a.string().size(), a.string()) < std::pair(b.string().size(), b.string());
+    });
+    if (inside.empty()) read(folder);
+    for (auto const& one : inside) read(one);
+  }
+  return runs;
+}
+
+}  // namespace fulgurite::report

@@ -1,0 +1,240 @@
+#pragma once
+// The bodies of report/terminal.hpp.
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <fulgurite/report/numbers.hpp>
+#include <fulgurite/report/terminal.hpp>
+
+namespace fulgurite::report {
+
+FULGURITE_BODY bool is_terminal(std::FILE* stream) {
+  int const descriptor = ::fileno(stream);
+  char const* const kind = std::getenv("TERM");
+  return descriptor >= 0 && ::isatty(descriptor) == 1 && (kind == nullptr || std::string_view(kind) != "dumb");
+}
+
+FULGURITE_BODY int terminal_columns(std::FILE* stream) {
+  winsize size{};
+  int const descriptor = ::fileno(stream);
+  return descriptor >= 0 && ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+FULGURITE_BODY std::size_t text_columns(std::FILE* stream, int asked) {
+  return static_cast<std::size_t>(std::max(0, asked > 0 ? asked : terminal_columns(stream)));
+}
+
+FULGURITE_BODY int terminal_lines(std::FILE* stream) {
+  winsize size{};
+  int const descriptor = ::fileno(stream);
+  return descriptor >= 0 && ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 ? size.ws_row : 0;
+}
+
+FULGURITE_BODY std::size_t display_width(std::string_view text) {
+  std::size_t width = 0;
+  for (char c : text) width += (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;
+  return width;
+}
+
+FULGURITE_BODY std::string_view clipped(std::string_view text, std::size_t columns) {
+  std::size_t at = 0;
+  for (std::size_t width = 0; at != text.size(); ++at)
+    if ((static_cast<unsigned char>(text[at]) & 0xC0U) != 0x80U && width++ == columns) break;
+  return text.substr(0, at);
+}
+
+FULGURITE_BODY std::vector<std::string> wrapped_lines(std::string_view text, std::size_t columns) {
+  std::vector<std::string> lines;
+  std::string line;
+  for (std::size_t at = 0; at < text.size();) {
+    auto const end = std::min(text.find(' ', at), text.size());
+    auto const word = text.substr(at, end - at);
+    at = end + 1;
+    if (!line.empty() && columns != 0 && display_width(line) + 1 + display_width(word) > columns)
+      lines.push_back(std::exchange(line, {}));
+    (line += line.empty() ? "" : " ") += word;
+  }
+  if (!line.empty()) lines.push_back(std::move(line));
+  return lines;
+}
+
+FULGURITE_BODY std::string wrapped(std::string_view text, std::size_t columns) {
+  std::string all;
+  for (auto const& line : wrapped_lines(text, columns)) (all += line) += '\n';
+  return all;
+}
+
+FULGURITE_BODY TextTable::TextTable(std::vector<Column> columns) : columns_(std::move(columns)) {
+  for (auto const& column : columns_) widths_.push_back(display_width(column.title));
+}
+
+FULGURITE_BODY void TextTable::add(std::vector<std::string> cells) {
+  cells.resize(columns_.size());
+  for (std::size_t i = 0; i != cells.size(); ++i) widths_[i] = std::max(widths_[i], display_width(cells[i]));
+  rows_.push_back(std::move(cells));
+}
+
+FULGURITE_BODY std::string TextTable::text(std::size_t most) const {
+  if (most != 0 && width(widths_) > most) {
+    TextTable fitting = *this;
+    while (width(fitting.widths_) > most && fitting.leave_out(1)) {}
+    auto narrow = fitting.widths_;
+    fitting.clip(narrow, most, readable);
+    while (width(narrow) > most && fitting.leave_out(last_to_go)) {
+      narrow = fitting.widths_;
+      fitting.clip(narrow, most, readable);
+    }
+    fitting.clip(narrow, most, least);
+    for (auto& row : fitting.rows_)
+      for (std::size_t i = 0; i != row.size(); ++i) row[i] = fitted(row[i], narrow[i], fitting.columns_[i].clip);
+    fitting.widths_ = narrow;
+    return fitting.text();
+  }
+  std::vector<std::string> titles;
+  for (auto const& column : columns_) titles.push_back(column.title);
+  auto const head = line(titles);
+  std::string const rule(display_width(head), '-');
+  std::string all = head + '\n' + rule + '\n';
+  for (auto const& row : rows_) all += line(row) + '\n';
+  return all + rule + '\n';
+}
+
+FULGURITE_BODY std::size_t TextTable::width(std::vector<std::size_t> const& widths) {
+  std::size_t all = 3 * (widths.size() - 1);
+  for (auto const width : widths) all += width;
+  return all;
+}
+
+FULGURITE_BODY void TextTable::clip(std::vector<std::size_t>& widths, std::size_t most,
+                                    std::size_t least_of_ends) const {
+  while (width(widths) > most) {
+    std::size_t* widest = nullptr;
+    for (std::size_t i = 0; i != widths.size(); ++i) {
+      auto const of_clip = columns_[i].clip == Clip::keeps_end ? least_of_ends : least;
+      if (columns_[i].clip != Clip::never && widths[i] > std::max(of_clip, display_width(columns_[i].title)) &&
+          (widest == nullptr || widths[i] > *widest))
+        widest = &widths[i];
+    }
+    if (widest == nullptr) break;
+    --*widest;
+  }
+}
+
+FULGURITE_BODY bool TextTable::leave_out(int goes) {
+  std::size_t first = columns_.size();
+  for (std::size_t i = 0; i != columns_.size(); ++i) {
+    int const turn = columns_[i].goes;
+    if (turn != 0 && turn <= goes && (first == columns_.size() || turn <= columns_[first].goes)) first = i;
+  }
+  if (first == columns_.size()) return false;
+  auto const at = static_cast<std::ptrdiff_t>(first);
+  columns_.erase(columns_.begin() + at);
+  widths_.erase(widths_.begin() + at);
+  for (auto& row : rows_) row.erase(row.begin() + at);
+  return true;
+}
+
+FULGURITE_BODY std::string TextTable::fitted(std::string const& cell, std::size_t width, Clip clip) {
+  std::size_t const all = display_width(cell);
+  if (all <= width) return cell;
+  if (clip == Clip::keeps_beginning) return std::string(clipped(cell, width - 1)) + "…";
+  return "…" + cell.substr(clipped(cell, all - (width - 1)).size());
+}
+
+FULGURITE_BODY std::string TextTable::line(std::vector<std::string> const& cells) const {
+  std::string joined;
+  for (std::size_t i = 0; i != cells.size(); ++i)
+    (joined += i == 0 ? "" : " | ") += cells[i] + std::string(widths_[i] - display_width(cells[i]), ' ');
+  return joined;
+}
+
+FULGURITE_BODY std::string tables_of(std::vector<std::vector<std::string>> const& columns, std::size_t most) {
+  auto const width = [](std::vector<std::string> const& cells) {
+    std::size_t widest = 0;
+    for (auto const& cell : cells) widest = std::max(widest, display_width(cell));
+    return widest;
+  };
+  constexpr std::size_t readable = 24;  // of names
+  auto const names = std::min(width(columns[0]), std::max(readable, display_width(columns[0][0])));
+  std::string text;
+  for (std::size_t from = 1; from < columns.size();) {
+    std::size_t to = from, taken = names;
+    do taken += 3 + width(columns[to++]);
+    while (to != columns.size() && (most == 0 || taken + 3 + width(columns[to]) <= most));
+    std::vector<TextTable::Column> titles{{.title = columns[0][0], .clip = Clip::keeps_end}};
+    for (std::size_t i = from; i != to; ++i) titles.push_back({.title = columns[i][0]});
+    TextTable table(std::move(titles));
+    for (std::size_t row = 1; row < columns[0].size(); ++row) {
+      std::vector<std::string> cells{columns[0][row]};
+      for (std::size_t i = from; i != to; ++i) cells.push_back(columns[i][row]);
+      table.add(std::move(cells));
+    }
+    text += table.text(most);
+    from = to;
+  }
+  return text;
+}
+
+FULGURITE_BODY std::string trainable_text(ModelRow const& row) {
+  if (row.parameters == 0) return "-";
+  if (row.trainable == row.parameters) return "yes";
+  return row.trainable == 0 ? "frozen" : count_text(row.trainable);
+}
+
+FULGURITE_BODY std::string model_table(std::span<ModelRow const> rows, std::size_t most) {
+  if (rows.empty()) return {};
+  bool const sized = std::ranges::any_of(rows, [](auto const& row) { return !row.in.empty() || row.flops >= 0; });
+  std::vector<TextTable::Column> columns{{.title = ""},
+                                         {.title = "Name", .clip = Clip::keeps_end},
+                                         {.title = "Type", .clip = Clip::keeps_beginning},
+                                         {.title = "Params"},
+                                         {.title = "Trainable", .goes = 5},
+                                         {.title = "Size", .goes = 1},
+                                         {.title = "Mode", .goes = 1}};
+  if (sized)
+    columns.insert(columns.end(), {{.title = "FLOPs", .goes = 2},
+                                   {.title = "In sizes", .clip = Clip::keeps_beginning, .goes = 3},
+                                   {.title = "Out sizes", .clip = Clip::keeps_beginning, .goes = 4}});
+  TextTable table{std::move(columns)};
+  auto const size = [](std::string const& text) { return text.empty() ? std::string("?") : text; };
+  std::string shared;
+  for (std::size_t i = 1; i < rows.size(); ++i) {
+    auto const& row = rows[i];
+    std::vector<std::string> cells{std::to_string(i - 1),
+                                   row.name,
+                                   row.type,
+                                   count_text(row.parameters) + (row.shared > 0 ? " *" : ""),
+                                   trainable_text(row),
+                                   bytes_text(row.bytes),
+                                   row.training ? "train" : "eval"};
+    if (sized) cells.insert(cells.end(), {row.flops < 0 ? "?" : count_text(row.flops), size(row.in), size(row.out)});
+    table.add(std::move(cells));
+    if (row.shared > 0)
+      shared += wrapped("* " + row.name + ": " + count_text(row.shared) + " of these are parameters of " +
+                            row.shared_with + ", and count once in the totals",
+                        most);
+  }
+  auto const& whole = rows.front();
+  std::string text = rows.size() > 1 ? table.text(most) + shared : std::string{};
+  auto const total = [&](std::string figure, char const* meaning) {
+    figure.resize(std::max<std::size_t>(figure.size() + 1, 10), ' ');
+    for (auto const& line : wrapped_lines(meaning, most > figure.size() + 16 ? most - figure.size() : most)) {
+      text += figure + line + '\n';
+      figure.assign(figure.size(), ' ');
+    }
+  };
+  total(count_text(whole.trainable), "Trainable params");
+  total(count_text(whole.parameters - whole.trainable), "Non-trainable params");
+  total(count_text(whole.parameters), "Total params");
+  total(bytes_text(whole.bytes), "Total size of parameters and buffers");
+  if (whole.flops >= 0) total(count_text(whole.flops), "FLOPs of matrix products and convolutions, example forward");
+  if (sized) total("Example:", (size(whole.in) + " to " + size(whole.out)).c_str());
+  return text;
+}
+
+}  // namespace fulgurite::report

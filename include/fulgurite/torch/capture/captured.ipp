@@ -1,0 +1,77 @@
+#pragma once
+// The bodies of torch/capture/captured.hpp.
+
+#include <fulgurite/torch/capture/captured.hpp>
+
+namespace fulgurite::libtorch::capture {
+
+FULGURITE_BULK_BODY void CapturedModel::look_at_model() {
+  if (!world_) world_.emplace(*model_, object_, device_);
+}
+
+FULGURITE_BULK_BODY Scene CapturedModel::scene() { return {*world_, *model_, leaves_}; }
+
+FULGURITE_BULK_BODY std::string CapturedModel::unfit() const {
+  if (!world_->refusal().empty()) return world_->refusal();
+  for (auto const& tensor : leaves_)
+    if (tensor.defined() &&
+        (!is_plain(tensor, device_) || !tensor.is_non_overlapping_and_dense() || tensor.requires_grad()))
+      return "the batch has a tensor that is not a dense real one of " + name_of(device_) +
+             ", or that needs a gradient";
+  return {};
+}
+
+FULGURITE_BULK_BODY void CapturedModel::none_waits(StepKind& kind) {
+  unchecked_ -= std::exchange(kind.unchecked, 0);
+  kind.fresh = false;
+}
+
+FULGURITE_BULK_BODY void CapturedModel::unproven(StepKind& kind) {
+  if (!kind.fresh) report_->unproven += kind.unchecked;
+  none_waits(kind);
+}
+
+FULGURITE_BULK_BODY void CapturedModel::wrong_replay(StepKind const& kind, std::string const& wrong,
+                                                     bool same_model) const {
+  throw loop::WrongReplay(who_changed(*world_, kind.host) + " (" + std::to_string(kind.unchecked) + " steps; " + wrong +
+                              ")" + (kind.trusted ? seen_late : ""),
+                          same_model);
+}
+
+FULGURITE_BULK_BODY void CapturedModel::forget_model() {
+  unchecked_ = 0;
+  half_checked_ = false;
+  world_.reset();
+}
+
+FULGURITE_BULK_BODY void CapturedModel::forget_changed_model() {
+  ++report_->dropped;
+  forget_model();
+  if (++times_void_ > most_changes)
+    stay_as_written("parameters, gradients, buffers or switches of the model are replaced again and again");
+}
+
+FULGURITE_BULK_BODY TapesOrGraphs::TapesOrGraphs(std::shared_ptr<CaptureReport> report)
+    : report_(report), steps_(std::in_place_type<OnCpu>, std::move(report)) {}
+
+FULGURITE_BULK_BODY void TapesOrGraphs::teardown() {
+  std::visit([](auto& steps) { steps.teardown(); }, steps_);
+}
+
+FULGURITE_BULK_BODY long TapesOrGraphs::unchecked() const {
+  return std::visit([](auto const& steps) { return steps.unchecked(); }, steps_);
+}
+
+FULGURITE_BULK_BODY bool TapesOrGraphs::half_checked() const {
+  return std::visit([](auto const& steps) { return steps.half_checked(); }, steps_);
+}
+
+FULGURITE_BULK_BODY bool TapesOrGraphs::may_replay() const {
+  return std::visit([](auto const& steps) { return steps.may_replay(); }, steps_);
+}
+
+FULGURITE_BULK_BODY void TapesOrGraphs::give_up(std::string const& reason) {
+  std::visit([&](auto& steps) { steps.give_up(reason); }, steps_);
+}
+
+}  // namespace fulgurite::libtorch::capture

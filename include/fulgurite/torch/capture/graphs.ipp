@@ -1,0 +1,134 @@
+#pragma once
+// The bodies of torch/capture/graphs.hpp.
+
+#include <limits>
+#include <mutex>
+#include <unordered_set>
+
+#include <fulgurite/torch/capture/graphs.hpp>
+
+namespace fulgurite::libtorch::graph {
+
+FULGURITE_BULK_BODY void Inputs::feed(std::vector<at::Tensor> const& batch) {
+  at::NoGradGuard const no_graph;
+  std::size_t next = 0;
+  for (auto const& tensor : batch)
+    if (tensor.defined()) capture::detached(fixed_[next++]).copy_(tensor, true);
+}
+
+FULGURITE_BULK_BODY bool Inputs::written() const {
+  for (std::size_t i = 0; i != fixed_.size(); ++i)
+    if (fixed_[i]._version() != versions_[i]) return true;
+  return false;
+}
+
+FULGURITE_BULK_BODY Observer::Observer(capture::World const& world)
+    : world_(world), device_(world.device()), recorder_(device_) {
+  world.each_tensor([&](at::Tensor const& tensor) { before_.emplace_back(tensor, version(tensor)); });
+}
+
+FULGURITE_BULK_BODY std::vector<c10::VariableVersion> Observer::written() const {
+  std::vector<c10::VariableVersion> all;
+  for (auto const& [tensor, then] : before_)
+    if (version(tensor) != then) all.push_back(tensor.unsafeGetTensorImpl()->version_counter());
+  for (auto const& call : recorder_.calls)
+    for (auto const& [storage, counter] : call.written)
+      if (world_.number(storage)) all.push_back(counter);
+  return all;
+}
+
+FULGURITE_BULK_BODY std::string Observer::wrong(std::vector<at::Tensor> const& given,
+                                                std::vector<at::Tensor> const& left) {
+  if (!recorder_.refusal.empty()) return recorder_.refusal;
+  std::unordered_set<capture::Storage> known, leaving;
+  std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> made;
+  for (auto const& tensor : given)
+    if (tensor.defined()) known.insert(capture::storage_of(tensor));
+  std::string reason;
+  for (auto const& call : recorder_.calls) {
+    capture::each_tensor_of(call.in, [&](at::Tensor const& tensor) {
+      auto const storage = capture::storage_of(tensor);
+      bool const number = tensor.unsafeGetTensorImpl()->is_wrapped_number() ||
+                          tensor.device() != device_;  // the recorder lets these pass
+      if (!number && !known.contains(storage) && !world_.number(storage))
+        reason = call.name() + " uses a tensor that is not in the batch, the parameters or the buffers, so a graph "
+                               "would keep using this one: "
+                               "register it as a buffer";
+    });
+    capture::each_tensor_of(call.out, [&](at::Tensor const& tensor) {
+      if (!world_.number(capture::storage_of(tensor)) && known.insert(capture::storage_of(tensor)).second)
+        made.push_back(tensor.storage().getWeakStorageImpl());
+    });
+  }
+  recorder_.calls.clear();
+  for (auto const& tensor : left) leaving.insert(capture::storage_of(tensor));
+  for (auto const& storage : made)
+    if (auto const alive = storage.lock(); reason.empty() && alive && !leaving.contains(alive.get()))
+      reason = "a tensor made in the step is kept after it, where a replay would not change it: return it or log it";
+  return reason;
+}
+
+FULGURITE_BULK_BODY std::uint32_t Observer::version(at::Tensor const& tensor) {
+  return tensor.unsafeGetTensorImpl()->version_counter().current_version();
+}
+
+FULGURITE_BULK_BODY Snapshot::Snapshot(capture::World const& world, std::vector<at::Tensor> const& left) {
+  at::NoGradGuard const no_graph;
+  std::unordered_set<capture::Storage> known;
+  world.each_tensor([&](at::Tensor const& tensor) {
+    if (!known.insert(capture::storage_of(tensor)).second) return;
+    auto all = at::empty({0}, tensor.options().requires_grad(false));
+    all.set_(tensor.storage(), 0, {static_cast<std::int64_t>(tensor.storage().nbytes() / tensor.itemsize())}, {1});
+    copies_.push_back(all.clone());
+    memory_.push_back(std::move(all));
+  });
+  for (auto const& tensor : left)
+    if (tensor.defined()) copies_.push_back(tensor.detach().clone().reshape({-1}));
+  save(at::Device(at::kCPU));
+  if (world.device().is_cuda()) save(world.device());
+}
+
+FULGURITE_BULK_BODY void Snapshot::restore() const {
+  at::NoGradGuard const no_graph;
+  for (std::size_t i = 0; i != memory_.size(); ++i) memory_[i].copy_(copies_[i]);
+  for (auto [generator, state] : generators_) {
+    std::lock_guard const lock(generator.mutex());
+    generator.set_state(state);
+  }
+}
+
+FULGURITE_BULK_BODY bool Snapshot::same(Snapshot const& other) const {
+  if (!alike(other)) return false;
+  at::Tensor differs;
+  for (std::size_t i = 0; i != copies_.size(); ++i) {
+    auto const one = copies_[i].view(at::kByte).ne(other.copies_[i].view(at::kByte)).any();
+    differs = differs.defined() ? differs.logical_or(one) : one;
+  }
+  return !differs.defined() || !differs.item<bool>();
+}
+
+FULGURITE_BULK_BODY double Snapshot::distance(Snapshot const& other) const {
+  double sum = alike(other) ? 0 : std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; sum < std::numeric_limits<double>::infinity() && i != copies_.size(); ++i)
+    sum += copies_[i].to(at::kDouble).sub(other.copies_[i].to(at::kDouble)).square().sum().item<double>();
+  return sum;
+}
+
+FULGURITE_BULK_BODY bool Snapshot::alike(Snapshot const& other) const {
+  auto const same_form = [](at::Tensor const& a, at::Tensor const& b) {
+    return a.options().type_equal(b.options()) && a.device() == b.device() && a.sizes() == b.sizes();
+  };
+  auto const same_state = [](auto const& a, auto const& b) { return a.second.equal(b.second); };
+  return std::equal(copies_.begin(), copies_.end(), other.copies_.begin(), other.copies_.end(), same_form) &&
+         std::equal(generators_.begin(), generators_.end(), other.generators_.begin(), other.generators_.end(),
+                    same_state);
+}
+
+FULGURITE_BULK_BODY void Snapshot::save(at::Device device) {
+  auto generator = at::globalContext().defaultGenerator(device);
+  std::lock_guard const lock(generator.mutex());
+  auto state = generator.get_state();
+  generators_.emplace_back(generator, std::move(state));
+}
+
+}  // namespace fulgurite::libtorch::graph

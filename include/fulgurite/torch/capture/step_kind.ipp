@@ -1,0 +1,46 @@
+#pragma once
+// The bodies of torch/capture/step_kind.hpp.
+
+#include <algorithm>
+
+#include <fulgurite/torch/capture/step_kind.hpp>
+
+namespace fulgurite::libtorch::capture {
+
+FULGURITE_BULK_BODY void Pace::next_check(std::uint64_t& noise) {
+  noise = noise * 6364136223846793005U + 1442695040888963407U;
+  until_check_ = gap_ / 2 + static_cast<long>((noise >> 33U) % static_cast<std::uint64_t>(gap_));
+}
+
+FULGURITE_BULK_BODY void Pace::rarer_checks() { gap_ = std::min(2 * gap_, longest_gap); }
+
+FULGURITE_BULK_BODY std::string out_of_reach(loop::Questions const& asked) {
+  using loop::Question;
+  std::string why;
+  asked.each([&](Question question) {
+    if (!why.empty() || question < Question::comparable) return;
+    auto const call = "ctx." + std::string(loop::name_of(question)) + "()";
+    if (question == Question::value || question == Question::optimizers || question == Question::seconds ||
+        question == Question::outcome)
+      why = "training_step asks " + call + ", whose answer may be another each time";
+    else why = "training_step calls " + call + ", which a replay would leave out";
+  });
+  return why;
+}
+
+FULGURITE_BULK_BODY bool Scene::changed() const { return !world.is_of(model) || !world.unchanged(); }
+
+FULGURITE_BULK_BODY Earlier::Earlier(World const& world, torch::nn::Module const& model, std::vector<char> const& host)
+    : world_(world), of_model_(world.is_of(model)), now_(world.switches()) {
+  if (!of_model_) return;
+  numbers_.emplace(world.host(), host);
+  world_.set(world_.recorded());
+  reached_ = numbers_->whole() && world_.unchanged();
+}
+
+FULGURITE_BULK_BODY Earlier::~Earlier() {
+  numbers_.reset();
+  if (of_model_) world_.set(stays_ ? world_.recorded() : now_);
+}
+
+}  // namespace fulgurite::libtorch::capture

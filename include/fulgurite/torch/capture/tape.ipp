@@ -1,0 +1,430 @@
+#pragma once
+// The bodies of torch/capture/tape.hpp.
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <utility>
+#include <variant>
+
+#include <fulgurite/core/function_ref.hpp>
+#include <fulgurite/torch/capture/tape.hpp>
+
+namespace fulgurite::libtorch::capture {
+
+FULGURITE_BULK_BODY DirectGradients::DirectGradients(std::vector<Call> const& calls, std::vector<bool> const& alive,
+                                                     std::vector<std::optional<OutForm>> const& forms,
+                                                     Listing const& listing, std::vector<at::Tensor> const& leaving)
+    : calls_(calls), alive_(alive), forms_(forms) {
+  for (std::size_t i = 0; i != calls.size(); ++i) {
+    if (!alive[i]) continue;
+    each_tensor_of(calls[i].in, [&](at::Tensor const& tensor) { ++reads_[storage_of(tensor)]; });
+    each_tensor_of(calls[i].out, [&](at::Tensor const& tensor) { makers_.try_emplace(storage_of(tensor), i); });
+  }
+  for (auto const& tensor : leaving) ++reads_[storage_of(tensor)];
+  for (std::size_t i = 0; i != calls.size(); ++i)
+    if (alive[i] && calls[i].name() == "aten::zero_" && listing.is_world(storage_of(calls[i].in[0].toTensor())))
+      after_clearing(i, listing);
+}
+
+FULGURITE_BULK_BODY std::optional<Memory> DirectGradients::instead_of(std::size_t call) const {
+  auto const found = instead_.find(call);
+  return found == instead_.end() ? std::nullopt : std::optional(found->second);
+}
+
+FULGURITE_BULK_BODY std::optional<std::size_t> DirectGradients::added_by(std::size_t call) const {
+  auto const found = added_by_.find(call);
+  return found == added_by_.end() ? std::nullopt : std::optional(found->second);
+}
+
+FULGURITE_BULK_BODY at::Tensor const* DirectGradients::place_of(std::size_t call) const {
+  auto const found = places_.find(call);
+  return found == places_.end() ? nullptr : &found->second;
+}
+
+FULGURITE_BULK_BODY void DirectGradients::after_clearing(std::size_t clearing, Listing const& listing) {
+  auto const whole = calls_[clearing].in[0].toTensor();
+  auto const all = span_of(whole);
+  if (!whole.is_contiguous() || (whole.scalar_type() != at::kFloat && whole.scalar_type() != at::kDouble)) return;
+  std::vector<Span> touched, written;
+  for (std::size_t i = clearing + 1; i != calls_.size(); ++i) {
+    if (!alive_[i]) continue;
+    if (auto const maker = maker_of(i, clearing, whole, listing, touched)) {
+      auto const slice = calls_[i].in[0].toTensor();
+      auto const made = calls_[*maker].out[0].toTensor();
+      places_.emplace(
+          *maker,
+          at::empty({0}, whole.options()).set_(whole.storage(), slice.storage_offset(), made.sizes(), made.strides()));
+      instead_.emplace(i, Memory{Memory::Kind::add_to_zero, {part(whole, span_of(slice))}});
+      added_by_.emplace(i, *maker);
+      written.push_back(span_of(slice));
+    } else if (is_first_addition(i, whole, touched)) {
+      auto const slice = calls_[i].in[0].toTensor();
+      instead_.emplace(i, Memory{Memory::Kind::zero_plus, {slice, calls_[i].in[1].toTensor()}});
+      written.push_back(span_of(slice));
+    }
+    auto const touch = [&](at::Tensor const& tensor) {
+      if (storage_of(tensor) == storage_of(whole)) touched.push_back(span_of(tensor));
+    };
+    each_tensor_of(calls_[i].in, touch);
+    each_tensor_of(calls_[i].out, touch);
+  }
+  if (written.empty()) return;
+  sort_seldom(written, [](Span const& a, Span const& b) { return a.begin < b.begin; });
+  Memory rest{Memory::Kind::clear};
+  auto from = all.begin;
+  for (auto const& span : written) {
+    if (from < span.begin) rest.tensors.push_back(part(whole, {from, span.begin}));
+    from = span.end;
+  }
+  if (from < all.end) rest.tensors.push_back(part(whole, {from, all.end}));
+  instead_.emplace(clearing, std::move(rest));
+}
+
+FULGURITE_BULK_BODY bool DirectGradients::is_first_addition(std::size_t adding, at::Tensor const& whole,
+                                                            std::vector<Span> const& touched) const {
+  auto const& call = calls_[adding];
+  if (c10::toString(call.op.operator_name()) != "aten::add_.Tensor" || call.in[2].toScalar().toDouble() != 1.0)
+    return false;
+  auto const slice = call.in[0].toTensor(), added = call.in[1].toTensor();
+  auto const to = span_of(slice), all = span_of(whole);
+  if (storage_of(slice) != storage_of(whole) || to.begin < all.begin || to.end > all.end || slice.numel() == 0)
+    return false;
+  bool const same = added.scalar_type() == slice.scalar_type() && added.sizes() == slice.sizes() &&
+                    added.strides() == slice.strides();
+  if (!same || !slice.is_non_overlapping_and_dense() || storage_of(added) == storage_of(whole)) return false;
+  return std::none_of(touched.begin(), touched.end(),
+                      [&](Span const& other) { return other.begin < to.end && to.begin < other.end; });
+}
+
+FULGURITE_BULK_BODY std::optional<std::size_t> DirectGradients::maker_of(std::size_t adding, std::size_t clearing,
+                                                                         at::Tensor const& whole,
+                                                                         Listing const& listing,
+                                                                         std::vector<Span> const& touched) const {
+  if (!is_first_addition(adding, whole, touched)) return std::nullopt;
+  auto const slice = calls_[adding].in[0].toTensor(), added = calls_[adding].in[1].toTensor();
+  if (reinterpret_cast<std::uintptr_t>(slice.const_data_ptr()) % 64 != 0)
+    return std::nullopt;  // kernels may add in another order there
+  if (added.storage_offset() != 0 || listing.role(added).kind != Role::Kind::made) return std::nullopt;
+  auto const reads = reads_.find(storage_of(added));
+  auto const maker = makers_.find(storage_of(added));
+  if (reads == reads_.end() || reads->second != 1 || maker == makers_.end() || maker->second < clearing ||
+      !forms_[maker->second])
+    return std::nullopt;
+  auto const& out = calls_[maker->second].out;
+  if (out.size() != 1) return std::nullopt;
+  auto const made = out[0].toTensor();
+  bool const fills = made.numel() == slice.numel() && made.storage_offset() == 0 && made.is_non_overlapping_and_dense();
+  return fills ? std::optional(maker->second) : std::nullopt;
+}
+
+FULGURITE_BULK_BODY at::Tensor DirectGradients::part(at::Tensor const& whole, Span span) {
+  auto const item = static_cast<std::int64_t>(whole.itemsize());
+  return at::empty({0}, whole.options())
+      .set_(whole.storage(), span.begin / item, {(span.end - span.begin) / item}, {1});
+}
+
+FULGURITE_BULK_BODY LaterAdditions::LaterAdditions(std::vector<Call> const& calls, std::vector<bool> const& alive,
+                                                   DirectGradients const& first, Listing const& listing,
+                                                   std::vector<at::Tensor> const& leaving)
+    : calls_(calls), alive_(alive) {
+  for (std::size_t i = 0; i != calls.size(); ++i) {
+    if (!alive[i]) continue;
+    each_tensor_of(calls[i].in, [&](at::Tensor const& tensor) { ++reads_[storage_of(tensor)]; });
+    if (auto const where = product_arguments(calls[i]); where && !where->adds)
+      products_.emplace(storage_of(calls[i].out[0].toTensor()), i);
+  }
+  for (auto const& tensor : leaving) ++reads_[storage_of(tensor)];
+  for (std::size_t i = 0; i != calls.size(); ++i)
+    if (alive[i] && !first.instead_of(i)) look_at(i, listing);
+}
+
+FULGURITE_BULK_BODY at::Tensor const* LaterAdditions::place_of(std::size_t product) const {
+  auto const found = places_.find(product);
+  return found == places_.end() ? nullptr : &found->second;
+}
+
+FULGURITE_BULK_BODY std::optional<std::size_t> LaterAdditions::product_of(std::size_t addition) const {
+  auto const found = added_.find(addition);
+  return found == added_.end() ? std::nullopt : std::optional(found->second);
+}
+
+FULGURITE_BULK_BODY void LaterAdditions::look_at(std::size_t adding, Listing const& listing) {
+  auto const& call = calls_[adding];
+  if (c10::toString(call.op.operator_name()) != "aten::add_.Tensor" || call.in[2].toScalar().toDouble() != 1.0) return;
+  auto const slice = call.in[0].toTensor(), added = call.in[1].toTensor();
+  auto const found = products_.find(storage_of(added));
+  if (found == products_.end() || found->second > adding || reads_[storage_of(added)] != 1) return;
+  auto const product = found->second;
+  auto const made = calls_[product].out[0].toTensor();
+  bool const whole = made.is_contiguous() && made.numel() == slice.numel() && made.storage_offset() == 0 &&
+                     added.storage_offset() == 0;
+  bool const same = added.scalar_type() == slice.scalar_type() && added.sizes() == slice.sizes() &&
+                    added.strides() == slice.strides() && slice.is_non_overlapping_and_dense();
+  bool const aligned = reinterpret_cast<std::uintptr_t>(slice.const_data_ptr()) % 64 == 0;  // as it is tried
+  if (!whole || !same || !aligned || slice.numel() == 0 || !listing.is_world(storage_of(slice)) ||
+      listing.role(added).kind != Role::Kind::made || is_touched(slice, product, adding))
+    return;
+  places_.emplace(
+      product,
+      at::empty({0}, slice.options()).set_(slice.storage(), slice.storage_offset(), made.sizes(), made.strides()));
+  added_.emplace(adding, product);
+}
+
+FULGURITE_BULK_BODY bool LaterAdditions::is_touched(at::Tensor const& slice, std::size_t first,
+                                                    std::size_t last) const {
+  auto const mine = span_of(slice);
+  bool touched = false;
+  auto const look = [&](at::Tensor const& tensor) {
+    if (storage_of(tensor) != storage_of(slice)) return;
+    auto const other = span_of(tensor);
+    touched = touched || (other.begin < mine.end && mine.begin < other.end);
+  };
+  for (auto i = first; i != last; ++i) {
+    if (!alive_[i]) continue;
+    each_tensor_of(calls_[i].in, look);
+    each_tensor_of(calls_[i].out, look);
+  }
+  return touched;
+}
+
+FULGURITE_BULK_BODY SmallTrial::SmallTrial(Call const& call, OutForm const& form)
+    : form_(form), name_(c10::toString(form.op.operator_name())) {
+  for (IValue const& value : call.in) given_.push_back(with_tensors(value, copy));
+  for (IValue const& value : call.out) {
+    theirs_.emplace_back(at::empty_like(value.toTensor()));
+    ours_.emplace_back(at::empty_like(value.toTensor()));
+  }
+}
+
+FULGURITE_BULK_BODY std::optional<std::size_t> SmallTrial::passing() {
+  auto const candidates = native::SmallCalls::of(name_, form_.stack(given_, ours_));
+  for (std::size_t i = 0; i != candidates.size(); ++i)
+    if (passes(candidates[i])) return i;
+  return std::nullopt;
+}
+
+FULGURITE_BULK_BODY bool SmallTrial::passes(native::SmallCall const& candidate) {
+  native::Numbers numbers;
+  std::size_t seen = 0;
+  for (std::size_t round = 0; round <= native::draws.size() || (seen < enough && round < most_rounds); ++round) {
+    if (round != 0)
+      draw(numbers, round <= native::draws.size() ? native::draws[round - 1] : native::Draw::normal, round % 3 == 0);
+    clear(theirs_);
+    clear(ours_);
+    Stack all = form_.stack(given_, theirs_);
+    form_.op.callBoxed(all);
+    candidate.run();
+    for (std::size_t i = 0; i != ours_.size(); ++i) {
+      auto const &a = ours_[i].toTensor(), &b = theirs_[i].toTensor();
+      if (std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) != 0) return false;
+      seen += static_cast<std::size_t>(a.numel());
+    }
+  }
+  return true;
+}
+
+FULGURITE_BULK_BODY void SmallTrial::draw(native::Numbers& numbers, native::Draw kind, bool zero) {
+  each_tensor_of(given_, [&](at::Tensor const& tensor) {
+    if (tensor.scalar_type() != at::kFloat) return;
+    auto* const to = static_cast<float*>(tensor.mutable_data_ptr());
+    numbers.fill(to, tensor.numel(), kind);
+    if (zero && tensor.dim() == 0) *to = 0;
+  });
+}
+
+FULGURITE_BULK_BODY void SmallTrial::clear(Stack const& places) {
+  each_tensor_of(places, [](at::Tensor const& place) { std::memset(place.mutable_data_ptr(), 0xff, place.nbytes()); });
+}
+
+FULGURITE_BULK_BODY at::Tensor SmallTrial::copy(at::Tensor const& tensor) {
+  auto other = at::empty_like(tensor, at::MemoryFormat::Contiguous);
+  if (tensor.is_contiguous()) std::memcpy(other.mutable_data_ptr(), tensor.const_data_ptr(), tensor.nbytes());
+  return other;
+}
+
+FULGURITE_BULK_BODY std::string small_key(OutForm const& form, Stack const& arguments) {
+  std::string key = c10::toString(form.op.operator_name());
+  auto const number = [&](double value) { (key += 'b') += std::to_string(std::bit_cast<std::uint64_t>(value)); };
+  for (IValue const& value : arguments) {
+    key += ' ';
+    if (value.isInt()) key += std::to_string(value.toInt());
+    if (value.isBool()) key += value.toBool() ? "true" : "false";
+    if (value.isDouble()) number(value.toDouble());
+    if (value.isIntList())
+      for (auto const n : value.toIntVector()) (key += ',') += std::to_string(n);
+    if (!value.isTensor() || !value.toTensor().defined()) continue;
+    key += c10::toString(value.toTensor().scalar_type());
+    for (auto const n : value.toTensor().sizes()) (key += ',') += std::to_string(n);
+  }
+  return key;
+}
+
+FULGURITE_BULK_BODY std::optional<native::SmallCall> small_call(Call const& call, OutForm const& form,
+                                                                at::Tensor const* place) {
+  if (form.rows || !form.before.empty() || form.divisor != 1) return std::nullopt;
+  auto const arguments = form.stack(call.in, place ? Stack{*place} : call.out);
+  auto candidates = native::SmallCalls::of(c10::toString(form.op.operator_name()), arguments);
+  if (candidates.empty()) return std::nullopt;
+  static std::mutex mutex;
+  static std::unordered_map<std::string, std::optional<std::size_t>> verdicts;
+  std::lock_guard const lock(mutex);
+  auto const [found, fresh] = verdicts.try_emplace(small_key(form, arguments));
+  if (fresh) {
+    try {
+      at::AutoDispatchBelowADInplaceOrView const below;
+      found->second = SmallTrial(call, form).passing();
+    } catch (std::exception const&) {}  // an operator that refuses a draw stays as it is
+  }
+  if (!found->second) return std::nullopt;
+  return std::move(candidates[*found->second]);
+}
+
+FULGURITE_BULK_BODY Tape::Tape(std::vector<Call> calls, Listing const& listing, std::vector<at::Tensor> const& batch,
+                               std::vector<at::Tensor> leaving, at::Tensor seed,
+                               std::vector<at::Tensor> const& parameters)
+    : TapeMemory(std::move(calls), std::move(leaving)), seed_(std::move(seed)) {
+  facts_.recorded = calls_.size();
+  auto const alive = live_calls(calls_, leaving_, listing, facts_);
+  std::vector<std::optional<OutForm>> forms(calls_.size());
+  for (std::size_t i = 0; i != calls_.size(); ++i)
+    if (alive[i]) forms[i] = out_form(calls_[i]);  // tried while the values of the step are still there
+  DirectGradients const gradients(calls_, alive, forms, listing, leaving_);
+  LaterAdditions const later(calls_, alive, gradients, listing, leaving_);
+  std::vector<native::Plan const*> plans(calls_.size());
+  std::vector<at::Tensor const*> places(calls_.size());
+  std::vector<std::optional<native::SmallCall>> small(calls_.size());
+  for (std::size_t i = 0; i != calls_.size(); ++i) {
+    if (!alive[i] || !forms[i]) continue;
+    places[i] = gradients.place_of(i);
+    auto const* const onto = places[i] ? nullptr : later.place_of(i);
+    if (onto && (plans[i] = plan_of(calls_[i], false, onto))) places[i] = onto;
+    else plans[i] = plan_of(calls_[i], places[i] != nullptr);
+    if (!plans[i]) small[i] = small_call(calls_[i], *forms[i], places[i]);
+  }
+  for (auto& call : calls_)
+    for (auto& [storage, version] : call.written)
+      if (listing.is_world(storage)) versions_.push_back(version);
+  own_memory(listing, batch);
+  std::vector<TapeStep> constants;
+  for (std::size_t i = 0; i != calls_.size(); ++i) {
+    if (!alive[i]) continue;
+    if (auto instead = gradients.instead_of(i)) {
+      ++facts_.direct;
+      auto const maker = gradients.added_by(i);
+      bool const added = maker && plans[*maker];  // as the product was stored
+      if (!instead->tensors.empty() && !added) steps_.push_back({std::move(*instead), {}});
+      continue;
+    }
+    if (auto const product = later.product_of(i); product && places[*product] == later.place_of(*product)) {
+      ++facts_.direct;
+      continue;
+    }
+    if (plans[i]) {
+      steps_.push_back({Product(*plans[i], calls_[i], places[i]), {}});
+      ++facts_.out_forms;
+      ++facts_.products;
+      ++facts_.replayed;
+      continue;
+    }
+    if (small[i]) {
+      steps_.push_back({std::move(*small[i]), {}});
+      ++facts_.out_forms;
+      ++facts_.small;
+      ++facts_.replayed;
+      continue;
+    }
+    at::Tensor before;
+    if (forms[i] && !forms[i]->before.empty()) {
+      before = scratch_like(calls_[i].in[0].toTensor());
+      auto const& form = forms[i]->before.front();
+      steps_.push_back(
+          {TapeStep::finished({form.op, form.stack(calls_[i].in, {before}), 1, calls_[i].graph, false, {}, {}}), {}});
+    }
+    auto const* const place = gradients.place_of(i);
+    auto step = forms[i] ? TapeStep::written_to(calls_[i], *forms[i], place, before) : TapeStep::adopting(calls_[i]);
+    if (forms[i]) ++facts_.out_forms;
+    if (forms[i] && forms[i]->rows)
+      steps_.push_back(
+          {Memory{Memory::Kind::repeat, {calls_[i].in[*forms[i]->rows].toTensor(), step.in[0].toTensor()}}, {}});
+    if (is_constant(calls_[i])) {
+      ++facts_.constants;
+      constants.push_back(std::move(step));
+    } else {
+      steps_.push_back({std::move(step), {}});
+      if (forms[i] && forms[i]->divisor != 1)
+        steps_.push_back(
+            {Memory{Memory::Kind::divide, {place ? *place : calls_[i].out[0].toTensor()}, forms[i]->divisor}, {}});
+      ++facts_.replayed;
+    }
+  }
+  add_looks(steps_, parameters);
+  for (std::size_t i = 0; i != steps_.size(); ++i)
+    if (std::holds_alternative<TapeLook>(steps_[i].what)) looks_.push_back(i);
+  share_memory(constants);
+  Graphs const graphs;
+  c10::impl::ExcludeDispatchKeyGuard const below(above_kernels());
+  for (auto const& step : constants) step.run(stack_);
+}
+
+FULGURITE_BULK_BODY void Tape::replay(std::vector<at::Tensor> const& batch) {
+  for (std::size_t i = 0; i != inputs_.size(); ++i)
+    if (inputs_[i].defined() && inputs_[i].numel() != 0)
+      std::memcpy(inputs_[i].data_ptr(), batch[i].const_data_ptr(), batch[i].nbytes());
+  Graphs const graphs;
+  c10::impl::ExcludeDispatchKeyGuard const below(above_kernels());
+  for (auto& [what, done] : steps_) {
+    if (auto const* call = std::get_if<TapeStep>(&what)) call->run(stack_);
+    else if (auto const* product = std::get_if<Product>(&what)) product->run();
+    else if (auto const* small = std::get_if<native::SmallCall>(&what)) small->run();
+    else if (auto const* memory = std::get_if<Memory>(&what)) memory->run();
+    else std::get<TapeLook>(what).run();
+    for (auto const storage : done) storage->set_data_ptr_noswap(at::DataPtr(nullptr, at::kCPU));
+  }
+  for (auto& version : versions_) version.bump();
+  for (auto const look : looks_) std::get<TapeLook>(steps_[look].what).tell();
+}
+
+FULGURITE_BULK_BODY Count& Count::operator=(Count const& other) {
+  number_.store(other, std::memory_order_relaxed);
+  return *this;
+}
+
+FULGURITE_BULK_BODY Count& Count::operator+=(long more) {
+  number_.fetch_add(more, std::memory_order_relaxed);
+  return *this;
+}
+
+FULGURITE_BULK_BODY void stays_as_written(CaptureReport& report, std::string const& reason) {
+  std::lock_guard const lock(lists_of_reports());
+  if (std::find(report.reasons.begin(), report.reasons.end(), reason) != report.reasons.end()) return;
+  report.reasons.push_back(reason);
+  ++report.noted;
+}
+
+FULGURITE_BULK_BODY void add_tape(CaptureReport& report, TapeFacts const& facts) {
+  std::lock_guard const lock(lists_of_reports());
+  report.tapes.push_back(facts);
+}
+
+FULGURITE_BODY std::vector<std::string> account(CaptureReport const& report) {
+  std::lock_guard const lock(lists_of_reports());
+  auto const text = [](auto n) { return std::to_string(n); };
+  std::vector<std::string> lines{"steps replayed: " + text(report.replayed) + ", recorded: " + text(report.recorded) +
+                                 ", checked against a replay: " + text(report.checked) +
+                                 ", run once more for a check: " + text(report.confirmed) +
+                                 ", as written: " + text(report.eager)};
+  for (auto const& tape : report.tapes)
+    lines.push_back("tape of " + text(tape.recorded) + " operators: " + text(tape.replayed) + " replayed (" +
+                    text(tape.out_forms) + " write into memory they are given, " + text(tape.products) +
+                    " are products by kernels of ours, " + text(tape.small) +
+                    " functions on few numbers), dropped: " + text(tape.views) + " views, " + text(tape.constants) +
+                    " constants, " + text(tape.dead) + " without effect, " + text(tape.direct) +
+                    " clearings and additions of gradients; keeps " + text(tape.bytes) + " bytes");
+  for (auto const& reason : report.reasons) lines.push_back("stays as written: " + reason);
+  return lines;
+}
+
+}  // namespace fulgurite::libtorch::capture

@@ -1,0 +1,260 @@
+#pragma once
+// The bodies of torch/data/table.hpp.
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <fulgurite/torch/data/table.hpp>
+
+namespace fulgurite::data {
+
+FULGURITE_BULK_BODY TableInputs::TableInputs(TableEncoding encoding, std::vector<std::string> classes,
+                                             TableReading reading)
+    : encoding_(std::move(encoding)), classes_(std::move(classes)), reading_(std::move(reading)) {}
+
+FULGURITE_BULK_BODY torch::Tensor TableInputs::inputs(Table const& rows) const {
+  LoadingMode const mode;
+  torch::Tensor made =
+      torch::empty({static_cast<std::int64_t>(rows.rows()), static_cast<std::int64_t>(encoding_.width())});
+  encoding_.encode(rows, made.mutable_data_ptr<float>());
+  return made;
+}
+
+FULGURITE_BULK_BODY torch::Tensor TableInputs::inputs(std::filesystem::path const& file) const {
+  auto const text = read_csv(file, reading_.csv());
+  return inputs(typed(text, encoding_.types_of(text, reading_.missing)));
+}
+
+FULGURITE_BULK_BODY TableModule::TableModule(Table table, TableOptions const& options)
+    : TableModule(Made(std::move(table), options), options) {}
+
+FULGURITE_BODY void TableModule::refuse_change(std::vector<std::string> const& classes, long rows) const {
+  auto const has = [](std::vector<std::string> const& names, std::size_t count) {
+    std::string said = std::to_string(count) + " rows";
+    for (auto const& name : names) said += (&name == &names.front() ? " and the classes " : ", ") + name;
+    return said;
+  };
+  throw Error("fulgurite.data.table_changed",
+              table_.name + ": the table has " + has(classes_, table_.rows()) + ", and the checkpoint was trained on " +
+                  has(classes, static_cast<std::size_t>(rows)) +
+                  ": give the same file, or restore what was learned from it by "
+                  "data_state<data::TableInputs>(checkpoint), and encode rows by its inputs(file)");
+}
+
+FULGURITE_BULK_BODY TableModule::Made::Made(Table from, TableOptions const& options)
+    : table(std::move(from)),
+      parts(split(table.rows(), options.validation, options.seed)),
+      inputs(TableEncoding(table, parts.train, options.target), table.column(options.target).labels,
+             reading_of(options.types, options.csv)),
+      set{inputs.inputs(table), targets(table, options.target)} {}
+
+FULGURITE_BULK_BODY TableModule::TableModule(Made&& made, TableOptions const& options)
+    : TensorModule<>(made.set, std::move(made.parts), loader_options(options)),
+      TableInputs(std::move(made.inputs)),
+      data_(made.set.data),
+      table_(std::move(made.table)) {}
+
+FULGURITE_BULK_BODY torch::Tensor TableModule::targets(Table const& table, std::string const& name) {
+  LoadingMode const mode;
+  auto const& column = table.column(name);
+  auto const rows = static_cast<std::int64_t>(table.rows());
+  torch::Tensor made = column.is_number ? torch::empty({rows, 1}) : torch::empty({rows}, torch::kLong);
+  for (std::size_t row = 0; row != table.rows(); ++row) {
+    if (column.is_missing(row))
+      throw Error("fulgurite.data.target", table.name + ": line " + std::to_string(table.lines[row]) + " has no '" +
+                                               name + "', which is to be predicted: remove the line");
+    if (column.is_number) made.mutable_data_ptr<float>()[row] = as_float(column.numbers[row], table, column, row);
+    else made.mutable_data_ptr<std::int64_t>()[row] = column.values[row];
+  }
+  return made;
+}
+
+FULGURITE_BULK_BODY TableModule table(std::filesystem::path const& file, TableOptions const& options) {
+  return {read_table(file, options.types, options.csv), options};
+}
+
+FULGURITE_BODY std::string Series::place(std::int64_t step, std::int64_t column) const {
+  auto const at = static_cast<std::size_t>(step);
+  auto const where =
+      " at time step " + std::to_string(step) + " in the column '" + columns[static_cast<std::size_t>(column)] + "'";
+  return at < lines.size() ? where + ", " + name + ", line " + std::to_string(lines[at]) : where;
+}
+
+FULGURITE_BULK_BODY SeriesInputs::SeriesInputs(std::vector<std::string> columns, std::vector<Standardization> standard,
+                                               std::vector<std::int64_t> targets, TableReading reading)
+    : columns_(std::move(columns)),
+      standard_(std::move(standard)),
+      targets_(std::move(targets)),
+      reading_(std::move(reading)) {}
+
+FULGURITE_BULK_BODY torch::Tensor SeriesInputs::inputs(Series const& series) const {
+  LoadingMode const mode;
+  auto const values = series.values.to(torch::kDouble);
+  auto const from = values.accessor<double, 2>();
+  torch::Tensor made = torch::empty({values.size(0), static_cast<std::int64_t>(columns_.size())});
+  auto to = made.accessor<float, 2>();
+  for (std::size_t c = 0; c != columns_.size(); ++c) {
+    auto const column = position(series.columns, columns_[c]);
+    for (std::int64_t row = 0; row != values.size(0); ++row) {
+      auto& seen = to[row][static_cast<std::int64_t>(c)];
+      seen = static_cast<float>(standard_[c](from[row][column]));
+      if (!std::isfinite(seen)) refuse(series, row, column);
+    }
+  }
+  return made;
+}
+
+FULGURITE_BULK_BODY torch::Tensor SeriesInputs::inputs(std::filesystem::path const& file) const {
+  auto const text = read_csv(file, reading_.csv());
+  TableTypes types{.missing = reading_.missing};
+  for (auto const& name : text.columns)
+    if (std::ranges::find(columns_, name) == columns_.end()) types.leave_out.push_back(name);
+  return inputs(series_of(typed(text, types)));
+}
+
+FULGURITE_BULK_BODY torch::Tensor SeriesInputs::in_units(torch::Tensor const& predicted) const {
+  bool narrow = true;
+  std::vector<double> means, deviations;
+  for (auto const at : targets_) {
+    auto const& standard = standard_[static_cast<std::size_t>(at)];
+    means.push_back(standard.mean), deviations.push_back(standard.deviation);
+    narrow = narrow && fits(standard.mean) && fits(standard.deviation);
+  }
+  auto const as = torch::TensorOptions(narrow ? torch::kFloat : torch::kDouble);
+  auto const row = [&](std::vector<double> const& all) {
+    return torch::tensor(all, torch::kDouble).to(as).to(predicted.device());
+  };
+  return predicted * row(deviations) + row(means);
+}
+
+FULGURITE_BULK_BODY Series SeriesInputs::series_of(Table const& table) {
+  LoadingMode const mode;
+  Series series{.values = {}, .columns = {}, .name = table.name, .lines = table.lines};
+  std::vector<double> all;
+  for (auto const& column : table.columns)
+    if (column.is_number) series.columns.push_back(column.name);
+  for (std::size_t row = 0; row != table.rows(); ++row)
+    for (auto const& column : table.columns)
+      if (column.is_number) all.push_back(column.numbers[row]);
+  series.values =
+      torch::tensor(all, torch::kDouble)
+          .view({static_cast<std::int64_t>(table.rows()), static_cast<std::int64_t>(series.columns.size())});
+  return series;
+}
+
+FULGURITE_BODY void SeriesInputs::refuse(Series const& series, std::int64_t row, std::int64_t column) {
+  double const value = series.values[row][column].item<double>();
+  throw Error("fulgurite.data.series",
+              "the value" + series.place(row, column) + " is " +
+                  (std::isnan(value) ? std::string("missing: fill it, as with the value before it")
+                                     : typing::shown(value) +
+                                           ", which as it is given to the model would be beyond the largest float, "
+                                           "3.4e38: mend it, or give the column in another unit"));
+}
+
+FULGURITE_BULK_BODY std::int64_t SeriesInputs::position(std::vector<std::string> const& columns,
+                                                        std::string const& name) {
+  auto const at = std::ranges::find(columns, name);
+  if (at != columns.end()) return at - columns.begin();
+  std::string all;
+  for (auto const& column : columns) all += (all.empty() ? "" : ", ") + column;
+  throw Error("fulgurite.data.column",
+              "there is no column '" + name + "': the series has " + all + "; name one of them");
+}
+
+FULGURITE_BULK_BODY bool SeriesInputs::fits(double value) {
+  using Limits = std::numeric_limits<float>;
+  return value == 0 || (std::abs(value) <= double{Limits::max()} && std::abs(value) >= double{Limits::min()});
+}
+
+FULGURITE_BODY void SeriesInputs::refuse_change(std::vector<std::string> const& columns,
+                                                std::vector<std::int64_t> const& targets) const {
+  auto const has = [](std::vector<std::string> const& names, std::vector<std::int64_t> const& predicted) {
+    std::string said = "the columns ";
+    for (auto const& name : names) said += (&name == &names.front() ? "" : ", ") + name;
+    said += " and predicts ";
+    for (auto const& at : predicted)
+      said += (&at == &predicted.front() ? "" : ", ") +
+              (at >= 0 && static_cast<std::size_t>(at) < names.size() ? names[static_cast<std::size_t>(at)] : "?");
+    return said;
+  };
+  throw Error("fulgurite.data.series_changed",
+              "the series has " + has(columns_, targets_) + ", and that of the checkpoint has " +
+                  has(columns, targets) +
+                  ": give the same columns in the same order, or restore what was learned from them by "
+                  "data_state<data::SeriesInputs>(checkpoint), whose inputs(file) finds columns by their names");
+}
+
+FULGURITE_BULK_BODY WindowModule::WindowModule(Series series, WindowOptions const& options)
+    : WindowModule(Made(std::move(series), options), options) {}
+
+FULGURITE_BULK_BODY WindowModule::Made::Made(Series from, WindowOptions const& options)
+    : series(std::move(from)),
+      parts(split_windows(checked(series), {options.length, options.horizon, options.stride}, options.validation)) {
+  LoadingMode const mode;
+  auto const steps = static_cast<std::size_t>(series.values.size(0));
+  std::size_t const learned = steps - options.validation.of(steps);
+  auto const values = series.values.accessor<double, 2>();
+  auto const learn = [&](std::int64_t c) {
+    return standardization_of(learned, [&](std::size_t row) { return values[static_cast<std::int64_t>(row)][c]; });
+  };
+  std::vector<Standardization> standard;
+  for (std::int64_t c = 0; c != values.size(1); ++c)
+    standard.push_back(options.standardize ? learn(c) : Standardization{});
+  std::vector<std::int64_t> targets;
+  for (auto const& name : options.targets) targets.push_back(SeriesInputs::position(series.columns, name));
+  if (targets.empty())
+    for (std::int64_t c = 0; c != values.size(1); ++c) targets.push_back(c);
+  scaled = torch::empty(series.values.sizes(), torch::kFloat);
+  foretold = torch::empty({series.values.size(0), static_cast<std::int64_t>(targets.size())});
+  inputs = {series.columns, std::move(standard), std::move(targets), reading_of(options.types, options.csv)};
+  auto const windows = [&](torch::Tensor const& of, std::int64_t first, std::int64_t count) {
+    return of.unfold(0, options.length + options.horizon, options.stride).narrow(2, first, count).transpose(1, 2);
+  };
+  set = {windows(scaled, 0, options.length), windows(foretold, options.length, options.horizon)};
+}
+
+FULGURITE_BULK_BODY WindowModule::WindowModule(Made&& made, WindowOptions const& options)
+    : TensorModule<>(made.set, std::move(made.parts), loader_options(options)),
+      SeriesInputs(std::move(made.inputs)),
+      series_(std::move(made.series)),
+      scaled_(std::move(made.scaled)),
+      foretold_(std::move(made.foretold)) {
+  show(inputs(series_));
+}
+
+FULGURITE_BULK_BODY void WindowModule::show(torch::Tensor const& seen) {
+  LoadingMode const mode;
+  scaled_.copy_(seen);
+  foretold_.copy_(seen.index_select(1, torch::tensor(targets_)));
+}
+
+FULGURITE_BULK_BODY std::size_t WindowModule::checked(Series& series) {
+  LoadingMode const mode;
+  auto& values = series.values;
+  if (!values.defined() || values.dim() < 1 || values.dim() > 2 || values.numel() == 0 || !values.is_cpu())
+    throw Error("fulgurite.data.series",
+                "a series is a tensor on the CPU of time steps x columns, or of time steps: give such a one");
+  values = values.to(torch::kDouble).contiguous();
+  if (values.dim() == 1) values = values.unsqueeze(1);
+  for (std::int64_t c = 0; series.columns.size() < static_cast<std::size_t>(values.size(1)); ++c)
+    series.columns.push_back(std::to_string(c));
+  auto const odd = torch::isfinite(values).logical_not().nonzero();
+  if (odd.size(0) != 0) SeriesInputs::refuse(series, odd[0][0].item<std::int64_t>(), odd[0][1].item<std::int64_t>());
+  return static_cast<std::size_t>(values.size(0));
+}
+
+FULGURITE_BULK_BODY WindowModule windows(torch::Tensor const& series, WindowOptions const& options) {
+  return {{series, {}}, options};
+}
+
+FULGURITE_BULK_BODY WindowModule windows(Table const& table, WindowOptions const& options) {
+  return {SeriesInputs::series_of(table), options};
+}
+
+FULGURITE_BULK_BODY WindowModule windows(std::filesystem::path const& file, WindowOptions const& options) {
+  return windows(read_table(file, options.types, options.csv), options);
+}
+
+}  // namespace fulgurite::data

@@ -1,0 +1,37 @@
+#pragma once
+// The bodies of torch/device/backend.hpp.
+
+#include <fulgurite/torch/device/backend.hpp>
+
+namespace fulgurite::libtorch {
+
+FULGURITE_BULK_BODY bool OfGradients::is_number(Value const& loss) { return loss.defined() && loss.numel() == 1; }
+
+FULGURITE_BULK_BODY void OfGradients::set_gradient(Value const& parameter, Value const& gradient) {
+  at::NoGradGuard const no_graph;
+  auto& now = parameter.mutable_grad();
+  if (!gradient.defined()) now.reset();
+  else if (now.defined()) now.copy_(gradient);
+  else now = gradient;
+}
+
+FULGURITE_BULK_BODY void OfModels::lerp_into(Value& average, Value const& value, double t) {
+  libtorch::lerp_into(average, value, t);
+}
+
+FULGURITE_BULK_BODY void OfModels::lerp_into(std::span<Value> averages, std::span<Value const> values, double t) {
+  libtorch::lerp_into(averages, values, t);
+}
+
+FULGURITE_BULK_BODY void OfModels::restore(Value& to, SavedTensor const& from) {
+  libtorch::require_average(to, from);
+  libtorch::restore(to, from);
+}
+
+FULGURITE_BULK_BODY OfModels::Value OfModels::made_from(SavedTensor const& from, Value const& beside) {
+  Value made;
+  TensorState<Value>::load(made, from, "a tensor of the saved state");
+  return made.to(beside.device());
+}
+
+}  // namespace fulgurite::libtorch

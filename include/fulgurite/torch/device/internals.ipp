@@ -1,0 +1,132 @@
+#pragma once
+// The bodies of torch/device/internals.hpp.
+
+#include <array>
+#include <mutex>
+#include <thread>
+
+#include <fulgurite/torch/device/internals.hpp>
+
+namespace fulgurite::libtorch {
+
+FULGURITE_BULK_BODY void swap_memory(c10::StorageImpl& a, c10::StorageImpl& b) {
+  std::swap(a._mutable_data_ptr_no_checks(), b._mutable_data_ptr_no_checks());
+}
+
+FULGURITE_BULK_BODY AutocastScope::AutocastScope(at::DeviceType device, at::ScalarType type)
+    : device_(device),
+      enabled_(at::autocast::is_autocast_enabled(device)),
+      type_(at::autocast::get_autocast_dtype(device)) {
+  at::autocast::set_autocast_dtype(device, type);
+  at::autocast::set_autocast_enabled(device, true);
+  at::autocast::increment_nesting();
+}
+
+FULGURITE_BULK_BODY AutocastScope::~AutocastScope() {
+  if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
+  at::autocast::set_autocast_enabled(device_, enabled_);
+  at::autocast::set_autocast_dtype(device_, type_);
+}
+
+FULGURITE_BULK_BODY EvaluationScope::EvaluationScope(torch::nn::Module& model, bool now)
+    : model_(model), training_(model.is_training()), children_(model.modules(false)) {
+  flags_.reserve(children_.size());
+  for (auto const& child : children_) flags_.push_back(child->is_training());
+  if (now) model.eval();
+}
+
+FULGURITE_BULK_BODY EvaluationScope::~EvaluationScope() {
+  if (model_.is_training() != training_) model_.train(training_);
+  for (std::size_t i = 0; i != children_.size(); ++i)
+    if (children_[i]->is_training() != flags_[i]) children_[i]->train(flags_[i]);
+}
+
+FULGURITE_BULK_BODY void run_in_this_thread(int others) {
+  static std::mutex one_at_a_time;
+  std::lock_guard const lock(one_at_a_time);
+  at::get_num_threads();  // a thread's first question settles its number by the default; asked later, it would undo the
+                          // next line
+  at::set_num_threads(1);
+  std::thread([others] { at::set_num_threads(others); }).join();
+}
+
+FULGURITE_BULK_BODY void make_current(c10::Device device) {
+  if (!device.is_cpu()) c10::impl::VirtualGuardImpl(device.type()).setDevice(device);
+}
+
+FULGURITE_BULK_BODY bool tells_of_no_memory(std::string_view text) {
+  static constexpr std::array<std::string_view, 11> words{
+      "DefaultCPUAllocator: can't allocate memory",
+      "DefaultCPUAllocator: not enough memory",
+      "CUDA out of memory",
+      "CUDA error: out of memory",
+      "CUDA driver error: out of memory",
+      "CUBLAS_STATUS_ALLOC_FAILED",
+      "CUSOLVER_STATUS_ALLOC_FAILED",
+      "CUDNN_STATUS_ALLOC_FAILED",
+      "DEVICE_ALLOCATION_FAILED",  // of cuDNN 9, with its name before it
+      "HOST_ALLOCATION_FAILED",
+      // What cuDNN of old says where it finds no algorithm whose workspace can be had.
+      "cuDNN error: CUDNN_STATUS_NOT_SUPPORTED. This error may appear if you passed in a non-contiguous input.",
+  };
+  for (auto const& word : words)
+    if (text.find(word) != text.npos) return true;
+  return false;
+}
+
+FULGURITE_BULK_BODY bool out_of_memory(std::exception const& error) {
+  return dynamic_cast<c10::OutOfMemoryError const*>(&error) != nullptr || tells_of_no_memory(error.what());
+}
+
+FULGURITE_BULK_BODY c10::DeviceAllocator* device_allocator(c10::Device device) {
+  if (device.is_cpu()) return nullptr;
+  auto* const allocator = dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(device.type()));
+  return allocator != nullptr && allocator->initialized() ? allocator : nullptr;
+}
+
+FULGURITE_BULK_BODY void free_caches(c10::Device device) {
+  if (auto* const allocator = device_allocator(device)) allocator->emptyCache();
+#if defined(__GLIBC__)
+  ::malloc_trim(0);
+#endif
+}
+
+FULGURITE_BULK_BODY std::optional<double> peak_memory(c10::Device device) {
+  auto* const allocator = device_allocator(device);
+  if (allocator == nullptr) return std::nullopt;
+  auto const known = allocator->getDeviceStats(device.index());
+  return static_cast<double>(
+      known.allocated_bytes[static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE)].peak);
+}
+
+FULGURITE_BULK_BODY void restart_peak_memory(c10::Device device) {
+  if (auto* const allocator = device_allocator(device)) allocator->resetPeakStats(device.index());
+}
+
+FULGURITE_BODY std::vector<std::pair<std::string, double>> device_stats(c10::Device device) {
+  std::vector<std::pair<std::string, double>> stats;
+  if (device.is_cpu()) return stats;
+  auto* const allocator = dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(device.type()));
+  if (allocator == nullptr || !allocator->initialized()) return stats;
+  auto const known = allocator->getDeviceStats(device.index());
+  auto const add = [&](std::string const& name, c10::CachingAllocator::StatArray const& of) {
+    auto const& all = of[static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE)];
+    stats.emplace_back(name + ".all.current", static_cast<double>(all.current));
+    stats.emplace_back(name + ".all.peak", static_cast<double>(all.peak));
+  };
+  add("allocation", known.allocation);
+  add("segment", known.segment);
+  add("allocated_bytes", known.allocated_bytes);
+  add("reserved_bytes", known.reserved_bytes);
+  add("active_bytes", known.active_bytes);
+  add("inactive_split_bytes", known.inactive_split_bytes);
+  stats.emplace_back("num_alloc_retries", static_cast<double>(known.num_alloc_retries));
+  stats.emplace_back("num_ooms", static_cast<double>(known.num_ooms));
+  return stats;
+}
+
+FULGURITE_BULK_BODY void synchronize(c10::Device device) {
+  if (device.is_cuda()) torch::cuda::synchronize(device.index());
+}
+
+}  // namespace fulgurite::libtorch

@@ -1,0 +1,177 @@
+#pragma once
+// The bodies of torch/device/value.hpp.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+#include <vector>
+
+#include <fulgurite/torch/device/value.hpp>
+
+namespace fulgurite::libtorch {
+
+FULGURITE_BULK_BODY bool held_elsewhere(at::Tensor const& value) {
+  if (!value.defined()) return false;
+  if (value.use_count() > 1) return true;
+  return value.is_inference() ? value.storage().use_count() > 1
+                              : !value.unsafeGetTensorImpl()->version_counter().unique();
+}
+
+FULGURITE_BULK_BODY at::Tensor keep(at::Tensor const& value) {
+  if (held_elsewhere(value)) return value.detach().clone();
+  return value.is_cpu() || !value.requires_grad() ? value : value.detach();
+}
+
+FULGURITE_BULK_BODY double read(at::Tensor const& value) {
+  if (!value.defined() || value.numel() != 1)
+    throw Error("fulgurite.metric.one_element",
+                "a logged value has " + (value.defined() ? std::to_string(value.numel()) : std::string("no")) +
+                    " elements, it must have exactly one: log its mean(), or the sum()");
+  if (value.is_cpu() && value.layout() == at::kStrided && !value.is_neg()) {
+    switch (value.scalar_type()) {
+    case at::ScalarType::Float: return static_cast<double>(*data_of<float>(value));
+    case at::ScalarType::Double: return *data_of<double>(value);
+    case at::ScalarType::Long: return static_cast<double>(*data_of<std::int64_t>(value));
+    case at::ScalarType::BFloat16: return static_cast<double>(float(*data_of<at::BFloat16>(value)));
+    case at::ScalarType::Half: return static_cast<double>(float(*data_of<at::Half>(value)));
+    default: break;
+    }
+  }
+  return value.item<double>();
+}
+
+FULGURITE_BULK_BODY void read_all(std::span<at::Tensor const> values, std::span<double> into) {
+  at::NoGradGuard const no_graph;
+  std::vector<at::Tensor> remote;
+  std::vector<std::size_t> place;
+  for (std::size_t i = 0; i != values.size(); ++i) {
+    if (!values[i].defined() || values[i].is_cpu() || values[i].numel() != 1) {
+      into[i] = read(values[i]);  // which also throws the error, if there is one
+      continue;
+    }
+    auto const flat = values[i].reshape({}).to(at::kDouble);
+    remote.push_back(remote.empty() ? flat : flat.to(remote.front().device()));
+    place.push_back(i);
+  }
+  if (remote.empty()) return;
+  auto const host = at::stack(remote).cpu();
+  auto const* numbers = data_of<double>(host);
+  for (std::size_t i = 0; i != place.size(); ++i) into[place[i]] = numbers[i];
+}
+
+FULGURITE_BODY void require_scalar(at::Tensor const& loss) {
+  if (loss.defined() && loss.numel() == 1) return;
+  throw Error("fulgurite.torch.scalar_loss",
+              "the loss has " + (loss.defined() ? std::to_string(loss.numel()) : std::string("no")) +
+                  " elements, backward starts from exactly one: return its mean() or sum()");
+}
+
+FULGURITE_BULK_BODY void require_graph(at::Tensor const& loss) {
+  if (!loss.defined() || loss.requires_grad()) return;
+  throw Error("fulgurite.torch.loss_without_graph",
+              "the loss depends on no parameter that learns, so there is nothing to run backward through: look for "
+              "detach(), a NoGradGuard, item() or argmax() between the parameters and the loss, and whether every "
+              "parameter is frozen");
+}
+
+FULGURITE_BULK_BODY bool same_kind(at::Tensor const& a, at::Tensor const& b) {
+  return a.scalar_type() == b.scalar_type() && a.device() == b.device() && a.sizes() == b.sizes();
+}
+
+FULGURITE_BULK_BODY at::Tensor seed(at::Tensor const& loss, double factor) {
+  require_scalar(loss);
+  if (factor == 1.0) return {};
+  struct Made {
+    double factor;
+    at::Tensor seed;
+  };
+  thread_local std::vector<Made> cache;
+  for (auto const& made : cache)
+    if (made.factor == factor && same_kind(made.seed, loss)) return made.seed;
+  if (cache.size() == 64) cache.clear();  // a factor that changes every step must not grow it for ever
+  at::NoGradGuard const no_graph;
+  return cache.emplace_back(Made{factor, at::full_like(loss.detach(), factor)}).seed;
+}
+
+FULGURITE_BULK_BODY at::Tensor scaled(at::Tensor const& loss, double factor) {
+  return factor == 1.0 ? loss : loss.mul(factor);
+}
+
+FULGURITE_BULK_BODY at::Tensor detached(at::Tensor const& loss, double factor) {
+  auto value = loss.detach();
+  return factor == 1.0 ? value : value.mul(factor);
+}
+
+FULGURITE_BULK_BODY DeterministicSwitch::State DeterministicSwitch::now() {
+  return {at::globalContext().deterministicAlgorithms(), at::globalContext().deterministicAlgorithmsWarnOnly()};
+}
+
+FULGURITE_BULK_BODY void DeterministicSwitch::put(State to) {
+  if (to.first && at::hasCUDA()) ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);
+  at::globalContext().setDeterministicAlgorithms(to.first, to.second);
+}
+
+FULGURITE_BULK_BODY BenchmarkSwitch::State BenchmarkSwitch::now() { return at::globalContext().benchmarkCuDNN(); }
+
+FULGURITE_BULK_BODY void BenchmarkSwitch::put(State to) { at::globalContext().setBenchmarkCuDNN(to); }
+
+FULGURITE_BULK_BODY AnomalySwitch::State AnomalySwitch::now() {
+  return {torch::autograd::AnomalyMode::is_enabled(), torch::autograd::AnomalyMode::should_check_nan()};
+}
+
+FULGURITE_BULK_BODY void AnomalySwitch::put(State to) {
+  torch::autograd::AnomalyMode::set_enabled(to.first, to.second);
+}
+
+FULGURITE_BULK_BODY AlgorithmScope::AlgorithmScope(bool deterministic, std::optional<bool> benchmark)
+    : deterministic_(deterministic ? std::optional(true) : std::nullopt),
+      benchmark_(benchmark || !deterministic ? benchmark : std::optional(false)) {}
+
+FULGURITE_BULK_BODY AnomalyScope::AnomalyScope(bool on) : on_(on ? std::optional(true) : std::nullopt) {}
+
+FULGURITE_BULK_BODY FactoryWatch::FactoryWatch(at::ScalarType wanted, Tell tell)
+    : wanted_(wanted), tell_(std::move(tell)) {
+  if (!tell_) return;
+  outer_ = std::exchange(watching(), this);
+  handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(&begins, &ends)
+                                           .needsInputs(true)
+                                           .needsOutputs(true)
+                                           .scopes({at::RecordScope::FUNCTION}));
+}
+
+FULGURITE_BULK_BODY FactoryWatch::~FactoryWatch() {
+  if (!tell_) return;
+  at::removeCallback(handle_);
+  watching() = outer_;
+  if (!function_.empty()) tell_(function_, c10::toString(made_), c10::toString(wanted_));
+}
+
+FULGURITE_BULK_BODY FactoryWatch::Call::Call(FactoryWatch& of) : watch(&of) { watch->inside_ = true; }
+
+FULGURITE_BULK_BODY std::unique_ptr<at::ObserverContext> FactoryWatch::begins(at::RecordFunction const& call) {
+  auto* const watch = watching();
+  if (!watch || watch->inside_ || !watch->function_.empty()) return nullptr;
+  auto const schema = call.operator_schema();
+  if (!schema) return nullptr;
+  auto const type = schema->argumentIndexWithName("dtype");
+  auto const& inputs = recorded_inputs(call);
+  if (!type || static_cast<std::size_t>(*type) >= inputs.size() || !inputs[static_cast<std::size_t>(*type)].isNone())
+    return nullptr;
+  for (auto const& input : inputs)
+    if (input.isTensor() || input.isTensorList()) return nullptr;  // then the type comes from there
+  return std::make_unique<Call>(*watch);
+}
+
+FULGURITE_BULK_BODY void FactoryWatch::ends(at::RecordFunction const& call, at::ObserverContext* context) {
+  if (!context) return;
+  auto& watch = *static_cast<Call*>(context)->watch;
+  for (auto const& output : call.outputs()) {
+    if (!output.isTensor() || !output.toTensor().defined() || !output.toTensor().is_floating_point()) continue;
+    watch.made_ = output.toTensor().scalar_type();
+    if (watch.made_ != watch.wanted_)
+      watch.function_ = std::string_view(call.name()).substr(std::string_view("aten::").size());
+  }
+}
+
+}  // namespace fulgurite::libtorch

@@ -1,0 +1,237 @@
+#pragma once
+// The bodies of torch/native/plan.hpp.
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include <fulgurite/torch/native/plan.hpp>
+
+namespace fulgurite::libtorch::native {
+
+FULGURITE_BULK_BODY std::atomic<Kernels const*>& process_kernels() {
+  static std::atomic<Kernels const*> kernels = nullptr;
+  return kernels;
+}
+
+}  // namespace fulgurite::libtorch::native
+
+#if defined(FULGURITE_HAS_LIBXSMM)
+
+namespace fulgurite::libtorch::native {
+
+FULGURITE_BULK_BODY Kernel libxsmm_product(int m, int n, int k, int a_distance, bool a_turned, int b_distance,
+                                           int c_distance) {
+  float const one = 1, zero = 0;
+  int const flags = a_turned ? LIBXSMM_GEMM_FLAG_TRANS_B : LIBXSMM_GEMM_FLAG_NONE;
+  return libxsmm_smmdispatch(n, m, k, &b_distance, &a_distance, &c_distance, &one, &zero, &flags, nullptr);
+}
+
+}  // namespace fulgurite::libtorch::native
+
+#endif
+
+namespace fulgurite::libtorch::native {
+
+FULGURITE_BULK_BODY void add_to(float* c, float const* d, std::int64_t n) {
+  std::int64_t i = 0;
+#if defined(__x86_64__)
+  static bool const wide = __builtin_cpu_supports("avx512f"), half = __builtin_cpu_supports("avx2");
+  i = wide ? passes::add_512(c, d, n) : half ? passes::add_256(c, d, n) : passes::add<passes::Four>(c, d, n);
+#else
+  i = passes::add<passes::Four>(c, d, n);
+#endif
+  for (; i != n; ++i) c[i] = (d ? d[i] : 0.0F) + c[i];
+}
+
+FULGURITE_BULK_BODY void turn(float* to, float const* from, std::int64_t rows, std::int64_t columns,
+                              std::int64_t distance) {
+  std::int64_t whole_rows = 0, whole_columns = 0;
+#if defined(__x86_64__)
+  static bool const half = __builtin_cpu_supports("avx2");
+  if (half) {
+    whole_rows = rows / 16 * 16, whole_columns = columns / 8 * 8;
+    passes::turn_256(to, from, rows, columns, distance);
+  }
+#endif
+  for (std::int64_t r = 0; r != rows; ++r)
+    for (std::int64_t c = r < whole_rows ? whole_columns : 0; c != columns; ++c)
+      to[r * columns + c] = from[c * distance + r];
+}
+
+FULGURITE_BULK_BODY std::int64_t ProductShape::work() const { return matrices() * m * n * k; }
+
+FULGURITE_BULK_BODY std::string ProductShape::text() const {
+  auto const with = [](char const* what) { return std::string(what); };
+  return (batch == 0 ? "" : std::to_string(batch) + " of ") + std::to_string(m) + "x" + std::to_string(n) + "x" +
+         std::to_string(k) + with(a[2] == 1 ? "" : ", A transposed") + with(b[2] == 1 ? "" : ", B transposed") +
+         with(epilogue == Epilogue::row         ? ", with a bias"
+              : epilogue == Epilogue::zero_plus ? ", added to zero"
+              : epilogue == Epilogue::onto      ? ", added to the result"
+              : epilogue == Epilogue::then_onto ? ", then added to a gradient"
+                                                : "") +
+         (threads == 1 ? "" : ", " + std::to_string(threads) + " threads");
+}
+
+FULGURITE_BULK_BODY std::size_t ProductHash::operator()(ProductShape const& shape) const {
+  std::uint64_t all = 0x9e3779b97f4a7c15U;
+  for (std::int64_t const number : {shape.batch, shape.m, shape.n, shape.k, shape.a[1], shape.a[2], shape.b[1],
+                                    shape.b[2], std::int64_t(shape.epilogue) + 8 * std::int64_t(shape.threads)})
+    all = (all ^ static_cast<std::uint64_t>(number)) * 0xff51afd7ed558ccdU;
+  return static_cast<std::size_t>(all ^ (all >> 32));
+}
+
+FULGURITE_BULK_BODY std::optional<Order> order_of(std::int64_t rows, std::int64_t columns,
+                                                  std::array<std::int64_t, 3> const& strides) {
+  if (strides[2] == 1 && strides[1] >= columns) return Order{false, strides[1]};
+  if (strides[1] == 1 && strides[2] >= rows) return Order{true, strides[2]};
+  return std::nullopt;
+}
+
+FULGURITE_BULK_BODY std::uint8_t beyond(void const* where) {
+  return static_cast<std::uint8_t>(reinterpret_cast<std::uintptr_t>(where) % 64);
+}
+
+FULGURITE_BULK_BODY bool is_plain_float(at::Tensor const& tensor) {
+  static constexpr c10::DispatchKeySet flags({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative,
+                                              c10::DispatchKey::ZeroTensor, c10::DispatchKey::Python});
+  return tensor.defined() && tensor.is_cpu() && tensor.scalar_type() == at::kFloat && tensor.layout() == at::kStrided &&
+         !tensor.key_set().has_any(flags) && !tensor.has_names();
+}
+
+FULGURITE_BULK_BODY std::optional<ProductShape> product_shape(at::Tensor const& a, at::Tensor const& b,
+                                                              Epilogue epilogue, std::uint8_t c_beyond) {
+  auto const dims = a.dim();
+  if (!is_plain_float(a) || !is_plain_float(b) || (dims != 2 && dims != 3) || b.dim() != dims) return std::nullopt;
+  auto const as = a.sizes(), bs = b.sizes(), ax = a.strides(), bx = b.strides();
+  auto const r = static_cast<std::size_t>(dims - 2), c = r + 1;
+  ProductShape shape;
+  if (dims == 3) {
+    if (as[0] != bs[0] || as[0] == 0) return std::nullopt;
+    shape.batch = as[0];
+    shape.a[0] = ax[0];
+    shape.b[0] = bx[0];
+  }
+  shape.m = as[r];
+  shape.k = as[c];
+  shape.n = bs[c];
+  if (shape.m <= 0 || shape.n <= 0 || shape.k <= 0 || bs[r] != shape.k) return std::nullopt;
+  shape.a[1] = ax[r];
+  shape.a[2] = ax[c];
+  shape.b[1] = bx[r];
+  shape.b[2] = bx[c];
+  auto const x = order_of(shape.m, shape.k, shape.a), y = order_of(shape.k, shape.n, shape.b);
+  constexpr std::int64_t most = std::numeric_limits<int>::max() / 4;
+  if (!x || !y || x->distance > most || y->distance > most || shape.m > most || shape.n > most || shape.a[0] < 0 ||
+      shape.b[0] < 0)
+    return std::nullopt;
+  shape.beyond = {beyond(a.const_data_ptr()), beyond(b.const_data_ptr()), c_beyond};
+  shape.epilogue = epilogue;
+  shape.threads = at::get_num_threads();
+  return shape;
+}
+
+FULGURITE_BULK_BODY float* scratch(std::size_t use, std::int64_t size) {
+  thread_local std::vector<float> all[3];
+  if (all[use].size() < static_cast<std::size_t>(size)) all[use].resize(static_cast<std::size_t>(size));
+  return all[use].data();
+}
+
+FULGURITE_BULK_BODY std::int64_t Blocks::next(std::int64_t left) const {
+  if (!halves) return std::min(length, left);
+  return left >= 2 * length ? length : left > length ? (left + 1) / 2 : left;
+}
+
+FULGURITE_BULK_BODY std::array<std::int64_t, 3> Blocks::lengths(std::int64_t whole) const {
+  std::array<std::int64_t, 3> all{};
+  for (std::int64_t left = whole, block = 0; left != 0; left -= block) {
+    block = next(left);
+    *std::find_if(all.begin(), all.end() - 1, [&](auto known) { return known == 0 || known == block; }) = block;
+  }
+  return all;
+}
+
+FULGURITE_BULK_BODY std::optional<Plan> Plan::make(ProductShape const& shape, Blocks const& blocks, std::int64_t strip,
+                                                   Kernels const& kernels) {
+  Plan plan(shape, blocks, strip);
+  std::int64_t const rows[] = {plan.panel_, shape.m % plan.panel_}, widths[] = {shape.n - strip, strip};
+  auto const& lengths = plan.lengths_;
+  for (std::size_t r = 0; r != 2; ++r)
+    for (std::size_t l = 0; l != lengths.size(); ++l)
+      for (std::size_t w = 0; w != 2; ++w) {
+        if (rows[r] == 0 || lengths[l] == 0 || widths[w] == 0) continue;
+        plan.kernel_[r][l][w] =
+            kernels.product(int(rows[r]), int(widths[w]), int(lengths[l]), int(plan.a_.distance), plan.a_.turned,
+                            int(plan.b_.turned ? shape.n : plan.b_.distance), int(shape.n));
+        if (!plan.kernel_[r][l][w]) return std::nullopt;
+      }
+  return plan;
+}
+
+FULGURITE_BULK_BODY void Plan::run(float const* a, float const* b, float* c, float const* row) const {
+  auto const panels = (shape_.m + panel_ - 1) / panel_, all = panels * shape_.matrices();
+  float const* const whole = b_.turned && shape_.batch == 0 ? turned(b) : b;  // the threads share it
+  auto const part = [&](std::int64_t i) {
+    auto const matrix = i / panels, from = i % panels * panel_;
+    auto const* mine = whole + matrix * shape_.b[0];
+    if (b_.turned && shape_.batch != 0) mine = turned(mine);
+    rows(a + matrix * shape_.a[0] + from * shape_.a[1], mine, c + (matrix * shape_.m + from) * shape_.n, row,
+         std::min(panel_, shape_.m - from));
+  };
+  if (threads_ > 1) return on_threads(all, part);
+  for (std::int64_t i = 0; i != all; ++i) part(i);
+}
+
+FULGURITE_BULK_BODY Plan::Plan(ProductShape const& shape, Blocks const& blocks, std::int64_t strip)
+    : shape_(shape),
+      a_(*order_of(shape.m, shape.k, shape.a)),
+      b_(*order_of(shape.k, shape.n, shape.b)),
+      blocks_(blocks),
+      lengths_(blocks.lengths(shape.k)),
+      strip_(strip),
+      panel_(shape.m),
+      threads_(shape.work() >= worth_threads ? shape.threads : 1) {
+  bool const twice = block() != shape.k || shape.epilogue != Epilogue::none;  // what is gone over again stays in caches
+  if (twice) panel_ = std::min(panel_, std::max<std::int64_t>(16, cached / shape.n / 16 * 16));
+  if (threads_ > 1 && shape.batch < threads_) {
+    auto const parts = (threads_ + shape.matrices() - 1) / shape.matrices();
+    panel_ = std::min(panel_, ((shape.m + parts - 1) / parts + 7) / 8 * 8);
+  }
+  if (b_.turned && shape.batch != 0) panel_ = shape.m;  // so that each B is turned once
+}
+
+FULGURITE_BULK_BODY float const* Plan::turned(float const* b) const {
+  auto* const to = scratch(0, shape_.k * shape_.n);
+  turn(to, b, shape_.k, shape_.n, b_.distance);
+  return to;
+}
+
+FULGURITE_BULK_BODY void Plan::rows(float const* a, float const* b, float* c, float const* row,
+                                    std::int64_t count) const {
+  auto const& kernels = kernel_[count == panel_ ? 0 : 1];
+  auto const size = count * shape_.n, b_step = b_.turned ? shape_.n : b_.distance;
+  bool const begun = shape_.epilogue == Epilogue::onto, later = shape_.epilogue == Epilogue::then_onto;
+  float* const to = later ? scratch(2, size) : c;
+  float* const sum = begun || block() != shape_.k ? scratch(1, size) : nullptr;
+  for (std::int64_t j = 0, length = 0; j < shape_.k; j += length) {
+    length = blocks_.next(shape_.k - j);
+    auto const& kernel = kernels[length == lengths_[0] ? 0 : length == lengths_[1] ? 1 : 2];
+    if (j == 0 && !begun) {
+      strips(kernel, b, a, to);
+      if (shape_.epilogue == Epilogue::zero_plus) add_to(to, nullptr, size);
+      if (shape_.epilogue == Epilogue::row)
+        for (std::int64_t i = 0; i != count; ++i) add_to(to + i * shape_.n, row, shape_.n);
+    } else {
+      strips(kernel, b + j * b_step, a + j * (a_.turned ? a_.distance : 1), sum);
+      add_to(to, sum, size);
+    }
+  }
+  if (later) add_to(c, to, size);
+}
+
+FULGURITE_BULK_BODY void Plan::strips(Kernel const (&kernel)[2], float const* b, float const* a, float* c) const {
+  kernel[0](b, a, c);
+  if (strip_ != 0) kernel[1](b + (shape_.n - strip_), a, c + (shape_.n - strip_));
+}
+
+}  // namespace fulgurite::libtorch::native

@@ -1,0 +1,371 @@
+#pragma once
+// The bodies of torch/native/products.hpp.
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <set>
+#include <utility>
+
+#include <fulgurite/torch/native/products.hpp>
+
+namespace fulgurite::libtorch::native {
+
+FULGURITE_BULK_BODY void product_by_libtorch(Epilogue epilogue, at::Tensor const& a, at::Tensor const& b,
+                                             at::Tensor const& c, at::Tensor const& row) {
+  auto to = c;
+  if (epilogue == Epilogue::then_onto) {
+    auto const product = at::empty_like(c);
+    product_by_libtorch(Epilogue::none, a, b, product, row);
+    at::cpu::add_(to, product);
+    return;
+  }
+  bool const plain = a.dim() == 2;
+  if (epilogue == Epilogue::row) {
+    at::cpu::addmm_out(to, row, a, b);
+  } else if (epilogue == Epilogue::onto) {
+    if (plain) at::cpu::addmm_(to, a, b);
+    else at::cpu::baddbmm_(to, a, b);
+  } else {
+    if (plain) at::cpu::mm_out(to, a, b);
+    else at::cpu::bmm_out(to, a, b);
+    if (epilogue == Epilogue::none) return;
+    auto* const numbers = static_cast<float*>(c.mutable_data_ptr());
+    for (std::int64_t i = 0; i != c.numel(); ++i) numbers[i] = 0.0F + numbers[i];
+  }
+}
+
+FULGURITE_BULK_BODY Sample::Sample(std::int64_t size, std::uint8_t beyond)
+    : size_(size), all_(static_cast<std::size_t>(size) + 32) {
+  auto const past = native::beyond(all_.data());
+  begin_ = all_.data() + (64 - past + beyond) % 64 / sizeof(float);
+}
+
+FULGURITE_BULK_BODY void Sample::take(float const* from) { std::copy_n(from, size_, begin_); }
+
+FULGURITE_BULK_BODY bool Sample::same_bits(Sample const& other) const {
+  return std::memcmp(begin_, other.begin_, static_cast<std::size_t>(size_) * sizeof(float)) == 0;
+}
+
+FULGURITE_BULK_BODY void Numbers::fill(Sample& sample, Draw draw) { fill(sample.data(), sample.size(), draw); }
+
+FULGURITE_BULK_BODY void Numbers::fill(float* to, std::int64_t size, Draw draw) {
+  fill(to, size, draw, scale_of(draw));
+}
+
+FULGURITE_BULK_BODY void Numbers::fill_start(Sample& sample, Draw draw) {
+  fill(sample.data(), sample.size(), draw, scale_of(draw) * scale_of(draw));
+}
+
+FULGURITE_BULK_BODY float Numbers::scale_of(Draw draw) {
+  return draw == Draw::tiny ? 1e-20F : draw == Draw::huge ? 3e18F : 1.0F;
+}
+
+FULGURITE_BULK_BODY void Numbers::fill(float* to, std::int64_t size, Draw draw, float scale) {
+  constexpr float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  for (std::int64_t i = 0; i != size; ++i) {
+    auto const bits = next();
+    to[i] = normal(bits) * scale;
+    if ((draw == Draw::sparse || draw == Draw::infinite) && to[i] < 0) to[i] = 0;
+    if (draw == Draw::infinite && bits % 61 == 0) to[i] = bits % 2 != 0 ? inf : -inf;
+    if (draw == Draw::nan && bits % 127 == 0) to[i] = nan;
+  }
+}
+
+FULGURITE_BULK_BODY float Numbers::normal(std::uint64_t bits) {
+  double sum = 0;
+  for (int i = 0; i != 4; ++i) sum += static_cast<double>(bits >> (16 * i) & 0xffffU);
+  return static_cast<float>((sum / 65535.0 - 2.0) * 1.7320508);
+}
+
+FULGURITE_BULK_BODY std::uint64_t Numbers::next() {
+  state_ ^= state_ << 13;
+  state_ ^= state_ >> 7;
+  state_ ^= state_ << 17;
+  return state_ * 0x2545f4914f6cdd1dU;
+}
+
+FULGURITE_BULK_BODY Certifier::Certifier(ProductShape const& shape)
+    : shape_(shape),
+      a_(last(shape.a, shape.m, shape.k), shape.beyond[0]),
+      b_(last(shape.b, shape.k, shape.n), shape.beyond[1]),
+      start_(shape.epilogue == Epilogue::row ? shape.n : shape.matrices() * shape.m * shape.n, shape.beyond[2]),
+      theirs_(shape.matrices() * shape.m * shape.n, shape.beyond[2]),
+      ours_(theirs_.size(), shape.beyond[2]) {}
+
+FULGURITE_BULK_BODY std::optional<Plan> Certifier::search(Operands const& given, Kernels const& kernels) {
+  take(given);
+  std::vector<std::array<std::int64_t, 3>> tried;
+  // MKL takes 192 of the inner length at a time on AMD's processors, where there are more, and halves what is less
+  // than two of these; on Intel's with AVX-512 it takes 384.
+  for (Blocks const& blocks : {Blocks{shape_.k}, Blocks{384, true}, Blocks{192}, Blocks{shape_.k / 2}, Blocks{128},
+                               Blocks{256}, Blocks{384}, Blocks{512}}) {
+    if (blocks.length == 0) continue;
+    auto const lengths = blocks.lengths(shape_.k);  // which are another set for each other cut
+    if (std::find(tried.begin(), tried.end(), lengths) != tried.end()) continue;
+    tried.push_back(lengths);
+    for (std::int64_t const strip : {std::int64_t{0}, last_strip})
+      if (strip < shape_.n)
+        if (auto plan = Plan::make(shape_, blocks, strip, kernels); plan && same_everywhere(*plan, given)) return plan;
+  }
+  return std::nullopt;
+}
+
+FULGURITE_BULK_BODY void Certifier::take(Operands const& given) {
+  a_.take(given.a);
+  b_.take(given.b);
+  if (starts()) start_.take(given.start);
+  reference();
+}
+
+FULGURITE_BULK_BODY bool Certifier::same_everywhere(Plan const& plan, Operands const& given) {
+  if (!same(plan)) return false;
+  if (same_on_draws(plan)) return true;
+  take(given);
+  return false;
+}
+
+FULGURITE_BULK_BODY std::int64_t Certifier::last(std::array<std::int64_t, 3> const& strides, std::int64_t rows,
+                                                 std::int64_t columns) const {
+  return span(strides[0], shape_.matrices()) + span(strides[1], rows) + span(strides[2], columns) + 1;
+}
+
+FULGURITE_BULK_BODY bool Certifier::holds() const {
+  return shape_.epilogue == Epilogue::onto || shape_.epilogue == Epilogue::then_onto;
+}
+
+FULGURITE_BULK_BODY bool Certifier::starts() const { return shape_.epilogue == Epilogue::row || holds(); }
+
+FULGURITE_BULK_BODY at::Tensor Certifier::tensor(Sample& sample, std::int64_t rows, std::int64_t columns,
+                                                 std::array<std::int64_t, 3> const& strides) const {
+  if (shape_.batch == 0) return at::from_blob(sample.data(), {rows, columns}, {strides[1], strides[2]}, at::kFloat);
+  return at::from_blob(sample.data(), {shape_.batch, rows, columns}, {strides[0], strides[1], strides[2]}, at::kFloat);
+}
+
+FULGURITE_BULK_BODY void Certifier::reference() {
+  auto const a = tensor(a_, shape_.m, shape_.k, shape_.a), b = tensor(b_, shape_.k, shape_.n, shape_.b),
+             c = tensor(theirs_, shape_.m, shape_.n, {shape_.m * shape_.n, shape_.n, 1});
+  if (holds()) theirs_.take(start_.data());
+  product_by_libtorch(shape_.epilogue, a, b, c,
+                      shape_.epilogue == Epilogue::row ? at::from_blob(start_.data(), {shape_.n}, at::kFloat)
+                                                       : at::Tensor());
+}
+
+FULGURITE_BULK_BODY bool Certifier::same(Plan const& plan) {
+  if (holds()) ours_.take(start_.data());
+  else std::fill_n(ours_.data(), ours_.size(), std::numeric_limits<float>::quiet_NaN());
+  plan.run(a_.data(), b_.data(), ours_.data(), start_.data());
+  return ours_.same_bits(theirs_);
+}
+
+FULGURITE_BULK_BODY bool Certifier::same_on_draws(Plan const& plan) {
+  Numbers numbers;
+  return std::all_of(draws.begin(), draws.end(), [&](Draw draw) {
+    numbers.fill(a_, draw);
+    numbers.fill(b_, draw);
+    if (starts()) numbers.fill_start(start_, draw);
+    reference();
+    return same(plan);
+  });
+}
+
+FULGURITE_BULK_BODY Matmul on_this_thread() {
+  auto const left_out = c10::impl::tls_local_dispatch_key_set().excluded_;
+  if (!left_out.has(product_mark)) return Matmul::libtorch;
+  return left_out.has(certified_mark) ? Matmul::certified : Matmul::faster;
+}
+
+FULGURITE_BULK_BODY Marked::Marked(Matmul how) : guard_(now().included_, (now().excluded_ - both) | marks_of(how)) {}
+
+FULGURITE_BULK_BODY c10::DispatchKeySet Marked::marks_of(Matmul how) {
+  return how == Matmul::certified ? both
+         : how == Matmul::faster  ? c10::DispatchKeySet(product_mark)
+                                  : c10::DispatchKeySet();
+}
+
+FULGURITE_BULK_BODY Verdicts::Verdicts(Kernels const* kernels) : kernels_(kernels), number_(++made()) {}
+
+FULGURITE_BULK_BODY Verdicts& Verdicts::of_process() {
+  static Verdicts* const all = new Verdicts(process_kernels());  // threads may ask until the very end
+  return *all;
+}
+
+FULGURITE_BULK_BODY Plan const* Verdicts::find(ProductShape const& shape, Operands const& given) {
+  auto& seen = last_seen()[ProductHash{}(shape) % 256];
+  if (seen.of == number_ && seen.shape == shape) return seen.plan;
+  auto const* const plan = kernels_ ? search(shape, given) : nullptr;
+  seen = {number_, shape, plan};
+  return plan;
+}
+
+FULGURITE_BULK_BODY Verdicts::Count Verdicts::count() const {
+  std::lock_guard const lock(mutex_);
+  Count count;
+  for (auto const& [shape, plan] : all_) ++(plan ? count.certified : count.left);
+  return count;
+}
+
+FULGURITE_BULK_BODY std::string Verdicts::account() const {
+  std::lock_guard const lock(mutex_);
+  if (all_.empty()) return "";
+  std::map<std::int64_t, std::set<std::string>> certified;  // by block; 0: in one block
+  std::set<std::string> left;
+  for (auto const& [shape, plan] : all_)
+    (plan ? certified[plan->block() == shape.k ? 0 : plan->block()] : left).insert(shape.text());
+  std::size_t count = left.size();
+  std::string by;
+  for (auto const& [block, texts] : certified) {
+    count += texts.size();
+    by += " " + std::to_string(texts.size()) + " by " + kernels_->name +
+          (block == 0 ? std::string(" in one block,") : " in blocks of " + std::to_string(block) + ",");
+  }
+  std::string text = std::to_string(count) + " matrix products:" + by;
+  text += " " + std::to_string(left.size()) + " by LibTorch";
+  for (char const* before = ": no block gives the bits ("; auto const& one : left)
+    text += std::exchange(before, "; ") + one;
+  return left.empty() ? text : text + ")";
+}
+
+FULGURITE_BULK_BODY std::vector<Verdicts::Seen>& Verdicts::last_seen() {
+  thread_local std::vector<Seen> all(256);
+  return all;
+}
+
+FULGURITE_BULK_BODY std::atomic<std::uint64_t>& Verdicts::made() {
+  static std::atomic<std::uint64_t> count = 0;
+  return count;
+}
+
+FULGURITE_BULK_BODY Plan const* Verdicts::search(ProductShape const& shape, Operands const& given) {
+  Marked const as_ever(Matmul::libtorch);  // a kernel of LibTorch's that calls another operator must not ask again
+  std::lock_guard const lock(mutex_);
+  auto const [found, fresh] = all_.try_emplace(shape);
+  if (fresh)
+    if (auto const plan = Certifier(shape).search(given, *kernels_)) found->second = std::make_unique<Plan>(*plan);
+  return found->second.get();
+}
+
+FULGURITE_BULK_BODY Processor this_processor() {
+#if defined(__x86_64__)
+  static Processor const answer = [] {
+    unsigned int signature = 0, b = 0, c = 0, d = 0;
+    if (__builtin_cpu_is("intel") && __builtin_cpu_supports("avx512bf16")) return Processor::intel_bf16;
+    if (!__builtin_cpu_is("amd") || !__builtin_cpu_supports("avx512f") || __get_cpuid(1, &signature, &b, &c, &d) == 0)
+      return Processor::other;
+    unsigned int const family = (signature >> 8 & 0xfU) + (signature >> 20 & 0xffU);
+    return family >= 26 ? Processor::amd_whole : Processor::amd_in_halves;
+  }();
+  return answer;
+#else
+  return Processor::other;
+#endif
+}
+
+FULGURITE_BULK_BODY bool pays_whole(ProductShape const& shape) { return shape.m >= 8 && shape.n >= 16; }
+
+FULGURITE_BULK_BODY bool pays_in_halves(ProductShape const& shape) {
+  bool const b_turned = shape.b[2] != 1;
+  if (shape.m < (b_turned ? 64 : 8) || shape.n % 16 != 0) return false;
+  bool const one_pass = shape.epilogue == Epilogue::none || shape.epilogue == Epilogue::then_onto;
+  return b_turned ? one_pass && shape.k <= 256 : one_pass || shape.k >= 384;
+}
+
+FULGURITE_BULK_BODY bool pays_on_intel(ProductShape const& shape) {
+  auto const work = shape.m * shape.n * shape.k;
+  if (shape.m < 8 || work > seen_on_intel) return false;
+  if (shape.epilogue == Epilogue::then_onto) return true;
+  if (shape.b[2] == 1) return shape.m >= 16 || work <= seen_on_intel / 4;
+  return work <= seen_on_intel / 2 && (shape.epilogue == Epilogue::row || shape.n < 128);
+}
+
+FULGURITE_BULK_BODY bool may_be_faster(at::Tensor const& a, at::Tensor const& b, Processor on) {
+  auto const as = a.sizes(), bs = b.sizes();
+  if (as.size() < 2 || bs.size() != as.size()) return false;
+  auto const m = as[as.size() - 2], work = m * as.back() * bs.back();
+  if (work <= small_product) return true;
+  return m >= 8 && on != Processor::other && (on != Processor::intel_bf16 || work <= seen_on_intel);
+}
+
+FULGURITE_BULK_BODY bool is_faster(ProductShape const& shape, Processor on) {
+  if (shape.work() <= small_product * shape.matrices()) return true;
+  switch (on) {
+  case Processor::amd_whole: return pays_whole(shape);
+  case Processor::amd_in_halves: return pays_in_halves(shape);
+  case Processor::intel_bf16: return pays_on_intel(shape);
+  case Processor::other: return false;
+  }
+  return false;
+}
+
+FULGURITE_BULK_BODY Plan const* plan_of(std::optional<ProductShape> const& shape, Operands const& given, Matmul how) {
+  if (how == Matmul::libtorch || !shape || (how == Matmul::faster && !is_faster(*shape)) || at::in_parallel_region())
+    return nullptr;
+  return Verdicts::of_process().find(*shape, given);
+}
+
+FULGURITE_BULK_BODY Matmul asked_for(at::Tensor const& a, at::Tensor const& b) {
+  auto const how = on_this_thread();
+  return how == Matmul::faster && !may_be_faster(a, b) ? Matmul::libtorch : how;
+}
+
+FULGURITE_BULK_BODY float const* numbers(at::Tensor const& tensor) {
+  return static_cast<float const*>(tensor.const_data_ptr());
+}
+
+FULGURITE_BULK_BODY std::optional<Epilogue> epilogue_of(at::Tensor const& start, at::Tensor const& a,
+                                                        at::Tensor const& b, at::Scalar const& beta,
+                                                        at::Scalar const& alpha) {
+  if (!is_plain_float(start) || !start.is_contiguous() || !beta.equal(1) || !alpha.equal(1) || a.dim() != b.dim())
+    return std::nullopt;
+  auto const n = b.size(-1);
+  if (a.dim() == 2 && start.dim() == 1 && start.size(0) == n) return Epilogue::row;
+  bool const whole = start.dim() == a.dim() && start.size(-1) == n && start.size(-2) == a.size(-2) &&
+                     (a.dim() != 3 || start.size(0) == a.size(0));
+  return whole ? std::optional(Epilogue::onto) : std::nullopt;
+}
+
+FULGURITE_BULK_BODY at::Tensor new_result(ProductShape const& shape) {
+  auto made = shape.batch == 0 ? at::detail::empty_cpu({shape.m, shape.n}, at::kFloat)
+                               : at::detail::empty_cpu({shape.batch, shape.m, shape.n}, at::kFloat);
+  return at::Tensor(std::move(made));
+}
+
+FULGURITE_BULK_BODY at::Tensor computed(Plan const& plan, Operands const& given) {
+  auto result = new_result(plan.shape());
+  auto* const to = static_cast<float*>(result.mutable_data_ptr());
+  if (plan.shape().epilogue == Epilogue::onto) std::memcpy(to, given.start, result.nbytes());
+  plan.run(given.a, given.b, to, given.start);
+  return result;
+}
+
+FULGURITE_BULK_BODY bool intercepts() {
+  static bool const done = [] {
+    if (!process_kernels()) return false;
+    for (char const* name : {"aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm"}) {
+      auto const op = c10::Dispatcher::singleton().findSchema({name, ""});
+      if (!op || op->hasKernelForDispatchKey(product_key)) return false;
+    }
+    // It lives as long as the process, and is held where a search for leaks finds it.
+    static auto* const library = new torch::Library(torch::Library::IMPL, "aten", product_key, __FILE__, __LINE__);
+    library->impl("mm", TORCH_FN(multiplied<at::_ops::mm>));
+    library->impl("bmm", TORCH_FN(multiplied<at::_ops::bmm>));
+    library->impl("addmm", TORCH_FN(multiplied_and_added<at::_ops::addmm>));
+    library->impl("baddbmm", TORCH_FN(multiplied_and_added<at::_ops::baddbmm>));
+    return true;
+  }();
+  return done;
+}
+
+FULGURITE_BULK_BODY std::vector<std::string> products_account(Matmul how) {
+  if (how == Matmul::libtorch) return {"matrix products: LibTorch's, as was asked for"};
+  if (!process_kernels()) return {"matrix products: LibTorch's (this program is built without LIBXSMM)"};
+  auto text = Verdicts::of_process().account();
+  if (text.empty())
+    text = "matrix products: LibTorch's; none was computed so far that LIBXSMM has faster on this processor";
+  else if (how == Matmul::faster) text += "; not counted: those that the rule for this processor leaves to LibTorch";
+  return {std::move(text)};
+}
+
+}  // namespace fulgurite::libtorch::native

@@ -1,0 +1,236 @@
+#pragma once
+// The bodies of torch/native/small_call.hpp.
+
+#include <algorithm>
+
+#include <fulgurite/torch/native/small_call.hpp>
+
+namespace fulgurite::libtorch::native {
+
+FULGURITE_BULK_BODY void relu(float* to, float const* x, std::int64_t n) {
+  each_number(n, [](auto value) { return value < decltype(value){} ? decltype(value){} : value; }, to, x);
+}
+
+FULGURITE_BULK_BODY void relu_backward(float* to, float const* gradient, float const* result, std::int64_t n) {
+  each_number(
+      n, [](auto value, auto seen) { return seen <= decltype(seen){} ? decltype(value){} : value; }, to, gradient,
+      result);
+}
+
+FULGURITE_BULK_BODY void add(float* to, float const* a, float const* b, std::int64_t n) {
+  each_number(n, [](auto x, auto y) { return x + y; }, to, a, b);
+}
+
+FULGURITE_BULK_BODY void multiply(float* to, float const* a, float const* b, std::int64_t n) {
+  each_number(n, [](auto x, auto y) { return x * y; }, to, a, b);
+}
+
+FULGURITE_BULK_BODY void mse_backward(float* to, float scale, float gradient, float const* x, float const* target,
+                                      std::int64_t n) {
+  each_number(n, [=](auto value, auto wanted) { return scale * (value - wanted) * gradient; }, to, x, target);
+}
+
+FULGURITE_BULK_BODY void column_sums(float* to, float const* x, std::int64_t rows, std::int64_t columns,
+                                     std::int64_t plain) {
+  std::int64_t j = 0;
+  for (; j + 4 <= columns; j += 4) {
+    auto const term = [=](std::int64_t i) { return wide<float>(x + i * columns + j); };
+    put_wide<float>(to + j, Wide<float>{} + (j < plain ? cascade_sum<Wide<float>>(rows, term)
+                                                       : interleaved_sum<Wide<float>>(rows, term)));
+  }
+  for (; j != columns; ++j)
+    to[j] = 0.0F + interleaved_sum<float>(rows, [=](std::int64_t i) { return x[i * columns + j]; });
+}
+
+FULGURITE_BULK_BODY bool nll_loss(float* loss, float* total_weight, float const* log_probabilities,
+                                  std::int64_t const* classes_of, std::int64_t samples, std::int64_t classes,
+                                  std::int64_t ignored) {
+  constexpr std::int64_t step = 16;
+  float level[8] = {};
+  std::int64_t counted = 0;
+  for (std::int64_t i = 0; i != samples; ++i) {
+    auto const which = classes_of[i];
+    if (which == ignored) continue;
+    if (which < 0 || which >= classes) return false;
+    ++counted;
+    level[0] -= log_probabilities[i * classes + which];
+    std::int64_t mask = step - 1;
+    for (std::size_t j = 0; j != 7 && (i & mask) == 0; ++j, mask *= step) {
+      level[j + 1] += level[j];
+      level[j] = 0;
+    }
+  }
+  float sum = 0;
+  for (float const part : level) sum += part;
+  *total_weight = static_cast<float>(counted);
+  *loss = sum / *total_weight;
+  return true;
+}
+
+FULGURITE_BULK_BODY void nll_loss_backward(float* to, float gradient, float total_weight,
+                                           std::int64_t const* classes_of, std::int64_t samples, std::int64_t classes,
+                                           std::int64_t ignored) {
+  std::fill_n(to, samples * classes, 0.0F);
+  float const volatile quotient = gradient / total_weight;  // else compilers negate before, and NaN has another sign
+  float const each = -quotient;
+  for (std::int64_t i = 0; i != samples; ++i)
+    if (auto const which = classes_of[i]; which != ignored) to[i * classes + which] = each;
+}
+
+FULGURITE_BULK_BODY float const* SmallCall::from(std::size_t i) const {
+  return static_cast<float const*>(in[i].const_data_ptr());
+}
+
+FULGURITE_BULK_BODY std::int64_t const* SmallCall::classes() const {
+  return static_cast<std::int64_t const*>(in.back().const_data_ptr());
+}
+
+FULGURITE_BULK_BODY float* SmallCall::to(std::size_t i) const { return static_cast<float*>(out[i].mutable_data_ptr()); }
+
+FULGURITE_BULK_BODY at::Tensor& SmallCall::place() const { return const_cast<at::Tensor&>(out[0]); }
+
+FULGURITE_BULK_BODY std::vector<SmallCall> SmallCalls::of(std::string_view name, torch::jit::Stack const& arguments) {
+  using C = SmallCall;
+  SmallCalls const call(arguments);
+  if (name == "aten::clamp_min.out" && call.is(1, 0))
+    return call.each({0}, 2, [](C const& c) { relu(c.to(), c.from(0), c.columns); });
+  if (name == "aten::threshold_backward.grad_input" && call.is(2, 0))
+    return call.each({0, 1}, 3, [](C const& c) { relu_backward(c.to(), c.from(0), c.from(1), c.columns); });
+  if (name == "aten::add.out" && call.is(2, 1))
+    return call.each({0, 1}, 3, [](C const& c) { add(c.to(), c.from(0), c.from(1), c.columns); });
+  if (name == "aten::mul.out")
+    return call.each({0, 1}, 2, [](C const& c) { multiply(c.to(), c.from(0), c.from(1), c.columns); });
+  if (name == "aten::mse_loss_backward.grad_input") return call.mse_backward();
+  if (name == "aten::sum.IntList_out") return call.column_sums();
+  if (name == "aten::nll_loss_forward.output") return call.nll_loss();
+  if (name == "aten::nll_loss_backward.grad_input") return call.nll_loss_backward();
+  // LibTorch's own arithmetic, called by its type and not through the dispatcher.
+  if (name == "aten::_log_softmax.out" && call.is_false(2)) return call.log_softmax({0}, 3);
+  if (name == "aten::_log_softmax_backward_data.out") return call.log_softmax({0, 1}, 4);
+  if (name == "aten::tanh.out") return call.each({0}, 1, [](C const& c) { at::cpu::tanh_out(c.place(), c.in[0]); });
+  if (name == "aten::sigmoid.out")
+    return call.each({0}, 1, [](C const& c) { at::cpu::sigmoid_out(c.place(), c.in[0]); });
+  if (name == "aten::tanh_backward.grad_input")
+    return call.each({0, 1}, 2, [](C const& c) { at::cpu::tanh_backward_out(c.place(), c.in[0], c.in[1]); });
+  if (name == "aten::sigmoid_backward.grad_input")
+    return call.each({0, 1}, 2, [](C const& c) { at::cpu::sigmoid_backward_out(c.place(), c.in[0], c.in[1]); });
+  return {};
+}
+
+FULGURITE_BULK_BODY bool SmallCalls::is(std::size_t i, double number) const {
+  return all_[i].isScalar() && all_[i].toScalar().toDouble() == number;
+}
+
+FULGURITE_BULK_BODY bool SmallCalls::is_false(std::size_t i) const { return all_[i].isBool() && !all_[i].toBool(); }
+
+FULGURITE_BULK_BODY bool SmallCalls::is_absent(std::size_t i) const {
+  return all_[i].isNone() || (all_[i].isTensor() && !all_[i].toTensor().defined());
+}
+
+FULGURITE_BULK_BODY bool SmallCalls::is_few(std::size_t i) const {
+  if (!all_[i].isTensor() || !is_plain_float(all_[i].toTensor())) return false;
+  auto const& tensor = all_[i].toTensor();
+  return tensor.is_contiguous() && tensor.numel() != 0 && tensor.numel() < few_numbers;
+}
+
+FULGURITE_BULK_BODY bool SmallCalls::is_number(std::size_t i) const {
+  return is_few(i) && all_[i].toTensor().dim() == 0;
+}
+
+FULGURITE_BULK_BODY bool SmallCalls::is_matrix(std::size_t i) const {
+  return is_few(i) && all_[i].toTensor().dim() == 2;
+}
+
+FULGURITE_BULK_BODY SmallCall SmallCalls::made(std::initializer_list<std::size_t> from,
+                                               std::initializer_list<std::size_t> to, Function f) const {
+  SmallCall call{f, {}, {}};
+  for (auto const i : from) call.in.push_back(all_[i].toTensor());
+  for (auto const i : to) call.out.push_back(all_[i].toTensor());
+  return call;
+}
+
+FULGURITE_BULK_BODY std::vector<SmallCall> SmallCalls::each(std::initializer_list<std::size_t> from, std::size_t to,
+                                                            Function f) const {
+  for (auto const i : from)
+    if (!is_few(i) || !is_few(to) || all_[i].toTensor().sizes() != all_[to].toTensor().sizes()) return {};
+  auto call = made(from, {to}, f);
+  call.columns = call.out[0].numel();
+  return {call};
+}
+
+FULGURITE_BULK_BODY std::vector<SmallCall> SmallCalls::log_softmax(std::initializer_list<std::size_t> from,
+                                                                   std::size_t to) const {
+  bool const forward = from.size() == 1;
+  auto const& x = all_[0].toTensor();
+  auto const dim = all_[forward ? 1 : 2].toInt();
+  if (!x.defined() || x.dim() == 0 || (dim != -1 && dim != x.dim() - 1)) return {};
+  return forward ? each(from, to, [](SmallCall const& c) { at::cpu::_log_softmax_out(c.place(), c.in[0], -1, false); })
+                 : each(from, to, [](SmallCall const& c) {
+                     at::cpu::_log_softmax_backward_data_out(c.place(), c.in[0], c.in[1], -1, at::kFloat);
+                   });
+}
+
+FULGURITE_BULK_BODY std::vector<SmallCall> SmallCalls::mse_backward() const {
+  if (!is_number(0) || all_[3].toInt() != at::Reduction::Mean || !is_few(1) || !is_few(2) || !is_few(4)) return {};
+  auto call = made({1, 2, 0}, {4}, [](SmallCall const& c) {
+    native::mse_backward(c.to(), static_cast<float>(2.0 / static_cast<double>(c.columns)), *c.from(2), c.from(0),
+                         c.from(1), c.columns);
+  });
+  call.columns = call.in[0].numel();
+  if (call.in[0].sizes() != call.in[1].sizes() || call.out[0].numel() != call.columns) return {};
+  return {call};
+}
+
+FULGURITE_BULK_BODY std::vector<SmallCall> SmallCalls::column_sums() const {
+  if (!is_matrix(0) || !is_few(4) || !all_[1].isIntList() || all_[1].toIntVector() != std::vector<std::int64_t>{0})
+    return {};
+  auto call =
+      made({0}, {4}, [](SmallCall const& c) { native::column_sums(c.to(), c.from(0), c.rows, c.columns, c.number); });
+  call.rows = call.in[0].size(0);
+  call.columns = call.in[0].size(1);
+  if (call.columns == 1 || call.out[0].numel() != call.columns) return {};  // one column is summed along itself
+  std::vector<SmallCall> all;
+  for (std::int64_t const lanes : {16, 8, 4}) {
+    auto const at_once = call.columns >= lanes ? 4 * lanes : 4;
+    call.number = call.columns / at_once * at_once;
+    if (std::none_of(all.begin(), all.end(), [&](auto const& other) { return other.number == call.number; }))
+      all.push_back(call);
+  }
+  return all;
+}
+
+FULGURITE_BULK_BODY bool SmallCalls::is_nll(std::size_t x, std::size_t target, std::size_t weight,
+                                            std::size_t reduction) const {
+  if (!is_matrix(x) || !all_[target].isTensor() || !is_absent(weight)) return false;
+  auto const& classes = all_[target].toTensor();
+  return classes.scalar_type() == at::kLong && classes.is_contiguous() && classes.dim() == 1 && classes.is_cpu() &&
+         classes.size(0) == all_[x].toTensor().size(0) && all_[reduction].toInt() == at::Reduction::Mean;
+}
+
+FULGURITE_BULK_BODY std::vector<SmallCall> SmallCalls::nll_loss() const {
+  if (!is_nll(0, 1, 2, 3) || !is_number(5) || !is_number(6)) return {};
+  auto call = made({0, 1}, {5, 6}, [](SmallCall const& c) {
+    if (!native::nll_loss(c.to(0), c.to(1), c.from(0), c.classes(), c.rows, c.columns, c.number))
+      at::cpu::nll_loss_forward(c.in[0], c.in[1], {}, at::Reduction::Mean, c.number);  // says which class it is
+  });
+  return with_matrix(call, call.in[0], all_[4].toInt());
+}
+
+FULGURITE_BULK_BODY std::vector<SmallCall> SmallCalls::nll_loss_backward() const {
+  if (!is_number(0) || !is_nll(1, 2, 3, 4) || !is_number(6) || !is_few(7)) return {};
+  auto call = made({0, 6, 2}, {7}, [](SmallCall const& c) {
+    native::nll_loss_backward(c.to(), *c.from(0), *c.from(1), c.classes(), c.rows, c.columns, c.number);
+  });
+  if (call.out[0].sizes() != all_[1].toTensor().sizes()) return {};
+  return with_matrix(call, call.out[0], all_[5].toInt());
+}
+
+FULGURITE_BULK_BODY std::vector<SmallCall> SmallCalls::with_matrix(SmallCall call, at::Tensor const& matrix,
+                                                                   std::int64_t number) {
+  call.rows = matrix.size(0);
+  call.columns = matrix.size(1);
+  call.number = number;
+  return {call};
+}
+
+}  // namespace fulgurite::libtorch::native

@@ -1,0 +1,149 @@
+#pragma once
+// The bodies of torch/optim/arena.hpp.
+
+#include <fulgurite/torch/optim/arena.hpp>
+
+namespace fulgurite::libtorch {
+
+FULGURITE_BULK_BODY void Arena::zero_grad() {
+  Mode const mode;
+  put_right();
+  for (auto& buffer : buffers_) {
+    if (buffer.some_stay && !buffer.taken) clear_each(buffer);
+    else clear_all(buffer);
+    buffer.version = buffer.gradients.unsafeGetTensorImpl()->version_counter().current_version();
+  }
+  for (auto& slot : slots_) {
+    slot.received = false;
+    slot.version = version(slot.gradient);
+    if (slot.stays) slot.parameter.mutable_grad().reset();
+    else if (slot.parameter.requires_grad() && !slot.parameter.grad().defined())
+      slot.parameter.mutable_grad() = slot.gradient;
+  }
+}
+
+FULGURITE_BULK_BODY void Arena::look() {
+  Mode const mode;
+  put_right();
+  for (auto& buffer : buffers_) {
+    auto const now = version(buffer.gradients);
+    if (now == buffer.version) continue;  // only a replay clears without calling zero_grad()
+    buffer.version = now;
+    for (auto const i : buffer.slots) slots_[i].received = false;
+  }
+  for (auto& slot : slots_) {
+    auto const now = version(slot.gradient);
+    if (!slot.parameter.grad().defined()) {
+      if (slot.received || now != slot.version) slot.gradient.zero_();
+      slot.received = false;
+      slot.version = version(slot.gradient);
+    } else if (now != slot.version || is_elsewhere(slot)) {
+      slot.received = true;
+      slot.version = now;
+    }
+  }
+}
+
+FULGURITE_BULK_BODY std::vector<bool> Arena::received() {
+  look();
+  std::vector<bool> all;
+  for (auto const& slot : slots_) all.push_back(slot.received);
+  return all;
+}
+
+FULGURITE_BULK_BODY void Arena::set_received(std::vector<bool> const& all) {
+  for (auto& buffer : buffers_) buffer.version = version(buffer.gradients);
+  for (std::size_t i = 0; i != slots_.size(); ++i) {
+    slots_[i].received = all[i];
+    slots_[i].version = version(slots_[i].gradient);
+  }
+}
+
+FULGURITE_BULK_BODY void Arena::keep_part(ArenaPart part) {
+  leave_gradients(false);
+  Mode const mode;
+  states_.gather_moved(slots_, buffers_);
+  states_.set_part(std::move(part));
+  lay_out();
+}
+
+FULGURITE_BULK_BODY void Arena::gather_states(bool keeps_all) {
+  make_states();
+  Mode const mode;
+  put_right();
+  states_.gather(slots_, buffers_, keeps_all);
+}
+
+FULGURITE_BULK_BODY void Arena::make_states() {
+  Mode const mode;
+  states_.make(slots_, buffers_);
+}
+
+FULGURITE_BULK_BODY void Arena::clear_each(Buffer const& buffer) {
+  for (auto const i : buffer.slots)
+    if (slots_[i].stays) clear_unused(slots_[i]);
+    else slots_[i].gradient.zero_();
+}
+
+FULGURITE_BULK_BODY void Arena::clear_all(Buffer& buffer) {
+  buffer.gradients.zero_();
+  buffer.taken = false;
+  if (buffer.some_stay)
+    for (auto const i : buffer.slots) slots_[i].cleared = version(slots_[i].gradient);
+}
+
+FULGURITE_BULK_BODY ArenaParameters::ArenaParameters(Arena& arena)
+    : std::span<at::Tensor const>(arena.parameters()), arena_(&arena) {
+  arena.look();
+}
+
+FULGURITE_BULK_BODY bool ArenaParameters::has_gradient(std::size_t position) const {
+  return arena_->slots()[position].received;
+}
+
+FULGURITE_BULK_BODY bool ArenaParameters::no_gradients() const {
+  bool none = true;
+  arena_->each_gradient([&](auto const&) { none = false; });
+  return none;
+}
+
+}  // namespace fulgurite::libtorch
+
+namespace fulgurite::optim {
+
+FULGURITE_BULK_BODY std::vector<at::Tensor> own_states(libtorch::Arena const& arena) {
+  std::vector<at::Tensor> all;
+  for (auto const& buffer : arena.buffers())
+    for (auto const& flat : buffer.states)
+      if (flat.defined()) all.push_back(flat);
+  return all;
+}
+
+FULGURITE_BULK_BODY SavedPart own_part(libtorch::Arena const& arena) {
+  SavedPart part{arena.states().part().mine, arena.states().part().of, {}};
+  for (auto const& flat : own_states(arena)) part.states.push_back(libtorch::saved(flat).written_last());
+  return part;
+}
+
+FULGURITE_BULK_BODY void require_own(libtorch::Arena const& arena, SavedPart const& part, std::string_view optimizer) {
+  auto const own = own_states(arena);
+  bool fits = part.mine == arena.states().part().mine && part.of == arena.states().part().of &&
+              part.states.size() == own.size();
+  for (std::size_t i = 0; fits && i != own.size(); ++i) fits = libtorch::fits(own[i], part.states[i]);
+  if (!fits)
+    throw Error("fulgurite.optim.part",
+                "the saved state of " + std::string(optimizer) + " is the part of rank " + std::to_string(part.mine) +
+                    " of " + std::to_string(part.of) +
+                    " alone, as a rank writes it that has failed by itself: go on from an earlier file, or begin "
+                    "anew with its weights by load_weights(model, file)");
+}
+
+FULGURITE_BULK_BODY at::Tensor const& ParameterState::operator[](std::string_view name) const {
+  auto const found = tensors.find(name);
+  if (found == tensors.end())
+    throw Error("fulgurite.optim.state_name",
+                "this optimizer keeps no '" + std::string(name) + "' with its present options");
+  return found->second;
+}
+
+}  // namespace fulgurite::optim

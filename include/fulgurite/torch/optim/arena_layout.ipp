@@ -1,0 +1,285 @@
+#pragma once
+// The bodies of torch/optim/arena_layout.hpp.
+
+#include <algorithm>
+
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/torch/optim/arena_layout.hpp>
+
+namespace fulgurite::libtorch {
+
+FULGURITE_BULK_BODY std::int64_t ArenaPart::padded(std::int64_t size, at::Tensor const& like) const {
+  return is_whole() ? size : of * aligned((size + of - 1) / of, like);
+}
+
+FULGURITE_BULK_BODY std::int64_t ArenaPart::end(std::int64_t padded_size) const {
+  return begin(padded_size) + length(padded_size);
+}
+
+FULGURITE_BULK_BODY Overlap::Overlap(ArenaPart const& part, std::int64_t buffer_size, std::int64_t slice_begin,
+                                     std::int64_t slice_size) {
+  auto const from = std::max(slice_begin, part.begin(buffer_size));
+  auto const to = std::min(slice_begin + slice_size, part.end(buffer_size));
+  in_slice = from - slice_begin;
+  in_part = from - part.begin(buffer_size);
+  length = std::max<std::int64_t>(0, to - from);
+}
+
+FULGURITE_BULK_BODY at::Tensor in_memory_order(at::Tensor const& value, at::Tensor const& like) {
+  auto ordered = value;
+  if (value.strides() != like.strides()) {
+    ordered = at::empty_like(like);
+    ordered.copy_(value);
+  }
+  return ordered.as_strided({ordered.numel()}, {1}, ordered.storage_offset());
+}
+
+FULGURITE_BULK_BODY void ArenaStates::begin_with(std::size_t group, std::vector<std::optional<double>> const& initial) {
+  if (initial_.size() <= group) initial_.resize(group + 1);
+  initial_[group] = initial;
+}
+
+FULGURITE_BULK_BODY bool ArenaStates::keeps(std::size_t group, std::size_t state) const {
+  return initial_[group][state].has_value();
+}
+
+FULGURITE_BULK_BODY std::int64_t ArenaStates::numbers(Buffers const& buffers) const {
+  std::int64_t sum = 0;
+  for (auto const& buffer : buffers)
+    for (std::size_t s = 0; s != count_; ++s)
+      if (any_keeps(s)) sum += part_.length(buffer.size);
+  return sum;
+}
+
+FULGURITE_BULK_BODY void ArenaStates::make(Slots& slots, Buffers& buffers) {
+  if (std::exchange(made_, true)) [[likely]]
+    return;
+  lay(slots, buffers);
+}
+
+FULGURITE_BULK_BODY void ArenaStates::move_in(Slots& slots, Buffers& buffers) {
+  if (made_) lay(slots, buffers);
+}
+
+FULGURITE_BULK_BODY void ArenaStates::gather(Slots& slots, Buffers const& buffers, bool keeps_all) {
+  if (!made_ || are_whole()) return;
+  for (auto const& buffer : buffers)
+    for (std::size_t s = 0; s != count_; ++s) {
+      if (!buffer.states[s].defined()) continue;
+      auto const whole = at::empty({buffer.size}, buffer.states[s].options());
+      whole.narrow(0, buffer.states_begin, buffer.states[s].numel()).copy_(buffer.states[s]);
+      part_.gather(whole);
+      for (auto const i : buffer.slots)
+        if (keeps_all && keeps(slots[i].group, s)) slots[i].states[s] = slice(whole, slots[i].begin, slots[i].gradient);
+    }
+  gathered_ = keeps_all;
+}
+
+FULGURITE_BULK_BODY void ArenaStates::gather_moved(Slots& slots, Buffers const& buffers) {
+  bool const any = std::any_of(slots.begin(), slots.end(), [](ArenaSlot const& slot) { return slot.steps != 0; });
+  if (any) gather(slots, buffers, true);
+}
+
+FULGURITE_BULK_BODY void ArenaStates::drop_gathered(Slots& slots) {
+  if (!std::exchange(gathered_, false)) return;
+  for (auto& slot : slots) slot.states.assign(count_, at::Tensor());
+}
+
+FULGURITE_BULK_BODY std::optional<Overlap> ArenaStates::own(ArenaSlot const& slot, ArenaBuffer const& buffer) const {
+  Overlap const own(part_, buffer.size, slot.begin, slot.parameter.numel());
+  return own.length == 0 ? std::nullopt : std::optional(own);
+}
+
+FULGURITE_BULK_BODY void ArenaStates::put_own(ArenaSlot const& slot, ArenaBuffer const& buffer, std::size_t state,
+                                              at::Tensor const& whole) const {
+  if (auto const here = own(slot, buffer))
+    buffer.states[state]
+        .narrow(0, here->in_part, here->length)
+        .copy_(in_memory_order(whole, slot.gradient).narrow(0, here->in_slice, here->length));
+}
+
+FULGURITE_BULK_BODY bool ArenaStates::any_keeps(std::size_t state) const {
+  return std::any_of(initial_.begin(), initial_.end(), [&](auto const& group) { return group[state].has_value(); });
+}
+
+FULGURITE_BULK_BODY void ArenaStates::lay(Slots& slots, Buffers& buffers) {
+  for (auto& buffer : buffers) {
+    buffer.states_begin = part_.begin(buffer.size);
+    for (std::size_t s = 0; s != count_; ++s)
+      if (any_keeps(s)) buffer.states[s] = at::zeros({part_.length(buffer.size)}, buffer.parameters.options());
+  }
+  for (auto& slot : slots)
+    for (std::size_t s = 0; s != count_; ++s) {
+      auto const before = std::exchange(slot.states[s], at::Tensor());
+      if (auto const& initial = initial_[slot.group][s]) lay(slot, buffers[slot.buffer], s, before, *initial);
+    }
+  gathered_ = false;
+}
+
+FULGURITE_BULK_BODY void ArenaStates::lay(ArenaSlot& slot, ArenaBuffer const& buffer, std::size_t state,
+                                          at::Tensor const& before, double initial) {
+  if (part_.is_whole()) {
+    slot.states[state] = slice(buffer.states[state], slot.begin, slot.parameter);
+    if (before.defined()) slot.states[state].copy_(before);
+    else slot.states[state].fill_(initial);
+  } else if (before.defined()) {
+    put_own(slot, buffer, state, before);
+  } else if (auto const here = own(slot, buffer)) {
+    buffer.states[state].narrow(0, here->in_part, here->length).fill_(initial);
+  }
+}
+
+FULGURITE_BULK_BODY void ArenaLayout::add(std::vector<at::Tensor> const& parameters, std::size_t group,
+                                          std::vector<std::optional<double>> const& initial) {
+  Mode const mode;
+  std::vector<at::Tensor> all(parameters_);
+  all.insert(all.end(), parameters.begin(), parameters.end());
+  for (auto const& parameter : parameters)
+    if (!parameter.defined() || !parameter.is_leaf() || parameter.layout() != at::kStrided)
+      throw Error("fulgurite.optim.parameter",
+                  "an optimizer was given a tensor that is undefined, sparse or computed from others: it "
+                  "updates parameters, as module->parameters() has them");
+  require_apart(all);
+  parameters_ = std::move(all);
+  for (auto const& parameter : parameters)
+    slots_.push_back({.parameter = parameter, .group = group, .states = std::vector<at::Tensor>(states_.count())});
+  states_.begin_with(group, initial);
+  rebuild();
+}
+
+FULGURITE_BULK_BODY void ArenaLayout::leave_gradients(bool leave) {
+  Mode const mode;
+  put_right();
+  if (!leave) bring_home();
+  leaves_ = leave;
+  choose_staying();
+}
+
+FULGURITE_BULK_BODY std::uint32_t ArenaLayout::version(at::Tensor const& tensor) {
+  return tensor.unsafeGetTensorImpl()->version_counter().current_version();
+}
+
+FULGURITE_BULK_BODY bool ArenaLayout::fits(Slot const& slot) const {
+  auto const& flat = buffers_[slot.buffer].parameters;
+  return slot.parameter.scalar_type() == flat.scalar_type() && slot.parameter.device() == flat.device();
+}
+
+FULGURITE_BULK_BODY void ArenaLayout::put_right() {
+  for (auto& slot : slots_) {
+    auto const& flat = buffers_[slot.buffer].parameters;
+    auto const* here =
+        static_cast<char const*>(flat.const_data_ptr()) + slot.begin * static_cast<std::int64_t>(flat.element_size());
+    if (!fits(slot)) return rebuild();
+    if (slot.parameter.numel() != 0 && slot.parameter.const_data_ptr() != here) take_data(slot);
+    if (auto const& gradient = slot.parameter.grad();
+        gradient.defined() && !gradient.is_same(slot.gradient) && !is_elsewhere(slot))
+      take_gradient(slot);
+  }
+}
+
+FULGURITE_BULK_BODY bool ArenaLayout::is_elsewhere(Slot const& slot) {
+  if (!slot.stays) return false;
+  auto const &gradient = slot.parameter.grad(), &like = slot.gradient;
+  return gradient.defined() && !gradient.is_same(like) && gradient.layout() == at::kStrided && gradient.is_cpu() &&
+         gradient.scalar_type() == like.scalar_type() && gradient.sizes() == like.sizes() &&
+         gradient.strides() == like.strides();
+}
+
+FULGURITE_BULK_BODY void ArenaLayout::bring_home() {
+  for (auto& slot : slots_)
+    if (is_elsewhere(slot)) take_gradient(slot);
+}
+
+FULGURITE_BULK_BODY void ArenaLayout::choose_staying() {
+  for (auto& buffer : buffers_) buffer.some_stay = false;
+  for (auto& slot : slots_) {
+    auto const bytes = slot.parameter.nbytes();
+    auto const type = slot.parameter.scalar_type();
+    slot.stays = leaves_ && bytes >= least_to_stay && bytes % 64 == 0 && slot.parameter.is_cpu() &&
+                 (type == at::kFloat || type == at::kDouble) && slot.gradient.is_non_overlapping_and_dense();
+    if (!slot.stays) continue;
+    buffers_[slot.buffer].some_stay = true;
+    slot.cleared = version(slot.gradient) - 1;
+  }
+}
+
+FULGURITE_BULK_BODY void ArenaLayout::clear_unused(Slot& slot) {
+  if (version(slot.gradient) == slot.cleared) return;
+  slot.gradient.zero_();
+  slot.cleared = version(slot.gradient);
+  give_back(slot.gradient.mutable_data_ptr(), slot.gradient.nbytes());
+}
+
+FULGURITE_BULK_BODY void ArenaLayout::require_shape(Slot const& slot) {
+  if (!slot.gradient.defined() || slot.parameter.sizes() == slot.gradient.sizes()) return;
+  throw Error("fulgurite.optim.parameter_changed", "a parameter has another shape than when its optimizer was made: "
+                                                   "make the optimizer anew after changing the model");
+}
+
+FULGURITE_BULK_BODY void ArenaLayout::take_data(Slot& slot) {
+  require_shape(slot);
+  auto const gradient = slot.parameter.grad();
+  if (gradient.defined()) slot.parameter.mutable_grad().reset();  // LibTorch would compare the slice with it
+  auto part = slice(buffers_[slot.buffer].parameters, slot.begin, slot.gradient);
+  part.copy_(slot.parameter.detach());
+  slot.parameter.set_data(part);
+  if (gradient.defined()) slot.parameter.mutable_grad() = gradient;
+}
+
+FULGURITE_BULK_BODY void ArenaLayout::take_gradient(Slot& slot) {
+  auto const& gradient = slot.parameter.grad();
+  slot.gradient.copy_(gradient.is_sparse() ? gradient.to_dense()
+                                           : gradient.detach());  // a write: it counts as received
+  if (slot.stays) slot.gradient.add_(0);                          // as if it had been added to a slice that was cleared
+  slot.parameter.mutable_grad() = slot.gradient;
+}
+
+FULGURITE_BULK_BODY void ArenaLayout::rebuild() {
+  states_.gather_moved(slots_, buffers_);
+  lay_out();
+}
+
+FULGURITE_BULK_BODY void ArenaLayout::lay_out() {
+  for (auto const& slot : slots_) require_shape(slot);
+  buffers_.clear();
+  for (std::size_t i = 0; i != slots_.size(); ++i) {
+    auto& slot = slots_[i];
+    slot.buffer = 0;
+    while (slot.buffer != buffers_.size() &&
+           !(buffers_[slot.buffer].parameters.scalar_type() == slot.parameter.scalar_type() &&
+             buffers_[slot.buffer].parameters.device() == slot.parameter.device()))
+      ++slot.buffer;
+    if (slot.buffer == buffers_.size())
+      buffers_.push_back({.parameters = at::empty({0}, slot.parameter.options().requires_grad(false)),
+                          .states = std::vector<at::Tensor>(states_.count())});
+    auto& buffer = buffers_[slot.buffer];
+    buffer.slots.push_back(i);
+    slot.begin = buffer.size;
+    buffer.size += aligned(slot.parameter.numel(), buffer.parameters);
+  }
+  for (auto& buffer : buffers_) {
+    auto const options = buffer.parameters.options();
+    buffer.size = states_.part().padded(buffer.size, buffer.parameters);
+    buffer.parameters = at::zeros({buffer.size}, options);
+    buffer.gradients = at::zeros({buffer.size}, options);
+    buffer.gradients_too = slice(buffer.gradients, 0, buffer.gradients);
+    buffer.version = version(buffer.gradients);
+  }
+  for (auto& slot : slots_) move_in(slot, buffers_[slot.buffer]);
+  states_.move_in(slots_, buffers_);
+  choose_staying();
+}
+
+FULGURITE_BULK_BODY void ArenaLayout::move_in(Slot& slot, Buffer const& buffer) {
+  auto const old = std::exchange(slot.gradient, slice(buffer.gradients, slot.begin, slot.parameter));
+  bool const had =
+      slot.parameter.grad().defined() &&
+      (slot.received || !old.defined() || !slot.parameter.grad().is_same(old) || version(old) != slot.version);
+  take_data(slot);
+  slot.version = version(slot.gradient);
+  slot.received = had;
+  if (had) take_gradient(slot);
+  else if (slot.parameter.requires_grad()) slot.parameter.mutable_grad() = slot.gradient;
+}
+
+}  // namespace fulgurite::libtorch

@@ -1,0 +1,46 @@
+#pragma once
+// The bodies of torch/optim/arena_optimizer.hpp.
+
+#include <fulgurite/torch/optim/arena_optimizer.hpp>
+
+namespace fulgurite::libtorch {
+
+FULGURITE_BULK_BODY void take_maximum(at::Tensor& x, at::Tensor const& other) { at::maximum_out(x, x, other); }
+
+}  // namespace fulgurite::libtorch
+
+#if defined(__x86_64__)
+
+namespace fulgurite::libtorch {
+
+FULGURITE_BULK_BODY bool libtorch_fuses() {
+  static bool const fuses = at::get_cpu_capability().starts_with("AVX");
+  return fuses;
+}
+
+}  // namespace fulgurite::libtorch
+
+#endif
+
+namespace fulgurite::libtorch {
+
+FULGURITE_BULK_BODY bool prefers_blocks(Arena::Run const& run, at::Tensor const& flat) {
+#if defined(__x86_64__)
+  return flat.is_cpu() && (run.end - run.begin < (std::int64_t{1} << 18) || at::get_num_threads() < 4);
+#else
+  return false;
+#endif
+}
+
+}  // namespace fulgurite::libtorch
+
+namespace fulgurite::optim {
+
+FULGURITE_BULK_BODY void require_option(bool holds, std::string_view optimizer, std::string_view option, double value) {
+  if (holds) return;
+  throw Error("fulgurite.optim.option",
+              std::string(optimizer) + "'s " + std::string(option) + " = " + std::to_string(value) +
+                  " is not allowed: rates, eps, decays and momenta are not negative, betas are in [0, 1)");
+}
+
+}  // namespace fulgurite::optim

@@ -1,0 +1,137 @@
+#pragma once
+// The bodies of torch/optim/lbfgs.hpp.
+
+#include <utility>
+
+#include <fulgurite/torch/optim/lbfgs.hpp>
+
+namespace fulgurite::optim {
+
+FULGURITE_BULK_BODY SavedLBFGS saved_lbfgs(torch::optim::LBFGSParamState const& now) {
+  SavedLBFGS to;
+  to.func_evals = now.func_evals();
+  to.n_iter = now.n_iter();
+  to.t = now.t();
+  to.prev_loss = now.prev_loss();
+  if (now.d().defined())
+    for (auto const& tensor : {now.d(), now.H_diag(), now.prev_flat_grad()}) to.last.push_back(libtorch::saved(tensor));
+  auto const many = [](std::vector<SavedTensor>& list, std::deque<at::Tensor> const& tensors) {
+    for (auto const& tensor : tensors) list.push_back(libtorch::saved(tensor));
+  };
+  many(to.old_dirs, now.old_dirs());
+  many(to.old_stps, now.old_stps());
+  many(to.ro, now.ro());
+  return to;
+}
+
+FULGURITE_BULK_BODY std::unique_ptr<torch::optim::LBFGSParamState>
+lbfgs_state(SavedLBFGS const& from, std::vector<at::Tensor> const& parameters, std::int64_t history_size) {
+  auto const past = from.old_dirs.size();
+  if (from.old_stps.size() != past || from.ro.size() != past)  // LibTorch takes these lengths on trust
+    throw Error("fulgurite.optim.state_mismatch",
+                "the saved state of LBFGS has lists of old steps whose lengths do not agree: the file was changed "
+                "since it was written");
+  auto state = std::make_unique<torch::optim::LBFGSParamState>();
+  std::int64_t count = 0;
+  auto type = parameters.front().scalar_type();
+  for (auto const& parameter : parameters) {
+    count += parameter.numel();
+    type = c10::promoteTypes(type, parameter.scalar_type());
+  }
+  auto const tensor = [&](SavedTensor const& value, bool vector) {
+    for (auto const& known : libtorch::element_names) {
+      bool const fits = value.dtype() == known.name &&
+                        (vector ? known.type == type && value.shape() == std::vector{count} : value.shape().empty());
+      if (!fits) continue;  // a number may be whole: H_diag begins as one
+      auto made = at::empty(value.shape(), parameters.front().options().requires_grad(false).dtype(known.type));
+      libtorch::restore(made, value);
+      return made;
+    }
+    throw Error("fulgurite.optim.state_mismatch", "the saved state is of another LBFGS: it has a tensor " +
+                                                      value.description() + ", the parameters here are " +
+                                                      std::to_string(count) +
+                                                      " numbers together; they must be those it was saved with");
+  };
+  auto const many = [&](std::vector<SavedTensor> const& values, bool vectors) {
+    std::deque<at::Tensor> all;
+    for (auto const& value : values) all.push_back(tensor(value, vectors));
+    while (all.size() > static_cast<std::size_t>(history_size))
+      all.pop_front();  // the oldest; another option than then
+    return all;
+  };
+  state->func_evals(from.func_evals).n_iter(from.n_iter).t(from.t).prev_loss(from.prev_loss);
+  if (from.last.size() == 3)
+    state->d(tensor(from.last[0], true)).H_diag(tensor(from.last[1], false)).prev_flat_grad(tensor(from.last[2], true));
+  state->old_dirs(many(from.old_dirs, true)).old_stps(many(from.old_stps, true)).ro(many(from.ro, false));
+  return state;
+}
+
+FULGURITE_BULK_BODY LBFGS::LBFGS(std::vector<at::Tensor> const& parameters, Options const& options)
+    : arena_(std::make_unique<libtorch::Arena>(0)),
+      options_(checked(options)),
+      optimizer_(distinct(parameters), theirs(options)) {
+  arena_->add(distinct(parameters), 0, {});
+}
+
+FULGURITE_BULK_BODY double LBFGS::lr(std::size_t group) const {
+  return optimizer_.param_groups().at(group).options().get_lr();
+}
+
+FULGURITE_BULK_BODY void LBFGS::set_lr(std::size_t group, double value) {
+  optimizer_.param_groups().at(group).options().set_lr(value);
+}
+
+FULGURITE_BULK_BODY ParameterState LBFGS::state() const {
+  ParameterState all;
+  if (auto const* now = torch_state()) {
+    all.step = now->n_iter();
+    each_lbfgs_tensor(*now,
+                      [&](std::string const& name, at::Tensor const& tensor) { all.tensors.emplace(name, tensor); });
+  }
+  return all;
+}
+
+FULGURITE_BULK_BODY LBFGS::Options const& LBFGS::checked(Options const& o) {
+  require_option(o.lr >= 0, name(), "lr", o.lr);
+  require_option(o.max_iter >= 1, name(), "max_iter (which is 1 or more)", static_cast<double>(o.max_iter));
+  require_option(o.history_size >= 1, name(), "history_size (which is 1 or more)", static_cast<double>(o.history_size));
+  require_option(!o.line_search_fn || *o.line_search_fn == "strong_wolfe", name(),
+                 "line_search_fn (which is strong_wolfe or none)", 0);
+  return o;
+}
+
+FULGURITE_BULK_BODY torch::optim::LBFGSOptions LBFGS::theirs(Options const& o) {
+  return torch::optim::LBFGSOptions(o.lr)
+      .max_iter(o.max_iter)
+      .max_eval(o.max_eval ? o.max_eval : o.max_iter * 5 / 4)
+      .tolerance_grad(o.tolerance_grad)
+      .tolerance_change(o.tolerance_change)
+      .history_size(o.history_size)
+      .line_search_fn(o.line_search_fn);
+}
+
+FULGURITE_BULK_BODY std::vector<at::Tensor> LBFGS::distinct(std::vector<at::Tensor> const& parameters) {
+  if (parameters.empty())
+    throw Error("fulgurite.optim.parameter", "LBFGS was given no parameters: hand it module->parameters()");
+  return libtorch::distinct(parameters);
+}
+
+FULGURITE_BULK_BODY torch::optim::LBFGSParamState const* LBFGS::torch_state() const {
+  auto const& all = optimizer_.state();
+  auto const found = all.find(optimizer_.param_groups().front().params().front().unsafeGetTensorImpl());
+  return found == all.end() ? nullptr : static_cast<torch::optim::LBFGSParamState const*>(found->second.get());
+}
+
+FULGURITE_BULK_BODY void LBFGS::load(Options const& options, SavedLBFGS const& from) {
+  c10::InferenceMode const no_inference(false);  // what is trained on must not be made in it
+  checked(options);
+  auto state = lbfgs_state(from, arena_->parameters(), options.history_size);
+  auto& all = optimizer_.state();
+  auto* const key = optimizer_.param_groups().front().params().front().unsafeGetTensorImpl();
+  if (from.n_iter == 0 && from.func_evals == 0) all.erase(key);
+  else all[key] = std::move(state);
+  optimizer_.param_groups().front().set_options(std::make_unique<torch::optim::LBFGSOptions>(theirs(options)));
+  options_ = options;
+}
+
+}  // namespace fulgurite::optim

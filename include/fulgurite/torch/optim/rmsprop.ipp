@@ -1,0 +1,31 @@
+#pragma once
+// The bodies of torch/optim/rmsprop.hpp.
+
+#include <fulgurite/torch/optim/rmsprop.hpp>
+
+namespace fulgurite::optim::rule {
+
+FULGURITE_BULK_BODY std::array<std::optional<double>, 3> RMSprop::initial(Options const& o) {
+  return {0.0, o.momentum > 0 ? std::optional(0.0) : std::nullopt, o.centered ? std::optional(0.0) : std::nullopt};
+}
+
+FULGURITE_BODY void RMSprop::check(Options const& o) {
+  require_option(o.lr >= 0, name, "lr", o.lr);
+  require_option(o.alpha >= 0, name, "alpha", o.alpha);
+  require_option(o.eps >= 0, name, "eps", o.eps);
+  require_option(o.momentum >= 0, name, "momentum", o.momentum);
+  require_option(o.weight_decay >= 0, name, "weight_decay", o.weight_decay);
+}
+
+FULGURITE_BODY void Adagrad::check(Options const& o) {
+  require_option(o.lr >= 0, name, "lr", o.lr);
+  require_option(o.lr_decay >= 0, name, "lr_decay", o.lr_decay);
+  require_option(o.weight_decay >= 0, name, "weight_decay", o.weight_decay);
+  require_option(o.initial_accumulator_value >= 0, name, "initial_accumulator_value", o.initial_accumulator_value);
+  require_option(o.eps >= 0, name, "eps", o.eps);
+}
+
+FULGURITE_BULK_BODY Adagrad::Adagrad(Options const& o, long steps_before)
+    : o_(o), rate_(o.lr / (1 + static_cast<double>(steps_before) * o.lr_decay)) {}
+
+}  // namespace fulgurite::optim::rule

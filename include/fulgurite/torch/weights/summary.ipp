@@ -1,0 +1,314 @@
+#pragma once
+// The bodies of torch/weights/summary.hpp.
+
+#include <algorithm>
+#include <unordered_set>
+
+#include <fulgurite/torch/device/value.hpp>
+#include <fulgurite/torch/weights/summary.hpp>
+
+namespace fulgurite::libtorch {
+
+FULGURITE_BULK_BODY std::int64_t Operation::flops(std::span<std::int64_t const> out) const {
+  std::int64_t all = kind == none ? 0 : count;
+  if (kind == for_each_output)
+    for (auto const size : out) all *= size;
+  return all;
+}
+
+FULGURITE_BULK_BODY Operation operation_of(std::string_view name, c10::ArrayRef<c10::IValue const> inputs) {
+  constexpr std::string_view library = "aten::";
+  if (!name.starts_with(library)) return {};
+  name.remove_prefix(library.size());
+  auto const sizes = [&](std::size_t i) {
+    return i < inputs.size() && inputs[i].isTensor() && inputs[i].toTensor().defined() ? inputs[i].toTensor().sizes()
+                                                                                       : at::IntArrayRef();
+  };
+  auto const product = [](at::IntArrayRef all, std::size_t from = 0) {
+    std::int64_t made = 1;
+    for (std::size_t i = from; i < all.size(); ++i) made *= all[i];
+    return made;
+  };
+  bool const adds = name == "addmm" || name == "baddbmm";
+  if (adds || name == "mm" || name == "bmm") {
+    auto const left = sizes(adds ? 1 : 0), right = sizes(adds ? 2 : 1);
+    if (left.empty() || right.empty()) return {};
+    return {Operation::known, 2 * product(left) * right.back()};
+  }
+  if (name == "convolution" || name == "convolution_overrideable") {
+    auto const input = sizes(0), weight = sizes(1);
+    bool const transposed = inputs.size() > 6 && inputs[6].isBool() && inputs[6].toBool();
+    if (transposed) return {Operation::known, 2 * product(input) * product(weight, 1)};
+    return {Operation::for_each_output, 2 * product(weight, 1)};
+  }
+  if (name == "scaled_dot_product_attention") {
+    auto const query = sizes(0), key = sizes(1), value = sizes(2);
+    if (query.size() < 2 || key.size() < 2 || value.empty()) return {};
+    return {Operation::known, 2 * product(query) / query.back() * key[key.size() - 2] * (query.back() + value.back())};
+  }
+  if (name == "lstm" || name == "gru" || name == "rnn_tanh" || name == "rnn_relu") {
+    auto const input = sizes(0);
+    if (input.empty() || input.back() == 0) return {};
+    std::int64_t weights = 0;
+    for (std::size_t i = 1; i < inputs.size(); ++i)
+      if (inputs[i].isTensorList())
+        for (at::Tensor const& tensor : inputs[i].toTensorVector())
+          if (tensor.defined() && tensor.dim() == 2) weights += tensor.numel();
+    return {Operation::known, 2 * product(input) / input.back() * weights};
+  }
+  return {};
+}
+
+FULGURITE_BODY std::string sizes_text(at::IntArrayRef sizes) {
+  std::string text = "[";
+  for (std::size_t i = 0; i != sizes.size(); ++i) (text += i == 0 ? "" : ", ") += std::to_string(sizes[i]);
+  return text + "]";
+}
+
+FULGURITE_BULK_BODY SizeListener*& SizeListener::current() {
+  static thread_local SizeListener* one = nullptr;
+  return one;
+}
+
+FULGURITE_BULK_BODY ExampleObserver::ExampleObserver(torch::nn::Module const& model) {
+  for (auto const& [name, module] : model.named_modules({}, false).pairs()) {
+    for (auto const& parameter : module->parameters(false))
+      if (parameter.numel() > 0) owners_[parameter.const_data_ptr()].push_back(seen_.size());
+    seen_.push_back({.name = name, .type = class_name(*module), .module = module.get()});
+  }
+  for (auto const& parameter : model.parameters(false))
+    if (parameter.numel() > 0) owners_[parameter.const_data_ptr()];
+  current() = this;
+  SizeListener::current() = this;
+  handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(&began, &ended)
+                                           .needsInputs(true)
+                                           .needsOutputs(true)
+                                           .scopes({at::RecordScope::FUNCTION}));
+}
+
+FULGURITE_BULK_BODY ExampleObserver::~ExampleObserver() {
+  at::removeCallback(handle_);
+  current() = nullptr;
+  SizeListener::current() = nullptr;
+}
+
+FULGURITE_BULK_BODY ExampleObserver*& ExampleObserver::current() {
+  static thread_local ExampleObserver* one = nullptr;
+  return one;
+}
+
+FULGURITE_BULK_BODY std::unique_ptr<at::ObserverContext> ExampleObserver::began(at::RecordFunction const& function) {
+  if (current() != nullptr) current()->begin(function);
+  return nullptr;
+}
+
+FULGURITE_BULK_BODY void ExampleObserver::ended(at::RecordFunction const& function, at::ObserverContext*) {
+  if (current() != nullptr) current()->end(function);
+}
+
+FULGURITE_BULK_BODY void ExampleObserver::hear(torch::nn::Module const& module, std::string in, std::string out) {
+  for (auto& seen : seen_)
+    if (seen.module == &module) seen.told = true, seen.told_in = in, seen.told_out = out;
+}
+
+FULGURITE_BULK_BODY void ExampleObserver::begin(at::RecordFunction const& function) {
+  std::string_view const name = function.name();
+  c10::ArrayRef<c10::IValue const> const inputs = recorded_inputs(function);
+  Running now;
+  if (!running_.empty()) now.module = running_.back().module;
+  bool const inside = !running_.empty() && running_.back().counted;
+  if (now.module == none && (now.module = owner(name, inputs)) != none) {
+    now.outermost = true;
+    auto& in = seen_[now.module].in;
+    each_tensor_in(inputs, [&](at::Tensor const& tensor) {
+      if (in.empty() && !owners_.contains(tensor.const_data_ptr())) in = tensor.sizes().vec();
+    });
+  }
+  if (running_.empty()) {
+    Sizes in;
+    each_tensor_in(inputs, [&](at::Tensor const& tensor) {
+      if (in.empty() && !owners_.contains(tensor.const_data_ptr())) in = tensor.sizes().vec();
+    });
+    if (!in.empty()) {  // else it prepares parameters, as the transpose of a weight
+      now.at = operators_.size();
+      operators_.push_back({plain(name), now.module, std::move(in)});
+    }
+  }
+  if (!inside) now.operation = operation_of(name, inputs);
+  now.counted = inside || now.operation.kind != Operation::none;
+  running_.push_back(std::move(now));
+}
+
+FULGURITE_BULK_BODY void ExampleObserver::end(at::RecordFunction const& function) {
+  if (running_.empty()) return;  // it had begun before
+  auto const now = std::move(running_.back());
+  running_.pop_back();
+  Sizes out;
+  each_tensor_in(function.outputs(), [&](at::Tensor const& tensor) {
+    if (out.empty()) out = tensor.sizes().vec();
+  });
+  std::int64_t const flops = now.operation.flops(out);
+  flops_ += flops;
+  if (now.at != none) operators_[now.at].out = out;
+  if (now.module == none) return;
+  seen_[now.module].flops += flops;
+  if (now.outermost) seen_[now.module].out = std::move(out);
+}
+
+FULGURITE_BULK_BODY std::string ExampleObserver::plain(std::string_view name) {
+  if (auto const colons = name.rfind("::"); colons != name.npos) name.remove_prefix(colons + 2);
+  std::string made(name);
+  std::erase(made, '_');
+  return made;
+}
+
+FULGURITE_BULK_BODY std::size_t ExampleObserver::owner(std::string_view name,
+                                                       c10::ArrayRef<c10::IValue const> inputs) const {
+  std::unordered_map<std::size_t, int> points;
+  bool other = false;
+  each_tensor_in(inputs, [&](at::Tensor const& tensor) {
+    auto const found = owners_.find(tensor.const_data_ptr());
+    if (found == owners_.end()) other = true;
+    else
+      for (auto const module : found->second) points[module] += 2;
+  });
+  std::size_t best = none;
+  bool const looks_up = name.find("embedding") != name.npos;
+  for (auto& [module, count] : points) {
+    count += seen_[module].type.starts_with("Embedding") == looks_up;
+    if (best == none || count > points[best] || (count == points[best] && module < best)) best = module;
+  }
+  return other ? best : none;
+}
+
+FULGURITE_BULK_BODY LeavesNoTrace::LeavesNoTrace(torch::nn::Module& model)
+    : model_(model), was_training_(model.is_training()) {
+  for (auto const& module : model.modules(false)) modes_.emplace_back(module.get(), module->is_training());
+  for (auto const& buffer : model.buffers())
+    if (buffer.defined()) buffers_.emplace_back(buffer, buffer.clone());
+  model.eval();
+}
+
+FULGURITE_BULK_BODY LeavesNoTrace::~LeavesNoTrace() {
+  model_.train(was_training_);
+  for (auto const& [module, training] : modes_) module->train(training);  // from the outside in: each sets those below
+  for (auto& [buffer, before] : buffers_) buffer.copy_(before);
+  random_.restore();
+}
+
+FULGURITE_BULK_BODY bool is_builtin(torch::nn::Module const& module) {
+  return std::string_view(typeid(module).name()).starts_with("N5torch2nn");
+}
+
+FULGURITE_BODY void FollowedSequential::follow(SeenModule& whole) {
+  std::vector<SeenModule*> parts;
+  for (auto const& child : whole.module->named_children())
+    parts.push_back(&*std::ranges::find(modules_, whole.name + "." + child.key(), &SeenModule::name));
+  auto const anchor = std::ranges::find_if(parts, [&](auto* part) { return first_of(*part) < operators_.size(); });
+  if (anchor == parts.end()) return;
+  std::size_t at = first_of(**anchor);
+  for (auto before = anchor; before != parts.begin() && at > 0;) {
+    if (!is_of(operators_[at - 1], **--before)) break;
+    take(**before, operators_[--at]);
+  }
+  Sizes const* last = nullptr;
+  for (auto part = anchor; part != parts.end(); ++part) {
+    last = nullptr;
+    if (auto const own = first_of(**part, at); own < operators_.size()) at = own;
+    else if (at < operators_.size() && is_of(operators_[at], **part)) take(**part, operators_[at]);
+    else continue;
+    ++at;
+    last = &(*part)->out;
+  }
+  whole.in = parts.front()->in;
+  if (last != nullptr) whole.out = *last;
+}
+
+FULGURITE_BULK_BODY std::size_t FollowedSequential::first_of(SeenModule const& part, std::size_t at) const {
+  auto const module = static_cast<std::size_t>(&part - modules_.data());
+  while (at < operators_.size() && operators_[at].module != module) ++at;
+  return at;
+}
+
+FULGURITE_BODY bool FollowedSequential::is_of(SeenOperator const& operation, SeenModule const& part) {
+  std::string name = part.type;
+  std::ranges::transform(name, name.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; });
+  return operation.name == name && is_builtin(*part.module);
+}
+
+FULGURITE_BULK_BODY void FollowedSequential::take(SeenModule& part, SeenOperator const& operation) {
+  part.in = operation.in;
+  part.out = operation.out;
+}
+
+FULGURITE_BODY void add_seen(std::vector<report::ModelRow>& rows, ExampleObserver& observer) {
+  auto& modules = observer.modules();
+  for (auto& seen : modules) {
+    bool const is_one = is_builtin(*seen.module) && seen.module->children().empty();
+    if (!is_one) seen.in = seen.out = {};  // what its operators were given need not be what it was given
+  }
+  for (auto& seen : modules)
+    if (seen.type == "Sequential" && is_builtin(*seen.module))
+      FollowedSequential(modules, observer.operators()).follow(seen);
+  for (auto& row : rows) {
+    if (row.name.empty()) continue;
+    row.flops = 0;
+    for (auto const& seen : modules) {
+      if (seen.name == row.name && !seen.in.empty()) row.in = sizes_text(seen.in);
+      if (seen.name == row.name && !seen.out.empty()) row.out = sizes_text(seen.out);
+      if (seen.name == row.name && seen.told) row.in = seen.told_in, row.out = seen.told_out;
+      if (seen.name == row.name || seen.name.starts_with(row.name + ".")) row.flops += seen.flops;
+    }
+  }
+}
+
+FULGURITE_BODY report::ModelRow model_row(std::string name, torch::nn::Module const& module) {
+  report::ModelRow row{.name = std::move(name), .type = class_name(module)};
+  row.training = module.is_training();
+  std::unordered_set<void const*> seen;
+  auto const is_new = [&](at::Tensor const& tensor) { return seen.insert(tensor.unsafeGetTensorImpl()).second; };
+  for (auto const& parameter : module.parameters()) {
+    if (!is_new(parameter)) continue;
+    row.parameters += parameter.numel();
+    if (parameter.requires_grad()) row.trainable += parameter.numel();
+    row.bytes += static_cast<std::int64_t>(parameter.nbytes());
+  }
+  for (auto const& buffer : module.buffers())
+    if (is_new(buffer)) row.bytes += static_cast<std::int64_t>(buffer.nbytes());
+  return row;
+}
+
+FULGURITE_BODY void add_children(std::vector<report::ModelRow>& rows, torch::nn::Module const& module,
+                                 std::string const& prefix, int depth) {
+  if (depth == 0) return;
+  for (auto const& child : module.named_children()) {
+    rows.push_back(model_row(prefix + child.key(), *child.value()));
+    add_children(rows, *child.value(), prefix + child.key() + '.', depth - 1);
+  }
+}
+
+FULGURITE_BODY void mark_shared(std::vector<report::ModelRow>& rows, torch::nn::Module const& model) {
+  auto const modules = model.named_modules({}, false);
+  auto const is_below = [](std::string const& name, std::string const& of) {
+    return name == of || name.starts_with(of + ".");
+  };
+  std::unordered_map<void const*, std::string> first;  // the module that a parameter was met in first
+  for (auto const& module : modules)
+    for (auto const& parameter : module.value()->parameters(false))
+      first.emplace(parameter.unsafeGetTensorImpl(), module.key());
+  for (auto& row : rows) {
+    if (row.name.empty()) continue;
+    std::unordered_set<void const*> seen;
+    for (auto const& module : modules) {
+      if (!is_below(module.key(), row.name)) continue;
+      for (auto const& parameter : module.value()->parameters(false)) {
+        auto const& owner = first.at(parameter.unsafeGetTensorImpl());
+        if (is_below(owner, row.name) || !seen.insert(parameter.unsafeGetTensorImpl()).second) continue;
+        row.shared += parameter.numel();
+        if (row.shared_with.empty()) row.shared_with = owner;
+      }
+    }
+  }
+}
+
+}  // namespace fulgurite::libtorch
