@@ -40,6 +40,7 @@
 #include <fulgurite/torch/native/plan.ipp>
 #include <fulgurite/torch/native/products.ipp>
 #include <fulgurite/torch/native/small_call.ipp>
+#include <fulgurite/torch/optim/adam.ipp>
 #include <fulgurite/torch/optim/arena.ipp>
 #include <fulgurite/torch/optim/arena_layout.ipp>
 #include <fulgurite/torch/optim/arena_optimizer.ipp>

@@ -93,17 +93,17 @@
 #include <fulgurite/report/run_folder.hpp>
 #include <fulgurite/report/terminal.hpp>
 
-#include <fulgurite/checkpoint/archive.hpp>
-#include <fulgurite/checkpoint/archive_text.hpp>
-#include <fulgurite/checkpoint/archive_tree.hpp>
 #include <fulgurite/checkpoint/crc32c.hpp>
 #include <fulgurite/checkpoint/durable_file.hpp>
-#include <fulgurite/checkpoint/json.hpp>
 #include <fulgurite/checkpoint/pt_file.hpp>
 #include <fulgurite/checkpoint/pt_writer.hpp>
 #include <fulgurite/checkpoint/run_file.hpp>
 #include <fulgurite/checkpoint/safetensors.hpp>
 #include <fulgurite/checkpoint/zip_archive.hpp>
+#include <fulgurite/core/archive.hpp>
+#include <fulgurite/core/archive_text.hpp>
+#include <fulgurite/core/archive_tree.hpp>
+#include <fulgurite/core/json.hpp>
 
 #include <fulgurite/callback/backbone_finetuning.hpp>
 #include <fulgurite/callback/checkpoint_name.hpp>

@@ -19,9 +19,9 @@
 
 #include <fulgurite/callback/checkpoint_name.hpp>
 #include <fulgurite/callback/signals.hpp>
-#include <fulgurite/checkpoint/archive_text.hpp>
 #include <fulgurite/checkpoint/pt_file.hpp>
 #include <fulgurite/checkpoint/safetensors.hpp>
+#include <fulgurite/core/archive_text.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/distributed/place.hpp>
 #include <fulgurite/logger/journal.hpp>

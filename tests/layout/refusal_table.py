@@ -121,8 +121,9 @@ def completed(tokens, helper: int | None = None, helpers=()) -> list[str]:
 
 
 def above(header: pathlib.Path) -> list:
-    """The tokens of headers of its room that include this one, at once or by way of others, and name no identifier."""
-    found, asked = [], [header]
+    """The tokens of headers of its room that include this one, at once or by way of others, and name no identifier. Of
+    core, none: its headers include each other for other reasons."""
+    found, asked = [], [header] if flags.part(header) != 'core' else []
     for one in asked:
         include = f'#include <{one.relative_to(flags.INCLUDE)}>'
         for other in flags.headers():

@@ -1,5 +1,5 @@
 // refused: [fulgurite.checkpoint.no_state] an archived object needs `void state(auto& archive)`, or `using Stateless = ByChoice;`
-#include <fulgurite/checkpoint/archive.hpp>
+#include <fulgurite/core/archive.hpp>
 
 struct Counter {
   int calls = 0;

@@ -1,5 +1,5 @@
 // refused: [fulgurite.checkpoint.tensor] archive.tensor takes a tensor of a library that specialises fulgurite::TensorState: give other values to archive(name, value)
-#include <fulgurite/checkpoint/archive.hpp>
+#include <fulgurite/core/archive.hpp>
 
 int main() {
   fulgurite::ArchiveNode tree;

@@ -1,5 +1,5 @@
 // refused: [fulgurite.checkpoint.value] an archive takes numbers, strings, paths, durations, tensors, optionals and vectors: give other types `void state(auto& archive)`
-#include <fulgurite/checkpoint/archive.hpp>
+#include <fulgurite/core/archive.hpp>
 
 int main() {
   fulgurite::ArchiveNode tree;

@@ -13,7 +13,7 @@
 
 #include <fulgurite/callback/stochastic_weight_averaging.hpp>
 #include <fulgurite/callback/weight_averaging.hpp>
-#include <fulgurite/checkpoint/archive.hpp>
+#include <fulgurite/core/archive.hpp>
 #include <fulgurite/fulgurite.hpp>
 #include <fulgurite/torch/capture/captured.hpp>
 #include <fulgurite/torch/optim/adam.hpp>

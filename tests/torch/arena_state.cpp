@@ -7,7 +7,7 @@
 
 #include <catch2/matchers/catch_matchers_string.hpp>
 
-#include <fulgurite/checkpoint/archive.hpp>
+#include <fulgurite/core/archive.hpp>
 #include <fulgurite/torch/device/backend.hpp>
 #include <fulgurite/torch/optim/adam.hpp>
 #include <fulgurite/torch/optim/lbfgs.hpp>

@@ -14,7 +14,7 @@
 // After LibTorch, which has a CHECK of its own.
 #include <catch2/catch_test_macros.hpp>
 
-#include <fulgurite/checkpoint/archive.hpp>
+#include <fulgurite/core/archive.hpp>
 #include <fulgurite/torch/data/image_folder.hpp>
 #include <fulgurite/torch/data/mnist.hpp>
 #include <fulgurite/torch/data/table.hpp>

@@ -6,7 +6,7 @@
 
 #include <catch2/matchers/catch_matchers_string.hpp>
 
-#include <fulgurite/checkpoint/archive.hpp>
+#include <fulgurite/core/archive.hpp>
 #include <fulgurite/torch/device/backend.hpp>
 
 namespace {

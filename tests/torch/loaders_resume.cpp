@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include <fulgurite/checkpoint/archive.hpp>
+#include <fulgurite/core/archive.hpp>
 #include <fulgurite/data/loader.hpp>
 #include <fulgurite/torch/data/mnist.hpp>
 #include <fulgurite/torch/data/stack.hpp>

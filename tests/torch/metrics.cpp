@@ -12,7 +12,7 @@
 #include <catch2/catch_approx.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
-#include <fulgurite/checkpoint/archive.hpp>
+#include <fulgurite/core/archive.hpp>
 #include <fulgurite/loop/trainer.hpp>
 #include <fulgurite/torch/capture/recorder.hpp>
 #include <fulgurite/torch/device/single_device.hpp>

@@ -8,7 +8,7 @@
 
 #include <catch2/matchers/catch_matchers_string.hpp>
 
-#include <fulgurite/checkpoint/archive.hpp>
+#include <fulgurite/core/archive.hpp>
 #include <fulgurite/torch/device/single_device.hpp>
 
 namespace {

@@ -18,9 +18,9 @@
 #include <vector>
 
 #include <fulgurite/callback/pruning_masks.hpp>
-#include <fulgurite/checkpoint/archive.hpp>
-#include <fulgurite/checkpoint/archive_tree.hpp>
 #include <fulgurite/checkpoint/run_file.hpp>
+#include <fulgurite/core/archive.hpp>
+#include <fulgurite/core/archive_tree.hpp>
 #include <fulgurite/core/text.hpp>
 #include <fulgurite/policy/policies.hpp>
 

@@ -2,7 +2,7 @@
 #include <fulgurite/callback/learning_rate_monitor.hpp>
 #include <fulgurite/callback/stochastic_weight_averaging.hpp>
 #include <fulgurite/callback/weight_averaging.hpp>
-#include <fulgurite/checkpoint/archive.hpp>
+#include <fulgurite/core/archive.hpp>
 #include <fulgurite/schedule/schedule.hpp>
 
 #include <catch2/catch_approx.hpp>

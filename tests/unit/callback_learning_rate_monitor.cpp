@@ -1,5 +1,5 @@
 #include <fulgurite/callback/learning_rate_monitor.hpp>
-#include <fulgurite/checkpoint/archive.hpp>
+#include <fulgurite/core/archive.hpp>
 #include <fulgurite/loop/options.hpp>
 
 #include <tuple>

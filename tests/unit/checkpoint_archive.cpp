@@ -4,7 +4,7 @@
 #include <limits>
 #include <random>
 
-#include <fulgurite/checkpoint/archive.hpp>
+#include <fulgurite/core/archive.hpp>
 #include <fulgurite/core/text.hpp>
 
 #include "checkpoint_folder.hpp"

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include <fulgurite/checkpoint/archive.hpp>
 #include <fulgurite/checkpoint/run_file.hpp>
+#include <fulgurite/core/archive.hpp>
 #include <fulgurite/core/text.hpp>
 
 #include "../fuzz/memory_file.hpp"

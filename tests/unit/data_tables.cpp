@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include <fulgurite/checkpoint/archive.hpp>
+#include <fulgurite/core/archive.hpp>
 #include <fulgurite/data/image_folder.hpp>
 #include <fulgurite/data/loader.hpp>
 #include <fulgurite/data/sampler.hpp>

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include <fulgurite/callback/early_stopping.hpp>
-#include <fulgurite/checkpoint/archive.hpp>
+#include <fulgurite/core/archive.hpp>
 #include <fulgurite/data/combined.hpp>
 #include <fulgurite/schedule/schedule.hpp>
 

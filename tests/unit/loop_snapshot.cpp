@@ -10,7 +10,7 @@
 
 #include <fulgurite/callback/model_checkpoint.hpp>
 #include <fulgurite/callback/weight_averaging.hpp>
-#include <fulgurite/checkpoint/archive.hpp>
+#include <fulgurite/core/archive.hpp>
 
 #include "models.hpp"
 

@@ -12,7 +12,7 @@
 #include <catch2/catch_approx.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
-#include <fulgurite/checkpoint/archive.hpp>
+#include <fulgurite/core/archive.hpp>
 #include <fulgurite/metric/formulas.hpp>
 #include <fulgurite/metric/meter.hpp>
 

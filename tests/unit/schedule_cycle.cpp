@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include <fulgurite/checkpoint/archive.hpp>
+#include <fulgurite/core/archive.hpp>
 #include <fulgurite/schedule/schedule.hpp>
 
 #include "models.hpp"

@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <vector>
 
-#include <fulgurite/checkpoint/archive.hpp>
+#include <fulgurite/core/archive.hpp>
 #include <fulgurite/schedule/schedule.hpp>
 
 #include "models.hpp"

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include <fulgurite/checkpoint/archive.hpp>
+#include <fulgurite/core/archive.hpp>
 #include <fulgurite/report/describe.hpp>
 #include <fulgurite/schedule/schedule.hpp>
 

@@ -3,7 +3,7 @@
 
 #include <type_traits>
 
-#include <fulgurite/checkpoint/archive.hpp>
+#include <fulgurite/core/archive.hpp>
 #include <fulgurite/loop/scheduler.hpp>
 
 namespace probe {

@@ -42,10 +42,7 @@ struct AddedGroup {
   int lr_epoch = 0;           ///< the epoch in which that rate was set
   std::vector<std::string> parameters = {};
 
-  void state(auto& archive) {
-    archive("optimizer", optimizer)("group", group)("epoch", epoch)("lr", lr)("lr_epoch", lr_epoch)("parameters",
-                                                                                                    parameters);
-  }
+  void state(auto& archive);
 };
 
 /// Whether some group of the optimizer has the parameter.
@@ -196,13 +193,7 @@ class BackboneFinetuning : public BaseFinetuning<BackboneFinetuning> {
 
   explicit BackboneFinetuning(BackboneFinetuningOptions options = {});
 
-  void state(auto& archive) {
-    Base::state(archive);
-    archive.option("unfreeze_backbone_at_epoch", options_.unfreeze_backbone_at_epoch);
-    archive.option("backbone_initial_ratio_lr", options_.backbone_initial_ratio_lr);
-    archive.option("backbone_initial_lr", options_.backbone_initial_lr);
-    archive.option("should_align", options_.should_align).option("train_bn", options_.train_bn);
-  }
+  void state(auto& archive);
 
   void freeze_before_training(auto& ctx) {
     using Backend = typename std::remove_cvref_t<decltype(ctx)>::Backend;

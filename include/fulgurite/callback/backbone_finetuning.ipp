@@ -2,6 +2,7 @@
 // The bodies of callback/backbone_finetuning.hpp.
 
 #include <fulgurite/callback/backbone_finetuning.hpp>
+#include <fulgurite/core/archive.hpp>
 
 namespace fulgurite {
 
@@ -24,5 +25,28 @@ FULGURITE_BODY void BackboneFinetuning::refuse_optimizer() const {
                   ", but configure_optimizers has given it to it already: give it what trains from the start, as "
                   "head->parameters() or filter_params(*this)");
 }
+
+}  // namespace fulgurite
+
+namespace fulgurite::finetuning {
+
+void AddedGroup::state(auto& archive) {
+  archive("optimizer", optimizer)("group", group)("epoch", epoch)("lr", lr)("lr_epoch", lr_epoch)("parameters",
+                                                                                                  parameters);
+}
+FULGURITE_STATE(AddedGroup)
+
+}  // namespace fulgurite::finetuning
+
+namespace fulgurite {
+
+void BackboneFinetuning::state(auto& archive) {
+  Base::state(archive);
+  archive.option("unfreeze_backbone_at_epoch", options_.unfreeze_backbone_at_epoch);
+  archive.option("backbone_initial_ratio_lr", options_.backbone_initial_ratio_lr);
+  archive.option("backbone_initial_lr", options_.backbone_initial_lr);
+  archive.option("should_align", options_.should_align).option("train_bn", options_.train_bn);
+}
+FULGURITE_STATE(BackboneFinetuning)
 
 }  // namespace fulgurite

@@ -75,10 +75,7 @@ class Timing {
 
   /// Of the last file by time not the moment is saved, but how long ago it was at the last batch: a run that is stopped
   /// again and again before its file is due would else never leave one. Where a fit goes back, no time is put back.
-  void state(auto& archive) {
-    archive("step_looked_at", looked_);
-    if (rhythm_.seconds) archive("waited", waited_);
-  }
+  void state(auto& archive);
 
  private:
   Rhythm rhythm_;

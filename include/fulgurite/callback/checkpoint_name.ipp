@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include <fulgurite/callback/checkpoint_name.hpp>
+#include <fulgurite/core/archive.hpp>
 
 namespace fulgurite::checkpointing {
 
@@ -212,5 +213,11 @@ FULGURITE_BODY std::vector<std::filesystem::path> Name::files_in(std::filesystem
   });
   return files;
 }
+
+void Timing::state(auto& archive) {
+  archive("step_looked_at", looked_);
+  if (rhythm_.seconds) archive("waited", waited_);
+}
+FULGURITE_STATE(Timing)
 
 }  // namespace fulgurite::checkpointing

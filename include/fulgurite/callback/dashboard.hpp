@@ -316,7 +316,7 @@ class LearningCurves {
   /// The picture, once there is one.
   std::filesystem::path const& path() const { return path_; }
 
-  void state(auto& archive) { archive.child("curves", history_); }
+  void state(auto& archive);
 
  private:
   void draw(auto& ctx, bool ends) {

@@ -2,6 +2,7 @@
 // The bodies of callback/dashboard.hpp.
 
 #include <fulgurite/callback/dashboard.hpp>
+#include <fulgurite/core/archive.hpp>
 #include <fulgurite/core/error.hpp>
 
 namespace fulgurite::report::dashboard {
@@ -140,5 +141,8 @@ FULGURITE_BODY void LearningCurves::log_metrics(std::span<Scalar const> row, lon
     if (one.name != "epoch") history_.add(one.name, static_cast<double>(step), one.value);
   is_new_ = true;
 }
+
+void LearningCurves::state(auto& archive) { archive.child("curves", history_); }
+FULGURITE_STATE(LearningCurves)
 
 }  // namespace fulgurite

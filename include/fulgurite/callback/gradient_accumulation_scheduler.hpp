@@ -41,12 +41,7 @@ class GradientAccumulationScheduler {
   /// The number of batches for a step in an epoch.
   int window(int epoch) const;
 
-  void state(auto& archive) {
-    std::string text;
-    for (auto const& [epoch, window] : scheduling_)
-      text += (text.empty() ? "" : ", ") + std::to_string(epoch) + ": " + std::to_string(window);
-    archive.option("scheduling", text);
-  }
+  void state(auto& archive);
 
  private:
   [[noreturn]] static void refuse(std::string const& what) {

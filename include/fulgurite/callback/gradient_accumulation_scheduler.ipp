@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <fulgurite/callback/gradient_accumulation_scheduler.hpp>
+#include <fulgurite/core/archive.hpp>
 
 namespace fulgurite {
 
@@ -23,5 +24,13 @@ FULGURITE_BODY int GradientAccumulationScheduler::window(int epoch) const {
   auto const next = scheduling_.upper_bound(epoch);
   return next == scheduling_.begin() ? 1 : std::prev(next)->second;
 }
+
+void GradientAccumulationScheduler::state(auto& archive) {
+  std::string text;
+  for (auto const& [epoch, window] : scheduling_)
+    text += (text.empty() ? "" : ", ") + std::to_string(epoch) + ": " + std::to_string(window);
+  archive.option("scheduling", text);
+}
+FULGURITE_STATE(GradientAccumulationScheduler)
 
 }  // namespace fulgurite

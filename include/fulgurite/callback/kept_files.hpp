@@ -27,7 +27,7 @@ struct SavingFile {
   long step = 0;
   bool ranked = true;  ///< false: it is kept beside the ranked ones, and none gives way to it
 
-  void state(auto& archive) { archive("name", name)("score", score)("epoch", epoch)("step", step)("ranked", ranked); }
+  void state(auto& archive);
 };
 
 /// The result of a save. `file` is empty where none was written.
@@ -93,7 +93,7 @@ class TopK {
   std::vector<std::filesystem::path> const& paths() const { return paths_; }
   std::vector<double> const& scores() const { return scores_; }
 
-  void state(auto& archive) { archive("paths", paths_)("scores", scores_)("epochs", epochs_); }
+  void state(auto& archive);
 
  private:
   void drop(std::size_t place);
@@ -169,13 +169,7 @@ class KeptNames {
   /// Leaves the folder: the path of the best file is remembered, and all files stay as they are.
   void leave();
 
-  void state(auto& archive) {
-    archive("best_model_path", ranking_.best)("best_model_score", ranking_.best_score)("best_epoch",
-                                                                                       ranking_.best_epoch);
-    archive("last_model_path", last_.file)("last_written_step", last_.step)("last_pending", last_.pending);
-    archive("outdated", ranking_.outdated);
-    archive.child("best_k_models", ranking_.top);
-  }
+  void state(auto& archive);
 
  protected:
   Ranking ranking_;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <fulgurite/callback/kept_files.hpp>
+#include <fulgurite/core/archive.hpp>
 
 namespace fulgurite {
 
@@ -290,4 +291,24 @@ FULGURITE_BODY KeptFiles::Name KeptFiles::fresh(CheckpointFiles& files, std::fil
   return {std::move(path), is_new};
 }
 
+void SavingFile::state(auto& archive) {
+  archive("name", name)("score", score)("epoch", epoch)("step", step)("ranked", ranked);
+}
+FULGURITE_STATE(SavingFile)
+
+void TopK::state(auto& archive) { archive("paths", paths_)("scores", scores_)("epochs", epochs_); }
+FULGURITE_STATE(TopK)
+
 }  // namespace fulgurite
+
+namespace fulgurite::checkpointing {
+
+void KeptNames::state(auto& archive) {
+  archive("best_model_path", ranking_.best)("best_model_score", ranking_.best_score)("best_epoch", ranking_.best_epoch);
+  archive("last_model_path", last_.file)("last_written_step", last_.step)("last_pending", last_.pending);
+  archive("outdated", ranking_.outdated);
+  archive.child("best_k_models", ranking_.top);
+}
+FULGURITE_STATE(KeptNames)
+
+}  // namespace fulgurite::checkpointing

@@ -138,31 +138,7 @@ class LearningRateMonitor {
 
   /// Saves how many rates were logged in the run, in earlier programs, too. Where a fit goes back, those since then are
   /// logged again.
-  void state(auto& archive) {
-    std::vector<std::string> keys;
-    std::vector<std::size_t> counts;
-    for (auto const& [key, values] : rates_) {
-      keys.push_back(key);
-      counts.push_back(earlier_[key] + values.size());
-    }
-    archive("last_step", last_step_)("keys", keys)("counts", counts);
-    auto const& every = options_.logging_interval;
-    archive.option("logging_interval", std::string(!every ? "any" : *every == Interval::step ? "step" : "epoch"));
-    archive.option("log_momentum", options_.log_momentum).option("log_weight_decay", options_.log_weight_decay);
-    archive.option("key_prefix", options_.key_prefix);
-    if constexpr (std::remove_cvref_t<decltype(archive)>::loading) {
-      Series kept;
-      std::map<std::string, std::size_t> earlier;
-      for (std::size_t i = 0; i != std::min(keys.size(), counts.size()); ++i) {
-        auto& values = kept[keys[i]] = std::move(rates_[keys[i]]);
-        auto const here = counts[i] - std::min(counts[i], earlier_[keys[i]]);
-        values.resize(std::min(values.size(), here));
-        earlier[keys[i]] = counts[i] - values.size();
-      }
-      rates_ = std::move(kept);
-      earlier_ = std::move(earlier);
-    }
-  }
+  void state(auto& archive);
 
   using Series = std::map<std::string, std::vector<double>>;
   /// The rates that were logged in the last fit, by name; of one that goes on from a file, those since then.

@@ -91,16 +91,10 @@ class Place {
     return !from.empty();
   }
 
-  /// Loading, the folder is that of the run before, unless one was given or chosen. Returns whether that is another.
-  bool state(auto& archive) {
-    auto saved = folder_;
-    archive("dirpath", saved);
-    if (!archive.loading) return false;
-    loaded_ = saved;
-    if (!given_.empty()) folder_ = given_;
-    else if (!chosen_) folder_ = saved;
-    return moved();
-  }
+  /// Loading, the folder is that of the run before, unless one was given or chosen.
+  void state(auto& archive);
+  /// The state that was loaded last names another folder.
+  bool is_elsewhere() const { return is_elsewhere_; }
   /// Nothing was resumed after all: the folder is that of before, and the next run moves from nowhere.
   void do_not_continue();
   /// The loaded state spells this folder in another way, as "runs/c" and "./runs/c" are one; else empty. Asked
@@ -118,7 +112,7 @@ class Place {
   std::filesystem::path folder_{};
   std::filesystem::path before_{};  ///< the folder before this call's setup
   std::filesystem::path loaded_{}, moved_from_{}, other_spelling_{};
-  bool chosen_ = false;
+  bool chosen_ = false, is_elsewhere_ = false;
 };
 
 // What a ModelCheckpoint can say of the files that it keeps.
@@ -172,7 +166,7 @@ struct Waiting {
   long before = 0;        ///< the step of the file before it
   bool in_batch = false;  ///< for the step of a batch: it is ranked and named when it is due
 
-  void state(auto& archive) { archive("file", file)("before", before)("in_batch", in_batch); }
+  void state(auto& archive);
 };
 
 /// Each is written at the trainer's next safe point.
@@ -494,7 +488,7 @@ class ModelCheckpoint : public checkpointing::Admission<M> {
   /// A state that is loaded within a fit is one of the same fit, which goes back, or what was resumed before the first
   /// batch was due: nothing is resumed then.
   void state(auto& archive) {
-    bool const moved = place_.state(archive);
+    place_.state(archive);
     archive("waiting", waiting_)("current_score", current_)("last_saved_step", last_saved_)("deferred", deferred_)(
         "validated", validated_);
     timing_.state(archive);
@@ -504,7 +498,7 @@ class ModelCheckpoint : public checkpointing::Admission<M> {
     kept_.respell(place_.take_other_spelling(), place_.folder());
     if (!in_fit_) gone_ = kept_.gone();
     kept_.forget(gone_);
-    if (moved) kept_.leave();
+    if (place_.is_elsewhere()) kept_.leave();
     if (in_fit_) place_.forget_move();
     else resumed_ = true;
   }

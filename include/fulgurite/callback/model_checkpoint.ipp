@@ -5,6 +5,7 @@
 #include <exception>
 
 #include <fulgurite/callback/model_checkpoint.hpp>
+#include <fulgurite/core/archive.hpp>
 
 namespace fulgurite::checkpointing {
 
@@ -97,5 +98,19 @@ FULGURITE_BODY void Requests::write_waiting(CheckpointFiles& files, Waiting cons
   if (files.later()) kept_.save_later(files, dirpath(), options_, now.file, then);
   else then(files, kept_.save(files, dirpath(), options_, now.file));
 }
+
+void Place::state(auto& archive) {
+  auto saved = folder_;
+  archive("dirpath", saved);
+  if (!archive.loading) return;
+  loaded_ = saved;
+  if (!given_.empty()) folder_ = given_;
+  else if (!chosen_) folder_ = saved;
+  is_elsewhere_ = moved();
+}
+FULGURITE_STATE(Place)
+
+void Waiting::state(auto& archive) { archive("file", file)("before", before)("in_batch", in_batch); }
+FULGURITE_STATE(Waiting)
 
 }  // namespace fulgurite::checkpointing

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include <fulgurite/callback/model_pruning.hpp>
+#include <fulgurite/core/archive.hpp>
 
 namespace fulgurite {
 
@@ -34,5 +35,23 @@ FULGURITE_BODY void ModelPruning::check(std::vector<std::string> const& names) c
                 "ModelPruning: the model has no parameter whose name ends in one of .parameter_names: list whole "
                 "names in .parameters");
 }
+
+void ModelPruning::state(auto& archive) {
+  using Archive = std::remove_cvref_t<decltype(archive)>;
+  if constexpr (Archive::loading) {
+    archive("masks", restored_);
+    if (masks_ && !restored_.empty()) masked_ = masks_.load(std::exchange(restored_, {}));
+  } else {
+    auto saved = masks_ ? masks_.save() : restored_;
+    archive("masks", saved);
+  }
+  if (options_.amount.constant()) archive.option("amount", options_.amount(0));
+  archive.option("parameters", options_.parameters).option("parameter_names", options_.parameter_names);
+  archive.option("use_global_unstructured", options_.use_global_unstructured);
+  archive.option("make_pruning_permanent", options_.make_pruning_permanent);
+  archive.option("use_lottery_ticket_hypothesis", options_.use_lottery_ticket_hypothesis);
+  archive.option("prune_on_train_epoch_end", options_.prune_on_train_epoch_end);
+}
+FULGURITE_STATE(ModelPruning)
 
 }  // namespace fulgurite

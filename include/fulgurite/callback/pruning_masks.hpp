@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include <fulgurite/checkpoint/archive_tree.hpp>
+#include <fulgurite/core/archive_tree.hpp>
 #include <fulgurite/core/body.hpp>
 
 namespace fulgurite {
@@ -22,7 +22,7 @@ struct SavedMask {
   std::string name = {};
   SavedTensor bits = {};
   std::optional<SavedTensor> initial = std::nullopt;
-  void state(auto& archive) { archive("name", name)("bits", bits)("initial", initial); }
+  void state(auto& archive);
 };
 
 /// Which parameters are pruned, and what to remember of them.

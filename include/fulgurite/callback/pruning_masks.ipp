@@ -2,6 +2,7 @@
 // The bodies of callback/pruning_masks.hpp.
 
 #include <fulgurite/callback/pruning_masks.hpp>
+#include <fulgurite/core/archive.hpp>
 #include <fulgurite/core/error.hpp>
 
 namespace fulgurite {
@@ -49,3 +50,10 @@ FULGURITE_BULK_BODY SavedMask const& find(std::vector<SavedMask> const& saved, s
 }
 
 }  // namespace fulgurite::pruning
+
+namespace fulgurite {
+
+void SavedMask::state(auto& archive) { archive("name", name)("bits", bits)("initial", initial); }
+FULGURITE_STATE(SavedMask)
+
+}  // namespace fulgurite

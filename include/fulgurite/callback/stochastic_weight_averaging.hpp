@@ -15,7 +15,7 @@
 #include <vector>
 
 #include <fulgurite/callback/weight_averaging.hpp>
-#include <fulgurite/checkpoint/archive_tree.hpp>
+#include <fulgurite/core/archive_tree.hpp>
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>

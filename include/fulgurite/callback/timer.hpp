@@ -88,16 +88,7 @@ class Timer {
   std::optional<Seconds> remaining() const;
 
   /// Saves or loads the time used. Where a fit goes back, a running clock is not set back: the time has passed.
-  void state(auto& archive) {
-    std::array<double, 3> spent{};
-    for (std::size_t i = 0; i != 3; ++i) spent[i] = clocks_[i].before + clocks_[i].running;
-    archive("elapsed", spent).option("duration", limit_);
-    archive.option("interval", std::string(options_.interval == Interval::step ? "step" : "epoch"));
-    if (archive.loading)
-      for (std::size_t i = 0; i != 3; ++i)
-        if (auto& clock = clocks_[i]; !clock.runs() && spent[i] != clock.before + clock.running)
-          clock = {.before = spent[i]};
-  }
+  void state(auto& archive);
 
  private:
   struct Clock {

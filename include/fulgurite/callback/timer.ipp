@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include <fulgurite/callback/timer.hpp>
+#include <fulgurite/core/archive.hpp>
 #include <fulgurite/core/error.hpp>
 
 namespace fulgurite {
@@ -36,5 +37,17 @@ FULGURITE_BODY Timer::Seconds Timer::parsed(std::string_view text) {
   throw Error("fulgurite.callback.timer_duration",
               "Timer: '" + std::string(text) + "' is not DD:HH:MM:SS, such as 00:12:00:00");
 }
+
+void Timer::state(auto& archive) {
+  std::array<double, 3> spent{};
+  for (std::size_t i = 0; i != 3; ++i) spent[i] = clocks_[i].before + clocks_[i].running;
+  archive("elapsed", spent).option("duration", limit_);
+  archive.option("interval", std::string(options_.interval == Interval::step ? "step" : "epoch"));
+  if (archive.loading)
+    for (std::size_t i = 0; i != 3; ++i)
+      if (auto& clock = clocks_[i]; !clock.runs() && spent[i] != clock.before + clock.running)
+        clock = {.before = spent[i]};
+}
+FULGURITE_STATE(Timer)
 
 }  // namespace fulgurite

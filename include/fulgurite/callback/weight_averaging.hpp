@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include <fulgurite/checkpoint/archive_tree.hpp>
+#include <fulgurite/core/archive_tree.hpp>
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
@@ -108,19 +108,7 @@ class AveragedWeights {
   /// Saves or loads the average. Loaded within a fit, it is a state of that same fit, which goes back and restores the
   /// model's weights as well, so the average takes effect at once and nothing is exchanged. Otherwise it waits for the
   /// next fit's `bind`.
-  void state(auto& archive) {
-    constexpr bool loading = std::remove_cvref_t<decltype(archive)>::loading;
-    std::vector<SavedTensor> values;
-    if constexpr (!loading) {
-      if (loaded_) values = *loaded_;
-      else if (values_) values = values_->saved();
-    }
-    archive("n_averaged", count_)("in_model", in_model_)("values", values);
-    if constexpr (loading) {
-      if (in_fit_) commit(archive, values_->load(values));
-      else loaded_ = std::move(values);
-    }
-  }
+  void state(auto& archive);
 
  private:
   // The callback is made before the tensor library is known, and is saved without knowing it: hence an interface.
@@ -314,7 +302,7 @@ namespace averaging {
 struct Decay {
   double decay;
   constexpr double operator()(long) const { return 1.0 - decay; }
-  void state(auto& archive) { archive.option("decay", decay); }
+  void state(auto& archive);
 };
 /// Decides when to update, by EMAWeightAveragingOptions.
 struct Moments {
@@ -325,11 +313,7 @@ struct Moments {
              *step >= options.update_starting_at_step.value_or(0);
     return options.update_starting_at_epoch && *epoch >= *options.update_starting_at_epoch;
   }
-  void state(auto& archive) {
-    archive.option("update_every_n_steps", options.update_every_n_steps);
-    archive.option("update_starting_at_step", options.update_starting_at_step);
-    archive.option("update_starting_at_epoch", options.update_starting_at_epoch);
-  }
+  void state(auto& archive);
 };
 }  // namespace averaging
 

@@ -15,9 +15,9 @@
 #include <thread>
 #include <vector>
 
-#include <fulgurite/checkpoint/archive.hpp>
 #include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/checkpoint/run_file.hpp>
+#include <fulgurite/core/archive.hpp>
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/state.hpp>
 

@@ -15,8 +15,8 @@
 #include <variant>
 #include <vector>
 
-#include <fulgurite/checkpoint/archive_tree.hpp>
 #include <fulgurite/checkpoint/zip_archive.hpp>
+#include <fulgurite/core/archive_tree.hpp>
 #include <fulgurite/core/body.hpp>
 
 namespace fulgurite::pickle {

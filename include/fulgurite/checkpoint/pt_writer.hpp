@@ -9,9 +9,9 @@
 #include <string_view>
 #include <utility>
 
-#include <fulgurite/checkpoint/archive_tree.hpp>
 #include <fulgurite/checkpoint/pt_file.hpp>
 #include <fulgurite/checkpoint/zip_archive.hpp>
+#include <fulgurite/core/archive_tree.hpp>
 #include <fulgurite/core/body.hpp>
 
 namespace fulgurite {

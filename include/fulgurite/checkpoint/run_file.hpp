@@ -20,10 +20,10 @@
 #include <variant>
 #include <vector>
 
-#include <fulgurite/checkpoint/archive.hpp>
-#include <fulgurite/checkpoint/archive_text.hpp>
-#include <fulgurite/checkpoint/archive_tree.hpp>
 #include <fulgurite/checkpoint/safetensors.hpp>
+#include <fulgurite/core/archive.hpp>
+#include <fulgurite/core/archive_text.hpp>
+#include <fulgurite/core/archive_tree.hpp>
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/function_ref.hpp>

@@ -13,12 +13,12 @@
 #include <string_view>
 #include <vector>
 
-#include <fulgurite/checkpoint/archive_tree.hpp>
 #include <fulgurite/checkpoint/crc32c.hpp>
 #include <fulgurite/checkpoint/durable_file.hpp>
-#include <fulgurite/checkpoint/json.hpp>
+#include <fulgurite/core/archive_tree.hpp>
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/function_ref.hpp>
+#include <fulgurite/core/json.hpp>
 
 namespace fulgurite {
 

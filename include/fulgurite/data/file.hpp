@@ -96,13 +96,7 @@ class Vocabulary {
 
   /// Loading into one that has characters, these have to be the same: another character would stand for a number. Error
   /// [fulgurite.data.text_changed].
-  void state(auto& archive) {
-    auto all = characters();
-    archive("characters", all);
-    Vocabulary saved(all, "the saved vocabulary");
-    if (size() != 0 && saved.size() != 0 && saved.characters_ != characters_) refuse_change(saved);
-    characters_ = std::move(saved.characters_);
-  }
+  void state(auto& archive);
 
  private:
   void refuse_change(Vocabulary const& saved) const;

@@ -7,6 +7,7 @@
 #include <new>
 #include <system_error>
 
+#include <fulgurite/core/archive.hpp>
 #include <fulgurite/data/file.hpp>
 
 namespace fulgurite::data {
@@ -132,5 +133,14 @@ FULGURITE_BODY void Vocabulary::refuse_change(Vocabulary const& saved) const {
           text(characters_, differing.in1) + " here and " + text(saved.characters_, differing.in2) +
           " in the checkpoint; give the same text, or encode yours by data_state<data::Vocabulary>(checkpoint)");
 }
+
+void Vocabulary::state(auto& archive) {
+  auto all = characters();
+  archive("characters", all);
+  Vocabulary saved(all, "the saved vocabulary");
+  if (size() != 0 && saved.size() != 0 && saved.characters_ != characters_) refuse_change(saved);
+  characters_ = std::move(saved.characters_);
+}
+FULGURITE_STATE(Vocabulary)
 
 }  // namespace fulgurite::data

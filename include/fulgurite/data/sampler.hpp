@@ -174,7 +174,7 @@ struct Shuffle {
   std::vector<std::size_t> indices(long epoch) const;
   std::uint64_t order_key() const { return 4 + (seed << 3); }
 
-  void state(auto& archive) { archive.option("seed", static_cast<long>(seed)); }
+  void state(auto& archive);
 };
 
 /// The sampler of a loader's options `.shuffle` and `.seed`: `Shuffle` or `Sequential`, chosen at run time.
@@ -190,7 +190,7 @@ struct OptionalShuffle {
 
   std::uint64_t order_key() const;
 
-  void state(auto& archive) { archive.option("shuffle", shuffle).option("seed", static_cast<long>(seed)); }
+  void state(auto& archive);
   void in_order(bool on) { ordered = on; }
 };
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include <fulgurite/core/archive.hpp>
 #include <fulgurite/data/sampler.hpp>
 
 namespace fulgurite::data {
@@ -82,5 +83,13 @@ FULGURITE_BULK_BODY Split split(std::size_t total, Share validation, std::uint64
   std::ranges::sort(parts.validation);
   return parts;
 }
+
+void Shuffle::state(auto& archive) { archive.option("seed", static_cast<long>(seed)); }
+FULGURITE_STATE(Shuffle)
+
+void OptionalShuffle::state(auto& archive) {
+  archive.option("shuffle", shuffle).option("seed", static_cast<long>(seed));
+}
+FULGURITE_STATE(OptionalShuffle)
 
 }  // namespace fulgurite::data

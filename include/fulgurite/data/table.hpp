@@ -96,7 +96,7 @@ struct TableReading {
   bool header = true;
 
   CsvOptions csv() const;
-  void state(auto& archive) { archive("missing", missing)("separator", separator)("header", header); }
+  void state(auto& archive);
 };
 /// The part of these options that such a file needs.
 TableReading reading_of(TableTypes const& types, CsvOptions const& csv);
@@ -180,7 +180,7 @@ struct Standardization {
   double back(double standardized) const { return standardized * deviation + mean; }
 
   bool operator==(Standardization const&) const = default;
-  void state(auto& archive) { archive("mean", mean)("deviation", deviation); }
+  void state(auto& archive);
 };
 
 /// Learned from `count` numbers, value(0) to value(count - 1); those that are NaN do not count. Numbers whose squares
@@ -216,10 +216,7 @@ struct ColumnEncoding {
   std::vector<std::string> labels = {};
 
   std::size_t width() const;
-  void state(auto& archive) {
-    archive("name", name)("is_number", is_number)("tells_missing", tells_missing)("labels", labels);
-    archive.child("standard", standard);
-  }
+  void state(auto& archive);
 };
 
 /// The encoding of a table's columns, which a checkpoint keeps.
@@ -245,18 +242,7 @@ class TableEncoding {
 
   /// Loading, the columns have to be those of before, with as many features, where there are any. Error
   /// [fulgurite.data.table_changed].
-  void state(auto& archive) {
-    auto saved = columns_;
-    archive("columns", saved);
-    if (!saved.empty() && !columns_.empty() && !std::ranges::equal(saved, columns_, [](auto const& a, auto const& b) {
-          return a.name == b.name && a.is_number == b.is_number && a.width() == b.width();
-        }))
-      throw Error("fulgurite.data.table_changed",
-                  "the table has other columns, types or categories than the one that the checkpoint was trained on: "
-                  "give the same file, seed and share of validation, or restore what was learned from it by "
-                  "data_state<data::TableInputs>(checkpoint), and encode rows by its inputs(file)");
-    columns_ = std::move(saved);
-  }
+  void state(auto& archive);
 
  private:
   static ColumnEncoding learned(TableColumn const& column, std::span<std::size_t const> rows);

@@ -7,6 +7,7 @@
 #include <map>
 #include <system_error>
 
+#include <fulgurite/core/archive.hpp>
 #include <fulgurite/data/file.hpp>
 #include <fulgurite/data/table.hpp>
 
@@ -372,5 +373,31 @@ FULGURITE_BULK_BODY Split split_windows(std::size_t steps, WindowShape const& sh
   }
   return parts;
 }
+
+void TableReading::state(auto& archive) { archive("missing", missing)("separator", separator)("header", header); }
+FULGURITE_STATE(TableReading)
+
+void Standardization::state(auto& archive) { archive("mean", mean)("deviation", deviation); }
+FULGURITE_STATE(Standardization)
+
+void ColumnEncoding::state(auto& archive) {
+  archive("name", name)("is_number", is_number)("tells_missing", tells_missing)("labels", labels);
+  archive.child("standard", standard);
+}
+FULGURITE_STATE(ColumnEncoding)
+
+void TableEncoding::state(auto& archive) {
+  auto saved = columns_;
+  archive("columns", saved);
+  if (!saved.empty() && !columns_.empty() && !std::ranges::equal(saved, columns_, [](auto const& a, auto const& b) {
+        return a.name == b.name && a.is_number == b.is_number && a.width() == b.width();
+      }))
+    throw Error("fulgurite.data.table_changed",
+                "the table has other columns, types or categories than the one that the checkpoint was trained on: "
+                "give the same file, seed and share of validation, or restore what was learned from it by "
+                "data_state<data::TableInputs>(checkpoint), and encode rows by its inputs(file)");
+  columns_ = std::move(saved);
+}
+FULGURITE_STATE(TableEncoding)
 
 }  // namespace fulgurite::data

@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <utility>
 
-#include <fulgurite/checkpoint/json.hpp>
+#include <fulgurite/core/json.hpp>
 #include <fulgurite/logger/json_lines_logger.hpp>
 #include <fulgurite/report/numbers.hpp>
 

@@ -11,8 +11,8 @@
 #include <variant>
 #include <vector>
 
-#include <fulgurite/checkpoint/json.hpp>
 #include <fulgurite/core/body.hpp>
+#include <fulgurite/core/json.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/logger/folder_logger.hpp>
 #include <fulgurite/logger/journal.hpp>

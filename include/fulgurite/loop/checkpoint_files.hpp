@@ -112,10 +112,7 @@ struct Outcome {
   /// Empty while it runs, after an exception, and where it was closed before its end.
   std::string ended_by = {};
 
-  void state(auto& archive) {
-    archive("best_metric", best_metric)("best_metric_name", best_metric_name)("best_value", best_value)(
-        "best_epoch", best_epoch)("best_file", best_file)("last_file", last_file);
-  }
+  void state(auto& archive);
 };
 
 /// What a callback is told that names files of earlier runs: `last_checkpoints(search)` or `hpc_checkpoints(search)`,
@@ -297,7 +294,7 @@ struct Heard {
   }
   bool contains(std::string_view name) const;
 
-  void state(auto& archive) { archive("event", event)("by", by); }
+  void state(auto& archive);
 };
 
 // Part of a run's state: what hooks and steps have asked for and the loops have yet to do.
@@ -318,7 +315,7 @@ struct WindowRows {
 struct MonitorStop {
   std::string who = {};  ///< the key of the callback's state
   std::string why = {};  ///< in words, for the last line of the fit
-  void state(auto& archive) { archive("who", who)("why", why); }
+  void state(auto& archive);
 };
 
 /// A request to end training at a step's boundary, once the minima are met. It is kept and restored as a whole.

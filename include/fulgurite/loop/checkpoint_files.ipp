@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <system_error>
 
+#include <fulgurite/core/archive.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
 
 namespace fulgurite {
@@ -119,5 +120,25 @@ FULGURITE_BULK_BODY void Due::take_back() {
   auto const after = std::exchange(requests, std::exchange(aside, {}));
   requests.insert(requests.end(), after.begin(), after.end());
 }
+
+}  // namespace fulgurite::loop
+
+namespace fulgurite {
+
+void Outcome::state(auto& archive) {
+  archive("best_metric", best_metric)("best_metric_name", best_metric_name)("best_value", best_value)(
+      "best_epoch", best_epoch)("best_file", best_file)("last_file", last_file);
+}
+FULGURITE_STATE(Outcome)
+
+}  // namespace fulgurite
+
+namespace fulgurite::loop {
+
+void Heard::state(auto& archive) { archive("event", event)("by", by); }
+FULGURITE_STATE(Heard)
+
+void MonitorStop::state(auto& archive) { archive("who", who)("why", why); }
+FULGURITE_STATE(MonitorStop)
 
 }  // namespace fulgurite::loop

@@ -224,11 +224,7 @@ struct Progress {
   /// A fit that resumes here needs a place in the training data, unless limits that stay end it before.
   bool is_inside_epoch() const { return batch != 0 || cut_short > 0; }
 
-  void state(auto& archive) {
-    archive("epoch", epoch)("batch", batch)("global_step", global_step)("skipped_steps", skipped_steps)(
-        "logged_steps", logged_steps)("total_batches", total_batches)("window_start", window_start)(
-        "window_end", window_end)("left_out", left_out)("cut_short", cut_short);
-  }
+  void state(auto& archive);
 };
 
 }  // namespace fulgurite
@@ -271,10 +267,7 @@ struct SafePoint {
   /// After a batch: whether its validation comes next. nullopt: not decided yet. A resumed run decides again.
   std::optional<bool> validates = std::nullopt;
 
-  void state(auto& archive) {
-    archive("at", at)("last", last)("counts", counts)("accumulating", accumulating)("left_early", left_early);
-    archive("began", began)("parts", parts)("observed", observed);
-  }
+  void state(auto& archive);
 };
 
 // Part of a run's state under several ranks: what they have yet to tell each other, and what they were told.

@@ -1,6 +1,7 @@
 #pragma once
 // The bodies of loop/run.hpp.
 
+#include <fulgurite/core/archive.hpp>
 #include <fulgurite/loop/run.hpp>
 
 namespace fulgurite::loop {
@@ -60,5 +61,26 @@ FULGURITE_BULK_BODY NotPutBack::NotPutBack(char const* why)
             std::string("what steps that were tried out have changed could not be put back, so the run is not as it "
                         "was before them: go on from a file of it, or begin anew; ") +
                 why) {}
+
+}  // namespace fulgurite::loop
+
+namespace fulgurite {
+
+void Progress::state(auto& archive) {
+  archive("epoch", epoch)("batch", batch)("global_step", global_step)("skipped_steps", skipped_steps)(
+      "logged_steps", logged_steps)("total_batches", total_batches)("window_start", window_start)(
+      "window_end", window_end)("left_out", left_out)("cut_short", cut_short);
+}
+FULGURITE_STATE(Progress)
+
+}  // namespace fulgurite
+
+namespace fulgurite::loop {
+
+void SafePoint::state(auto& archive) {
+  archive("at", at)("last", last)("counts", counts)("accumulating", accumulating)("left_early", left_early);
+  archive("began", began)("parts", parts)("observed", observed);
+}
+FULGURITE_STATE(SafePoint)
 
 }  // namespace fulgurite::loop

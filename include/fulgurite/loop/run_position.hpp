@@ -209,7 +209,7 @@ struct Limits {
   std::optional<double> seconds;
 
   explicit Limits(TrainerOptions const& options);
-  void state(auto& archive) { archive("max_epochs", epochs)("max_steps", steps)("max_time", seconds); }
+  void state(auto& archive);
   bool operator==(Limits const&) const = default;
 };
 

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/metric/meter.hpp>
 #include <fulgurite/metric/metric.hpp>
@@ -55,10 +56,7 @@ struct Figures {
     count += other.count;
   }
 
-  void state(auto& archive) {
-    archive("last", last)("sum", sum)("weighted", weighted)("weight", weight)("least", least)("greatest",
-                                                                                              greatest)("count", count);
-  }
+  void state(auto& archive);
 
   /// The epoch's value; nothing was logged: nullopt. A NaN stays visible in every reduction.
   constexpr std::optional<double> reduced(Reduce by) const {
@@ -410,3 +408,7 @@ class Board<MetricList<Ms...>, Backend> {
 };
 
 }  // namespace fulgurite
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/metric/board.ipp>
+#endif

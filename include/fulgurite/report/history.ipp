@@ -6,6 +6,7 @@
 #include <system_error>
 #include <utility>
 
+#include <fulgurite/core/archive.hpp>
 #include <fulgurite/report/history.hpp>
 #include <fulgurite/report/numbers.hpp>
 
@@ -184,5 +185,23 @@ FULGURITE_BODY std::string svg_of(std::vector<Plot> const& plots, std::string_vi
   }
   return all += "</svg>\n";
 }
+
+void History::state(auto& archive) {
+  std::vector<std::string> names;
+  std::vector<std::size_t> each, points, waiting;
+  std::vector<double> values;
+  auto const put = [&](double x, double y) { values.insert(values.end(), {x, y}); };
+  for (auto const& series : series_) {
+    names.push_back(series.name);
+    each.push_back(series.each);
+    points.push_back(series.x.size());
+    waiting.push_back(series.waiting.size());
+    for (std::size_t i = 0; i != series.x.size(); ++i) put(series.x[i], series.y[i]);
+    for (auto const& [x, y] : series.waiting) put(x, y);
+  }
+  archive("names", names)("each", each)("points", points)("waiting", waiting)("values", values);
+  if constexpr (std::remove_cvref_t<decltype(archive)>::loading) load(names, each, points, waiting, values);
+}
+FULGURITE_STATE(History)
 
 }  // namespace fulgurite::report

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <fulgurite/checkpoint/json.hpp>
+#include <fulgurite/core/json.hpp>
 #include <fulgurite/core/text.hpp>
 #include <fulgurite/report/html_parts.hpp>
 #include <fulgurite/report/numbers.hpp>

@@ -8,9 +8,9 @@
 #include <limits>
 #include <system_error>
 
-#include <fulgurite/checkpoint/json.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/function_ref.hpp>
+#include <fulgurite/core/json.hpp>
 #include <fulgurite/report/run_folder.hpp>
 
 namespace fulgurite::report::events {

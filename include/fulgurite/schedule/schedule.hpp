@@ -96,7 +96,7 @@ struct Constant {
     check();
     return factor;
   }
-  void state(auto& archive) { archive.option("factor", factor); }
+  void state(auto& archive);
   constexpr void check() const {
     if (!is_factor(factor)) refuse("Constant", "factor", factor, "a factor is finite and not negative");
   }
@@ -204,7 +204,7 @@ struct Step {
   long size;
   double gamma = 0.1;
   double operator()(long moves) const;
-  void state(auto& archive) { archive.option("size", size).option("gamma", gamma); }
+  void state(auto& archive);
   void check() const;
 };
 
@@ -213,7 +213,7 @@ struct MultiStep {
   std::vector<long> milestones;
   double gamma = 0.1;
   double operator()(long moves) const;
-  void state(auto& archive) { archive.option("milestones", milestones).option("gamma", gamma); }
+  void state(auto& archive);
   void check() const;
 };
 
@@ -221,7 +221,7 @@ struct MultiStep {
 struct Exponential {
   double gamma;
   double operator()(long moves) const;
-  void state(auto& archive) { archive.option("gamma", gamma); }
+  void state(auto& archive);
   void check() const;
 };
 
@@ -231,7 +231,7 @@ struct Polynomial {
   long total;
   double power = 1.0;
   double operator()(long moves) const;
-  void state(auto& archive) { archive.option("total", total).option("power", power); }
+  void state(auto& archive);
   void check() const;
 };
 
@@ -243,7 +243,7 @@ struct Cosine {
   double least = 0.0;  ///< as a part of the initial rate
   bool periodic = false;
   double operator()(long moves) const;
-  void state(auto& archive) { archive.option("total", total).option("least", least).option("periodic", periodic); }
+  void state(auto& archive);
   void check() const;
 };
 
@@ -259,9 +259,7 @@ struct Linear {
     check();
     return start_factor + (end_factor - start_factor) * done(moves, total);
   }
-  void state(auto& archive) {
-    archive.option("start_factor", start_factor).option("end_factor", end_factor).option("total", total);
-  }
+  void state(auto& archive);
   constexpr void check() const {
     if (total < 1) refuse("Linear", "total", total, "it takes 1 or more moves");
     if (!is_factor(start_factor)) refuse("Linear", "start_factor", start_factor, "a factor is finite and not negative");
@@ -278,7 +276,7 @@ struct LinearWarmup {
     check();
     return from + (1.0 - from) * done(moves, steps);
   }
-  void state(auto& archive) { archive.option("steps", steps).option("from", from); }
+  void state(auto& archive);
   constexpr void check() const {
     if (steps < 0) refuse("LinearWarmup", "steps", steps, "a warm-up takes 0 or more moves");
     if (!is_factor(from)) refuse("LinearWarmup", "from", from, "a factor is finite and not negative");
@@ -293,7 +291,7 @@ struct WarmupCosine {
   long total;
   double least = 0.0;
   double operator()(long moves) const;
-  void state(auto& archive) { archive.option("warmup", warmup).option("total", total).option("least", least); }
+  void state(auto& archive);
   void check() const;
 
  private:
@@ -324,13 +322,7 @@ struct OneCycle {
   double operator()(long moves) const;
   std::optional<double> momentum(long moves) const;
   bool moves_momentum() const { return cycle_momentum; }
-  void state(auto& archive) {
-    archive.option("total", total).option("pct_start", pct_start);
-    archive.option("anneal", std::string(anneal == Anneal::cos ? "cos" : "linear"));
-    archive.option("cycle_momentum", cycle_momentum).option("base_momentum", base_momentum);
-    archive.option("max_momentum", max_momentum).option("div_factor", div_factor);
-    archive.option("final_div_factor", final_div_factor).option("three_phase", three_phase);
-  }
+  void state(auto& archive);
   void check() const;
 
  private:
@@ -363,14 +355,7 @@ struct Cyclic {
   double operator()(long moves) const;
   std::optional<double> momentum(long moves) const;
   bool moves_momentum() const { return cycle_momentum; }
-  void state(auto& archive) {
-    archive.option("peak", peak).option("step_size_up", step_size_up).option("step_size_down", step_size_down);
-    archive.option("shape", std::string(shape == Shape::triangular    ? "triangular"
-                                        : shape == Shape::triangular2 ? "triangular2"
-                                                                      : "exp_range"));
-    archive.option("gamma", gamma).option("cycle_momentum", cycle_momentum);
-    archive.option("base_momentum", base_momentum).option("max_momentum", max_momentum);
-  }
+  void state(auto& archive);
   void check() const;
 
  private:
@@ -389,7 +374,7 @@ struct CosineRestarts {
   double least = 0.0;  ///< as a part of the initial rate
 
   double operator()(long moves) const;
-  void state(auto& archive) { archive.option("first", first).option("growth", growth).option("least", least); }
+  void state(auto& archive);
   void check() const;
 };
 

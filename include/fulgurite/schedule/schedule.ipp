@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numbers>
 
+#include <fulgurite/core/archive.hpp>
 #include <fulgurite/schedule/schedule.hpp>
 
 namespace fulgurite::schedule {
@@ -175,5 +176,62 @@ FULGURITE_BODY void CosineRestarts::check() const {
   if (growth < 1) refuse("CosineRestarts", "growth", growth, "a cycle is 1 or more times as long as the one before");
   if (!is_factor(least)) refuse("CosineRestarts", "least", least, "a factor is finite and not negative");
 }
+
+void Constant::state(auto& archive) { archive.option("factor", factor); }
+FULGURITE_STATE(Constant)
+
+void Step::state(auto& archive) { archive.option("size", size).option("gamma", gamma); }
+FULGURITE_STATE(Step)
+
+void MultiStep::state(auto& archive) { archive.option("milestones", milestones).option("gamma", gamma); }
+FULGURITE_STATE(MultiStep)
+
+void Exponential::state(auto& archive) { archive.option("gamma", gamma); }
+FULGURITE_STATE(Exponential)
+
+void Polynomial::state(auto& archive) { archive.option("total", total).option("power", power); }
+FULGURITE_STATE(Polynomial)
+
+void Cosine::state(auto& archive) {
+  archive.option("total", total).option("least", least).option("periodic", periodic);
+}
+FULGURITE_STATE(Cosine)
+
+void Linear::state(auto& archive) {
+  archive.option("start_factor", start_factor).option("end_factor", end_factor).option("total", total);
+}
+FULGURITE_STATE(Linear)
+
+void LinearWarmup::state(auto& archive) { archive.option("steps", steps).option("from", from); }
+FULGURITE_STATE(LinearWarmup)
+
+void WarmupCosine::state(auto& archive) {
+  archive.option("warmup", warmup).option("total", total).option("least", least);
+}
+FULGURITE_STATE(WarmupCosine)
+
+void OneCycle::state(auto& archive) {
+  archive.option("total", total).option("pct_start", pct_start);
+  archive.option("anneal", std::string(anneal == Anneal::cos ? "cos" : "linear"));
+  archive.option("cycle_momentum", cycle_momentum).option("base_momentum", base_momentum);
+  archive.option("max_momentum", max_momentum).option("div_factor", div_factor);
+  archive.option("final_div_factor", final_div_factor).option("three_phase", three_phase);
+}
+FULGURITE_STATE(OneCycle)
+
+void Cyclic::state(auto& archive) {
+  archive.option("peak", peak).option("step_size_up", step_size_up).option("step_size_down", step_size_down);
+  archive.option("shape", std::string(shape == Shape::triangular    ? "triangular"
+                                      : shape == Shape::triangular2 ? "triangular2"
+                                                                    : "exp_range"));
+  archive.option("gamma", gamma).option("cycle_momentum", cycle_momentum);
+  archive.option("base_momentum", base_momentum).option("max_momentum", max_momentum);
+}
+FULGURITE_STATE(Cyclic)
+
+void CosineRestarts::state(auto& archive) {
+  archive.option("first", first).option("growth", growth).option("least", least);
+}
+FULGURITE_STATE(CosineRestarts)
 
 }  // namespace fulgurite::schedule

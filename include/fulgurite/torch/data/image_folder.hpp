@@ -59,15 +59,7 @@ class ImageInputs {
 
   /// Loading into one that has classes, these and the size of pictures have to be the same. Errors:
   /// [fulgurite.data.classes_changed], [fulgurite.data.size_changed].
-  void state(auto& archive) {
-    auto saved = *this;
-    archive("classes", saved.classes_)("channels", saved.channels_)("height", saved.height_)("width", saved.width_);
-    if (!classes_.empty() && !saved.classes_.empty()) {
-      if (saved.classes_ != classes_) refuse_change(saved.classes_);
-      if (saved.size_text() != size_text()) refuse_size(saved);
-    }
-    *this = std::move(saved);
-  }
+  void state(auto& archive);
 
  private:
   void refuse_change(std::vector<std::string> const& saved) const;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include <fulgurite/core/archive.hpp>
 #include <fulgurite/torch/data/image_folder.hpp>
 
 namespace fulgurite::data {
@@ -67,5 +68,16 @@ FULGURITE_BULK_BODY Batch ImageTensors::get(std::size_t i) const {
   auto [read, label] = files_->get(i);
   return {inputs_.tensor(std::move(read)), torch::tensor(static_cast<std::int64_t>(label))};
 }
+
+void ImageInputs::state(auto& archive) {
+  auto saved = *this;
+  archive("classes", saved.classes_)("channels", saved.channels_)("height", saved.height_)("width", saved.width_);
+  if (!classes_.empty() && !saved.classes_.empty()) {
+    if (saved.classes_ != classes_) refuse_change(saved.classes_);
+    if (saved.size_text() != size_text()) refuse_size(saved);
+  }
+  *this = std::move(saved);
+}
+FULGURITE_STATE(ImageInputs)
 
 }  // namespace fulgurite::data

@@ -40,11 +40,7 @@ class TableInputs {
   torch::Tensor inputs(std::filesystem::path const& file) const;
 
   /// Loading into one that knows its columns, these have to be the same. Error [fulgurite.data.table_changed].
-  void state(auto& archive) {
-    archive("classes", classes_);
-    archive.child("reading", reading_);
-    archive.child("encoding", encoding_);
-  }
+  void state(auto& archive);
 
  protected:
   TableEncoding encoding_;
@@ -79,21 +75,7 @@ class TableModule : public TensorModule<>, public TableInputs {
 
   /// How files are read is what the options of this program say. Error [fulgurite.data.table_changed] where a run goes
   /// on with other classes, rows or columns.
-  void state(auto& archive) {
-    auto classes = classes_;
-    auto rows = static_cast<long>(table_.rows());
-    archive("rows", rows);
-    auto const reading = reading_;
-    TableInputs::state(archive);
-    reading_ = reading;
-    std::swap(classes, classes_);
-    if (classes != classes_ || rows != static_cast<long>(table_.rows())) refuse_change(classes, rows);
-    if constexpr (std::remove_cvref_t<decltype(archive)>::loading)
-      commit(archive, [this, seen = inputs(table_)] {
-        LoadingMode const mode;
-        data_.copy_(seen);  // the loaders have this very tensor
-      });
-  }
+  void state(auto& archive);
 
  private:
   void refuse_change(std::vector<std::string> const& classes, long rows) const;
@@ -163,27 +145,7 @@ class SeriesInputs {
 
   /// Loading into one that knows its columns, these and the predicted ones have to be the same. Error
   /// [fulgurite.data.series_changed].
-  void state(auto& archive) {
-    auto columns = columns_;
-    auto targets = targets_;
-    archive("columns", columns)("targets", targets);
-    if (!columns_.empty() && !columns.empty() && (columns != columns_ || targets != targets_))
-      refuse_change(columns, targets);
-    for (auto const at : targets)
-      if (at < 0 || static_cast<std::size_t>(at) >= columns.size())
-        throw Error("fulgurite.data.series_changed",
-                    "the checkpoint has " + std::to_string(columns.size()) +
-                        " columns of a series and predicts number " + std::to_string(at) +
-                        " of them, counted from 0: it is damaged, so take another one");
-    columns_ = std::move(columns);
-    targets_ = std::move(targets);
-    archive("standard", standard_);
-    archive.child("reading", reading_);
-    if (standard_.size() != columns_.size())
-      throw Error("fulgurite.data.series_changed", "the checkpoint has " + std::to_string(columns_.size()) +
-                                                       " columns of a series and " + std::to_string(standard_.size()) +
-                                                       " standardisations: it is damaged, so take another one");
-  }
+  void state(auto& archive);
 
  protected:
   std::vector<std::string> columns_;
@@ -226,13 +188,7 @@ class WindowModule : public TensorModule<>, public SeriesInputs {
   WindowModule(Series series, WindowOptions const& options);
 
   /// How files are read is what the options of this program say.
-  void state(auto& archive) {
-    auto const reading = reading_;
-    SeriesInputs::state(archive);
-    reading_ = reading;
-    if constexpr (std::remove_cvref_t<decltype(archive)>::loading)
-      commit(archive, [this, seen = inputs(series_)] { show(seen); });
-  }
+  void state(auto& archive);
 
  private:
   struct Made {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include <fulgurite/core/archive.hpp>
 #include <fulgurite/torch/data/table.hpp>
 
 namespace fulgurite::data {
@@ -256,5 +257,60 @@ FULGURITE_BULK_BODY WindowModule windows(Table const& table, WindowOptions const
 FULGURITE_BULK_BODY WindowModule windows(std::filesystem::path const& file, WindowOptions const& options) {
   return windows(read_table(file, options.types, options.csv), options);
 }
+
+void TableInputs::state(auto& archive) {
+  archive("classes", classes_);
+  archive.child("reading", reading_);
+  archive.child("encoding", encoding_);
+}
+FULGURITE_STATE(TableInputs)
+
+void TableModule::state(auto& archive) {
+  auto classes = classes_;
+  auto rows = static_cast<long>(table_.rows());
+  archive("rows", rows);
+  auto const reading = reading_;
+  TableInputs::state(archive);
+  reading_ = reading;
+  std::swap(classes, classes_);
+  if (classes != classes_ || rows != static_cast<long>(table_.rows())) refuse_change(classes, rows);
+  if constexpr (std::remove_cvref_t<decltype(archive)>::loading)
+    commit(archive, [this, seen = inputs(table_)] {
+      LoadingMode const mode;
+      data_.copy_(seen);  // the loaders have this very tensor
+    });
+}
+FULGURITE_STATE(TableModule)
+
+void SeriesInputs::state(auto& archive) {
+  auto columns = columns_;
+  auto targets = targets_;
+  archive("columns", columns)("targets", targets);
+  if (!columns_.empty() && !columns.empty() && (columns != columns_ || targets != targets_))
+    refuse_change(columns, targets);
+  for (auto const at : targets)
+    if (at < 0 || static_cast<std::size_t>(at) >= columns.size())
+      throw Error("fulgurite.data.series_changed",
+                  "the checkpoint has " + std::to_string(columns.size()) + " columns of a series and predicts number " +
+                      std::to_string(at) + " of them, counted from 0: it is damaged, so take another one");
+  columns_ = std::move(columns);
+  targets_ = std::move(targets);
+  archive("standard", standard_);
+  archive.child("reading", reading_);
+  if (standard_.size() != columns_.size())
+    throw Error("fulgurite.data.series_changed", "the checkpoint has " + std::to_string(columns_.size()) +
+                                                     " columns of a series and " + std::to_string(standard_.size()) +
+                                                     " standardisations: it is damaged, so take another one");
+}
+FULGURITE_STATE(SeriesInputs)
+
+void WindowModule::state(auto& archive) {
+  auto const reading = reading_;
+  SeriesInputs::state(archive);
+  reading_ = reading;
+  if constexpr (std::remove_cvref_t<decltype(archive)>::loading)
+    commit(archive, [this, seen = inputs(series_)] { show(seen); });
+}
+FULGURITE_STATE(WindowModule)
 
 }  // namespace fulgurite::data

@@ -95,10 +95,7 @@ class BlockLoader : public Batches<BlockLoader, Batch> {
   /// Of the last pass; see Waited.
   Waited waited() const { return reader_.waited(); }
 
-  void state(auto& archive) {
-    Base::state(archive);
-    archive.option("seed", static_cast<long>(options_.seed)).option("random", options_.random);
-  }
+  void state(auto& archive);
 
  private:
   friend Base;
@@ -151,7 +148,7 @@ class TextModule {
   void set_batch_size(long size);
 
   /// The vocabulary. Error [fulgurite.data.text_changed] where a run goes on with another one.
-  void state(auto& archive) { vocabulary_.state(archive); }
+  void state(auto& archive);
 
   BlockLoader& train_dataloader() { return train_; }
   BlockLoader& val_dataloader() { return validation_; }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include <fulgurite/core/archive.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/torch/data/text.hpp>
 
@@ -155,5 +156,14 @@ FULGURITE_BULK_BODY std::string TextFiles::read() const {
 }
 
 FULGURITE_BULK_BODY TextModule text(TextFiles const& files, TextOptions options) { return {files.read(), options}; }
+
+void BlockLoader::state(auto& archive) {
+  Base::state(archive);
+  archive.option("seed", static_cast<long>(options_.seed)).option("random", options_.random);
+}
+FULGURITE_STATE(BlockLoader)
+
+void TextModule::state(auto& archive) { vocabulary_.state(archive); }
+FULGURITE_STATE(TextModule)
 
 }  // namespace fulgurite::data

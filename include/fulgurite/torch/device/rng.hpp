@@ -77,27 +77,7 @@ class RngState {
   /// that was not saved keeps its state. A saved one whose device this machine lacks is passed over without an error,
   /// since a run may go on with fewer devices; only the CPU's must be there. Error [fulgurite.random.state] for bytes
   /// that are not the state of such a generator; then nothing has changed.
-  void state(auto& archive) {
-    std::vector<std::string> devices;
-    for (auto const& one : saved_) devices.push_back(one.generator.device().str());
-    archive("devices", devices);
-    if constexpr (std::remove_cvref_t<decltype(archive)>::loading) {
-      std::vector<Saved> loaded;
-      auto const generators = default_generators(false);
-      for (auto const& name : devices) {
-        at::Tensor bytes;
-        archive.tensor(name, bytes);
-        for (auto const& generator : generators)
-          if (generator.device().str() == name) loaded.push_back({generator, checked(generator, bytes)});
-      }
-      if (loaded.empty() || !loaded.front().generator.device().is_cpu())
-        throw Error("fulgurite.random.state", "the saved random numbers lack the state of the CPU's generator, which "
-                                              "comes first: the file was changed since it was written");
-      saved_ = std::move(loaded);
-    } else {
-      for (auto& one : saved_) archive.tensor(one.generator.device().str(), one.state);
-    }
-  }
+  void state(auto& archive);
 
  private:
   struct Saved {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <mutex>
 
+#include <fulgurite/core/archive.hpp>
 #include <fulgurite/torch/device/rng.hpp>
 
 namespace fulgurite::libtorch {
@@ -125,5 +126,28 @@ FULGURITE_BULK_BODY at::Tensor Apart::state() {
   std::lock_guard const lock(generator.mutex());
   return generator.get_state();
 }
+
+void RngState::state(auto& archive) {
+  std::vector<std::string> devices;
+  for (auto const& one : saved_) devices.push_back(one.generator.device().str());
+  archive("devices", devices);
+  if constexpr (std::remove_cvref_t<decltype(archive)>::loading) {
+    std::vector<Saved> loaded;
+    auto const generators = default_generators(false);
+    for (auto const& name : devices) {
+      at::Tensor bytes;
+      archive.tensor(name, bytes);
+      for (auto const& generator : generators)
+        if (generator.device().str() == name) loaded.push_back({generator, checked(generator, bytes)});
+    }
+    if (loaded.empty() || !loaded.front().generator.device().is_cpu())
+      throw Error("fulgurite.random.state", "the saved random numbers lack the state of the CPU's generator, which "
+                                            "comes first: the file was changed since it was written");
+    saved_ = std::move(loaded);
+  } else {
+    for (auto& one : saved_) archive.tensor(one.generator.device().str(), one.state);
+  }
+}
+FULGURITE_STATE(RngState)
 
 }  // namespace fulgurite::libtorch

@@ -72,15 +72,7 @@ class KeptSamples {
   }
   void reset() { parts_.clear(); }
   void merge(KeptSamples const& other);
-  void state(auto& archive) {
-    constexpr bool loading = std::remove_cvref_t<decltype(archive)>::loading;
-    at::Tensor all = loading || parts_.empty() ? at::Tensor() : together();
-    archive.tensor("samples", all);
-    if constexpr (loading) {
-      parts_.clear();
-      if (all.defined()) add(all);
-    }
-  }
+  void state(auto& archive);
 
  private:
   /// All rows as one tensor, on the device of the latest.
@@ -114,15 +106,7 @@ class KeptSums {
   }
   void reset() { sums_.reset(); }
   void merge(KeptSums const& other);
-  void state(auto& archive) {
-    if constexpr (std::remove_cvref_t<decltype(archive)>::loading) sums_.reset();
-    archive.tensor("sums", sums_);
-    if constexpr (std::remove_cvref_t<decltype(archive)>::loading)
-      if (sums_.defined() && (sums_.dim() != 1 || static_cast<std::size_t>(sums_.numel()) != size_))
-        throw Error("fulgurite.checkpoint.state_entry",
-                    "the saved sums of a metric have shape " + shape_text(sums_.sizes()) + ", here they are " +
-                        std::to_string(size_) + ": load them into a metric of the options that it was saved with");
-  }
+  void state(auto& archive);
 
  private:
   using Join = at::Tensor (*)(at::Tensor const&, at::Tensor const&);
@@ -166,10 +150,7 @@ class KeptWindow {
   }
   void reset() { values_.reset(); }
   void merge(KeptWindow const& other);
-  void state(auto& archive) {
-    if constexpr (std::remove_cvref_t<decltype(archive)>::loading) values_.reset();
-    archive.tensor("values", values_);
-  }
+  void state(auto& archive);
 
  private:
   at::Tensor last(at::Tensor const& values) const;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include <fulgurite/core/archive.hpp>
 #include <fulgurite/torch/device/internals.hpp>
 #include <fulgurite/torch/device/value.hpp>
 #include <fulgurite/torch/metric/meter.hpp>
@@ -107,5 +108,33 @@ FULGURITE_BULK_BODY void KeptWindow::merge(KeptWindow const& other) {
 FULGURITE_BULK_BODY at::Tensor KeptWindow::last(at::Tensor const& values) const {
   return values.slice(0, std::max<std::int64_t>(0, values.size(0) - window_));
 }
+
+void KeptSamples::state(auto& archive) {
+  constexpr bool loading = std::remove_cvref_t<decltype(archive)>::loading;
+  at::Tensor all = loading || parts_.empty() ? at::Tensor() : together();
+  archive.tensor("samples", all);
+  if constexpr (loading) {
+    parts_.clear();
+    if (all.defined()) add(all);
+  }
+}
+FULGURITE_STATE(KeptSamples)
+
+void KeptSums::state(auto& archive) {
+  if constexpr (std::remove_cvref_t<decltype(archive)>::loading) sums_.reset();
+  archive.tensor("sums", sums_);
+  if constexpr (std::remove_cvref_t<decltype(archive)>::loading)
+    if (sums_.defined() && (sums_.dim() != 1 || static_cast<std::size_t>(sums_.numel()) != size_))
+      throw Error("fulgurite.checkpoint.state_entry",
+                  "the saved sums of a metric have shape " + shape_text(sums_.sizes()) + ", here they are " +
+                      std::to_string(size_) + ": load them into a metric of the options that it was saved with");
+}
+FULGURITE_STATE(KeptSums)
+
+void KeptWindow::state(auto& archive) {
+  if constexpr (std::remove_cvref_t<decltype(archive)>::loading) values_.reset();
+  archive.tensor("values", values_);
+}
+FULGURITE_STATE(KeptWindow)
 
 }  // namespace fulgurite::libtorch

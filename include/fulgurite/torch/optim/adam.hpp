@@ -7,6 +7,7 @@
 #include <optional>
 #include <string_view>
 
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/torch/optim/arena_optimizer.hpp>
 
 namespace fulgurite::optim {
@@ -20,10 +21,7 @@ struct AdamOptions {
   double weight_decay = 0;  ///< added to the gradient
   bool amsgrad = false;
 
-  void state(auto& archive) {
-    archive("lr", lr)("beta1", betas[0]).option("beta2", betas[1]).option("eps", eps);
-    archive.option("weight_decay", weight_decay).option("amsgrad", amsgrad);
-  }
+  void state(auto& archive);
 };
 
 /// Options of optim::AdamW, as torch.optim.AdamW's.
@@ -34,10 +32,7 @@ struct AdamWOptions {
   double weight_decay = 1e-2;  ///< shrinks the parameter itself
   bool amsgrad = false;
 
-  void state(auto& archive) {
-    archive("lr", lr)("beta1", betas[0]).option("beta2", betas[1]).option("eps", eps);
-    archive.option("weight_decay", weight_decay).option("amsgrad", amsgrad);
-  }
+  void state(auto& archive);
 };
 
 namespace rule {
@@ -101,3 +96,7 @@ class AdamW : public ArenaOptimizer<rule::Adam<AdamWOptions, true>> {
 };
 
 }  // namespace fulgurite::optim
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/torch/optim/adam.ipp>
+#endif

@@ -17,7 +17,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty_like.h>
 
-#include <fulgurite/checkpoint/archive_tree.hpp>
+#include <fulgurite/core/archive_tree.hpp>
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
@@ -193,7 +193,7 @@ namespace fulgurite::optim {
 struct SavedState {
   std::string name = {};
   SavedTensor value = {};
-  void state(auto& archive) { archive("name", name)("value", value); }
+  void state(auto& archive);
 };
 /// A parameter, by its name. States in parts that nobody has gathered are not with it.
 struct SavedParameter {
@@ -201,13 +201,13 @@ struct SavedParameter {
   std::size_t group = 0;
   long steps = 0;
   std::vector<SavedState> states = {};
-  void state(auto& archive) { archive("name", name)("group", group)("steps", steps)("states", states); }
+  void state(auto& archive);
 };
 /// What one process keeps of states in parts: those of all buffers, one after the other.
 struct SavedPart {
   int mine = 0, of = 1;
   std::vector<SavedTensor> states = {};
-  void state(auto& archive) { archive("mine", mine)("of", of)("states", states); }
+  void state(auto& archive);
 };
 
 /// What this process keeps, buffer by buffer.

@@ -1,6 +1,7 @@
 #pragma once
 // The bodies of torch/optim/arena.hpp.
 
+#include <fulgurite/core/archive.hpp>
 #include <fulgurite/torch/optim/arena.hpp>
 
 namespace fulgurite::libtorch {
@@ -145,5 +146,14 @@ FULGURITE_BULK_BODY at::Tensor const& ParameterState::operator[](std::string_vie
                 "this optimizer keeps no '" + std::string(name) + "' with its present options");
   return found->second;
 }
+
+void SavedState::state(auto& archive) { archive("name", name)("value", value); }
+FULGURITE_STATE(SavedState)
+
+void SavedParameter::state(auto& archive) { archive("name", name)("group", group)("steps", steps)("states", states); }
+FULGURITE_STATE(SavedParameter)
+
+void SavedPart::state(auto& archive) { archive("mine", mine)("of", of)("states", states); }
+FULGURITE_STATE(SavedPart)
 
 }  // namespace fulgurite::optim

@@ -18,7 +18,7 @@
 #include <torch/nn/module.h>
 #include <torch/optim/lbfgs.h>
 
-#include <fulgurite/checkpoint/archive_tree.hpp>
+#include <fulgurite/core/archive_tree.hpp>
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/torch/optim/arena.hpp>
@@ -36,10 +36,7 @@ struct SavedLBFGS {
   double t = 0, prev_loss = 0;
   std::vector<SavedTensor> last = {};  ///< d, H_diag, prev_flat_grad
   std::vector<SavedTensor> old_dirs = {}, old_stps = {}, ro = {};
-  void state(auto& archive) {
-    archive("func_evals", func_evals)("n_iter", n_iter)("t", t)("prev_loss", prev_loss)("last", last)(
-        "old_dirs", old_dirs)("old_stps", old_stps)("ro", ro);
-  }
+  void state(auto& archive);
 };
 
 /// f(name, tensor) for each that there is, under torch.optim's names; of lists the oldest comes first.
@@ -77,11 +74,7 @@ struct LBFGSOptions {
   std::int64_t history_size = 100;
   std::optional<std::string> line_search_fn = std::nullopt;  ///< "strong_wolfe", or none
 
-  void state(auto& archive) {
-    archive("lr", lr).option("max_iter", max_iter).option("max_eval", max_eval);
-    archive.option("tolerance_grad", tolerance_grad).option("tolerance_change", tolerance_change);
-    archive.option("history_size", history_size).option("line_search_fn", line_search_fn);
-  }
+  void state(auto& archive);
 };
 
 /// `optim::LBFGS(*this, {.max_iter = 4})`: the steps are torch::optim::LBFGS's own. Parameters and gradients lie in an

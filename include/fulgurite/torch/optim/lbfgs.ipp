@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include <fulgurite/core/archive.hpp>
 #include <fulgurite/torch/optim/lbfgs.hpp>
 
 namespace fulgurite::optim {
@@ -133,5 +134,18 @@ FULGURITE_BULK_BODY void LBFGS::load(Options const& options, SavedLBFGS const& f
   optimizer_.param_groups().front().set_options(std::make_unique<torch::optim::LBFGSOptions>(theirs(options)));
   options_ = options;
 }
+
+void SavedLBFGS::state(auto& archive) {
+  archive("func_evals", func_evals)("n_iter", n_iter)("t", t)("prev_loss", prev_loss)("last", last)(
+      "old_dirs", old_dirs)("old_stps", old_stps)("ro", ro);
+}
+FULGURITE_STATE(SavedLBFGS)
+
+void LBFGSOptions::state(auto& archive) {
+  archive("lr", lr).option("max_iter", max_iter).option("max_eval", max_eval);
+  archive.option("tolerance_grad", tolerance_grad).option("tolerance_change", tolerance_change);
+  archive.option("history_size", history_size).option("line_search_fn", line_search_fn);
+}
+FULGURITE_STATE(LBFGSOptions)
 
 }  // namespace fulgurite::optim

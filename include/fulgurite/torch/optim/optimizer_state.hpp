@@ -23,7 +23,7 @@
 #include <c10/core/ScalarType.h>
 #include <torch/optim/optimizer.h>
 
-#include <fulgurite/checkpoint/archive_tree.hpp>
+#include <fulgurite/core/archive_tree.hpp>
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/types.hpp>

@@ -21,10 +21,7 @@ struct RMSpropOptions {
   double momentum = 0;
   bool centered = false;
 
-  void state(auto& archive) {
-    archive("lr", lr)("momentum", momentum).option("alpha", alpha).option("eps", eps);
-    archive.option("weight_decay", weight_decay).option("centered", centered);
-  }
+  void state(auto& archive);
 };
 
 namespace rule {
@@ -77,10 +74,7 @@ struct AdagradOptions {
   double initial_accumulator_value = 0;
   double eps = 1e-10;
 
-  void state(auto& archive) {
-    archive("lr", lr).option("lr_decay", lr_decay).option("weight_decay", weight_decay);
-    archive.option("initial_accumulator_value", initial_accumulator_value).option("eps", eps);
-  }
+  void state(auto& archive);
 };
 
 namespace rule {

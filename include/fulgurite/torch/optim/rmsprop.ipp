@@ -1,6 +1,7 @@
 #pragma once
 // The bodies of torch/optim/rmsprop.hpp.
 
+#include <fulgurite/core/archive.hpp>
 #include <fulgurite/torch/optim/rmsprop.hpp>
 
 namespace fulgurite::optim::rule {
@@ -29,3 +30,19 @@ FULGURITE_BULK_BODY Adagrad::Adagrad(Options const& o, long steps_before)
     : o_(o), rate_(o.lr / (1 + static_cast<double>(steps_before) * o.lr_decay)) {}
 
 }  // namespace fulgurite::optim::rule
+
+namespace fulgurite::optim {
+
+void RMSpropOptions::state(auto& archive) {
+  archive("lr", lr)("momentum", momentum).option("alpha", alpha).option("eps", eps);
+  archive.option("weight_decay", weight_decay).option("centered", centered);
+}
+FULGURITE_STATE(RMSpropOptions)
+
+void AdagradOptions::state(auto& archive) {
+  archive("lr", lr).option("lr_decay", lr_decay).option("weight_decay", weight_decay);
+  archive.option("initial_accumulator_value", initial_accumulator_value).option("eps", eps);
+}
+FULGURITE_STATE(AdagradOptions)
+
+}  // namespace fulgurite::optim

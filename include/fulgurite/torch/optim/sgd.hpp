@@ -20,10 +20,7 @@ struct SGDOptions {
   double weight_decay = 0;
   bool nesterov = false;  ///< needs momentum, and no dampening
 
-  void state(auto& archive) {
-    archive("lr", lr)("momentum", momentum).option("dampening", dampening);
-    archive.option("weight_decay", weight_decay).option("nesterov", nesterov);
-  }
+  void state(auto& archive);
 };
 
 namespace rule {

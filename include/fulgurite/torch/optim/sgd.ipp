@@ -1,6 +1,7 @@
 #pragma once
 // The bodies of torch/optim/sgd.hpp.
 
+#include <fulgurite/core/archive.hpp>
 #include <fulgurite/torch/optim/sgd.hpp>
 
 namespace fulgurite::optim::rule {
@@ -20,3 +21,13 @@ FULGURITE_BODY void SGD::check(Options const& o) {
 FULGURITE_BULK_BODY SGD::SGD(Options const& o, long steps_before) : o_(o), first_(steps_before == 0) {}
 
 }  // namespace fulgurite::optim::rule
+
+namespace fulgurite::optim {
+
+void SGDOptions::state(auto& archive) {
+  archive("lr", lr)("momentum", momentum).option("dampening", dampening);
+  archive.option("weight_decay", weight_decay).option("nesterov", nesterov);
+}
+FULGURITE_STATE(SGDOptions)
+
+}  // namespace fulgurite::optim

@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include <fulgurite/checkpoint/archive.hpp>
 #include <fulgurite/checkpoint/pt_file.hpp>
 #include <fulgurite/checkpoint/pt_writer.hpp>
 #include <fulgurite/checkpoint/run_file.hpp>
 #include <fulgurite/checkpoint/safetensors.hpp>
+#include <fulgurite/core/archive.hpp>
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>

@@ -19,11 +19,11 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 
-#include <fulgurite/checkpoint/archive.hpp>
-#include <fulgurite/checkpoint/archive_tree.hpp>
 #include <fulgurite/checkpoint/pt_file.hpp>
 #include <fulgurite/checkpoint/run_file.hpp>
 #include <fulgurite/checkpoint/safetensors.hpp>
+#include <fulgurite/core/archive.hpp>
+#include <fulgurite/core/archive_tree.hpp>
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/function_ref.hpp>
 #include <fulgurite/torch/weights/weights.hpp>

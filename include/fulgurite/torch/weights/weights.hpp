@@ -18,7 +18,7 @@
 #include <ATen/ops/zeros.h>
 #include <torch/nn/module.h>
 
-#include <fulgurite/checkpoint/archive_tree.hpp>
+#include <fulgurite/core/archive_tree.hpp>
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 

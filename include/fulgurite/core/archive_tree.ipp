@@ -1,7 +1,7 @@
 #pragma once
-// The bodies of checkpoint/archive_tree.hpp.
+// The bodies of core/archive_tree.hpp.
 
-#include <fulgurite/checkpoint/archive_tree.hpp>
+#include <fulgurite/core/archive_tree.hpp>
 
 namespace fulgurite {
 

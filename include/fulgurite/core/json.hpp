@@ -93,5 +93,5 @@ class Reader {
 }  // namespace fulgurite::json
 
 #if !defined(FULGURITE_COMPILED)
-#include <fulgurite/checkpoint/json.ipp>
+#include <fulgurite/core/json.ipp>
 #endif

@@ -6,10 +6,10 @@
 #include <string>
 #include <string_view>
 
-#include <fulgurite/checkpoint/archive_tree.hpp>
-#include <fulgurite/checkpoint/json.hpp>
+#include <fulgurite/core/archive_tree.hpp>
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/function_ref.hpp>
+#include <fulgurite/core/json.hpp>
 
 namespace fulgurite {
 
@@ -72,5 +72,5 @@ ArchiveNode from_text(std::string_view text, std::string source = "saved state",
 }  // namespace fulgurite
 
 #if !defined(FULGURITE_COMPILED)
-#include <fulgurite/checkpoint/archive_text.ipp>
+#include <fulgurite/core/archive_text.ipp>
 #endif

@@ -1,10 +1,10 @@
 #pragma once
-// The bodies of checkpoint/archive.hpp.
+// The bodies of core/archive.hpp.
 
 #include <cstdint>
 #include <map>
 
-#include <fulgurite/checkpoint/archive.hpp>
+#include <fulgurite/core/archive.hpp>
 
 namespace fulgurite {
 

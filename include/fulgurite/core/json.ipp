@@ -1,8 +1,8 @@
 #pragma once
-// The bodies of checkpoint/json.hpp.
+// The bodies of core/json.hpp.
 
-#include <fulgurite/checkpoint/json.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/json.hpp>
 #include <fulgurite/core/text.hpp>
 
 namespace fulgurite::json {

@@ -14,8 +14,8 @@
 #include <variant>
 #include <vector>
 
-#include <fulgurite/checkpoint/archive_text.hpp>
-#include <fulgurite/checkpoint/archive_tree.hpp>
+#include <fulgurite/core/archive_text.hpp>
+#include <fulgurite/core/archive_tree.hpp>
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/function_ref.hpp>
@@ -425,6 +425,16 @@ class StateMemory {
 
 }  // namespace fulgurite
 
+// Stands in a body file behind the definition of a class's `state(auto& archive)`: the library has it for both
+// archives.
+#if defined(FULGURITE_COMPILED)
+#define FULGURITE_STATE(...)                                                                                           \
+  template void __VA_ARGS__::state(::fulgurite::StateSaver&);                                                          \
+  template void __VA_ARGS__::state(::fulgurite::StateLoader&);
+#else
+#define FULGURITE_STATE(...)
+#endif
+
 #if !defined(FULGURITE_COMPILED)
-#include <fulgurite/checkpoint/archive.ipp>
+#include <fulgurite/core/archive.ipp>
 #endif

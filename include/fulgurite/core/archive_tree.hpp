@@ -317,5 +317,5 @@ V from_scalar(ReadScalar const& read) {
 }  // namespace fulgurite
 
 #if !defined(FULGURITE_COMPILED)
-#include <fulgurite/checkpoint/archive_tree.ipp>
+#include <fulgurite/core/archive_tree.ipp>
 #endif

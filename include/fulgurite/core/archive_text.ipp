@@ -1,5 +1,5 @@
 #pragma once
-// The bodies of checkpoint/archive_text.hpp.
+// The bodies of core/archive_text.hpp.
 
 #include <bit>
 #include <cmath>
@@ -11,7 +11,7 @@
 #include <variant>
 #include <vector>
 
-#include <fulgurite/checkpoint/archive_text.hpp>
+#include <fulgurite/core/archive_text.hpp>
 #include <fulgurite/core/text.hpp>
 
 namespace fulgurite::archive {
