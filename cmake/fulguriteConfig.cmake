@@ -1,11 +1,10 @@
 # The CMake package: for add_subdirectory(fulgurite), and for find_package(fulgurite) in this repository or installed.
-#   fulgurite::fulgurite   the headers outside torch/ and distributed/: Boost's headers, range-v3, zlib
-#   fulgurite::cli         that and CLI11 and toml++, headers alone, for fulgurite/cli.hpp; absent where these are not
+#   fulgurite::fulgurite   all that is outside torch/ and distributed/, with Boost's headers, range-v3, zlib
+#   fulgurite::cli         that and fulgurite/cli.hpp, with CLI11 and toml++; absent where these are not
 #   fulgurite::torch       the first and LibTorch, with its CUDA libraries where they load; absent where there is no LibTorch
-#   fulgurite::bare        fulgurite::fulgurite in the compiled flavour: defines FULGURITE_COMPILED and links the library
-#                          fulgurite_bare, which has the bodies that depend on no template parameter (core/body.hpp)
-#   fulgurite::compiled    fulgurite::torch in the compiled flavour, with the library fulgurite_compiled as well
-#   fulgurite::cli_compiled   fulgurite::cli in the compiled flavour, with the library fulgurite_cli as well
+# These define FULGURITE_COMPILED and link a library, built once in your project, that has the bodies that depend on no
+# template parameter (core/body.hpp). Headers alone are fulgurite::header_only, fulgurite::cli_header_only and
+# fulgurite::torch_header_only.
 #   fulgurite_pch(target ...)   precompiles fulgurite.hpp for the first of these targets; the others, which must have
 #                               the same flags, use that, too
 # -DFULGURITE_LIBTORCH=FOLDER names the folder with include/ and lib/ of LibTorch. meson.build decides in the same way.
@@ -20,7 +19,7 @@ if(NOT several AND NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
 
-# ---- fulgurite::fulgurite --------------------------------------------------------------------------------------------
+# ---- fulgurite::header_only ------------------------------------------------------------------------------------------
 include(CMakeFindDependencyMacro)
 find_dependency(ZLIB)
 find_dependency(Threads)
@@ -32,21 +31,21 @@ if(NOT EXISTS ${headers}/fulgurite/fulgurite.hpp)
 endif()
 get_filename_component(headers ${headers} ABSOLUTE)
 
-add_library(fulgurite::fulgurite INTERFACE IMPORTED GLOBAL)
-target_compile_features(fulgurite::fulgurite INTERFACE cxx_std_20)
-target_include_directories(fulgurite::fulgurite INTERFACE ${headers} ${FULGURITE_HANA} ${FULGURITE_RANGES})
-target_link_libraries(fulgurite::fulgurite INTERFACE ZLIB::ZLIB Threads::Threads)
+add_library(fulgurite::header_only INTERFACE IMPORTED GLOBAL)
+target_compile_features(fulgurite::header_only INTERFACE cxx_std_20)
+target_include_directories(fulgurite::header_only INTERFACE ${headers} ${FULGURITE_HANA} ${FULGURITE_RANGES})
+target_link_libraries(fulgurite::header_only INTERFACE ZLIB::ZLIB Threads::Threads)
 
-# ---- fulgurite::cli --------------------------------------------------------------------------------------------------
+# ---- fulgurite::cli_header_only --------------------------------------------------------------------------------------
 find_path(FULGURITE_CLI11 CLI/CLI.hpp)
 find_path(FULGURITE_TOMLPLUSPLUS toml++/toml.h)
 if(FULGURITE_CLI11 AND FULGURITE_TOMLPLUSPLUS)
-  add_library(fulgurite::cli INTERFACE IMPORTED GLOBAL)
-  target_include_directories(fulgurite::cli INTERFACE ${FULGURITE_CLI11} ${FULGURITE_TOMLPLUSPLUS})
-  target_link_libraries(fulgurite::cli INTERFACE fulgurite::fulgurite)
+  add_library(fulgurite::cli_header_only INTERFACE IMPORTED GLOBAL)
+  target_include_directories(fulgurite::cli_header_only INTERFACE ${FULGURITE_CLI11} ${FULGURITE_TOMLPLUSPLUS})
+  target_link_libraries(fulgurite::cli_header_only INTERFACE fulgurite::header_only)
 endif()
 
-# ---- fulgurite::bare -------------------------------------------------------------------------------------------------
+# ---- libraries without LibTorch --------------------------------------------------------------------------------------
 set(sources ${CMAKE_CURRENT_LIST_DIR}/../src) # in the repository
 if(NOT EXISTS ${sources}/bare.cpp)
   set(sources ${CMAKE_CURRENT_LIST_DIR}) # installed
@@ -57,11 +56,11 @@ function(fulgurite_library target source)
   target_compile_definitions(${target} PUBLIC FULGURITE_COMPILED=1)
   target_link_libraries(${target} PUBLIC ${ARGN})
 endfunction()
-fulgurite_library(fulgurite_bare ${sources}/bare.cpp fulgurite::fulgurite)
-add_library(fulgurite::bare ALIAS fulgurite_bare)
-if(TARGET fulgurite::cli)
-  fulgurite_library(fulgurite_cli ${sources}/cli.cpp fulgurite::cli fulgurite_bare)
-  add_library(fulgurite::cli_compiled ALIAS fulgurite_cli)
+fulgurite_library(fulgurite ${sources}/bare.cpp fulgurite::header_only)
+add_library(fulgurite::fulgurite ALIAS fulgurite)
+if(TARGET fulgurite::cli_header_only)
+  fulgurite_library(fulgurite_cli ${sources}/cli.cpp fulgurite::cli_header_only fulgurite)
+  add_library(fulgurite::cli ALIAS fulgurite_cli)
 endif()
 
 # ---- where LibTorch is -----------------------------------------------------------------------------------------------
@@ -87,18 +86,18 @@ if(NOT libtorch)
 endif()
 set(lib ${libtorch}/lib)
 
-# ---- fulgurite::torch ------------------------------------------------------------------------------------------------
+# ---- fulgurite::torch_header_only ------------------------------------------------------------------------------------
 # Not LibTorch's own package: with a CUDA wheel that one asks for nvcc and a toolkit of the same version.
 # RPATH, not RUNPATH, so that it also holds for what the libraries load later. What only a GPU needs may be missing.
-add_library(fulgurite::torch INTERFACE IMPORTED GLOBAL)
-target_link_libraries(fulgurite::torch INTERFACE fulgurite::fulgurite torch_cpu c10)
-target_include_directories(fulgurite::torch SYSTEM INTERFACE ${libtorch}/include ${libtorch}/${api})
+add_library(fulgurite::torch_header_only INTERFACE IMPORTED GLOBAL)
+target_link_libraries(fulgurite::torch_header_only INTERFACE fulgurite::header_only torch_cpu c10)
+target_include_directories(fulgurite::torch_header_only SYSTEM INTERFACE ${libtorch}/include ${libtorch}/${api})
 # gloo lies inside libtorch_cpu without its headers; where there are none, what is declared in their place is found last.
-target_compile_options(fulgurite::torch INTERFACE
+target_compile_options(fulgurite::torch_header_only INTERFACE
   "SHELL:-idirafter ${headers}/fulgurite/distributed/gloo_declared")
-target_link_directories(fulgurite::torch INTERFACE ${lib})
+target_link_directories(fulgurite::torch_header_only INTERFACE ${lib})
 set(links LINKER:-rpath,${lib} LINKER:--disable-new-dtags LINKER:--allow-shlib-undefined)
-target_link_options(fulgurite::torch INTERFACE ${links})
+target_link_options(fulgurite::torch_header_only INTERFACE ${links})
 
 # LIBXSMM: matrix products that are faster than LibTorch's, with the same bits. Its own BLAS library is asked for and
 # never called.
@@ -108,9 +107,9 @@ if(FULGURITE_LIBXSMM)
   find_library(FULGURITE_LIBXSMM_LIBRARY xsmm)
   find_library(FULGURITE_LIBXSMM_NOBLAS xsmmnoblas)
   if(FULGURITE_LIBXSMM_HEADERS AND FULGURITE_LIBXSMM_LIBRARY AND FULGURITE_LIBXSMM_NOBLAS)
-    target_compile_definitions(fulgurite::torch INTERFACE FULGURITE_HAS_LIBXSMM=1)
-    target_include_directories(fulgurite::torch SYSTEM INTERFACE ${FULGURITE_LIBXSMM_HEADERS})
-    target_link_libraries(fulgurite::torch INTERFACE ${FULGURITE_LIBXSMM_LIBRARY} ${FULGURITE_LIBXSMM_NOBLAS}
+    target_compile_definitions(fulgurite::torch_header_only INTERFACE FULGURITE_HAS_LIBXSMM=1)
+    target_include_directories(fulgurite::torch_header_only SYSTEM INTERFACE ${FULGURITE_LIBXSMM_HEADERS})
+    target_link_libraries(fulgurite::torch_header_only INTERFACE ${FULGURITE_LIBXSMM_LIBRARY} ${FULGURITE_LIBXSMM_NOBLAS}
       ${CMAKE_DL_LIBS})
   endif()
 endif()
@@ -129,24 +128,24 @@ if(EXISTS ${lib}/libtorch_cuda.so)
 endif()
 message(STATUS "fulgurite: LibTorch in ${libtorch}, CUDA: ${FULGURITE_CUDA_LOADS}")
 if(FULGURITE_CUDA_LOADS)
-  target_link_libraries(fulgurite::torch INTERFACE ${cuda})
-  target_compile_definitions(fulgurite::torch INTERFACE FULGURITE_HAS_CUDA=1)
+  target_link_libraries(fulgurite::torch_header_only INTERFACE ${cuda})
+  target_compile_definitions(fulgurite::torch_header_only INTERFACE FULGURITE_HAS_CUDA=1)
   set(beside ${libtorch}/../nvidia) # the wheels that LibTorch's wheel loads from
   find_path(FULGURITE_CUDA_RUNTIME cuda_runtime_api.h PATHS /usr/local/cuda/include ${beside}/cu13/include)
   find_path(FULGURITE_NCCL nccl.h PATHS ${beside}/nccl/include)
   if(FULGURITE_CUDA_RUNTIME)
-    target_compile_definitions(fulgurite::torch INTERFACE FULGURITE_HAS_CUDA_RUNTIME=1)
-    target_include_directories(fulgurite::torch SYSTEM INTERFACE ${FULGURITE_CUDA_RUNTIME})
+    target_compile_definitions(fulgurite::torch_header_only INTERFACE FULGURITE_HAS_CUDA_RUNTIME=1)
+    target_include_directories(fulgurite::torch_header_only SYSTEM INTERFACE ${FULGURITE_CUDA_RUNTIME})
     if(FULGURITE_NCCL)
-      target_compile_definitions(fulgurite::torch INTERFACE FULGURITE_HAS_NCCL=1 USE_C10D_NCCL=1)
-      target_include_directories(fulgurite::torch SYSTEM INTERFACE ${FULGURITE_NCCL})
+      target_compile_definitions(fulgurite::torch_header_only INTERFACE FULGURITE_HAS_NCCL=1 USE_C10D_NCCL=1)
+      target_include_directories(fulgurite::torch_header_only SYSTEM INTERFACE ${FULGURITE_NCCL})
     endif()
   endif()
 endif()
 
-# ---- fulgurite::compiled and fulgurite_pch ---------------------------------------------------------------------------
-fulgurite_library(fulgurite_compiled ${sources}/torch.cpp fulgurite::torch fulgurite_bare)
-add_library(fulgurite::compiled ALIAS fulgurite_compiled)
+# ---- fulgurite::torch and fulgurite_pch ------------------------------------------------------------------------------
+fulgurite_library(fulgurite_torch ${sources}/torch.cpp fulgurite::torch_header_only fulgurite)
+add_library(fulgurite::torch ALIAS fulgurite_torch)
 
 function(fulgurite_pch first)
   target_precompile_headers(${first} PRIVATE <fulgurite/fulgurite.hpp>)

@@ -1,7 +1,7 @@
 """What depends on no template parameter stands in a body file, and units of both flavours do not link: `bodies.py
 BUILD` prints TAP; `bodies.py list` names the bodies that stand in headers.
 
-x.hpp declares; x.ipp beside it defines (core/body.hpp). A body of more than MOST tokens may stay in a header where it is
+x.hpp declares; x.ipp beside it defines (core/body.hpp). A body of more than MOST tokens may stay in a header if it is
 constexpr, deduces what it returns, is always inlined, is a friend defined in its class, or is of the loop over batches:
 those are named below, with the reason."""
 
@@ -41,7 +41,11 @@ def code(header: pathlib.Path) -> str:
     """The header without comments and preprocessor lines, and with 0 for what stands in quotes."""
     pattern = (r'(?P<quoted>R"(?P<end>\w*)\((?s:.*?)\)(?P=end)"|"(?:\\.|[^"\\\n])*"|'
                r"(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])+')|//[^\n]*|^[ \t]*#(?:\\\n|[^\n])*")
-    blank = lambda found: ('0' if found['quoted'] else '') + re.sub(r'[^\n]', ' ', found[0])[1 if found['quoted'] else 0:]
+
+    def blank(found):
+        spaces = re.sub(r'[^\n]', ' ', found[0])
+        return '0' + spaces[1:] if found['quoted'] else spaces
+
     return re.sub(pattern, blank, header.read_text(), flags=re.M)
 
 
@@ -124,7 +128,7 @@ def bodies(tokens: list[str], at: int, scope: str, template: bool):
             name = next((word for word in words[1:] if re.match(r'[A-Za-z_]', word) and word != 'alignas'), '')
             at = yield from bodies(tokens, at + 1, scope + name + '::', template or depends or specializes)
             head = []
-        elif '(' in words and names_function(words[:words.index('(')]) and 'enum' not in words and 'concept' not in words:
+        elif '(' in words and names_function(words[:words.index('(')]) and not {'enum', 'concept'} & {*words}:
             first = words.index('(')
             if 'operator' in words[:first] and words[first + 1:first + 2] == ['(']:
                 first += 1
@@ -141,7 +145,8 @@ def bodies(tokens: list[str], at: int, scope: str, template: bool):
             given = plain[outer[first][0]:closing(plain, outer[first][0])]
             before = plain[:outer[first][0]]
             deduced = 'auto' in before and '->' not in words[first:]
-            if not (template or depends or deduced or 'auto' in given or 'requires' in words or STAYS.search(' '.join(plain))):
+            generic = template or depends or deduced or 'auto' in given or 'requires' in words
+            if not (generic or STAYS.search(' '.join(plain))):
                 name = ''.join(before[-2:] if before[-2:-1] in (['~'], ['operator']) else before[-1:])
                 if before[-2:-1] == ['::']:
                     name = ''.join(before[-3:])

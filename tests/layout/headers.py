@@ -21,7 +21,8 @@ def chains(names: list[str]) -> list[list[str]]:
     """The names in as few chains as can be: a largest matching between headers and those that may follow them, by
     augmenting paths (Fulkerson 1956)."""
     below = {name: flags.reached(flags.INCLUDE / name) for name in names}
-    after = {name: sorted((m for m in names if m != name and name in below[m]), key=lambda m: len(below[m])) for name in names}
+    after = {name: sorted((m for m in names if m != name and name in below[m]), key=lambda m: len(below[m]))
+             for name in names}
     before: dict[str, str] = {}
 
     def follow(name: str, tried: set[str]) -> bool:
