@@ -44,6 +44,8 @@
 #include <fulgurite/data/table.ipp>
 #include <fulgurite/data/team.ipp>
 #include <fulgurite/diagnose/option_rules.ipp>
+#include <fulgurite/distributed/pipeline_schedule.ipp>
+#include <fulgurite/distributed/place.ipp>
 #include <fulgurite/hook/pack.ipp>
 #include <fulgurite/logger/console_logger.ipp>
 #include <fulgurite/logger/csv_logger.ipp>

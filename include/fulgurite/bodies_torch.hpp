@@ -7,8 +7,6 @@
 #include <fulgurite/distributed/gradients.ipp>
 #include <fulgurite/distributed/group.ipp>
 #include <fulgurite/distributed/pipeline.ipp>
-#include <fulgurite/distributed/pipeline_schedule.ipp>
-#include <fulgurite/distributed/place.ipp>
 #include <fulgurite/distributed/stages.ipp>
 #include <fulgurite/distributed/store.ipp>
 #include <fulgurite/torch/capture/captured.ipp>
@@ -51,7 +49,6 @@
 #include <fulgurite/torch/optim/rmsprop.ipp>
 #include <fulgurite/torch/optim/sgd.ipp>
 #include <fulgurite/torch/profile/advanced_profiler.ipp>
-#include <fulgurite/torch/profile/nvtx_profiler.ipp>
 #include <fulgurite/torch/weights/averaging.ipp>
 #include <fulgurite/torch/weights/checkpoint_file.ipp>
 #include <fulgurite/torch/weights/load_weights.ipp>

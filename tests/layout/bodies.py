@@ -23,18 +23,24 @@ STAY = {
     'libtorch::NoGradScope::': 'stands around each step',
     'distributed::nccl_engine': 'is there once with NCCL and once without',
     'libtorch::graph::': 'is there with the headers of the CUDA toolkit only',
+    'NvtxProfiler::': 'is there with the header of NVTX only',
     'libtorch::FULGURITE_OPTIONS': 'is a macro, which makes templates',
 }
 BODY = 'fulgurite/core/body.hpp'
 ONE = f'#include <{BODY}>\nint other();\nint main() {{ return other(); }}\n'
 TWO = f'#include <{BODY}>\nint other();\nint other() {{ return 0; }}\n'
 NAME = 'fulgurite_all_units_must_define_FULGURITE_COMPILED_or_none'
-LISTS = {'fulgurite/bodies_bare.hpp': lambda part: part not in (*flags.TORCH_FOLDERS, 'cli'),
-         'fulgurite/bodies_torch.hpp': lambda part: part in flags.TORCH_FOLDERS,
-         'fulgurite/bodies_cli.hpp': lambda part: part == 'cli'}
+# Which library has a body file: that of LibTorch, where the file or its header includes LibTorch.
+LISTS = {'fulgurite/bodies_bare.hpp': lambda body: flags.part(body) != 'cli' and not needs_torch(body),
+         'fulgurite/bodies_torch.hpp': lambda body: needs_torch(body),
+         'fulgurite/bodies_cli.hpp': lambda body: flags.part(body) == 'cli'}
 TOKEN = re.compile(r"[A-Za-z_]\w*|\.?\d[\w.']*|<<=|>>=|<=>|->\*|\.\.\.|::|->|\+\+|--|<<|>>|>=|<=|==|!=|&&|\|\||"
                    r'[-+*/%&|^]=|\S')
 STAYS = re.compile(r'\b(constexpr|consteval|friend|always_inline|gnu :: target|FULGURITE_CRC_TARGET)\b')
+
+
+def needs_torch(body: pathlib.Path) -> bool:
+    return any(name.startswith(('torch/', 'ATen/', 'c10/')) for name in flags.reached(body))
 
 
 def code(header: pathlib.Path) -> str:
@@ -207,7 +213,7 @@ def wiring():
             yield f'{own} does not include {BODY}'
     for one, of in LISTS.items():
         there = [name for name in flags.includes(flags.INCLUDE / one) if name.endswith('.ipp')]
-        should = [body.relative_to(flags.INCLUDE).as_posix() for body in files if of(flags.part(body))]
+        should = [body.relative_to(flags.INCLUDE).as_posix() for body in files if of(body)]
         for name in sorted({*there} ^ {*should}):
             yield f'{one} {"lacks" if name in should else "has no reason to include"} {name}'
 

@@ -2,8 +2,6 @@
 // Names the parts of a run for NVIDIA's tools, Nsight Systems and the like. Only where NVTX's header is: it comes with
 // CUDA, and with the wheels that LibTorch's CUDA build brings along. Nothing is linked.
 
-#include <fulgurite/core/body.hpp>
-
 #if __has_include(<nvtx3/nvToolsExt.h>)
 
 #include <nvtx3/nvToolsExt.h>
@@ -23,7 +21,9 @@ struct NvtxProfiler {
   /// A range that is open.
   struct Range {
     bool open;
-    explicit Range(ProfiledAction const& action);
+    explicit Range(ProfiledAction const& action) : open(action.counts) {
+      if (open) nvtxRangePushA(action.name);
+    }
     Range(Range const&) = delete;
     Range& operator=(Range const&) = delete;
     ~Range() {
@@ -35,8 +35,4 @@ struct NvtxProfiler {
 
 }  // namespace fulgurite
 
-#endif
-
-#if !defined(FULGURITE_COMPILED)
-#include <fulgurite/torch/profile/nvtx_profiler.ipp>
 #endif
