@@ -208,8 +208,9 @@ TEST_CASE("an interrupted epoch goes on at the same batches, whatever the loader
   check([] { return combined<longest>(stream(3), list(7)); });
   check([] { return combined<shortest>(stream(3), shuffled(7, 2)); });
   auto both = combined(loader(3), loader(4));
-  auto const saved = data_test::saved(both);
-  CHECK((saved.contains("loader.0/consumed") && saved.contains("loader.1/consumed") && saved.contains("consumed")));
+  auto const saved = fulgurite::from_text(data_test::saved(both));
+  CHECK(saved.find("consumed") != nullptr);
+  for (auto const* loader : {"loader.0", "loader.1"}) CHECK(saved.find(loader)->find("consumed") != nullptr);
 }
 
 TEST_CASE("a loader without batches cannot begin again") {
