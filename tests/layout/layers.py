@@ -141,8 +141,8 @@ def lengths():
 
 
 def rooms():
-    """A row for each room: its headers and lines, its longest header, the rooms that its headers include."""
-    yield '| room | headers | lines | longest header | includes |'
+    """A row for each room: its headers and body files, their lines, the longest, the rooms that they include."""
+    yield '| room | files | lines | longest file | includes |'
     yield '|---|---:|---:|---|---|'
     within = {room: [header for header in text if flags.part(header) == room] for room in ALLOWED if '.' not in room}
     for room, headers in sorted(within.items(), key=lambda one: -sum(text[header].count('\n') for header in one[1])):
