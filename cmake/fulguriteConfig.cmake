@@ -109,8 +109,8 @@ if(FULGURITE_LIBXSMM)
   if(FULGURITE_LIBXSMM_HEADERS AND FULGURITE_LIBXSMM_LIBRARY AND FULGURITE_LIBXSMM_NOBLAS)
     target_compile_definitions(fulgurite::torch_header_only INTERFACE FULGURITE_HAS_LIBXSMM=1)
     target_include_directories(fulgurite::torch_header_only SYSTEM INTERFACE ${FULGURITE_LIBXSMM_HEADERS})
-    target_link_libraries(fulgurite::torch_header_only INTERFACE ${FULGURITE_LIBXSMM_LIBRARY} ${FULGURITE_LIBXSMM_NOBLAS}
-      ${CMAKE_DL_LIBS})
+    target_link_libraries(fulgurite::torch_header_only INTERFACE
+      ${FULGURITE_LIBXSMM_LIBRARY} ${FULGURITE_LIBXSMM_NOBLAS} ${CMAKE_DL_LIBS})
   endif()
 endif()
 
