@@ -1,6 +1,6 @@
 #pragma once
 // Every body, for the one unit of a program that defines FULGURITE_IMPLEMENTATION, while all units define
-// FULGURITE_COMPILED. Who builds with Meson or CMake links the library fulgurite_compiled instead (docs/building.md).
+// FULGURITE_COMPILED. Who builds with Meson or CMake links the libraries made of src/ instead (docs/building.md).
 
 #include <fulgurite/core/body.hpp>
 

@@ -4,6 +4,7 @@
 #include <fulgurite/callback/backbone_finetuning.ipp>
 #include <fulgurite/callback/checkpoint_name.ipp>
 #include <fulgurite/callback/dashboard.ipp>
+#include <fulgurite/callback/early_stopping.ipp>
 #include <fulgurite/callback/gradient_accumulation_scheduler.ipp>
 #include <fulgurite/callback/kept_files.ipp>
 #include <fulgurite/callback/learning_rate_monitor.ipp>
@@ -15,7 +16,9 @@
 #include <fulgurite/callback/signals.ipp>
 #include <fulgurite/callback/simple_profiler.ipp>
 #include <fulgurite/callback/stochastic_weight_averaging.ipp>
+#include <fulgurite/callback/throughput_monitor.ipp>
 #include <fulgurite/callback/timer.ipp>
+#include <fulgurite/callback/watch.ipp>
 #include <fulgurite/callback/weight_averaging.ipp>
 #include <fulgurite/checkpoint/background_writer.ipp>
 #include <fulgurite/checkpoint/crc32c.ipp>
@@ -58,7 +61,6 @@
 #include <fulgurite/loop/checkpointing.ipp>
 #include <fulgurite/loop/context.ipp>
 #include <fulgurite/loop/context_reads.ipp>
-#include <fulgurite/loop/context_values.ipp>
 #include <fulgurite/loop/epoch_windows.ipp>
 #include <fulgurite/loop/fit_opening.ipp>
 #include <fulgurite/loop/found_checkpoints.ipp>
@@ -67,7 +69,9 @@
 #include <fulgurite/loop/loader_state.ipp>
 #include <fulgurite/loop/names.ipp>
 #include <fulgurite/loop/non_finite.ipp>
+#include <fulgurite/loop/rehearsal.ipp>
 #include <fulgurite/loop/run.ipp>
+#include <fulgurite/loop/run_context.ipp>
 #include <fulgurite/loop/run_evaluation.ipp>
 #include <fulgurite/loop/run_position.ipp>
 #include <fulgurite/loop/run_state.ipp>

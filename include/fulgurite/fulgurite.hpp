@@ -42,7 +42,6 @@
 #include <fulgurite/loop/automatic.hpp>
 #include <fulgurite/loop/between_runs.hpp>
 #include <fulgurite/loop/checkpointing.hpp>
-#include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/context_reads.hpp>
 #include <fulgurite/loop/context_values.hpp>
 #include <fulgurite/loop/data_source.hpp>
@@ -56,6 +55,7 @@
 #include <fulgurite/loop/optimizers.hpp>
 #include <fulgurite/loop/options.hpp>
 #include <fulgurite/loop/run.hpp>
+#include <fulgurite/loop/run_context.hpp>
 #include <fulgurite/loop/tell.hpp>
 #include <fulgurite/loop/train_epoch.hpp>
 #include <fulgurite/loop/trainer.hpp>

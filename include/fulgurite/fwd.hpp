@@ -22,7 +22,7 @@ class SingleDevice;
 template <class Model, class Strategy, class Precision, class Optimization, class... Callbacks>
 class Trainer;
 template <class Run, class Phase>
-class Context;
+class RunContext;
 template <class... Hooks>
 struct Implements;
 template <auto... Metrics>

@@ -1,7 +1,7 @@
 // refused: [fulgurite.capture.host_number] a captured step is replayed without running your code, so a number logged in it would never change: log a tensor
 #include <toy.hpp>
 
-#include <fulgurite/loop/context.hpp>
+#include <fulgurite/loop/run_context.hpp>
 #include <fulgurite/loop/trainer.hpp>
 
 using namespace fulgurite;

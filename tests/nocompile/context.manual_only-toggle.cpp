@@ -1,7 +1,7 @@
 // refused: [fulgurite.context.manual_only] only a manual training_step has ctx.toggle: use Manual{} for several optimizers
 #include <toy.hpp>
 
-#include <fulgurite/loop/context.hpp>
+#include <fulgurite/loop/run_context.hpp>
 #include <fulgurite/loop/trainer.hpp>
 
 using namespace fulgurite;

@@ -1,7 +1,7 @@
 // refused: [fulgurite.context.manual_only] only a manual training_step has ctx.backward: return the loss, or use Manual{}
 #include <toy.hpp>
 
-#include <fulgurite/loop/context.hpp>
+#include <fulgurite/loop/run_context.hpp>
 #include <fulgurite/loop/trainer.hpp>
 
 using namespace fulgurite;

@@ -1,7 +1,7 @@
 // refused: [fulgurite.context.no_log] ctx.log does not work here: log in a step, or in a hook of training, validation or test
 #include <toy.hpp>
 
-#include <fulgurite/loop/context.hpp>
+#include <fulgurite/loop/run_context.hpp>
 #include <fulgurite/loop/trainer.hpp>
 
 using namespace fulgurite;

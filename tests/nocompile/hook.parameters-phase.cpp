@@ -8,10 +8,10 @@ using namespace fulgurite;
 struct Watcher {
 #ifdef LEGAL
   template <class Run>
-  void on_train_epoch_end(Context<Run, phase::Train>&) {}
+  void on_train_epoch_end(RunContext<Run, phase::Train>&) {}
 #else
   template <class Run>
-  void on_train_epoch_end(Context<Run, phase::Validate>&) {}
+  void on_train_epoch_end(RunContext<Run, phase::Validate>&) {}
 #endif
 };
 

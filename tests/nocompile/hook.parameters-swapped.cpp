@@ -8,10 +8,10 @@ using namespace fulgurite;
 struct Watcher {
 #ifdef LEGAL
   template <class Run>
-  void on_train_batch_end(double, Context<Run, phase::Train>&) {}
+  void on_train_batch_end(double, RunContext<Run, phase::Train>&) {}
 #else
   template <class Run>
-  void on_train_batch_end(Context<Run, phase::Train>&, double) {}
+  void on_train_batch_end(RunContext<Run, phase::Train>&, double) {}
 #endif
 };
 

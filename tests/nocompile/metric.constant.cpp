@@ -1,7 +1,7 @@
 // refused: [fulgurite.metric.constant] ctx.log takes a metric of the model, then its value, and no text: declare `static constexpr Metric<"loss"> loss{}` and write ctx.log(loss, value)
 #include <toy.hpp>
 
-#include <fulgurite/loop/context.hpp>
+#include <fulgurite/loop/run_context.hpp>
 #include <fulgurite/loop/trainer.hpp>
 
 using namespace fulgurite;

@@ -1,7 +1,7 @@
 // refused: [fulgurite.metric.undeclared] this metric is not in the model's `using Metrics = MetricList<...>`: add it there
 #include <toy.hpp>
 
-#include <fulgurite/loop/context.hpp>
+#include <fulgurite/loop/run_context.hpp>
 #include <fulgurite/loop/trainer.hpp>
 
 using namespace fulgurite;

@@ -1,7 +1,7 @@
 // refused: [fulgurite.metric.value] ctx.log takes a tensor of one element or a number: log its mean(), or the sum()
 #include <toy.hpp>
 
-#include <fulgurite/loop/context.hpp>
+#include <fulgurite/loop/run_context.hpp>
 #include <fulgurite/loop/trainer.hpp>
 
 using namespace fulgurite;

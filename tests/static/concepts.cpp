@@ -212,7 +212,7 @@ template <class O>
 concept Accumulates = requires { O{.accumulate_grad_batches = 4}; };
 
 template <class Optimization, class Phase>
-using Ctx = Context<Run<toy::P, toy::Device, Float32, Optimization>, Phase>;
+using Ctx = RunContext<Run<toy::P, toy::Device, Float32, Optimization>, Phase>;
 template <class C>
 concept HasOptimizers = requires(C& ctx) { ctx.optimizers(); };
 template <class C>

@@ -12,6 +12,7 @@
 #include <fulgurite/logger/csv_logger.hpp>
 
 #include "callback_run.hpp"
+#include "loose_context.hpp"
 #include "models.hpp"
 
 using namespace fulgurite;
@@ -20,22 +21,7 @@ using logger::CsvTable;
 namespace {
 void log(CSVLogger& to, long step, std::vector<Scalar> const& row) { to.log_metrics(row, step); }
 
-/// What a logger knows of a run in `setup`.
-struct Ctx {
-  TrainerOptions given{};
-  Outcome told{};
-  std::filesystem::path dir{};
-  int number = 0;
-  bool rehearsal = false;
-  std::string said{};
-  int rank() const { return number; }
-  bool dev_run() const { return rehearsal; }
-  TrainerOptions const& options() const { return given; }
-  Outcome& outcome() { return told; }
-  void set_log_dir(std::filesystem::path const& to) { dir = to; }
-  std::filesystem::path const& log_dir() const { return dir; }
-  void warn_each(std::string_view, std::string const& text) { said += text; }
-};
+using Ctx = toy::LooseContext;
 }  // namespace
 
 TEST_CASE("csv: columns grow, and no row is lost by it") {
@@ -55,7 +41,7 @@ TEST_CASE("csv: nothing is written in a fast_dev_run") {
   Folder const folder;
   CSVLogger logger(folder.path);
   Ctx ctx;
-  ctx.rehearsal = true;
+  ctx.given().fast_dev_run = 1;
   logger.setup(ctx);
   log(logger, 0, {{"loss", 0.5}});
   CHECK(folder.files().empty());
@@ -186,7 +172,7 @@ TEST_CASE("csv: a full disk is an error, and leaves whole rows") {
 TEST_CASE("csv: a version of its own for each run") {
   Folder const folder;
   Ctx first, second, third;
-  first.given.default_root_dir = folder.path;
+  first.given().default_root_dir = folder.path;
   CSVLogger a, b(folder.path), c(folder.path, {.name = "mlp"});
   a.setup(first);
   b.setup(second);
@@ -194,8 +180,8 @@ TEST_CASE("csv: a version of its own for each run") {
   CHECK(a.log_dir() == folder / "lightning_logs/version_0");
   CHECK(b.log_dir() == folder / "lightning_logs/version_1");
   CHECK(c.log_dir() == folder / "mlp/version_0");
-  CHECK(first.dir == a.log_dir());
-  CHECK(first.told.metrics_file == a.log_dir() / "metrics.csv");
+  CHECK(first.log_dir() == a.log_dir());
+  CHECK(first.outcome().metrics_file == a.log_dir() / "metrics.csv");
   a.setup(first);  // the same logger, a second fit
   CHECK(a.log_dir() == folder / "lightning_logs/version_0");
   std::filesystem::create_directories(folder / "lightning_logs/version_7");
@@ -241,12 +227,12 @@ TEST_CASE("csv: prefix, epoch, a metric called step") {
 TEST_CASE("csv: only rank 0 writes") {
   Folder const folder;
   Ctx ctx;
-  ctx.number = 1;
+  ctx.run.number = 1;
   CSVLogger logger(folder.path);
   logger.setup(ctx);
   log(logger, 0, {{"loss", 1}});
   CHECK(folder.files().empty());
-  CHECK(ctx.dir.empty());
+  CHECK(ctx.log_dir().empty());
 }
 
 TEST_CASE("csv: hyper-parameters as YAML") {

@@ -7,6 +7,7 @@
 #include <fulgurite/logger/json_lines_logger.hpp>
 
 #include "logger_run.hpp"
+#include "loose_context.hpp"
 #include "models.hpp"
 
 using namespace fulgurite;
@@ -29,19 +30,7 @@ struct Settings {
 struct Net : Scripted {
   Settings hparams{};
 };
-/// What a logger knows of a run in `setup`.
-struct Ctx {
-  TrainerOptions given{};
-  Outcome told{};
-  std::filesystem::path dir{};
-  int rank() const { return 0; }
-  bool dev_run() const { return false; }
-  TrainerOptions const& options() const { return given; }
-  Outcome& outcome() { return told; }
-  void set_log_dir(std::filesystem::path const& to) { dir = to; }
-  std::filesystem::path const& log_dir() const { return dir; }
-  void warn_each(std::string_view, std::string const&) {}
-};
+using Ctx = toy::LooseContext;
 /// What a file keeps of a logger.
 struct Kept {
   bool loading = false, told = false;

@@ -10,6 +10,7 @@
 #include <fulgurite/logger/tensorboard_logger.hpp>
 
 #include "logger_run.hpp"
+#include "loose_context.hpp"
 #include "models.hpp"
 
 using namespace fulgurite;
@@ -131,20 +132,7 @@ std::filesystem::path event_file(std::filesystem::path const& folder) {
 }
 std::string events_in(Folder const& folder) { return content(event_file(folder / "lightning_logs/version_0")); }
 
-/// What a logger knows of a run in `setup`.
-struct Ctx {
-  TrainerOptions given{};
-  Outcome said{};
-  std::filesystem::path dir{};
-  int number = 0;
-  int rank() const { return number; }
-  bool dev_run() const { return false; }
-  TrainerOptions const& options() const { return given; }
-  Outcome& outcome() { return said; }
-  void set_log_dir(std::filesystem::path const& to) { dir = to; }
-  std::filesystem::path const& log_dir() const { return dir; }
-  void warn_each(std::string_view, std::string const&) {}
-};
+using Ctx = toy::LooseContext;
 
 struct Settings {
   double lr = 0.5;
@@ -491,13 +479,13 @@ TEST_CASE("tensorboard: bad options and calls are refused; other ranks write not
           logger.log_text("a", "b", 0);
         }).starts_with("[fulgurite.logger.no_run] TensorBoardLogger: log_text "));
   Ctx ctx;
-  ctx.number = 1;
+  ctx.run.number = 1;
   logger.setup(ctx);
   std::vector<Scalar> const row{{"loss", 1}};
   logger.log_metrics(row, 0);
   logger.log_text("a", "b", 0);
   CHECK(folder.files().empty());
-  ctx.number = 0;
+  ctx.run.number = 0;
   logger.setup(ctx);
   std::vector<double> const none;
   CHECK(toy::refusal([&] { logger.log_histogram("w", none, 0); }) == "fulgurite.logger.histogram");

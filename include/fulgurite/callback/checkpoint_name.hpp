@@ -16,6 +16,7 @@
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
+#include <fulgurite/loop/context.hpp>
 #include <fulgurite/report/numbers.hpp>
 
 namespace fulgurite::checkpointing {
@@ -35,43 +36,23 @@ class Timing {
   explicit Timing(Rhythm rhythm) : rhythm_(rhythm) {}
 
   /// Training begins: steps and time count from here. A run that goes on has waited for its next file before.
-  void begin(auto& ctx, bool goes_on) {
-    if (!goes_on) waited_ = 0;
-    time_checked_ = ctx.seconds_now() - waited_;
-    looked_ = ctx.global_step();
-    if (rhythm_.seconds) static_cast<void>(ctx.has_come(time_checked_ + *rhythm_.seconds));  // waited for from here on
-  }
+  void begin(Context const& ctx, bool goes_on);
 
   /// How long the next file has been waited for by now.
-  void look(auto& ctx) {
-    if (rhythm_.seconds) waited_ = ctx.seconds_now() - time_checked_;
-  }
+  void look(Context const& ctx);
 
   /// Whether that epoch, counted from 0, ends with a file.
   bool by_epoch(int epoch) const;
 
   /// Whether an n-th step was taken since this was last asked. A batch may hold several steps.
-  bool by_steps(auto& ctx) {
-    look(ctx);
-    long const before = std::exchange(looked_, ctx.global_step());
-    return rhythm_.steps >= 1 && before / rhythm_.steps != looked_ / rhythm_.steps;
-  }
+  bool by_steps(Context const& ctx);
 
   /// Whether so much time has passed since this last was the case.
-  bool by_time(auto& ctx) {
-    if (!rhythm_.seconds) return false;
-    if (!ctx.has_come(time_checked_ + *rhythm_.seconds)) return false;
-    time_checked_ = ctx.seconds_now();
-    waited_ = 0;
-    return true;
-  }
+  bool by_time(Context const& ctx);
 
   /// Whether a step that was taken after the end of its batch makes a file due: a stop, or skip_epoch, makes the step
   /// of an open window then, so that the end of a batch is not the only place to look.
-  bool by_flushed_step(auto& ctx) {
-    if (!watch::in_fit(ctx) || ctx.accumulating() || looked_ == ctx.global_step()) return false;
-    return by_steps(ctx) || by_time(ctx);
-  }
+  bool by_flushed_step(Context const& ctx);
 
   /// Of the last file by time not the moment is saved, but how long ago it was at the last batch: a run that is stopped
   /// again and again before its file is due would else never leave one. Where a fit goes back, no time is put back.
@@ -266,36 +247,14 @@ class Name {
   bool tells_metrics() const;
 
   /// Whether the run has a value for each field.
-  void check(auto& ctx) const {
-    template_.each_field([&](std::string const& field) {
-      if (is_count(field)) return;
-      bool declared = false;
-      ctx.each_metric([&](auto const& metric, auto const&) { declared = declared || metric.name() == field; });
-      if (!declared || template_.wants_whole(field))
-        throw Error("fulgurite.callback.checkpoint_name",
-                    "ModelCheckpoint: {" + field + "} in the file name " +
-                        (declared ? "is a metric, not a whole number: write {" + field + ":.2f}"
-                                  : "is neither epoch, step nor a metric of the model"));
-    });
-  }
+  void check(Context const& ctx) const;
 
   /// All files in the folder, and in those below it that such names make. Other folders there are of others.
   std::vector<std::filesystem::path> files_in(std::filesystem::path const& folder, std::string const& extension) const;
 
-  /// The name at this moment, with that epoch, and `value_of(metric)` for the metrics, which is the same on all ranks.
-  /// A metric without a value is 0.
-  std::string text(auto& ctx, int epoch, auto&& value_of) const {
-    return template_.text([&](std::string const& field) -> FileName::Value {
-      if (field == "epoch") return {static_cast<double>(epoch), true};
-      if (field == "step") return {static_cast<double>(ctx.global_step()), true};
-      FileName::Value found;
-      ctx.each_metric([&](auto const& metric, auto const&) {
-        if (metric.name() != field) return;
-        if (std::optional<double> const value = value_of(metric)) found = {*value, false};
-      });
-      return found;
-    });
-  }
+  /// The name at this moment, with that epoch, and the values of metrics, which are the same on all ranks. That of
+  /// `watched` is the one that it has as it is watched; a metric without a value is 0.
+  std::string text(Context const& ctx, int epoch, WatchedMetric const& watched) const;
 
  private:
   static bool is_count(std::string const& field) { return field == "epoch" || field == "step"; }

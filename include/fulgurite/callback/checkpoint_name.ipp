@@ -221,3 +221,64 @@ void Timing::state(auto& archive) {
 FULGURITE_STATE(Timing)
 
 }  // namespace fulgurite::checkpointing
+
+namespace fulgurite::checkpointing {
+
+FULGURITE_BODY void Timing::begin(Context const& ctx, bool goes_on) {
+  if (!goes_on) waited_ = 0;
+  time_checked_ = ctx.seconds_now() - waited_;
+  looked_ = ctx.global_step();
+  if (rhythm_.seconds) static_cast<void>(ctx.has_come(time_checked_ + *rhythm_.seconds));  // waited for from here on
+}
+
+FULGURITE_BODY void Timing::look(Context const& ctx) {
+  if (rhythm_.seconds) waited_ = ctx.seconds_now() - time_checked_;
+}
+
+FULGURITE_BODY bool Timing::by_steps(Context const& ctx) {
+  look(ctx);
+  long const before = std::exchange(looked_, ctx.global_step());
+  return rhythm_.steps >= 1 && before / rhythm_.steps != looked_ / rhythm_.steps;
+}
+
+FULGURITE_BODY bool Timing::by_time(Context const& ctx) {
+  if (!rhythm_.seconds) return false;
+  if (!ctx.has_come(time_checked_ + *rhythm_.seconds)) return false;
+  time_checked_ = ctx.seconds_now();
+  waited_ = 0;
+  return true;
+}
+
+FULGURITE_BODY bool Timing::by_flushed_step(Context const& ctx) {
+  if (!watch::in_fit(ctx) || ctx.accumulating() || looked_ == ctx.global_step()) return false;
+  return by_steps(ctx) || by_time(ctx);
+}
+
+FULGURITE_BODY void Name::check(Context const& ctx) const {
+  template_.each_field([&](std::string const& field) {
+    if (is_count(field)) return;
+    bool declared = false;
+    ctx.each_metric([&](DeclaredMetric const& metric, auto const&) { declared = declared || metric.name == field; });
+    if (!declared || template_.wants_whole(field))
+      throw Error("fulgurite.callback.checkpoint_name",
+                  "ModelCheckpoint: {" + field + "} in the file name " +
+                      (declared ? "is a metric, not a whole number: write {" + field + ":.2f}"
+                                : "is neither epoch, step nor a metric of the model"));
+  });
+}
+
+FULGURITE_BODY std::string Name::text(Context const& ctx, int epoch, WatchedMetric const& watched) const {
+  return template_.text([&](std::string const& field) -> FileName::Value {
+    if (field == "epoch") return {static_cast<double>(epoch), true};
+    if (field == "step") return {static_cast<double>(ctx.global_step()), true};
+    FileName::Value found;
+    ctx.each_metric([&](DeclaredMetric const& metric, auto const&) {
+      if (metric.name != field) return;
+      WatchedMetric const mean(metric.name);
+      if (auto const value = ctx.shared_value(metric.name == watched.name ? watched : mean)) found = {*value, false};
+    });
+    return found;
+  });
+}
+
+}  // namespace fulgurite::checkpointing

@@ -24,6 +24,7 @@
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
+#include <fulgurite/loop/context.hpp>
 #include <fulgurite/metric/board.hpp>
 #include <fulgurite/report/history.hpp>
 #include <fulgurite/report/numbers.hpp>
@@ -79,28 +80,7 @@ class ResourcesLine {
   void count(long samples) { samples_ += samples; }
 
   /// At `now`, in seconds.
-  std::string text(auto& ctx, double now) {
-    using Backend = typename std::remove_cvref_t<decltype(ctx)>::Backend;
-    std::string text;
-    auto const add = [&](std::string const& fact) { (text += text.empty() ? "" : "   ") += fact; };
-    if (samples_ != 0) {
-      if (counted_at_) rate_.add(static_cast<double>(samples_ - counted_), now - *counted_at_);
-      counted_ = samples_;
-      counted_at_ = now;
-      if (auto const rate = rate_.value()) add(report::count_text(static_cast<std::int64_t>(*rate)) + " samples/s");
-    }
-    for (auto const& [name, value] : host_.read()) {
-      if (name == "cpu_process_bytes") add(report::bytes_text(static_cast<std::int64_t>(value)) + " resident");
-      if (name == "cpu_percent") add(report::formatted("%.0f", value) + " % of the cores");
-    }
-    if constexpr (requires { Backend::device_stats(ctx.device()); })
-      for (auto const& [name, value] : Backend::device_stats(ctx.device())) {
-        if (name == "allocated_bytes.all.current")
-          add(report::bytes_text(static_cast<std::int64_t>(value)) + " on the device");
-        if (name == "allocated_bytes.all.peak") add(report::bytes_text(static_cast<std::int64_t>(value)) + " at most");
-      }
-    return text;
-  }
+  std::string text(Context& ctx, double now);
 
  private:
   report::HostStats host_{};
@@ -137,126 +117,42 @@ class Dashboard {
 
   explicit Dashboard(DashboardOptions options = {});
 
-  void on_fit_start(auto& ctx) {
-    on_ = terminal_ && ctx.rank() == 0;
-    if (!on_) return tell_bar<hook::on_fit_start>(ctx);
-    if (ctx.global_step() == 0) history_.clear();
-    counts_.begin(ctx);
-    resources_.begin();
-  }
-  void on_train_start(auto& ctx) {
-    if (!on_) return tell_bar<hook::on_train_start>(ctx);
-    counts_.go_on(ctx);
-    end_.begin(ctx);
-    began_ = ctx.seconds_now();
-  }
-  void on_sanity_check_start(auto& ctx) {
-    if (!on_) tell_bar<hook::on_sanity_check_start>(ctx);
-  }
-  void on_sanity_check_end(auto& ctx) {
-    if (!on_) tell_bar<hook::on_sanity_check_end>(ctx);
-  }
-  void on_train_epoch_start(auto& ctx) {
-    if (!on_) return tell_bar<hook::on_train_epoch_start>(ctx);
-    start_epoch(ctx, ctx.seconds_now());
-  }
-  void on_train_batch_end(auto& ctx) {
-    if (!on_) return tell_bar<hook::on_train_batch_end>(ctx);
-    if (!train_) start_epoch(ctx, began_);  // the run goes on inside of it
-    double const now = ctx.seconds_now();
-    if (train_->done() == 0) train_->start_at(ctx.batch_idx());
-    train_->advance(ctx.batch_idx() + 1, now);
-    resources_.count(ctx.batch_size());
-    if (due(now)) draw(ctx, now);
-  }
-  void on_train_epoch_end(auto& ctx) {
-    if (!on_) return tell_bar<hook::on_train_epoch_end>(ctx);
-    if (train_) train_->advance(train_->done(), ctx.seconds_now());
-  }
-  void on_train_end(auto& ctx) {
-    if (!on_) tell_bar<hook::on_train_end>(ctx);
-  }
+  void on_fit_start(Context& ctx);
+  void on_train_start(Context& ctx);
+  void on_sanity_check_start(Context& ctx);
+  void on_sanity_check_end(Context& ctx);
+  void on_train_epoch_start(Context& ctx);
+  void on_train_batch_end(Context& ctx);
+  void on_train_epoch_end(Context& ctx);
+  void on_train_end(Context& ctx);
 
-  void on_validation_start(auto& ctx) {
-    if (!shows(ctx)) return tell_bar<hook::on_validation_start>(ctx);
-    validation_.emplace("Validation", ctx.num_eval_batches(), ctx.seconds_now());
-  }
-  void on_validation_batch_end(auto& ctx) {
-    if (!shows(ctx)) return tell_bar<hook::on_validation_batch_end>(ctx);
-    if (!validation_) return;
-    if (ctx.batch_idx() == 0) validation_->set_total(ctx.num_eval_batches());
-    double const now = ctx.seconds_now();
-    validation_->advance(ctx.batch_idx() + 1, now);
-    if (due(now)) draw(ctx, now);
-  }
-  void on_validation_end(auto& ctx) {
-    if (!shows(ctx)) return tell_bar<hook::on_validation_end>(ctx);
-    validation_.reset();
-  }
-  void on_test_start(auto& ctx) { tell_bar<hook::on_test_start>(ctx); }
-  void on_test_batch_end(auto& ctx) { tell_bar<hook::on_test_batch_end>(ctx); }
-  void on_test_end(auto& ctx) { tell_bar<hook::on_test_end>(ctx); }
-  void on_predict_start(auto& ctx) { tell_bar<hook::on_predict_start>(ctx); }
-  void on_predict_batch_end(auto& ctx) { tell_bar<hook::on_predict_batch_end>(ctx); }
-  void on_predict_end(auto& ctx) { tell_bar<hook::on_predict_end>(ctx); }
+  void on_validation_start(Context& ctx);
+  void on_validation_batch_end(Context& ctx);
+  void on_validation_end(Context& ctx);
+  void on_test_start(Context& ctx) { tell_bar<hook::on_test_start>(ctx); }
+  void on_test_batch_end(Context& ctx) { tell_bar<hook::on_test_batch_end>(ctx); }
+  void on_test_end(Context& ctx) { tell_bar<hook::on_test_end>(ctx); }
+  void on_predict_start(Context& ctx) { tell_bar<hook::on_predict_start>(ctx); }
+  void on_predict_batch_end(Context& ctx) { tell_bar<hook::on_predict_batch_end>(ctx); }
+  void on_predict_end(Context& ctx) { tell_bar<hook::on_predict_end>(ctx); }
 
   void log_metrics(std::span<Scalar const> row, long step);
 
-  void on_fit_end(auto& ctx) {
-    if (!on_) return tell_bar<hook::on_fit_end>(ctx);
-    draw(ctx, ctx.seconds_now());
-    block_.leave();
-    std::string line = counts_.line(ctx);
-    line.pop_back();  // the end of the line
-    block_.write(report::wrapped(line, report::text_columns(options_.stream, options_.columns)));
-    end();
-  }
+  void on_fit_end(Context& ctx);
   /// Leaves the dashboard as it is; the text of the error begins below.
-  void on_exception(std::exception const& error, auto& ctx) {
-    block_.leave();
-    if (!on_) invoke<hook::on_exception>(bar_, error, ctx);
-    end();
-  }
+  void on_exception(std::exception const& error, Context& ctx);
 
  private:
   template <class Hook>
-  void tell_bar(auto& ctx) {
+  void tell_bar(Context& ctx) {
     invoke<Hook>(bar_, ctx);
   }
-  void start_epoch(auto& ctx, double began) {
-    train_.emplace("Epoch " + std::to_string(ctx.current_epoch()), std::nullopt, began);
-  }
-  bool shows(auto& ctx) const { return on_ && ctx.stage() == decltype(ctx.stage())::fit; }
+  void start_epoch(Context& ctx, double began);
+  bool shows(Context& ctx) const;
   void end();
   bool due(double now);
 
-  void draw(auto& ctx, double now) {
-    using Model = std::remove_cvref_t<decltype(ctx.model())>;
-    int columns = options_.columns > 0 ? options_.columns : report::terminal_columns(options_.stream);
-    int lines = options_.lines > 0 ? options_.lines : report::terminal_lines(options_.stream);
-    if (columns <= 0) columns = 80;
-    if (lines <= 0) lines = 24;
-    bool const ascii = glyphs_ == report::Glyphs::ascii;
-    report::DashboardFrame frame;
-    frame.head = std::string(type_name<Model>()) + "  epoch " + std::to_string(ctx.current_epoch());
-    if (auto const& most = ctx.options().max_epochs; most && *most > 0) frame.head += " of " + std::to_string(*most);
-    frame.head += "  step " + std::to_string(ctx.global_step());
-    if (auto const all = ctx.estimated_steps()) frame.head += " of " + std::to_string(*all);
-    frame.head += "  " + report::clock_text(counts_.seconds(now));
-    frame.curves = history_.curves();
-    if (train_) end_.announce(*train_, ctx);
-    frame.bars.push_back(train_ ? train_->running({}, columns, ascii) : "");
-    frame.bars.push_back(validation_ ? validation_->running({}, columns, ascii) : "");
-    std::string values;
-    ctx.each_metric([&](auto const& metric, std::optional<double> value) {
-      if (metric.prog_bar && value)
-        (values += values.empty() ? "" : "   ") += std::string(metric.name()) + " " + report::short_value(*value);
-    });
-    frame.facts.push_back(std::move(values));
-    frame.facts.push_back(resources_.text(ctx, now));
-    block_.show(report::frame_lines(frame, static_cast<std::size_t>(columns),
-                                    static_cast<std::size_t>(std::max(1, lines - block_.beside)), glyphs_));
-  }
+  void draw(Context& ctx, double now);
 
   DashboardOptions options_;
   bool terminal_;
@@ -299,17 +195,13 @@ class LearningCurves {
 
   explicit LearningCurves(LearningCurvesOptions options = {});
 
-  void on_fit_start(auto& ctx) {
-    if (ctx.global_step() == 0) history_.clear();  // what a file holds is loaded later
-  }
+  void on_fit_start(Context& ctx);
   void log_metrics(std::span<Scalar const> row, long step);
-  void on_train_epoch_start(auto& ctx) { draw(ctx, false); }
-  void on_validation_end(auto& ctx) {
-    if (!ctx.sanity_checking()) draw(ctx, false);
-  }
-  void on_train_end(auto& ctx) { draw(ctx, true); }
-  void on_fit_end(auto& ctx) { draw(ctx, true); }
-  void on_exception(auto& ctx) { draw(ctx, true); }
+  void on_train_epoch_start(Context& ctx) { draw(ctx, false); }
+  void on_validation_end(Context& ctx);
+  void on_train_end(Context& ctx) { draw(ctx, true); }
+  void on_fit_end(Context& ctx) { draw(ctx, true); }
+  void on_exception(Context& ctx) { draw(ctx, true); }
 
   /// All curves so far.
   std::vector<report::Curve> curves() const { return history_.curves(); }
@@ -319,17 +211,7 @@ class LearningCurves {
   void state(auto& archive);
 
  private:
-  void draw(auto& ctx, bool ends) {
-    if (!is_new_ || ctx.stage() != decltype(ctx.stage())::fit || ctx.rank() != 0 || ctx.dev_run()) return;
-    double const now = ctx.seconds_now();
-    if (!ends && now - drawn_ < options_.seconds_between_pictures) return;
-    drawn_ = now;
-    is_new_ = false;
-    path_ = run_output::folder(ctx, options_.dirpath) / options_.filename;
-    std::string title(type_name<std::remove_cvref_t<decltype(ctx.model())>>());
-    title += ": epoch " + std::to_string(ctx.current_epoch()) + ", step " + std::to_string(ctx.global_step());
-    write_whole(path_, report::svg_of(report::panels(history_.curves()), title, options_.columns));
-  }
+  void draw(Context& ctx, bool ends);
 
   LearningCurvesOptions options_;
   report::History history_{};

@@ -146,3 +146,163 @@ void LearningCurves::state(auto& archive) { archive.child("curves", history_); }
 FULGURITE_STATE(LearningCurves)
 
 }  // namespace fulgurite
+
+namespace fulgurite {
+
+FULGURITE_BODY std::string ResourcesLine::text(Context& ctx, double now) {
+  std::string text;
+  auto const add = [&](std::string const& fact) { (text += text.empty() ? "" : "   ") += fact; };
+  if (samples_ != 0) {
+    if (counted_at_) rate_.add(static_cast<double>(samples_ - counted_), now - *counted_at_);
+    counted_ = samples_;
+    counted_at_ = now;
+    if (auto const rate = rate_.value()) add(report::count_text(static_cast<std::int64_t>(*rate)) + " samples/s");
+  }
+  for (auto const& [name, value] : host_.read()) {
+    if (name == "cpu_process_bytes") add(report::bytes_text(static_cast<std::int64_t>(value)) + " resident");
+    if (name == "cpu_percent") add(report::formatted("%.0f", value) + " % of the cores");
+  }
+  ctx.device_stats([&](std::string const& name, double value) {
+    if (name == "allocated_bytes.all.current")
+      add(report::bytes_text(static_cast<std::int64_t>(value)) + " on the device");
+    if (name == "allocated_bytes.all.peak") add(report::bytes_text(static_cast<std::int64_t>(value)) + " at most");
+  });
+  return text;
+}
+
+FULGURITE_BODY void Dashboard::on_fit_start(Context& ctx) {
+  on_ = terminal_ && ctx.rank() == 0;
+  if (!on_) return tell_bar<hook::on_fit_start>(ctx);
+  if (ctx.global_step() == 0) history_.clear();
+  counts_.begin(ctx);
+  resources_.begin();
+}
+
+FULGURITE_BODY void Dashboard::on_train_start(Context& ctx) {
+  if (!on_) return tell_bar<hook::on_train_start>(ctx);
+  counts_.go_on(ctx);
+  end_.begin(ctx);
+  began_ = ctx.seconds_now();
+}
+
+FULGURITE_BODY void Dashboard::on_sanity_check_start(Context& ctx) {
+  if (!on_) tell_bar<hook::on_sanity_check_start>(ctx);
+}
+
+FULGURITE_BODY void Dashboard::on_sanity_check_end(Context& ctx) {
+  if (!on_) tell_bar<hook::on_sanity_check_end>(ctx);
+}
+
+FULGURITE_BODY void Dashboard::on_train_epoch_start(Context& ctx) {
+  if (!on_) return tell_bar<hook::on_train_epoch_start>(ctx);
+  start_epoch(ctx, ctx.seconds_now());
+}
+
+FULGURITE_BODY void Dashboard::on_train_batch_end(Context& ctx) {
+  if (!on_) return tell_bar<hook::on_train_batch_end>(ctx);
+  if (!train_) start_epoch(ctx, began_);  // the run goes on inside of it
+  double const now = ctx.seconds_now();
+  if (train_->done() == 0) train_->start_at(ctx.batch_idx());
+  train_->advance(ctx.batch_idx() + 1, now);
+  resources_.count(ctx.batch_size());
+  if (due(now)) draw(ctx, now);
+}
+
+FULGURITE_BODY void Dashboard::on_train_epoch_end(Context& ctx) {
+  if (!on_) return tell_bar<hook::on_train_epoch_end>(ctx);
+  if (train_) train_->advance(train_->done(), ctx.seconds_now());
+}
+
+FULGURITE_BODY void Dashboard::on_train_end(Context& ctx) {
+  if (!on_) tell_bar<hook::on_train_end>(ctx);
+}
+
+FULGURITE_BODY void Dashboard::on_validation_start(Context& ctx) {
+  if (!shows(ctx)) return tell_bar<hook::on_validation_start>(ctx);
+  validation_.emplace("Validation", ctx.num_eval_batches(), ctx.seconds_now());
+}
+
+FULGURITE_BODY void Dashboard::on_validation_batch_end(Context& ctx) {
+  if (!shows(ctx)) return tell_bar<hook::on_validation_batch_end>(ctx);
+  if (!validation_) return;
+  if (ctx.batch_idx() == 0) validation_->set_total(ctx.num_eval_batches());
+  double const now = ctx.seconds_now();
+  validation_->advance(ctx.batch_idx() + 1, now);
+  if (due(now)) draw(ctx, now);
+}
+
+FULGURITE_BODY void Dashboard::on_validation_end(Context& ctx) {
+  if (!shows(ctx)) return tell_bar<hook::on_validation_end>(ctx);
+  validation_.reset();
+}
+
+FULGURITE_BODY void Dashboard::on_fit_end(Context& ctx) {
+  if (!on_) return tell_bar<hook::on_fit_end>(ctx);
+  draw(ctx, ctx.seconds_now());
+  block_.leave();
+  std::string line = counts_.line(ctx);
+  line.pop_back();  // the end of the line
+  block_.write(report::wrapped(line, report::text_columns(options_.stream, options_.columns)));
+  end();
+}
+
+FULGURITE_BODY void Dashboard::on_exception(std::exception const& error, Context& ctx) {
+  block_.leave();
+  if (!on_) invoke<hook::on_exception>(bar_, error, ctx);
+  end();
+}
+
+FULGURITE_BODY void Dashboard::start_epoch(Context& ctx, double began) {
+  train_.emplace("Epoch " + std::to_string(ctx.current_epoch()), std::nullopt, began);
+}
+
+FULGURITE_BODY bool Dashboard::shows(Context& ctx) const { return on_ && ctx.stage() == Stage::fit; }
+
+FULGURITE_BODY void Dashboard::draw(Context& ctx, double now) {
+  int columns = options_.columns > 0 ? options_.columns : report::terminal_columns(options_.stream);
+  int lines = options_.lines > 0 ? options_.lines : report::terminal_lines(options_.stream);
+  if (columns <= 0) columns = 80;
+  if (lines <= 0) lines = 24;
+  bool const ascii = glyphs_ == report::Glyphs::ascii;
+  report::DashboardFrame frame;
+  frame.head = std::string(ctx.model_name()) + "  epoch " + std::to_string(ctx.current_epoch());
+  if (auto const& most = ctx.options().max_epochs; most && *most > 0) frame.head += " of " + std::to_string(*most);
+  frame.head += "  step " + std::to_string(ctx.global_step());
+  if (auto const all = ctx.estimated_steps()) frame.head += " of " + std::to_string(*all);
+  frame.head += "  " + report::clock_text(counts_.seconds(now));
+  frame.curves = history_.curves();
+  if (train_) end_.announce(*train_, ctx);
+  frame.bars.push_back(train_ ? train_->running({}, columns, ascii) : "");
+  frame.bars.push_back(validation_ ? validation_->running({}, columns, ascii) : "");
+  std::string values;
+  ctx.each_metric([&](DeclaredMetric const& metric, std::optional<double> value) {
+    if (metric.prog_bar && value)
+      (values += values.empty() ? "" : "   ") += std::string(metric.name) + " " + report::short_value(*value);
+  });
+  frame.facts.push_back(std::move(values));
+  frame.facts.push_back(resources_.text(ctx, now));
+  block_.show(report::frame_lines(frame, static_cast<std::size_t>(columns),
+                                  static_cast<std::size_t>(std::max(1, lines - block_.beside)), glyphs_));
+}
+
+FULGURITE_BODY void LearningCurves::on_fit_start(Context& ctx) {
+  if (ctx.global_step() == 0) history_.clear();  // what a file holds is loaded later
+}
+
+FULGURITE_BODY void LearningCurves::on_validation_end(Context& ctx) {
+  if (!ctx.sanity_checking()) draw(ctx, false);
+}
+
+FULGURITE_BODY void LearningCurves::draw(Context& ctx, bool ends) {
+  if (!is_new_ || ctx.stage() != Stage::fit || ctx.rank() != 0 || ctx.dev_run()) return;
+  double const now = ctx.seconds_now();
+  if (!ends && now - drawn_ < options_.seconds_between_pictures) return;
+  drawn_ = now;
+  is_new_ = false;
+  path_ = run_output::folder(ctx, options_.dirpath) / options_.filename;
+  std::string title(ctx.model_name());
+  title += ": epoch " + std::to_string(ctx.current_epoch()) + ", step " + std::to_string(ctx.global_step());
+  write_whole(path_, report::svg_of(report::panels(history_.curves()), title, options_.columns));
+}
+
+}  // namespace fulgurite

@@ -16,6 +16,7 @@
 
 #include <fulgurite/callback/watch.hpp>
 #include <fulgurite/checkpoint/durable_file.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/text.hpp>
 #include <fulgurite/core/types.hpp>
@@ -44,63 +45,33 @@ struct EarlyStoppingOptions {
 /// Why EarlyStopping ended the fit; the numbers are Lightning's.
 enum class StopReason : std::uint8_t { not_stopped, stopping_threshold, divergence, patience, non_finite };
 
-/// `EarlyStopping{Net::val_loss, {.patience = 3}}` or `EarlyStopping{Net::val_accuracy, {.mode = Mode::max}}`. It looks
-/// once an epoch at the metric's mean over the epoch, or with `Net::loss.last()` at its last value. The fit stops when
-/// min_epochs and min_steps are reached as well; until then it looks on, and what it saw last counts. A value that it
-/// has seen before is no check: the metric has to be logged again.
-template <Watchable M>
-class EarlyStopping {
+namespace early_stopping {
+
+/// An EarlyStopping without the type of its metric.
+class Stopper {
  public:
   using Hooks = Implements<hook::on_train_start, hook::on_train_epoch_end, hook::on_validation_end>;
-  using Watches = MetricTypes<M>;
   static constexpr Order order = Order::monitor;
   static constexpr bool inert_in_dev_run = true;
   static constexpr std::string_view writes = "the end of training";
 
-  explicit EarlyStopping(M metric, EarlyStoppingOptions options = {}) : metric_(metric), options_(options) {
-    if (options.patience < 0 || !(options.min_delta >= 0))
-      throw Error("fulgurite.callback.early_stopping_options",
-                  "EarlyStopping on '" + std::string(M::name()) + "': patience and min_delta are not negative");
-  }
+  Stopper(WatchedMetric metric, EarlyStoppingOptions options);
 
-  void on_train_start(auto& ctx) {
-    if (!watch::in_fit(ctx)) return;
-    // After a fit that failed, the count is again that of its last complete epoch.
-    logged_ = std::min(logged_, ctx.watched_value(metric_).logged);
-    if (reason_ != StopReason::patience || wait_ < options_.patience || ctx.stop_requested()) return;
-    ctx.warn_each(
-        "fulgurite.callback.patience_spent",
-        "EarlyStopping on '" + watched() + "' has ended an earlier fit, after " + std::to_string(wait_) +
-            " checks without improvement on " + report::exact(best_score()) +
-            ", and keeps these counts: this fit ends at its first check unless that improves. Call reset() of "
-            "the callback before fit to begin to count again, or raise patience");
-  }
-  void on_train_epoch_end(auto& ctx) {
-    if (watch::at_train_epoch_end(options_.check_on_train_epoch_end, ctx)) check(ctx);
-  }
-  void on_validation_end(auto& ctx) {
-    if (!watch::at_train_epoch_end(options_.check_on_train_epoch_end, ctx)) check(ctx);
-  }
+  void on_train_start(Context& ctx);
+  void on_train_epoch_end(Context& ctx);
+  void on_validation_end(Context& ctx);
 
   /// Forgets the best value and the checks without improvement, as if nothing had been seen. Call it before a fit that
   /// follows one that this callback has ended: `trainer.callback<EarlyStopping>().reset()`.
-  void reset() {
-    wait_ = 0;
-    best_.reset();
-    epoch_.reset();
-    reason_ = StopReason::not_stopped;
-    message_.clear();
-  }
+  void reset();
 
   StopReason reason() const { return reason_; }
   std::string const& message() const { return message_; }      ///< why it stopped, in a sentence
   std::optional<int> stopped_epoch() const { return epoch_; }  ///< index of the epoch in which it stopped
   int wait_count() const { return wait_; }                     ///< checks since the last improvement
-  double best_score() const { return best_.value_or(watch::worst(options_.mode)); }
+  double best_score() const;
 
-  std::string state_key() const {
-    return "EarlyStopping{" + watch::written(metric_) + (options_.mode == Mode::min ? ", min}" : ", max}");
-  }
+  std::string state_key() const;
   void state(auto& archive) {
     archive("wait_count", wait_)("stopped_epoch", epoch_)("best_score", best_);
     archive("reason", reason_)("message", message_)("logged", logged_);
@@ -112,71 +83,15 @@ class EarlyStopping {
   }
 
  private:
-  std::string watched() const {
-    if constexpr (requires { metric_.loader; })
-      return std::string(M::name()) + "' of the loader '" + std::string(metric_.loader);
-    else return std::string(M::name());
-  }
-  void check(auto& ctx) {
-    if (!watch::in_fit(ctx)) return;
-    auto const now = ctx.watched_value(metric_);
-    if (!now.value) {
-      if (!options_.strict) return;
-      throw Error("fulgurite.callback.early_stopping_metric",
-                  "EarlyStopping watches '" + watched() + "', which nobody has logged by the end of epoch " +
-                      std::to_string(ctx.current_epoch()) + ": log it, or say {.strict = false}");
-    }
-    if (!now.is_newer_than(logged_)) return;
-    logged_ = now.logged;
-    reason_ = StopReason::not_stopped;
-    message_.clear();
-    epoch_.reset();
-    bool const stop = judge(*now.value, ctx);
-    if (stop) {
-      epoch_ = ctx.current_epoch();
-      if (options_.verbose && ctx.rank() == 0) tell(stderr, message_ + "\n");
-    }
-    ctx.set_stop_request(state_key(), stop, message_);
-  }
+  std::string watched() const;
+  void check(Context& ctx);
 
   // The order is Lightning's: a value that is not finite is never compared, and thresholds come before patience.
-  bool judge(double value, auto& ctx) {
-    Mode const mode = options_.mode;
-    if (options_.check_finite && !std::isfinite(value)) return because(StopReason::non_finite, value, "is not finite");
-    if (options_.stopping_threshold && watch::better(mode, value, *options_.stopping_threshold))
-      return because(StopReason::stopping_threshold, value,
-                     "is better than the threshold " + report::exact(*options_.stopping_threshold));
-    if (options_.divergence_threshold && watch::better(mode, *options_.divergence_threshold, value))
-      return because(StopReason::divergence, value,
-                     "is worse than the threshold " + report::exact(*options_.divergence_threshold));
-    double const counted = mode == Mode::min ? value + options_.min_delta : value - options_.min_delta;
-    if (watch::better(mode, counted, best_score())) {
-      if (options_.verbose && ctx.rank() == 0)
-        tell(stderr, "EarlyStopping: " + watch::written(metric_) + " = " + report::exact(value) +
-                         (best_ ? " improves on " + report::exact(*best_) : " is the first value") + "\n");
-      best_ = value;
-      wait_ = 0;
-      // A ModelCheckpoint that watches a metric knows more: the file with that value.
-      if (auto& outcome = ctx.outcome(); outcome.best_file.empty()) {
-        outcome.best_metric = watch::written(metric_);
-        outcome.best_metric_name = M::name();
-        outcome.best_value = value;
-        outcome.best_epoch = ctx.current_epoch();
-      }
-      return false;
-    }
-    return ++wait_ >= options_.patience &&
-           because(StopReason::patience, value,
-                   "has not improved on " + report::exact(best_score()) + " for " + std::to_string(wait_) + " checks");
-  }
+  bool judge(double value, Context& ctx);
 
-  bool because(StopReason reason, double value, std::string const& what) {
-    reason_ = reason;
-    message_ = "EarlyStopping: " + watch::written(metric_) + " = " + report::exact(value) + " " + what;
-    return true;
-  }
+  bool because(StopReason reason, double value, std::string const& what);
 
-  [[no_unique_address]] M metric_;
+  WatchedMetric metric_;
   EarlyStoppingOptions options_;
   int wait_ = 0;
   std::optional<double> best_ = std::nullopt;
@@ -184,6 +99,20 @@ class EarlyStopping {
   StopReason reason_ = StopReason::not_stopped;
   std::string message_{};
   long logged_ = 0;  ///< WatchedValue's, at the last check
+};
+
+}  // namespace early_stopping
+
+/// `EarlyStopping{Net::val_loss, {.patience = 3}}` or `EarlyStopping{Net::val_accuracy, {.mode = Mode::max}}`. It looks
+/// once an epoch at the metric's mean over the epoch, or with `Net::loss.last()` at its last value. The fit stops when
+/// min_epochs and min_steps are reached as well; until then it looks on, and what it saw last counts. A value that it
+/// has seen before is no check: the metric has to be logged again.
+template <Watchable M>
+class EarlyStopping : public early_stopping::Stopper {
+ public:
+  using Watches = MetricTypes<M>;
+
+  explicit EarlyStopping(M metric, EarlyStoppingOptions options = {}) : Stopper(WatchedMetric(metric), options) {}
 };
 
 /// Refused by the trainer: it watches a metric.
@@ -324,3 +253,7 @@ template <std::convertible_to<std::string_view> Text>
 SpikeDetection(Text const&, SpikeDetectionOptions = {}) -> SpikeDetection<MetricText>;
 
 }  // namespace fulgurite
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/callback/early_stopping.ipp>
+#endif

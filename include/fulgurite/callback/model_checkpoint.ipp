@@ -56,12 +56,8 @@ FULGURITE_BODY void Results::to_yaml(std::filesystem::path const& file) const {
   write_durably(file.empty() ? dirpath() / "best_k_models.yaml" : file, text.empty() ? "{}\n" : text);
 }
 
-FULGURITE_BODY Results::Results(ModelCheckpointOptions options, std::string watched, std::string_view metric)
-    : options_(std::move(options)),
-      place_(options_.dirpath),
-      kept_(options_),
-      watched_(std::move(watched)),
-      metric_(metric) {}
+FULGURITE_BODY Results::Results(ModelCheckpointOptions options, WatchedMetric monitor)
+    : options_(std::move(options)), place_(options_.dirpath), kept_(options_), monitor_(monitor) {}
 
 FULGURITE_BODY void Results::tell(bool here, std::string const& what) const {
   if (options_.verbose && here) fulgurite::tell(stderr, "ModelCheckpoint: " + what + "\n");
@@ -75,9 +71,9 @@ FULGURITE_BODY void Results::settle(SavedFile const& saved, Outcome& outcome) co
 
 FULGURITE_BODY void Results::publish(Outcome& outcome) const {
   auto const& ranking = kept_.ranking();
-  if (watched_.empty() || !ranking.best_score) return;
-  outcome.best_metric = watched_;
-  outcome.best_metric_name = metric_;
+  if (!monitor_ || !ranking.best_score) return;
+  outcome.best_metric = monitor_.written();
+  outcome.best_metric_name = monitor_.name;
   outcome.best_value = ranking.best_score;
   outcome.best_epoch = ranking.best_epoch;
   outcome.best_file = ranking.best;
@@ -112,5 +108,253 @@ FULGURITE_STATE(Place)
 
 void Waiting::state(auto& archive) { archive("file", file)("before", before)("in_batch", in_batch); }
 FULGURITE_STATE(Waiting)
+
+}  // namespace fulgurite::checkpointing
+
+namespace fulgurite::checkpointing {
+
+FULGURITE_BODY bool Place::choose(Context const& ctx) {
+  before_ = folder_;
+  if (!given_.empty()) folder_ = given_;
+  else if (!ctx.log_dir().empty()) folder_ = ctx.log_dir() / "checkpoints";
+  else folder_ = (ctx.options().default_root_dir / "checkpoints").lexically_normal();
+  folder_ = ctx.of_first_rank(folder_.string());  // loggers name theirs there alone
+  chosen_ = true;
+  return moved();
+}
+
+FULGURITE_BODY void Place::tell_of_files(Context const& ctx) const {
+  std::error_code none;
+  if (std::filesystem::is_directory(folder_, none) && !std::filesystem::is_empty(folder_, none))
+    ctx.warn_each("fulgurite.callback.checkpoint_folder",
+                  "ModelCheckpoint: " + folder_.string() + " is not empty: what lies there is left alone");
+}
+
+FULGURITE_BODY bool Place::tell_of_move(Context const& ctx) {
+  auto const from = std::exchange(moved_from_, {});
+  if (!from.empty())
+    ctx.warn_each("fulgurite.callback.checkpoint_moved",
+                  "ModelCheckpoint: resumed from " + from.string() + " into " + folder_.string() +
+                      ": the best file is remembered, the other kept ones are left alone");
+  return !from.empty();
+}
+
+FULGURITE_BODY bool Requests::at_train_epoch_end(Context const& ctx) const {
+  return watch::at_train_epoch_end(options_.save_on_train_epoch_end, ctx);
+}
+
+FULGURITE_BODY void Requests::request(Context const& ctx, SavingFile now) {
+  long const before = std::exchange(last_saved_, ctx.global_step());
+  ask(ctx, {std::move(now), before});
+}
+
+FULGURITE_BODY void Requests::ask(Context const& ctx, Waiting const& now) {
+  waiting_ = now;
+  ctx.request_checkpoint(
+      {this, [this, now, &outcome = ctx.outcome()](CheckpointFiles& files) { write_waiting(files, now, outcome); }});
+}
+
+FULGURITE_BODY void Requests::ask_for_last(Context const& ctx) {
+  ctx.request_checkpoint({this, [this, step = ctx.global_step(), &outcome = ctx.outcome()](CheckpointFiles& files) {
+                            if (kept_.last().step != step)
+                              settle(kept_.save_last(files, dirpath(), options_, step), outcome);
+                          }});
+}
+
+FULGURITE_BODY void Requests::tell_of_gone(Context const& ctx) {
+  if (gone_.empty()) return;
+  std::string all;
+  for (auto const& file : gone_) (all += all.empty() ? "" : ", ") += file.string();
+  ctx.warn_each("fulgurite.callback.checkpoint_gone", "ModelCheckpoint: " + all +
+                                                          ": kept by the run that goes on, and no longer there; what "
+                                                          "is gone leaves the ranking");
+}
+
+FULGURITE_BODY Admission::Admission(ModelCheckpointOptions options, WatchedMetric monitor)
+    : Requests(std::move(options), monitor), name_(options_) {}
+
+FULGURITE_BODY bool Admission::skips(Context const& ctx) const {
+  return !watch::in_fit(ctx) || ctx.global_step() == last_saved_;
+}
+
+FULGURITE_BODY void Admission::save_step_of_batch(Context const& ctx, long before) {
+  waiting_ = Waiting{.before = before, .in_batch = true};
+  ctx.request_checkpoint({this, [this, before, ctx](CheckpointFiles& files) {
+                            bool const by_validation = ctx.has_validation() && (monitor_ || name_.tells_metrics());
+                            auto const follows = files.validation_follows();
+                            last_saved_ = before;
+                            // A later hook of the batch has failed. A validation that follows the last batch of an
+                            // epoch ranks the file in the run that resumes: it requests the file again.
+                            if (by_validation && !follows && ctx.is_last_batch()) return;
+                            waiting_.reset();
+                            if ((by_validation && follows == true) || value_is_to_come(ctx)) {
+                              deferred_ = true;
+                            } else if (auto const now = admitted(ctx, ctx.current_epoch())) {
+                              last_saved_ = now->step;
+                              write_waiting(files, {*now, before}, ctx.outcome());
+                            }
+                          }});
+}
+
+FULGURITE_BODY void Admission::save_step_of_batch(Context const& ctx) {
+  save_step_of_batch(ctx, std::exchange(last_saved_, ctx.global_step()));
+}
+
+FULGURITE_BODY bool Admission::value_is_to_come(Context const& ctx) const {
+  return monitor_ && ctx.has_validation() && !ctx.shared_value(monitor_);
+}
+
+FULGURITE_BODY void Admission::save(Context const& ctx) { save(ctx, ctx.current_epoch()); }
+
+FULGURITE_BODY void Admission::save(Context const& ctx, int epoch) {
+  if (auto now = admitted(ctx, epoch)) request(ctx, std::move(*now));
+}
+
+FULGURITE_BODY std::optional<double> Admission::seen_now(Context const& ctx) {
+  auto const now = ctx.watched_value(monitor_);
+  if (now.is_newer_than(seen_.logged)) seen_ = {now.logged, ctx.global_step()};
+  return now.value;
+}
+
+FULGURITE_BODY std::optional<SavingFile> Admission::admitted(Context const& ctx, int epoch) {
+  SavingFile now{.name = {}, .epoch = epoch, .step = ctx.global_step()};
+  if (monitor_) {
+    now.score = seen_now(ctx);
+    if (!now.score) {
+      missing(ctx);
+      return std::nullopt;
+    }
+    if (std::isnan(*now.score)) now.score = watch::worst(options_.mode);
+    current_ = now.score;
+    if (options_.save_top_k != 0 && !top().admits(*now.score)) {
+      tell(ctx.rank() == 0, monitor_.written() + " = " + report::exact(*now.score) + " is not among the best");
+      return std::nullopt;
+    }
+  }
+  if (!writes_any()) return std::nullopt;
+  if (monitor_) tell_of_old_value(ctx);
+  now.name = name_.text(ctx, epoch, monitor_);
+  return now;
+}
+
+FULGURITE_BODY void Admission::missing(Context const& ctx) {
+  std::string const what = "ModelCheckpoint watches '" + monitor_.written() + "', which nobody has logged by step " +
+                           std::to_string(ctx.global_step());
+  if (validated_ || !ctx.has_validation())
+    throw Error("fulgurite.callback.checkpoint_metric", what + ": log it, or watch another metric");
+  if (!std::exchange(warned_, true))
+    ctx.warn_each("fulgurite.callback.checkpoint_waits", what + ": nothing is saved before it is");
+}
+
+FULGURITE_BODY void Admission::tell_of_old_value(Context const& ctx) {
+  if (seen_.step >= ctx.global_step() || std::exchange(warned_of_age_, true)) return;
+  ctx.warn_each("fulgurite.callback.checkpoint_old_value",
+                "ModelCheckpoint watches '" + monitor_.written() + "', which was last logged at step " +
+                    std::to_string(seen_.step) + ": the file of step " + std::to_string(ctx.global_step()) +
+                    " is ranked by that value, which its weights did not have. Save where the metric is logged, or "
+                    "validate before each save");
+}
+
+FULGURITE_BODY Saver::Saver(ModelCheckpointOptions options, WatchedMetric monitor)
+    : Admission(std::move(options), monitor), timing_(checked(options_, bool(monitor))) {}
+
+FULGURITE_BODY void Saver::setup(Context& ctx) {
+  if (place_.choose(ctx)) kept_.leave();
+  kept_.respell(place_.take_other_spelling(), place_.folder());
+  bool const writes = watch::in_fit(ctx) && ctx.rank() == 0;
+  moved_ = place_.tell_of_move(ctx);
+  // A folder that cannot be made is told of now, not when the first epoch is over.
+  if (writes && writes_any()) DurableFile const probe(dirpath() / "probe");
+  name_.check(ctx);
+}
+
+FULGURITE_BODY void Saver::on_fit_start(Context& ctx) { kept_.hold(ctx.held_files(), this); }
+
+FULGURITE_BODY void Saver::on_train_start(Context& ctx) {
+  if (place_.tell_of_move(ctx)) moved_ = true;
+  // Files of this run, earlier in this program or before it was resumed, are no news.
+  bool const is_own = !moved_ && (resumed_ || last_saved_ != 0);
+  if (ctx.rank() == 0 && options_.save_top_k != 0 && !is_own && watch::in_fit(ctx)) place_.tell_of_files(ctx);
+  timing_.begin(ctx, resumed_);
+  validated_ = false;
+  in_fit_ = true;
+  forget_seen();
+  if (!std::exchange(resumed_, false)) {  // a fit that failed may have left them
+    deferred_ = false;
+    waiting_.reset();
+    gone_.clear();
+  }
+  tell_of_gone(ctx);
+  publish(ctx.outcome());
+  if (!waiting_) return;  // else the run was stopped between this request and its file
+  if (waiting_->in_batch) save_step_of_batch(ctx, waiting_->before);
+  else ask(ctx, *waiting_);
+}
+
+FULGURITE_BODY void Saver::on_train_batch_end(Context& ctx) {
+  // Within a window there is no step to save yet; a file that was asked for here would hold the step to come.
+  if (ctx.accumulating()) return timing_.look(ctx);
+  bool const by_step = timing_.by_steps(ctx);
+  if (!skips(ctx) && (by_step || timing_.by_time(ctx))) save_step_of_batch(ctx);
+}
+
+FULGURITE_BODY void Saver::on_train_epoch_end(Context& ctx) {
+  bool const by_step = timing_.by_flushed_step(ctx);
+  if (skips(ctx)) return;
+  if (by_step && value_is_to_come(ctx)) deferred_ = true;
+  else if (by_step || (at_train_epoch_end(ctx) && timing_.by_epoch(ctx.current_epoch()))) save(ctx);
+}
+
+FULGURITE_BODY void Saver::on_validation_end(Context& ctx) {
+  if (!watch::in_fit(ctx)) return;
+  validated_ = true;
+  if (monitor_) static_cast<void>(seen_now(ctx));
+  bool const by_step = timing_.by_flushed_step(ctx);
+  if (skips(ctx)) return;
+  if (std::exchange(deferred_, false) || by_step || (!at_train_epoch_end(ctx) && timing_.by_epoch(ctx.current_epoch())))
+    save(ctx);
+}
+
+FULGURITE_BODY void Saver::on_train_end(Context& ctx) {
+  int const epoch = ctx.current_epoch() - 1;  // the last one, which is over
+  // Steps behind the last validation: the latest file is that of the run's end.
+  bool const behind = !monitor_ && !at_train_epoch_end(ctx) && timing_.by_epoch(epoch);
+  bool const waited = std::exchange(deferred_, false);  // for a value that did not come
+  if ((waited || behind) && !skips(ctx)) save(ctx, epoch);
+  if (!KeptFiles::copies_last(options_) || !watch::in_fit(ctx) || ctx.global_step() == 0) return;
+  ask_for_last(ctx);
+}
+
+FULGURITE_BODY void Saver::on_fit_end(Context& ctx) {
+  if (!kept_.is_unfinished() || !watch::in_fit(ctx)) return;
+  ctx.request_checkpoint({this, [this](CheckpointFiles& files) { kept_.complete(files, place_.folder(), options_); }});
+}
+
+FULGURITE_BODY void Saver::on_exception(Context& ctx) {
+  in_fit_ = false;
+  if (options_.save_on_exception && !skips(ctx))
+    request(ctx, {.name = name_.text(ctx, ctx.current_epoch(), monitor_), .step = ctx.global_step(), .ranked = false});
+}
+
+FULGURITE_BODY void Saver::do_not_continue() {
+  resumed_ = false;
+  place_.do_not_continue();
+  gone_.clear();
+}
+
+FULGURITE_BODY std::string Saver::state_key() const {
+  auto const number = [](auto const& n) { return n ? std::to_string(*n) : std::string("-"); };
+  return "ModelCheckpoint{" + monitor_.written() + (options_.mode == Mode::min ? ", min, " : ", max, ") +
+         number(options_.every_n_train_steps) + ", " + number(options_.every_n_epochs) + ", " +
+         (options_.train_time_interval ? report::exact(options_.train_time_interval->count()) : "-") + "}";
+}
+
+FULGURITE_BODY std::vector<std::filesystem::path> Saver::last_checkpoints(CheckpointSearch const& search) const {
+  std::vector<std::filesystem::path> files;
+  for (auto const& folder : place_.folders(search))
+    for (auto& file : name_.files_in(folder, options_.extension)) files.push_back(std::move(file));
+  if (auto const& last = last_model_path(); !last.empty()) files.push_back(last);
+  return files;
+}
 
 }  // namespace fulgurite::checkpointing

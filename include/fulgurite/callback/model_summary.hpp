@@ -15,6 +15,7 @@
 #include <fulgurite/core/text.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
+#include <fulgurite/loop/context.hpp>
 #include <fulgurite/report/history.hpp>
 #include <fulgurite/report/numbers.hpp>
 #include <fulgurite/report/terminal.hpp>
@@ -43,15 +44,7 @@ class ModelSummary {
 
   explicit ModelSummary(ModelSummaryOptions options = {});
 
-  void on_fit_start(auto& ctx) {
-    if (options_.max_depth == 0 || ctx.rank() != 0 || ctx.options().barebones) return;
-    using Backend = typename std::remove_cvref_t<decltype(ctx)>::Backend;
-    std::vector<report::ModelRow> rows = Backend::summarize(ctx.model(), options_.max_depth);
-    if constexpr (requires { Backend::run_example(ctx.model(), rows); }) Backend::run_example(ctx.model(), rows);
-    auto const text = report::model_table(rows, report::text_columns(options_.stream, options_.columns));
-    fulgurite::tell(options_.stream, text);
-    std::fflush(options_.stream);
-  }
+  void on_fit_start(Context& ctx);
 
  private:
   ModelSummaryOptions options_;
@@ -78,28 +71,11 @@ class ResultsTable {
 
   explicit ResultsTable(ResultsTableOptions options = {});
 
-  void on_validation_end(auto& ctx) {
-    if (ctx.stage() == decltype(ctx.stage())::validate) print(ctx, "Validate metric");
-  }
-  void on_test_end(auto& ctx) { print(ctx, "Test metric"); }
+  void on_validation_end(Context& ctx);
+  void on_test_end(Context& ctx) { print(ctx, "Test metric"); }
 
  private:
-  void print(auto& ctx, std::string_view what) const {
-    if (ctx.rank() != 0 || ctx.options().barebones) return;
-    std::vector<std::string> const loaders = ctx.loader_names();
-    std::vector<std::vector<std::string>> columns{{std::string(what)}};
-    for (auto const& name : loaders) columns.push_back({loaders.size() == 1 ? "Value" : name});
-    ctx.each_loader_value([&](std::string_view name, std::vector<std::optional<double>> const& values) {
-      if (report::matrices::cell_of(name)) return;
-      columns[0].emplace_back(name);
-      for (std::size_t i = 0; i != values.size(); ++i)
-        columns[i + 1].push_back(values[i] ? report::formatted("%.6g", *values[i]) : "");
-    });
-    if (columns[0].size() == 1) return;
-    auto const text = report::tables_of(columns, report::text_columns(options_.stream, options_.columns));
-    fulgurite::tell(options_.stream, text);
-    std::fflush(options_.stream);
-  }
+  void print(Context& ctx, std::string_view what) const;
 
   ResultsTableOptions options_;
 };

@@ -19,3 +19,37 @@ FULGURITE_BODY ResultsTable::ResultsTable(ResultsTableOptions options) : options
 }
 
 }  // namespace fulgurite
+
+namespace fulgurite {
+
+FULGURITE_BODY void ModelSummary::on_fit_start(Context& ctx) {
+  if (options_.max_depth == 0 || ctx.rank() != 0 || ctx.options().barebones) return;
+  std::vector<report::ModelRow> rows;
+  ctx.model_rows(options_.max_depth, true, rows);
+  auto const text = report::model_table(rows, report::text_columns(options_.stream, options_.columns));
+  fulgurite::tell(options_.stream, text);
+  std::fflush(options_.stream);
+}
+
+FULGURITE_BODY void ResultsTable::on_validation_end(Context& ctx) {
+  if (ctx.stage() == Stage::validate) print(ctx, "Validate metric");
+}
+
+FULGURITE_BODY void ResultsTable::print(Context& ctx, std::string_view what) const {
+  if (ctx.rank() != 0 || ctx.options().barebones) return;
+  std::vector<std::string> const loaders = ctx.loader_names();
+  std::vector<std::vector<std::string>> columns{{std::string(what)}};
+  for (auto const& name : loaders) columns.push_back({loaders.size() == 1 ? "Value" : name});
+  ctx.each_loader_value([&](std::string_view name, std::vector<std::optional<double>> const& values) {
+    if (report::matrices::cell_of(name)) return;
+    columns[0].emplace_back(name);
+    for (std::size_t i = 0; i != values.size(); ++i)
+      columns[i + 1].push_back(values[i] ? report::formatted("%.6g", *values[i]) : "");
+  });
+  if (columns[0].size() == 1) return;
+  auto const text = report::tables_of(columns, report::text_columns(options_.stream, options_.columns));
+  fulgurite::tell(options_.stream, text);
+  std::fflush(options_.stream);
+}
+
+}  // namespace fulgurite

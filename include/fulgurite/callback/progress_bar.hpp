@@ -16,6 +16,7 @@
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
+#include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/context_reads.hpp>
 #include <fulgurite/report/numbers.hpp>
 #include <fulgurite/report/progress_line.hpp>
@@ -27,23 +28,7 @@ namespace fulgurite::report {
 
 /// The last line of a fit, such as "10 epochs, 630 steps in 00:22; best val/accuracy 0.983 in epoch 7; best file
 /// runs/...; metrics lightning_logs/...". A part for which there is no value is left out.
-template <class Outcome>
-std::string outcome_line(Outcome const& outcome, int epochs, long steps, double seconds) {
-  auto const some = [](auto count, char const* what) { return std::to_string(count) + what + (count == 1 ? "" : "s"); };
-  std::string text = some(epochs, " epoch") + ", " + some(steps, " step") + " in " + clock_text(seconds);
-  if (!outcome.ended_by.empty() && !outcome.ended_by.starts_with("max_epochs"))  // the epochs are said
-    text += "; ended by " + outcome.ended_by;
-  if (outcome.best_value)
-    text += "; best " + outcome.best_metric + " " + formatted("%.4g", *outcome.best_value) + " in epoch " +
-            std::to_string(outcome.best_epoch);
-  auto const file = [&](char const* what, auto const& path) {
-    if (!path.empty()) text += what + path.string();
-  };
-  file("; best file ", outcome.best_file);
-  if (outcome.last_file != outcome.best_file) file("; last file ", outcome.last_file);
-  file("; metrics ", outcome.metrics_file);
-  return text;
-}
+std::string outcome_line(Outcome const& outcome, int epochs, long steps, double seconds);
 
 }  // namespace fulgurite::report
 
@@ -55,35 +40,15 @@ namespace fulgurite {
 /// The batches of the epoch, `done` of which are over, up to the one in which max_steps ends it; nullopt where neither
 /// is known. Where the loader has no size, it is an upper bound: the loader may end before max_steps. By hand, and of
 /// sequences that are cut into slices, a batch makes any number of steps, so that max_steps says nothing of batches.
-std::optional<long> announced_batches(auto& ctx, long done) {
-  using R = typename std::remove_cvref_t<decltype(ctx)>::Run;
-  std::optional<long> const batches = ctx.num_training_batches();
-  auto const& most = ctx.options().max_steps;
-  if constexpr (R::automatic && !Recurrent<typename R::Model>)
-    if (most && *most >= 0) {
-      long const window = ctx.accumulate_grad_batches(), steps = std::max(0L, *most - ctx.global_step());
-      long const until = steps == 0 ? done : done - done % window + steps * window;
-      return batches ? std::min(*batches, until) : until;
-    }
-  return batches;
-}
+std::optional<long> announced_batches(Context& ctx, long done);
 
 /// When max_time ends training, in seconds of the trainer's clock, and whether it does so in this epoch.
 class AnnouncedEnd {
  public:
   /// Training starts, or continues.
-  void begin(auto& ctx) {
-    auto const& most = ctx.options().max_time;
-    moment_ = most ? std::optional(ctx.seconds_now() + most->count() - ctx.training_seconds()) : std::nullopt;
-  }
+  void begin(Context& ctx);
   /// Gives the meter of an epoch its number of batches and its end.
-  void announce(report::ProgressMeter& meter, auto& ctx) const {
-    auto const& options = ctx.options();
-    bool const minima_met =
-        ctx.current_epoch() >= options.min_epochs.value_or(0) && ctx.global_step() >= options.min_steps.value_or(0);
-    meter.set_total(announced_batches(ctx, meter.done()));
-    meter.end_by(minima_met ? moment_ : std::nullopt);
-  }
+  void announce(report::ProgressMeter& meter, Context& ctx) const;
 
  private:
   std::optional<double> moment_ = std::nullopt;
@@ -94,23 +59,13 @@ class AnnouncedEnd {
 /// Where a fit began in this process: of a run that goes on, not at its first epoch.
 class FitCounts {
  public:
-  void begin(auto& ctx) {
-    began_ = ctx.seconds_now();
-    go_on(ctx);
-  }
+  void begin(Context& ctx);
   /// Training starts: of a run that goes on its place is known now.
-  void go_on(auto& ctx) {
-    epoch_ = ctx.current_epoch();
-    step_ = ctx.global_step();
-  }
+  void go_on(Context& ctx);
   /// Since the fit began.
   double seconds(double now) const { return now - began_; }
   /// Epochs, steps and time of this process, and what came out of the fit.
-  std::string line(auto& ctx) const {
-    return report::outcome_line(ctx.outcome(), ctx.current_epoch() - epoch_, ctx.global_step() - step_,
-                                seconds(ctx.seconds_now())) +
-           "\n";
-  }
+  std::string line(Context& ctx) const;
 
  private:
   double began_ = 0;
@@ -166,124 +121,55 @@ class ProgressBar {
 
   explicit ProgressBar(ProgressBarOptions options = {});
 
-  void on_fit_start(auto& ctx) {
-    on_ = draws(ctx);
-    counts_.begin(ctx);
-  }
-  void on_train_start(auto& ctx) {
-    counts_.go_on(ctx);
-    end_.begin(ctx);
-    began_ = ctx.seconds_now();
-  }
+  void on_fit_start(Context& ctx);
+  void on_train_start(Context& ctx);
   void on_sanity_check_start() { sanity_ = true; }
   void on_sanity_check_end() {
     sanity_ = false;
     lines_.wipe();
   }
 
-  void on_train_epoch_start(auto& ctx) {
-    if (on_) start_epoch(ctx, ctx.seconds_now());
+  void on_train_epoch_start(Context& ctx);
+  void on_train_batch_end(Context& ctx) {
+    if (on_) train_batch(ctx);
   }
-  void on_train_batch_end(auto& ctx) {
-    if (!on_) return;
-    double const now = ctx.seconds_now();
-    if (!train_) start_epoch(ctx, began_);  // the run goes on inside of it
-    if (train_->done() == 0) train_->start_at(ctx.batch_idx());
-    train_->advance(ctx.batch_idx() + 1, now);
-    if (!due(now)) return;
-    end_.announce(*train_, ctx);
-    auto const line = train_->running(postfix(ctx), columns(), options_.ascii);
-    if (terminal_) lines_.show({line});
-    else keep(line);
-  }
-  void on_train_epoch_end(auto& ctx) {
-    if (!on_ || !train_) return;
-    auto const now = ctx.seconds_now();
-    redraws_.begin(now);
-    train_->advance(train_->done(), now);
-    end_.announce(*train_, ctx);
-    last_line_ = train_->finished(postfix(ctx), columns(), options_.ascii);
-    if (options_.leave || !terminal_) keep(std::exchange(last_line_, {}));
-  }
+  void on_train_epoch_end(Context& ctx);
   void on_train_end();
 
-  void on_validation_start(auto& ctx) { evaluation_start(sanity_ ? "Sanity Checking" : "Validation", ctx); }
-  void on_validation_batch_end(auto& ctx) { evaluation_batch(ctx); }
-  void on_validation_end(auto& ctx) { evaluation_end(ctx); }
-  void on_test_start(auto& ctx) { evaluation_start("Testing", ctx); }
-  void on_test_batch_end(auto& ctx) { evaluation_batch(ctx); }
-  void on_test_end(auto& ctx) { evaluation_end(ctx); }
-  void on_predict_start(auto& ctx) { evaluation_start("Predicting", ctx); }
-  void on_predict_batch_end(auto& ctx) { evaluation_batch(ctx); }
-  void on_predict_end(auto& ctx) { evaluation_end(ctx); }
-
-  void on_fit_end(auto& ctx) {
-    if (!on_) return;
-    lines_.leave();
-    std::string line = counts_.line(ctx);
-    line.pop_back();  // the end of the line
-    lines_.write(report::wrapped(line, static_cast<std::size_t>(columns())));
+  void on_validation_start(Context& ctx);
+  void on_validation_batch_end(Context& ctx) {
+    if (on_) evaluation_batch(ctx);
   }
+  void on_validation_end(Context& ctx) { evaluation_end(ctx); }
+  void on_test_start(Context& ctx) { evaluation_start("Testing", ctx); }
+  void on_test_batch_end(Context& ctx) {
+    if (on_) evaluation_batch(ctx);
+  }
+  void on_test_end(Context& ctx) { evaluation_end(ctx); }
+  void on_predict_start(Context& ctx) { evaluation_start("Predicting", ctx); }
+  void on_predict_batch_end(Context& ctx) {
+    if (on_) evaluation_batch(ctx);
+  }
+  void on_predict_end(Context& ctx) { evaluation_end(ctx); }
+
+  void on_fit_end(Context& ctx);
   /// Leaves the bar as it is; the text of the error begins on a line of its own.
   void on_exception();
 
  private:
-  static bool draws(auto& ctx) { return ctx.rank() == 0 && !ctx.options().barebones; }
-  void start_epoch(auto& ctx, double began) {
-    last_line_.clear();
-    train_.emplace("Epoch " + std::to_string(ctx.current_epoch()), std::nullopt, began);
-    end_.announce(*train_, ctx);
-    if (!terminal_) redraws_.begin(began);  // the first line comes a while later
-  }
-  void evaluation_start(char const* title, auto& ctx) {
-    on_ = draws(ctx);
-    title_ = title;
-    loader_ = 0;
-    if (on_) start_loader(ctx, ctx.seconds_now());
-  }
-  void start_loader(auto& ctx, double now) {
-    evaluation_.emplace(title_ + " DataLoader " + std::to_string(loader_), ctx.num_eval_batches(), now);
-    if (!terminal_) redraws_.begin(now);
-  }
-  void evaluation_batch(auto& ctx) {
-    if (!on_ || !evaluation_) return;
-    double const now = ctx.seconds_now();
-    if (loader_ != ctx.loader()) {
-      if (!terminal_) keep(evaluation_->finished({}, columns(), options_.ascii));
-      loader_ = ctx.loader();
-      start_loader(ctx, evaluation_->last_look());
-    }
-    if (ctx.batch_idx() == 0) evaluation_->set_total(ctx.num_eval_batches());
-    evaluation_->advance(ctx.batch_idx() + 1, now);
-    if (!due(now)) return;
-    auto const line = evaluation_->running({}, columns(), options_.ascii);
-    if (!terminal_) keep(line);
-    else if (train_) lines_.show({train_->running(postfix(ctx), columns(), options_.ascii), line});
-    else lines_.show({line});
-  }
-  void evaluation_end(auto& ctx) {
-    if (!on_ || !evaluation_) return;
-    bool const transient = terminal_ && (train_ || sanity_);
-    if (!transient)
-      keep(evaluation_->finished(train_ || sanity_ ? report::Postfix{} : postfix(ctx), columns(), options_.ascii));
-    else lines_.shorten(1);
-    evaluation_.reset();
-  }
+  static bool draws(Context& ctx);
+  void train_batch(Context& ctx);
+  void start_epoch(Context& ctx, double began);
+  void evaluation_start(char const* title, Context& ctx);
+  void start_loader(Context& ctx, double now);
+  void evaluation_batch(Context& ctx);
+  void evaluation_end(Context& ctx);
 
   bool due(double now);
   void keep(std::string_view line);
   int columns() const;
   /// With the metric by which files are ranked, or an early stop is found, among them.
-  report::Postfix postfix(auto& ctx) const {
-    report::Postfix postfix;
-    ctx.each_metric([&](auto const& metric, std::optional<double> value) {
-      if (!metric.prog_bar || !value) return;
-      auto const cell = std::string(metric.name()) + "=" + report::short_value(*value);
-      (postfix.metrics += postfix.metrics.empty() ? "" : ", ") += cell;
-      if (metric.name() == ctx.outcome().best_metric_name) postfix.watched = cell;
-    });
-    return postfix;
-  }
+  report::Postfix postfix(Context& ctx) const;
 
   ProgressBarOptions options_;
   bool terminal_;

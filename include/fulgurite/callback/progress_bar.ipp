@@ -44,3 +44,173 @@ FULGURITE_BODY int ProgressBar::columns() const {
 }
 
 }  // namespace fulgurite
+
+namespace fulgurite::report {
+
+FULGURITE_BODY std::string outcome_line(Outcome const& outcome, int epochs, long steps, double seconds) {
+  auto const some = [](auto count, char const* what) { return std::to_string(count) + what + (count == 1 ? "" : "s"); };
+  std::string text = some(epochs, " epoch") + ", " + some(steps, " step") + " in " + clock_text(seconds);
+  if (!outcome.ended_by.empty() && !outcome.ended_by.starts_with("max_epochs"))  // the epochs are said
+    text += "; ended by " + outcome.ended_by;
+  if (outcome.best_value)
+    text += "; best " + outcome.best_metric + " " + formatted("%.4g", *outcome.best_value) + " in epoch " +
+            std::to_string(outcome.best_epoch);
+  auto const file = [&](char const* what, auto const& path) {
+    if (!path.empty()) text += what + path.string();
+  };
+  file("; best file ", outcome.best_file);
+  if (outcome.last_file != outcome.best_file) file("; last file ", outcome.last_file);
+  file("; metrics ", outcome.metrics_file);
+  return text;
+}
+
+}  // namespace fulgurite::report
+
+namespace fulgurite {
+
+FULGURITE_BODY std::optional<long> announced_batches(Context& ctx, long done) {
+  std::optional<long> const batches = ctx.num_training_batches();
+  auto const& most = ctx.options().max_steps;
+  if (!ctx.steps_by_batch() || !most || *most < 0) return batches;
+  long const window = ctx.accumulate_grad_batches(), steps = std::max(0L, *most - ctx.global_step());
+  long const until = steps == 0 ? done : done - done % window + steps * window;
+  return batches ? std::min(*batches, until) : until;
+}
+
+FULGURITE_BODY void AnnouncedEnd::begin(Context& ctx) {
+  auto const& most = ctx.options().max_time;
+  moment_ = most ? std::optional(ctx.seconds_now() + most->count() - ctx.training_seconds()) : std::nullopt;
+}
+
+FULGURITE_BODY void AnnouncedEnd::announce(report::ProgressMeter& meter, Context& ctx) const {
+  auto const& options = ctx.options();
+  bool const minima_met =
+      ctx.current_epoch() >= options.min_epochs.value_or(0) && ctx.global_step() >= options.min_steps.value_or(0);
+  meter.set_total(announced_batches(ctx, meter.done()));
+  meter.end_by(minima_met ? moment_ : std::nullopt);
+}
+
+FULGURITE_BODY void FitCounts::begin(Context& ctx) {
+  began_ = ctx.seconds_now();
+  go_on(ctx);
+}
+
+FULGURITE_BODY void FitCounts::go_on(Context& ctx) {
+  epoch_ = ctx.current_epoch();
+  step_ = ctx.global_step();
+}
+
+FULGURITE_BODY std::string FitCounts::line(Context& ctx) const {
+  return report::outcome_line(ctx.outcome(), ctx.current_epoch() - epoch_, ctx.global_step() - step_,
+                              seconds(ctx.seconds_now())) +
+         "\n";
+}
+
+FULGURITE_BODY void ProgressBar::on_fit_start(Context& ctx) {
+  on_ = draws(ctx);
+  counts_.begin(ctx);
+}
+
+FULGURITE_BODY void ProgressBar::on_train_start(Context& ctx) {
+  counts_.go_on(ctx);
+  end_.begin(ctx);
+  began_ = ctx.seconds_now();
+}
+
+FULGURITE_BODY void ProgressBar::on_train_epoch_start(Context& ctx) {
+  if (on_) start_epoch(ctx, ctx.seconds_now());
+}
+
+FULGURITE_BODY void ProgressBar::on_train_epoch_end(Context& ctx) {
+  if (!on_ || !train_) return;
+  auto const now = ctx.seconds_now();
+  redraws_.begin(now);
+  train_->advance(train_->done(), now);
+  end_.announce(*train_, ctx);
+  last_line_ = train_->finished(postfix(ctx), columns(), options_.ascii);
+  if (options_.leave || !terminal_) keep(std::exchange(last_line_, {}));
+}
+
+FULGURITE_BODY void ProgressBar::on_validation_start(Context& ctx) {
+  evaluation_start(sanity_ ? "Sanity Checking" : "Validation", ctx);
+}
+
+FULGURITE_BODY void ProgressBar::on_fit_end(Context& ctx) {
+  if (!on_) return;
+  lines_.leave();
+  std::string line = counts_.line(ctx);
+  line.pop_back();  // the end of the line
+  lines_.write(report::wrapped(line, static_cast<std::size_t>(columns())));
+}
+
+FULGURITE_BODY bool ProgressBar::draws(Context& ctx) { return ctx.rank() == 0 && !ctx.options().barebones; }
+
+FULGURITE_BODY void ProgressBar::train_batch(Context& ctx) {
+  double const now = ctx.seconds_now();
+  if (!train_) start_epoch(ctx, began_);  // the run goes on inside of it
+  if (train_->done() == 0) train_->start_at(ctx.batch_idx());
+  train_->advance(ctx.batch_idx() + 1, now);
+  if (!due(now)) return;
+  end_.announce(*train_, ctx);
+  auto const line = train_->running(postfix(ctx), columns(), options_.ascii);
+  if (terminal_) lines_.show({line});
+  else keep(line);
+}
+
+FULGURITE_BODY void ProgressBar::start_epoch(Context& ctx, double began) {
+  last_line_.clear();
+  train_.emplace("Epoch " + std::to_string(ctx.current_epoch()), std::nullopt, began);
+  end_.announce(*train_, ctx);
+  if (!terminal_) redraws_.begin(began);  // the first line comes a while later
+}
+
+FULGURITE_BODY void ProgressBar::evaluation_start(char const* title, Context& ctx) {
+  on_ = draws(ctx);
+  title_ = title;
+  loader_ = 0;
+  if (on_) start_loader(ctx, ctx.seconds_now());
+}
+
+FULGURITE_BODY void ProgressBar::start_loader(Context& ctx, double now) {
+  evaluation_.emplace(title_ + " DataLoader " + std::to_string(loader_), ctx.num_eval_batches(), now);
+  if (!terminal_) redraws_.begin(now);
+}
+
+FULGURITE_BODY void ProgressBar::evaluation_batch(Context& ctx) {
+  if (!evaluation_) return;
+  double const now = ctx.seconds_now();
+  if (loader_ != ctx.loader()) {
+    if (!terminal_) keep(evaluation_->finished({}, columns(), options_.ascii));
+    loader_ = ctx.loader();
+    start_loader(ctx, evaluation_->last_look());
+  }
+  if (ctx.batch_idx() == 0) evaluation_->set_total(ctx.num_eval_batches());
+  evaluation_->advance(ctx.batch_idx() + 1, now);
+  if (!due(now)) return;
+  auto const line = evaluation_->running({}, columns(), options_.ascii);
+  if (!terminal_) keep(line);
+  else if (train_) lines_.show({train_->running(postfix(ctx), columns(), options_.ascii), line});
+  else lines_.show({line});
+}
+
+FULGURITE_BODY void ProgressBar::evaluation_end(Context& ctx) {
+  if (!on_ || !evaluation_) return;
+  bool const transient = terminal_ && (train_ || sanity_);
+  if (!transient)
+    keep(evaluation_->finished(train_ || sanity_ ? report::Postfix{} : postfix(ctx), columns(), options_.ascii));
+  else lines_.shorten(1);
+  evaluation_.reset();
+}
+
+FULGURITE_BODY report::Postfix ProgressBar::postfix(Context& ctx) const {
+  report::Postfix postfix;
+  ctx.each_metric([&](DeclaredMetric const& metric, std::optional<double> value) {
+    if (!metric.prog_bar || !value) return;
+    auto const cell = std::string(metric.name) + "=" + report::short_value(*value);
+    (postfix.metrics += postfix.metrics.empty() ? "" : ", ") += cell;
+    if (metric.name == ctx.outcome().best_metric_name) postfix.watched = cell;
+  });
+  return postfix;
+}
+
+}  // namespace fulgurite

@@ -24,6 +24,7 @@
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
+#include <fulgurite/loop/context.hpp>
 
 namespace fulgurite::slurm {
 
@@ -86,23 +87,13 @@ class EndedFits {
 namespace fulgurite {
 
 /// A run that ends by another exception. A signal that comes on its way ends nothing more, which is said.
-template <class Ctx>
 struct FailingRun {
   std::shared_ptr<CaughtSignals> caught;
-  Ctx ctx;
+  Context ctx;
 
-  FailingRun(std::shared_ptr<CaughtSignals> signals, Ctx const& context) : caught(std::move(signals)), ctx(context) {}
+  FailingRun(std::shared_ptr<CaughtSignals> signals, Context const& context);
   FailingRun(FailingRun const&) = delete;
-  ~FailingRun() {
-    int const came = caught ? CaughtSignals::gravest() : 0;
-    if (came == 0) return;
-    try {
-      ctx.warn_each("fulgurite.run.failing",
-                    "signal " + std::to_string(came) +
-                        " came while the run was ending by an exception: its files are written, and it ends by that "
-                        "exception; no job is put back into SLURM's queue, since it would fail again");
-    } catch (...) {}  // a warning that cannot be given
-  }
+  ~FailingRun();
 };
 
 }  // namespace fulgurite
@@ -173,57 +164,18 @@ class Signals {
 
   explicit Signals(SignalsOptions options = {}) : options_(std::move(options)) {}
 
-  void setup(auto& ctx) {
-    find_files(ctx.options().default_root_dir, type_name<std::remove_cvref_t<decltype(ctx.model())>>());
-    trains_ = false;
-    late_ = 0;
-    if (in_fit(ctx)) ctx.held_files().hold(file_, this);
-    caught_.reset();  // those of a run that was left without an end
-    caught_ = std::make_shared<CaughtSignals>(options_.signals, job_ ? options_.requeue_signal : 0);
-  }
+  void setup(Context& ctx);
   void on_train_start() { trains_ = true; }
 
-  void on_train_batch_end(auto& ctx) {
-    int const ends_by = ctx.signal_of_all(CaughtSignals::gravest());
-    if (ends_by == 0) [[likely]]
-      return;
-    // Once, inside a window of several batches; again where captured steps went back to before it was asked for.
-    std::pair const here(ctx.current_epoch(), ctx.batch_idx());
-    if (asked_at_ && *asked_at_ < here) return;
-    asked_at_ = here;
-    // Thrown where the next file would be written: between steps.
-    // One process ends by what it was asked for last; several by what they have told each other.
-    bool const alone = ctx.world() == 1;
-    ctx.request_checkpoint(
-        {this, [ends_by, alone](CheckpointFiles&) { throw Interrupted(alone ? CaughtSignals::gravest() : ends_by); }});
-  }
-  void on_validation_batch_end(auto& ctx) {
-    // Several processes end a fit together, after the next step.
-    if (ctx.world() == 1 || !in_fit(ctx)) end_now();
-  }
+  void on_train_batch_end(Context& ctx);
+  void on_validation_batch_end(Context& ctx);
   void on_test_batch_end(auto&) { end_now(); }
   void on_predict_batch_end(auto&) { end_now(); }
   /// Between batches that no hook tells of, and after a run: one whose end was asked for too late for a place before.
   void end_if_asked();
 
-  void on_exception(std::exception const& error, auto& ctx) {
-    if (auto const* const interrupted = dynamic_cast<Interrupted const*>(&error))
-      return leave(interrupted->signal(), ctx);
-    // The handlers stay until the files of that exception are written: no signal ends the program meanwhile.
-    auto const until =
-        std::make_shared<FailingRun<std::remove_cvref_t<decltype(ctx)>>>(std::exchange(caught_, nullptr), ctx);
-    forget();
-    if (ctx.stage() == decltype(ctx.stage())::fit) ctx.request_checkpoint({this, [until](CheckpointFiles&) {}});
-  }
-  void teardown(auto& ctx) {
-    late_ = ctx.signal_here(CaughtSignals::gravest());
-    if (late_ == 0) {
-      forget();
-      late_ = ctx.signal_here(CaughtSignals::gravest());
-    }
-    if (in_fit(ctx)) give_up(ctx, late_ == 0);
-    if (late_ != 0) leave(late_, ctx);
-  }
+  void on_exception(std::exception const& error, Context& ctx);
+  void teardown(Context& ctx);
 
   /// What a fit that is not told otherwise goes on from: in a SLURM job the files that it has left before it was
   /// started again, too. Before setup, as the search says.
@@ -236,46 +188,15 @@ class Signals {
  private:
   /// Where the files of a run are.
   void find_files(std::filesystem::path const& root, std::string_view model);
-  static bool in_fit(auto& ctx) { return ctx.stage() == decltype(ctx.stage())::fit && !ctx.dev_run(); }
+  static bool in_fit(Context const& ctx);
   static void end_now();
 
   /// The file that a signal asks for, where there is a run to go on with; then, where that was asked for, the job is
   /// put back into the queue. Until then SLURM's next signal must not end the program. A file that cannot be written
   /// keeps the job out of the queue: it would begin from an older one, again and again.
-  void leave(int signal, auto& ctx) {
-    bool const requeues = job_ && signal == options_.requeue_signal;
-    if (!requeues) forget();
-    auto const begin_again = [this, &ctx](bool first_rank) {
-      if (auto const why = first_rank ? slurm::requeue(*job_) : std::string(); !why.empty())
-        ctx.warn_each("fulgurite.run.requeue",
-                      "the job was not put back into SLURM's queue (" + why + "): call scontrol requeue " + job_->name);
-      forget();
-    };
-    if (!in_fit(ctx) || (requeues && !trains_)) {
-      if (requeues) begin_again(ctx.rank() == 0);
-      return;
-    }
-    CheckpointRequest request{this, [this, requeues, begin_again](CheckpointFiles& files) {
-                                auto const file = requeues ? hpc_files_.next() : file_;
-                                files.write(file);
-                                if (files.writes())
-                                  tell(stderr, "interrupted: the run is saved to " + file.string() +
-                                                   "; the same program resumes from it\n");
-                                if (requeues) begin_again(files.writes());
-                              }};
-    // Contexts of evaluations have no such function.
-    if constexpr (requires { ctx.request_checkpoint(request); }) ctx.request_checkpoint(std::move(request));
-  }
+  void leave(int signal, Context& ctx);
   /// The files of this run are no longer needed, and removed where it has ended well.
-  void give_up(auto& ctx, bool ended_well) {
-    for (auto const& file : last_checkpoints()) {
-      ctx.held_files().give_up(file, this);
-      std::error_code ignored;  // usually there is none
-      if (ended_well && ctx.rank() == 0 && !ctx.held_files().by_others(file, this))
-        std::filesystem::remove(file, ignored);
-    }
-    if (ended_well) checkpointing::EndedFits::of_process().add(fit_);
-  }
+  void give_up(Context& ctx, bool ended_well);
   void forget();
 
   SignalsOptions options_;
@@ -318,27 +239,16 @@ class OnExceptionCheckpoint {
                              "OnExceptionCheckpoint{{.dirpath = \"runs\"}}");
   }
 
-  void setup(auto& ctx) {
-    file_ = file_in(ctx.options().default_root_dir.path(), type_name<std::remove_cvref_t<decltype(ctx.model())>>());
-    if (in_fit(ctx)) ctx.held_files().hold(file_, this);
-  }
-  void on_exception(auto& ctx) {
-    // Outside fit there is nothing to rescue, and no file is written.
-    if (in_fit(ctx)) ctx.request_checkpoint({this, [this](CheckpointFiles& files) { files.write(file_); }});
-  }
-  void teardown(auto& ctx) {
-    if (!in_fit(ctx)) return;
-    ctx.held_files().give_up(file_, this);
-    std::error_code ignored;  // usually there is none
-    if (ctx.rank() == 0 && !ctx.held_files().by_others(file_, this)) std::filesystem::remove(file_, ignored);
-  }
+  void setup(Context& ctx);
+  void on_exception(Context& ctx);
+  void teardown(Context& ctx);
 
   std::filesystem::path const& ckpt_path() const { return file_; }
   static constexpr bool resumes_fit = true;  ///< a fit without a `CkptPath` resumes from `last_checkpoints()`
   std::vector<std::filesystem::path> last_checkpoints(CheckpointSearch const& search = {}) const;
 
  private:
-  static bool in_fit(auto& ctx) { return ctx.stage() == decltype(ctx.stage())::fit && !ctx.dev_run(); }
+  static bool in_fit(Context const& ctx);
   std::filesystem::path file_in(std::filesystem::path const& root, std::string_view model) const;
 
   std::filesystem::path dirpath_;

@@ -150,3 +150,126 @@ FULGURITE_BODY std::filesystem::path OnExceptionCheckpoint::file_in(std::filesys
 }
 
 }  // namespace fulgurite
+
+namespace fulgurite {
+
+FULGURITE_BODY FailingRun::FailingRun(std::shared_ptr<CaughtSignals> signals, Context const& context)
+    : caught(std::move(signals)), ctx(context) {}
+
+FULGURITE_BODY FailingRun::~FailingRun() {
+  int const came = caught ? CaughtSignals::gravest() : 0;
+  if (came == 0) return;
+  try {
+    ctx.warn_each("fulgurite.run.failing",
+                  "signal " + std::to_string(came) +
+                      " came while the run was ending by an exception: its files are written, and it ends by that "
+                      "exception; no job is put back into SLURM's queue, since it would fail again");
+  } catch (...) {}  // a warning that cannot be given
+}
+
+FULGURITE_BODY void Signals::setup(Context& ctx) {
+  find_files(ctx.options().default_root_dir, ctx.model_name());
+  trains_ = false;
+  late_ = 0;
+  if (in_fit(ctx)) ctx.held_files().hold(file_, this);
+  caught_.reset();  // those of a run that was left without an end
+  caught_ = std::make_shared<CaughtSignals>(options_.signals, job_ ? options_.requeue_signal : 0);
+}
+
+FULGURITE_BODY void Signals::on_train_batch_end(Context& ctx) {
+  int const ends_by = ctx.signal_of_all(CaughtSignals::gravest());
+  if (ends_by == 0) [[likely]]
+    return;
+  // Once, inside a window of several batches; again where captured steps went back to before it was asked for.
+  std::pair const here(ctx.current_epoch(), ctx.batch_idx());
+  if (asked_at_ && *asked_at_ < here) return;
+  asked_at_ = here;
+  // Thrown where the next file would be written: between steps.
+  // One process ends by what it was asked for last; several by what they have told each other.
+  bool const alone = ctx.world() == 1;
+  ctx.request_checkpoint(
+      {this, [ends_by, alone](CheckpointFiles&) { throw Interrupted(alone ? CaughtSignals::gravest() : ends_by); }});
+}
+
+FULGURITE_BODY void Signals::on_validation_batch_end(Context& ctx) {
+  // Several processes end a fit together, after the next step.
+  if (ctx.world() == 1 || !in_fit(ctx)) end_now();
+}
+
+FULGURITE_BODY void Signals::on_exception(std::exception const& error, Context& ctx) {
+  if (auto const* const interrupted = dynamic_cast<Interrupted const*>(&error))
+    return leave(interrupted->signal(), ctx);
+  // The handlers stay until the files of that exception are written: no signal ends the program meanwhile.
+  auto const until = std::make_shared<FailingRun>(std::exchange(caught_, nullptr), ctx);
+  forget();
+  if (ctx.stage() == Stage::fit) ctx.request_checkpoint({this, [until](CheckpointFiles&) {}});
+}
+
+FULGURITE_BODY void Signals::teardown(Context& ctx) {
+  late_ = ctx.signal_here(CaughtSignals::gravest());
+  if (late_ == 0) {
+    forget();
+    late_ = ctx.signal_here(CaughtSignals::gravest());
+  }
+  if (in_fit(ctx)) give_up(ctx, late_ == 0);
+  if (late_ != 0) leave(late_, ctx);
+}
+
+FULGURITE_BODY bool Signals::in_fit(Context const& ctx) { return ctx.stage() == Stage::fit && !ctx.dev_run(); }
+
+FULGURITE_BODY void Signals::leave(int signal, Context& ctx) {
+  bool const requeues = job_ && signal == options_.requeue_signal;
+  if (!requeues) forget();
+  auto const begin_again = [this, ctx](bool first_rank) {
+    if (auto const why = first_rank ? slurm::requeue(*job_) : std::string(); !why.empty())
+      ctx.warn_each("fulgurite.run.requeue",
+                    "the job was not put back into SLURM's queue (" + why + "): call scontrol requeue " + job_->name);
+    forget();
+  };
+  if (!in_fit(ctx) || (requeues && !trains_)) {
+    if (requeues) begin_again(ctx.rank() == 0);
+    return;
+  }
+  CheckpointRequest request{this, [this, requeues, begin_again](CheckpointFiles& files) {
+                              auto const file = requeues ? hpc_files_.next() : file_;
+                              files.write(file);
+                              if (files.writes())
+                                tell(stderr, "interrupted: the run is saved to " + file.string() +
+                                                 "; the same program resumes from it\n");
+                              if (requeues) begin_again(files.writes());
+                            }};
+  ctx.request_checkpoint(std::move(request));
+}
+
+FULGURITE_BODY void Signals::give_up(Context& ctx, bool ended_well) {
+  for (auto const& file : last_checkpoints()) {
+    ctx.held_files().give_up(file, this);
+    std::error_code ignored;  // usually there is none
+    if (ended_well && ctx.rank() == 0 && !ctx.held_files().by_others(file, this))
+      std::filesystem::remove(file, ignored);
+  }
+  if (ended_well) checkpointing::EndedFits::of_process().add(fit_);
+}
+
+FULGURITE_BODY void OnExceptionCheckpoint::setup(Context& ctx) {
+  file_ = file_in(ctx.options().default_root_dir.path(), ctx.model_name());
+  if (in_fit(ctx)) ctx.held_files().hold(file_, this);
+}
+
+FULGURITE_BODY void OnExceptionCheckpoint::on_exception(Context& ctx) {
+  // Outside fit there is nothing to rescue, and no file is written.
+  if (in_fit(ctx)) ctx.request_checkpoint({this, [this](CheckpointFiles& files) { files.write(file_); }});
+}
+
+FULGURITE_BODY void OnExceptionCheckpoint::teardown(Context& ctx) {
+  if (!in_fit(ctx)) return;
+  ctx.held_files().give_up(file_, this);
+  std::error_code ignored;  // usually there is none
+  if (ctx.rank() == 0 && !ctx.held_files().by_others(file_, this)) std::filesystem::remove(file_, ignored);
+}
+
+FULGURITE_BODY bool OnExceptionCheckpoint::in_fit(Context const& ctx) {
+  return ctx.stage() == Stage::fit && !ctx.dev_run();
+}
+
+}  // namespace fulgurite

@@ -17,6 +17,7 @@
 #include <fulgurite/core/text.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
+#include <fulgurite/loop/context.hpp>
 #include <fulgurite/report/profile.hpp>
 #include <fulgurite/report/terminal.hpp>
 
@@ -64,11 +65,9 @@ class SimpleProfiler {
   Running profile_action(ProfiledAction const& action);
 
   void setup();
-  void teardown(auto& ctx) { tell(ctx, ""); }
+  void teardown(Context& ctx) { tell(ctx, ""); }
   /// What was measured until then is shown as well.
-  void on_exception(auto& ctx) {
-    if (runs_) tell(ctx, ", until it failed");
-  }
+  void on_exception(Context& ctx);
 
   /// Of the run at hand, or of the last one.
   report::Profile const& result() const { return result_; }
@@ -82,30 +81,7 @@ class SimpleProfiler {
 
   void add(ProfiledAction const& action, std::int64_t took);
 
-  void tell(auto& ctx, std::string_view how) {
-    runs_ = false;
-    result_ = {.total = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - began_).count()};
-    for (auto const& one : tallies_)
-      if (one.action)
-        result_.spent.push_back({one.action->name, one.action->part, one.calls, one.total, one.own, one.longest});
-    auto const stage = run_output::name_of(ctx.stage());
-    if (options_.stream && ctx.rank() == 0) {
-      std::string text = "SimpleProfiler: ";
-      text += stage;
-      text += how;
-      auto const columns = report::text_columns(options_.stream, 0);
-      text += '\n' + result_.table(options_.row_limit, columns) + report::wrapped(result_.sentence(), columns);
-      fulgurite::tell(options_.stream, text);
-      std::fflush(options_.stream);
-    }
-    if (options_.filename.empty() || ctx.dev_run()) return;
-    auto const folder = run_output::folder(ctx, options_.dirpath);
-    std::string name(stage);
-    name += '-' + options_.filename;
-    if (ctx.rank() != 0) name += '-' + std::to_string(ctx.rank());
-    write_durably(folder / (name + ".txt"), result_.table() + result_.sentence() + '\n');
-    write_durably(folder / (name + ".csv"), report::profile_csv(result_));
-  }
+  void tell(Context& ctx, std::string_view how);
 
   SimpleProfilerOptions options_;
   std::vector<Tally> tallies_{};  ///< by the numbers of actions

@@ -17,9 +17,11 @@
 #include <vector>
 
 #include <fulgurite/callback/watch.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/hook/hooks.hpp>
+#include <fulgurite/loop/context.hpp>
 #include <fulgurite/metric/board.hpp>
 #include <fulgurite/report/profile.hpp>
 
@@ -50,45 +52,21 @@ class DeviceStatsMonitor {
 
   // An error may have cut short the window of an earlier epoch.
   void on_train_epoch_start() { in_window_ = false; }
-  void on_train_batch_start(auto& ctx) {
-    if (!in_window_ && watch::logs_rows_of(ctx, ctx.logged_steps())) log("on_train_batch_start", ctx);
-  }
-  void on_train_batch_end(auto& ctx) {
-    in_window_ = ctx.accumulating();
-    if (!in_window_ && watch::logs_rows_of(ctx, ctx.logged_steps())) log("on_train_batch_end", ctx);
-  }
+  void on_train_batch_start(Context& ctx);
+  void on_train_batch_end(Context& ctx);
   // A stop, or skip_epoch, makes the step of an open window only after its last batch has ended.
-  void on_train_epoch_end(auto& ctx) { flushed(ctx, ctx.logged_steps() - 1); }
-  void on_validation_start(auto& ctx) {
-    if (ctx.stage() == decltype(ctx.stage())::fit) flushed(ctx, ctx.logged_steps());
-  }
-  void on_validation_batch_start(auto& ctx) { evaluated("on_validation_batch_start", ctx); }
-  void on_validation_batch_end(auto& ctx) { evaluated("on_validation_batch_end", ctx); }
-  void on_test_batch_start(auto& ctx) { evaluated("on_test_batch_start", ctx); }
-  void on_test_batch_end(auto& ctx) { evaluated("on_test_batch_end", ctx); }
+  void on_train_epoch_end(Context& ctx);
+  void on_validation_start(Context& ctx);
+  void on_validation_batch_start(Context& ctx) { evaluated("on_validation_batch_start", ctx); }
+  void on_validation_batch_end(Context& ctx) { evaluated("on_validation_batch_end", ctx); }
+  void on_test_batch_start(Context& ctx) { evaluated("on_test_batch_start", ctx); }
+  void on_test_batch_end(Context& ctx) { evaluated("on_test_batch_end", ctx); }
 
  private:
-  void flushed(auto& ctx, long step) {
-    if (!ctx.accumulating() && std::exchange(in_window_, false) && watch::logs_rows_of(ctx, step))
-      log("on_train_batch_end", ctx);
-  }
-  void evaluated(char const* place, auto& ctx) {
-    if (!ctx.sanity_checking() && watch::logs_rows_of(ctx, ctx.batch_idx())) log(place, ctx);
-  }
+  void flushed(Context& ctx, long step);
+  void evaluated(char const* place, Context& ctx);
 
-  void log(std::string const& place, auto& ctx) {
-    using Backend = typename std::remove_cvref_t<decltype(ctx)>::Backend;
-    auto stats = Backend::device_stats(ctx.device());
-    if (options_.cpu_stats.value_or(stats.empty()))
-      for (auto& stat : host_.read()) stats.push_back(std::move(stat));
-    std::vector<Scalar> row;
-    for (auto& [name, value] : stats) {
-      if (options_.filter_keys && !options_.filter_keys->contains(name)) continue;
-      name = "DeviceStatsMonitor." + place + "/" + name;
-      row.push_back({name, value});
-    }
-    if (!row.empty()) ctx.log_scalars(std::span<Scalar const>(row));
-  }
+  void log(std::string const& place, Context& ctx);
 
   DeviceStatsMonitorOptions options_;
   report::HostStats host_{};
@@ -271,3 +249,7 @@ template <class Samples>
 ThroughputMonitor(Samples, ThroughputMonitorOptions) -> ThroughputMonitor<Samples>;
 
 }  // namespace fulgurite
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/callback/throughput_monitor.ipp>
+#endif

@@ -15,6 +15,7 @@
 #include <fulgurite/core/text.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
+#include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/optimizers.hpp>
 #include <fulgurite/report/numbers.hpp>
 
@@ -55,27 +56,19 @@ class Timer {
         "Timer{\"00:00:01:00\"} (days, hours, minutes, seconds)");
   }
 
-  void on_fit_start(auto& ctx) { stop_when_spent(ctx); }
-  void on_train_start(auto& ctx) { begin(Timed::train, ctx); }
-  void on_train_batch_end(auto& ctx) {
-    if (!limit_ || options_.interval != Interval::step || ctx.accumulating()) return;
-    stop_when_spent(ctx);
-  }
-  void on_train_epoch_end(auto& ctx) { stop_when_spent(ctx); }
-  void on_train_end(auto& ctx) { end(Timed::train, ctx); }
-  void on_validation_start(auto& ctx) { begin(Timed::validate, ctx); }
-  void on_validation_end(auto& ctx) { end(Timed::validate, ctx); }
-  void on_test_start(auto& ctx) { begin(Timed::test, ctx); }
-  void on_test_end(auto& ctx) { end(Timed::test, ctx); }
+  void on_fit_start(Context& ctx) { stop_when_spent(ctx); }
+  void on_train_start(Context& ctx) { begin(Timed::train, ctx); }
+  void on_train_batch_end(Context& ctx);
+  void on_train_epoch_end(Context& ctx) { stop_when_spent(ctx); }
+  void on_train_end(Context& ctx) { end(Timed::train, ctx); }
+  void on_validation_start(Context& ctx) { begin(Timed::validate, ctx); }
+  void on_validation_end(Context& ctx) { end(Timed::validate, ctx); }
+  void on_test_start(Context& ctx) { begin(Timed::test, ctx); }
+  void on_test_end(Context& ctx) { end(Timed::test, ctx); }
   // A file holds the time that was used until it was asked for.
-  void before_save(auto& ctx) {
-    for (auto const what : {Timed::train, Timed::validate, Timed::test}) look(what, ctx);
-  }
+  void before_save(Context& ctx);
   // Time after a run has failed does not count for it.
-  void on_exception(auto& ctx) {
-    for (auto const what : {Timed::train, Timed::validate, Timed::test})
-      if (of(what).runs()) end(what, ctx);
-  }
+  void on_exception(Context& ctx);
 
   bool limits_time() const { return limit_.has_value(); }
   /// Time spent in training, validation or test, over all its runs, as of the last event that this timer heard;
@@ -103,26 +96,10 @@ class Timer {
   Clock& of(Timed what);
   Clock const& of(Timed what) const;
 
-  void begin(Timed what, auto& ctx) {
-    auto& clock = of(what);
-    clock = {clock.before + clock.running, 0, ctx.seconds_now(), std::nullopt};
-  }
-  void look(Timed what, auto& ctx) {
-    if (auto& clock = of(what); clock.runs()) clock.running = ctx.seconds_now() - *clock.began;
-  }
-  void end(Timed what, auto& ctx) {
-    look(what, ctx);
-    of(what).ended = ctx.seconds_now();
-  }
-  void stop_when_spent(auto& ctx) {
-    look(Timed::train, ctx);
-    if (!limit_ || elapsed() < *limit_) return;
-    if (options_.verbose && !ctx.stop_requested() && ctx.rank() == 0)
-      tell(stderr, "Timer: " + report::exact(elapsed().count()) + " s are used up, of " +
-                       report::exact(limit_->count()) + ": training stops\n");
-    // One whose time is raised trains on.
-    ctx.request_stop_for_now("Timer: " + report::exact(limit_->count()) + " s are used up");
-  }
+  void begin(Timed what, Context& ctx);
+  void look(Timed what, Context& ctx);
+  void end(Timed what, Context& ctx);
+  void stop_when_spent(Context& ctx);
 
   static Seconds parsed(std::string_view text);
 

@@ -51,3 +51,45 @@ void Timer::state(auto& archive) {
 FULGURITE_STATE(Timer)
 
 }  // namespace fulgurite
+
+namespace fulgurite {
+
+FULGURITE_BODY void Timer::on_train_batch_end(Context& ctx) {
+  if (!limit_ || options_.interval != Interval::step || ctx.accumulating()) return;
+  stop_when_spent(ctx);
+}
+
+FULGURITE_BODY void Timer::before_save(Context& ctx) {
+  for (auto const what : {Timed::train, Timed::validate, Timed::test}) look(what, ctx);
+}
+
+FULGURITE_BODY void Timer::on_exception(Context& ctx) {
+  for (auto const what : {Timed::train, Timed::validate, Timed::test})
+    if (of(what).runs()) end(what, ctx);
+}
+
+FULGURITE_BODY void Timer::begin(Timed what, Context& ctx) {
+  auto& clock = of(what);
+  clock = {clock.before + clock.running, 0, ctx.seconds_now(), std::nullopt};
+}
+
+FULGURITE_BODY void Timer::look(Timed what, Context& ctx) {
+  if (auto& clock = of(what); clock.runs()) clock.running = ctx.seconds_now() - *clock.began;
+}
+
+FULGURITE_BODY void Timer::end(Timed what, Context& ctx) {
+  look(what, ctx);
+  of(what).ended = ctx.seconds_now();
+}
+
+FULGURITE_BODY void Timer::stop_when_spent(Context& ctx) {
+  look(Timed::train, ctx);
+  if (!limit_ || elapsed() < *limit_) return;
+  if (options_.verbose && !ctx.stop_requested() && ctx.rank() == 0)
+    tell(stderr, "Timer: " + report::exact(elapsed().count()) + " s are used up, of " + report::exact(limit_->count()) +
+                     ": training stops\n");
+  // One whose time is raised trains on.
+  ctx.request_stop_for_now("Timer: " + report::exact(limit_->count()) + " s are used up");
+}
+
+}  // namespace fulgurite

@@ -9,7 +9,9 @@
 #include <string_view>
 
 #include <fulgurite/checkpoint/durable_file.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/types.hpp>
+#include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/options.hpp>
 #include <fulgurite/metric/metric.hpp>
 
@@ -46,9 +48,8 @@ constexpr double worst(Mode mode) {
 }
 
 /// Whether this is a fit proper: neither another stage, nor the sanity check, nor a fast_dev_run, nor barebones.
-constexpr bool in_fit(auto const& ctx) {
-  return ctx.stage() == decltype(ctx.stage())::fit && !ctx.sanity_checking() && !ctx.dev_run() &&
-         !ctx.options().barebones;
+bool in_fit(auto const& ctx) {
+  return ctx.stage() == Stage::fit && !ctx.sanity_checking() && !ctx.dev_run() && !ctx.options().barebones;
 }
 
 /// Whether that step (or batch of an evaluation), counted from 0, has a row of its own at the cadence of the logs.
@@ -72,12 +73,7 @@ namespace fulgurite::run_output {
 
 /// The folder that the callback was told, else the run's, else default_root_dir, which is made where it is missing.
 /// Empty is the folder that the program runs in.
-std::filesystem::path folder(auto& ctx, std::filesystem::path const& dirpath) {
-  auto folder = dirpath.empty() ? ctx.log_dir() : dirpath;
-  if (folder.empty()) folder = ctx.options().default_root_dir.path();
-  if (!folder.empty()) file::make_folders(folder);
-  return folder;
-}
+std::filesystem::path folder(Context const& ctx, std::filesystem::path const& dirpath);
 
 /// "fit", "validate", "test" or "predict".
 constexpr std::string_view name_of(Stage stage) {
@@ -86,3 +82,7 @@ constexpr std::string_view name_of(Stage stage) {
 }
 
 }  // namespace fulgurite::run_output
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/callback/watch.ipp>
+#endif

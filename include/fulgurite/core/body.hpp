@@ -4,22 +4,24 @@
 // bytes, rows or tensors, or is called for each batch. Where nothing is defined, which is the default, x.hpp includes
 // its body file, and both say `inline`: header-only; what runs seldom is made small, since every unit compiles it
 // again. Where all units of a program define FULGURITE_COMPILED, x.hpp does not include it, and the program links the
-// library fulgurite_compiled, which is made of all body files; or one unit of it defines FULGURITE_IMPLEMENTATION and
-// includes fulgurite/bodies.hpp. tests/layout/bodies.py checks what stands where.
+// libraries made of src/, which have all body files; or one unit of it defines FULGURITE_IMPLEMENTATION and includes
+// fulgurite/bodies.hpp. tests/layout/bodies.py checks what stands where.
 
 #if defined(FULGURITE_IMPLEMENTATION) && !defined(FULGURITE_COMPILED)
 #define FULGURITE_COMPILED 1
 #endif
 
+#if defined(__clang__)
+#define FULGURITE_SELDOM clang::minsize
+#else
+#define FULGURITE_SELDOM gnu::cold
+#endif
+
 #if defined(FULGURITE_COMPILED)
-#define FULGURITE_BODY
+#define FULGURITE_BODY [[FULGURITE_SELDOM]]
 #define FULGURITE_BULK_BODY
 #else
-#if defined(__clang__)
-#define FULGURITE_BODY [[clang::minsize, gnu::noinline]] inline
-#else
-#define FULGURITE_BODY [[gnu::cold, gnu::noinline]] inline
-#endif
+#define FULGURITE_BODY [[FULGURITE_SELDOM, gnu::noinline]] inline
 #define FULGURITE_BULK_BODY inline
 #endif
 

@@ -57,7 +57,7 @@ struct Ids<loop::Prediction> {
 /// The events that receive an optimizer, against each of them.
 template <class R, class T, class... Os>
 consteval HookVerdict optimizer_hooks(std::type_identity<std::tuple<Os...>>) {
-  using Ctx = Context<R, phase::Train>;
+  using Ctx = RunContext<R, phase::Train>;
   constexpr bool automatic = R::automatic;
   return worst(HookVerdict{hook::event_fault<hook::on_before_zero_grad, T, automatic, Os, Ctx>(),
                            HookId::on_before_zero_grad}...,
@@ -68,7 +68,7 @@ consteval HookVerdict optimizer_hooks(std::type_identity<std::tuple<Os...>>) {
 /// The events of a stage that receive a batch, against the batch that its loader yields.
 template <class R, class T, class Outputs, class Loss, class Batch>
 consteval HookVerdict training_fault() {
-  using Ctx = Context<R, phase::Train>;
+  using Ctx = RunContext<R, phase::Train>;
   FULGURITE_ASK(hook::on_train_batch_start, HookId::on_train_batch_start, Batch, Ctx)
   FULGURITE_ASK(hook::on_train_batch_end, HookId::on_train_batch_end, Outputs, Batch, Ctx)
   if constexpr (hook::on_before_zero_grad::named<T> || hook::on_before_optimizer_step::named<T>) {
@@ -76,14 +76,14 @@ consteval HookVerdict training_fault() {
     if (found) return found;
   }
   FULGURITE_ASK(hook::on_before_backward, HookId::on_before_backward, Loss, Ctx)
-  FULGURITE_ASK(hook::on_exception, HookId::on_exception, std::exception const, Context<R, phase::Fit>)
+  FULGURITE_ASK(hook::on_exception, HookId::on_exception, std::exception const, RunContext<R, phase::Fit>)
   return {};
 }
 
 /// One function of the model moves all schedules of its optimizer.
 template <class R, class... Ss>
 consteval HookVerdict scheduling_override(std::type_identity<std::tuple<Ss...>>) {
-  using Ctx = Context<R, phase::Train>;
+  using Ctx = RunContext<R, phase::Train>;
   return worst(HookVerdict{hook::override_fault<hook::lr_scheduler_step, typename R::Model, R::automatic, Ctx, Ss>(),
                            HookId::lr_scheduler_step}...);
 }
@@ -93,7 +93,7 @@ consteval HookVerdict scheduling_override(std::type_identity<std::tuple<Ss...>>)
 template <class R, class Loss>
 consteval HookVerdict training_overrides() {
   using M = typename R::Model;
-  using Ctx = Context<R, phase::Train>;
+  using Ctx = RunContext<R, phase::Train>;
   using O = std::tuple_element_t<0, decltype(loop::Optimizers<R>::optimizers)>;
   using Closure = typename R::Value (*)();
   return worst(
@@ -110,12 +110,12 @@ consteval HookVerdict training_overrides() {
 /// Whether T, a callback or the model, can be called at the batches of an evaluation with what it has for its hooks.
 template <class R, class Kind, class T, class Outputs, class Batch>
 consteval HookVerdict evaluation_fault() {
-  using Ctx = Context<R, typename Kind::Phase>;
+  using Ctx = RunContext<R, typename Kind::Phase>;
   using Start = typename Kind::batch_start;
   using End = typename Kind::batch_end;
   FULGURITE_ASK(Start, Ids<Kind>::start, Batch, Ctx)
   FULGURITE_ASK(End, Ids<Kind>::end, Outputs, Batch, Ctx)
-  FULGURITE_ASK(hook::on_exception, HookId::on_exception, std::exception const, Context<R, phase::Fit>)
+  FULGURITE_ASK(hook::on_exception, HookId::on_exception, std::exception const, RunContext<R, phase::Fit>)
   return {};
 }
 #undef FULGURITE_ASK
@@ -160,7 +160,7 @@ auto batch_of(loop::State<R>& run, Source& source, Ctx& ctx, Loader& loader) {
 /// The batch that a step receives of a loader: after the transfer hooks and the move to the device.
 template <class R, class Source, class Phase, class Loader>
 using Batch = typename decltype(batch_of(std::declval<loop::State<R>&>(), std::declval<Source&>(),
-                                         std::declval<Context<R, Phase>&>(), std::declval<Loader&>()))::type;
+                                         std::declval<RunContext<R, Phase>&>(), std::declval<Loader&>()))::type;
 
 /// Truncated back-propagation: the model's own cut, a slice of it, and what the step makes of a slice.
 template <class R, class Ctx, class B>
@@ -359,7 +359,7 @@ template <class R, class Kind, class B>
 struct EvaluationRules {
   using Rules = EvaluationRules;
   using M = typename R::Model;
-  using Ctx = Context<R, typename Kind::Phase>;
+  using Ctx = RunContext<R, typename Kind::Phase>;
   using Taken = refusal::takes<M, B>;
   template <bool Says = false, class = void>
   static consteval auto judge() {

@@ -92,7 +92,7 @@ template <class Passed, class R, class Source, bool Waived, class... Cs>
 struct TrainingStages {
   using M = typename R::Model;
   using S = typename R::Strategy;
-  using Ctx = std::conditional_t<R::automatic, Context<R, phase::Train>, StepContext<R, Pack<Cs...>>>;
+  using Ctx = std::conditional_t<R::automatic, RunContext<R, phase::Train>, StepContext<R, Pack<Cs...>>>;
   static consteval auto step() {
     FULGURITE_RULES(given<Passed, R, Source, Cs...>())
     FULGURITE_RULES(ReturnedLoaderRules<ModuleOf<Source>, hook::train_dataloader, hook::val_dataloader>::judge())
@@ -146,7 +146,7 @@ struct EvaluationStages {
   static consteval auto judge() {
     FULGURITE_RULES(step()) {
       using B = Batch<R, Source, Phase, L>;
-      using Outputs = OutputsOf<StepResult<typename Kind::Step, M, B, Context<R, Phase>>>;
+      using Outputs = OutputsOf<StepResult<typename Kind::Step, M, B, RunContext<R, Phase>>>;
       return first(about<evaluation_fault<R, Kind, M, Outputs, B>(), M>(),
                    about<evaluation_fault<R, Kind, Cs, Outputs, B>(), Cs>()...,
                    about<evaluation_fault<R, Kind, S, Outputs, B>(), S>());

@@ -49,8 +49,8 @@ consteval HookVerdict module_hooks() {
   else
     return worst(
         misspelt<Module>(), data_calls<Module>(), settings_calls<Module>(), foreign_to_data<Module>(),
-        HookVerdict{hook::event_fault<hook::setup, Module, true, Context<R, phase::Fit>>(), HookId::setup},
-        HookVerdict{hook::event_fault<hook::teardown, Module, true, Context<R, phase::Fit>>(), HookId::teardown},
+        HookVerdict{hook::event_fault<hook::setup, Module, true, RunContext<R, phase::Fit>>(), HookId::setup},
+        HookVerdict{hook::event_fault<hook::teardown, Module, true, RunContext<R, phase::Fit>>(), HookId::teardown},
         two_sources<Module, typename R::Model>());
 }
 
@@ -291,7 +291,7 @@ consteval auto sources() {
 
 template <class R, class Source, class Phase, class Loader>
 consteval auto transfer_from() {
-  return TransferRules<R, ModuleOf<Source>, Context<R, Phase>,
+  return TransferRules<R, ModuleOf<Source>, RunContext<R, Phase>,
                        std::remove_reference_t<decltype(loop::present(*std::begin(std::declval<Loader&>())))>>::judge();
 }
 

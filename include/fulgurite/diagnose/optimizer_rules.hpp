@@ -23,9 +23,9 @@
 #include <fulgurite/hook/faults.hpp>
 #include <fulgurite/hook/policy_hooks.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
-#include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/loader_state.hpp>
 #include <fulgurite/loop/optimizers.hpp>
+#include <fulgurite/loop/run_context.hpp>
 #include <fulgurite/loop/run_state.hpp>
 #include <fulgurite/metric/metric.hpp>
 
@@ -145,20 +145,20 @@ inline constexpr bool any_configured<OptimizerList<Os...>> = (is_configured<Os> 
 
 /// What configure_optimizers returns.
 template <class R>
-using Returned = std::remove_cvref_t<decltype(loop::configure_optimizers<R>(std::declval<typename R::Model&>(),
-                                                                            std::declval<Context<R, phase::Fit>&>()))>;
+using Returned = std::remove_cvref_t<decltype(loop::configure_optimizers<R>(
+    std::declval<typename R::Model&>(), std::declval<RunContext<R, phase::Fit>&>()))>;
 
 /// What it returns is moved into the run.
 template <class R>
 inline constexpr bool returns_by_value =
     std::is_same_v<Returned<R>, decltype(loop::configure_optimizers<R>(std::declval<typename R::Model&>(),
-                                                                       std::declval<Context<R, phase::Fit>&>()))>;
+                                                                       std::declval<RunContext<R, phase::Fit>&>()))>;
 
 /// It can be called.
 template <class R>
 consteval HookVerdict optimizers_asked() {
   using M = typename R::Model;
-  if constexpr (hook::configure_optimizers::accepts<M, Context<R, phase::Fit>> ||
+  if constexpr (hook::configure_optimizers::accepts<M, RunContext<R, phase::Fit>> ||
                 hook::configure_optimizers::accepts<M>)
     return {};
   else return {HookFault::parameters, HookId::configure_optimizers};

@@ -12,8 +12,8 @@
 #include <fulgurite/hook/faults.hpp>
 #include <fulgurite/hook/policy_hooks.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
-#include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/frame.hpp>
+#include <fulgurite/loop/run_context.hpp>
 #include <fulgurite/loop/run_state.hpp>
 #include <fulgurite/loop/tell.hpp>
 #include <fulgurite/metric/board.hpp>
@@ -155,7 +155,7 @@ template <>
 struct PhaseAt<Where::predict> : std::type_identity<phase::Predict> {};
 /// The context that a hook receives.
 template <class R, class Hook>
-using ContextOf = Context<R, typename PhaseAt<Hook::where>::type>;
+using ContextOf = RunContext<R, typename PhaseAt<Hook::where>::type>;
 
 /// Events that receive nothing but ctx, and the model's overrides that do. Of what takes more, that Manual never calls
 /// it.
@@ -207,9 +207,9 @@ consteval HookVerdict uncallable(HookId id) {
 /// What is asked of callbacks alone, as loop/checkpointing.hpp and loop/fit.hpp ask.
 template <class R, class T>
 consteval HookVerdict callback_calls() {
-  return worst(uncallable<hook::before_save, T, Context<R, phase::Fit>>(HookId::before_save),
-               uncallable<hook::after_save, T, Context<R, phase::Fit>>(HookId::after_save),
-               uncallable<hook::before_statistics_pass, T, Context<R, phase::Train>>(HookId::before_statistics_pass),
+  return worst(uncallable<hook::before_save, T, RunContext<R, phase::Fit>>(HookId::before_save),
+               uncallable<hook::after_save, T, RunContext<R, phase::Fit>>(HookId::after_save),
+               uncallable<hook::before_statistics_pass, T, RunContext<R, phase::Train>>(HookId::before_statistics_pass),
                uncallable<hook::limits_time, T>(HookId::limits_time),
                uncallable<hook::profile_action, T, ProfiledAction const>(HookId::profile_action),
                uncallable<hook::end_if_asked, T>(HookId::end_if_asked));

@@ -19,6 +19,7 @@
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/logger/journal.hpp>
+#include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/options.hpp>
 #include <fulgurite/metric/board.hpp>
 #include <fulgurite/report/describe.hpp>
@@ -119,7 +120,7 @@ class ChosenFolder {
   }
 
   /// A run begins. Whether this process writes anything of it: rank 0 does, and nobody in a dev run.
-  bool choose(auto& ctx, auto const& more) {
+  bool choose(Context& ctx, auto const& more) {
     auto const earlier = std::exchange(continued_, {});
     before_.reset();
     goes_on_ = false;
@@ -186,7 +187,7 @@ class ChosenFolder {
   }
 
   /// A program that logs elsewhere by now does not write into the folders of another one.
-  void go_on_in(auto& ctx, std::filesystem::path const& folder, std::filesystem::path const& root) {
+  void go_on_in(Context& ctx, std::filesystem::path const& folder, std::filesystem::path const& root) {
     before_ = folder_;
     std::error_code missing;
     bool const is_there = std::filesystem::is_directory(folder, missing);
@@ -254,7 +255,7 @@ class FolderLogger {
   using Hooks = Implements<hook::setup, hook::on_train_start, hook::before_save>;
   static constexpr bool inert_in_dev_run = true;
 
-  void setup(auto& ctx) {
+  void setup(Context& ctx) {
     keep_.reset();
     again_ = 0;
     trains_ = false;
@@ -280,7 +281,7 @@ class FolderLogger {
   /// So many of the last rows come again when a run goes on from a file that is written now.
   void expect_again(long rows) { again_ = table_ && rows > 0 ? rows_ - table_->before_last(rows) : 0; }
 
-  void on_train_start(auto& ctx) {
+  void on_train_start(Context& ctx) {
     trains_ = true;
     if (keep_ && *keep_ < rows_)
       ctx.warn_each("fulgurite.logger.rows_dropped", owner() + ": the last " + std::to_string(rows_ - *keep_) +
@@ -289,7 +290,7 @@ class FolderLogger {
                                                          "goes on from: they will be dropped when it goes on");
   }
   /// A file tells how many rows there are, so they are on the disk before it.
-  void before_save(auto&) {
+  void before_save(Context&) {
     if (table_) table_->sync();
   }
 
@@ -308,12 +309,13 @@ class FolderLogger {
   /// machine, stand beside the rows, where report::html finds them. A run that goes on has those of its last fit, whose
   /// limits may be higher.
   template <class Whole>
-  void log_program(std::type_identity<Whole> program, auto const& asked) {
+  void log_program(std::type_identity<Whole> program, auto const& run) {
     if (!folder_.is_chosen()) return;
-    auto const text = report::program_text(program, asked.options, asked.optimization);
+    auto const text = report::program_text(program, run.asked.options, run.optimization);
     auto folder = folder_.path();
     if constexpr (requires { Table::notes; }) folder /= Table::notes;
-    report::put_notes(folder, text, report::options_text(asked.options, asked.optimization));
+    report::put_notes(folder, text,
+                      report::options_text(run.asked.options, report::automatic_options(run.optimization)));
   }
   /// Releases the folder, so that another logger may use it. A further row takes it again.
   void finalize(auto status) {

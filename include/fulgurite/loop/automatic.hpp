@@ -10,13 +10,13 @@
 #include <utility>
 
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/context_reads.hpp>
 #include <fulgurite/loop/data_source.hpp>
 #include <fulgurite/loop/exchange.hpp>
 #include <fulgurite/loop/names.hpp>
 #include <fulgurite/loop/non_finite.hpp>
 #include <fulgurite/loop/run.hpp>
+#include <fulgurite/loop/run_context.hpp>
 #include <fulgurite/loop/shared_decisions.hpp>
 #include <fulgurite/loop/tell.hpp>
 #include <fulgurite/loop/validation_timing.hpp>
@@ -82,8 +82,8 @@ class StepSeam {
   bool is_last() const { return run_.facts.is_last_batch; }
 
   /// What the context was asked since the last `forget_questions`.
-  Questions const& questions() const { return run_.watch.questions; }
-  void forget_questions() { run_.watch.questions = {}; }
+  Questions const& questions() const { return run_.questions; }
+  void forget_questions() { run_.questions = {}; }
   Answers answers(Questions const& asked) const {
     Answers all{.asked = asked};
     each_comparable(
@@ -280,7 +280,7 @@ template <class R, class Pack, class Ctx>
   if (run.facts.has_gradients) unscale(run, optimizer);
   tell<hook::on_before_optimizer_step>(run, pack, optimizer, ctx);
   [[maybe_unused]] auto const watched = pack.template profile<action::clipping<R>>();
-  Clip clip = run.asked.optimization.clip;
+  Clip clip = run.optimization.clip;
   if constexpr (hook::configure_gradient_clipping::named<typename R::Model>) {
     check_gradients(run, optimizer, loss, seen);
     call_override<hook::configure_gradient_clipping>(model, ctx, optimizer, clip);

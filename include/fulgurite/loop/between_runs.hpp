@@ -18,13 +18,13 @@
 #include <fulgurite/diagnose/optimizer_rules.hpp>
 #include <fulgurite/diagnose/option_rules.hpp>
 #include <fulgurite/loop/checkpointing.hpp>
-#include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/data_source.hpp>
 #include <fulgurite/loop/evaluate.hpp>
 #include <fulgurite/loop/fit.hpp>
 #include <fulgurite/loop/kept_run.hpp>
 #include <fulgurite/loop/names.hpp>
 #include <fulgurite/loop/run.hpp>
+#include <fulgurite/loop/run_context.hpp>
 #include <fulgurite/loop/run_evaluation.hpp>
 #include <fulgurite/loop/whole_run.hpp>
 
@@ -82,7 +82,7 @@ class OwnedRun {
   template <class Metric>
   std::optional<double> value(Metric const& metric) {
     state_.facts.validating = false;
-    return Context<R, phase::Validate>(state_).value(metric);
+    return RunContext<R, phase::Validate>(state_).value(metric);
   }
 
   /// Where the run is or was: epochs, batches and steps, counted. Kept from fit to fit as a file would keep it.
@@ -96,18 +96,15 @@ class OwnedRun {
   /// As they were given.
   TrainerOptions const& given_options() const { return state_.asked.given; }
   /// Automatic or manual optimization as make_trainer, or set_optimization, was told.
-  typename R::Optimization const& optimization() const { return state_.asked.optimization; }
+  typename R::Optimization const& optimization() const { return state_.optimization; }
   /// The device or the strategy of several processes that make_trainer was given.
   typename R::Strategy const& strategy() const { return state_.parts.strategy; }
 
  protected:
   OwnedRun(TrainerOptions options, typename R::Strategy strategy, typename R::Precision precision,
            typename R::Optimization optimization, P pack)
-      : state_{.asked = {.options = effective(options),
-                         .given = std::move(options),
-                         .optimization = std::move(optimization),
-                         .logs = has_logger<P>},
-               .parts = {.strategy = std::move(strategy), .precision = std::move(precision)}},
+      : state_({.options = effective(options), .given = std::move(options), .logs = has_logger<P>},
+               std::move(optimization), std::move(strategy), std::move(precision)),
         pack_(std::move(pack)) {}
 
   State<R> state_;
@@ -152,7 +149,7 @@ void run_alone(State<R>& run, UserPack const&, typename R::Model& model, Source&
                InRun&& in_run) {
   refuse_open(run, "a search");
   FitIsOpen const is_open(run.loading);
-  State<R> own{.asked = run.asked, .parts = {.strategy = run.parts.strategy, .precision = run.parts.precision}};
+  State<R> own(run.asked, run.optimization, run.parts.strategy, run.parts.precision);
   own.progress = run.progress;
   own.parts.model = own.parts.fitted = &model;
   own.said = run.said;
@@ -261,7 +258,7 @@ class BetweenRuns : public OwnedRun<R, Pack<Cs...>> {
   void set_optimization(typename R::Optimization optimization) {
     refuse_open(state_, "set_optimization");
     if constexpr (R::automatic) check(optimization);
-    state_.asked.optimization = std::move(optimization);
+    state_.optimization = std::move(optimization);
   }
 
   /// The callback of type T that make_trainer was given, as it is now: `trainer.callback<Timer>().elapsed()`. Does not
@@ -288,7 +285,7 @@ class BetweenRuns : public OwnedRun<R, Pack<Cs...>> {
               typename R::Optimization optimization, Pack<Cs...> pack)
       : Owned(checked(std::move(options)), std::move(strategy), std::move(precision), std::move(optimization),
               std::move(pack)) {
-    if constexpr (R::automatic) check(state_.asked.optimization);
+    if constexpr (R::automatic) check(state_.optimization);
   }
 
   using Owned::none_;

@@ -13,12 +13,12 @@
 #include <fulgurite/core/function_ref.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
-#include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/data_source.hpp>
 #include <fulgurite/loop/loader_state.hpp>
 #include <fulgurite/loop/names.hpp>
 #include <fulgurite/loop/non_finite.hpp>
 #include <fulgurite/loop/run.hpp>
+#include <fulgurite/loop/run_context.hpp>
 #include <fulgurite/loop/run_state.hpp>
 #include <fulgurite/loop/shared_decisions.hpp>
 #include <fulgurite/loop/tell.hpp>
@@ -75,7 +75,7 @@ void save_model(State<R>& run, Source& source, std::filesystem::path const& path
 template <class R, class Pack, class Save>
 void show_and_save(State<R>& run, Pack& pack, Save&& save) {
   if (run.watch.finite.fresh) collect_and_check(run);
-  Context<R, phase::Fit> ctx(run);
+  RunContext<R, phase::Fit> ctx(run);
   try {
     pack.each([&](auto& callback) {
       if constexpr (requires { callback.before_save(ctx); }) callback.before_save(ctx);

@@ -1,412 +1,222 @@
 #pragma once
-// What steps and hooks receive. A member that makes no sense in a phase does not exist in it.
+// What a hook may ask its run and ask of it, where neither needs a type of the program: one class for all programs.
 
-#include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
-#include <fulgurite/concept/concepts.hpp>
 #include <fulgurite/core/body.hpp>
-#include <fulgurite/core/error.hpp>
+#include <fulgurite/core/function_ref.hpp>
 #include <fulgurite/core/types.hpp>
-#include <fulgurite/diagnose/member_sentences.hpp>
-#include <fulgurite/loop/context_values.hpp>
-#include <fulgurite/loop/options.hpp>
+#include <fulgurite/loop/context_reads.hpp>
 #include <fulgurite/loop/run.hpp>
-#include <fulgurite/loop/shared_decisions.hpp>
-#include <fulgurite/policy/policies.hpp>
-
-namespace fulgurite::loop {
-
-// What a strategy or an optimizer says it cannot clip.
-
-/// Of a strategy: `clips_by_norm`, `clips_by_value` = false; of an optimizer: `unscales_itself` = true. Asked before
-/// training for Automatic{.clip}, and at each ctx.clip_gradients.
-template <class R, class O>
-void check_clip(Clip const& clip) {
-  using S = typename R::Strategy;
-  [[maybe_unused]] auto const refuse = [](char const* how, char const* instead) {
-    throw Error("fulgurite.policy.clip",
-                std::string("this strategy does not hold all gradients, so they cannot be limited by ") + how +
-                    ": use " + instead + ", or leave clipping out");
-  };
-  if constexpr (FULGURITE_SAYS(S, bool, clips_by_norm))
-    if (!S::clips_by_norm && clip.kind == Clip::Kind::norm) refuse("their norm", "ClipValue");
-  if constexpr (FULGURITE_SAYS(S, bool, clips_by_value))
-    if (!S::clips_by_value && clip.kind == Clip::Kind::value) refuse("value", "ClipNorm");
-  if constexpr (FULGURITE_SAYS(O, bool, unscales_itself))
-    if (O::unscales_itself && R::Precision::scales_loss && clip.kind != Clip::Kind::none)
-      throw Error("fulgurite.optimizer.unscales_itself",
-                  "this optimizer divides by the loss scale inside its step, so clipping before it would see scaled "
-                  "gradients: leave clipping out, or use another optimizer");
-}
-
-// What a context logs under names that no metric declares.
-
-/// Its rows go to the loggers alone, beside those of the metrics.
-template <class R, class Phase>
-class DynamicContext : public ValuesContext<R, Phase> {
-  using Base = ValuesContext<R, Phase>;
-
- public:
-  // Not inherited: the compiler would need the whole State before a model's configure_optimizers(ctx) is known.
-  explicit constexpr DynamicContext(State<R>& state) : Base(state) {}
-
-  using typename Base::Metrics;
-
-  /// A row for the loggers under a name that is known at run time only, such as a class or a layer: `ctx.log_dynamic(
-  /// "val/f1/" + label, f1)`. No callback, schedule or `ctx.value` reads it, it is not reduced over an epoch, and of
-  /// several processes rank 0's counts; before its row is written the last value of a name counts. What is to be
-  /// watched is declared, and logged by ctx.log. In a hook rather than in a step, since it allocates; a captured step
-  /// that calls it is refused.
-  template <class V>
-  void log_dynamic(std::string_view name, V value) const {
-    constexpr bool number = std::is_arithmetic_v<V>;
-    static_assert(number, FULGURITE_SENTENCE_METRIC_DYNAMIC_VALUE);
-    if constexpr (number) {
-      this->asked(Base::Asks::log_dynamic);
-      post_dynamic(name, static_cast<double>(value));
-    }
-  }
-  /// The same of several, which are called NAME.0, NAME.1 and so on: `ctx.log_dynamic("val/f1", meter.per_class(ctx))`.
-  void log_dynamic(std::string_view name, std::vector<double> const& values) const {
-    this->asked(Base::Asks::log_dynamic);
-    for (std::size_t i = 0; i != values.size(); ++i)
-      post_dynamic((std::string(name) += '.') += std::to_string(i), values[i]);
-  }
-
- protected:
-  using Base::state_;
-
-  /// Whether nothing that is logged is kept, which is said.
-  [[gnu::always_inline]] bool is_lost() const {
-    if (!state_->asked.options.barebones) [[likely]]
-      return false;
-    say_lost();
-    return true;
-  }
-
- private:
-  [[gnu::noinline, gnu::cold]] void say_lost() const {
-    state_->warn("fulgurite.options.barebones_log",
-                 "barebones keeps no metric: what is logged is lost, and can be left out");
-  }
-  void post_dynamic(std::string_view name, double value) const {
-    if (is_lost()) return;
-    if (!state_->asked.logs)
-      return state_->warn("fulgurite.metric.no_logger",
-                          "ctx.log_dynamic writes to the loggers alone, and there is none: what is logged is lost; add "
-                          "CSVLogger{}, or leave the call out");
-    bool declared = false;
-    Metrics::each([&](std::size_t, auto const& metric) { declared = declared || is_reported_as(metric.name(), name); });
-    if (declared || name.empty() || name == "epoch" || name == "step")
-      throw Error("fulgurite.metric.dynamic_name",
-                  "ctx.log_dynamic was given the name '" + std::string(name) + "', which " +
-                      (declared ? "the model declares as a metric: log that by ctx.log"
-                                : "is none, or a column of every row: give the number a name of its own"));
-    for (auto& [posted, last] : state_->due.posted)
-      if (posted == name) return static_cast<void>(last = value);
-    state_->due.posted.emplace_back(name, value);
-  }
-  /// A metric has rows under its name, and under this name and a word.
-  static bool is_reported_as(std::string_view metric, std::string_view name) {
-    if (!name.starts_with(metric)) return false;
-    auto const rest = name.substr(metric.size());
-    return rest.empty() || rest == "_step" || rest == "_epoch" || rest.starts_with("/dataloader_idx_");
-  }
-};
-
-}  // namespace fulgurite::loop
+#include <fulgurite/metric/metric.hpp>
 
 namespace fulgurite {
 
-// What a context logs.
+namespace report {
+struct ModelRow;
+}
 
-namespace loop {
+/// What a monitor sees of a metric.
+struct WatchedValue {
+  static constexpr long unknown = -1;
+  std::optional<double> value = std::nullopt;
+  long logged = 0;  ///< how often the metric was logged so far in the run, for all that `value` knows
 
-/// An option of Lightning's `self.log` that is one of the metric's declaration here: no call can give it. `Which`
-/// makes each a type of its own, so that none takes room.
-template <int Which>
-struct DeclaredOption {
-  constexpr DeclaredOption() = default;
-  template <class T>
-  DeclaredOption(T const&) {
-    constexpr bool belongs_here = std::same_as<T, DeclaredOption>;
-    static_assert(belongs_here, FULGURITE_SENTENCE_METRIC_LOG_OPTIONS);
-  }
+  /// Whether it was logged since a look that saw `before`.
+  bool is_newer_than(long before) const;
 };
 
-}  // namespace loop
+/// A metric that a callback watches, by its name: the mean of an epoch, the last value, or the mean of one loader.
+struct WatchedMetric {
+  enum class As : std::uint8_t { mean, last, of_loader };
+  std::string_view name = {};  ///< empty: none is watched
+  As as = As::mean;
+  std::string_view loader = {};
 
-/// Per call: the weight of the value in the epoch's mean. What concerns the metric itself stands in its declaration:
-/// the other options are refused.
-struct LogOptions {
-  [[no_unique_address]] loop::DeclaredOption<0> on_step = {};    ///< refused: an option of the metric's declaration
-  [[no_unique_address]] loop::DeclaredOption<1> on_epoch = {};   ///< refused
-  [[no_unique_address]] loop::DeclaredOption<2> prog_bar = {};   ///< refused
-  [[no_unique_address]] loop::DeclaredOption<3> logger = {};     ///< refused
-  [[no_unique_address]] loop::DeclaredOption<4> sync_dist = {};  ///< refused: the declaration's sync_on_step
-  long batch_size = 0;                                           ///< 0: inferred from the batch
-};
-
-namespace loop {
-
-[[noreturn]] void refuse_log_place(std::string_view name, bool by_step);
-[[noreturn]] void refuse_no_rows(std::string_view name, long batch);
-[[noreturn]] void refuse_no_size(std::string_view name);
-
-template <class R, class Phase>
-class LogContext : public DynamicContext<R, Phase> {
-  using Base = DynamicContext<R, Phase>;
-
- public:
-  // Not inherited: the compiler would need the whole State before a model's configure_optimizers(ctx) is known.
-  explicit constexpr LogContext(State<R>& state) : Base(state) {}
-
-  using typename Base::Backend;
-  using typename Base::Metrics;
-
-  /// Stores the value; reduced over the epoch, reported as the metric's declaration says. No look-up, no allocation, no
-  /// wait for a device.
-  template <class M, class V>
-    requires(Phase::logs)
-  void log(M const&, V const& value, LogOptions how = {}) {
-    constexpr std::size_t at = place_of<Metrics, M>();
-    constexpr bool constant = is_metric_constant<M>;
-    constexpr bool declared = !constant || at < Metrics::size;
-    constexpr bool tensor = Backend::template is_value<V>;
-    constexpr bool loggable = !is_counted<M>;
-    constexpr bool readable = !constant || !declared || tensor || std::is_arithmetic_v<V>;
-    constexpr bool replayable =
-        tensor || !std::is_arithmetic_v<V> || !R::Strategy::captures || !std::same_as<Phase, phase::Train>;
-    static_assert(constant, FULGURITE_SENTENCE_METRIC_CONSTANT);
-    static_assert(declared, FULGURITE_SENTENCE_METRIC_UNDECLARED);
-    static_assert(loggable, FULGURITE_SENTENCE_METRIC_COUNTED);
-    static_assert(readable, FULGURITE_SENTENCE_METRIC_VALUE);
-    static_assert(replayable, FULGURITE_SENTENCE_CAPTURE_HOST_NUMBER);
-    if constexpr (at < Metrics::size) {
-      if (is_lost()) return;
-      check_place(at);
-      // Read at once where that waits for nothing: a parameter that is logged will have been updated before the slot is
-      // folded. A captured step needs the tensor itself, to post it again.
-      if constexpr (tensor) {
-        if (!R::Strategy::captures && !Backend::reading_waits(value))
-          board().log_number(at, Backend::read(value), weight<M>(how), origin());
-        else board().log_tensor(at, value, weight<M>(how), origin());
-      } else if constexpr (std::is_arithmetic_v<V>)
-        board().log_number(at, static_cast<double>(value), weight<M>(how), origin());
-    }
-  }
-
-  /// Counts a batch for a metric that is declared with a definition, such as `Metric<"val/f1", metric::F1>`; most take
-  /// (predictions, target). In a step, or a hook of a batch, of training, validation or test. Reads nothing on the
-  /// host: the value is computed when the last batch is over. A captured step counts in each replay.
-  template <class M, class... Args>
-  void update(M const&, Args const&... args) {
-    constexpr std::size_t at = place_of<Metrics, M>();
-    constexpr bool here = Phase::logs;
-    constexpr bool declared = at < Metrics::size;
-    constexpr bool counted = !declared || is_counted<M>;
-    constexpr bool replayable =
-        !(std::is_arithmetic_v<Args> || ...) || !R::Strategy::captures || !std::same_as<Phase, phase::Train>;
-    static_assert(here, FULGURITE_SENTENCE_METRIC_UPDATE_HERE);
-    static_assert(declared, FULGURITE_SENTENCE_METRIC_UNDECLARED);
-    static_assert(counted, FULGURITE_SENTENCE_METRIC_NO_DEFINITION);
-    static_assert(replayable, FULGURITE_SENTENCE_CAPTURE_HOST_NUMBER_COUNTED);
-    if constexpr (here && declared && counted && replayable) {
-      if (is_lost()) return;
-      if (!state_->facts.in_batch)
-        throw Error("fulgurite.metric.no_batch", "ctx.update counts " + std::string(M::name()) +
-                                                     " outside of a batch, where no value would be made of it: call it "
-                                                     "in the step, or in a hook of a batch");
-      if constexpr (Phase::evaluates) board().counts.template get<at>().update(args...);
-      else board().template count<at>(args...);
-    }
-  }
-
-  /// Refused: predictions and a target are counted, and options have names.
-  template <class M, class V, class Third, class... More>
-    requires(Phase::logs && !(std::same_as<Third, LogOptions> && sizeof...(More) == 0))
-  void log(M const&, V const&, Third const&, More const&...) {
-    constexpr bool loggable = !is_counted<M>, options_alone = !loggable;
-    static_assert(loggable, FULGURITE_SENTENCE_METRIC_COUNTED);
-    static_assert(options_alone, FULGURITE_SENTENCE_METRIC_LOG_OPTIONS);
-  }
-
-  template <class M, class V, bool Fine = Phase::logs>
-    requires(!Phase::logs)
-  void log(M const&, V const&, LogOptions = {}) {
-    static_assert(Fine, FULGURITE_SENTENCE_CONTEXT_NO_LOG);
-  }
-
-  /// Several at once: `ctx.log_dict(Net::loss, loss, Net::accuracy, accuracy)`.
-  template <class M, class V, class... Rest>
-    requires(Phase::logs)
-  void log_dict(M const& metric, V const& value, Rest const&... rest) {
-    log(metric, value);
-    if constexpr (sizeof...(Rest) != 0) log_dict(rest...);
-  }
-
- protected:
-  using Base::board;
-  using Base::is_lost;
-  using Base::state_;
-
- private:
-  /// One metric has one meaning: values of steps and a value of the epoch, merged into one mean, would be neither.
-  void check_place(std::size_t at) const {
-    auto const& cell = board()[at];
-    bool const by_step = origin() == Origin::train_epoch && Metrics::by_step[at];
-    if (!by_step && (cell.epoch.count == 0 || cell.origin == origin())) [[likely]]
-      return;
-    refuse_log_place(Metrics::names[at], by_step);
-  }
-
-  Origin origin() const {
-    if constexpr (Phase::evaluates) return Origin::evaluation;
-    else return state_->facts.in_batch ? Origin::train_step : Origin::train_epoch;
-  }
-
+  WatchedMetric() = default;
+  explicit constexpr WatchedMetric(std::string_view of_name) : name(of_name) {}
+  /// Of a metric constant, `metric.last()` or `metric.of("loader")`.
   template <class M>
-  double weight(LogOptions how) const {
-    if (how.batch_size > 0) return static_cast<double>(how.batch_size);
-    if (!state_->facts.in_batch) return 1.0;
-    if (state_->facts.left_out) return 1.0;
-    if (state_->facts.batch_size == 0 && state_->facts.no_rows) [[unlikely]]
-      refuse_no_rows(M::name(), this->batch_idx());
-    if (state_->facts.batch_size == 0) [[unlikely]]
-      refuse_no_size(M::name());
-    return static_cast<double>(state_->facts.batch_size);
+    requires requires { typename M::metric; }
+  explicit constexpr WatchedMetric(M const& metric) : name(M::name()) {
+    if constexpr (requires { metric.loader; }) as = As::of_loader, loader = metric.loader;
+    else if constexpr (!std::is_same_v<M, typename M::metric>) as = As::last;
   }
+  explicit operator bool() const { return !name.empty(); }
+  /// As the user wrote it, for the key of a state: two callbacks may watch one metric in several ways.
+  std::string written() const;
+};
+
+/// A metric that the model declares, as one that knows no types sees it.
+struct DeclaredMetric {
+  std::string_view name;
+  bool prog_bar, logger;
+};
+
+namespace loop {
+
+/// What a context asks of the types of its program: one table for each program and kind of phase.
+struct ContextCalls {
+  int (*world)(RunCore const&);
+  std::string (*of_first_rank)(RunCore&, std::string);
+  bool (*has_come)(RunCore&, double);
+  int (*signal_of_all)(RunCore&, int);
+  int (*signal_here)(RunCore&, int);
+  void (*wish_stop)(RunCore&, bool);
+  std::optional<long> (*estimated_steps)(RunCore const&);
+  WatchedValue (*watched_value)(RunCore&, WatchedMetric const&);
+  std::optional<double> (*value)(RunCore&, std::string_view);
+  void (*each_metric)(RunCore&, FunctionRef<void(DeclaredMetric const&, std::optional<double>)>);
+  void (*each_loader_value)(RunCore&, FunctionRef<void(std::string_view, std::vector<std::optional<double>> const&)>);
+  void (*device_stats)(RunCore&, FunctionRef<void(std::string const&, double)>);
+  void (*model_rows)(RunCore&, int, bool, std::vector<report::ModelRow>&);
 };
 
 }  // namespace loop
 
-/// Where a step or a hook stands in its run, and what it may ask for there: counters (context_values.hpp), metrics
-/// (context_values.hpp, and those above), optimizers, stops, checkpoints. One pointer; never kept
-/// beyond the call. `Phase` decides which members exist.
-template <class R, class Phase>
-class Context : public loop::LogContext<R, Phase> {
-  using Base = loop::LogContext<R, Phase>;
-
+/// Where a hook stands in its run, and what it may ask for there: `void on_train_epoch_end(fulgurite::Context& ctx)`.
+/// A callback that is written with it is compiled once, whatever model, trainer and phase it is used with. Who needs
+/// the model, the optimizers or `ctx.log` takes `auto& ctx` in its place, which is a RunContext: a Context, and what
+/// the program's types add. Never kept beyond the call.
+class Context {
  public:
-  // Not inherited: the compiler would need the whole State before a model's configure_optimizers(ctx) is known.
-  explicit constexpr Context(loop::State<R>& state) : Base(state) {}
+  /// Optimizer steps of this fit so far, over all optimizers; a fit that goes on from a file counts on from there.
+  /// Steps that were skipped count, too.
+  long global_step() const { return asked(Asks::global_step), core_->progress.global_step; }
+  /// How many of the steps above changed no weight, because a loss or a gradient was not finite (NonFinite::skip).
+  long skipped_steps() const { return asked(Asks::skipped_steps), core_->progress.skipped_steps; }
+  /// The epoch at hand, counted from 0: how many were completed before it.
+  int current_epoch() const { return asked(Asks::current_epoch), core_->progress.epoch; }
+  /// The batch, counted from 0 in its epoch or in its evaluation loader. Between batches the one before; 0 before the
+  /// first, and in on_train_end.
+  long batch_idx() const { return asked(Asks::batch_idx), core_->facts.batch_idx; }
+  /// Samples in the batch, on this process. 0 between batches, while a batch is transferred, and for one that does not
+  /// tell its size.
+  long batch_size() const { return asked(Asks::batch_size), core_->facts.in_batch ? core_->facts.batch_size : 0; }
+  /// Of its epoch, or of its evaluation loader. A loader that has no size and does not promise that batches stay valid
+  /// is read one batch at a time: false until the end is found, after the end hook of the last batch; true in what
+  /// follows.
+  bool is_last_batch() const { return asked(Asks::is_last_batch), core_->facts.is_last_batch; }
+  /// True where the batch at hand does not end its accumulation window: no optimizer step follows it.
+  bool accumulating() const { return asked(Asks::accumulating), core_->facts.accumulating; }
+  /// True in the few validation batches before training (num_sanity_val_steps).
+  bool sanity_checking() const { return core_->facts.sanity_checking; }
+  /// Which of the trainer's functions is at work: fit, validate, test or predict. In the validation of a fit it is fit.
+  Stage stage() const { return core_->facts.stage; }
+  /// Which evaluation loader is at hand, counted from 0, where there are several; else 0.
+  std::size_t loader() const { return core_->facts.loader; }
+  /// The evaluation loaders' own names, else their positions.
+  std::vector<std::string> const& loader_names() const { return core_->loader_names; }
+  /// In predict: the place of this process's i-th sample of the loader among the samples of all processes; i itself
+  /// where there is one process, or each reads a loader of its own.
+  long sample_place(long i) const { return core_->facts.first_sample + i * core_->facts.sample_step; }
+  /// fast_dev_run is on: what would be saved, stopped or logged on behalf of a run is not.
+  bool dev_run() const { return core_->asked.options.fast_dev_run != 0; }
+  /// What the run goes by: the trainer's options, where fast_dev_run, overfit_batches and barebones have replaced those
+  /// that they stand for.
+  TrainerOptions const& options() const { return core_->asked.options; }
 
-  using typename Base::Asks;
-  using typename Base::Backend;
+  /// Batches of a training epoch after limits; nullopt where the loader has no size.
+  std::optional<long> num_training_batches() const {
+    return asked(Asks::num_training_batches), core_->facts.train_batches;
+  }
+  /// Batches of the evaluation loader at hand, after limits.
+  std::optional<long> num_eval_batches() const { return core_->facts.eval_batches; }
+  /// Optimizer steps of the whole fit; nullopt where neither max_steps nor a sized loader and max_epochs tell.
+  std::optional<long> estimated_steps() const { return asked(Asks::estimated_steps), calls_->estimated_steps(*core_); }
+  /// Batches per optimizer step, in the epoch at hand.
+  int accumulate_grad_batches() const { return asked(Asks::accumulate_grad_batches), core_->asked.window_length; }
+  /// Whether the fit validates at all: there is a loader for it, and limit_val_batches leaves some of it.
+  bool has_validation() const { return core_->facts.has_validation; }
+  /// Validation runs exactly once, at the end of every epoch.
+  bool validating_each_epoch_end() const;
+  /// Seconds of training, on the clock `options().now`, which max_time is compared with: it runs from on_train_start
+  /// on. Where a fit goes on from a file, those before the file was written count, too.
+  double training_seconds() const { return asked(Asks::seconds), core_->training_seconds(); }
+  /// The clock `options().now` in seconds, from a beginning of its own: only differences mean something.
+  double seconds_now() const;
 
-  /// The tuple of optimizers: `auto& [g, d] = ctx.optimizers();`
-  auto& optimizers() const
-    requires(Phase::trains)
-  {
-    if (asked(Asks::optimizers), !state_->parts.optimizers) [[unlikely]]
-      throw Error("fulgurite.context.optimizers",
-                  "there are no optimizers yet: ask for them from on_fit_start on, inside fit");
-    return state_->parts.optimizers->optimizers;
+  /// This process's number among those that train the model together, from 0; 0 where there is one. Let rank 0 alone
+  /// print and write.
+  int rank() const { return core_->rank_of(*core_); }
+  /// How many processes there are; `rank()` counts them from 0.
+  int world() const { return calls_->world(*core_); }
+  /// A line on stdout, or several, of rank 0 alone. On a terminal it comes out above a progress bar.
+  void print(std::string_view line) const;
+  /// Rank 0's text for all: what was looked up outside of the program, such as the name of a folder. Every rank asks.
+  std::string of_first_rank(std::string mine) const { return calls_->of_first_rank(*core_, std::move(mine)); }
+  /// Whether a moment in `seconds_now()` has come, by rank 0's clock. Every rank asks after each step, and as long as
+  /// no moment has come that somebody asks for, that costs no message.
+  bool has_come(double moment) const { return asked(Asks::seconds), calls_->has_come(*core_, moment); }
+  /// The signal by which the run ends, 0: none. `mine`: what has come to this process; the others hear of it with the
+  /// next step's gradients, and then all of them get it at the end of the same batch.
+  int signal_of_all(int mine) const { return calls_->signal_of_all(*core_, mine); }
+  /// The same where all ranks meet, such as in teardown.
+  int signal_here(int mine) const { return calls_->signal_here(*core_, mine); }
+
+  /// The value of a metric and its age, as all processes together have it: see RunContext::watched_value.
+  WatchedValue watched_value(WatchedMetric const& metric) const { return calls_->watched_value(*core_, metric); }
+  /// The same without its age.
+  std::optional<double> shared_value(WatchedMetric const& metric) const { return watched_value(metric).value; }
+  /// The value of a metric of that name, of this process; it may read a device.
+  std::optional<double> value(std::string_view metric) const { return calls_->value(*core_, metric); }
+  /// f(metric, value the host knows already) for each declared metric of one number, in order.
+  void each_metric(FunctionRef<void(DeclaredMetric const&, std::optional<double>)> f) const {
+    calls_->each_metric(*core_, f);
   }
-  /// The one optimizer of automatic optimization.
-  auto& optimizer() const
-    requires(Phase::trains && R::automatic)
-  {
-    return std::get<0>(optimizers());
+  /// f(reported name, the value of each loader, where it has one) for each metric that an evaluation reports, when it
+  /// is over. What was logged outside of its loaders belongs to each of them.
+  void each_loader_value(FunctionRef<void(std::string_view, std::vector<std::optional<double>> const&)> f) const {
+    asked(Asks::value);
+    calls_->each_loader_value(*core_, f);
   }
-  template <bool Fine = false>
-  auto& optimizer() const
-    requires(Phase::trains && !R::automatic)
-  {
-    static_assert(Fine, FULGURITE_SENTENCE_CONTEXT_NOT_ONE_OPTIMIZER);
-    return std::get<0>(optimizers());
-  }
-  /// f(position, optimizer) for each; nothing outside of fit.
-  template <class F>
-  void each_optimizer(F&& f) const {
-    if (asked(Asks::optimizers), !state_->parts.optimizers) return;
-    each_of(state_->parts.optimizers->optimizers, [&, i = std::size_t{0}](auto& o) mutable { f(i++, o); });
-  }
-  /// f(scheduler) for each optimizer that has a schedule.
-  template <class F>
-  void each_scheduler(F&& f) const {
-    if (asked(Asks::optimizers), state_->parts.optimizers) state_->parts.optimizers->each_scheduler(f);
+  /// The name of the model's type.
+  std::string_view model_name() const { return core_->model_name; }
+  /// Whether an optimizer step follows each window of batches: not by hand, nor where batches are cut along time.
+  bool steps_by_batch() const { return core_->steps_by_batch; }
+  /// f(name, value) for what the tensor library tells of the device: memory, and how often it was asked for.
+  void device_stats(FunctionRef<void(std::string const&, double)> f) const { calls_->device_stats(*core_, f); }
+  /// The rows of the model's table, down to a depth (-1: all of it); `with_example`: sizes are found by a forward pass
+  /// where the model has an example_input. None where the tensor library cannot tell.
+  void model_rows(int max_depth, bool with_example, std::vector<report::ModelRow>& rows) const {
+    calls_->model_rows(*core_, max_depth, with_example, rows);
   }
 
-  /// Manual optimization: the tuple of schedulers, to be stepped by you: one for each optimizer, or as many as it has
-  /// schedules, one after the other.
-  auto& lr_schedulers() const
-    requires(std::same_as<Phase, phase::Train> && !R::automatic)
-  {
-    return state_->parts.optimizers->schedulers;
-  }
-
-  /// Limits the gradients of one optimizer; what `configure_gradient_clipping` calls. Returns their norm before, where
-  /// they are clipped by it.
-  template <class O>
-    requires(std::same_as<Phase, phase::Train>)
-  auto clip_gradients(O& optimizer, Clip how) -> typename R::Value {
-    loop::check_clip<R, O>(how);
-    if (how.kind == Clip::Kind::norm) {
-      // Over all parts of a model that several processes have.
-      if constexpr (loop::splits_model<R>) return state_->parts.strategy.clip_norm(optimizer.parameters(), how.limit);
-      else return Backend::clip_norm(optimizer.parameters(), how.limit);
-    }
-    if (how.kind == Clip::Kind::value) Backend::clip_value(optimizer.parameters(), how.limit);
-    return {};
-  }
-
-  template <class... Os, bool Fine = false>
-    requires(std::same_as<Phase, phase::Train>)
-  auto clip_gradients(std::tuple<Os...>&, Clip) -> typename R::Value {
-    static_assert(Fine, FULGURITE_SENTENCE_CONTEXT_NOT_ONE_OPTIMIZER);
-    return {};
-  }
+  /// What may be meant and mostly is not: on stderr unless `.silence` names it, and in `trainer.warnings()`. Said once
+  /// for each identifier: `warn("mine.rate.high", "the rate is above 1: lower it")`. An Error where the identifier is
+  /// not of that form.
+  void warn(std::string_view identifier, std::string_view sentence) const;
+  /// The same, said once for each sentence.
+  void warn_each(std::string_view identifier, std::string_view sentence) const;
 
   /// Training ends at the next optimizer step's boundary, once min_epochs and min_steps are met. `why` is for the last
   /// line of the fit: `ctx.request_stop("the budget is spent")`.
-  void request_stop(std::string_view why = {}) const
-    requires(Phase::trains)
-  {
-    asked(Asks::request_stop);
-    note_why(why);
-    loop::wish_stop(*state_);
-  }
+  void request_stop(std::string_view why = {}) const;
   /// The same, for a caller that asks again in each run. A fit that resumes from the file of its end trains on, unless
   /// it is asked again.
-  void request_stop_for_now(std::string_view why = {}) const
-    requires(Phase::trains)
-  {
-    asked(Asks::request_stop);
-    if (loop::stop_wished(*state_)) return;
-    note_why(why);
-    loop::wish_stop(*state_, true);
-  }
+  void request_stop_for_now(std::string_view why = {}) const;
   /// For callbacks that watch a metric: whether `who`, the callback's state_key(), wants training to end by what it has
   /// just seen. This replaces what it said before, so while min_epochs and min_steps are not met a monitor whose metric
   /// has recovered withdraws its request. Under several ranks all of them have to say the same, so go by
   /// `watched_value`.
-  void set_stop_request(std::string const& who, bool wanted, std::string const& why = {}) const
-    requires(Phase::trains)
-  {
-    asked(Asks::request_stop);
-    state_->due.stop.set_monitor({who, why.empty() ? who : why}, wanted);
-  }
+  void set_stop_request(std::string const& who, bool wanted, std::string const& why = {}) const;
   /// Whether this run will stop early: someone has asked for it, on this process or, as far as was heard, on another.
-  bool stop_requested() const { return asked(Asks::stop_requested), loop::stop_wished(*state_); }
+  bool stop_requested() const { return asked(Asks::stop_requested), core_->due.stop.holds || core_->due.stop.waits; }
 
   /// The loggers' x axis: batches of this run that ended with an optimizer step and its validation.
-  long logged_steps() const { return asked(Asks::logged_steps), state_->progress.logged_steps; }
+  long logged_steps() const { return asked(Asks::logged_steps), core_->progress.logged_steps; }
   /// A row for the loggers that is no metric of the model (learning rates), delivered when the event at hand has been
   /// heard by all.
-  void log_scalars(std::span<Scalar const> row) const {
-    asked(Asks::log_scalars);
-    for (auto const& scalar : row) state_->due.posted.emplace_back(scalar.name, scalar.value);
-  }
+  void log_scalars(std::span<Scalar const> row) const;
 
   /// A file to be written at the next safe point: after the event at hand has been heard by all. Inside an accumulation
   /// window it waits for the step, unless a validation asks: then the weights that it scored are written as they are.
@@ -415,151 +225,43 @@ class Context : public loop::LogContext<R, Phase> {
   ///     ctx.request_checkpoint({this, [ctx](CheckpointFiles& files) {
   ///       files.write(std::to_string(ctx.global_step()));
   ///     }});
-  void request_checkpoint(CheckpointRequest request) const
-    requires(Phase::trains)
-  {
-    if (asked(Asks::request_checkpoint), state_->facts.stage != Stage::fit)
-      throw Error("fulgurite.context.outside_fit",
-                  "a checkpoint " + request.path.string() +
-                      " was requested outside fit, where none is written: ask ctx.stage() first");
-    state_->due.requests.push_back(std::move(request));
-  }
-  /// Steps to be tried out at the next place between two epochs: when all have heard `on_fit_start`, or
-  /// `on_train_epoch_start`, at the latest; in validate, test and predict when all have heard `setup`. There
-  /// `search(rehearser)` is called; what it rehearses is put back, what it sets (rates, members of the model) is what
-  /// the run goes on with. A warning where no such place follows. For callbacks that say `static constexpr bool
-  /// searches = true`; an Error where there is none.
-  void request_search(RunSearch<R> search) const {
-    answered_searches();
-    if (!state_->searching.rehearsing) state_->searching.due.push_back(std::move(search));
-  }
-  /// In `on_fit_start`, by the same callbacks: `set(rehearser)` is called when all have heard it, before any loader is
-  /// asked for, and also where the fit goes on from a file. It sets what was found before, and tries nothing out.
-  void request_setting(RunSearch<R> set) const {
-    answered_searches();
-    if (!state_->searching.rehearsing) state_->searching.settings.push_back(std::move(set));
-  }
-
+  void request_checkpoint(CheckpointRequest request) const;
   /// Who counts on which checkpoint files: a callback that removes one asks here first whether another counts on it.
-  HeldFiles& held_files() const { return state_->made.held_files; }
-
-  /// Batches per optimizer step from the next window on; best said in `on_train_epoch_start`.
-  template <bool Fine = !judge::fixed_window<typename R::Strategy>()>
-    requires(std::same_as<Phase, phase::Train> && R::automatic)
-  void accumulate(int batches) const {
-    static_assert(Fine, FULGURITE_SENTENCE_CONTEXT_FIXED_WINDOW);
-    asked(Asks::accumulate);
-    loop::check_window<R>("ctx.accumulate", batches);
-    loop::check_slices<typename R::Model>(state_->asked.optimization.tbptt, batches);
-    state_->asked.window_length = batches;
-  }
-
-  /// Batches per optimizer step, in the epoch at hand.
-  int accumulate_grad_batches() const
-    requires(Phase::trains)
-  {
-    return asked(Asks::accumulate_grad_batches), state_->asked.window_length;
-  }
+  HeldFiles& held_files() const { return core_->made.held_files; }
 
   /// Before on_train_end the training data are passed once through training_step, with nothing but buffers changing:
   /// what BatchNorm needs after its weights were replaced.
-  void request_statistics_pass() const
-    requires(Phase::trains)
-  {
-    asked(Asks::request_statistics_pass);
-    state_->due.statistics_pass = true;
-  }
+  void request_statistics_pass() const;
 
   /// A part of a step or a hook that a profiler shall show by this name, for as long as the result lives:
   ///     auto const watched = ctx.profile("augment");
   /// Without a profiler it costs one look at a pointer. In a captured step it is seen where the step is recorded.
-  [[nodiscard]] OwnAction profile(std::string_view name) const { return state_->own_actions.begin(name); }
+  [[nodiscard]] OwnAction profile(std::string_view name) const { return core_->own_actions.begin(name); }
 
   /// The folder of this run's logs; empty where no logger writes into one.
-  std::filesystem::path const& log_dir() const { return state_->made.log_dir; }
+  std::filesystem::path const& log_dir() const { return core_->made.log_dir; }
   /// The first logger's folder; the first to say so wins.
-  void set_log_dir(std::filesystem::path dir) const {
-    if (asked(Asks::set_log_dir), state_->made.log_dir.empty()) state_->made.log_dir = std::move(dir);
-  }
+  void set_log_dir(std::filesystem::path dir) const;
   /// What the run came to: its best file, its best score and the like, which `trainer.outcome()` shows. Callbacks write
   /// it.
-  Outcome& outcome() const { return asked(Asks::outcome), state_->made.outcome; }
+  Outcome& outcome() const { return asked(Asks::outcome), core_->made.outcome; }
 
  protected:
-  using Base::asked;
-  using Base::state_;
+  using Asks = loop::Question;
+
+  constexpr Context(loop::RunCore& core, loop::ContextCalls const& calls) : core_(&core), calls_(&calls) {}
+  /// A strategy that replays steps has to know what a recorded one went by.
+  void asked(Asks question) const { core_->questions.add(question); }
+
+  loop::RunCore* core_;
+  loop::ContextCalls const* calls_;
 
  private:
-  void note_why(std::string_view why) const {
-    if (auto& noted = state_->due.stop.why; noted.empty()) noted = why;
-  }
-  void answered_searches() const {
-    if (!state_->searching.answers)
-      throw Error("fulgurite.context.no_search",
-                  "a search was requested, and no callback of this trainer says that it asks for any: give one "
-                  "`static constexpr bool searches = true`, and ask inside of a run");
-  }
+  void note_why(std::string_view why) const;
+  void require_identifier(std::string_view identifier) const;
 };
 
 }  // namespace fulgurite
-
-namespace fulgurite::loop {
-
-// When schedules move in automatic optimization: after steps and epochs, or when the metric that they follow is known.
-
-/// The scheduler's schedule follows a metric: it is told values instead of being counted on.
-template <class S>
-concept Observing = requires { requires S::observes; };
-
-template <class Tuple>
-inline constexpr bool any_observing = false;
-template <class... Ss>
-inline constexpr bool any_observing<std::tuple<Ss...>> = (Observing<Ss> || ...);
-template <class R>
-inline constexpr bool observes_any = any_observing<decltype(Optimizers<R>::schedulers)>;
-
-/// A schedule moves when a step, or an epoch, of the run is done; an overriding model moves it itself.
-template <class R, class Ctx>
-void tick_schedulers(State<R>& run, Ctx& ctx, Interval interval) {
-  long const after = interval == Interval::step ? run.progress.global_step : run.progress.epoch + 1;
-  run.parts.optimizers->each_scheduler([&]<class S>(S& scheduler) {
-    if constexpr (!Observing<S>) {
-      if (scheduler.interval() != interval || !scheduler.due(after - 1, after)) return;
-      if constexpr (hook::lr_scheduler_step::named<typename R::Model>)
-        call_override<hook::lr_scheduler_step>(*run.parts.model, ctx, scheduler);
-      else scheduler.step();
-    }
-  });
-}
-
-/// The same of schedules that follow a metric: after the validation of a step, or when all has been said at the end of
-/// an epoch, where the metric was logged since they last moved. A batch of a recurrent model has several steps:
-/// `before` and `after` count those of the run, or its epochs.
-template <class R, class Ctx>
-void observe_schedulers(State<R>& run, Ctx& ctx, Interval interval, long before, long after) {
-  run.parts.optimizers->each_scheduler([&]<class S>(S& scheduler) {
-    if constexpr (Observing<S>) {
-      if (scheduler.interval() != interval || !scheduler.due(before, after)) return;
-      auto const seen = ctx.watched_value(scheduler.metric());
-      if (!seen.value) {
-        auto const name = std::string(std::remove_cvref_t<decltype(scheduler.metric())>::name());
-        if (scheduler.strict())
-          throw Error("fulgurite.schedule.metric",
-                      "a schedule follows '" + name + "', which nobody has logged by the end of epoch " +
-                          std::to_string(ctx.current_epoch()) +
-                          ": log it, or move the schedule when it is known ({.frequency = ...})");
-        run.warn("fulgurite.schedule.metric",
-                 "a schedule follows '" + name + "', which has no value yet: it does not move");
-      } else if (scheduler.takes(seen)) {
-        if constexpr (hook::lr_scheduler_step::named<typename R::Model>)
-          call_override<hook::lr_scheduler_step>(*run.parts.model, ctx, scheduler);
-        else scheduler.step(*seen.value);
-      }
-    }
-  });
-}
-
-}  // namespace fulgurite::loop
 
 #if !defined(FULGURITE_COMPILED)
 #include <fulgurite/loop/context.ipp>

@@ -1,31 +1,100 @@
 #pragma once
 // The bodies of loop/context.hpp.
 
+#include <cstdio>
+#include <utility>
+
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/core/text.hpp>
 #include <fulgurite/loop/context.hpp>
 
-namespace fulgurite::loop {
+namespace fulgurite {
 
-FULGURITE_BODY void refuse_log_place(std::string_view name, bool by_step) {
-  if (by_step)
-    throw Error("fulgurite.metric.no_step",
-                std::string(name) +
-                    " is declared with .on_step = Report::yes and logged in a hook of the epoch, where there is no "
-                    "step: leave on_step out, or log it in training_step");
-  throw Error("fulgurite.metric.two_places",
-              std::string(name) +
-                  " is logged both in steps and in a hook of the epoch: declare a second metric for one of them");
+FULGURITE_BULK_BODY bool WatchedValue::is_newer_than(long before) const {
+  return value && (logged == unknown || logged != before);
 }
 
-FULGURITE_BODY void refuse_no_rows(std::string_view name, long batch) {
-  throw Error("fulgurite.metric.no_rows",
-              "batch " + std::to_string(batch) + " has 0 rows, over which " + std::string(name) +
-                  " has no mean: let the loader leave such a batch out, or log with {.batch_size = ...}");
+FULGURITE_BODY std::string WatchedMetric::written() const {
+  std::string text(name);
+  if (as == As::last) return text + ".last()";
+  if (as == As::of_loader) return text + " of loader '" + std::string(loader) + "'";
+  return text;
 }
 
-FULGURITE_BODY void refuse_no_size(std::string_view name) {
-  throw Error("fulgurite.metric.batch_size", "the batch holds no tensor to take its size from: log " +
-                                                 std::string(name) +
-                                                 " with {.batch_size = ...}, or give the batch a batch_size() member");
+FULGURITE_BODY bool Context::validating_each_epoch_end() const {
+  return has_validation() && options().val_check_interval.epoch_end() && options().check_val_every_n_epoch == 1;
 }
 
-}  // namespace fulgurite::loop
+FULGURITE_BULK_BODY double Context::seconds_now() const {
+  asked(Asks::seconds);
+  return Seconds(options().now().time_since_epoch()).count();
+}
+
+FULGURITE_BODY void Context::print(std::string_view line) const {
+  asked(Asks::warn);
+  if (rank() == 0) tell(stdout, std::string(line) + "\n");
+}
+
+FULGURITE_BODY void Context::warn(std::string_view identifier, std::string_view sentence) const {
+  require_identifier(identifier);
+  core_->warn(identifier, sentence);
+}
+
+FULGURITE_BODY void Context::warn_each(std::string_view identifier, std::string_view sentence) const {
+  require_identifier(identifier);
+  core_->warn_each(identifier, sentence);
+}
+
+FULGURITE_BODY void Context::request_stop(std::string_view why) const {
+  asked(Asks::request_stop);
+  note_why(why);
+  calls_->wish_stop(*core_, false);
+}
+
+FULGURITE_BODY void Context::request_stop_for_now(std::string_view why) const {
+  asked(Asks::request_stop);
+  if (core_->due.stop.holds || core_->due.stop.waits) return;
+  note_why(why);
+  calls_->wish_stop(*core_, true);
+}
+
+FULGURITE_BODY void Context::set_stop_request(std::string const& who, bool wanted, std::string const& why) const {
+  asked(Asks::request_stop);
+  core_->due.stop.set_monitor({who, why.empty() ? who : why}, wanted);
+}
+
+FULGURITE_BODY void Context::log_scalars(std::span<Scalar const> row) const {
+  asked(Asks::log_scalars);
+  for (auto const& scalar : row) core_->due.posted.emplace_back(scalar.name, scalar.value);
+}
+
+FULGURITE_BODY void Context::request_checkpoint(CheckpointRequest request) const {
+  if (asked(Asks::request_checkpoint), core_->facts.stage != Stage::fit)
+    throw Error("fulgurite.context.outside_fit",
+                "a checkpoint " + request.path.string() +
+                    " was requested outside fit, where none is written: ask ctx.stage() first");
+  core_->due.requests.push_back(std::move(request));
+}
+
+FULGURITE_BODY void Context::request_statistics_pass() const {
+  asked(Asks::request_statistics_pass);
+  core_->due.statistics_pass = true;
+}
+
+FULGURITE_BODY void Context::set_log_dir(std::filesystem::path dir) const {
+  if (asked(Asks::set_log_dir), core_->made.log_dir.empty()) core_->made.log_dir = std::move(dir);
+}
+
+FULGURITE_BODY void Context::note_why(std::string_view why) const {
+  if (auto& noted = core_->due.stop.why; noted.empty()) noted = why;
+}
+
+FULGURITE_BODY void Context::require_identifier(std::string_view identifier) const {
+  asked(Asks::warn);
+  if (!loop::is_identifier(identifier))
+    throw Error("fulgurite.context.warning", "'" + std::string(identifier) +
+                                                 "' does not identify a warning: use words in lower case with points "
+                                                 "between them, as mine.rate.high");
+}
+
+}  // namespace fulgurite

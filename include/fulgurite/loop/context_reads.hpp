@@ -101,10 +101,6 @@ class Questions {
  private:
   std::uint32_t bits_ = 0;
 };
-/// In place of them where no strategy asks.
-struct NoQuestions {
-  static constexpr void add(Question) {}
-};
 
 /// Questions with the answers that a step was given.
 struct Answers {
@@ -357,8 +353,6 @@ template <class R>
 struct Watch {
   FiniteWatch<typename R::Value> finite{};
   std::conditional_t<R::automatic, ManualWatch<0>, ManualWatch<Optimizers<R>::count>> manual{};
-  /// Questions to a context, since they were last forgotten.
-  [[no_unique_address]] std::conditional_t<ChecksReplays<typename R::Strategy>, Questions, NoQuestions> questions{};
 };
 
 }  // namespace fulgurite::loop

@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/text.hpp>
 #include <fulgurite/diagnose/member_sentences.hpp>
+#include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/context_reads.hpp>
 #include <fulgurite/loop/names.hpp>
 #include <fulgurite/loop/run.hpp>
@@ -56,107 +56,27 @@ struct NotHere {
 
 // What every context says: where its run is.
 
+/// The context of the library, the program's types, and the members of its state that have them.
 template <class R>
-class PlaceContext : public NotHere {
+class PlaceContext : public Context, public NotHere {
  public:
   using Run = R;
   using Metrics = typename R::Metrics;
   using Backend = typename R::Backend;
   using Asks = Question;
 
-  explicit constexpr PlaceContext(State<R>& state) : state_(&state) {}
+  /// Made by the loops.
+  constexpr PlaceContext(State<R>& state, ContextCalls const& calls) : Context(state, calls) {}
 
-  /// Optimizer steps of this fit so far, over all optimizers; a fit that goes on from a file counts on from there.
-  /// Steps that were skipped count, too.
-  long global_step() const { return asked(Asks::global_step), state_->progress.global_step; }
-  /// How many of the steps above changed no weight, because a loss or a gradient was not finite (NonFinite::skip).
-  long skipped_steps() const { return asked(Asks::skipped_steps), state_->progress.skipped_steps; }
-  /// The epoch at hand, counted from 0: how many were completed before it.
-  int current_epoch() const { return asked(Asks::current_epoch), state_->progress.epoch; }
-  /// The batch, counted from 0 in its epoch or in its evaluation loader. Between batches the one before; 0 before the
-  /// first, and in on_train_end.
-  long batch_idx() const { return asked(Asks::batch_idx), state_->facts.batch_idx; }
-  /// Samples in the batch, on this process. 0 between batches, while a batch is transferred, and for one that does not
-  /// tell its size.
-  long batch_size() const { return asked(Asks::batch_size), state_->facts.in_batch ? state_->facts.batch_size : 0; }
-  /// Of its epoch, or of its evaluation loader. A loader that has no size and does not promise that batches stay valid
-  /// is read one batch at a time: false until the end is found, after the end hook of the last batch; true in what
-  /// follows.
-  bool is_last_batch() const { return asked(Asks::is_last_batch), state_->facts.is_last_batch; }
-  /// True where the batch at hand does not end its accumulation window: no optimizer step follows it.
-  bool accumulating() const { return asked(Asks::accumulating), state_->facts.accumulating; }
-  /// True in the few validation batches before training (num_sanity_val_steps).
-  bool sanity_checking() const { return state_->facts.sanity_checking; }
   /// These steps are tried out: nothing of them stays, but what you keep outside of weights, buffers and `state`.
-  bool rehearsing() const { return state_->searching.rehearsing; }
-  /// Which of the trainer's functions is at work: fit, validate, test or predict. In the validation of a fit it is fit.
-  Stage stage() const { return state_->facts.stage; }
-  /// Which evaluation loader is at hand, counted from 0, where there are several; else 0.
-  std::size_t loader() const { return state_->facts.loader; }
-  /// In predict: the place of this process's i-th sample of the loader among the samples of all processes; i itself
-  /// where there is one process, or each reads a loader of its own.
-  long sample_place(long i) const { return state_->facts.first_sample + i * state_->facts.sample_step; }
-  /// fast_dev_run is on: what would be saved, stopped or logged on behalf of a run is not.
-  bool dev_run() const { return state_->asked.options.fast_dev_run != 0; }
-
+  bool rehearsing() const { return state().searching.rehearsing; }
   /// The model that is trained or evaluated. A callback may change it in its hooks.
-  typename R::Model& model() const { return *state_->parts.model; }
-  /// What the run goes by: the trainer's options, where fast_dev_run, overfit_batches and barebones have replaced those
-  /// that they stand for.
-  TrainerOptions const& options() const { return state_->asked.options; }
+  typename R::Model& model() const { return *state().parts.model; }
   /// Where batches and weights are, in the tensor library's type (torch::Device).
-  auto device() const { return state_->parts.strategy.device(); }
-  /// This process's number among those that train the model together, from 0; 0 where there is one. Let rank 0 alone
-  /// print and write.
-  int rank() const { return state_->parts.strategy.rank(); }
-
-  /// Batches of a training epoch after limits; nullopt where the loader has no size.
-  std::optional<long> num_training_batches() const {
-    return asked(Asks::num_training_batches), state_->facts.train_batches;
-  }
-  /// Batches of the evaluation loader at hand, after limits.
-  std::optional<long> num_eval_batches() const { return state_->facts.eval_batches; }
-  /// Optimizer steps of the whole fit; nullopt where neither max_steps nor a sized loader and max_epochs tell.
-  std::optional<long> estimated_steps() const { return asked(Asks::estimated_steps), loop::estimated_steps(*state_); }
-  /// Whether the fit validates at all: there is a loader for it, and limit_val_batches leaves some of it.
-  bool has_validation() const { return state_->facts.has_validation; }
-  /// Validation runs exactly once, at the end of every epoch.
-  bool validating_each_epoch_end() const {
-    return has_validation() && options().val_check_interval.epoch_end() && options().check_val_every_n_epoch == 1;
-  }
-  /// Seconds of training, on the clock `options().now`, which max_time is compared with: it runs from on_train_start
-  /// on. Where a fit goes on from a file, those before the file was written count, too.
-  double training_seconds() const { return asked(Asks::seconds), state_->training_seconds(); }
-  /// The clock `options().now` in seconds, from a beginning of its own: only differences mean something.
-  double seconds_now() const { return asked(Asks::seconds), Seconds(options().now().time_since_epoch()).count(); }
-
-  /// What may be meant and mostly is not: on stderr unless `.silence` names it, and in `trainer.warnings()`. Said once
-  /// for each identifier: `warn("mine.rate.high", "the rate is above 1: lower it")`. An Error where the identifier is
-  /// not of that form.
-  void warn(std::string_view identifier, std::string_view sentence) const {
-    require_identifier(identifier);
-    state_->warn(identifier, sentence);
-  }
-  /// The same, said once for each sentence.
-  void warn_each(std::string_view identifier, std::string_view sentence) const {
-    require_identifier(identifier);
-    state_->warn_each(identifier, sentence);
-  }
+  auto device() const { return state().parts.strategy.device(); }
 
  protected:
-  /// A strategy that replays steps has to know what a recorded one went by.
-  void asked(Asks question) const { state_->watch.questions.add(question); }
-
-  State<R>* state_;
-
- private:
-  void require_identifier(std::string_view identifier) const {
-    asked(Asks::warn);
-    if (!is_identifier(identifier))
-      throw Error("fulgurite.context.warning", "'" + std::string(identifier) +
-                                                   "' does not identify a warning: use words in lower case with points "
-                                                   "between them, as mine.rate.high");
-  }
+  State<R>& state() const { return static_cast<State<R>&>(*core_); }
 };
 
 // What a context says of the processes that train one model together.
@@ -168,20 +88,10 @@ class RanksContext : public PlaceContext<R> {
 
  public:
   // Not inherited: the compiler would need the whole State before a model's configure_optimizers(ctx) is known.
-  explicit constexpr RanksContext(State<R>& state) : Base(state) {}
+  constexpr RanksContext(State<R>& state, ContextCalls const& calls) : Base(state, calls) {}
 
   using typename Base::Asks;
 
-  /// How many processes there are; `rank()` counts them from 0.
-  int world() const {
-    if constexpr (shares<R>) return state_->parts.strategy.world();
-    else return 1;
-  }
-  /// A line on stdout, or several, of rank 0 alone. On a terminal it comes out above a progress bar.
-  void print(std::string_view line) const {
-    asked(Asks::warn);
-    if (speaks_for_all(*state_)) fulgurite::tell(stdout, std::string(line) + "\n");
-  }
   /// The numbers that each rank gives, in the order of ranks. Every rank has to come here, each as often as the others:
   /// never inside of an `if (ctx.rank() == 0)`, or in a step of an evaluation, of which ranks may have different
   /// numbers.
@@ -191,7 +101,7 @@ class RanksContext : public PlaceContext<R> {
     if constexpr (shares<R>) {
       std::string bytes(mine.size_bytes(), '\0');
       if (!mine.empty()) std::memcpy(bytes.data(), mine.data(), bytes.size());
-      for (auto const& one : state_->parts.strategy.gather(std::move(bytes))) {
+      for (auto const& one : state().parts.strategy.gather(std::move(bytes))) {
         auto& numbers = all.emplace_back(one.size() / sizeof(double));
         if (!one.empty()) std::memcpy(numbers.data(), one.data(), one.size());
       }
@@ -210,27 +120,9 @@ class RanksContext : public PlaceContext<R> {
     return all;
   }
 
-  /// Rank 0's text for all: what was looked up outside of the program, such as the name of a folder. Every rank asks.
-  std::string of_first_rank(std::string mine) const { return loop::of_first_rank(*state_, std::move(mine)); }
-  /// Whether a moment in `seconds_now()` has come, by rank 0's clock. Every rank asks after each step, and as long as
-  /// no moment has come that somebody asks for, that costs no message.
-  bool has_come(double moment) const { return asked(Asks::seconds), loop::has_come(*state_, moment); }
-  /// The signal by which the run ends, 0: none. `mine`: what has come to this process; the others hear of it with the
-  /// next step's gradients, and then all of them get it at the end of the same batch.
-  int signal_of_all(int mine) const {
-    if constexpr (shares<R>) {
-      if (mine != 0) state_->shared.signal = mine;
-      return state_->shared.ends_by;
-    } else {
-      return mine;
-    }
-  }
-  /// The same where all ranks meet, such as in teardown.
-  int signal_here(int mine) const { return shared_signal(*state_, mine); }
-
  protected:
   using Base::asked;
-  using Base::state_;
+  using Base::state;
 };
 
 /// M is the type of a metric that was declared as a constant.
@@ -243,15 +135,8 @@ consteval std::size_t place_of() {
   else return Metrics::size;
 }
 
-/// What a monitor sees of a metric.
-struct WatchedValue {
-  static constexpr long unknown = -1;
-  std::optional<double> value = std::nullopt;
-  long logged = 0;  ///< how often the metric was logged so far in the run, for all that `value` knows
-
-  /// Whether it was logged since a look that saw `before`.
-  bool is_newer_than(long before) const;
-};
+template <class R, class Phase>
+struct ContextCallsOf;
 
 template <class R, class Phase>
 class ValuesContext : public RanksContext<R> {
@@ -259,7 +144,7 @@ class ValuesContext : public RanksContext<R> {
 
  public:
   // Not inherited: the compiler would need the whole State before a model's configure_optimizers(ctx) is known.
-  explicit constexpr ValuesContext(State<R>& state) : Base(state) {}
+  explicit constexpr ValuesContext(State<R>& state) : Base(state, ContextCallsOf<R, Phase>::table) {}
 
   using typename Base::Asks;
   using typename Base::Metrics;
@@ -272,17 +157,17 @@ class ValuesContext : public RanksContext<R> {
     constexpr bool declared = place_of<Metrics, M>() < Metrics::size, one = !of_several<M>();
     static_assert(declared, FULGURITE_SENTENCE_METRIC_UNDECLARED);
     static_assert(one, FULGURITE_SENTENCE_METRIC_SEVERAL);
-    if constexpr (computes_so_far<M>)
-      if (auto const so_far = counted_so_far(metric, [](auto&, auto& meter) { return own_value(meter); }))
-        return so_far;
-    return find(metric, [](auto& board) { board.collect(); }, Reduced<M>{});
+    if constexpr (declared && one) return value_of(WatchedMetric(metric), place_of<Metrics, M>());
+    else return {};
   }
+  using Context::value;
   /// The same as all processes together have it: for what decides something, in a hook of an epoch's or a validation's
   /// end. Every rank has to ask.
   template <class M>
   std::optional<double> shared_value(M const& metric) const {
     return watched_value(metric).value;
   }
+  using Context::shared_value;
   /// The same with its age, for a monitor: a value that it has judged before is no second value. It keeps `logged` in
   /// its state and looks again when there is something new:
   ///     auto const seen = ctx.watched_value(metric);
@@ -293,34 +178,17 @@ class ValuesContext : public RanksContext<R> {
     constexpr bool declared = place_of<Metrics, M>() < Metrics::size, one = !of_several<M>();
     static_assert(declared, FULGURITE_SENTENCE_METRIC_UNDECLARED);
     static_assert(one, FULGURITE_SENTENCE_METRIC_SEVERAL);
-    if constexpr (declared && one) {
-      if constexpr (computes_so_far<M>)
-        if (auto const so_far =
-                counted_so_far(metric, [](auto& run, auto& meter) { return counted_value(run, meter); }))
-          return {so_far, WatchedValue::unknown};
-      Figures mine;
-      bool live = false, news = false;
-      find(
-          metric, [](auto& board) { board.collect(); },
-          [&](Figures const& found, bool is_shared, bool is_live) {
-            mine = found;
-            live = is_live;
-            news = !is_shared;
-            return std::optional<double>();
-          });
-      if constexpr (shares<R>) live = share_found(*state_, mine, news) || (live && !news);
-      long const before = state_->measured.logged[place_of<Metrics, M>()];
-      return {Reduced<M>{}(mine, true, live), live ? before + mine.count : before};
-    } else {
-      return {};
-    }
+    if constexpr (declared && one) return watched_value_of(WatchedMetric(metric), place_of<Metrics, M>());
+    else return {};
   }
+  using Context::watched_value;
   /// The same without ever waiting: what the host knows already.
   template <class M>
   std::optional<double> known(M const& metric) const {
     constexpr bool declared = place_of<Metrics, M>() < Metrics::size;
     static_assert(declared, FULGURITE_SENTENCE_METRIC_UNDECLARED);
-    return find(metric, [](auto&) {}, Reduced<M>{});
+    if constexpr (declared) return known_of(WatchedMetric(metric), place_of<Metrics, M>());
+    else return {};
   }
   /// Whether figures of a metric still wait on a device: to ask for its value would wait for them.
   template <class M>
@@ -329,25 +197,6 @@ class ValuesContext : public RanksContext<R> {
     bool waits = false;
     each_live_board([&](auto& running) { waits = waits || running[Metrics::template index_of<M>()].waiting != 0; });
     return waits;
-  }
-
-  /// The evaluation loaders' own names, else their positions.
-  std::vector<std::string> const& loader_names() const { return state_->measured.loader_names; }
-  /// f(reported name, the value of each loader, where it has one) for each metric that an evaluation reports, when it
-  /// is over. What was logged outside of its loaders belongs to each of them.
-  template <class F>
-  void each_loader_value(F&& f) const {
-    asked(Asks::value);
-    auto const& measured = state_->measured;
-    Metrics::each([&](std::size_t i, auto const& metric) {
-      if (!metric.logger || !per_epoch(metric, Origin::evaluation) || measured.results[i].count == 0) return;
-      std::vector<std::optional<double>> values;
-      for (auto const& loader : measured.loader_results) values.push_back(loader[i].reduced(metric.reduce));
-      if (std::none_of(values.begin(), values.end(), [](auto const& value) { return value.has_value(); }))
-        values.assign(values.size(), measured.results[i].reduced(metric.reduce));
-      f(reported_name(metric, Origin::evaluation, true), values);
-    });
-    if constexpr (State<R>::Board::Counts::any_several) each_of_several(measured, f);
   }
   /// f(metric, value the host knows already) for each declared metric of one number, in order.
   template <class F>
@@ -358,20 +207,36 @@ class ValuesContext : public RanksContext<R> {
   }
 
  protected:
+  template <class, class>
+  friend struct ContextCallsOf;
+
+  template <class F>
+  void each_loader_value_of(F&& f) const {
+    auto const& measured = state().measured;
+    Metrics::each([&](std::size_t i, auto const& metric) {
+      if (!metric.logger || !per_epoch(metric, Origin::evaluation) || measured.results[i].count == 0) return;
+      std::vector<std::optional<double>> values;
+      for (auto const& loader : measured.loader_results) values.push_back(loader[i].reduced(metric.reduce));
+      if (std::none_of(values.begin(), values.end(), [](auto const& value) { return value.has_value(); }))
+        values.assign(values.size(), measured.results[i].reduced(metric.reduce));
+      f(reported_name(metric, Origin::evaluation, true), values);
+    });
+    if constexpr (State<R>::Board::Counts::any_several) each_of_several(measured, f);
+  }
   using Base::asked;
-  using Base::state_;
+  using Base::state;
 
   auto& board() const {
-    if constexpr (Phase::evaluates) return state_->measured.eval_boards[state_->facts.board];
-    else return state_->measured.train_board;
+    if constexpr (Phase::evaluates) return state().measured.eval_boards[state().facts.board];
+    else return state().measured.train_board;
   }
   /// The boards whose running epoch `value` reads first: all loaders' together; none once an evaluation has been
   /// published.
   template <class F>
   void each_live_board(F&& f) const {
-    if constexpr (!Phase::evaluates) f(state_->measured.train_board);
-    else if (state_->facts.validating)
-      for (auto& evaluated : state_->measured.eval_boards) f(evaluated);
+    if constexpr (!Phase::evaluates) f(state().measured.train_board);
+    else if (state().facts.validating)
+      for (auto& evaluated : state().measured.eval_boards) f(evaluated);
   }
 
  private:
@@ -397,49 +262,85 @@ class ValuesContext : public RanksContext<R> {
     if constexpr (is_metric_constant<M>) return metric::counts_several<typename M::metric>;
     else return false;
   }
-  /// A counted metric of one number, of all loaders or of one.
-  template <class M>
-  static consteval bool computes_so_far_of() {
-    if constexpr (!is_counted<M>) return false;
-    else return !metric::counts_several<typename M::metric>;
+  /// Where a metric of one number that has this name stands; their number where none has it.
+  static std::size_t place_by_name(std::string_view name) {
+    std::size_t place = Metrics::size;
+    Metrics::each([&]<class M>(std::size_t i, M const& metric) {
+      if constexpr (!metric::counts_several<M>)
+        if (metric.name() == name) place = i;
+    });
+    return place;
   }
-  template <class M>
-  static constexpr bool computes_so_far = computes_so_far_of<M>();
 
-  /// What the evaluation that runs, else the training epoch that is open, has counted so far, where it has no value of
-  /// its batches yet; nothing where it has counted nothing, or too little.
-  template <class M, class Ask>
-  std::optional<double> counted_so_far(M const& metric, Ask&& ask) const {
-    constexpr std::size_t at = place_of<Metrics, M>();
-    constexpr bool of_loader = requires { metric.loader; };
+  std::optional<double> value_of(WatchedMetric const& metric, std::size_t at) const {
+    if (auto const so_far = counted_so_far(metric, at, [](auto&, auto& meter) { return own_value(meter); }))
+      return so_far;
+    return find(
+        metric, at, [](auto& board) { board.collect(); },
+        [&](Figures const& figures, bool, bool) { return reduced(metric, at, figures); });
+  }
+  std::optional<double> known_of(WatchedMetric const& metric, std::size_t at) const {
+    return find(
+        metric, at, [](auto&) {}, [&](Figures const& figures, bool, bool) { return reduced(metric, at, figures); });
+  }
+  WatchedValue watched_value_of(WatchedMetric const& metric, std::size_t at) const {
+    if (auto const so_far =
+            counted_so_far(metric, at, [](auto& run, auto& meter) { return counted_value(run, meter); }))
+      return {so_far, WatchedValue::unknown};
+    Figures mine;
+    bool live = false, news = false;
+    find(
+        metric, at, [](auto& board) { board.collect(); },
+        [&](Figures const& found, bool is_shared, bool is_live) {
+          mine = found;
+          live = is_live;
+          news = !is_shared;
+          return std::optional<double>();
+        });
+    if constexpr (shares<R>) live = share_found(state(), mine, news) || (live && !news);
+    long const before = state().measured.logged[at];
+    return {reduced(metric, at, mine), live ? before + mine.count : before};
+  }
+
+  /// What the evaluation that runs, else the training epoch that is open, has counted so far of a metric with a
+  /// definition, where it has no value of its batches yet; nothing where it has counted nothing, or too little.
+  template <class Ask>
+  std::optional<double> counted_so_far(WatchedMetric const& metric, std::size_t at, Ask&& ask) const {
+    std::optional<double> found;
+    Metrics::each([&]<class M>(std::size_t i, M const&) {
+      if constexpr (is_counted<M> && !metric::counts_several<M>)
+        if (i == at) found = counted_so_far_at<Metrics::template index_of<M>()>(metric, ask);
+    });
+    return found;
+  }
+  template <std::size_t At, class Ask>
+  std::optional<double> counted_so_far_at(WatchedMetric const& metric, Ask& ask) const {
     asked(Asks::value);
-    auto& measured = state_->measured;
+    auto& measured = state().measured;
     auto const value_of = [&](auto& meter) -> std::optional<double> {
       try {
-        return ask(*state_, meter);
+        return ask(state(), meter);
       } catch (Error const& error) {
         if (!is_too_few(error)) throw;
         return std::nullopt;
       }
     };
+    bool const of_loader = metric.as == WatchedMetric::As::of_loader;
     if constexpr (Phase::evaluates) {
-      if (measured.counted[at].count != 0) return std::nullopt;
-      if (state_->facts.validating) {
+      if (measured.counted[At].count != 0) return std::nullopt;
+      if (state().facts.validating) {
         typename State<R>::Board::Counts so_far;
-        auto& meter = so_far.template get<at>();
-        for (std::size_t l = 0; l != measured.eval_boards.size(); ++l) {
-          if constexpr (of_loader)
-            if (l != loader_at(metric)) continue;
-          meter.merge(measured.eval_boards[l].counts.template get<at>());
-        }
+        auto& meter = so_far.template get<At>();
+        for (std::size_t l = 0; l != measured.eval_boards.size(); ++l)
+          if (!of_loader || l == loader_at(metric)) meter.merge(measured.eval_boards[l].counts.template get<At>());
         if (auto const value = value_of(meter)) return value;
       }
     }
-    if constexpr (Phase::trains && !of_loader)
-      if (state_->facts.stage == Stage::fit && measured.train_board[at].epoch.count == 0) {
+    if constexpr (Phase::trains)
+      if (!of_loader && state().facts.stage == Stage::fit && measured.train_board[At].epoch.count == 0) {
         auto counts = measured.train_board.counts;  // those of the current step may yet be discarded
         counts.fold();
-        return value_of(counts.template get<at>());
+        return value_of(counts.template get<At>());
       }
     return std::nullopt;
   }
@@ -447,57 +348,49 @@ class ValuesContext : public RanksContext<R> {
   static std::optional<double> own_value(Meter& meter) {
     return meter.updates() == 0 ? std::nullopt : std::optional<double>(meter.compute());
   }
-  /// What M asks for of the figures that were found.
-  template <class M>
-  struct Reduced {
-    std::optional<double> operator()(Figures const& figures, bool, bool) const {
-      constexpr bool last = !requires(M metric) { metric.loader; } && !std::is_same_v<typename M::metric, M>;
-      if constexpr (last) return figures.count ? std::optional(figures.last) : std::nullopt;
-      else return figures.reduced(reduction_of(place_of<Metrics, M>()));
-    }
-  };
+  /// What is asked for of the figures that were found.
+  static std::optional<double> reduced(WatchedMetric const& metric, std::size_t at, Figures const& figures) {
+    if (metric.as == WatchedMetric::As::last) return figures.count ? std::optional(figures.last) : std::nullopt;
+    return figures.reduced(reduction_of(at));
+  }
 
   /// use(figures, whether they are those of all processes, whether their epoch or evaluation is open) with the figures
   /// that the metric's value is made of.
-  template <class M, class Prepare, class Use>
-  std::optional<double> find(M const& metric, Prepare&& prepare, Use&& use) const {
+  template <class Prepare, class Use>
+  std::optional<double> find(WatchedMetric const& metric, std::size_t at, Prepare&& prepare, Use&& use) const {
     asked(Asks::value);
-    constexpr std::size_t at = place_of<Metrics, M>();
-    if constexpr (requires { metric.loader; }) {
+    if (metric.as == WatchedMetric::As::of_loader) {
       auto const l = loader_at(metric);
-      if (l == state_->measured.loader_names.size()) return std::nullopt;
-      if (Phase::evaluates && state_->facts.validating) {
-        prepare(state_->measured.eval_boards[l]);
-        auto const& cell = state_->measured.eval_boards[l][at];
+      if (l == state().loader_names.size()) return std::nullopt;
+      if (Phase::evaluates && state().facts.validating) {
+        prepare(state().measured.eval_boards[l]);
+        auto const& cell = state().measured.eval_boards[l][at];
         if (cell.epoch.count != 0) return use(cell.epoch, cell.shared, true);
       }
-      return use(state_->measured.loader_results[l][at], true, false);
-    } else if constexpr (at < Metrics::size) {
-      Figures live;
-      bool is_shared = false;
-      each_live_board([&](auto& running) { prepare(running); });
-      if constexpr (!Phase::evaluates) {
-        live = state_->measured.train_board[at].epoch;
-        is_shared = state_->measured.train_board[at].shared;
-      } else if (state_->facts.validating) {
-        live = state_->measured.over_loaders(at);
-        is_shared = Metrics::counted[at];
-      }
-      if (live.count == 0 && trains_on(at)) {
-        prepare(state_->measured.train_board);
-        live = state_->measured.train_board[at].epoch;
-        is_shared = state_->measured.train_board[at].shared;
-      }
-      if (live.count != 0) return use(live, is_shared, true);
-      return use(state_->measured.results[at], true, false);
-    } else {
-      return std::nullopt;
+      return use(state().measured.loader_results[l][at], true, false);
     }
+    Figures live;
+    bool is_shared = false;
+    each_live_board([&](auto& running) { prepare(running); });
+    if constexpr (!Phase::evaluates) {
+      live = state().measured.train_board[at].epoch;
+      is_shared = state().measured.train_board[at].shared;
+    } else if (state().facts.validating) {
+      live = state().measured.over_loaders(at);
+      is_shared = Metrics::counted[at];
+    }
+    if (live.count == 0 && trains_on(at)) {
+      prepare(state().measured.train_board);
+      live = state().measured.train_board[at].epoch;
+      is_shared = state().measured.train_board[at].shared;
+    }
+    if (live.count != 0) return use(live, is_shared, true);
+    return use(state().measured.results[at], true, false);
   }
 
   /// The position of a metric's loader; their number where none has that name.
-  std::size_t loader_at(auto const& metric) const {
-    auto const& names = state_->measured.loader_names;
+  std::size_t loader_at(WatchedMetric const& metric) const {
+    auto const& names = state().loader_names;
     return static_cast<std::size_t>(std::find(names.begin(), names.end(), metric.loader) - names.begin());
   }
 
@@ -505,10 +398,10 @@ class ValuesContext : public RanksContext<R> {
   bool trains_on(std::size_t at) const {
     if constexpr (!Phase::evaluates || !Phase::trains) return false;
     else {
-      if (state_->facts.stage != Stage::fit) return false;
-      for (auto const& evaluated : state_->measured.eval_boards)
+      if (state().facts.stage != Stage::fit) return false;
+      for (auto const& evaluated : state().measured.eval_boards)
         if (evaluated[at].epoch.count != 0) return false;
-      return state_->measured.train_board[at].epoch.count != 0 || state_->measured.train_board[at].waiting != 0;
+      return state().measured.train_board[at].epoch.count != 0 || state().measured.train_board[at].waiting != 0;
     }
   }
 
@@ -519,8 +412,75 @@ class ValuesContext : public RanksContext<R> {
   }
 };
 
-}  // namespace fulgurite::loop
+/// The functions of a program behind its contexts. Phases that read the same boards have one table.
+template <class R, class Phase>
+struct ContextCallsOf {
+  using Reads = std::conditional_t<!Phase::evaluates, phase::Train,
+                                   std::conditional_t<Phase::trains, phase::Validate, phase::Test>>;
+  static State<R>& of(RunCore& core) { return static_cast<State<R>&>(core); }
+  static RunContext<R, Reads> at(RunCore& core) { return RunContext<R, Reads>(of(core)); }
 
-#if !defined(FULGURITE_COMPILED)
-#include <fulgurite/loop/context_values.ipp>
-#endif
+  static int world([[maybe_unused]] RunCore const& core) {
+    if constexpr (shares<R>) return static_cast<State<R> const&>(core).parts.strategy.world();
+    else return 1;
+  }
+  static std::string of_first_rank(RunCore& core, std::string mine) {
+    return loop::of_first_rank(of(core), std::move(mine));
+  }
+  static bool has_come(RunCore& core, double moment) { return loop::has_come(of(core), moment); }
+  static int signal_of_all([[maybe_unused]] RunCore& core, int mine) {
+    if constexpr (shares<R>) {
+      if (mine != 0) of(core).shared.signal = mine;
+      return of(core).shared.ends_by;
+    } else {
+      return mine;
+    }
+  }
+  static int signal_here(RunCore& core, int mine) { return shared_signal(of(core), mine); }
+  static void wish_stop(RunCore& core, bool by_time) { loop::wish_stop(of(core), by_time); }
+  static std::optional<long> estimated_steps(RunCore const& core) {
+    return loop::estimated_steps(static_cast<State<R> const&>(core));
+  }
+  static WatchedValue watched_value(RunCore& core, WatchedMetric const& metric) {
+    auto const ctx = at(core);
+    auto const place = ctx.place_by_name(metric.name);
+    return place == R::Metrics::size ? WatchedValue{} : ctx.watched_value_of(metric, place);
+  }
+  static std::optional<double> value(RunCore& core, std::string_view name) {
+    auto const ctx = at(core);
+    WatchedMetric const metric(name);
+    auto const place = ctx.place_by_name(name);
+    return place == R::Metrics::size ? std::nullopt : ctx.value_of(metric, place);
+  }
+  static void each_metric(RunCore& core, FunctionRef<void(DeclaredMetric const&, std::optional<double>)> f) {
+    auto const ctx = at(core);
+    R::Metrics::each([&]<class M>(std::size_t i, M const& metric) {
+      if constexpr (!metric::counts_several<M>)
+        f({metric.name(), metric.prog_bar, metric.logger}, ctx.known_of(WatchedMetric(metric), i));
+    });
+  }
+  static void each_loader_value(RunCore& core,
+                                FunctionRef<void(std::string_view, std::vector<std::optional<double>> const&)> f) {
+    at(core).each_loader_value_of(f);
+  }
+  static void model_rows(RunCore& core, int max_depth, bool with_example, std::vector<report::ModelRow>& rows) {
+    using Backend = typename R::Backend;
+    if constexpr (requires(typename R::Model& model) { Backend::summarize(model, 1); }) {
+      rows = Backend::summarize(*of(core).parts.model, max_depth);
+      if constexpr (requires { Backend::run_example(*of(core).parts.model, rows); })
+        if (with_example) Backend::run_example(*of(core).parts.model, rows);
+    }
+  }
+
+  static void device_stats([[maybe_unused]] RunCore& core,
+                           [[maybe_unused]] FunctionRef<void(std::string const&, double)> f) {
+    if constexpr (requires { R::Backend::device_stats(of(core).parts.strategy.device()); })
+      for (auto const& [name, value] : R::Backend::device_stats(of(core).parts.strategy.device())) f(name, value);
+  }
+
+  static constexpr ContextCalls table{
+      world,         of_first_rank, has_come,    signal_of_all,     signal_here,  wish_stop, estimated_steps,
+      watched_value, value,         each_metric, each_loader_value, device_stats, model_rows};
+};
+
+}  // namespace fulgurite::loop

@@ -17,11 +17,11 @@
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/loop/automatic.hpp>
 #include <fulgurite/loop/checkpointing.hpp>
-#include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/context_reads.hpp>
 #include <fulgurite/loop/names.hpp>
 #include <fulgurite/loop/non_finite.hpp>
 #include <fulgurite/loop/run.hpp>
+#include <fulgurite/loop/run_context.hpp>
 #include <fulgurite/loop/run_position.hpp>
 #include <fulgurite/loop/shared_decisions.hpp>
 #include <fulgurite/loop/tell.hpp>
@@ -110,7 +110,7 @@ void report_epoch(State<R>& run, Pack& pack) {
 template <class R, class Pack>
 class EpochWindows {
  protected:
-  using Ctx = Context<R, phase::Train>;
+  using Ctx = RunContext<R, phase::Train>;
 
   EpochWindows(State<R>& run, Pack& pack, EpochPlan const& plan)
       : pack_(pack), plan_(plan), ctx_(run), observed_(run.progress.global_step) {}
@@ -209,21 +209,10 @@ class EpochWindows {
 int idle_while_waiting(Waited const& waited, unsigned processors);
 
 /// Said once a fit, when an epoch is over.
-template <class R, class Loader>
-void advise_on_data(State<R>& run, Loader const& loader) {
-  if constexpr (TellsWaiting<std::remove_cvref_t<Loader>>) {
-    Waited const waited = loader.waited();
-    unsigned const processors = std::max(1U, std::thread::hardware_concurrency());
-    int const idle = idle_while_waiting(waited, processors);
-    if (idle == 0) return;
-    std::string const part = std::to_string(std::lround(100 * waited.seconds / waited.pass));
-    run.warn("fulgurite.data.waits", "the loop waited for its batches for " + part + " % of epoch " +
-                                         std::to_string(run.progress.epoch) + ", and " + std::to_string(idle) + " of " +
-                                         std::to_string(processors) +
-                                         " processors had nothing to do: give the training loader .workers = " +
-                                         std::to_string(waited.workers + std::min(idle, 8)) + " (it has " +
-                                         std::to_string(waited.workers) + "), and more until the wait ends");
-  }
+void advise_on_data(RunCore& run, Waited const& waited);
+template <class Loader>
+void advise_on_data(RunCore& run, Loader const& loader) {
+  if constexpr (TellsWaiting<std::remove_cvref_t<Loader>>) advise_on_data(run, Waited(loader.waited()));
 }
 
 /// Tells an event to all. Where it failed half-way in the run that this one goes on from, tells it only to those that
@@ -266,7 +255,7 @@ void end_epoch(State<R>& run, Pack& pack, Source& source, bool left_early, std::
     run.measured.cut_short = run.measured.train_board;
     keep_before_cut(run, pack);
   }
-  Context<R, phase::Train> ctx(run);
+  RunContext<R, phase::Train> ctx(run);
   auto part = [&run, n = std::uint8_t{0}](auto&& work) mutable {
     if (n++ < run.point.parts) return;
     work();

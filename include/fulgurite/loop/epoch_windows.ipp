@@ -11,3 +11,20 @@ FULGURITE_BODY int idle_while_waiting(Waited const& waited, unsigned processors)
 }
 
 }  // namespace fulgurite::loop
+
+namespace fulgurite::loop {
+
+FULGURITE_BULK_BODY void advise_on_data(RunCore& run, Waited const& waited) {
+  unsigned const processors = std::max(1U, std::thread::hardware_concurrency());
+  int const idle = idle_while_waiting(waited, processors);
+  if (idle == 0) return;
+  std::string const part = std::to_string(std::lround(100 * waited.seconds / waited.pass));
+  run.warn("fulgurite.data.waits", "the loop waited for its batches for " + part + " % of epoch " +
+                                       std::to_string(run.progress.epoch) + ", and " + std::to_string(idle) + " of " +
+                                       std::to_string(processors) +
+                                       " processors had nothing to do: give the training loader .workers = " +
+                                       std::to_string(waited.workers + std::min(idle, 8)) + " (it has " +
+                                       std::to_string(waited.workers) + "), and more until the wait ends");
+}
+
+}  // namespace fulgurite::loop

@@ -15,13 +15,13 @@
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
-#include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/data_source.hpp>
 #include <fulgurite/loop/exchange.hpp>
 #include <fulgurite/loop/loader_state.hpp>
 #include <fulgurite/loop/names.hpp>
 #include <fulgurite/loop/options.hpp>
 #include <fulgurite/loop/run.hpp>
+#include <fulgurite/loop/run_context.hpp>
 #include <fulgurite/loop/shared_decisions.hpp>
 #include <fulgurite/loop/tell.hpp>
 #include <fulgurite/loop/validation_timing.hpp>
@@ -187,8 +187,8 @@ void in_evaluation_mode(State<R>& run, Ctx& ctx, Body&& body) {
     [[maybe_unused]] auto const modes = R::Backend::evaluating(model);
     body();
   }
-  Context<R, typename Kind::EndPhase> after(run);
-  if constexpr (Listens<typename Kind::model_train, Model, Context<R, typename Kind::EndPhase>>)
+  RunContext<R, typename Kind::EndPhase> after(run);
+  if constexpr (Listens<typename Kind::model_train, Model, RunContext<R, typename Kind::EndPhase>>)
     invoke<typename Kind::model_train>(model, after);
 }
 
@@ -239,7 +239,7 @@ template <class Kind, class R, class Pack, class Source, class Loaders>
 std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source& source, Loaders loaders,
                                                Limit const& limit, std::optional<long> most) {
   using Metrics = typename R::Metrics;
-  Context<R, typename Kind::Phase> ctx(run);
+  RunContext<R, typename Kind::Phase> ctx(run);
   auto& facts = run.facts;
   Facts const outside = facts;
   constexpr std::size_t n = std::tuple_size_v<Loaders>;
@@ -248,8 +248,8 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
   restart_boards(run);
   std::vector<std::vector<MetricValue>> results(n);
   auto const names = loader_names(loaders);
-  if (run.measured.loader_names != names) run.measured.loader_results.assign(n, {});
-  run.measured.loader_names = names;
+  if (run.loader_names != names) run.measured.loader_results.assign(n, {});
+  run.loader_names = names;
   // What tells the values of one of several loaders from the others'.
   auto const suffix = [&](std::size_t loader) { return n > 1 ? "/" + names[loader] : std::string(); };
   facts.validating = true;
@@ -330,7 +330,7 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
     if constexpr (has_logger<Pack>)
       if (!facts.sanity_checking) log_row(run, pack, row, run.progress.logged_steps);
     if (flow == Flow::stop && !outside.sanity_checking) wish_stop(run);  // holds, should the next one fail
-    Context<R, typename Kind::EndPhase> after(run);
+    RunContext<R, typename Kind::EndPhase> after(run);
     flow = graver(flow, tell<typename Kind::end>(run, pack, after));
     if (facts.stage != Stage::fit) deliver_posted(run, pack, run.progress.logged_steps);
   });
@@ -373,12 +373,12 @@ struct Prediction {
 /// What one batch of a loader makes predict_step return.
 template <class R, class Batch>
 using Predicted = std::remove_cvref_t<decltype(call_step<hook::predict_step>(
-    std::declval<typename R::Model&>(), std::declval<Batch&>(), std::declval<Context<R, phase::Predict>&>()))>;
+    std::declval<typename R::Model&>(), std::declval<Batch&>(), std::declval<RunContext<R, phase::Predict>&>()))>;
 
 /// The predictions of each loader, in order; nothing where they are not to be kept. `T` is what predict_step returns.
 template <class T, class R, class Pack, class Source, class Loaders>
 std::vector<std::vector<T>> predict(State<R>& run, Pack& pack, Source& source, Loaders loaders, bool keep) {
-  Context<R, phase::Predict> ctx(run);
+  RunContext<R, phase::Predict> ctx(run);
   auto& model = *run.parts.model;
   auto& facts = run.facts;
   Facts const outside = facts;

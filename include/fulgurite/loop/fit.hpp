@@ -11,7 +11,6 @@
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/core/text.hpp>
 #include <fulgurite/loop/checkpointing.hpp>
-#include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/context_reads.hpp>
 #include <fulgurite/loop/data_source.hpp>
 #include <fulgurite/loop/epoch_windows.hpp>
@@ -23,6 +22,7 @@
 #include <fulgurite/loop/names.hpp>
 #include <fulgurite/loop/non_finite.hpp>
 #include <fulgurite/loop/run.hpp>
+#include <fulgurite/loop/run_context.hpp>
 #include <fulgurite/loop/train_epoch.hpp>
 #include <fulgurite/loop/validation_timing.hpp>
 
@@ -38,7 +38,7 @@ void sanity_check(State<R>& run, Pack& pack, Source& source) {
     bool const inside = run.progress.batch != 0 || (run.point.began && run.point.at < At::epoch_end);
     if (batches == 0 || !run.facts.has_validation || inside) return;
     [[maybe_unused]] auto const generators = R::Backend::isolated_rng();
-    Context<R, phase::Fit> ctx(run);
+    RunContext<R, phase::Fit> ctx(run);
     run.facts.sanity_checking = true;
     run.loading.validation_since =
         validates_in(run.asked.options, run.progress.epoch) ? run.progress.epoch : never_loaded;
@@ -63,7 +63,7 @@ void sanity_check(State<R>& run, Pack& pack, Source& source) {
 /// What asked for the pass puts its weights into the model first: `before_statistics_pass(ctx)`.
 template <class R, class Pack>
 void prepare_statistics(State<R>& run, Pack& pack) {
-  Context<R, phase::Train> ctx(run);
+  RunContext<R, phase::Train> ctx(run);
   pack.each([&](auto& callback) {
     if constexpr (requires { callback.before_statistics_pass(ctx); }) callback.before_statistics_pass(ctx);
   });
@@ -109,7 +109,7 @@ void out_of_count([[maybe_unused]] Loader& loader, [[maybe_unused]] long epoch, 
 template <class R, class Pack, class Source>
 void statistics_pass(State<R>& run, Pack& pack, Source& source, EpochPlan const& plan) {
   using Backend = typename R::Backend;
-  Context<R, phase::Train> ctx(run);
+  RunContext<R, phase::Train> ctx(run);
   auto const outside = run.facts;
   auto& model = *run.parts.model;
   if constexpr (R::automatic) {
@@ -127,7 +127,7 @@ void statistics_pass(State<R>& run, Pack& pack, Source& source, EpochPlan const&
           [[maybe_unused]] auto const products = products_scope(run);
           if constexpr (Recurrent<typename R::Model>) {
             run.carried.hidden.reset();
-            for (auto& slice : time_slices<R>(model, batch, run.asked.optimization.tbptt, ctx)) {
+            for (auto& slice : time_slices<R>(model, batch, run.optimization.tbptt, ctx)) {
               auto const output = call_training_step(model, slice, run.carried.hidden, ctx);
               if constexpr (!is_optional<std::remove_cvref_t<decltype(output)>>)
                 run.carried.hidden.emplace(Backend::detached_state(output.hidden));
@@ -230,7 +230,7 @@ class FitEpochs : protected FitOpening<R, Pack, Source, From> {
     });
     bool const ended = tell_of_end();
     run_.due.posted.clear();  // what hooks say of the beginning of training has its row
-    Context<R, phase::Fit> ctx(run_);
+    RunContext<R, phase::Fit> ctx(run_);
     restore_after_save(pack_, ctx);  // the file was written between before_save and after_save
     resumed_->go_back_if_reopened();
     run_.loading.resuming = false;
@@ -259,7 +259,7 @@ class FitEpochs : protected FitOpening<R, Pack, Source, From> {
   void begin_epoch() {
     reload_if_due(run_, source_, plan_);
     auto& loader = source_.train();
-    Context<R, phase::Train> ctx(run_);
+    RunContext<R, phase::Train> ctx(run_);
     run_.facts.is_last_batch = false;
     if (std::exchange(run_.progress.cut_short, -1) >= 0) run_.measured.cut_short = {};
     forget_cut(run_);
@@ -338,7 +338,7 @@ class OpenFit : FitEpochs<R, Pack, Source, From> {
       if (trains_) this->keep_data();
       leave_gradients_alone(run_);
       run_.parts.strategy.teardown(*run_.parts.model);
-      Context<R, phase::Fit> ctx(run_);
+      RunContext<R, phase::Fit> ctx(run_);
       tell<hook::on_fit_end>(run_, pack_, ctx);
       write_requests(run_, pack_, source_, {.at = At::ended});
       finish_files(run_);  // callbacks that tear down see what there is
@@ -402,7 +402,7 @@ class OpenFit : FitEpochs<R, Pack, Source, From> {
     if constexpr (has_logger<Pack>) warn_of_few_rows(run_, plan_);
     run_.measured.train_board.restart();
     run_.loading.write = decltype(Loading::write)::template to<&OpenFit::write>(*this);
-    Context<R, phase::Train> ctx(run_);
+    RunContext<R, phase::Train> ctx(run_);
     run_.clock.training_began = options.now();
     if (tell<hook::on_train_start>(run_, pack_, ctx) == Flow::stop) wish_stop(run_);
     agree_on_stop(run_);
@@ -446,7 +446,7 @@ class OpenFit : FitEpochs<R, Pack, Source, From> {
       run_.point.began = false;
       run_.due.statistics_pass = false;
     }
-    Context<R, phase::TrainEnd> ctx(run_);
+    RunContext<R, phase::TrainEnd> ctx(run_);
     tell<hook::on_train_end>(run_, pack_, ctx);
     deliver_posted(run_, pack_, last_step(run_));
     write_requests(run_, pack_, source_, {.at = At::ended});

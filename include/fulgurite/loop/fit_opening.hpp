@@ -284,7 +284,7 @@ class FitOpening {
   /// Up to on_fit_start: the model, its optimizers, what is counted from here on.
   void assemble() {
     auto& parts = run_.parts;
-    Context<R, phase::Fit> ctx(run_);
+    RunContext<R, phase::Fit> ctx(run_);
     set_up(run_, pack_, source_, ctx, FileOfFit{*this});
     run_.loading.count_training = Counts::template to<&FitOpening::count_training>(*this);
     parts.optimizers.emplace(AsList<std::remove_cvref_t<decltype(made_optimizers(ctx))>>::make(made_optimizers(ctx)));
@@ -313,7 +313,7 @@ class FitOpening {
   }
 
   /// What configure_optimizers returns. The backend may add to what an optimizer refuses.
-  decltype(auto) made_optimizers(Context<R, phase::Fit>& ctx) {
+  decltype(auto) made_optimizers(RunContext<R, phase::Fit>& ctx) {
     auto& model = *run_.parts.model;
     auto const make = [&]() -> decltype(auto) { return configure_optimizers<R>(model, ctx); };
     if constexpr (requires { R::Backend::made_optimizers(model, make); })

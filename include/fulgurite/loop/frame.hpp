@@ -13,13 +13,13 @@
 #include <fulgurite/loop/automatic.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
 #include <fulgurite/loop/checkpointing.hpp>
-#include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/context_reads.hpp>
 #include <fulgurite/loop/loader_state.hpp>
 #include <fulgurite/loop/names.hpp>
 #include <fulgurite/loop/non_finite.hpp>
 #include <fulgurite/loop/options.hpp>
 #include <fulgurite/loop/run.hpp>
+#include <fulgurite/loop/run_context.hpp>
 #include <fulgurite/loop/run_state.hpp>
 #include <fulgurite/loop/shared_decisions.hpp>
 #include <fulgurite/loop/tell.hpp>
@@ -59,7 +59,7 @@ void failed(State<R>& run, Pack& pack, Source& source, std::exception const& err
     if (run.due.heard.event.empty()) return;
     deliver_posted(run, pack, run.point.at == At::epoch_end ? last_step(run) : run.progress.logged_steps);
   });
-  Context<R, phase::Fit> ctx(run);
+  RunContext<R, phase::Fit> ctx(run);
   pack.each([&](auto& callback) { still([&] { tell_module<hook::on_exception>(callback, error, ctx); }); });
   still([&] { tell_module<hook::on_exception>(*run.parts.model, error, ctx); });
   if constexpr (!std::is_same_v<std::remove_cvref_t<decltype(source.module())>, typename R::Model>)
@@ -175,11 +175,11 @@ template <class R>
 void check_optimization(State<R>& run) {
   if constexpr (R::automatic) {
     using M = typename R::Model;
-    int const k = run.asked.optimization.accumulate_grad_batches;
+    int const k = run.optimization.accumulate_grad_batches;
     check_window<R>("accumulate_grad_batches", k);
-    check_slices<M>(run.asked.optimization.tbptt, k);
+    check_slices<M>(run.optimization.tbptt, k);
     using O = std::tuple_element_t<0, decltype(Optimizers<R>::optimizers)>;
-    check_clip<R, O>(run.asked.optimization.clip);
+    check_clip<R, O>(run.optimization.clip);
     if (k > 1 && (hook::optimizer_step::named<M> || hook::optimizer_zero_grad::named<M>))
       run.warn("fulgurite.hook.once_a_window",
                "the model has an optimizer_step or optimizer_zero_grad of its own: with accumulate_grad_batches = " +

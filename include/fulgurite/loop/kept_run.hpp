@@ -32,12 +32,14 @@ class KeptPlace {
  public:
   explicit KeptPlace(State<R> const& run)
       : asked_(run.asked),
+        optimization_(run.optimization),
         progress_(run.progress),
         point_(run.point),
         facts_(run.facts),
         carried_(run.carried),
         watch_(run.watch),
         due_(run.due),
+        loader_names_(run.loader_names),
         measured_(run.measured),
         loading_(run.loading),
         clock_(run.clock),
@@ -46,12 +48,14 @@ class KeptPlace {
 
   void put_back(State<R>& run) const {
     run.asked = asked_;
+    run.optimization = optimization_;
     run.progress = progress_;
     run.point = point_;
     run.facts = facts_;
     run.carried = carried_;
     run.watch = watch_;
     run.due = due_;
+    run.loader_names = loader_names_;
     run.measured = measured_;
     run.loading = loading_;
     run.clock = clock_;
@@ -65,13 +69,15 @@ class KeptPlace {
   Progress const& progress() const { return progress_; }
 
  private:
-  Asked<R> asked_;
+  Asked asked_;
+  typename R::Optimization optimization_;
   Progress progress_;
   SafePoint point_;
   Facts facts_;
   Carried<R> carried_;
   Watch<R> watch_;
   Due due_;
+  std::vector<std::string> loader_names_;
   Measured<R> measured_;
   Loading loading_;
   RunClock clock_;

@@ -11,11 +11,11 @@
 
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/diagnose/member_sentences.hpp>
-#include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/exchange.hpp>
 #include <fulgurite/loop/names.hpp>
 #include <fulgurite/loop/non_finite.hpp>
 #include <fulgurite/loop/run.hpp>
+#include <fulgurite/loop/run_context.hpp>
 #include <fulgurite/loop/tell.hpp>
 
 namespace fulgurite {
@@ -162,8 +162,8 @@ struct ToggleOptions {
 /// What a manual `training_step(batch, ctx)` receives on top of a context. Each call goes through hooks, precision and
 /// strategy.
 template <class R, class Pack>
-class StepContext : public Context<R, phase::Train> {
-  using Base = Context<R, phase::Train>;
+class StepContext : public RunContext<R, phase::Train> {
+  using Base = RunContext<R, phase::Train>;
   using Backend = typename R::Backend;
   using Handles =
       loop::HandlesOf<std::remove_cvref_t<decltype(std::declval<loop::State<R>&>().parts.optimizers->optimizers)>>;
@@ -186,7 +186,7 @@ class StepContext : public Context<R, phase::Train> {
     requires(Backend::template is_value<Loss>)
   void backward(Loss loss) {
     Base& ctx = *this;
-    auto& run = *this->state_;
+    auto& run = this->state();
     run.watch.manual.before_backward(run, run.parts.optimizers->optimizers);
     if constexpr (requires { run.parts.strategy.pre_backward(loss); }) run.parts.strategy.pre_backward(loss);
     loop::check_loss_type(run, &loss);
@@ -212,9 +212,9 @@ class StepContext : public Context<R, phase::Train> {
     if constexpr (!O::needs_closure) {
       auto& stepped = loop::raw(optimizer);
       before(stepped);
-      steps()([&] { loop::guarded(*this->state_, true, [&] { stepped.step(); }); });
+      steps()([&] { loop::guarded(this->state(), true, [&] { stepped.step(); }); });
       unscaled_ = nullptr;
-      ++this->state_->progress.global_step;
+      ++this->state().progress.global_step;
     }
   }
 
@@ -227,7 +227,7 @@ class StepContext : public Context<R, phase::Train> {
   template <class O>
   auto clip_gradients(O& optimizer, Clip how) {
     unscale(loop::raw(optimizer));
-    loop::check_gradients(*this->state_, loop::raw(optimizer));
+    loop::check_gradients(this->state(), loop::raw(optimizer));
     return Base::clip_gradients(loop::raw(optimizer), how);
   }
 
@@ -245,17 +245,17 @@ class StepContext : public Context<R, phase::Train> {
     auto whole = [&] {
       auto loss = closure();
       before(stepped);
-      if constexpr (O::needs_closure) loop::evaluated(*this->state_);
+      if constexpr (O::needs_closure) loop::evaluated(this->state());
       return loss;
     };
     if constexpr (O::needs_closure) {
-      steps()([&] { loop::closure_step(*this->state_, stepped, [&] { stepped.step(whole); }); });
+      steps()([&] { loop::closure_step(this->state(), stepped, [&] { stepped.step(whole); }); });
     } else {
       whole();
-      steps()([&] { loop::guarded(*this->state_, true, [&] { stepped.step(); }); });
+      steps()([&] { loop::guarded(this->state(), true, [&] { stepped.step(); }); });
     }
     unscaled_ = nullptr;
-    ++this->state_->progress.global_step;
+    ++this->state().progress.global_step;
   }
 
   /// Toggle, clear, backward, step: what a GAN does for each of its networks.
@@ -283,7 +283,7 @@ class StepContext : public Context<R, phase::Train> {
   /// accumulating.
   template <class O>
   [[nodiscard]] auto toggle(O& optimizer, ToggleOptions options = {}) {
-    auto& state = *this->state_;
+    auto& state = this->state();
     auto gradients = [&] { return Backend::toggled(loop::raw(optimizer), state.parts.optimizers->optimizers); };
     auto strategy = [&] {
       if constexpr (requires { state.parts.strategy.no_sync(true); })
@@ -307,7 +307,7 @@ class StepContext : public Context<R, phase::Train> {
   /// end. An Error where the loader does not let the end be known before the step, since the last gradients would be
   /// lost.
   bool closes_window(int batches) const {
-    if (batches > 1 && this->state_->facts.end_unknown) [[unlikely]]
+    if (batches > 1 && this->state().facts.end_unknown) [[unlikely]]
       throw Error(
           "fulgurite.manual.end_unknown",
           "closes_window(" + std::to_string(batches) +
@@ -331,18 +331,18 @@ class StepContext : public Context<R, phase::Train> {
                     "the gradients of one optimizer were clipped, then those of another were asked for: step "
                     "each optimizer before the next one is clipped");
       unscaled_ = &optimizer;
-      loop::unscale(*this->state_, optimizer);
+      loop::unscale(this->state(), optimizer);
     }
   }
 
   template <class O>
   void before(O& optimizer) {
     Base& ctx = *this;
-    auto& run = *this->state_;
+    auto& run = this->state();
     run.watch.manual.before_step(run, run.parts.optimizers->optimizers, optimizer);
     loop::note_step(run, optimizer);
     unscale(optimizer);
-    loop::tell<hook::on_before_optimizer_step>(*this->state_, *pack_, optimizer, ctx);
+    loop::tell<hook::on_before_optimizer_step>(this->state(), *pack_, optimizer, ctx);
     loop::check_gradients(run, optimizer);
   }
 

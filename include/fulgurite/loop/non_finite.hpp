@@ -127,8 +127,7 @@ inline constexpr bool may_leave_gradients =
 template <class R>
 [[gnu::always_inline]] inline void leave_gradients([[maybe_unused]] State<R>& run, [[maybe_unused]] StepKey key) {
   if constexpr (may_leave_gradients<R>) {
-    auto const& asked = run.asked;
-    bool const leave = asked.window_length == 1 && asked.optimization.clip.kind == Clip::Kind::none;
+    bool const leave = run.asked.window_length == 1 && run.optimization.clip.kind == Clip::Kind::none;
     if (key.first && leave != run.parts.leaves_gradients) [[unlikely]]
       R::Backend::leave_gradients(run.parts.optimizers->optimizers, run.parts.leaves_gradients = leave);
   }
@@ -139,7 +138,7 @@ template <class R, class Pack>
 void arrange_gradients([[maybe_unused]] State<R>& run, Pack const&) {
   run.parts.leaves_gradients = false;
   if constexpr (looks_early<R, Pack>) {
-    bool const clips_by_norm = run.asked.optimization.clip.kind == Clip::Kind::norm;  // the norm tells
+    bool const clips_by_norm = run.optimization.clip.kind == Clip::Kind::norm;  // the norm tells
     if (run.watch.finite.look == Look::on && !clips_by_norm) run.parts.looks.attach(*run.parts.model);
   }
 }

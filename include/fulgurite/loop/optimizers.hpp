@@ -194,7 +194,7 @@ namespace fulgurite::loop {
 // Part of a run's state: the parts that it was assembled from.
 
 template <class R>
-decltype(auto) configure_optimizers(typename R::Model& model, Context<R, phase::Fit>& ctx) {
+decltype(auto) configure_optimizers(typename R::Model& model, RunContext<R, phase::Fit>& ctx) {
   if constexpr (requires { model.configure_optimizers(ctx); }) return model.configure_optimizers(ctx);
   else return model.configure_optimizers();
 }
@@ -203,7 +203,7 @@ template <class R>
 using Optimizers =
     OptimizerSet<typename R::Backend,
                  typename AsList<std::remove_cvref_t<decltype(configure_optimizers<R>(
-                     std::declval<typename R::Model&>(), std::declval<Context<R, phase::Fit>&>()))>>::type>;
+                     std::declval<typename R::Model&>(), std::declval<RunContext<R, phase::Fit>&>()))>>::type>;
 
 /// A window of several batches: what it asks of the optimizer, as soon as both are known.
 template <class R>

@@ -94,7 +94,7 @@ namespace phase {
 struct Fit;
 }
 template <class R, class Phase>
-class Context;
+class RunContext;
 
 // The phases of a run, which decide what a context offers.
 

@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/core/types.hpp>
@@ -54,27 +55,10 @@ void reload_if_due(State<R>& run, Source& source, EpochPlan& plan) {
 }
 
 /// Warns where an epoch has too few steps for any to have a row.
-template <class R>
-void warn_of_few_rows(State<R>& run, EpochPlan const& plan) {
-  auto const& options = run.asked.options;
-  if (!plan.batches || options.fast_dev_run != 0) return;
-  long const steps = (*plan.batches + run.asked.window_length - 1) / run.asked.window_length;
-  if (options.log_every_n_steps > steps)
-    run.warn("fulgurite.options.few_rows",
-             "the steps of an epoch (" + std::to_string(steps) + ") are fewer than log_every_n_steps = " +
-                 std::to_string(options.log_every_n_steps) + ": lower it to see the values of steps");
-}
+void warn_of_few_rows(RunCore& run, EpochPlan const& plan);
 
 /// Warns where an accumulation window is longer than an epoch, at whose end each window is closed.
-template <class R>
-void warn_of_long_window(State<R>& run, EpochPlan const& plan) {
-  if (!plan.batches || run.asked.window_length <= *plan.batches || run.asked.options.fast_dev_run != 0) return;
-  run.warn("fulgurite.options.long_window",
-           "accumulate_grad_batches = " + std::to_string(run.asked.window_length) + " is more than the " +
-               std::to_string(*plan.batches) +
-               " batches of an epoch. A window ends with its epoch, so each step is the mean of " +
-               std::to_string(*plan.batches) + " batches: lower accumulate_grad_batches, or make epochs longer");
-}
+void warn_of_long_window(RunCore& run, EpochPlan const& plan);
 
 /// Asks for the validation loaders now, so that a limit which does not fit them is known before training.
 template <class R, class Source>
@@ -217,7 +201,7 @@ class Rehearsal final : public Rehearser<R> {
     rehearse_on(plan, own);
   }
   LearningRates& rates() override { return rates_; }
-  Context<R, phase::Fit> context() override { return Context<R, phase::Fit>(run_); }
+  RunContext<R, phase::Fit> context() override { return RunContext<R, phase::Fit>(run_); }
   BatchSizes& batch_sizes() override { return sizes_; }
 
  private:
@@ -271,7 +255,7 @@ class Rehearsal final : public Rehearser<R> {
     if (!begun) anomaly.emplace(InPlace{[&] { return Backend::anomaly(run_.asked.options.detect_anomaly); }});
     Conducted pack{
         Slots<Conductor<R>>(Conductor<R>(run_, plan, shape, rates_, [this] { end_alone_if_asked<R>(users_); }))};
-    Context<R, phase::Train> ctx(run_);
+    RunContext<R, phase::Train> ctx(run_);
     run_.measured.train_board.restart();
     if (!begun) tell<hook::on_train_start>(run_, pack, ctx);
     while (!done(run_)) one_epoch(data, pack, shape, begun);
@@ -281,7 +265,7 @@ class Rehearsal final : public Rehearser<R> {
   void one_epoch(Data& data, Conducted& pack, EpochPlan const& shape, bool& begun) {
     auto& progress = run_.progress;
     auto& loader = data.train();
-    Context<R, phase::Train> ctx(run_);
+    RunContext<R, phase::Train> ctx(run_);
     run_.facts.is_last_batch = false;
     begin_shared_epoch(run_);
     if constexpr (requires { loader.set_epoch(long{}); }) loader.set_epoch(long{progress.epoch});
@@ -336,3 +320,7 @@ void answer(Searches searches, State<R>& run, Pack& pack, Source& source, EpochP
 }
 
 }  // namespace fulgurite::loop
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/loop/rehearsal.ipp>
+#endif

@@ -42,11 +42,9 @@ struct AddedCallbacks {
   std::size_t count = 0;
 };
 
-template <class R>
 struct Asked {
   TrainerOptions options;          ///< that the run goes by
   TrainerOptions given = options;  ///< as the user gave them: fast_dev_run and others replace some
-  typename R::Optimization optimization;
   std::size_t added = 0;  ///< callbacks of the defaults, the last ones of the trainer: barebones finds them idle
   bool logs = false;      ///< there is a logger among the callbacks
   int window_length = 1;  ///< batches of the windows to come: accumulate_grad_batches, or what ctx.accumulate said
@@ -140,9 +138,8 @@ struct Measured {
   /// How often each metric was logged in epochs and evaluations that are over: with what the open one has logged, the
   /// age of its value.
   std::array<long, R::Metrics::size> logged{};
-  Results results{};                        ///< of the last finished epoch or evaluation, merged over loaders
-  std::vector<std::string> loader_names{};  ///< of the evaluation loaders: their own, or their positions
-  std::vector<Results> loader_results{};    ///< the same as `results` of each of them
+  Results results{};                      ///< of the last finished epoch or evaluation, merged over loaders
+  std::vector<Results> loader_results{};  ///< the same as `results` of each of them
 
   /// A metric in the running evaluation, over all of its loaders: what `results` will be, and what hooks read until
   /// then.
@@ -430,7 +427,7 @@ class Rehearser {
   virtual void rehearse(RehearsalPlan const& plan) = 0;
   /// Those of the run, to be set for what follows the search.
   virtual LearningRates& rates() = 0;
-  virtual Context<R, phase::Fit> context() = 0;
+  virtual RunContext<R, phase::Fit> context() = 0;
   virtual BatchSizes& batch_sizes() = 0;
 };
 
@@ -479,53 +476,63 @@ struct BeforeValidation {
   long rows = 0;             ///< Due's
 };
 
+/// What of a run's state depends on no type of the program.
+struct RunCore {
+  Asked asked;          ///< what the user wants
+  Progress progress{};  ///< where it is: what is counted, and saved
+  SafePoint point{};    ///< where it is: between which pieces of work, while a checkpoint is written
+  Facts facts{};        ///< where it is: the batch, the loader, the stage at hand
+  Due due{};
+  Loading loading{};
+  RunClock clock{};
+  Made made{};
+  Warnings said{};
+  OwnActions own_actions{};
+  Questions questions{};                    ///< to a context, since they were last forgotten
+  std::vector<std::string> loader_names{};  ///< of the evaluation loaders: their own, or their positions
+  int (*rank_of)(RunCore const&);           ///< the strategy's
+  std::string_view model_name{};            ///< the name of its type
+  bool steps_by_batch = true;  ///< max_steps tells of batches: not by hand, nor where they are cut into slices
+
+  /// A warning, said once for each identifier.
+  void warn(std::string_view identifier, std::string_view sentence);
+  /// The same, said once for each sentence.
+  void warn_each(std::string_view identifier, std::string_view sentence);
+
+  double training_seconds() const;
+
+ private:
+  bool aloud(std::string_view identifier) const;
+};
+
 /// The trainer owns it; loops, contexts and steps borrow it.
 template <class R>
-struct State {
+struct State : RunCore {
   using Key = R;
   using Board = typename Measured<R>::Board;
   static constexpr std::size_t metrics = R::Metrics::size;
 
-  Asked<R> asked;       ///< what the user wants
-  Parts<R> parts;       ///< what it was assembled from
-  Progress progress{};  ///< where it is: what is counted, and saved
-  SafePoint point{};    ///< where it is: between which pieces of work, while a checkpoint is written
-  Facts facts{};        ///< where it is: the batch, the loader, the stage at hand
+  State(Asked what, typename R::Optimization how, typename R::Strategy strategy, typename R::Precision precision,
+        typename R::Model* model = nullptr)
+      : RunCore{.asked = std::move(what),
+                .rank_of = [](RunCore const& core) { return static_cast<State const&>(core).parts.strategy.rank(); },
+                .model_name = type_name<typename R::Model>(),
+                .steps_by_batch = R::automatic && !Recurrent<typename R::Model>},
+        optimization(std::move(how)),
+        parts{.strategy = std::move(strategy), .precision = std::move(precision), .model = model} {}
+
+  typename R::Optimization optimization;  ///< what the user wants, too
+  Parts<R> parts;                         ///< what it was assembled from
   Carried<R> carried{};
   Watch<R> watch{};
-  Due due{};
   Measured<R> measured{};
-  Loading loading{};
   Searching<R> searching{};
-  RunClock clock{};
   [[no_unique_address]] SharedOf<R> shared{};
-  Made made{};
   [[no_unique_address]] FilesUnderWay<typename R::Backend> under_way{};
-  Warnings said{};
-  OwnActions own_actions{};
   std::optional<typename LeftBy<typename R::Backend>::type> left{};  ///< by the data of the last fit
   /// What it was before its hooks heard of the end of an epoch that was cut short; see run_position.hpp.
   std::optional<typename LeftBy<typename R::Backend>::type> before_cut{};
   std::optional<BeforeValidation<R>> before_validation{};  ///< of the one that is running or has failed
-
-  /// A warning, said once for each identifier.
-  void warn(std::string_view identifier, std::string_view sentence) {
-    said.once(identifier, sentence, aloud(identifier));
-  }
-  /// The same, said once for each sentence.
-  void warn_each(std::string_view identifier, std::string_view sentence) {
-    said.each(identifier, sentence, aloud(identifier));
-  }
-
-  double training_seconds() const {
-    double const now = clock.training_began ? Seconds(asked.options.now() - *clock.training_began).count() : 0.0;
-    return clock.earlier + now;
-  }
-
- private:
-  bool aloud(std::string_view identifier) const {
-    return parts.strategy.rank() == 0 && !asked.options.silence.has(identifier);
-  }
 };
 
 /// Until the result ends, matrix products go the way that the strategy was told of, where it knows several.

@@ -83,4 +83,21 @@ void SafePoint::state(auto& archive) {
 }
 FULGURITE_STATE(SafePoint)
 
+FULGURITE_BODY void RunCore::warn(std::string_view identifier, std::string_view sentence) {
+  said.once(identifier, sentence, aloud(identifier));
+}
+
+FULGURITE_BODY void RunCore::warn_each(std::string_view identifier, std::string_view sentence) {
+  said.each(identifier, sentence, aloud(identifier));
+}
+
+FULGURITE_BODY double RunCore::training_seconds() const {
+  double const now = clock.training_began ? Seconds(asked.options.now() - *clock.training_began).count() : 0.0;
+  return clock.earlier + now;
+}
+
+FULGURITE_BODY bool RunCore::aloud(std::string_view identifier) const {
+  return rank_of(*this) == 0 && !asked.options.silence.has(identifier);
+}
+
 }  // namespace fulgurite::loop

@@ -114,7 +114,7 @@ class EvaluationRehearsal final : public Rehearser<R> {
     end_alone_if_asked<R>(users_);
   }
   LearningRates& rates() override { return rates_; }
-  Context<R, phase::Fit> context() override { return Context<R, phase::Fit>(run_); }
+  RunContext<R, phase::Fit> context() override { return RunContext<R, phase::Fit>(run_); }
   BatchSizes& batch_sizes() override { return sizes_; }
 
  private:
@@ -198,7 +198,7 @@ std::vector<std::vector<MetricValue>> run_evaluation(State<R>& run, Pack& pack, 
   run.facts = {};
   run.facts.stage = stage;
   forget_results(run);
-  Context<R, typename Kind::Phase> ctx(run);
+  RunContext<R, typename Kind::Phase> ctx(run);
   SearchesOf<R, Pack> const searches(run);
   auto results = framed(run, pack, source, [&] {
     set_up(run, pack, source, ctx, EvaluatedFile<R, Pack, Source, From>(run, pack, source, from));
@@ -230,7 +230,7 @@ std::vector<std::vector<T>> run_prediction(State<R>& run, Pack& pack, Source& so
   check_special(run, pack);
   run.facts = {};
   run.facts.stage = Stage::predict;
-  Context<R, phase::Predict> ctx(run);
+  RunContext<R, phase::Predict> ctx(run);
   SearchesOf<R, Pack> const searches(run);
   auto all = framed(run, pack, source, [&] {
     set_up(run, pack, source, ctx, EvaluatedFile<R, Pack, Source, From>(run, pack, source, from));

@@ -165,8 +165,8 @@ void fold_loss(State<R>& run, Archive& archive) {
 template <class R, class Archive>
 void fold_results(State<R>& run, Archive& archive) {
   auto& measured = run.measured;
-  archive("loader_names", measured.loader_names);
-  if constexpr (Archive::loading) measured.loader_results.resize(measured.loader_names.size());
+  archive("loader_names", run.loader_names);
+  if constexpr (Archive::loading) measured.loader_results.resize(run.loader_names.size());
   auto const fold = [&](auto& inner, auto& results) {
     R::Metrics::each([&](std::size_t i, auto const& metric) {
       if (!lacks(inner, metric.name())) inner.child(metric.name(), results[i]);
@@ -188,13 +188,13 @@ void fold_results(State<R>& run, Archive& archive) {
 template <class R, class Archive>
 void fold_window_length(State<R>& run, Archive& archive) {
   if constexpr (R::automatic)
-    archive.option("accumulate_grad_batches", run.asked.optimization.accumulate_grad_batches, run.asked.window_length);
+    archive.option("accumulate_grad_batches", run.optimization.accumulate_grad_batches, run.asked.window_length);
 }
 /// Options of the optimization beside it.
 template <class R, class Archive>
 void fold_clip(State<R>& run, Archive& archive) {
   if constexpr (R::automatic) {
-    auto const& clip = run.asked.optimization.clip;
+    auto const& clip = run.optimization.clip;
     archive.option("clip", std::string(clip.kind == Clip::Kind::none   ? "none"
                                        : clip.kind == Clip::Kind::norm ? "norm"
                                                                        : "value"));

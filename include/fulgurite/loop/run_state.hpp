@@ -121,7 +121,7 @@ template <class R, class Pack, class Archive>
 void fold_parts(State<R>& run, Pack& pack, Archive& archive) {
   if constexpr (Stateful<typename R::Strategy, Archive>) archive.child("strategy", run.parts.strategy);
   if constexpr (Stateful<typename R::Precision, Archive>) archive.child("precision", run.parts.precision);
-  if constexpr (Stateful<typename R::Optimization, Archive>) archive.child("optimization", run.asked.optimization);
+  if constexpr (Stateful<typename R::Optimization, Archive>) archive.child("optimization", run.optimization);
   archive.child("callbacks", [&](auto& inner) { fold_callbacks(run, pack, inner); });
 }
 
@@ -245,8 +245,8 @@ void fold_assembly(State<R>& run, Pack& pack, Archive& archive) {
       std::vector<std::string> callbacks;
       each_remembering<Archive>(pack, [&](auto&, std::string const& name) { callbacks.push_back(name); });
       inner("strategy", strategy_names(run.parts.strategy))("precision", keys(run.parts.precision))(
-          "optimization", keys(run.asked.optimization))("optimizers", optimizers)("schedules", schedules)("callbacks",
-                                                                                                          callbacks);
+          "optimization", keys(run.optimization))("optimizers", optimizers)("schedules", schedules)("callbacks",
+                                                                                                    callbacks);
       inner("loaders", run.loading.loaders == nullptr ? std::vector<std::string>() : run.loading.loaders());
     });
   }

@@ -32,24 +32,14 @@ template <class R>
   if constexpr (shares<R>) run.due.stop.waits = true;
   else run.due.stop.holds = run.due.stop.asked = true;
 }
-template <class R>
-[[gnu::always_inline]] inline bool stop_wished(State<R> const& run) {
-  if constexpr (shares<R>) return run.due.stop.holds || run.due.stop.waits;
-  else return run.due.stop.holds;
-}
+[[gnu::always_inline]] inline bool stop_wished(RunCore const& run) { return run.due.stop.holds || run.due.stop.waits; }
 
-template <class R>
-bool time_is_up(State<R> const& run) {
+inline bool time_is_up(RunCore const& run) {
   auto const& most = run.asked.options.max_time;
   return most && run.training_seconds() >= most->count();
 }
 /// Some rank has asked for a stop, and all ranks hear of it here. `by_time`: its max_time alone is why.
-template <class R>
-void hear_stop(State<R>& run, bool by_time) {
-  auto& stop = run.due.stop;
-  if (!std::exchange(stop.asked, true) || !by_time) stop.by_time = by_time;
-  stop.holds = true;
-}
+void hear_stop(RunCore& run, bool by_time);
 
 /// Where all ranks meet: whether any of them says so. Where the others can no longer be asked, what this rank says.
 template <class R>
@@ -136,8 +126,7 @@ EpochBatches fewest_batches(State<R>& run, EpochBatches mine) {
 }
 
 /// Whether val_check_interval, as a time, has gone by since the last validation began.
-template <class R>
-bool validation_time_is_up(State<R> const& run) {
+inline bool validation_time_is_up(RunCore const& run) {
   return Seconds(run.asked.options.now() - *run.clock.last_validation) >= run.asked.options.val_check_interval.time;
 }
 
@@ -149,10 +138,7 @@ bool clock_says_validate(State<R>& run) {
   else return validation_time_is_up(run);
 }
 
-template <class R>
-double seconds_now(State<R> const& run) {
-  return Seconds(run.asked.options.now().time_since_epoch()).count();
-}
+inline double seconds_now(RunCore const& run) { return Seconds(run.asked.options.now().time_since_epoch()).count(); }
 /// Whether a moment has come, which is asked for after each step. The clock is rank 0's. It was looked at with the
 /// step's gradients, and where no moment had come that somebody waits for, nobody is asked.
 template <class R>

@@ -48,3 +48,13 @@ FULGURITE_BULK_BODY bool is_too_few(Error const& error) {
 }
 
 }  // namespace fulgurite::loop
+
+namespace fulgurite::loop {
+
+FULGURITE_BULK_BODY void hear_stop(RunCore& run, bool by_time) {
+  auto& stop = run.due.stop;
+  if (!std::exchange(stop.asked, true) || !by_time) stop.by_time = by_time;
+  stop.holds = true;
+}
+
+}  // namespace fulgurite::loop

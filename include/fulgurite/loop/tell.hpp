@@ -199,8 +199,8 @@ void log_program(State<R>& run, Pack<Cs...>& pack) {
   using Whole =
       Trainer<typename R::Model, typename R::Strategy, typename R::Precision, typename R::Optimization, Cs...>;
   pack.each([&](auto& callback) {
-    if constexpr (requires { callback.log_program(std::type_identity<Whole>(), run.asked); })
-      callback.log_program(std::type_identity<Whole>(), run.asked);
+    if constexpr (requires { callback.log_program(std::type_identity<Whole>(), run); })
+      callback.log_program(std::type_identity<Whole>(), run);
   });
 }
 

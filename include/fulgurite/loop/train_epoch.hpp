@@ -32,7 +32,7 @@ template <class R, class Pack, class Ctx, class Batch>
   if constexpr (!Recurrent<typename R::Model>) {
     return automatic_step(run, pack, ctx, batch, window.key, window.rescale);
   } else {
-    auto slices = time_slices<R>(*run.parts.model, batch, run.asked.optimization.tbptt, ctx);
+    auto slices = time_slices<R>(*run.parts.model, batch, run.optimization.tbptt, ctx);
     using Result = decltype(automatic_step(run, pack, ctx, *std::begin(slices), window.key, 1.0));
     std::optional<Result> result;
     auto& stepped = run.carried.slices;
@@ -96,10 +96,10 @@ template <class R, class Pack, class Ctx, class Batch>
 /// of them are told.
 template <class R, class Pack>
 [[gnu::noinline, gnu::cold]] void end_validation(State<R>& run, Pack& pack) {
-  Context<R, phase::Validate> ctx(run);
+  RunContext<R, phase::Validate> ctx(run);
   Flow flow = Flow::proceed;
   in_evaluation_mode<Validation>(run, ctx, [&] {
-    Context<R, phase::ValidateEnd> after(run);
+    RunContext<R, phase::ValidateEnd> after(run);
     flow = tell_others<hook::on_validation_end>(run, pack, after);
   });
   if (flow == Flow::stop) wish_stop(run);
@@ -133,14 +133,14 @@ template <class R, class Pack, class Source>
 void validate_in_fit(State<R>& run, Pack& pack, Source& source, SafePoint const& after) {
   if constexpr (Source::template evaluates<hook::val_dataloader>) {
     [[maybe_unused]] auto const watched = pack.template profile<action::run_validation>();
-    Context<R, phase::ValidateEnd> ctx(run);
+    RunContext<R, phase::ValidateEnd> ctx(run);
     run.due.set_aside();
     if (run.due.heard.template failed<hook::on_validation_end>()) [[unlikely]] {
       end_validation(run, pack);
     } else {
       keep_before_validation(run, pack, source);
       if (!run.facts.accumulating &&
-          Listens<hook::on_validation_model_zero_grad, typename R::Model, Context<R, phase::ValidateEnd>>)
+          Listens<hook::on_validation_model_zero_grad, typename R::Model, RunContext<R, phase::ValidateEnd>>)
         Pack::template tell_model<hook::on_validation_model_zero_grad>(*run.parts.model, ctx);
       int const every = run.asked.options.reload_dataloaders_every_n_epochs;
       if (every != 0 && run.progress.epoch - run.loading.validation_since >= every) {

@@ -6,7 +6,7 @@
 // clang-format off
 #include <fulgurite/loop/options.hpp>
 #include <fulgurite/loop/context_values.hpp>
-#include <fulgurite/loop/context.hpp>
+#include <fulgurite/loop/run_context.hpp>
 #include <fulgurite/loop/manual.hpp>
 #include <fulgurite/diagnose/callback_rules.hpp>
 #include <fulgurite/diagnose/optimizer_rules.hpp>

@@ -73,21 +73,18 @@ bool validates_in(TrainerOptions const& o, int epoch);
 /// Loaders asked for before the epochs whose validation they are meant for: the first validation asks again.
 inline constexpr int never_loaded = -1'000'000'000;
 
-template <class R>
-bool minima_met(State<R> const& run) {
+inline bool minima_met(RunCore const& run) {
   auto const& o = run.asked.options;
   int const epochs = o.min_epochs.value_or(o.min_steps ? 1 : 0);
   return run.progress.epoch >= epochs && run.progress.global_step >= o.min_steps.value_or(0);
 }
 
-template <class R>
-bool steps_exhausted(State<R> const& run) {
+inline bool steps_exhausted(RunCore const& run) {
   auto const& most = run.asked.options.max_steps;
   return most && *most >= 0 && run.progress.global_step >= *most;
 }
 
-template <class R>
-bool epochs_exhausted(State<R> const& run) {
+inline bool epochs_exhausted(RunCore const& run) {
   auto const& most = run.asked.options.max_epochs;
   return most && *most >= 0 && run.progress.epoch >= *most;
 }
@@ -98,23 +95,12 @@ void check_time(State<R>& run) {
 }
 
 /// Training leaves now: a stop was asked for and the minima are met.
-template <class R>
-bool stops(State<R> const& run) {
-  return run.due.stop.holds && minima_met(run);
-}
+inline bool stops(RunCore const& run) { return run.due.stop.holds && minima_met(run); }
 
-template <class R>
-bool done(State<R> const& run) {
-  return steps_exhausted(run) || epochs_exhausted(run) || stops(run);
-}
+inline bool done(RunCore const& run) { return steps_exhausted(run) || epochs_exhausted(run) || stops(run); }
 
 /// Whether a run that was left at `point` asks its loader for more batches of the epoch that is open.
-template <class R>
-bool asks_for_batches(State<R> const& run, SafePoint const& point) {
-  if (point.at >= At::epoch_end) return false;
-  if (point.at == At::before_batch && !point.began && run.progress.batch == 0) return false;
-  return point.at <= At::batch_end || !(point.last || steps_exhausted(run) || stops(run));
-}
+bool asks_for_batches(RunCore const& run, SafePoint const& point);
 
 /// After a batch of an epoch that validates. An unsized loader that ends below the interval validates at its end.
 /// Inlined by force, since it is asked after each batch.
@@ -134,37 +120,14 @@ template <class R>
 // Why a fit has ended, in words.
 
 /// Empty where nothing has ended it.
-template <class R>
-std::string end_reason(State<R> const& run) {
-  auto const& options = run.asked.options;
-  auto const& stop = run.due.stop;
-  if (steps_exhausted(run)) return "max_steps = " + std::to_string(*options.max_steps);
-  if (epochs_exhausted(run)) return "max_epochs = " + std::to_string(*options.max_epochs);
-  if (!stops(run)) return {};
-  if (!stop.asked && !stop.monitors.empty()) return stop.monitors.front().why;
-  if (!stop.why.empty()) return stop.why;
-  return stop.by_time ? "max_time" : "a stop that the model or a callback requested";
-}
+std::string end_reason(RunCore const& run);
 
 // An epoch that a limit or a stop has ended before its data, in a run that goes on with other limits.
 
 /// Sets a run that was left at `point`, at such an epoch's end or after it, back inside the epoch, behind its last
 /// batch, where training may go on: as if nothing had ended it. An epoch that was ended before its first batch begins
 /// once more. Whether it was set back.
-template <class R>
-bool reopen_epoch(State<R>& run, SafePoint& point) {
-  auto& progress = run.progress;
-  bool const ends = point.at == At::epoch_end && !point.last;
-  bool const ended = point.at > At::epoch_end && progress.cut_short >= 0;
-  if ((!ends && !ended) || steps_exhausted(run) || stops(run)) return false;
-  if (ended) {
-    --progress.epoch;
-    progress.batch = progress.window_start = std::exchange(progress.cut_short, -1);
-  }
-  if (progress.batch == 0) point = {.at = At::after_epoch};
-  else point = {.at = At::before_batch, .began = true, .observed = progress.global_step};
-  return true;
-}
+bool reopen_epoch(RunCore& run, SafePoint& point);
 
 /// The same of all that was loaded, with the figures of the epoch.
 template <class R>

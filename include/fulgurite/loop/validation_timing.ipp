@@ -50,3 +50,38 @@ FULGURITE_BULK_BODY bool validates_in(TrainerOptions const& o, int epoch) {
 }
 
 }  // namespace fulgurite::loop
+
+namespace fulgurite::loop {
+
+FULGURITE_BULK_BODY bool asks_for_batches(RunCore const& run, SafePoint const& point) {
+  if (point.at >= At::epoch_end) return false;
+  if (point.at == At::before_batch && !point.began && run.progress.batch == 0) return false;
+  return point.at <= At::batch_end || !(point.last || steps_exhausted(run) || stops(run));
+}
+
+FULGURITE_BULK_BODY std::string end_reason(RunCore const& run) {
+  auto const& options = run.asked.options;
+  auto const& stop = run.due.stop;
+  if (steps_exhausted(run)) return "max_steps = " + std::to_string(*options.max_steps);
+  if (epochs_exhausted(run)) return "max_epochs = " + std::to_string(*options.max_epochs);
+  if (!stops(run)) return {};
+  if (!stop.asked && !stop.monitors.empty()) return stop.monitors.front().why;
+  if (!stop.why.empty()) return stop.why;
+  return stop.by_time ? "max_time" : "a stop that the model or a callback requested";
+}
+
+FULGURITE_BULK_BODY bool reopen_epoch(RunCore& run, SafePoint& point) {
+  auto& progress = run.progress;
+  bool const ends = point.at == At::epoch_end && !point.last;
+  bool const ended = point.at > At::epoch_end && progress.cut_short >= 0;
+  if ((!ends && !ended) || steps_exhausted(run) || stops(run)) return false;
+  if (ended) {
+    --progress.epoch;
+    progress.batch = progress.window_start = std::exchange(progress.cut_short, -1);
+  }
+  if (progress.batch == 0) point = {.at = At::after_epoch};
+  else point = {.at = At::before_batch, .began = true, .observed = progress.global_step};
+  return true;
+}
+
+}  // namespace fulgurite::loop

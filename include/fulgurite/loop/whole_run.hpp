@@ -442,12 +442,7 @@ class Snapshot {
 namespace loop {
 
 /// An Error where the run is not one between two fits.
-template <class R>
-void refuse_open(State<R> const& run, std::string const& what) {
-  if (run.loading.fit_is_open)
-    throw Error("fulgurite.trainer.open_fit", what + " inside of a fit, which goes on by what it has: do so before or "
-                                                     "after it");
-}
+void refuse_open(RunCore const& run, std::string const& what);
 template <class R>
 void between_fits(State<R> const& run, std::string const& what) {
   refuse_open(run, what);

@@ -13,3 +13,13 @@ FULGURITE_BODY void warn_of_options(std::vector<std::string> const& differences,
 }
 
 }  // namespace fulgurite::loop
+
+namespace fulgurite::loop {
+
+FULGURITE_BULK_BODY void refuse_open(RunCore const& run, std::string const& what) {
+  if (run.loading.fit_is_open)
+    throw Error("fulgurite.trainer.open_fit", what + " inside of a fit, which goes on by what it has: do so before or "
+                                                     "after it");
+}
+
+}  // namespace fulgurite::loop

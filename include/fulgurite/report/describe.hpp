@@ -49,22 +49,15 @@ void each_option(TrainerOptions const& o, F f) {
       f("silence", o.silence);
 }
 
-/// All options with their values, `max_epochs = 10`, those that nobody gave too; then those of the optimization.
+/// The options of automatic optimization; nullptr where it is manual.
 template <class Optimization>
-std::string options_text(TrainerOptions const& options, Optimization const& how) {
-  using reflect::field_text;
-  std::string text;
-  auto const add = [&](std::string_view name, auto const& value) {
-    ((text += name) += " = ").append(field_text(value)) += '\n';
-  };
-  each_option(options, add);
-  if constexpr (requires { how.accumulate_grad_batches; }) {
-    add("accumulate_grad_batches", how.accumulate_grad_batches);
-    add("clip", how.clip);
-    add("tbptt", how.tbptt);
-  }
-  return text;
+Automatic const* automatic_options(Optimization const& how) {
+  if constexpr (std::is_convertible_v<Optimization const*, Automatic const*>) return &how;
+  else return nullptr;
 }
+
+/// All options with their values, `max_epochs = 10`, those that nobody gave too; then those of the optimization.
+std::string options_text(TrainerOptions const& options, Automatic const* how);
 
 }  // namespace report
 
@@ -139,40 +132,17 @@ inline constexpr std::string_view description = report::Described<std::remove_cv
 
 namespace report {
 
+/// What the options of a trainer add to its program and switch off. `idle`: the callbacks that a fast_dev_run leaves
+/// out.
+std::string effect_of_options(TrainerOptions const& o, Automatic const* how, std::string const& idle);
+
 /// The program that a trainer's types make, and what its options add and switch off.
 template <class M, class S, class P, class O, class... Cs>
-std::string program_text(std::type_identity<Trainer<M, S, P, O, Cs...>>, TrainerOptions const& o,
-                         [[maybe_unused]] O const& how) {
-  std::string text(description<Trainer<M, S, P, O, Cs...>>);
-  std::string options;
-  auto const say = [&](std::string const& line) { options += "  " + line + "\n"; };
-  auto const number = [](auto const& n) { return n && *n >= 0 ? std::to_string(*n) : std::string("no limit"); };
-  if (o.fast_dev_run != 0) {
-    std::string idle;
-    ((loop::is_inert_in_dev_run<Cs>() ? void(idle += " " + std::string(type_name<Cs>())) : void()), ...);
-    say("fast_dev_run = " + std::to_string(o.fast_dev_run) + ": idle are" + (idle.empty() ? " none" : idle));
-  }
-  if (o.barebones) say("barebones: nothing is logged, no sanity check");
-  if (o.overfit_batches) say("overfit_batches: the same first batches in every epoch, in order");
-  say("epochs: " + number(o.max_epochs) + ", steps: " + number(o.max_steps) +
-      (o.max_time ? ", seconds: " + std::to_string(o.max_time->count()) : ""));
-  if constexpr (O::automatic) {
-    say("batches a step: " + std::to_string(how.accumulate_grad_batches));
-    if (how.clip.kind != fulgurite::Clip::Kind::none)
-      say(std::string("gradients limited by ") + (how.clip.kind == fulgurite::Clip::Kind::norm ? "norm " : "value ") +
-          std::to_string(how.clip.limit));
-    if (how.tbptt != 0) say("batches cut along time, every " + std::to_string(how.tbptt) + " steps");
-  }
-  auto const loop_off = [&](Limit const& limit, char const* what) {
-    if (limit.none()) say(std::string(what) + ": off, its limit is 0");
-  };
-  loop_off(o.limit_train_batches, "training");
-  loop_off(o.limit_val_batches, "validation");
-  loop_off(o.limit_test_batches, "test");
-  loop_off(o.limit_predict_batches, "predict");
-  if (o.num_sanity_val_steps == 0) say("sanity check: off, num_sanity_val_steps is 0");
-  if (o.log_every_n_steps == 0) say("rows of steps: off, log_every_n_steps is 0");
-  return text + "\noptions\n" + options;
+std::string program_text(std::type_identity<Trainer<M, S, P, O, Cs...>>, TrainerOptions const& options, O const& how) {
+  std::string idle;
+  ((loop::is_inert_in_dev_run<Cs>() ? void((idle += ' ') += type_name<Cs>()) : void()), ...);
+  return std::string(description<Trainer<M, S, P, O, Cs...>>) + "\noptions\n" +
+         effect_of_options(options, automatic_options(how), idle);
 }
 
 }  // namespace report

@@ -50,3 +50,51 @@ FULGURITE_BODY std::string first_column(std::string_view name) {
 }
 
 }  // namespace fulgurite::report
+
+namespace fulgurite::report {
+
+FULGURITE_BODY std::string options_text(TrainerOptions const& options, Automatic const* how) {
+  using reflect::field_text;
+  std::string text;
+  auto const add = [&](std::string_view name, auto const& value) {
+    ((text += name) += " = ").append(field_text(value)) += '\n';
+  };
+  each_option(options, add);
+  if (how != nullptr) {
+    add("accumulate_grad_batches", how->accumulate_grad_batches);
+    add("clip", how->clip);
+    add("tbptt", how->tbptt);
+  }
+  return text;
+}
+
+FULGURITE_BODY std::string effect_of_options(TrainerOptions const& o, Automatic const* how, std::string const& idle) {
+  std::string options;
+  auto const say = [&](std::string const& line) { options += "  " + line + "\n"; };
+  auto const number = [](auto const& n) { return n && *n >= 0 ? std::to_string(*n) : std::string("no limit"); };
+  if (o.fast_dev_run != 0)
+    say("fast_dev_run = " + std::to_string(o.fast_dev_run) + ": idle are" + (idle.empty() ? " none" : idle));
+  if (o.barebones) say("barebones: nothing is logged, no sanity check");
+  if (o.overfit_batches) say("overfit_batches: the same first batches in every epoch, in order");
+  say("epochs: " + number(o.max_epochs) + ", steps: " + number(o.max_steps) +
+      (o.max_time ? ", seconds: " + std::to_string(o.max_time->count()) : ""));
+  if (how != nullptr) {
+    say("batches a step: " + std::to_string(how->accumulate_grad_batches));
+    if (how->clip.kind != fulgurite::Clip::Kind::none)
+      say(std::string("gradients limited by ") + (how->clip.kind == fulgurite::Clip::Kind::norm ? "norm " : "value ") +
+          std::to_string(how->clip.limit));
+    if (how->tbptt != 0) say("batches cut along time, every " + std::to_string(how->tbptt) + " steps");
+  }
+  auto const loop_off = [&](Limit const& limit, char const* what) {
+    if (limit.none()) say(std::string(what) + ": off, its limit is 0");
+  };
+  loop_off(o.limit_train_batches, "training");
+  loop_off(o.limit_val_batches, "validation");
+  loop_off(o.limit_test_batches, "test");
+  loop_off(o.limit_predict_batches, "predict");
+  if (o.num_sanity_val_steps == 0) say("sanity check: off, num_sanity_val_steps is 0");
+  if (o.log_every_n_steps == 0) say("rows of steps: off, log_every_n_steps is 0");
+  return options;
+}
+
+}  // namespace fulgurite::report

@@ -1,0 +1,57 @@
+#pragma once
+// A context of no run, for what a callback or a logger asks of one.
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fulgurite/loop/context.hpp>
+
+namespace toy {
+
+struct LooseRun : fulgurite::loop::RunCore {
+  int number = 0;  ///< the process's, in place of a strategy's
+
+  LooseRun()
+      : RunCore{.asked = {}, .rank_of = [](RunCore const& core) { return static_cast<LooseRun const&>(core).number; }} {
+  }
+};
+
+struct HasLooseRun {
+  LooseRun run{};
+};
+
+class LooseContext : public HasLooseRun, public fulgurite::Context {
+  using Core = fulgurite::loop::RunCore;
+  template <class... Args>
+  static void nothing(Core&, Args...) {}
+  static constexpr fulgurite::loop::ContextCalls calls{
+      .world = [](Core const&) { return 1; },
+      .of_first_rank = [](Core&, std::string mine) { return mine; },
+      .has_come = [](Core&, double) { return false; },
+      .signal_of_all = [](Core&, int mine) { return mine; },
+      .signal_here = [](Core&, int mine) { return mine; },
+      .wish_stop = nothing,
+      .estimated_steps = [](Core const&) { return std::optional<long>(); },
+      .watched_value = [](Core&, fulgurite::WatchedMetric const&) { return fulgurite::WatchedValue(); },
+      .value = [](Core&, std::string_view) { return std::optional<double>(); },
+      .each_metric = nothing,
+      .each_loader_value = nothing,
+      .device_stats = nothing,
+      .model_rows = [](Core&, int, bool, std::vector<fulgurite::report::ModelRow>&) {}};
+
+ public:
+  LooseContext() : Context(run, calls) {}
+
+  fulgurite::TrainerOptions& given() { return run.asked.options; }
+  /// All that was said as a warning.
+  std::string said() const {
+    std::string all;
+    for (auto const& sentence : run.said.all()) all += sentence + "\n";
+    return all;
+  }
+};
+
+}  // namespace toy
