@@ -57,6 +57,7 @@
 #include <fulgurite/logger/json_lines_logger.ipp>
 #include <fulgurite/logger/mlflow_logger.ipp>
 #include <fulgurite/logger/tensorboard_logger.ipp>
+#include <fulgurite/loop/callbacks.ipp>
 #include <fulgurite/loop/checkpoint_files.ipp>
 #include <fulgurite/loop/checkpointing.ipp>
 #include <fulgurite/loop/context.ipp>
@@ -74,9 +75,9 @@
 #include <fulgurite/loop/run_context.ipp>
 #include <fulgurite/loop/run_evaluation.ipp>
 #include <fulgurite/loop/run_position.ipp>
-#include <fulgurite/loop/run_state.ipp>
 #include <fulgurite/loop/scheduler.ipp>
 #include <fulgurite/loop/shared_decisions.ipp>
+#include <fulgurite/loop/tell.ipp>
 #include <fulgurite/loop/train_epoch.ipp>
 #include <fulgurite/loop/validation_timing.ipp>
 #include <fulgurite/loop/whole_run.ipp>

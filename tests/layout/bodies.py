@@ -27,7 +27,6 @@ STAY = {
     'loop::time_is_up': 'is asked after each batch',
     'loop::validation_time_is_up': 'is asked after each batch',
     'loop::seconds_now': 'is asked after each batch',
-    'loop::stop_wished': 'is asked after each batch',
     'MatmulScope::': 'stands around each step',
     'libtorch::NoGradScope::': 'stands around each step',
     'Context::': 'steps and hooks of batches ask it',

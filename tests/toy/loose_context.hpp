@@ -14,10 +14,29 @@ namespace toy {
 struct LooseRun : fulgurite::loop::RunCore {
   int number = 0;  ///< the process's, in place of a strategy's
 
-  LooseRun()
-      : RunCore{.asked = {}, .rank_of = [](RunCore const& core) { return static_cast<LooseRun const&>(core).number; }} {
-  }
+  LooseRun() : RunCore({}, calls) {}
+
+ private:
+  static int number_of(RunCore const& core);
+  template <class... Args>
+  static void nothing(RunCore&, Args...) {}
+  static constexpr fulgurite::loop::ProgramCalls calls{
+      .model_name = "Net",
+      .is_distributed = false,
+      .steps_by_batch = true,
+      .rank = &number_of,
+      .world = [](RunCore const&) { return 1; },
+      .of_first_rank = [](RunCore&, std::string mine) { return mine; },
+      .has_come = [](RunCore&, double) { return false; },
+      .signal_of_all = [](RunCore&, int mine) { return mine; },
+      .signal_here = [](RunCore&, int mine) { return mine; },
+      .estimated_steps = [](RunCore const&) { return std::optional<long>(); },
+      .unchecked_steps = [](RunCore const&) { return 0L; },
+      .device_stats = nothing,
+      .model_rows = [](RunCore&, int, bool, std::vector<fulgurite::report::ModelRow>&) {}};
 };
+
+inline int LooseRun::number_of(RunCore const& core) { return static_cast<LooseRun const&>(core).number; }
 
 struct HasLooseRun {
   LooseRun run{};
@@ -28,19 +47,10 @@ class LooseContext : public HasLooseRun, public fulgurite::Context {
   template <class... Args>
   static void nothing(Core&, Args...) {}
   static constexpr fulgurite::loop::ContextCalls calls{
-      .world = [](Core const&) { return 1; },
-      .of_first_rank = [](Core&, std::string mine) { return mine; },
-      .has_come = [](Core&, double) { return false; },
-      .signal_of_all = [](Core&, int mine) { return mine; },
-      .signal_here = [](Core&, int mine) { return mine; },
-      .wish_stop = nothing,
-      .estimated_steps = [](Core const&) { return std::optional<long>(); },
       .watched_value = [](Core&, fulgurite::WatchedMetric const&) { return fulgurite::WatchedValue(); },
       .value = [](Core&, std::string_view) { return std::optional<double>(); },
       .each_metric = nothing,
-      .each_loader_value = nothing,
-      .device_stats = nothing,
-      .model_rows = [](Core&, int, bool, std::vector<fulgurite::report::ModelRow>&) {}};
+      .each_loader_value = nothing};
 
  public:
   LooseContext() : Context(run, calls) {}

@@ -101,7 +101,7 @@ using TypeAt =
 
 template <std::size_t... I, class... Ts>
 struct IndexedSlots<std::index_sequence<I...>, Ts...> : Slot<I, Ts>... {
-  constexpr explicit IndexedSlots(Ts... values) : Slot<I, Ts>{std::move(values)}... {}
+  constexpr explicit IndexedSlots(Ts&&... values) : Slot<I, Ts>{std::move(values)}... {}
 };
 
 /// Callbacks live in one: `get<I>()` by position, `get<T>()` by type (each type occurs once; a rule sees to that).

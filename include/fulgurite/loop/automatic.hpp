@@ -235,7 +235,7 @@ void confirm_steps(State<R>& run, Pack& pack, Ctx& ctx) {
       run.parts.strategy.confirm(run.measured.train_board, seam);
       hear_strategy(run);
     }
-    deliver_held(run, pack);
+    deliver_held(run);
   }
 }
 

@@ -101,11 +101,14 @@ class OwnedRun {
   typename R::Strategy const& strategy() const { return state_.parts.strategy; }
 
  protected:
-  OwnedRun(TrainerOptions options, typename R::Strategy strategy, typename R::Precision precision,
-           typename R::Optimization optimization, P pack)
-      : state_({.options = effective(options), .given = std::move(options), .logs = has_logger<P>},
-               std::move(optimization), std::move(strategy), std::move(precision)),
-        pack_(std::move(pack)) {}
+  /// Handed on by reference, so that nothing is moved twice.
+  template <class... Cs>
+  OwnedRun(AddedCallbacks added, TrainerOptions&& options, typename R::Strategy&& strategy,
+           typename R::Precision&& precision, typename R::Optimization&& optimization, Cs&&... callbacks)
+      : state_(
+            {.options = effective(options), .given = std::move(options), .added = added.count, .logs = has_logger<P>},
+            std::move(optimization), std::move(strategy), std::move(precision)),
+        pack_{Slots<Cs...>(std::move(callbacks)...)} {}
 
   State<R> state_;
   P pack_;
@@ -205,15 +208,15 @@ class BetweenRuns : public OwnedRun<R, Pack<Cs...>> {
   void save_checkpoint(std::filesystem::path const& path) {
     using Verdict = decltype(judge::remembered_in_files<R>());
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
-    if constexpr (Verdict::ok) loop::save_checkpoint(state_, pack_, none_, path);
+    if constexpr (Verdict::ok) loop::save_checkpoint(state_, none_, path);
   }
 
   /// What snapshot(trainer) does.
-  Snapshot<R> snapshot() { return take_snapshot(state_, pack_, none_); }
+  Snapshot<R> snapshot() { return take_snapshot(state_, none_); }
   /// What restore(trainer, snapshot) does.
   template <class Other>
   void restore(Snapshot<Other> const& from) {
-    if constexpr (judge::of_this_run<R, Snapshot<Other>>()) restore_snapshot(state_, pack_, none_, from);
+    if constexpr (judge::of_this_run<R, Snapshot<Other>>()) restore_snapshot(state_, none_, from);
   }
 
   /// What tune::rehearse does between fits: `what(rehearser)` is called when the optimizers are made.
@@ -281,10 +284,10 @@ class BetweenRuns : public OwnedRun<R, Pack<Cs...>> {
   }
 
  protected:
-  BetweenRuns(TrainerOptions options, typename R::Strategy strategy, typename R::Precision precision,
-              typename R::Optimization optimization, Pack<Cs...> pack)
-      : Owned(checked(std::move(options)), std::move(strategy), std::move(precision), std::move(optimization),
-              std::move(pack)) {
+  BetweenRuns(AddedCallbacks added, TrainerOptions&& options, typename R::Strategy&& strategy,
+              typename R::Precision&& precision, typename R::Optimization&& optimization, Cs&&... callbacks)
+      : Owned(added, (check(options), std::move(options)), std::move(strategy), std::move(precision),
+              std::move(optimization), std::move(callbacks)...) {
     if constexpr (R::automatic) check(state_.optimization);
   }
 

@@ -126,21 +126,6 @@ struct CheckpointSearch {
 
 namespace loop {
 
-/// The loggers name the folders of their runs by `earlier_runs(options)`.
-template <class Model, class Pack>
-CheckpointSearch checkpoint_search(Pack& pack, TrainerOptions const& options) {
-  CheckpointSearch search{options.default_root_dir.path(), std::string(type_name<Model>())};
-  pack.each([&](auto& callback) {
-    using C = std::remove_reference_t<decltype(callback)>;
-    constexpr bool knows_runs = hook::earlier_runs::accepts<C, TrainerOptions const>;
-    if constexpr (requires { callback.log_dir(); } || knows_runs)
-      if (!search.runs) search.runs.emplace();
-    if constexpr (knows_runs)
-      for (auto& folder : callback.earlier_runs(options)) search.runs->push_back(std::move(folder));
-  });
-  return search;
-}
-
 /// The files that a callback names by a function of that name, which may take what it searches by.
 template <class C>
 concept NamesLast = hook::last_checkpoints::accepts<C, CheckpointSearch const> || hook::last_checkpoints::accepts<C>;
@@ -149,17 +134,6 @@ concept NamesHpc = hook::hpc_checkpoints::accepts<C, CheckpointSearch const> || 
 /// The best file that a callback has written, by `best_model_path()`.
 template <class C>
 concept NamesBest = requires(C& callback) { std::filesystem::path(callback.best_model_path()); };
-
-template <class C>
-std::vector<std::filesystem::path> last_of(C& callback, [[maybe_unused]] CheckpointSearch const& search) {
-  if constexpr (hook::last_checkpoints::accepts<C, CheckpointSearch const>) return callback.last_checkpoints(search);
-  else return callback.last_checkpoints();
-}
-template <class C>
-std::vector<std::filesystem::path> hpc_of(C& callback, [[maybe_unused]] CheckpointSearch const& search) {
-  if constexpr (hook::hpc_checkpoints::accepts<C, CheckpointSearch const>) return callback.hpc_checkpoints(search);
-  else return callback.hpc_checkpoints();
-}
 
 }  // namespace loop
 

@@ -51,12 +51,7 @@ class FirstFailure {
 };
 
 /// What callbacks put into the model for a file is taken out again.
-template <class Pack, class Ctx>
-void restore_after_save(Pack& pack, Ctx& ctx) {
-  pack.each([&](auto& callback) {
-    if constexpr (requires { callback.after_save(ctx); }) callback.after_save(ctx);
-  });
-}
+void restore_after_save(RunCore& run, Context& ctx);
 
 /// The Backend's file, with the hyper-parameters where it is one that can hold them.
 template <class R, class Source, class Fold>
@@ -72,63 +67,44 @@ void save_model(State<R>& run, Source& source, std::filesystem::path const& path
 
 /// Writes one file now: weights and the state of the run. A callback may show the file other weights than those in
 /// training: its `before_save(ctx)` and `after_save(ctx)` are called around it, also where it cannot be written.
-template <class R, class Pack, class Save>
-void show_and_save(State<R>& run, Pack& pack, Save&& save) {
+void show_and_save(RunCore& run, Context& ctx, FunctionRef<void()> save);
+template <class R>
+void show_and_save(State<R>& run, FunctionRef<void()> save) {
   if (run.watch.finite.fresh) collect_and_check(run);
   RunContext<R, phase::Fit> ctx(run);
-  try {
-    pack.each([&](auto& callback) {
-      if constexpr (requires { callback.before_save(ctx); }) callback.before_save(ctx);
-    });
-    save();
-  } catch (...) {
-    restore_after_save(pack, ctx);
-    throw;
-  }
-  restore_after_save(pack, ctx);
+  show_and_save(run, ctx, save);
 }
 
 /// What a file holds of the run: all, or where it was saved with `weights_only` what belongs to them.
-template <class R, class Pack, class Source>
-auto fold_of_file(State<R>& run, Pack& pack, Source& source, bool weights_only) {
-  return [&run, &pack, &source, weights_only](auto& archive) {
-    fold_assembly(run, pack, archive);
-    if (!weights_only) return fold_everything(run, pack, source, archive);
+template <class R, class Source>
+auto fold_of_file(State<R>& run, Source& source, bool weights_only) {
+  return [&run, &source, weights_only](auto& archive) {
+    fold_assembly(run, archive);
+    if (!weights_only) return fold_everything(run, source, archive);
     fold_weights_state(run, archive);
     fold_data_module_of_file(run, source, archive);
   };
 }
 
-/// Of what a file does not hold, where a program asks for it by itself: beside callbacks that leave files, none of it
-/// compiles.
-template <class R>
-void warn_of_forgotten(State<R>& run, std::filesystem::path const& path) {
-  if (run.loading.forgets_place)
-    run.warn("fulgurite.checkpoint.forgets_place",
-             "a loader of this fit has neither resume_at(batch) nor state(archive), so " + path.string() +
-                 " does not know where it is: give it one of them, or `using Stateless = fulgurite::ByChoice`");
-  if constexpr (!parts_remember<R, ArchiveProbe>)
-    run.warn("fulgurite.checkpoint.forgets_part",
-             "the optimizer or a policy of this trainer has members and no state(archive), so " + path.string() +
-                 " does not hold them: add it, or `using Stateless = fulgurite::ByChoice`");
-}
+/// Of what a file does not hold, where a program asks for it by itself: beside callbacks that leave files, a program
+/// with such parts does not compile.
+void warn_of_forgotten(RunCore& run, std::filesystem::path const& path, bool parts_remember);
 
-template <class R, class Pack, class Source>
-void write_checkpoint(State<R>& run, Pack& pack, Source& source, std::filesystem::path const& path,
-                      bool weights_only = false) {
-  [[maybe_unused]] auto const watched = pack.template profile<action::save_checkpoint>();
+template <class R, class Source>
+void write_checkpoint(State<R>& run, Source& source, std::filesystem::path const& path, bool weights_only = false) {
+  auto const watched = run.own_actions.template begin<action::save_checkpoint>();
   finish_files(run);
-  if (!weights_only) warn_of_forgotten(run, path);
-  auto const fold = fold_of_file(run, pack, source, weights_only);
+  if (!weights_only) warn_of_forgotten(run, path, parts_remember<R, ArchiveProbe>);
+  auto const fold = fold_of_file(run, source, weights_only);
   auto const save = [&] { save_model(run, source, path, fold); };
   if constexpr (shares<R>) {
     PartsOfAll<R, Source> const parts(run, source);
     [[maybe_unused]] auto const whole = whole_state(run, !weights_only);
     write_together(
-        run, path, [&] { show_and_save(run, pack, save); },
-        [&] { show_and_save(run, pack, [&] { R::Backend::RunFile::Memory::visit(fold); }); });
+        run, path, [&] { show_and_save(run, save); },
+        [&] { show_and_save(run, [&] { R::Backend::RunFile::Memory::visit(fold); }); });
   } else {
-    show_and_save(run, pack, save);
+    show_and_save(run, save);
   }
 }
 
@@ -137,16 +113,16 @@ template <class R>
 inline constexpr bool can_write_later = WritesLater<typename R::Backend> && !shares<R>;
 
 /// Copies the run as it is now; another thread writes the files.
-template <class R, class Pack, class Source>
-void write_later(State<R>& run, Pack& pack, Source& source, HeldFiles::Holder holder,
+template <class R, class Source>
+void write_later(State<R>& run, Source& source, HeldFiles::Holder holder,
                  std::span<CheckpointFiles::Planned const> planned, bool weights_only, CheckpointFiles::Then then) {
   if constexpr (can_write_later<R>) {
-    [[maybe_unused]] auto const watched = pack.template profile<action::save_checkpoint>();
+    auto const watched = run.own_actions.template begin<action::save_checkpoint>();
     finish_files(run);  // one copy at a time
     auto& writer = run.under_way.writer;
-    show_and_save(run, pack, [&] {
+    show_and_save(run, [&] {
       auto const declared = declared_hyperparameters(run, source);
-      R::Backend::image(writer.image(), *run.parts.model, fold_of_file(run, pack, source, weights_only), declared);
+      R::Backend::image(writer.image(), *run.parts.model, fold_of_file(run, source, weights_only), declared);
     });
     writer.clear();
     for (auto const& one : planned) writer.plan(one.file, one.is_new);
@@ -164,8 +140,8 @@ void do_requests(Due& due, Warn warn, FunctionRef<CheckpointFiles(HeldFiles::Hol
                  FunctionRef<void()> finish, FunctionRef<bool()> failed_alone);
 
 /// The same, of this run.
-template <class R, class Pack, class Source>
-void write_now(State<R>& run, Pack& pack, Source& source) {
+template <class R, class Source>
+void write_now(State<R>& run, Source& source) {
   bool const writes = speaks_for_all(run);
   HeldFiles::Holder holder = nullptr;
   [[maybe_unused]] std::exception_ptr alone{};  // this rank has failed inside of a file, in which the others wait
@@ -179,7 +155,7 @@ void write_now(State<R>& run, Pack& pack, Source& source) {
     [[maybe_unused]] bool together = false;
     if constexpr (shares<R>) together = std::exchange(run.shared.together, false);
     try {
-      write_checkpoint(run, pack, source, file, weights_only);
+      write_checkpoint(run, source, file, weights_only);
     } catch (FileExists const&) {  // all of them found it, and all take the next name
       if constexpr (shares<R>) run.shared.together = together;
       throw;
@@ -191,7 +167,7 @@ void write_now(State<R>& run, Pack& pack, Source& source) {
   };
   [[maybe_unused]] auto const later = [&](std::span<CheckpointFiles::Planned const> planned, bool weights_only,
                                           CheckpointFiles::Then then) {
-    write_later(run, pack, source, holder, planned, weights_only, std::move(then));
+    write_later(run, source, holder, planned, weights_only, std::move(then));
   };
   [[maybe_unused]] auto const first_says = [&](bool mine) { return alone ? mine : any_rank(run, writes && mine); };
   auto const files_of = [&](HeldFiles::Holder who) {
@@ -209,28 +185,28 @@ void write_now(State<R>& run, Pack& pack, Source& source) {
 }
 
 /// Out of line: what follows from a batch stays small where there is nothing to write.
-template <class R, class Pack, class Source>
-[[gnu::noinline, gnu::cold]] void write_due(State<R>& run, Pack& pack, Source& source, SafePoint const& point) {
+template <class R, class Source>
+[[gnu::noinline, gnu::cold]] void write_due(State<R>& run, Source& source, SafePoint const& point) {
   if (run.searching.rehearsing) return run.due.requests.clear();
   auto const before = std::exchange(run.point, point);
   if (run.due.requests.empty()) finish_files(run);
-  else write_now(run, pack, source);
+  else write_now(run, source);
   run.point = before;
 }
 
 /// Called when an event has been heard by all, with what a fit that goes on from here does next: follows up files that
 /// another thread has written, and writes what was requested. Inside an accumulation window both wait for its step.
 template <class R, class Pack, class Source>
-[[gnu::always_inline]] inline void write_requests(State<R>& run, Pack& pack, Source& source, SafePoint const& point) {
+[[gnu::always_inline]] inline void write_requests(State<R>& run, Pack&, Source& source, SafePoint const& point) {
   if ((!run.due.requests.empty() && !run.facts.accumulating) || answer_waits<Pack>(run)) [[unlikely]]
-    write_due(run, pack, source, point);
+    write_due(run, source, point);
 }
 
 // A file that the program asks for itself, at once.
 
 /// All of the run: inside of a fit with what that knows of its data, after it with what they had kept of themselves.
-template <class R, class Pack>
-void save_checkpoint(State<R>& run, Pack& pack, NoModule& none, std::filesystem::path const& path) {
+template <class R>
+void save_checkpoint(State<R>& run, NoModule& none, std::filesystem::path const& path) {
   if (!run.parts.fitted || !run.parts.optimizers)
     throw Error("fulgurite.trainer.nothing_to_save",
                 "there is no run to save to " + path.string() + " yet: call fit first");
@@ -243,10 +219,10 @@ void save_checkpoint(State<R>& run, Pack& pack, NoModule& none, std::filesystem:
     run.loading.write(path);
   } else if (run.left) {
     LeftData<R> data{{none, none}, *run.left};
-    write_checkpoint(run, pack, data, path);
+    write_checkpoint(run, data, path);
   } else {
     GivenLoaders<NoModule, NoModule> no_loaders{none, none};
-    write_checkpoint(run, pack, no_loaders, path);
+    write_checkpoint(run, no_loaders, path);
   }
   run.made.held_files.hold(path, nullptr);
 }

@@ -39,6 +39,34 @@ FULGURITE_BODY void FirstFailure::say_first() const {
   } catch (...) {}  // it has no words
 }
 
+FULGURITE_BODY void restore_after_save(RunCore& run, Context& ctx) {
+  void* const arguments[] = {&ctx};
+  tell_each(run, run.events->after_save, {}, arguments);
+}
+
+FULGURITE_BODY void show_and_save(RunCore& run, Context& ctx, FunctionRef<void()> save) {
+  try {
+    void* const arguments[] = {&ctx};
+    tell_each(run, run.events->before_save, {}, arguments);
+    save();
+  } catch (...) {
+    restore_after_save(run, ctx);
+    throw;
+  }
+  restore_after_save(run, ctx);
+}
+
+FULGURITE_BODY void warn_of_forgotten(RunCore& run, std::filesystem::path const& path, bool parts_remember) {
+  if (run.loading.forgets_place)
+    run.warn("fulgurite.checkpoint.forgets_place",
+             "a loader of this fit has neither resume_at(batch) nor state(archive), so " + path.string() +
+                 " does not know where it is: give it one of them, or `using Stateless = fulgurite::ByChoice`");
+  if (!parts_remember)
+    run.warn("fulgurite.checkpoint.forgets_part",
+             "the optimizer or a policy of this trainer has members and no state(archive), so " + path.string() +
+                 " does not hold them: add it, or `using Stateless = fulgurite::ByChoice`");
+}
+
 FULGURITE_BODY void do_requests(Due& due, Warn warn, FunctionRef<CheckpointFiles(HeldFiles::Holder)> files_of,
                                 FunctionRef<void()> finish, FunctionRef<bool()> failed_alone) {
   auto const requests = std::exchange(due.requests, {});

@@ -21,10 +21,6 @@
 
 namespace fulgurite {
 
-namespace report {
-struct ModelRow;
-}
-
 /// What a monitor sees of a metric.
 struct WatchedValue {
   static constexpr long unknown = -1;
@@ -64,21 +60,12 @@ struct DeclaredMetric {
 
 namespace loop {
 
-/// What a context asks of the types of its program: one table for each program and kind of phase.
+/// What a context asks of the types of its program, and of its phase: where a metric's value is looked for.
 struct ContextCalls {
-  int (*world)(RunCore const&);
-  std::string (*of_first_rank)(RunCore&, std::string);
-  bool (*has_come)(RunCore&, double);
-  int (*signal_of_all)(RunCore&, int);
-  int (*signal_here)(RunCore&, int);
-  void (*wish_stop)(RunCore&, bool);
-  std::optional<long> (*estimated_steps)(RunCore const&);
   WatchedValue (*watched_value)(RunCore&, WatchedMetric const&);
   std::optional<double> (*value)(RunCore&, std::string_view);
   void (*each_metric)(RunCore&, FunctionRef<void(DeclaredMetric const&, std::optional<double>)>);
   void (*each_loader_value)(RunCore&, FunctionRef<void(std::string_view, std::vector<std::optional<double>> const&)>);
-  void (*device_stats)(RunCore&, FunctionRef<void(std::string const&, double)>);
-  void (*model_rows)(RunCore&, int, bool, std::vector<report::ModelRow>&);
 };
 
 }  // namespace loop
@@ -132,7 +119,9 @@ class Context {
   /// Batches of the evaluation loader at hand, after limits.
   std::optional<long> num_eval_batches() const { return core_->facts.eval_batches; }
   /// Optimizer steps of the whole fit; nullopt where neither max_steps nor a sized loader and max_epochs tell.
-  std::optional<long> estimated_steps() const { return asked(Asks::estimated_steps), calls_->estimated_steps(*core_); }
+  std::optional<long> estimated_steps() const {
+    return asked(Asks::estimated_steps), core_->program->estimated_steps(*core_);
+  }
   /// Batches per optimizer step, in the epoch at hand.
   int accumulate_grad_batches() const { return asked(Asks::accumulate_grad_batches), core_->asked.window_length; }
   /// Whether the fit validates at all: there is a loader for it, and limit_val_batches leaves some of it.
@@ -147,21 +136,21 @@ class Context {
 
   /// This process's number among those that train the model together, from 0; 0 where there is one. Let rank 0 alone
   /// print and write.
-  int rank() const { return core_->rank_of(*core_); }
+  int rank() const { return core_->rank(); }
   /// How many processes there are; `rank()` counts them from 0.
-  int world() const { return calls_->world(*core_); }
+  int world() const { return core_->program->world(*core_); }
   /// A line on stdout, or several, of rank 0 alone. On a terminal it comes out above a progress bar.
   void print(std::string_view line) const;
   /// Rank 0's text for all: what was looked up outside of the program, such as the name of a folder. Every rank asks.
-  std::string of_first_rank(std::string mine) const { return calls_->of_first_rank(*core_, std::move(mine)); }
+  std::string of_first_rank(std::string mine) const { return core_->program->of_first_rank(*core_, std::move(mine)); }
   /// Whether a moment in `seconds_now()` has come, by rank 0's clock. Every rank asks after each step, and as long as
   /// no moment has come that somebody asks for, that costs no message.
-  bool has_come(double moment) const { return asked(Asks::seconds), calls_->has_come(*core_, moment); }
+  bool has_come(double moment) const { return asked(Asks::seconds), core_->program->has_come(*core_, moment); }
   /// The signal by which the run ends, 0: none. `mine`: what has come to this process; the others hear of it with the
   /// next step's gradients, and then all of them get it at the end of the same batch.
-  int signal_of_all(int mine) const { return calls_->signal_of_all(*core_, mine); }
+  int signal_of_all(int mine) const { return core_->program->signal_of_all(*core_, mine); }
   /// The same where all ranks meet, such as in teardown.
-  int signal_here(int mine) const { return calls_->signal_here(*core_, mine); }
+  int signal_here(int mine) const { return core_->program->signal_here(*core_, mine); }
 
   /// The value of a metric and its age, as all processes together have it: see RunContext::watched_value.
   WatchedValue watched_value(WatchedMetric const& metric) const { return calls_->watched_value(*core_, metric); }
@@ -180,15 +169,15 @@ class Context {
     calls_->each_loader_value(*core_, f);
   }
   /// The name of the model's type.
-  std::string_view model_name() const { return core_->model_name; }
+  std::string_view model_name() const { return core_->program->model_name; }
   /// Whether an optimizer step follows each window of batches: not by hand, nor where batches are cut along time.
-  bool steps_by_batch() const { return core_->steps_by_batch; }
+  bool steps_by_batch() const { return core_->program->steps_by_batch; }
   /// f(name, value) for what the tensor library tells of the device: memory, and how often it was asked for.
-  void device_stats(FunctionRef<void(std::string const&, double)> f) const { calls_->device_stats(*core_, f); }
+  void device_stats(FunctionRef<void(std::string const&, double)> f) const { core_->program->device_stats(*core_, f); }
   /// The rows of the model's table, down to a depth (-1: all of it); `with_example`: sizes are found by a forward pass
   /// where the model has an example_input. None where the tensor library cannot tell.
   void model_rows(int max_depth, bool with_example, std::vector<report::ModelRow>& rows) const {
-    calls_->model_rows(*core_, max_depth, with_example, rows);
+    core_->program->model_rows(*core_, max_depth, with_example, rows);
   }
 
   /// What may be meant and mostly is not: on stderr unless `.silence` names it, and in `trainer.warnings()`. Said once

@@ -7,6 +7,7 @@
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/text.hpp>
 #include <fulgurite/loop/context.hpp>
+#include <fulgurite/loop/shared_decisions.hpp>
 
 namespace fulgurite {
 
@@ -48,14 +49,14 @@ FULGURITE_BODY void Context::warn_each(std::string_view identifier, std::string_
 FULGURITE_BODY void Context::request_stop(std::string_view why) const {
   asked(Asks::request_stop);
   note_why(why);
-  calls_->wish_stop(*core_, false);
+  wish_stop(*core_);
 }
 
 FULGURITE_BODY void Context::request_stop_for_now(std::string_view why) const {
   asked(Asks::request_stop);
   if (core_->due.stop.holds || core_->due.stop.waits) return;
   note_why(why);
-  calls_->wish_stop(*core_, true);
+  wish_stop(*core_, true);
 }
 
 FULGURITE_BODY void Context::set_stop_request(std::string const& who, bool wanted, std::string const& why) const {

@@ -420,27 +420,6 @@ struct ContextCallsOf {
   static State<R>& of(RunCore& core) { return static_cast<State<R>&>(core); }
   static RunContext<R, Reads> at(RunCore& core) { return RunContext<R, Reads>(of(core)); }
 
-  static int world([[maybe_unused]] RunCore const& core) {
-    if constexpr (shares<R>) return static_cast<State<R> const&>(core).parts.strategy.world();
-    else return 1;
-  }
-  static std::string of_first_rank(RunCore& core, std::string mine) {
-    return loop::of_first_rank(of(core), std::move(mine));
-  }
-  static bool has_come(RunCore& core, double moment) { return loop::has_come(of(core), moment); }
-  static int signal_of_all([[maybe_unused]] RunCore& core, int mine) {
-    if constexpr (shares<R>) {
-      if (mine != 0) of(core).shared.signal = mine;
-      return of(core).shared.ends_by;
-    } else {
-      return mine;
-    }
-  }
-  static int signal_here(RunCore& core, int mine) { return shared_signal(of(core), mine); }
-  static void wish_stop(RunCore& core, bool by_time) { loop::wish_stop(of(core), by_time); }
-  static std::optional<long> estimated_steps(RunCore const& core) {
-    return loop::estimated_steps(static_cast<State<R> const&>(core));
-  }
   static WatchedValue watched_value(RunCore& core, WatchedMetric const& metric) {
     auto const ctx = at(core);
     auto const place = ctx.place_by_name(metric.name);
@@ -463,6 +442,40 @@ struct ContextCallsOf {
                                 FunctionRef<void(std::string_view, std::vector<std::optional<double>> const&)> f) {
     at(core).each_loader_value_of(f);
   }
+  static constexpr ContextCalls table{watched_value, value, each_metric, each_loader_value};
+};
+
+/// The functions of a program behind its run.
+template <class R>
+struct ProgramCallsOf {
+  static State<R>& of(RunCore& core) { return static_cast<State<R>&>(core); }
+
+  static int rank(RunCore const& core) { return static_cast<State<R> const&>(core).parts.strategy.rank(); }
+  static int world([[maybe_unused]] RunCore const& core) {
+    if constexpr (shares<R>) return static_cast<State<R> const&>(core).parts.strategy.world();
+    else return 1;
+  }
+  static std::string of_first_rank(RunCore& core, std::string mine) {
+    return loop::of_first_rank(of(core), std::move(mine));
+  }
+  static bool has_come(RunCore& core, double moment) { return loop::has_come(of(core), moment); }
+  static int signal_of_all([[maybe_unused]] RunCore& core, int mine) {
+    if constexpr (shares<R>) {
+      if (mine != 0) of(core).shared.signal = mine;
+      return of(core).shared.ends_by;
+    } else {
+      return mine;
+    }
+  }
+  static int signal_here(RunCore& core, int mine) { return shared_signal(of(core), mine); }
+  static std::optional<long> estimated_steps(RunCore const& core) {
+    return loop::estimated_steps(static_cast<State<R> const&>(core));
+  }
+  static long unchecked_steps([[maybe_unused]] RunCore const& core) {
+    if constexpr (ChecksReplays<typename R::Strategy>)
+      return static_cast<State<R> const&>(core).parts.strategy.unchecked();
+    else return 0;
+  }
   static void model_rows(RunCore& core, int max_depth, bool with_example, std::vector<report::ModelRow>& rows) {
     using Backend = typename R::Backend;
     if constexpr (requires(typename R::Model& model) { Backend::summarize(model, 1); }) {
@@ -478,9 +491,21 @@ struct ContextCallsOf {
       for (auto const& [name, value] : R::Backend::device_stats(of(core).parts.strategy.device())) f(name, value);
   }
 
-  static constexpr ContextCalls table{
-      world,         of_first_rank, has_come,    signal_of_all,     signal_here,  wish_stop, estimated_steps,
-      watched_value, value,         each_metric, each_loader_value, device_stats, model_rows};
+  static constexpr ProgramCalls table{
+      .model_name = type_name<typename R::Model>(),
+      .is_distributed = shares<R>,
+      .steps_by_batch = R::automatic && !Recurrent<typename R::Model>,
+      .rank = rank,
+      .world = world,
+      .of_first_rank = of_first_rank,
+      .has_come = has_come,
+      .signal_of_all = signal_of_all,
+      .signal_here = signal_here,
+      .estimated_steps = estimated_steps,
+      .unchecked_steps = unchecked_steps,
+      .device_stats = device_stats,
+      .model_rows = model_rows,
+  };
 };
 
 }  // namespace fulgurite::loop

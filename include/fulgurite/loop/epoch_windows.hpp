@@ -75,7 +75,7 @@ void each_of_several(State<R>& run, F&& f) {
 
 /// The row of a step, at the cadence of the log. Reads what waits on a device.
 template <class R, class Pack>
-void report_step(State<R>& run, Pack& pack) {
+void report_step(State<R>& run, Pack const&) {
   int const every = run.asked.options.log_every_n_steps;
   if (every == 0 || ((run.progress.logged_steps + 1) % every != 0 && !run.due.stop.holds)) return;
   if constexpr (State<R>::metrics != 0 || has_logger<Pack>) collect_and_check(run);
@@ -84,13 +84,13 @@ void report_step(State<R>& run, Pack& pack) {
     std::vector<MetricValue> row;
     each_step_value<typename R::Metrics>(run.measured.train_board,
                                          [&](std::string name, double v) { row.push_back({std::move(name), v}); });
-    log_row(run, pack, row, run.progress.logged_steps);
+    log_row(run, row, run.progress.logged_steps);
   }
 }
 
 /// The epoch's values become results, then rows; x is the last step's.
 template <class R, class Pack>
-void report_epoch(State<R>& run, Pack& pack) {
+void report_epoch(State<R>& run, Pack const&) {
   collect_and_check(run);
   auto& board = run.measured.train_board;
   for (std::size_t i = 0; i != State<R>::metrics; ++i) {
@@ -102,7 +102,7 @@ void report_epoch(State<R>& run, Pack& pack) {
     each_epoch_value<typename R::Metrics>(board,
                                           [&](std::string name, double v) { row.push_back({std::move(name), v}); });
     each_of_several(run, [&](std::string name, double v) { row.push_back({std::move(name), v}); });
-    log_row(run, pack, row, last_step(run));
+    log_row(run, row, last_step(run));
   }
 }
 

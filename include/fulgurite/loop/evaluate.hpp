@@ -288,7 +288,7 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
                 each_step_value<Metrics>(run.measured.eval_boards[position], [&](std::string const& name, double v) {
                   row.push_back({name + suffix(position), v});
                 });
-                log_row(run, pack, row, b, false);
+                log_row(run, row, b, false);
               }
             }
             facts.is_last_batch = end.after_step();
@@ -328,7 +328,7 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
     }
     facts.validating = false;
     if constexpr (has_logger<Pack>)
-      if (!facts.sanity_checking) log_row(run, pack, row, run.progress.logged_steps);
+      if (!facts.sanity_checking) log_row(run, row, run.progress.logged_steps);
     if (flow == Flow::stop && !outside.sanity_checking) wish_stop(run);  // holds, should the next one fail
     RunContext<R, typename Kind::EndPhase> after(run);
     flow = graver(flow, tell<typename Kind::end>(run, pack, after));

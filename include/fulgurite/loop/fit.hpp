@@ -61,12 +61,11 @@ void sanity_check(State<R>& run, Pack& pack, Source& source) {
 // What BatchNorm needs after a model's weights were replaced: one more pass over the training data.
 
 /// What asked for the pass puts its weights into the model first: `before_statistics_pass(ctx)`.
-template <class R, class Pack>
-void prepare_statistics(State<R>& run, Pack& pack) {
+template <class R>
+void prepare_statistics(State<R>& run) {
   RunContext<R, phase::Train> ctx(run);
-  pack.each([&](auto& callback) {
-    if constexpr (requires { callback.before_statistics_pass(ctx); }) callback.before_statistics_pass(ctx);
-  });
+  void* const arguments[] = {address_of(ctx)};
+  tell_each(run, run.events->before_statistics_pass, {}, arguments);
 }
 
 /// The training loader is where it was, however the pass over it has ended: a run that is trained on later has the
@@ -107,7 +106,7 @@ void out_of_count([[maybe_unused]] Loader& loader, [[maybe_unused]] long epoch, 
 /// transfer, nothing logged. BatchNorm takes its statistics from it. Where each of several ranks has passed its own
 /// part of the data, they combine what they have found.
 template <class R, class Pack, class Source>
-void statistics_pass(State<R>& run, Pack& pack, Source& source, EpochPlan const& plan) {
+void statistics_pass(State<R>& run, Pack const&, Source& source, EpochPlan const& plan) {
   using Backend = typename R::Backend;
   RunContext<R, phase::Train> ctx(run);
   auto const outside = run.facts;
@@ -138,7 +137,7 @@ void statistics_pass(State<R>& run, Pack& pack, Source& source, EpochPlan const&
           }
           run.measured.train_board.restart();
         });
-      end_alone_if_asked<R>(pack);
+      end_alone_if_asked(run, run.callbacks);
       return !end.after_step();
     };
     out_of_count<R>(loader, run.progress.epoch, [&] { each_batch(loader, plan.most(), take); });
@@ -231,7 +230,7 @@ class FitEpochs : protected FitOpening<R, Pack, Source, From> {
     bool const ended = tell_of_end();
     run_.due.posted.clear();  // what hooks say of the beginning of training has its row
     RunContext<R, phase::Fit> ctx(run_);
-    restore_after_save(pack_, ctx);  // the file was written between before_save and after_save
+    restore_after_save(run_, ctx);  // the file was written between before_save and after_save
     resumed_->go_back_if_reopened();
     run_.loading.resuming = false;
     resumed_.reset();
@@ -346,10 +345,10 @@ class OpenFit : FitEpochs<R, Pack, Source, From> {
       write_requests(run_, pack_, source_, {.at = At::ended});
       finish_files(run_);
       if constexpr (searches) warn_of_unanswered(run_);
-      finalize_loggers(pack_, Status::success);
+      finalize_loggers(run_.callbacks, Status::success);
     });
     algorithms_.reset();
-    end_if_asked(pack_);
+    end_if_asked(run_.callbacks);
   }
 
  private:
@@ -419,16 +418,16 @@ class OpenFit : FitEpochs<R, Pack, Source, From> {
       SafePoint point = fit.run_.point;
       long slices = fit.run_.carried.slices;
       ~Here() {
-        expect_rows(fit.pack_, 0);
+        expect_rows(fit.run_.callbacks, 0);
         progress.left_out = fit.run_.progress.left_out;  // writing has exchanged gradients of the open window
         fit.run_.progress = progress, fit.run_.point = point;
         fit.run_.carried.slices = slices;
       }
     } const here{*this};
-    if (auto const* const before = before_repeated_validation(run_)) expect_rows(pack_, run_.due.rows - before->rows);
-    else if (run_.facts.in_batch || run_.progress.batch != run_.progress.window_start)
-      redo_window(run_, pack_, source_);
-    write_checkpoint(run_, pack_, source_, file);
+    if (auto const* const before = before_repeated_validation(run_))
+      expect_rows(run_.callbacks, run_.due.rows - before->rows);
+    else if (run_.facts.in_batch || run_.progress.batch != run_.progress.window_start) redo_window(run_, source_);
+    write_checkpoint(run_, source_, file);
   }
 
   template <bool One>
@@ -440,7 +439,7 @@ class OpenFit : FitEpochs<R, Pack, Source, From> {
     run_.point = {.at = At::after_epoch};
     compare_last_steps(run_);
     if (run_.due.statistics_pass) {
-      prepare_statistics(run_, pack_);
+      prepare_statistics(run_);
       run_.point.began = true;
       statistics_pass(run_, pack_, source_, plan_);
       run_.point.began = false;

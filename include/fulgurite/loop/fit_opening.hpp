@@ -80,7 +80,7 @@ class Resumption {
 
  public:
   Resumption(State<R>& run, Pack& pack, Source& source, RunFile file)
-      : run_(run), pack_(pack), source_(source), file_(std::move(file)), before_(run, pack, source) {}
+      : run_(run), pack_(pack), source_(source), file_(std::move(file)), before_(run, source) {}
 
   /// After setup and configure_model. The model's parameters are written in place.
   void load_model() {
@@ -93,7 +93,7 @@ class Resumption {
     before_.keep_model();
     note([&] { file_.load_weights(*run_.parts.model); });
     note([&] {
-      file_.load([&](auto& archive) { fold_model(run_, pack_, source_, archive); });
+      file_.load([&](auto& archive) { fold_model(run_, source_, archive); });
       auto const& most = run_.asked.options.max_epochs;
       if (most && *most >= 0 && run_.progress.epoch > *most)
         throw Error("fulgurite.resume.max_epochs", "the file is of a run of " + std::to_string(run_.progress.epoch) +
@@ -130,7 +130,7 @@ class Resumption {
     refuse_forgetful();
     or_put_back([&] {
       file_.load([&](auto& archive) {
-        fold_model(run_, pack_, source_, archive);
+        fold_model(run_, source_, archive);
         fold_training(run_, archive);
         auto random = R::Backend::rng_state();
         archive.child("random", random);
@@ -158,8 +158,8 @@ class Resumption {
     or_put_back([&] {
       file_.load_weights(*run_.parts.model);
       file_.load_whole([&](auto& archive) {
-        fold_assembly(run_, pack_, archive);
-        fold_everything(run_, pack_, source_, archive);
+        fold_assembly(run_, archive);
+        fold_everything(run_, source_, archive);
       });
       take_own_part(run_, source_);
       reopened_ = reopen_epoch(run_);
@@ -225,7 +225,7 @@ class Resumption {
 
   /// Throws what does not fit with the parts of the program before it that are not those of the file.
   void tell_of_difference(Error const& error) {
-    auto const fold = [&](auto& archive) { fold_assembly(run_, pack_, archive); };
+    auto const fold = [&](auto& archive) { fold_assembly(run_, archive); };
     if constexpr (requires { file_.difference(*run_.parts.model, fold); }) {
       if (error.identifier().starts_with("fulgurite.resume.")) return;  // of limits and data, not of parts
       auto const parts = file_.difference(*run_.parts.model, fold);
@@ -239,7 +239,7 @@ class Resumption {
   Pack& pack_;
   Source& source_;
   RunFile file_;
-  BeforeResuming<R, Pack, Source> before_;
+  BeforeResuming<R, Source> before_;
   std::vector<Error> problems_{};
   bool reopened_ = false;
 };
@@ -260,19 +260,11 @@ class FitOpening {
   /// Nothing of an earlier run is due, or at hand, in this one.
   void begin_anew() {
     forget_searches(run_);  // of a fit that has failed while it opened, or of an evaluation
-    run_.facts = {};
-    run_.facts.has_validation =
-        Source::template evaluates<hook::val_dataloader> && !run_.asked.options.limit_val_batches.none();
-    run_.due = {};
-    run_.clock.earlier = 0;
-    run_.clock.training_began.reset();
-    run_.made.outcome.ended_by.clear();
-    run_.loading.resuming = run_.loading.training_is_open = run_.loading.validation_is_open = false;
+    run_.begin_fit(Source::template evaluates<hook::val_dataloader>);
     run_.loading.loaders = &loader_names<Source>;
     run_.loading.forgets_place = !all_remember_place<Source>;
     run_.carried.pass_random.reset();
     run_.carried.slices = 0;
-    run_.point = {};
     if constexpr (shares<R>) run_.shared = {};
     run_.watch.manual = {};
     watch_finite(run_);
@@ -302,7 +294,7 @@ class FitOpening {
     if (tell<hook::on_fit_start>(run_, pack_, ctx) == Flow::stop) wish_stop(run_);
     answer_settings();
     if (!is_resumed()) answer_searches();  // one that goes on has its state later
-    log_hyperparameters(run_, pack_, source_);
+    log_hyperparameters(run_, source_);
     if (!is_resumed()) log_program(run_, pack_);  // one that goes on, when all of its file is known to fit
     if constexpr (resumes)
       if (resumed_) resumed_->load_training();
@@ -337,8 +329,8 @@ class FitOpening {
     }
   };
   void find_file() {
-    start_.template look<true>(run_, pack_);
-    if (start_.is_found() && start_.tell_of_folders(pack_)) run_.made.log_dir.clear();  // loggers say it anew
+    start_.template look<true>(run_);
+    if (start_.is_found() && start_.tell_of_folders(run_.callbacks)) run_.made.log_dir.clear();  // loggers say it anew
   }
   /// Asks for the loaders early, so that what a file holds of them can be tried before training.
   void open_given_loaders() {
@@ -353,7 +345,7 @@ class FitOpening {
   }
   /// Setup is over: callbacks know their folders, and the model is whole.
   void take_file() {
-    start_.template look<true>(run_, pack_);
+    start_.template look<true>(run_);
     auto file = start_.take(run_);
     if (!file) return;
     resumed_.emplace(run_, pack_, source_, std::move(*file));
@@ -368,11 +360,11 @@ class FitOpening {
 
   /// What callbacks found before, from which loaders are made.
   void answer_settings() {
-    if constexpr (searches) answer(std::exchange(run_.searching.settings, {}), run_, pack_, source_, plan_);
+    if constexpr (searches) answer(std::exchange(run_.searching.settings, {}), run_, source_, plan_);
   }
   /// Between two epochs: what callbacks wanted tried out.
   void answer_searches() {
-    if constexpr (searches) answer(std::exchange(run_.searching.due, {}), run_, pack_, source_, plan_);
+    if constexpr (searches) answer(std::exchange(run_.searching.due, {}), run_, source_, plan_);
   }
 
   /// Keeps what the data save of themselves, for a file that is asked for after the fit, when they are out of reach.

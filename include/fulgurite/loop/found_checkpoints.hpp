@@ -45,81 +45,23 @@ std::int64_t steps_in(std::filesystem::path const& path) {
   return -1;
 }
 
-/// The newest first, each file once, whatever its names are. Where the clock of the file system cannot tell two apart,
-/// the one of more steps is the newer one: a name says nothing, since "epoch=9" would come after "epoch=10".
-std::vector<std::filesystem::path> newest_first(std::vector<std::filesystem::path> const& files,
-                                                FunctionRef<std::int64_t(std::filesystem::path const&)> steps_of);
+/// By what callbacks search for files of this run.
+CheckpointSearch search_of(RunCore const& run);
 
 /// The files that "last" may mean, the newest first. A callback names its own by `last_checkpoints()`.
-template <class R, bool OfThoseThatResume = false, class Pack>
-std::vector<std::filesystem::path> last_checkpoints(Pack& pack, CheckpointSearch const& search) {
-  std::vector<std::filesystem::path> files;
-  pack.each([&](auto& callback) {
-    using C = std::remove_reference_t<decltype(callback)>;
-    if constexpr (NamesLast<C> && (!OfThoseThatResume || resumes_fit<C>))
-      for (auto& file : last_of(callback, search)) files.push_back(std::move(file));
-  });
-  return newest_first(files, [](std::filesystem::path const& file) { return steps_in<R>(file); });
-}
-
-/// The number in the name of a file that a scheduler's signal has left, as 12 of hpc_ckpt_12.safetensors; -1 where
-/// there is none.
-long number_of(std::filesystem::path const& file);
-
-/// Sorts files of a scheduler's signals by their numbers.
-void highest_first(std::vector<std::filesystem::path>& files);
-
-/// The files that "hpc" means, the highest number first, whatever their times. A callback names its own by
-/// `hpc_checkpoints()`. `OfRequeued`: of callbacks whose `resumes_hpc()` says that a scheduler has started this
-/// process.
-template <bool OfRequeued = false, class Pack>
-std::vector<std::filesystem::path> hpc_checkpoints(Pack& pack, CheckpointSearch const& search) {
-  std::vector<std::filesystem::path> files;
-  pack.each([&](auto& callback) {
-    using C = std::remove_reference_t<decltype(callback)>;
-    if constexpr (NamesHpc<C>) {
-      if constexpr (OfRequeued) {
-        if constexpr (hook::resumes_hpc::accepts<C>)
-          if (!callback.resumes_hpc()) return;
-        if constexpr (!hook::resumes_hpc::accepts<C>) return;
-      }
-      for (auto& file : hpc_of(callback, search)) {
-        std::error_code none;
-        if (std::filesystem::exists(file, none)) files.push_back(std::move(file));
-      }
-    }
-  });
-  highest_first(files);
-  return files;
-}
-
-/// The best file of the first callback that has one.
-template <class Pack>
-std::filesystem::path best_checkpoint(Pack& pack) {
-  std::filesystem::path best;
-  bool asked = false;
-  pack.each([&](auto& callback) {
-    if constexpr (NamesBest<std::remove_reference_t<decltype(callback)>>) {
-      asked = true;
-      if (best.empty()) best = callback.best_model_path();
-    }
-  });
-  if (best.empty())
-    throw Error("fulgurite.resume.no_best",
-                asked
-                    ? "CkptPath{\"best\"}: no best file was written yet; name a file, or call fit first"
-                    : "CkptPath{\"best\"} asks a ModelCheckpoint, and this trainer has none: name a file, or add one");
-  return best;
-}
+std::vector<std::filesystem::path> last_checkpoints(RunCore const& run, CheckpointSearch const& search,
+                                                    bool of_those_that_resume,
+                                                    std::int64_t (*steps_of)(std::filesystem::path const&));
 
 /// The files that a call means by `from`.
-template <class R, class Pack>
-Candidates candidates(State<R>& run, Pack& pack, CkptPath const& from) {
-  if (from.path() == "best") return {{best_checkpoint(pack)}};
+template <class R>
+Candidates candidates(State<R>& run, CkptPath const& from) {
+  if (from.path() == "best") return {{best_checkpoint(run.callbacks)}};
   bool const hpc = from.path() == "hpc";
   if (from.path() != "last" && !hpc) return {{from.path()}};
-  auto const search = checkpoint_search<typename R::Model>(pack, run.asked.options);
-  return {hpc ? hpc_checkpoints(pack, search) : last_checkpoints<R>(pack, search), true};
+  auto const search = search_of(run);
+  return {hpc ? hpc_checkpoints(run.callbacks, search, false) : last_checkpoints(run, search, false, steps_in<R>),
+          true};
 }
 
 // Opens the first of several checkpoints that serves its purpose.
@@ -197,14 +139,14 @@ class StartingFile {
   explicit StartingFile(From const& from) : from_(path_of(from)) {}
 
   /// Before setup; again after it, where callbacks know of files only then.
-  template <bool ForFit, class Pack>
-  void look(State<R>& run, Pack& pack) {
+  template <bool ForFit>
+  void look(State<R>& run) {
     if (file_ || (looked_ && !files_.files.empty())) return;
     looked_ = true;
     if (from_) {
-      files_ = candidates(run, pack, *from_);
+      files_ = candidates(run, *from_);
     } else if (ForFit && run.asked.options.fast_dev_run == 0) {
-      look_for_rescued(run, pack);
+      look_for_rescued(run);
     }
     files_of_first_rank(run);
     with_whole_file(run, files_, ForFit, [&](RunFile file, std::filesystem::path const& path) {
@@ -220,21 +162,18 @@ class StartingFile {
 
   /// Tells loggers which folder the run had: those that have `continue_in(folder)` and save a `folder`. Whether there
   /// was any.
-  template <class Pack>
-  bool tell_of_folders(Pack& pack) const {
+  bool tell_of_folders(Callbacks callbacks) const {
+    auto const* const states = file_->state().find("callbacks");
     bool any = false;
-    auto const* const callbacks = file_->state().find("callbacks");
-    if (callbacks == nullptr) return any;
-    each_remembering<typename RunFile::Saver>(pack, [&](auto& callback, std::string const& name) {
-      using C = std::remove_reference_t<decltype(callback)>;
-      if constexpr (hook::continue_in::accepts<C, std::filesystem::path const>) {
-        auto const* const state = callbacks->find(name);
-        auto const* const folder = state == nullptr ? nullptr : state->find("folder");
-        if (folder == nullptr) return;
-        if (auto const* const text = std::get_if<std::string>(&folder->value)) {
-          callback.continue_in(*text);
-          any = true;
-        }
+    if (states == nullptr) return any;
+    each_remembering(callbacks, [&](AnyCallback const& callback, std::string const& name) {
+      if (callback.table->continue_in == nullptr) return;
+      auto const* const state = states->find(name);
+      auto const* const folder = state == nullptr ? nullptr : state->find("folder");
+      if (folder == nullptr) return;
+      if (auto const* const text = std::get_if<std::string>(&folder->value)) {
+        callback.table->continue_in(callback.object, *text);
+        any = true;
       }
     });
     return any;
@@ -267,16 +206,15 @@ class StartingFile {
 
   /// For a call that names no file: a program that a scheduler has started again goes on from its file, and so does a
   /// fit that ended by an exception.
-  template <class Pack>
-  void look_for_rescued(State<R>& run, Pack& pack) {
-    auto const search = checkpoint_search<typename R::Model>(pack, run.asked.options);
-    files_ = {hpc_checkpoints<true>(pack, search), true};
+  void look_for_rescued(State<R>& run) {
+    auto const search = search_of(run);
+    files_ = {hpc_checkpoints(run.callbacks, search, true), true};
     if (!files_.files.empty()) {
       run.warn_each("fulgurite.resume.after_requeue",
                     "the scheduler has started this run again; it goes on from " + files_.files.front().string());
       return;
     }
-    files_ = {last_checkpoints<R, true>(pack, search), true};
+    files_ = {last_checkpoints(run, search, true, steps_in<R>), true};
     if (!files_.files.empty())
       run.warn_each("fulgurite.resume.after_exception",
                     "the last fit ended by an exception; this one goes on from " + files_.files.front().string());
@@ -297,13 +235,10 @@ class StartingSnapshot {
   explicit StartingSnapshot(From const& from) : from_(from) {}
   static std::string name() { return "a snapshot"; }
 
-  template <bool ForFit, class Run, class Pack>
-  void look(Run&, Pack&) {}
+  template <bool ForFit, class Run>
+  void look(Run&) {}
   bool is_found() const { return true; }
-  template <class Pack>
-  bool tell_of_folders(Pack&) const {
-    return false;
-  }
+  bool tell_of_folders(Callbacks) const { return false; }
   template <class Run>
   std::optional<From> take(Run&) {
     return from_;
@@ -320,13 +255,12 @@ using StartOf = std::conditional_t<is_snapshot<From>, StartingSnapshot<From>, St
 
 /// The weights of a file for an evaluation, and what the model and the data module keep beside them. Where one does not
 /// fit, the others are put back. Counters and callbacks stay as they are.
-template <class R, class Pack, class Source, class From>
+template <class R, class Source, class From>
 class EvaluatedFile {
  public:
-  EvaluatedFile(State<R>& run, Pack& pack, Source& source, From const& from)
-      : run_(run), pack_(pack), source_(source), start_(from) {}
+  EvaluatedFile(State<R>& run, Source& source, From const& from) : run_(run), source_(source), start_(from) {}
 
-  void find() { start_.template look<false>(run_, pack_); }
+  void find() { start_.template look<false>(run_); }
   void load() {
     find();
     if (auto const file = start_.take(run_)) load(*file);
@@ -369,14 +303,13 @@ class EvaluatedFile {
   }
 
   State<R>& run_;
-  Pack& pack_;
   Source& source_;
   StartOf<R, From> start_;
 };
 /// Of a call that names no file.
-template <class R, class Pack, class Source>
-struct EvaluatedFile<R, Pack, Source, Anew> {
-  EvaluatedFile(State<R>&, Pack&, Source&, Anew) {}
+template <class R, class Source>
+struct EvaluatedFile<R, Source, Anew> {
+  EvaluatedFile(State<R>&, Source&, Anew) {}
   void find() {}
   void load() {}
 };

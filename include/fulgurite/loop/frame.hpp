@@ -29,16 +29,7 @@ namespace fulgurite::loop {
 // The path of an exception through a run: who hears of it, and what is still written.
 
 /// A fit that fails before it has gone on from its file is no part of that file's run: loggers leave its folder.
-template <class R, class Pack>
-void leave_run(State<R>& run, Pack& pack) {
-  if (run.parts.optimizers && !run.loading.resuming) return;
-  pack.each([&](auto& callback) {
-    if constexpr (hook::do_not_continue::accepts<std::remove_reference_t<decltype(callback)>>)
-      callback.do_not_continue();
-  });
-  run.made.log_dir = run.made.log_dir_before;
-  run.made.outcome.metrics_file = run.made.metrics_file_before;
-}
+void leave_run(RunCore& run);
 
 /// The first error is the one to be thrown on; what fails while cleaning up after it is a warning, and the rest is
 /// still done. Each rank prints what fails on it, unless that is silenced. `interrupted`: the first error is the end
@@ -60,11 +51,17 @@ void failed(State<R>& run, Pack& pack, Source& source, std::exception const& err
     deliver_posted(run, pack, run.point.at == At::epoch_end ? last_step(run) : run.progress.logged_steps);
   });
   RunContext<R, phase::Fit> ctx(run);
-  pack.each([&](auto& callback) { still([&] { tell_module<hook::on_exception>(callback, error, ctx); }); });
-  still([&] { tell_module<hook::on_exception>(*run.parts.model, error, ctx); });
+  using Hearers = loop::Hearers<hook::on_exception, true, R, Pack, std::exception const, decltype(ctx)>;
+  void* const arguments[] = {address_of(error), address_of(ctx)};
+  auto const tell_of_it = [&](bool strategy) {
+    for (auto const& hearer : Hearers::list)
+      if (hearer.listens && (hearer.who == Hearers::strategy) == strategy)
+        still([&] { hearer.tell(participant(run, model_and_strategy(run), hearer.who), arguments); });
+  };
+  tell_of_it(false);
   if constexpr (!std::is_same_v<std::remove_cvref_t<decltype(source.module())>, typename R::Model>)
     still([&] { tell_module<hook::on_exception>(source.module(), error, ctx); });
-  still([&] { tell_module<hook::on_exception>(run.parts.strategy, error, ctx); });
+  tell_of_it(true);
   if (dynamic_cast<NotPutBack const*>(&error)) run.due.requests.clear();  // a file of now would hold what was tried
   if constexpr (ChecksReplays<typename R::Strategy>)
     still([&] {
@@ -76,14 +73,15 @@ void failed(State<R>& run, Pack& pack, Source& source, std::exception const& err
                                                     " replayed steps were not checked, since the fit ended by an "
                                                     "exception: files and rows written now may hold what is wrong");
       }
-      deliver_held(run, pack);
+      deliver_held(run);
     });
   still([&] {
     // While a file is loaded, that file is the truth: nothing is written over it.
     if (run.parts.optimizers && !run.loading.resuming) {
-      redo_window(run, pack, source);
-      if (auto const* const before = before_repeated_validation(run)) expect_rows(pack, run.due.rows - before->rows);
-      write_now(run, pack, source);
+      redo_window(run, source);
+      if (auto const* const before = before_repeated_validation(run))
+        expect_rows(run.callbacks, run.due.rows - before->rows);
+      write_now(run, source);
     }
   });
   run.loading.write = nullptr;
@@ -91,8 +89,8 @@ void failed(State<R>& run, Pack& pack, Source& source, std::exception const& err
   run.due.requests.clear();
   run.due.posted.clear();
   run.due.heard = {};  // it is in the files that were asked for; what comes later begins anew
-  still([&] { leave_run(run, pack); });
-  still([&] { finalize_loggers(pack, Status::failed); });
+  if (!run.parts.optimizers || run.loading.resuming) still([&] { leave_run(run); });
+  still([&] { finalize_loggers(run.callbacks, Status::failed); });
   leave_gradients_alone(run);
   still([&] { run.parts.strategy.teardown(*run.parts.model); });
   run.facts = {};
@@ -138,7 +136,6 @@ void check_device(State<R>& run) {
 /// takes it. `file.find()` opens the file, so that setup knows whose run goes on.
 template <class R, class Pack, class Source, class Ctx, class File>
 void set_up(State<R>& run, Pack& pack, Source& source, Ctx& ctx, File&& file) {
-  run.own_actions.told_to(pack);
   run.made.log_dir_before = run.made.log_dir;
   run.made.metrics_file_before = run.made.outcome.metrics_file;
   check_device(run);
@@ -188,25 +185,14 @@ void check_optimization(State<R>& run) {
   }
 }
 
-/// max_time beside a Timer that has a limit: which of them would count?
-template <class R, class Pack>
-void check_timers(State<R>& run, Pack& pack) {
-  if (!run.asked.options.max_time) return;
-  pack.each([](auto& callback) {
-    if constexpr (requires { callback.limits_time(); })
-      if (callback.limits_time())
-        throw Error("fulgurite.options.two_timers",
-                    "max_time and a Timer with a limit both end the run: leave one of them out");
-  });
-}
-
 /// Errors of this kind find no run yet: no hook hears of them.
 template <class R, class Pack, class Source>
 void check_fit(State<R>& run, Pack& pack, Source& source) {
+  set_callbacks(run, pack);
   auto const& options = run.asked.options;
   check_optimization(run);
-  check_timers(run, pack);
-  if constexpr (requires { typename R::Backend::RunFile; }) refuse_equal_keys(pack);
+  if (options.max_time) refuse_two_timers(run.callbacks);
+  if constexpr (requires { typename R::Backend::RunFile; }) refuse_equal_keys(run.callbacks);
   if constexpr ((!WritesLater<typename R::Backend> || shares<R>) && any_names_files<Pack>)
     if (options.save_in_background)
       run.warn("fulgurite.options.save_in_background",
@@ -214,7 +200,7 @@ void check_fit(State<R>& run, Pack& pack, Source& source) {
                    (shares<R> ? "several processes save together"
                               : "the strategy's tensor library has no form of files that another thread could write") +
                    ": they are written at once, and training waits for each");
-  check_special(run, pack);
+  check_special(run);
   if (options.barebones && observes_any<R>)
     throw Error("fulgurite.options.barebones",
                 "barebones keeps no metric, and a schedule follows one: leave one of them out");

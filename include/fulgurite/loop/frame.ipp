@@ -7,6 +7,12 @@
 
 namespace fulgurite::loop {
 
+FULGURITE_BODY void leave_run(RunCore& run) {
+  leave_folders(run.callbacks);
+  run.made.log_dir = run.made.log_dir_before;
+  run.made.outcome.metrics_file = run.made.metrics_file_before;
+}
+
 FULGURITE_BODY void clean_up(Warnings& said, Silence const& silence, bool interrupted, FunctionRef<void()> work) {
   std::string_view const identifier = "fulgurite.exception.second";
   bool const aloud = !silence.has(identifier);

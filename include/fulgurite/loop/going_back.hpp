@@ -32,7 +32,7 @@ concept Repeats = StoredBatches<Loader> || requires(Loader& loader) {
 
 /// Taken where an accumulation window begins: a snapshot of weights, buffers, and what the optimizer, the schedules,
 /// the callbacks and the model save of themselves; beside it counters, logged values, random numbers.
-template <class R, class Pack>
+template <class R>
 class Retreat {
   using Backend = typename R::Backend;
 
@@ -58,18 +58,18 @@ class Retreat {
 
   /// Called at the start of each batch. Takes a new state to return to, unless the last one still serves, or no step
   /// can be replayed.
-  void offer(State<R>& run, Pack& pack, long batch) {
+  void offer(State<R>& run, long batch) {
     if constexpr (possible) {
       if (batch != run.progress.window_start || run.parts.strategy.unchecked() != 0 || !is_wanted(run)) return;
       if (batch_ && replays_ == run.parts.strategy.replays()) return;
-      take(run, pack, batch);
+      take(run, batch);
     }
   }
 
   /// Puts everything back to the start of the batch whose number this returns.
-  long put_back(State<R>& run, Pack& pack) {
+  long put_back(State<R>& run) {
     if constexpr (possible) {
-      kept_->put_back(*run.parts.model, [&](auto& archive) { fold(run, pack, archive); });
+      kept_->put_back(*run.parts.model, [&](auto& archive) { fold(run, archive); });
       run.facts = facts_;
       run.progress = progress_;
       run.asked.window_length = window_;
@@ -101,18 +101,18 @@ class Retreat {
   static constexpr bool possible = optimizers_remember<R, typename Backend::RunFile::Saver>;
 
   template <class Archive>
-  static void fold(State<R>& run, Pack& pack, Archive& archive) {
+  static void fold(State<R>& run, Archive& archive) {
     fold_weights_state(run, archive);
-    fold_parts(run, pack, archive);
+    fold_parts(run, archive);
     fold_optimizers(run, archive);
   }
 
-  void take(State<R>& run, Pack& pack, long batch) {
-    deliver_held(run, pack);  // their steps were checked, and no way leads back to before them
+  void take(State<R>& run, long batch) {
+    deliver_held(run);  // their steps were checked, and no way leads back to before them
     drop();
     replays_ = run.parts.strategy.replays();
     kept_.reset();  // its memory is there for the next one
-    kept_.emplace(*run.parts.model, [&](auto& archive) { fold(run, pack, archive); });
+    kept_.emplace(*run.parts.model, [&](auto& archive) { fold(run, archive); });
     facts_ = run.facts;
     progress_ = run.progress;
     window_ = run.asked.window_length;
@@ -215,14 +215,14 @@ class EpochReplays : public EpochWindows<R, Pack> {
     return pass->template walk<One>(take, reads);
   }
 
-  [[no_unique_address]] std::conditional_t<replays, Retreat<R, Pack>, NoRetreat> retreat_{};
+  [[no_unique_address]] std::conditional_t<replays, Retreat<R>, NoRetreat> retreat_{};
 
  private:
   /// A check found wrong replays: the state before them, from where all steps run as they are written.
   template <class Loader>
   void go_back(State<R>& run, Loader& loader, std::string const& reason) {
     run.parts.strategy.give_up(reason);
-    long const batch = retreat_.put_back(run, pack_);
+    long const batch = retreat_.put_back(run);
     run.warn_each("fulgurite.capture.gone_back",
                   "steps were replayed wrongly: " + reason + ". The fit went back to batch " + std::to_string(batch) +
                       " of epoch " + std::to_string(run.progress.epoch) +

@@ -160,10 +160,9 @@ class KeptRun {
  private:
   template <class Archive>
   void fold(Archive& archive) {
-    Pack<> nobody{};
     fold_weights_state(run_, archive);
     fold_data_module<R>(source_, archive);
-    fold_parts(run_, nobody, archive);
+    fold_policies(run_, archive);
     fold_optimizers(run_, archive);
   }
   template <class F>

@@ -26,12 +26,6 @@ namespace fulgurite::loop {
 // What a validation inside fit begins with. A file that is written while it runs, or after it has failed, holds this: a
 // fit that resumes from the file runs the whole validation again.
 
-/// Whether this callback's state is kept before each validation. Not of one that keeps files, whose state is of what is
-/// on the disk, nor of one that prepares its state for each file.
-template <class C>
-inline constexpr bool kept_before_validation =
-    !judge::keeps_checkpoints<C>() && !hook::before_save::named<C> && !hook::after_save::named<C>;
-
 /// The state before the validation that a fit runs again when it resumes from a file of this moment; nullptr where it
 /// runs none again.
 template <class R>
@@ -426,20 +420,12 @@ void each_loader(Loaders& loaders, F&& f) {
   each_of(loaders, [&, i = std::size_t{0}](auto& loader) mutable { f(loader, i++); });
 }
 
-/// Tells loggers how many of their last rows will come again when a fit goes on from the file that is written next.
-template <class Pack>
-void expect_rows(Pack& pack, long rows) {
-  pack.each([&](auto& callback) {
-    if constexpr (requires { callback.expect_again(rows); }) callback.expect_again(rows);
-  });
-}
-
 /// Where a fit goes on that fails, or is written, inside a batch. After its step, while end hooks are told, it goes on
 /// after them, where the loader says whether the batch was the last and does not keep its place by itself. Else a batch
 /// is done again with all of its window: what it has added to the gradients cannot be told from what the batches before
 /// it did. A loader that keeps its place cannot go back; the window begins at the next batch then.
-template <class R, class Pack, class Source>
-void redo_window(State<R>& run, Pack& pack, Source& source) {
+template <class R, class Source>
+void redo_window(State<R>& run, Source& source) {
   auto& progress = run.progress;
   if (run.point.at != At::before_batch) return;
   bool const stepped = !run.facts.left_out || run.point.counts;
@@ -484,7 +470,7 @@ void redo_window(State<R>& run, Pack& pack, Source& source) {
   progress.total_batches -= progress.batch - progress.window_start;
   progress.batch = progress.window_start;
   run.point.began |= run.facts.in_batch && progress.batch == 0;
-  expect_rows(pack, run.due.rows_of_window(progress.total_batches));
+  expect_rows(run.callbacks, run.due.rows_of_window(progress.total_batches));
 }
 
 }  // namespace fulgurite::loop

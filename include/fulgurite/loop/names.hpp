@@ -61,9 +61,6 @@ using zero_grad = HookOf<"LightningModule", typename R::Model, hook::optimizer_z
 template <class R>
 using clipping = HookOf<"LightningModule", typename R::Model, hook::configure_gradient_clipping, RunPart::update>;
 
-template <class L>
-using log_metrics = HookOf<"Logger", L, hook::log_metrics, RunPart::logging>;
-
 }  // namespace fulgurite::action
 
 namespace fulgurite {
@@ -113,42 +110,11 @@ void each_step_value(Board& board, FunctionRef<void(std::string const&, double)>
   });
 }
 
-/// Rows that waited for a check of their steps.
-template <class R, class Pack>
-void deliver_held(State<R>& run, Pack& pack) {
-  for (auto const& held : std::exchange(run.due.held_rows, {})) {
-    std::vector<Scalar> row;
-    for (auto const& [name, value] : held.cells) row.push_back({name, value});
-    std::span<Scalar const> const cells(row);
-    pack.each([&](auto& callback) {
-      if constexpr (requires { callback.log_metrics(cells, held.step); }) callback.log_metrics(cells, held.step);
-    });
-    ++run.due.rows;
-  }
-}
+/// Hands rows that waited for a check of their steps to the loggers.
+void deliver_held(RunCore& run);
 
-/// Hands rows to the loggers among the callbacks: those that have `log_metrics`.
-template <class R, class Pack>
-void log_row(State<R>& run, Pack& pack, std::vector<MetricValue> const& values, long step, bool with_epoch = true) {
-  if (values.empty() || run.parts.strategy.rank() != 0 || run.asked.options.fast_dev_run != 0) return;
-  std::vector<Scalar> row;
-  for (auto const& v : values) row.push_back({v.name, v.value});
-  if (with_epoch) row.push_back({"epoch", static_cast<double>(run.progress.epoch)});
-  if constexpr (ChecksReplays<typename R::Strategy>) {
-    if (run.parts.strategy.unchecked() != 0) {
-      auto& held = run.due.held_rows.emplace_back(HeldRow{{}, step});
-      for (auto const& cell : row) held.cells.emplace_back(cell.name, cell.value);
-      return;
-    }
-    deliver_held(run, pack);
-  }
-  std::span<Scalar const> const cells(row);
-  pack.each([&]<class C>(C& callback) {
-    if constexpr (requires { callback.log_metrics(cells, step); })
-      hook::timed<action::log_metrics<C>>(pack)([&] { callback.log_metrics(cells, step); });
-  });
-  ++run.due.rows;
-}
+/// Hands a row to the loggers among the callbacks: those that have `log_metrics`.
+void log_row(RunCore& run, std::vector<MetricValue> const& values, long step, bool with_epoch = true);
 
 /// Some callback is a logger, so rows are worth making.
 template <class Pack>
@@ -157,21 +123,17 @@ template <class... Cs>
 inline constexpr bool has_logger<Pack<Cs...>> = (hook::log_metrics::named<Cs> || ...);
 
 /// The x axis of what belongs to a whole epoch, or to the end of training: the last step's.
-template <class R>
-long last_step(State<R> const& run) {
-  return std::max(0L, run.progress.logged_steps - 1);
-}
+long last_step(RunCore const& run);
+
+/// Hands what callbacks posted to the loggers.
+void log_posted(RunCore& run, long step);
 
 /// Rows that callbacks posted go to the loggers at `step`, once the event at hand has been heard by all.
 template <class R, class Pack>
-[[gnu::always_inline]] inline void deliver_posted(State<R>& run, Pack& pack, long step) {
-  if constexpr (has_logger<Pack>) {
-    if (run.due.posted.empty()) [[likely]]
-      return;
-    std::vector<MetricValue> row;
-    for (auto& [name, value] : std::exchange(run.due.posted, {})) row.push_back({std::move(name), value});
-    log_row(run, pack, row, step);
-  }
+[[gnu::always_inline]] inline void deliver_posted(State<R>& run, Pack&, long step) {
+  if constexpr (has_logger<Pack>)
+    if (!run.due.posted.empty()) [[unlikely]]
+      log_posted(run, step);
 }
 
 }  // namespace loop
@@ -189,49 +151,9 @@ void apply_dev_run(TrainerOptions& o);
 /// The options that the run goes by, of options that were checked.
 TrainerOptions effective(TrainerOptions given);
 
-/// Reports, measures or saves, so barebones has no use for it.
-template <class C>
-inline constexpr bool is_output = hook::log_metrics::named<C> || Profiler<C> || order_of<C>() == Order::progress ||
-                                  order_of<C>() == Order::summary || order_of<C>() == Order::checkpoint;
-/// Reads metrics, of which barebones keeps none.
-template <class Watches>
-inline constexpr bool watches_some = false;
-template <class M, class... Ms>
-inline constexpr bool watches_some<MetricTypes<M, Ms...>> = true;
-template <class C>
-consteval bool is_watcher() {
-  if constexpr (requires { typename C::Watches; }) return watches_some<typename C::Watches>;
-  else return false;
-}
-/// Does nothing in a fast_dev_run: it would save, stop or log on behalf of a run that is none.
-template <class C>
-consteval bool is_inert_in_dev_run() {
-  if constexpr (FULGURITE_SAYS(C, bool, inert_in_dev_run)) return C::inert_in_dev_run;
-  else return hook::log_metrics::named<C>;
-}
-
-[[noreturn]] void refuse_output(std::string_view callback);
-void warn_of_dev_run(Warn warn, long batches, std::string const& idle);
-
 /// Before anything starts: barebones has no callback that reports, but for those that make_trainer has added, which are
 /// idle then; a fast_dev_run says what it replaces and who is idle.
-template <class R, class... Cs>
-void check_special(State<R>& run, Pack<Cs...> const&) {
-  auto const& o = run.asked.options;
-  if (o.barebones) {
-    std::string_view output;
-    [[maybe_unused]] std::size_t left = sizeof...(Cs);  // of these the last ones are added
-    ((left-- > run.asked.added && (is_output<Cs> || is_watcher<Cs>()) ? void(output = type_name<Cs>()) : void()), ...);
-    if (!output.empty()) refuse_output(output);
-  }
-  if (o.fast_dev_run != 0) {
-    std::string idle;
-    ((is_inert_in_dev_run<Cs>() ? void(idle += (idle.empty() ? "; idle: " : ", ") + std::string(type_name<Cs>()))
-                                : void()),
-     ...);
-    warn_of_dev_run(Warn::to<&State<R>::warn>(run), o.fast_dev_run, idle);
-  }
-}
+void check_special(RunCore& run);
 
 }  // namespace fulgurite::loop
 

@@ -25,15 +25,52 @@ FULGURITE_BULK_BODY TrainerOptions effective(TrainerOptions given) {
   return given;
 }
 
-FULGURITE_BODY void refuse_output(std::string_view callback) {
-  throw Error("fulgurite.options.barebones",
-              "barebones runs the loop alone, and there is a " + std::string(callback) + ": leave it out");
+FULGURITE_BODY void check_special(RunCore& run) {
+  auto const& options = run.asked.options;
+  if (options.barebones) refuse_output(run.callbacks, run.asked.added);
+  if (options.fast_dev_run != 0)
+    run.warn("fulgurite.options.dev_run", "fast_dev_run: " + std::to_string(options.fast_dev_run) +
+                                              (options.fast_dev_run == 1 ? " batch" : " batches") +
+                                              " of each loop, one epoch, no sanity check" +
+                                              idle_in_dev_run(run.callbacks));
 }
 
-FULGURITE_BODY void warn_of_dev_run(Warn warn, long batches, std::string const& idle) {
-  warn("fulgurite.options.dev_run", "fast_dev_run: " + std::to_string(batches) +
-                                        (batches == 1 ? " batch" : " batches") +
-                                        " of each loop, one epoch, no sanity check" + idle);
+FULGURITE_BODY void deliver_held(RunCore& run) {
+  for (auto const& held : std::exchange(run.due.held_rows, {})) {
+    std::vector<Scalar> row;
+    for (auto const& [name, value] : held.cells) row.push_back({name, value});
+    for (auto const& [callback, table, given] : run.callbacks)
+      if (table->log_metrics != nullptr) table->log_metrics(callback, row, held.step);
+    ++run.due.rows;
+  }
+}
+
+FULGURITE_BODY void log_row(RunCore& run, std::vector<MetricValue> const& values, long step, bool with_epoch) {
+  if (values.empty() || run.rank() != 0 || run.asked.options.fast_dev_run != 0) return;
+  std::vector<Scalar> row;
+  for (auto const& v : values) row.push_back({v.name, v.value});
+  if (with_epoch) row.push_back({"epoch", static_cast<double>(run.progress.epoch)});
+  if (run.program->unchecked_steps(run) != 0) {
+    auto& held = run.due.held_rows.emplace_back(HeldRow{{}, step});
+    for (auto const& cell : row) held.cells.emplace_back(cell.name, cell.value);
+    return;
+  }
+  deliver_held(run);
+  for (auto const& [callback, table, given] : run.callbacks) {
+    if (table->log_metrics == nullptr) continue;
+    auto const watched =
+        table->log_metrics_action == nullptr ? OwnAction() : run.own_actions.begin(table->log_metrics_action());
+    table->log_metrics(callback, row, step);
+  }
+  ++run.due.rows;
+}
+
+FULGURITE_BODY long last_step(RunCore const& run) { return std::max(0L, run.progress.logged_steps - 1); }
+
+FULGURITE_BODY void log_posted(RunCore& run, long step) {
+  std::vector<MetricValue> row;
+  for (auto& [name, value] : std::exchange(run.due.posted, {})) row.push_back({std::move(name), value});
+  log_row(run, row, step);
 }
 
 }  // namespace fulgurite::loop

@@ -181,12 +181,12 @@ struct TrainingAlone {
   bool is_train_fresh() { return from.is_train_fresh(); }
 };
 
-/// `UserPack`: the callbacks of the trainer, which are asked whether the program is to end, and hear nothing else.
-template <class R, class UserPack, class Source>
+/// The callbacks of the trainer are asked whether the program is to end, and hear nothing else.
+template <class R, class Source>
 class Rehearsal final : public Rehearser<R> {
  public:
-  Rehearsal(State<R>& run, UserPack& pack, Source& source)
-      : run_(run), users_(pack), source_(source), rates_(run), sizes_(run, source) {}
+  Rehearsal(State<R>& run, Source& source)
+      : run_(run), users_(run.callbacks), source_(source), rates_(run), sizes_(run, source) {}
 
   void rehearse(RehearsalPlan const& plan) override {
     check_steps(plan);
@@ -229,7 +229,7 @@ class Rehearsal final : public Rehearser<R> {
           kept.put_back();
           if (has_loader) kept.put_back_loader(data.train());
         });
-    end_alone_if_asked<R>(users_);
+    end_alone_if_asked(run_, users_);
   }
 
   /// The options of a run that has so many steps and asks for nothing else.
@@ -254,7 +254,8 @@ class Rehearsal final : public Rehearser<R> {
     std::optional<decltype(Backend::anomaly(false))> anomaly;
     if (!begun) anomaly.emplace(InPlace{[&] { return Backend::anomaly(run_.asked.options.detect_anomaly); }});
     Conducted pack{
-        Slots<Conductor<R>>(Conductor<R>(run_, plan, shape, rates_, [this] { end_alone_if_asked<R>(users_); }))};
+        Slots<Conductor<R>>(Conductor<R>(run_, plan, shape, rates_, [this] { end_alone_if_asked(run_, users_); }))};
+    OtherCallbacks const others(run_, pack);
     RunContext<R, phase::Train> ctx(run_);
     run_.measured.train_board.restart();
     if (!begun) tell<hook::on_train_start>(run_, pack, ctx);
@@ -284,7 +285,7 @@ class Rehearsal final : public Rehearser<R> {
   }
 
   State<R>& run_;
-  UserPack& users_;
+  std::vector<AnyCallback> users_;
   Source& source_;
   RatesOf<R> rates_;
   BatchSizesOf<R, Source> sizes_;
@@ -309,9 +310,9 @@ void load_anew(State<R>& run, Source& source, EpochPlan& plan) {
 }
 
 /// Each of `searches` gets a rehearsal. What it sets is what training goes on with.
-template <class Searches, class R, class Pack, class Source>
-void answer(Searches searches, State<R>& run, Pack& pack, Source& source, EpochPlan& plan) {
-  Rehearsal<R, Pack, Source> rehearsal(run, pack, source);
+template <class Searches, class R, class Source>
+void answer(Searches searches, State<R>& run, Source& source, EpochPlan& plan) {
+  Rehearsal<R, Source> rehearsal(run, source);
   for (auto const& search : searches) {
     search(rehearsal);
     // The next search goes by the size that this one has found.

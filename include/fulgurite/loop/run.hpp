@@ -27,6 +27,7 @@
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
+#include <fulgurite/loop/callbacks.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
 #include <fulgurite/loop/context_reads.hpp>
 #include <fulgurite/loop/optimizers.hpp>
@@ -155,6 +156,10 @@ struct Measured {
 
 namespace fulgurite {
 
+namespace report {
+struct ModelRow;
+}
+
 // Actions that a program names itself, where a profiler watches.
 
 /// What `ctx.profile("name")` returns: the action lasts as long as it lives. Empty where no profiler watches.
@@ -193,6 +198,12 @@ class OwnActions {
     }
   }
   OwnAction begin(std::string_view name);
+  /// An action of the library, in what is no template.
+  OwnAction begin(ProfiledAction const& action);
+  template <class A>
+  OwnAction begin() {
+    return open_ == nullptr ? OwnAction() : begin(action::action_of<A>());
+  }
 
  private:
   void* pack_ = nullptr;
@@ -464,20 +475,50 @@ struct LeftBy<Backend> {
   using type = typename Backend::RunFile::Memory;
 };
 
-/// What a validation begins with, as far as its hooks and steps can change it. Weights, buffers and optimizers are not
-/// in it. See loader_state.hpp.
-template <class R>
-struct BeforeValidation {
-  typename LeftBy<typename R::Backend>::type parts{};      ///< of the model, the data module, the loaders; results
-  typename LeftBy<typename R::Backend>::type callbacks{};  ///< what callbacks save, each under its name
-  decltype(R::Backend::rng_state()) random = R::Backend::rng_state();
+/// Of what a validation inside fit begins with, what depends on no type of the program.
+struct ValidationBegan {
   StopRequest stop{};        ///< Due's
   int validation_since = 0;  ///< Loading's
   long rows = 0;             ///< Due's
 };
+/// What a validation inside fit begins with, as far as its hooks and steps can change it. Weights, buffers and
+/// optimizers are not in it. See loader_state.hpp.
+template <class R>
+struct BeforeValidation : ValidationBegan {
+  typename LeftBy<typename R::Backend>::type parts{};      ///< of the model, the data module, the loaders; results
+  typename LeftBy<typename R::Backend>::type callbacks{};  ///< what callbacks save, each under its name
+  decltype(R::Backend::rng_state()) random = R::Backend::rng_state();
+};
+
+struct RunCore;
+struct ProgramEvents;
+
+/// What a run that does not know its program asks of it: one table for each program.
+struct ProgramCalls {
+  std::string_view model_name;  ///< the name of its type
+  bool is_distributed;          ///< several processes train one model
+  bool steps_by_batch;          ///< max_steps tells of batches: not by hand, nor where they are cut into slices
+  int (*rank)(RunCore const&);
+  int (*world)(RunCore const&);
+  std::string (*of_first_rank)(RunCore&, std::string);
+  bool (*has_come)(RunCore&, double);
+  int (*signal_of_all)(RunCore&, int);
+  int (*signal_here)(RunCore&, int);
+  std::optional<long> (*estimated_steps)(RunCore const&);
+  long (*unchecked_steps)(RunCore const&);  ///< replayed steps that no check has followed
+  void (*device_stats)(RunCore&, FunctionRef<void(std::string const&, double)>);
+  void (*model_rows)(RunCore&, int max_depth, bool with_example, std::vector<report::ModelRow>&);
+};
+template <class R>
+struct ProgramCallsOf;
 
 /// What of a run's state depends on no type of the program.
 struct RunCore {
+  RunCore(Asked what, ProgramCalls const& of_program);
+  RunCore(RunCore const&) = delete;
+  RunCore& operator=(RunCore const&) = delete;
+  ~RunCore();
+
   Asked asked;          ///< what the user wants
   Progress progress{};  ///< where it is: what is counted, and saved
   SafePoint point{};    ///< where it is: between which pieces of work, while a checkpoint is written
@@ -490,9 +531,13 @@ struct RunCore {
   OwnActions own_actions{};
   Questions questions{};                    ///< to a context, since they were last forgotten
   std::vector<std::string> loader_names{};  ///< of the evaluation loaders: their own, or their positions
-  int (*rank_of)(RunCore const&);           ///< the strategy's
-  std::string_view model_name{};            ///< the name of its type
-  bool steps_by_batch = true;  ///< max_steps tells of batches: not by hand, nor where they are cut into slices
+  std::vector<AnyCallback> callbacks{};     ///< in firing order
+  ProgramEvents const* events = nullptr;    ///< of these callbacks
+  ProgramCalls const* program;
+
+  int rank() const { return program->rank(*this); }
+  /// A fit begins: nothing of an earlier run is due, or at hand.
+  void begin_fit(bool has_validation);
 
   /// A warning, said once for each identifier.
   void warn(std::string_view identifier, std::string_view sentence);
@@ -514,10 +559,7 @@ struct State : RunCore {
 
   State(Asked what, typename R::Optimization how, typename R::Strategy strategy, typename R::Precision precision,
         typename R::Model* model = nullptr)
-      : RunCore{.asked = std::move(what),
-                .rank_of = [](RunCore const& core) { return static_cast<State const&>(core).parts.strategy.rank(); },
-                .model_name = type_name<typename R::Model>(),
-                .steps_by_batch = R::automatic && !Recurrent<typename R::Model>},
+      : RunCore(std::move(what), ProgramCallsOf<R>::table),
         optimization(std::move(how)),
         parts{.strategy = std::move(strategy), .precision = std::move(precision), .model = model} {}
 
@@ -581,23 +623,10 @@ void put_back_after(Work&& work, PutBack&& put_back) {
   all();
 }
 
-// Where the system has asked for the program's end, and no batch of a hooked pass follows that would notice.
-
-/// Asks the callbacks that have `end_if_asked()`, which throw where the program is to end: between the batches of a
-/// pass without hooks, and when a run has ended well.
-template <class Pack>
-void end_if_asked(Pack& pack) {
-  pack.each([](auto& callback) {
-    if constexpr (requires { callback.end_if_asked(); }) callback.end_if_asked();
-  });
-}
-
-/// The same inside of a fit, which several ranks end together: with the next step that they exchange gradients for, or
-/// when they tear down. One that ended alone would end the others without the file that they go on from.
-template <class R, class Pack>
-void end_alone_if_asked([[maybe_unused]] Pack& pack) {
-  if constexpr (!shares<R>) end_if_asked(pack);
-}
+/// Where the system has asked for the program's end inside of a fit, between the batches of a pass without hooks.
+/// Several ranks end together: with the next step that they exchange gradients for, or when they tear down. One that
+/// ended alone would end the others without the file that they go on from.
+void end_alone_if_asked(RunCore const& run, Callbacks callbacks);
 
 }  // namespace fulgurite::loop
 

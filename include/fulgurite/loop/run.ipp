@@ -16,6 +16,10 @@ FULGURITE_BULK_BODY OwnAction OwnActions::begin(std::string_view name) {
   return OwnAction(open_(pack_, at->second));
 }
 
+FULGURITE_BODY OwnAction OwnActions::begin(ProfiledAction const& action) {
+  return open_ == nullptr ? OwnAction() : OwnAction(open_(pack_, action));
+}
+
 FULGURITE_BULK_BODY void Warnings::once(std::string_view identifier, std::string_view sentence, bool aloud) {
   for (auto const& said : said_)
     if (is_of(said, identifier)) return;
@@ -83,6 +87,22 @@ void SafePoint::state(auto& archive) {
 }
 FULGURITE_STATE(SafePoint)
 
+FULGURITE_BODY RunCore::RunCore(Asked what, ProgramCalls const& of_program)
+    : asked(std::move(what)), program(&of_program) {}
+
+FULGURITE_BODY RunCore::~RunCore() = default;
+
+FULGURITE_BODY void RunCore::begin_fit(bool has_validation) {
+  facts = {};
+  facts.has_validation = has_validation && !asked.options.limit_val_batches.none();
+  due = {};
+  clock.earlier = 0;
+  clock.training_began.reset();
+  made.outcome.ended_by.clear();
+  loading.resuming = loading.training_is_open = loading.validation_is_open = false;
+  point = {};
+}
+
 FULGURITE_BODY void RunCore::warn(std::string_view identifier, std::string_view sentence) {
   said.once(identifier, sentence, aloud(identifier));
 }
@@ -91,13 +111,17 @@ FULGURITE_BODY void RunCore::warn_each(std::string_view identifier, std::string_
   said.each(identifier, sentence, aloud(identifier));
 }
 
+FULGURITE_BODY void end_alone_if_asked(RunCore const& run, Callbacks callbacks) {
+  if (!run.program->is_distributed) end_if_asked(callbacks);
+}
+
 FULGURITE_BODY double RunCore::training_seconds() const {
   double const now = clock.training_began ? Seconds(asked.options.now() - *clock.training_began).count() : 0.0;
   return clock.earlier + now;
 }
 
 FULGURITE_BODY bool RunCore::aloud(std::string_view identifier) const {
-  return rank_of(*this) == 0 && !asked.options.silence.has(identifier);
+  return rank() == 0 && !asked.options.silence.has(identifier);
 }
 
 }  // namespace fulgurite::loop

@@ -34,13 +34,13 @@ class NoRates final : public LearningRates {
 };
 
 /// The one callback of an evaluation that is tried out: it calls the functions of the plan at each batch.
-template <class R, class UserPack>
+template <class R>
 class EvaluationConductor {
  public:
   using Stateless = ByChoice;
 
-  EvaluationConductor(State<R>& run, RehearsalPlan const& plan, LearningRates& rates, UserPack& users)
-      : run_(&run), plan_(&plan), rates_(&rates), users_(&users) {}
+  EvaluationConductor(State<R>& run, RehearsalPlan const& plan, LearningRates& rates, Callbacks users)
+      : run_(&run), plan_(&plan), rates_(&rates), users_(users) {}
 
   void on_validation_batch_start(auto&) { before(); }
   void on_test_batch_start(auto&) { before(); }
@@ -59,7 +59,7 @@ class EvaluationConductor {
     if (plan_->before_step) plan_->before_step(*step_);
   }
   void after() {
-    end_alone_if_asked<R>(*users_);
+    end_alone_if_asked(*run_, users_);
     if (!step_) return;  // a batch that its loader left out
     if (plan_->after_step) plan_->after_step(*step_);
     ends_pass_ = step_->stops();
@@ -69,21 +69,21 @@ class EvaluationConductor {
   State<R>* run_;
   RehearsalPlan const* plan_;
   LearningRates* rates_;
-  UserPack* users_;
+  Callbacks users_;
   std::optional<RehearsedStep> step_ = std::nullopt;
   long number_ = 0;
   bool ends_pass_ = false;
 };
-template <class R, class UserPack>
-inline constexpr bool tries_pass_out<Pack<EvaluationConductor<R, UserPack>>> = true;
+template <class R>
+inline constexpr bool tries_pass_out<Pack<EvaluationConductor<R>>> = true;
 
-/// `UserPack`: the callbacks of the trainer, which are asked whether the program is to end, and hear nothing else.
-/// `Predicted`: what predict_step returns, of an evaluation by it.
-template <class Kind, class Predicted, class R, class UserPack, class Source>
+/// The callbacks of the trainer are asked whether the program is to end, and hear nothing else. `Predicted`: what
+/// predict_step returns, of an evaluation by it.
+template <class Kind, class Predicted, class R, class Source>
 class EvaluationRehearsal final : public Rehearser<R> {
  public:
-  EvaluationRehearsal(State<R>& run, UserPack& users, Source& source)
-      : run_(run), users_(users), source_(source), sizes_(run, source) {}
+  EvaluationRehearsal(State<R>& run, Source& source)
+      : run_(run), users_(run.callbacks), source_(source), sizes_(run, source) {}
 
   /// Each step of the plan is a batch, of each loader; they are numbered through all loaders.
   void rehearse(RehearsalPlan const& plan) override {
@@ -111,14 +111,14 @@ class EvaluationRehearsal final : public Rehearser<R> {
           kept.put_back();
           for (auto const& put_loader_back : put_loaders_back) put_loader_back();
         });
-    end_alone_if_asked<R>(users_);
+    end_alone_if_asked(run_, users_);
   }
   LearningRates& rates() override { return rates_; }
   RunContext<R, phase::Fit> context() override { return RunContext<R, phase::Fit>(run_); }
   BatchSizes& batch_sizes() override { return sizes_; }
 
  private:
-  using Conductor = EvaluationConductor<R, UserPack>;
+  using Conductor = EvaluationConductor<R>;
   using RunFile = typename R::Backend::RunFile;
 
   /// What puts a loader back to where its next pass begins, if it keeps its place.
@@ -138,12 +138,13 @@ class EvaluationRehearsal final : public Rehearser<R> {
   template <class Loaders>
   void evaluate_on(RehearsalPlan const& plan, Source& own, Loaders const& loaders) {
     Pack<Conductor> pack{Slots<Conductor>(Conductor(run_, plan, rates_, users_))};
+    OtherCallbacks const others(run_, pack);
     if constexpr (std::is_same_v<Kind, Prediction>) predict<Predicted>(run_, pack, own, loaders, false);
     else evaluate<Kind>(run_, pack, own, loaders, Batches{plan.steps}, std::nullopt);
   }
 
   State<R>& run_;
-  UserPack& users_;
+  std::vector<AnyCallback> users_;
   Source& source_;
   NoRates rates_{};
   BatchSizesOf<R, Source> sizes_;
@@ -162,14 +163,14 @@ class AnswersSearches {
   AnswersSearches& operator=(AnswersSearches const&) = delete;
 
   /// When all have heard setup, and before any loader is asked for. Where nothing is evaluated, nothing is tried out.
-  template <class Kind, class Predicted, class Pack, class Source>
-  void answer(Pack& pack, Source& source, Limit const& limit) const {
+  template <class Kind, class Predicted, class Source>
+  void answer(Source& source, Limit const& limit) const {
     if (limit.none() && !run_.searching.alone) {
       run_.searching.settings.clear();
       run_.searching.due.clear();
       return;
     }
-    EvaluationRehearsal<Kind, Predicted, R, Pack, Source> rehearsal(run_, pack, source);
+    EvaluationRehearsal<Kind, Predicted, R, Source> rehearsal(run_, source);
     for (auto* const due : {&run_.searching.settings, &run_.searching.due})
       for (auto const& search : std::exchange(*due, {})) search(rehearsal);
     run_.searching.sizes_changed = false;
@@ -183,8 +184,8 @@ class AnswersSearches {
 struct NoSearches {
   template <class R>
   explicit NoSearches(State<R>&) {}
-  template <class Kind, class Predicted, class Pack, class Source>
-  void answer(Pack&, Source&, Limit const&) const {}
+  template <class Kind, class Predicted, class Source>
+  void answer(Source&, Limit const&) const {}
   void warn() const {}
 };
 template <class R, class Pack>
@@ -194,15 +195,16 @@ using SearchesOf = std::conditional_t<any_searches<Pack>, AnswersSearches<R>, No
 template <class Kind, class R, class Pack, class Source, class From>
 std::vector<std::vector<MetricValue>> run_evaluation(State<R>& run, Pack& pack, Source& source, Stage stage,
                                                      Limit limit, From const& from) {
-  check_special(run, pack);
+  set_callbacks(run, pack);
+  check_special(run);
   run.facts = {};
   run.facts.stage = stage;
   forget_results(run);
   RunContext<R, typename Kind::Phase> ctx(run);
   SearchesOf<R, Pack> const searches(run);
   auto results = framed(run, pack, source, [&] {
-    set_up(run, pack, source, ctx, EvaluatedFile<R, Pack, Source, From>(run, pack, source, from));
-    searches.template answer<Kind, NoModule>(pack, source, limit);
+    set_up(run, pack, source, ctx, EvaluatedFile<R, Source, From>(run, source, from));
+    searches.template answer<Kind, NoModule>(source, limit);
     auto values = limit.none()
                       ? std::vector<std::vector<MetricValue>>{}
                       : evaluate<Kind>(run, pack, source, evaluation_loaders<typename Kind::Loader>(run, source), limit,
@@ -210,10 +212,10 @@ std::vector<std::vector<MetricValue>> run_evaluation(State<R>& run, Pack& pack, 
     run.parts.strategy.teardown(*run.parts.model);
     tell_all<hook::teardown>(run, pack, source, ctx);
     searches.warn();
-    finalize_loggers(pack, Status::success);
+    finalize_loggers(run.callbacks, Status::success);
     return values;
   });
-  end_if_asked(pack);
+  end_if_asked(run.callbacks);
   return results;
 }
 
@@ -227,24 +229,25 @@ std::vector<std::vector<T>> run_prediction(State<R>& run, Pack& pack, Source& so
                 "predict returns what predict_step makes, and under this strategy one process alone would have it: "
                 "load the file into a program with SingleDevice{cpu}, and predict there");
   auto const limit = run.asked.options.limit_predict_batches;
-  check_special(run, pack);
+  set_callbacks(run, pack);
+  check_special(run);
   run.facts = {};
   run.facts.stage = Stage::predict;
   RunContext<R, phase::Predict> ctx(run);
   SearchesOf<R, Pack> const searches(run);
   auto all = framed(run, pack, source, [&] {
-    set_up(run, pack, source, ctx, EvaluatedFile<R, Pack, Source, From>(run, pack, source, from));
-    searches.template answer<Prediction, T>(pack, source, limit);
+    set_up(run, pack, source, ctx, EvaluatedFile<R, Source, From>(run, source, from));
+    searches.template answer<Prediction, T>(source, limit);
     std::vector<std::vector<T>> predictions;
     if (!limit.none())
       predictions = predict<T>(run, pack, source, evaluation_loaders<hook::predict_dataloader>(run, source), keep);
     run.parts.strategy.teardown(*run.parts.model);
     tell_all<hook::teardown>(run, pack, source, ctx);
     searches.warn();
-    finalize_loggers(pack, Status::success);
+    finalize_loggers(run.callbacks, Status::success);
     return predictions;
   });
-  end_if_asked(pack);
+  end_if_asked(run.callbacks);
   return all;
 }
 

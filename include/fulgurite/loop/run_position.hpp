@@ -190,16 +190,10 @@ void fold_window_length(State<R>& run, Archive& archive) {
   if constexpr (R::automatic)
     archive.option("accumulate_grad_batches", run.optimization.accumulate_grad_batches, run.asked.window_length);
 }
-/// Options of the optimization beside it.
-template <class R, class Archive>
-void fold_clip(State<R>& run, Archive& archive) {
-  if constexpr (R::automatic) {
-    auto const& clip = run.optimization.clip;
-    archive.option("clip", std::string(clip.kind == Clip::Kind::none   ? "none"
-                                       : clip.kind == Clip::Kind::norm ? "norm"
-                                                                       : "value"));
-    archive.option("clip limit", clip.limit);
-  }
+template <class O>
+Automatic const* automatic_of([[maybe_unused]] O const& optimization) {
+  if constexpr (std::is_same_v<O, Automatic>) return &optimization;
+  else return nullptr;
 }
 
 /// What ends a fit.
@@ -213,28 +207,6 @@ struct Limits {
   bool operator==(Limits const&) const = default;
 };
 
-/// A stop that somebody asked for, and no limit, holds until a limit is another, or an option of a callback that ends
-/// training: a program that is started again as it was trains nothing more, whether the epoch was whole or was cut
-/// short by the stop.
-template <class R, class Archive>
-void fold_stop(State<R>& run, Archive& archive) {
-  auto stop = run.before_cut ? run.due.stop_before_cut : run.due.stop.lasting();
-  if (auto const* const before = before_repeated_validation(run)) stop = before->stop.lasting();
-  archive("stop", stop.holds)("stop_asked", stop.asked)("stop_why", stop.why)("monitors", stop.monitors);
-  Limits limits(run.asked.options);
-  if (!lacks(archive, "limits")) archive.child("limits", limits);
-  if constexpr (Archive::loading) {
-    if (limits != Limits(run.asked.options)) stop = {};
-    for (auto const& one : run.due.other_monitors) stop.set_monitor({.who = one}, false);
-    auto& due = run.due;
-    if (stop.asked) due.stop.asked = true, due.stop.by_time = false, due.stop.why = stop.why;
-    for (auto const& one : stop.monitors) due.stop.set_monitor(one, true);
-    due.stop.holds = due.stop.holds || stop.holds;
-    due.stop_of_file = stop.holds;
-    due.stop_before_cut = std::move(stop);
-  }
-}
-
 /// How many ranks an epoch's batches are shared out between; stages of a split model all have the same ones.
 template <class R>
 long shares_of_data(State<R> const& run) {
@@ -242,33 +214,44 @@ long shares_of_data(State<R> const& run) {
   else return 1;
 }
 
-/// What was logged, asked for and timed: what the run itself knows beside its parts.
+/// What was asked for and timed: what the run itself knows beside its parts and its values. Other entries of the file
+/// follow, so what is loaded counts when `restore` is called, behind all of them.
+class RunPosition {
+ public:
+  /// Of the run, what its core does not know.
+  struct Beside {
+    ValidationBegan const* repeated;  ///< the validation that a fit which resumes runs again; null: none
+    bool has_before_cut;
+    long shares_of_data;
+    Automatic const* automatic;  ///< null: manual optimization
+    long& finite_read_at;
+    int& scaled_out;
+  };
+  RunPosition(RunCore& run, Beside const& beside);
+  void state(auto& archive);
+  void restore();
+
+ private:
+  void fold_optimization(auto& archive);
+  void fold_stop(auto& archive);
+
+  RunCore& run_;
+  Beside beside_;
+  TrainerOptions::Clock::time_point now_;
+  double elapsed_;
+  std::optional<double> validated_{};
+  long in_window_;
+};
+
 template <class R, class Archive>
 void fold_run(State<R>& run, Archive& archive) {
-  archive("point", run.point)("heard", run.due.heard);
-  if (long shares_of_epoch = shares_of_data(run); !lacks(archive, "shares_of_epoch"))
-    archive("shares_of_epoch", shares_of_epoch);  // compared before training: see fit_opening.hpp
-  fold_window_length(run, archive);
-  fold_clip(run, archive);
-  if (auto const* const before = before_repeated_validation(run)) {
-    auto since = before->validation_since;
-    archive("validation_since", since);
-  } else {
-    archive("validation_since", run.loading.validation_since);
-  }
-  archive("statistics_pass", run.due.statistics_pass)("training_since", run.loading.training_since)(
-      "finite_read_at", run.watch.finite.read_at)("scaled_out", run.watch.finite.scaled_out)("outcome",
-                                                                                             run.made.outcome);
-  fold_stop(run, archive);
-  double elapsed = run.training_seconds();
-  auto const now = run.asked.options.now();
-  std::optional<double> validated;
-  if (run.clock.last_validation) validated = Seconds(now - *run.clock.last_validation).count();
-  archive("elapsed", elapsed)("since_validation", validated);
-  // Rows are counted anew in each process.
-  long in_window = run.due.rows_of_window(run.due.window.batches);
-  if (auto const* const before = before_repeated_validation(run)) in_window -= run.due.rows - before->rows;
-  archive("window_began", run.due.window.batches)("window_rows", in_window);
+  RunPosition position(run, {.repeated = before_repeated_validation(run),
+                             .has_before_cut = run.before_cut.has_value(),
+                             .shares_of_data = shares_of_data(run),
+                             .automatic = automatic_of(run.optimization),
+                             .finite_read_at = run.watch.finite.read_at,
+                             .scaled_out = run.watch.finite.scaled_out});
+  position.state(archive);
   archive.child("epoch_so_far", run.measured.train_board).child("epoch_cut_short", run.measured.cut_short);
   if (!add_before_validation(run, "results", archive))
     archive.child("results", [&](auto& inner) { fold_results(run, inner); });
@@ -284,19 +267,7 @@ void fold_run(State<R>& run, Archive& archive) {
     });
   fold_loss(run, archive);
   fold_slices(run, archive);
-  if constexpr (Archive::loading) {
-    using Clock = TrainerOptions::Clock;
-    auto const ago = [&](double seconds) {
-      return now - std::chrono::duration_cast<Clock::duration>(Seconds(seconds));
-    };
-    run.due.window.before = run.due.rows - in_window;
-    run.clock.earlier = elapsed;
-    if (run.clock.training_began) run.clock.training_began = now;  // a fit that goes back
-    if (validated) run.clock.last_validation = ago(*validated);
-    run.facts.accumulating = run.facts.has_gradients = run.point.accumulating;
-    run.facts.is_last_batch = run.point.last;
-    run.facts.batch_idx = std::max(0L, run.progress.batch - 1);
-  }
+  if constexpr (Archive::loading) position.restore();
 }
 
 // An epoch that a limit or a stop has ended before its data: what the run was before hooks heard of that end. Its files
@@ -334,13 +305,12 @@ void fold_weights(State<R>& run, Archive& archive) {
 /// What hooks of an epoch's end can reach, but for weights and moments, which they leave alone unless a callback says
 /// that it moves weights. One that keeps files is not in it: they are on the disk, and its ranking is of them.
 template <class R, class Pack, class Archive>
-void fold_before_cut(State<R>& run, Pack& pack, Archive& archive) {
+void fold_before_cut(State<R>& run, Archive& archive) {
   archive.child("before_cut", [&](auto& inner) {
     if constexpr (Stateful<typename R::Model, Archive> && !splits_model<R>) inner.child("model", *run.parts.model);
     inner.child("callbacks", [&](auto& all) {
-      each_remembering<Archive>(pack, [&]<class C>(C& callback, std::string const& name) {
-        if constexpr (!judge::keeps_checkpoints<C>())
-          if (!lacks(all, name)) all.child(name, callback);
+      each_remembering(run.callbacks, [&](AnyCallback const& callback, std::string const& name) {
+        if (!callback.table->keeps_checkpoints && !lacks(all, name)) all.child(name, callback);
       });
       leave_out_others(all);
     });
@@ -358,13 +328,13 @@ void fold_before_cut(State<R>& run, Pack& pack, Archive& archive) {
 
 /// Where an epoch is cut short, before hooks hear of its end.
 template <class R, class Pack>
-void keep_before_cut(State<R>& run, Pack& pack) {
+void keep_before_cut(State<R>& run, Pack const&) {
   auto stop = run.due.stop;
   stop.asked = stop.asked || stop.waits;
   run.due.stop_before_cut = stop.lasting();
   if constexpr (requires { typename R::Backend::RunFile::Memory; }) {
     run.carried.cut_random.emplace(R::Backend::rng_state());
-    run.before_cut.emplace().save([&](auto& archive) { fold_before_cut(run, pack, archive); });
+    run.before_cut.emplace().save([&](auto& archive) { fold_before_cut<R, Pack>(run, archive); });
   }
 }
 
@@ -401,9 +371,9 @@ void fold_kept_cut(State<R>& run, Archive& archive) {
 /// For a run that was set back inside such an epoch: undoes what hooks did at its end. The weights in training are
 /// those of that time already.
 template <class R, class Pack>
-void go_back_before_cut(State<R>& run, Pack& pack) {
+void go_back_before_cut(State<R>& run, Pack const&) {
   if (!run.before_cut) return;
-  run.before_cut->load([&](auto& archive) { fold_before_cut(run, pack, archive); });
+  run.before_cut->load([&](auto& archive) { fold_before_cut<R, Pack>(run, archive); });
   if (run.carried.cut_random) run.carried.cut_random->restore();
   forget_cut(run);
 }

@@ -1,6 +1,11 @@
 #pragma once
 // The bodies of loop/run_position.hpp.
 
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <utility>
+
 #include <fulgurite/core/archive.hpp>
 #include <fulgurite/loop/run_position.hpp>
 
@@ -13,5 +18,78 @@ FULGURITE_BULK_BODY Limits::Limits(TrainerOptions const& options)
 
 void Limits::state(auto& archive) { archive("max_epochs", epochs)("max_steps", steps)("max_time", seconds); }
 FULGURITE_STATE(Limits)
+
+FULGURITE_BODY RunPosition::RunPosition(RunCore& run, Beside const& beside)
+    : run_(run),
+      beside_(beside),
+      now_(run.asked.options.now()),
+      elapsed_(run.training_seconds()),
+      in_window_(run.due.rows_of_window(run.due.window.batches)) {
+  if (run.clock.last_validation) validated_ = Seconds(now_ - *run.clock.last_validation).count();
+  if (beside_.repeated != nullptr) in_window_ -= run.due.rows - beside_.repeated->rows;
+}
+
+void RunPosition::fold_optimization(auto& archive) {
+  if (beside_.automatic == nullptr) return;
+  archive.option("accumulate_grad_batches", beside_.automatic->accumulate_grad_batches, run_.asked.window_length);
+  auto const& clip = beside_.automatic->clip;
+  archive.option("clip", std::string(clip.kind == Clip::Kind::none   ? "none"
+                                     : clip.kind == Clip::Kind::norm ? "norm"
+                                                                     : "value"));
+  archive.option("clip limit", clip.limit);
+}
+
+// A stop that somebody asked for, and no limit, holds until a limit is another, or an option of a callback that ends
+// training: a program that is started again as it was trains nothing more, whether the epoch was whole or was cut
+// short by the stop.
+void RunPosition::fold_stop(auto& archive) {
+  auto& due = run_.due;
+  auto stop = beside_.has_before_cut ? due.stop_before_cut : due.stop.lasting();
+  if (beside_.repeated != nullptr) stop = beside_.repeated->stop.lasting();
+  archive("stop", stop.holds)("stop_asked", stop.asked)("stop_why", stop.why)("monitors", stop.monitors);
+  Limits limits(run_.asked.options);
+  if (!lacks(archive, "limits")) archive.child("limits", limits);
+  if constexpr (std::remove_cvref_t<decltype(archive)>::loading) {
+    if (limits != Limits(run_.asked.options)) stop = {};
+    for (auto const& one : due.other_monitors) stop.set_monitor({.who = one}, false);
+    if (stop.asked) due.stop.asked = true, due.stop.by_time = false, due.stop.why = stop.why;
+    for (auto const& one : stop.monitors) due.stop.set_monitor(one, true);
+    due.stop.holds = due.stop.holds || stop.holds;
+    due.stop_of_file = stop.holds;
+    due.stop_before_cut = std::move(stop);
+  }
+}
+
+void RunPosition::state(auto& archive) {
+  archive("point", run_.point)("heard", run_.due.heard);
+  if (!lacks(archive, "shares_of_epoch"))
+    archive("shares_of_epoch", beside_.shares_of_data);  // compared before training: see fit_opening.hpp
+  fold_optimization(archive);
+  if (beside_.repeated != nullptr) {
+    auto since = beside_.repeated->validation_since;
+    archive("validation_since", since);
+  } else {
+    archive("validation_since", run_.loading.validation_since);
+  }
+  archive("statistics_pass", run_.due.statistics_pass)("training_since", run_.loading.training_since)(
+      "finite_read_at", beside_.finite_read_at)("scaled_out", beside_.scaled_out)("outcome", run_.made.outcome);
+  fold_stop(archive);
+  archive("elapsed", elapsed_)("since_validation", validated_);
+  // Rows are counted anew in each process.
+  archive("window_began", run_.due.window.batches)("window_rows", in_window_);
+}
+FULGURITE_STATE(RunPosition)
+
+FULGURITE_BODY void RunPosition::restore() {
+  auto& clock = run_.clock;
+  run_.due.window.before = run_.due.rows - in_window_;
+  clock.earlier = elapsed_;
+  if (clock.training_began) clock.training_began = now_;  // a fit that goes back
+  if (validated_)
+    clock.last_validation = now_ - std::chrono::duration_cast<TrainerOptions::Clock::duration>(Seconds(*validated_));
+  run_.facts.accumulating = run_.facts.has_gradients = run_.point.accumulating;
+  run_.facts.is_last_batch = run_.point.last;
+  run_.facts.batch_idx = std::max(0L, run_.progress.batch - 1);
+}
 
 }  // namespace fulgurite::loop

@@ -3,8 +3,6 @@
 // replayed steps and resuming are the same fold. See docs/checkpoint.md.
 
 #include <cstddef>
-#include <map>
-#include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -12,84 +10,19 @@
 #include <utility>
 #include <vector>
 
-#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/core/types.hpp>
-#include <fulgurite/hook/pack.hpp>
+#include <fulgurite/loop/callbacks.hpp>
 #include <fulgurite/loop/loader_state.hpp>
 #include <fulgurite/loop/run.hpp>
 
 namespace fulgurite::loop {
 
-// The names under which the participants of a run keep their states in its files.
-
-/// It says itself under which key its state is kept.
-template <class C>
-concept SaysKey = requires(C const& participant) { std::string(participant.state_key()); };
-
-/// A key, and the type behind it unless it begins with that: a state is never taken up by another type.
-std::string key_with_type(std::string key, std::string_view type);
-
-/// Under which name a participant's state is kept: what its `state_key()` says, with its type; else the name of its
-/// type.
-template <class C>
-std::string state_key_of(C const& participant) {
-  if constexpr (SaysKey<C>) return key_with_type(participant.state_key(), type_name<C>());
-  else return std::string(type_name<C>());
-}
-
-/// Tells names apart that are equal, by their number. Those are types of one name: two namespaces may have one each.
-class NumberedNames {
- public:
-  std::string name(std::string const& key);
-  std::set<std::string> const& known() const { return known_; }
-
- private:
-  std::set<std::string> known_;
-};
-
-/// f(callback, name) for each callback that keeps a state in such an archive.
-template <class Archive, class Pack, class F>
-std::set<std::string> each_remembering(Pack& pack, F&& f) {
-  NumberedNames names;
-  pack.each([&](auto& callback) {
-    if constexpr (Stateful<std::remove_reference_t<decltype(callback)>, Archive>)
-      f(callback, names.name(state_key_of(callback)));
-  });
-  return names.known();
-}
-
-/// Some callback of the pack says its key, and it is not alone.
-template <class Pack>
-inline constexpr bool any_says_key = false;
-template <template <class...> class Pack, class... Cs>
-inline constexpr bool any_says_key<Pack<Cs...>> = sizeof...(Cs) > 1 && (SaysKey<Cs> || ...);
-
-/// Keys of callbacks, and whether they have said them.
-class SaidKeys {
- public:
-  void add(std::string const& key, bool is_said);
-
- private:
-  std::map<std::string, bool> keys_;
-};
-
-/// Callbacks of one key, where one of them has said it, could take up each other's states.
-template <class Pack>
-void refuse_equal_keys(Pack& pack) {
-  if constexpr (any_says_key<Pack>) {
-    SaidKeys keys;
-    pack.each([&]<class C>(C& callback) {
-      if constexpr (Stateful<C, ArchiveProbe>) keys.add(state_key_of(callback), SaysKey<C>);
-    });
-  }
-}
-
 /// The callbacks, each under its key, so that a program may gain one and still read its files.
-template <class R, class Pack, class Archive>
-void fold_callbacks(State<R>& run, Pack& pack, Archive& archive) {
+template <class R, class Archive>
+void fold_callbacks(State<R>& run, Archive& archive) {
   if constexpr (Archive::loading) run.due.other_monitors.clear();
-  [[maybe_unused]] auto const known = each_remembering<Archive>(pack, [&](auto& callback, std::string const& name) {
+  auto const known = each_remembering(run.callbacks, [&](AnyCallback const& callback, std::string const& name) {
     if (add_callback_before_validation(run, name, archive)) return;
     if (lacks(archive, name))
       return run.warn_each("fulgurite.resume.callback",
@@ -99,7 +32,7 @@ void fold_callbacks(State<R>& run, Pack& pack, Archive& archive) {
     if (differences(archive).size() != before) run.due.other_monitors.push_back(name);
   });
   leave_out_others(archive);  // said here
-  if constexpr (requires { archive.names(); })
+  if constexpr (Archive::loading)
     for (auto const& name : archive.names())
       if (!known.contains(name)) {
         run.due.other_monitors.push_back(name);
@@ -116,13 +49,17 @@ void fold_weights_state(State<R>& run, Archive& archive) {
     if (!add_before_validation(run, "model", archive)) archive.child("model", *run.parts.model);
 }
 
-/// The parts beside the model that are there before the optimizers are.
-template <class R, class Pack, class Archive>
-void fold_parts(State<R>& run, Pack& pack, Archive& archive) {
+template <class R, class Archive>
+void fold_policies(State<R>& run, Archive& archive) {
   if constexpr (Stateful<typename R::Strategy, Archive>) archive.child("strategy", run.parts.strategy);
   if constexpr (Stateful<typename R::Precision, Archive>) archive.child("precision", run.parts.precision);
   if constexpr (Stateful<typename R::Optimization, Archive>) archive.child("optimization", run.optimization);
-  archive.child("callbacks", [&](auto& inner) { fold_callbacks(run, pack, inner); });
+}
+/// The parts beside the model that are there before the optimizers are.
+template <class R, class Archive>
+void fold_parts(State<R>& run, Archive& archive) {
+  fold_policies(run, archive);
+  archive.child("callbacks", [&](auto& inner) { fold_callbacks(run, inner); });
 }
 
 template <class Archive, class... Os>
@@ -233,8 +170,8 @@ std::vector<std::string> strategy_names(S const& strategy) {
 }
 
 /// Saves the list. Loading passes over it: what has to fit is told by what is loaded.
-template <class R, class Pack, class Archive>
-void fold_assembly(State<R>& run, Pack& pack, Archive& archive) {
+template <class R, class Archive>
+void fold_assembly(State<R>& run, Archive& archive) {
   if constexpr (Archive::loading) {
     if (!lacks(archive, "assembly")) archive.child("assembly", [](auto& inner) { leave_out_others(inner); });
   } else {
@@ -243,7 +180,7 @@ void fold_assembly(State<R>& run, Pack& pack, Archive& archive) {
       auto const schedules =
           schedule_names<Optimizers<R>>(static_cast<typename Optimizers<R>::Schedulers const*>(nullptr));
       std::vector<std::string> callbacks;
-      each_remembering<Archive>(pack, [&](auto&, std::string const& name) { callbacks.push_back(name); });
+      each_remembering(run.callbacks, [&](AnyCallback const&, std::string const& name) { callbacks.push_back(name); });
       inner("strategy", strategy_names(run.parts.strategy))("precision", keys(run.parts.precision))(
           "optimization", keys(run.optimization))("optimizers", optimizers)("schedules", schedules)("callbacks",
                                                                                                     callbacks);
@@ -253,7 +190,3 @@ void fold_assembly(State<R>& run, Pack& pack, Archive& archive) {
 }
 
 }  // namespace fulgurite::loop
-
-#if !defined(FULGURITE_COMPILED)
-#include <fulgurite/loop/run_state.ipp>
-#endif

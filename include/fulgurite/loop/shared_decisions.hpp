@@ -26,12 +26,7 @@
 namespace fulgurite::loop {
 
 /// This rank asks for the end of training. With one process that holds at once; with several, when all have heard it.
-template <class R>
-[[gnu::always_inline]] inline void wish_stop(State<R>& run, bool by_time = false) {
-  run.due.stop.by_time = by_time;
-  if constexpr (shares<R>) run.due.stop.waits = true;
-  else run.due.stop.holds = run.due.stop.asked = true;
-}
+void wish_stop(RunCore& run, bool by_time = false);
 [[gnu::always_inline]] inline bool stop_wished(RunCore const& run) { return run.due.stop.holds || run.due.stop.waits; }
 
 inline bool time_is_up(RunCore const& run) {

@@ -5,6 +5,12 @@
 
 namespace fulgurite::loop {
 
+FULGURITE_BODY void wish_stop(RunCore& run, bool by_time) {
+  run.due.stop.by_time = by_time;
+  if (run.program->is_distributed) run.due.stop.waits = true;
+  else run.due.stop.holds = run.due.stop.asked = true;
+}
+
 FULGURITE_BULK_BODY void FiguresOnTheWay::add(Figures& figures) {
   all_.push_back(&figures);
   bool const any = figures.count != 0;

@@ -1,104 +1,161 @@
 #pragma once
 // One event of a run: the callbacks hear it in firing order, then the model, then the strategy.
 
-#include <cstdint>
+#include <array>
+#include <concepts>
+#include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/fwd.hpp>
+#include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
+#include <fulgurite/loop/callbacks.hpp>
+#include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/run.hpp>
-#include <fulgurite/loop/run_state.hpp>
 
 namespace fulgurite::loop {
 
-// An event that failed on its way: who has heard it is noted, so that a fit that goes on tells the others alone.
+// An event as a table of those that hear it: for what happens once an epoch or less, and for what an event leaves
+// behind that has failed on its way.
+
+/// One that hears of an event.
+struct Hearer {
+  std::size_t who;  ///< the callback's place in the firing order; behind them the model, then the strategy
+  bool listens;     ///< false: it takes of the event what is gone when a fit goes on
+  Flow (*tell)(void* who, void* const* arguments);  ///< with the addresses of itself and of the event's arguments
+  ProfiledAction const& (*action)();                ///< null where nobody watches
+};
+
+/// What is told, and to whom, in that order.
+struct Event {
+  std::string_view name;
+  /// A fit goes on after it without doing again what it tells of, so that nobody may hear of it twice.
+  bool is_heard_once;
+  std::span<Hearer const> hearers;
+};
+
+/// Whom an event reaches beside the callbacks.
+struct ModelAndStrategy {
+  void* model;
+  void* strategy;
+};
+template <class R>
+ModelAndStrategy model_and_strategy(State<R>& run) {
+  return {run.parts.model, &run.parts.strategy};
+}
 
 /// A strategy may have any event but these two: they are the names under which it takes and releases the model.
 template <class Hook>
 inline constexpr bool strategy_hears = !std::is_same_v<Hook, hook::setup> && !std::is_same_v<Hook, hook::teardown>;
 
-/// Events after which a fit goes on without doing again what they tell of.
 template <class Hook>
 inline constexpr bool heard_once =
     std::is_same_v<Hook, hook::on_train_epoch_start> || std::is_same_v<Hook, hook::on_train_batch_end> ||
     std::is_same_v<Hook, hook::on_validation_end> || std::is_same_v<Hook, hook::on_train_epoch_end>;
 
-/// The names of all callbacks, in their order, as notes of who has heard an event use them.
-template <class Pack>
-[[gnu::noinline, gnu::cold]] std::vector<std::string> names_of_callbacks(Pack& pack) {
-  std::vector<std::string> all;
-  NumberedNames names;
-  pack.each([&](auto& callback) { all.push_back(names.name(state_key_of(callback))); });
-  return all;
+/// The address of an argument. That of a context is its Context's, so that who takes that needs no other function.
+template <class T>
+void* address_of(T& argument) {
+  if constexpr (std::derived_from<T, Context>) return static_cast<Context*>(&argument);
+  else return const_cast<void*>(static_cast<void const*>(&argument));
+}
+template <class T>
+T& argument_at(void* address) {
+  if constexpr (std::derived_from<T, Context>) return static_cast<T&>(*static_cast<Context*>(address));
+  else return *static_cast<T*>(address);
 }
 
-/// f(participant, name) for callbacks, model and strategy, in the order in which they hear of an event.
-template <class Hook, class R, class Pack, class F>
-void each_participant(State<R>& run, Pack& pack, F&& f) {
-  bool model_is_next = true;
-  auto const model = [&] {
-    if (model_is_next) f(*run.parts.model, "the model");
-    model_is_next = false;
-  };
-  auto const names = names_of_callbacks(pack);
-  auto name = names.begin();
-  pack.each([&](auto& callback) {
-    using C = std::remove_cvref_t<decltype(callback)>;
-    if constexpr (hook::model_before_monitors<Hook> && order_of<C>() >= Order::monitor) model();
-    f(callback, *name++);
-  });
-  model();
-  if constexpr (strategy_hears<Hook>) f(run.parts.strategy, "the strategy");
+/// How one is told of an event.
+template <class Hook, class T, class... Args>
+Flow tell_at(void* who, void* const* arguments) {
+  return [&]<std::size_t... I>(std::index_sequence<I...>) {
+    return answer_of<Hook>(*static_cast<T*>(who), argument_at<Args>(arguments[I])...);
+  }(std::index_sequence_for<Args...>());
 }
 
-/// Notes who heard the event before it failed. What those asked for (a stop) still applies.
-template <class Hook, class... Args, class R, class Pack>
-[[gnu::noinline, gnu::cold]] void note_heard(State<R>& run, Pack& pack, HeardSoFar const& told) {
-  if (run.facts.stage != Stage::fit || run.facts.sanity_checking) return;
-  if (told.gravest == Flow::stop) wish_stop(run);
-  run.due.heard = {.event = std::string(Hook::name())};
-  int left = told.participants;
-  each_participant<Hook>(run, pack, [&]<class T>(T&, std::string_view name) {
-    if constexpr (Listens<Hook, T, Args...>)
-      if (left-- > 0) run.due.heard.by.emplace_back(name);
-  });
-}
+/// It is written with Context, and so compiled once for all programs.
+template <class Hook, class T, class... Args>
+inline constexpr bool takes_plain_context = sizeof...(Args) == 1 && (std::derived_from<Args, Context> && ...) &&
+                                            Hook::template is_plain<T> && Hook::template accepts<T, Context>;
 
-/// Tells those that have not heard of an event when it failed.
-template <class Hook, class R, class Pack, class... Args>
-[[gnu::noinline, gnu::cold]] Flow tell_others(State<R>& run, Pack& pack, Args&... args) {
-  auto& heard = run.due.heard;
-  Flow gravest = Flow::proceed;
-  try {
-    each_participant<Hook>(run, pack, [&]<class T>(T& participant, std::string_view name) {
-      if constexpr (Listens<Hook, T, Args...>) {
-        if (heard.contains(name)) return;
-        heard.by.emplace_back(name);  // a file that it writes goes on after it
-        try {
-          gravest = graver(gravest, answer_of<Hook>(participant, args...));
-        } catch (...) {
-          heard.by.pop_back();
-          throw;
-        }
-      } else if constexpr (Hook::template named<T>) {
-        if (heard.contains(name)) return;
-        run.warn_each("fulgurite.resume.untold", std::string(name) + " takes of " + heard.event +
-                                                     " what was gone when the run was stopped, and is not told: "
-                                                     "take it as (ctx), or as (batch, ctx)");
-      }
-    });
-  } catch (...) {
-    if (gravest == Flow::stop) wish_stop(run);
-    throw;
+/// The hearers of an event, while compiling. `Told`: with the functions that tell them.
+template <class Hook, bool Told, class R, class P, class... Args>
+struct Hearers {
+  static constexpr std::size_t model = P::size, strategy = P::size + 1;
+
+  template <std::size_t I>
+  static consteval auto type() {
+    if constexpr (I == model) return std::type_identity<typename R::Model>();
+    else if constexpr (I == strategy) return std::type_identity<typename R::Strategy>();
+    else return std::type_identity<typename P::template At<P::firing_order[I]>>();
   }
-  heard = {};
-  return gravest;
+  template <std::size_t I>
+  static consteval bool hears() {
+    using T = typename decltype(type<I>())::type;
+    return Hook::template named<T> && (I != strategy || strategy_hears<Hook>);
+  }
+  template <std::size_t I>
+  static consteval bool is_behind_model() {
+    if constexpr (I >= P::size) return false;
+    else return hook::model_before_monitors<Hook> && order_of<typename decltype(type<I>())::type>() >= Order::monitor;
+  }
+  template <std::size_t I>
+  static consteval Hearer hearer() {
+    using T = typename decltype(type<I>())::type;
+    Hearer one{I, Listens<Hook, T, Args...>, nullptr, nullptr};
+    if constexpr (Told && Listens<Hook, T, Args...>) {
+      if constexpr (takes_plain_context<Hook, T, Args...>) one.tell = &tell_at<Hook, T, Context>;
+      else one.tell = &tell_at<Hook, T, Args...>;
+      if constexpr (P::profiles && !Profiler<T>) {
+        if constexpr (I == model) one.action = &action::action_of<action::HookOf<"LightningModule", T, Hook>>;
+        else if constexpr (I == strategy) one.action = &action::action_of<action::HookOf<"Strategy", T, Hook>>;
+        else one.action = &action::action_of<action::HookOf<"Callback", T, Hook>>;
+      }
+    }
+    return one;
+  }
+
+  static constexpr auto list = []<std::size_t... I>(std::index_sequence<I...>) {
+    std::array<Hearer, (std::size_t{hears<I>()} + ... + 0)> all{};
+    std::size_t n = 0;
+    ((hears<I>() && !is_behind_model<I>() && I != strategy ? void(all[n++] = hearer<I>()) : void()), ...);
+    ((hears<I>() && is_behind_model<I>() ? void(all[n++] = hearer<I>()) : void()), ...);
+    ((hears<I>() && I == strategy ? void(all[n++] = hearer<I>()) : void()), ...);
+    return all;
+  }(std::make_index_sequence<P::size + 2>());
+  static constexpr Event event{Hook::name(), heard_once<Hook>, list};
+};
+
+/// Whom an event reaches at a place.
+void* participant(RunCore const& run, ModelAndStrategy const& others, std::size_t who);
+/// Their names, as notes of who has heard an event use them.
+std::vector<std::string> names_of_participants(RunCore const& run);
+
+/// Tells all of them. Where one throws it is noted who had heard of an event that nobody shall hear of twice.
+Flow tell_each(RunCore& run, Event const& event, ModelAndStrategy others, void* const* arguments);
+/// Notes who heard an event before it failed: the first `participants`. What those asked for (a stop) still applies.
+void note_heard(RunCore& run, Event const& event, HeardSoFar const& told);
+/// Tells those that have not heard of an event when it failed.
+Flow tell_rest(RunCore& run, Event const& event, ModelAndStrategy others, void* const* arguments);
+
+template <class Hook, class R, class Pack, class... Args>
+Flow tell_others(State<R>& run, Pack&, Args&... args) {
+  void* const arguments[] = {address_of(args)...};
+  return tell_rest(run, Hearers<Hook, true, R, Pack, Args...>::event, model_and_strategy(run), arguments);
 }
+
+// One event, now.
+
+/// What happens for each batch or step is told where it happens: nothing is left of it where nobody hears.
+template <class Hook>
+inline constexpr bool is_of_a_batch = Hook::takes != Takes::nothing || std::is_same_v<Hook, hook::on_after_backward>;
 
 /// Statements of their own: the order of evaluation of arguments differs between compilers.
 template <class Hook, class R, class Pack, class... Args>
@@ -110,31 +167,29 @@ template <class Hook, class R, class Pack, class... Args>
 
 /// Where one throws it is noted who had heard of an event that nobody shall hear of twice; nothing is counted before.
 template <class Hook, class R, class Pack, class... Args>
-[[gnu::always_inline]] inline Flow tell(State<R>& run, Pack& pack, Args&... args) {
-  HeardSoFar told;
-  if constexpr (heard_once<Hook>) {
-    try {
-      tell_all_of<Hook>(told, run, pack, args...);
-    } catch (...) {
-      note_heard<Hook, Args...>(run, pack, told);
-      throw;
-    }
+[[gnu::always_inline]] inline Flow tell(State<R>& run, [[maybe_unused]] Pack& pack, Args&... args) {
+  if constexpr (!is_of_a_batch<Hook>) {
+    using All = Hearers<Hook, true, R, Pack, Args...>;
+    if constexpr (All::list.size() == 0) return Flow::proceed;
+    void* const arguments[] = {address_of(args)...};
+    return tell_each(run, All::event, model_and_strategy(run), arguments);
   } else {
-    tell_all_of<Hook>(told, run, pack, args...);
+    HeardSoFar told;
+    if constexpr (heard_once<Hook>) {
+      try {
+        tell_all_of<Hook>(told, run, pack, args...);
+      } catch (...) {
+        note_heard(run, Hearers<Hook, false, R, Pack, Args...>::event, told);
+        throw;
+      }
+    } else {
+      tell_all_of<Hook>(told, run, pack, args...);
+    }
+    return told.gravest;
   }
-  return told.gravest;
 }
 
-}  // namespace fulgurite::loop
-
-namespace fulgurite {
-
-// Telling of what surrounds every run: to the data module, callbacks and the model; to loggers, how it has ended.
-
-/// How a run ended, as loggers hear it.
-enum class Status : std::uint8_t { success, failed };
-
-namespace loop {
+// Telling of what surrounds every run: to the data module, callbacks and the model.
 
 /// An event of the data module, if it has it.
 template <class Hook, class Module, class... Args>
@@ -150,17 +205,65 @@ void tell_all(State<R>& run, Pack& pack, Source& source, Ctx& ctx) {
   tell<Hook>(run, pack, ctx);
 }
 
-template <class Pack>
-void finalize_loggers(Pack& pack, Status status) {
-  pack.each([&](auto& callback) {
-    if constexpr (requires { callback.finalize(status); }) callback.finalize(status);
-  });
+// What callbacks do around a file or a pass, which is asked of them alone, with all its arguments.
+
+struct ProgramEvents {
+  Event before_save, after_save, before_statistics_pass;
+};
+
+/// Makes them.
+template <class R, class P>
+struct ProgramEventsOf {
+  template <class Hook, class Ctx, std::size_t I>
+  static consteval bool has() {
+    return Hook::template accepts<typename P::template At<P::firing_order[I]>, Ctx>;
+  }
+  template <class Hook, class Ctx>
+  static constexpr auto hearers = []<std::size_t... I>(std::index_sequence<I...>) {
+    std::array<Hearer, (std::size_t{has<Hook, Ctx, I>()} + ... + 0)> all{};
+    std::size_t n = 0;
+    auto const add = [&]<std::size_t At>(std::integral_constant<std::size_t, At>) {
+      using C = typename P::template At<P::firing_order[At]>;
+      if constexpr (has<Hook, Ctx, At>())
+        all[n++] = {At, true,
+                    [](void* who, void* const* arguments) {
+                      Hook::call(*static_cast<C*>(who), argument_at<Ctx>(arguments[0]));
+                      return Flow::proceed;
+                    },
+                    nullptr};
+    };
+    (add(std::integral_constant<std::size_t, I>()), ...);
+    return all;
+  }(std::make_index_sequence<P::size>());
+  template <class Hook, class Ctx>
+  static constexpr Event event{Hook::name(), false, hearers<Hook, Ctx>};
+
+  static constexpr ProgramEvents table{event<hook::before_save, RunContext<R, phase::Fit>>,
+                                       event<hook::after_save, RunContext<R, phase::Fit>>,
+                                       event<hook::before_statistics_pass, RunContext<R, phase::Train>>};
+};
+
+/// Where a run begins it gets its callbacks, which stay where they are as long as it may be asked for a file.
+template <class R, class... Cs>
+void set_callbacks(State<R>& run, Pack<Cs...>& pack) {
+  run.callbacks = callbacks_of(pack);
+  run.events = &ProgramEventsOf<R, Pack<Cs...>>::table;
+  run.own_actions.told_to(pack);
 }
 
-}  // namespace loop
-}  // namespace fulgurite
+/// While it lives, a run has the one callback of steps that are tried out, and no other hears of them.
+class OtherCallbacks {
+ public:
+  template <class P>
+  OtherCallbacks(RunCore& run, P& pack) : run_(run), before_(std::exchange(run.callbacks, callbacks_of(pack))) {}
+  ~OtherCallbacks();
+  OtherCallbacks(OtherCallbacks const&) = delete;
+  OtherCallbacks& operator=(OtherCallbacks const&) = delete;
 
-namespace fulgurite::loop {
+ private:
+  RunCore& run_;
+  std::vector<AnyCallback> before_;
+};
 
 // The hyper-parameters of a run: what its model and its data module declare.
 
@@ -174,18 +277,13 @@ std::vector<Hyperparameter> declared_hyperparameters(State<R>& run, Source& sour
 
 // Tells the loggers how a run was made.
 
+void log_hyperparameters(RunCore const& run, std::span<Hyperparameter const> all);
+
 /// What the model and the data module declare goes to each logger that has `log_hyperparams`; where they declare
 /// nothing, none hears of it. Called when fit has started, before its first batch.
-template <class R, class Pack, class Source>
-void log_hyperparameters(State<R>& run, Pack& pack, Source& source) {
-  auto const all = declared_hyperparameters(run, source);
-  if (all.empty() || run.parts.strategy.rank() != 0 || run.asked.options.fast_dev_run != 0 ||
-      run.asked.options.barebones)
-    return;
-  std::span<Hyperparameter const> const values(all);
-  pack.each([&](auto& callback) {
-    if constexpr (requires { callback.log_hyperparams(values); }) callback.log_hyperparams(values);
-  });
+template <class R, class Source>
+void log_hyperparameters(State<R>& run, Source& source) {
+  log_hyperparameters(run, declared_hyperparameters(run, source));
 }
 
 // Tells the loggers which program runs.
@@ -205,3 +303,7 @@ void log_program(State<R>& run, Pack<Cs...>& pack) {
 }
 
 }  // namespace fulgurite::loop
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/loop/tell.ipp>
+#endif

@@ -106,11 +106,10 @@ template <class R, class Pack>
 }
 
 /// Keeps what the validation that follows begins with.
-template <class R, class Pack, class Source>
-void keep_before_validation(State<R>& run, Pack& pack, Source& source) {
+template <class R, class Source>
+void keep_before_validation(State<R>& run, Source& source) {
   run.before_validation.reset();  // or its parts would be saved in place of those of now
-  BeforeValidation<R> before{
-      .stop = run.due.stop, .validation_since = run.loading.validation_since, .rows = run.due.rows};
+  BeforeValidation<R> before{{run.due.stop, run.loading.validation_since, run.due.rows}};
   if constexpr (requires { typename R::Backend::RunFile::Memory; }) {
     using Saver = typename R::Backend::RunFile::Saver;
     before.parts.save([&](auto& archive) {
@@ -120,8 +119,10 @@ void keep_before_validation(State<R>& run, Pack& pack, Source& source) {
       archive.child("results", [&](auto& inner) { fold_results(run, inner); });
     });
     before.callbacks.save([&](auto& archive) {
-      each_remembering<Saver>(pack, [&]<class C>(C& callback, std::string const& name) {
-        if constexpr (kept_before_validation<C>) archive.child(name, callback);
+      // Not of one that keeps files, whose state tells what is on the disk, nor of one that prepares its state for each
+      // file.
+      each_remembering(run.callbacks, [&](AnyCallback const& callback, std::string const& name) {
+        if (!callback.table->keeps_checkpoints && !callback.table->prepares_saving) archive.child(name, callback);
       });
     });
   }
@@ -138,7 +139,7 @@ void validate_in_fit(State<R>& run, Pack& pack, Source& source, SafePoint const&
     if (run.due.heard.template failed<hook::on_validation_end>()) [[unlikely]] {
       end_validation(run, pack);
     } else {
-      keep_before_validation(run, pack, source);
+      keep_before_validation(run, source);
       if (!run.facts.accumulating &&
           Listens<hook::on_validation_model_zero_grad, typename R::Model, RunContext<R, phase::ValidateEnd>>)
         Pack::template tell_model<hook::on_validation_model_zero_grad>(*run.parts.model, ctx);
@@ -157,7 +158,7 @@ void validate_in_fit(State<R>& run, Pack& pack, Source& source, SafePoint const&
     // now.
     run.point = after;
     run.before_validation.reset();
-    if (!run.due.requests.empty()) write_now(run, pack, source);
+    if (!run.due.requests.empty()) write_now(run, source);
     run.due.take_back();
     agree_on_stop(run);
   }
@@ -421,7 +422,7 @@ class TrainEpoch : private ResumedEpoch<R, Pack, Source> {
         if (!retreat_.reached(b)) return !end.after_step();
       if constexpr (may_be_none<decltype(raw)>)
         if (is_none(raw)) return none(run, pack, b, end);
-      if constexpr (replays) retreat_.offer(run, pack, b);
+      if constexpr (replays) retreat_.offer(run, b);
       this->begin(run, b, end);
       auto const window = this->window_at(run, b);
       run.facts.accumulating = !window.key.closes;

@@ -69,15 +69,13 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
   using Other::validate;
 
   TrainerBody(TrainerOptions options, S strategy, P precision, O optimization, Cs... callbacks)
-      : Owned(std::move(options), std::move(strategy), std::move(precision), std::move(optimization),
-              Pack<Cs...>{Slots<Cs...>(std::move(callbacks)...)}) {}
+      : Owned(loop::AddedCallbacks(), std::move(options), std::move(strategy), std::move(precision),
+              std::move(optimization), std::move(callbacks)...) {}
   /// Of make_trainer: so many of the last callbacks were not named.
   TrainerBody(loop::AddedCallbacks added, TrainerOptions options, S strategy, P precision, O optimization,
               Cs... callbacks)
-      : TrainerBody(std::move(options), std::move(strategy), std::move(precision), std::move(optimization),
-                    std::move(callbacks)...) {
-    state_.asked.added = added.count;
-  }
+      : Owned(added, std::move(options), std::move(strategy), std::move(precision), std::move(optimization),
+              std::move(callbacks)...) {}
 
   /// Trains on a data module, which may bring validation loaders; or on a loader, without validation. Each of these
   /// takes as its last argument where the run goes on from: `trainer.fit(net, data, CkptPath{"last"})`.
@@ -259,7 +257,7 @@ struct Assembly<M, true, Given...> {
   struct Of<std::index_sequence<I...>, std::tuple<Added...>> {
     using type = Trainer<M, decltype(strategy(std::declval<All&>())), decltype(precision(std::declval<All&>())),
                          decltype(optimization(std::declval<All&>())), TypeAt<callbacks[I], Given...>..., Added...>;
-    static type make(TrainerOptions options, All given, [[maybe_unused]] std::tuple<Added...> added) {
+    static type make(TrainerOptions&& options, All given, [[maybe_unused]] std::tuple<Added...>&& added) {
       return type(AddedCallbacks{sizeof...(Added)}, std::move(options), strategy(given), precision(given),
                   optimization(given), std::move(*given.template get<callbacks[I]>())...,
                   std::move(std::get<Added>(added))...);
@@ -268,7 +266,7 @@ struct Assembly<M, true, Given...> {
   using Whole = Of<std::make_index_sequence<callbacks.size()>, decltype(added())>;
   using type = typename Whole::type;
 
-  static type make(TrainerOptions options, Given&... given) {
+  static type make(TrainerOptions&& options, Given&... given) {
     return Whole::make(std::move(options), All(&given...), added());
   }
 };

@@ -250,20 +250,20 @@ void write_together(State<R>& run, std::filesystem::path const& file, Write&& wr
 
 /// What is there before the optimizers are made: where in the run the weights were, the model's own state, the data
 /// module, policies and callbacks.
-template <class R, class Pack, class Source, class Archive>
-void fold_model(State<R>& run, Pack& pack, Source& source, Archive& archive) {
+template <class R, class Source, class Archive>
+void fold_model(State<R>& run, Source& source, Archive& archive) {
   fold_weights_state(run, archive);
   fold_data_module_of_file(run, source, archive);
-  fold_parts(run, pack, archive);
+  fold_parts(run, archive);
 }
 
 /// One warning for all options of the program that are not those of the file.
 void warn_of_options(std::vector<std::string> const& differences, Warn warn);
 
 /// All of it. `source` has the training loader, which tells how far it is; random numbers go on as they are now.
-template <class R, class Pack, class Source, class Archive>
-void fold_everything(State<R>& run, Pack& pack, Source& source, Archive& archive) {
-  fold_model(run, pack, source, archive);
+template <class R, class Source, class Archive>
+void fold_everything(State<R>& run, Source& source, Archive& archive) {
+  fold_model(run, source, archive);
   fold_optimizers(run, archive);
   fold_loader(run, source, archive);
   fold_kept_cut(run, archive);
@@ -338,19 +338,19 @@ void fold_training(State<R>& run, Archive& archive) {
 }
 
 /// Kept in two parts, as a file is loaded: the model before setup is over, the training once there are optimizers.
-template <class R, class Pack, class Source>
+template <class R, class Source>
 class BeforeResuming {
   using Memory = typename R::Backend::RunFile::Memory;
 
  public:
-  BeforeResuming(State<R>& run, Pack& pack, Source& source) : run_(run), pack_(pack), source_(source) {}
+  BeforeResuming(State<R>& run, Source& source) : run_(run), source_(source) {}
   BeforeResuming(BeforeResuming const&) = delete;
   BeforeResuming& operator=(BeforeResuming const&) = delete;
 
   void keep_model() {
     outcome_ = run_.made.outcome;
     weights_.keep(*run_.parts.model);
-    model_.save([&](auto& archive) { fold_model(run_, pack_, source_, archive); });
+    model_.save([&](auto& archive) { fold_model(run_, source_, archive); });
   }
   void keep_training() {
     training_.emplace().save([&](auto& archive) { fold_training(run_, archive); });
@@ -358,14 +358,13 @@ class BeforeResuming {
   /// As much of it as was kept.
   void put_back() {
     weights_.put_back(*run_.parts.model);
-    model_.put_back([&](auto& archive) { fold_model(run_, pack_, source_, archive); });
+    model_.put_back([&](auto& archive) { fold_model(run_, source_, archive); });
     if (training_) training_->put_back([&](auto& archive) { fold_training(run_, archive); });
     run_.made.outcome = outcome_;
   }
 
  private:
   State<R>& run_;
-  Pack& pack_;
   Source& source_;
   KeptWeights<R> weights_{};
   Memory model_{};
@@ -451,25 +450,25 @@ void between_fits(State<R> const& run, std::string const& what) {
 }
 
 /// What a file would hold now, in memory. Weights and callbacks are kept as they are: no before_save is called.
-template <class R, class Pack>
-Snapshot<R> take_snapshot(State<R>& run, Pack& pack, NoModule& none) {
+template <class R>
+Snapshot<R> take_snapshot(State<R>& run, NoModule& none) {
   between_fits(run, "snapshot(trainer)");
   FittedModel const fitted(run);
   auto const taken = [&](auto data) {
-    return Snapshot<R>(*run.parts.model, [&](auto& archive) { fold_everything(run, pack, data, archive); }, run.left);
+    return Snapshot<R>(*run.parts.model, [&](auto& archive) { fold_everything(run, data, archive); }, run.left);
   };
   if (run.left) return taken(LeftData<R>{{none, none}, *run.left});
   return taken(GivenLoaders<NoModule, NoModule>{none, none});
 }
 
 /// Puts everything back to that time. Where it does not fit, nothing changes.
-template <class R, class Pack>
-void restore_snapshot(State<R>& run, Pack& pack, NoModule& none, Snapshot<R> const& from) {
+template <class R>
+void restore_snapshot(State<R>& run, NoModule& none, Snapshot<R> const& from) {
   between_fits(run, "restore(trainer, snapshot)");
   FittedModel const fitted(run);
   GivenLoaders<NoModule, NoModule> no_loaders{none, none};
   from.require_like(*run.parts.model);
-  from.load([&](auto& archive) { fold_everything(run, pack, no_loaders, archive); });
+  from.load([&](auto& archive) { fold_everything(run, no_loaders, archive); });
   from.load_weights(*run.parts.model);
   run.left = from.left();
 }

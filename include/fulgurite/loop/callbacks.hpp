@@ -1,0 +1,286 @@
+#pragma once
+// The callbacks of a run where their types do not matter: what seldom happens to all of them goes through one table of
+// functions for each type, and is ordinary code.
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include <fulgurite/concept/concepts.hpp>
+#include <fulgurite/core/archive.hpp>
+#include <fulgurite/core/body.hpp>
+#include <fulgurite/core/function_ref.hpp>
+#include <fulgurite/core/state.hpp>
+#include <fulgurite/core/types.hpp>
+#include <fulgurite/hook/hooks.hpp>
+#include <fulgurite/hook/pack.hpp>
+#include <fulgurite/loop/checkpoint_files.hpp>
+#include <fulgurite/loop/options.hpp>
+
+namespace fulgurite {
+
+/// How a run ended, as loggers hear it.
+enum class Status : std::uint8_t { success, failed };
+
+namespace loop {
+
+// What a callback is, as far as a run that does not know its type asks.
+
+/// It says itself under which key its state is kept.
+template <class C>
+concept SaysKey = requires(C const& participant) { std::string(participant.state_key()); };
+
+/// A key, and the type behind it unless it begins with that: a state is never loaded into another type.
+std::string key_with_type(std::string key, std::string_view type);
+
+/// Under which name a participant's state is kept: what its `state_key()` says, with its type; else the name of its
+/// type.
+template <class C>
+std::string state_key_of(C const& participant) {
+  if constexpr (SaysKey<C>) return key_with_type(participant.state_key(), type_name<C>());
+  else return std::string(type_name<C>());
+}
+
+/// Reports, measures or saves, so barebones has no use for it.
+template <class C>
+inline constexpr bool is_output = hook::log_metrics::named<C> || Profiler<C> || order_of<C>() == Order::progress ||
+                                  order_of<C>() == Order::summary || order_of<C>() == Order::checkpoint;
+/// Reads metrics, of which barebones keeps none.
+template <class Watches>
+inline constexpr bool watches_some = false;
+template <class M, class... Ms>
+inline constexpr bool watches_some<MetricTypes<M, Ms...>> = true;
+template <class C>
+consteval bool is_watcher() {
+  if constexpr (requires { typename C::Watches; }) return watches_some<typename C::Watches>;
+  else return false;
+}
+/// Does nothing in a fast_dev_run: it would save, stop or log on behalf of a run that is none.
+template <class C>
+consteval bool is_inert_in_dev_run() {
+  if constexpr (FULGURITE_SAYS(C, bool, inert_in_dev_run)) return C::inert_in_dev_run;
+  else return hook::log_metrics::named<C>;
+}
+
+/// A hook of a callback as a function of its address; null where the callback has no such hook.
+template <class C, class Hook, class Signature>
+struct HookFunction;
+template <class C, class Hook, class Result, class... Args>
+struct HookFunction<C, Hook, Result(Args...)> {
+  using Pointer = Result (*)(void* callback, Args... args);
+  static Result call(void* callback, Args... args) {
+    return static_cast<Result>(Hook::call(*static_cast<C*>(callback), args...));
+  }
+  static consteval Pointer pointer() {
+    if constexpr (Hook::template accepts<C, std::remove_reference_t<Args>...>) return &call;
+    else return nullptr;
+  }
+};
+
+/// The type of a callback, as facts and functions. A function that a callback does not have is null.
+struct CallbackTable {
+  std::string_view type;   ///< its name
+  bool says_key;           ///< by `state_key()`
+  bool keeps_checkpoints;  ///< it saves files in the course of training
+  bool prepares_saving;    ///< by `before_save` or `after_save`
+  bool resumes_fit;        ///< a fit that is not told where to go on from looks for a file of this callback
+  bool knows_runs;         ///< it is a logger that has the folders of its runs
+  bool is_for_output;      ///< barebones has no use for it
+  bool is_inert_in_dev_run;
+
+  std::string (*state_key)(void const* callback);
+  void (*save)(void* callback, StateSaver& archive);
+  void (*load)(void* callback, StateLoader& archive);
+  void (*log_metrics)(void* callback, std::span<Scalar const> row, long step);
+  ProfiledAction const& (*log_metrics_action)();  ///< where a profiler watches
+  void (*log_hyperparams)(void* callback, std::span<Hyperparameter const> all);
+  void (*finalize)(void* callback, Status status);
+  void (*expect_again)(void* callback, long rows);
+  void (*do_not_continue)(void* callback);
+  void (*continue_in)(void* callback, std::filesystem::path const& folder);
+  void (*end_if_asked)(void* callback);
+  bool (*limits_time)(void* callback);
+  bool (*resumes_hpc)(void* callback);
+  std::vector<std::filesystem::path> (*last_checkpoints)(void* callback, CheckpointSearch const& search);
+  std::vector<std::filesystem::path> (*hpc_checkpoints)(void* callback, CheckpointSearch const& search);
+  std::vector<std::filesystem::path> (*earlier_runs)(void* callback, TrainerOptions const& options);
+  std::filesystem::path (*best_model_path)(void* callback);
+};
+
+/// Makes the table of a type.
+template <class C, bool Profiled>
+struct CallbackTableOf {
+  template <class Hook, class Signature>
+  static consteval auto hook_function() {
+    return HookFunction<C, Hook, Signature>::pointer();
+  }
+  /// The files that it names, by a function that may take what it searches by.
+  template <class Hook>
+  static consteval auto search_function() {
+    using Paths = std::vector<std::filesystem::path>;
+    using Function = Paths (*)(void*, CheckpointSearch const&);
+    if constexpr (Hook::template accepts<C, CheckpointSearch const>) {
+      return hook_function<Hook, Paths(CheckpointSearch const&)>();
+    } else if constexpr (Hook::template accepts<C>) {
+      return Function(
+          [](void* callback, CheckpointSearch const&) -> Paths { return Hook::call(*static_cast<C*>(callback)); });
+    } else {
+      return Function(nullptr);
+    }
+  }
+  static std::string state_key(void const* callback) { return state_key_of(*static_cast<C const*>(callback)); }
+  template <class Archive>
+  static consteval auto state_function() {
+    using Function = void (*)(void*, Archive&);
+    if constexpr (Stateful<C, Archive>)
+      return Function([](void* callback, Archive& archive) { static_cast<C*>(callback)->state(archive); });
+    else return Function(nullptr);
+  }
+  static consteval auto log_metrics_action() {
+    using Function = ProfiledAction const& (*)();
+    if constexpr (Profiled && hook::log_metrics::named<C>)
+      return Function(&action::action_of<action::HookOf<"Logger", C, hook::log_metrics, RunPart::logging>>);
+    else return Function(nullptr);
+  }
+  static consteval auto expect_again() {
+    using Function = void (*)(void*, long);
+    if constexpr (requires(C& callback, long rows) { callback.expect_again(rows); })
+      return Function([](void* callback, long rows) { static_cast<C*>(callback)->expect_again(rows); });
+    else return Function(nullptr);
+  }
+  static consteval bool resumes_fit() {
+    if constexpr (requires { C::resumes_fit; }) return C::resumes_fit;
+    else return false;
+  }
+  static consteval bool knows_runs() {
+    return hook::earlier_runs::accepts<C, TrainerOptions const> || requires(C& callback) { callback.log_dir(); };
+  }
+
+  static constexpr CallbackTable table{
+      .type = type_name<C>(),
+      .says_key = SaysKey<C>,
+      .keeps_checkpoints = judge::keeps_checkpoints<C>(),
+      .prepares_saving = hook::before_save::named<C> || hook::after_save::named<C>,
+      .resumes_fit = resumes_fit(),
+      .knows_runs = knows_runs(),
+      .is_for_output = is_output<C> || is_watcher<C>(),
+      .is_inert_in_dev_run = loop::is_inert_in_dev_run<C>(),
+      .state_key = &state_key,
+      .save = state_function<StateSaver>(),
+      .load = state_function<StateLoader>(),
+      .log_metrics = hook_function<hook::log_metrics, void(std::span<Scalar const>, long)>(),
+      .log_metrics_action = log_metrics_action(),
+      .log_hyperparams = hook_function<hook::log_hyperparams, void(std::span<Hyperparameter const>)>(),
+      .finalize = hook_function<hook::finalize, void(Status)>(),
+      .expect_again = expect_again(),
+      .do_not_continue = hook_function<hook::do_not_continue, void()>(),
+      .continue_in = hook_function<hook::continue_in, void(std::filesystem::path const&)>(),
+      .end_if_asked = hook_function<hook::end_if_asked, void()>(),
+      .limits_time = hook_function<hook::limits_time, bool()>(),
+      .resumes_hpc = hook_function<hook::resumes_hpc, bool()>(),
+      .last_checkpoints = search_function<hook::last_checkpoints>(),
+      .hpc_checkpoints = search_function<hook::hpc_checkpoints>(),
+      .earlier_runs = hook_function<hook::earlier_runs, std::vector<std::filesystem::path>(TrainerOptions const&)>(),
+      .best_model_path = hook_function<hook::best_model_path, std::filesystem::path()>(),
+  };
+};
+
+/// A callback of a run, wherever its trainer has it.
+struct AnyCallback {
+  void* object;
+  CallbackTable const* table;
+  std::size_t given;  ///< its place among the arguments of make_trainer
+
+  std::string state_key() const { return table->state_key(object); }
+  void state(StateSaver& archive) const { table->save(object, archive); }
+  void state(StateLoader& archive) const { table->load(object, archive); }
+};
+
+/// In firing order.
+using Callbacks = std::span<AnyCallback const>;
+
+template <class... Cs>
+std::vector<AnyCallback> callbacks_of(Pack<Cs...>& pack) {
+  std::vector<AnyCallback> all;
+  all.reserve(sizeof...(Cs));
+  pack.each([&]<class C>(C& callback) {
+    all.push_back(
+        {&callback, &CallbackTableOf<C, Pack<Cs...>::profiles>::table, Pack<Cs...>::firing_order[all.size()]});
+  });
+  return all;
+}
+
+// The names under which the participants of a run keep their states in its files.
+
+/// Tells names apart that are equal, by their number. Those are types of one name: two namespaces may have one each.
+class NumberedNames {
+ public:
+  std::string name(std::string const& key);
+  std::set<std::string> const& known() const { return known_; }
+
+ private:
+  std::set<std::string> known_;
+};
+
+/// The names of all callbacks, in their order, as notes of who has heard an event use them.
+std::vector<std::string> names_of_callbacks(Callbacks callbacks);
+
+/// f(callback, name) for each callback that keeps a state.
+std::set<std::string> each_remembering(Callbacks callbacks,
+                                       FunctionRef<void(AnyCallback const&, std::string const& name)> f);
+
+/// An Error where two callbacks have one key and one of them has said it: they could load each other's states.
+void refuse_equal_keys(Callbacks callbacks);
+
+// What is asked of all callbacks that have it.
+
+/// Asks those that have `end_if_asked()`, which throw where the program is to end: between the batches of a pass
+/// without hooks, and when a run has ended well.
+void end_if_asked(Callbacks callbacks);
+void finalize_loggers(Callbacks callbacks, Status status);
+/// Tells loggers how many of their last rows will come again when a fit goes on from the file that is written next.
+void expect_rows(Callbacks callbacks, long rows);
+/// A fit has failed before it went on from its file, and is no part of that file's run: loggers leave its folder.
+void leave_folders(Callbacks callbacks);
+/// An Error where a Timer that has a limit is among them, while max_time is set: which of them would count?
+void refuse_two_timers(Callbacks callbacks);
+/// An Error where barebones has a callback that reports; the last `added` ones, of the defaults, are idle then.
+void refuse_output(Callbacks callbacks, std::size_t added);
+/// "; idle: A, B", the callbacks that do nothing in a fast_dev_run; empty where there is none.
+std::string idle_in_dev_run(Callbacks callbacks);
+
+// The files that callbacks name, for a run that goes on from one of them.
+
+/// The loggers name the folders of their runs by `earlier_runs(options)`.
+CheckpointSearch checkpoint_search(Callbacks callbacks, TrainerOptions const& options, std::string_view model);
+/// The newest first, each file once, whatever its names are. Where the clock of the file system cannot tell two apart,
+/// the one of more steps is the newer one: a name says nothing, since "epoch=9" would come after "epoch=10".
+std::vector<std::filesystem::path> newest_first(std::vector<std::filesystem::path> const& files,
+                                                FunctionRef<std::int64_t(std::filesystem::path const&)> steps_of);
+/// The number in the name of a file that a scheduler's signal has left, as 12 of hpc_ckpt_12.safetensors; -1 where
+/// there is none.
+long number_of(std::filesystem::path const& file);
+/// The files that "last" may mean, in any order; `of_those_that_resume`: of callbacks whose files a fit looks for by
+/// itself.
+std::vector<std::filesystem::path> last_checkpoints(Callbacks callbacks, CheckpointSearch const& search,
+                                                    bool of_those_that_resume);
+/// The files that "hpc" means, the highest number first, whatever their times. `of_requeued`: of callbacks whose
+/// `resumes_hpc()` says that a scheduler has started this process.
+std::vector<std::filesystem::path> hpc_checkpoints(Callbacks callbacks, CheckpointSearch const& search,
+                                                   bool of_requeued);
+/// The best file of the first callback that has one.
+std::filesystem::path best_checkpoint(Callbacks callbacks);
+
+}  // namespace loop
+}  // namespace fulgurite
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/loop/callbacks.ipp>
+#endif

@@ -1,0 +1,87 @@
+#pragma once
+// The bodies of loop/tell.hpp.
+
+#include <string>
+
+#include <fulgurite/loop/shared_decisions.hpp>
+#include <fulgurite/loop/tell.hpp>
+
+namespace fulgurite::loop {
+
+FULGURITE_BODY void* participant(RunCore const& run, ModelAndStrategy const& others, std::size_t who) {
+  if (who < run.callbacks.size()) return run.callbacks[who].object;
+  return who == run.callbacks.size() ? others.model : others.strategy;
+}
+
+FULGURITE_BODY std::vector<std::string> names_of_participants(RunCore const& run) {
+  auto names = names_of_callbacks(run.callbacks);
+  names.emplace_back("the model");
+  names.emplace_back("the strategy");
+  return names;
+}
+
+FULGURITE_BODY Flow tell_each(RunCore& run, Event const& event, ModelAndStrategy others, void* const* arguments) {
+  HeardSoFar told;
+  try {
+    for (auto const& hearer : event.hearers) {
+      if (!hearer.listens) continue;
+      auto const watched = hearer.action == nullptr ? OwnAction() : run.own_actions.begin(hearer.action());
+      told.gravest = graver(told.gravest, hearer.tell(participant(run, others, hearer.who), arguments));
+      ++told.participants;
+    }
+  } catch (...) {
+    if (event.is_heard_once) note_heard(run, event, told);
+    throw;
+  }
+  return told.gravest;
+}
+
+FULGURITE_BODY void note_heard(RunCore& run, Event const& event, HeardSoFar const& told) {
+  if (run.facts.stage != Stage::fit || run.facts.sanity_checking) return;
+  if (told.gravest == Flow::stop) wish_stop(run);
+  run.due.heard = {.event = std::string(event.name)};
+  auto const names = names_of_participants(run);
+  int left = told.participants;
+  for (auto const& hearer : event.hearers)
+    if (hearer.listens && left-- > 0) run.due.heard.by.push_back(names[hearer.who]);
+}
+
+FULGURITE_BODY Flow tell_rest(RunCore& run, Event const& event, ModelAndStrategy others, void* const* arguments) {
+  auto& heard = run.due.heard;
+  auto const names = names_of_participants(run);
+  Flow gravest = Flow::proceed;
+  try {
+    for (auto const& hearer : event.hearers) {
+      auto const& name = names[hearer.who];
+      if (heard.contains(name)) continue;
+      if (!hearer.listens) {
+        run.warn_each("fulgurite.resume.untold", name + " takes of " + heard.event +
+                                                     " what was gone when the run was stopped, and is not told: "
+                                                     "take it as (ctx), or as (batch, ctx)");
+        continue;
+      }
+      heard.by.push_back(name);  // a file that it writes goes on after it
+      try {
+        gravest = graver(gravest, hearer.tell(participant(run, others, hearer.who), arguments));
+      } catch (...) {
+        heard.by.pop_back();
+        throw;
+      }
+    }
+  } catch (...) {
+    if (gravest == Flow::stop) wish_stop(run);
+    throw;
+  }
+  heard = {};
+  return gravest;
+}
+
+FULGURITE_BODY OtherCallbacks::~OtherCallbacks() { run_.callbacks = std::move(before_); }
+
+FULGURITE_BODY void log_hyperparameters(RunCore const& run, std::span<Hyperparameter const> all) {
+  if (all.empty() || run.rank() != 0 || run.asked.options.fast_dev_run != 0 || run.asked.options.barebones) return;
+  for (auto const& [callback, table, given] : run.callbacks)
+    if (table->log_hyperparams != nullptr) table->log_hyperparams(callback, all);
+}
+
+}  // namespace fulgurite::loop
