@@ -1,6 +1,7 @@
 // What a callback that takes Context in place of `auto& ctx` hears of a run.
 #include <catch2/catch_test_macros.hpp>
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,32 +18,35 @@ struct Heard {
   using Stateless = ByChoice;
   std::vector<std::string>* lines = nullptr;
 
-  void say(char const* event, Context const& ctx) {
+  /// By the names of metrics, or by their constants, which a context that knows its program takes, too.
+  template <class Ctx, class Name>
+  void say(char const* event, Ctx const& ctx, Name const& name) {
     auto const text = [](std::optional<double> value) { return value ? std::to_string(*value) : std::string("none"); };
     std::string line = event;
     line += " epoch " + std::to_string(ctx.current_epoch()) + " step " + std::to_string(ctx.global_step());
     line +=
         " batch " + std::to_string(ctx.batch_idx()) + " of " + std::to_string(ctx.num_training_batches().value_or(-1));
-    line += " vl " + text(ctx.shared_value(WatchedMetric(Scripted::vl)));
-    line += " last " + text(ctx.shared_value(WatchedMetric(Scripted::vl.last())));
-    line += " loss " + text(ctx.value("loss")) + " unknown " + text(ctx.value("never declared"));
-    ctx.each_metric([&](DeclaredMetric const& metric, std::optional<double> known) {
+    line += " vl " + text(ctx.shared_value(name(Scripted::vl)));
+    line += " loss " + text(ctx.shared_value(name(Scripted::loss)));
+    line += " last " + text(ctx.shared_value(name(Scripted::loss.last())));
+    static_cast<Context const&>(ctx).each_metric([&](DeclaredMetric const& metric, std::optional<double> known) {
       line += " " + std::string(metric.name) + (metric.prog_bar ? "*" : "") + "=" + text(known);
     });
     lines->push_back(line);
   }
 };
+auto const by_name = [](auto const& metric) { return WatchedMetric(metric); };
 struct Plain : Heard {
-  void on_train_start(Context& ctx) { say("start", ctx); }
-  void on_train_batch_end(Context& ctx) { say("batch", ctx); }
-  void on_validation_end(Context const& ctx) { say("validation", ctx); }
-  void on_train_epoch_end(Context& ctx) { say("epoch", ctx); }
+  void on_train_start(Context& ctx) { say("start", ctx, by_name); }
+  void on_train_batch_end(Context& ctx) { say("batch", ctx, by_name); }
+  void on_validation_end(Context const& ctx) { say("validation", ctx, by_name); }
+  void on_train_epoch_end(Context& ctx) { say("epoch", ctx, by_name); }
 };
 struct Typed : Heard {
-  void on_train_start(auto& ctx) { say("start", ctx); }
-  void on_train_batch_end(auto& ctx) { say("batch", ctx); }
-  void on_validation_end(auto& ctx) { say("validation", ctx); }
-  void on_train_epoch_end(auto& ctx) { say("epoch", ctx); }
+  void on_train_start(auto& ctx) { say("start", ctx, std::identity()); }
+  void on_train_batch_end(auto& ctx) { say("batch", ctx, std::identity()); }
+  void on_validation_end(auto& ctx) { say("validation", ctx, std::identity()); }
+  void on_train_epoch_end(auto& ctx) { say("epoch", ctx, std::identity()); }
 };
 }  // namespace
 
@@ -53,9 +57,8 @@ TEST_CASE("a callback that takes Context hears in each event what one hears that
   CHECK(plain == typed);
   REQUIRE(plain.size() == 11);
   CHECK(plain.front() ==
-        "start epoch 0 step 0 batch 0 of 3 vl none last none loss none unknown none loss*=none vl*=none "
-        "missing=none val/acc=none");
-  CHECK(plain.back().starts_with("epoch epoch 1 step 6 batch 2 of 3 vl 2.000000 last 2.000000 loss "));
+        "start epoch 0 step 0 batch 0 of 3 vl none loss none last none loss*=none vl*=none missing=none val/acc=none");
+  CHECK(plain.back().starts_with("epoch epoch 1 step 6 batch 2 of 3 vl 2.000000 loss 1.000000 last 2.000000 "));
 }
 
 TEST_CASE("what Context is asked for is done") {
@@ -70,6 +73,19 @@ TEST_CASE("what Context is asked for is done") {
   CHECK(trainer.progress().epoch == 2);
   CHECK(trainer.outcome().ended_by == "two epochs are enough");
   CHECK(trainer.warnings().size() == 1);
+}
+
+TEST_CASE("a value that is asked for by a name is that of the metric which is declared under it") {
+  struct Asks {
+    using Stateless = ByChoice;
+    std::optional<double>*loss, *unknown;
+    void on_train_epoch_end(Context& ctx) { *loss = ctx.value("loss"), *unknown = ctx.value("never declared"); }
+  };
+  std::optional<double> loss, unknown;
+  Scripted model;
+  auto const trainer = fitted(model, quick(1), 3, Asks{&loss, &unknown});
+  CHECK(loss == 1.0);
+  CHECK_FALSE(unknown);
 }
 
 TEST_CASE("a metric by its name is watched as it was written") {
