@@ -6,6 +6,11 @@
 // again. Where all units of a program define FULGURITE_COMPILED, x.hpp does not include it, and the program links the
 // libraries made of src/, which have all body files; or one unit of it defines FULGURITE_IMPLEMENTATION and includes
 // fulgurite/bodies.hpp. tests/layout/bodies.py checks what stands where.
+//
+// A template that is mostly used with types of this library is in the library for these, too:
+// FULGURITE_EXTERN(class Team<Batch>) behind its definition in x.hpp says that it is there, so that no other unit makes
+// it, and FULGURITE_MADE(class Team<Batch>) in x.ipp makes it. A member that is defined inside of its class is inline,
+// and each unit makes it all the same: what is long stands behind the class.
 
 #if defined(FULGURITE_IMPLEMENTATION) && !defined(FULGURITE_COMPILED)
 #define FULGURITE_COMPILED 1
@@ -20,9 +25,13 @@
 #if defined(FULGURITE_COMPILED)
 #define FULGURITE_BODY [[FULGURITE_SELDOM]]
 #define FULGURITE_BULK_BODY
+#define FULGURITE_EXTERN(...) extern template __VA_ARGS__;
+#define FULGURITE_MADE(...) template __VA_ARGS__;
 #else
 #define FULGURITE_BODY [[FULGURITE_SELDOM, gnu::noinline]] inline
 #define FULGURITE_BULK_BODY inline
+#define FULGURITE_EXTERN(...)
+#define FULGURITE_MADE(...)
 #endif
 
 // A program whose units disagree would have two versions of its functions. It does not link: one unit says that this

@@ -22,6 +22,7 @@
 #include <ATen/ops/sqrt_cpu_dispatch.h>
 #include <torch/nn/module.h>
 
+#include <fulgurite/core/archive.hpp>
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/torch/optim/arena.hpp>
@@ -294,31 +295,18 @@ class ArenaOptimizer : public NamedState<Rule> {
   static std::string kind() { return "fulgurite::optim::" + std::string(name()); }
 
   /// All parameters of a module, which gives `state` their names.
-  explicit ArenaOptimizer(torch::nn::Module const& module, Options const& options = {}) : ArenaOptimizer() {
-    add_group(module.parameters(), options);
-    for (auto const& parameter : module.named_parameters())
-      for (std::size_t i = 0; i != arena_->slots().size(); ++i)
-        if (arena_->slots()[i].parameter.is_same(parameter.value())) names_[parameter.key()] = i;
-  }
-  explicit ArenaOptimizer(std::vector<at::Tensor> const& parameters, Options const& options = {}) : ArenaOptimizer() {
-    add_group(parameters, options);
-  }
+  explicit ArenaOptimizer(torch::nn::Module const& module, Options const& options = {});
+  explicit ArenaOptimizer(std::vector<at::Tensor> const& parameters, Options const& options = {});
   /// With a rate alone, as torch::optim takes it: `optim::Adam(parameters(), 1e-3)`.
   template <class From>
     requires(std::derived_from<From, torch::nn::Module> || std::same_as<From, std::vector<at::Tensor>>)
   ArenaOptimizer(From const& from, std::floating_point auto lr) : ArenaOptimizer(from, with_rate(lr)) {}
-  ArenaOptimizer(std::vector<Group<Options>> const& groups) : ArenaOptimizer() {
-    for (auto const& group : groups) add_group(group.parameters, group.options);
-  }
+  ArenaOptimizer(std::vector<Group<Options>> const& groups);
 
   /// Sets the gradients to zero, in place.
   void zero_grad() { arena_->zero_grad(); }
 
-  void step() {
-    arena_->update([&](libtorch::Arena::Run const& run, libtorch::Arena::Buffer const& buffer) {
-      libtorch::pass<Rule::states.size()>(Rule(groups_[run.group], run.steps), run, buffer);
-    });
-  }
+  void step();
 
   std::size_t groups() const { return groups_.size(); }
   double lr(std::size_t group) const { return groups_.at(group).lr; }
@@ -327,38 +315,15 @@ class ArenaOptimizer : public NamedState<Rule> {
   /// Sets the momentum of a group, or the first beta of Adam. Throws fulgurite.optim.option for a value that is none,
   /// and for a group that was made without momentum, since it keeps no buffer for one.
   void set_momentum(std::size_t group, double value)
-    requires requires(Options& options) { Rule::set_momentum(options, value); }
-  {
-    Options options = groups_.at(group);
-    Rule::set_momentum(options, value);
-    Rule::check(options);
-    if (value != 0 && momentum(group) == 0.0) require_kept(group, options);
-    groups_[group] = options;
-  }
+    requires requires(Options& options) { Rule::set_momentum(options, value); };
   std::optional<double> weight_decay(std::size_t group) const { return groups_.at(group).weight_decay; }
   Options const& options(std::size_t group) const { return groups_.at(group); }
 
   /// Adds a parameter group, for which the buffers are allocated again. Throws fulgurite.optimizer.twice for a
   /// parameter that another group has.
-  void add_group(std::vector<at::Tensor> const& parameters, Options const& options) {
-    Rule::check(options);
-    std::vector<at::Tensor> own;
-    for (auto const& parameter : parameters) {
-      auto const same = [&](at::Tensor const& other) { return other.is_same(parameter); };
-      if (std::any_of(arena_->parameters().begin(), arena_->parameters().end(), same))
-        throw libtorch::InTwoGroups(name(), parameter);
-      if (std::none_of(own.begin(), own.end(), same)) own.push_back(parameter);
-    }
-    auto const initial = Rule::initial(options);
-    arena_->add(own, groups_.size(), {initial.begin(), initial.end()});
-    groups_.push_back(options);
-  }
+  void add_group(std::vector<at::Tensor> const& parameters, Options const& options);
   /// The same with this rate; the other options are those of the first group.
-  void add_group(std::vector<at::Tensor> const& parameters, double lr) {
-    Options options = groups_.empty() ? Options{} : groups_.front();
-    options.lr = lr;
-    add_group(parameters, options);
-  }
+  void add_group(std::vector<at::Tensor> const& parameters, double lr);
 
   /// Which gradients count as received, and the way to put that back: for a strategy that runs a step once more and
   /// takes its effects back. See libtorch::Arena.
@@ -366,11 +331,7 @@ class ArenaOptimizer : public NamedState<Rule> {
   void set_received(std::vector<bool> const& all) { arena_->set_received(all); }
 
   /// Whether all gradients are finite, found in one pass over memory; nullopt if that would wait for a device.
-  std::optional<bool> gradients_finite() {
-    for (auto const& buffer : arena_->buffers())
-      if (!buffer.gradients.is_cpu()) return std::nullopt;
-    return arena_->all_gradients([](at::Tensor const& flat) { return libtorch::all_finite(flat); });
-  }
+  std::optional<bool> gradients_finite();
 
   /// The parameters of all groups, in the order given. Clipping takes their gradients as a whole.
   libtorch::ArenaParameters parameters() { return libtorch::ArenaParameters(*arena_); }
@@ -388,17 +349,94 @@ class ArenaOptimizer : public NamedState<Rule> {
   ArenaOptimizer() = default;
 
   /// Throws an Error if a parameter of the group lacks a state that these options need.
-  void require_kept(std::size_t group, Options const& options) const {
-    auto const needed = Rule::initial(options);
-    for (auto const& slot : arena_->slots())
-      for (std::size_t s = 0; slot.group == group && s != needed.size(); ++s)
-        if (needed[s] && !arena_->states().keeps(group, s))
-          throw Error("fulgurite.optim.option", std::string(name()) + " was made without momentum in group " +
-                                                    std::to_string(group) +
-                                                    " and keeps no buffer for one: construct it "
-                                                    "with one");
-  }
+  void require_kept(std::size_t group, Options const& options) const;
 };
+
+template <class Rule>
+ArenaOptimizer<Rule>::ArenaOptimizer(torch::nn::Module const& module, Options const& options) : ArenaOptimizer() {
+  add_group(module.parameters(), options);
+  for (auto const& parameter : module.named_parameters())
+    for (std::size_t i = 0; i != arena_->slots().size(); ++i)
+      if (arena_->slots()[i].parameter.is_same(parameter.value())) names_[parameter.key()] = i;
+}
+
+template <class Rule>
+ArenaOptimizer<Rule>::ArenaOptimizer(std::vector<at::Tensor> const& parameters, Options const& options)
+    : ArenaOptimizer() {
+  add_group(parameters, options);
+}
+
+template <class Rule>
+ArenaOptimizer<Rule>::ArenaOptimizer(std::vector<Group<Options>> const& groups) : ArenaOptimizer() {
+  for (auto const& group : groups) add_group(group.parameters, group.options);
+}
+
+template <class Rule>
+void ArenaOptimizer<Rule>::step() {
+  arena_->update([&](libtorch::Arena::Run const& run, libtorch::Arena::Buffer const& buffer) {
+    libtorch::pass<Rule::states.size()>(Rule(groups_[run.group], run.steps), run, buffer);
+  });
+}
+
+template <class Rule>
+void ArenaOptimizer<Rule>::set_momentum(std::size_t group, double value)
+  requires requires(Options& options) { Rule::set_momentum(options, value); }
+{
+  Options options = groups_.at(group);
+  Rule::set_momentum(options, value);
+  Rule::check(options);
+  if (value != 0 && momentum(group) == 0.0) require_kept(group, options);
+  groups_[group] = options;
+}
+
+template <class Rule>
+void ArenaOptimizer<Rule>::add_group(std::vector<at::Tensor> const& parameters, Options const& options) {
+  Rule::check(options);
+  std::vector<at::Tensor> own;
+  for (auto const& parameter : parameters) {
+    auto const same = [&](at::Tensor const& other) { return other.is_same(parameter); };
+    if (std::any_of(arena_->parameters().begin(), arena_->parameters().end(), same))
+      throw libtorch::InTwoGroups(name(), parameter);
+    if (std::none_of(own.begin(), own.end(), same)) own.push_back(parameter);
+  }
+  auto const initial = Rule::initial(options);
+  arena_->add(own, groups_.size(), {initial.begin(), initial.end()});
+  groups_.push_back(options);
+}
+
+template <class Rule>
+void ArenaOptimizer<Rule>::add_group(std::vector<at::Tensor> const& parameters, double lr) {
+  Options options = groups_.empty() ? Options{} : groups_.front();
+  options.lr = lr;
+  add_group(parameters, options);
+}
+
+template <class Rule>
+std::optional<bool> ArenaOptimizer<Rule>::gradients_finite() {
+  for (auto const& buffer : arena_->buffers())
+    if (!buffer.gradients.is_cpu()) return std::nullopt;
+  return arena_->all_gradients([](at::Tensor const& flat) { return libtorch::all_finite(flat); });
+}
+
+template <class Rule>
+void ArenaOptimizer<Rule>::require_kept(std::size_t group, Options const& options) const {
+  auto const needed = Rule::initial(options);
+  for (auto const& slot : arena_->slots())
+    for (std::size_t s = 0; slot.group == group && s != needed.size(); ++s)
+      if (needed[s] && !arena_->states().keeps(group, s))
+        throw Error("fulgurite.optim.option", std::string(name()) + " was made without momentum in group " +
+                                                  std::to_string(group) +
+                                                  " and keeps no buffer for one: construct it "
+                                                  "with one");
+}
+
+// Behind a rule, FULGURITE_ARENA_OPTIMIZER(EXTERN, rule::Adam<AdamOptions, false>) says that the library has all of its
+// optimizer; in the body file FULGURITE_ARENA_OPTIMIZER(MADE, ...) makes it.
+#define FULGURITE_ARENA_OPTIMIZER(WHAT, ...)                                                                           \
+  FULGURITE_##WHAT(class NamedState<__VA_ARGS__>)                                                                      \
+      FULGURITE_##WHAT(void NamedState<__VA_ARGS__>::state(::fulgurite::StateSaver&))                                  \
+          FULGURITE_##WHAT(void NamedState<__VA_ARGS__>::state(::fulgurite::StateLoader&))                             \
+              FULGURITE_##WHAT(class ArenaOptimizer<__VA_ARGS__>)
 
 }  // namespace fulgurite::optim
 

@@ -58,6 +58,8 @@ struct RMSprop {
 
 }  // namespace rule
 
+FULGURITE_ARENA_OPTIMIZER(EXTERN, rule::RMSprop)
+
 /// `optim::RMSprop(*this, {.lr = 0.01})`: the steps of torch::optim::RMSprop, in one pass over flat buffers; see
 /// ArenaOptimizer. States square_avg, with momentum momentum_buffer, centered grad_avg.
 class RMSprop : public ArenaOptimizer<rule::RMSprop> {
@@ -103,6 +105,8 @@ struct Adagrad {
 };
 
 }  // namespace rule
+
+FULGURITE_ARENA_OPTIMIZER(EXTERN, rule::Adagrad)
 
 /// `optim::Adagrad(*this, {.lr = 0.01})`: the steps of torch::optim::Adagrad, in one pass over flat buffers; see
 /// ArenaOptimizer. State sum.
