@@ -113,15 +113,7 @@ class Batches {
     Batches* loader_ = nullptr;
   };
 
-  Iterator begin() {
-    ended_ = true;  // it stays true if what follows throws
-    slots_[0].reset();
-    slots_[1].reset();
-    long const first = position_.begin(where().batches);
-    self().start(drawn_epoch(), first);
-    pull();
-    return Iterator{this};
-  }
+  Iterator begin();
   std::default_sentinel_t end() const { return {}; }
 
   /// Sets the epoch that the next `begin()` starts; together with the seed it decides the order.
@@ -134,7 +126,7 @@ class Batches {
   /// How many batches of this epoch were consumed, that is, moved past with `++`.
   long consumed() const { return position_.consumed(); }
 
-  void state(auto& archive) { position_.state(archive, where()); }
+  void state(auto& archive);
 
  protected:
   /// While on, each epoch has the order and the random numbers of epoch 0.
@@ -148,19 +140,9 @@ class Batches {
   friend class Iterator;
   Derived& self() { return static_cast<Derived&>(*this); }
 
-  Layout where() const {
-    auto const& derived = static_cast<Derived const&>(*this);
-    if constexpr (requires { derived.layout(); }) return derived.layout();
-    else if constexpr (requires { derived.size(); }) return {.batches = static_cast<long>(derived.size())};
-    else return {};
-  }
+  Layout where() const;
 
-  void pull() {
-    ended_ = true;
-    current_ ^= 1U;
-    slots_[current_].reset();
-    ended_ = !self().next(slots_[current_]);
-  }
+  void pull();
 
   std::optional<B> slots_[2];  // the current batch and the one before it
   unsigned current_ = 0;
@@ -168,6 +150,38 @@ class Batches {
   bool repeats_ = false;
   Position position_;
 };
+
+template <class Derived, class B>
+typename Batches<Derived, B>::Iterator Batches<Derived, B>::begin() {
+  ended_ = true;  // it stays true if what follows throws
+  slots_[0].reset();
+  slots_[1].reset();
+  long const first = position_.begin(where().batches);
+  self().start(drawn_epoch(), first);
+  pull();
+  return Iterator{this};
+}
+
+template <class Derived, class B>
+void Batches<Derived, B>::state(auto& archive) {
+  position_.state(archive, where());
+}
+
+template <class Derived, class B>
+Layout Batches<Derived, B>::where() const {
+  auto const& derived = static_cast<Derived const&>(*this);
+  if constexpr (requires { derived.layout(); }) return derived.layout();
+  else if constexpr (requires { derived.size(); }) return {.batches = static_cast<long>(derived.size())};
+  else return {};
+}
+
+template <class Derived, class B>
+void Batches<Derived, B>::pull() {
+  ended_ = true;
+  current_ ^= 1U;
+  slots_[current_].reset();
+  ended_ = !self().next(slots_[current_]);
+}
 
 /// A base like Batches<Derived, B>, with `size`, `layout` and the sampler's state. `start` and `next` remain to be
 /// written.
@@ -177,47 +191,24 @@ class SampledBatches : public Batches<Derived, B> {
   /// The number of batches in an epoch.
   std::size_t size() const { return batch_count(samples(), batch_size_, drop_last_); }
 
-  Layout layout() const {
-    return {.batches = static_cast<long>(size()),
-            .batch_size = batch_size_,
-            .samples = static_cast<long>(samples()),
-            .order = order_of(sampler_)};
-  }
+  Layout layout() const;
 
   long batch_size() const { return batch_size_; }
   /// Holds from the next `begin()` on, which starts an epoch. Errors: [fulgurite.data.batch_size] below 1,
   /// [fulgurite.data.batch_size_within] after a file of the middle of an epoch was loaded.
-  void set_batch_size(long size) {
-    at_least(1, "fulgurite.data.batch_size", ".batch_size", size);
-    if (size == batch_size_) return;
-    this->lay_out_anew();
-    batch_size_ = size;
-  }
+  void set_batch_size(long size);
 
   /// Takes the part of one process among several, of the order that the sampler gives to all of them: every `world`-th
   /// sample. In training all get equally many: where the samples do not divide evenly, the first ones come once more,
   /// or with `.drop_last` the rest is left out. In evaluation every sample is seen once. The trainer calls this. A
   /// loader with a `Stride` is left as it is.
-  void shard(int rank, int world, bool training) {
-    if constexpr (!requires { S::shares_samples; }) {
-      RankShare const now{rank, world, !training ? Leftover::keep : drop_last_ ? Leftover::drop : Leftover::repeat};
-      if (now == share_) return;
-      this->lay_out_anew();
-      share_ = now;
-    }
-  }
+  void shard(int rank, int world, bool training);
 
   /// While on, every epoch has the same order: the samples as they lie in the dataset where the sampler is one of
   /// `.shuffle`, else the order of epoch 0.
-  void in_order(bool on) {
-    if constexpr (requires { sampler_.in_order(on); }) sampler_.in_order(on);
-    this->repeat_epoch(on);
-  }
+  void in_order(bool on);
 
-  void state(auto& archive) {
-    Batches<Derived, B>::state(archive);
-    if constexpr (requires { sampler_.state(archive); }) archive.child("sampler", sampler_);
-  }
+  void state(auto& archive);
 
   /// What this loader takes of the order that all ranks share.
   RankShare share() const {
@@ -227,10 +218,7 @@ class SampledBatches : public Batches<Derived, B> {
 
  protected:
   /// Error [fulgurite.data.batch_size] for a batch size below 1.
-  SampledBatches(S sampler, long batch_size, bool drop_last)
-      : sampler_(std::move(sampler)), batch_size_(batch_size), drop_last_(drop_last) {
-    at_least(1, "fulgurite.data.batch_size", ".batch_size", batch_size);
-  }
+  SampledBatches(S sampler, long batch_size, bool drop_last);
 
   /// The samples of an epoch.
   std::size_t samples() const { return share_.world == 1 ? sampler_.size() : share_.size(sampler_.size()); }
@@ -250,6 +238,50 @@ class SampledBatches : public Batches<Derived, B> {
   RankShare share_{};
   bool drop_last_;
 };
+
+template <class Derived, class B, Sampler S>
+Layout SampledBatches<Derived, B, S>::layout() const {
+  return {.batches = static_cast<long>(size()),
+          .batch_size = batch_size_,
+          .samples = static_cast<long>(samples()),
+          .order = order_of(sampler_)};
+}
+
+template <class Derived, class B, Sampler S>
+void SampledBatches<Derived, B, S>::set_batch_size(long size) {
+  at_least(1, "fulgurite.data.batch_size", ".batch_size", size);
+  if (size == batch_size_) return;
+  this->lay_out_anew();
+  batch_size_ = size;
+}
+
+template <class Derived, class B, Sampler S>
+void SampledBatches<Derived, B, S>::shard(int rank, int world, bool training) {
+  if constexpr (!requires { S::shares_samples; }) {
+    RankShare const now{rank, world, !training ? Leftover::keep : drop_last_ ? Leftover::drop : Leftover::repeat};
+    if (now == share_) return;
+    this->lay_out_anew();
+    share_ = now;
+  }
+}
+
+template <class Derived, class B, Sampler S>
+void SampledBatches<Derived, B, S>::in_order(bool on) {
+  if constexpr (requires { sampler_.in_order(on); }) sampler_.in_order(on);
+  this->repeat_epoch(on);
+}
+
+template <class Derived, class B, Sampler S>
+void SampledBatches<Derived, B, S>::state(auto& archive) {
+  Batches<Derived, B>::state(archive);
+  if constexpr (requires { sampler_.state(archive); }) archive.child("sampler", sampler_);
+}
+
+template <class Derived, class B, Sampler S>
+SampledBatches<Derived, B, S>::SampledBatches(S sampler, long batch_size, bool drop_last)
+    : sampler_(std::move(sampler)), batch_size_(batch_size), drop_last_(drop_last) {
+  at_least(1, "fulgurite.data.batch_size", ".batch_size", batch_size);
+}
 
 }  // namespace fulgurite::data
 

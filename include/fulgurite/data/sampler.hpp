@@ -200,34 +200,16 @@ template <Sampler Inner = Sequential>
 class Subset {
  public:
   explicit Subset(std::vector<std::size_t> chosen)
-    requires std::same_as<Inner, Sequential>
-      : Subset(std::move(chosen), Sequential{}) {
-    inner_.count = chosen_.size();
-  }
+    requires std::same_as<Inner, Sequential>;
 
   /// Error [fulgurite.data.subset] where `inner` could visit a position beyond the list.
-  Subset(std::vector<std::size_t> chosen, Inner inner) : chosen_(std::move(chosen)), inner_(std::move(inner)) {
-    if (inner_.size() > chosen_.size())
-      throw Error("fulgurite.data.subset", "the inner sampler visits " + std::to_string(inner_.size()) +
-                                               " positions of a subset that has " + std::to_string(chosen_.size()) +
-                                               ": make it with the size of the subset, not of the whole");
-  }
+  Subset(std::vector<std::size_t> chosen, Inner inner);
 
   std::size_t size() const { return inner_.size(); }
 
-  std::vector<std::size_t> indices(long epoch) const {
-    std::vector<std::size_t> order;
-    order.reserve(size());
-    for (std::size_t const position : inner_.indices(epoch)) order.push_back(chosen_[position]);
-    return order;
-  }
+  std::vector<std::size_t> indices(long epoch) const;
   std::uint64_t order_key() const
-    requires requires(Inner const& inner) { inner.order_key(); }
-  {
-    std::uint64_t key = inner_.order_key();
-    for (auto const index : chosen_) key = (key ^ index) * 0x100000001b3U;  // Fowler, Noll and Vo
-    return key;
-  }
+    requires requires(Inner const& inner) { inner.order_key(); };
 
   void state(auto& archive) {
     if constexpr (requires { inner_.state(archive); }) inner_.state(archive);
@@ -240,6 +222,42 @@ class Subset {
   std::vector<std::size_t> chosen_;
   Inner inner_;
 };
+
+template <Sampler Inner>
+Subset<Inner>::Subset(std::vector<std::size_t> chosen)
+  requires std::same_as<Inner, Sequential>
+    : Subset(std::move(chosen), Sequential{}) {
+  inner_.count = chosen_.size();
+}
+
+template <Sampler Inner>
+Subset<Inner>::Subset(std::vector<std::size_t> chosen, Inner inner)
+    : chosen_(std::move(chosen)), inner_(std::move(inner)) {
+  if (inner_.size() > chosen_.size())
+    throw Error("fulgurite.data.subset", "the inner sampler visits " + std::to_string(inner_.size()) +
+                                             " positions of a subset that has " + std::to_string(chosen_.size()) +
+                                             ": make it with the size of the subset, not of the whole");
+}
+
+template <Sampler Inner>
+std::vector<std::size_t> Subset<Inner>::indices(long epoch) const {
+  std::vector<std::size_t> order;
+  order.reserve(size());
+  for (std::size_t const position : inner_.indices(epoch)) order.push_back(chosen_[position]);
+  return order;
+}
+
+template <Sampler Inner>
+std::uint64_t Subset<Inner>::order_key() const
+  requires requires(Inner const& inner) { inner.order_key(); }
+{
+  std::uint64_t key = inner_.order_key();
+  for (auto const index : chosen_) key = (key ^ index) * 0x100000001b3U;  // Fowler, Noll and Vo
+  return key;
+}
+
+FULGURITE_EXTERN(class Subset<OptionalShuffle>)
+FULGURITE_EXTERN(class Subset<Sequential>)
 
 // Dividing samples into those to train on and those to validate on: by a fraction or a count, repeatable by a seed.
 

@@ -129,56 +129,65 @@ struct TeamWork {
 
   /// The life of one worker. Batches are claimed in order, so that some worker always has the one that the loop waits
   /// for.
-  void work(std::size_t index, Worker& me) {
-    std::exception_ptr const failed = started();
-    std::unique_lock lock(mutex);
-    me.started = true;
-    me.hangs = false;
-    if (failed) broken = failed;
-    changed.notify_all();
-    while (!failed) {
-      room.wait(lock, [&] { return ending || (claimed < last && claimed < taken + slots.size()); });
-      if (ending) break;
-      std::size_t const k = claimed++;
-      slot(k).worker = index;
-      me.busy = true;
-      me.hangs = false;
-      me.sample = AtWork::no_sample;
-      AtWork const at{stop.get_token(), &me.sample};
-      lock.unlock();
-      Slot made = made_now(k, at);
-      lock.lock();
-      me.busy = me.hangs = false;
-      if (!at.stop.stop_requested()) {
-        made.worker = index;
-        slot(k) = std::move(made);
-      }
-      changed.notify_all();
-    }
-    me.ended = true;
-    changed.notify_all();
-  }
+  void work(std::size_t index, Worker& me);
 
  private:
-  Slot made_now(std::size_t k, AtWork const& at) const {
-    Slot made;
-    try {
-      made.batch = make(k, at);
-    } catch (...) { made.error = std::current_exception(); }
-    return made;
-  }
+  Slot made_now(std::size_t k, AtWork const& at) const;
 
-  std::exception_ptr started() const try {
-    if (on_start) on_start();
-    return nullptr;
-  } catch (std::exception const& failed) {
-    return std::make_exception_ptr(
-        Error("fulgurite.data.worker_start", std::string(".on_worker_start failed: ") + failed.what()));
-  } catch (...) {
-    return std::make_exception_ptr(
-        Error("fulgurite.data.worker_start", ".on_worker_start threw something that is not a std::exception"));
-  }
+  std::exception_ptr started() const;
 };
+
+template <class Batch>
+void TeamWork<Batch>::work(std::size_t index, Worker& me) {
+  std::exception_ptr const failed = started();
+  std::unique_lock lock(mutex);
+  me.started = true;
+  me.hangs = false;
+  if (failed) broken = failed;
+  changed.notify_all();
+  while (!failed) {
+    room.wait(lock, [&] { return ending || (claimed < last && claimed < taken + slots.size()); });
+    if (ending) break;
+    std::size_t const k = claimed++;
+    slot(k).worker = index;
+    me.busy = true;
+    me.hangs = false;
+    me.sample = AtWork::no_sample;
+    AtWork const at{stop.get_token(), &me.sample};
+    lock.unlock();
+    Slot made = made_now(k, at);
+    lock.lock();
+    me.busy = me.hangs = false;
+    if (!at.stop.stop_requested()) {
+      made.worker = index;
+      slot(k) = std::move(made);
+    }
+    changed.notify_all();
+  }
+  me.ended = true;
+  changed.notify_all();
+}
+
+template <class Batch>
+typename TeamWork<Batch>::Slot TeamWork<Batch>::made_now(std::size_t k, AtWork const& at) const {
+  Slot made;
+  try {
+    made.batch = make(k, at);
+  } catch (...) { made.error = std::current_exception(); }
+  return made;
+}
+
+template <class Batch>
+std::exception_ptr TeamWork<Batch>::started() const try {
+  if (on_start) on_start();
+  return nullptr;
+} catch (std::exception const& failed) {
+  return std::make_exception_ptr(
+      Error("fulgurite.data.worker_start", std::string(".on_worker_start failed: ") + failed.what()));
+} catch (...) {
+  return std::make_exception_ptr(
+      Error("fulgurite.data.worker_start", ".on_worker_start threw something that is not a std::exception"));
+}
 
 /// What a worker was at that was waited for in vain.
 struct HangingWorker {
@@ -203,119 +212,35 @@ class Team {
   using Make = typename Work::Make;
 
   explicit Team(WorkerOptions options) : options_(std::move(options)) { work_->on_start = options_.on_worker_start; }
-  ~Team() {
-    halt(true);
-    {
-      std::unique_lock lock(work_->mutex);
-      wait(lock, [&] {
-        return std::ranges::all_of(work_->workers, [](auto& w) { return w.ended || (w.hangs && is_away(w)); });
-      });
-    }
-    for (std::size_t i = 0; i < threads_.size(); ++i)
-      if (has_ended(i)) threads_[i].join();
-      else threads_[i].detach();
-  }
+  ~Team();
   Team(Team const&) = delete;
   Team& operator=(Team const&) = delete;
 
   /// Batches first .. last-1 of an epoch. What was going on is left first.
-  void begin(long epoch, std::size_t first, std::size_t last, Make make) {
-    leave();
-    auto const wanted = std::min(static_cast<std::size_t>(options_.workers), last - first);
-    {
-      std::lock_guard const lock(work_->mutex);
-      epoch_ = epoch;
-      work_->make = std::move(make);
-      work_->slots = std::vector<typename Work::Slot>(wanted * static_cast<std::size_t>(options_.prefetch));
-      work_->stop = std::stop_source();
-      work_->claimed = work_->taken = first;
-      work_->last = last;
-    }
-    work_->room.notify_all();
-    while (threads_.size() < wanted) start_one();
-  }
+  void begin(long epoch, std::size_t first, std::size_t last, Make make);
 
   /// Nobody begins another batch of this pass, and the one that each makes is given up at its next sample.
-  void halt(bool for_good = false) {
-    {
-      std::lock_guard const lock(work_->mutex);
-      work_->stop.request_stop();
-      work_->last = work_->claimed;
-      work_->ending = work_->ending || for_good;
-    }
-    work_->room.notify_all();
-  }
+  void halt(bool for_good = false);
 
   /// Ends the pass: when it returns, no worker reads. Error [fulgurite.data.worker_hangs] where one does not come back.
-  void leave() {
-    halt();
-    std::unique_lock lock(work_->mutex);
-    bool const all = wait(lock, [&] { return std::ranges::none_of(work_->workers, [](auto& w) { return w.busy; }); });
-    if (!all) throw hung(lock, std::ranges::find_if(work_->workers, [](auto& w) { return w.busy; }));
-    work_->taken = work_->last;
-    work_->slots.clear();
-  }
+  void leave();
 
   /// The next batch in order, or nothing after the last. Rethrows what `make` threw for that batch, or what `on_start`
   /// threw. Error [fulgurite.data.worker_hangs] after `.timeout`.
-  std::optional<Batch> take() {
-    std::unique_lock lock(work_->mutex);
-    if (work_->taken == work_->last) return std::nullopt;
-    auto& slot = work_->slot(work_->taken);
-    if (!wait(lock, [&] { return work_->broken || (all_started() && (slot.batch || slot.error)); }))
-      throw hung(lock, all_started() ? work_->workers.begin() + static_cast<std::ptrdiff_t>(slot.worker)
-                                     : std::ranges::find_if(work_->workers, [](auto& w) { return !w.started; }));
-    if (work_->broken || slot.error) std::rethrow_exception(work_->broken ? work_->broken : slot.error);
-    return handed_over(lock, slot);
-  }
+  std::optional<Batch> take();
 
   /// The same where the batch is made already, and nothing otherwise: `take` then waits.
-  std::optional<Batch> try_take() {
-    std::unique_lock lock(work_->mutex);
-    if (work_->taken == work_->last || work_->broken || !all_started()) return std::nullopt;
-    auto& slot = work_->slot(work_->taken);
-    return slot.batch ? handed_over(lock, slot) : std::nullopt;
-  }
+  std::optional<Batch> try_take();
   /// `on_start` failed in a worker, which is of no further use.
-  bool is_broken() const {
-    std::lock_guard const lock(work_->mutex);
-    return work_->broken != nullptr;
-  }
+  bool is_broken() const;
 
  private:
-  std::optional<Batch> handed_over(std::unique_lock<std::mutex>& lock, typename Work::Slot& slot) {
-    std::optional<Batch> batch = std::exchange(slot.batch, std::nullopt);
-    ++work_->taken;
-    lock.unlock();
-    work_->room.notify_one();
-    return batch;
-  }
+  std::optional<Batch> handed_over(std::unique_lock<std::mutex>& lock, typename Work::Slot& slot);
   static bool is_away(typename Work::Worker const& worker) { return worker.busy || !worker.started; }
-  bool all_started() const {
-    return std::ranges::all_of(work_->workers, [](auto const& worker) { return worker.started; });
-  }
-  bool has_ended(std::size_t i) const {
-    std::lock_guard const lock(work_->mutex);
-    return work_->workers[i].ended;
-  }
+  bool all_started() const;
+  bool has_ended(std::size_t i) const;
 
-  void start_one() try {
-    std::size_t const index = threads_.size();
-    auto* me = [&] {
-      std::lock_guard const lock(work_->mutex);
-      return &work_->workers.emplace_back();
-    }();
-    try {
-      threads_.emplace_back([work = work_, index, me] { work->work(index, *me); });
-    } catch (...) {
-      std::lock_guard const lock(work_->mutex);
-      work_->workers.pop_back();
-      throw;
-    }
-  } catch (std::system_error const& failed) {
-    throw Error("fulgurite.data.worker_start",
-                "a worker thread could not be started (" + std::string(failed.what()) + "): use fewer .workers");
-  }
+  void start_one();
 
   /// False where the time is over.
   bool wait(std::unique_lock<std::mutex>& lock, auto const& until) {
@@ -335,17 +260,137 @@ class Team {
                          .epoch = epoch_,
                          .waited = options_.timeout});
   }
-  std::size_t batch_of(std::size_t worker) const {
-    for (std::size_t k = work_->taken; k != work_->claimed; ++k)
-      if (!work_->slots.empty() && work_->slot(k).worker == worker && !work_->slot(k).batch) return k;
-    return work_->taken;
-  }
+  std::size_t batch_of(std::size_t worker) const;
 
   WorkerOptions options_;
   std::shared_ptr<Work> work_ = std::make_shared<Work>();
   std::vector<std::thread> threads_;
   long epoch_ = 0;
 };
+
+template <class Batch>
+Team<Batch>::~Team() {
+  halt(true);
+  {
+    std::unique_lock lock(work_->mutex);
+    wait(lock, [&] {
+      return std::ranges::all_of(work_->workers, [](auto& w) { return w.ended || (w.hangs && is_away(w)); });
+    });
+  }
+  for (std::size_t i = 0; i < threads_.size(); ++i)
+    if (has_ended(i)) threads_[i].join();
+    else threads_[i].detach();
+}
+
+template <class Batch>
+void Team<Batch>::begin(long epoch, std::size_t first, std::size_t last, Make make) {
+  leave();
+  auto const wanted = std::min(static_cast<std::size_t>(options_.workers), last - first);
+  {
+    std::lock_guard const lock(work_->mutex);
+    epoch_ = epoch;
+    work_->make = std::move(make);
+    work_->slots = std::vector<typename Work::Slot>(wanted * static_cast<std::size_t>(options_.prefetch));
+    work_->stop = std::stop_source();
+    work_->claimed = work_->taken = first;
+    work_->last = last;
+  }
+  work_->room.notify_all();
+  while (threads_.size() < wanted) start_one();
+}
+
+template <class Batch>
+void Team<Batch>::halt(bool for_good) {
+  {
+    std::lock_guard const lock(work_->mutex);
+    work_->stop.request_stop();
+    work_->last = work_->claimed;
+    work_->ending = work_->ending || for_good;
+  }
+  work_->room.notify_all();
+}
+
+template <class Batch>
+void Team<Batch>::leave() {
+  halt();
+  std::unique_lock lock(work_->mutex);
+  bool const all = wait(lock, [&] { return std::ranges::none_of(work_->workers, [](auto& w) { return w.busy; }); });
+  if (!all) throw hung(lock, std::ranges::find_if(work_->workers, [](auto& w) { return w.busy; }));
+  work_->taken = work_->last;
+  work_->slots.clear();
+}
+
+template <class Batch>
+std::optional<Batch> Team<Batch>::take() {
+  std::unique_lock lock(work_->mutex);
+  if (work_->taken == work_->last) return std::nullopt;
+  auto& slot = work_->slot(work_->taken);
+  if (!wait(lock, [&] { return work_->broken || (all_started() && (slot.batch || slot.error)); }))
+    throw hung(lock, all_started() ? work_->workers.begin() + static_cast<std::ptrdiff_t>(slot.worker)
+                                   : std::ranges::find_if(work_->workers, [](auto& w) { return !w.started; }));
+  if (work_->broken || slot.error) std::rethrow_exception(work_->broken ? work_->broken : slot.error);
+  return handed_over(lock, slot);
+}
+
+template <class Batch>
+std::optional<Batch> Team<Batch>::try_take() {
+  std::unique_lock lock(work_->mutex);
+  if (work_->taken == work_->last || work_->broken || !all_started()) return std::nullopt;
+  auto& slot = work_->slot(work_->taken);
+  return slot.batch ? handed_over(lock, slot) : std::nullopt;
+}
+
+template <class Batch>
+bool Team<Batch>::is_broken() const {
+  std::lock_guard const lock(work_->mutex);
+  return work_->broken != nullptr;
+}
+
+template <class Batch>
+std::optional<Batch> Team<Batch>::handed_over(std::unique_lock<std::mutex>& lock, typename Work::Slot& slot) {
+  std::optional<Batch> batch = std::exchange(slot.batch, std::nullopt);
+  ++work_->taken;
+  lock.unlock();
+  work_->room.notify_one();
+  return batch;
+}
+
+template <class Batch>
+bool Team<Batch>::all_started() const {
+  return std::ranges::all_of(work_->workers, [](auto const& worker) { return worker.started; });
+}
+
+template <class Batch>
+bool Team<Batch>::has_ended(std::size_t i) const {
+  std::lock_guard const lock(work_->mutex);
+  return work_->workers[i].ended;
+}
+
+template <class Batch>
+void Team<Batch>::start_one() try {
+  std::size_t const index = threads_.size();
+  auto* me = [&] {
+    std::lock_guard const lock(work_->mutex);
+    return &work_->workers.emplace_back();
+  }();
+  try {
+    threads_.emplace_back([work = work_, index, me] { work->work(index, *me); });
+  } catch (...) {
+    std::lock_guard const lock(work_->mutex);
+    work_->workers.pop_back();
+    throw;
+  }
+} catch (std::system_error const& failed) {
+  throw Error("fulgurite.data.worker_start",
+              "a worker thread could not be started (" + std::string(failed.what()) + "): use fewer .workers");
+}
+
+template <class Batch>
+std::size_t Team<Batch>::batch_of(std::size_t worker) const {
+  for (std::size_t k = work_->taken; k != work_->claimed; ++k)
+    if (!work_->slots.empty() && work_->slot(k).worker == worker && !work_->slot(k).batch) return k;
+  return work_->taken;
+}
 
 // The part of a loader that has the batches of a pass made: by its workers, or in the loop itself.
 
@@ -358,8 +403,8 @@ class BatchReader {
   using Make = typename Team<Batch>::Make;
 
   /// Errors: those of WorkerOptions::check.
-  explicit BatchReader(WorkerOptions options) : options_(std::move(options)) { options_.check(); }
-  BatchReader(BatchReader const& other) : options_(other.options_) {}
+  explicit BatchReader(WorkerOptions options);
+  BatchReader(BatchReader const& other);
   BatchReader(BatchReader&&) noexcept = default;
   BatchReader& operator=(BatchReader const& other) {
     if (this != &other) *this = BatchReader(other);
@@ -372,21 +417,9 @@ class BatchReader {
 
   /// Ends what is going on: no worker reads any more, so that what they read may be changed. Error
   /// [fulgurite.data.worker_hangs] where one does not come back; it may be called again.
-  void leave() {
-    next_ = last_ = 0;
-    if (!team_) return;
-    team_->leave();
-    if (!options_.persistent_workers || team_->is_broken()) team_.reset();
-  }
+  void leave();
 
-  void begin(long epoch, std::size_t first, std::size_t last, Make make) {
-    next_ = first < last ? first : last;
-    last_ = last;
-    clock_.begin();
-    if (next_ == last_ || !has_workers()) return;
-    if (!team_) team_ = std::make_unique<Team<Batch>>(options_);
-    guarded([&] { team_->begin(epoch, next_, last_, std::move(make)); });
-  }
+  void begin(long epoch, std::size_t first, std::size_t last, Make make);
 
   /// Fills in the next batch, or returns false at the end. After an exception the pass is over.
   bool next(std::optional<Batch>& batch, auto&& here) {
@@ -420,6 +453,32 @@ class BatchReader {
   WaitClock clock_;
   std::size_t next_ = 0, last_ = 0;
 };
+
+template <class Batch>
+BatchReader<Batch>::BatchReader(WorkerOptions options) : options_(std::move(options)) {
+  options_.check();
+}
+
+template <class Batch>
+BatchReader<Batch>::BatchReader(BatchReader const& other) : options_(other.options_) {}
+
+template <class Batch>
+void BatchReader<Batch>::leave() {
+  next_ = last_ = 0;
+  if (!team_) return;
+  team_->leave();
+  if (!options_.persistent_workers || team_->is_broken()) team_.reset();
+}
+
+template <class Batch>
+void BatchReader<Batch>::begin(long epoch, std::size_t first, std::size_t last, Make make) {
+  next_ = first < last ? first : last;
+  last_ = last;
+  clock_.begin();
+  if (next_ == last_ || !has_workers()) return;
+  if (!team_) team_ = std::make_unique<Team<Batch>>(options_);
+  guarded([&] { team_->begin(epoch, next_, last_, std::move(make)); });
+}
 
 }  // namespace fulgurite::data
 

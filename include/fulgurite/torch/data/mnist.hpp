@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <fulgurite/core/archive.hpp>
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
@@ -50,20 +51,23 @@ class MnistModule : public TensorModule<Transform> {
       : TensorModule<Transform>(std::move(module)), scale_(scale) {}
 
   /// Error [fulgurite.data.scale_changed] where a checkpoint is of pictures that were scaled otherwise.
-  void state(auto& archive) {
-    constexpr bool loading = std::remove_cvref_t<decltype(archive)>::loading;
-    std::optional<Standardization> kept = scale_;
-    if constexpr (loading) kept = lacks(archive, "mean") ? std::nullopt : std::optional(Standardization{});
-    if (kept) kept->state(archive);
-    if (kept == scale_) return;
-    throw Error("fulgurite.data.scale_changed",
-                "the checkpoint was trained on pictures " + scale_text(kept) + ", and these are " + scale_text(scale_) +
-                    ": say .normalise = " + (kept ? "true" : "false") + ", as in training");
-  }
+  void state(auto& archive);
 
  private:
   std::optional<Standardization> scale_;
 };
+
+template <BatchTransform Transform>
+void MnistModule<Transform>::state(auto& archive) {
+  constexpr bool loading = std::remove_cvref_t<decltype(archive)>::loading;
+  std::optional<Standardization> kept = scale_;
+  if constexpr (loading) kept = lacks(archive, "mean") ? std::nullopt : std::optional(Standardization{});
+  if (kept) kept->state(archive);
+  if (kept == scale_) return;
+  throw Error("fulgurite.data.scale_changed",
+              "the checkpoint was trained on pictures " + scale_text(kept) + ", and these are " + scale_text(scale_) +
+                  ": say .normalise = " + (kept ? "true" : "false") + ", as in training");
+}
 
 /// Reads train-* into training and validation, and t10k-* as the test set. If the folder has only one of the two, it is
 /// split into training and validation. Throws fulgurite.data.mnist_missing if there is neither, and what `read_mnist`
@@ -158,6 +162,13 @@ TensorModule<Transform> digits8x8(std::filesystem::path const& folder, Digits8x8
   return TensorModule<Transform>(set, split(set.size(), options.validation, options.seed), loader_options(options), {},
                                  std::move(transform));
 }
+
+FULGURITE_EXTERN(class MnistModule<>)
+FULGURITE_EXTERN(void MnistModule<>::state(::fulgurite::StateSaver&))
+FULGURITE_EXTERN(void MnistModule<>::state(::fulgurite::StateLoader&))
+FULGURITE_EXTERN(MnistModule<> mnist(std::filesystem::path const&, MnistOptions, Untouched))
+FULGURITE_EXTERN(TensorModule<> digits(DigitsOptions, Untouched))
+FULGURITE_EXTERN(TensorModule<> digits8x8(std::filesystem::path const&, Digits8x8Options, Untouched))
 
 }  // namespace fulgurite::data
 

@@ -17,6 +17,7 @@
 
 #include <torch/types.h>
 
+#include <fulgurite/core/archive.hpp>
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/data/batches.hpp>
@@ -157,44 +158,15 @@ class TensorLoader : public SampledBatches<TensorLoader<S, Transform>, Batch, S>
   /// Throws fulgurite.data.lengths unless there is a target for each sample, fulgurite.data.batch_size for a batch size
   /// below 1, fulgurite.data.pin_memory if there is nothing to pin, or no device for which to, and
   /// fulgurite.data.workers for workers that could not help.
-  TensorLoader(torch::Tensor data, torch::Tensor target, S sampler, GatherOptions options, Transform transform = {})
-      : Base(std::move(sampler), options.batch_size, options.drop_last),
-        data_(std::move(data)),
-        target_(std::move(target)),
-        options_(options),
-        transform_(std::move(transform)),
-        reader_(workers_of(options)) {
-    auto const said = [](torch::Tensor const& t) {
-      return !t.defined() ? "undefined" : t.dim() == 0 ? "a scalar" : std::to_string(t.size(0)) + " long";
-    };
-    if (!data_.defined() || !target_.defined() || data_.dim() == 0 || target_.dim() == 0 ||
-        data_.size(0) != target_.size(0))
-      throw Error("fulgurite.data.lengths", "the data are " + std::string(said(data_)) + " and the targets " +
-                                                said(target_) +
-                                                ": both need one row for each sample along dimension 0");
-    if (options_.pin_memory && !(data_.is_cpu() && target_.is_cpu()))
-      throw Error("fulgurite.data.pin_memory", ".pin_memory is on, and the data are on a GPU already: take it off");
-    if (options_.pin_memory) refuse_pinning_without_gpu();
-    if (options_.workers > 0 && !data_.is_cpu())
-      throw Error("fulgurite.data.workers", ".workers are for data on the CPU, and these are on a GPU, which makes "
-                                            "batches itself: take .workers off");
-    if (options_.workers > 0 && !SharedTransform<Transform>)
-      throw Error("fulgurite.data.workers", "several workers would change this transform at once: make its operator() "
-                                            "const (and let it be copied), or take .workers off");
-  }
+  TensorLoader(torch::Tensor data, torch::Tensor target, S sampler, GatherOptions options, Transform transform = {});
 
   TensorLoader(torch::Tensor const& data, torch::Tensor target, TensorLoaderOptions options, Transform transform = {})
-    requires std::same_as<S, OptionalShuffle>
-      : TensorLoader(data, std::move(target), OptionalShuffle{rows(data), options.shuffle, options.seed},
-                     without_order(options), std::move(transform)) {}
+    requires std::same_as<S, OptionalShuffle>;
 
   /// Of the last pass; see Waited.
   Waited waited() const { return reader_.waited(); }
 
-  void state(auto& archive) {
-    Base::state(archive);
-    archive.option("seed", static_cast<long>(options_.seed));  // of what a transform draws
-  }
+  void state(auto& archive);
 
  private:
   friend Batches<TensorLoader, Batch>;
@@ -204,59 +176,16 @@ class TensorLoader : public SampledBatches<TensorLoader<S, Transform>, Batch, S>
     return data.defined() && data.dim() > 0 ? static_cast<std::size_t>(data.size(0)) : 0;
   }
 
-  void start(long epoch, long first) {
-    LoadingMode const mode;
-    reader_.leave();
-    torch::Tensor order = torch::empty({static_cast<std::int64_t>(this->samples())}, torch::kLong);
-    auto* at = order.mutable_data_ptr<std::int64_t>();
-    this->each_sample(epoch, rows(data_), [&](std::size_t index) { *at++ = static_cast<std::int64_t>(index); });
-    order_ = order.to(data_.device());
-    reader_.begin(epoch, static_cast<std::size_t>(first), this->size(), making(epoch));
-  }
+  void start(long epoch, long first);
 
   /// Batches for workers: each in memory of its own, of what this epoch is made of.
-  auto making(long epoch) const {
-    typename BatchReader<Batch>::Make make;
-    if constexpr (SharedTransform<Transform>)
-      if (reader_.has_workers())
-        make = [data = data_, target = target_, order = order_, transform = transform_, options = options_, epoch,
-                size = batch_size_, share = this->share()](std::size_t k, AtWork const&) -> std::optional<Batch> {
-          LoadingMode const mode;
-          torch::Tensor const index = slice(order, k, size);
-          auto const gathered = [&](torch::Tensor const& from) {
-            auto shape = from.sizes().vec();
-            shape.front() = index.size(0);
-            return into(torch::empty(shape, from.options().pinned_memory(options.pin_memory)), from, index);
-          };
-          return transformed(transform, Batch{gathered(data), gathered(target)},
-                             BatchRandom(options.seed, epoch, k, size, share));
-        };
-    return make;
-  }
+  typename BatchReader<Batch>::Make making(long epoch) const;
 
-  bool next(std::optional<Batch>& batch) {
-    LoadingMode const mode;
-    return reader_.next(batch, [this](std::size_t k) -> std::optional<Batch> {
-      torch::Tensor const index = slice(order_, k, batch_size_);
-      return transformed(transform_,
-                         Batch{gather(data_, index, data_buffers_), gather(target_, index, target_buffers_)},
-                         BatchRandom(options_.seed, this->drawn_epoch(), k, batch_size_, this->share()));
-    });
-  }
+  bool next(std::optional<Batch>& batch);
 
-  static torch::Tensor slice(torch::Tensor const& order, std::size_t k, std::int64_t size) {
-    std::int64_t const from = static_cast<std::int64_t>(k) * size;
-    return order.narrow(0, from, std::min<std::int64_t>(size, order.size(0) - from));
-  }
-  static torch::Tensor into(torch::Tensor memory, torch::Tensor const& from, torch::Tensor const& index) {
-    at::index_select_out(memory, from, 0, index);
-    return memory;
-  }
-  torch::Tensor gather(torch::Tensor const& from, torch::Tensor const& index, Buffers& buffers) const {
-    return into(buffers.next(index.size(0), batch_size_, from.sizes().slice(1),
-                             from.options().pinned_memory(options_.pin_memory)),
-                from, index);
-  }
+  static torch::Tensor slice(torch::Tensor const& order, std::size_t k, std::int64_t size);
+  static torch::Tensor into(torch::Tensor memory, torch::Tensor const& from, torch::Tensor const& index);
+  torch::Tensor gather(torch::Tensor const& from, torch::Tensor const& index, Buffers& buffers) const;
 
   torch::Tensor data_, target_, order_;
   GatherOptions options_;
@@ -265,6 +194,108 @@ class TensorLoader : public SampledBatches<TensorLoader<S, Transform>, Batch, S>
   BatchReader<Batch> reader_;
 };
 
+template <Sampler S, BatchTransform Transform>
+TensorLoader<S, Transform>::TensorLoader(torch::Tensor data, torch::Tensor target, S sampler, GatherOptions options,
+                                         Transform transform)
+    : Base(std::move(sampler), options.batch_size, options.drop_last),
+      data_(std::move(data)),
+      target_(std::move(target)),
+      options_(options),
+      transform_(std::move(transform)),
+      reader_(workers_of(options)) {
+  auto const said = [](torch::Tensor const& t) {
+    return !t.defined() ? "undefined" : t.dim() == 0 ? "a scalar" : std::to_string(t.size(0)) + " long";
+  };
+  if (!data_.defined() || !target_.defined() || data_.dim() == 0 || target_.dim() == 0 ||
+      data_.size(0) != target_.size(0))
+    throw Error("fulgurite.data.lengths", "the data are " + std::string(said(data_)) + " and the targets " +
+                                              said(target_) + ": both need one row for each sample along dimension 0");
+  if (options_.pin_memory && !(data_.is_cpu() && target_.is_cpu()))
+    throw Error("fulgurite.data.pin_memory", ".pin_memory is on, and the data are on a GPU already: take it off");
+  if (options_.pin_memory) refuse_pinning_without_gpu();
+  if (options_.workers > 0 && !data_.is_cpu())
+    throw Error("fulgurite.data.workers", ".workers are for data on the CPU, and these are on a GPU, which makes "
+                                          "batches itself: take .workers off");
+  if (options_.workers > 0 && !SharedTransform<Transform>)
+    throw Error("fulgurite.data.workers", "several workers would change this transform at once: make its operator() "
+                                          "const (and let it be copied), or take .workers off");
+}
+
+template <Sampler S, BatchTransform Transform>
+TensorLoader<S, Transform>::TensorLoader(torch::Tensor const& data, torch::Tensor target, TensorLoaderOptions options,
+                                         Transform transform)
+  requires std::same_as<S, OptionalShuffle>
+    : TensorLoader(data, std::move(target), OptionalShuffle{rows(data), options.shuffle, options.seed},
+                   without_order(options), std::move(transform)) {}
+
+template <Sampler S, BatchTransform Transform>
+void TensorLoader<S, Transform>::state(auto& archive) {
+  Base::state(archive);
+  archive.option("seed", static_cast<long>(options_.seed));  // of what a transform draws
+}
+
+template <Sampler S, BatchTransform Transform>
+void TensorLoader<S, Transform>::start(long epoch, long first) {
+  LoadingMode const mode;
+  reader_.leave();
+  torch::Tensor order = torch::empty({static_cast<std::int64_t>(this->samples())}, torch::kLong);
+  auto* at = order.mutable_data_ptr<std::int64_t>();
+  this->each_sample(epoch, rows(data_), [&](std::size_t index) { *at++ = static_cast<std::int64_t>(index); });
+  order_ = order.to(data_.device());
+  reader_.begin(epoch, static_cast<std::size_t>(first), this->size(), making(epoch));
+}
+
+template <Sampler S, BatchTransform Transform>
+typename BatchReader<Batch>::Make TensorLoader<S, Transform>::making(long epoch) const {
+  typename BatchReader<Batch>::Make make;
+  if constexpr (SharedTransform<Transform>)
+    if (reader_.has_workers())
+      make = [data = data_, target = target_, order = order_, transform = transform_, options = options_, epoch,
+              size = batch_size_, share = this->share()](std::size_t k, AtWork const&) -> std::optional<Batch> {
+        LoadingMode const mode;
+        torch::Tensor const index = slice(order, k, size);
+        auto const gathered = [&](torch::Tensor const& from) {
+          auto shape = from.sizes().vec();
+          shape.front() = index.size(0);
+          return into(torch::empty(shape, from.options().pinned_memory(options.pin_memory)), from, index);
+        };
+        return transformed(transform, Batch{gathered(data), gathered(target)},
+                           BatchRandom(options.seed, epoch, k, size, share));
+      };
+  return make;
+}
+
+template <Sampler S, BatchTransform Transform>
+bool TensorLoader<S, Transform>::next(std::optional<Batch>& batch) {
+  LoadingMode const mode;
+  return reader_.next(batch, [this](std::size_t k) -> std::optional<Batch> {
+    torch::Tensor const index = slice(order_, k, batch_size_);
+    return transformed(transform_, Batch{gather(data_, index, data_buffers_), gather(target_, index, target_buffers_)},
+                       BatchRandom(options_.seed, this->drawn_epoch(), k, batch_size_, this->share()));
+  });
+}
+
+template <Sampler S, BatchTransform Transform>
+torch::Tensor TensorLoader<S, Transform>::slice(torch::Tensor const& order, std::size_t k, std::int64_t size) {
+  std::int64_t const from = static_cast<std::int64_t>(k) * size;
+  return order.narrow(0, from, std::min<std::int64_t>(size, order.size(0) - from));
+}
+
+template <Sampler S, BatchTransform Transform>
+torch::Tensor TensorLoader<S, Transform>::into(torch::Tensor memory, torch::Tensor const& from,
+                                               torch::Tensor const& index) {
+  at::index_select_out(memory, from, 0, index);
+  return memory;
+}
+
+template <Sampler S, BatchTransform Transform>
+torch::Tensor TensorLoader<S, Transform>::gather(torch::Tensor const& from, torch::Tensor const& index,
+                                                 Buffers& buffers) const {
+  return into(buffers.next(index.size(0), batch_size_, from.sizes().slice(1),
+                           from.options().pinned_memory(options_.pin_memory)),
+              from, index);
+}
+
 TensorLoader(torch::Tensor, torch::Tensor, TensorLoaderOptions) -> TensorLoader<>;
 template <BatchTransform T>
 TensorLoader(torch::Tensor, torch::Tensor, TensorLoaderOptions, T) -> TensorLoader<OptionalShuffle, T>;
@@ -272,6 +303,21 @@ template <Sampler S>
 TensorLoader(torch::Tensor, torch::Tensor, S, GatherOptions) -> TensorLoader<S>;
 template <Sampler S, BatchTransform T>
 TensorLoader(torch::Tensor, torch::Tensor, S, GatherOptions, T) -> TensorLoader<S, T>;
+
+// Behind the class and in the body file, of the loaders that this library makes: see FULGURITE_EXTERN.
+#define FULGURITE_TENSOR_LOADER(WHAT, ...)                                                                             \
+  FULGURITE_##WHAT(class Batches<TensorLoader<__VA_ARGS__>, Batch>)                                                    \
+      FULGURITE_##WHAT(class SampledBatches<TensorLoader<__VA_ARGS__>, Batch, __VA_ARGS__>)                            \
+          FULGURITE_##WHAT(class TensorLoader<__VA_ARGS__>)                                                            \
+              FULGURITE_##WHAT(void TensorLoader<__VA_ARGS__>::state(::fulgurite::StateSaver&))                        \
+                  FULGURITE_##WHAT(void TensorLoader<__VA_ARGS__>::state(::fulgurite::StateLoader&))
+
+FULGURITE_EXTERN(struct TeamWork<Batch>)
+FULGURITE_EXTERN(class Team<Batch>)
+FULGURITE_EXTERN(class BatchReader<Batch>)
+FULGURITE_TENSOR_LOADER(EXTERN, OptionalShuffle)
+FULGURITE_TENSOR_LOADER(EXTERN, Subset<OptionalShuffle>)
+FULGURITE_TENSOR_LOADER(EXTERN, Subset<Sequential>)
 
 // A data module over tensors in memory: what data::mnist and data::digits return.
 
@@ -291,54 +337,75 @@ class TensorModule {
   using Evaluation = TensorLoader<Subset<>>;
 
   TensorModule(TensorSet const& set, Split parts, TensorLoaderOptions const& options,
-               std::optional<TensorSet> const& test = {}, Transform transform = {})
-      : train_(set.data, set.target, shuffled(std::move(parts.train), options), without_order(options),
-               std::move(transform)),
-        validation_(set.data, set.target, Subset{std::move(parts.validation)}, whole(options)) {
-    if (test) test_.emplace(test->data, test->target, Subset{all(test->size())}, whole(options));
-  }
+               std::optional<TensorSet> const& test = {}, Transform transform = {});
 
   /// Rows of a batch, of all loaders alike. What is set holds from their next epochs on.
   long batch_size() const { return train_.batch_size(); }
-  void set_batch_size(long size) {
-    train_.set_batch_size(size);
-    validation_.set_batch_size(size);
-    if (test_) test_->set_batch_size(size);
-  }
+  void set_batch_size(long size);
 
   Train& train_dataloader() { return train_; }
   Evaluation& val_dataloader() { return validation_; }
 
   bool has_test() const { return test_.has_value(); }
   /// Throws fulgurite.data.no_test_set where there is none.
-  Evaluation& test_dataloader() {
-    if (!test_)
-      throw Error(
-          "fulgurite.data.no_test_set",
-          "there is no set to test on: for MNIST put train-* and t10k-* into the folder; for digits give .test");
-    return *test_;
-  }
+  Evaluation& test_dataloader();
 
  private:
   /// For evaluation no sample is left out.
-  static GatherOptions whole(TensorLoaderOptions options) {
-    options.drop_last = false;
-    return without_order(options);
-  }
-  static std::vector<std::size_t> all(std::size_t count) {
-    std::vector<std::size_t> positions(count);
-    std::iota(positions.begin(), positions.end(), std::size_t{0});
-    return positions;
-  }
-  static Subset<OptionalShuffle> shuffled(std::vector<std::size_t> chosen, TensorLoaderOptions const& options) {
-    std::size_t const count = chosen.size();
-    return {std::move(chosen), OptionalShuffle{count, options.shuffle, options.seed}};
-  }
+  static GatherOptions whole(TensorLoaderOptions options);
+  static std::vector<std::size_t> all(std::size_t count);
+  static Subset<OptionalShuffle> shuffled(std::vector<std::size_t> chosen, TensorLoaderOptions const& options);
 
   Train train_;
   Evaluation validation_;
   std::optional<Evaluation> test_;
 };
+
+template <BatchTransform Transform>
+TensorModule<Transform>::TensorModule(TensorSet const& set, Split parts, TensorLoaderOptions const& options,
+                                      std::optional<TensorSet> const& test, Transform transform)
+    : train_(set.data, set.target, shuffled(std::move(parts.train), options), without_order(options),
+             std::move(transform)),
+      validation_(set.data, set.target, Subset{std::move(parts.validation)}, whole(options)) {
+  if (test) test_.emplace(test->data, test->target, Subset{all(test->size())}, whole(options));
+}
+
+template <BatchTransform Transform>
+void TensorModule<Transform>::set_batch_size(long size) {
+  train_.set_batch_size(size);
+  validation_.set_batch_size(size);
+  if (test_) test_->set_batch_size(size);
+}
+
+template <BatchTransform Transform>
+typename TensorModule<Transform>::Evaluation& TensorModule<Transform>::test_dataloader() {
+  if (!test_)
+    throw Error("fulgurite.data.no_test_set",
+                "there is no set to test on: for MNIST put train-* and t10k-* into the folder; for digits give .test");
+  return *test_;
+}
+
+template <BatchTransform Transform>
+GatherOptions TensorModule<Transform>::whole(TensorLoaderOptions options) {
+  options.drop_last = false;
+  return without_order(options);
+}
+
+template <BatchTransform Transform>
+std::vector<std::size_t> TensorModule<Transform>::all(std::size_t count) {
+  std::vector<std::size_t> positions(count);
+  std::iota(positions.begin(), positions.end(), std::size_t{0});
+  return positions;
+}
+
+template <BatchTransform Transform>
+Subset<OptionalShuffle> TensorModule<Transform>::shuffled(std::vector<std::size_t> chosen,
+                                                          TensorLoaderOptions const& options) {
+  std::size_t const count = chosen.size();
+  return {std::move(chosen), OptionalShuffle{count, options.shuffle, options.seed}};
+}
+
+FULGURITE_EXTERN(class TensorModule<>)
 
 /// Grey images as floats N x 1 x rows x columns in [0, 1], labels as int64.
 TensorSet as_tensors(LabelledImages const& images);
