@@ -70,6 +70,7 @@
 #include <fulgurite/loop/loader_state.ipp>
 #include <fulgurite/loop/names.ipp>
 #include <fulgurite/loop/non_finite.ipp>
+#include <fulgurite/loop/options.ipp>
 #include <fulgurite/loop/rehearsal.ipp>
 #include <fulgurite/loop/run.ipp>
 #include <fulgurite/loop/run_context.ipp>

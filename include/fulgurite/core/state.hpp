@@ -14,6 +14,10 @@
 
 namespace fulgurite {
 
+// The archives, which core/archive.hpp defines.
+class StateSaver;
+class StateLoader;
+
 /// `using Stateless = ByChoice;` says on purpose that a struct's members are configuration, or may be lost.
 struct ByChoice {};
 

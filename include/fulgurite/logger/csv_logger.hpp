@@ -79,6 +79,8 @@ struct RunTable : CsvTable {
   long before_last(long rows) const { return this->rows() - rows; }
 };
 
+FULGURITE_FOLDER_LOGGER(EXTERN, RunTable, NothingMore)
+
 }  // namespace logger
 
 /// `CSVLogger{}`, `CSVLogger{"runs"}`, `CSVLogger{"runs", {.name = "mlp"}}`. Each call of `log_metrics` adds a row,

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <fulgurite/checkpoint/durable_file.hpp>
+#include <fulgurite/core/archive.hpp>
 #include <fulgurite/core/function_ref.hpp>
 #include <fulgurite/logger/csv_logger.hpp>
 #include <fulgurite/report/numbers.hpp>
@@ -97,6 +98,8 @@ FULGURITE_BODY void CsvTable::rewrite(std::vector<std::string> columns, std::vec
   columns_ = std::move(columns);
   file_.open();
 }
+
+FULGURITE_FOLDER_LOGGER(MADE, RunTable, NothingMore)
 
 }  // namespace fulgurite::logger
 

@@ -3,6 +3,7 @@
 // rows are dropped.
 
 #include <charconv>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <span>
@@ -24,6 +25,12 @@
 #include <fulgurite/metric/board.hpp>
 #include <fulgurite/report/describe.hpp>
 #include <fulgurite/report/numbers.hpp>
+
+namespace fulgurite {
+
+enum class Status : std::uint8_t;  // loop/tell.hpp
+
+}  // namespace fulgurite
 
 namespace fulgurite::report {
 
@@ -114,35 +121,14 @@ class VersionLock {
 template <class Table>
 class ChosenFolder {
  public:
-  ChosenFolder(std::filesystem::path save_dir, FolderOptions options)
-      : save_dir_(std::move(save_dir)), options_(std::move(options)) {
-    check_folder(std::string(Table::owner), options_);
-  }
+  ChosenFolder(std::filesystem::path save_dir, FolderOptions options);
 
   /// A run begins. Whether this process writes anything of it: rank 0 does, and nobody in a dev run.
-  bool choose(Context& ctx, auto const& more) {
-    auto const earlier = std::exchange(continued_, {});
-    before_.reset();
-    goes_on_ = false;
-    if (ctx.rank() != 0 || ctx.dev_run() || ctx.options().barebones) return false;
-    auto const root = root_of(ctx.options());
-    if (!earlier.empty() && !options_.version) go_on_in(ctx, earlier, root);
-    if (folder_.empty() && options_.version) {
-      folder_ = root / ("version_" + std::to_string(*options_.version));
-      file::make_folders(folder_);
-    } else if (folder_.empty()) {
-      folder_ = may_share(ctx.log_dir(), root) ? ctx.log_dir() : new_folder(root, more);
-    }
-    return true;
-  }
+  bool choose(Context& ctx, auto const& more);
   /// Told before a run begins: the folder of the run that it goes on with.
   void continue_in(std::filesystem::path folder) { continued_ = std::move(folder); }
   /// The run has failed before it went on: the folder is that of before.
-  void do_not_continue() {
-    continued_.clear();
-    if (before_) folder_ = *std::exchange(before_, std::nullopt);
-    goes_on_ = false;
-  }
+  void do_not_continue();
   void end() {
     continued_.clear();
     before_.reset();
@@ -155,53 +141,19 @@ class ChosenFolder {
   FolderOptions const& options() const { return options_; }
 
   /// The folders of all runs that such a logger has made, or may continue.
-  std::vector<std::filesystem::path> earlier_runs(TrainerOptions const& options) const {
-    std::vector<std::filesystem::path> folders;
-    auto const root = root_of(options);
-    if constexpr (requires { Table::each_run(root, [](std::filesystem::path const&) {}); })
-      Table::each_run(root, [&](std::filesystem::path const& folder) { folders.push_back(folder); });
-    else
-      each_version(root, [&](long number, std::filesystem::path const& folder) {
-        if (!options_.version || *options_.version == number) folders.push_back(folder);
-      });
-    return folders;
-  }
+  std::vector<std::filesystem::path> earlier_runs(TrainerOptions const& options) const;
 
  private:
   std::filesystem::path root_of(TrainerOptions const& options) const {
     return folder_root(save_dir_, options_, options);
   }
-  static bool is_same(std::filesystem::path const& a, std::filesystem::path const& b) {
-    std::error_code missing;
-    return a == b || std::filesystem::equivalent(a, b, missing);
-  }
-  static std::filesystem::path new_folder(std::filesystem::path const& root, auto const& more) {
-    if constexpr (requires { Table::new_run(root, more); }) return Table::new_run(root, more);
-    else return new_version(root);
-  }
+  static bool is_same(std::filesystem::path const& a, std::filesystem::path const& b);
+  static std::filesystem::path new_folder(std::filesystem::path const& root, auto const& more);
   /// A logger before this one has made the run's folder where this one would, and is of another kind.
-  static bool may_share(std::filesystem::path const& folder, std::filesystem::path const& root) {
-    std::error_code missing;
-    return !folder.empty() && is_same(folder.parent_path(), root) &&
-           !std::filesystem::exists(folder / Table::lock, missing);
-  }
+  static bool may_share(std::filesystem::path const& folder, std::filesystem::path const& root);
 
   /// A program that logs elsewhere by now does not write into the folders of another one.
-  void go_on_in(Context& ctx, std::filesystem::path const& folder, std::filesystem::path const& root) {
-    before_ = folder_;
-    std::error_code missing;
-    bool const is_there = std::filesystem::is_directory(folder, missing);
-    if (is_there && is_same(folder.parent_path(), root)) {
-      goes_on_ = true;
-      folder_ = folder;
-      return;
-    }
-    folder_.clear();
-    ctx.warn_each("fulgurite.logger.new_folder",
-                  std::string(Table::owner) + ": the run that goes on was logged in " + folder.string() +
-                      (is_there ? ", which is not in " + root.string() : std::string(", which is not there")) +
-                      ": its rows go on in a new folder");
-  }
+  void go_on_in(Context& ctx, std::filesystem::path const& folder, std::filesystem::path const& root);
 
   std::filesystem::path save_dir_;
   FolderOptions options_;
@@ -210,6 +162,86 @@ class ChosenFolder {
   std::optional<std::filesystem::path> before_ = std::nullopt;  ///< its folder before that one, until the fit is over
   bool goes_on_ = false;
 };
+
+template <class Table>
+ChosenFolder<Table>::ChosenFolder(std::filesystem::path save_dir, FolderOptions options)
+    : save_dir_(std::move(save_dir)), options_(std::move(options)) {
+  check_folder(std::string(Table::owner), options_);
+}
+
+template <class Table>
+bool ChosenFolder<Table>::choose(Context& ctx, auto const& more) {
+  auto const earlier = std::exchange(continued_, {});
+  before_.reset();
+  goes_on_ = false;
+  if (ctx.rank() != 0 || ctx.dev_run() || ctx.options().barebones) return false;
+  auto const root = root_of(ctx.options());
+  if (!earlier.empty() && !options_.version) go_on_in(ctx, earlier, root);
+  if (folder_.empty() && options_.version) {
+    folder_ = root / ("version_" + std::to_string(*options_.version));
+    file::make_folders(folder_);
+  } else if (folder_.empty()) {
+    folder_ = may_share(ctx.log_dir(), root) ? ctx.log_dir() : new_folder(root, more);
+  }
+  return true;
+}
+
+template <class Table>
+void ChosenFolder<Table>::do_not_continue() {
+  continued_.clear();
+  if (before_) folder_ = *std::exchange(before_, std::nullopt);
+  goes_on_ = false;
+}
+
+template <class Table>
+std::vector<std::filesystem::path> ChosenFolder<Table>::earlier_runs(TrainerOptions const& options) const {
+  std::vector<std::filesystem::path> folders;
+  auto const root = root_of(options);
+  if constexpr (requires { Table::each_run(root, [](std::filesystem::path const&) {}); })
+    Table::each_run(root, [&](std::filesystem::path const& folder) { folders.push_back(folder); });
+  else
+    each_version(root, [&](long number, std::filesystem::path const& folder) {
+      if (!options_.version || *options_.version == number) folders.push_back(folder);
+    });
+  return folders;
+}
+
+template <class Table>
+bool ChosenFolder<Table>::is_same(std::filesystem::path const& a, std::filesystem::path const& b) {
+  std::error_code missing;
+  return a == b || std::filesystem::equivalent(a, b, missing);
+}
+
+template <class Table>
+std::filesystem::path ChosenFolder<Table>::new_folder(std::filesystem::path const& root, auto const& more) {
+  if constexpr (requires { Table::new_run(root, more); }) return Table::new_run(root, more);
+  else return new_version(root);
+}
+
+template <class Table>
+bool ChosenFolder<Table>::may_share(std::filesystem::path const& folder, std::filesystem::path const& root) {
+  std::error_code missing;
+  return !folder.empty() && is_same(folder.parent_path(), root) &&
+         !std::filesystem::exists(folder / Table::lock, missing);
+}
+
+template <class Table>
+void ChosenFolder<Table>::go_on_in(Context& ctx, std::filesystem::path const& folder,
+                                   std::filesystem::path const& root) {
+  before_ = folder_;
+  std::error_code missing;
+  bool const is_there = std::filesystem::is_directory(folder, missing);
+  if (is_there && is_same(folder.parent_path(), root)) {
+    goes_on_ = true;
+    folder_ = folder;
+    return;
+  }
+  folder_.clear();
+  ctx.warn_each("fulgurite.logger.new_folder",
+                std::string(Table::owner) + ": the run that goes on was logged in " + folder.string() +
+                    (is_there ? ", which is not in " + root.string() : std::string(", which is not there")) +
+                    ": its rows go on in a new folder");
+}
 
 // A row as loggers write it: its axis first, and each name with the logger's prefix.
 
@@ -255,56 +287,23 @@ class FolderLogger {
   using Hooks = Implements<hook::setup, hook::on_train_start, hook::before_save>;
   static constexpr bool inert_in_dev_run = true;
 
-  void setup(Context& ctx) {
-    keep_.reset();
-    again_ = 0;
-    trains_ = false;
-    begun_ = true;
-    if (!folder_.choose(ctx, more_)) return;
-    if (folder_.goes_on()) {
-      lock_.reset();
-      table_.reset();
-    }
-    open();
-    ctx.set_log_dir(folder_.path());
-    if (ctx.outcome().metrics_file.empty()) ctx.outcome().metrics_file = table_->path();
-  }
+  void setup(Context& ctx);
   /// The folder of the run that the next fit goes on with, told before its setup.
   void continue_in(std::filesystem::path folder) { folder_.continue_in(std::move(folder)); }
 
   /// The fit has failed before it went on from its file: the folder is that of before, and no row is dropped.
-  void do_not_continue() {
-    keep_.reset();
-    folder_.do_not_continue();
-  }
+  void do_not_continue();
 
   /// So many of the last rows come again when a run goes on from a file that is written now.
-  void expect_again(long rows) { again_ = table_ && rows > 0 ? rows_ - table_->before_last(rows) : 0; }
+  void expect_again(long rows);
 
-  void on_train_start(Context& ctx) {
-    trains_ = true;
-    if (keep_ && *keep_ < rows_)
-      ctx.warn_each("fulgurite.logger.rows_dropped", owner() + ": the last " + std::to_string(rows_ - *keep_) +
-                                                         " rows of " + table_->path().string() +
-                                                         " are of a run that went further than the file which this one "
-                                                         "goes on from: they will be dropped when it goes on");
-  }
+  void on_train_start(Context& ctx);
   /// A file tells how many rows there are, so they are on the disk before it.
-  void before_save(Context&) {
-    if (table_) table_->sync();
-  }
+  void before_save(Context&);
 
-  void log_metrics(std::span<Scalar const> row, long step) {
-    if (!folder_.is_chosen()) return;
-    write([&](Table& table) { table.add(NamedRow(row, step, folder_.options().prefix).cells()); });
-  }
+  void log_metrics(std::span<Scalar const> row, long step);
 
-  void log_hyperparams(std::span<Hyperparameter const> parameters) {
-    if (!folder_.is_chosen()) return;
-    hyperparameters_ = hparams_yaml(parameters);
-    if (!goes_on()) write_durably(folder_.path() / "hparams.yaml", hyperparameters_);
-    if constexpr (tells) untold_.emplace(parameters.begin(), parameters.end());
-  }
+  void log_hyperparams(std::span<Hyperparameter const> parameters);
   /// describe.txt, the program that the trainer's types make, options.txt, what it was told, and system.txt, the
   /// machine, stand beside the rows, where report::html finds them. A run that goes on has those of its last fit, whose
   /// limits may be higher.
@@ -318,100 +317,35 @@ class FolderLogger {
                       report::options_text(run.asked.options, report::automatic_options(run.optimization)));
   }
   /// Releases the folder, so that another logger may use it. A further row takes it again.
-  void finalize(auto status) {
-    if (table_ && trains_) drop_rows();
-    if (table_ && untold_) write([](Table&) {});
-    if constexpr (requires(Table& table) { table.finish(status); })
-      if (table_) table_->finish(status);
-    folder_.end();
-    keep_.reset();
-    again_ = 0;
-    table_.reset();
-    lock_.reset();
-  }
+  void finalize(auto status);
 
   /// How far the table is. Loading, rows that are too many are dropped later, when the run goes on: a file that turns
   /// out not to fit drops none. Error [fulgurite.logger.rows_missing] where the table lacks rows.
-  void state(auto& archive) {
-    auto folder = folder_.path();
-    long rows = keep_.value_or(rows_) - again_;
-    bool told = keep_ ? told_then_ : told_;
-    archive("folder", folder)("rows", rows);
-    if constexpr (tells) archive("told", told);
-    if (!archive.loading) return;
-    keep_.reset();
-    if (!table_ || !folder_.is(folder)) return;
-    if (rows < 0 || rows > rows_)
-      throw Error("fulgurite.logger.rows_missing",
-                  owner() + ": " + table_->path().string() + " has " + std::to_string(rows_) +
-                      " rows, and the file that the run goes on from was written after " + std::to_string(rows) +
-                      ": bring the table back, or move its folder away, so that the rows go on in a new one");
-    keep_ = rows;
-    told_then_ = told;
-  }
+  void state(auto& archive);
 
   /// The run's folder, `lightning_logs/version_N`; empty before setup.
   std::filesystem::path const& log_dir() const { return folder_.path(); }
   /// The folders of all runs that this logger has made, or may continue.
-  std::vector<std::filesystem::path> earlier_runs(TrainerOptions const& options) const {
-    return folder_.earlier_runs(options);
-  }
+  std::vector<std::filesystem::path> earlier_runs(TrainerOptions const& options) const;
 
  protected:
-  FolderLogger(std::filesystem::path save_dir, FolderOptions options, More more = {})
-      : folder_(std::move(save_dir), std::move(options)), more_(std::move(more)) {}
+  FolderLogger(std::filesystem::path save_dir, FolderOptions options, More more = {});
 
   /// f(table), when all that comes before it in the file stands there.
   template <class F>
-  void write(F&& f) {
-    open();
-    drop_rows();
-    if constexpr (tells) {
-      if (untold_ && !(goes_on() && told_)) {
-        table_->tell(*untold_);
-        told_ = true;
-      }
-      untold_.reset();
-    }
-    f(*table_);
-    rows_ = table_->rows();
-  }
+  void write(F&& f);
   /// Whether there is anything to be written to; an Error before the first run, when nobody knows of a folder yet.
-  bool writes(char const* what) const {
-    if (!begun_)
-      throw Error("fulgurite.logger.no_run", owner() + ": " + what +
-                                                 " was called before a run has begun, and so before there is a folder: "
-                                                 "call it from a hook, or after the run");
-    return folder_.is_chosen();
-  }
-  std::string prefixed(std::string_view name) const { return logger::prefixed(folder_.options().prefix, name); }
+  bool writes(char const* what) const;
+  std::string prefixed(std::string_view name) const;
   bool goes_on() const { return folder_.goes_on(); }
   static std::string owner() { return std::string(Table::owner); }
 
  private:
   static constexpr bool tells = requires(Table& table, std::vector<Hyperparameter> const& all) { table.tell(all); };
 
-  void drop_rows() {
-    if (!keep_) return;
-    table_->keep(*keep_);
-    keep_.reset();
-    told_ = told_then_;
-    rows_ = table_->rows();
-  }
+  void drop_rows();
 
-  void open() {
-    if (!lock_ || !lock_->holds()) {
-      file::make_folders(folder_.path());
-      lock_.reset();
-      lock_.emplace(folder_.path(), Table::lock);
-      std::error_code error;
-      if (auto const yaml = folder_.path() / "hparams.yaml"; !std::filesystem::exists(yaml, error))
-        write_durably(yaml, hyperparameters_);
-    }
-    if (table_) return;
-    table_.emplace(folder_.path(), more_);
-    rows_ = table_->rows();
-  }
+  void open();
 
   ChosenFolder<Table> folder_;
   More more_;
@@ -425,6 +359,166 @@ class FolderLogger {
   std::optional<VersionLock> lock_ = std::nullopt;
   std::optional<Table> table_ = std::nullopt;
 };
+
+template <class Table, class More>
+void FolderLogger<Table, More>::setup(Context& ctx) {
+  keep_.reset();
+  again_ = 0;
+  trains_ = false;
+  begun_ = true;
+  if (!folder_.choose(ctx, more_)) return;
+  if (folder_.goes_on()) {
+    lock_.reset();
+    table_.reset();
+  }
+  open();
+  ctx.set_log_dir(folder_.path());
+  if (ctx.outcome().metrics_file.empty()) ctx.outcome().metrics_file = table_->path();
+}
+
+template <class Table, class More>
+void FolderLogger<Table, More>::do_not_continue() {
+  keep_.reset();
+  folder_.do_not_continue();
+}
+
+template <class Table, class More>
+void FolderLogger<Table, More>::expect_again(long rows) {
+  again_ = table_ && rows > 0 ? rows_ - table_->before_last(rows) : 0;
+}
+
+template <class Table, class More>
+void FolderLogger<Table, More>::on_train_start(Context& ctx) {
+  trains_ = true;
+  if (keep_ && *keep_ < rows_)
+    ctx.warn_each("fulgurite.logger.rows_dropped", owner() + ": the last " + std::to_string(rows_ - *keep_) +
+                                                       " rows of " + table_->path().string() +
+                                                       " are of a run that went further than the file which this one "
+                                                       "goes on from: they will be dropped when it goes on");
+}
+
+template <class Table, class More>
+void FolderLogger<Table, More>::before_save(Context&) {
+  if (table_) table_->sync();
+}
+
+template <class Table, class More>
+void FolderLogger<Table, More>::log_metrics(std::span<Scalar const> row, long step) {
+  if (!folder_.is_chosen()) return;
+  write([&](Table& table) { table.add(NamedRow(row, step, folder_.options().prefix).cells()); });
+}
+
+template <class Table, class More>
+void FolderLogger<Table, More>::log_hyperparams(std::span<Hyperparameter const> parameters) {
+  if (!folder_.is_chosen()) return;
+  hyperparameters_ = hparams_yaml(parameters);
+  if (!goes_on()) write_durably(folder_.path() / "hparams.yaml", hyperparameters_);
+  if constexpr (tells) untold_.emplace(parameters.begin(), parameters.end());
+}
+
+template <class Table, class More>
+void FolderLogger<Table, More>::finalize(auto status) {
+  if (table_ && trains_) drop_rows();
+  if (table_ && untold_) write([](Table&) {});
+  if constexpr (requires(Table& table) { table.finish(status); })
+    if (table_) table_->finish(status);
+  folder_.end();
+  keep_.reset();
+  again_ = 0;
+  table_.reset();
+  lock_.reset();
+}
+
+template <class Table, class More>
+void FolderLogger<Table, More>::state(auto& archive) {
+  auto folder = folder_.path();
+  long rows = keep_.value_or(rows_) - again_;
+  bool told = keep_ ? told_then_ : told_;
+  archive("folder", folder)("rows", rows);
+  if constexpr (tells) archive("told", told);
+  if (!archive.loading) return;
+  keep_.reset();
+  if (!table_ || !folder_.is(folder)) return;
+  if (rows < 0 || rows > rows_)
+    throw Error("fulgurite.logger.rows_missing",
+                owner() + ": " + table_->path().string() + " has " + std::to_string(rows_) +
+                    " rows, and the file that the run goes on from was written after " + std::to_string(rows) +
+                    ": bring the table back, or move its folder away, so that the rows go on in a new one");
+  keep_ = rows;
+  told_then_ = told;
+}
+
+template <class Table, class More>
+std::vector<std::filesystem::path> FolderLogger<Table, More>::earlier_runs(TrainerOptions const& options) const {
+  return folder_.earlier_runs(options);
+}
+
+template <class Table, class More>
+FolderLogger<Table, More>::FolderLogger(std::filesystem::path save_dir, FolderOptions options, More more)
+    : folder_(std::move(save_dir), std::move(options)), more_(std::move(more)) {}
+
+template <class Table, class More>
+template <class F>
+void FolderLogger<Table, More>::write(F&& f) {
+  open();
+  drop_rows();
+  if constexpr (tells) {
+    if (untold_ && !(goes_on() && told_)) {
+      table_->tell(*untold_);
+      told_ = true;
+    }
+    untold_.reset();
+  }
+  f(*table_);
+  rows_ = table_->rows();
+}
+
+template <class Table, class More>
+bool FolderLogger<Table, More>::writes(char const* what) const {
+  if (!begun_)
+    throw Error("fulgurite.logger.no_run", owner() + ": " + what +
+                                               " was called before a run has begun, and so before there is a folder: "
+                                               "call it from a hook, or after the run");
+  return folder_.is_chosen();
+}
+
+template <class Table, class More>
+std::string FolderLogger<Table, More>::prefixed(std::string_view name) const {
+  return logger::prefixed(folder_.options().prefix, name);
+}
+
+template <class Table, class More>
+void FolderLogger<Table, More>::drop_rows() {
+  if (!keep_) return;
+  table_->keep(*keep_);
+  keep_.reset();
+  told_ = told_then_;
+  rows_ = table_->rows();
+}
+
+template <class Table, class More>
+void FolderLogger<Table, More>::open() {
+  if (!lock_ || !lock_->holds()) {
+    file::make_folders(folder_.path());
+    lock_.reset();
+    lock_.emplace(folder_.path(), Table::lock);
+    std::error_code error;
+    if (auto const yaml = folder_.path() / "hparams.yaml"; !std::filesystem::exists(yaml, error))
+      write_durably(yaml, hyperparameters_);
+  }
+  if (table_) return;
+  table_.emplace(folder_.path(), more_);
+  rows_ = table_->rows();
+}
+
+// Behind a Table and in its body file: the library has its logger, see FULGURITE_EXTERN.
+#define FULGURITE_FOLDER_LOGGER(WHAT, TABLE, MORE)                                                                     \
+  FULGURITE_##WHAT(class ChosenFolder<TABLE>)                                                                          \
+      FULGURITE_##WHAT(bool ChosenFolder<TABLE>::choose(Context&, MORE const&))                                        \
+          FULGURITE_##WHAT(class FolderLogger<TABLE, MORE>)                                                            \
+              FULGURITE_##WHAT(void FolderLogger<TABLE, MORE>::finalize(Status))                                       \
+                  FULGURITE_##WHAT(void FolderLogger<TABLE, MORE>::state(StateSaver&))                                 \
+                      FULGURITE_##WHAT(void FolderLogger<TABLE, MORE>::state(StateLoader&))
 
 }  // namespace fulgurite::logger
 

@@ -61,6 +61,8 @@ struct JsonLines : Journal<JsonLine> {
   void tell(std::vector<Hyperparameter> const& all) { append(json_hyperparameters(all)); }
 };
 
+FULGURITE_FOLDER_LOGGER(EXTERN, JsonLines, NothingMore)
+
 }  // namespace logger
 
 /// `JsonLinesLogger{}`, `JsonLinesLogger{"runs", {.name = "mlp"}}`. A row is a line such as

@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <fulgurite/core/archive.hpp>
 #include <fulgurite/core/json.hpp>
 #include <fulgurite/logger/json_lines_logger.hpp>
 #include <fulgurite/report/numbers.hpp>
@@ -69,6 +70,8 @@ FULGURITE_BULK_BODY std::string json_hyperparameters(std::vector<Hyperparameter>
   }
   return line + "}}\n";
 }
+
+FULGURITE_FOLDER_LOGGER(MADE, JsonLines, NothingMore)
 
 }  // namespace fulgurite::logger
 

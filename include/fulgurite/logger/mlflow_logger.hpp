@@ -92,6 +92,8 @@ class MlflowRun : public Journal<JsonLine> {
   std::map<std::string, GrowingFile, std::less<>> files_{};
 };
 
+FULGURITE_FOLDER_LOGGER(EXTERN, MlflowRun, MlflowNames)
+
 }  // namespace fulgurite::logger
 
 namespace fulgurite {

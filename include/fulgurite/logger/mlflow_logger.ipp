@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #include <fulgurite/checkpoint/durable_file.hpp>
+#include <fulgurite/core/archive.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/logger/mlflow_logger.hpp>
 #include <fulgurite/report/numbers.hpp>
@@ -195,6 +196,8 @@ FULGURITE_BODY void MlflowRun::describe(std::string_view status, std::string_vie
   text += "\ntags: []\nuser_id: ''\n";
   write_durably(folder_ / "meta.yaml", text);
 }
+
+FULGURITE_FOLDER_LOGGER(MADE, MlflowRun, MlflowNames)
 
 }  // namespace fulgurite::logger
 

@@ -169,6 +169,8 @@ class EventFile : public Journal<EventRecord> {
   double (*now_)();
 };
 
+FULGURITE_FOLDER_LOGGER(EXTERN, EventFile, EventClock)
+
 }  // namespace fulgurite::logger
 
 namespace fulgurite {

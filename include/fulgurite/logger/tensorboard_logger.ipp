@@ -11,6 +11,7 @@
 #include <zlib.h>
 
 #include <fulgurite/checkpoint/durable_file.hpp>
+#include <fulgurite/core/archive.hpp>
 #include <fulgurite/logger/tensorboard_logger.hpp>
 #include <fulgurite/report/numbers.hpp>
 
@@ -325,6 +326,8 @@ FULGURITE_BODY std::string EventFile::name(std::filesystem::path const& folder, 
   made += seconds + "." + file::host_name() + "." + std::to_string(::getpid());
   return made.append(end);
 }
+
+FULGURITE_FOLDER_LOGGER(MADE, EventFile, EventClock)
 
 }  // namespace fulgurite::logger
 

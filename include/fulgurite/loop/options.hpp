@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/text.hpp>
 #include <fulgurite/core/types.hpp>
@@ -362,10 +363,16 @@ struct TrainerOptions {
 
 namespace loop {
 
+[[noreturn]] void refuse_text(char const* identifier, std::string const& name, std::string const& value,
+                              std::string const& cure);
 [[noreturn]] inline void refuse_option(char const* identifier, std::string const& name, auto value,
                                        std::string const& cure) {
-  throw Error(identifier, name + " = " + std::to_string(value) + ": " + cure);
+  refuse_text(identifier, name, std::to_string(value), cure);
 }
 
 }  // namespace loop
 }  // namespace fulgurite
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/loop/options.ipp>
+#endif

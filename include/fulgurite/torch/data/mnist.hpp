@@ -11,7 +11,6 @@
 #include <type_traits>
 #include <utility>
 
-#include <fulgurite/core/archive.hpp>
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>

@@ -1,6 +1,7 @@
 #pragma once
 // The bodies of torch/data/mnist.hpp.
 
+#include <fulgurite/core/archive.hpp>
 #include <fulgurite/torch/data/mnist.hpp>
 
 namespace fulgurite::data {

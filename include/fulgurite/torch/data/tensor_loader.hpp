@@ -17,9 +17,9 @@
 
 #include <torch/types.h>
 
-#include <fulgurite/core/archive.hpp>
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/state.hpp>
 #include <fulgurite/data/batches.hpp>
 #include <fulgurite/data/mnist_files.hpp>
 #include <fulgurite/data/sampler.hpp>

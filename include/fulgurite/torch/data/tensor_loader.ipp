@@ -1,6 +1,7 @@
 #pragma once
 // The bodies of torch/data/tensor_loader.hpp.
 
+#include <fulgurite/core/archive.hpp>
 #include <fulgurite/torch/data/tensor_loader.hpp>
 
 namespace fulgurite::data {
