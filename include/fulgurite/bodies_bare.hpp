@@ -46,6 +46,7 @@
 #include <fulgurite/data/shared.ipp>
 #include <fulgurite/data/table.ipp>
 #include <fulgurite/data/team.ipp>
+#include <fulgurite/defaults/callbacks.ipp>
 #include <fulgurite/diagnose/option_rules.ipp>
 #include <fulgurite/distributed/pipeline_schedule.ipp>
 #include <fulgurite/distributed/place.ipp>

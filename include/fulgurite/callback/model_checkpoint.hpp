@@ -230,6 +230,9 @@ class Saver : public Admission {
   static constexpr std::string_view reads = "the state of the run";
 
   Saver(ModelCheckpointOptions options, WatchedMetric monitor);
+  Saver(Saver const&) = default;
+  Saver& operator=(Saver const&) = default;
+  FULGURITE_MOVES(Saver)
 
   void setup(Context& ctx);
 
@@ -262,21 +265,7 @@ class Saver : public Admission {
 
   /// A state that is loaded within a fit is one of the same fit, which goes back, or what was resumed before the first
   /// batch was due: nothing is resumed then.
-  void state(auto& archive) {
-    place_.state(archive);
-    archive("waiting", waiting_)("current_score", current_)("last_saved_step", last_saved_)("deferred", deferred_)(
-        "validated", validated_);
-    timing_.state(archive);
-    kept_.state(archive);
-    options_state(options_, archive);
-    if (!archive.loading) return;
-    kept_.respell(place_.take_other_spelling(), place_.folder());
-    if (!in_fit_) gone_ = kept_.gone();
-    kept_.forget(gone_);
-    if (place_.is_elsewhere()) kept_.leave();
-    if (in_fit_) place_.forget_move();
-    else resumed_ = true;
-  }
+  void state(auto& archive);
 
  private:
   Timing timing_;

@@ -109,6 +109,25 @@ FULGURITE_STATE(Place)
 void Waiting::state(auto& archive) { archive("file", file)("before", before)("in_batch", in_batch); }
 FULGURITE_STATE(Waiting)
 
+void Saver::state(auto& archive) {
+  place_.state(archive);
+  archive("waiting", waiting_)("current_score", current_)("last_saved_step",
+                                                          last_saved_)("deferred", deferred_)("validated", validated_);
+  timing_.state(archive);
+  kept_.state(archive);
+  options_state(options_, archive);
+  if (!archive.loading) return;
+  kept_.respell(place_.take_other_spelling(), place_.folder());
+  if (!in_fit_) gone_ = kept_.gone();
+  kept_.forget(gone_);
+  if (place_.is_elsewhere()) kept_.leave();
+  if (in_fit_) place_.forget_move();
+  else resumed_ = true;
+}
+FULGURITE_STATE(Saver)
+
+FULGURITE_MOVES_BODY(Saver)
+
 }  // namespace fulgurite::checkpointing
 
 namespace fulgurite::checkpointing {

@@ -120,6 +120,9 @@ class ProgressBar {
   static constexpr bool draws_on_terminal = true;  ///< of which there is one: a sweep refuses it
 
   explicit ProgressBar(ProgressBarOptions options = {});
+  ProgressBar(ProgressBar const&) = default;
+  ProgressBar& operator=(ProgressBar const&) = default;
+  FULGURITE_MOVES(ProgressBar)
 
   void on_fit_start(Context& ctx);
   void on_train_start(Context& ctx);

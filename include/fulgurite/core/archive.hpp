@@ -120,6 +120,9 @@ class StateSaver {
 
   static void put_scalar(ArchiveNode& node, archive::Scalar const& value);
   static void put_text(ArchiveNode& node, std::string_view text);
+  static void put_list(ArchiveNode& node, std::size_t size, std::string const& path,
+                       FunctionRef<void(std::size_t, ArchiveNode&, std::string const&)> put_one);
+  void put_object(ArchiveNode& node, std::string const& path, FunctionRef<void(StateSaver&)> save) const;
 
   template <class T>
   void put(ArchiveNode& node, T& value, std::string const& path) {
@@ -135,16 +138,13 @@ class StateSaver {
       node.value = std::monostate{};
       if (value) put(node, *value, path);
     } else if constexpr (archive::is_vector<V> || archive::is_array<V>) {
-      ArchiveNode::List list;
-      for (std::size_t i = 0; i != value.size(); ++i) {
-        auto const at = path + "[" + std::to_string(i) + "]";
-        if constexpr (std::is_same_v<V, std::vector<bool>>) put(list.emplace_back(), bool(value[i]), at);
-        else put(list.emplace_back(), value[i], at);
-      }
-      node.value = std::move(list);
+      put_list(node, value.size(), path, [&](std::size_t i, ArchiveNode& to, std::string const& at) {
+        if constexpr (std::is_same_v<V, std::vector<bool>>) put(to, bool(value[i]), at);
+        else put(to, value[i], at);
+      });
     } else if constexpr (Stateful<V, StateSaver>) {
-      StateSaver inner(node, path, tensors_);
-      const_cast<V&>(value).state(inner);  // `state` saves and loads, so it is never const; saving changes nothing
+      // `state` saves and loads, so it is never const; saving changes nothing
+      put_object(node, path, [&](StateSaver& inner) { const_cast<V&>(value).state(inner); });
     } else {
       archive::require_value<V>();
     }
@@ -263,9 +263,14 @@ class StateLoader {
   template <class T>
   static T const& as(ArchiveNode const& node, std::string const& path, char const* kind) {
     auto const* value = std::get_if<T>(&node.value);
-    if (value == nullptr) wrong(path, std::string("should be ") + kind + ", but is " + brief(node));
+    if (value == nullptr) wrong_kind(node, path, kind);
     return *value;
   }
+  [[noreturn]] static void wrong_kind(ArchiveNode const& node, std::string const& path, char const* kind);
+  static void require_size(ArchiveNode::List const& list, std::size_t size, std::string const& path);
+  static void get_list(ArchiveNode::List const& list, std::string const& path,
+                       FunctionRef<void(std::size_t, std::string const&)> get_one);
+  void get_object(ArchiveNode const& node, std::string const& path, FunctionRef<void(StateLoader&)> load) const;
   /// The beginning of a value, for messages.
   static std::string brief(ArchiveNode const& node);
   static std::string text(ArchiveNode const& node);
@@ -296,18 +301,13 @@ class StateLoader {
     } else if constexpr (archive::is_vector<V> || archive::is_array<V>) {
       auto const& list = as<ArchiveNode::List>(node, path, "a list");
       if constexpr (archive::is_vector<V>) value.resize(list.size());
-      else if (list.size() != value.size())
-        wrong(path,
-              "should have " + std::to_string(value.size()) + " elements, but has " + std::to_string(list.size()));
-      for (std::size_t i = 0; i != list.size(); ++i) {
-        auto const at = path + "[" + std::to_string(i) + "]";
+      else require_size(list, value.size(), path);
+      get_list(list, path, [&](std::size_t i, std::string const& at) {
         if constexpr (std::is_same_v<V, std::vector<bool>>) value[i] = as<bool>(list[i], at, "true or false");
         else get(list[i], value[i], at);
-      }
+      });
     } else if constexpr (Stateful<V, StateLoader>) {
-      as<ArchiveNode::Object>(node, path, "an object");
-      StateLoader inner(node, path, problems_, commits_, differences_);
-      value.state(inner);
+      get_object(node, path, [&](StateLoader& inner) { value.state(inner); });
     } else {
       archive::require_value<V>();
     }

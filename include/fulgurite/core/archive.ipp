@@ -18,6 +18,19 @@ FULGURITE_BODY void StateSaver::nested(std::string_view key, FunctionRef<void(St
   save(inner);
 }
 
+FULGURITE_BODY void StateSaver::put_list(ArchiveNode& node, std::size_t size, std::string const& path,
+                                         FunctionRef<void(std::size_t, ArchiveNode&, std::string const&)> put_one) {
+  ArchiveNode::List list(size);
+  for (std::size_t i = 0; i != size; ++i) put_one(i, list[i], path + "[" + std::to_string(i) + "]");
+  node.value = std::move(list);
+}
+
+FULGURITE_BODY void StateSaver::put_object(ArchiveNode& node, std::string const& path,
+                                           FunctionRef<void(StateSaver&)> save) const {
+  StateSaver inner(node, path, tensors_);
+  save(inner);
+}
+
 FULGURITE_BODY std::string StateSaver::full(std::string_view name) const {
   return path_ + (path_.empty() ? "" : ".") + std::string(name);
 }
@@ -90,6 +103,28 @@ FULGURITE_BODY void StateLoader::nested(std::string_view key, FunctionRef<void(S
     StateLoader inner(entry(key), full(key), problems_, commits_, differences_);
     load(inner);
   });
+}
+
+FULGURITE_BODY void StateLoader::wrong_kind(ArchiveNode const& node, std::string const& path, char const* kind) {
+  wrong(path, std::string("should be ") + kind + ", but is " + brief(node));
+}
+
+FULGURITE_BODY void StateLoader::require_size(ArchiveNode::List const& list, std::size_t size,
+                                              std::string const& path) {
+  if (list.size() != size)
+    wrong(path, "should have " + std::to_string(size) + " elements, but has " + std::to_string(list.size()));
+}
+
+FULGURITE_BODY void StateLoader::get_list(ArchiveNode::List const& list, std::string const& path,
+                                          FunctionRef<void(std::size_t, std::string const&)> get_one) {
+  for (std::size_t i = 0; i != list.size(); ++i) get_one(i, path + "[" + std::to_string(i) + "]");
+}
+
+FULGURITE_BODY void StateLoader::get_object(ArchiveNode const& node, std::string const& path,
+                                            FunctionRef<void(StateLoader&)> load) const {
+  as<ArchiveNode::Object>(node, path, "an object");
+  StateLoader inner(node, path, problems_, commits_, differences_);
+  load(inner);
 }
 
 FULGURITE_BODY std::string StateLoader::full(std::string_view name) const {

@@ -34,6 +34,17 @@
 #define FULGURITE_MADE(...)
 #endif
 
+// How a class is moved and destroyed that has many members, or large ones: FULGURITE_MOVES(Class) in it declares that,
+// and FULGURITE_MOVES_BODY(Class) stands in the body file. One that can be copied says so beside it.
+#define FULGURITE_MOVES(Class)                                                                                         \
+  Class(Class&&) noexcept;                                                                                             \
+  Class& operator=(Class&&) noexcept;                                                                                  \
+  ~Class();
+#define FULGURITE_MOVES_BODY(Class)                                                                                    \
+  FULGURITE_BODY Class::Class(Class&&) noexcept = default;                                                             \
+  FULGURITE_BODY Class& Class::operator=(Class&&) noexcept = default;                                                  \
+  FULGURITE_BODY Class::~Class() = default;
+
 // A program whose units disagree would have two versions of its functions. It does not link: one unit says that this
 // variable is one per thread, the other that it is not, and each linker names the variable.
 #if defined(FULGURITE_COMPILED)

@@ -9,10 +9,14 @@
 #include <fulgurite/callback/model_checkpoint.hpp>
 #include <fulgurite/callback/model_summary.hpp>
 #include <fulgurite/callback/progress_bar.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/diagnose/trainer_rules.hpp>
 #include <fulgurite/logger/csv_logger.hpp>
 
 namespace fulgurite {
+
+/// All of them, as most programs have them.
+std::tuple<ProgressBar, ModelSummary, CSVLogger, ModelCheckpoint<>, ResultsTable> default_callbacks();
 
 /// ProgressBar{}, ModelSummary{}, CSVLogger{}, ModelCheckpoint{} (the file of the last epoch) and ResultsTable{}: each
 /// unless `Given` has a callback that does the same (another bar, another summary, any logger, any ModelCheckpoint) or
@@ -27,8 +31,10 @@ struct DefaultCallbacks {
     constexpr bool log = is_left<NoLogger> && (!is_logger<Given>() && ...);
     constexpr bool files = is_left<NoCheckpoints> && (!keeps_checkpoints<Given>() && ...);
     constexpr bool table = is_left<NoResultsTable> && times<ResultsTable, Given...> == 0;
-    return std::tuple_cat(one<bar, ProgressBar>(), one<summary, ModelSummary>(), one<log, CSVLogger>(),
-                          one<files, ModelCheckpoint<>>(), one<table, ResultsTable>());
+    if constexpr (bar && summary && log && files && table) return default_callbacks();
+    else
+      return std::tuple_cat(one<bar, ProgressBar>(), one<summary, ModelSummary>(), one<log, CSVLogger>(),
+                            one<files, ModelCheckpoint<>>(), one<table, ResultsTable>());
   }
 
  private:
@@ -42,3 +48,7 @@ struct DefaultCallbacks {
 };
 
 }  // namespace fulgurite
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/defaults/callbacks.ipp>
+#endif

@@ -94,6 +94,7 @@ FULGURITE_FOLDER_LOGGER(EXTERN, RunTable, NothingMore)
 class CSVLogger : public logger::FolderLogger<logger::RunTable> {
  public:
   explicit CSVLogger(std::filesystem::path save_dir = {}, CSVLoggerOptions options = {});
+  FULGURITE_MOVES(CSVLogger)
 };
 
 }  // namespace fulgurite

@@ -108,4 +108,6 @@ namespace fulgurite {
 FULGURITE_BODY CSVLogger::CSVLogger(std::filesystem::path save_dir, CSVLoggerOptions options)
     : FolderLogger(std::move(save_dir), {std::move(options.name), options.version, std::move(options.prefix)}) {}
 
+FULGURITE_MOVES_BODY(CSVLogger)
+
 }  // namespace fulgurite

@@ -73,6 +73,7 @@ FULGURITE_FOLDER_LOGGER(EXTERN, JsonLines, NothingMore)
 class JsonLinesLogger : public logger::FolderLogger<logger::JsonLines> {
  public:
   explicit JsonLinesLogger(std::filesystem::path save_dir = {}, JsonLinesLoggerOptions options = {});
+  FULGURITE_MOVES(JsonLinesLogger)
 };
 
 }  // namespace fulgurite

@@ -80,4 +80,6 @@ namespace fulgurite {
 FULGURITE_BODY JsonLinesLogger::JsonLinesLogger(std::filesystem::path save_dir, JsonLinesLoggerOptions options)
     : FolderLogger(std::move(save_dir), {std::move(options.name), options.version, std::move(options.prefix)}) {}
 
+FULGURITE_MOVES_BODY(JsonLinesLogger)
+
 }  // namespace fulgurite

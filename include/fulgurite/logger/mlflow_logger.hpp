@@ -113,6 +113,7 @@ struct MLflowLoggerOptions {
 class MLflowLogger : public logger::FolderLogger<logger::MlflowRun, logger::MlflowNames> {
  public:
   explicit MLflowLogger(std::filesystem::path save_dir = {}, MLflowLoggerOptions options = {});
+  FULGURITE_MOVES(MLflowLogger)
 };
 
 }  // namespace fulgurite

@@ -215,4 +215,6 @@ FULGURITE_BODY MLflowLogger::MLflowLogger(std::filesystem::path save_dir, MLflow
                                           "1970, or leave it out");
 }
 
+FULGURITE_MOVES_BODY(MLflowLogger)
+
 }  // namespace fulgurite

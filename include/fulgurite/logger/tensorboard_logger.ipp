@@ -355,4 +355,6 @@ FULGURITE_BODY void TensorBoardLogger::log(std::string_view values, long step) {
   write([&](logger::EventFile& file) { file.add_values(values, step); });
 }
 
+FULGURITE_MOVES_BODY(TensorBoardLogger)
+
 }  // namespace fulgurite

@@ -46,6 +46,9 @@ void relocate(Model& model, at::Device device, std::optional<at::ScalarType> typ
   }
 }
 
+/// Throws an Error where LibTorch does not see this GPU.
+void require_device(at::Device device);
+
 }  // namespace fulgurite::libtorch
 
 namespace fulgurite {
@@ -64,21 +67,7 @@ class SingleDevice {
   explicit SingleDevice(Device device, Matmul matmul = Matmul::faster) : device_(choose(device)), matmul_(matmul) {}
 
   /// Throws an Error if the device is not there.
-  void require_device() const {
-    if (device_.is_cuda()) {
-      auto const wanted = "SingleDevice{cuda}: GPU " + std::to_string(int(device_.index()));
-      if (!torch::cuda::is_available())
-        throw Error("fulgurite.strategy.cuda_absent",
-                    wanted +
-                        " was asked for, but LibTorch sees no CUDA device: install a driver and a LibTorch "
-                        "built with CUDA, link the program with torch_cuda and c10_cuda, as tools/dev flags does, or "
-                        "use SingleDevice{cpu} or SingleDevice{automatic}");
-      if (device_.index() < 0 || device_.index() >= torch::cuda::device_count())
-        throw Error("fulgurite.strategy.cuda_index",
-                    wanted + " was asked for, but there are " + std::to_string(int(torch::cuda::device_count())) +
-                        ", counted from 0: choose one of them, or see CUDA_VISIBLE_DEVICES");
-    }
-  }
+  void require_device() const { libtorch::require_device(device_); }
 
   /// Moves the model, and converts it to the type of the precision. A GPU becomes the thread's current one: tensors
   /// that a step makes on torch::kCUDA are made there. Throws an Error, before anything is touched, if the device is

@@ -251,6 +251,17 @@ void pass(Rule const& rule, Arena::Run const& run, Arena::Buffer const& buffer) 
   else as_operators<N>(rule, run, buffer);
 }
 
+// What is done to the gradients of all such optimizers.
+FULGURITE_EXTERN(at::Tensor clip_norm(ArenaParameters const&, double))
+FULGURITE_EXTERN(void clip_value(ArenaParameters const&, double))
+FULGURITE_EXTERN(void scale_gradients(ArenaParameters const&, double))
+FULGURITE_EXTERN(bool gradients_finite(ArenaParameters const&))
+FULGURITE_EXTERN(bool gradients_finite(ArenaParameters const&, SeenGradients const&))
+FULGURITE_EXTERN(bool weights_finite(ArenaParameters const&))
+FULGURITE_EXTERN(void note_gradients(std::optional<at::Tensor>&, ArenaParameters const&))
+FULGURITE_EXTERN(void note_weights(std::optional<at::Tensor>&, ArenaParameters const&))
+FULGURITE_EXTERN(at::Tensor listed_twice(ArenaParameters&&))
+
 }  // namespace fulgurite::libtorch
 
 namespace fulgurite::optim {
