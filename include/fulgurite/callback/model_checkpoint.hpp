@@ -232,7 +232,7 @@ class Saver : public Admission {
   Saver(ModelCheckpointOptions options, WatchedMetric monitor);
   Saver(Saver const&) = default;
   Saver& operator=(Saver const&) = default;
-  FULGURITE_MOVES(Saver)
+  FULGURITE_MOVES(Saver);
 
   void setup(Context& ctx);
 

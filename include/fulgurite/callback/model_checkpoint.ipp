@@ -126,7 +126,7 @@ void Saver::state(auto& archive) {
 }
 FULGURITE_STATE(Saver)
 
-FULGURITE_MOVES_BODY(Saver)
+FULGURITE_MOVES_BODY(Saver);
 
 }  // namespace fulgurite::checkpointing
 

@@ -122,7 +122,7 @@ class ProgressBar {
   explicit ProgressBar(ProgressBarOptions options = {});
   ProgressBar(ProgressBar const&) = default;
   ProgressBar& operator=(ProgressBar const&) = default;
-  FULGURITE_MOVES(ProgressBar)
+  FULGURITE_MOVES(ProgressBar);
 
   void on_fit_start(Context& ctx);
   void on_train_start(Context& ctx);

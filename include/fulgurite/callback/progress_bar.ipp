@@ -213,6 +213,6 @@ FULGURITE_BODY report::Postfix ProgressBar::postfix(Context& ctx) const {
   return postfix;
 }
 
-FULGURITE_MOVES_BODY(ProgressBar)
+FULGURITE_MOVES_BODY(ProgressBar);
 
 }  // namespace fulgurite

@@ -25,8 +25,8 @@
 #if defined(FULGURITE_COMPILED)
 #define FULGURITE_BODY [[FULGURITE_SELDOM]]
 #define FULGURITE_BULK_BODY
-#define FULGURITE_EXTERN(...) extern template __VA_ARGS__;
-#define FULGURITE_MADE(...) template __VA_ARGS__;
+#define FULGURITE_EXTERN(...) extern template __VA_ARGS__
+#define FULGURITE_MADE(...) template __VA_ARGS__
 #else
 #define FULGURITE_BODY [[FULGURITE_SELDOM, gnu::noinline]] inline
 #define FULGURITE_BULK_BODY inline
@@ -39,11 +39,11 @@
 #define FULGURITE_MOVES(Class)                                                                                         \
   Class(Class&&) noexcept;                                                                                             \
   Class& operator=(Class&&) noexcept;                                                                                  \
-  ~Class();
+  ~Class()
 #define FULGURITE_MOVES_BODY(Class)                                                                                    \
   FULGURITE_BODY Class::Class(Class&&) noexcept = default;                                                             \
   FULGURITE_BODY Class& Class::operator=(Class&&) noexcept = default;                                                  \
-  FULGURITE_BODY Class::~Class() = default;
+  FULGURITE_BODY Class::~Class() = default
 
 // A program whose units disagree would have two versions of its functions. It does not link: one unit says that this
 // variable is one per thread, the other that it is not, and each linker names the variable.

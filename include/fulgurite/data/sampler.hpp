@@ -256,8 +256,8 @@ std::uint64_t Subset<Inner>::order_key() const
   return key;
 }
 
-FULGURITE_EXTERN(class Subset<OptionalShuffle>)
-FULGURITE_EXTERN(class Subset<Sequential>)
+FULGURITE_EXTERN(class Subset<OptionalShuffle>);
+FULGURITE_EXTERN(class Subset<Sequential>);
 
 // Dividing samples into those to train on and those to validate on: by a fraction or a count, repeatable by a seed.
 

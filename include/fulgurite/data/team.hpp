@@ -178,15 +178,17 @@ typename TeamWork<Batch>::Slot TeamWork<Batch>::made_now(std::size_t k, AtWork c
 }
 
 template <class Batch>
-std::exception_ptr TeamWork<Batch>::started() const try {
-  if (on_start) on_start();
-  return nullptr;
-} catch (std::exception const& failed) {
-  return std::make_exception_ptr(
-      Error("fulgurite.data.worker_start", std::string(".on_worker_start failed: ") + failed.what()));
-} catch (...) {
-  return std::make_exception_ptr(
-      Error("fulgurite.data.worker_start", ".on_worker_start threw something that is not a std::exception"));
+std::exception_ptr TeamWork<Batch>::started() const {
+  try {
+    if (on_start) on_start();
+    return nullptr;
+  } catch (std::exception const& failed) {
+    return std::make_exception_ptr(
+        Error("fulgurite.data.worker_start", std::string(".on_worker_start failed: ") + failed.what()));
+  } catch (...) {
+    return std::make_exception_ptr(
+        Error("fulgurite.data.worker_start", ".on_worker_start threw something that is not a std::exception"));
+  }
 }
 
 /// What a worker was at that was waited for in vain.
@@ -367,22 +369,24 @@ bool Team<Batch>::has_ended(std::size_t i) const {
 }
 
 template <class Batch>
-void Team<Batch>::start_one() try {
-  std::size_t const index = threads_.size();
-  auto* me = [&] {
-    std::lock_guard const lock(work_->mutex);
-    return &work_->workers.emplace_back();
-  }();
+void Team<Batch>::start_one() {
   try {
-    threads_.emplace_back([work = work_, index, me] { work->work(index, *me); });
-  } catch (...) {
-    std::lock_guard const lock(work_->mutex);
-    work_->workers.pop_back();
-    throw;
+    std::size_t const index = threads_.size();
+    auto* me = [&] {
+      std::lock_guard const lock(work_->mutex);
+      return &work_->workers.emplace_back();
+    }();
+    try {
+      threads_.emplace_back([work = work_, index, me] { work->work(index, *me); });
+    } catch (...) {
+      std::lock_guard const lock(work_->mutex);
+      work_->workers.pop_back();
+      throw;
+    }
+  } catch (std::system_error const& failed) {
+    throw Error("fulgurite.data.worker_start",
+                "a worker thread could not be started (" + std::string(failed.what()) + "): use fewer .workers");
   }
-} catch (std::system_error const& failed) {
-  throw Error("fulgurite.data.worker_start",
-              "a worker thread could not be started (" + std::string(failed.what()) + "): use fewer .workers");
 }
 
 template <class Batch>
@@ -403,8 +407,8 @@ class BatchReader {
   using Make = typename Team<Batch>::Make;
 
   /// Errors: those of WorkerOptions::check.
-  explicit BatchReader(WorkerOptions options);
-  BatchReader(BatchReader const& other);
+  explicit BatchReader(WorkerOptions options) : options_(std::move(options)) { options_.check(); }
+  BatchReader(BatchReader const& other) : options_(other.options_) {}
   BatchReader(BatchReader&&) noexcept = default;
   BatchReader& operator=(BatchReader const& other) {
     if (this != &other) *this = BatchReader(other);
@@ -453,14 +457,6 @@ class BatchReader {
   WaitClock clock_;
   std::size_t next_ = 0, last_ = 0;
 };
-
-template <class Batch>
-BatchReader<Batch>::BatchReader(WorkerOptions options) : options_(std::move(options)) {
-  options_.check();
-}
-
-template <class Batch>
-BatchReader<Batch>::BatchReader(BatchReader const& other) : options_(other.options_) {}
 
 template <class Batch>
 void BatchReader<Batch>::leave() {

@@ -225,8 +225,8 @@ template <class Options>
 void check(Options const& o) {
   OptionRules<Options>::judge(o, Throw<Options>{o});
 }
-FULGURITE_EXTERN(void check(TrainerOptions const&))
-FULGURITE_EXTERN(void check(Automatic const&))
+FULGURITE_EXTERN(void check(TrainerOptions const&));
+FULGURITE_EXTERN(void check(Automatic const&));
 /// The same options, where they pass.
 template <class Options>
 Options checked(Options o) {

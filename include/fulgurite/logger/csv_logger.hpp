@@ -79,7 +79,7 @@ struct RunTable : CsvTable {
   long before_last(long rows) const { return this->rows() - rows; }
 };
 
-FULGURITE_FOLDER_LOGGER(EXTERN, RunTable, NothingMore)
+FULGURITE_FOLDER_LOGGER(EXTERN, RunTable, NothingMore);
 
 }  // namespace logger
 
@@ -94,7 +94,7 @@ FULGURITE_FOLDER_LOGGER(EXTERN, RunTable, NothingMore)
 class CSVLogger : public logger::FolderLogger<logger::RunTable> {
  public:
   explicit CSVLogger(std::filesystem::path save_dir = {}, CSVLoggerOptions options = {});
-  FULGURITE_MOVES(CSVLogger)
+  FULGURITE_MOVES(CSVLogger);
 };
 
 }  // namespace fulgurite

@@ -99,7 +99,7 @@ FULGURITE_BODY void CsvTable::rewrite(std::vector<std::string> columns, std::vec
   file_.open();
 }
 
-FULGURITE_FOLDER_LOGGER(MADE, RunTable, NothingMore)
+FULGURITE_FOLDER_LOGGER(MADE, RunTable, NothingMore);
 
 }  // namespace fulgurite::logger
 
@@ -108,6 +108,6 @@ namespace fulgurite {
 FULGURITE_BODY CSVLogger::CSVLogger(std::filesystem::path save_dir, CSVLoggerOptions options)
     : FolderLogger(std::move(save_dir), {std::move(options.name), options.version, std::move(options.prefix)}) {}
 
-FULGURITE_MOVES_BODY(CSVLogger)
+FULGURITE_MOVES_BODY(CSVLogger);
 
 }  // namespace fulgurite

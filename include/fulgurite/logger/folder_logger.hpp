@@ -28,7 +28,8 @@
 
 namespace fulgurite {
 
-enum class Status : std::uint8_t;  // loop/tell.hpp
+/// How a run ended: loop/tell.hpp.
+enum class Status : std::uint8_t;
 
 }  // namespace fulgurite
 
@@ -513,12 +514,12 @@ void FolderLogger<Table, More>::open() {
 
 // Behind a Table and in its body file: the library has its logger, see FULGURITE_EXTERN.
 #define FULGURITE_FOLDER_LOGGER(WHAT, TABLE, MORE)                                                                     \
-  FULGURITE_##WHAT(class ChosenFolder<TABLE>)                                                                          \
-      FULGURITE_##WHAT(bool ChosenFolder<TABLE>::choose(Context&, MORE const&))                                        \
-          FULGURITE_##WHAT(class FolderLogger<TABLE, MORE>)                                                            \
-              FULGURITE_##WHAT(void FolderLogger<TABLE, MORE>::finalize(Status))                                       \
-                  FULGURITE_##WHAT(void FolderLogger<TABLE, MORE>::state(StateSaver&))                                 \
-                      FULGURITE_##WHAT(void FolderLogger<TABLE, MORE>::state(StateLoader&))
+  FULGURITE_##WHAT(class ChosenFolder<TABLE>);                                                                         \
+  FULGURITE_##WHAT(bool ChosenFolder<TABLE>::choose(Context&, MORE const&));                                           \
+  FULGURITE_##WHAT(class FolderLogger<TABLE, MORE>);                                                                   \
+  FULGURITE_##WHAT(void FolderLogger<TABLE, MORE>::finalize(Status));                                                  \
+  FULGURITE_##WHAT(void FolderLogger<TABLE, MORE>::state(StateSaver&));                                                \
+  FULGURITE_##WHAT(void FolderLogger<TABLE, MORE>::state(StateLoader&))
 
 }  // namespace fulgurite::logger
 

@@ -61,7 +61,7 @@ struct JsonLines : Journal<JsonLine> {
   void tell(std::vector<Hyperparameter> const& all) { append(json_hyperparameters(all)); }
 };
 
-FULGURITE_FOLDER_LOGGER(EXTERN, JsonLines, NothingMore)
+FULGURITE_FOLDER_LOGGER(EXTERN, JsonLines, NothingMore);
 
 }  // namespace logger
 
@@ -73,7 +73,7 @@ FULGURITE_FOLDER_LOGGER(EXTERN, JsonLines, NothingMore)
 class JsonLinesLogger : public logger::FolderLogger<logger::JsonLines> {
  public:
   explicit JsonLinesLogger(std::filesystem::path save_dir = {}, JsonLinesLoggerOptions options = {});
-  FULGURITE_MOVES(JsonLinesLogger)
+  FULGURITE_MOVES(JsonLinesLogger);
 };
 
 }  // namespace fulgurite

@@ -71,7 +71,7 @@ FULGURITE_BULK_BODY std::string json_hyperparameters(std::vector<Hyperparameter>
   return line + "}}\n";
 }
 
-FULGURITE_FOLDER_LOGGER(MADE, JsonLines, NothingMore)
+FULGURITE_FOLDER_LOGGER(MADE, JsonLines, NothingMore);
 
 }  // namespace fulgurite::logger
 
@@ -80,6 +80,6 @@ namespace fulgurite {
 FULGURITE_BODY JsonLinesLogger::JsonLinesLogger(std::filesystem::path save_dir, JsonLinesLoggerOptions options)
     : FolderLogger(std::move(save_dir), {std::move(options.name), options.version, std::move(options.prefix)}) {}
 
-FULGURITE_MOVES_BODY(JsonLinesLogger)
+FULGURITE_MOVES_BODY(JsonLinesLogger);
 
 }  // namespace fulgurite

@@ -92,7 +92,7 @@ class MlflowRun : public Journal<JsonLine> {
   std::map<std::string, GrowingFile, std::less<>> files_{};
 };
 
-FULGURITE_FOLDER_LOGGER(EXTERN, MlflowRun, MlflowNames)
+FULGURITE_FOLDER_LOGGER(EXTERN, MlflowRun, MlflowNames);
 
 }  // namespace fulgurite::logger
 
@@ -113,7 +113,7 @@ struct MLflowLoggerOptions {
 class MLflowLogger : public logger::FolderLogger<logger::MlflowRun, logger::MlflowNames> {
  public:
   explicit MLflowLogger(std::filesystem::path save_dir = {}, MLflowLoggerOptions options = {});
-  FULGURITE_MOVES(MLflowLogger)
+  FULGURITE_MOVES(MLflowLogger);
 };
 
 }  // namespace fulgurite

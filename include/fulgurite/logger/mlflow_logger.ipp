@@ -197,7 +197,7 @@ FULGURITE_BODY void MlflowRun::describe(std::string_view status, std::string_vie
   write_durably(folder_ / "meta.yaml", text);
 }
 
-FULGURITE_FOLDER_LOGGER(MADE, MlflowRun, MlflowNames)
+FULGURITE_FOLDER_LOGGER(MADE, MlflowRun, MlflowNames);
 
 }  // namespace fulgurite::logger
 
@@ -215,6 +215,6 @@ FULGURITE_BODY MLflowLogger::MLflowLogger(std::filesystem::path save_dir, MLflow
                                           "1970, or leave it out");
 }
 
-FULGURITE_MOVES_BODY(MLflowLogger)
+FULGURITE_MOVES_BODY(MLflowLogger);
 
 }  // namespace fulgurite

@@ -169,7 +169,7 @@ class EventFile : public Journal<EventRecord> {
   double (*now_)();
 };
 
-FULGURITE_FOLDER_LOGGER(EXTERN, EventFile, EventClock)
+FULGURITE_FOLDER_LOGGER(EXTERN, EventFile, EventClock);
 
 }  // namespace fulgurite::logger
 
@@ -196,7 +196,7 @@ class TensorBoardLogger : public logger::FolderLogger<logger::EventFile, logger:
   using Hooks = Implements<hook::setup, hook::on_fit_start, hook::on_train_start, hook::before_save>;
 
   explicit TensorBoardLogger(std::filesystem::path save_dir = {}, TensorBoardLoggerOptions options = {});
-  FULGURITE_MOVES(TensorBoardLogger)
+  FULGURITE_MOVES(TensorBoardLogger);
 
   void on_fit_start(auto& ctx) {
     using Backend = typename std::remove_cvref_t<decltype(ctx)>::Backend;

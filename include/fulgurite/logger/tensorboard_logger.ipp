@@ -327,7 +327,7 @@ FULGURITE_BODY std::string EventFile::name(std::filesystem::path const& folder, 
   return made.append(end);
 }
 
-FULGURITE_FOLDER_LOGGER(MADE, EventFile, EventClock)
+FULGURITE_FOLDER_LOGGER(MADE, EventFile, EventClock);
 
 }  // namespace fulgurite::logger
 
@@ -355,6 +355,6 @@ FULGURITE_BODY void TensorBoardLogger::log(std::string_view values, long step) {
   write([&](logger::EventFile& file) { file.add_values(values, step); });
 }
 
-FULGURITE_MOVES_BODY(TensorBoardLogger)
+FULGURITE_MOVES_BODY(TensorBoardLogger);
 
 }  // namespace fulgurite

@@ -162,12 +162,12 @@ TensorModule<Transform> digits8x8(std::filesystem::path const& folder, Digits8x8
                                  std::move(transform));
 }
 
-FULGURITE_EXTERN(class MnistModule<>)
-FULGURITE_EXTERN(void MnistModule<>::state(::fulgurite::StateSaver&))
-FULGURITE_EXTERN(void MnistModule<>::state(::fulgurite::StateLoader&))
-FULGURITE_EXTERN(MnistModule<> mnist(std::filesystem::path const&, MnistOptions, Untouched))
-FULGURITE_EXTERN(TensorModule<> digits(DigitsOptions, Untouched))
-FULGURITE_EXTERN(TensorModule<> digits8x8(std::filesystem::path const&, Digits8x8Options, Untouched))
+FULGURITE_EXTERN(class MnistModule<>);
+FULGURITE_EXTERN(void MnistModule<>::state(::fulgurite::StateSaver&));
+FULGURITE_EXTERN(void MnistModule<>::state(::fulgurite::StateLoader&));
+FULGURITE_EXTERN(MnistModule<> mnist(std::filesystem::path const&, MnistOptions, Untouched));
+FULGURITE_EXTERN(TensorModule<> digits(DigitsOptions, Untouched));
+FULGURITE_EXTERN(TensorModule<> digits8x8(std::filesystem::path const&, Digits8x8Options, Untouched));
 
 }  // namespace fulgurite::data
 

@@ -12,11 +12,11 @@ FULGURITE_BODY std::string scale_text(std::optional<Standardization> const& scal
                : std::string("as they are, from 0 to 1");
 }
 
-FULGURITE_MADE(class MnistModule<>)
-FULGURITE_MADE(void MnistModule<>::state(::fulgurite::StateSaver&))
-FULGURITE_MADE(void MnistModule<>::state(::fulgurite::StateLoader&))
-FULGURITE_MADE(MnistModule<> mnist(std::filesystem::path const&, MnistOptions, Untouched))
-FULGURITE_MADE(TensorModule<> digits(DigitsOptions, Untouched))
-FULGURITE_MADE(TensorModule<> digits8x8(std::filesystem::path const&, Digits8x8Options, Untouched))
+FULGURITE_MADE(class MnistModule<>);
+FULGURITE_MADE(void MnistModule<>::state(::fulgurite::StateSaver&));
+FULGURITE_MADE(void MnistModule<>::state(::fulgurite::StateLoader&));
+FULGURITE_MADE(MnistModule<> mnist(std::filesystem::path const&, MnistOptions, Untouched));
+FULGURITE_MADE(TensorModule<> digits(DigitsOptions, Untouched));
+FULGURITE_MADE(TensorModule<> digits8x8(std::filesystem::path const&, Digits8x8Options, Untouched));
 
 }  // namespace fulgurite::data

@@ -306,18 +306,18 @@ TensorLoader(torch::Tensor, torch::Tensor, S, GatherOptions, T) -> TensorLoader<
 
 // Behind the class and in the body file, of the loaders that this library makes: see FULGURITE_EXTERN.
 #define FULGURITE_TENSOR_LOADER(WHAT, ...)                                                                             \
-  FULGURITE_##WHAT(class Batches<TensorLoader<__VA_ARGS__>, Batch>)                                                    \
-      FULGURITE_##WHAT(class SampledBatches<TensorLoader<__VA_ARGS__>, Batch, __VA_ARGS__>)                            \
-          FULGURITE_##WHAT(class TensorLoader<__VA_ARGS__>)                                                            \
-              FULGURITE_##WHAT(void TensorLoader<__VA_ARGS__>::state(::fulgurite::StateSaver&))                        \
-                  FULGURITE_##WHAT(void TensorLoader<__VA_ARGS__>::state(::fulgurite::StateLoader&))
+  FULGURITE_##WHAT(class Batches<TensorLoader<__VA_ARGS__>, Batch>);                                                   \
+  FULGURITE_##WHAT(class SampledBatches<TensorLoader<__VA_ARGS__>, Batch, __VA_ARGS__>);                               \
+  FULGURITE_##WHAT(class TensorLoader<__VA_ARGS__>);                                                                   \
+  FULGURITE_##WHAT(void TensorLoader<__VA_ARGS__>::state(::fulgurite::StateSaver&));                                   \
+  FULGURITE_##WHAT(void TensorLoader<__VA_ARGS__>::state(::fulgurite::StateLoader&))
 
-FULGURITE_EXTERN(struct TeamWork<Batch>)
-FULGURITE_EXTERN(class Team<Batch>)
-FULGURITE_EXTERN(class BatchReader<Batch>)
-FULGURITE_TENSOR_LOADER(EXTERN, OptionalShuffle)
-FULGURITE_TENSOR_LOADER(EXTERN, Subset<OptionalShuffle>)
-FULGURITE_TENSOR_LOADER(EXTERN, Subset<Sequential>)
+FULGURITE_EXTERN(struct TeamWork<Batch>);
+FULGURITE_EXTERN(class Team<Batch>);
+FULGURITE_EXTERN(class BatchReader<Batch>);
+FULGURITE_TENSOR_LOADER(EXTERN, OptionalShuffle);
+FULGURITE_TENSOR_LOADER(EXTERN, Subset<OptionalShuffle>);
+FULGURITE_TENSOR_LOADER(EXTERN, Subset<Sequential>);
 
 // A data module over tensors in memory: what data::mnist and data::digits return.
 
@@ -405,7 +405,7 @@ Subset<OptionalShuffle> TensorModule<Transform>::shuffled(std::vector<std::size_
   return {std::move(chosen), OptionalShuffle{count, options.shuffle, options.seed}};
 }
 
-FULGURITE_EXTERN(class TensorModule<>)
+FULGURITE_EXTERN(class TensorModule<>);
 
 /// Grey images as floats N x 1 x rows x columns in [0, 1], labels as int64.
 TensorSet as_tensors(LabelledImages const& images);

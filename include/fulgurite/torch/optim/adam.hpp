@@ -82,8 +82,8 @@ struct Adam {
 
 }  // namespace rule
 
-FULGURITE_ARENA_OPTIMIZER(EXTERN, rule::Adam<AdamOptions, false>)
-FULGURITE_ARENA_OPTIMIZER(EXTERN, rule::Adam<AdamWOptions, true>)
+FULGURITE_ARENA_OPTIMIZER(EXTERN, rule::Adam<AdamOptions, false>);
+FULGURITE_ARENA_OPTIMIZER(EXTERN, rule::Adam<AdamWOptions, true>);
 
 /// `optim::Adam(*this, {.lr = 1e-3})`: the steps of torch::optim::Adam, in one pass over flat buffers; see
 /// ArenaOptimizer. States exp_avg, exp_avg_sq, and with amsgrad max_exp_avg_sq.

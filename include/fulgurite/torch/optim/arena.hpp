@@ -259,7 +259,7 @@ class NamedState {
   void state(Archive& archive);
 
  protected:
-  NamedState();
+  NamedState() : arena_(std::make_unique<libtorch::Arena>(Rule::states.size())) {}
 
   std::unique_ptr<libtorch::Arena> arena_;  ///< ranges of parameters point to it, the optimizer moves
   std::vector<Options> groups_;
@@ -320,9 +320,6 @@ void NamedState<Rule>::state(Archive& archive) {
     load(archive, groups, parameters, part);
   }
 }
-
-template <class Rule>
-NamedState<Rule>::NamedState() : arena_(std::make_unique<libtorch::Arena>(Rule::states.size())) {}
 
 template <class Rule>
 [[noreturn]] void NamedState<Rule>::unknown(std::string const& what) {

@@ -252,15 +252,15 @@ void pass(Rule const& rule, Arena::Run const& run, Arena::Buffer const& buffer) 
 }
 
 // What is done to the gradients of all such optimizers.
-FULGURITE_EXTERN(at::Tensor clip_norm(ArenaParameters const&, double))
-FULGURITE_EXTERN(void clip_value(ArenaParameters const&, double))
-FULGURITE_EXTERN(void scale_gradients(ArenaParameters const&, double))
-FULGURITE_EXTERN(bool gradients_finite(ArenaParameters const&))
-FULGURITE_EXTERN(bool gradients_finite(ArenaParameters const&, SeenGradients const&))
-FULGURITE_EXTERN(bool weights_finite(ArenaParameters const&))
-FULGURITE_EXTERN(void note_gradients(std::optional<at::Tensor>&, ArenaParameters const&))
-FULGURITE_EXTERN(void note_weights(std::optional<at::Tensor>&, ArenaParameters const&))
-FULGURITE_EXTERN(at::Tensor listed_twice(ArenaParameters&&))
+FULGURITE_EXTERN(at::Tensor clip_norm(ArenaParameters const&, double));
+FULGURITE_EXTERN(void clip_value(ArenaParameters const&, double));
+FULGURITE_EXTERN(void scale_gradients(ArenaParameters const&, double));
+FULGURITE_EXTERN(bool gradients_finite(ArenaParameters const&));
+FULGURITE_EXTERN(bool gradients_finite(ArenaParameters const&, SeenGradients const&));
+FULGURITE_EXTERN(bool weights_finite(ArenaParameters const&));
+FULGURITE_EXTERN(void note_gradients(std::optional<at::Tensor>&, ArenaParameters const&));
+FULGURITE_EXTERN(void note_weights(std::optional<at::Tensor>&, ArenaParameters const&));
+FULGURITE_EXTERN(at::Tensor listed_twice(ArenaParameters&&));
 
 }  // namespace fulgurite::libtorch
 
@@ -326,7 +326,15 @@ class ArenaOptimizer : public NamedState<Rule> {
   /// Sets the momentum of a group, or the first beta of Adam. Throws fulgurite.optim.option for a value that is none,
   /// and for a group that was made without momentum, since it keeps no buffer for one.
   void set_momentum(std::size_t group, double value)
-    requires requires(Options& options) { Rule::set_momentum(options, value); };
+    requires requires(Options& options) { Rule::set_momentum(options, value); }
+  {
+    Options options = groups_.at(group);
+    Rule::set_momentum(options, value);
+    Rule::check(options);
+    if (value != 0 && momentum(group) == 0.0) require_kept(group, options);
+    groups_[group] = options;
+  }
+
   std::optional<double> weight_decay(std::size_t group) const { return groups_.at(group).weight_decay; }
   Options const& options(std::size_t group) const { return groups_.at(group); }
 
@@ -390,17 +398,6 @@ void ArenaOptimizer<Rule>::step() {
 }
 
 template <class Rule>
-void ArenaOptimizer<Rule>::set_momentum(std::size_t group, double value)
-  requires requires(Options& options) { Rule::set_momentum(options, value); }
-{
-  Options options = groups_.at(group);
-  Rule::set_momentum(options, value);
-  Rule::check(options);
-  if (value != 0 && momentum(group) == 0.0) require_kept(group, options);
-  groups_[group] = options;
-}
-
-template <class Rule>
 void ArenaOptimizer<Rule>::add_group(std::vector<at::Tensor> const& parameters, Options const& options) {
   Rule::check(options);
   std::vector<at::Tensor> own;
@@ -444,10 +441,10 @@ void ArenaOptimizer<Rule>::require_kept(std::size_t group, Options const& option
 // Behind a rule, FULGURITE_ARENA_OPTIMIZER(EXTERN, rule::Adam<AdamOptions, false>) says that the library has all of its
 // optimizer; in the body file FULGURITE_ARENA_OPTIMIZER(MADE, ...) makes it.
 #define FULGURITE_ARENA_OPTIMIZER(WHAT, ...)                                                                           \
-  FULGURITE_##WHAT(class NamedState<__VA_ARGS__>)                                                                      \
-      FULGURITE_##WHAT(void NamedState<__VA_ARGS__>::state(::fulgurite::StateSaver&))                                  \
-          FULGURITE_##WHAT(void NamedState<__VA_ARGS__>::state(::fulgurite::StateLoader&))                             \
-              FULGURITE_##WHAT(class ArenaOptimizer<__VA_ARGS__>)
+  FULGURITE_##WHAT(class NamedState<__VA_ARGS__>);                                                                     \
+  FULGURITE_##WHAT(void NamedState<__VA_ARGS__>::state(::fulgurite::StateSaver&));                                     \
+  FULGURITE_##WHAT(void NamedState<__VA_ARGS__>::state(::fulgurite::StateLoader&));                                    \
+  FULGURITE_##WHAT(class ArenaOptimizer<__VA_ARGS__>)
 
 }  // namespace fulgurite::optim
 

@@ -58,7 +58,7 @@ struct RMSprop {
 
 }  // namespace rule
 
-FULGURITE_ARENA_OPTIMIZER(EXTERN, rule::RMSprop)
+FULGURITE_ARENA_OPTIMIZER(EXTERN, rule::RMSprop);
 
 /// `optim::RMSprop(*this, {.lr = 0.01})`: the steps of torch::optim::RMSprop, in one pass over flat buffers; see
 /// ArenaOptimizer. States square_avg, with momentum momentum_buffer, centered grad_avg.
@@ -106,7 +106,7 @@ struct Adagrad {
 
 }  // namespace rule
 
-FULGURITE_ARENA_OPTIMIZER(EXTERN, rule::Adagrad)
+FULGURITE_ARENA_OPTIMIZER(EXTERN, rule::Adagrad);
 
 /// `optim::Adagrad(*this, {.lr = 0.01})`: the steps of torch::optim::Adagrad, in one pass over flat buffers; see
 /// ArenaOptimizer. State sum.

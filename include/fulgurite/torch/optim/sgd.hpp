@@ -55,7 +55,7 @@ struct SGD {
 
 }  // namespace rule
 
-FULGURITE_ARENA_OPTIMIZER(EXTERN, rule::SGD)
+FULGURITE_ARENA_OPTIMIZER(EXTERN, rule::SGD);
 
 /// `optim::SGD(*this, {.lr = 0.1, .momentum = 0.9})`: the steps of torch::optim::SGD, in one pass over flat buffers;
 /// see ArenaOptimizer. State momentum_buffer, where there is momentum.
