@@ -64,7 +64,6 @@
 #include <fulgurite/loop/context.ipp>
 #include <fulgurite/loop/context_reads.ipp>
 #include <fulgurite/loop/epoch_windows.ipp>
-#include <fulgurite/loop/fit_opening.ipp>
 #include <fulgurite/loop/found_checkpoints.ipp>
 #include <fulgurite/loop/frame.ipp>
 #include <fulgurite/loop/kept_run.ipp>
@@ -73,6 +72,7 @@
 #include <fulgurite/loop/non_finite.ipp>
 #include <fulgurite/loop/options.ipp>
 #include <fulgurite/loop/rehearsal.ipp>
+#include <fulgurite/loop/resumption.ipp>
 #include <fulgurite/loop/run.ipp>
 #include <fulgurite/loop/run_context.ipp>
 #include <fulgurite/loop/run_evaluation.ipp>

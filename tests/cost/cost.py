@@ -23,7 +23,7 @@ MOST_OF_A_SCALAR = 172  # of one logged value (P8, which asks for 50 ns: `null_l
 MOST_OF_A_MARK = 3
 MOST_OF_AN_ACTION = 150  # that a SimpleProfiler measures, two looks at the clock among them (`null_profiled time`)
 HOT = re.compile(r'fulgurite::loop::'
-                 r'(TrainEpoch|AfterBatch|ResumedEpoch|each_batch|validation_due|report_step|automatic_step|'
+                 r'(TrainEpoch|each_batch|validation_due|report_step|automatic_step|'
                  r'gradients)<')
 
 

@@ -16,47 +16,17 @@
 #include <fulgurite/loop/epoch_windows.hpp>
 #include <fulgurite/loop/evaluate.hpp>
 #include <fulgurite/loop/exchange.hpp>
-#include <fulgurite/loop/fit_opening.hpp>
 #include <fulgurite/loop/frame.hpp>
 #include <fulgurite/loop/loader_state.hpp>
 #include <fulgurite/loop/names.hpp>
 #include <fulgurite/loop/non_finite.hpp>
+#include <fulgurite/loop/resumption.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/run_context.hpp>
 #include <fulgurite/loop/train_epoch.hpp>
 #include <fulgurite/loop/validation_timing.hpp>
 
 namespace fulgurite::loop {
-
-// A few validation batches before training, so that a mistake there shows at once.
-
-/// Nothing of it is kept, random numbers included; what hooks asked for before it waits until it is over.
-template <class R, class Pack, class Source>
-void sanity_check(State<R>& run, Pack& pack, Source& source) {
-  if constexpr (Source::template evaluates<hook::val_dataloader>) {
-    int const batches = run.asked.options.num_sanity_val_steps;
-    bool const inside = run.progress.batch != 0 || (run.point.began && run.point.at < At::epoch_end);
-    if (batches == 0 || !run.facts.has_validation || inside) return;
-    [[maybe_unused]] auto const generators = R::Backend::isolated_rng();
-    RunContext<R, phase::Fit> ctx(run);
-    run.facts.sanity_checking = true;
-    run.loading.validation_since =
-        validates_in(run.asked.options, run.progress.epoch) ? run.progress.epoch : never_loaded;
-    auto const stop = run.due.stop;
-    run.due.set_aside();
-    auto posted = std::exchange(run.due.posted, {});
-    tell<hook::on_sanity_check_start>(run, pack, ctx);
-    evaluate<Validation>(run, pack, source, evaluation_loaders<hook::val_dataloader>(run, source),
-                         run.asked.options.limit_val_batches,
-                         batches < 0 ? std::nullopt : std::optional<long>(batches));
-    tell<hook::on_sanity_check_end>(run, pack, ctx);
-    run.facts.sanity_checking = false;
-    run.due.stop = stop;  // nothing of a sanity check is kept
-    run.due.requests.clear();
-    run.due.take_back();
-    run.due.posted = std::move(posted);
-  }
-}
 
 // What BatchNorm needs after a model's weights were replaced: one more pass over the training data.
 
@@ -146,24 +116,260 @@ void statistics_pass(State<R>& run, Pack const&, Source& source, EpochPlan const
   run.facts = outside;
 }
 
-// The epochs of a fit, one after the other, and what is left of the one in which a resumed run was stopped.
+// A fit.
 
-/// `epoch_` is the epoch whose batches are under way, if there is one.
-template <class R, class Pack, class Source, class From>
-class FitEpochs : protected FitOpening<R, Pack, Source, From> {
-  using Base = FitOpening<R, Pack, Source, From>;
+/// Making one opens the fit: its frame, setup, optimizers, the sanity check, the hooks up to on_train_start. `advance`
+/// does one batch with all that follows from it, `advance_to_end` all that are left, in a loop that the compiler sees
+/// as a whole; they may be mixed. `close` is what follows the last batch, from on_train_end to teardown. An exception
+/// from any of them has passed through on_exception, and the fit is over: it can only be destroyed.
+template <class R, class Pack, class Source, class From = Anew>
+class OpenFit {
+ public:
+  /// `from`: the file that the fit goes on from.
+  OpenFit(State<R>& run, Pack& pack, Source& source, From from = {})
+      : run_(run), pack_(pack), source_(source), is_open_(run.loading), start_(from) {
+    check_fit(run, pack, source);
+    begin_anew();
+    auto const& options = run.asked.options;
+    algorithms_.emplace(InPlace{[&] { return Backend::algorithms(options.deterministic, options.benchmark); }});
+    safely([&] {
+      assemble();
+      anomaly_.emplace(InPlace{[&] { return Backend::anomaly(options.detect_anomaly); }});
+      start_training();
+    });
+  }
+  ~OpenFit() {
+    abandon_files(run_);
+    leave_gradients_alone(run_);
+    run_.loading.count_training = nullptr;
+    run_.loading.write = nullptr;
+    forget_searches(run_);
+    epoch_.reset();  // a pass over a loader is over before the scopes that it ran in
+  }
+  OpenFit(OpenFit const&) = delete;
+  OpenFit& operator=(OpenFit const&) = delete;
 
- protected:
-  using Base::answer_searches;
-  using Base::Base;
-  using Base::keep_data;
-  using Base::pack_;
-  using Base::plan_;
-  using Base::resumed_;
-  using Base::resumes;
-  using Base::run_;
-  using Base::source_;
-  using Base::start_;
+  /// One batch, with the beginning and the end of its epoch where it is the first or the last; whether more follow.
+  bool advance() { return go<true>(); }
+  void advance_to_end() {
+    while (go<false>()) {}
+  }
+
+  /// Called before `advance` has said that nothing follows, it leaves the epoch where it is: no hook tells of its end,
+  /// and a window that is not over is not stepped. Who wants these asks for a stop, and advances until it is reached.
+  void close() {
+    safely([&] {
+      if (epoch_) epoch_->leave(run_);
+      epoch_.reset();
+      run_.made.outcome.ended_by = end_reason(run_);
+      if (trains_) end_training();
+      finish_files(run_);
+      anomaly_.reset();
+      run_.loading.count_training = nullptr;
+      run_.loading.write = nullptr;
+      if (trains_) keep_data();
+      leave_gradients_alone(run_);
+      run_.parts.strategy.teardown(*run_.parts.model);
+      RunContext<R, phase::Fit> ctx(run_);
+      tell<hook::on_fit_end>(run_, pack_, ctx);
+      write_requests(run_, pack_, source_, {.at = At::ended});
+      finish_files(run_);  // callbacks that tear down see what there is
+      tell_all<hook::teardown>(run_, pack_, source_, ctx);
+      write_requests(run_, pack_, source_, {.at = At::ended});
+      finish_files(run_);
+      if constexpr (searches) warn_of_unanswered(run_);
+      finalize_loggers(run_.callbacks, Status::success);
+    });
+    algorithms_.reset();
+    end_if_asked(run_.callbacks);
+  }
+
+ private:
+  using Backend = typename R::Backend;
+  using Algorithms = decltype(Backend::algorithms(false, std::optional<bool>()));
+  using Anomaly = decltype(Backend::anomaly(false));
+  /// Whether there is anything to go on from.
+  static constexpr bool resumes = !std::is_same_v<From, Anew> || any_resumes_fit<Pack>;
+  using Start = StartOf<R, From>;
+  /// Callbacks may want steps tried out before training goes on.
+  static constexpr bool searches = any_searches<Pack>;
+
+  /// Whatever was begun inside the fit has to end before on_exception is told.
+  template <class Body>
+  decltype(auto) safely(Body&& body) {
+    return rescued(run_, pack_, source_, [&]() -> decltype(auto) {
+      try {
+        return body();
+      } catch (...) {
+        epoch_.reset();
+        anomaly_.reset();
+        throw;
+      }
+    });
+  }
+
+  // The opening.
+
+  /// Nothing of an earlier run is due, or at hand, in this one.
+  void begin_anew() {
+    forget_searches(run_);  // of a fit that has failed while it opened, or of an evaluation
+    run_.begin_fit(Source::template evaluates<hook::val_dataloader>);
+    run_.loading.loaders = &loader_names<Source>;
+    run_.loading.forgets_place = !all_remember_place<Source>;
+    run_.carried.pass_random.reset();
+    run_.carried.slices = 0;
+    if constexpr (shares<R>) run_.shared = {};
+    run_.watch.manual = {};
+    watch_finite(run_);
+    run_.parts.optimizers.reset();
+    run_.searching.answers = searches;
+    forget_results(run_);
+  }
+
+  /// Up to on_fit_start: the model, its optimizers, what is counted from here on.
+  void assemble() {
+    auto& parts = run_.parts;
+    RunContext<R, phase::Fit> ctx(run_);
+    set_up(run_, pack_, source_, ctx, FileOfFit{*this});
+    run_.loading.count_training = Counts::template to<&OpenFit::count_training>(*this);
+    parts.optimizers.emplace(AsList<std::remove_cvref_t<decltype(made_optimizers(ctx))>>::make(made_optimizers(ctx)));
+    if constexpr (requires { R::Backend::check_optimizers(*parts.model, parts.optimizers->optimizers); })
+      R::Backend::check_optimizers(*parts.model, parts.optimizers->optimizers);
+    if constexpr (requires { parts.strategy.share_state(parts.optimizers->optimizers); })
+      parts.strategy.share_state(parts.optimizers->optimizers);
+    arrange_gradients(run_, pack_);
+    if constexpr (R::Precision::scales_loss) parts.scaler.emplace(parts.precision, parts.strategy.device());
+    if constexpr (resumes)
+      if (resumed_) resumed_->refuse_unfit([this] { open_given_loaders(); }, run_.loading.count_training);
+    auto const every = static_cast<std::size_t>(run_.asked.options.log_every_n_steps) *
+                       static_cast<std::size_t>(run_.asked.window_length);
+    run_.measured.train_board.reserve(every == 0 ? State<R>::Board::most_waiting : every);
+    if (tell<hook::on_fit_start>(run_, pack_, ctx) == Flow::stop) wish_stop(run_);
+    answer_settings();
+    if (!is_resumed()) answer_searches();  // one that goes on has its state later
+    log_hyperparameters(run_, source_);
+    if (!is_resumed()) log_program(run_, pack_);  // one that goes on, when all of its file is known to fit
+    if constexpr (resumes)
+      if (resumed_) resumed_->load_training();
+    check_time(run_);
+    if (is_resumed()) agree_on_stop(run_);
+    if constexpr (resumes)
+      if (resumed_ && !run_.asked.options.limit_train_batches.none()) reopen_epoch(run_);  // unless time is up, too
+  }
+
+  /// What configure_optimizers returns. The backend may add to what an optimizer refuses.
+  decltype(auto) made_optimizers(RunContext<R, phase::Fit>& ctx) {
+    auto& model = *run_.parts.model;
+    auto const make = [&]() -> decltype(auto) { return configure_optimizers<R>(model, ctx); };
+    if constexpr (requires { R::Backend::made_optimizers(model, make); })
+      return R::Backend::made_optimizers(model, make);
+    else return make();
+  }
+
+  using Counts = decltype(Loading::count_training);
+  std::optional<long> count_training() {
+    return batches_of(training_loader(run_, source_), run_.asked.options.limit_train_batches, "limit_train_batches");
+  }
+
+  /// The file that the fit goes on from, as set_up asks for it.
+  struct FileOfFit {
+    OpenFit& fit;
+    void find() {
+      if constexpr (resumes) fit.find_file();
+    }
+    void load() {
+      if constexpr (resumes) fit.take_file();
+    }
+  };
+  void find_file() {
+    start_.template look<true>(run_);
+    if (start_.is_found() && start_.tell_of_folders(run_.callbacks)) run_.made.log_dir.clear();  // loggers say it anew
+  }
+  /// Asks for the loaders early, so that what a file holds of them can be tried before training.
+  void open_given_loaders() {
+    if (run_.asked.options.limit_train_batches.none()) return;
+    training_loader(run_, source_);
+    run_.loading.training_is_open = true;
+    if constexpr (Source::template evaluates<hook::val_dataloader>)
+      if (run_.facts.has_validation) {
+        evaluation_loaders<hook::val_dataloader>(run_, source_);
+        run_.loading.validation_is_open = true;
+      }
+  }
+  /// Setup is over: callbacks know their folders, and the model is whole.
+  void take_file() {
+    start_.template look<true>(run_);
+    auto file = start_.take(run_);
+    if (!file) return;
+    resumed_.emplace(run_, pack_, source_, std::move(*file));
+    run_.loading.resuming = true;
+    resumed_->load_model();
+  }
+
+  bool is_resumed() const {
+    if constexpr (resumes) return resumed_.has_value();
+    else return false;
+  }
+
+  /// What callbacks found before, from which loaders are made.
+  void answer_settings() {
+    if constexpr (searches) answer(std::exchange(run_.searching.settings, {}), run_, source_, plan_);
+  }
+  /// Between two epochs: what callbacks wanted tried out.
+  void answer_searches() {
+    if constexpr (searches) answer(std::exchange(run_.searching.due, {}), run_, source_, plan_);
+  }
+
+  /// Keeps what the data save of themselves, for a file that is asked for after the fit, when they are out of reach.
+  void keep_data() {
+    if constexpr (requires { typename R::Backend::RunFile::Memory; })
+      if constexpr (data_has_state<R, Source, typename R::Backend::RunFile::Saver>)
+        run_.left.emplace().save([this](auto& archive) {
+          fold_data_module<R>(source_, archive);
+          fold_loaders(run_, source_, archive);
+        });
+  }
+
+  /// The sanity check; then, unless there is nothing to train, what has to be known of the loaders, and on_train_start.
+  void start_training() {
+    sanity_check(run_, pack_, source_);
+    agree_on_stop(run_);
+    auto const& options = run_.asked.options;
+    // A run that was stopped at its limit still has the end of its epoch, and of training, before it.
+    bool const owes = is_resumed() && run_.point.at != At::ended;
+    auto const point = std::exchange(run_.point, {});
+    if (options.limit_train_batches.none() || (done(run_) && !owes)) {
+      run_.point = point;  // and a file of now says so
+      if constexpr (resumes)
+        if (resumed_) go_on_with_nothing();
+      return;
+    }
+    trains_ = true;
+    run_.left.reset();
+    run_.loading.training_since = run_.progress.epoch;
+    plan_ = plan_training(run_, source_);
+    check_validation(run_, source_);
+    if constexpr (resumes)
+      if (resumed_) resumed_->refuse_unfit_loaders(plan_.most());
+    if (is_resumed()) log_program(run_, pack_);
+    if constexpr (has_logger<Pack>) warn_of_few_rows(run_, plan_);
+    run_.measured.train_board.restart();
+    run_.loading.write = decltype(Loading::write)::template to<&OpenFit::write>(*this);
+    RunContext<R, phase::Train> ctx(run_);
+    run_.clock.training_began = options.now();
+    if (tell<hook::on_train_start>(run_, pack_, ctx) == Flow::stop) wish_stop(run_);
+    agree_on_stop(run_);
+    if (options.val_check_interval.kind == ValidationInterval::Kind::time) run_.clock.last_validation = options.now();
+    if constexpr (resumes)
+      if (resumed_) go_on();
+  }
+
+  // Epochs, one after the other.
+
+  template <bool One>
+  bool go() {
+    return safely([&] { return walk<One>(); });
+  }
 
   bool more() const { return trains_ && (epoch_ || !done(run_)); }
 
@@ -179,6 +385,34 @@ class FitEpochs : protected FitOpening<R, Pack, Source, From> {
     end_epoch(left_early);
     return more();
   }
+
+  /// No batch follows where a hook asks for a stop.
+  void begin_epoch() {
+    reload_if_due(run_, source_, plan_);
+    auto& loader = source_.train();
+    RunContext<R, phase::Train> ctx(run_);
+    run_.facts.is_last_batch = false;
+    if (std::exchange(run_.progress.cut_short, -1) >= 0) run_.measured.cut_short = {};
+    forget_cut(run_);
+    if constexpr (requires { loader.set_epoch(long{}); }) loader.set_epoch(long{run_.progress.epoch});
+    begin_shared_epoch(run_);
+    if (tell_or_rest<hook::on_train_epoch_start>(ctx) == Flow::stop) wish_stop(run_);
+    agree_on_stop(run_);
+    deliver_posted(run_, pack_, run_.progress.logged_steps);
+    if (!stops(run_)) answer_searches();
+    warn_of_long_window(run_, plan_);
+    if (!stops(run_)) epoch_.emplace(run_, pack_, source_, plan_);
+  }
+
+  template <class Hook, class Ctx>
+  Flow tell_or_rest(Ctx& ctx) {
+    return loop::tell_or_rest<Hook, resumes>(run_, pack_, ctx);
+  }
+  void end_epoch(bool left_early, std::uint8_t from = 0) {
+    loop::end_epoch<resumes>(run_, pack_, source_, left_early, from);
+  }
+
+  // What is left of the epoch in which a resumed run was stopped.
 
   /// Training had ended. What its loaders and its data module kept is a part of the files to come.
   void go_on_with_nothing() {
@@ -250,165 +484,7 @@ class FitEpochs : protected FitOpening<R, Pack, Source, From> {
     write_requests(run_, pack_, source_, point);
   }
 
-  bool trains_ = false;
-  std::optional<TrainEpoch<R, Pack, Source>> epoch_{};
-
- private:
-  /// No batch follows where a hook asks for a stop.
-  void begin_epoch() {
-    reload_if_due(run_, source_, plan_);
-    auto& loader = source_.train();
-    RunContext<R, phase::Train> ctx(run_);
-    run_.facts.is_last_batch = false;
-    if (std::exchange(run_.progress.cut_short, -1) >= 0) run_.measured.cut_short = {};
-    forget_cut(run_);
-    if constexpr (requires { loader.set_epoch(long{}); }) loader.set_epoch(long{run_.progress.epoch});
-    begin_shared_epoch(run_);
-    if (tell_or_rest<hook::on_train_epoch_start>(ctx) == Flow::stop) wish_stop(run_);
-    agree_on_stop(run_);
-    deliver_posted(run_, pack_, run_.progress.logged_steps);
-    if (!stops(run_)) answer_searches();
-    warn_of_long_window(run_, plan_);
-    if (!stops(run_)) epoch_.emplace(run_, pack_, source_, plan_);
-  }
-
-  template <class Hook, class Ctx>
-  Flow tell_or_rest(Ctx& ctx) {
-    return loop::tell_or_rest<Hook, resumes>(run_, pack_, ctx);
-  }
-  void end_epoch(bool left_early, std::uint8_t from = 0) {
-    loop::end_epoch<resumes>(run_, pack_, source_, left_early, from);
-  }
-};
-
-/// Making one opens the fit: its frame, setup, optimizers, the sanity check, the hooks up to on_train_start. `advance`
-/// does one batch with all that follows from it, `advance_to_end` all that are left, in a loop that the compiler sees
-/// as a whole; they may be mixed. `close` is what follows the last batch, from on_train_end to teardown. An exception
-/// from any of them has passed through on_exception, and the fit is over: it can only be destroyed.
-template <class R, class Pack, class Source, class From = Anew>
-class OpenFit : FitEpochs<R, Pack, Source, From> {
-  using Base = FitEpochs<R, Pack, Source, From>;
-  using Backend = typename R::Backend;
-  using Algorithms = decltype(Backend::algorithms(false, std::optional<bool>()));
-  using Anomaly = decltype(Backend::anomaly(false));
-
- public:
-  /// `from`: the file that the fit goes on from.
-  OpenFit(State<R>& run, Pack& pack, Source& source, From from = {}) : Base(run, pack, source, from) {
-    check_fit(run, pack, source);
-    this->begin_anew();
-    auto const& options = run.asked.options;
-    algorithms_.emplace(InPlace{[&] { return Backend::algorithms(options.deterministic, options.benchmark); }});
-    safely([&] {
-      this->assemble();
-      anomaly_.emplace(InPlace{[&] { return Backend::anomaly(options.detect_anomaly); }});
-      start_training();
-    });
-  }
-  ~OpenFit() {
-    abandon_files(run_);
-    leave_gradients_alone(run_);
-    run_.loading.count_training = nullptr;
-    run_.loading.write = nullptr;
-    forget_searches(run_);
-    epoch_.reset();  // a pass over a loader is over before the scopes that it ran in
-  }
-  OpenFit(OpenFit const&) = delete;
-  OpenFit& operator=(OpenFit const&) = delete;
-
-  /// One batch, with the beginning and the end of its epoch where it is the first or the last; whether more follow.
-  bool advance() { return go<true>(); }
-  void advance_to_end() {
-    while (go<false>()) {}
-  }
-
-  /// Called before `advance` has said that nothing follows, it leaves the epoch where it is: no hook tells of its end,
-  /// and a window that is not over is not stepped. Who wants these asks for a stop, and advances until it is reached.
-  void close() {
-    safely([&] {
-      if (epoch_) epoch_->leave(run_);
-      epoch_.reset();
-      run_.made.outcome.ended_by = end_reason(run_);
-      if (trains_) end_training();
-      finish_files(run_);
-      anomaly_.reset();
-      run_.loading.count_training = nullptr;
-      run_.loading.write = nullptr;
-      if (trains_) this->keep_data();
-      leave_gradients_alone(run_);
-      run_.parts.strategy.teardown(*run_.parts.model);
-      RunContext<R, phase::Fit> ctx(run_);
-      tell<hook::on_fit_end>(run_, pack_, ctx);
-      write_requests(run_, pack_, source_, {.at = At::ended});
-      finish_files(run_);  // callbacks that tear down see what there is
-      tell_all<hook::teardown>(run_, pack_, source_, ctx);
-      write_requests(run_, pack_, source_, {.at = At::ended});
-      finish_files(run_);
-      if constexpr (searches) warn_of_unanswered(run_);
-      finalize_loggers(run_.callbacks, Status::success);
-    });
-    algorithms_.reset();
-    end_if_asked(run_.callbacks);
-  }
-
- private:
-  using Base::epoch_;
-  using Base::pack_;
-  using Base::plan_;
-  using Base::resumed_;
-  using Base::resumes;
-  using Base::run_;
-  using Base::searches;
-  using Base::source_;
-  using Base::trains_;
-
-  /// Whatever was begun inside the fit has to end before on_exception is told.
-  template <class Body>
-  decltype(auto) safely(Body&& body) {
-    return rescued(run_, pack_, source_, [&]() -> decltype(auto) {
-      try {
-        return body();
-      } catch (...) {
-        epoch_.reset();
-        anomaly_.reset();
-        throw;
-      }
-    });
-  }
-
-  /// The sanity check; then, unless there is nothing to train, what has to be known of the loaders, and on_train_start.
-  void start_training() {
-    sanity_check(run_, pack_, source_);
-    agree_on_stop(run_);
-    auto const& options = run_.asked.options;
-    // A run that was stopped at its limit still has the end of its epoch, and of training, before it.
-    bool const owes = this->is_resumed() && run_.point.at != At::ended;
-    auto const point = std::exchange(run_.point, {});
-    if (options.limit_train_batches.none() || (done(run_) && !owes)) {
-      run_.point = point;  // and a file of now says so
-      if constexpr (resumes)
-        if (resumed_) this->go_on_with_nothing();
-      return;
-    }
-    trains_ = true;
-    run_.left.reset();
-    run_.loading.training_since = run_.progress.epoch;
-    plan_ = plan_training(run_, source_);
-    check_validation(run_, source_);
-    if constexpr (resumes)
-      if (resumed_) resumed_->refuse_unfit_loaders(plan_.most());
-    if (this->is_resumed()) log_program(run_, pack_);
-    if constexpr (has_logger<Pack>) warn_of_few_rows(run_, plan_);
-    run_.measured.train_board.restart();
-    run_.loading.write = decltype(Loading::write)::template to<&OpenFit::write>(*this);
-    RunContext<R, phase::Train> ctx(run_);
-    run_.clock.training_began = options.now();
-    if (tell<hook::on_train_start>(run_, pack_, ctx) == Flow::stop) wish_stop(run_);
-    agree_on_stop(run_);
-    if (options.val_check_interval.kind == ValidationInterval::Kind::time) run_.clock.last_validation = options.now();
-    if constexpr (resumes)
-      if (resumed_) this->go_on();
-  }
+  // Files of now, and the end.
 
   /// A file of now that was asked for by name.
   void write(std::filesystem::path const& file) {
@@ -430,11 +506,6 @@ class OpenFit : FitEpochs<R, Pack, Source, From> {
     write_checkpoint(run_, source_, file);
   }
 
-  template <bool One>
-  bool go() {
-    return safely([&] { return this->template walk<One>(); });
-  }
-
   void end_training() {
     run_.point = {.at = At::after_epoch};
     compare_last_steps(run_);
@@ -452,6 +523,16 @@ class OpenFit : FitEpochs<R, Pack, Source, From> {
     run_.point = {.at = At::ended};
   }
 
+  State<R>& run_;
+  Pack& pack_;
+  Source& source_;
+  FitIsOpen is_open_;
+  [[no_unique_address]] std::conditional_t<resumes, Start, NoFile> start_;
+  [[no_unique_address]] std::conditional_t<resumes, std::optional<Resumption<R, Pack, Source, typename Start::File>>,
+                                           Anew> resumed_{};
+  EpochPlan plan_{};
+  bool trains_ = false;
+  std::optional<TrainEpoch<R, Pack, Source>> epoch_{};  ///< the one whose batches are under way
   std::optional<Algorithms> algorithms_{};
   std::optional<Anomaly> anomaly_{};
 };

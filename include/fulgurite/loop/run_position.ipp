@@ -63,7 +63,7 @@ void RunPosition::fold_stop(auto& archive) {
 void RunPosition::state(auto& archive) {
   archive("point", run_.point)("heard", run_.due.heard);
   if (!lacks(archive, "shares_of_epoch"))
-    archive("shares_of_epoch", beside_.shares_of_data);  // compared before training: see fit_opening.hpp
+    archive("shares_of_epoch", beside_.shares_of_data);  // compared before training: see resumption.hpp
   fold_optimization(archive);
   if (beside_.repeated != nullptr) {
     auto since = beside_.repeated->validation_since;

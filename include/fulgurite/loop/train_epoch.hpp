@@ -92,110 +92,249 @@ template <class R, class Pack, class Ctx, class Batch>
   }
 }
 
-/// The end of a validation in which on_validation_end failed. Its values are there already; those that have not heard
-/// of them are told.
-template <class R, class Pack>
-[[gnu::noinline, gnu::cold]] void end_validation(State<R>& run, Pack& pack) {
-  RunContext<R, phase::Validate> ctx(run);
-  Flow flow = Flow::proceed;
-  in_evaluation_mode<Validation>(run, ctx, [&] {
-    RunContext<R, phase::ValidateEnd> after(run);
-    flow = tell_others<hook::on_validation_end>(run, pack, after);
-  });
-  if (flow == Flow::stop) wish_stop(run);
-}
+void warn_of_left_out(Warn warn, long batch, int epoch);
+[[noreturn]] void refuse_empty_epoch(int epoch);
 
-/// Keeps what the validation that follows begins with.
-template <class R, class Source>
-void keep_before_validation(State<R>& run, Source& source) {
-  run.before_validation.reset();  // or its parts would be saved in place of those of now
-  BeforeValidation<R> before{{run.due.stop, run.loading.validation_since, run.due.rows}};
-  if constexpr (requires { typename R::Backend::RunFile::Memory; }) {
-    using Saver = typename R::Backend::RunFile::Saver;
-    before.parts.save([&](auto& archive) {
-      if constexpr (Stateful<typename R::Model, Saver> && !splits_model<R>) archive.child("model", *run.parts.model);
-      fold_data_module<R>(source, archive);
-      fold_validation_loaders(run, source, archive);
-      archive.child("results", [&](auto& inner) { fold_results(run, inner); });
-    });
-    before.callbacks.save([&](auto& archive) {
-      // Not of one that keeps files, whose state tells what is on the disk, nor of one that prepares its state for each
-      // file.
-      each_remembering(run.callbacks, [&](AnyCallback const& callback, std::string const& name) {
-        if (!callback.table->keeps_checkpoints && !callback.table->prepares_saving) archive.child(name, callback);
-      });
-    });
-  }
-  run.before_validation = std::move(before);
-}
-
-/// Validation inside fit, with what surrounds it. `after`: where a fit goes on from a file that is asked for here.
+/// An epoch whose batches are under way, each with its hooks, its step or its place in a window, and the validation
+/// that follows. `run` and `pack` are handed on: as members they would be read anew after each call that a compiler
+/// cannot look into.
 template <class R, class Pack, class Source>
-void validate_in_fit(State<R>& run, Pack& pack, Source& source, SafePoint const& after) {
-  if constexpr (Source::template evaluates<hook::val_dataloader>) {
-    [[maybe_unused]] auto const watched = pack.template profile<action::run_validation>();
-    RunContext<R, phase::ValidateEnd> ctx(run);
-    run.due.set_aside();
-    if (run.due.heard.template failed<hook::on_validation_end>()) [[unlikely]] {
-      end_validation(run, pack);
-    } else {
-      keep_before_validation(run, source);
-      if (!run.facts.accumulating &&
-          Listens<hook::on_validation_model_zero_grad, typename R::Model, RunContext<R, phase::ValidateEnd>>)
-        Pack::template tell_model<hook::on_validation_model_zero_grad>(*run.parts.model, ctx);
-      int const every = run.asked.options.reload_dataloaders_every_n_epochs;
-      if (every != 0 && run.progress.epoch - run.loading.validation_since >= every) {
-        if constexpr (requires { source.reload_validation(); }) source.reload_validation();
-        run.loading.validation_since = run.progress.epoch;
-      }
-      evaluate<Validation>(run, pack, source, evaluation_loaders<hook::val_dataloader>(run, source),
-                           run.asked.options.limit_val_batches, std::nullopt);
-    }
-    if (run.asked.options.val_check_interval.kind == ValidationInterval::Kind::time)
-      run.clock.last_validation = run.asked.options.now();
-    deliver_posted(run, pack, run.progress.logged_steps);
-    // What validation has scored are the weights of the last step: inside a window, too, they are written as they are
-    // now.
-    run.point = after;
-    run.before_validation.reset();
-    if (!run.due.requests.empty()) write_now(run, source);
-    run.due.take_back();
-    agree_on_stop(run);
-  }
-}
-
-/// The same after the batch at `place`. One that fails leaves that place behind, from which it is done again. Not
-/// inlined, since what writes files is no part of the hot loop.
-template <class R, class Pack, class Source>
-[[gnu::noinline]] void validate_from(State<R>& run, Pack& pack, Source& source, SafePoint const& place) {
-  auto after = place;
-  after.at = At::after_validation;
-  after.validates = false;
-  auto const before = std::exchange(run.point, place);
-  validate_in_fit(run, pack, source, after);
-  run.point = before;
-}
-
-/// `run` and `pack` are handed on: as members they would be read anew after each call that a compiler cannot look into.
-template <class R, class Pack, class Source>
-class AfterBatch : public EpochReplays<R, Pack> {
-  using Base = EpochReplays<R, Pack>;
-
+class TrainEpoch {
  public:
-  using Base::leave;
-
- protected:
-  using Base::catch_up;
-  using Base::confirm;
-  using Base::count_step;
-  using Base::flush;
-  using Base::plan_;
-  using Base::replays;
-
-  AfterBatch(State<R>& run, Pack& pack, Source& source, EpochPlan const& plan)
-      : Base(run, pack, plan),
+  TrainEpoch(State<R>& run, Pack& pack, Source& source, EpochPlan const& plan)
+      : pack_(pack),
         source_(source),
+        plan_(plan),
+        ctx_(run),
+        observed_(run.progress.global_step),
         validates_(run.facts.has_validation && validates_in(run.asked.options, run.progress.epoch)) {}
+
+  /// Begins a pass over the loader where a run that was left at `point` goes on, unless its epoch has no other batch.
+  /// Error where the loader ends before it; one that tells its size is long enough.
+  void find_place(State<R>& run, SafePoint const& point) {
+    if (!asks_for_batches(run, point)) return;
+    long first = run.progress.batch;
+    if (point.at == At::batch_end && is_read_ahead(first)) {
+      if (point.last) return;
+      ++first;
+    }
+    // The loader draws the random numbers that it drew when the pass began; those of the run stay as they are.
+    auto random = R::Backend::rng_state();
+    if (run.carried.pass_random) run.carried.pass_random->restore();
+    auto& loader = source_.train();
+    pass_.emplace(begin_at(run, loader, first), loader, plan_.most(), first);
+    random.restore();
+  }
+  /// What a run that was left at `point` still has to do of its last batch; whether the epoch goes on.
+  bool go_on(State<R>& run, Pack& pack, SafePoint const& point) {
+    observed_ = point.observed;
+    if (point.at == At::batch_end) return end_batch(run, pack, point);
+    return finish_batch(run, pack, point);
+  }
+  /// The epoch is left where it is: its replays are checked, and a wrong one is an Error, since no way leads back.
+  void leave([[maybe_unused]] State<R>& run) {
+    if constexpr (replays) {
+      try {
+        confirm(run);
+      } catch (WrongReplay const& found) {
+        throw WrongReplay(found.reason, found.same_model, "the fit was closed inside of an epoch");
+      }
+    }
+  }
+
+  /// The epoch is over, and its loader was not at its end, where that matters to a run that goes on.
+  bool left_early() const { return pass_ && pass_->has_more(); }
+
+  /// The next batch, or without `One` all that are left; whether more follow. Not inlined, so that the hot loop has a
+  /// symbol, whose assembly is checked; what a batch calls is inlined by force, since a call would save and restore six
+  /// registers for each.
+  template <bool One>
+  [[gnu::noinline]] bool walk(State<R>& run, Pack& pack) {
+    auto& loader = source_.train();
+    auto const reads = hook::timed<action::train_next>(pack);
+    if (!pass_) reads.more([&]() __attribute__((always_inline)) { begin_pass(run, loader); });
+    auto const take = [&](auto&& raw, long b, auto&& end) __attribute__((always_inline)) {
+      if constexpr (replays)
+        if (!retreat_.reached(b)) return !end.after_step();
+      if constexpr (may_be_none<decltype(raw)>)
+        if (is_none(raw)) return none(run, pack, b, end);
+      if constexpr (replays) retreat_.offer(run, b);
+      begin(run, b, end);
+      auto const window = window_at(run, b);
+      run.facts.accumulating = !window.key.closes;
+      auto const use = [&](auto& batch)
+                           __attribute__((always_inline)) { return take_batch(run, pack, batch, b, end, window); };
+      return with_batch(run, source_, ctx_, present(raw), use, hook::timed<action::batch_to_device<R>>(pack));
+    };
+    bool const more = [&]() __attribute__((always_inline)) {
+      if constexpr (replays) return walk_back_and_forth<One>(run, loader, take, reads);
+      else return pass_->template walk<One>(take, reads);
+    }();
+    if (more) return true;
+    run.facts.in_batch = false;
+    if (pass_->is_empty()) refuse_empty_epoch(run.progress.epoch);
+    return false;
+  }
+
+ private:
+  using Loader = std::remove_reference_t<decltype(std::declval<Source&>().train())>;
+  /// The strategy replays steps, so there are checks of replays, and a way back from wrong ones.
+  static constexpr bool replays = ChecksReplays<typename R::Strategy>;
+
+  // A batch.
+
+  /// Whether the epoch goes on after this batch.
+  template <class Batch, class End>
+  [[gnu::always_inline]] bool take_batch(State<R>& run, Pack& pack, Batch& batch, long b, End& end,
+                                         WindowPlace const& window) {
+    auto& facts = run.facts;
+    auto& progress = run.progress;
+    measure(run, batch);
+    facts.in_batch = true;
+
+    auto const started = tell<hook::on_train_batch_start>(run, pack, batch, ctx_);
+    deliver_posted(run, pack, progress.logged_steps);
+    if (started == Flow::skip_epoch) {
+      skip_epoch(run, b);
+      return false;
+    }
+    if (started == Flow::stop) wish_stop(run);
+    // What hooks have logged is no part of the step: neither recorded with it nor discarded.
+    run.measured.train_board.fold();
+
+    auto const ended = train_on(run, pack, ctx_, batch, window);
+    if (ended == Flow::stop) wish_stop(run);
+    return finish(run, pack, b, end, !window.key.closes);
+  }
+
+  /// The loader left this batch out: no step; end hooks that take no batch are told.
+  template <class End>
+  bool none(State<R>& run, Pack& pack, long b, End& end) {
+    auto& facts = run.facts;
+    bool const last = end.before_step();
+    warn_of_left_out(Warn::to<&State<R>::warn>(run), b, run.progress.epoch);
+    begin(run, b, end);
+    facts.batch_size = 0;
+    facts.in_batch = facts.left_out = true;
+    bool const stepped = leave_out(run, b, last);
+    if ((last || epoch_ends(run)) && R::automatic) tick_schedulers(run, ctx_, Interval::epoch);
+    run.point.counts = stepped;
+    facts.in_batch = true;  // a flush has ended it
+    begin_end_hooks<Pack>(run);
+    if (tell<hook::on_train_batch_end>(run, pack, ctx_) == Flow::stop) wish_stop(run);
+    run.point.counts = false;
+    facts.left_out = false;
+    return finish(run, pack, b, end, facts.accumulating, stepped);
+  }
+
+  /// on_train_batch_start answered skip_epoch: what was accumulated is stepped, epoch schedules move, nothing else of
+  /// this batch runs.
+  void skip_epoch(State<R>& run, long b) {
+    if constexpr (shares<R>) {  // the others end their epoch with the next step, which is this one's, too
+      run.shared.skips = true;
+      if constexpr (!R::automatic) exchange(run, false);
+      else if (flush(run, b)) count_step(run);
+    } else if (seen(run, b) != 0) {
+      flush(run, b);
+      count_step(run);
+    }
+    ++run.progress.total_batches;  // it was taken from the loader
+    run.facts.accumulating = false;
+    confirm(run);
+    run.facts.is_last_batch = true;
+    if constexpr (R::automatic) tick_schedulers(run, ctx_, Interval::epoch);
+  }
+
+  [[gnu::noinline]] void begin_pass(State<R>& run, Loader& loader) {
+    run.carried.pass_random.emplace(R::Backend::rng_state());
+    run.point.began = true;
+    pass_.emplace(loader, plan_.most());
+  }
+
+  // Its accumulation window.
+
+  /// Batch b is at hand.
+  template <class End>
+  [[gnu::always_inline]] void begin(State<R>& run, long b, End const& end) {
+    auto& progress = run.progress;
+    if (b == progress.window_start) [[likely]] {  // ctx.accumulate speaks of the next window
+      progress.window_end = b + (R::automatic ? run.asked.window_length : 1);
+      progress.left_out = 0;
+      if constexpr (has_logger<Pack>) run.due.begin_window(progress.total_batches);
+    }
+    forget_alarm(run);
+    run.facts.batch_idx = b;
+    run.facts.is_last_batch = end.before_step();
+    if constexpr (End::late) run.facts.end_unknown = !end.before_step();
+  }
+
+  /// Batches of the window at hand, before this one, that made gradients.
+  static long seen(State<R> const& run, long b) { return b - run.progress.window_start - run.progress.left_out; }
+
+  [[gnu::always_inline]] WindowPlace window_at(State<R> const& run, long b) const {
+    return window_of(b, run.progress.window_start, seen(run, b), run.progress.window_end, plan_.batches,
+                     run.facts.is_last_batch);
+  }
+
+  /// The loader left batch b out. The batch keeps its place in its window, so that the number of windows follows from
+  /// the number of batches. Where the window closes with it, what the window has is stepped: returns whether it was.
+  bool leave_out(State<R>& run, long b, bool last) {
+    bool const closes = b + 1 == run.progress.window_end || last;
+    // The others may have batches of this window, which therefore is open for all of them.
+    bool const is_open = (shares<R> && !splits_model<R>) || seen(run, b) != 0;
+    run.facts.accumulating = R::automatic && is_open;
+    ++run.progress.left_out;
+    bool stepped = (run.facts.accumulating || (shares<R> && R::automatic)) && closes;  // the others may have batches
+    if (stepped) stepped = flush(run, b + 1, false);
+    if (closes && !run.facts.accumulating) run.progress.window_start = b + 1;
+    // By hand the others may step once more, and find out then; after the last batch they would wait for this rank.
+    if constexpr (shares<R> && !R::automatic)
+      if (last) exchange(run, false);
+    return stepped;
+  }
+
+  /// A batch turns out to have been the epoch's last after its end hooks: what its step would have done, had that been
+  /// known, is done now. Whether it made a step.
+  bool end_found(State<R>& run, long b) {
+    run.facts.is_last_batch = true;
+    bool const open = run.facts.accumulating;
+    if (open) flush(run, b + 1, false);
+    run.facts.end_unknown = false;  // until then the batch's work is not over: see redo_window
+    if constexpr (R::automatic) tick_schedulers(run, ctx_, Interval::epoch);
+    return open;
+  }
+
+  /// The window at hand ends before batch `after`: stepped as the mean of what it has. Whether there was a step: under
+  /// several ranks perhaps by what others have.
+  bool flush(State<R>& run, long after, bool report = true) {
+    bool stepped = false;
+    if constexpr (R::automatic) {
+      auto& progress = run.progress;
+      long const divisor =
+          (plan_.batches ? std::min(progress.window_end, *plan_.batches) : progress.window_end) - progress.window_start;
+      run.facts.accumulating = false;
+      run.facts.in_batch = true;
+      long const batches = seen(run, after);
+      stepped = flush_window(run, pack_, ctx_,
+                             batches == 0 ? 0.0 : static_cast<double>(divisor) / static_cast<double>(batches));
+      run.measured.train_board.fold();
+      progress.window_start = after;
+      if (report && stepped) report_step(run, pack_);
+      run.facts.in_batch = false;
+    }
+    return stepped;
+  }
+
+  /// A step and its validation are over.
+  [[gnu::always_inline]] void count_step(State<R>& run) {
+    if constexpr (R::automatic && observes_any<R>) {
+      long const steps = run.progress.global_step;
+      observe_schedulers(run, ctx_, Interval::step, std::exchange(observed_, steps), steps);
+    }
+    ++run.progress.logged_steps;
+  }
+
+  // What follows from it.
 
   /// What follows the end hooks of a batch; `stepped`: they followed a step, unless it accumulates. Whether the epoch
   /// goes on.
@@ -210,7 +349,7 @@ class AfterBatch : public EpochReplays<R, Pack> {
     }
     if constexpr (End::late)
       if (last && !known) {
-        if (this->end_found(run, b)) stepped = true;
+        if (end_found(run, b)) stepped = true;
         accumulating = run.facts.accumulating;
       }
     auto& progress = run.progress;
@@ -223,7 +362,7 @@ class AfterBatch : public EpochReplays<R, Pack> {
       progress.window_start = b + 1;
       report_step(run, pack);
     }
-    if (last || steps_exhausted(run) || stops(run)) return leave(run, pack, last, counts);
+    if (last || steps_exhausted(run) || stops(run)) return end_here(run, pack, last, counts);
     settle(run, pack, last, counts);
     if constexpr (!Source::template evaluates<hook::val_dataloader>) return true;
     return !stops(run) || stop_here(run, accumulating);
@@ -240,7 +379,7 @@ class AfterBatch : public EpochReplays<R, Pack> {
 
   /// The epoch ends with this batch: a window that is not over is stepped with what it has. Apart, so that no other
   /// batch asks for it twice.
-  bool leave(State<R>& run, Pack& pack, bool last, bool counts) {
+  bool end_here(State<R>& run, Pack& pack, bool last, bool counts) {
     if (run.facts.accumulating) {
       flush(run, run.progress.batch);
       counts = true;
@@ -279,55 +418,12 @@ class AfterBatch : public EpochReplays<R, Pack> {
             .last = last,
             .counts = counts,
             .accumulating = run.facts.accumulating,
-            .observed = this->observed_,
+            .observed = observed_,
             .validates = validates};
   }
 
-  Source& source_;
-  bool validates_;  ///< in this epoch
-};
+  // What a run that resumes inside the epoch has left to do of its last batch.
 
-/// `pass_` is the walk over the training loader, once it has begun.
-template <class R, class Pack, class Source>
-class ResumedEpoch : public AfterBatch<R, Pack, Source> {
-  using Base = AfterBatch<R, Pack, Source>;
-
- public:
-  /// Begins a pass over the loader where a run that was left at `point` goes on, unless its epoch has no other batch.
-  /// Error where the loader ends before it; one that tells its size is long enough.
-  void find_place(State<R>& run, SafePoint const& point) {
-    if (!asks_for_batches(run, point)) return;
-    long first = run.progress.batch;
-    if (point.at == At::batch_end && is_read_ahead(first)) {
-      if (point.last) return;
-      ++first;
-    }
-    // The loader draws the random numbers that it drew when the pass began; those of the run stay as they are.
-    auto random = R::Backend::rng_state();
-    if (run.carried.pass_random) run.carried.pass_random->restore();
-    auto& loader = source_.train();
-    pass_.emplace(begin_at(run, loader, first), loader, plan_.most(), first);
-    random.restore();
-  }
-  /// What a run that was left at `point` still has to do of its last batch; whether the epoch goes on.
-  bool go_on(State<R>& run, Pack& pack, SafePoint const& point) {
-    this->observed_ = point.observed;
-    if (point.at == At::batch_end) return end_batch(run, pack, point);
-    return finish_batch(run, pack, point);
-  }
-
- protected:
-  using Loader = std::remove_reference_t<decltype(std::declval<Source&>().train())>;
-  using Base::Base;
-  using Base::count_step;
-  using Base::ctx_;
-  using Base::plan_;
-  using Base::settle;
-  using Base::source_;
-
-  std::optional<BatchPass<Loader>> pass_{};
-
- private:
   /// A batch whose step was made when its end failed. It is made once more for those that have not heard of its end,
   /// and random numbers are as they were. Whether the epoch goes on.
   [[gnu::noinline, gnu::cold]] bool end_batch(State<R>& run, Pack& pack, SafePoint const& point) {
@@ -347,7 +443,7 @@ class ResumedEpoch : public AfterBatch<R, Pack, Source> {
       run.point.counts = left_out && point.counts;
       tell_of_it();
       facts.left_out = run.point.counts = false;
-      return this->finish(run, pack, b, end, point.accumulating, point.counts);
+      return finish(run, pack, b, end, point.accumulating, point.counts);
     };
     auto const take = [&](auto&& raw, long b, auto&& end) {
       return end_with(b, end, is_none(raw), [&] {
@@ -376,7 +472,7 @@ class ResumedEpoch : public AfterBatch<R, Pack, Source> {
     if (point.at == At::before_batch) return true;
     if (point.at == At::after_step) {
       if (point.counts) report_step(run, pack);
-      if (point.last || steps_exhausted(run) || stops(run)) return Base::leave(run, pack, point.last, point.counts);
+      if (point.last || steps_exhausted(run) || stops(run)) return end_here(run, pack, point.last, point.counts);
       settle(run, pack, false, point.counts);
     } else if (point.at == At::after_batch) {
       settle(run, pack, point.last, point.counts, point.last || steps_exhausted(run) || stops(run));
@@ -385,141 +481,67 @@ class ResumedEpoch : public AfterBatch<R, Pack, Source> {
       if (point.counts) count_step(run);
     }
     if (point.last || steps_exhausted(run)) return false;
-    return !stops(run) || this->stop_here(run, point.accumulating);
-  }
-};
-
-void warn_of_left_out(Warn warn, long batch, int epoch);
-[[noreturn]] void refuse_empty_epoch(int epoch);
-
-/// An epoch whose batches are under way, each with its hooks, its step or its place in a window, and the validation
-/// that follows. `run` and `pack` are handed on: as members they would be read anew after each call that a compiler
-/// cannot look into.
-template <class R, class Pack, class Source>
-class TrainEpoch : private ResumedEpoch<R, Pack, Source> {
-  using Base = ResumedEpoch<R, Pack, Source>;
-  using typename Base::Loader;
-
- public:
-  using Base::find_place;
-  using Base::go_on;
-  using Base::leave;
-  TrainEpoch(State<R>& run, Pack& pack, Source& source, EpochPlan const& plan) : Base(run, pack, source, plan) {}
-
-  /// The epoch is over, and its loader was not at its end, where that matters to a run that goes on.
-  bool left_early() const { return pass_ && pass_->has_more(); }
-
-  /// The next batch, or without `One` all that are left; whether more follow. Not inlined, so that the hot loop has a
-  /// symbol, whose assembly is checked; what a batch calls is inlined by force, since a call would save and restore six
-  /// registers for each.
-  template <bool One>
-  [[gnu::noinline]] bool walk(State<R>& run, Pack& pack) {
-    auto& loader = source_.train();
-    auto const reads = hook::timed<action::train_next>(pack);
-    if (!pass_) reads.more([&]() __attribute__((always_inline)) { begin_pass(run, loader); });
-    auto const take = [&](auto&& raw, long b, auto&& end) __attribute__((always_inline)) {
-      if constexpr (replays)
-        if (!retreat_.reached(b)) return !end.after_step();
-      if constexpr (may_be_none<decltype(raw)>)
-        if (is_none(raw)) return none(run, pack, b, end);
-      if constexpr (replays) retreat_.offer(run, b);
-      this->begin(run, b, end);
-      auto const window = this->window_at(run, b);
-      run.facts.accumulating = !window.key.closes;
-      auto const use = [&](auto& batch)
-                           __attribute__((always_inline)) { return take_batch(run, pack, batch, b, end, window); };
-      return with_batch(run, source_, ctx_, present(raw), use, hook::timed<action::batch_to_device<R>>(pack));
-    };
-    bool const more = [&]() __attribute__((always_inline)) {
-      if constexpr (replays) return this->template walk_back_and_forth<One>(run, loader, pass_, take, reads);
-      else return pass_->template walk<One>(take, reads);
-    }();
-    if (more) return true;
-    run.facts.in_batch = false;
-    if (pass_->is_empty()) refuse_empty_epoch(run.progress.epoch);
-    return false;
+    return !stops(run) || stop_here(run, point.accumulating);
   }
 
- private:
-  using Base::confirm;
-  using Base::count_step;
-  using Base::ctx_;
-  using Base::finish;
-  using Base::flush;
-  using Base::pass_;
-  using Base::plan_;
-  using Base::replays;
-  using Base::retreat_;
-  using Base::seen;
-  using Base::source_;
+  // Steps that a strategy replays.
 
-  /// Whether the epoch goes on after this batch.
-  template <class Batch, class End>
-  [[gnu::always_inline]] bool take_batch(State<R>& run, Pack& pack, Batch& batch, long b, End& end,
-                                         WindowPlace const& window) {
-    auto& facts = run.facts;
-    auto& progress = run.progress;
-    measure(run, batch);
-    facts.in_batch = true;
-
-    auto const started = tell<hook::on_train_batch_start>(run, pack, batch, ctx_);
-    deliver_posted(run, pack, progress.logged_steps);
-    if (started == Flow::skip_epoch) {
-      skip_epoch(run, b);
-      return false;
+  /// What follows counts on the steps before it; the way back ends here.
+  void confirm([[maybe_unused]] State<R>& run) {
+    if constexpr (replays) {
+      confirm_steps(run, pack_, ctx_);
+      retreat_.drop();
     }
-    if (started == Flow::stop) wish_stop(run);
-    // What hooks have logged is no part of the step: neither recorded with it nor discarded.
-    run.measured.train_board.fold();
-
-    auto const ended = train_on(run, pack, ctx_, batch, window);
-    if (ended == Flow::stop) wish_stop(run);
-    return finish(run, pack, b, end, !window.key.closes);
   }
 
-  /// The loader left this batch out: no step; end hooks that take no batch are told.
-  template <class End>
-  bool none(State<R>& run, Pack& pack, long b, End& end) {
-    auto& facts = run.facts;
-    bool const last = end.before_step();
-    warn_of_left_out(Warn::to<&State<R>::warn>(run), b, run.progress.epoch);
-    this->begin(run, b, end);
-    facts.batch_size = 0;
-    facts.in_batch = facts.left_out = true;
-    bool const stepped = this->leave_out(run, b, last);
-    if ((last || epoch_ends(run)) && R::automatic) tick_schedulers(run, ctx_, Interval::epoch);
-    run.point.counts = stepped;
-    facts.in_batch = true;  // a flush has ended it
-    begin_end_hooks<Pack>(run);
-    if (tell<hook::on_train_batch_end>(run, pack, ctx_) == Flow::stop) wish_stop(run);
-    run.point.counts = false;
-    facts.left_out = false;
-    return finish(run, pack, b, end, facts.accumulating, stepped);
+  /// At a window's end: checks the replays that were not checked yet, so that a point to return to can be taken there.
+  /// This is done where there is no such point, or where the replays of one kind of step were checked anyway; and where
+  /// 1000 rows of the log wait for a check.
+  void catch_up(State<R>& run) {
+    if (run.parts.strategy.unchecked() == 0) return;
+    bool const moves = retreat_.is_wanted(run) && (run.parts.strategy.half_checked() || !retreat_.is_taken());
+    if (moves || run.due.held_rows.size() >= 1000) confirm_steps(run, pack_, ctx_);
   }
 
-  /// on_train_batch_start answered skip_epoch: what was accumulated is stepped, epoch schedules move, nothing else of
-  /// this batch runs.
-  void skip_epoch(State<R>& run, long b) {
-    if constexpr (shares<R>) {  // the others end their epoch with the next step, which is this one's, too
-      run.shared.skips = true;
-      if constexpr (!R::automatic) exchange(run, false);
-      else if (flush(run, b)) count_step(run);
-    } else if (seen(run, b) != 0) {
-      flush(run, b);
-      count_step(run);
+  /// Walks on through the epoch; once more from where all was well, after a check has found wrong replays.
+  template <bool One, class Take, class Reads>
+  bool walk_back_and_forth(State<R>& run, Loader& loader, Take const& take, Reads const& reads) {
+    std::optional<WrongReplay> wrong;
+    retreat_.set_repeats(Repeats<Loader>);
+    try {
+      return pass_->template walk<One>(take, reads);
+    } catch (WrongReplay const& found) {
+      if (!Repeats<Loader> || !retreat_.is_taken() || !found.same_model)
+        throw WrongReplay(found.reason, found.same_model, retreat_.why_not(run, found.same_model));
+      wrong.emplace(found);
     }
-    ++run.progress.total_batches;  // it was taken from the loader
-    run.facts.accumulating = false;
-    confirm(run);
-    run.facts.is_last_batch = true;
-    if constexpr (R::automatic) tick_schedulers(run, ctx_, Interval::epoch);
-  }
-
-  [[gnu::noinline]] void begin_pass(State<R>& run, Loader& loader) {
-    run.carried.pass_random.emplace(R::Backend::rng_state());
-    run.point.began = true;
+    pass_.reset();
+    go_back(run, loader, wrong->reason);
     pass_.emplace(loader, plan_.most());
+    return pass_->template walk<One>(take, reads);
   }
+  /// A check found wrong replays: the state before them, from where all steps run as they are written.
+  void go_back(State<R>& run, Loader& loader, std::string const& reason) {
+    run.parts.strategy.give_up(reason);
+    long const batch = retreat_.put_back(run);
+    run.warn_each("fulgurite.capture.gone_back",
+                  "steps were replayed wrongly: " + reason + ". The fit went back to batch " + std::to_string(batch) +
+                      " of epoch " + std::to_string(run.progress.epoch) +
+                      " and runs on from there as it is written; hooks of the batches since then are called again, and "
+                      "globals and members outside of state(archive) stay as they are now");
+    hear_strategy(run);
+    if constexpr (requires { loader.set_epoch(long{}); }) loader.set_epoch(long{run.progress.epoch});
+    observed_ = run.progress.global_step;
+  }
+
+  Pack& pack_;
+  Source& source_;
+  EpochPlan plan_;
+  RunContext<R, phase::Train> ctx_;
+  long observed_;                            ///< the step that schedules which follow a metric were last told of
+  bool validates_;                           ///< in this epoch
+  std::optional<BatchPass<Loader>> pass_{};  ///< the walk over the training loader, once it has begun
+  [[no_unique_address]] std::conditional_t<replays, Retreat<R>, NoRetreat> retreat_{};
 };
 
 }  // namespace fulgurite::loop

@@ -1,7 +1,7 @@
 #pragma once
-// The bodies of loop/fit_opening.hpp.
+// The bodies of loop/resumption.hpp.
 
-#include <fulgurite/loop/fit_opening.hpp>
+#include <fulgurite/loop/resumption.hpp>
 
 namespace fulgurite::loop {
 
