@@ -54,76 +54,7 @@ struct NotHere {
   }
 };
 
-// What every context says: where its run is.
-
-/// The context of the library, the program's types, and the members of its state that have them.
-template <class R>
-class PlaceContext : public Context, public NotHere {
- public:
-  using Run = R;
-  using Metrics = typename R::Metrics;
-  using Backend = typename R::Backend;
-  using Asks = Question;
-
-  /// Made by the loops.
-  constexpr PlaceContext(State<R>& state, ContextCalls const& calls) : Context(state, calls) {}
-
-  /// These steps are tried out: nothing of them stays, but what you keep outside of weights, buffers and `state`.
-  bool rehearsing() const { return state().searching.rehearsing; }
-  /// The model that is trained or evaluated. A callback may change it in its hooks.
-  typename R::Model& model() const { return *state().parts.model; }
-  /// Where batches and weights are, in the tensor library's type (torch::Device).
-  auto device() const { return state().parts.strategy.device(); }
-
- protected:
-  State<R>& state() const { return static_cast<State<R>&>(*core_); }
-};
-
-// What a context says of the processes that train one model together.
-
-/// With one process each of these is its own answer.
-template <class R>
-class RanksContext : public PlaceContext<R> {
-  using Base = PlaceContext<R>;
-
- public:
-  // Not inherited: the compiler would need the whole State before a model's configure_optimizers(ctx) is known.
-  constexpr RanksContext(State<R>& state, ContextCalls const& calls) : Base(state, calls) {}
-
-  using typename Base::Asks;
-
-  /// The numbers that each rank gives, in the order of ranks. Every rank has to come here, each as often as the others:
-  /// never inside of an `if (ctx.rank() == 0)`, or in a step of an evaluation, of which ranks may have different
-  /// numbers.
-  std::vector<std::vector<double>> all_gather(std::span<double const> mine) const {
-    asked(Asks::optimizers);
-    std::vector<std::vector<double>> all;
-    if constexpr (shares<R>) {
-      std::string bytes(mine.size_bytes(), '\0');
-      if (!mine.empty()) std::memcpy(bytes.data(), mine.data(), bytes.size());
-      for (auto const& one : state().parts.strategy.gather(std::move(bytes))) {
-        auto& numbers = all.emplace_back(one.size() / sizeof(double));
-        if (!one.empty()) std::memcpy(numbers.data(), one.data(), one.size());
-      }
-    } else {
-      all.emplace_back(mine.begin(), mine.end());
-    }
-    return all;
-  }
-  template <class Number>
-    requires std::is_arithmetic_v<Number>
-  std::vector<Number> all_gather(Number mine) const {
-    auto const number = static_cast<double>(mine);
-    std::vector<Number> all;
-    for (auto const& one : all_gather(std::span<double const>(&number, 1)))
-      all.push_back(static_cast<Number>(one.front()));
-    return all;
-  }
-
- protected:
-  using Base::asked;
-  using Base::state;
-};
+// Where the value of a metric is found: in the running epoch or evaluation, else in the last one that is over.
 
 /// M is the type of a metric that was declared as a constant.
 template <class M>
@@ -135,84 +66,67 @@ consteval std::size_t place_of() {
   else return Metrics::size;
 }
 
+/// Looks for it, as a phase does: hooks of training and of evaluations read other boards. Each question waits for a
+/// device where figures are still on it, unless it says otherwise.
 template <class R, class Phase>
-struct ContextCallsOf;
-
-template <class R, class Phase>
-class ValuesContext : public RanksContext<R> {
-  using Base = RanksContext<R>;
+class MetricValues {
+  using Metrics = typename R::Metrics;
+  using Asks = Question;
 
  public:
-  // Not inherited: the compiler would need the whole State before a model's configure_optimizers(ctx) is known.
-  explicit constexpr ValuesContext(State<R>& state) : Base(state, ContextCallsOf<R, Phase>::table) {}
+  explicit MetricValues(State<R>& run) : run_(run) {}
 
-  using typename Base::Asks;
-  using typename Base::Metrics;
-
-  /// The metric's value over the running epoch so far, else over the last finished one: the mean weighted by batch size
-  /// (or the declared reduction, or definition); `metric.last()` asks for the latest value. May read a device: then it
-  /// waits, and is worth counting.
-  template <class M>
-  std::optional<double> value(M const& metric) const {
-    constexpr bool declared = place_of<Metrics, M>() < Metrics::size, one = !of_several<M>();
-    static_assert(declared, FULGURITE_SENTENCE_METRIC_UNDECLARED);
-    static_assert(one, FULGURITE_SENTENCE_METRIC_SEVERAL);
-    if constexpr (declared && one) return value_of(WatchedMetric(metric), place_of<Metrics, M>());
-    else return {};
-  }
-  using Context::value;
-  /// The same as all processes together have it: for what decides something, in a hook of an epoch's or a validation's
-  /// end. Every rank has to ask.
-  template <class M>
-  std::optional<double> shared_value(M const& metric) const {
-    return watched_value(metric).value;
-  }
-  using Context::shared_value;
-  /// The same with its age, for a monitor: a value that it has judged before is no second value. It keeps `logged` in
-  /// its state and looks again when there is something new:
-  ///     auto const seen = ctx.watched_value(metric);
-  ///     if (!seen.is_newer_than(logged_)) return;
-  ///     logged_ = seen.logged;
-  template <class M>
-  WatchedValue watched_value(M const& metric) const {
-    constexpr bool declared = place_of<Metrics, M>() < Metrics::size, one = !of_several<M>();
-    static_assert(declared, FULGURITE_SENTENCE_METRIC_UNDECLARED);
-    static_assert(one, FULGURITE_SENTENCE_METRIC_SEVERAL);
-    if constexpr (declared && one) return watched_value_of(WatchedMetric(metric), place_of<Metrics, M>());
-    else return {};
-  }
-  using Context::watched_value;
-  /// The same without ever waiting: what the host knows already.
-  template <class M>
-  std::optional<double> known(M const& metric) const {
-    constexpr bool declared = place_of<Metrics, M>() < Metrics::size;
-    static_assert(declared, FULGURITE_SENTENCE_METRIC_UNDECLARED);
-    if constexpr (declared) return known_of(WatchedMetric(metric), place_of<Metrics, M>());
-    else return {};
-  }
-  /// Whether figures of a metric still wait on a device: to ask for its value would wait for them.
-  template <class M>
-  bool value_waits(M const&) const {
-    asked(Asks::value);
-    bool waits = false;
-    each_live_board([&](auto& running) { waits = waits || running[Metrics::template index_of<M>()].waiting != 0; });
-    return waits;
-  }
-  /// f(metric, value the host knows already) for each declared metric of one number, in order.
-  template <class F>
-  void each_metric(F&& f) const {
-    Metrics::each([&]<class M>(std::size_t, M const& metric) {
-      if constexpr (!metric::counts_several<M>) f(metric, known(metric));
+  /// Where a metric of one number that has this name stands; their number where none has it.
+  static std::size_t place_of_name(std::string_view name) {
+    std::size_t place = Metrics::size;
+    Metrics::each([&]<class M>(std::size_t i, M const& metric) {
+      if constexpr (!metric::counts_several<M>)
+        if (metric.name() == name) place = i;
     });
+    return place;
   }
-
- protected:
-  template <class, class>
-  friend struct ContextCallsOf;
-
+  /// `at`: where it stands among the metrics.
+  std::optional<double> value(WatchedMetric const& metric, std::size_t at) const {
+    if (auto const so_far = counted_so_far(metric, at, [](auto&, auto& meter) { return own_value(meter); }))
+      return so_far;
+    return find(
+        metric, at, [](auto& board) { board.collect(); },
+        [&](Figures const& figures, bool, bool) { return reduced(metric, at, figures); });
+  }
+  /// What the host knows already.
+  std::optional<double> known(WatchedMetric const& metric, std::size_t at) const {
+    return find(
+        metric, at, [](auto&) {}, [&](Figures const& figures, bool, bool) { return reduced(metric, at, figures); });
+  }
+  /// As all processes together have it, with its age.
+  WatchedValue watched_value(WatchedMetric const& metric, std::size_t at) const {
+    if (auto const so_far =
+            counted_so_far(metric, at, [](auto& run, auto& meter) { return counted_value(run, meter); }))
+      return {so_far, WatchedValue::unknown};
+    Figures mine;
+    bool live = false, news = false;
+    find(
+        metric, at, [](auto& board) { board.collect(); },
+        [&](Figures const& found, bool is_shared, bool is_live) {
+          mine = found;
+          live = is_live;
+          news = !is_shared;
+          return std::optional<double>();
+        });
+    if constexpr (shares<R>) live = share_found(run_, mine, news) || (live && !news);
+    long const before = run_.measured.logged[at];
+    return {reduced(metric, at, mine), live ? before + mine.count : before};
+  }
+  /// Whether figures of it still wait on a device: to ask for its value would wait for them.
+  bool waits(std::size_t at) const {
+    run_.questions.add(Asks::value);
+    bool any = false;
+    each_live_board([&](auto& running) { any = any || running[at].waiting != 0; });
+    return any;
+  }
   template <class F>
-  void each_loader_value_of(F&& f) const {
-    auto const& measured = state().measured;
+  void each_loader_value(F&& f) const {
+    auto const& measured = run_.measured;
     Metrics::each([&](std::size_t i, auto const& metric) {
       if (!metric.logger || !per_epoch(metric, Origin::evaluation) || measured.results[i].count == 0) return;
       std::vector<std::optional<double>> values;
@@ -223,23 +137,16 @@ class ValuesContext : public RanksContext<R> {
     });
     if constexpr (State<R>::Board::Counts::any_several) each_of_several(measured, f);
   }
-  using Base::asked;
-  using Base::state;
 
-  auto& board() const {
-    if constexpr (Phase::evaluates) return state().measured.eval_boards[state().facts.board];
-    else return state().measured.train_board;
-  }
+ private:
   /// The boards whose running epoch `value` reads first: all loaders' together; none once an evaluation has been
   /// published.
   template <class F>
   void each_live_board(F&& f) const {
-    if constexpr (!Phase::evaluates) f(state().measured.train_board);
-    else if (state().facts.validating)
-      for (auto& evaluated : state().measured.eval_boards) f(evaluated);
+    if constexpr (!Phase::evaluates) f(run_.measured.train_board);
+    else if (run_.facts.validating)
+      for (auto& evaluated : run_.measured.eval_boards) f(evaluated);
   }
-
- private:
   /// The same for each number of the metrics that have several, in the order in which loaders have them.
   template <class F>
   static void each_of_several(auto const& measured, F& f) {
@@ -257,51 +164,6 @@ class ValuesContext : public RanksContext<R> {
         f(name, values);
       }
   }
-  template <class M>
-  static consteval bool of_several() {
-    if constexpr (is_metric_constant<M>) return metric::counts_several<typename M::metric>;
-    else return false;
-  }
-  /// Where a metric of one number that has this name stands; their number where none has it.
-  static std::size_t place_by_name(std::string_view name) {
-    std::size_t place = Metrics::size;
-    Metrics::each([&]<class M>(std::size_t i, M const& metric) {
-      if constexpr (!metric::counts_several<M>)
-        if (metric.name() == name) place = i;
-    });
-    return place;
-  }
-
-  std::optional<double> value_of(WatchedMetric const& metric, std::size_t at) const {
-    if (auto const so_far = counted_so_far(metric, at, [](auto&, auto& meter) { return own_value(meter); }))
-      return so_far;
-    return find(
-        metric, at, [](auto& board) { board.collect(); },
-        [&](Figures const& figures, bool, bool) { return reduced(metric, at, figures); });
-  }
-  std::optional<double> known_of(WatchedMetric const& metric, std::size_t at) const {
-    return find(
-        metric, at, [](auto&) {}, [&](Figures const& figures, bool, bool) { return reduced(metric, at, figures); });
-  }
-  WatchedValue watched_value_of(WatchedMetric const& metric, std::size_t at) const {
-    if (auto const so_far =
-            counted_so_far(metric, at, [](auto& run, auto& meter) { return counted_value(run, meter); }))
-      return {so_far, WatchedValue::unknown};
-    Figures mine;
-    bool live = false, news = false;
-    find(
-        metric, at, [](auto& board) { board.collect(); },
-        [&](Figures const& found, bool is_shared, bool is_live) {
-          mine = found;
-          live = is_live;
-          news = !is_shared;
-          return std::optional<double>();
-        });
-    if constexpr (shares<R>) live = share_found(state(), mine, news) || (live && !news);
-    long const before = state().measured.logged[at];
-    return {reduced(metric, at, mine), live ? before + mine.count : before};
-  }
-
   /// What the evaluation that runs, else the training epoch that is open, has counted so far of a metric with a
   /// definition, where it has no value of its batches yet; nothing where it has counted nothing, or too little.
   template <class Ask>
@@ -315,11 +177,11 @@ class ValuesContext : public RanksContext<R> {
   }
   template <std::size_t At, class Ask>
   std::optional<double> counted_so_far_at(WatchedMetric const& metric, Ask& ask) const {
-    asked(Asks::value);
-    auto& measured = state().measured;
+    run_.questions.add(Asks::value);
+    auto& measured = run_.measured;
     auto const value_of = [&](auto& meter) -> std::optional<double> {
       try {
-        return ask(state(), meter);
+        return ask(run_, meter);
       } catch (Error const& error) {
         if (!is_too_few(error)) throw;
         return std::nullopt;
@@ -328,7 +190,7 @@ class ValuesContext : public RanksContext<R> {
     bool const of_loader = metric.as == WatchedMetric::As::of_loader;
     if constexpr (Phase::evaluates) {
       if (measured.counted[At].count != 0) return std::nullopt;
-      if (state().facts.validating) {
+      if (run_.facts.validating) {
         typename State<R>::Board::Counts so_far;
         auto& meter = so_far.template get<At>();
         for (std::size_t l = 0; l != measured.eval_boards.size(); ++l)
@@ -337,7 +199,7 @@ class ValuesContext : public RanksContext<R> {
       }
     }
     if constexpr (Phase::trains)
-      if (!of_loader && state().facts.stage == Stage::fit && measured.train_board[At].epoch.count == 0) {
+      if (!of_loader && run_.facts.stage == Stage::fit && measured.train_board[At].epoch.count == 0) {
         auto counts = measured.train_board.counts;  // those of the current step may yet be discarded
         counts.fold();
         return value_of(counts.template get<At>());
@@ -358,39 +220,39 @@ class ValuesContext : public RanksContext<R> {
   /// that the metric's value is made of.
   template <class Prepare, class Use>
   std::optional<double> find(WatchedMetric const& metric, std::size_t at, Prepare&& prepare, Use&& use) const {
-    asked(Asks::value);
+    run_.questions.add(Asks::value);
     if (metric.as == WatchedMetric::As::of_loader) {
       auto const l = loader_at(metric);
-      if (l == state().loader_names.size()) return std::nullopt;
-      if (Phase::evaluates && state().facts.validating) {
-        prepare(state().measured.eval_boards[l]);
-        auto const& cell = state().measured.eval_boards[l][at];
+      if (l == run_.loader_names.size()) return std::nullopt;
+      if (Phase::evaluates && run_.facts.validating) {
+        prepare(run_.measured.eval_boards[l]);
+        auto const& cell = run_.measured.eval_boards[l][at];
         if (cell.epoch.count != 0) return use(cell.epoch, cell.shared, true);
       }
-      return use(state().measured.loader_results[l][at], true, false);
+      return use(run_.measured.loader_results[l][at], true, false);
     }
     Figures live;
     bool is_shared = false;
     each_live_board([&](auto& running) { prepare(running); });
     if constexpr (!Phase::evaluates) {
-      live = state().measured.train_board[at].epoch;
-      is_shared = state().measured.train_board[at].shared;
-    } else if (state().facts.validating) {
-      live = state().measured.over_loaders(at);
+      live = run_.measured.train_board[at].epoch;
+      is_shared = run_.measured.train_board[at].shared;
+    } else if (run_.facts.validating) {
+      live = run_.measured.over_loaders(at);
       is_shared = Metrics::counted[at];
     }
     if (live.count == 0 && trains_on(at)) {
-      prepare(state().measured.train_board);
-      live = state().measured.train_board[at].epoch;
-      is_shared = state().measured.train_board[at].shared;
+      prepare(run_.measured.train_board);
+      live = run_.measured.train_board[at].epoch;
+      is_shared = run_.measured.train_board[at].shared;
     }
     if (live.count != 0) return use(live, is_shared, true);
-    return use(state().measured.results[at], true, false);
+    return use(run_.measured.results[at], true, false);
   }
 
   /// The position of a metric's loader; their number where none has that name.
   std::size_t loader_at(WatchedMetric const& metric) const {
-    auto const& names = state().loader_names;
+    auto const& names = run_.loader_names;
     return static_cast<std::size_t>(std::find(names.begin(), names.end(), metric.loader) - names.begin());
   }
 
@@ -398,10 +260,10 @@ class ValuesContext : public RanksContext<R> {
   bool trains_on(std::size_t at) const {
     if constexpr (!Phase::evaluates || !Phase::trains) return false;
     else {
-      if (state().facts.stage != Stage::fit) return false;
-      for (auto const& evaluated : state().measured.eval_boards)
+      if (run_.facts.stage != Stage::fit) return false;
+      for (auto const& evaluated : run_.measured.eval_boards)
         if (evaluated[at].epoch.count != 0) return false;
-      return state().measured.train_board[at].epoch.count != 0 || state().measured.train_board[at].waiting != 0;
+      return run_.measured.train_board[at].epoch.count != 0 || run_.measured.train_board[at].waiting != 0;
     }
   }
 
@@ -410,6 +272,8 @@ class ValuesContext : public RanksContext<R> {
     Metrics::each([&](std::size_t i, auto const& metric) { by = i == at ? metric.reduce : by; });
     return by;
   }
+
+  State<R>& run_;
 };
 
 /// The functions of a program behind its contexts. Phases that read the same boards have one table.
@@ -418,29 +282,28 @@ struct ContextCallsOf {
   using Reads = std::conditional_t<!Phase::evaluates, phase::Train,
                                    std::conditional_t<Phase::trains, phase::Validate, phase::Test>>;
   static State<R>& of(RunCore& core) { return static_cast<State<R>&>(core); }
-  static RunContext<R, Reads> at(RunCore& core) { return RunContext<R, Reads>(of(core)); }
+  using Values = MetricValues<R, Reads>;
+  static Values at(RunCore& core) { return Values(of(core)); }
 
   static WatchedValue watched_value(RunCore& core, WatchedMetric const& metric) {
-    auto const ctx = at(core);
-    auto const place = ctx.place_by_name(metric.name);
-    return place == R::Metrics::size ? WatchedValue{} : ctx.watched_value_of(metric, place);
+    auto const place = Values::place_of_name(metric.name);
+    return place == R::Metrics::size ? WatchedValue{} : at(core).watched_value(metric, place);
   }
   static std::optional<double> value(RunCore& core, std::string_view name) {
-    auto const ctx = at(core);
     WatchedMetric const metric(name);
-    auto const place = ctx.place_by_name(name);
-    return place == R::Metrics::size ? std::nullopt : ctx.value_of(metric, place);
+    auto const place = Values::place_of_name(name);
+    return place == R::Metrics::size ? std::nullopt : at(core).value(metric, place);
   }
   static void each_metric(RunCore& core, FunctionRef<void(DeclaredMetric const&, std::optional<double>)> f) {
-    auto const ctx = at(core);
+    auto const values = at(core);
     R::Metrics::each([&]<class M>(std::size_t i, M const& metric) {
       if constexpr (!metric::counts_several<M>)
-        f({metric.name(), metric.prog_bar, metric.logger}, ctx.known_of(WatchedMetric(metric), i));
+        f({metric.name(), metric.prog_bar, metric.logger}, values.known(WatchedMetric(metric), i));
     });
   }
   static void each_loader_value(RunCore& core,
                                 FunctionRef<void(std::string_view, std::vector<std::optional<double>> const&)> f) {
-    at(core).each_loader_value_of(f);
+    at(core).each_loader_value(f);
   }
   static constexpr ContextCalls table{watched_value, value, each_metric, each_loader_value};
 };

@@ -48,81 +48,6 @@ void check_clip(Clip const& clip) {
                   "gradients: leave clipping out, or use another optimizer");
 }
 
-// What a context logs under names that no metric declares.
-
-/// Its rows go to the loggers alone, beside those of the metrics.
-template <class R, class Phase>
-class DynamicContext : public ValuesContext<R, Phase> {
-  using Base = ValuesContext<R, Phase>;
-
- public:
-  // Not inherited: the compiler would need the whole State before a model's configure_optimizers(ctx) is known.
-  explicit constexpr DynamicContext(State<R>& state) : Base(state) {}
-
-  using typename Base::Metrics;
-
-  /// A row for the loggers under a name that is known at run time only, such as a class or a layer: `ctx.log_dynamic(
-  /// "val/f1/" + label, f1)`. No callback, schedule or `ctx.value` reads it, it is not reduced over an epoch, and of
-  /// several processes rank 0's counts; before its row is written the last value of a name counts. What is to be
-  /// watched is declared, and logged by ctx.log. In a hook rather than in a step, since it allocates; a captured step
-  /// that calls it is refused.
-  template <class V>
-  void log_dynamic(std::string_view name, V value) const {
-    constexpr bool number = std::is_arithmetic_v<V>;
-    static_assert(number, FULGURITE_SENTENCE_METRIC_DYNAMIC_VALUE);
-    if constexpr (number) {
-      this->asked(Base::Asks::log_dynamic);
-      post_dynamic(name, static_cast<double>(value));
-    }
-  }
-  /// The same of several, which are called NAME.0, NAME.1 and so on: `ctx.log_dynamic("val/f1", meter.per_class(ctx))`.
-  void log_dynamic(std::string_view name, std::vector<double> const& values) const {
-    this->asked(Base::Asks::log_dynamic);
-    for (std::size_t i = 0; i != values.size(); ++i)
-      post_dynamic((std::string(name) += '.') += std::to_string(i), values[i]);
-  }
-
- protected:
-  using Base::state;
-
-  /// Whether nothing that is logged is kept, which is said.
-  [[gnu::always_inline]] bool is_lost() const {
-    if (!state().asked.options.barebones) [[likely]]
-      return false;
-    say_lost();
-    return true;
-  }
-
- private:
-  [[gnu::noinline, gnu::cold]] void say_lost() const {
-    state().warn("fulgurite.options.barebones_log",
-                 "barebones keeps no metric: what is logged is lost, and can be left out");
-  }
-  void post_dynamic(std::string_view name, double value) const {
-    if (is_lost()) return;
-    if (!state().asked.logs)
-      return state().warn("fulgurite.metric.no_logger",
-                          "ctx.log_dynamic writes to the loggers alone, and there is none: what is logged is lost; add "
-                          "CSVLogger{}, or leave the call out");
-    bool declared = false;
-    Metrics::each([&](std::size_t, auto const& metric) { declared = declared || is_reported_as(metric.name(), name); });
-    if (declared || name.empty() || name == "epoch" || name == "step")
-      throw Error("fulgurite.metric.dynamic_name",
-                  "ctx.log_dynamic was given the name '" + std::string(name) + "', which " +
-                      (declared ? "the model declares as a metric: log that by ctx.log"
-                                : "is none, or a column of every row: give the number a name of its own"));
-    for (auto& [posted, last] : state().due.posted)
-      if (posted == name) return static_cast<void>(last = value);
-    state().due.posted.emplace_back(name, value);
-  }
-  /// A metric has rows under its name, and under this name and a word.
-  static bool is_reported_as(std::string_view metric, std::string_view name) {
-    if (!name.starts_with(metric)) return false;
-    auto const rest = name.substr(metric.size());
-    return rest.empty() || rest == "_step" || rest == "_epoch" || rest.starts_with("/dataloader_idx_");
-  }
-};
-
 }  // namespace fulgurite::loop
 
 namespace fulgurite {
@@ -162,24 +87,123 @@ namespace loop {
 [[noreturn]] void refuse_no_rows(std::string_view name, long batch);
 [[noreturn]] void refuse_no_size(std::string_view name);
 
+}  // namespace loop
+
+/// A Context, and what the program's types add to it: the model, its optimizers, its metrics. `Phase` decides which
+/// members exist: those that make no sense in a phase are refused. Never kept beyond the call.
 template <class R, class Phase>
-class LogContext : public DynamicContext<R, Phase> {
-  using Base = DynamicContext<R, Phase>;
-
+class RunContext : public Context, public loop::NotHere {
  public:
-  // Not inherited: the compiler would need the whole State before a model's configure_optimizers(ctx) is known.
-  explicit constexpr LogContext(State<R>& state) : Base(state) {}
+  using Run = R;
+  using Metrics = typename R::Metrics;
+  using Backend = typename R::Backend;
+  using Asks = loop::Question;
 
-  using typename Base::Backend;
-  using typename Base::Metrics;
+  /// Made by the loops.
+  explicit constexpr RunContext(loop::State<R>& state) : Context(state, loop::ContextCallsOf<R, Phase>::table) {}
+
+  /// These steps are tried out: nothing of them stays, but what you keep outside of weights, buffers and `state`.
+  bool rehearsing() const { return state().searching.rehearsing; }
+  /// The model that is trained or evaluated. A callback may change it in its hooks.
+  typename R::Model& model() const { return *state().parts.model; }
+  /// Where batches and weights are, in the tensor library's type (torch::Device).
+  auto device() const { return state().parts.strategy.device(); }
+
+  // The processes that train one model together.
+
+  /// The numbers that each rank gives, in the order of ranks. Every rank has to come here, each as often as the others:
+  /// never inside of an `if (ctx.rank() == 0)`, or in a step of an evaluation, of which ranks may have different
+  /// numbers.
+  std::vector<std::vector<double>> all_gather(std::span<double const> mine) const {
+    asked(Asks::optimizers);
+    std::vector<std::vector<double>> all;
+    if constexpr (loop::shares<R>) {
+      std::string bytes(mine.size_bytes(), '\0');
+      if (!mine.empty()) std::memcpy(bytes.data(), mine.data(), bytes.size());
+      for (auto const& one : state().parts.strategy.gather(std::move(bytes))) {
+        auto& numbers = all.emplace_back(one.size() / sizeof(double));
+        if (!one.empty()) std::memcpy(numbers.data(), one.data(), one.size());
+      }
+    } else {
+      all.emplace_back(mine.begin(), mine.end());
+    }
+    return all;
+  }
+  template <class Number>
+    requires std::is_arithmetic_v<Number>
+  std::vector<Number> all_gather(Number mine) const {
+    auto const number = static_cast<double>(mine);
+    std::vector<Number> all;
+    for (auto const& one : all_gather(std::span<double const>(&number, 1)))
+      all.push_back(static_cast<Number>(one.front()));
+    return all;
+  }
+
+  // Values of metrics.
+
+  /// The metric's value over the running epoch so far, else over the last finished one: the mean weighted by batch size
+  /// (or the declared reduction, or definition); `metric.last()` asks for the latest value. May read a device: then it
+  /// waits, and is worth counting.
+  template <class M>
+  std::optional<double> value(M const& metric) const {
+    constexpr bool declared = loop::place_of<Metrics, M>() < Metrics::size, one = !of_several<M>();
+    static_assert(declared, FULGURITE_SENTENCE_METRIC_UNDECLARED);
+    static_assert(one, FULGURITE_SENTENCE_METRIC_SEVERAL);
+    if constexpr (declared && one) return values().value(WatchedMetric(metric), loop::place_of<Metrics, M>());
+    else return {};
+  }
+  using Context::value;
+  /// The same as all processes together have it: for what decides something, in a hook of an epoch's or a validation's
+  /// end. Every rank has to ask.
+  template <class M>
+  std::optional<double> shared_value(M const& metric) const {
+    return watched_value(metric).value;
+  }
+  using Context::shared_value;
+  /// The same with its age, for a monitor: a value that it has judged before is no second value. It keeps `logged` in
+  /// its state and looks again when there is something new:
+  ///     auto const seen = ctx.watched_value(metric);
+  ///     if (!seen.is_newer_than(logged_)) return;
+  ///     logged_ = seen.logged;
+  template <class M>
+  WatchedValue watched_value(M const& metric) const {
+    constexpr bool declared = loop::place_of<Metrics, M>() < Metrics::size, one = !of_several<M>();
+    static_assert(declared, FULGURITE_SENTENCE_METRIC_UNDECLARED);
+    static_assert(one, FULGURITE_SENTENCE_METRIC_SEVERAL);
+    if constexpr (declared && one) return values().watched_value(WatchedMetric(metric), loop::place_of<Metrics, M>());
+    else return {};
+  }
+  using Context::watched_value;
+  /// The same without ever waiting: what the host knows already.
+  template <class M>
+  std::optional<double> known(M const& metric) const {
+    constexpr bool declared = loop::place_of<Metrics, M>() < Metrics::size;
+    static_assert(declared, FULGURITE_SENTENCE_METRIC_UNDECLARED);
+    if constexpr (declared) return values().known(WatchedMetric(metric), loop::place_of<Metrics, M>());
+    else return {};
+  }
+  /// Whether figures of a metric still wait on a device: to ask for its value would wait for them.
+  template <class M>
+  bool value_waits(M const&) const {
+    return values().waits(Metrics::template index_of<M>());
+  }
+  /// f(metric, value the host knows already) for each declared metric of one number, in order.
+  template <class F>
+  void each_metric(F&& f) const {
+    Metrics::each([&]<class M>(std::size_t, M const& metric) {
+      if constexpr (!metric::counts_several<M>) f(metric, known(metric));
+    });
+  }
+
+  // Logging.
 
   /// Stores the value; reduced over the epoch, reported as the metric's declaration says. No look-up, no allocation, no
   /// wait for a device.
   template <class M, class V>
     requires(Phase::logs)
   void log(M const&, V const& value, LogOptions how = {}) {
-    constexpr std::size_t at = place_of<Metrics, M>();
-    constexpr bool constant = is_metric_constant<M>;
+    constexpr std::size_t at = loop::place_of<Metrics, M>();
+    constexpr bool constant = loop::is_metric_constant<M>;
     constexpr bool declared = !constant || at < Metrics::size;
     constexpr bool tensor = Backend::template is_value<V>;
     constexpr bool loggable = !is_counted<M>;
@@ -210,7 +234,7 @@ class LogContext : public DynamicContext<R, Phase> {
   /// host: the value is computed when the last batch is over. A captured step counts in each replay.
   template <class M, class... Args>
   void update(M const&, Args const&... args) {
-    constexpr std::size_t at = place_of<Metrics, M>();
+    constexpr std::size_t at = loop::place_of<Metrics, M>();
     constexpr bool here = Phase::logs;
     constexpr bool declared = at < Metrics::size;
     constexpr bool counted = !declared || is_counted<M>;
@@ -253,54 +277,28 @@ class LogContext : public DynamicContext<R, Phase> {
     log(metric, value);
     if constexpr (sizeof...(Rest) != 0) log_dict(rest...);
   }
-
- protected:
-  using Base::board;
-  using Base::is_lost;
-  using Base::state;
-
- private:
-  /// One metric has one meaning: values of steps and a value of the epoch, merged into one mean, would be neither.
-  void check_place(std::size_t at) const {
-    auto const& cell = board()[at];
-    bool const by_step = origin() == Origin::train_epoch && Metrics::by_step[at];
-    if (!by_step && (cell.epoch.count == 0 || cell.origin == origin())) [[likely]]
-      return;
-    refuse_log_place(Metrics::names[at], by_step);
+  /// A row for the loggers under a name that is known at run time only, such as a class or a layer: `ctx.log_dynamic(
+  /// "val/f1/" + label, f1)`. No callback, schedule or `ctx.value` reads it, it is not reduced over an epoch, and of
+  /// several processes rank 0's counts; before its row is written the last value of a name counts. What is to be
+  /// watched is declared, and logged by ctx.log. In a hook rather than in a step, since it allocates; a captured step
+  /// that calls it is refused.
+  template <class V>
+  void log_dynamic(std::string_view name, V value) const {
+    constexpr bool number = std::is_arithmetic_v<V>;
+    static_assert(number, FULGURITE_SENTENCE_METRIC_DYNAMIC_VALUE);
+    if constexpr (number) {
+      asked(Asks::log_dynamic);
+      post_dynamic(name, static_cast<double>(value));
+    }
+  }
+  /// The same of several, which are called NAME.0, NAME.1 and so on: `ctx.log_dynamic("val/f1", meter.per_class(ctx))`.
+  void log_dynamic(std::string_view name, std::vector<double> const& values) const {
+    asked(Asks::log_dynamic);
+    for (std::size_t i = 0; i != values.size(); ++i)
+      post_dynamic((std::string(name) += '.') += std::to_string(i), values[i]);
   }
 
-  Origin origin() const {
-    if constexpr (Phase::evaluates) return Origin::evaluation;
-    else return state().facts.in_batch ? Origin::train_step : Origin::train_epoch;
-  }
-
-  template <class M>
-  double weight(LogOptions how) const {
-    if (how.batch_size > 0) return static_cast<double>(how.batch_size);
-    if (!state().facts.in_batch) return 1.0;
-    if (state().facts.left_out) return 1.0;
-    if (state().facts.batch_size == 0 && state().facts.no_rows) [[unlikely]]
-      refuse_no_rows(M::name(), this->batch_idx());
-    if (state().facts.batch_size == 0) [[unlikely]]
-      refuse_no_size(M::name());
-    return static_cast<double>(state().facts.batch_size);
-  }
-};
-
-}  // namespace loop
-
-/// A Context, and what the program's types add to it: the model, its optimizers, its metrics. `Phase` decides which
-/// members exist: those that make no sense in a phase are refused. Never kept beyond the call.
-template <class R, class Phase>
-class RunContext : public loop::LogContext<R, Phase> {
-  using Base = loop::LogContext<R, Phase>;
-
- public:
-  // Not inherited: the compiler would need the whole State before a model's configure_optimizers(ctx) is known.
-  explicit constexpr RunContext(loop::State<R>& state) : Base(state) {}
-
-  using typename Base::Asks;
-  using typename Base::Backend;
+  // Optimizers, and what a run is asked for.
 
   /// The tuple of optimizers: `auto& [g, d] = ctx.optimizers();`
   auto& optimizers() const
@@ -431,10 +429,79 @@ class RunContext : public loop::LogContext<R, Phase> {
   }
 
  protected:
-  using Base::asked;
-  using Base::state;
+  loop::State<R>& state() const { return static_cast<loop::State<R>&>(*core_); }
 
  private:
+  auto values() const { return loop::MetricValues<R, Phase>(state()); }
+  template <class M>
+  static consteval bool of_several() {
+    if constexpr (loop::is_metric_constant<M>) return metric::counts_several<typename M::metric>;
+    else return false;
+  }
+  auto& board() const {
+    if constexpr (Phase::evaluates) return state().measured.eval_boards[state().facts.board];
+    else return state().measured.train_board;
+  }
+  /// Whether nothing that is logged is kept, which is said.
+  [[gnu::always_inline]] bool is_lost() const {
+    if (!state().asked.options.barebones) [[likely]]
+      return false;
+    say_lost();
+    return true;
+  }
+
+  [[gnu::noinline, gnu::cold]] void say_lost() const {
+    state().warn("fulgurite.options.barebones_log",
+                 "barebones keeps no metric: what is logged is lost, and can be left out");
+  }
+  void post_dynamic(std::string_view name, double value) const {
+    if (is_lost()) return;
+    if (!state().asked.logs)
+      return state().warn("fulgurite.metric.no_logger",
+                          "ctx.log_dynamic writes to the loggers alone, and there is none: what is logged is lost; add "
+                          "CSVLogger{}, or leave the call out");
+    bool declared = false;
+    Metrics::each([&](std::size_t, auto const& metric) { declared = declared || is_reported_as(metric.name(), name); });
+    if (declared || name.empty() || name == "epoch" || name == "step")
+      throw Error("fulgurite.metric.dynamic_name",
+                  "ctx.log_dynamic was given the name '" + std::string(name) + "', which " +
+                      (declared ? "the model declares as a metric: log that by ctx.log"
+                                : "is none, or a column of every row: give the number a name of its own"));
+    for (auto& [posted, last] : state().due.posted)
+      if (posted == name) return static_cast<void>(last = value);
+    state().due.posted.emplace_back(name, value);
+  }
+  /// A metric has rows under its name, and under this name and a word.
+  static bool is_reported_as(std::string_view metric, std::string_view name) {
+    if (!name.starts_with(metric)) return false;
+    auto const rest = name.substr(metric.size());
+    return rest.empty() || rest == "_step" || rest == "_epoch" || rest.starts_with("/dataloader_idx_");
+  }
+  /// One metric has one meaning: values of steps and a value of the epoch, merged into one mean, would be neither.
+  void check_place(std::size_t at) const {
+    auto const& cell = board()[at];
+    bool const by_step = origin() == Origin::train_epoch && Metrics::by_step[at];
+    if (!by_step && (cell.epoch.count == 0 || cell.origin == origin())) [[likely]]
+      return;
+    loop::refuse_log_place(Metrics::names[at], by_step);
+  }
+
+  Origin origin() const {
+    if constexpr (Phase::evaluates) return Origin::evaluation;
+    else return state().facts.in_batch ? Origin::train_step : Origin::train_epoch;
+  }
+
+  template <class M>
+  double weight(LogOptions how) const {
+    if (how.batch_size > 0) return static_cast<double>(how.batch_size);
+    if (!state().facts.in_batch) return 1.0;
+    if (state().facts.left_out) return 1.0;
+    if (state().facts.batch_size == 0 && state().facts.no_rows) [[unlikely]]
+      loop::refuse_no_rows(M::name(), batch_idx());
+    if (state().facts.batch_size == 0) [[unlikely]]
+      loop::refuse_no_size(M::name());
+    return static_cast<double>(state().facts.batch_size);
+  }
   void answered_searches() const {
     if (!state().searching.answers)
       throw Error("fulgurite.context.no_search",
