@@ -24,6 +24,7 @@ struct LooseRun : fulgurite::loop::RunCore {
       .model_name = "Net",
       .is_distributed = false,
       .steps_by_batch = true,
+      .keeps_questions = false,
       .rank = &number_of,
       .world = [](RunCore const&) { return 1; },
       .of_first_rank = [](RunCore&, std::string mine) { return mine; },

@@ -231,17 +231,17 @@ FULGURITE_BODY void Timing::begin(Context const& ctx, bool goes_on) {
   if (rhythm_.seconds) static_cast<void>(ctx.has_come(time_checked_ + *rhythm_.seconds));  // waited for from here on
 }
 
-FULGURITE_BODY void Timing::look(Context const& ctx) {
+FULGURITE_BULK_BODY void Timing::look(Context const& ctx) {
   if (rhythm_.seconds) waited_ = ctx.seconds_now() - time_checked_;
 }
 
-FULGURITE_BODY bool Timing::by_steps(Context const& ctx) {
+FULGURITE_BULK_BODY bool Timing::by_steps(Context const& ctx) {
   look(ctx);
   long const before = std::exchange(looked_, ctx.global_step());
   return rhythm_.steps >= 1 && before / rhythm_.steps != looked_ / rhythm_.steps;
 }
 
-FULGURITE_BODY bool Timing::by_time(Context const& ctx) {
+FULGURITE_BULK_BODY bool Timing::by_time(Context const& ctx) {
   if (!rhythm_.seconds) return false;
   if (!ctx.has_come(time_checked_ + *rhythm_.seconds)) return false;
   time_checked_ = ctx.seconds_now();

@@ -198,7 +198,7 @@ FULGURITE_BODY void Dashboard::on_train_epoch_start(Context& ctx) {
   start_epoch(ctx, ctx.seconds_now());
 }
 
-FULGURITE_BODY void Dashboard::on_train_batch_end(Context& ctx) {
+FULGURITE_BULK_BODY void Dashboard::on_train_batch_end(Context& ctx) {
   if (!on_) return tell_bar<hook::on_train_batch_end>(ctx);
   if (!train_) start_epoch(ctx, began_);  // the run goes on inside of it
   double const now = ctx.seconds_now();
@@ -222,7 +222,7 @@ FULGURITE_BODY void Dashboard::on_validation_start(Context& ctx) {
   validation_.emplace("Validation", ctx.num_eval_batches(), ctx.seconds_now());
 }
 
-FULGURITE_BODY void Dashboard::on_validation_batch_end(Context& ctx) {
+FULGURITE_BULK_BODY void Dashboard::on_validation_batch_end(Context& ctx) {
   if (!shows(ctx)) return tell_bar<hook::on_validation_batch_end>(ctx);
   if (!validation_) return;
   if (ctx.batch_idx() == 0) validation_->set_total(ctx.num_eval_batches());

@@ -310,7 +310,7 @@ FULGURITE_BODY void Saver::on_train_start(Context& ctx) {
   else ask(ctx, *waiting_);
 }
 
-FULGURITE_BODY void Saver::on_train_batch_end(Context& ctx) {
+FULGURITE_BULK_BODY void Saver::on_train_batch_end(Context& ctx) {
   // Within a window there is no step to save yet; a file that was asked for here would hold the step to come.
   if (ctx.accumulating()) return timing_.look(ctx);
   bool const by_step = timing_.by_steps(ctx);

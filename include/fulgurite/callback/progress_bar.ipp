@@ -145,7 +145,7 @@ FULGURITE_BODY void ProgressBar::on_fit_end(Context& ctx) {
 
 FULGURITE_BODY bool ProgressBar::draws(Context& ctx) { return ctx.rank() == 0 && !ctx.options().barebones; }
 
-FULGURITE_BODY void ProgressBar::train_batch(Context& ctx) {
+FULGURITE_BULK_BODY void ProgressBar::train_batch(Context& ctx) {
   double const now = ctx.seconds_now();
   if (!train_) start_epoch(ctx, began_);  // the run goes on inside of it
   if (train_->done() == 0) train_->start_at(ctx.batch_idx());
@@ -176,7 +176,7 @@ FULGURITE_BODY void ProgressBar::start_loader(Context& ctx, double now) {
   if (!terminal_) redraws_.begin(now);
 }
 
-FULGURITE_BODY void ProgressBar::evaluation_batch(Context& ctx) {
+FULGURITE_BULK_BODY void ProgressBar::evaluation_batch(Context& ctx) {
   if (!evaluation_) return;
   double const now = ctx.seconds_now();
   if (loader_ != ctx.loader()) {

@@ -176,7 +176,7 @@ FULGURITE_BODY void Signals::setup(Context& ctx) {
   caught_ = std::make_shared<CaughtSignals>(options_.signals, job_ ? options_.requeue_signal : 0);
 }
 
-FULGURITE_BODY void Signals::on_train_batch_end(Context& ctx) {
+FULGURITE_BULK_BODY void Signals::on_train_batch_end(Context& ctx) {
   int const ends_by = ctx.signal_of_all(CaughtSignals::gravest());
   if (ends_by == 0) [[likely]]
     return;
@@ -191,7 +191,7 @@ FULGURITE_BODY void Signals::on_train_batch_end(Context& ctx) {
       {this, [ends_by, alone](CheckpointFiles&) { throw Interrupted(alone ? CaughtSignals::gravest() : ends_by); }});
 }
 
-FULGURITE_BODY void Signals::on_validation_batch_end(Context& ctx) {
+FULGURITE_BULK_BODY void Signals::on_validation_batch_end(Context& ctx) {
   // Several processes end a fit together, after the next step.
   if (ctx.world() == 1 || !in_fit(ctx)) end_now();
 }

@@ -5,11 +5,11 @@
 
 namespace fulgurite {
 
-FULGURITE_BODY void DeviceStatsMonitor::on_train_batch_start(Context& ctx) {
+FULGURITE_BULK_BODY void DeviceStatsMonitor::on_train_batch_start(Context& ctx) {
   if (!in_window_ && watch::logs_rows_of(ctx, ctx.logged_steps())) log("on_train_batch_start", ctx);
 }
 
-FULGURITE_BODY void DeviceStatsMonitor::on_train_batch_end(Context& ctx) {
+FULGURITE_BULK_BODY void DeviceStatsMonitor::on_train_batch_end(Context& ctx) {
   in_window_ = ctx.accumulating();
   if (!in_window_ && watch::logs_rows_of(ctx, ctx.logged_steps())) log("on_train_batch_end", ctx);
 }

@@ -54,7 +54,7 @@ FULGURITE_STATE(Timer)
 
 namespace fulgurite {
 
-FULGURITE_BODY void Timer::on_train_batch_end(Context& ctx) {
+FULGURITE_BULK_BODY void Timer::on_train_batch_end(Context& ctx) {
   if (!limit_ || options_.interval != Interval::step || ctx.accumulating()) return;
   stop_when_spent(ctx);
 }
@@ -73,7 +73,7 @@ FULGURITE_BODY void Timer::begin(Timed what, Context& ctx) {
   clock = {clock.before + clock.running, 0, ctx.seconds_now(), std::nullopt};
 }
 
-FULGURITE_BODY void Timer::look(Timed what, Context& ctx) {
+FULGURITE_BULK_BODY void Timer::look(Timed what, Context& ctx) {
   if (auto& clock = of(what); clock.runs()) clock.running = ctx.seconds_now() - *clock.began;
 }
 

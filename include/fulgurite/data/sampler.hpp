@@ -200,7 +200,10 @@ template <Sampler Inner = Sequential>
 class Subset {
  public:
   explicit Subset(std::vector<std::size_t> chosen)
-    requires std::same_as<Inner, Sequential>;
+    requires std::same_as<Inner, Sequential>
+      : Subset(std::move(chosen), Sequential{}) {
+    inner_.count = chosen_.size();
+  }
 
   /// Error [fulgurite.data.subset] where `inner` could visit a position beyond the list.
   Subset(std::vector<std::size_t> chosen, Inner inner);
@@ -209,7 +212,12 @@ class Subset {
 
   std::vector<std::size_t> indices(long epoch) const;
   std::uint64_t order_key() const
-    requires requires(Inner const& inner) { inner.order_key(); };
+    requires requires(Inner const& inner) { inner.order_key(); }
+  {
+    std::uint64_t key = inner_.order_key();
+    for (auto const index : chosen_) key = (key ^ index) * 0x100000001b3U;  // Fowler, Noll and Vo
+    return key;
+  }
 
   void state(auto& archive) {
     if constexpr (requires { inner_.state(archive); }) inner_.state(archive);
@@ -222,13 +230,6 @@ class Subset {
   std::vector<std::size_t> chosen_;
   Inner inner_;
 };
-
-template <Sampler Inner>
-Subset<Inner>::Subset(std::vector<std::size_t> chosen)
-  requires std::same_as<Inner, Sequential>
-    : Subset(std::move(chosen), Sequential{}) {
-  inner_.count = chosen_.size();
-}
 
 template <Sampler Inner>
 Subset<Inner>::Subset(std::vector<std::size_t> chosen, Inner inner)
@@ -245,15 +246,6 @@ std::vector<std::size_t> Subset<Inner>::indices(long epoch) const {
   order.reserve(size());
   for (std::size_t const position : inner_.indices(epoch)) order.push_back(chosen_[position]);
   return order;
-}
-
-template <Sampler Inner>
-std::uint64_t Subset<Inner>::order_key() const
-  requires requires(Inner const& inner) { inner.order_key(); }
-{
-  std::uint64_t key = inner_.order_key();
-  for (auto const index : chosen_) key = (key ^ index) * 0x100000001b3U;  // Fowler, Noll and Vo
-  return key;
 }
 
 FULGURITE_EXTERN(class Subset<OptionalShuffle>);

@@ -92,7 +92,7 @@ void OptionalShuffle::state(auto& archive) {
 }
 FULGURITE_STATE(OptionalShuffle)
 
-FULGURITE_MADE(class Subset<OptionalShuffle>);
-FULGURITE_MADE(class Subset<Sequential>);
+FULGURITE_INSTANTIATE(class Subset<OptionalShuffle>);
+FULGURITE_INSTANTIATE(class Subset<Sequential>);
 
 }  // namespace fulgurite::data

@@ -30,8 +30,8 @@ FULGURITE_BODY void refuse_option(std::string_view bracketed, std::string_view o
               std::string(option) + " = " + std::string(value) + ": " + std::string(sentence));
 }
 
-FULGURITE_MADE(void check(TrainerOptions const&));
-FULGURITE_MADE(void check(Automatic const&));
+FULGURITE_INSTANTIATE(void check(TrainerOptions const&));
+FULGURITE_INSTANTIATE(void check(Automatic const&));
 
 FULGURITE_BODY void check_end(TrainerOptions const& o) {
   if (!o.max_epochs && unlimited(o.max_steps) && !o.max_time)

@@ -204,7 +204,7 @@ consteval HookVerdict uncallable(HookId id) {
   else if constexpr (Hook::template accepts<T, Args...>) return {};
   else return {HookFault::parameters, id};
 }
-/// What is asked of callbacks alone, as loop/checkpointing.hpp and loop/fit.hpp ask.
+/// What is asked of callbacks alone, as loop/tell.hpp and loop/callbacks.hpp ask.
 template <class R, class T>
 consteval HookVerdict callback_calls() {
   return worst(uncallable<hook::before_save, T, RunContext<R, phase::Fit>>(HookId::before_save),
@@ -222,8 +222,7 @@ consteval HookVerdict unfit(HookId id) {
   else if constexpr (Hook::template accepts<T, Args...>) return {};
   else return {HookFault::parameters, id};
 }
-/// What a callback may say of files, and a logger of its folders, as loop/checkpoint_files.hpp, found_checkpoints.hpp
-/// and loop/run_state.hpp ask.
+/// What a callback may say of files, and a logger of its folders, as loop/callbacks.hpp asks.
 template <class T>
 consteval HookVerdict file_calls() {
   if constexpr (constexpr auto near = misspelt_of_callback<T>(); bool(near)) return near;

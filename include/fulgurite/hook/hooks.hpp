@@ -12,6 +12,8 @@
 
 namespace fulgurite {
 
+class Context;
+
 /// What a hook receives before `ctx`. An event may take any suffix of it, or nothing:
 /// `(outputs, batch, ctx)`, `(batch, ctx)`, `(ctx)`, `()`. An override takes all of it, with or without `ctx`.
 enum class Takes : std::uint8_t { nothing, one, two, three };
@@ -37,6 +39,18 @@ template <class Pointer>
 inline constexpr bool is_function_pointer =
     std::is_member_function_pointer_v<Pointer> || std::is_function_v<std::remove_pointer_t<Pointer>>;
 
+/// A member function that is no template and takes a Context, which is no type of a program.
+template <class Pointer>
+inline constexpr bool takes_context_alone = false;
+template <class Result, class T>
+inline constexpr bool takes_context_alone<Result (T::*)(Context&)> = true;
+template <class Result, class T>
+inline constexpr bool takes_context_alone<Result (T::*)(Context&) const> = true;
+template <class Result, class T>
+inline constexpr bool takes_context_alone<Result (T::*)(Context const&)> = true;
+template <class Result, class T>
+inline constexpr bool takes_context_alone<Result (T::*)(Context const&) const> = true;
+
 // `named` asks whether any member of that name exists, private and overloaded ones too: a decoy of the same name makes
 // the look-up ambiguous exactly then. The own name of the class is none. `accepts` asks for the call. When they
 // disagree, the program is refused. `is_function` is false of a public data member, which means no call; `is_plain` is
@@ -55,6 +69,8 @@ inline constexpr bool is_function_pointer =
         named<T> && !requires { requires std::is_object_v<std::remove_reference_t<decltype(T::NAME)>>; };              \
     template <class T>                                                                                                 \
     static constexpr bool is_plain = requires { requires is_function_pointer<decltype(&T::NAME)>; };                   \
+    template <class T>                                                                                                 \
+    static constexpr bool takes_context = requires { requires takes_context_alone<decltype(&T::NAME)>; };              \
     template <class T, class... A>                                                                                     \
     static constexpr bool accepts = requires(T& object, A&... a) { object.NAME(a...); };                               \
     template <class T, class... A>                                                                                     \

@@ -99,7 +99,7 @@ FULGURITE_BODY void CsvTable::rewrite(std::vector<std::string> columns, std::vec
   file_.open();
 }
 
-FULGURITE_FOLDER_LOGGER(MADE, RunTable, NothingMore);
+FULGURITE_FOLDER_LOGGER(INSTANTIATE, RunTable, NothingMore);
 
 }  // namespace fulgurite::logger
 

@@ -26,13 +26,6 @@
 #include <fulgurite/report/describe.hpp>
 #include <fulgurite/report/numbers.hpp>
 
-namespace fulgurite {
-
-/// How a run ended: loop/tell.hpp.
-enum class Status : std::uint8_t;
-
-}  // namespace fulgurite
-
 namespace fulgurite::report {
 
 // Texts for the folder of a run that say what the program was and where it ran; a report shows them.
@@ -309,13 +302,12 @@ class FolderLogger {
   /// machine, stand beside the rows, where report::html finds them. A run that goes on has those of its last fit, whose
   /// limits may be higher.
   template <class Whole>
-  void log_program(std::type_identity<Whole> program, auto const& run) {
+  void log_program(std::type_identity<Whole> program, auto const& asked) {
     if (!folder_.is_chosen()) return;
-    auto const text = report::program_text(program, run.asked.options, run.optimization);
+    auto const text = report::program_text(program, asked.options, asked.optimization);
     auto folder = folder_.path();
     if constexpr (requires { Table::notes; }) folder /= Table::notes;
-    report::put_notes(folder, text,
-                      report::options_text(run.asked.options, report::automatic_options(run.optimization)));
+    report::put_notes(folder, text, report::options_text(asked.options, report::automatic_options(asked.optimization)));
   }
   /// Releases the folder, so that another logger may use it. A further row takes it again.
   void finalize(auto status);

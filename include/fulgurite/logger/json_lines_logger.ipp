@@ -71,7 +71,7 @@ FULGURITE_BULK_BODY std::string json_hyperparameters(std::vector<Hyperparameter>
   return line + "}}\n";
 }
 
-FULGURITE_FOLDER_LOGGER(MADE, JsonLines, NothingMore);
+FULGURITE_FOLDER_LOGGER(INSTANTIATE, JsonLines, NothingMore);
 
 }  // namespace fulgurite::logger
 

@@ -197,7 +197,7 @@ FULGURITE_BODY void MlflowRun::describe(std::string_view status, std::string_vie
   write_durably(folder_ / "meta.yaml", text);
 }
 
-FULGURITE_FOLDER_LOGGER(MADE, MlflowRun, MlflowNames);
+FULGURITE_FOLDER_LOGGER(INSTANTIATE, MlflowRun, MlflowNames);
 
 }  // namespace fulgurite::logger
 

@@ -327,7 +327,7 @@ FULGURITE_BODY std::string EventFile::name(std::filesystem::path const& folder, 
   return made.append(end);
 }
 
-FULGURITE_FOLDER_LOGGER(MADE, EventFile, EventClock);
+FULGURITE_FOLDER_LOGGER(INSTANTIATE, EventFile, EventClock);
 
 }  // namespace fulgurite::logger
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <set>
 #include <span>
@@ -31,7 +32,7 @@ enum class Status : std::uint8_t { success, failed };
 
 namespace loop {
 
-// What a callback is, as far as a run that does not know its type asks.
+// The facts and functions that a run needs of a callback, whatever its type.
 
 /// It says itself under which key its state is kept.
 template <class C>
@@ -79,8 +80,15 @@ struct HookFunction<C, Hook, Result(Args...)> {
     return static_cast<Result>(Hook::call(*static_cast<C*>(callback), args...));
   }
   static consteval Pointer pointer() {
-    if constexpr (Hook::template accepts<C, std::remove_reference_t<Args>...>) return &call;
-    else return nullptr;
+    if constexpr (Hook::template accepts<C, std::remove_reference_t<Args>...>) {
+      if constexpr (requires(C& callback, std::remove_reference_t<Args>&... args) {
+                      static_cast<Result>(Hook::call(callback, args...));
+                    })
+        return &call;
+      else return nullptr;
+    } else {
+      return nullptr;
+    }
   }
 };
 
@@ -121,16 +129,22 @@ struct CallbackTableOf {
   static consteval auto hook_function() {
     return HookFunction<C, Hook, Signature>::pointer();
   }
+  /// Any range of what names files.
+  static std::vector<std::filesystem::path> as_paths(auto&& files) {
+    return std::vector<std::filesystem::path>(std::begin(files), std::end(files));
+  }
   /// The files that it names, by a function that may take what it searches by.
   template <class Hook>
   static consteval auto search_function() {
     using Paths = std::vector<std::filesystem::path>;
     using Function = Paths (*)(void*, CheckpointSearch const&);
     if constexpr (Hook::template accepts<C, CheckpointSearch const>) {
-      return hook_function<Hook, Paths(CheckpointSearch const&)>();
+      return Function([](void* callback, CheckpointSearch const& search) {
+        return as_paths(Hook::call(*static_cast<C*>(callback), search));
+      });
     } else if constexpr (Hook::template accepts<C>) {
       return Function(
-          [](void* callback, CheckpointSearch const&) -> Paths { return Hook::call(*static_cast<C*>(callback)); });
+          [](void* callback, CheckpointSearch const&) { return as_paths(Hook::call(*static_cast<C*>(callback))); });
     } else {
       return Function(nullptr);
     }
@@ -153,6 +167,14 @@ struct CallbackTableOf {
     using Function = void (*)(void*, long);
     if constexpr (requires(C& callback, long rows) { callback.expect_again(rows); })
       return Function([](void* callback, long rows) { static_cast<C*>(callback)->expect_again(rows); });
+    else return Function(nullptr);
+  }
+  static consteval auto earlier_runs() {
+    using Function = std::vector<std::filesystem::path> (*)(void*, TrainerOptions const&);
+    if constexpr (hook::earlier_runs::accepts<C, TrainerOptions const>)
+      return Function([](void* callback, TrainerOptions const& options) {
+        return as_paths(static_cast<C*>(callback)->earlier_runs(options));
+      });
     else return Function(nullptr);
   }
   static consteval bool resumes_fit() {
@@ -187,7 +209,7 @@ struct CallbackTableOf {
       .resumes_hpc = hook_function<hook::resumes_hpc, bool()>(),
       .last_checkpoints = search_function<hook::last_checkpoints>(),
       .hpc_checkpoints = search_function<hook::hpc_checkpoints>(),
-      .earlier_runs = hook_function<hook::earlier_runs, std::vector<std::filesystem::path>(TrainerOptions const&)>(),
+      .earlier_runs = earlier_runs(),
       .best_model_path = hook_function<hook::best_model_path, std::filesystem::path()>(),
   };
 };

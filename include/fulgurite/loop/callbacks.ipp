@@ -37,7 +37,8 @@ FULGURITE_BODY std::set<std::string> each_remembering(Callbacks callbacks,
                                                       FunctionRef<void(AnyCallback const&, std::string const&)> f) {
   NumberedNames names;
   for (auto const& callback : callbacks)
-    if (callback.table->save != nullptr) f(callback, names.name(callback.state_key()));
+    if (callback.table->save != nullptr && callback.table->load != nullptr)
+      f(callback, names.name(callback.state_key()));
   return names.known();
 }
 

@@ -41,13 +41,13 @@ FULGURITE_BODY void FirstFailure::say_first() const {
 
 FULGURITE_BODY void restore_after_save(RunCore& run, Context& ctx) {
   void* const arguments[] = {&ctx};
-  tell_each(run, run.events->after_save, {}, arguments);
+  notify_all(run, run.events->after_save, {}, arguments);
 }
 
 FULGURITE_BODY void show_and_save(RunCore& run, Context& ctx, FunctionRef<void()> save) {
   try {
     void* const arguments[] = {&ctx};
-    tell_each(run, run.events->before_save, {}, arguments);
+    notify_all(run, run.events->before_save, {}, arguments);
     save();
   } catch (...) {
     restore_after_save(run, ctx);

@@ -1,5 +1,6 @@
 #pragma once
-// What a hook may ask its run and ask of it, where neither needs a type of the program: one class for all programs.
+// The context of a hook, as far as it needs no type of the program: facts of the run, and requests to it. One class for
+// all programs.
 
 #include <cstddef>
 #include <cstdint>
@@ -60,7 +61,8 @@ struct DeclaredMetric {
 
 namespace loop {
 
-/// What a context asks of the types of its program, and of its phase: where a metric's value is looked for.
+/// How a context finds the values of metrics, whose types it does not know: one table for each program and kind of
+/// phases.
 struct ContextCalls {
   WatchedValue (*watched_value)(RunCore&, WatchedMetric const&);
   std::optional<double> (*value)(RunCore&, std::string_view);
@@ -188,7 +190,8 @@ class Context {
   void warn_each(std::string_view identifier, std::string_view sentence) const;
 
   /// Training ends at the next optimizer step's boundary, once min_epochs and min_steps are met. `why` is for the last
-  /// line of the fit: `ctx.request_stop("the budget is spent")`.
+  /// line of the fit: `ctx.request_stop("the budget is spent")`. Outside of fit there is no training to end, and this
+  /// does nothing.
   void request_stop(std::string_view why = {}) const;
   /// The same, for a caller that asks again in each run. A fit that resumes from the file of its end trains on, unless
   /// it is asked again.
@@ -240,7 +243,9 @@ class Context {
 
   constexpr Context(loop::RunCore& core, loop::ContextCalls const& calls) : core_(&core), calls_(&calls) {}
   /// A strategy that replays steps has to know what a recorded one went by.
-  void asked(Asks question) const { core_->questions.add(question); }
+  void asked(Asks question) const {
+    if (core_->keeps_questions) core_->questions.add(question);
+  }
 
   loop::RunCore* core_;
   loop::ContextCalls const* calls_;

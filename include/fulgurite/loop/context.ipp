@@ -47,20 +47,20 @@ FULGURITE_BODY void Context::warn_each(std::string_view identifier, std::string_
 }
 
 FULGURITE_BODY void Context::request_stop(std::string_view why) const {
-  asked(Asks::request_stop);
+  if (asked(Asks::request_stop), stage() != Stage::fit) return;
   note_why(why);
   wish_stop(*core_);
 }
 
 FULGURITE_BODY void Context::request_stop_for_now(std::string_view why) const {
   asked(Asks::request_stop);
-  if (core_->due.stop.holds || core_->due.stop.waits) return;
+  if (stage() != Stage::fit || core_->due.stop.holds || core_->due.stop.waits) return;
   note_why(why);
   wish_stop(*core_, true);
 }
 
 FULGURITE_BODY void Context::set_stop_request(std::string const& who, bool wanted, std::string const& why) const {
-  asked(Asks::request_stop);
+  if (asked(Asks::request_stop), stage() != Stage::fit) return;
   core_->due.stop.set_monitor({who, why.empty() ? who : why}, wanted);
 }
 
@@ -78,7 +78,7 @@ FULGURITE_BODY void Context::request_checkpoint(CheckpointRequest request) const
 }
 
 FULGURITE_BODY void Context::request_statistics_pass() const {
-  asked(Asks::request_statistics_pass);
+  if (asked(Asks::request_statistics_pass), stage() != Stage::fit) return;
   core_->due.statistics_pass = true;
 }
 

@@ -71,7 +71,6 @@ consteval std::size_t place_of() {
 template <class R, class Phase>
 class MetricValues {
   using Metrics = typename R::Metrics;
-  using Asks = Question;
 
  public:
   explicit MetricValues(State<R>& run) : run_(run) {}
@@ -119,7 +118,7 @@ class MetricValues {
   }
   /// Whether figures of it still wait on a device: to ask for its value would wait for them.
   bool waits(std::size_t at) const {
-    run_.questions.add(Asks::value);
+    note_question();
     bool any = false;
     each_live_board([&](auto& running) { any = any || running[at].waiting != 0; });
     return any;
@@ -177,7 +176,7 @@ class MetricValues {
   }
   template <std::size_t At, class Ask>
   std::optional<double> counted_so_far_at(WatchedMetric const& metric, Ask& ask) const {
-    run_.questions.add(Asks::value);
+    note_question();
     auto& measured = run_.measured;
     auto const value_of = [&](auto& meter) -> std::optional<double> {
       try {
@@ -220,7 +219,7 @@ class MetricValues {
   /// that the metric's value is made of.
   template <class Prepare, class Use>
   std::optional<double> find(WatchedMetric const& metric, std::size_t at, Prepare&& prepare, Use&& use) const {
-    run_.questions.add(Asks::value);
+    note_question();
     if (metric.as == WatchedMetric::As::of_loader) {
       auto const l = loader_at(metric);
       if (l == run_.loader_names.size()) return std::nullopt;
@@ -267,6 +266,9 @@ class MetricValues {
     }
   }
 
+  void note_question() const {
+    if (run_.keeps_questions) run_.questions.add(Question::value);
+  }
   static constexpr Reduce reduction_of(std::size_t at) {
     Reduce by = Reduce::mean;
     Metrics::each([&](std::size_t i, auto const& metric) { by = i == at ? metric.reduce : by; });
@@ -276,14 +278,16 @@ class MetricValues {
   State<R>& run_;
 };
 
-/// The functions of a program behind its contexts. Phases that read the same boards have one table.
-template <class R, class Phase>
-struct ContextCallsOf {
-  using Reads = std::conditional_t<!Phase::evaluates, phase::Train,
+/// Phases that read the same boards stand for one another.
+template <class Phase>
+using ReadsOf = std::conditional_t<!Phase::evaluates, phase::Train,
                                    std::conditional_t<Phase::trains, phase::Validate, phase::Test>>;
-  static State<R>& of(RunCore& core) { return static_cast<State<R>&>(core); }
+
+/// The functions of a program behind its contexts, for one kind of phases.
+template <class R, class Reads>
+struct ContextCallsOf {
   using Values = MetricValues<R, Reads>;
-  static Values at(RunCore& core) { return Values(of(core)); }
+  static Values at(RunCore& core) { return Values(static_cast<State<R>&>(core)); }
 
   static WatchedValue watched_value(RunCore& core, WatchedMetric const& metric) {
     auto const place = Values::place_of_name(metric.name);
@@ -358,6 +362,7 @@ struct ProgramCallsOf {
       .model_name = type_name<typename R::Model>(),
       .is_distributed = shares<R>,
       .steps_by_batch = R::automatic && !Recurrent<typename R::Model>,
+      .keeps_questions = R::Strategy::captures,
       .rank = rank,
       .world = world,
       .of_first_rank = of_first_rank,

@@ -35,7 +35,7 @@ template <class R>
 void prepare_statistics(State<R>& run) {
   RunContext<R, phase::Train> ctx(run);
   void* const arguments[] = {address_of(ctx)};
-  tell_each(run, run.events->before_statistics_pass, {}, arguments);
+  notify_all(run, run.events->before_statistics_pass, {}, arguments);
 }
 
 /// The training loader is where it was, however the pass over it has ended: a run that is trained on later has the

@@ -51,12 +51,12 @@ void failed(State<R>& run, Pack& pack, Source& source, std::exception const& err
     deliver_posted(run, pack, run.point.at == At::epoch_end ? last_step(run) : run.progress.logged_steps);
   });
   RunContext<R, phase::Fit> ctx(run);
-  using Hearers = loop::Hearers<hook::on_exception, true, R, Pack, std::exception const, decltype(ctx)>;
+  using Listeners = loop::Listeners<hook::on_exception, true, R, Pack, std::exception const, decltype(ctx)>;
   void* const arguments[] = {address_of(error), address_of(ctx)};
   auto const tell_of_it = [&](bool strategy) {
-    for (auto const& hearer : Hearers::list)
-      if (hearer.listens && (hearer.who == Hearers::strategy) == strategy)
-        still([&] { hearer.tell(participant(run, model_and_strategy(run), hearer.who), arguments); });
+    for (auto const& listener : Listeners::list)
+      if (listener.listens && (listener.who == Listeners::strategy) == strategy)
+        still([&] { listener.tell(participant(run, model_and_strategy(run), listener.who), arguments); });
   };
   tell_of_it(false);
   if constexpr (!std::is_same_v<std::remove_cvref_t<decltype(source.module())>, typename R::Model>)

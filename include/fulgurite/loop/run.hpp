@@ -498,6 +498,7 @@ struct ProgramCalls {
   std::string_view model_name;  ///< the name of its type
   bool is_distributed;          ///< several processes train one model
   bool steps_by_batch;          ///< max_steps tells of batches: not by hand, nor where they are cut into slices
+  bool keeps_questions;         ///< a strategy replays steps, and has to know what a recorded one went by
   int (*rank)(RunCore const&);
   int (*world)(RunCore const&);
   std::string (*of_first_rank)(RunCore&, std::string);
@@ -529,6 +530,7 @@ struct RunCore {
   Made made{};
   Warnings said{};
   OwnActions own_actions{};
+  bool const keeps_questions;               ///< the program's
   Questions questions{};                    ///< to a context, since they were last forgotten
   std::vector<std::string> loader_names{};  ///< of the evaluation loaders: their own, or their positions
   std::vector<AnyCallback> callbacks{};     ///< in firing order

@@ -88,7 +88,7 @@ void SafePoint::state(auto& archive) {
 FULGURITE_STATE(SafePoint)
 
 FULGURITE_BODY RunCore::RunCore(Asked what, ProgramCalls const& of_program)
-    : asked(std::move(what)), program(&of_program) {}
+    : asked(std::move(what)), keeps_questions(of_program.keeps_questions), program(&of_program) {}
 
 FULGURITE_BODY RunCore::~RunCore() = default;
 

@@ -26,9 +26,9 @@ namespace fulgurite::loop {
 // behind that has failed on its way.
 
 /// One that hears of an event.
-struct Hearer {
+struct Listener {
   std::size_t who;  ///< the callback's place in the firing order; behind them the model, then the strategy
-  bool listens;     ///< false: it takes of the event what is gone when a fit goes on
+  bool listens;     ///< false: it needs the batch or its outputs, which are gone when a fit resumes
   Flow (*tell)(void* who, void* const* arguments);  ///< with the addresses of itself and of the event's arguments
   ProfiledAction const& (*action)();                ///< null where nobody watches
 };
@@ -38,7 +38,7 @@ struct Event {
   std::string_view name;
   /// A fit goes on after it without doing again what it tells of, so that nobody may hear of it twice.
   bool is_heard_once;
-  std::span<Hearer const> hearers;
+  std::span<Listener const> listeners;
 };
 
 /// Whom an event reaches beside the callbacks.
@@ -82,12 +82,12 @@ Flow tell_at(void* who, void* const* arguments) {
 
 /// It is written with Context, and so compiled once for all programs.
 template <class Hook, class T, class... Args>
-inline constexpr bool takes_plain_context = sizeof...(Args) == 1 && (std::derived_from<Args, Context> && ...) &&
-                                            Hook::template is_plain<T> && Hook::template accepts<T, Context>;
+inline constexpr bool takes_plain_context =
+    sizeof...(Args) == 1 && (std::derived_from<Args, Context> && ...) && Hook::template takes_context<T>;
 
-/// The hearers of an event, while compiling. `Told`: with the functions that tell them.
+/// The listeners of an event, while compiling. `Told`: with the functions that tell them.
 template <class Hook, bool Told, class R, class P, class... Args>
-struct Hearers {
+struct Listeners {
   static constexpr std::size_t model = P::size, strategy = P::size + 1;
 
   template <std::size_t I>
@@ -107,9 +107,9 @@ struct Hearers {
     else return hook::model_before_monitors<Hook> && order_of<typename decltype(type<I>())::type>() >= Order::monitor;
   }
   template <std::size_t I>
-  static consteval Hearer hearer() {
+  static consteval Listener listener() {
     using T = typename decltype(type<I>())::type;
-    Hearer one{I, Listens<Hook, T, Args...>, nullptr, nullptr};
+    Listener one{I, Listens<Hook, T, Args...>, nullptr, nullptr};
     if constexpr (Told && Listens<Hook, T, Args...>) {
       if constexpr (takes_plain_context<Hook, T, Args...>) one.tell = &tell_at<Hook, T, Context>;
       else one.tell = &tell_at<Hook, T, Args...>;
@@ -123,11 +123,11 @@ struct Hearers {
   }
 
   static constexpr auto list = []<std::size_t... I>(std::index_sequence<I...>) {
-    std::array<Hearer, (std::size_t{hears<I>()} + ... + 0)> all{};
+    std::array<Listener, (std::size_t{hears<I>()} + ... + 0)> all{};
     std::size_t n = 0;
-    ((hears<I>() && !is_behind_model<I>() && I != strategy ? void(all[n++] = hearer<I>()) : void()), ...);
-    ((hears<I>() && is_behind_model<I>() ? void(all[n++] = hearer<I>()) : void()), ...);
-    ((hears<I>() && I == strategy ? void(all[n++] = hearer<I>()) : void()), ...);
+    ((hears<I>() && !is_behind_model<I>() && I != strategy ? void(all[n++] = listener<I>()) : void()), ...);
+    ((hears<I>() && is_behind_model<I>() ? void(all[n++] = listener<I>()) : void()), ...);
+    ((hears<I>() && I == strategy ? void(all[n++] = listener<I>()) : void()), ...);
     return all;
   }(std::make_index_sequence<P::size + 2>());
   static constexpr Event event{Hook::name(), heard_once<Hook>, list};
@@ -139,16 +139,17 @@ void* participant(RunCore const& run, ModelAndStrategy const& others, std::size_
 std::vector<std::string> names_of_participants(RunCore const& run);
 
 /// Tells all of them. Where one throws it is noted who had heard of an event that nobody shall hear of twice.
-Flow tell_each(RunCore& run, Event const& event, ModelAndStrategy others, void* const* arguments);
-/// Notes who heard an event before it failed: the first `participants`. What those asked for (a stop) still applies.
+Flow notify_all(RunCore& run, Event const& event, ModelAndStrategy others, void* const* arguments);
+/// Notes who heard an event before it failed: the first `told.participants`. What those asked for (a stop) still
+/// applies.
 void note_heard(RunCore& run, Event const& event, HeardSoFar const& told);
 /// Tells those that have not heard of an event when it failed.
-Flow tell_rest(RunCore& run, Event const& event, ModelAndStrategy others, void* const* arguments);
+Flow notify_rest(RunCore& run, Event const& event, ModelAndStrategy others, void* const* arguments);
 
 template <class Hook, class R, class Pack, class... Args>
 Flow tell_others(State<R>& run, Pack&, Args&... args) {
   void* const arguments[] = {address_of(args)...};
-  return tell_rest(run, Hearers<Hook, true, R, Pack, Args...>::event, model_and_strategy(run), arguments);
+  return notify_rest(run, Listeners<Hook, true, R, Pack, Args...>::event, model_and_strategy(run), arguments);
 }
 
 // One event, now.
@@ -169,17 +170,17 @@ template <class Hook, class R, class Pack, class... Args>
 template <class Hook, class R, class Pack, class... Args>
 [[gnu::always_inline]] inline Flow tell(State<R>& run, [[maybe_unused]] Pack& pack, Args&... args) {
   if constexpr (!is_of_a_batch<Hook>) {
-    using All = Hearers<Hook, true, R, Pack, Args...>;
+    using All = Listeners<Hook, true, R, Pack, Args...>;
     if constexpr (All::list.size() == 0) return Flow::proceed;
     void* const arguments[] = {address_of(args)...};
-    return tell_each(run, All::event, model_and_strategy(run), arguments);
+    return notify_all(run, All::event, model_and_strategy(run), arguments);
   } else {
     HeardSoFar told;
     if constexpr (heard_once<Hook>) {
       try {
         tell_all_of<Hook>(told, run, pack, args...);
       } catch (...) {
-        note_heard(run, Hearers<Hook, false, R, Pack, Args...>::event, told);
+        note_heard(run, Listeners<Hook, false, R, Pack, Args...>::event, told);
         throw;
       }
     } else {
@@ -219,8 +220,8 @@ struct ProgramEventsOf {
     return Hook::template accepts<typename P::template At<P::firing_order[I]>, Ctx>;
   }
   template <class Hook, class Ctx>
-  static constexpr auto hearers = []<std::size_t... I>(std::index_sequence<I...>) {
-    std::array<Hearer, (std::size_t{has<Hook, Ctx, I>()} + ... + 0)> all{};
+  static constexpr auto listeners = []<std::size_t... I>(std::index_sequence<I...>) {
+    std::array<Listener, (std::size_t{has<Hook, Ctx, I>()} + ... + 0)> all{};
     std::size_t n = 0;
     auto const add = [&]<std::size_t At>(std::integral_constant<std::size_t, At>) {
       using C = typename P::template At<P::firing_order[At]>;
@@ -236,7 +237,7 @@ struct ProgramEventsOf {
     return all;
   }(std::make_index_sequence<P::size>());
   template <class Hook, class Ctx>
-  static constexpr Event event{Hook::name(), false, hearers<Hook, Ctx>};
+  static constexpr Event event{Hook::name(), false, listeners<Hook, Ctx>};
 
   static constexpr ProgramEvents table{event<hook::before_save, RunContext<R, phase::Fit>>,
                                        event<hook::after_save, RunContext<R, phase::Fit>>,
@@ -288,6 +289,13 @@ void log_hyperparameters(State<R>& run, Source& source) {
 
 // Tells the loggers which program runs.
 
+/// What was asked of a trainer, as loggers see it.
+template <class O>
+struct AskedOfTrainer {
+  TrainerOptions const& options;
+  O const& optimization;
+};
+
 /// Each logger that has `log_program` is handed the trainer's type and what was asked of it, of which it makes the text
 /// that stands beside a run's rows. Called when fit has started, before its first batch.
 template <class R, class... Cs>
@@ -296,9 +304,10 @@ void log_program(State<R>& run, Pack<Cs...>& pack) {
   if (run.parts.strategy.rank() != 0 || options.fast_dev_run != 0 || options.barebones) return;
   using Whole =
       Trainer<typename R::Model, typename R::Strategy, typename R::Precision, typename R::Optimization, Cs...>;
+  AskedOfTrainer<typename R::Optimization> const asked{options, run.optimization};
   pack.each([&](auto& callback) {
-    if constexpr (requires { callback.log_program(std::type_identity<Whole>(), run); })
-      callback.log_program(std::type_identity<Whole>(), run);
+    if constexpr (requires { callback.log_program(std::type_identity<Whole>(), asked); })
+      callback.log_program(std::type_identity<Whole>(), asked);
   });
 }
 

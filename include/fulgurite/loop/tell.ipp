@@ -20,13 +20,13 @@ FULGURITE_BODY std::vector<std::string> names_of_participants(RunCore const& run
   return names;
 }
 
-FULGURITE_BODY Flow tell_each(RunCore& run, Event const& event, ModelAndStrategy others, void* const* arguments) {
+FULGURITE_BODY Flow notify_all(RunCore& run, Event const& event, ModelAndStrategy others, void* const* arguments) {
   HeardSoFar told;
   try {
-    for (auto const& hearer : event.hearers) {
-      if (!hearer.listens) continue;
-      auto const watched = hearer.action == nullptr ? OwnAction() : run.own_actions.begin(hearer.action());
-      told.gravest = graver(told.gravest, hearer.tell(participant(run, others, hearer.who), arguments));
+    for (auto const& listener : event.listeners) {
+      if (!listener.listens) continue;
+      auto const watched = listener.action == nullptr ? OwnAction() : run.own_actions.begin(listener.action());
+      told.gravest = graver(told.gravest, listener.tell(participant(run, others, listener.who), arguments));
       ++told.participants;
     }
   } catch (...) {
@@ -42,19 +42,19 @@ FULGURITE_BODY void note_heard(RunCore& run, Event const& event, HeardSoFar cons
   run.due.heard = {.event = std::string(event.name)};
   auto const names = names_of_participants(run);
   int left = told.participants;
-  for (auto const& hearer : event.hearers)
-    if (hearer.listens && left-- > 0) run.due.heard.by.push_back(names[hearer.who]);
+  for (auto const& listener : event.listeners)
+    if (listener.listens && left-- > 0) run.due.heard.by.push_back(names[listener.who]);
 }
 
-FULGURITE_BODY Flow tell_rest(RunCore& run, Event const& event, ModelAndStrategy others, void* const* arguments) {
+FULGURITE_BODY Flow notify_rest(RunCore& run, Event const& event, ModelAndStrategy others, void* const* arguments) {
   auto& heard = run.due.heard;
   auto const names = names_of_participants(run);
   Flow gravest = Flow::proceed;
   try {
-    for (auto const& hearer : event.hearers) {
-      auto const& name = names[hearer.who];
+    for (auto const& listener : event.listeners) {
+      auto const& name = names[listener.who];
       if (heard.contains(name)) continue;
-      if (!hearer.listens) {
+      if (!listener.listens) {
         run.warn_each("fulgurite.resume.untold", name + " takes of " + heard.event +
                                                      " what was gone when the run was stopped, and is not told: "
                                                      "take it as (ctx), or as (batch, ctx)");
@@ -62,7 +62,7 @@ FULGURITE_BODY Flow tell_rest(RunCore& run, Event const& event, ModelAndStrategy
       }
       heard.by.push_back(name);  // a file that it writes goes on after it
       try {
-        gravest = graver(gravest, hearer.tell(participant(run, others, hearer.who), arguments));
+        gravest = graver(gravest, listener.tell(participant(run, others, listener.who), arguments));
       } catch (...) {
         heard.by.pop_back();
         throw;

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -38,6 +37,15 @@ struct MnistOptions {
 
 /// The mean of MNIST's training pictures, and their deviation.
 inline constexpr Standardization mnist_scale{0.1307, 0.3081};
+
+/// What a module of tensors is made of.
+struct SplitSets {
+  TensorSet set;
+  Split parts;
+  std::optional<TensorSet> test = std::nullopt;
+};
+/// Those of `mnist`.
+SplitSets mnist_sets(std::filesystem::path const& folder, MnistOptions const& options);
 
 /// For an Error.
 std::string scale_text(std::optional<Standardization> const& scale);
@@ -73,22 +81,9 @@ void MnistModule<Transform>::state(auto& archive) {
 /// and `Share` throw.
 template <BatchTransform Transform = Untouched>
 MnistModule<Transform> mnist(std::filesystem::path const& folder, MnistOptions options = {}, Transform transform = {}) {
-  auto const train = mnist_files(folder, "train"), test = mnist_files(folder, "t10k");
-  if (!train && !test)
-    throw Error("fulgurite.data.mnist_missing",
-                folder.string() +
-                    (std::filesystem::is_directory(folder)
-                         ? ": the folder has neither train-images-idx3-ubyte nor t10k-images-idx3-ubyte (or .gz)"
-                         : ": there is no such folder") +
-                    ": put MNIST's files there, or train on data::digits(), which needs no file");
-  auto const read = [&](MnistFiles const& files) {
-    TensorSet set = as_tensors(read_mnist(files));
-    if (options.normalise) set.data.sub_(mnist_scale.mean).div_(mnist_scale.deviation);
-    return set;
-  };
-  TensorSet const set = read(train ? *train : *test);
-  return {TensorModule<Transform>(set, split(set.size(), options.validation, options.seed), loader_options(options),
-                                  train && test ? std::optional(read(*test)) : std::nullopt, std::move(transform)),
+  auto sets = mnist_sets(folder, options);
+  return {TensorModule<Transform>(sets.set, std::move(sets.parts), loader_options(options), sets.test,
+                                  std::move(transform)),
           options.normalise ? std::optional(mnist_scale) : std::nullopt};
 }
 
@@ -108,25 +103,17 @@ struct DigitsOptions {
   bool pin_memory = false;
 };
 
+/// Those of `digits`.
+SplitSets digit_sets(DigitsOptions const& options);
+
 /// `data::digits({.train = 8000, .validation = 2000})`: batches as MNIST's, drawn from `seed`; 10,000 images take a
 /// third of a second. Easier than MNIST: these ten digits have two or three ways of being written each, and a machine's
 /// steady hand.
 template <BatchTransform Transform = Untouched>
 TensorModule<Transform> digits(DigitsOptions options = {}, Transform transform = {}) {
-  at_least(1, "fulgurite.data.digits", ".train", options.train);
-  at_least(0, "fulgurite.data.digits", ".validation", options.validation);
-  at_least(0, "fulgurite.data.digits", ".test", options.test);
-  auto const train = static_cast<std::size_t>(options.train), validation = static_cast<std::size_t>(options.validation);
-  Split parts{std::vector<std::size_t>(train), std::vector<std::size_t>(validation)};
-  std::iota(parts.train.begin(), parts.train.end(), std::size_t{0});
-  std::iota(parts.validation.begin(), parts.validation.end(), train);
-  TensorSet const set = as_tensors(draw_digits(train + validation, options.seed));
-  constexpr std::uint64_t another_hand = 0x7465737400000000;
-  auto const test =
-      options.test > 0
-          ? std::optional(as_tensors(draw_digits(static_cast<std::size_t>(options.test), options.seed ^ another_hand)))
-          : std::nullopt;
-  return TensorModule<Transform>(set, std::move(parts), loader_options(options), test, std::move(transform));
+  auto sets = digit_sets(options);
+  return TensorModule<Transform>(sets.set, std::move(sets.parts), loader_options(options), sets.test,
+                                 std::move(transform));
 }
 
 // 1,797 real handwritten digits of 8 x 8 pixels from a file of 57 KB: data::digits8x8("data/digits").
@@ -145,29 +132,23 @@ struct Digits8x8Options {
   bool pin_memory = false;
 };
 
+/// Those of `digits8x8`.
+SplitSets digit_sets(std::filesystem::path const& folder, Digits8x8Options const& options);
+
 /// Reads digits.csv.gz (or digits.csv) from a folder: images N x 1 x 8 x 8 in [0, 1], split into training and
 /// validation. Throws fulgurite.data.digits_missing if the folder has none, and what `read_digits_csv` and `Share`
 /// throw.
 template <BatchTransform Transform = Untouched>
 TensorModule<Transform> digits8x8(std::filesystem::path const& folder, Digits8x8Options options = {},
                                   Transform transform = {}) {
-  auto const file = find_digits_csv(folder);
-  if (!file)
-    throw Error("fulgurite.data.digits_missing",
-                folder.string() +
-                    ": there is no digits.csv.gz in such a folder: take the one that scikit-learn's wheel "
-                    "has in sklearn/datasets/data");
-  TensorSet const set = as_tensors(read_digits_csv(*file));
-  return TensorModule<Transform>(set, split(set.size(), options.validation, options.seed), loader_options(options), {},
+  auto sets = digit_sets(folder, options);
+  return TensorModule<Transform>(sets.set, std::move(sets.parts), loader_options(options), sets.test,
                                  std::move(transform));
 }
 
 FULGURITE_EXTERN(class MnistModule<>);
 FULGURITE_EXTERN(void MnistModule<>::state(::fulgurite::StateSaver&));
 FULGURITE_EXTERN(void MnistModule<>::state(::fulgurite::StateLoader&));
-FULGURITE_EXTERN(MnistModule<> mnist(std::filesystem::path const&, MnistOptions, Untouched));
-FULGURITE_EXTERN(TensorModule<> digits(DigitsOptions, Untouched));
-FULGURITE_EXTERN(TensorModule<> digits8x8(std::filesystem::path const&, Digits8x8Options, Untouched));
 
 }  // namespace fulgurite::data
 

@@ -1,10 +1,63 @@
 #pragma once
 // The bodies of torch/data/mnist.hpp.
 
+#include <cstddef>
+#include <numeric>
+#include <utility>
+#include <vector>
+
 #include <fulgurite/core/archive.hpp>
 #include <fulgurite/torch/data/mnist.hpp>
 
 namespace fulgurite::data {
+
+FULGURITE_BODY SplitSets mnist_sets(std::filesystem::path const& folder, MnistOptions const& options) {
+  auto const train = mnist_files(folder, "train"), test = mnist_files(folder, "t10k");
+  if (!train && !test)
+    throw Error("fulgurite.data.mnist_missing",
+                folder.string() +
+                    (std::filesystem::is_directory(folder)
+                         ? ": the folder has neither train-images-idx3-ubyte nor t10k-images-idx3-ubyte (or .gz)"
+                         : ": there is no such folder") +
+                    ": put MNIST's files there, or train on data::digits(), which needs no file");
+  auto const read = [&](MnistFiles const& files) {
+    TensorSet set = as_tensors(read_mnist(files));
+    if (options.normalise) set.data.sub_(mnist_scale.mean).div_(mnist_scale.deviation);
+    return set;
+  };
+  TensorSet const set = read(train ? *train : *test);
+  SplitSets sets{set, split(set.size(), options.validation, options.seed)};
+  if (train && test) sets.test = read(*test);
+  return sets;
+}
+
+FULGURITE_BODY SplitSets digit_sets(DigitsOptions const& options) {
+  at_least(1, "fulgurite.data.digits", ".train", options.train);
+  at_least(0, "fulgurite.data.digits", ".validation", options.validation);
+  at_least(0, "fulgurite.data.digits", ".test", options.test);
+  auto const train = static_cast<std::size_t>(options.train), validation = static_cast<std::size_t>(options.validation);
+  Split parts{std::vector<std::size_t>(train), std::vector<std::size_t>(validation)};
+  std::iota(parts.train.begin(), parts.train.end(), std::size_t{0});
+  std::iota(parts.validation.begin(), parts.validation.end(), train);
+  TensorSet const set = as_tensors(draw_digits(train + validation, options.seed));
+  constexpr std::uint64_t another_hand = 0x7465737400000000;
+  auto const test =
+      options.test > 0
+          ? std::optional(as_tensors(draw_digits(static_cast<std::size_t>(options.test), options.seed ^ another_hand)))
+          : std::nullopt;
+  return {set, std::move(parts), test};
+}
+
+FULGURITE_BODY SplitSets digit_sets(std::filesystem::path const& folder, Digits8x8Options const& options) {
+  auto const file = find_digits_csv(folder);
+  if (!file)
+    throw Error("fulgurite.data.digits_missing",
+                folder.string() +
+                    ": there is no digits.csv.gz in such a folder: take the one that scikit-learn's wheel "
+                    "has in sklearn/datasets/data");
+  TensorSet const set = as_tensors(read_digits_csv(*file));
+  return {set, split(set.size(), options.validation, options.seed)};
+}
 
 FULGURITE_BODY std::string scale_text(std::optional<Standardization> const& scale) {
   return scale ? "normalised by mean " + std::to_string(scale->mean) + " and deviation " +
@@ -12,11 +65,8 @@ FULGURITE_BODY std::string scale_text(std::optional<Standardization> const& scal
                : std::string("as they are, from 0 to 1");
 }
 
-FULGURITE_MADE(class MnistModule<>);
-FULGURITE_MADE(void MnistModule<>::state(::fulgurite::StateSaver&));
-FULGURITE_MADE(void MnistModule<>::state(::fulgurite::StateLoader&));
-FULGURITE_MADE(MnistModule<> mnist(std::filesystem::path const&, MnistOptions, Untouched));
-FULGURITE_MADE(TensorModule<> digits(DigitsOptions, Untouched));
-FULGURITE_MADE(TensorModule<> digits8x8(std::filesystem::path const&, Digits8x8Options, Untouched));
+FULGURITE_INSTANTIATE(class MnistModule<>);
+FULGURITE_INSTANTIATE(void MnistModule<>::state(::fulgurite::StateSaver&));
+FULGURITE_INSTANTIATE(void MnistModule<>::state(::fulgurite::StateLoader&));
 
 }  // namespace fulgurite::data

@@ -161,7 +161,9 @@ class TensorLoader : public SampledBatches<TensorLoader<S, Transform>, Batch, S>
   TensorLoader(torch::Tensor data, torch::Tensor target, S sampler, GatherOptions options, Transform transform = {});
 
   TensorLoader(torch::Tensor const& data, torch::Tensor target, TensorLoaderOptions options, Transform transform = {})
-    requires std::same_as<S, OptionalShuffle>;
+    requires std::same_as<S, OptionalShuffle>
+      : TensorLoader(data, std::move(target), OptionalShuffle{rows(data), options.shuffle, options.seed},
+                     without_order(options), std::move(transform)) {}
 
   /// Of the last pass; see Waited.
   Waited waited() const { return reader_.waited(); }
@@ -220,13 +222,6 @@ TensorLoader<S, Transform>::TensorLoader(torch::Tensor data, torch::Tensor targe
     throw Error("fulgurite.data.workers", "several workers would change this transform at once: make its operator() "
                                           "const (and let it be copied), or take .workers off");
 }
-
-template <Sampler S, BatchTransform Transform>
-TensorLoader<S, Transform>::TensorLoader(torch::Tensor const& data, torch::Tensor target, TensorLoaderOptions options,
-                                         Transform transform)
-  requires std::same_as<S, OptionalShuffle>
-    : TensorLoader(data, std::move(target), OptionalShuffle{rows(data), options.shuffle, options.seed},
-                   without_order(options), std::move(transform)) {}
 
 template <Sampler S, BatchTransform Transform>
 void TensorLoader<S, Transform>::state(auto& archive) {

@@ -51,12 +51,12 @@ FULGURITE_BULK_BODY TensorSet as_tensors(LabelledImages const& images) {
           bytes(images.labels, {count}).to(torch::kLong)};
 }
 
-FULGURITE_MADE(struct TeamWork<Batch>);
-FULGURITE_MADE(class Team<Batch>);
-FULGURITE_MADE(class BatchReader<Batch>);
-FULGURITE_TENSOR_LOADER(MADE, OptionalShuffle);
-FULGURITE_TENSOR_LOADER(MADE, Subset<OptionalShuffle>);
-FULGURITE_TENSOR_LOADER(MADE, Subset<Sequential>);
-FULGURITE_MADE(class TensorModule<>);
+FULGURITE_INSTANTIATE(struct TeamWork<Batch>);
+FULGURITE_INSTANTIATE(class Team<Batch>);
+FULGURITE_INSTANTIATE(class BatchReader<Batch>);
+FULGURITE_TENSOR_LOADER(INSTANTIATE, OptionalShuffle);
+FULGURITE_TENSOR_LOADER(INSTANTIATE, Subset<OptionalShuffle>);
+FULGURITE_TENSOR_LOADER(INSTANTIATE, Subset<Sequential>);
+FULGURITE_INSTANTIATE(class TensorModule<>);
 
 }  // namespace fulgurite::data

@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -256,9 +257,14 @@ class NamedState {
   /// Of a state in parts that nobody has gathered it is this process's own part, which no other can load.
   template <class Archive>
     requires requires { Archive::loading; }
-  void state(Archive& archive);
+  void state(Archive& archive) {
+    fold(archive);
+  }
 
  protected:
+  /// `state` without a constraint: g++ 12 and clang do not agree on the name of a function that has one.
+  void fold(auto& archive);
+
   NamedState() : arena_(std::make_unique<libtorch::Arena>(Rule::states.size())) {}
 
   std::unique_ptr<libtorch::Arena> arena_;  ///< ranges of parameters point to it, the optimizer moves
@@ -300,9 +306,8 @@ ParameterState NamedState<Rule>::state(at::Tensor const& parameter) const {
 }
 
 template <class Rule>
-template <class Archive>
-  requires requires { Archive::loading; }
-void NamedState<Rule>::state(Archive& archive) {
+void NamedState<Rule>::fold(auto& archive) {
+  using Archive = std::remove_reference_t<decltype(archive)>;
   arena_->make_states();
   auto groups = groups_;
   std::vector<Saved> parameters;

@@ -22,7 +22,6 @@
 #include <ATen/ops/sqrt_cpu_dispatch.h>
 #include <torch/nn/module.h>
 
-#include <fulgurite/core/archive.hpp>
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/torch/optim/arena.hpp>
@@ -439,11 +438,11 @@ void ArenaOptimizer<Rule>::require_kept(std::size_t group, Options const& option
 }
 
 // Behind a rule, FULGURITE_ARENA_OPTIMIZER(EXTERN, rule::Adam<AdamOptions, false>) says that the library has all of its
-// optimizer; in the body file FULGURITE_ARENA_OPTIMIZER(MADE, ...) makes it.
+// optimizer; in the body file FULGURITE_ARENA_OPTIMIZER(INSTANTIATE, ...) makes it.
 #define FULGURITE_ARENA_OPTIMIZER(WHAT, ...)                                                                           \
   FULGURITE_##WHAT(class NamedState<__VA_ARGS__>);                                                                     \
-  FULGURITE_##WHAT(void NamedState<__VA_ARGS__>::state(::fulgurite::StateSaver&));                                     \
-  FULGURITE_##WHAT(void NamedState<__VA_ARGS__>::state(::fulgurite::StateLoader&));                                    \
+  FULGURITE_##WHAT(void NamedState<__VA_ARGS__>::fold(::fulgurite::StateSaver&));                                      \
+  FULGURITE_##WHAT(void NamedState<__VA_ARGS__>::fold(::fulgurite::StateLoader&));                                     \
   FULGURITE_##WHAT(class ArenaOptimizer<__VA_ARGS__>)
 
 }  // namespace fulgurite::optim

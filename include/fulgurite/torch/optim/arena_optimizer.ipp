@@ -7,15 +7,15 @@ namespace fulgurite::libtorch {
 
 FULGURITE_BULK_BODY void take_maximum(at::Tensor& x, at::Tensor const& other) { at::maximum_out(x, x, other); }
 
-FULGURITE_MADE(at::Tensor clip_norm(ArenaParameters const&, double));
-FULGURITE_MADE(void clip_value(ArenaParameters const&, double));
-FULGURITE_MADE(void scale_gradients(ArenaParameters const&, double));
-FULGURITE_MADE(bool gradients_finite(ArenaParameters const&));
-FULGURITE_MADE(bool gradients_finite(ArenaParameters const&, SeenGradients const&));
-FULGURITE_MADE(bool weights_finite(ArenaParameters const&));
-FULGURITE_MADE(void note_gradients(std::optional<at::Tensor>&, ArenaParameters const&));
-FULGURITE_MADE(void note_weights(std::optional<at::Tensor>&, ArenaParameters const&));
-FULGURITE_MADE(at::Tensor listed_twice(ArenaParameters&&));
+FULGURITE_INSTANTIATE(at::Tensor clip_norm(ArenaParameters const&, double));
+FULGURITE_INSTANTIATE(void clip_value(ArenaParameters const&, double));
+FULGURITE_INSTANTIATE(void scale_gradients(ArenaParameters const&, double));
+FULGURITE_INSTANTIATE(bool gradients_finite(ArenaParameters const&));
+FULGURITE_INSTANTIATE(bool gradients_finite(ArenaParameters const&, SeenGradients const&));
+FULGURITE_INSTANTIATE(bool weights_finite(ArenaParameters const&));
+FULGURITE_INSTANTIATE(void note_gradients(std::optional<at::Tensor>&, ArenaParameters const&));
+FULGURITE_INSTANTIATE(void note_weights(std::optional<at::Tensor>&, ArenaParameters const&));
+FULGURITE_INSTANTIATE(at::Tensor listed_twice(ArenaParameters&&));
 
 }  // namespace fulgurite::libtorch
 

@@ -38,13 +38,13 @@ void RMSpropOptions::state(auto& archive) {
   archive.option("weight_decay", weight_decay).option("centered", centered);
 }
 FULGURITE_STATE(RMSpropOptions)
-FULGURITE_ARENA_OPTIMIZER(MADE, rule::RMSprop);
+FULGURITE_ARENA_OPTIMIZER(INSTANTIATE, rule::RMSprop);
 
 void AdagradOptions::state(auto& archive) {
   archive("lr", lr).option("lr_decay", lr_decay).option("weight_decay", weight_decay);
   archive.option("initial_accumulator_value", initial_accumulator_value).option("eps", eps);
 }
 FULGURITE_STATE(AdagradOptions)
-FULGURITE_ARENA_OPTIMIZER(MADE, rule::Adagrad);
+FULGURITE_ARENA_OPTIMIZER(INSTANTIATE, rule::Adagrad);
 
 }  // namespace fulgurite::optim

@@ -29,6 +29,6 @@ void SGDOptions::state(auto& archive) {
   archive.option("weight_decay", weight_decay).option("nesterov", nesterov);
 }
 FULGURITE_STATE(SGDOptions)
-FULGURITE_ARENA_OPTIMIZER(MADE, rule::SGD);
+FULGURITE_ARENA_OPTIMIZER(INSTANTIATE, rule::SGD);
 
 }  // namespace fulgurite::optim
