@@ -75,6 +75,24 @@ TEST_CASE("what Context is asked for is done") {
   CHECK(trainer.warnings().size() == 1);
 }
 
+TEST_CASE("outside of fit there is no training to end: a request to stop is none, and is in no file of then") {
+  struct Stops {
+    using Stateless = ByChoice;
+    bool* stopped;
+    void on_validation_end(Context& ctx) {
+      if (ctx.stage() == Stage::fit) return;
+      ctx.request_stop("a validation alone");
+      ctx.set_stop_request("Stops", true);
+      *stopped = ctx.stop_requested();
+    }
+  };
+  bool stopped = true;
+  Scripted model;
+  auto trainer = fitted(model, quick(1), 2, Stops{&stopped});
+  trainer.validate(model, toy::batches(1));
+  CHECK_FALSE(stopped);
+}
+
 TEST_CASE("a value that is asked for by a name is that of the metric which is declared under it") {
   struct Asks {
     using Stateless = ByChoice;
