@@ -223,7 +223,7 @@ struct ProgramEventsOf {
   static constexpr auto listeners = []<std::size_t... I>(std::index_sequence<I...>) {
     std::array<Listener, (std::size_t{has<Hook, Ctx, I>()} + ... + 0)> all{};
     std::size_t n = 0;
-    auto const add = [&]<std::size_t At>(std::integral_constant<std::size_t, At>) {
+    [[maybe_unused]] auto const add = [&]<std::size_t At>(std::integral_constant<std::size_t, At>) {
       using C = typename P::template At<P::firing_order[At]>;
       if constexpr (has<Hook, Ctx, At>())
         all[n++] = {At, true,
