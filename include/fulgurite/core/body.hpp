@@ -42,9 +42,9 @@
   Class& operator=(Class&&) noexcept;                                                                                  \
   ~Class()
 #define FULGURITE_MOVES_BODY(Class)                                                                                    \
-  FULGURITE_BODY Class::Class(Class&&) noexcept = default;                                                             \
-  FULGURITE_BODY Class& Class::operator=(Class&&) noexcept = default;                                                  \
-  FULGURITE_BODY Class::~Class() = default
+  FULGURITE_BULK_BODY Class::Class(Class&&) noexcept = default;                                                        \
+  FULGURITE_BULK_BODY Class& Class::operator=(Class&&) noexcept = default;                                             \
+  FULGURITE_BULK_BODY Class::~Class() = default
 
 // A program whose units disagree would have two versions of its functions. It does not link: one unit says that this
 // variable is one per thread, the other that it is not, and each linker names the variable.

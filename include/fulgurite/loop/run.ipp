@@ -90,7 +90,7 @@ FULGURITE_STATE(SafePoint)
 FULGURITE_BODY RunCore::RunCore(Asked what, ProgramCalls const& of_program)
     : asked(std::move(what)), keeps_questions(of_program.keeps_questions), program(&of_program) {}
 
-FULGURITE_BODY RunCore::~RunCore() = default;
+FULGURITE_BULK_BODY RunCore::~RunCore() = default;
 
 FULGURITE_BODY void RunCore::begin_fit(bool has_validation) {
   facts = {};
