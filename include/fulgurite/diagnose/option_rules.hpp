@@ -227,12 +227,6 @@ void check(Options const& o) {
 }
 FULGURITE_EXTERN(void check(TrainerOptions const&));
 FULGURITE_EXTERN(void check(Automatic const&));
-/// The same options, where they pass.
-template <class Options>
-Options checked(Options o) {
-  check(o);
-  return o;
-}
 
 /// Only fit needs an end.
 void check_end(TrainerOptions const& o);

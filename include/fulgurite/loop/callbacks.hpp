@@ -1,12 +1,11 @@
 #pragma once
-// The callbacks of a run where their types do not matter: what seldom happens to all of them goes through one table of
-// functions for each type, and is ordinary code.
+// The callbacks of a run as a list, whatever their types: each type has one table of functions, so what is done seldom
+// and with all callbacks is an ordinary loop.
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <iterator>
-#include <map>
 #include <set>
 #include <span>
 #include <string>
@@ -27,7 +26,7 @@
 
 namespace fulgurite {
 
-/// How a run ended, as loggers hear it.
+/// How a run ended, for loggers.
 enum class Status : std::uint8_t { success, failed };
 
 namespace loop {
@@ -98,7 +97,7 @@ struct CallbackTable {
   bool says_key;           ///< by `state_key()`
   bool keeps_checkpoints;  ///< it saves files in the course of training
   bool prepares_saving;    ///< by `before_save` or `after_save`
-  bool resumes_fit;        ///< a fit that is not told where to go on from looks for a file of this callback
+  bool resumes_fit;        ///< a fit without a CkptPath resumes from a file of this callback
   bool knows_runs;         ///< it is a logger that has the folders of its runs
   bool is_for_output;      ///< barebones has no use for it
   bool is_inert_in_dev_run;
@@ -177,10 +176,6 @@ struct CallbackTableOf {
       });
     else return Function(nullptr);
   }
-  static consteval bool resumes_fit() {
-    if constexpr (requires { C::resumes_fit; }) return C::resumes_fit;
-    else return false;
-  }
   static consteval bool knows_runs() {
     return hook::earlier_runs::accepts<C, TrainerOptions const> || requires(C& callback) { callback.log_dir(); };
   }
@@ -190,7 +185,7 @@ struct CallbackTableOf {
       .says_key = SaysKey<C>,
       .keeps_checkpoints = judge::keeps_checkpoints<C>(),
       .prepares_saving = hook::before_save::named<C> || hook::after_save::named<C>,
-      .resumes_fit = resumes_fit(),
+      .resumes_fit = loop::resumes_fit<C>,
       .knows_runs = knows_runs(),
       .is_for_output = is_output<C> || is_watcher<C>(),
       .is_inert_in_dev_run = loop::is_inert_in_dev_run<C>(),
@@ -251,7 +246,7 @@ class NumberedNames {
   std::set<std::string> known_;
 };
 
-/// The names of all callbacks, in their order, as notes of who has heard an event use them.
+/// The names of all callbacks, in firing order, by which a file says who was notified of an event.
 std::vector<std::string> names_of_callbacks(Callbacks callbacks);
 
 /// f(callback, name) for each callback that keeps a state.
@@ -261,15 +256,15 @@ std::set<std::string> each_remembering(Callbacks callbacks,
 /// An Error where two callbacks have one key and one of them has said it: they could load each other's states.
 void refuse_equal_keys(Callbacks callbacks);
 
-// What is asked of all callbacks that have it.
+// Functions that some callbacks have: called for each of those.
 
 /// Asks those that have `end_if_asked()`, which throw where the program is to end: between the batches of a pass
 /// without hooks, and when a run has ended well.
 void end_if_asked(Callbacks callbacks);
 void finalize_loggers(Callbacks callbacks, Status status);
-/// Tells loggers how many of their last rows will come again when a fit goes on from the file that is written next.
+/// Notifies loggers how many of their last rows a fit will write again that resumes from the file written next.
 void expect_rows(Callbacks callbacks, long rows);
-/// A fit has failed before it went on from its file, and is no part of that file's run: loggers leave its folder.
+/// A fit has failed before it resumed from its file, and is no part of that file's run: loggers leave its folder.
 void leave_folders(Callbacks callbacks);
 /// An Error where a Timer that has a limit is among them, while max_time is set: which of them would count?
 void refuse_two_timers(Callbacks callbacks);
@@ -278,7 +273,7 @@ void refuse_output(Callbacks callbacks, std::size_t added);
 /// "; idle: A, B", the callbacks that do nothing in a fast_dev_run; empty where there is none.
 std::string idle_in_dev_run(Callbacks callbacks);
 
-// The files that callbacks name, for a run that goes on from one of them.
+// The files that callbacks name, for a run that resumes from one of them.
 
 /// The loggers name the folders of their runs by `earlier_runs(options)`.
 CheckpointSearch checkpoint_search(Callbacks callbacks, TrainerOptions const& options, std::string_view model);

@@ -181,7 +181,7 @@ struct TrainingAlone {
   bool is_train_fresh() { return from.is_train_fresh(); }
 };
 
-/// The callbacks of the trainer are asked whether the program is to end, and hear nothing else.
+/// The trainer's callbacks are asked whether the program is to end, and are not notified of anything else.
 template <class R, class Source>
 class Rehearsal final : public Rehearser<R> {
  public:

@@ -1,5 +1,6 @@
 #pragma once
-// Where a fit goes on from a file or a snapshot: whether it fits, and how it is loaded, part by part, or not at all.
+// How a fit resumes from a file or a snapshot: whether that fits the program, and how it is loaded: all of it or
+// nothing.
 
 #include <cstddef>
 #include <optional>

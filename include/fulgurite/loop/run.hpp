@@ -493,7 +493,7 @@ struct BeforeValidation : ValidationBegan {
 struct RunCore;
 struct ProgramEvents;
 
-/// What a run that does not know its program asks of it: one table for each program.
+/// How code that does not know the program's types reaches them: one table for each program.
 struct ProgramCalls {
   std::string_view model_name;  ///< the name of its type
   bool is_distributed;          ///< several processes train one model
@@ -538,7 +538,7 @@ struct RunCore {
   ProgramCalls const* program;
 
   int rank() const { return program->rank(*this); }
-  /// A fit begins: nothing of an earlier run is due, or at hand.
+  /// A fit begins: what an earlier run requested or was doing is forgotten.
   void begin_fit(bool has_validation);
 
   /// A warning, said once for each identifier.
@@ -574,7 +574,7 @@ struct State : RunCore {
   [[no_unique_address]] SharedOf<R> shared{};
   [[no_unique_address]] FilesUnderWay<typename R::Backend> under_way{};
   std::optional<typename LeftBy<typename R::Backend>::type> left{};  ///< by the data of the last fit
-  /// What it was before its hooks heard of the end of an epoch that was cut short; see run_position.hpp.
+  /// Its state before hooks were notified of the end of an epoch that was cut short; see run_position.hpp.
   std::optional<typename LeftBy<typename R::Backend>::type> before_cut{};
   std::optional<BeforeValidation<R>> before_validation{};  ///< of the one that is running or has failed
 };

@@ -22,10 +22,10 @@
 
 namespace fulgurite::loop {
 
-// An event as a table of those that hear it: for what happens once an epoch or less, and for what an event leaves
-// behind that has failed on its way.
+// An event as a table of its listeners. Events that do not come with every batch are dispatched through it, and it
+// says who was notified of an event that failed half-way.
 
-/// One that hears of an event.
+/// A callback, the model or the strategy, as one that has the hook of an event.
 struct Listener {
   std::size_t who;  ///< the callback's place in the firing order; behind them the model, then the strategy
   bool listens;     ///< false: it needs the batch or its outputs, which are gone when a fit resumes
@@ -33,15 +33,15 @@ struct Listener {
   ProfiledAction const& (*action)();                ///< null where nobody watches
 };
 
-/// What is told, and to whom, in that order.
+/// An event and its listeners, in the order in which they are notified.
 struct Event {
   std::string_view name;
-  /// A fit goes on after it without doing again what it tells of, so that nobody may hear of it twice.
+  /// A fit that resumes does not repeat what the event reports, so nobody may be notified twice.
   bool is_heard_once;
   std::span<Listener const> listeners;
 };
 
-/// Whom an event reaches beside the callbacks.
+/// The listeners of an event that are no callbacks.
 struct ModelAndStrategy {
   void* model;
   void* strategy;
@@ -60,7 +60,8 @@ inline constexpr bool heard_once =
     std::is_same_v<Hook, hook::on_train_epoch_start> || std::is_same_v<Hook, hook::on_train_batch_end> ||
     std::is_same_v<Hook, hook::on_validation_end> || std::is_same_v<Hook, hook::on_train_epoch_end>;
 
-/// The address of an argument. That of a context is its Context's, so that who takes that needs no other function.
+/// The address of an argument; of a context the address of its Context, so that a hook with that parameter needs one
+/// function for all programs.
 template <class T>
 void* address_of(T& argument) {
   if constexpr (std::derived_from<T, Context>) return static_cast<Context*>(&argument);
@@ -72,7 +73,7 @@ T& argument_at(void* address) {
   else return *static_cast<T*>(address);
 }
 
-/// How one is told of an event.
+/// Calls the hook of a listener.
 template <class Hook, class T, class... Args>
 Flow tell_at(void* who, void* const* arguments) {
   return [&]<std::size_t... I>(std::index_sequence<I...>) {
@@ -80,12 +81,12 @@ Flow tell_at(void* who, void* const* arguments) {
   }(std::index_sequence_for<Args...>());
 }
 
-/// It is written with Context, and so compiled once for all programs.
+/// The hook's parameter is Context, so it is compiled once for all programs.
 template <class Hook, class T, class... Args>
 inline constexpr bool takes_plain_context =
     sizeof...(Args) == 1 && (std::derived_from<Args, Context> && ...) && Hook::template takes_context<T>;
 
-/// The listeners of an event, while compiling. `Told`: with the functions that tell them.
+/// The listeners of an event, found while compiling. `Told`: with the functions that call their hooks.
 template <class Hook, bool Told, class R, class P, class... Args>
 struct Listeners {
   static constexpr std::size_t model = P::size, strategy = P::size + 1;
@@ -133,17 +134,17 @@ struct Listeners {
   static constexpr Event event{Hook::name(), heard_once<Hook>, list};
 };
 
-/// Whom an event reaches at a place.
+/// The listener at a place of the order.
 void* participant(RunCore const& run, ModelAndStrategy const& others, std::size_t who);
-/// Their names, as notes of who has heard an event use them.
+/// The names of all listeners, by which a file says who was notified.
 std::vector<std::string> names_of_participants(RunCore const& run);
 
-/// Tells all of them. Where one throws it is noted who had heard of an event that nobody shall hear of twice.
+/// Notifies all listeners. Where one throws, it is noted who was notified of an event that must not be repeated.
 Flow notify_all(RunCore& run, Event const& event, ModelAndStrategy others, void* const* arguments);
-/// Notes who heard an event before it failed: the first `told.participants`. What those asked for (a stop) still
+/// Notes who was notified before an event failed: the first `told.participants`. What those requested (a stop) still
 /// applies.
 void note_heard(RunCore& run, Event const& event, HeardSoFar const& told);
-/// Tells those that have not heard of an event when it failed.
+/// Notifies the listeners that an event had not reached when it failed.
 Flow notify_rest(RunCore& run, Event const& event, ModelAndStrategy others, void* const* arguments);
 
 template <class Hook, class R, class Pack, class... Args>
@@ -154,7 +155,7 @@ Flow tell_others(State<R>& run, Pack&, Args&... args) {
 
 // One event, now.
 
-/// What happens for each batch or step is told where it happens: nothing is left of it where nobody hears.
+/// Events of a batch or a step are dispatched in place: where nobody listens, they cost nothing.
 template <class Hook>
 inline constexpr bool is_of_a_batch = Hook::takes != Takes::nothing || std::is_same_v<Hook, hook::on_after_backward>;
 
@@ -206,7 +207,7 @@ void tell_all(State<R>& run, Pack& pack, Source& source, Ctx& ctx) {
   tell<Hook>(run, pack, ctx);
 }
 
-// What callbacks do around a file or a pass, which is asked of them alone, with all its arguments.
+// Hooks of callbacks alone: what they do around a checkpoint, and before a statistics pass.
 
 struct ProgramEvents {
   Event before_save, after_save, before_statistics_pass;
@@ -252,7 +253,7 @@ void set_callbacks(State<R>& run, Pack<Cs...>& pack) {
   run.own_actions.told_to(pack);
 }
 
-/// While it lives, a run has the one callback of steps that are tried out, and no other hears of them.
+/// While it lives, a run has the one callback of a trial run, and the trainer's callbacks are not notified.
 class OtherCallbacks {
  public:
   template <class P>
