@@ -64,11 +64,52 @@ struct ConstantText {
   static constexpr std::string_view view{built.data(), size};
 };
 
-// A line for a hook in the description of a trainer: its name, and who has it, in the order in which they hear it.
+// A line for a hook in the description of a trainer: its name, and who has it, in the order in which they are notified.
 
-/// Writes such lines for one trainer type.
+/// Writes such lines. No template: what depends on the trainer's types comes as names and as bits.
+struct HookLines {
+  std::string_view model, strategy;
+  std::span<std::string_view const> callbacks;  ///< their types' names, as they are declared
+  std::span<Order const> orders;                ///< of the same
+  std::span<std::size_t const> firing_order;    ///< of their positions
+  TextBuilder out{};
+
+  /// Who has a hook; `callbacks` as they are declared.
+  struct Who {
+    std::span<bool const> callbacks;
+    bool model = false, strategy = false;
+    bool model_before_monitors = false;  ///< else the model comes behind all callbacks
+  };
+
+  constexpr void begin(std::string_view indent, std::string_view hook) {
+    out << indent << hook;
+    out.to_column(34);
+  }
+  /// One line; none where nobody has the hook.
+  constexpr void list(std::string_view indent, std::string_view hook, Who const& who) {
+    bool any = false;
+    auto const name = [&](std::string_view one) {
+      if (any) out << ", ";
+      else begin(indent, hook);
+      out << one;
+      any = true;
+    };
+    auto const name_callbacks = [&](bool behind_model) {
+      for (std::size_t const at : firing_order)
+        if (who.callbacks[at] && (who.model_before_monitors && orders[at] >= Order::monitor) == behind_model)
+          name(callbacks[at]);
+    };
+    name_callbacks(false);
+    if (who.model) name(model);
+    name_callbacks(true);
+    if (who.strategy) name(strategy);
+    if (any) out << "\n";
+  }
+};
+
+/// The lines of one trainer type.
 template <class M, class S, class P, class O, class... Cs>
-class DescribedHooks {
+class DescribedHooks : protected HookLines {
  protected:
   using R = Run<M, S, P, O>;
   using Callbacks = Pack<Cs...>;
@@ -76,6 +117,8 @@ class DescribedHooks {
   static constexpr bool scheduled = []<class... Ss>(std::type_identity<std::tuple<Ss...>>) {
     return (Ss::exists || ...);
   }(std::type_identity<decltype(loop::Optimizers<R>::schedulers)>{});
+
+  constexpr DescribedHooks() : HookLines{type_name<M>(), type_name<S>(), names, group, Callbacks::firing_order} {}
 
   template <std::size_t I>
   using At = typename Callbacks::template At<Callbacks::firing_order[I]>;
@@ -85,67 +128,40 @@ class DescribedHooks {
       (f.template operator()<At<I>>(), ...);
     }(std::make_index_sequence<sizeof...(Cs)>{});
   }
-  template <class Hook>
-  static constexpr bool heard() {
-    return (Hook::template named<Cs> || ... ||
-            (Hook::template named<M> || (loop::strategy_hears<Hook> && Hook::template named<S>)));
-  }
 
-  /// Writes the name of a hook that somebody has, and who hears it, in order.
+  /// Writes the name of a hook that somebody has, and who is notified, in order.
   template <class Hook>
   constexpr void event(Hook, std::string_view indent) {
-    if constexpr (heard<Hook>() && (automatic || Hook::in_manual)) {
-      out << indent << Hook::name();
-      out.to_column(34);
-      bool any = false;
-      auto const name = [&](std::string_view who) {
-        out << (any ? ", " : "") << who;
-        any = true;
-      };
-      each_callback([&]<class C>() {
-        if (Hook::template named<C> && !(hook::model_before_monitors<Hook> && order_of<C>() >= Order::monitor))
-          name(type_name<C>());
-      });
-      if (Hook::template named<M>) name(type_name<M>());
-      each_callback([&]<class C>() {
-        if (Hook::template named<C> && hook::model_before_monitors<Hook> && order_of<C>() >= Order::monitor)
-          name(type_name<C>());
-      });
-      if (loop::strategy_hears<Hook> && Hook::template named<S>) name(type_name<S>());
-      out << "\n";
-    }
+    if (automatic || Hook::in_manual)
+      list(indent, Hook::name(),
+           {have<Hook>, Hook::template named<M>, loop::strategy_hears<Hook> && Hook::template named<S>,
+            hook::model_before_monitors<Hook>});
   }
   /// A function that is asked of callbacks alone, and who has it.
   template <class Hook>
   constexpr void of_callbacks(Hook, std::string_view indent) {
-    if constexpr ((Hook::template named<Cs> || ...)) {
-      out << indent << Hook::name();
-      out.to_column(34);
-      bool any = false;
-      each_callback([&]<class C>() {
-        if (Hook::template named<C>) out << (std::exchange(any, true) ? ", " : "") << type_name<C>();
-      });
-      out << "\n";
-    }
+    list(indent, Hook::name(), {have<Hook>});
   }
   /// A function that a strategy may have.
   template <class Hook>
   constexpr void of_strategy(Hook, std::string_view indent) {
-    if constexpr (Hook::template named<S>) {
-      out << indent << Hook::name();
-      out.to_column(34) << type_name<S>() << "\n";
-    }
+    list(indent, Hook::name(), {none, false, Hook::template named<S>});
   }
   /// Writes what the loop does at a hook that a model may override: the model's function where it has one, else
   /// `otherwise`.
   template <class Hook>
   constexpr void action(Hook, std::string_view indent, std::string_view otherwise) {
-    if constexpr (!automatic && !Hook::in_manual) return;
-    out << indent << Hook::name();
-    out.to_column(34) << (Hook::template named<M> ? type_name<M>() : otherwise) << "\n";
+    if (!automatic && !Hook::in_manual) return;
+    begin(indent, Hook::name());
+    out << (Hook::template named<M> ? model : otherwise) << "\n";
   }
 
-  TextBuilder out{};
+ private:
+  static constexpr std::array<std::string_view, sizeof...(Cs)> names{type_name<Cs>()...};
+  static constexpr std::array<Order, sizeof...(Cs)> group{order_of<Cs>()...};
+  static constexpr std::array<bool, sizeof...(Cs)> none{};
+  template <class Hook>
+  static constexpr std::array<bool, sizeof...(Cs)> have{Hook::template named<Cs>...};
 };
 
 // What is called in a fit and in an evaluation, from above to below, as the description of a trainer has it.
