@@ -17,6 +17,7 @@
 
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/state.hpp>
 #include <fulgurite/core/types.hpp>
 
 namespace fulgurite::loop {
@@ -212,14 +213,8 @@ struct ComposedRates {
   template <class O, class Archive>
   void state(O& optimizer, Archive& archive) {
     Saved all{given, initial, base, factors, rates_of(optimizer)};
-    each_option(archive, "lr", given);
-    archive("given", all.given)("initial", all.initial)("base", all.base)("factors", all.factors)("rates", all.rates);
-    if constexpr (HasMomentum<O>) {
-      all.momenta = {given_momenta, momenta_of(optimizer), momentum};
-      each_option(archive, "momentum", given_momenta);
-      archive("given_momenta", all.momenta.given)("momenta", all.momenta.now)(
-          "scheduled_momentum", all.momenta.scheduled)("momentum_by", momentum_by);
-    }
+    if constexpr (HasMomentum<O>) all.momenta = {given_momenta, momenta_of(optimizer), momentum};
+    fold(all, HasMomentum<O>, archive);
     if constexpr (Archive::loading) take(std::move(all), optimizer.groups());
   }
   /// A group has the rate that was saved, whoever has set it, where the program gives it the same rate as before and
@@ -255,10 +250,7 @@ struct ComposedRates {
   };
 
   template <class Archive>
-  static void each_option(Archive& archive, std::string const& name, std::vector<double> const& given) {
-    for (std::size_t g = 0; g != given.size(); ++g)
-      archive.option(g == 0 ? name : name + " of group " + std::to_string(g), given[g]);
-  }
+  void fold(Saved& all, bool has_momenta, Archive& archive);
   /// Error where what was loaded is not of an optimizer of so many groups. What has become of a group's base since it
   /// started is state, also where the program lets the group start from another rate.
   void take(Saved all, std::size_t groups);
@@ -273,6 +265,22 @@ struct ComposedRates {
 
   std::optional<Saved> saved_ = std::nullopt;  ///< loaded, and not settled yet
 };
+
+template <class Archive>
+void ComposedRates::fold(Saved& all, bool has_momenta, Archive& archive) {
+  auto const each_option = [&](std::string const& name, std::vector<double> const& of) {
+    for (std::size_t g = 0; g != of.size(); ++g)
+      archive.option(g == 0 ? name : name + " of group " + std::to_string(g), of[g]);
+  };
+  each_option("lr", given);
+  archive("given", all.given)("initial", all.initial)("base", all.base)("factors", all.factors)("rates", all.rates);
+  if (!has_momenta) return;
+  each_option("momentum", given_momenta);
+  archive("given_momenta", all.momenta.given)("momenta", all.momenta.now)("scheduled_momentum", all.momenta.scheduled)(
+      "momentum_by", momentum_by);
+}
+FULGURITE_EXTERN(void ComposedRates::fold(Saved&, bool, StateSaver&));
+FULGURITE_EXTERN(void ComposedRates::fold(Saved&, bool, StateLoader&));
 
 }  // namespace fulgurite::loop
 

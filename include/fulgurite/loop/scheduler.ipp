@@ -1,6 +1,7 @@
 #pragma once
 // The bodies of loop/scheduler.hpp.
 
+#include <fulgurite/core/archive.hpp>
 #include <fulgurite/loop/scheduler.hpp>
 
 namespace fulgurite::loop {
@@ -31,5 +32,8 @@ FULGURITE_BODY void ComposedRates::take(Saved all, std::size_t groups) {
   retired = false;
   saved_ = std::move(all);
 }
+
+FULGURITE_INSTANTIATE(void ComposedRates::fold(Saved&, bool, StateSaver&));
+FULGURITE_INSTANTIATE(void ComposedRates::fold(Saved&, bool, StateLoader&));
 
 }  // namespace fulgurite::loop

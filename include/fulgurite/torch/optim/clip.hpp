@@ -354,6 +354,16 @@ bool gradients_finite(Parameters const& parameters, SeenGradients const& seen) {
   return true;
 }
 
+// What is done to the gradients of LibTorch's optimizers.
+FULGURITE_EXTERN(at::Tensor clip_norm(std::vector<at::Tensor> const&, double));
+FULGURITE_EXTERN(void clip_value(std::vector<at::Tensor> const&, double));
+FULGURITE_EXTERN(void scale_gradients(std::vector<at::Tensor> const&, double));
+FULGURITE_EXTERN(bool gradients_finite(std::vector<at::Tensor> const&));
+FULGURITE_EXTERN(bool gradients_finite(std::vector<at::Tensor> const&, SeenGradients const&));
+FULGURITE_EXTERN(bool weights_finite(std::vector<at::Tensor> const&));
+FULGURITE_EXTERN(void note_gradients(std::optional<at::Tensor>&, std::vector<at::Tensor> const&));
+FULGURITE_EXTERN(void note_weights(std::optional<at::Tensor>&, std::vector<at::Tensor> const&));
+
 }  // namespace fulgurite::libtorch
 
 namespace fulgurite {

@@ -79,6 +79,7 @@ at::Tensor listed_twice(Parameters&& parameters) {
     if (!seen.insert(parameter.unsafeGetTensorImpl()).second) return parameter;
   return {};
 }
+FULGURITE_EXTERN(at::Tensor listed_twice(std::vector<at::Tensor> const&));
 
 /// The parameters of an optimizer, over all of its groups, against the model. A module that is registered under two
 /// names has each of its tensors twice in `parameters()`, and an optimizer of torch::optim takes these for two. An
@@ -111,6 +112,23 @@ struct MayForget<X> {
   using Stateless = typename X::Stateless;
 };
 
+/// What TorchOptimizer does the same with all classes of optimizers.
+class TorchGroups {
+ public:
+  /// What the program has given to groups that were not there before.
+  void note_options(torch::optim::Optimizer const& optimizer);
+  GivenOptions const& given() const { return given_; }
+  /// The parameters of all groups in one list, which is made anew only after parameters were added.
+  std::vector<at::Tensor>& parameters(torch::optim::Optimizer const& optimizer);
+  void zero_grad(torch::optim::Optimizer const& optimizer);
+  void add_group(torch::optim::Optimizer& optimizer, std::string_view name, std::vector<at::Tensor> const& added,
+                 double lr);
+
+ private:
+  GivenOptions given_;
+  std::vector<at::Tensor> parameters_;
+};
+
 }  // namespace libtorch
 
 /// Holds a torch::optim::X, moved in as configure_optimizers returned it. Its own members stay reachable:
@@ -130,14 +148,11 @@ class TorchOptimizer : public libtorch::MayForget<X> {
   static constexpr std::string_view name() { return type_name<X>(); }
   static std::string kind() { return (libtorch::KnownOptimizer<X> ? "torch::optim::" : "") + std::string(name()); }
 
-  explicit TorchOptimizer(X&& optimizer) : optimizer_(std::move(optimizer)) { note_options(); }
+  explicit TorchOptimizer(X&& optimizer) : optimizer_(std::move(optimizer)) { all_.note_options(optimizer_); }
 
   /// Drops the gradients. LibTorch's own zero_grad detaches each first, which throws for a gradient that is a view of a
   /// communication bucket.
-  void zero_grad() {
-    for (auto& parameter : parameters_now())
-      if (auto& gradient = parameter.mutable_grad(); gradient.defined()) gradient.reset();
-  }
+  void zero_grad() { all_.zero_grad(optimizer_); }
 
   void step()
     requires(!needs_closure)
@@ -164,22 +179,15 @@ class TorchOptimizer : public libtorch::MayForget<X> {
       throw Error("fulgurite.optimizer.one_group",
                   "LBFGS has one parameter group, so none can be added: use another optimizer");
     } else {
-      auto all = parameters_now();
-      all.insert(all.end(), parameters.begin(), parameters.end());
-      if (libtorch::listed_twice(all).defined()) libtorch::refuse_listed_twice(name(), {});
-      optimizer_.add_param_group(torch::optim::OptimizerParamGroup(parameters));
-      auto& groups = optimizer_.param_groups();
-      groups.back().set_options(groups.front().options().clone());
-      set_lr(groups.size() - 1, lr);
-      note_options();
+      all_.add_group(optimizer_, name(), parameters, lr);
       // Adagrad makes the state of its parameters when it is constructed, and cannot step a parameter without.
       if constexpr (std::derived_from<X, torch::optim::Adagrad>)
         for (auto const& parameter : parameters) {
           auto state = std::make_unique<torch::optim::AdagradParamState>();
           state->step(0);
-          state->sum(at::full_like(
-              parameter.detach(),
-              static_cast<torch::optim::AdagradOptions&>(groups.front().options()).initial_accumulator_value()));
+          state->sum(at::full_like(parameter.detach(), static_cast<torch::optim::AdagradOptions&>(
+                                                           optimizer_.param_groups().front().options())
+                                                           .initial_accumulator_value()));
           optimizer_.state()[parameter.unsafeGetTensorImpl()] = std::move(state);
         }
     }
@@ -202,12 +210,11 @@ class TorchOptimizer : public libtorch::MayForget<X> {
   template <class Archive>
     requires(libtorch::KnownOptimizer<X> || Stateful<X, Archive>)
   void state(Archive& archive) {
-    if constexpr (libtorch::KnownOptimizer<X>) libtorch::optimizer_state(optimizer_, given_, archive);
+    if constexpr (libtorch::KnownOptimizer<X>) libtorch::optimizer_state(optimizer_, all_.given(), archive);
     else optimizer_.state(archive);
   }
 
-  /// The parameters of all groups in one list, which is made anew only after parameters were added.
-  std::vector<at::Tensor> const& parameters() { return parameters_now(); }
+  std::vector<at::Tensor> const& parameters() { return all_.parameters(optimizer_); }
 
   X* operator->() { return &optimizer_; }
   X const* operator->() const { return &optimizer_; }
@@ -215,26 +222,8 @@ class TorchOptimizer : public libtorch::MayForget<X> {
   X const& raw() const { return optimizer_; }
 
  private:
-  /// What the program has given to groups that were not there before.
-  void note_options() {
-    auto const& groups = optimizer_.param_groups();
-    while (given_.size() < groups.size()) given_.push_back(groups[given_.size()].options().clone());
-  }
-  std::vector<at::Tensor>& parameters_now() {
-    std::size_t count = 0;
-    for (auto const& group : optimizer_.param_groups()) count += group.params().size();
-    if (count != parameters_.size()) {
-      parameters_.clear();
-      parameters_.reserve(count);
-      for (auto const& group : optimizer_.param_groups())
-        parameters_.insert(parameters_.end(), group.params().begin(), group.params().end());
-    }
-    return parameters_;
-  }
-
   X optimizer_;
-  std::vector<std::unique_ptr<torch::optim::OptimizerOptions>> given_;
-  std::vector<at::Tensor> parameters_;
+  libtorch::TorchGroups all_;
 };
 
 // LibTorch's own schedulers in the place of a schedule. Their state cannot be read, so a checkpoint keeps what has

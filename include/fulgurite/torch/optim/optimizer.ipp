@@ -26,6 +26,42 @@ FULGURITE_BULK_BODY InTwoGroups::InTwoGroups(std::string_view optimizer, at::Ten
       optimizer_(optimizer),
       parameter_(parameter) {}
 
+FULGURITE_INSTANTIATE(at::Tensor listed_twice(std::vector<at::Tensor> const&));
+
+FULGURITE_BODY void TorchGroups::note_options(torch::optim::Optimizer const& optimizer) {
+  auto const& groups = optimizer.param_groups();
+  while (given_.size() < groups.size()) given_.push_back(groups[given_.size()].options().clone());
+}
+
+FULGURITE_BULK_BODY std::vector<at::Tensor>& TorchGroups::parameters(torch::optim::Optimizer const& optimizer) {
+  std::size_t count = 0;
+  for (auto const& group : optimizer.param_groups()) count += group.params().size();
+  if (count != parameters_.size()) {
+    parameters_.clear();
+    parameters_.reserve(count);
+    for (auto const& group : optimizer.param_groups())
+      parameters_.insert(parameters_.end(), group.params().begin(), group.params().end());
+  }
+  return parameters_;
+}
+
+FULGURITE_BULK_BODY void TorchGroups::zero_grad(torch::optim::Optimizer const& optimizer) {
+  for (auto& parameter : parameters(optimizer))
+    if (auto& gradient = parameter.mutable_grad(); gradient.defined()) gradient.reset();
+}
+
+FULGURITE_BODY void TorchGroups::add_group(torch::optim::Optimizer& optimizer, std::string_view name,
+                                           std::vector<at::Tensor> const& added, double lr) {
+  auto all = parameters(optimizer);
+  all.insert(all.end(), added.begin(), added.end());
+  if (listed_twice(std::as_const(all)).defined()) refuse_listed_twice(name, {});
+  optimizer.add_param_group(torch::optim::OptimizerParamGroup(added));
+  auto& groups = optimizer.param_groups();
+  groups.back().set_options(groups.front().options().clone());
+  groups.back().options().set_lr(lr);
+  note_options(optimizer);
+}
+
 }  // namespace fulgurite::libtorch
 
 namespace fulgurite {

@@ -26,6 +26,7 @@
 #include <fulgurite/core/archive_tree.hpp>
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/state.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/torch/weights/weights.hpp>
 
@@ -237,7 +238,7 @@ Options const& given_to(GivenOptions const& given, X const& optimizer, std::size
 }
 
 /// What was saved of an optimizer, read and compared with one before a bit of that is changed.
-template <KnownOptimizer X>
+template <class X>
 class OptimizerReader {
   using Options = typename OptionsOf<X>::type;
   using State = typename ParamStateOf<X>::type;
@@ -407,7 +408,7 @@ T const& archived(T const& value) {
   return value;
 }
 
-template <KnownOptimizer X, class Archive>
+template <class X, class Archive>
 void save_optimizer(X const& optimizer, GivenOptions const& given, Archive& archive) {
   using Options = typename OptionsOf<X>::type;
   using State = typename ParamStateOf<X>::type;
@@ -432,12 +433,22 @@ void save_optimizer(X const& optimizer, GivenOptions const& given, Archive& arch
     });
 }
 
-/// Saves or loads; see TorchOptimizer::state.
-template <KnownOptimizer X, class Archive>
+/// Saves or loads a KnownOptimizer; see TorchOptimizer::state.
+template <class X, class Archive>
 void optimizer_state(X& optimizer, GivenOptions const& given, Archive& archive) {
   if constexpr (Archive::loading) OptimizerReader<X>(optimizer, given, archive).commit();
   else save_optimizer(optimizer, given, archive);
 }
+
+#define FULGURITE_OPTIMIZER_STATE(There, X)                                                                            \
+  There(void optimizer_state(torch::optim::X&, GivenOptions const&, StateSaver&));                                     \
+  There(void optimizer_state(torch::optim::X&, GivenOptions const&, StateLoader&))
+FULGURITE_OPTIMIZER_STATE(FULGURITE_EXTERN, Adagrad);
+FULGURITE_OPTIMIZER_STATE(FULGURITE_EXTERN, Adam);
+FULGURITE_OPTIMIZER_STATE(FULGURITE_EXTERN, AdamW);
+FULGURITE_OPTIMIZER_STATE(FULGURITE_EXTERN, LBFGS);
+FULGURITE_OPTIMIZER_STATE(FULGURITE_EXTERN, RMSprop);
+FULGURITE_OPTIMIZER_STATE(FULGURITE_EXTERN, SGD);
 
 }  // namespace fulgurite::libtorch
 
