@@ -54,6 +54,13 @@ def reached(header: pathlib.Path) -> frozenset[str]:
     return frozenset(found)
 
 
+def rooms_included(room: str) -> set[str]:
+    """The rooms, folders of include/fulgurite, that the headers and body files of a room include, but for itself."""
+    paths = {path for header in headers() + body_files() if part(header) == room for path in includes(header)}
+    rooms = {path.name for path in (INCLUDE / 'fulgurite').iterdir() if path.is_dir()}
+    return {path.split('/')[1] for path in paths if path.startswith('fulgurite/')} & rooms - {room}
+
+
 def included(header: str) -> str:
     """The line that includes a header, for sources that are to compile wherever the library does: what the command line
     stands on need not be there."""

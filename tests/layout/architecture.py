@@ -20,23 +20,18 @@ PICTURE = re.compile(r'```mermaid\n.*?```', re.S)
 
 def arrows() -> dict[str, set[str]]:
     """The rooms that each room includes, but for those that it reaches through another one."""
-    rooms = {path.name for path in ROOM.iterdir() if path.is_dir()}
-    direct = {room: set() for room in rooms}
-    for header in flags.headers() + flags.body_files():
-        if flags.part(header) in rooms:
-            targets = {path.split('/')[1] for path in flags.includes(header) if path.startswith('fulgurite/')}
-            direct[flags.part(header)] |= targets & rooms - {flags.part(header)}
+    direct = {path.name: flags.rooms_included(path.name) for path in ROOM.iterdir() if path.is_dir()}
     # `loop` and `diagnose` include each other: the trainer is judged before it is made. One arrow says it.
     direct['loop'].discard('diagnose')
 
-    def reached(room, seen):
+    def below(room, seen):
         for target in direct[room] - seen:
             seen.add(target)
-            reached(target, seen)
+            below(target, seen)
         return seen
 
     return {room: {target for target in targets
-                   if not any(target in reached(other, set()) for other in targets - {target})}
+                   if not any(target in below(other, set()) for other in targets - {target})}
             for room, targets in direct.items()}
 
 

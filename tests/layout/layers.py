@@ -147,9 +147,9 @@ def rooms():
     within = {room: [header for header in text if flags.part(header) == room] for room in ALLOWED if '.' not in room}
     for room, headers in sorted(within.items(), key=lambda one: -sum(text[header].count('\n') for header in one[1])):
         longest = max(headers, key=lambda header: text[header].count('\n'))
-        targets = {flags.part(target) for header in headers for target in ours(header)} & set(within) - {room}
+        included = ', '.join(sorted(flags.rooms_included(room))) or 'nothing'
         yield (f'| `{room}` | {len(headers)} | {sum(text[header].count(chr(10)) for header in headers)} '
-               f'| `{longest.name}`, {text[longest].count(chr(10))} | {", ".join(sorted(targets)) or "nothing"} |')
+               f'| `{longest.name}`, {text[longest].count(chr(10))} | {included} |')
 
 
 RULES = {

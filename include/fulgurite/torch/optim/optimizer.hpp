@@ -118,7 +118,7 @@ class TorchGroups {
   /// What the program has given to groups that were not there before.
   void note_options(torch::optim::Optimizer const& optimizer);
   GivenOptions const& given() const { return given_; }
-  /// The parameters of all groups in one list, which is made anew only after parameters were added.
+  /// The parameters of all groups in one list, which is built again only after parameters were added.
   std::vector<at::Tensor>& parameters(torch::optim::Optimizer const& optimizer);
   void zero_grad(torch::optim::Optimizer const& optimizer);
   void add_group(torch::optim::Optimizer& optimizer, std::string_view name, std::vector<at::Tensor> const& added,
