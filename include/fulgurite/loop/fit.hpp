@@ -282,7 +282,7 @@ class OpenFit {
     }
   };
   void find_file() {
-    start_.template look<true>(run_);
+    start_.look(run_, true);
     if (start_.is_found() && start_.tell_of_folders(run_.callbacks)) run_.made.log_dir.clear();  // loggers say it anew
   }
   /// Asks for the loaders early, so that what a file holds of them can be tried before training.
@@ -298,10 +298,10 @@ class OpenFit {
   }
   /// Setup is over: callbacks know their folders, and the model is whole.
   void take_file() {
-    start_.template look<true>(run_);
+    start_.look(run_, true);
     auto file = start_.take(run_);
     if (!file) return;
-    resumed_.emplace(run_, pack_, source_, std::move(*file));
+    resumed_.emplace(run_, pack_, source_, std::move(file));
     run_.loading.resuming = true;
     resumed_->load_model();
   }

@@ -3,6 +3,7 @@
 // nothing.
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -80,21 +81,21 @@ class Resumption {
   static constexpr bool loaders_change = any_searches<Pack> || requires(Source& source) { source.reload_training(); };
 
  public:
-  Resumption(State<R>& run, Pack& pack, Source& source, RunFile file)
+  Resumption(State<R>& run, Pack& pack, Source& source, std::shared_ptr<RunFile const> file)
       : run_(run), pack_(pack), source_(source), file_(std::move(file)), before_(run, source) {}
 
   /// After setup and configure_model. The model's parameters are written in place.
   void load_model() {
     if constexpr (is_snapshot<RunFile> && data_has_state<R, Source, Saver>)
-      if (!file_.left())
+      if (!file_->left())
         throw Error(
             "fulgurite.resume.snapshot",
             "this fit has a loader or a data module that keeps its place by a state, and the snapshot was taken "
             "when no fit had ended with such: go on from a file, or take the snapshot after the fit");
     before_.keep_model();
-    note([&] { file_.load_weights(*run_.parts.model); });
+    note([&] { file_->load_weights(*run_.parts.model); });
     note([&] {
-      file_.load([&](auto& archive) { fold_model(run_, source_, archive); });
+      file_->load([&](auto& archive) { fold_model(run_, source_, archive); });
       auto const& most = run_.asked.options.max_epochs;
       if (most && *most >= 0 && run_.progress.epoch > *most)
         throw Error("fulgurite.resume.max_epochs", "the file is of a run of " + std::to_string(run_.progress.epoch) +
@@ -111,14 +112,14 @@ class Resumption {
   void refuse_unfit([[maybe_unused]] OpenLoaders&& open, [[maybe_unused]] Count&& count) {
     before_.keep_training();
     if constexpr (!loaders_change)
-      if (!run_.asked.options.limit_train_batches.none()) note([&] { refuse_unfit_data(run_, file_, count()); });
+      if (!run_.asked.options.limit_train_batches.none()) note([&] { refuse_unfit_data(run_, *file_, count()); });
     if constexpr (loaders_have_state<Source, Saver> && !loaders_change)
       note([&] {
         open();
-        try_loaders(run_, source_, file_);
+        try_loaders(run_, source_, *file_);
       });
     if (problems_.empty()) return;
-    note([&] { file_.load([&](auto& archive) { fold_training(run_, archive); }); });
+    note([&] { file_->load([&](auto& archive) { fold_training(run_, archive); }); });
     before_.put_back();
     auto const all = all_of(problems_);
     tell_of_difference(all);
@@ -130,7 +131,7 @@ class Resumption {
   void load_training() {
     refuse_forgetful();
     or_put_back([&] {
-      file_.load([&](auto& archive) {
+      file_->load([&](auto& archive) {
         fold_model(run_, source_, archive);
         fold_training(run_, archive);
         auto random = R::Backend::rng_state();
@@ -143,8 +144,8 @@ class Resumption {
   /// enough, where it is known how many `batches` training has: under several ranks fewer than a loader may have.
   void refuse_unfit_loaders(std::optional<long> batches) {
     or_put_back([&] {
-      refuse_unfit_data(run_, file_, batches);
-      if constexpr (loaders_have_state<Source, Saver> && loaders_change) try_loaders(run_, source_, file_);
+      refuse_unfit_data(run_, *file_, batches);
+      if constexpr (loaders_have_state<Source, Saver> && loaders_change) try_loaders(run_, source_, *file_);
     });
   }
 
@@ -157,8 +158,8 @@ class Resumption {
     typename R::Backend::RunFile::Memory loader;
     loader.save([&](auto& archive) { fold_loader(run_, source_, archive); });
     or_put_back([&] {
-      file_.load_weights(*run_.parts.model);
-      file_.load_whole([&](auto& archive) {
+      file_->load_weights(*run_.parts.model);
+      file_->load_whole([&](auto& archive) {
         fold_assembly(run_, archive);
         fold_everything(run_, source_, archive);
       });
@@ -184,12 +185,12 @@ class Resumption {
   /// the file.
   void load_random() {
     auto random = R::Backend::rng_state();
-    file_.load([&](auto& archive) { archive.child("random", random); });
+    file_->load([&](auto& archive) { archive.child("random", random); });
     random.restore();
   }
   /// For such a run: loads what its loaders keep. The loaders have to be there.
   void load_data() {
-    or_put_back([&] { file_.load([&](auto& archive) { fold_loaders(run_, source_, archive); }); });
+    or_put_back([&] { file_->load([&](auto& archive) { fold_loaders(run_, source_, archive); }); });
   }
 
  private:
@@ -227,9 +228,9 @@ class Resumption {
   /// Throws what does not fit with the parts of the program before it that are not those of the file.
   void tell_of_difference(Error const& error) {
     auto const fold = [&](auto& archive) { fold_assembly(run_, archive); };
-    if constexpr (requires { file_.difference(*run_.parts.model, fold); }) {
+    if constexpr (requires { file_->difference(*run_.parts.model, fold); }) {
       if (error.identifier().starts_with("fulgurite.resume.")) return;  // of limits and data, not of parts
-      auto const parts = file_.difference(*run_.parts.model, fold);
+      auto const parts = file_->difference(*run_.parts.model, fold);
       if (parts.empty()) return;
       auto const said = std::string(error.what()).substr(error.identifier().size() + 3);
       throw Error(error.identifier(), parts + ". What does not fit: " + said);
@@ -239,7 +240,7 @@ class Resumption {
   State<R>& run_;
   Pack& pack_;
   Source& source_;
-  RunFile file_;
+  std::shared_ptr<RunFile const> file_;
   BeforeResuming<R, Source> before_;
   std::vector<Error> problems_{};
   bool reopened_ = false;
