@@ -23,6 +23,7 @@ struct LooseRun : fulgurite::loop::RunCore {
   static constexpr fulgurite::loop::ProgramCalls calls{
       .model_name = "Net",
       .is_distributed = false,
+      .splits_model = false,
       .steps_by_batch = true,
       .keeps_questions = false,
       .rank = &number_of,
@@ -44,17 +45,8 @@ struct HasLooseRun {
 };
 
 class LooseContext : public HasLooseRun, public fulgurite::Context {
-  using Core = fulgurite::loop::RunCore;
-  template <class... Args>
-  static void nothing(Core&, Args...) {}
-  static constexpr fulgurite::loop::ContextCalls calls{
-      .watched_value = [](Core&, fulgurite::WatchedMetric const&) { return fulgurite::WatchedValue(); },
-      .value = [](Core&, std::string_view) { return std::optional<double>(); },
-      .each_metric = nothing,
-      .each_loader_value = nothing};
-
  public:
-  LooseContext() : Context(run, calls) {}
+  LooseContext() : Context(run, fulgurite::loop::MetricSource::training) {}
 
   fulgurite::TrainerOptions& given() { return run.asked.options; }
   /// All that was said as a warning.

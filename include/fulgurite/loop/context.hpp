@@ -53,25 +53,6 @@ struct WatchedMetric {
   std::string written() const;
 };
 
-/// A metric that the model declares, as one that knows no types sees it.
-struct DeclaredMetric {
-  std::string_view name;
-  bool prog_bar, logger;
-};
-
-namespace loop {
-
-/// How a context finds the values of metrics, whose types it does not know: one table for each program and kind of
-/// phases.
-struct ContextCalls {
-  WatchedValue (*watched_value)(RunCore&, WatchedMetric const&);
-  std::optional<double> (*value)(RunCore&, std::string_view);
-  void (*each_metric)(RunCore&, FunctionRef<void(DeclaredMetric const&, std::optional<double>)>);
-  void (*each_loader_value)(RunCore&, FunctionRef<void(std::string_view, std::vector<std::optional<double>> const&)>);
-};
-
-}  // namespace loop
-
 /// Where a hook stands in its run, and what it may ask for there: `void on_train_epoch_end(fulgurite::Context& ctx)`.
 /// A callback that is written with it is compiled once, whatever model, trainer and phase it is used with. Who needs
 /// the model, the optimizers or `ctx.log` takes `auto& ctx` in its place, which is a RunContext: a Context, and what
@@ -155,21 +136,16 @@ class Context {
   int signal_here(int mine) const { return core_->program->signal_here(*core_, mine); }
 
   /// The value of a metric and its age, as all processes together have it: see RunContext::watched_value.
-  WatchedValue watched_value(WatchedMetric const& metric) const { return calls_->watched_value(*core_, metric); }
+  WatchedValue watched_value(WatchedMetric const& metric) const;
   /// The same without its age.
   std::optional<double> shared_value(WatchedMetric const& metric) const { return watched_value(metric).value; }
   /// The value of a metric of that name, of this process; it may read a device.
-  std::optional<double> value(std::string_view metric) const { return calls_->value(*core_, metric); }
+  std::optional<double> value(std::string_view metric) const;
   /// f(metric, value the host knows already) for each declared metric of one number, in order.
-  void each_metric(FunctionRef<void(DeclaredMetric const&, std::optional<double>)> f) const {
-    calls_->each_metric(*core_, f);
-  }
+  void each_metric(FunctionRef<void(DeclaredMetric const&, std::optional<double>)> f) const;
   /// f(reported name, the value of each loader, where it has one) for each metric that an evaluation reports, when it
   /// is over. What was logged outside of its loaders belongs to each of them.
-  void each_loader_value(FunctionRef<void(std::string_view, std::vector<std::optional<double>> const&)> f) const {
-    asked(Asks::value);
-    calls_->each_loader_value(*core_, f);
-  }
+  void each_loader_value(FunctionRef<void(std::string_view, std::vector<std::optional<double>> const&)> f) const;
   /// The name of the model's type.
   std::string_view model_name() const { return core_->program->model_name; }
   /// Whether an optimizer step follows each window of batches: not by hand, nor where batches are cut along time.
@@ -241,14 +217,14 @@ class Context {
  protected:
   using Asks = loop::Question;
 
-  constexpr Context(loop::RunCore& core, loop::ContextCalls const& calls) : core_(&core), calls_(&calls) {}
+  constexpr Context(loop::RunCore& core, loop::MetricSource source) : core_(&core), source_(source) {}
   /// A strategy that replays steps has to know what a recorded one went by.
   void asked(Asks question) const {
     if (core_->keeps_questions) core_->questions.add(question);
   }
 
   loop::RunCore* core_;
-  loop::ContextCalls const* calls_;
+  loop::MetricSource source_;
 
  private:
   void note_why(std::string_view why) const;

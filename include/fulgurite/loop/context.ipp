@@ -7,6 +7,7 @@
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/text.hpp>
 #include <fulgurite/loop/context.hpp>
+#include <fulgurite/loop/context_values.hpp>
 #include <fulgurite/loop/shared_decisions.hpp>
 
 namespace fulgurite {
@@ -34,6 +35,31 @@ FULGURITE_BULK_BODY double Context::seconds_now() const {
 FULGURITE_BODY void Context::print(std::string_view line) const {
   asked(Asks::warn);
   if (rank() == 0) tell(stdout, std::string(line) + "\n");
+}
+
+FULGURITE_BULK_BODY WatchedValue Context::watched_value(WatchedMetric const& metric) const {
+  loop::MetricValues const values(*core_, source_);
+  auto const at = values.place_of(metric.name);
+  return at ? values.watched_value(metric, *at) : WatchedValue{};
+}
+
+FULGURITE_BODY std::optional<double> Context::value(std::string_view metric) const {
+  loop::MetricValues const values(*core_, source_);
+  auto const at = values.place_of(metric);
+  return at ? values.value(WatchedMetric(metric), *at) : std::nullopt;
+}
+
+FULGURITE_BULK_BODY void Context::each_metric(FunctionRef<void(DeclaredMetric const&, std::optional<double>)> f) const {
+  loop::MetricValues const values(*core_, source_);
+  for (std::size_t i = 0; i != core_->program->metrics.size(); ++i)
+    if (auto const& metric = core_->program->metrics[i]; !metric.several)
+      f(metric, values.known(WatchedMetric(metric.name), i));
+}
+
+FULGURITE_BODY void
+Context::each_loader_value(FunctionRef<void(std::string_view, std::vector<std::optional<double>> const&)> f) const {
+  asked(Asks::value);
+  loop::each_loader_value(*core_, f);
 }
 
 FULGURITE_BODY void Context::warn(std::string_view identifier, std::string_view sentence) const {

@@ -68,249 +68,57 @@ consteval std::size_t place_of() {
 
 /// Looks for it, as a phase does: hooks of training and of evaluations read other boards. Each question waits for a
 /// device where figures are still on it, unless it says otherwise.
-template <class R, class Phase>
 class MetricValues {
-  using Metrics = typename R::Metrics;
-
  public:
-  explicit MetricValues(State<R>& run) : run_(run) {}
+  MetricValues(RunCore& run, MetricSource source) : run_(run), source_(source) {}
 
-  /// Where a metric of one number that has this name stands; their number where none has it.
-  static std::size_t place_of_name(std::string_view name) {
-    std::size_t place = Metrics::size;
-    Metrics::each([&]<class M>(std::size_t i, M const& metric) {
-      if constexpr (!metric::counts_several<M>)
-        if (metric.name() == name) place = i;
-    });
-    return place;
-  }
+  /// Where a metric of one number that has this name stands.
+  std::optional<std::size_t> place_of(std::string_view name) const;
   /// `at`: where it stands among the metrics.
-  std::optional<double> value(WatchedMetric const& metric, std::size_t at) const {
-    if (auto const so_far = counted_so_far(metric, at, [](auto&, auto& meter) { return own_value(meter); }))
-      return so_far;
-    return find(
-        metric, at, [](auto& board) { board.collect(); },
-        [&](Figures const& figures, bool, bool) { return reduced(metric, at, figures); });
-  }
+  std::optional<double> value(WatchedMetric const& metric, std::size_t at) const;
   /// What the host knows already.
-  std::optional<double> known(WatchedMetric const& metric, std::size_t at) const {
-    return find(
-        metric, at, [](auto&) {}, [&](Figures const& figures, bool, bool) { return reduced(metric, at, figures); });
-  }
+  std::optional<double> known(WatchedMetric const& metric, std::size_t at) const;
   /// As all processes together have it, with its age.
-  WatchedValue watched_value(WatchedMetric const& metric, std::size_t at) const {
-    if (auto const so_far =
-            counted_so_far(metric, at, [](auto& run, auto& meter) { return counted_value(run, meter); }))
-      return {so_far, WatchedValue::unknown};
-    Figures mine;
-    bool live = false, news = false;
-    find(
-        metric, at, [](auto& board) { board.collect(); },
-        [&](Figures const& found, bool is_shared, bool is_live) {
-          mine = found;
-          live = is_live;
-          news = !is_shared;
-          return std::optional<double>();
-        });
-    if constexpr (shares<R>) live = share_found(run_, mine, news) || (live && !news);
-    long const before = run_.measured.logged[at];
-    return {reduced(metric, at, mine), live ? before + mine.count : before};
-  }
+  WatchedValue watched_value(WatchedMetric const& metric, std::size_t at) const;
   /// Whether figures of it still wait on a device: to ask for its value would wait for them.
-  bool waits(std::size_t at) const {
-    note_question();
-    bool any = false;
-    each_live_board([&](auto& running) { any = any || running[at].waiting != 0; });
-    return any;
-  }
-  template <class F>
-  void each_loader_value(F&& f) const {
-    auto const& measured = run_.measured;
-    Metrics::each([&](std::size_t i, auto const& metric) {
-      if (!metric.logger || !per_epoch(metric, Origin::evaluation) || measured.results[i].count == 0) return;
-      std::vector<std::optional<double>> values;
-      for (auto const& loader : measured.loader_results) values.push_back(loader[i].reduced(metric.reduce));
-      if (std::none_of(values.begin(), values.end(), [](auto const& value) { return value.has_value(); }))
-        values.assign(values.size(), measured.results[i].reduced(metric.reduce));
-      f(reported_name(metric, Origin::evaluation, true), values);
-    });
-    if constexpr (State<R>::Board::Counts::any_several) each_of_several(measured, f);
-  }
+  bool waits(std::size_t at) const;
 
  private:
+  /// The figures that a metric's value is made of.
+  struct Found {
+    Figures figures = {};
+    bool is_shared = true;  ///< they are those of all processes
+    bool is_live = false;   ///< their epoch or evaluation is open
+  };
+  Found find(WatchedMetric const& metric, std::size_t at, bool collects) const;
   /// The boards whose running epoch `value` reads first: all loaders' together; none once an evaluation has been
   /// published.
-  template <class F>
-  void each_live_board(F&& f) const {
-    if constexpr (!Phase::evaluates) f(run_.measured.train_board);
-    else if (run_.facts.validating)
-      for (auto& evaluated : run_.measured.eval_boards) f(evaluated);
-  }
-  /// The same for each number of the metrics that have several, in the order in which loaders have them.
-  template <class F>
-  static void each_of_several(auto const& measured, F& f) {
-    std::vector<std::string> told;
-    for (auto const& numbers : measured.several)
-      for (auto const& [name, number] : numbers) {
-        if (std::find(told.begin(), told.end(), name) != told.end()) continue;
-        told.push_back(name);
-        std::vector<std::optional<double>> values;
-        for (std::size_t l = 0; l != measured.loader_results.size(); ++l) {
-          auto& value = values.emplace_back();
-          for (auto const& [own, number_of_loader] : measured.several[l])
-            if (own == name) value = number_of_loader;
-        }
-        f(name, values);
-      }
-  }
-  /// What the evaluation that runs, else the training epoch that is open, has counted so far of a metric with a
-  /// definition, where it has no value of its batches yet; nothing where it has counted nothing, or too little.
-  template <class Ask>
-  std::optional<double> counted_so_far(WatchedMetric const& metric, std::size_t at, Ask&& ask) const {
-    std::optional<double> found;
-    Metrics::each([&]<class M>(std::size_t i, M const&) {
-      if constexpr (is_counted<M> && !metric::counts_several<M>)
-        if (i == at) found = counted_so_far_at<Metrics::template index_of<M>()>(metric, ask);
-    });
-    return found;
-  }
-  template <std::size_t At, class Ask>
-  std::optional<double> counted_so_far_at(WatchedMetric const& metric, Ask& ask) const {
-    note_question();
-    auto& measured = run_.measured;
-    auto const value_of = [&](auto& meter) -> std::optional<double> {
-      try {
-        return ask(run_, meter);
-      } catch (Error const& error) {
-        if (!is_too_few(error)) throw;
-        return std::nullopt;
-      }
-    };
-    bool const of_loader = metric.as == WatchedMetric::As::of_loader;
-    if constexpr (Phase::evaluates) {
-      if (measured.counted[At].count != 0) return std::nullopt;
-      if (run_.facts.validating) {
-        typename State<R>::Board::Counts so_far;
-        auto& meter = so_far.template get<At>();
-        for (std::size_t l = 0; l != measured.eval_boards.size(); ++l)
-          if (!of_loader || l == loader_at(metric)) meter.merge(measured.eval_boards[l].counts.template get<At>());
-        if (auto const value = value_of(meter)) return value;
-      }
-    }
-    if constexpr (Phase::trains)
-      if (!of_loader && run_.facts.stage == Stage::fit && measured.train_board[At].epoch.count == 0) {
-        auto counts = measured.train_board.counts;  // those of the current step may yet be discarded
-        counts.fold();
-        return value_of(counts.template get<At>());
-      }
-    return std::nullopt;
-  }
-  template <class Meter>
-  static std::optional<double> own_value(Meter& meter) {
-    return meter.updates() == 0 ? std::nullopt : std::optional<double>(meter.compute());
-  }
-  /// What is asked for of the figures that were found.
-  static std::optional<double> reduced(WatchedMetric const& metric, std::size_t at, Figures const& figures) {
-    if (metric.as == WatchedMetric::As::last) return figures.count ? std::optional(figures.last) : std::nullopt;
-    return figures.reduced(reduction_of(at));
-  }
-
-  /// use(figures, whether they are those of all processes, whether their epoch or evaluation is open) with the figures
-  /// that the metric's value is made of.
-  template <class Prepare, class Use>
-  std::optional<double> find(WatchedMetric const& metric, std::size_t at, Prepare&& prepare, Use&& use) const {
-    note_question();
-    if (metric.as == WatchedMetric::As::of_loader) {
-      auto const l = loader_at(metric);
-      if (l == run_.loader_names.size()) return std::nullopt;
-      if (Phase::evaluates && run_.facts.validating) {
-        prepare(run_.measured.eval_boards[l]);
-        auto const& cell = run_.measured.eval_boards[l][at];
-        if (cell.epoch.count != 0) return use(cell.epoch, cell.shared, true);
-      }
-      return use(run_.measured.loader_results[l][at], true, false);
-    }
-    Figures live;
-    bool is_shared = false;
-    each_live_board([&](auto& running) { prepare(running); });
-    if constexpr (!Phase::evaluates) {
-      live = run_.measured.train_board[at].epoch;
-      is_shared = run_.measured.train_board[at].shared;
-    } else if (run_.facts.validating) {
-      live = run_.measured.over_loaders(at);
-      is_shared = Metrics::counted[at];
-    }
-    if (live.count == 0 && trains_on(at)) {
-      prepare(run_.measured.train_board);
-      live = run_.measured.train_board[at].epoch;
-      is_shared = run_.measured.train_board[at].shared;
-    }
-    if (live.count != 0) return use(live, is_shared, true);
-    return use(run_.measured.results[at], true, false);
-  }
-
+  std::vector<BoardNumber> live_boards() const;
+  std::optional<double> counted_so_far(WatchedMetric const& metric, std::size_t at, bool of_all_ranks) const;
+  std::optional<double> reduced(WatchedMetric const& metric, std::size_t at, Figures const& figures) const;
   /// The position of a metric's loader; their number where none has that name.
-  std::size_t loader_at(WatchedMetric const& metric) const {
-    auto const& names = run_.loader_names;
-    return static_cast<std::size_t>(std::find(names.begin(), names.end(), metric.loader) - names.begin());
-  }
-
+  std::size_t loader_at(WatchedMetric const& metric) const;
   /// In a validation inside fit: a metric that only training logs has its epoch so far there.
-  bool trains_on(std::size_t at) const {
-    if constexpr (!Phase::evaluates || !Phase::trains) return false;
-    else {
-      if (run_.facts.stage != Stage::fit) return false;
-      for (auto const& evaluated : run_.measured.eval_boards)
-        if (evaluated[at].epoch.count != 0) return false;
-      return run_.measured.train_board[at].epoch.count != 0 || run_.measured.train_board[at].waiting != 0;
-    }
-  }
+  bool trains_on(std::size_t at) const;
+  Cell const& cell(BoardNumber board, std::size_t at) const { return run_.program->cells(run_, board)[at]; }
+  void note_question() const;
 
-  void note_question() const {
-    if (run_.keeps_questions) run_.questions.add(Question::value);
-  }
-  static constexpr Reduce reduction_of(std::size_t at) {
-    Reduce by = Reduce::mean;
-    Metrics::each([&](std::size_t i, auto const& metric) { by = i == at ? metric.reduce : by; });
-    return by;
-  }
-
-  State<R>& run_;
+  RunCore& run_;
+  MetricSource source_;
 };
 
-/// Phases that read the same boards stand for one another.
-template <class Phase>
-using ReadsOf = std::conditional_t<!Phase::evaluates, phase::Train,
-                                   std::conditional_t<Phase::trains, phase::Validate, phase::Test>>;
+/// A metric in the running evaluation, over all of its loaders: what `results` will be, and what hooks read until
+/// then.
+Figures over_loaders(RunCore& run, std::size_t metric);
 
-/// The functions of a program behind its contexts, for one kind of phases.
-template <class R, class Reads>
-struct ContextCallsOf {
-  using Values = MetricValues<R, Reads>;
-  static Values at(RunCore& core) { return Values(static_cast<State<R>&>(core)); }
+/// The values of the training epoch become results.
+void publish_epoch(RunCore& run);
+/// The loaders' figures become results, each by itself, and merged: what watching a metric means.
+void publish_evaluation(RunCore& run);
 
-  static WatchedValue watched_value(RunCore& core, WatchedMetric const& metric) {
-    auto const place = Values::place_of_name(metric.name);
-    return place == R::Metrics::size ? WatchedValue{} : at(core).watched_value(metric, place);
-  }
-  static std::optional<double> value(RunCore& core, std::string_view name) {
-    WatchedMetric const metric(name);
-    auto const place = Values::place_of_name(name);
-    return place == R::Metrics::size ? std::nullopt : at(core).value(metric, place);
-  }
-  static void each_metric(RunCore& core, FunctionRef<void(DeclaredMetric const&, std::optional<double>)> f) {
-    auto const values = at(core);
-    R::Metrics::each([&]<class M>(std::size_t i, M const& metric) {
-      if constexpr (!metric::counts_several<M>)
-        f({metric.name(), metric.prog_bar, metric.logger}, values.known(WatchedMetric(metric), i));
-    });
-  }
-  static void each_loader_value(RunCore& core,
-                                FunctionRef<void(std::string_view, std::vector<std::optional<double>> const&)> f) {
-    at(core).each_loader_value(f);
-  }
-  static constexpr ContextCalls table{watched_value, value, each_metric, each_loader_value};
-};
+/// f(reported name, value of each loader) for each metric that the last evaluation reported.
+void each_loader_value(RunCore const& run,
+                       FunctionRef<void(std::string_view, std::vector<std::optional<double>> const&)> f);
 
 /// The functions of a program behind its run.
 template <class R>
@@ -358,9 +166,78 @@ struct ProgramCallsOf {
       for (auto const& [name, value] : R::Backend::device_stats(of(core).parts.strategy.device())) f(name, value);
   }
 
+  static std::size_t evaluation_boards(RunCore const& core) {
+    return static_cast<State<R> const&>(core).measured.eval_boards.size();
+  }
+  static auto& board(RunCore& core, BoardNumber number) {
+    auto& measured = of(core).measured;
+    return number ? measured.eval_boards[*number] : measured.train_board;
+  }
+  static std::span<Cell> cells(RunCore& core, BoardNumber number) { return board(core, number).cells(); }
+  static void collect(RunCore& core, BoardNumber number) { board(core, number).collect(); }
+
+  /// The value of what the evaluation that runs, else the training epoch that is open, has counted, where it has no
+  /// value of its batches yet; nothing where it has counted nothing, or too little.
+  static std::optional<double> counted_so_far(RunCore& core, CountedSoFar const& what) {
+    using Counts = typename State<R>::Board::Counts;
+    auto& run = of(core);
+    std::optional<double> found;
+    auto const value_of = [&](auto& meter) {
+      try {
+        if (what.of_all_ranks) found = counted_value(run, meter);
+        else if (meter.updates() != 0) found = meter.compute();
+      } catch (Error const& error) {
+        if (!is_too_few(error)) throw;
+      }
+    };
+    auto const of_metric = [&](Counts& counts, auto const& use) {
+      counts.each([&](auto at, auto& meter) {
+        if constexpr (!metric::counts_several<typename Counts::template Declared<at>>)
+          if (at == what.metric) use(at, meter);
+      });
+    };
+    if (what.source != MetricSource::training) {
+      if (core.values.counted[what.metric].count != 0) return std::nullopt;
+      if (core.facts.validating) {
+        Counts so_far;
+        of_metric(so_far, [&](auto at, auto& meter) {
+          auto& boards = run.measured.eval_boards;
+          for (std::size_t l = 0; l != boards.size(); ++l)
+            if (!what.loader || l == *what.loader) meter.merge(boards[l].counts.template get<at>());
+          value_of(meter);
+        });
+        if (found) return found;
+      }
+    }
+    auto& board = run.measured.train_board;
+    if (what.source != MetricSource::evaluation && !what.loader && core.facts.stage == Stage::fit &&
+        board[what.metric].epoch.count == 0) {
+      auto counts = board.counts;  // those of the current step may yet be discarded
+      counts.fold();
+      of_metric(counts, [&](auto, auto& meter) { value_of(meter); });
+    }
+    return found;
+  }
+  static constexpr auto counting() -> decltype(ProgramCalls::counted_so_far) {
+    if constexpr (State<R>::Board::Counts::any) return counted_so_far;
+    else return nullptr;
+  }
+
+  static bool reduce(RunCore& core, std::span<double> values, std::span<Reduce const> how) {
+    auto& run = of(core);
+    if (run.shared.alone) return false;
+    run.parts.strategy.reduce_in_place(values, how);
+    return true;
+  }
+  static constexpr auto reducing() -> decltype(ProgramCalls::reduce) {
+    if constexpr (shares<R>) return reduce;
+    else return nullptr;
+  }
+
   static constexpr ProgramCalls table{
       .model_name = type_name<typename R::Model>(),
       .is_distributed = shares<R>,
+      .splits_model = splits_model<R>,
       .steps_by_batch = R::automatic && !Recurrent<typename R::Model>,
       .keeps_questions = R::Strategy::captures,
       .rank = rank,
@@ -373,7 +250,17 @@ struct ProgramCallsOf {
       .unchecked_steps = unchecked_steps,
       .device_stats = device_stats,
       .model_rows = model_rows,
+      .metrics = declared_metrics<typename R::Metrics>,
+      .evaluation_boards = evaluation_boards,
+      .cells = cells,
+      .collect = collect,
+      .counted_so_far = counting(),
+      .reduce = reducing(),
   };
 };
 
 }  // namespace fulgurite::loop
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/loop/context_values.ipp>
+#endif

@@ -80,27 +80,16 @@ void report_step(State<R>& run, Pack const&) {
   if (every == 0 || ((run.progress.logged_steps + 1) % every != 0 && !run.due.stop.holds)) return;
   if constexpr (State<R>::metrics != 0 || has_logger<Pack>) collect_and_check(run);
   share_step(run);
-  if constexpr (has_logger<Pack>) {
-    std::vector<MetricValue> row;
-    each_step_value<typename R::Metrics>(run.measured.train_board,
-                                         [&](std::string name, double v) { row.push_back({std::move(name), v}); });
-    log_row(run, row, run.progress.logged_steps);
-  }
+  if constexpr (has_logger<Pack>) { log_row(run, step_row(run, std::nullopt), run.progress.logged_steps); }
 }
 
 /// The epoch's values become results, then rows; x is the last step's.
 template <class R, class Pack>
 void report_epoch(State<R>& run, Pack const&) {
   collect_and_check(run);
-  auto& board = run.measured.train_board;
-  for (std::size_t i = 0; i != State<R>::metrics; ++i) {
-    if (board[i].epoch.count != 0) run.measured.results[i] = board[i].epoch;
-    run.measured.logged[i] += board[i].epoch.count;
-  }
+  publish_epoch(run);
   if constexpr (has_logger<Pack>) {
-    std::vector<MetricValue> row;
-    each_epoch_value<typename R::Metrics>(board,
-                                          [&](std::string name, double v) { row.push_back({std::move(name), v}); });
+    auto row = epoch_row(run, std::nullopt);
     each_of_several(run, [&](std::string name, double v) { row.push_back({std::move(name), v}); });
     log_row(run, row, last_step(run));
   }

@@ -82,8 +82,8 @@ struct Testing {
 template <class R>
 void restart_boards(State<R>& run) {
   for (auto& board : run.measured.eval_boards) board.restart();
-  run.measured.counted = {};
-  if constexpr (State<R>::Board::Counts::any_several) run.measured.several.assign(run.measured.eval_boards.size(), {});
+  std::ranges::fill(run.values.counted, Figures{});
+  if constexpr (State<R>::Board::Counts::any_several) run.values.several.assign(run.measured.eval_boards.size(), {});
 }
 
 /// The few batches of a sanity check may be too few for a value to be defined, and are no reason to end.
@@ -114,36 +114,19 @@ void settle_meters(State<R>& run) {
         if (!value) return;
         if constexpr (metric::counts_several<M>)
           meter.definition().each(*value, [&](std::string_view name, double number) {
-            run.measured.several[b].emplace_back((std::string(M::name()) += '.') += name, number);
+            run.values.several[b].emplace_back((std::string(M::name()) += '.') += name, number);
           });
         else board.settle_count(at, *value, Origin::evaluation);
       });
     }
     merged.each([&](auto at, auto& meter) {
       if constexpr (metric::counts_several<typename Counts::template Declared<at>>) return;
-      else if (auto const value = evaluated_value(run, meter)) run.measured.counted[at].add(*value, 1);
+      else if (auto const value = evaluated_value(run, meter)) run.values.counted[at].add(*value, 1);
     });
   }
 }
 
 // The values of an evaluation: under whose names, and merged over its loaders.
-
-/// Values of an earlier run are no values of the one that begins.
-template <class R>
-void forget_results(State<R>& run) {
-  run.measured.results = {};
-  for (auto& results : run.measured.loader_results) results = {};
-}
-
-/// Merges the loaders' figures into the run's results: what watching a metric means.
-template <class R>
-void publish(State<R>& run) {
-  for (std::size_t i = 0; i != State<R>::metrics; ++i) {
-    auto const merged = run.measured.over_loaders(i);
-    if (merged.count != 0) run.measured.results[i] = merged;
-    run.measured.logged[i] += merged.count;
-  }
-}
 
 /// It says `static constexpr std::string_view loader_name`; a data member of that name is something else.
 template <class Loader>
@@ -233,12 +216,11 @@ Flow evaluation_batch(State<R>& run, Pack& pack, Source& source, Ctx& ctx, Raw&&
               "loader out, or set the limit of its batches to 0, if nothing is to be evaluated");
 }
 
-/// The whole evaluation. `limit` is per loader; results go to the loggers and into `run.measured.results` unless this
+/// The whole evaluation. `limit` is per loader; results go to the loggers and into `run.values` unless this
 /// is a sanity check.
 template <class Kind, class R, class Pack, class Source, class Loaders>
 std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source& source, Loaders loaders,
                                                Limit const& limit, std::optional<long> most) {
-  using Metrics = typename R::Metrics;
   RunContext<R, typename Kind::Phase> ctx(run);
   auto& facts = run.facts;
   Facts const outside = facts;
@@ -248,7 +230,7 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
   restart_boards(run);
   std::vector<std::vector<MetricValue>> results(n);
   auto const names = loader_names(loaders);
-  if (run.loader_names != names) run.measured.loader_results.assign(n, {});
+  if (run.loader_names != names) run.values.set_loaders(n);
   run.loader_names = names;
   // What tells the values of one of several loaders from the others'.
   auto const suffix = [&](std::size_t loader) { return n > 1 ? "/" + names[loader] : std::string(); };
@@ -281,13 +263,11 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
             flow = graver(flow, evaluation_batch<Kind>(run, pack, source, ctx, raw));
             if (!facts.sanity_checking)
               deliver_posted(run, pack, facts.stage == Stage::fit ? run.progress.logged_steps : b);
-            if constexpr (has_logger<Pack> && any_per_step<Metrics>(Origin::evaluation)) {
+            if constexpr (has_logger<Pack> && any_per_step<typename R::Metrics>(Origin::evaluation)) {
               if (facts.stage != Stage::fit) {
                 run.measured.eval_boards[position].collect();
-                std::vector<MetricValue> row;
-                each_step_value<Metrics>(run.measured.eval_boards[position], [&](std::string const& name, double v) {
-                  row.push_back({name + suffix(position), v});
-                });
+                auto row = step_row(run, position);
+                for (auto& entry : row) entry.name += suffix(position);
                 log_row(run, row, b, false);
               }
             }
@@ -305,27 +285,21 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
     share_evaluation(run);
     std::vector<MetricValue> row;
     for (std::size_t l = 0; l != n; ++l) {
-      auto& board = run.measured.eval_boards[l];
-      board.collect();
-      each_epoch_value<Metrics>(
-          board, [&](std::string const& name, double v) { results[l].push_back({name + suffix(l), v}); });
+      run.measured.eval_boards[l].collect();
+      results[l] = epoch_row(run, l);
+      for (auto& entry : results[l]) entry.name += suffix(l);
       if constexpr (State<R>::Board::Counts::any_several)
-        for (auto const& [name, v] : run.measured.several[l]) results[l].push_back({name + suffix(l), v});
+        for (auto const& [name, v] : run.values.several[l]) results[l].push_back({name + suffix(l), v});
       row.insert(row.end(), results[l].begin(), results[l].end());
     }
     if constexpr (n > 1) {  // what was logged outside of the loaders belongs to each of them
       run.measured.eval_boards[n].collect();
-      each_epoch_value<Metrics>(run.measured.eval_boards[n], [&](std::string const& name, double v) {
-        for (auto& result : results) result.push_back({name, v});
-        row.push_back({name, v});
-      });
+      for (auto const& entry : epoch_row(run, n)) {
+        for (auto& result : results) result.push_back(entry);
+        row.push_back(entry);
+      }
     }
-    if (!facts.sanity_checking) {
-      publish(run);
-      for (std::size_t l = 0; l != n; ++l)
-        for (std::size_t i = 0; i != State<R>::metrics; ++i)
-          run.measured.loader_results[l][i] = run.measured.eval_boards[l][i].epoch;
-    }
+    if (!facts.sanity_checking) publish_evaluation(run);
     facts.validating = false;
     if constexpr (has_logger<Pack>)
       if (!facts.sanity_checking) log_row(run, row, run.progress.logged_steps);

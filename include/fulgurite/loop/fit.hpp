@@ -223,7 +223,7 @@ class OpenFit {
     watch_finite(run_);
     run_.parts.optimizers.reset();
     run_.searching.answers = searches;
-    forget_results(run_);
+    run_.values.forget();
   }
 
   /// Up to on_fit_start: the model, its optimizers, what is counted from here on.

@@ -76,7 +76,7 @@ class Retreat {
       run.due.stop = stop_;
       run.due.statistics_pass = statistics_requested_;
       run.measured.train_board = board_;
-      run.measured.results = results_;
+      run.values.results = results_;
       run.carried.loss = last_loss_;
       run.carried.slices = slices_;
       run.carried.hidden = hidden_;
@@ -119,7 +119,7 @@ class Retreat {
     stop_ = run.due.stop;
     statistics_requested_ = run.due.statistics_pass;
     board_ = run.measured.train_board;
-    results_ = run.measured.results;
+    results_ = run.values.results;
     last_loss_ = run.carried.loss;
     slices_ = run.carried.slices;
     hidden_ = run.carried.hidden;
@@ -141,7 +141,7 @@ class Retreat {
   StopRequest stop_{};
   bool statistics_requested_ = false;
   typename State<R>::Board board_;
-  std::array<Figures, State<R>::metrics> results_{};
+  AllFigures results_{};
   Value last_loss_{};
   long slices_ = 0;
   decltype(Carried<R>::hidden) hidden_{};

@@ -41,6 +41,7 @@ class KeptPlace {
         due_(run.due),
         loader_names_(run.loader_names),
         measured_(run.measured),
+        values_(run.values),
         loading_(run.loading),
         clock_(run.clock),
         shared_(run.shared),
@@ -57,6 +58,7 @@ class KeptPlace {
     run.due = due_;
     run.loader_names = loader_names_;
     run.measured = measured_;
+    run.values = values_;
     run.loading = loading_;
     run.clock = clock_;
     if constexpr (shares<R>) {
@@ -79,6 +81,7 @@ class KeptPlace {
   Due due_;
   std::vector<std::string> loader_names_;
   Measured<R> measured_;
+  FinishedValues values_;
   Loading loading_;
   RunClock clock_;
   [[no_unique_address]] SharedOf<R> shared_;

@@ -74,41 +74,21 @@ struct MetricValue {
 namespace loop {
 
 /// `loss`, or `loss_step` and `loss_epoch` where a metric is reported both ways.
-template <class M>
-std::string reported_name(M const& metric, Origin origin, bool epoch) {
-  std::string name(M::name());
-  if (per_step(metric, origin) && per_epoch(metric, origin)) name += epoch ? "_epoch" : "_step";
-  return name;
-}
+std::string reported_name(DeclaredMetric const& metric, Origin origin, bool epoch);
 
 /// Whether some metric is reported per step where it is logged there.
 template <class Metrics>
-constexpr bool any_per_step(Origin origin) {
+consteval bool any_per_step(Origin origin) {
   bool any = false;
-  Metrics::each([&](std::size_t, auto const& metric) { any = any || per_step(metric, origin); });
+  for (auto const& metric : declared_metrics<Metrics>) any = any || per_step(metric, origin);
   return any;
 }
 
-/// f(name, value) for each metric of the board that is reported per epoch.
-template <class Metrics, class Board>
-void each_epoch_value(Board& board, FunctionRef<void(std::string const&, double)> f) {
-  Metrics::each([&](std::size_t i, auto const& metric) {
-    auto const& cell = board[i];
-    if (!metric.logger || !per_epoch(metric, cell.origin)) return;
-    if (auto value = cell.epoch.reduced(metric.reduce)) f(reported_name(metric, cell.origin, true), *value);
-  });
-}
+/// The value of each metric of a board that is reported per epoch.
+std::vector<MetricValue> epoch_row(RunCore& run, BoardNumber board);
 
-/// f(name, latest value) for each metric of the board that is reported per step and was logged since the last such row.
-template <class Metrics, class Board>
-void each_step_value(Board& board, FunctionRef<void(std::string const&, double)> f) {
-  Metrics::each([&](std::size_t i, auto const& metric) {
-    auto& cell = board[i];
-    if (metric.logger && cell.in_step_row && cell.epoch.count != 0 && per_step(metric, cell.origin))
-      f(reported_name(metric, cell.origin, false), cell.epoch.last);
-    cell.in_step_row = false;
-  });
-}
+/// The latest value of each metric of a board that is reported per step and was logged since the last such row.
+std::vector<MetricValue> step_row(RunCore& run, BoardNumber board);
 
 /// Hands rows that waited for a check of their steps to the loggers.
 void deliver_held(RunCore& run);

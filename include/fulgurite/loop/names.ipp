@@ -6,6 +6,38 @@
 
 namespace fulgurite::loop {
 
+FULGURITE_BULK_BODY std::string reported_name(DeclaredMetric const& metric, Origin origin, bool epoch) {
+  std::string name(metric.name);
+  if (per_step(metric, origin) && per_epoch(metric, origin)) name += epoch ? "_epoch" : "_step";
+  return name;
+}
+
+FULGURITE_BULK_BODY std::vector<MetricValue> epoch_row(RunCore& run, BoardNumber board) {
+  std::vector<MetricValue> row;
+  auto const cells = run.program->cells(run, board);
+  for (std::size_t i = 0; i != cells.size(); ++i) {
+    auto const& metric = run.program->metrics[i];
+    auto const& cell = cells[i];
+    if (!metric.logger || !per_epoch(metric, cell.origin)) continue;
+    if (auto const value = cell.epoch.reduced(metric.reduce))
+      row.push_back({reported_name(metric, cell.origin, true), *value});
+  }
+  return row;
+}
+
+FULGURITE_BULK_BODY std::vector<MetricValue> step_row(RunCore& run, BoardNumber board) {
+  std::vector<MetricValue> row;
+  auto const cells = run.program->cells(run, board);
+  for (std::size_t i = 0; i != cells.size(); ++i) {
+    auto const& metric = run.program->metrics[i];
+    auto& cell = cells[i];
+    if (metric.logger && cell.in_step_row && cell.epoch.count != 0 && per_step(metric, cell.origin))
+      row.push_back({reported_name(metric, cell.origin, false), cell.epoch.last});
+    cell.in_step_row = false;
+  }
+  return row;
+}
+
 FULGURITE_BULK_BODY void apply_dev_run(TrainerOptions& o) {
   if (!o.overfit_batches) o.limit_train_batches = o.limit_val_batches = o.fast_dev_run;
   o.limit_test_batches = o.limit_predict_batches = o.fast_dev_run;

@@ -124,32 +124,55 @@ class FitIsOpen {
 
 // Part of a run's state: what was logged, and what it came to.
 
+/// Figures of each metric, in the order in which the model declares them.
+using AllFigures = std::vector<Figures>;
+
+/// Values of the epochs and evaluations that are over.
+struct FinishedValues {
+  explicit FinishedValues(std::size_t metrics) : counted(metrics), logged(metrics), results(metrics) {}
+
+  /// Beside the boards of an evaluation: of metrics whose definition computes several numbers.
+  std::vector<std::vector<std::pair<std::string, double>>> several{};
+  /// Of the evaluation whose batches are over: metrics that have a definition, over the samples of all loaders.
+  AllFigures counted;
+  /// How often each metric was logged in epochs and evaluations that are over: with what the open one has logged, the
+  /// age of its value.
+  std::vector<long> logged;
+  AllFigures results;                        ///< of the last finished epoch or evaluation, merged over loaders
+  std::vector<AllFigures> loader_results{};  ///< the same as `results` of each of them
+
+  /// A fit or an evaluation begins: values of an earlier one are none of its own.
+  void forget();
+  /// An evaluation of so many loaders begins.
+  void set_loaders(std::size_t loaders) { loader_results.assign(loaders, AllFigures(results.size())); }
+};
+
+/// What is logged in the open epoch, and in the evaluation under way.
 template <class R>
 struct Measured {
   using Board = fulgurite::Board<typename R::Metrics, typename R::Backend>;
-  using Results = std::array<Figures, R::Metrics::size>;
 
   Board train_board{};
   Board cut_short{};  ///< train_board of an epoch that a limit or a stop has cut short, as it was before its end
   std::vector<Board> eval_boards = std::vector<Board>(1);
-  /// Beside eval_boards: of metrics whose definition computes several numbers.
-  std::vector<std::vector<std::pair<std::string, double>>> several{};
-  /// Of the evaluation whose batches are over: metrics that have a definition, over the samples of all loaders.
-  Results counted{};
-  /// How often each metric was logged in epochs and evaluations that are over: with what the open one has logged, the
-  /// age of its value.
-  std::array<long, R::Metrics::size> logged{};
-  Results results{};                      ///< of the last finished epoch or evaluation, merged over loaders
-  std::vector<Results> loader_results{};  ///< the same as `results` of each of them
+};
 
-  /// A metric in the running evaluation, over all of its loaders: what `results` will be, and what hooks read until
-  /// then.
-  Figures over_loaders(std::size_t metric) const {
-    if (R::Metrics::counted[metric]) return counted[metric];
-    Figures merged;
-    for (auto const& board : eval_boards) merged.merge(board[metric].epoch);
-    return merged;
-  }
+/// For code that does not know a program's boards: that of training, or the number of one of the evaluation.
+using BoardNumber = std::optional<std::size_t>;
+
+/// Which boards a phase reads.
+enum class MetricSource : std::uint8_t { training, validation_in_fit, evaluation };
+template <class Phase>
+inline constexpr MetricSource metric_source = !Phase::evaluates ? MetricSource::training
+                                              : Phase::trains   ? MetricSource::validation_in_fit
+                                                                : MetricSource::evaluation;
+
+/// A metric with a definition, as the batches so far have counted it.
+struct CountedSoFar {
+  std::size_t metric;
+  MetricSource source;
+  std::optional<std::size_t> loader;  ///< nullopt: over all of them
+  bool of_all_ranks;
 };
 
 }  // namespace fulgurite::loop
@@ -497,6 +520,7 @@ struct ProgramEvents;
 struct ProgramCalls {
   std::string_view model_name;  ///< the name of its type
   bool is_distributed;          ///< several processes train one model
+  bool splits_model;            ///< each of them runs a part of it
   bool steps_by_batch;          ///< max_steps tells of batches: not by hand, nor where they are cut into slices
   bool keeps_questions;         ///< a strategy replays steps, and has to know what a recorded one went by
   int (*rank)(RunCore const&);
@@ -509,6 +533,15 @@ struct ProgramCalls {
   long (*unchecked_steps)(RunCore const&);  ///< replayed steps that no check has followed
   void (*device_stats)(RunCore&, FunctionRef<void(std::string const&, double)>);
   void (*model_rows)(RunCore&, int max_depth, bool with_example, std::vector<report::ModelRow>&);
+  std::span<DeclaredMetric const> metrics = {};
+  std::size_t (*evaluation_boards)(RunCore const&) = nullptr;
+  std::span<Cell> (*cells)(RunCore&, BoardNumber) = nullptr;
+  /// Reads what waits on a device.
+  void (*collect)(RunCore&, BoardNumber) = nullptr;
+  /// Null where no metric has a definition of one number.
+  std::optional<double> (*counted_so_far)(RunCore&, CountedSoFar const&) = nullptr;
+  /// Values of all ranks in place of this one's; false on a rank that has failed. Null in one process.
+  bool (*reduce)(RunCore&, std::span<double> values, std::span<Reduce const> how) = nullptr;
 };
 template <class R>
 struct ProgramCallsOf;
@@ -529,6 +562,7 @@ struct RunCore {
   RunClock clock{};
   Made made{};
   Warnings said{};
+  FinishedValues values;
   OwnActions own_actions{};
   bool const keeps_questions;               ///< the program's
   Questions questions{};                    ///< to a context, since they were last forgotten

@@ -1,6 +1,7 @@
 #pragma once
 // The bodies of loop/run.hpp.
 
+#include <algorithm>
 #include <fulgurite/core/archive.hpp>
 #include <fulgurite/loop/run.hpp>
 
@@ -87,8 +88,16 @@ void SafePoint::state(auto& archive) {
 }
 FULGURITE_STATE(SafePoint)
 
+FULGURITE_BODY void FinishedValues::forget() {
+  std::ranges::fill(results, Figures{});
+  for (auto& of_loader : loader_results) std::ranges::fill(of_loader, Figures{});
+}
+
 FULGURITE_BODY RunCore::RunCore(Asked what, ProgramCalls const& of_program)
-    : asked(std::move(what)), keeps_questions(of_program.keeps_questions), program(&of_program) {}
+    : asked(std::move(what)),
+      values(of_program.metrics.size()),
+      keeps_questions(of_program.keeps_questions),
+      program(&of_program) {}
 
 FULGURITE_BULK_BODY RunCore::~RunCore() = default;
 

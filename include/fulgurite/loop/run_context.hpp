@@ -100,8 +100,7 @@ class RunContext : public Context, public loop::NotHere {
   using Asks = loop::Question;
 
   /// Made by the loops.
-  explicit constexpr RunContext(loop::State<R>& state)
-      : Context(state, loop::ContextCallsOf<R, loop::ReadsOf<Phase>>::table) {}
+  explicit constexpr RunContext(loop::State<R>& state) : Context(state, loop::metric_source<Phase>) {}
 
   /// These steps are tried out: nothing of them stays, but what you keep outside of weights, buffers and `state`.
   bool rehearsing() const { return state().searching.rehearsing; }
@@ -433,7 +432,7 @@ class RunContext : public Context, public loop::NotHere {
   loop::State<R>& state() const { return static_cast<loop::State<R>&>(*core_); }
 
  private:
-  auto values() const { return loop::MetricValues<R, loop::ReadsOf<Phase>>(state()); }
+  loop::MetricValues values() const { return {state(), source_}; }
   template <class M>
   static consteval bool of_several() {
     if constexpr (loop::is_metric_constant<M>) return metric::counts_several<typename M::metric>;

@@ -199,7 +199,7 @@ std::vector<std::vector<MetricValue>> run_evaluation(State<R>& run, Pack& pack, 
   check_special(run);
   run.facts = {};
   run.facts.stage = stage;
-  forget_results(run);
+  run.values.forget();
   RunContext<R, typename Kind::Phase> ctx(run);
   SearchesOf<R, Pack> const searches(run);
   auto results = framed(run, pack, source, [&] {

@@ -162,27 +162,10 @@ void fold_loss(State<R>& run, Archive& archive) {
 }
 
 /// The values of the last finished epoch and of the last evaluation, by the names of metrics and loaders.
-template <class R, class Archive>
-void fold_results(State<R>& run, Archive& archive) {
-  auto& measured = run.measured;
-  archive("loader_names", run.loader_names);
-  if constexpr (Archive::loading) measured.loader_results.resize(run.loader_names.size());
-  auto const fold = [&](auto& inner, auto& results) {
-    R::Metrics::each([&](std::size_t i, auto const& metric) {
-      if (!lacks(inner, metric.name())) inner.child(metric.name(), results[i]);
-    });
-    leave_out_others(inner);
-  };
-  archive.child("logged", [&](auto& inner) {
-    R::Metrics::each([&](std::size_t i, auto const& metric) {
-      if (!lacks(inner, metric.name())) inner(metric.name(), measured.logged[i]);
-    });
-    leave_out_others(inner);
-  });
-  archive.child("merged", [&](auto& inner) { fold(inner, measured.results); });
-  for (std::size_t loader = 0; loader != measured.loader_results.size(); ++loader)
-    archive.child(std::to_string(loader), [&](auto& inner) { fold(inner, measured.loader_results[loader]); });
-}
+template <class Archive>
+void fold_results(RunCore& run, Archive& archive);
+FULGURITE_EXTERN(void fold_results(RunCore&, StateSaver&));
+FULGURITE_EXTERN(void fold_results(RunCore&, StateLoader&));
 
 /// How long the windows to come are, which hooks may change.
 template <class R, class Archive>

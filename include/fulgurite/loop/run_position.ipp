@@ -92,4 +92,27 @@ FULGURITE_BODY void RunPosition::restore() {
   run_.facts.batch_idx = std::max(0L, run_.progress.batch - 1);
 }
 
+template <class Archive>
+void fold_results(RunCore& run, Archive& archive) {
+  auto& values = run.values;
+  archive("loader_names", run.loader_names);
+  if constexpr (Archive::loading)
+    values.loader_results.resize(run.loader_names.size(), AllFigures(values.results.size()));
+  auto const fold = [&](auto& inner, AllFigures& results) {
+    for (std::size_t i = 0; i != results.size(); ++i)
+      if (auto const name = run.program->metrics[i].name; !lacks(inner, name)) inner.child(name, results[i]);
+    leave_out_others(inner);
+  };
+  archive.child("logged", [&](auto& inner) {
+    for (std::size_t i = 0; i != values.logged.size(); ++i)
+      if (auto const name = run.program->metrics[i].name; !lacks(inner, name)) inner(name, values.logged[i]);
+    leave_out_others(inner);
+  });
+  archive.child("merged", [&](auto& inner) { fold(inner, values.results); });
+  for (std::size_t loader = 0; loader != values.loader_results.size(); ++loader)
+    archive.child(std::to_string(loader), [&](auto& inner) { fold(inner, values.loader_results[loader]); });
+}
+FULGURITE_INSTANTIATE(void fold_results(RunCore&, StateSaver&));
+FULGURITE_INSTANTIATE(void fold_results(RunCore&, StateLoader&));
+
 }  // namespace fulgurite::loop

@@ -231,128 +231,37 @@ class FiguresOnTheWay {
   std::vector<Reduce> how_;
 };
 
-template <class R>
-void share(State<R>& run, FiguresOnTheWay& figures) {
-  if (figures.empty() || run.shared.alone) return;
-  run.parts.strategy.reduce_in_place(figures.values(), figures.how());
-  figures.arrive();
-}
+void share(RunCore& run, FiguresOnTheWay& figures);
 
 /// The training epoch's figures, of what was logged in steps, or in hooks of the epoch (`origin`), become those of all
 /// ranks. Called by every rank, also where it has logged nothing.
-template <class R>
-void share_epoch(State<R>& run, [[maybe_unused]] Origin origin) {
-  if constexpr (shares<R> && State<R>::metrics != 0) {
-    auto& board = run.measured.train_board;
-    board.collect();
-    std::array<Figures, State<R>::metrics> all{};
-    FiguresOnTheWay figures(splits_model<R>);
-    for (std::size_t i = 0; i != all.size(); ++i) {
-      auto const& cell = board[i];
-      if (!cell.shared && cell.origin == origin) all[i] = cell.epoch;
-      figures.add(all[i]);
-    }
-    share(run, figures);
-    for (std::size_t i = 0; i != all.size(); ++i)
-      if (all[i].count != 0) {
-        board[i].epoch = all[i];
-        board[i].shared = true;
-      }
-  }
-}
+void share_epoch(RunCore& run, Origin origin);
 
 /// Sums the figures that a decision needs over all ranks. `news`: this rank has some that it has not shared yet.
 /// Whether any rank has.
-template <class R>
-bool share_found(State<R>& run, Figures& mine, bool news) {
-  Figures all = news ? mine : Figures{};
-  FiguresOnTheWay figures(splits_model<R>);
-  figures.add(all);
-  share(run, figures);
-  if (all.count != 0) mine = all;
-  return all.count != 0;
-}
+bool share_found(RunCore& run, Figures& mine, bool news);
 
 /// The figures of an evaluation, of all its loaders, become those of all ranks. Values that were counted are that
 /// already, on each rank.
-template <class R>
-void share_evaluation(State<R>& run) {
-  if constexpr (shares<R> && State<R>::metrics != 0) {
-    FiguresOnTheWay figures(splits_model<R>);
-    for (auto& board : run.measured.eval_boards) {
-      board.collect();
-      for (std::size_t i = 0; i != State<R>::metrics; ++i)
-        if (!board[i].shared) figures.add(board[i].epoch);
-    }
-    share(run, figures);
-    if constexpr (splits_model<R>)  // where it was not logged, nobody has said so yet
-      for (auto& board : run.measured.eval_boards)
-        for (std::size_t i = 0; i != State<R>::metrics; ++i)
-          if (board[i].epoch.count != 0) board[i].origin = Origin::evaluation;
-  }
-}
-
-/// What the last rank has logged in this epoch is what everybody has, so that rank 0 can tell of it.
-template <class R>
-void share_last_rank(State<R>& run) {
-  constexpr std::size_t each = 9;
-  auto& board = run.measured.train_board;
-  std::vector<double> values;
-  for (std::size_t i = 0; i != State<R>::metrics; ++i) {
-    auto const& cell = board[i];
-    auto const& f = cell.epoch;
-    values.insert(values.end(), {cell.in_step_row ? 1.0 : 0.0, static_cast<double>(cell.origin), f.last, f.sum,
-                                 f.weighted, f.weight, f.least, f.greatest, static_cast<double>(f.count)});
-  }
-  std::vector<Reduce> const how(values.size(), Reduce::sum);  // where the model is split, of the last rank alone
-  run.parts.strategy.reduce_in_place(values, how);
-  for (std::size_t i = 0; i != State<R>::metrics; ++i) {
-    double const* const at = &values[i * each];
-    if (at[8] == 0) continue;
-    board[i].in_step_row = at[0] != 0;
-    board[i].origin = static_cast<Origin>(static_cast<int>(at[1]));
-    board[i].epoch = {.last = at[2],
-                      .sum = at[3],
-                      .weighted = at[4],
-                      .weight = at[5],
-                      .least = at[6],
-                      .greatest = at[7],
-                      .count = static_cast<long>(at[8])};
-  }
-}
+void share_evaluation(RunCore& run);
 
 template <class Metrics>
 inline constexpr bool any_sync_on_step = [] {
   bool any = false;
-  Metrics::each([&](std::size_t, auto const& metric) { any = any || metric.sync_on_step; });
+  for (auto const& metric : declared_metrics<Metrics>) any = any || metric.sync_on_step;
   return any;
 }();
 
 /// A step's values of metrics that ask for it become those of all ranks, before their row.
+void share_step_values(RunCore& run);
+/// What the last rank has logged in this epoch is what everybody has, so that rank 0 can tell of it.
+void share_last_rank(RunCore& run);
 template <class R>
 void share_step(State<R>& run) {
   if constexpr (splits_model<R>) {
     if constexpr (State<R>::metrics != 0) share_last_rank(run);
-  } else if constexpr (shares<R> && State<R>::metrics != 0 && any_sync_on_step<typename R::Metrics>) {
-    auto& board = run.measured.train_board;
-    std::vector<double> values;
-    std::vector<Reduce> how;
-    R::Metrics::each([&](std::size_t i, auto const& metric) {
-      if (!metric.sync_on_step) return;
-      auto const& cell = board[i];
-      bool const mean = metric.reduce == Reduce::mean;
-      values.push_back(mean ? cell.epoch.last * cell.weight : cell.epoch.last);
-      how.push_back(mean ? Reduce::sum : metric.reduce);
-      values.push_back(cell.weight);
-      how.push_back(Reduce::sum);
-    });
-    run.parts.strategy.reduce_in_place(values, how);
-    R::Metrics::each([&, at = std::size_t{0}](std::size_t i, auto const& metric) mutable {
-      if (!metric.sync_on_step) return;
-      bool const mean = metric.reduce == Reduce::mean;
-      board[i].epoch.last = mean ? values[at] / values[at + 1] : values[at];
-      at += 2;
-    });
+  } else if constexpr (shares<R> && any_sync_on_step<typename R::Metrics>) {
+    share_step_values(run);
   }
 }
 

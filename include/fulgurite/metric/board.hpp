@@ -9,8 +9,6 @@
 #include <limits>
 #include <optional>
 #include <span>
-#include <string>
-#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -75,47 +73,33 @@ struct Figures {
 /// Where a value was logged, which decides whether it is reported per step or per epoch.
 enum class Origin : std::uint8_t { train_step, train_epoch, evaluation };
 
-/// The slot a log call stores into: no look-up, no allocation, no host read.
-template <class Value>
+/// What has been logged of one metric in an open epoch or evaluation.
 struct Cell {
-  enum class Pending : std::uint8_t { nothing, tensor, number };
-
-  Value tensor{};
-  double number = 0;
-  double weight = 0;
-  Pending pending = Pending::nothing;
+  double weight = 0;  ///< of the last entry
   Origin origin = Origin::train_step;
   bool in_step_row = false;  ///< logged since the last row of step values
   bool shared = false;       ///< `epoch` holds what all ranks have logged
+  bool again = false;        ///< logged more than once in this step ...
   long waiting = 0;          ///< entries whose reading would wait for a device
   Figures epoch;
-  bool again = false;  ///< logged more than once in this step ...
-  Figures before;      ///< ... and the epoch as it was until then
+  Figures before;  ///< ... and the epoch as it was until then
 
   /// Of a cell whose entries are all read and settled.
-  void state(auto& archive) {
-    archive("origin", origin)("in_step_row", in_step_row)("weight", weight).child("epoch", epoch);
-  }
+  void state(auto& archive);
 
   void restart() {
     epoch = {};
-    again = false;
-    pending = Pending::nothing;
-    in_step_row = false;
-    shared = false;
+    again = in_step_row = shared = false;
     waiting = 0;
-    tensor = Value{};
   }
 };
 
 /// Whether a metric's value is reported per step and per epoch, from its declaration and the place where it was logged.
-template <class M>
-constexpr bool per_step(M const& metric, Origin origin) {
+constexpr bool per_step(DeclaredMetric const& metric, Origin origin) {
   return metric.on_step == Report::by_hook ? origin == Origin::train_step : metric.on_step == Report::yes;
 }
 /// The same of the value of an epoch.
-template <class M>
-constexpr bool per_epoch(M const& metric, Origin origin) {
+constexpr bool per_epoch(DeclaredMetric const& metric, Origin origin) {
   return metric.on_epoch == Report::by_hook ? origin != Origin::train_step : metric.on_epoch == Report::yes;
 }
 
@@ -214,14 +198,14 @@ class Board<MetricList<Ms...>, Backend> {
 
   /// A store. A second value in one step is folded first, so both count.
   [[gnu::always_inline]] void log_tensor(std::size_t metric, Value const& value, double weight, Origin origin) {
-    auto& cell = open(metric, weight, origin);
-    cell.tensor = Backend::keep(value);
-    cell.pending = Cell<Value>::Pending::tensor;
+    auto& slot = open(metric, weight, origin);
+    slot.tensor = Backend::keep(value);
+    slot.holds = Slot::Holds::tensor;
   }
   [[gnu::always_inline]] void log_number(std::size_t metric, double value, double weight, Origin origin) {
-    auto& cell = open(metric, weight, origin);
-    cell.number = value;
-    cell.pending = Cell<Value>::Pending::number;
+    auto& slot = open(metric, weight, origin);
+    slot.number = value;
+    slot.holds = Slot::Holds::number;
   }
 
   /// Counts for the metric at position `I` what an update of its definition is given, when the step is over.
@@ -235,9 +219,9 @@ class Board<MetricList<Ms...>, Backend> {
   [[gnu::always_inline]] void fold() {
     if constexpr (size != 0) {
       if (!dirty_) return;
-      for (auto& cell : cells_) {
-        settle(cell);
-        cell.again = false;
+      for (std::size_t i = 0; i != size; ++i) {
+        settle(i);
+        cells_[i].again = false;
       }
       if constexpr (Counts::any) counts.fold();
       dirty_ = false;
@@ -270,10 +254,9 @@ class Board<MetricList<Ms...>, Backend> {
 
   /// Forgets the entries of this step: a closure is evaluated again, only its last evaluation counts.
   void discard_step() {
-    for (auto& cell : cells_) {
-      cell.pending = Cell<Value>::Pending::nothing;
+    for (auto& slot : slots_) slot.holds = Slot::Holds::nothing;
+    for (auto& cell : cells_)
       if (std::exchange(cell.again, false)) cell.epoch = cell.before;
-    }
     for (; waiting_.size() > folded_; waiting_.pop_back()) --cells_[waiting_.back().metric].waiting;
     if constexpr (Counts::any) counts.discard_step();
     earlier_.clear();
@@ -283,6 +266,7 @@ class Board<MetricList<Ms...>, Backend> {
   /// A new epoch, or evaluation, begins.
   void restart() {
     for (auto& cell : cells_) cell.restart();
+    for (auto& slot : slots_) slot = {};
     if constexpr (Counts::any) counts.restart();
     waiting_.clear();
     earlier_.clear();
@@ -302,8 +286,7 @@ class Board<MetricList<Ms...>, Backend> {
   void each_pending(F&& f) const {
     for (auto const& entry : earlier_) f(entry);
     for (std::size_t i = 0; i != size; ++i)
-      if (cells_[i].pending == Cell<Value>::Pending::tensor)
-        f(Entry{i, cells_[i].tensor, cells_[i].weight, cells_[i].origin});
+      if (slots_[i].holds == Slot::Holds::tensor) f(Entry{i, slots_[i].tensor, cells_[i].weight, cells_[i].origin});
     if constexpr (Counts::any)
       counts.each_taken([&](std::size_t i, Value const& more) { f(Entry{i, more, 1, Origin::train_step}); });
   }
@@ -316,9 +299,9 @@ class Board<MetricList<Ms...>, Backend> {
         return;
       }
     }
-    auto& cell = open(entry.metric, entry.weight, entry.origin);
-    cell.tensor = entry.value;
-    cell.pending = Cell<Value>::Pending::tensor;
+    auto& slot = open(entry.metric, entry.weight, entry.origin);
+    slot.tensor = entry.value;
+    slot.holds = Slot::Holds::tensor;
   }
 
   /// The open epoch's figures and counts, each under the name of its metric. What waits for a device is read first. A
@@ -326,17 +309,15 @@ class Board<MetricList<Ms...>, Backend> {
   void state(auto& archive) {
     collect();
     if constexpr (std::remove_cvref_t<decltype(archive)>::loading) restart();
-    [[maybe_unused]] auto const one = [&](std::string_view name, [[maybe_unused]] std::size_t i) {
-      if (lacks(archive, name)) return;
+    for (std::size_t i = 0; i != size; ++i) {
+      if (lacks(archive, List::names[i])) continue;
       if constexpr (Counts::any)
-        archive.child(name, [&](auto& inner) {
+        archive.child(List::names[i], [&](auto& inner) {
           cells_[i].state(inner);
           counts.state(i, inner);
         });
-      else archive.child(name, cells_[i]);
-    };
-    [[maybe_unused]] std::size_t i = 0;
-    (one(Ms.name(), i++), ...);
+      else archive.child(List::names[i], cells_[i]);
+    }
     leave_out_others(archive);
   }
 
@@ -344,6 +325,7 @@ class Board<MetricList<Ms...>, Backend> {
   void settle_count(std::size_t metric, double value, Origin origin) {
     auto& cell = cells_[metric];
     cell.restart();
+    slots_[metric] = {};
     cell.origin = origin;
     cell.epoch.add(value, 1);
     cell.shared = true;
@@ -351,53 +333,64 @@ class Board<MetricList<Ms...>, Backend> {
 
   [[no_unique_address]] Counts counts{};  ///< of metrics that have a definition
 
-  Cell<Value>& operator[](std::size_t metric) { return cells_[metric]; }
-  Cell<Value> const& operator[](std::size_t metric) const { return cells_[metric]; }
+  Cell& operator[](std::size_t metric) { return cells_[metric]; }
+  Cell const& operator[](std::size_t metric) const { return cells_[metric]; }
+  std::span<Cell> cells() { return cells_; }
 
  private:
+  /// The slot a log call stores into: no look-up, no allocation, no host read.
+  struct Slot {
+    enum class Holds : std::uint8_t { nothing, tensor, number };
+    Value tensor{};
+    double number = 0;
+    Holds holds = Holds::nothing;
+  };
   struct Waiting {
     std::size_t metric;
     Value value;
     double weight;
   };
 
-  [[gnu::always_inline]] Cell<Value>& open(std::size_t metric, double weight, Origin origin) {
+  [[gnu::always_inline]] Slot& open(std::size_t metric, double weight, Origin origin) {
+    auto& slot = slots_[metric];
+    if (slot.holds != Slot::Holds::nothing) [[unlikely]]
+      settle_early(metric);
     auto& cell = cells_[metric];
-    if (cell.pending != Cell<Value>::Pending::nothing) [[unlikely]]
-      settle_early(cell);
     cell.weight = weight;
     cell.origin = origin;
     cell.in_step_row = true;
     dirty_ = true;
-    return cell;
+    return slot;
   }
 
   /// The metric has been logged in this step before.
-  void settle_early(Cell<Value>& cell) {
+  void settle_early(std::size_t metric) {
+    auto& cell = cells_[metric];
     if (!std::exchange(cell.again, true)) cell.before = cell.epoch;
-    if (cell.pending == Cell<Value>::Pending::tensor)
-      earlier_.push_back({position(cell), cell.tensor, cell.weight, cell.origin});
-    settle(cell);
+    if (slots_[metric].holds == Slot::Holds::tensor)
+      earlier_.push_back({metric, slots_[metric].tensor, cell.weight, cell.origin});
+    settle(metric);
   }
 
-  std::size_t position(Cell<Value> const& cell) const { return static_cast<std::size_t>(&cell - cells_.data()); }
-
-  void settle(Cell<Value>& cell) {
-    if (cell.pending == Cell<Value>::Pending::number) {
-      cell.epoch.add(cell.number, cell.weight);
-    } else if (cell.pending == Cell<Value>::Pending::tensor) {
-      if (Backend::reading_waits(cell.tensor)) {
-        waiting_.push_back({position(cell), std::move(cell.tensor), cell.weight});
+  void settle(std::size_t metric) {
+    auto& slot = slots_[metric];
+    auto& cell = cells_[metric];
+    if (slot.holds == Slot::Holds::number) {
+      cell.epoch.add(slot.number, cell.weight);
+    } else if (slot.holds == Slot::Holds::tensor) {
+      if (Backend::reading_waits(slot.tensor)) {
+        waiting_.push_back({metric, std::move(slot.tensor), cell.weight});
         ++cell.waiting;
       } else {
-        cell.epoch.add(Backend::read(cell.tensor), cell.weight);
+        cell.epoch.add(Backend::read(slot.tensor), cell.weight);
       }
-      cell.tensor = Value{};
+      slot.tensor = Value{};
     }
-    cell.pending = Cell<Value>::Pending::nothing;
+    slot.holds = Slot::Holds::nothing;
   }
 
-  std::array<Cell<Value>, size> cells_{};
+  std::array<Cell, size> cells_{};
+  std::array<Slot, size> slots_{};
   std::vector<Waiting> waiting_;
   std::vector<Value> values_;
   std::vector<double> numbers_;

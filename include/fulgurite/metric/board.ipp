@@ -12,4 +12,9 @@ void Figures::state(auto& archive) {
 }
 FULGURITE_STATE(Figures)
 
+void Cell::state(auto& archive) {
+  archive("origin", origin)("in_step_row", in_step_row)("weight", weight).child("epoch", epoch);
+}
+FULGURITE_STATE(Cell)
+
 }  // namespace fulgurite

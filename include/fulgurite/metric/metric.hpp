@@ -123,11 +123,21 @@ Metric(Text const&, Options const&...) -> Metric<"", MetricNameAsValue>;
 template <class M>
 inline constexpr bool is_counted = requires { typename M::metric::Definition; };
 
+/// A metric that a model declares, as code sees it that knows no types.
+struct DeclaredMetric {
+  std::string_view name;
+  bool prog_bar, logger;
+  Reduce reduce = Reduce::mean;
+  Report on_step = Report::by_hook, on_epoch = Report::by_hook;
+  bool sync_on_step = false;
+  bool counted = false;  ///< it has a definition
+  bool several = false;  ///< its definition computes several numbers
+};
+
 /// The metrics of a model, in the order of the log's columns.
 template <auto... Ms>
 struct MetricList {
   static constexpr std::size_t size = sizeof...(Ms);
-  /// What the metrics are called, and which of them ask for a value of each step.
   static constexpr std::array<std::string_view, size> names{Ms.name()...};
   static constexpr std::array<bool, size> by_step{(Ms.on_step == Report::yes)...};
   /// Which of them have a definition.
@@ -277,3 +287,22 @@ constexpr bool is_sound(M const& metric) {
 }
 
 }  // namespace fulgurite::metric
+
+namespace fulgurite {
+
+/// The metrics of a list, in its order.
+template <class List>
+inline constexpr std::array<DeclaredMetric, 0> declared_metrics{};
+template <auto... Ms>
+inline constexpr std::array<DeclaredMetric, sizeof...(Ms)> declared_metrics<MetricList<Ms...>>{
+    DeclaredMetric{.name = Ms.name(),
+                   .prog_bar = Ms.prog_bar,
+                   .logger = Ms.logger,
+                   .reduce = Ms.reduce,
+                   .on_step = Ms.on_step,
+                   .on_epoch = Ms.on_epoch,
+                   .sync_on_step = Ms.sync_on_step,
+                   .counted = is_counted<decltype(Ms)>,
+                   .several = metric::counts_several<decltype(Ms)>}...};
+
+}  // namespace fulgurite
