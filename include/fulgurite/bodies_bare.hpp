@@ -64,12 +64,10 @@
 #include <fulgurite/loop/context.ipp>
 #include <fulgurite/loop/context_reads.ipp>
 #include <fulgurite/loop/context_values.ipp>
-#include <fulgurite/loop/epoch_windows.ipp>
 #include <fulgurite/loop/found_checkpoints.ipp>
 #include <fulgurite/loop/frame.ipp>
 #include <fulgurite/loop/kept_run.ipp>
 #include <fulgurite/loop/loader_state.ipp>
-#include <fulgurite/loop/names.ipp>
 #include <fulgurite/loop/non_finite.ipp>
 #include <fulgurite/loop/options.ipp>
 #include <fulgurite/loop/rehearsal.ipp>

@@ -45,12 +45,10 @@
 #include <fulgurite/loop/context_reads.hpp>
 #include <fulgurite/loop/context_values.hpp>
 #include <fulgurite/loop/data_source.hpp>
-#include <fulgurite/loop/epoch_windows.hpp>
 #include <fulgurite/loop/evaluate.hpp>
 #include <fulgurite/loop/fit.hpp>
 #include <fulgurite/loop/frame.hpp>
 #include <fulgurite/loop/manual.hpp>
-#include <fulgurite/loop/names.hpp>
 #include <fulgurite/loop/non_finite.hpp>
 #include <fulgurite/loop/optimizers.hpp>
 #include <fulgurite/loop/options.hpp>

@@ -13,7 +13,7 @@
 
 #include <fulgurite/data/combined.hpp>
 #include <fulgurite/data/loader.hpp>
-#include <fulgurite/loop/epoch_windows.hpp>
+#include <fulgurite/loop/train_epoch.hpp>
 
 #include "data_probe.hpp"
 #include "data_testing.hpp"

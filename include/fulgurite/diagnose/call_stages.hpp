@@ -19,8 +19,8 @@
 #include <fulgurite/diagnose/trainer_rules.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
 #include <fulgurite/loop/data_source.hpp>
-#include <fulgurite/loop/names.hpp>
 #include <fulgurite/loop/run_evaluation.hpp>
+#include <fulgurite/loop/tell.hpp>
 #include <fulgurite/loop/whole_run.hpp>
 
 #pragma GCC system_header  // spares g++ the trace through the macro of a rule

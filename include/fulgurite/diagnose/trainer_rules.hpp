@@ -17,9 +17,9 @@
 #include <fulgurite/hook/policy_hooks.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
 #include <fulgurite/loop/context_reads.hpp>
-#include <fulgurite/loop/names.hpp>
 #include <fulgurite/loop/options.hpp>
 #include <fulgurite/loop/run.hpp>
+#include <fulgurite/loop/tell.hpp>
 #include <fulgurite/policy/policies.hpp>
 
 // The arguments of make_trainer: options first, then policies, callbacks and words in any order. Which is which, what

@@ -13,7 +13,6 @@
 #include <fulgurite/loop/context_reads.hpp>
 #include <fulgurite/loop/data_source.hpp>
 #include <fulgurite/loop/exchange.hpp>
-#include <fulgurite/loop/names.hpp>
 #include <fulgurite/loop/non_finite.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/run_context.hpp>

@@ -22,10 +22,10 @@
 #include <fulgurite/loop/evaluate.hpp>
 #include <fulgurite/loop/fit.hpp>
 #include <fulgurite/loop/kept_run.hpp>
-#include <fulgurite/loop/names.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/run_context.hpp>
 #include <fulgurite/loop/run_evaluation.hpp>
+#include <fulgurite/loop/tell.hpp>
 #include <fulgurite/loop/whole_run.hpp>
 
 namespace fulgurite::loop {

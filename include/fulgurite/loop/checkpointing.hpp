@@ -15,7 +15,6 @@
 #include <fulgurite/loop/checkpoint_files.hpp>
 #include <fulgurite/loop/data_source.hpp>
 #include <fulgurite/loop/loader_state.hpp>
-#include <fulgurite/loop/names.hpp>
 #include <fulgurite/loop/non_finite.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/run_context.hpp>

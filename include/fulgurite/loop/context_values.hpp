@@ -17,9 +17,9 @@
 #include <fulgurite/diagnose/member_sentences.hpp>
 #include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/context_reads.hpp>
-#include <fulgurite/loop/names.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/shared_decisions.hpp>
+#include <fulgurite/loop/tell.hpp>
 #include <fulgurite/loop/validation_timing.hpp>
 #include <fulgurite/metric/board.hpp>
 #include <fulgurite/metric/metric.hpp>

@@ -18,7 +18,6 @@
 #include <fulgurite/loop/data_source.hpp>
 #include <fulgurite/loop/exchange.hpp>
 #include <fulgurite/loop/loader_state.hpp>
-#include <fulgurite/loop/names.hpp>
 #include <fulgurite/loop/options.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/run_context.hpp>
@@ -266,9 +265,7 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
             if constexpr (has_logger<Pack> && any_per_step<typename R::Metrics>(Origin::evaluation)) {
               if (facts.stage != Stage::fit) {
                 run.measured.eval_boards[position].collect();
-                auto row = step_row(run, position);
-                for (auto& entry : row) entry.name += suffix(position);
-                log_row(run, row, b, false);
+                log_row(run, named(step_row(run, position), suffix(position)), b, false);
               }
             }
             facts.is_last_batch = end.after_step();
@@ -286,18 +283,16 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
     std::vector<MetricValue> row;
     for (std::size_t l = 0; l != n; ++l) {
       run.measured.eval_boards[l].collect();
-      results[l] = epoch_row(run, l);
-      for (auto& entry : results[l]) entry.name += suffix(l);
+      results[l] = named(epoch_row(run, l), suffix(l));
       if constexpr (State<R>::Board::Counts::any_several)
         for (auto const& [name, v] : run.values.several[l]) results[l].push_back({name + suffix(l), v});
-      row.insert(row.end(), results[l].begin(), results[l].end());
+      append(row, results[l]);
     }
     if constexpr (n > 1) {  // what was logged outside of the loaders belongs to each of them
       run.measured.eval_boards[n].collect();
-      for (auto const& entry : epoch_row(run, n)) {
-        for (auto& result : results) result.push_back(entry);
-        row.push_back(entry);
-      }
+      auto const outside = epoch_row(run, n);
+      for (auto& result : results) append(result, outside);
+      append(row, outside);
     }
     if (!facts.sanity_checking) publish_evaluation(run);
     facts.validating = false;

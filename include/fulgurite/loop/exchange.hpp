@@ -17,7 +17,6 @@
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/loop/context_reads.hpp>
 #include <fulgurite/loop/data_source.hpp>
-#include <fulgurite/loop/names.hpp>
 #include <fulgurite/loop/non_finite.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/run_context.hpp>

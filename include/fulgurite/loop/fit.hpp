@@ -13,107 +13,83 @@
 #include <fulgurite/loop/checkpointing.hpp>
 #include <fulgurite/loop/context_reads.hpp>
 #include <fulgurite/loop/data_source.hpp>
-#include <fulgurite/loop/epoch_windows.hpp>
 #include <fulgurite/loop/evaluate.hpp>
 #include <fulgurite/loop/exchange.hpp>
 #include <fulgurite/loop/frame.hpp>
 #include <fulgurite/loop/loader_state.hpp>
-#include <fulgurite/loop/names.hpp>
 #include <fulgurite/loop/non_finite.hpp>
 #include <fulgurite/loop/resumption.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/run_context.hpp>
+#include <fulgurite/loop/tell.hpp>
 #include <fulgurite/loop/train_epoch.hpp>
 #include <fulgurite/loop/validation_timing.hpp>
 
 namespace fulgurite::loop {
 
-// What BatchNorm needs after a model's weights were replaced: one more pass over the training data.
+// The end of an epoch.
 
-/// What asked for the pass puts its weights into the model first: `before_statistics_pass(ctx)`.
-template <class R>
-void prepare_statistics(State<R>& run) {
-  RunContext<R, phase::Train> ctx(run);
-  void* const arguments[] = {address_of(ctx)};
-  notify_all(run, run.events->before_statistics_pass, {}, arguments);
+/// Tells an event to all. Where it failed half-way in the run that this one goes on from, tells it only to those that
+/// had not heard it.
+template <class Hook, bool Resumes, class R, class Pack, class Ctx>
+Flow tell_or_rest(State<R>& run, Pack& pack, Ctx& ctx) {
+  if constexpr (Resumes)
+    if (run.due.heard.template failed<Hook>()) return tell_others<Hook>(run, pack, ctx);
+  return tell<Hook>(run, pack, ctx);
 }
 
-/// The training loader is where it was, however the pass over it has ended: a run that is trained on later has the
-/// batches that it would have had without the pass. One that can be told where to begin has the order of the epoch that
-/// would follow, also where the pass is done once more.
-template <class R, class Loader, class Pass>
-void out_of_count([[maybe_unused]] Loader& loader, [[maybe_unused]] long epoch, Pass&& pass) {
-  [[maybe_unused]] auto const stand_between_epochs = [&] {
-    if constexpr (Jumps<Loader>) {
-      if constexpr (requires { loader.set_epoch(epoch); }) loader.set_epoch(epoch);
-      loader.resume_at(0);
-    }
+/// A loader whose samples are shared out otherwise by another number of ranks can go on from a file of now.
+template <class R, class Source>
+void stand_between_epochs(State<R>& run, Source& source) {
+  auto& loader = source.train();
+  if constexpr (Jumps<std::remove_reference_t<decltype(loader)>> && requires { loader.set_epoch(long{}); })
+    loader.set_epoch(long{run.progress.epoch});
+}
+
+/// `from`: how many of its parts are over. Where one fails, a fit that goes on begins with that one.
+template <bool Resumes, class R, class Pack, class Source>
+void end_epoch(State<R>& run, Pack& pack, Source& source, bool left_early, std::uint8_t from) {
+  auto& progress = run.progress;
+  run.point = {.at = At::epoch_end, .last = run.facts.is_last_batch, .left_early = left_early, .parts = from};
+  // Kept before the hooks at the end of the epoch change the figures; once, though the parts may take several runs.
+  if (!run.facts.is_last_batch && from == 0 && !run.before_cut) {
+    run.measured.train_board.collect();
+    run.measured.cut_short = run.measured.train_board;
+    keep_before_cut(run, pack);
+  }
+  RunContext<R, phase::Train> ctx(run);
+  auto part = [&run, n = std::uint8_t{0}](auto&& work) mutable {
+    if (n++ < run.point.parts) return;
+    work();
+    run.point.parts = n;
   };
-  stand_between_epochs();
-  if constexpr (requires { typename R::Backend::RunFile::Memory; }) {
-    using RunFile = typename R::Backend::RunFile;
-    if constexpr (Stateful<Loader, typename RunFile::Saver>) {
-      typename RunFile::Memory place;
-      auto const fold = [&](auto& archive) { archive.child("train_loader", loader); };
-      auto const put_back = [&] {
-        place.put_back(fold);
-        stand_between_epochs();  // it would end the pass before once more
-      };
-      place.save(fold);
-      try {
-        pass();
-      } catch (...) {
-        put_back();
-        throw;
-      }
-      return put_back();
-    }
-  }
-  pass();
-}
-
-/// The training data once more, through training_step alone: no gradients, no update, no hook but those of the
-/// transfer, nothing logged. BatchNorm takes its statistics from it. Where each of several ranks has passed its own
-/// part of the data, they combine what they have found.
-template <class R, class Pack, class Source>
-void statistics_pass(State<R>& run, Pack const&, Source& source, EpochPlan const& plan) {
-  using Backend = typename R::Backend;
-  RunContext<R, phase::Train> ctx(run);
-  auto const outside = run.facts;
-  auto& model = *run.parts.model;
-  if constexpr (R::automatic) {
-    [[maybe_unused]] auto const gradients_off = Backend::no_grad(false);
-    [[maybe_unused]] auto const generators = Backend::isolated_rng();
-    auto& loader = source.train();
-    auto const take = [&](auto&& raw, long b, auto&& end) {
-      run.facts.batch_idx = b;
-      run.facts.is_last_batch = end.before_step();
-      if (!is_none(raw))
-        with_batch(run, source, ctx, present(raw), [&](auto& batch) {
-          run.facts.in_batch = true;  // training_step logs as it does in a step
-          measure(run, batch);
-          [[maybe_unused]] auto const scope = Backend::autocast(run.parts.precision, run.parts.strategy.device());
-          [[maybe_unused]] auto const products = products_scope(run);
-          if constexpr (Recurrent<typename R::Model>) {
-            run.carried.hidden.reset();
-            for (auto& slice : time_slices<R>(model, batch, run.optimization.tbptt, ctx)) {
-              auto const output = call_training_step(model, slice, run.carried.hidden, ctx);
-              if constexpr (!is_optional<std::remove_cvref_t<decltype(output)>>)
-                run.carried.hidden.emplace(Backend::detached_state(output.hidden));
-              else if (output) run.carried.hidden.emplace(Backend::detached_state(output->hidden));
-            }
-          } else {
-            call_training_step(model, batch, run.carried.hidden, ctx);
-          }
-          run.measured.train_board.restart();
-        });
-      end_alone_if_asked(run, run.callbacks);
-      return !end.after_step();
-    };
-    out_of_count<R>(loader, run.progress.epoch, [&] { each_batch(loader, plan.most(), take); });
-    if constexpr (requires { run.parts.strategy.share_statistics(model); }) run.parts.strategy.share_statistics(model);
-  }
-  run.facts = outside;
+  if constexpr (shares<R> || State<R>::Board::Counts::any)
+    part([&] {
+      settle_counts(run);
+      if constexpr (shares<R>) share_epoch(run, Origin::train_step);
+    });
+  part([&] {
+    if (tell_or_rest<hook::on_train_epoch_end, Resumes>(run, pack, ctx) == Flow::stop) wish_stop(run);
+  });
+  if constexpr (shares<R>)
+    part([&] {
+      share_epoch(run, Origin::train_epoch);
+      agree_on_stop(run);
+      count_batches_alike(run);
+    });
+  part([&] { deliver_posted(run, pack, last_step(run)); });
+  part([&] {
+    if constexpr (R::automatic)
+      if (run.facts.is_last_batch) observe_schedulers(run, ctx, Interval::epoch, progress.epoch, progress.epoch + 1);
+  });
+  part([&] { report_epoch(run, pack); });
+  advise_on_data(run, source.train());
+  count_epoch(run);
+  if constexpr (shares<R>)
+    if (progress.cut_short < 0) stand_between_epochs(run, source);
+  run.point = {.at = At::after_epoch, .left_early = left_early};
+  write_requests(run, pack, source, run.point);
+  run.point = {};
 }
 
 // A fit.
@@ -416,7 +392,7 @@ class OpenFit {
 
   /// Training had ended. What its loaders and its data module kept is a part of the files to come.
   void go_on_with_nothing() {
-    tell_of_end();
+    warn_if_finished(run_);
     if constexpr (data_has_state<R, Source, typename R::Backend::RunFile::Saver>)
       if (!run_.asked.options.limit_train_batches.none()) {
         plan_ = plan_training(run_, source_);
@@ -425,25 +401,6 @@ class OpenFit {
         keep_data();
       }
     resumed_->load_random();
-  }
-
-  /// One line: where training continues.
-  void tell_of_start() {
-    auto const& at = run_.progress;
-    if (!speaks_for_all(run_) || run_.asked.options.barebones || is_snapshot<From>) return;
-    fulgurite::tell(stderr, "resumes from " + start_.name() + ": epoch " + std::to_string(at.epoch) +
-                                (at.batch == 0 ? "" : ", batch " + std::to_string(at.batch)) + ", step " +
-                                std::to_string(at.global_step) + "\n");
-  }
-
-  /// Warns where nothing more is trained, though no limit says so; whether it did.
-  bool tell_of_end() {
-    bool const ended = run_.due.stop_of_file && stops(run_) && !steps_exhausted(run_) && !epochs_exhausted(run_);
-    if (ended)
-      run_.warn("fulgurite.resume.finished",
-                "the run of this file had ended because a callback or a hook asked for a stop, so nothing more is "
-                "trained: change max_epochs, max_steps or max_time to go on with it");
-    return ended;
   }
 
   /// The rest of what was under way when the file was written.
@@ -461,14 +418,14 @@ class OpenFit {
       epoch_.emplace(run_, pack_, source_, plan_);
       epoch_->find_place(run_, point);
     });
-    bool const ended = tell_of_end();
+    bool const ended = warn_if_finished(run_);
     run_.due.posted.clear();  // what hooks say of the beginning of training has its row
     RunContext<R, phase::Fit> ctx(run_);
     restore_after_save(run_, ctx);  // the file was written between before_save and after_save
     resumed_->go_back_if_reopened();
     run_.loading.resuming = false;
     resumed_.reset();
-    if (!ended) tell_of_start();
+    if (!ended && !is_snapshot<From> && speaks_for_all(run_)) print_start(run_, start_.name());
     run_.point = {.began = epoch_.has_value()};
     if (epoch_) {
       bool const more = epoch_->go_on(run_, pack_, point);

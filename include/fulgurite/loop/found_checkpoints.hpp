@@ -66,6 +66,8 @@ constexpr bool is_of_trainer(Snapshot<R> const&) {
 class StartingFile {
  public:
   StartingFile(std::optional<CkptPath> from, RunFiles const& format);
+  StartingFile(StartingFile const&) = delete;
+  ~StartingFile();
 
   /// Before setup; again after it, where callbacks know of files only then. The first file that serves is taken. A file
   /// that was named and serves no fit is an Error. Of files that were searched for, one that is damaged or holds too

@@ -16,9 +16,8 @@ FULGURITE_BODY CheckpointSearch search_of(RunCore const& run) {
 }
 
 /// The files that "last" may mean, the newest first. A callback names its own by `last_checkpoints()`.
-FULGURITE_BODY std::vector<std::filesystem::path> last_first(RunCore const& run, RunFiles const& format,
-                                                             CheckpointSearch const& search,
-                                                             bool of_those_that_resume) {
+FULGURITE_BODY std::vector<std::filesystem::path>
+last_first(RunCore const& run, RunFiles const& format, CheckpointSearch const& search, bool of_those_that_resume) {
   return newest_first(last_checkpoints(run.callbacks, search, of_those_that_resume),
                       [&](std::filesystem::path const& file) { return steps_in(format, file); });
 }
@@ -56,6 +55,8 @@ FULGURITE_BODY bool holds_run(ArchiveNode const& state) { return state.find("opt
 
 FULGURITE_BODY StartingFile::StartingFile(std::optional<CkptPath> from, RunFiles const& format)
     : from_(std::move(from)), format_(&format) {}
+
+FULGURITE_BULK_BODY StartingFile::~StartingFile() = default;
 
 FULGURITE_BODY void StartingFile::look(RunCore& run, bool for_fit) {
   if (file_ || (looked_ && !files_.files.empty())) return;

@@ -15,7 +15,6 @@
 #include <fulgurite/loop/checkpointing.hpp>
 #include <fulgurite/loop/context_reads.hpp>
 #include <fulgurite/loop/loader_state.hpp>
-#include <fulgurite/loop/names.hpp>
 #include <fulgurite/loop/non_finite.hpp>
 #include <fulgurite/loop/options.hpp>
 #include <fulgurite/loop/run.hpp>
@@ -25,6 +24,16 @@
 #include <fulgurite/loop/tell.hpp>
 
 namespace fulgurite::loop {
+
+// Options that stand for several others: fast_dev_run, overfit_batches, barebones. What they replace, and what they
+// silence, is said.
+
+/// The options that the run goes by, of options that were checked.
+TrainerOptions effective(TrainerOptions given);
+
+/// Before anything starts: barebones has no callback that reports, but for those that make_trainer has added, which are
+/// idle then; a fast_dev_run says what it replaces and who is idle.
+void check_special(RunCore& run);
 
 // The path of an exception through a run: who hears of it, and what is still written.
 

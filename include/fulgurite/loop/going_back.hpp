@@ -13,11 +13,11 @@
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/loop/automatic.hpp>
 #include <fulgurite/loop/context_reads.hpp>
-#include <fulgurite/loop/epoch_windows.hpp>
 #include <fulgurite/loop/loader_state.hpp>
-#include <fulgurite/loop/names.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/run_state.hpp>
+#include <fulgurite/loop/tell.hpp>
+#include <fulgurite/loop/train_epoch.hpp>
 #include <fulgurite/loop/whole_run.hpp>
 
 namespace fulgurite::loop {

@@ -35,6 +35,11 @@ namespace fulgurite::loop {
 /// some samples twice and never on others.
 [[noreturn]] void refuse_other_shares(long consumed, long then, long now);
 
+/// One line: where training continues.
+void print_start(RunCore const& run, std::string const& file);
+/// Warns where nothing more is trained, though no limit says so; whether it did.
+bool warn_if_finished(RunCore& run);
+
 /// The epoch of the file is shared out between as many ranks as here, and the batch at which it resumes is one of the
 /// `batches` that training has, where it is known how many.
 template <class R, class RunFile>

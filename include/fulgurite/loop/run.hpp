@@ -129,7 +129,10 @@ using AllFigures = std::vector<Figures>;
 
 /// Values of the epochs and evaluations that are over.
 struct FinishedValues {
-  explicit FinishedValues(std::size_t metrics) : counted(metrics), logged(metrics), results(metrics) {}
+  explicit FinishedValues(std::size_t metrics);
+  FinishedValues(FinishedValues const&);
+  FinishedValues& operator=(FinishedValues const&);
+  ~FinishedValues();
 
   /// Beside the boards of an evaluation: of metrics whose definition computes several numbers.
   std::vector<std::vector<std::pair<std::string, double>>> several{};
@@ -144,7 +147,7 @@ struct FinishedValues {
   /// A fit or an evaluation begins: values of an earlier one are none of its own.
   void forget();
   /// An evaluation of so many loaders begins.
-  void set_loaders(std::size_t loaders) { loader_results.assign(loaders, AllFigures(results.size())); }
+  void set_loaders(std::size_t loaders);
 };
 
 /// What is logged in the open epoch, and in the evaluation under way.

@@ -88,9 +88,22 @@ void SafePoint::state(auto& archive) {
 }
 FULGURITE_STATE(SafePoint)
 
+FULGURITE_BODY FinishedValues::FinishedValues(std::size_t metrics)
+    : counted(metrics), logged(metrics), results(metrics) {}
+
+FULGURITE_BULK_BODY FinishedValues::FinishedValues(FinishedValues const&) = default;
+
+FULGURITE_BULK_BODY FinishedValues& FinishedValues::operator=(FinishedValues const&) = default;
+
+FULGURITE_BULK_BODY FinishedValues::~FinishedValues() = default;
+
 FULGURITE_BODY void FinishedValues::forget() {
   std::ranges::fill(results, Figures{});
   for (auto& of_loader : loader_results) std::ranges::fill(of_loader, Figures{});
+}
+
+FULGURITE_BODY void FinishedValues::set_loaders(std::size_t loaders) {
+  loader_results.assign(loaders, AllFigures(results.size()));
 }
 
 FULGURITE_BODY RunCore::RunCore(Asked what, ProgramCalls const& of_program)

@@ -19,8 +19,8 @@
 #include <fulgurite/loop/frame.hpp>
 #include <fulgurite/loop/kept_run.hpp>
 #include <fulgurite/loop/loader_state.hpp>
-#include <fulgurite/loop/names.hpp>
 #include <fulgurite/loop/run.hpp>
+#include <fulgurite/loop/tell.hpp>
 
 namespace fulgurite::loop {
 

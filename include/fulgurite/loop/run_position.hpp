@@ -114,17 +114,13 @@ void fold_slices(State<R>& run, Archive& archive) {
   }
 }
 
-/// The gradients of one optimizer's parameters. Where all of them are there all the time, as slices of one memory, the
-/// optimizer knows which were received.
-template <class Backend, class Optimizer, class Archive>
-void fold_gradients(Optimizer& optimizer, Archive& archive) {
-  std::vector<bool> received;
-  if constexpr (requires { optimizer.received(); }) received = optimizer.received();
-  else
-    for (auto const& parameter : optimizer.parameters()) received.push_back(Backend::gradient(parameter).defined());
+/// The gradients of parameters. `received`: which of them were; the optimizer knows that where all gradients are there
+/// all the time, as slices of one memory.
+template <class Backend, class Parameters, class Archive>
+void fold_gradients(Parameters const& parameters, std::vector<bool>& received, Archive& archive) {
   archive("received", received);
   long at = 0;
-  for (auto const& parameter : optimizer.parameters()) {
+  for (auto const& parameter : parameters) {
     auto const name = std::to_string(at++);
     if constexpr (Archive::loading) {
       if (lacks(archive, name)) continue;
@@ -137,6 +133,15 @@ void fold_gradients(Optimizer& optimizer, Archive& archive) {
       archive.tensor(name, Backend::saved(gradient));
     }
   }
+}
+/// Those of one optimizer's parameters.
+template <class Backend, class Optimizer, class Archive>
+void fold_gradients_of(Optimizer& optimizer, Archive& archive) {
+  std::vector<bool> received;
+  if constexpr (requires { optimizer.received(); }) received = optimizer.received();
+  else
+    for (auto const& parameter : optimizer.parameters()) received.push_back(Backend::gradient(parameter).defined());
+  fold_gradients<Backend>(optimizer.parameters(), received, archive);
   if constexpr (Archive::loading && requires { optimizer.set_received(received); }) optimizer.set_received(received);
 }
 
@@ -244,7 +249,7 @@ void fold_run(State<R>& run, Archive& archive) {
     archive.child("gradients", [&](auto& inner) {
       auto one = [&, i = 0](auto& optimizer) mutable {
         inner.child(std::to_string(i++),
-                    [&](auto& innermost) { fold_gradients<typename R::Backend>(optimizer, innermost); });
+                    [&](auto& innermost) { fold_gradients_of<typename R::Backend>(optimizer, innermost); });
       };
       each_of(run.parts.optimizers->optimizers, one);
     });

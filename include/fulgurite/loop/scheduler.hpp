@@ -17,47 +17,9 @@
 
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/function_ref.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/core/types.hpp>
-
-namespace fulgurite::loop {
-
-template <class O>
-std::vector<double> rates_of(O const& optimizer) {
-  std::vector<double> all;
-  for (std::size_t g = 0; g != optimizer.groups(); ++g) all.push_back(optimizer.lr(g));
-  return all;
-}
-/// Groups that were added to the optimizer later have no rate in the list, or are not there yet.
-template <class O>
-void set_rates(O& optimizer, std::vector<double> const& to) {
-  for (std::size_t g = 0; g != std::min(to.size(), optimizer.groups()); ++g) optimizer.set_lr(g, to[g]);
-}
-
-/// 0 where a group has none.
-template <class O>
-std::vector<double> momenta_of(O const& optimizer) {
-  std::vector<double> all;
-  for (std::size_t g = 0; g != optimizer.groups(); ++g)
-    all.push_back(std::optional<double>(optimizer.momentum(g)).value_or(0.0));
-  return all;
-}
-/// Error [fulgurite.schedule.zero_momentum] for a schedule that moves the momentum of an optimizer that was made
-/// without: it keeps no state for one, and would get one that nobody gave it.
-template <class S, class O>
-void check_momentum(S const& schedule, O const& optimizer) {
-  if constexpr (requires { schedule.moves_momentum(); })
-    if (!schedule.moves_momentum()) return;
-  auto const momenta = momenta_of(optimizer);
-  auto const none = std::find(momenta.begin(), momenta.end(), 0.0);
-  if (none == momenta.end()) return;
-  throw Error("fulgurite.schedule.zero_momentum", "a schedule moves the momentum, and that of parameter group " +
-                                                      std::to_string(none - momenta.begin()) +
-                                                      " is 0: give the optimizer a "
-                                                      "momentum, or say .cycle_momentum = false");
-}
-
-}  // namespace fulgurite::loop
 
 namespace fulgurite {
 
@@ -147,6 +109,58 @@ concept ScheduleLike = RateSetter<S> || requires(S& schedule, long moves) {
 
 namespace fulgurite::loop {
 
+/// The learning rates and momenta of an optimizer's groups, for code that does not know its type.
+class RateGroups {
+  struct Calls {
+    std::size_t (*groups)(void const*);
+    double (*lr)(void const*, std::size_t);
+    void (*set_lr)(void*, std::size_t, double);
+    std::optional<double> (*momentum)(void const*, std::size_t) = nullptr;
+    void (*set_momentum)(void*, std::size_t, double) = nullptr;
+  };
+  template <class O>
+  static constexpr Calls calls_of() {
+    Calls calls{.groups = [](void const* o) -> std::size_t { return static_cast<O const*>(o)->groups(); },
+                .lr = [](void const* o, std::size_t g) -> double { return static_cast<O const*>(o)->lr(g); },
+                .set_lr = [](void* o, std::size_t g, double to) { static_cast<O*>(o)->set_lr(g, to); }};
+    if constexpr (HasMomentum<O>) {
+      calls.momentum = [](void const* o, std::size_t g) -> std::optional<double> {
+        return static_cast<O const*>(o)->momentum(g);
+      };
+      calls.set_momentum = [](void* o, std::size_t g, double to) { static_cast<O*>(o)->set_momentum(g, to); };
+    }
+    return calls;
+  }
+  template <class O>
+  static constexpr Calls table = calls_of<O>();
+
+ public:
+  template <class O>
+    requires(!std::same_as<O, RateGroups const> && !std::same_as<O, RateGroups>)
+  RateGroups(O& optimizer) : optimizer_(&optimizer), calls_(&table<O>) {}
+
+  std::size_t size() const { return calls_->groups(optimizer_); }
+  double lr(std::size_t group) const { return calls_->lr(optimizer_, group); }
+  void set_lr(std::size_t group, double to) const { calls_->set_lr(optimizer_, group, to); }
+  bool has_momentum() const { return calls_->momentum != nullptr; }
+  /// nullopt where the group has none.
+  std::optional<double> momentum(std::size_t group) const { return calls_->momentum(optimizer_, group); }
+  void set_momentum(std::size_t group, double to) const { calls_->set_momentum(optimizer_, group, to); }
+
+  std::vector<double> rates() const;
+  /// Groups that were added to the optimizer later have no rate in the list, or are not there yet.
+  void set_rates(std::vector<double> const& to) const;
+  /// 0 where a group has none.
+  std::vector<double> momenta() const;
+  /// Error [fulgurite.schedule.zero_momentum] for a schedule that moves the momentum of an optimizer that was made
+  /// without: it keeps no state for one, and would get one that nobody gave it.
+  void check_momentum() const;
+
+ private:
+  void* optimizer_;
+  Calls const* calls_;
+};
+
 // What the schedules of one optimizer make of its rates together.
 
 /// The rates of an optimizer's groups as its schedules see them: a rate is the group's base, multiplied by the present
@@ -163,11 +177,7 @@ struct ComposedRates {
   std::size_t momentum_by = 0;                    ///< which of them did
 
   /// All starts from the optimizer's present rates, and no schedule has been heard.
-  template <class O>
-  void begin(O const& optimizer) {
-    given = initial = base = rates_of(optimizer);
-    if constexpr (HasMomentum<O>) given_momenta = momenta_of(optimizer);
-  }
+  void begin(RateGroups optimizer);
   bool several() const { return factors.size() > 1; }
   double factor() const;
 
@@ -180,64 +190,21 @@ struct ComposedRates {
   /// `move()` is a schedule's that sets rates: the others go on from them. Where a factor of theirs is 0, so is the
   /// rate, which tells nothing: then it is shown the bases, and what it makes of them counts from the next move of the
   /// others on.
-  template <class O, class F>
-  void let_set(O& optimizer, F&& move) {
-    double const all = factor();
-    if (!(all > 0)) set_rates(optimizer, base);
-    auto const before = rates_of(optimizer);
-    move();
-    for (std::size_t g = 0; g != base.size(); ++g)
-      if (double const after = optimizer.lr(g); after != before[g]) base[g] = all > 0 ? after / all : after;
-    if (!(all > 0)) set(optimizer);
-  }
+  void let_set(RateGroups optimizer, FunctionRef<void()> move);
 
   /// The rate that a group started from; for one that came later, which no schedule moves, as if it had been moved like
   /// the first.
-  template <class O>
-  double initial_of(O const& optimizer, std::size_t group) const {
-    return group < initial.size() ? initial[group] : optimizer.lr(group) / moved(optimizer);
-  }
+  double initial_of(RateGroups optimizer, std::size_t group) const;
   /// Each group starts from another rate, with the moves that were made.
-  template <class O>
-  void begin_from(O& optimizer, std::span<double const> rates) {
-    auto const known = std::min(initial.size(), rates.size());
-    std::copy_n(rates.begin(), known, initial.begin());
-    std::copy_n(rates.begin(), known, base.begin());
-    set(optimizer);
-    double const ratio = moved(optimizer);
-    for (std::size_t g = known; g < rates.size(); ++g) optimizer.set_lr(g, rates[g] * ratio);
-  }
+  void begin_from(RateGroups optimizer, std::span<double const> rates);
 
   /// Saves or loads all of it, with the optimizer's present rates and momenta. Loading, `settle` follows when the
   /// schedules are loaded, too.
-  template <class O, class Archive>
-  void state(O& optimizer, Archive& archive) {
-    Saved all{given, initial, base, factors, rates_of(optimizer)};
-    if constexpr (HasMomentum<O>) all.momenta = {given_momenta, momenta_of(optimizer), momentum};
-    fold(all, HasMomentum<O>, archive);
-    if constexpr (Archive::loading) take(std::move(all), optimizer.groups());
-  }
+  template <class Archive>
+  void state(RateGroups optimizer, Archive& archive);
   /// A group has the rate that was saved, whoever has set it, where the program gives it the same rate as before and
   /// the same factors; else the rate is computed from those of the program. So it is with the momentum.
-  template <class O>
-  void settle(O& optimizer) {
-    auto const saved = std::exchange(saved_, std::nullopt);
-    if (!saved) return;
-    double const all = factor();
-    for (std::size_t g = 0; g != std::min(saved->rates.size(), optimizer.groups()); ++g) {
-      bool const same = g >= base.size() || retired ||
-                        (saved->factors == factors && saved->given[g] == given[g] && saved->base[g] == base[g]);
-      optimizer.set_lr(g, same ? saved->rates[g] : base[g] * all);
-    }
-    if constexpr (HasMomentum<O>)
-      for (std::size_t g = 0; g != std::min(saved->momenta.now.size(), optimizer.groups()); ++g) {
-        bool const is_known = g < given_momenta.size();
-        bool const same =
-            !is_known || (saved->momenta.scheduled == momentum && saved->momenta.given[g] == given_momenta[g]);
-        double const to = same ? saved->momenta.now[g] : momentum.value_or(given_momenta[g]);
-        if (std::optional<double>(optimizer.momentum(g)).value_or(to) != to) optimizer.set_momentum(g, to);
-      }
-  }
+  void settle(RateGroups optimizer);
 
  private:
   struct SavedMomenta {
@@ -249,38 +216,22 @@ struct ComposedRates {
     SavedMomenta momenta = {};
   };
 
-  template <class Archive>
-  void fold(Saved& all, bool has_momenta, Archive& archive);
   /// Error where what was loaded is not of an optimizer of so many groups. What has become of a group's base since it
   /// started is state, also where the program lets the group start from another rate.
   void take(Saved all, std::size_t groups);
 
   /// What has become of the first group's rate since it started; 1 where that is no factor, as at the foot of a warmup.
-  template <class O>
-  double moved(O const& optimizer) const {
-    double const from = initial.empty() ? 0 : initial.front();
-    double const ratio = from > 0 ? optimizer.lr(0) / from : 1;
-    return ratio > 0 ? ratio : 1;
-  }
+  double moved(RateGroups optimizer) const;
 
   std::optional<Saved> saved_ = std::nullopt;  ///< loaded, and not settled yet
 };
 
-template <class Archive>
-void ComposedRates::fold(Saved& all, bool has_momenta, Archive& archive) {
-  auto const each_option = [&](std::string const& name, std::vector<double> const& of) {
-    for (std::size_t g = 0; g != of.size(); ++g)
-      archive.option(g == 0 ? name : name + " of group " + std::to_string(g), of[g]);
-  };
-  each_option("lr", given);
-  archive("given", all.given)("initial", all.initial)("base", all.base)("factors", all.factors)("rates", all.rates);
-  if (!has_momenta) return;
-  each_option("momentum", given_momenta);
-  archive("given_momenta", all.momenta.given)("momenta", all.momenta.now)("scheduled_momentum", all.momenta.scheduled)(
-      "momentum_by", momentum_by);
-}
-FULGURITE_EXTERN(void ComposedRates::fold(Saved&, bool, StateSaver&));
-FULGURITE_EXTERN(void ComposedRates::fold(Saved&, bool, StateLoader&));
+FULGURITE_EXTERN(void ComposedRates::state(RateGroups, StateSaver&));
+FULGURITE_EXTERN(void ComposedRates::state(RateGroups, StateLoader&));
+
+void check_frequency(long frequency);
+/// A checkpoint's schedule and the program's are of one kind.
+void check_schedule_kind(std::string const& saved, std::string const& own);
 
 }  // namespace fulgurite::loop
 
@@ -300,9 +251,7 @@ class Scheduler {
 
   Scheduler(S from, ScheduleOptions options) : schedule_(std::move(from)), options_(std::move(options)) {
     if (!options_.interval) options_.interval = default_interval();
-    if (options_.frequency < 1)
-      throw Error("fulgurite.options.frequency", "a schedule's frequency = " + std::to_string(options_.frequency) +
-                                                     ": it moves every 1 or more steps or epochs");
+    loop::check_frequency(options_.frequency);
   }
 
   /// Takes the optimizer's present rates as the initial ones and sets the first factor.
@@ -395,12 +344,12 @@ class Scheduler {
     constexpr bool loading = std::remove_cvref_t<decltype(archive)>::loading;
     auto kind_saved = kind();
     archive("kind", kind_saved);
-    if constexpr (loading) check_kind(kind_saved);
+    if constexpr (loading) loop::check_schedule_kind(kind_saved, kind());
     archive("moves", moves_)("retired", retired_);
     if constexpr (observes) archive("logged", logged_);
     archive.option("interval", std::string(interval() == Interval::step ? "step" : "epoch"));
     archive.option("frequency", options_.frequency);
-    if constexpr (loading && RateSetter<S>) loop::set_rates(*optimizer_, together_->initial);
+    if constexpr (loading && RateSetter<S>) loop::RateGroups(*optimizer_).set_rates(together_->initial);
     if constexpr (requires { schedule_.state(archive); }) archive.child("schedule", schedule_);
     if constexpr (loading) take_up();
   }
@@ -415,10 +364,16 @@ class Scheduler {
       number_ = together_->factors.size();
       together_->factors.push_back(1.0);
     }
-    if constexpr (moves_momentum) loop::check_momentum(schedule_, *optimizer_);
+    if constexpr (moves_momentum) check_momentum();
     if constexpr (requires(O& optimizer) { schedule_.attach(optimizer); })
       together_->let_set(*optimizer_, [&] { schedule_.attach(*optimizer_); });
     apply();
+  }
+
+  void check_momentum() const {
+    if constexpr (requires { schedule_.moves_momentum(); })
+      if (!schedule_.moves_momentum()) return;
+    loop::RateGroups(*optimizer_).check_momentum();
   }
 
   static constexpr Interval default_interval() {
@@ -450,14 +405,6 @@ class Scheduler {
     if constexpr (moves_momentum)
       if (together_->momentum_by == number_) together_->momentum = schedule_.momentum(moves_);
   }
-  static void check_kind(std::string const& saved) {
-    if (saved != kind())
-      throw Error("fulgurite.schedule.kind", "the checkpoint's schedule is " + saved + ", and the program's is " +
-                                                 kind() +
-                                                 ": resume with the same configure_optimizers, or begin a new run with "
-                                                 "the weights, load_weights(model, file)");
-  }
-
   S schedule_;
   ScheduleOptions options_;
   O* optimizer_ = nullptr;

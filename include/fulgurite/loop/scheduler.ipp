@@ -6,10 +6,103 @@
 
 namespace fulgurite::loop {
 
+FULGURITE_BULK_BODY std::vector<double> RateGroups::rates() const {
+  std::vector<double> all;
+  for (std::size_t g = 0; g != size(); ++g) all.push_back(lr(g));
+  return all;
+}
+
+FULGURITE_BULK_BODY void RateGroups::set_rates(std::vector<double> const& to) const {
+  for (std::size_t g = 0; g != std::min(to.size(), size()); ++g) set_lr(g, to[g]);
+}
+
+FULGURITE_BULK_BODY std::vector<double> RateGroups::momenta() const {
+  std::vector<double> all;
+  for (std::size_t g = 0; g != size(); ++g) all.push_back(momentum(g).value_or(0.0));
+  return all;
+}
+
+FULGURITE_BODY void RateGroups::check_momentum() const {
+  auto const all = momenta();
+  auto const none = std::find(all.begin(), all.end(), 0.0);
+  if (none == all.end()) return;
+  throw Error("fulgurite.schedule.zero_momentum", "a schedule moves the momentum, and that of parameter group " +
+                                                      std::to_string(none - all.begin()) +
+                                                      " is 0: give the optimizer a "
+                                                      "momentum, or say .cycle_momentum = false");
+}
+
+FULGURITE_BODY void ComposedRates::begin(RateGroups optimizer) {
+  given = initial = base = optimizer.rates();
+  if (optimizer.has_momentum()) given_momenta = optimizer.momenta();
+}
+
 FULGURITE_BULK_BODY double ComposedRates::factor() const {
   double all = 1.0;
   for (double const one : factors) all *= one;
   return all;
+}
+
+FULGURITE_BULK_BODY void ComposedRates::let_set(RateGroups optimizer, FunctionRef<void()> move) {
+  double const all = factor();
+  if (!(all > 0)) optimizer.set_rates(base);
+  auto const before = optimizer.rates();
+  move();
+  for (std::size_t g = 0; g != base.size(); ++g)
+    if (double const after = optimizer.lr(g); after != before[g]) base[g] = all > 0 ? after / all : after;
+  if (!(all > 0)) set(optimizer);
+}
+
+FULGURITE_BULK_BODY double ComposedRates::initial_of(RateGroups optimizer, std::size_t group) const {
+  return group < initial.size() ? initial[group] : optimizer.lr(group) / moved(optimizer);
+}
+
+FULGURITE_BODY void ComposedRates::begin_from(RateGroups optimizer, std::span<double const> rates) {
+  auto const known = std::min(initial.size(), rates.size());
+  std::copy_n(rates.begin(), known, initial.begin());
+  std::copy_n(rates.begin(), known, base.begin());
+  set(optimizer);
+  double const ratio = moved(optimizer);
+  for (std::size_t g = known; g < rates.size(); ++g) optimizer.set_lr(g, rates[g] * ratio);
+}
+
+template <class Archive>
+void ComposedRates::state(RateGroups optimizer, Archive& archive) {
+  Saved all{given, initial, base, factors, optimizer.rates()};
+  if (optimizer.has_momentum()) all.momenta = {given_momenta, optimizer.momenta(), momentum};
+  auto const each_option = [&](std::string const& name, std::vector<double> const& of) {
+    for (std::size_t g = 0; g != of.size(); ++g)
+      archive.option(g == 0 ? name : name + " of group " + std::to_string(g), of[g]);
+  };
+  each_option("lr", given);
+  archive("given", all.given)("initial", all.initial)("base", all.base)("factors", all.factors)("rates", all.rates);
+  if (optimizer.has_momentum()) {
+    each_option("momentum", given_momenta);
+    archive("given_momenta", all.momenta.given)("momenta", all.momenta.now);
+    archive("scheduled_momentum", all.momenta.scheduled)("momentum_by", momentum_by);
+  }
+  if constexpr (Archive::loading) take(std::move(all), optimizer.size());
+}
+FULGURITE_INSTANTIATE(void ComposedRates::state(RateGroups, StateSaver&));
+FULGURITE_INSTANTIATE(void ComposedRates::state(RateGroups, StateLoader&));
+
+FULGURITE_BODY void ComposedRates::settle(RateGroups optimizer) {
+  auto const saved = std::exchange(saved_, std::nullopt);
+  if (!saved) return;
+  double const all = factor();
+  for (std::size_t g = 0; g != std::min(saved->rates.size(), optimizer.size()); ++g) {
+    bool const same = g >= base.size() || retired ||
+                      (saved->factors == factors && saved->given[g] == given[g] && saved->base[g] == base[g]);
+    optimizer.set_lr(g, same ? saved->rates[g] : base[g] * all);
+  }
+  if (!optimizer.has_momentum()) return;
+  for (std::size_t g = 0; g != std::min(saved->momenta.now.size(), optimizer.size()); ++g) {
+    bool const is_known = g < given_momenta.size();
+    bool const same =
+        !is_known || (saved->momenta.scheduled == momentum && saved->momenta.given[g] == given_momenta[g]);
+    double const to = same ? saved->momenta.now[g] : momentum.value_or(given_momenta[g]);
+    if (optimizer.momentum(g).value_or(to) != to) optimizer.set_momentum(g, to);
+  }
 }
 
 FULGURITE_BODY void ComposedRates::take(Saved all, std::size_t groups) {
@@ -33,7 +126,24 @@ FULGURITE_BODY void ComposedRates::take(Saved all, std::size_t groups) {
   saved_ = std::move(all);
 }
 
-FULGURITE_INSTANTIATE(void ComposedRates::fold(Saved&, bool, StateSaver&));
-FULGURITE_INSTANTIATE(void ComposedRates::fold(Saved&, bool, StateLoader&));
+FULGURITE_BULK_BODY double ComposedRates::moved(RateGroups optimizer) const {
+  double const from = initial.empty() ? 0 : initial.front();
+  double const ratio = from > 0 ? optimizer.lr(0) / from : 1;
+  return ratio > 0 ? ratio : 1;
+}
+
+FULGURITE_BODY void check_frequency(long frequency) {
+  if (frequency < 1)
+    throw Error("fulgurite.options.frequency",
+                "a schedule's frequency = " + std::to_string(frequency) + ": it moves every 1 or more steps or epochs");
+}
+
+FULGURITE_BODY void check_schedule_kind(std::string const& saved, std::string const& own) {
+  if (saved != own)
+    throw Error("fulgurite.schedule.kind",
+                "the checkpoint's schedule is " + saved + ", and the program's is " + own +
+                    ": resume with the same configure_optimizers, or begin a new run with the weights, "
+                    "load_weights(model, file)");
+}
 
 }  // namespace fulgurite::loop

@@ -17,11 +17,102 @@
 #include <fulgurite/loop/going_back.hpp>
 #include <fulgurite/loop/loader_state.hpp>
 #include <fulgurite/loop/manual.hpp>
-#include <fulgurite/loop/names.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/run_position.hpp>
+#include <fulgurite/loop/tell.hpp>
 
 namespace fulgurite::loop {
+
+/// f(position, meter, value over all ranks) for each metric that was counted in this epoch and has a value. Every rank
+/// comes here. An epoch may have too few samples for one, which ends no training.
+template <bool Several, class R, class F>
+void each_counted(State<R>& run, F&& f) {
+  using Counts = typename State<R>::Board::Counts;
+  auto& board = run.measured.train_board;
+  board.fold();
+  board.counts.each([&](auto at, auto& meter) {
+    using M = typename Counts::template Declared<at>;
+    if constexpr (metric::counts_several<M> == Several) {
+      try {
+        if (auto const value = counted_value(run, meter)) f(at, meter, *value);
+      } catch (Error const& error) {
+        if (!is_too_few(error)) throw;
+        run.warn("fulgurite.metric.undefined", std::string(M::name()) + " has no value in epoch " +
+                                                   std::to_string(run.progress.epoch) + ": " + error.what());
+      }
+    }
+  });
+}
+
+/// The batches of an epoch are over, and nobody has heard of it: what was counted in them becomes values of the board.
+template <class R>
+void settle_counts(State<R>& run) {
+  if constexpr (State<R>::Board::Counts::any)
+    each_counted<false>(run, [&](auto at, auto&, double value) {
+      run.measured.train_board.settle_count(at, value, Origin::train_step);
+    });
+}
+
+/// f(name, number) for those of metrics of several numbers, which nobody watches.
+template <class R, class F>
+void each_of_several(State<R>& run, F&& f) {
+  using Counts = typename State<R>::Board::Counts;
+  if constexpr (Counts::any_several)
+    each_counted<true>(run, [&](auto at, auto& meter, auto const& value) {
+      using M = typename Counts::template Declared<at>;
+      meter.definition().each(
+          value, [&](std::string_view name, double number) { f((std::string(M::name()) += '.') += name, number); });
+    });
+}
+
+// The rows of training: of its steps at their cadence, of its epochs at their end.
+
+/// The row of a step, at the cadence of the log. Reads what waits on a device.
+template <class R, class Pack>
+void report_step(State<R>& run, Pack const&) {
+  int const every = run.asked.options.log_every_n_steps;
+  if (every == 0 || ((run.progress.logged_steps + 1) % every != 0 && !run.due.stop.holds)) return;
+  if constexpr (State<R>::metrics != 0 || has_logger<Pack>) collect_and_check(run);
+  share_step(run);
+  if constexpr (has_logger<Pack>) { log_row(run, step_row(run, std::nullopt), run.progress.logged_steps); }
+}
+
+/// The epoch's values become results, then rows; x is the last step's.
+template <class R, class Pack>
+void report_epoch(State<R>& run, Pack const&) {
+  collect_and_check(run);
+  publish_epoch(run);
+  if constexpr (has_logger<Pack>) {
+    auto row = epoch_row(run, std::nullopt);
+    each_of_several(run, [&](std::string name, double v) { row.push_back({std::move(name), v}); });
+    log_row(run, row, last_step(run));
+  }
+}
+
+// One sentence for a training loop that waits for its data while processors are idle.
+
+/// Processors that had nothing to do in a pass that kept the loop waiting for a quarter of five seconds or more, on a
+/// machine with so many; 0 where there is nothing to say.
+int idle_while_waiting(Waited const& waited, unsigned processors);
+
+/// Said once a fit, when an epoch is over.
+void advise_on_data(RunCore& run, Waited const& waited);
+template <class Loader>
+void advise_on_data(RunCore& run, Loader const& loader) {
+  if constexpr (TellsWaiting<std::remove_cvref_t<Loader>>) advise_on_data(run, Waited(loader.waited()));
+}
+
+/// An epoch is over, and all have heard of it: the next one begins at its first batch.
+template <class R>
+void count_epoch(State<R>& run) {
+  auto& progress = run.progress;
+  ++progress.epoch;
+  progress.cut_short = run.facts.is_last_batch ? -1 : progress.batch;
+  progress.batch = progress.window_start = 0;
+  run.facts.accumulating = run.facts.is_last_batch = false;
+  run.facts.batch_idx = 0;
+  run.measured.train_board.restart();
+}
 
 // What is done with one batch of training: its step and its end hooks.
 

@@ -26,6 +26,7 @@
 #include <fulgurite/checkpoint/background_writer.hpp>
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/types.hpp>
+#include <fulgurite/loop/run_position.hpp>
 #include <fulgurite/metric/metric.hpp>
 #include <fulgurite/torch/data/walk.hpp>
 #include <fulgurite/torch/device/internals.hpp>
@@ -451,6 +452,11 @@ struct LibTorch : libtorch::Finetuning, libtorch::OfGradients, libtorch::OfModel
     libtorch::load_weights(model, file);
   }
 };
+
+namespace loop {
+FULGURITE_EXTERN(void fold_gradients<LibTorch>(std::vector<at::Tensor> const&, std::vector<bool>&, StateSaver&));
+FULGURITE_EXTERN(void fold_gradients<LibTorch>(std::vector<at::Tensor> const&, std::vector<bool>&, StateLoader&));
+}  // namespace loop
 
 }  // namespace fulgurite
 

@@ -35,3 +35,10 @@ FULGURITE_BULK_BODY OfModels::Value OfModels::made_from(SavedTensor const& from,
 }
 
 }  // namespace fulgurite::libtorch
+
+namespace fulgurite::loop {
+
+FULGURITE_INSTANTIATE(void fold_gradients<LibTorch>(std::vector<at::Tensor> const&, std::vector<bool>&, StateSaver&));
+FULGURITE_INSTANTIATE(void fold_gradients<LibTorch>(std::vector<at::Tensor> const&, std::vector<bool>&, StateLoader&));
+
+}  // namespace fulgurite::loop
