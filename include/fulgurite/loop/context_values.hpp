@@ -91,9 +91,10 @@ class MetricValues {
     bool is_live = false;   ///< their epoch or evaluation is open
   };
   Found find(WatchedMetric const& metric, std::size_t at, bool collects) const;
-  /// The boards whose running epoch `value` reads first: all loaders' together; none once an evaluation has been
-  /// published.
-  std::vector<BoardNumber> live_boards() const;
+  /// f(board) for those whose running epoch `value` reads first: all loaders' together; none once an evaluation has
+  /// been published.
+  template <class F>
+  void each_live_board(F&& f) const;
   std::optional<double> counted_so_far(WatchedMetric const& metric, std::size_t at, bool of_all_ranks) const;
   std::optional<double> reduced(WatchedMetric const& metric, std::size_t at, Figures const& figures) const;
   /// The position of a metric's loader; their number where none has that name.

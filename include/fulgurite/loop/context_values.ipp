@@ -34,11 +34,18 @@ FULGURITE_BULK_BODY WatchedValue MetricValues::watched_value(WatchedMetric const
   return {reduced(metric, at, found.figures), found.is_live ? before + found.figures.count : before};
 }
 
+template <class F>
+void MetricValues::each_live_board(F&& f) const {
+  if (source_ == MetricSource::training) return f(BoardNumber());
+  if (!run_.facts.validating) return;
+  for (std::size_t l = 0; l != run_.program->evaluation_boards(run_); ++l) f(BoardNumber(l));
+}
+
 FULGURITE_BULK_BODY bool MetricValues::waits(std::size_t at) const {
   note_question();
-  for (auto const board : live_boards())
-    if (cell(board, at).waiting != 0) return true;
-  return false;
+  bool any = false;
+  each_live_board([&](BoardNumber board) { any = any || cell(board, at).waiting != 0; });
+  return any;
 }
 
 FULGURITE_BULK_BODY MetricValues::Found MetricValues::find(WatchedMetric const& metric, std::size_t at,
@@ -57,7 +64,7 @@ FULGURITE_BULK_BODY MetricValues::Found MetricValues::find(WatchedMetric const& 
   }
   Figures live;
   bool is_shared = false;
-  for (auto const board : live_boards()) read(board);
+  each_live_board([&](BoardNumber board) { read(board); });
   if (source_ == MetricSource::training) {
     live = cell(std::nullopt, at).epoch;
     is_shared = cell(std::nullopt, at).shared;
@@ -72,14 +79,6 @@ FULGURITE_BULK_BODY MetricValues::Found MetricValues::find(WatchedMetric const& 
   }
   if (live.count != 0) return {live, is_shared, true};
   return {run_.values.results[at], true, false};
-}
-
-FULGURITE_BULK_BODY std::vector<BoardNumber> MetricValues::live_boards() const {
-  if (source_ == MetricSource::training) return {std::nullopt};
-  std::vector<BoardNumber> all;
-  if (run_.facts.validating)
-    for (std::size_t l = 0; l != run_.program->evaluation_boards(run_); ++l) all.emplace_back(l);
-  return all;
 }
 
 FULGURITE_BULK_BODY std::optional<double> MetricValues::counted_so_far(WatchedMetric const& metric, std::size_t at,
