@@ -43,7 +43,7 @@
 #include <fulgurite/torch/device/internals.hpp>
 #include <fulgurite/torch/device/single_device.hpp>
 #include <fulgurite/torch/device/sync_batch_norm.hpp>
-#include <fulgurite/torch/native/products.hpp>
+#include <fulgurite/torch/native/matmul_scope.hpp>
 #include <fulgurite/torch/optim/arena_layout.hpp>
 #include <fulgurite/torch/weights/averaging.hpp>
 

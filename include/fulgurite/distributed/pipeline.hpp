@@ -41,7 +41,7 @@
 #include <fulgurite/torch/data/walk.hpp>
 #include <fulgurite/torch/device/backend.hpp>
 #include <fulgurite/torch/device/single_device.hpp>
-#include <fulgurite/torch/native/products.hpp>
+#include <fulgurite/torch/native/matmul_scope.hpp>
 #include <fulgurite/torch/optim/clip.hpp>
 
 namespace fulgurite::distributed {

@@ -25,7 +25,7 @@
 #include <fulgurite/torch/data/walk.hpp>
 #include <fulgurite/torch/device/backend.hpp>
 #include <fulgurite/torch/device/internals.hpp>
-#include <fulgurite/torch/native/products.hpp>
+#include <fulgurite/torch/native/matmul_scope.hpp>
 
 namespace fulgurite::libtorch {
 
