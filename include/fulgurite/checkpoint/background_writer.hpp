@@ -28,6 +28,9 @@ namespace fulgurite {
 /// A copy of the weights and of the state of a run, in memory that is used again by the next copy.
 class RunImage {
  public:
+  RunImage();
+  FULGURITE_MOVES(RunImage);
+
   /// Copies: the arguments are those of save_run_file.
   template <class Fold>
   void take(EachWeight each_weight, Fold&& fold, std::span<Hyperparameter const> hyperparameters) {

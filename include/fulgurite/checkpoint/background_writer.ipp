@@ -12,6 +12,9 @@
 
 namespace fulgurite {
 
+FULGURITE_BULK_BODY RunImage::RunImage() = default;
+FULGURITE_MOVES_BODY(RunImage);
+
 FULGURITE_BODY void RunImage::write(std::filesystem::path const& path) const {
   auto metadata = run_metadata(path, tree_, hyperparameters_, {}, safetensors::longest_header, [](auto const&) {});
   auto const each = [&](TakeWeight f) {

@@ -44,6 +44,7 @@ class PtFile {
   };
 
   explicit PtFile(std::filesystem::path path);
+  FULGURITE_MOVES(PtFile);
 
   std::filesystem::path const& path() const { return zip_.path(); }
   /// The tensors, in the order of the state dict.

@@ -31,6 +31,8 @@ FULGURITE_BODY PtFile::PtFile(std::filesystem::path path) : zip_(std::move(path)
   if (entries_.empty()) refuse("there is no tensor in its state dict: save model.state_dict()");
 }
 
+FULGURITE_MOVES_BODY(PtFile);
+
 FULGURITE_BODY PtFile::Entry const* PtFile::find(std::string_view name) const {
   auto const found = index_.find(name);
   return found == index_.end() ? nullptr : &entries_[found->second];

@@ -303,9 +303,9 @@ class SeenGradients {
 class GradientLooks {
  public:
   GradientLooks() = default;
-  GradientLooks(GradientLooks&&) = default;
+  GradientLooks(GradientLooks&&) noexcept;
   GradientLooks& operator=(GradientLooks&&) = delete;
-  ~GradientLooks() { detach(); }
+  ~GradientLooks();
 
   template <class Model>
   void attach(Model const& model) {

@@ -108,6 +108,9 @@ FULGURITE_BULK_BODY std::uint32_t SeenGradients::version(at::Tensor const& tenso
   return tensor.unsafeGetTensorImpl()->version_counter().current_version();
 }
 
+FULGURITE_BULK_BODY GradientLooks::GradientLooks(GradientLooks&&) noexcept = default;
+FULGURITE_BULK_BODY GradientLooks::~GradientLooks() { detach(); }
+
 FULGURITE_BULK_BODY void GradientLooks::detach() {
   for (auto const& parameter : watched_)
     if (seen_of(parameter) == seen_) torch::autograd::impl::post_acc_grad_hooks(parameter).reset();

@@ -115,6 +115,9 @@ struct MayForget<X> {
 /// What TorchOptimizer does the same with all classes of optimizers.
 class TorchGroups {
  public:
+  TorchGroups();
+  FULGURITE_MOVES(TorchGroups);
+
   /// What the program has given to groups that were not there before.
   void note_options(torch::optim::Optimizer const& optimizer);
   GivenOptions const& given() const { return given_; }

@@ -28,6 +28,9 @@ FULGURITE_BULK_BODY InTwoGroups::InTwoGroups(std::string_view optimizer, at::Ten
 
 FULGURITE_INSTANTIATE(at::Tensor listed_twice(std::vector<at::Tensor> const&));
 
+FULGURITE_BULK_BODY TorchGroups::TorchGroups() = default;
+FULGURITE_MOVES_BODY(TorchGroups);
+
 FULGURITE_BODY void TorchGroups::note_options(torch::optim::Optimizer const& optimizer) {
   auto const& groups = optimizer.param_groups();
   while (given_.size() < groups.size()) given_.push_back(groups[given_.size()].options().clone());

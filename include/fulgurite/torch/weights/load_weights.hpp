@@ -52,6 +52,11 @@ struct WeightOptions {
 
 /// What load_weights did, by the names of the model; `unexpected` by the names of the file.
 struct WeightReport {
+  WeightReport();
+  WeightReport(WeightReport const&);
+  WeightReport& operator=(WeightReport const&);
+  FULGURITE_MOVES(WeightReport);
+
   std::vector<std::string> loaded;
   std::vector<std::string> missing;          ///< the file lacks them
   std::vector<std::string> unexpected;       ///< the model lacks them
@@ -155,6 +160,7 @@ class RunFile {
   using Memory = StateMemory;
 
   explicit RunFile(std::filesystem::path const& path);
+  FULGURITE_MOVES(RunFile);
 
   /// Into a model built as the saved one, all of them or none. A model that the strategy has not converted yet takes
   /// them in the precision that it is in.

@@ -7,6 +7,15 @@
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/torch/weights/load_weights.hpp>
 
+namespace fulgurite {
+
+FULGURITE_BULK_BODY WeightReport::WeightReport() = default;
+FULGURITE_BULK_BODY WeightReport::WeightReport(WeightReport const&) = default;
+FULGURITE_BULK_BODY WeightReport& WeightReport::operator=(WeightReport const&) = default;
+FULGURITE_MOVES_BODY(WeightReport);
+
+}  // namespace fulgurite
+
 namespace fulgurite::libtorch {
 
 FULGURITE_BODY MappedName mapped_name(std::string_view name, WeightOptions const& options) {
@@ -163,6 +172,8 @@ FULGURITE_BULK_BODY RunFile::RunFile(std::filesystem::path const& path) {
     tree_ = run_state_if_any(file_.emplace<SafetensorsFile>(path));
   }
 }
+
+FULGURITE_MOVES_BODY(RunFile);
 
 FULGURITE_BODY bool RunFile::is_zip(std::filesystem::path const& path) {
   std::array<char, 4> first{};
