@@ -235,7 +235,7 @@ inline ArchiveEntry const* ArchiveObject::begin() const { return entries_.data()
 
 namespace archive {
 /// Where the present value of an option stands that a run may move, beside what the program gave.
-inline std::string moved_name(std::string_view option) { return std::string(option) + " now"; }
+std::string moved_name(std::string_view option);
 }  // namespace archive
 
 /// f(ArchiveNode&) for what stands directly below a node.
