@@ -32,13 +32,8 @@ class RunImage {
   FULGURITE_MOVES(RunImage);
 
   /// Copies: the arguments are those of save_run_file.
-  template <class Fold>
-  void take(EachWeight each_weight, Fold&& fold, std::span<Hyperparameter const> hyperparameters) {
-    begin(hyperparameters);
-    StateSaver saver(tree_, {}, StateSaver::Tensors::borrowed);
-    fold(saver);
-    copy(each_weight);
-  }
+  void take(EachWeight each_weight, FunctionRef<void(StateSaver&)> fold,
+            std::span<Hyperparameter const> hyperparameters);
 
   /// Writes the file, durably. Any thread may; `take` and `rename` have to wait until it returns.
   void write(std::filesystem::path const& path) const;

@@ -15,6 +15,14 @@ namespace fulgurite {
 FULGURITE_BULK_BODY RunImage::RunImage() = default;
 FULGURITE_MOVES_BODY(RunImage);
 
+FULGURITE_BODY void RunImage::take(EachWeight each_weight, FunctionRef<void(StateSaver&)> fold,
+                                   std::span<Hyperparameter const> hyperparameters) {
+  begin(hyperparameters);
+  StateSaver saver(tree_, {}, StateSaver::Tensors::borrowed);
+  fold(saver);
+  copy(each_weight);
+}
+
 FULGURITE_BODY void RunImage::write(std::filesystem::path const& path) const {
   auto metadata = run_metadata(path, tree_, hyperparameters_, {}, safetensors::longest_header, [](auto const&) {});
   auto const each = [&](TakeWeight f) {

@@ -440,14 +440,7 @@ class StateMemory {
   using Saver = StateSaver;
 
   /// fold(archive)
-  template <class Fold>
-  void save(Fold&& fold) {
-    ArchiveNode now;
-    StateSaver saver(now, {}, StateSaver::Tensors::borrowed);
-    fold(saver);
-    keep_tensors(now);
-    tree_ = std::move(now);
-  }
+  void save(FunctionRef<void(StateSaver&)> fold);
   /// Saves what is held once more, among what that archive saves.
   void add_to(StateSaver& archive) const;
   /// Saves one entry of it. False where there is none of that name.
@@ -459,23 +452,14 @@ class StateMemory {
   std::string text() const { return to_text(tree_); }
   void read(std::string_view text) { tree_ = from_text(text, "what a rank has saved of itself"); }
   /// fold(archive) with an archive that saves, of which nothing is kept: for who has to take part in a fold alone.
-  template <class Fold>
-  static void visit(Fold&& fold) {
-    ArchiveNode passing;
-    StateSaver saver(passing, {}, StateSaver::Tensors::borrowed);
-    fold(saver);
-  }
+  static void visit(FunctionRef<void(StateSaver&)> fold);
   /// All of it, or nothing.
   template <class Fold>
   void load(Fold&& fold) const {
     load_state(tree_, fold);
   }
   /// Into the very parts that it was saved from, so that all of it fits: nothing is kept for a failure.
-  template <class Fold>
-  void put_back(Fold&& fold) const {
-    StateLoader loader(tree_);
-    fold(loader);
-  }
+  void put_back(FunctionRef<void(StateLoader&)> fold) const;
 
  private:
   ArchiveNode tree_ = {};

@@ -257,6 +257,14 @@ FULGURITE_BODY void load_state_by(ArchiveNode const& tree, FunctionRef<void(Stat
   throw all_of(problems);
 }
 
+FULGURITE_BODY void StateMemory::save(FunctionRef<void(StateSaver&)> fold) {
+  ArchiveNode now;
+  StateSaver saver(now, {}, StateSaver::Tensors::borrowed);
+  fold(saver);
+  keep_tensors(now);
+  tree_ = std::move(now);
+}
+
 FULGURITE_BODY void StateMemory::add_to(StateSaver& archive) const {
   if (auto const* const entries = std::get_if<ArchiveNode::Object>(&tree_.value))
     for (auto const& entry : *entries) archive(entry.name, entry.node);
@@ -274,6 +282,17 @@ FULGURITE_BODY void StateMemory::take(std::string_view name, StateLoader& archiv
   archive(name, *alone.add(name));
   tree_.value = std::move(alone);
   keep_tensors(tree_);
+}
+
+FULGURITE_BODY void StateMemory::visit(FunctionRef<void(StateSaver&)> fold) {
+  ArchiveNode passing;
+  StateSaver saver(passing, {}, StateSaver::Tensors::borrowed);
+  fold(saver);
+}
+
+FULGURITE_BODY void StateMemory::put_back(FunctionRef<void(StateLoader&)> fold) const {
+  StateLoader loader(tree_);
+  fold(loader);
 }
 
 }  // namespace fulgurite

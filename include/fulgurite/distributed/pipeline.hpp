@@ -255,7 +255,7 @@ struct Pipeline {
     run.has_failed = false;
     run.has_all_gradients = true;
     distributed::share_processors();
-    libtorch::relocate(model, device(), libtorch::scalar_type(Precision::parameters));
+    libtorch::relocate(libtorch::module_if_any(model), device(), libtorch::scalar_type(Precision::parameters));
     distributed::Replica().take(all, model);
     auto&& list = model.stages();
     auto const stages = distributed::stages_of(list);
@@ -267,7 +267,7 @@ struct Pipeline {
   void teardown(Model& model) {
     if (run.runner) run.account = run.runner->account();
     if (std::exchange(run.runner, nullptr) && !run.has_failed) run.parts.gather(group());
-    libtorch::relocate(model, at::Device(at::kCPU), std::nullopt);
+    libtorch::relocate(libtorch::module_if_any(model), at::Device(at::kCPU), std::nullopt);
   }
 
   template <class B>
