@@ -26,6 +26,7 @@
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/metric/metric.hpp>
 #include <fulgurite/torch/optim/optimizer_state.hpp>
+#include <fulgurite/torch/weights/weights.hpp>
 
 namespace fulgurite::libtorch {
 

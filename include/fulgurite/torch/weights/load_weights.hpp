@@ -193,8 +193,8 @@ class RunFile {
   void load_into(torch::nn::Module const* model) const;
   std::string difference_from(torch::nn::Module const* model, FunctionRef<void(StateSaver&)> fold) const;
 
-  std::variant<std::monostate, SafetensorsFile, PtFile> file_{};
-  ArchiveNode tree_{};
+  std::variant<std::monostate, SafetensorsFile, PtFile> file_;
+  ArchiveNode tree_;
 };
 
 }  // namespace fulgurite::libtorch
