@@ -1,6 +1,7 @@
 // What is said of matrix products: whose kernels there are, and how much of them a step has.
 
-#include <fulgurite/torch/native/products.hpp>
+#include <fulgurite/torch/native/matmul_scope.hpp>
+#include <fulgurite/torch/native/plan.hpp>
 
 #include <memory>
 #include <string>

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include <fulgurite/torch/native/products.hpp>
+#include <fulgurite/torch/native/matmul_scope.hpp>
 
 #include "nets.hpp"
 #include "torch_digits.hpp"

@@ -23,6 +23,7 @@
 #include <fulgurite/checkpoint/background_writer.ipp>
 #include <fulgurite/checkpoint/crc32c.ipp>
 #include <fulgurite/checkpoint/durable_file.ipp>
+#include <fulgurite/checkpoint/pickle.ipp>
 #include <fulgurite/checkpoint/pt_file.ipp>
 #include <fulgurite/checkpoint/pt_writer.ipp>
 #include <fulgurite/checkpoint/run_file.ipp>

@@ -12,7 +12,7 @@
 #include <ATen/ops/ones.h>
 #include <c10/util/Exception.h>
 
-#include <fulgurite/torch/native/products.hpp>
+#include <fulgurite/torch/native/matmul_scope.hpp>
 
 namespace {
 

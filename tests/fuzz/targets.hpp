@@ -19,6 +19,7 @@
 
 #include <fulgurite/callback/checkpoint_name.hpp>
 #include <fulgurite/callback/signals.hpp>
+#include <fulgurite/checkpoint/pickle.hpp>
 #include <fulgurite/checkpoint/pt_file.hpp>
 #include <fulgurite/checkpoint/safetensors.hpp>
 #include <fulgurite/core/archive_text.hpp>

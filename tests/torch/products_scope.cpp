@@ -8,6 +8,8 @@
 #include <ATen/ThreadLocalState.h>
 #include <c10/util/Exception.h>
 
+#include <fulgurite/torch/native/matmul_scope.hpp>
+
 using namespace fulgurite;
 using namespace fulgurite::libtorch::native;
 using fixtures::same_bits;

@@ -1,4 +1,4 @@
-#include <fulgurite/checkpoint/pt_file.hpp>
+#include <fulgurite/checkpoint/pickle.hpp>
 
 #include "checkpoint_folder.hpp"
 #include "checkpoint_pt_bytes.hpp"

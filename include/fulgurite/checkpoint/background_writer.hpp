@@ -1,9 +1,6 @@
 #pragma once
 // Writes the files of a run on a thread of its own, while the run goes on.
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -28,14 +25,12 @@ namespace fulgurite {
 /// A copy of the weights and of the state of a run, in memory that is used again by the next copy.
 class RunImage {
  public:
+  RunImage();
+  FULGURITE_MOVES(RunImage);
+
   /// Copies: the arguments are those of save_run_file.
-  template <class Fold>
-  void take(EachWeight each_weight, Fold&& fold, std::span<Hyperparameter const> hyperparameters) {
-    begin(hyperparameters);
-    StateSaver saver(tree_, {}, StateSaver::Tensors::borrowed);
-    fold(saver);
-    copy(each_weight);
-  }
+  void take(EachWeight each_weight, FunctionRef<void(StateSaver&)> fold,
+            std::span<Hyperparameter const> hyperparameters);
 
   /// Writes the file, durably. Any thread may; `take` and `rename` have to wait until it returns.
   void write(std::filesystem::path const& path) const;
@@ -58,10 +53,10 @@ class RunImage {
   void copy_tensors();
   static void rename(ArchiveNode& node, std::string const& from, std::string const& to);
 
-  ArchiveNode tree_ = {};
-  std::vector<Hyperparameter> hyperparameters_{};
-  std::vector<Part> parts_{};
-  std::vector<std::vector<std::byte>> memory_{};  ///< of each part: what came at its place before had its size
+  ArchiveNode tree_;
+  std::vector<Hyperparameter> hyperparameters_;
+  std::vector<Part> parts_;
+  std::vector<std::vector<std::byte>> memory_;  ///< of each part: what came at its place before had its size
 };
 
 /// One copy of a run, and the files that are made of it: `plan` them, `start`, and when it is `done`, `wait`; `write`
@@ -69,10 +64,10 @@ class RunImage {
 /// it calls it.
 class BackgroundWriter {
  public:
-  BackgroundWriter() = default;
+  BackgroundWriter();
   BackgroundWriter(BackgroundWriter const&) = delete;
   BackgroundWriter& operator=(BackgroundWriter const&) = delete;
-  ~BackgroundWriter() { wait(); }
+  ~BackgroundWriter();
 
   /// What is written next. It may be changed while nothing is under way.
   RunImage& image() { return image_; }
@@ -91,7 +86,7 @@ class BackgroundWriter {
   bool remove(std::filesystem::path const& path);
   void let_go();
   /// Forgets the files.
-  void clear() { files_.clear(); }
+  void clear();
 
  private:
   struct File {
@@ -102,24 +97,15 @@ class BackgroundWriter {
   };
 
   template <class Work>
-  void elsewhere(Work const& work) {
-    // Signals are for the threads that the program knows.
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    try {
-      thread_ = std::thread(work);
-    } catch (...) { work(); }  // there are no more threads: it takes longer, that is all
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  }
+  void elsewhere(Work const& work);
 
   /// Where one cannot be written, the others are not: they would name it. One whose name is taken gets another name
   /// first.
   void work() noexcept;
 
-  RunImage image_{};
-  std::vector<File> files_{};
-  std::vector<FileDescriptor> removed_{};
+  RunImage image_;
+  std::vector<File> files_;
+  std::vector<FileDescriptor> removed_;
   std::atomic<bool> done_{true};
   std::thread thread_{};
 };

@@ -2,6 +2,8 @@
 // The bodies of checkpoint/background_writer.hpp.
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 
 #include <string_view>
 #include <system_error>
@@ -11,6 +13,17 @@
 #include <fulgurite/checkpoint/background_writer.hpp>
 
 namespace fulgurite {
+
+FULGURITE_BULK_BODY RunImage::RunImage() = default;
+FULGURITE_MOVES_BODY(RunImage);
+
+FULGURITE_BODY void RunImage::take(EachWeight each_weight, FunctionRef<void(StateSaver&)> fold,
+                                   std::span<Hyperparameter const> hyperparameters) {
+  begin(hyperparameters);
+  StateSaver saver(tree_, {}, StateSaver::Tensors::borrowed);
+  fold(saver);
+  copy(each_weight);
+}
 
 FULGURITE_BODY void RunImage::write(std::filesystem::path const& path) const {
   auto metadata = run_metadata(path, tree_, hyperparameters_, {}, safetensors::longest_header, [](auto const&) {});
@@ -60,6 +73,21 @@ FULGURITE_BODY void RunImage::rename(ArchiveNode& node, std::string const& from,
   each_child(node, [&](ArchiveNode& child) { rename(child, from, to); });
 }
 
+template <class Work>
+void BackgroundWriter::elsewhere(Work const& work) {
+  // Signals are for the threads that the program knows.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    thread_ = std::thread(work);
+  } catch (...) { work(); }  // there are no more threads: it takes longer, that is all
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+FULGURITE_BULK_BODY BackgroundWriter::BackgroundWriter() = default;
+FULGURITE_BULK_BODY BackgroundWriter::~BackgroundWriter() { wait(); }
+
 FULGURITE_BODY void BackgroundWriter::plan(std::filesystem::path file, bool is_new) {
   files_.push_back({std::move(file), is_new, false, nullptr});
 }
@@ -96,6 +124,8 @@ FULGURITE_BODY void BackgroundWriter::let_go() {
   wait();
   elsewhere([this]() noexcept { removed_.clear(); });
 }
+
+FULGURITE_BODY void BackgroundWriter::clear() { files_.clear(); }
 
 FULGURITE_BODY void BackgroundWriter::work() noexcept {
   for (std::exception_ptr failure; auto& file : files_) {

@@ -9,7 +9,6 @@
 #include <string_view>
 #include <utility>
 
-#include <fulgurite/checkpoint/pt_file.hpp>
 #include <fulgurite/checkpoint/zip_archive.hpp>
 #include <fulgurite/core/archive_tree.hpp>
 #include <fulgurite/core/body.hpp>
@@ -40,11 +39,7 @@ class StateDictWriter {
 };
 
 /// PyTorch's name of the storages of that element type, by safetensors' name for it; empty for one that it lacks.
-constexpr std::string_view storage_of(std::string_view dtype) {
-  for (auto const& one : known_globals)
-    if (one.meaning == Meaning::storage && one.dtype == dtype) return one.name;
-  return {};
-}
+std::string_view storage_of(std::string_view dtype);
 
 }  // namespace pickle
 

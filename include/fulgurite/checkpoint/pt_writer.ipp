@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <fulgurite/checkpoint/durable_file.hpp>
+#include <fulgurite/checkpoint/pickle.hpp>
 #include <fulgurite/checkpoint/pt_writer.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/text.hpp>
@@ -64,6 +65,12 @@ FULGURITE_BODY void StateDictWriter::integer(std::uint64_t value) {
     text_ += "\x8a\x08";  // LONG1
     zip::append(text_, value);
   }
+}
+
+FULGURITE_BODY std::string_view storage_of(std::string_view dtype) {
+  for (auto const& one : known_globals)
+    if (one.meaning == Meaning::storage && one.dtype == dtype) return one.name;
+  return {};
 }
 
 }  // namespace fulgurite::pickle

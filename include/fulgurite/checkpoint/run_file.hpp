@@ -85,15 +85,9 @@ void write_run_file(std::filesystem::path const& path, ArchiveNode const& tree, 
 /// state of the run. Tensors of the state are written one by one after the weights, so nothing may change them until
 /// this returns.
 ///   save_run_file(path, [&](auto&& f) { each_weight(model, f); }, fold);
-template <class Fold>
-void save_run_file(std::filesystem::path const& path, EachWeight each_weight, Fold&& fold,
+void save_run_file(std::filesystem::path const& path, EachWeight each_weight, FunctionRef<void(StateSaver&)> fold,
                    std::span<Hyperparameter const> hyperparameters = {}, Metadata metadata = {},
-                   std::uint64_t longest = safetensors::longest_header) {
-  ArchiveNode tree;
-  StateSaver saver(tree, {}, StateSaver::Tensors::borrowed);
-  fold(saver);
-  write_run_file(path, tree, each_weight, hyperparameters, std::move(metadata), longest);
-}
+                   std::uint64_t longest = safetensors::longest_header);
 
 /// The file holds the state of a run, in this library's format, and every byte of it is as it was written. Errors
 /// [fulgurite.checkpoint.no_run_state] where the file holds weights alone, [fulgurite.checkpoint.format] where another
@@ -135,59 +129,12 @@ T data_state(std::filesystem::path const& file) {
   return object;
 }
 
-namespace assembly {
-
-using Names = std::vector<std::string>;
-using Shapes = std::map<std::string, std::pair<std::string, std::vector<std::int64_t>>, std::less<>>;
-
-/// Floating types stand for each other here, as they do where weights are loaded: the precision decides between them.
-std::string kind(std::string_view dtype);
-
-std::string counted(std::size_t count, char const* one, char const* several);
-void add(std::string& list, std::string const& one, char const* between);
-
-/// Empty where the weights have the same names and shapes.
-std::string difference(Shapes const& now, Shapes const& then);
-
-/// The names of one kind of parts; none where there is no such kind.
-Names names_in(ArchiveNode const* parts, std::string_view kind);
-
-/// Empty where there are the same names.
-std::string difference(Names const& now, Names const& then);
-
-}  // namespace assembly
-
 /// In which parts a program differs from the one that wrote a file, in words; empty where it does in none, or the file
 /// does not say of which parts its run was. `each_shape(f)` calls f(name, dtype, shape) for each weight of the program,
 /// `fold(archive)` saves its list of parts.
-template <class EachShape, class Fold>
-std::string assembly_difference(SafetensorsFile const& file, ArchiveNode const& state, EachShape&& each_shape,
-                                Fold&& fold) {
-  auto const value = file.metadata().find(fingerprint_key);
-  auto const* const then = state.find(assembly_key);
-  if (value == file.metadata().end() || then == nullptr) return {};
-  ArchiveNode program;
-  StateSaver saver(program);
-  fold(saver);
-  auto const* const now = program.find(assembly_key);
-  assembly::Shapes shapes_now, shapes_then;
-  each_shape([&](std::string_view name, std::string_view dtype, std::vector<std::int64_t> shape) {
-    shapes_now.emplace(name, std::pair(assembly::kind(dtype), std::move(shape)));
-  });
-  for (auto const& entry : file.entries())
-    if (!is_state_tensor(entry.name))
-      shapes_then.emplace(entry.name, std::pair(assembly::kind(entry.dtype), entry.shape));
-  std::string parts;
-  auto const of = [&](std::string const& part, std::string const& how) {
-    if (!how.empty()) assembly::add(parts, part + ": " + how, "; ");
-  };
-  of("model", assembly::difference(shapes_now, shapes_then));
-  for (auto const* kind : {"strategy", "precision", "optimization", "optimizers", "schedules", "callbacks", "loaders"})
-    of(kind, assembly::difference(assembly::names_in(now, kind), assembly::names_in(then, kind)));
-  if (parts.empty()) return {};
-  return "the file was written by a program that is put together differently (fingerprint " + value->second +
-         "): " + parts;
-}
+using TakeShape = FunctionRef<void(std::string_view name, std::string_view dtype, std::vector<std::int64_t> shape)>;
+std::string assembly_difference(SafetensorsFile const& file, ArchiveNode const& state,
+                                FunctionRef<void(TakeShape)> each_shape, FunctionRef<void(StateSaver&)> fold);
 
 // The settings with which a run was made, read back from one of its files.
 

@@ -94,6 +94,7 @@ class SafetensorsFile {
   using Entry = safetensors::Entry;
 
   explicit SafetensorsFile(std::filesystem::path path);
+  FULGURITE_MOVES(SafetensorsFile);
 
   std::filesystem::path const& path() const { return path_; }
   Metadata const& metadata() const& { return metadata_; }

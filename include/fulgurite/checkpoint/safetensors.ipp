@@ -103,6 +103,8 @@ FULGURITE_BODY SafetensorsFile::SafetensorsFile(std::filesystem::path path)
   take_sums(std::move(header));
 }
 
+FULGURITE_MOVES_BODY(SafetensorsFile);
+
 FULGURITE_BODY SafetensorsFile::Entry const* SafetensorsFile::find(std::string_view name) const {
   auto const found = index_.find(name);
   return found == index_.end() ? nullptr : &entries_[found->second];

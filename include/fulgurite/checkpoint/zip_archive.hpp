@@ -151,6 +151,7 @@ class ZipArchive {
   using Entry = ZipEntry;
 
   explicit ZipArchive(std::filesystem::path path);
+  FULGURITE_MOVES(ZipArchive);
 
   std::filesystem::path const& path() const { return file_.path(); }
   std::vector<Entry> const& entries() const& { return entries_; }

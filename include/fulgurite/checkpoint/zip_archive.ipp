@@ -142,6 +142,8 @@ FULGURITE_BODY ZipArchive::ZipArchive(std::filesystem::path path) : file_(std::m
   read_headers(directory.begin());
 }
 
+FULGURITE_MOVES_BODY(ZipArchive);
+
 FULGURITE_BODY ZipArchive::Entry const* ZipArchive::find(std::string_view name) const {
   auto const found = index_.find(name);
   return found == index_.end() ? nullptr : &entries_[found->second];

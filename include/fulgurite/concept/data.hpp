@@ -4,7 +4,7 @@
 #include <concepts>
 #include <cstddef>
 #include <iterator>
-#include <ranges>
+#include <span>
 #include <type_traits>
 
 #include <fulgurite/hook/hooks.hpp>

@@ -51,6 +51,12 @@ consteval void require_value() {
                 "optionals and vectors: give other types `void state(auto& archive)`");
 }
 
+/// Has `state`, and is nothing that an archive takes by another rule.
+template <class V, class Archive>
+inline constexpr bool is_object =
+    Stateful<V, Archive> && !ArchivedTensor<V> && !is_scalar<V> && !is_optional<V> && !is_vector<V> && !is_array<V> &&
+    !std::is_same_v<V, ArchiveNode> && !std::is_convertible_v<V const&, std::string_view>;
+
 }  // namespace fulgurite::archive
 
 namespace fulgurite {
@@ -77,8 +83,10 @@ class StateSaver {
   template <class T>
   StateSaver& operator()(std::string_view name, T&& value) {
     using V = std::remove_cvref_t<T>;
-    if constexpr (archive::is_scalar<V>) put_scalar(entry(name), archive::scalar(value));
-    else put(entry(name), value, full(name));
+    if constexpr (archive::is_scalar<V>) put_scalar(name, archive::scalar(value));
+    else if constexpr (archive::is_object<V, StateSaver>) put_object(name, const_cast<V&>(std::as_const(value)));
+    else if constexpr (std::is_convertible_v<V const&, std::string_view> && !ArchivedTensor<V>) put_text(name, value);
+    else put_value(name, std::as_const(value));
     return *this;
   }
   /// An option that the program gives. Loading compares it and never sets it.
@@ -103,8 +111,10 @@ class StateSaver {
     using Plain = std::remove_cvref_t<T>;
     if constexpr (std::invocable<T&, StateSaver&>) {
       nested(key, object);
+    } else if constexpr (archive::is_object<Plain, StateSaver>) {
+      put_object(key, const_cast<Plain&>(std::as_const(object)));
     } else if constexpr (Stateful<Plain, StateSaver>) {
-      put(entry(key), object, full(key));
+      put_value(key, std::as_const(object));
     } else {
       archive::require_state<Plain>();
     }
@@ -118,24 +128,31 @@ class StateSaver {
 
   ArchiveNode& entry(std::string_view name);
 
+  void put_scalar(std::string_view name, archive::Scalar const& value);
   static void put_scalar(ArchiveNode& node, archive::Scalar const& value);
+  void put_tensor(ArchiveNode& node, SavedTensor const& tensor, std::string const& path) const;
+  void put_text(std::string_view name, std::string_view text);
   static void put_text(ArchiveNode& node, std::string_view text);
   static void put_list(ArchiveNode& node, std::size_t size, std::string const& path,
                        FunctionRef<void(std::size_t, ArchiveNode&, std::string const&)> put_one);
   void put_object(ArchiveNode& node, std::string const& path, FunctionRef<void(StateSaver&)> save) const;
 
-  template <class T>
-  void put(ArchiveNode& node, T& value, std::string const& path) {
-    using V = std::remove_const_t<T>;
+  template <class V>
+  void put_object(std::string_view name, V& object) {
+    nested(name, [&object](StateSaver& inner) { object.state(inner); });
+  }
+  template <class V>
+  void put_value(std::string_view name, V const& value);
+
+  template <class V>
+  void put(ArchiveNode& node, V const& value, std::string const& path) {
     if constexpr (std::is_same_v<V, ArchiveNode>) node = value;
     else if constexpr (ArchivedTensor<V>) {
-      SavedTensor const handle = TensorState<V>::save(value);
-      if (handle) node.value = ArchiveTensor{path, tensors_ == Tensors::copied ? handle.owned() : handle};
+      put_tensor(node, TensorState<V>::save(value), path);
     } else if constexpr (archive::is_scalar<V>) put_scalar(node, archive::scalar(value));
     else if constexpr (std::is_same_v<V, std::filesystem::path>) put_text(node, value.native());
     else if constexpr (std::is_convertible_v<V const&, std::string_view>) put_text(node, value);
     else if constexpr (archive::is_optional<V>) {
-      node.value = std::monostate{};
       if (value) put(node, *value, path);
     } else if constexpr (archive::is_vector<V> || archive::is_array<V>) {
       put_list(node, value.size(), path, [&](std::size_t i, ArchiveNode& to, std::string const& at) {
@@ -149,15 +166,15 @@ class StateSaver {
       archive::require_value<V>();
     }
   }
-  template <class T>
-  void put(ArchiveNode& node, T&& value, std::string const& path) {
-    put(node, std::as_const(value), path);
-  }
-
   ArchiveNode* tree_;
   std::string path_;
   Tensors tensors_;
 };
+
+template <class V>
+void StateSaver::put_value(std::string_view name, V const& value) {
+  put(entry(name), value, full(name));
+}
 
 // The archive that loads: `void state(auto& archive)` gets its values from a tree, or throws an Error with the full
 // name of the entry at fault.
@@ -201,25 +218,26 @@ class StateLoader {
     using V = std::remove_cvref_t<T>;
     if constexpr (archive::is_scalar<V>) {
       if (auto const read = scalar_entry(name, archive::scalar_kind<V>())) value = archive::from_scalar<V>(*read);
+    } else if constexpr (archive::is_object<V, StateLoader>) {
+      get_object(name, [&](StateLoader& inner) { value.state(inner); });
     } else {
-      note([&] { get(entry(name), value, full(name)); });
+      get_value(name, value);
     }
     return *this;
   }
   /// An option that the program gives: it is compared with the saved one and never set.
   template <class T>
   StateLoader& option(std::string_view name, T const& given) {
-    same_option(name, [&](StateSaver& here) { here(name, given); });
+    is_same(name, given);
     return *this;
   }
   /// An option that a run may move. Where the program gives the same as before, `now` is what was saved, else what the
   /// program gives.
   template <class T>
   StateLoader& option(std::string_view name, T const& given, T& now) {
-    auto const moved = archive::moved_name(name);
-    if (same_option(name, [&](StateSaver& here) { here(name, given); })) return (*this)(moved, now);
+    if (is_same(name, given)) return (*this)(archive::moved_name(name), now);
     now = given;
-    if (auto const* const passed = tree_->find(moved)) passed->read = ArchiveNode::Read::need_not;
+    pass_moved(name);
     return *this;
   }
   /// The options so far, also of children, that differ.
@@ -236,8 +254,10 @@ class StateLoader {
     using Plain = std::remove_cvref_t<T>;
     if constexpr (std::invocable<T&, StateLoader&>) {
       nested(key, object);
+    } else if constexpr (archive::is_object<Plain, StateLoader>) {
+      get_object(key, [&](StateLoader& inner) { object.state(inner); });
     } else if constexpr (Stateful<Plain, StateLoader>) {
-      note([&] { get(entry(key), object, full(key)); });
+      get_value(key, object);
     } else {
       archive::require_state<Plain>();
     }
@@ -250,6 +270,14 @@ class StateLoader {
 
   /// Whether the option has the same value in the tree. One that is not there was saved by another version.
   bool same_option(std::string_view name, FunctionRef<void(StateSaver&)> give);
+  bool same_option(std::string_view name, archive::Scalar const& given);
+  template <class T>
+  bool is_same(std::string_view name, T const& given) {
+    if constexpr (archive::is_scalar<T>) return same_option(name, archive::scalar(given));
+    else return same_option(name, [&](StateSaver& here) { here(name, given); });
+  }
+  /// The present value of an option that the program has given another one needs not be loaded.
+  void pass_moved(std::string_view option) const;
 
   /// Nothing where what is wrong was noted.
   std::optional<archive::ReadScalar> scalar_entry(std::string_view name, archive::ScalarKind kind);
@@ -271,6 +299,9 @@ class StateLoader {
   static void get_list(ArchiveNode::List const& list, std::string const& path,
                        FunctionRef<void(std::size_t, std::string const&)> get_one);
   void get_object(ArchiveNode const& node, std::string const& path, FunctionRef<void(StateLoader&)> load) const;
+  void get_object(std::string_view name, FunctionRef<void(StateLoader&)> load);
+  /// That of a tensor which is none at all was saved as null.
+  static SavedTensor const& tensor_in(ArchiveNode const& node, std::string const& path);
   /// The beginning of a value, for messages.
   static std::string brief(ArchiveNode const& node);
   static std::string text(ArchiveNode const& node);
@@ -278,14 +309,15 @@ class StateLoader {
   static archive::ReadScalar scalar(ArchiveNode const& node, archive::ScalarKind const& kind, std::string const& path);
 
   template <class V>
+  void get_value(std::string_view name, V& value);
+
+  template <class V>
   void get(ArchiveNode const& node, V& value, std::string const& path) {
     if constexpr (std::is_same_v<V, ArchiveNode>) {  // as it is, for who loads it later
       value = node;
       node.read = ArchiveNode::Read::need_not;
     } else if constexpr (ArchivedTensor<V>) {
-      // A tensor that is none at all was saved as null.
-      if (std::holds_alternative<std::monostate>(node.value)) TensorState<V>::load(value, {}, path);
-      else TensorState<V>::load(value, as<ArchiveTensor>(node, path, "a tensor").tensor, path);
+      TensorState<V>::load(value, tensor_in(node, path), path);
     } else if constexpr (archive::is_scalar<V>)
       value = archive::from_scalar<V>(scalar(node, archive::scalar_kind<V>(), path));
     else if constexpr (std::is_same_v<V, std::string> || std::is_same_v<V, std::filesystem::path>)
@@ -319,6 +351,32 @@ class StateLoader {
   Commits* commits_;
   Differences* differences_;
 };
+
+template <class V>
+void StateLoader::get_value(std::string_view name, V& value) {
+  note([&] { get(entry(name), value, full(name)); });
+}
+
+// What states mostly hold is in the library.
+#define FULGURITE_ARCHIVED(DO, V)                                                                                      \
+  DO(void StateSaver::put_value(std::string_view, V const&));                                                          \
+  DO(void StateLoader::get_value(std::string_view, V&))
+#define FULGURITE_ALL_ARCHIVED(DO)                                                                                     \
+  FULGURITE_ARCHIVED(DO, ArchiveNode);                                                                                 \
+  FULGURITE_ARCHIVED(DO, SavedTensor);                                                                                 \
+  FULGURITE_ARCHIVED(DO, std::string);                                                                                 \
+  FULGURITE_ARCHIVED(DO, std::filesystem::path);                                                                       \
+  FULGURITE_ARCHIVED(DO, std::optional<bool>);                                                                         \
+  FULGURITE_ARCHIVED(DO, std::optional<int>);                                                                          \
+  FULGURITE_ARCHIVED(DO, std::optional<long>);                                                                         \
+  FULGURITE_ARCHIVED(DO, std::optional<double>);                                                                       \
+  FULGURITE_ARCHIVED(DO, std::optional<std::string>);                                                                  \
+  FULGURITE_ARCHIVED(DO, std::vector<bool>);                                                                           \
+  FULGURITE_ARCHIVED(DO, std::vector<int>);                                                                            \
+  FULGURITE_ARCHIVED(DO, std::vector<long>);                                                                           \
+  FULGURITE_ARCHIVED(DO, std::vector<double>);                                                                         \
+  FULGURITE_ARCHIVED(DO, std::vector<std::string>)
+FULGURITE_ALL_ARCHIVED(FULGURITE_EXTERN);
 
 // Copies of the tensors in a saved state, where the tensors are: a few operations of the tensor library for all of
 // them.
@@ -382,14 +440,7 @@ class StateMemory {
   using Saver = StateSaver;
 
   /// fold(archive)
-  template <class Fold>
-  void save(Fold&& fold) {
-    ArchiveNode now;
-    StateSaver saver(now, {}, StateSaver::Tensors::borrowed);
-    fold(saver);
-    keep_tensors(now);
-    tree_ = std::move(now);
-  }
+  void save(FunctionRef<void(StateSaver&)> fold);
   /// Saves what is held once more, among what that archive saves.
   void add_to(StateSaver& archive) const;
   /// Saves one entry of it. False where there is none of that name.
@@ -401,23 +452,14 @@ class StateMemory {
   std::string text() const { return to_text(tree_); }
   void read(std::string_view text) { tree_ = from_text(text, "what a rank has saved of itself"); }
   /// fold(archive) with an archive that saves, of which nothing is kept: for who has to take part in a fold alone.
-  template <class Fold>
-  static void visit(Fold&& fold) {
-    ArchiveNode passing;
-    StateSaver saver(passing, {}, StateSaver::Tensors::borrowed);
-    fold(saver);
-  }
+  static void visit(FunctionRef<void(StateSaver&)> fold);
   /// All of it, or nothing.
   template <class Fold>
   void load(Fold&& fold) const {
     load_state(tree_, fold);
   }
   /// Into the very parts that it was saved from, so that all of it fits: nothing is kept for a failure.
-  template <class Fold>
-  void put_back(Fold&& fold) const {
-    StateLoader loader(tree_);
-    fold(loader);
-  }
+  void put_back(FunctionRef<void(StateLoader&)> fold) const;
 
  private:
   ArchiveNode tree_ = {};

@@ -18,19 +18,6 @@ FULGURITE_BODY void StateSaver::nested(std::string_view key, FunctionRef<void(St
   save(inner);
 }
 
-FULGURITE_BODY void StateSaver::put_list(ArchiveNode& node, std::size_t size, std::string const& path,
-                                         FunctionRef<void(std::size_t, ArchiveNode&, std::string const&)> put_one) {
-  ArchiveNode::List list(size);
-  for (std::size_t i = 0; i != size; ++i) put_one(i, list[i], path + "[" + std::to_string(i) + "]");
-  node.value = std::move(list);
-}
-
-FULGURITE_BODY void StateSaver::put_object(ArchiveNode& node, std::string const& path,
-                                           FunctionRef<void(StateSaver&)> save) const {
-  StateSaver inner(node, path, tensors_);
-  save(inner);
-}
-
 FULGURITE_BODY std::string StateSaver::full(std::string_view name) const {
   return path_ + (path_.empty() ? "" : ".") + std::string(name);
 }
@@ -45,11 +32,35 @@ FULGURITE_BODY ArchiveNode& StateSaver::entry(std::string_view name) {
   return *made;
 }
 
+FULGURITE_BODY void StateSaver::put_scalar(std::string_view name, archive::Scalar const& value) {
+  put_scalar(entry(name), value);
+}
+
 FULGURITE_BODY void StateSaver::put_scalar(ArchiveNode& node, archive::Scalar const& value) {
   std::visit([&](auto number) { node.value = number; }, value);
 }
 
+FULGURITE_BODY void StateSaver::put_tensor(ArchiveNode& node, SavedTensor const& tensor,
+                                           std::string const& path) const {
+  if (tensor) node.value = ArchiveTensor{path, tensors_ == Tensors::copied ? tensor.owned() : tensor};
+}
+
+FULGURITE_BODY void StateSaver::put_text(std::string_view name, std::string_view text) { put_text(entry(name), text); }
+
 FULGURITE_BODY void StateSaver::put_text(ArchiveNode& node, std::string_view text) { node.value = std::string(text); }
+
+FULGURITE_BODY void StateSaver::put_list(ArchiveNode& node, std::size_t size, std::string const& path,
+                                         FunctionRef<void(std::size_t, ArchiveNode&, std::string const&)> put_one) {
+  ArchiveNode::List list(size);
+  for (std::size_t i = 0; i != size; ++i) put_one(i, list[i], path + "[" + std::to_string(i) + "]");
+  node.value = std::move(list);
+}
+
+FULGURITE_BODY void StateSaver::put_object(ArchiveNode& node, std::string const& path,
+                                           FunctionRef<void(StateSaver&)> save) const {
+  StateSaver inner(node, path, tensors_);
+  save(inner);
+}
 
 FULGURITE_BODY StateLoader::StateLoader(ArchiveNode const& tree, std::string path, Problems* problems, Commits* commits,
                                         Differences* differences)
@@ -91,6 +102,14 @@ FULGURITE_BODY bool StateLoader::same_option(std::string_view name, FunctionRef<
   return false;
 }
 
+FULGURITE_BODY bool StateLoader::same_option(std::string_view name, archive::Scalar const& given) {
+  return same_option(name, [&](StateSaver& here) { std::visit([&](auto number) { here(name, number); }, given); });
+}
+
+FULGURITE_BODY void StateLoader::pass_moved(std::string_view option) const {
+  if (auto const* const passed = tree_->find(archive::moved_name(option))) passed->read = ArchiveNode::Read::need_not;
+}
+
 FULGURITE_BODY std::optional<archive::ReadScalar> StateLoader::scalar_entry(std::string_view name,
                                                                             archive::ScalarKind kind) {
   std::optional<archive::ReadScalar> read;
@@ -127,6 +146,16 @@ FULGURITE_BODY void StateLoader::get_object(ArchiveNode const& node, std::string
   load(inner);
 }
 
+FULGURITE_BODY void StateLoader::get_object(std::string_view name, FunctionRef<void(StateLoader&)> load) {
+  note([&] { get_object(entry(name), full(name), load); });
+}
+
+FULGURITE_BODY SavedTensor const& StateLoader::tensor_in(ArchiveNode const& node, std::string const& path) {
+  static SavedTensor const none;
+  if (std::holds_alternative<std::monostate>(node.value)) return none;
+  return as<ArchiveTensor>(node, path, "a tensor").tensor;
+}
+
 FULGURITE_BODY std::string StateLoader::full(std::string_view name) const {
   return path_ + (path_.empty() ? "" : ".") + std::string(name);
 }
@@ -160,6 +189,8 @@ FULGURITE_BODY archive::ReadScalar StateLoader::scalar(ArchiveNode const& node, 
   if (large || number >= 0 ? bits > kind.most : number < kind.least) wrong(path, "does not fit: " + brief(node));
   return {bits};
 }
+
+FULGURITE_ALL_ARCHIVED(FULGURITE_INSTANTIATE);
 
 FULGURITE_BODY void keep_tensors(ArchiveNode& tree, Copied which) {
   std::map<SavedTensor::Keep, std::vector<SavedTensor*>> by_library;
@@ -226,6 +257,14 @@ FULGURITE_BODY void load_state_by(ArchiveNode const& tree, FunctionRef<void(Stat
   throw all_of(problems);
 }
 
+FULGURITE_BODY void StateMemory::save(FunctionRef<void(StateSaver&)> fold) {
+  ArchiveNode now;
+  StateSaver saver(now, {}, StateSaver::Tensors::borrowed);
+  fold(saver);
+  keep_tensors(now);
+  tree_ = std::move(now);
+}
+
 FULGURITE_BODY void StateMemory::add_to(StateSaver& archive) const {
   if (auto const* const entries = std::get_if<ArchiveNode::Object>(&tree_.value))
     for (auto const& entry : *entries) archive(entry.name, entry.node);
@@ -243,6 +282,17 @@ FULGURITE_BODY void StateMemory::take(std::string_view name, StateLoader& archiv
   archive(name, *alone.add(name));
   tree_.value = std::move(alone);
   keep_tensors(tree_);
+}
+
+FULGURITE_BODY void StateMemory::visit(FunctionRef<void(StateSaver&)> fold) {
+  ArchiveNode passing;
+  StateSaver saver(passing, {}, StateSaver::Tensors::borrowed);
+  fold(saver);
+}
+
+FULGURITE_BODY void StateMemory::put_back(FunctionRef<void(StateLoader&)> fold) const {
+  StateLoader loader(tree_);
+  fold(loader);
 }
 
 }  // namespace fulgurite

@@ -98,7 +98,10 @@ class SavedTensor {
   /// Makes each of several handles of one library the handle of a copy, which lies on the same device.
   using Keep = void (*)(std::span<SavedTensor* const>);
 
-  SavedTensor() = default;
+  SavedTensor();
+  SavedTensor(SavedTensor const&);
+  SavedTensor& operator=(SavedTensor const&);
+  FULGURITE_MOVES(SavedTensor);
   SavedTensor(std::string_view dtype, std::vector<std::int64_t> shape, Fetch fetch);
   SavedTensor(std::string_view dtype, std::vector<std::int64_t> shape, std::vector<std::byte> bytes);
 
@@ -201,9 +204,16 @@ struct ArchiveNode {
   using List = std::vector<ArchiveNode>;
   using Object = ArchiveObject;
   enum class Read : std::uint8_t { no, yes, need_not };
-  std::variant<std::monostate, bool, std::int64_t, std::uint64_t, double, std::string, List, Object, ArchiveTensor>
-      value;
+  using Value =
+      std::variant<std::monostate, bool, std::int64_t, std::uint64_t, double, std::string, List, Object, ArchiveTensor>;
+  Value value;
   mutable Read read = Read::no;  ///< of an entry: whether something was loaded from it
+
+  ArchiveNode();
+  ArchiveNode(Value of);
+  ArchiveNode(ArchiveNode const&);
+  ArchiveNode& operator=(ArchiveNode const&);
+  FULGURITE_MOVES(ArchiveNode);
 
   /// An entry of an object, or nullptr.
   ArchiveNode const* find(std::string_view name) const;
@@ -225,7 +235,7 @@ inline ArchiveEntry const* ArchiveObject::begin() const { return entries_.data()
 
 namespace archive {
 /// Where the present value of an option stands that a run may move, beside what the program gave.
-inline std::string moved_name(std::string_view option) { return std::string(option) + " now"; }
+std::string moved_name(std::string_view option);
 }  // namespace archive
 
 /// f(ArchiveNode&) for what stands directly below a node.

@@ -5,6 +5,11 @@
 
 namespace fulgurite {
 
+FULGURITE_BULK_BODY SavedTensor::SavedTensor() = default;
+FULGURITE_BULK_BODY SavedTensor::SavedTensor(SavedTensor const&) = default;
+FULGURITE_BULK_BODY SavedTensor& SavedTensor::operator=(SavedTensor const&) = default;
+FULGURITE_MOVES_BODY(SavedTensor);
+
 FULGURITE_BODY SavedTensor::SavedTensor(std::string_view dtype, std::vector<std::int64_t> shape, Fetch fetch)
     : dtype_(dtype), shape_(std::move(shape)), fetch_(std::move(fetch)) {
   auto const size = safetensors::bytes_of(dtype_, shape_);
@@ -51,11 +56,6 @@ FULGURITE_BODY std::string SavedTensor::description() const {
   return dtype_ + " [" + text + "]";
 }
 
-FULGURITE_BODY ArchiveNode const* ArchiveNode::find(std::string_view name) const {
-  auto const* entries = std::get_if<Object>(&value);
-  return entries == nullptr ? nullptr : entries->find(name);
-}
-
 FULGURITE_BODY ArchiveNode const* ArchiveObject::find(std::string_view name) const {
   auto const found = places_.find(name);
   return found == places_.end() ? nullptr : &entries_[found->second].node;
@@ -73,9 +73,22 @@ FULGURITE_BODY ArchiveNode* ArchiveObject::add(std::string_view name) {
 
 FULGURITE_BODY ArchiveEntry const* ArchiveObject::end() const { return entries_.data() + entries_.size(); }
 
+FULGURITE_BULK_BODY ArchiveNode::ArchiveNode() = default;
+FULGURITE_BODY ArchiveNode::ArchiveNode(Value of) : value(std::move(of)) {}
+FULGURITE_BULK_BODY ArchiveNode::ArchiveNode(ArchiveNode const&) = default;
+FULGURITE_BULK_BODY ArchiveNode& ArchiveNode::operator=(ArchiveNode const&) = default;
+FULGURITE_MOVES_BODY(ArchiveNode);
+
+FULGURITE_BODY ArchiveNode const* ArchiveNode::find(std::string_view name) const {
+  auto const* entries = std::get_if<Object>(&value);
+  return entries == nullptr ? nullptr : entries->find(name);
+}
+
 FULGURITE_BODY bool ArchiveNode::holds_nothing() const {
   auto const* const object = std::get_if<Object>(&value);
   return object == nullptr ? std::holds_alternative<std::monostate>(value) : object->empty();
 }
+
+FULGURITE_BODY std::string archive::moved_name(std::string_view option) { return std::string(option) + " now"; }
 
 }  // namespace fulgurite

@@ -133,6 +133,9 @@ inline constexpr bool is_setting_list<std::vector<V>> = is_setting<V>;
 ///   struct Net { Settings hparams; ... };
 class HyperparameterList {
  public:
+  HyperparameterList();
+  FULGURITE_MOVES(HyperparameterList);
+
   /// A name again with another value is an Error: two places would tell two stories of one run.
   template <class V>
   HyperparameterList& operator()(std::string_view name, V const& value) {
@@ -160,6 +163,7 @@ class HyperparameterList {
   }
 
   std::vector<Hyperparameter> const& all() const { return all_; }
+  std::vector<Hyperparameter> copy() const;
 
  private:
   template <class V>
@@ -171,7 +175,7 @@ class HyperparameterList {
   }
   void add(std::string_view name, Hyperparameter::second_type value);
 
-  std::vector<Hyperparameter> all_{};
+  std::vector<Hyperparameter> all_;
 };
 
 /// What these declare, together: `hyperparameters(model)`, `hyperparameters(model, data)`.
@@ -179,7 +183,7 @@ template <class... Ts>
 std::vector<Hyperparameter> hyperparameters(Ts const&... objects) {
   HyperparameterList list;
   (list.of(objects), ...);
-  return list.all();
+  return list.copy();
 }
 
 }  // namespace fulgurite

@@ -7,8 +7,8 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <limits>
-#include <ranges>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -153,12 +153,39 @@ std::size_t batch_count(std::size_t samples, long batch_size, bool drop_last);
 /// Checks an option that is a count: throws an Error with `identifier` where `value` is less than `least`.
 void at_least(long least, std::string_view identifier, std::string const& option, long value);
 
+/// 0, 1, 2, ... below a number. A range of std::views would do, whose header takes longer to read than this one.
+struct Positions {
+  struct Iterator {
+    using iterator_category = std::input_iterator_tag;
+    using value_type = std::size_t;
+    using difference_type = std::ptrdiff_t;
+    using pointer = void;
+    using reference = std::size_t;
+
+    std::size_t at = 0;
+
+    std::size_t operator*() const { return at; }
+    Iterator& operator++() {
+      ++at;
+      return *this;
+    }
+    Iterator operator++(int) { return {at++}; }
+    bool operator==(Iterator const&) const = default;
+  };
+
+  std::size_t count = 0;
+
+  Iterator begin() const { return {0}; }
+  Iterator end() const { return {count}; }
+  std::size_t size() const { return count; }
+};
+
 /// Visits 0, 1, 2, ...: for validation, and for data that have an order of their own.
 struct Sequential {
   std::size_t count = 0;
 
   std::size_t size() const { return count; }
-  auto indices(long /*epoch*/) const { return std::views::iota(std::size_t{0}, count); }
+  Positions indices(long /*epoch*/) const { return {count}; }
   std::uint64_t order_key() const { return 2; }
 };
 

@@ -7,7 +7,6 @@
 #include <exception>
 #include <list>
 #include <memory>
-#include <ranges>
 #include <span>
 #include <string>
 #include <tuple>
@@ -25,20 +24,21 @@ namespace fulgurite::data {
 /// What is to lie in shared memory, part by part. Borrowed parts have to live until they are written.
 class SharedParts {
  public:
-  void borrow(std::span<std::byte const> part) { parts_.push_back(part); }
+  void borrow(std::span<std::byte const> part);
   template <class Number>
   void number(Number value) {
-    auto const* const bytes = reinterpret_cast<std::byte const*>(&value);
-    borrow(kept_.emplace_back(bytes, bytes + sizeof value));
+    copy(std::as_bytes(std::span(&value, 1)));
   }
   /// Until all is written.
   void keep(std::shared_ptr<void const> owner);
   std::vector<std::span<std::byte const>> const& all() const { return parts_; }
 
  private:
-  std::vector<std::span<std::byte const>> parts_ = {};
-  std::list<std::vector<std::byte>> kept_ = {};
-  std::vector<std::shared_ptr<void const>> owners_ = {};
+  void copy(std::span<std::byte const> part);
+
+  std::vector<std::span<std::byte const>> parts_;
+  std::list<std::vector<std::byte>> kept_;
+  std::vector<std::shared_ptr<void const>> owners_;
 };
 
 /// A mapping that can only be read, in every process. It lives as long as this object.

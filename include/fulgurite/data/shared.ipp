@@ -16,7 +16,13 @@
 
 namespace fulgurite::data {
 
+FULGURITE_BULK_BODY void SharedParts::borrow(std::span<std::byte const> part) { parts_.push_back(part); }
+
 FULGURITE_BULK_BODY void SharedParts::keep(std::shared_ptr<void const> owner) { owners_.push_back(std::move(owner)); }
+
+FULGURITE_BULK_BODY void SharedParts::copy(std::span<std::byte const> part) {
+  borrow(kept_.emplace_back(part.begin(), part.end()));
+}
 
 FULGURITE_BULK_BODY std::shared_ptr<SharedMemory const> SharedMemory::of(SharedParts const& parts) {
   int const file = ::memfd_create("fulgurite-data", MFD_CLOEXEC | MFD_ALLOW_SEALING);

@@ -43,7 +43,7 @@
 #include <fulgurite/torch/device/internals.hpp>
 #include <fulgurite/torch/device/single_device.hpp>
 #include <fulgurite/torch/device/sync_batch_norm.hpp>
-#include <fulgurite/torch/native/products.hpp>
+#include <fulgurite/torch/native/matmul_scope.hpp>
 #include <fulgurite/torch/optim/arena_layout.hpp>
 #include <fulgurite/torch/weights/averaging.hpp>
 
@@ -278,7 +278,7 @@ struct DistributedDataParallel {
         compresses, bucket_cap_mb, distributed::PromisedUse{!find_unused_parameters, static_graph});
     fit.exchanges_next = fit.as_written = true;
     fit.buffers.reset();
-    libtorch::relocate(model, device(), parameters);
+    libtorch::relocate(libtorch::module_if_any(model), device(), parameters);
     fit.replica.take(group, model);
     fit.layers.reset();  // before others are connected: where it goes, it disconnects
     fit.layers = std::make_unique<distributed::LayersAcrossRanks>(group, model);
@@ -290,7 +290,7 @@ struct DistributedDataParallel {
     fit.buffers.reset();
     fit.layers.reset();
     fit.unsynchronized = 0;
-    libtorch::relocate(model, at::Device(at::kCPU), std::nullopt);
+    libtorch::relocate(libtorch::module_if_any(model), at::Device(at::kCPU), std::nullopt);
   }
 
   template <class B>

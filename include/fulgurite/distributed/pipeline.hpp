@@ -41,7 +41,7 @@
 #include <fulgurite/torch/data/walk.hpp>
 #include <fulgurite/torch/device/backend.hpp>
 #include <fulgurite/torch/device/single_device.hpp>
-#include <fulgurite/torch/native/products.hpp>
+#include <fulgurite/torch/native/matmul_scope.hpp>
 #include <fulgurite/torch/optim/clip.hpp>
 
 namespace fulgurite::distributed {
@@ -255,7 +255,7 @@ struct Pipeline {
     run.has_failed = false;
     run.has_all_gradients = true;
     distributed::share_processors();
-    libtorch::relocate(model, device(), libtorch::scalar_type(Precision::parameters));
+    libtorch::relocate(libtorch::module_if_any(model), device(), libtorch::scalar_type(Precision::parameters));
     distributed::Replica().take(all, model);
     auto&& list = model.stages();
     auto const stages = distributed::stages_of(list);
@@ -267,7 +267,7 @@ struct Pipeline {
   void teardown(Model& model) {
     if (run.runner) run.account = run.runner->account();
     if (std::exchange(run.runner, nullptr) && !run.has_failed) run.parts.gather(group());
-    libtorch::relocate(model, at::Device(at::kCPU), std::nullopt);
+    libtorch::relocate(libtorch::module_if_any(model), at::Device(at::kCPU), std::nullopt);
   }
 
   template <class B>

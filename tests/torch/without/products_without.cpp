@@ -4,7 +4,7 @@
 #endif
 #include "../fixtures.hpp"
 
-#include <fulgurite/torch/native/products.hpp>
+#include <fulgurite/torch/native/matmul_scope.hpp>
 
 using namespace fulgurite;
 

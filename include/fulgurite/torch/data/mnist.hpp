@@ -6,12 +6,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
-#include <string>
 #include <type_traits>
 #include <utility>
 
 #include <fulgurite/core/body.hpp>
-#include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/data/mnist_files.hpp>
 #include <fulgurite/data/sampler.hpp>
@@ -38,17 +36,11 @@ struct MnistOptions {
 /// The mean of MNIST's training pictures, and their deviation.
 inline constexpr Standardization mnist_scale{0.1307, 0.3081};
 
-/// What a module of tensors is made of.
-struct SplitSets {
-  TensorSet set;
-  Split parts;
-  std::optional<TensorSet> test = std::nullopt;
-};
-/// Those of `mnist`.
+/// The sets of `mnist`.
 SplitSets mnist_sets(std::filesystem::path const& folder, MnistOptions const& options);
 
-/// For an Error.
-std::string scale_text(std::optional<Standardization> const& scale);
+/// Pictures of a checkpoint, and those at hand.
+void require_same_scale(std::optional<Standardization> const& kept, std::optional<Standardization> const& now);
 
 /// A TensorModule of pictures that may be shifted and scaled, which checkpoints keep where they are.
 template <BatchTransform Transform = Untouched>
@@ -70,10 +62,7 @@ void MnistModule<Transform>::state(auto& archive) {
   std::optional<Standardization> kept = scale_;
   if constexpr (loading) kept = lacks(archive, "mean") ? std::nullopt : std::optional(Standardization{});
   if (kept) kept->state(archive);
-  if (kept == scale_) return;
-  throw Error("fulgurite.data.scale_changed",
-              "the checkpoint was trained on pictures " + scale_text(kept) + ", and these are " + scale_text(scale_) +
-                  ": say .normalise = " + (kept ? "true" : "false") + ", as in training");
+  require_same_scale(kept, scale_);
 }
 
 /// Reads train-* into training and validation, and t10k-* as the test set. If the folder has only one of the two, it is
@@ -81,9 +70,7 @@ void MnistModule<Transform>::state(auto& archive) {
 /// and `Share` throw.
 template <BatchTransform Transform = Untouched>
 MnistModule<Transform> mnist(std::filesystem::path const& folder, MnistOptions options = {}, Transform transform = {}) {
-  auto sets = mnist_sets(folder, options);
-  return {TensorModule<Transform>(sets.set, std::move(sets.parts), loader_options(options), sets.test,
-                                  std::move(transform)),
+  return {TensorModule<Transform>(mnist_sets(folder, options), loader_options(options), std::move(transform)),
           options.normalise ? std::optional(mnist_scale) : std::nullopt};
 }
 
@@ -103,7 +90,7 @@ struct DigitsOptions {
   bool pin_memory = false;
 };
 
-/// Those of `digits`.
+/// The sets of `digits`.
 SplitSets digit_sets(DigitsOptions const& options);
 
 /// `data::digits({.train = 8000, .validation = 2000})`: batches as MNIST's, drawn from `seed`; 10,000 images take a
@@ -111,9 +98,7 @@ SplitSets digit_sets(DigitsOptions const& options);
 /// steady hand.
 template <BatchTransform Transform = Untouched>
 TensorModule<Transform> digits(DigitsOptions options = {}, Transform transform = {}) {
-  auto sets = digit_sets(options);
-  return TensorModule<Transform>(sets.set, std::move(sets.parts), loader_options(options), sets.test,
-                                 std::move(transform));
+  return TensorModule<Transform>(digit_sets(options), loader_options(options), std::move(transform));
 }
 
 // 1,797 real handwritten digits of 8 x 8 pixels from a file of 57 KB: data::digits8x8("data/digits").
@@ -132,7 +117,7 @@ struct Digits8x8Options {
   bool pin_memory = false;
 };
 
-/// Those of `digits8x8`.
+/// The sets of `digits8x8`.
 SplitSets digit_sets(std::filesystem::path const& folder, Digits8x8Options const& options);
 
 /// Reads digits.csv.gz (or digits.csv) from a folder: images N x 1 x 8 x 8 in [0, 1], split into training and
@@ -141,9 +126,7 @@ SplitSets digit_sets(std::filesystem::path const& folder, Digits8x8Options const
 template <BatchTransform Transform = Untouched>
 TensorModule<Transform> digits8x8(std::filesystem::path const& folder, Digits8x8Options options = {},
                                   Transform transform = {}) {
-  auto sets = digit_sets(folder, options);
-  return TensorModule<Transform>(sets.set, std::move(sets.parts), loader_options(options), sets.test,
-                                 std::move(transform));
+  return TensorModule<Transform>(digit_sets(folder, options), loader_options(options), std::move(transform));
 }
 
 FULGURITE_EXTERN(class MnistModule<>);

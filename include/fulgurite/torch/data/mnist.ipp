@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <fulgurite/core/archive.hpp>
+#include <fulgurite/core/error.hpp>
 #include <fulgurite/torch/data/mnist.hpp>
 
 namespace fulgurite::data {
@@ -59,10 +60,17 @@ FULGURITE_BODY SplitSets digit_sets(std::filesystem::path const& folder, Digits8
   return {set, split(set.size(), options.validation, options.seed)};
 }
 
-FULGURITE_BODY std::string scale_text(std::optional<Standardization> const& scale) {
-  return scale ? "normalised by mean " + std::to_string(scale->mean) + " and deviation " +
-                     std::to_string(scale->deviation)
-               : std::string("as they are, from 0 to 1");
+FULGURITE_BODY void require_same_scale(std::optional<Standardization> const& kept,
+                                       std::optional<Standardization> const& now) {
+  if (kept == now) return;
+  auto const said = [](std::optional<Standardization> const& scale) {
+    return scale ? "normalised by mean " + std::to_string(scale->mean) + " and deviation " +
+                       std::to_string(scale->deviation)
+                 : std::string("as they are, from 0 to 1");
+  };
+  throw Error("fulgurite.data.scale_changed",
+              "the checkpoint was trained on pictures " + said(kept) + ", and these are " + said(now) +
+                  ": say .normalise = " + (kept ? "true" : "false") + ", as in training");
 }
 
 FULGURITE_INSTANTIATE(class MnistModule<>);

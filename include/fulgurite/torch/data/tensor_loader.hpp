@@ -323,6 +323,16 @@ struct TensorSet {
   std::size_t size() const;
 };
 
+/// What a module of tensors is made of.
+struct SplitSets {
+  TensorSet set;
+  Split parts;
+  std::optional<TensorSet> test;
+
+  SplitSets(TensorSet set, Split parts, std::optional<TensorSet> test = std::nullopt);
+  FULGURITE_MOVES(SplitSets);
+};
+
 /// The loaders of a run over one set that is split in two, and perhaps a second one to test on. Pass it to
 /// `trainer.fit(model, module)`. Only training batches go through `transform` (augmentation).
 template <BatchTransform Transform = Untouched>
@@ -333,6 +343,10 @@ class TensorModule {
 
   TensorModule(TensorSet const& set, Split parts, TensorLoaderOptions const& options,
                std::optional<TensorSet> const& test = {}, Transform transform = {});
+  TensorModule(SplitSets sets, TensorLoaderOptions const& options, Transform transform = {});
+  TensorModule(TensorModule const&);
+  TensorModule& operator=(TensorModule const&);
+  FULGURITE_MOVES(TensorModule);
 
   /// Rows of a batch, of all loaders alike. What is set holds from their next epochs on.
   long batch_size() const { return train_.batch_size(); }
@@ -364,6 +378,21 @@ TensorModule<Transform>::TensorModule(TensorSet const& set, Split parts, TensorL
       validation_(set.data, set.target, Subset{std::move(parts.validation)}, whole(options)) {
   if (test) test_.emplace(test->data, test->target, Subset{all(test->size())}, whole(options));
 }
+
+template <BatchTransform Transform>
+TensorModule<Transform>::TensorModule(SplitSets sets, TensorLoaderOptions const& options, Transform transform)
+    : TensorModule(sets.set, std::move(sets.parts), options, sets.test, std::move(transform)) {}
+
+template <BatchTransform Transform>
+TensorModule<Transform>::TensorModule(TensorModule const&) = default;
+template <BatchTransform Transform>
+TensorModule<Transform>& TensorModule<Transform>::operator=(TensorModule const&) = default;
+template <BatchTransform Transform>
+TensorModule<Transform>::TensorModule(TensorModule&&) noexcept = default;
+template <BatchTransform Transform>
+TensorModule<Transform>& TensorModule<Transform>::operator=(TensorModule&&) noexcept = default;
+template <BatchTransform Transform>
+TensorModule<Transform>::~TensorModule() = default;
 
 template <BatchTransform Transform>
 void TensorModule<Transform>::set_batch_size(long size) {

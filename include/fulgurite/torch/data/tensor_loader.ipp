@@ -36,6 +36,10 @@ FULGURITE_BULK_BODY GatherOptions without_order(TensorLoaderOptions const& o) {
 
 FULGURITE_BULK_BODY std::size_t TensorSet::size() const { return static_cast<std::size_t>(data.size(0)); }
 
+FULGURITE_BODY SplitSets::SplitSets(TensorSet whole, Split split, std::optional<TensorSet> another)
+    : set(std::move(whole)), parts(std::move(split)), test(std::move(another)) {}
+FULGURITE_MOVES_BODY(SplitSets);
+
 FULGURITE_BULK_BODY TensorSet as_tensors(LabelledImages const& images) {
   LoadingMode const mode;
   auto const count = static_cast<std::int64_t>(images.size());

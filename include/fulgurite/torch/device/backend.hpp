@@ -196,7 +196,7 @@ struct OfGradients {
   static bool is_number(Value const& loss);
   template <class Model>
   static std::string buffer_with_nan(Model& model) {
-    return libtorch::buffer_with_nan(model);
+    return libtorch::buffer_with_nan(libtorch::module_if_any(model));
   }
   static void note_finite(std::optional<Value>& noted, Value const& value) { libtorch::note_finite(noted, value); }
   template <class Parameters>
@@ -224,18 +224,16 @@ struct OfModels {
   // Averages of weights: see averaging.hpp.
   template <class Model>
   static std::vector<Value> weights(Model& model) {
-    return libtorch::weights(model);
+    return libtorch::weights(libtorch::module_if_any(model));
   }
   template <class Model>
   static std::vector<Value> buffers(Model& model) {
-    return libtorch::buffers(model);
+    return libtorch::buffers(libtorch::module_if_any(model));
   }
   /// The names of both, in their order.
   template <class Model>
   static std::vector<std::string> weight_names(Model& model) {
-    std::vector<std::string> names;
-    libtorch::each_named_tensor(model, [&](std::string const& name, Value const&) { names.push_back(name); });
-    return names;
+    return libtorch::weight_names(libtorch::module_if_any(model));
   }
   static bool averages(Value const& value) { return libtorch::averages(value); }
   static Value clone(Value const& value) { return libtorch::clone(value); }
@@ -431,20 +429,21 @@ struct LibTorch : libtorch::Finetuning, libtorch::OfGradients, libtorch::OfModel
   }
 
   // The model as a whole: see weights.hpp, summary.hpp.
-  template <class Model, class F>
-  static void each_weight(Model& model, F&& f) {
+  template <class Model>
+  static void each_weight(Model& model, TakeWeight f) {
     libtorch::each_weight(model, f);
   }
-  template <class Model, class State>
-  static void save(std::filesystem::path const& path, Model& model, State&& state,
+  template <class Model>
+  static void save(std::filesystem::path const& path, Model& model, FunctionRef<void(StateSaver&)> state,
                    std::span<Hyperparameter const> hyperparameters = {}) {
     libtorch::save(path, model, state, hyperparameters);
   }
   /// The same into memory, from which another thread writes it.
   using Background = BackgroundWriter;
-  template <class Model, class State>
-  static void image(RunImage& into, Model& model, State&& state, std::span<Hyperparameter const> hyperparameters) {
-    into.take([&](auto&& f) { libtorch::each_weight(model, f); }, state, hyperparameters);
+  template <class Model>
+  static void image(RunImage& into, Model& model, FunctionRef<void(StateSaver&)> state,
+                    std::span<Hyperparameter const> hyperparameters) {
+    into.take([&](TakeWeight f) { libtorch::each_weight(model, f); }, state, hyperparameters);
   }
   using RunFile = libtorch::RunFile;
   template <class Model, class File>

@@ -6,7 +6,7 @@
 //   - The key below it, which every thread includes, for products of matrices (product_key, native/products.hpp)
 //     and for operators that draw random numbers (device/rng.hpp, which knows them by their schemas, and relies on what
 //     makes a tensor of random numbers calling one of them), and two keys of LibTorch's own tests, which a thread
-//     leaves out of its dispatch (product_marks, native/products.hpp).
+//     leaves out of its dispatch (product_mark, certified_mark).
 //   - Autocast, declared here again, since its own header would bring in the operator library.
 //   - Memory that changes hands between two storages (swap_memory).
 //   - Storages and tensors by their implementations: unsafeGetStorageImpl, unsafeGetTensorImpl, make_tensor,
@@ -36,9 +36,11 @@
 #include <c10/core/Device.h>
 #include <c10/core/DeviceType.h>
 #include <c10/core/DispatchKey.h>
+#include <c10/core/DispatchKeySet.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/core/ScalarType.h>
 #include <c10/core/StorageImpl.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/Exception.h>
 #include <torch/cuda.h>
@@ -83,6 +85,18 @@ inline constexpr auto product_key = c10::DispatchKey::BackendSelect;
 /// leaving them out does nothing else.
 inline constexpr auto product_mark = c10::DispatchKey::TESTING_ONLY_GenericMode,
                       certified_mark = c10::DispatchKey::TESTING_ONLY_GenericWrapper;
+
+/// While it lives, products of matrices on this thread are computed as `how` says, whatever was said before.
+class Marked {
+ public:
+  explicit Marked(Matmul how);
+
+ private:
+  static constexpr c10::DispatchKeySet both{product_mark, certified_mark};
+  static c10::impl::LocalDispatchKeySet now() { return c10::impl::tls_local_dispatch_key_set(); }
+  static c10::DispatchKeySet marks_of(Matmul how);
+  c10::impl::ForceDispatchKeyGuard guard_;
+};
 
 /// Everybody who looks at one of the two storages sees the memory of the other.
 void swap_memory(c10::StorageImpl& a, c10::StorageImpl& b);

@@ -9,6 +9,14 @@
 
 namespace fulgurite::libtorch {
 
+FULGURITE_BULK_BODY Marked::Marked(Matmul how) : guard_(now().included_, (now().excluded_ - both) | marks_of(how)) {}
+
+FULGURITE_BULK_BODY c10::DispatchKeySet Marked::marks_of(Matmul how) {
+  return how == Matmul::certified ? both
+         : how == Matmul::faster  ? c10::DispatchKeySet(product_mark)
+                                  : c10::DispatchKeySet();
+}
+
 FULGURITE_BULK_BODY void swap_memory(c10::StorageImpl& a, c10::StorageImpl& b) {
   std::swap(a._mutable_data_ptr_no_checks(), b._mutable_data_ptr_no_checks());
 }

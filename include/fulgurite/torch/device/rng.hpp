@@ -70,6 +70,9 @@ std::vector<at::Generator> default_generators(bool used);
 class RngState {
  public:
   RngState();
+  RngState(RngState const&);
+  RngState& operator=(RngState const&);
+  FULGURITE_MOVES(RngState);
   void restore();
 
   /// Saves the states as bytes under the names of their devices, "cpu" and "cuda:0". Loading changes no generator:

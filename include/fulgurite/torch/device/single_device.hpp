@@ -3,7 +3,6 @@
 // SingleDevice{automatic}, SingleDevice{NamedDevice{"cuda:1"}}. On the CPU a second word says which matrix products
 // steps use: SingleDevice{cpu, Matmul::libtorch}.
 
-#include <concepts>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -11,7 +10,6 @@
 #include <vector>
 
 #include <ATen/core/Tensor.h>
-#include <ATen/core/grad_mode.h>
 #include <torch/cuda.h>
 #include <torch/nn/module.h>
 
@@ -25,7 +23,8 @@
 #include <fulgurite/torch/data/walk.hpp>
 #include <fulgurite/torch/device/backend.hpp>
 #include <fulgurite/torch/device/internals.hpp>
-#include <fulgurite/torch/native/products.hpp>
+#include <fulgurite/torch/native/matmul_scope.hpp>
+#include <fulgurite/torch/weights/weights.hpp>
 
 namespace fulgurite::libtorch {
 
@@ -37,14 +36,7 @@ namespace fulgurite::libtorch {
 void relocate(at::Tensor& tensor, at::Device device, std::optional<at::ScalarType> type);
 
 /// A model that is no torch::nn::Module has nothing that could be moved for it.
-template <class Model>
-void relocate(Model& model, at::Device device, std::optional<at::ScalarType> type) {
-  if constexpr (std::derived_from<Model, torch::nn::Module>) {
-    at::NoGradGuard const no_graph;
-    for (auto& parameter : model.parameters()) relocate(parameter, device, type);
-    for (auto& buffer : model.buffers()) relocate(buffer, device, type);
-  }
-}
+void relocate(torch::nn::Module const* model, at::Device device, std::optional<at::ScalarType> type);
 
 /// Throws an Error where LibTorch does not see this GPU.
 void require_device(at::Device device);
@@ -76,13 +68,13 @@ class SingleDevice {
   void setup(Model& model, Precision const&) {
     require_device();
     libtorch::make_current(device_);
-    libtorch::relocate(model, device_, libtorch::scalar_type(Precision::parameters));
+    libtorch::relocate(libtorch::module_if_any(model), device_, libtorch::scalar_type(Precision::parameters));
   }
 
   /// The model is back on the CPU, in the type it was trained in.
   template <class Model>
   void teardown(Model& model) {
-    libtorch::relocate(model, at::Device(at::kCPU), std::nullopt);
+    libtorch::relocate(libtorch::module_if_any(model), at::Device(at::kCPU), std::nullopt);
   }
 
   at::Device device() const { return device_; }

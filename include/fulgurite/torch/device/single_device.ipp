@@ -1,6 +1,7 @@
 #pragma once
 // The bodies of torch/device/single_device.hpp.
 
+#include <ATen/core/grad_mode.h>
 #include <torch/cuda.h>
 
 #include <fulgurite/core/error.hpp>
@@ -17,6 +18,13 @@ FULGURITE_BULK_BODY void relocate(at::Tensor& tensor, at::Device device, std::op
   if (gradient.defined()) tensor.mutable_grad().reset();  // LibTorch would compare the new data with it
   tensor.set_data(tensor.detach().to(options));
   if (gradient.defined()) tensor.mutable_grad() = gradient.to(options);
+}
+
+FULGURITE_BODY void relocate(torch::nn::Module const* model, at::Device device, std::optional<at::ScalarType> type) {
+  if (model == nullptr) return;
+  at::NoGradGuard const no_graph;
+  for (auto& parameter : model->parameters()) relocate(parameter, device, type);
+  for (auto& buffer : model->buffers()) relocate(buffer, device, type);
 }
 
 FULGURITE_BODY void require_device(at::Device device) {

@@ -1,5 +1,6 @@
 #pragma once
-// Matrix products by LIBXSMM with LibTorch's bits: the scope that a program opens, and what it has led to.
+// Matrix products by LIBXSMM with LibTorch's bits: which are certified, and which of those are worth it.
+// matmul_scope.hpp is what a program opens.
 
 #include <array>
 #include <atomic>
@@ -12,31 +13,13 @@
 #include <unordered_map>
 #include <vector>
 
-#include <ATen/Context.h>
-#include <ATen/EmptyTensor.h>
-#include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/ops/add_cpu_dispatch.h>
-#include <ATen/ops/addmm_cpu_dispatch.h>
-#include <ATen/ops/addmm_ops.h>
-#include <ATen/ops/baddbmm_cpu_dispatch.h>
-#include <ATen/ops/baddbmm_ops.h>
-#include <ATen/ops/bmm_cpu_dispatch.h>
-#include <ATen/ops/bmm_ops.h>
-#include <ATen/ops/empty_like.h>
-#include <ATen/ops/from_blob.h>
-#include <ATen/ops/mm_cpu_dispatch.h>
-#include <ATen/ops/mm_ops.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
-#include <torch/library.h>
+#include <ATen/core/Tensor.h>
+#include <c10/core/DispatchKeySet.h>
 
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/policy/policies.hpp>
 #include <fulgurite/torch/device/internals.hpp>
 #include <fulgurite/torch/native/plan.hpp>
-
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
 
 namespace fulgurite::libtorch::native {
 
@@ -131,18 +114,6 @@ class Certifier {
 // Whether a scope for matrix products is open on this thread, and what it says.
 
 Matmul on_this_thread();
-
-/// While it lives, products on this thread are computed as `how` says, whatever was said before.
-class Marked {
- public:
-  explicit Marked(Matmul how);
-
- private:
-  static constexpr c10::DispatchKeySet both{product_mark, certified_mark};
-  static c10::impl::LocalDispatchKeySet now() { return c10::impl::tls_local_dispatch_key_set(); }
-  static c10::DispatchKeySet marks_of(Matmul how);
-  c10::impl::ForceDispatchKeyGuard guard_;
-};
 
 // Which products are certified, of the whole process: each shape is tried once.
 
@@ -274,47 +245,6 @@ at::Tensor multiplied_and_added(c10::DispatchKeySet keys, at::Tensor const& star
       }
   return Own::redispatch(keys & below_products, start, a, b, beta, alpha);
 }
-
-/// Whether the kernels are in place, which the first call sees to. The key is the one below that of the recorder of
-/// captured steps, so both work at once; every thread includes it anyway, and for these operators LibTorch has nothing
-/// there, so nothing is replaced. Where no scope is open they ask for that and pass on. False: the program has no
-/// LIBXSMM, or somebody else has put kernels there (another copy of this library with hidden symbols).
-bool intercepts();
-
-}  // namespace fulgurite::libtorch::native
-
-namespace fulgurite {
-
-// MatmulScope: until it ends, matrix products of this thread take the faster way where it gives the same bits.
-
-/// mm, addmm, bmm, baddbmm and linear of float32 tensors on the CPU are computed by LIBXSMM's kernels instead of
-/// MKL's, forward and backward, on this thread and on those that autograd starts from it. No bit of a result changes:
-/// each product is certified before it is used. Nothing happens where the program is built without LIBXSMM. A scope
-/// within another one says anew what is done: `MatmulScope const as_ever(Matmul::libtorch);`.
-class MatmulScope {
- public:
-  explicit MatmulScope(Matmul how = Matmul::faster)
-      : marked_(how != Matmul::libtorch && is_possible() ? how : Matmul::libtorch) {}
-  MatmulScope(MatmulScope const&) = delete;
-  MatmulScope& operator=(MatmulScope const&) = delete;
-
- private:
-  static bool is_possible() {
-    using enum at::Float32Precision;
-    auto const wanted = at::globalContext().float32Precision(at::Float32Backend::MKLDNN, at::Float32Op::MATMUL);
-    bool const exact = wanted == NONE || wanted == IEEE;  // LibTorch can be told to compute in less than float32
-    return exact && libtorch::native::intercepts();
-  }
-
-  libtorch::native::Marked marked_;
-};
-
-}  // namespace fulgurite
-
-namespace fulgurite::libtorch::native {
-
-/// What a strategy tells of the products of the process so far, for a person.
-std::vector<std::string> products_account(Matmul how);
 
 }  // namespace fulgurite::libtorch::native
 

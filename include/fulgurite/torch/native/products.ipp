@@ -9,7 +9,21 @@
 #include <set>
 #include <utility>
 
+#include <ATen/EmptyTensor.h>
+#include <ATen/ops/add_cpu_dispatch.h>
+#include <ATen/ops/addmm_cpu_dispatch.h>
+#include <ATen/ops/baddbmm_cpu_dispatch.h>
+#include <ATen/ops/bmm_cpu_dispatch.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/mm_cpu_dispatch.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
 #include <fulgurite/torch/native/products.hpp>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 namespace fulgurite::libtorch::native {
 
@@ -177,14 +191,6 @@ FULGURITE_BULK_BODY Matmul on_this_thread() {
   return left_out.has(certified_mark) ? Matmul::certified : Matmul::faster;
 }
 
-FULGURITE_BULK_BODY Marked::Marked(Matmul how) : guard_(now().included_, (now().excluded_ - both) | marks_of(how)) {}
-
-FULGURITE_BULK_BODY c10::DispatchKeySet Marked::marks_of(Matmul how) {
-  return how == Matmul::certified ? both
-         : how == Matmul::faster  ? c10::DispatchKeySet(product_mark)
-                                  : c10::DispatchKeySet();
-}
-
 FULGURITE_BULK_BODY Verdicts::Verdicts(Kernels const* kernels) : kernels_(kernels), number_(++made()) {}
 
 FULGURITE_BULK_BODY Verdicts& Verdicts::of_process() {
@@ -338,34 +344,6 @@ FULGURITE_BULK_BODY at::Tensor computed(Plan const& plan, Operands const& given)
   if (plan.shape().epilogue == Epilogue::onto) std::memcpy(to, given.start, result.nbytes());
   plan.run(given.a, given.b, to, given.start);
   return result;
-}
-
-FULGURITE_BULK_BODY bool intercepts() {
-  static bool const done = [] {
-    if (!process_kernels()) return false;
-    for (char const* name : {"aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm"}) {
-      auto const op = c10::Dispatcher::singleton().findSchema({name, ""});
-      if (!op || op->hasKernelForDispatchKey(product_key)) return false;
-    }
-    // It lives as long as the process, and is held where a search for leaks finds it.
-    static auto* const library = new torch::Library(torch::Library::IMPL, "aten", product_key, __FILE__, __LINE__);
-    library->impl("mm", TORCH_FN(multiplied<at::_ops::mm>));
-    library->impl("bmm", TORCH_FN(multiplied<at::_ops::bmm>));
-    library->impl("addmm", TORCH_FN(multiplied_and_added<at::_ops::addmm>));
-    library->impl("baddbmm", TORCH_FN(multiplied_and_added<at::_ops::baddbmm>));
-    return true;
-  }();
-  return done;
-}
-
-FULGURITE_BULK_BODY std::vector<std::string> products_account(Matmul how) {
-  if (how == Matmul::libtorch) return {"matrix products: LibTorch's, as was asked for"};
-  if (!process_kernels()) return {"matrix products: LibTorch's (this program is built without LIBXSMM)"};
-  auto text = Verdicts::of_process().account();
-  if (text.empty())
-    text = "matrix products: LibTorch's; none was computed so far that LIBXSMM has faster on this processor";
-  else if (how == Matmul::faster) text += "; not counted: those that the rule for this processor leaves to LibTorch";
-  return {std::move(text)};
 }
 
 }  // namespace fulgurite::libtorch::native

@@ -22,7 +22,6 @@
 #include <ATen/ops/_foreach_norm.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/isfinite.h>
-#include <ATen/ops/isnan.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/linalg_vector_norm_cpu_dispatch.h>
 #include <ATen/ops/stack.h>
@@ -231,16 +230,7 @@ bool weights_finite(Parameters const& parameters) {
 }
 
 /// The name of a buffer that holds a nan, or "". Infinite numbers may be meant, as in the mask of an attention.
-template <class Model>
-std::string buffer_with_nan(Model& model) {
-  at::NoGradGuard const no_graph;
-  if constexpr (std::derived_from<Model, torch::nn::Module>)
-    for (auto const& buffer : model.named_buffers())
-      if (buffer.value().defined() && buffer.value().is_floating_point() &&
-          at::isnan(buffer.value()).any().template item<bool>())
-        return buffer.key();
-  return "";
-}
+std::string buffer_with_nan(torch::nn::Module const* model);
 
 /// Adds zero times a value to what was noted so far: that becomes nan with the first value that is not finite, and
 /// stays so.
@@ -303,14 +293,13 @@ class SeenGradients {
 class GradientLooks {
  public:
   GradientLooks() = default;
-  GradientLooks(GradientLooks&&) = default;
+  GradientLooks(GradientLooks&&) noexcept;
   GradientLooks& operator=(GradientLooks&&) = delete;
-  ~GradientLooks() { detach(); }
+  ~GradientLooks();
 
   template <class Model>
   void attach(Model const& model) {
-    detach();
-    if constexpr (std::derived_from<Model, torch::nn::Module>) attach_to(model.parameters());
+    attach_to(module_if_any(model));
   }
   void detach();
 
@@ -335,7 +324,7 @@ class GradientLooks {
     std::shared_ptr<SeenGradients> seen;
   };
 
-  void attach_to(std::vector<at::Tensor> const& parameters);
+  void attach_to(torch::nn::Module const* model);
   /// Only a parameter that has needed a gradient has a place for the hook.
   static bool is_large(at::Tensor const& parameter);
 

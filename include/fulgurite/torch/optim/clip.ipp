@@ -3,6 +3,8 @@
 
 #include <limits>
 
+#include <ATen/ops/isnan.h>
+
 #include <fulgurite/torch/device/value.hpp>
 #include <fulgurite/torch/optim/clip.hpp>
 
@@ -64,6 +66,16 @@ FULGURITE_BULK_BODY bool all_finite(at::Tensor const& tensor) {
   return plainly ? *plainly : at::isfinite(tensor).all().item<bool>();
 }
 
+FULGURITE_BODY std::string buffer_with_nan(torch::nn::Module const* model) {
+  at::NoGradGuard const no_graph;
+  if (model != nullptr)
+    for (auto const& buffer : model->named_buffers())
+      if (buffer.value().defined() && buffer.value().is_floating_point() &&
+          at::isnan(buffer.value()).any().item<bool>())
+        return buffer.key();
+  return "";
+}
+
 FULGURITE_BULK_BODY void note_finite(std::optional<at::Tensor>& noted, at::Tensor const& value) {
   at::NoGradGuard const no_graph;
   if (!noted) noted = at::zeros({}, value.options().dtype(at::kFloat).requires_grad(false));
@@ -108,6 +120,9 @@ FULGURITE_BULK_BODY std::uint32_t SeenGradients::version(at::Tensor const& tenso
   return tensor.unsafeGetTensorImpl()->version_counter().current_version();
 }
 
+FULGURITE_BULK_BODY GradientLooks::GradientLooks(GradientLooks&&) noexcept = default;
+FULGURITE_BULK_BODY GradientLooks::~GradientLooks() { detach(); }
+
 FULGURITE_BULK_BODY void GradientLooks::detach() {
   for (auto const& parameter : watched_)
     if (seen_of(parameter) == seen_) torch::autograd::impl::post_acc_grad_hooks(parameter).reset();
@@ -128,7 +143,10 @@ FULGURITE_BODY void GradientLooks::forget(std::vector<at::Tensor> const& paramet
 
 FULGURITE_BULK_BODY void GradientLooks::Hook::operator()(at::Tensor const& parameter) { seen->look(parameter.grad()); }
 
-FULGURITE_BODY void GradientLooks::attach_to(std::vector<at::Tensor> const& parameters) {
+FULGURITE_BODY void GradientLooks::attach_to(torch::nn::Module const* model) {
+  detach();
+  if (model == nullptr) return;
+  auto const parameters = model->parameters();
   std::size_t bytes = 0;
   for (auto const& parameter : parameters)
     if (is_large(parameter)) bytes += parameter.nbytes();

@@ -26,6 +26,7 @@
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/metric/metric.hpp>
 #include <fulgurite/torch/optim/optimizer_state.hpp>
+#include <fulgurite/torch/weights/weights.hpp>
 
 namespace fulgurite::libtorch {
 
@@ -52,14 +53,7 @@ class InTwoGroups : public Error {
 };
 
 /// All names that the model has for a tensor; none if it is no torch::nn::Module.
-template <class Model>
-std::vector<std::string> names_of(Model& model, at::Tensor const& parameter) {
-  std::vector<std::string> names;
-  if constexpr (std::derived_from<Model, torch::nn::Module>)
-    for (auto const& named : model.named_parameters())
-      if (named.value().is_same(parameter)) names.push_back(named.key());
-  return names;
-}
+std::vector<std::string> names_of(torch::nn::Module const* model, at::Tensor const& parameter);
 
 /// What `make` returns: the optimizers of this model, whose refusals get the names that the model has.
 template <class Model, class Make>
@@ -67,7 +61,7 @@ auto made_with_names(Model& model, Make const& make) {
   try {
     return make();
   } catch (InTwoGroups const& refused) {
-    throw InTwoGroups(refused.optimizer(), refused.parameter(), names_of(model, refused.parameter()));
+    throw InTwoGroups(refused.optimizer(), refused.parameter(), names_of(module_if_any(model), refused.parameter()));
   }
 }
 
@@ -90,7 +84,7 @@ void require_listed_once(Model& model, Optimizer& optimizer) {
   if (!twice.defined()) return;
   std::string_view called = type_name<Optimizer>();
   if constexpr (requires { Optimizer::name(); }) called = Optimizer::name();
-  refuse_listed_twice(called, names_of(model, twice));
+  refuse_listed_twice(called, names_of(module_if_any(model), twice));
 }
 
 }  // namespace fulgurite::libtorch
@@ -115,6 +109,9 @@ struct MayForget<X> {
 /// What TorchOptimizer does the same with all classes of optimizers.
 class TorchGroups {
  public:
+  TorchGroups();
+  FULGURITE_MOVES(TorchGroups);
+
   /// What the program has given to groups that were not there before.
   void note_options(torch::optim::Optimizer const& optimizer);
   GivenOptions const& given() const { return given_; }

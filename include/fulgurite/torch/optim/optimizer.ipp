@@ -26,7 +26,18 @@ FULGURITE_BULK_BODY InTwoGroups::InTwoGroups(std::string_view optimizer, at::Ten
       optimizer_(optimizer),
       parameter_(parameter) {}
 
+FULGURITE_BODY std::vector<std::string> names_of(torch::nn::Module const* model, at::Tensor const& parameter) {
+  std::vector<std::string> names;
+  if (model != nullptr)
+    for (auto const& named : model->named_parameters())
+      if (named.value().is_same(parameter)) names.push_back(named.key());
+  return names;
+}
+
 FULGURITE_INSTANTIATE(at::Tensor listed_twice(std::vector<at::Tensor> const&));
+
+FULGURITE_BULK_BODY TorchGroups::TorchGroups() = default;
+FULGURITE_MOVES_BODY(TorchGroups);
 
 FULGURITE_BODY void TorchGroups::note_options(torch::optim::Optimizer const& optimizer) {
   auto const& groups = optimizer.param_groups();

@@ -36,16 +36,8 @@
 namespace fulgurite::libtorch {
 
 /// All parameters in order. They are handles: what is written to them is written to the model.
-template <class Model>
-std::vector<at::Tensor> weights([[maybe_unused]] Model& model) {
-  if constexpr (std::derived_from<Model, torch::nn::Module>) return distinct(model.parameters());
-  else return {};
-}
-template <class Model>
-std::vector<at::Tensor> buffers([[maybe_unused]] Model& model) {
-  if constexpr (std::derived_from<Model, torch::nn::Module>) return distinct(model.buffers());
-  else return {};
-}
+std::vector<at::Tensor> weights(torch::nn::Module const* model);
+std::vector<at::Tensor> buffers(torch::nn::Module const* model);
 
 /// Whether such a tensor can be averaged: whole numbers, as counts, cannot.
 bool averages(at::Tensor const& value);

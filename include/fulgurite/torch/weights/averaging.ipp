@@ -11,6 +11,14 @@
 
 namespace fulgurite::libtorch {
 
+FULGURITE_BULK_BODY std::vector<at::Tensor> weights(torch::nn::Module const* model) {
+  return model == nullptr ? std::vector<at::Tensor>() : distinct(model->parameters());
+}
+
+FULGURITE_BULK_BODY std::vector<at::Tensor> buffers(torch::nn::Module const* model) {
+  return model == nullptr ? std::vector<at::Tensor>() : distinct(model->buffers());
+}
+
 FULGURITE_BULK_BODY bool averages(at::Tensor const& value) { return value.is_floating_point() || value.is_complex(); }
 
 FULGURITE_BULK_BODY void lerp_into(at::Tensor& average, at::Tensor const& value, double t) {

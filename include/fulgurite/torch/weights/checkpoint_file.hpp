@@ -25,10 +25,10 @@ namespace fulgurite {
 namespace libtorch {
 
 /// Writes the weights and, by `state(archive)`, everything of the run that is not a weight.
-template <class Model, class State>
-void save(std::filesystem::path const& path, Model& model, State&& state,
+template <class Model>
+void save(std::filesystem::path const& path, Model& model, FunctionRef<void(StateSaver&)> state,
           std::span<Hyperparameter const> hyperparameters = {}) {
-  save_run_file(path, [&](auto&& f) { each_weight(model, f); }, state, hyperparameters);
+  save_run_file(path, [&](TakeWeight f) { each_weight(model, f); }, state, hyperparameters);
 }
 
 }  // namespace libtorch
@@ -53,61 +53,36 @@ template <class Model>
 inline constexpr bool keeps_state =
     Stateful<std::remove_cvref_t<decltype(owner_of_state(std::declval<Model&>()))>, StateLoader>;
 
+/// How a part of a run saves and loads its own state; empty where it keeps none.
+struct OwnState {
+  FunctionRef<void(StateSaver&)> save;
+  FunctionRef<void(StateLoader&)> load;
+};
 /// The names of what a model keeps beside its weights.
-template <class Model>
-std::vector<std::string> own_entries([[maybe_unused]] Model& model) {
-  ArchiveNode state;
-  if constexpr (keeps_state<Model>) {
-    StateSaver saver(state, {}, StateSaver::Tensors::borrowed);
-    saver.child(model_key, owner_of_state(model));
-  }
-  return entries_of(state, model_key);
-}
+std::vector<std::string> own_entries(OwnState const& own);
 
 /// Whether a load takes the model's own state from a file of that state. One that only the file or only the model has
 /// is in the report; of a whole file of a run, a strict load refuses it. A part of a model has no state of the whole.
 bool takes_model_state(SafetensorsFile const& file, ArchiveNode const& state, bool keeps,
                        std::vector<std::string> const& own, WeightOptions const& options, WeightReport& report);
 
-template <class Model, class File>
-WeightReport load_file(Model& model, File const& file, WeightOptions const& options) {
-  if constexpr (PartOfModel<Model>) return load_weights(module_of(model), file, options);
-  else return load_weights(model, file, options);
-}
-
 /// Loads the weights of a run's file and what it keeps of the model beside them, or neither where one does not fit.
-template <class Model>
-WeightReport load_model(Model& model, SafetensorsFile const& file, ArchiveNode const& state,
-                        WeightOptions const& options) {
-  WeightReport kept;
-  auto const load = [&] {
-    auto report = load_file(model, file, options);
-    report.model_state = kept.model_state;
-    return report;
+WeightReport load_model(torch::nn::Module const* model, OwnState const& own, SafetensorsFile const& file,
+                        ArchiveNode const& state, WeightOptions const& options);
+
+/// What follows for any model.
+WeightReport load_path(torch::nn::Module const* model, OwnState const& own, std::filesystem::path const& path,
+                       WeightOptions const& options);
+WeightReport load_path(torch::nn::Module const* model, OwnState const& own, OwnState const& data,
+                       std::filesystem::path const& path, WeightOptions const& options);
+template <class Model, class... Rest>
+WeightReport load_path_into(Model& model, Rest const&... rest) {
+  torch::nn::Module const* module = nullptr;
+  if constexpr (PartOfModel<Model>) module = &module_of(model);
+  auto const fold = [&]([[maybe_unused]] auto& archive) {
+    if constexpr (keeps_state<Model>) archive.child(model_key, owner_of_state(model));
   };
-  [[maybe_unused]] bool const takes =
-      takes_model_state(file, state, keeps_state<Model>, own_entries(model), options, kept);
-  if constexpr (keeps_state<Model>) {
-    if (takes) {
-      auto const fold = [&](auto& archive) { archive.child(model_key, owner_of_state(model)); };
-      StateMemory before;
-      before.save(fold);
-      try {
-        load_state(state, fold);
-      } catch (Error const&) {
-        if (options.strict) throw;
-        kept.model_state = entries_of(state, model_key);
-        return load();
-      }
-      try {
-        return load();
-      } catch (...) {
-        before.put_back(fold);
-        throw;
-      }
-    }
-  }
-  return load();
+  return load_path(module, keeps_state<Model> ? OwnState{fold, fold} : OwnState{}, rest...);
 }
 
 }  // namespace libtorch
@@ -122,18 +97,7 @@ WeightReport load_model(Model& model, SafetensorsFile const& file, ArchiveNode c
 ///   auto const report = load_weights(model, "lightning.ckpt", {.strict = false, .remove_prefix = {"model."}});
 template <class Model>
 [[nodiscard]] WeightReport load_weights(Model& model, std::filesystem::path const& path, WeightOptions const& options) {
-  if (is_pt_name(path)) {
-    auto report = libtorch::load_file(model, PtFile(path), options);
-    report.model_state = libtorch::own_entries(model);
-    return report;
-  }
-  SafetensorsFile const file(path);
-  auto const state = state_beside_weights(file, libtorch::keeps_state<Model>);
-  WeightReport kept;
-  libtorch::note_data_state(file, state, options, kept);
-  auto report = libtorch::load_model(model, file, state, options);
-  report.data_state = std::move(kept.data_state);
-  return report;
+  return libtorch::load_path_into(model, path, options);
 }
 
 /// The same, with what the file keeps of the data module, such as means and categories: both, or neither where one does
@@ -145,18 +109,8 @@ template <class Model>
 template <class Model, Stateful<StateLoader> Data>
 WeightReport load_weights(Model& model, Data& data, std::filesystem::path const& path,
                           WeightOptions const& options = {}) {
-  SafetensorsFile const file(path);
-  auto const tree = state_with_data(file);
   auto const fold = [&](auto& archive) { archive.child(data_module_key, data); };
-  StateMemory before;
-  before.save(fold);
-  load_state(tree, fold);
-  try {
-    return libtorch::load_model(model, file, tree, options);
-  } catch (...) {
-    before.put_back(fold);
-    throw;
-  }
+  return libtorch::load_path_into(model, libtorch::OwnState{fold, fold}, path, options);
 }
 /// All of a file into all of a model, so that there is nothing to report, unless a file that is not of a run lacks what
 /// the model keeps by state(archive).
@@ -174,8 +128,8 @@ WeightReport load_weights(Model& model, std::filesystem::path const& path) {
 template <class Model>
 void save_pt(Model& model, std::filesystem::path const& path) {
   if constexpr (libtorch::PartOfModel<Model>)
-    write_pt(path, [&](auto&& f) { libtorch::each_weight(libtorch::module_of(model), f); });
-  else write_pt(path, [&](auto&& f) { libtorch::each_weight(model, f); });
+    write_pt(path, [&](TakeWeight f) { libtorch::each_weight(libtorch::module_of(model), f); });
+  else write_pt(path, [&](TakeWeight f) { libtorch::each_weight(model, f); });
 }
 
 }  // namespace fulgurite

@@ -52,6 +52,11 @@ struct WeightOptions {
 
 /// What load_weights did, by the names of the model; `unexpected` by the names of the file.
 struct WeightReport {
+  WeightReport();
+  WeightReport(WeightReport const&);
+  WeightReport& operator=(WeightReport const&);
+  FULGURITE_MOVES(WeightReport);
+
   std::vector<std::string> loaded;
   std::vector<std::string> missing;          ///< the file lacks them
   std::vector<std::string> unexpected;       ///< the model lacks them
@@ -89,6 +94,8 @@ std::vector<FileWeight> file_weights(File const& file) {
   }
   return all;
 }
+FULGURITE_EXTERN(std::vector<FileWeight> file_weights(SafetensorsFile const&));
+FULGURITE_EXTERN(std::vector<FileWeight> file_weights(PtFile const&));
 
 /// The tensors of a file by the names in the model that they stand for.
 std::map<std::string, FileWeight, std::less<>> mapped_weights(std::vector<FileWeight> const& file,
@@ -123,26 +130,24 @@ bool may_load(at::Tensor const& to, std::string_view dtype, std::vector<std::int
 [[noreturn]] void refuse_no_name(std::vector<FileWeight> const& file, std::size_t taken,
                                  std::set<std::string, std::less<>> const& names, WeightOptions const& options);
 
-/// A parameter or a buffer of the model, and its dotted name.
-struct NamedTensor {
-  std::string name;
-  at::Tensor tensor;
-};
-
-/// The same by what all kinds of files and models have in common; `read(index, bytes)` reads an entry of the file.
-WeightReport load_named_weights(std::vector<NamedTensor> const& model, std::vector<FileWeight> const& file,
+/// What follows by what all kinds of files and models have in common; `read(index, bytes)` reads an entry of the file.
+WeightReport load_named_weights(torch::nn::Module const* model, std::vector<FileWeight> const& file,
                                 FunctionRef<void(std::size_t, std::span<std::byte>)> read,
                                 WeightOptions const& options);
 
 /// Loads parameters and buffers from a file with `entries()`, each {name, dtype, shape}, and `read(entry, bytes)`. All
 /// is read before anything is written: a file that breaks off, or does not fit, changes nothing. Tensors that belong to
 /// the state of a run are passed over.
+template <class File>
+WeightReport load_weights(torch::nn::Module const* model, File const& file, WeightOptions const& options) {
+  auto const read = [&](std::size_t index, std::span<std::byte> into) { file.read(file.entries()[index], into); };
+  return load_named_weights(model, file_weights(file), read, options);
+}
+FULGURITE_EXTERN(WeightReport load_weights(torch::nn::Module const*, SafetensorsFile const&, WeightOptions const&));
+FULGURITE_EXTERN(WeightReport load_weights(torch::nn::Module const*, PtFile const&, WeightOptions const&));
 template <class Model, class File>
 WeightReport load_weights(Model& model, File const& file, WeightOptions const& options = {}) {
-  std::vector<NamedTensor> tensors;
-  each_named_tensor(model, [&](std::string const& name, at::Tensor& tensor) { tensors.push_back({name, tensor}); });
-  auto const read = [&](std::size_t index, std::span<std::byte> into) { file.read(file.entries()[index], into); };
-  return load_named_weights(tensors, file_weights(file), read, options);
+  return load_weights(module_if_any(model), file, options);
 }
 
 // A checkpoint of a LibTorch model, read: its weights, and the state of the run.
@@ -155,14 +160,13 @@ class RunFile {
   using Memory = StateMemory;
 
   explicit RunFile(std::filesystem::path const& path);
+  FULGURITE_MOVES(RunFile);
 
   /// Into a model built as the saved one, all of them or none. A model that the strategy has not converted yet takes
   /// them in the precision that it is in.
   template <class Model>
   void load_weights(Model& model) const {
-    if (auto const* const ours = std::get_if<SafetensorsFile>(&file_))
-      libtorch::load_weights(model, *ours, {.convert = true});
-    else libtorch::load_weights(model, std::get<PtFile>(file_), {.convert = true});
+    load_into(module_if_any(model));
   }
   /// fold(archive): all of the state that it visits, or nothing.
   template <class Fold>
@@ -176,16 +180,9 @@ class RunFile {
   }
 
   /// In which parts a program differs from the one that wrote the file; `fold(archive)` saves its list of parts.
-  template <class Model, class Fold>
-  std::string difference(Model& model, Fold&& fold) const {
-    auto const* const ours = std::get_if<SafetensorsFile>(&file_);
-    if (ours == nullptr) return {};
-    auto const each_shape = [&](auto&& f) {
-      each_named_tensor(model, [&](std::string const& name, at::Tensor& tensor) {
-        f(name, element_name(tensor.scalar_type(), name), tensor.sizes().vec());
-      });
-    };
-    return assembly_difference(*ours, tree_, each_shape, fold);
+  template <class Model>
+  std::string difference(Model& model, FunctionRef<void(StateSaver&)> fold) const {
+    return difference_from(module_if_any(model), fold);
   }
 
   /// All of the state, to be looked into; empty where the file holds weights alone.
@@ -193,9 +190,11 @@ class RunFile {
 
  private:
   static bool is_zip(std::filesystem::path const& path);
+  void load_into(torch::nn::Module const* model) const;
+  std::string difference_from(torch::nn::Module const* model, FunctionRef<void(StateSaver&)> fold) const;
 
-  std::variant<std::monostate, SafetensorsFile, PtFile> file_{};
-  ArchiveNode tree_{};
+  std::variant<std::monostate, SafetensorsFile, PtFile> file_;
+  ArchiveNode tree_;
 };
 
 }  // namespace fulgurite::libtorch

@@ -7,6 +7,15 @@
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/torch/weights/load_weights.hpp>
 
+namespace fulgurite {
+
+FULGURITE_BULK_BODY WeightReport::WeightReport() = default;
+FULGURITE_BULK_BODY WeightReport::WeightReport(WeightReport const&) = default;
+FULGURITE_BULK_BODY WeightReport& WeightReport::operator=(WeightReport const&) = default;
+FULGURITE_MOVES_BODY(WeightReport);
+
+}  // namespace fulgurite
+
 namespace fulgurite::libtorch {
 
 FULGURITE_BODY MappedName mapped_name(std::string_view name, WeightOptions const& options) {
@@ -23,6 +32,9 @@ FULGURITE_BODY MappedName mapped_name(std::string_view name, WeightOptions const
   if (!name.starts_with(options.from)) return {std::string(name), false};
   return {std::string(name.substr(options.from.size())), true};
 }
+
+FULGURITE_INSTANTIATE(std::vector<FileWeight> file_weights(SafetensorsFile const&));
+FULGURITE_INSTANTIATE(std::vector<FileWeight> file_weights(PtFile const&));
 
 FULGURITE_BODY std::map<std::string, FileWeight, std::less<>> mapped_weights(std::vector<FileWeight> const& file,
                                                                              WeightOptions const& options) {
@@ -112,8 +124,7 @@ FULGURITE_BODY void refuse_no_name(std::vector<FileWeight> const& file, std::siz
                   (advice.empty() ? ": load it into the model that it is of" : ". " + advice));
 }
 
-FULGURITE_BODY WeightReport load_named_weights(std::vector<NamedTensor> const& model,
-                                               std::vector<FileWeight> const& file,
+FULGURITE_BODY WeightReport load_named_weights(torch::nn::Module const* model, std::vector<FileWeight> const& file,
                                                FunctionRef<void(std::size_t, std::span<std::byte>)> read,
                                                WeightOptions const& options) {
   at::NoGradGuard const no_graph;
@@ -122,24 +133,24 @@ FULGURITE_BODY WeightReport load_named_weights(std::vector<NamedTensor> const& m
   std::string details;
   std::set<std::string, std::less<>> names;
   std::vector<std::pair<at::Tensor, FileWeight>> found;
-  for (auto const& [name, tensor] : model) {
+  each_named_tensor(model, [&](std::string const& name, at::Tensor const& tensor) {
     names.insert(name);
     auto const at = entries.find(name);
     if (at == entries.end()) {
       report.missing.push_back(name);
-      continue;
+      return;
     }
     auto const& entry = at->second;
     if (may_load(tensor, entry.dtype, *entry.shape, options)) {
       report.loaded.push_back(name);
       found.emplace_back(tensor, entry);
-      continue;
+      return;
     }
     report.different.push_back(name);
     (details += details.empty() ? "" : ", ") +=
         name + " (the file has " + std::string(entry.dtype) + " " + shape_text(*entry.shape) + ", the model " +
         std::string(element_name(tensor.scalar_type(), name)) + " " + shape_text(tensor.sizes()) + ")";
-  }
+  });
   for (auto const& [name, entry] : entries)
     if (!names.contains(name)) report.unexpected.emplace_back(entry.name);
   if (options.strict && !(report.missing.empty() && report.unexpected.empty() && report.different.empty()))
@@ -156,6 +167,10 @@ FULGURITE_BODY WeightReport load_named_weights(std::vector<NamedTensor> const& m
   return report;
 }
 
+FULGURITE_INSTANTIATE(WeightReport load_weights(torch::nn::Module const*, SafetensorsFile const&,
+                                                WeightOptions const&));
+FULGURITE_INSTANTIATE(WeightReport load_weights(torch::nn::Module const*, PtFile const&, WeightOptions const&));
+
 FULGURITE_BULK_BODY RunFile::RunFile(std::filesystem::path const& path) {
   if (is_pt_name(path) && is_zip(path)) {  // a ModelCheckpoint's own files may have such an ending, too
     file_.emplace<PtFile>(path);
@@ -164,10 +179,30 @@ FULGURITE_BULK_BODY RunFile::RunFile(std::filesystem::path const& path) {
   }
 }
 
+FULGURITE_MOVES_BODY(RunFile);
+
 FULGURITE_BODY bool RunFile::is_zip(std::filesystem::path const& path) {
   std::array<char, 4> first{};
   std::ifstream(path, std::ios::binary).read(first.data(), first.size());
   return first == std::array{'P', 'K', '\3', '\4'};
+}
+
+FULGURITE_BODY void RunFile::load_into(torch::nn::Module const* model) const {
+  if (auto const* const ours = std::get_if<SafetensorsFile>(&file_))
+    libtorch::load_weights(model, *ours, {.convert = true});
+  else libtorch::load_weights(model, std::get<PtFile>(file_), {.convert = true});
+}
+
+FULGURITE_BODY std::string RunFile::difference_from(torch::nn::Module const* model,
+                                                    FunctionRef<void(StateSaver&)> fold) const {
+  auto const* const ours = std::get_if<SafetensorsFile>(&file_);
+  if (ours == nullptr) return {};
+  auto const each_shape = [&](TakeShape f) {
+    each_named_tensor(model, [&](std::string const& name, at::Tensor const& tensor) {
+      f(name, element_name(tensor.scalar_type(), name), tensor.sizes().vec());
+    });
+  };
+  return assembly_difference(*ours, tree_, each_shape, fold);
 }
 
 }  // namespace fulgurite::libtorch

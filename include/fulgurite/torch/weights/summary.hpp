@@ -283,17 +283,11 @@ void add_children(std::vector<report::ModelRow>& rows, torch::nn::Module const& 
 void mark_shared(std::vector<report::ModelRow>& rows, torch::nn::Module const& model);
 
 /// The whole model first, then its modules depth first; a negative depth means all of them.
+std::vector<report::ModelRow> module_rows(torch::nn::Module const& model, int max_depth);
 template <class Model>
 std::vector<report::ModelRow> summarize(Model const& model, int max_depth) {
-  std::vector<report::ModelRow> rows;
-  if constexpr (std::derived_from<Model, torch::nn::Module>) {
-    rows.push_back(model_row("", model));
-    add_children(rows, model, "", max_depth);
-    mark_shared(rows, model);
-  } else {
-    rows.push_back({.type = class_name(model)});
-  }
-  return rows;
+  if constexpr (std::derived_from<Model, torch::nn::Module>) return module_rows(model, max_depth);
+  else return {{.type = class_name(model)}};
 }
 
 }  // namespace fulgurite::libtorch

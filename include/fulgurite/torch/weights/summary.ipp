@@ -311,4 +311,12 @@ FULGURITE_BODY void mark_shared(std::vector<report::ModelRow>& rows, torch::nn::
   }
 }
 
+FULGURITE_BODY std::vector<report::ModelRow> module_rows(torch::nn::Module const& model, int max_depth) {
+  std::vector<report::ModelRow> rows;
+  rows.push_back(model_row("", model));
+  add_children(rows, model, "", max_depth);
+  mark_shared(rows, model);
+  return rows;
+}
+
 }  // namespace fulgurite::libtorch

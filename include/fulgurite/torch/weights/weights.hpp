@@ -1,7 +1,6 @@
 #pragma once
 // The parameters and buffers of a module as named bytes: what a file of weights holds.
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -12,15 +11,14 @@
 #include <vector>
 
 #include <ATen/core/Tensor.h>
-#include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_copy.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <torch/nn/module.h>
 
+#include <fulgurite/core/archive.hpp>
 #include <fulgurite/core/archive_tree.hpp>
 #include <fulgurite/core/body.hpp>
-#include <fulgurite/core/error.hpp>
+#include <fulgurite/core/function_ref.hpp>
 
 #if defined(__linux__)
 #include <sys/mman.h>
@@ -34,18 +32,19 @@ namespace fulgurite::libtorch {
 /// Each defined tensor once. A module that is registered under two names shows its parameters twice.
 std::vector<at::Tensor> distinct(std::vector<at::Tensor> all);
 
+/// The model as LibTorch knows it; nullptr where it is no torch::nn::Module, and has no tensors by name.
+template <class Model>
+torch::nn::Module const* module_if_any([[maybe_unused]] Model const& model) {
+  if constexpr (std::derived_from<Model, torch::nn::Module>) return &model;
+  else return nullptr;
+}
+
 /// Each parameter once, under its first name: one that two modules share has two names. Empty if the model is no
 /// torch::nn::Module.
+std::vector<std::pair<std::string, at::Tensor>> named_parameters(torch::nn::Module const* model);
 template <class Model>
 std::vector<std::pair<std::string, at::Tensor>> named_parameters(Model& model) {
-  std::vector<std::pair<std::string, at::Tensor>> all;
-  if constexpr (std::derived_from<Model, torch::nn::Module>)
-    for (auto const& parameter : model.named_parameters()) {
-      bool const known =
-          std::any_of(all.begin(), all.end(), [&](auto const& one) { return one.second.is_same(parameter.value()); });
-      if (!known) all.emplace_back(parameter.key(), parameter.value());
-    }
-  return all;
+  return named_parameters(module_if_any(model));
 }
 
 /// The module behind an argument, which is a module, a holder of one (torch::nn::Linear, torch::nn::AnyModule) or a
@@ -76,25 +75,16 @@ inline constexpr ElementName element_names[] = {{at::ScalarType::Double, "F64"},
 
 std::string_view element_name(at::ScalarType type, std::string_view weight);
 
-/// f(name, tensor&) for parameters, then buffers, by their dotted names.
-template <class Model, class F>
-void each_named_tensor(Model& model, F&& f) {
-  if constexpr (std::derived_from<Model, torch::nn::Module>) {
-    for (auto& parameter : model.named_parameters()) f(parameter.key(), parameter.value());
-    for (auto& buffer : model.named_buffers()) f(buffer.key(), buffer.value());
-  }
-}
+/// Calls its argument with parameters, then buffers, by their dotted names.
+void each_named_tensor(torch::nn::Module const* model, FunctionRef<void(std::string const&, at::Tensor const&)> f);
 
-/// f(std::string_view name, WeightView) for each parameter and buffer. The bytes live as long as the call.
-template <class Model, class F>
-void each_weight(Model& model, F&& f) {
-  at::NoGradGuard const no_graph;
-  each_named_tensor(model, [&](std::string const& name, at::Tensor& tensor) {
-    auto const host = tensor.detach().cpu().contiguous();
-    f(std::string_view(name), WeightView{element_name(host.scalar_type(), name),
-                                         host.sizes().vec(),
-                                         {static_cast<std::byte const*>(host.const_data_ptr()), host.nbytes()}});
-  });
+std::vector<std::string> weight_names(torch::nn::Module const* model);
+
+/// Hands over each parameter and buffer. The bytes live as long as the call.
+void each_weight(torch::nn::Module const* model, TakeWeight f);
+template <class Model>
+void each_weight(Model& model, TakeWeight f) {
+  each_weight(module_if_any(model), f);
 }
 
 std::string shape_text(std::span<std::int64_t const> shape);
@@ -186,26 +176,10 @@ struct TensorState<at::Tensor> {
   static SavedTensor save(at::Tensor const& tensor) {
     return tensor.defined() ? libtorch::saved(tensor) : SavedTensor{};
   }
-
-  inline static void load(at::Tensor& to, SavedTensor const& from, std::string const& name) {
-    if (!from) {
-      to = at::Tensor();
-      return;
-    }
-    if (auto const* const there = from.tensor<at::Tensor>(); there != nullptr && !to.defined()) {
-      to = at::empty(there->sizes(), there->options().requires_grad(false));
-    } else if (!to.defined()) {
-      for (auto const& known : libtorch::element_names)
-        if (from.dtype() == known.name) to = at::empty(from.shape(), at::TensorOptions(known.type));
-    }
-    if (!libtorch::fits(to, from))
-      throw Error("fulgurite.checkpoint.state_entry",
-                  "'" + name + "' is a tensor " + from.description() + ", here of type " +
-                      std::string(libtorch::element_name(to.scalar_type(), name)) + " and shape " +
-                      libtorch::shape_text(to.sizes()) + ": load it into what it was saved from");
-    libtorch::restore(to, from);
-  }
+  static void load(at::Tensor& to, SavedTensor const& from, std::string const& name);
 };
+
+FULGURITE_ARCHIVED(FULGURITE_EXTERN, at::Tensor);
 
 }  // namespace fulgurite
 

@@ -1,12 +1,16 @@
 #pragma once
 // The bodies of torch/weights/weights.hpp.
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <tuple>
 #include <unordered_set>
 
-#include <fulgurite/core/function_ref.hpp>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+
+#include <fulgurite/core/error.hpp>
 #include <fulgurite/torch/weights/weights.hpp>
 
 namespace fulgurite::libtorch {
@@ -19,12 +23,46 @@ FULGURITE_BULK_BODY std::vector<at::Tensor> distinct(std::vector<at::Tensor> all
   return all;
 }
 
+FULGURITE_BODY std::vector<std::pair<std::string, at::Tensor>> named_parameters(torch::nn::Module const* model) {
+  std::vector<std::pair<std::string, at::Tensor>> all;
+  if (model == nullptr) return all;
+  for (auto const& parameter : model->named_parameters()) {
+    bool const known =
+        std::any_of(all.begin(), all.end(), [&](auto const& one) { return one.second.is_same(parameter.value()); });
+    if (!known) all.emplace_back(parameter.key(), parameter.value());
+  }
+  return all;
+}
+
 FULGURITE_BODY std::string_view element_name(at::ScalarType type, std::string_view weight) {
   for (auto const& known : element_names)
     if (known.type == type) return known.name;
   throw Error("fulgurite.checkpoint.element_type",
               "'" + std::string(weight) + "' is of type " + c10::toString(type) +
                   ", which a safetensors file cannot hold: keep it as real and imaginary part, or as integers");
+}
+
+FULGURITE_BODY void each_named_tensor(torch::nn::Module const* model,
+                                      FunctionRef<void(std::string const&, at::Tensor const&)> f) {
+  if (model == nullptr) return;
+  for (auto const& parameter : model->named_parameters()) f(parameter.key(), parameter.value());
+  for (auto const& buffer : model->named_buffers()) f(buffer.key(), buffer.value());
+}
+
+FULGURITE_BODY std::vector<std::string> weight_names(torch::nn::Module const* model) {
+  std::vector<std::string> names;
+  each_named_tensor(model, [&](std::string const& name, at::Tensor const&) { names.push_back(name); });
+  return names;
+}
+
+FULGURITE_BODY void each_weight(torch::nn::Module const* model, TakeWeight f) {
+  at::NoGradGuard const no_graph;
+  each_named_tensor(model, [&](std::string const& name, at::Tensor const& tensor) {
+    auto const host = tensor.detach().cpu().contiguous();
+    f(std::string_view(name), WeightView{element_name(host.scalar_type(), name),
+                                         host.sizes().vec(),
+                                         {static_cast<std::byte const*>(host.const_data_ptr()), host.nbytes()}});
+  });
 }
 
 FULGURITE_BULK_BODY std::string shape_text(std::span<std::int64_t const> shape) {
@@ -243,3 +281,28 @@ FULGURITE_BULK_BODY void restore(std::span<at::Tensor const> to, std::span<Saved
 }
 
 }  // namespace fulgurite::libtorch
+
+namespace fulgurite {
+
+FULGURITE_BODY void TensorState<at::Tensor>::load(at::Tensor& to, SavedTensor const& from, std::string const& name) {
+  if (!from) {
+    to = at::Tensor();
+    return;
+  }
+  if (auto const* const there = from.tensor<at::Tensor>(); there != nullptr && !to.defined()) {
+    to = at::empty(there->sizes(), there->options().requires_grad(false));
+  } else if (!to.defined()) {
+    for (auto const& known : libtorch::element_names)
+      if (from.dtype() == known.name) to = at::empty(from.shape(), at::TensorOptions(known.type));
+  }
+  if (!libtorch::fits(to, from))
+    throw Error("fulgurite.checkpoint.state_entry",
+                "'" + name + "' is a tensor " + from.description() + ", here of type " +
+                    std::string(libtorch::element_name(to.scalar_type(), name)) + " and shape " +
+                    libtorch::shape_text(to.sizes()) + ": load it into what it was saved from");
+  libtorch::restore(to, from);
+}
+
+FULGURITE_ARCHIVED(FULGURITE_INSTANTIATE, at::Tensor);
+
+}  // namespace fulgurite
