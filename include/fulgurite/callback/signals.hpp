@@ -162,7 +162,10 @@ class Signals {
   static constexpr bool resumes_fit = true;
   static constexpr bool catches_signals = true;  ///< which belong to the process: a sweep refuses it
 
-  explicit Signals(SignalsOptions options = {}) : options_(std::move(options)) {}
+  explicit Signals(SignalsOptions options = {});
+  Signals(Signals const&) = default;
+  Signals& operator=(Signals const&) = default;
+  FULGURITE_MOVES(Signals);
 
   void setup(Context& ctx);
   void on_train_start() { trains_ = true; }

@@ -167,6 +167,10 @@ FULGURITE_BODY FailingRun::~FailingRun() {
   } catch (...) {}  // a warning that cannot be given
 }
 
+FULGURITE_BODY Signals::Signals(SignalsOptions options) : options_(std::move(options)) {}
+
+FULGURITE_MOVES_BODY(Signals);
+
 FULGURITE_BODY void Signals::setup(Context& ctx) {
   find_files(ctx.options().default_root_dir, ctx.model_name());
   trains_ = false;
