@@ -1,6 +1,8 @@
 #pragma once
 // What a trainer is, in words: the exact program that its types make, and what its options switch off.
 
+#include <array>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -132,17 +134,17 @@ inline constexpr std::string_view description = report::Described<std::remove_cv
 
 namespace report {
 
-/// What the options of a trainer add to its program and switch off. `idle`: the callbacks that a fast_dev_run leaves
-/// out.
-std::string effect_of_options(TrainerOptions const& o, Automatic const* how, std::string const& idle);
+/// A description, and what the options of a trainer add to its program and switch off. `idle`: the callbacks that a
+/// fast_dev_run leaves out, empty names among them.
+std::string program_text(std::string_view description, TrainerOptions const& options, Automatic const* how,
+                         std::span<std::string_view const> idle);
 
 /// The program that a trainer's types make, and what its options add and switch off.
 template <class M, class S, class P, class O, class... Cs>
 std::string program_text(std::type_identity<Trainer<M, S, P, O, Cs...>>, TrainerOptions const& options, O const& how) {
-  std::string idle;
-  ((loop::is_inert_in_dev_run<Cs>() ? void((idle += ' ') += type_name<Cs>()) : void()), ...);
-  return std::string(description<Trainer<M, S, P, O, Cs...>>) + "\noptions\n" +
-         effect_of_options(options, automatic_options(how), idle);
+  static constexpr std::array<std::string_view, sizeof...(Cs)> idle{
+      loop::is_inert_in_dev_run<Cs>() ? type_name<Cs>() : std::string_view()...};
+  return program_text(description<Trainer<M, S, P, O, Cs...>>, options, automatic_options(how), idle);
 }
 
 }  // namespace report
