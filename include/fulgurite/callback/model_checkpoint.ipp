@@ -274,8 +274,8 @@ FULGURITE_BODY void Admission::tell_of_old_value(Context const& ctx) {
                     "validate before each save");
 }
 
-FULGURITE_BODY Saver::Saver(ModelCheckpointOptions options, WatchedMetric monitor)
-    : Admission(std::move(options), monitor), timing_(checked(options_, bool(monitor))) {}
+FULGURITE_BODY Saver::Saver(ModelCheckpointOptions const& options, WatchedMetric monitor)
+    : Admission(options, monitor), timing_(checked(options_, bool(monitor))) {}
 
 FULGURITE_BODY void Saver::setup(Context& ctx) {
   if (place_.choose(ctx)) kept_.leave();
