@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -26,6 +27,7 @@
 #include <fulgurite/checkpoint/background_writer.hpp>
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/types.hpp>
+#include <fulgurite/metric/board.hpp>
 #include <fulgurite/metric/metric.hpp>
 #include <fulgurite/torch/data/walk.hpp>
 #include <fulgurite/torch/device/internals.hpp>
@@ -451,6 +453,10 @@ struct LibTorch : libtorch::Finetuning, libtorch::OfGradients, libtorch::OfModel
     libtorch::load_weights(model, file);
   }
 };
+
+FULGURITE_EXTERN(class BoardEntries<LibTorch>);
+FULGURITE_EXTERN(void BoardEntries<LibTorch>::state(Cells, std::span<std::string_view const>, StateSaver&));
+FULGURITE_EXTERN(void BoardEntries<LibTorch>::state(Cells, std::span<std::string_view const>, StateLoader&));
 
 }  // namespace fulgurite
 

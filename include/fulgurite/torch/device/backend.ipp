@@ -1,6 +1,7 @@
 #pragma once
 // The bodies of torch/device/backend.hpp.
 
+#include <fulgurite/core/archive.hpp>
 #include <fulgurite/torch/device/backend.hpp>
 
 namespace fulgurite::libtorch {
@@ -35,3 +36,11 @@ FULGURITE_BULK_BODY OfModels::Value OfModels::made_from(SavedTensor const& from,
 }
 
 }  // namespace fulgurite::libtorch
+
+namespace fulgurite {
+
+FULGURITE_INSTANTIATE(class BoardEntries<LibTorch>);
+FULGURITE_INSTANTIATE(void BoardEntries<LibTorch>::state(Cells, std::span<std::string_view const>, StateSaver&));
+FULGURITE_INSTANTIATE(void BoardEntries<LibTorch>::state(Cells, std::span<std::string_view const>, StateLoader&));
+
+}  // namespace fulgurite
