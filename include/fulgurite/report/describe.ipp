@@ -68,15 +68,17 @@ FULGURITE_BODY std::string options_text(TrainerOptions const& options, Automatic
   return text;
 }
 
-FULGURITE_BODY std::string program_text(std::string_view description, TrainerOptions const& o, Automatic const* how,
-                                        std::span<std::string_view const> idle) {
-  auto text = std::string(description) + "\noptions\n";
+FULGURITE_BODY std::string program_text(Description const& description, TrainerOptions const& o, Automatic const* how,
+                                        std::span<bool const> idle) {
+  std::string text(description.write(TextBuilder()).size, '\0');
+  description.write(TextBuilder(text.data()));
+  text += "\noptions\n";
   auto const say = [&](std::string const& line) { text += "  " + line + "\n"; };
   auto const number = [](auto const& n) { return n && *n >= 0 ? std::to_string(*n) : std::string("no limit"); };
   if (o.fast_dev_run != 0) {
     std::string names;
-    for (auto const name : idle)
-      if (!name.empty()) (names += ' ') += name;
+    for (std::size_t i = 0; i != idle.size(); ++i)
+      if (idle[i]) (names += ' ') += description.callbacks[i];
     say("fast_dev_run = " + std::to_string(o.fast_dev_run) + ": idle are" + (names.empty() ? " none" : names));
   }
   if (o.barebones) say("barebones: nothing is logged, no sanity check");

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -51,60 +52,97 @@ struct TextBuilder {
   std::size_t line_ = 0;  ///< characters of the line at hand
 };
 
-/// The text that `Writer::build(TextBuilder)` puts together, in exactly the memory that it needs: it is counted first,
-/// then written.
-template <class Writer>
-struct ConstantText {
-  static constexpr std::size_t size = Writer::build(TextBuilder()).size;
-  static constexpr auto built = [] {
-    std::array<char, size> text{};
-    Writer::build(TextBuilder(text.data()));
-    return text;
-  }();
-  static constexpr std::string_view view{built.data(), size};
+// A description before it is text: parts, which the compiler puts together for each trainer type in little time, and of
+// which ordinary code makes the text.
+
+/// A text, a column up to which blanks follow, or a line for a hook: its name, and who has it, in the order in which
+/// they are notified.
+struct DescribedPart {
+  enum class Kind : std::uint8_t { text, column, hook };
+  char const* text = nullptr;
+  std::uint16_t size = 0;  ///< of the text; or the column
+  Kind kind = Kind::text;
+  std::uint8_t indent = 0;  ///< of a hook
+  bool model = false, strategy = false;
+  bool model_before_monitors = false;  ///< else the model comes behind all callbacks
 };
 
-// A line for a hook in the description of a trainer: its name, and who has it, in the order in which they are notified.
+/// Takes parts while a constant is computed; without memory it only counts.
+struct DescribedParts {
+  DescribedPart* parts = nullptr;
+  bool* who = nullptr;  ///< which callbacks have a hook, as they are declared: so many for each hook
+  std::size_t size = 0, who_size = 0;
 
-/// Writes such lines. No template: what depends on the trainer's types comes as names and as bits.
-struct HookLines {
+  constexpr DescribedParts& operator<<(std::string_view text) {
+    if (!text.empty()) add({text.data(), static_cast<std::uint16_t>(text.size())});
+    return *this;
+  }
+  constexpr DescribedParts& to_column(std::uint16_t column) {
+    add({nullptr, column, DescribedPart::Kind::column});
+    return *this;
+  }
+  constexpr void hook(std::string_view name, std::size_t indent, std::span<bool const> callbacks, bool model = false,
+                      bool strategy = false, bool model_before_monitors = false) {
+    add({name.data(), static_cast<std::uint16_t>(name.size()), DescribedPart::Kind::hook,
+         static_cast<std::uint8_t>(indent), model, strategy, model_before_monitors});
+    if (who != nullptr) std::copy(callbacks.begin(), callbacks.end(), who + who_size);
+    who_size += callbacks.size();
+  }
+
+ private:
+  constexpr void add(DescribedPart const& part) {
+    if (parts != nullptr) parts[size] = part;
+    ++size;
+  }
+};
+
+/// The parts of one trainer type, and the names that lines for hooks are made of.
+struct Description {
+  std::span<DescribedPart const> parts;
+  std::span<bool const> who;
   std::string_view model, strategy;
   std::span<std::string_view const> callbacks;  ///< their types' names, as they are declared
   std::span<Order const> orders;                ///< of the same
   std::span<std::size_t const> firing_order;    ///< of their positions
-  TextBuilder out{};
 
-  /// Who has a hook; `callbacks` as they are declared.
-  struct Who {
-    std::span<bool const> callbacks;
-    bool model = false, strategy = false;
-    bool model_before_monitors = false;  ///< else the model comes behind all callbacks
-  };
-
-  constexpr void begin(std::string_view indent, std::string_view hook) {
-    out << indent << hook;
-    out.to_column(34);
+  /// Puts the text where the builder says, and returns the builder.
+  constexpr TextBuilder write(TextBuilder out) const {
+    auto rest = who;
+    for (auto const& part : parts) {
+      if (part.kind == DescribedPart::Kind::text) {
+        out << std::string_view(part.text, part.size);
+      } else if (part.kind == DescribedPart::Kind::column) {
+        out.to_column(part.size);
+      } else {
+        line(out, part, rest.first(callbacks.size()));
+        rest = rest.subspan(callbacks.size());
+      }
+    }
+    return out;
   }
-  /// One line; none where nobody has the hook.
-  constexpr void list(std::string_view indent, std::string_view hook, Who const& who) {
+
+ private:
+  /// None where nobody has the hook.
+  constexpr void line(TextBuilder& out, DescribedPart const& hook, std::span<bool const> have) const {
     bool any = false;
     auto const name = [&](std::string_view one) {
       if (any) out << ", ";
-      else begin(indent, hook);
+      else (out << blanks.substr(0, hook.indent) << std::string_view(hook.text, hook.size)).to_column(34);
       out << one;
       any = true;
     };
     auto const name_callbacks = [&](bool behind_model) {
       for (std::size_t const at : firing_order)
-        if (who.callbacks[at] && (who.model_before_monitors && orders[at] >= Order::monitor) == behind_model)
+        if (have[at] && (hook.model_before_monitors && orders[at] >= Order::monitor) == behind_model)
           name(callbacks[at]);
     };
     name_callbacks(false);
-    if (who.model) name(model);
+    if (hook.model) name(model);
     name_callbacks(true);
-    if (who.strategy) name(strategy);
+    if (hook.strategy) name(strategy);
     if (any) out << "\n";
   }
+  static constexpr std::string_view blanks = "      ";
 };
 
 // Which of the functions that are no events a part has: what the loops ask of callbacks, optimizers, schedules,
@@ -197,24 +235,25 @@ constexpr std::string_view order_name(Order order) {
   return names[static_cast<std::size_t>(order)];
 }
 
-/// Writes the description of one trainer type.
+/// The description of one trainer type.
 template <class M, class S, class P, class O, class... Cs>
-class Describer : HookLines {
+class Describer {
  public:
-  /// Puts the text where the builder says, and returns the builder.
-  static constexpr TextBuilder build(TextBuilder text) {
-    Describer d;
-    d.out = text;
-    d.head();
-    d.fit();
-    d.evaluation(hook::validation_step{}, "validation");
-    d.evaluation(hook::test_step{}, "test");
-    d.evaluation(hook::predict_step{}, "predict");
-    d.rows();
-    d.functions();
-    d.off();
-    d.state();
-    return d.out;
+  DescribedParts out;
+
+  constexpr explicit Describer(DescribedParts memory = {}) : out(memory) {
+    head();
+    fit();
+    evaluation(hook::validation_step{}, "validation");
+    evaluation(hook::test_step{}, "test");
+    evaluation(hook::predict_step{}, "predict");
+    rows();
+    functions();
+    off();
+    state();
+  }
+  static constexpr Description describe(std::span<DescribedPart const> parts, std::span<bool const> who) {
+    return {parts, who, model, strategy, names, group, Callbacks::firing_order};
   }
 
  private:
@@ -224,20 +263,19 @@ class Describer : HookLines {
   static constexpr bool scheduled = []<class... Ss>(std::type_identity<std::tuple<Ss...>>) {
     return (Ss::exists || ...);
   }(std::type_identity<decltype(loop::Optimizers<R>::schedulers)>{});
+  static constexpr std::string_view model = type_name<M>(), strategy = type_name<S>();
   static constexpr std::array<std::string_view, sizeof...(Cs)> names{type_name<Cs>()...};
   static constexpr std::array<Order, sizeof...(Cs)> group{order_of<Cs>()...};
   static constexpr std::array<bool, sizeof...(Cs)> none{};
   template <class Hook>
   static constexpr std::array<bool, sizeof...(Cs)> have{Hook::template named<Cs>...};
 
-  constexpr Describer() : HookLines{type_name<M>(), type_name<S>(), names, group, Callbacks::firing_order} {}
-
   template <std::size_t I>
   using At = typename Callbacks::template At<Callbacks::firing_order[I]>;
   template <class F>
   static constexpr void each_callback(F&& f) {
     [&]<std::size_t... I>(std::index_sequence<I...>) {
-      (f.template operator()<At<I>>(), ...);
+      (f.template operator()<At<I>>(names[Callbacks::firing_order[I]]), ...);
     }(std::make_index_sequence<sizeof...(Cs)>{});
   }
 
@@ -245,32 +283,30 @@ class Describer : HookLines {
   template <class Hook>
   constexpr void event(Hook, std::string_view indent) {
     if (automatic || Hook::in_manual)
-      list(indent, Hook::name(),
-           {have<Hook>, Hook::template named<M>, loop::strategy_hears<Hook> && Hook::template named<S>,
-            hook::model_before_monitors<Hook>});
+      out.hook(Hook::name(), indent.size(), have<Hook>, Hook::template named<M>,
+               loop::strategy_hears<Hook> && Hook::template named<S>, hook::model_before_monitors<Hook>);
   }
   /// A function that is asked of callbacks alone, and who has it.
   template <class Hook>
   constexpr void of_callbacks(Hook, std::string_view indent) {
-    list(indent, Hook::name(), {have<Hook>});
+    out.hook(Hook::name(), indent.size(), have<Hook>);
   }
   /// A function that a strategy may have.
   template <class Hook>
   constexpr void of_strategy(Hook, std::string_view indent) {
-    list(indent, Hook::name(), {none, false, Hook::template named<S>});
+    out.hook(Hook::name(), indent.size(), none, false, Hook::template named<S>);
   }
   /// Writes what the loop does at a hook that a model may override: the model's function where it has one, else
   /// `otherwise`.
   template <class Hook>
   constexpr void action(Hook, std::string_view indent, std::string_view otherwise) {
     if (!automatic && !Hook::in_manual) return;
-    begin(indent, Hook::name());
-    out << (Hook::template named<M> ? model : otherwise) << "\n";
+    (out << indent << Hook::name()).to_column(34) << (Hook::template named<M> ? model : otherwise) << "\n";
   }
 
   constexpr void head() {
-    out << "Trainer of " << type_name<M>() << "\n  strategy      " << type_name<S>() << "\n  precision     "
-        << type_name<P>() << "\n  optimization  " << type_name<O>() << "\n  optimizers    ";
+    out << "Trainer of " << model << "\n  strategy      " << strategy << "\n  precision     " << type_name<P>()
+        << "\n  optimization  " << type_name<O>() << "\n  optimizers    ";
     optimizers(static_cast<typename loop::AsList<judge::Returned<R>>::type*>(nullptr));
     out << "\n  metrics       ";
     bool any = false;
@@ -280,9 +316,9 @@ class Describer : HookLines {
     });
     out << (any ? "\n" : "none\n");
     if (sizeof...(Cs) != 0) out << "  callbacks, in firing order\n";
-    each_callback([&]<class C>() {
+    each_callback([&]<class C>(std::string_view name) {
       out << "    " << order_name(order_of<C>());
-      out.to_column(16) << type_name<C>();
+      out.to_column(16) << name;
       touches<C>();
       out << "\n";
     });
@@ -294,9 +330,9 @@ class Describer : HookLines {
   }
   template <class T>
   constexpr void optimizer(bool& any) {
-    using Parts = loop::Entry<typename R::Backend, T>;
+    using Entry = loop::Entry<typename R::Backend, T>;
     out << (std::exchange(any, true) ? ", " : "") << type_name<typename judge::Parts<T>::Optimizer>();
-    schedules(std::type_identity<typename Parts::Schedulers>{});
+    schedules(std::type_identity<typename Entry::Schedulers>{});
   }
   template <class... Ss>
   constexpr void schedules(std::type_identity<std::tuple<Ss...>>) {
@@ -424,9 +460,10 @@ class Describer : HookLines {
   /// What the loops ask of a part only where it is there.
   constexpr void functions() {
     out << "\nfunctions that are no events\n";
-    functions_of(type_name<S>(), [](auto f) { each_function_of_strategy<S>(f); });
-    functions_of(type_name<M>(), [](auto f) { name_if<hook::hyperparameters, M const, HyperparameterList>(f); });
-    each_callback([&]<class C>() { functions_of(type_name<C>(), [](auto f) { each_function_of_callback<C>(f); }); });
+    functions_of(strategy, [](auto f) { each_function_of_strategy<S>(f); });
+    functions_of(model, [](auto f) { name_if<hook::hyperparameters, M const, HyperparameterList>(f); });
+    each_callback(
+        [&]<class C>(std::string_view name) { functions_of(name, [](auto f) { each_function_of_callback<C>(f); }); });
     functions_of_optimizers(static_cast<typename loop::AsList<judge::Returned<R>>::type*>(nullptr));
   }
   template <class... Os>
@@ -478,20 +515,43 @@ class Describer : HookLines {
     of_callbacks(hook::before_save{}, "  ");
     of_callbacks(hook::after_save{}, "  ");
     out << "  weights and buffers\n  counters of the run\n";
-    if (Stateful<M, ArchiveProbe>) out << "  state of " << type_name<M>() << "\n";
-    if (Stateful<S, ArchiveProbe>) out << "  state of " << type_name<S>() << "\n";
+    if (Stateful<M, ArchiveProbe>) out << "  state of " << model << "\n";
+    if (Stateful<S, ArchiveProbe>) out << "  state of " << strategy << "\n";
     if (P::scales_loss) out << "  scale of the loss\n";
     if (scheduled) out << "  schedules\n";
-    each_callback([&]<class C>() {
-      if (Stateful<C, ArchiveProbe>) out << "  state of " << type_name<C>() << "\n";
+    each_callback([&]<class C>(std::string_view name) {
+      if (Stateful<C, ArchiveProbe>) out << "  state of " << name << "\n";
     });
     bool any = false;
-    each_callback([&]<class C>() {
+    each_callback([&]<class C>(std::string_view name) {
       if (Stateful<C, ArchiveProbe> || std::is_empty_v<C>) return;
-      out << (std::exchange(any, true) ? ", " : "not saved, by choice\n  ") << type_name<C>();
+      out << (std::exchange(any, true) ? ", " : "not saved, by choice\n  ") << name;
     });
     if (any) out << "\n";
   }
+};
+
+/// A description as constants: parts, and text, each in exactly the memory that it needs: it is counted first, then
+/// written.
+template <class Describer>
+struct Described {
+  static constexpr DescribedParts counted = Describer().out;
+  static constexpr auto made = [] {
+    struct {
+      std::array<DescribedPart, counted.size> parts{};
+      std::array<bool, counted.who_size> who{};
+    } all;
+    Describer({all.parts.data(), all.who.data()});
+    return all;
+  }();
+  static constexpr Description description = Describer::describe(made.parts, made.who);
+  static constexpr std::size_t size = description.write(TextBuilder()).size;
+  static constexpr auto built = [] {
+    std::array<char, size> text{};
+    description.write(TextBuilder(text.data()));
+    return text;
+  }();
+  static constexpr std::string_view text{built.data(), size};
 };
 
 }  // namespace fulgurite::report
