@@ -3,6 +3,7 @@
 
 #include <fulgurite/callback/early_stopping.hpp>
 #include <fulgurite/core/archive.hpp>
+#include <fulgurite/core/text.hpp>
 
 namespace fulgurite::early_stopping {
 

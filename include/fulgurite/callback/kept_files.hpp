@@ -11,7 +11,6 @@
 
 #include <fulgurite/callback/checkpoint_name.hpp>
 #include <fulgurite/callback/watch.hpp>
-#include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/function_ref.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <fulgurite/callback/kept_files.hpp>
+#include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/core/archive.hpp>
 
 namespace fulgurite::checkpointing {

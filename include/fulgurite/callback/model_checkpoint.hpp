@@ -2,14 +2,12 @@
 // Decides when a checkpoint is due, what it is called and which older ones give way; the trainer writes it at the next
 // safe point. See docs/semantics.md, Checkpoints.
 
-#include <cmath>
 #include <concepts>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -17,16 +15,13 @@
 #include <fulgurite/callback/checkpoint_name.hpp>
 #include <fulgurite/callback/kept_files.hpp>
 #include <fulgurite/callback/watch.hpp>
-#include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/core/body.hpp>
-#include <fulgurite/core/error.hpp>
 #include <fulgurite/core/text.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
 #include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/run.hpp>
-#include <fulgurite/report/numbers.hpp>
 
 namespace fulgurite {
 

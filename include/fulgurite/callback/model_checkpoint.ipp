@@ -1,11 +1,16 @@
 #pragma once
 // The bodies of callback/model_checkpoint.hpp.
 
+#include <cmath>
 #include <cstddef>
 #include <exception>
+#include <system_error>
 
 #include <fulgurite/callback/model_checkpoint.hpp>
+#include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/core/archive.hpp>
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/report/numbers.hpp>
 
 namespace fulgurite::checkpointing {
 

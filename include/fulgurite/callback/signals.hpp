@@ -5,13 +5,10 @@
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -20,8 +17,6 @@
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/function_ref.hpp>
 #include <fulgurite/core/state.hpp>
-#include <fulgurite/core/text.hpp>
-#include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>

@@ -7,6 +7,9 @@
 #include <charconv>
 #include <cstdlib>
 #include <functional>
+#include <map>
+#include <mutex>
+#include <system_error>
 
 #include <spawn.h>
 #include <sys/wait.h>
@@ -15,6 +18,8 @@
 #include <fulgurite/callback/checkpoint_name.hpp>
 #include <fulgurite/callback/signals.hpp>
 #include <fulgurite/core/function_ref.hpp>
+#include <fulgurite/core/text.hpp>
+#include <fulgurite/core/types.hpp>
 
 namespace fulgurite::slurm {
 

@@ -3,7 +3,6 @@
 // rows are dropped.
 
 #include <charconv>
-#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <span>
