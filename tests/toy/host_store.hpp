@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <fulgurite/metric/meter.hpp>
+#include <fulgurite/metric/over_ranks.hpp>
 
 namespace toy {
 

@@ -11,6 +11,7 @@
 #include <fulgurite/callback/progress_bar.hpp>
 #include <fulgurite/callback/signals.hpp>
 #include <fulgurite/logger/csv_logger.hpp>
+#include <fulgurite/report/terminal.hpp>
 
 #include "callback_run.hpp"
 #include "callback_stream.hpp"

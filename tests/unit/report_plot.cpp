@@ -1,5 +1,7 @@
 // Line plots: ticks, SVG files, and text for terminals.
 #include <fulgurite/callback/dashboard.hpp>
+#include <fulgurite/callback/watch.hpp>
+#include <fulgurite/report/numbers.hpp>
 #include <fulgurite/report/plot.hpp>
 
 #include <cmath>

@@ -1,10 +1,13 @@
 #pragma once
 // The bodies of callback/checkpoint_name.hpp.
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
 #include <system_error>
+#include <utility>
 
 #include <fulgurite/callback/checkpoint_name.hpp>
 #include <fulgurite/core/archive.hpp>

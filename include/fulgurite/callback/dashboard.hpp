@@ -1,9 +1,7 @@
 #pragma once
 // A run at one glance in a terminal: curves, bar, throughput, memory.
 
-#include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
@@ -13,12 +11,9 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 #include <fulgurite/callback/progress_bar.hpp>
-#include <fulgurite/callback/watch.hpp>
-#include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/core/types.hpp>
@@ -27,10 +22,8 @@
 #include <fulgurite/loop/context.hpp>
 #include <fulgurite/metric/board.hpp>
 #include <fulgurite/report/history.hpp>
-#include <fulgurite/report/numbers.hpp>
 #include <fulgurite/report/profile.hpp>
 #include <fulgurite/report/progress_line.hpp>
-#include <fulgurite/report/terminal.hpp>
 
 namespace fulgurite::report {
 

@@ -1,9 +1,17 @@
 #pragma once
 // The bodies of callback/dashboard.hpp.
 
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
 #include <fulgurite/callback/dashboard.hpp>
+#include <fulgurite/callback/watch.hpp>
+#include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/core/archive.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/report/numbers.hpp>
+#include <fulgurite/report/terminal.hpp>
 
 namespace fulgurite::report::dashboard {
 

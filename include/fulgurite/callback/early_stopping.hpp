@@ -18,7 +18,6 @@
 #include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/core/text.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
@@ -72,15 +71,7 @@ class Stopper {
   double best_score() const;
 
   std::string state_key() const;
-  void state(auto& archive) {
-    archive("wait_count", wait_)("stopped_epoch", epoch_)("best_score", best_);
-    archive("reason", reason_)("message", message_)("logged", logged_);
-    archive.option("patience", options_.patience).option("min_delta", options_.min_delta);
-    archive.option("strict", options_.strict).option("check_finite", options_.check_finite);
-    archive.option("stopping_threshold", options_.stopping_threshold);
-    archive.option("divergence_threshold", options_.divergence_threshold);
-    archive.option("check_on_train_epoch_end", options_.check_on_train_epoch_end);
-  }
+  void state(auto& archive);
 
  private:
   std::string watched() const;

@@ -2,6 +2,8 @@
 // The bodies of callback/early_stopping.hpp.
 
 #include <fulgurite/callback/early_stopping.hpp>
+#include <fulgurite/core/archive.hpp>
+#include <fulgurite/core/text.hpp>
 
 namespace fulgurite::early_stopping {
 
@@ -45,6 +47,17 @@ FULGURITE_BODY double Stopper::best_score() const { return best_.value_or(watch:
 FULGURITE_BODY std::string Stopper::state_key() const {
   return "EarlyStopping{" + metric_.written() + (options_.mode == Mode::min ? ", min}" : ", max}");
 }
+
+void Stopper::state(auto& archive) {
+  archive("wait_count", wait_)("stopped_epoch", epoch_)("best_score", best_);
+  archive("reason", reason_)("message", message_)("logged", logged_);
+  archive.option("patience", options_.patience).option("min_delta", options_.min_delta);
+  archive.option("strict", options_.strict).option("check_finite", options_.check_finite);
+  archive.option("stopping_threshold", options_.stopping_threshold);
+  archive.option("divergence_threshold", options_.divergence_threshold);
+  archive.option("check_on_train_epoch_end", options_.check_on_train_epoch_end);
+}
+FULGURITE_STATE(Stopper)
 
 FULGURITE_BODY std::string Stopper::watched() const {
   std::string const name(metric_.name);

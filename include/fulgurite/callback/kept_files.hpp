@@ -4,13 +4,13 @@
 #include <cstddef>
 #include <exception>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include <fulgurite/callback/checkpoint_name.hpp>
 #include <fulgurite/callback/watch.hpp>
-#include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/function_ref.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
@@ -45,16 +45,7 @@ struct SavingName {
   bool is_new = false;
 
   /// Writes, and where another process was faster takes the next name: the state in the file shall name that very file.
-  void claim(auto&& write, auto&& rename) const {
-    while (true) {
-      try {
-        NewNamesOnly const only(is_new);
-        write();
-        return;
-      } catch (FileExists const&) {}
-      rename();
-    }
-  }
+  void claim(FunctionRef<void()> write, FunctionRef<void()> rename) const;
 };
 
 }  // namespace checkpointing
@@ -130,7 +121,7 @@ struct Ranking {
   void add(std::filesystem::path const& file, SavingFile const& now, int save_top_k);
 
   /// The file is written, perhaps once more, and stays.
-  void keep(std::filesystem::path const& file) { std::erase(outdated, file); }
+  void keep(std::filesystem::path const& file);
 
   /// The best file is the best one of those that are left.
   void take_best();
@@ -193,22 +184,8 @@ class KeptFiles : public checkpointing::KeptNames {
 
   /// The same, written by another thread; `then(files, saved)` is called on this one. Until then the new names stand
   /// here although their files are not there yet. Where the file cannot be written, no copy is called last.
-  template <class Then>
   void save_later(CheckpointFiles& files, std::filesystem::path const& folder, ModelCheckpointOptions const& how,
-                  SavingFile const& now, Then then) {
-    auto saving = begin(files, folder, how, now);
-    std::vector<CheckpointFiles::Planned> planned;
-    if (saving.keeps()) planned.push_back({saving.file.path, saving.file.is_new});
-    if (saving.has_last() && copies_last(how)) planned.push_back({saving.last.path, saving.last.is_new});
-    try {
-      files.write_later(planned, how.save_weights_only,
-                        [this, saving, then](CheckpointFiles& done) mutable { then(done, finish(done, saving)); });
-    } catch (...) {
-      ranking_ = saving.ranking_before;
-      last_ = saving.last_before;
-      then(files, SavedFile{.failure = std::current_exception()});
-    }
-  }
+                  SavingFile const& now, std::function<void(CheckpointFiles&, SavedFile const&)> then);
 
   /// Writes last alone.
   SavedFile save_last(CheckpointFiles& files, std::filesystem::path const& folder, ModelCheckpointOptions how,

@@ -6,7 +6,23 @@
 #include <utility>
 
 #include <fulgurite/callback/kept_files.hpp>
+#include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/core/archive.hpp>
+
+namespace fulgurite::checkpointing {
+
+FULGURITE_BODY void SavingName::claim(FunctionRef<void()> write, FunctionRef<void()> rename) const {
+  while (true) {
+    try {
+      NewNamesOnly const only(is_new);
+      write();
+      return;
+    } catch (FileExists const&) {}
+    rename();
+  }
+}
+
+}  // namespace fulgurite::checkpointing
 
 namespace fulgurite {
 
@@ -91,6 +107,8 @@ FULGURITE_BODY void Ranking::add(std::filesystem::path const& file, SavingFile c
   keep(file);
 }
 
+FULGURITE_BODY void Ranking::keep(std::filesystem::path const& file) { std::erase(outdated, file); }
+
 FULGURITE_BODY void Ranking::take_best() {
   bool const any = top.size() != 0;
   best = any ? top.best_path() : std::filesystem::path();
@@ -156,6 +174,23 @@ FULGURITE_BODY SavedFile KeptFiles::save(CheckpointFiles& files, std::filesystem
                                          ModelCheckpointOptions const& how, SavingFile const& now) {
   auto saving = begin(files, folder, how, now);
   return finish(files, saving);
+}
+
+FULGURITE_BODY void KeptFiles::save_later(CheckpointFiles& files, std::filesystem::path const& folder,
+                                          ModelCheckpointOptions const& how, SavingFile const& now,
+                                          std::function<void(CheckpointFiles&, SavedFile const&)> then) {
+  auto saving = begin(files, folder, how, now);
+  std::vector<CheckpointFiles::Planned> planned;
+  if (saving.keeps()) planned.push_back({saving.file.path, saving.file.is_new});
+  if (saving.has_last() && copies_last(how)) planned.push_back({saving.last.path, saving.last.is_new});
+  try {
+    files.write_later(planned, how.save_weights_only,
+                      [this, saving, then](CheckpointFiles& done) mutable { then(done, finish(done, saving)); });
+  } catch (...) {
+    ranking_ = saving.ranking_before;
+    last_ = saving.last_before;
+    then(files, SavedFile{.failure = std::current_exception()});
+  }
 }
 
 FULGURITE_BODY SavedFile KeptFiles::save_last(CheckpointFiles& files, std::filesystem::path const& folder,

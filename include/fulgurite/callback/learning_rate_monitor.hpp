@@ -1,11 +1,9 @@
 #pragma once
 // Sends the learning rates of all optimizers to the loggers.
 
-#include <algorithm>
 #include <cstddef>
 #include <map>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,10 +13,12 @@
 
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/function_ref.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
-#include <fulgurite/loop/optimizers.hpp>
+#include <fulgurite/loop/context.hpp>
+#include <fulgurite/loop/scheduler.hpp>
 #include <fulgurite/metric/board.hpp>
 
 namespace fulgurite {
@@ -55,13 +55,7 @@ class GradientNorm {
     last_[position] = step;
 
     using Backend = typename std::remove_cvref_t<decltype(ctx)>::Backend;
-    auto norms = Backend::gradient_norms(ctx.model(), optimizer, options_.norm_type);
-    if (norms.empty()) return;
-    name_all(norms, options_.norm_type);
-    std::vector<Scalar> row;
-    if (position != 0) norms.back().first += "-" + std::to_string(position);
-    for (auto const& [name, value] : norms) row.push_back({name, value});
-    ctx.log_scalars(std::span<Scalar const>(row));
+    log(Backend::gradient_norms(ctx.model(), optimizer, options_.norm_type), position, ctx);
   }
 
   /// Error [fulgurite.callback.gradient_norm_type] unless a norm of that type exists.
@@ -82,6 +76,7 @@ class GradientNorm {
     return found;
   }
 
+  void log(std::vector<std::pair<std::string, double>> norms, std::size_t position, Context& ctx) const;
   // The number as Python prints it: "2.0", "0.5", "inf".
   static std::string type_text(double type);
 
@@ -109,18 +104,19 @@ class LearningRateMonitor {
   static constexpr bool needs_logger = true;  ///< without a logger it would do nothing: the trainer refuses that
   static constexpr std::string_view reads = "learning rates";
 
-  explicit LearningRateMonitor(LearningRateMonitorOptions options = {}) : options_(std::move(options)) {}
+  explicit LearningRateMonitor(LearningRateMonitorOptions options = {});
+  LearningRateMonitor(LearningRateMonitor const&);
+  LearningRateMonitor& operator=(LearningRateMonitor const&);
+  FULGURITE_MOVES(LearningRateMonitor);
 
   void on_train_start(auto& ctx) {
-    rates_.clear();
-    earlier_.clear();
-    last_momentum_.clear();
-    last_weight_decay_.clear();
-    last_step_ = -1;
+    begin();
     ctx.each_optimizer([&](std::size_t, auto& optimizer) {
-      if (options_.log_momentum && !momentum(optimizer, 0)) warn("momentum", "0 is logged", optimizer, ctx);
-      if (options_.log_weight_decay && !weight_decay(optimizer, 0))
-        warn("weight decay", "none is logged", optimizer, ctx);
+      auto const warn = [&](char const* lack) {
+        ctx.warn_each("fulgurite.callback.learning_rate", sentence(name_of(optimizer), lack));
+      };
+      if (options_.log_momentum && !momentum(optimizer, 0)) warn("momentum, 0 is logged");
+      if (options_.log_weight_decay && !weight_decay(optimizer, 0)) warn("weight decay, none is logged");
     });
   }
   void on_train_batch_start(auto& ctx) {
@@ -147,52 +143,52 @@ class LearningRateMonitor {
   std::map<std::string, double> const& last_weight_decay_values() const { return last_weight_decay_; }
 
  private:
+  /// What is read of one group of an optimizer.
+  struct Group {
+    double rate;
+    std::optional<double> momentum, weight_decay;
+    std::string name;
+  };
+  /// What is read of an optimizer's schedules.
+  struct Schedules {
+    Interval now;
+    bool any = false, move_now = false, named = false;
+    std::string name;
+
+    void add(std::string_view called, Interval interval);
+  };
+  struct Row;
+
   void log(auto& ctx, Interval now) {
-    std::vector<std::pair<std::string, double>> values;
-    std::map<std::string, int> seen;
-    ctx.each_optimizer([&](std::size_t, auto& optimizer) {
-      std::string name = "lr-" + std::string(name_of(optimizer));
-      bool scheduled = false, moves_now = false, named = false;
-      ctx.each_scheduler([&](auto& scheduler) {
-        if (static_cast<void const*>(&scheduler.optimizer()) != static_cast<void const*>(&optimizer)) return;
-        scheduled = true;
-        moves_now = moves_now || scheduler.interval() == now;
-        if (named || scheduler.name().empty()) return;
-        name = scheduler.name();
-        named = true;
+    auto const read = [&](Row& row) {
+      ctx.each_optimizer([&](std::size_t, auto& optimizer) {
+        Schedules schedules{.now = now, .name = "lr-"};
+        schedules.name += name_of(optimizer);
+        ctx.each_scheduler([&](auto& scheduler) {
+          if (static_cast<void const*>(&scheduler.optimizer()) == static_cast<void const*>(&optimizer))
+            schedules.add(scheduler.name(), scheduler.interval());
+        });
+        add(row, schedules, optimizer.groups(), [&](std::size_t group) {
+          return Group{.rate = optimizer.lr(group),
+                       .momentum = options_.log_momentum ? momentum(optimizer, group) : std::nullopt,
+                       .weight_decay = options_.log_weight_decay ? weight_decay(optimizer, group) : std::nullopt,
+                       .name = group_name(optimizer, group)};
+        });
       });
-      if (int const earlier = named ? 0 : seen[name]++; earlier != 0) name += "-" + std::to_string(earlier);
-      if (!options_.logging_interval && scheduled && !moves_now) return;
-      std::set<std::string> names;
-      for (std::size_t g = 0; g != optimizer.groups(); ++g) {
-        auto const key = options_.key_prefix + name + suffix(optimizer, g);
-        if (!names.insert(key).second)
-          throw Error("fulgurite.callback.group_names", "LearningRateMonitor: two parameter groups of " + name +
-                                                            " are called alike, " + key + ": rename one");
-        values.emplace_back(key, optimizer.lr(g));
-        rates_[key].push_back(optimizer.lr(g));
-        if (options_.log_momentum)
-          values.emplace_back(key + "-momentum",
-                              last_momentum_[key + "-momentum"] = momentum(optimizer, g).value_or(0.0));
-        if (auto const decay = options_.log_weight_decay ? weight_decay(optimizer, g) : std::nullopt)
-          values.emplace_back(key + "-weight_decay", last_weight_decay_[key + "-weight_decay"] = *decay);
-      }
-    });
-    std::vector<Scalar> row;
-    for (auto const& [key, value] : values) row.push_back({key, value});
-    if (!row.empty()) ctx.log_scalars(std::span<Scalar const>(row));
+    };
+    log_row(read, [&](std::span<Scalar const> row) { ctx.log_scalars(row); });
   }
+  static void log_row(FunctionRef<void(Row&)> read, FunctionRef<void(std::span<Scalar const>)> log);
+  void add(Row& row, Schedules& schedules, std::size_t groups, FunctionRef<Group(std::size_t)> read);
+  void begin();
 
   static std::string_view name_of(auto const& optimizer) {
     if constexpr (requires { optimizer.name(); }) return optimizer.name();
     else return optimizer.name;
   }
-  /// The part of the name that tells groups apart: "/pg1" where there are several, or the group's own name.
-  static std::string suffix(auto const& optimizer, std::size_t group) {
-    std::string own;
-    if constexpr (requires { optimizer.group_name(group); }) own = optimizer.group_name(group);
-    if (own.empty() && optimizer.groups() > 1) own = "pg" + std::to_string(group + 1);
-    return own.empty() ? "" : "/" + own;
+  static std::string group_name(auto const& optimizer, std::size_t group) {
+    if constexpr (requires { optimizer.group_name(group); }) return optimizer.group_name(group);
+    else return {};
   }
   static std::optional<double> momentum(auto const& optimizer, std::size_t group) {
     if constexpr (requires { optimizer.momentum(group); }) return optimizer.momentum(group);
@@ -202,10 +198,7 @@ class LearningRateMonitor {
     if constexpr (requires { optimizer.weight_decay(group); }) return optimizer.weight_decay(group);
     else return std::nullopt;
   }
-  static void warn(char const* what, char const* so, auto const& optimizer, auto& ctx) {
-    ctx.warn_each("fulgurite.callback.learning_rate",
-                  "LearningRateMonitor: " + std::string(name_of(optimizer)) + " has no " + what + ", " + so);
-  }
+  static std::string sentence(std::string_view optimizer, char const* lack);
 
   LearningRateMonitorOptions options_;
   Series rates_{};

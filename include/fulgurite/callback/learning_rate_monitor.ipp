@@ -1,8 +1,16 @@
 #pragma once
 // The bodies of callback/learning_rate_monitor.hpp.
 
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include <fulgurite/callback/learning_rate_monitor.hpp>
 #include <fulgurite/core/archive.hpp>
+#include <fulgurite/core/error.hpp>
 #include <fulgurite/report/numbers.hpp>
 
 namespace fulgurite {
@@ -12,10 +20,27 @@ FULGURITE_BODY void GradientNorm::name_all(std::vector<std::pair<std::string, do
   for (auto& [name, value] : norms) name = prefix + (&name == &norms.back().first ? "_total" : "/" + name);
 }
 
+FULGURITE_BODY void GradientNorm::log(std::vector<std::pair<std::string, double>> norms, std::size_t position,
+                                      Context& ctx) const {
+  if (norms.empty()) return;
+  name_all(norms, options_.norm_type);
+  if (position != 0) norms.back().first += "-" + std::to_string(position);
+  std::vector<Scalar> row;
+  for (auto const& [name, value] : norms) row.push_back({name, value});
+  ctx.log_scalars(row);
+}
+
 FULGURITE_BODY std::string GradientNorm::type_text(double type) {
   std::string const shortest = report::exact(type);
   return shortest.find_first_not_of("0123456789") == std::string::npos ? shortest + ".0" : shortest;
 }
+
+FULGURITE_BODY LearningRateMonitor::LearningRateMonitor(LearningRateMonitorOptions options)
+    : options_(std::move(options)) {}
+
+FULGURITE_BULK_BODY LearningRateMonitor::LearningRateMonitor(LearningRateMonitor const&) = default;
+FULGURITE_BULK_BODY LearningRateMonitor& LearningRateMonitor::operator=(LearningRateMonitor const&) = default;
+FULGURITE_MOVES_BODY(LearningRateMonitor);
 
 void LearningRateMonitor::state(auto& archive) {
   std::vector<std::string> keys;
@@ -43,5 +68,62 @@ void LearningRateMonitor::state(auto& archive) {
   }
 }
 FULGURITE_STATE(LearningRateMonitor)
+
+FULGURITE_BODY void LearningRateMonitor::Schedules::add(std::string_view called, Interval interval) {
+  any = true;
+  move_now = move_now || interval == now;
+  if (named || called.empty()) return;
+  name = called;
+  named = true;
+}
+
+/// Names and numbers, and how many optimizers had a name before.
+struct LearningRateMonitor::Row {
+  std::vector<std::pair<std::string, double>> values;
+  std::map<std::string, int> seen;
+};
+
+FULGURITE_BODY void LearningRateMonitor::log_row(FunctionRef<void(Row&)> read,
+                                                 FunctionRef<void(std::span<Scalar const>)> log) {
+  Row read_row;
+  read(read_row);
+  std::vector<Scalar> row;
+  for (auto const& [key, value] : read_row.values) row.push_back({key, value});
+  if (!row.empty()) log(row);
+}
+
+FULGURITE_BODY void LearningRateMonitor::add(Row& row, Schedules& schedules, std::size_t groups,
+                                             FunctionRef<Group(std::size_t)> read) {
+  auto& name = schedules.name;
+  if (int const earlier = schedules.named ? 0 : row.seen[name]++; earlier != 0) name += "-" + std::to_string(earlier);
+  if (!options_.logging_interval && schedules.any && !schedules.move_now) return;
+  std::set<std::string> names;
+  for (std::size_t g = 0; g != groups; ++g) {
+    auto group = read(g);
+    if (group.name.empty() && groups > 1) group.name = "pg" + std::to_string(g + 1);
+    auto const key = options_.key_prefix + name + (group.name.empty() ? "" : "/" + group.name);
+    if (!names.insert(key).second)
+      throw Error("fulgurite.callback.group_names", "LearningRateMonitor: two parameter groups of " + name +
+                                                        " are called alike, " + key + ": rename one");
+    row.values.emplace_back(key, group.rate);
+    rates_[key].push_back(group.rate);
+    if (options_.log_momentum)
+      row.values.emplace_back(key + "-momentum", last_momentum_[key + "-momentum"] = group.momentum.value_or(0.0));
+    if (group.weight_decay)
+      row.values.emplace_back(key + "-weight_decay", last_weight_decay_[key + "-weight_decay"] = *group.weight_decay);
+  }
+}
+
+FULGURITE_BODY void LearningRateMonitor::begin() {
+  rates_.clear();
+  earlier_.clear();
+  last_momentum_.clear();
+  last_weight_decay_.clear();
+  last_step_ = -1;
+}
+
+FULGURITE_BODY std::string LearningRateMonitor::sentence(std::string_view optimizer, char const* lack) {
+  return "LearningRateMonitor: " + std::string(optimizer).append(" has no ").append(lack);
+}
 
 }  // namespace fulgurite

@@ -2,14 +2,12 @@
 // Decides when a checkpoint is due, what it is called and which older ones give way; the trainer writes it at the next
 // safe point. See docs/semantics.md, Checkpoints.
 
-#include <cmath>
 #include <concepts>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -17,16 +15,13 @@
 #include <fulgurite/callback/checkpoint_name.hpp>
 #include <fulgurite/callback/kept_files.hpp>
 #include <fulgurite/callback/watch.hpp>
-#include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/core/body.hpp>
-#include <fulgurite/core/error.hpp>
 #include <fulgurite/core/text.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
 #include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/run.hpp>
-#include <fulgurite/report/numbers.hpp>
 
 namespace fulgurite {
 
@@ -229,7 +224,7 @@ class Saver : public Admission {
   static constexpr bool keeps_checkpoints = true;
   static constexpr std::string_view reads = "the state of the run";
 
-  Saver(ModelCheckpointOptions options, WatchedMetric monitor);
+  Saver(ModelCheckpointOptions const& options, WatchedMetric monitor);
   Saver(Saver const&) = default;
   Saver& operator=(Saver const&) = default;
   FULGURITE_MOVES(Saver);
@@ -300,14 +295,14 @@ class ModelCheckpoint : public checkpointing::Saver {
   using Watches = std::conditional_t<watches, MetricTypes<M>, MetricTypes<>>;
   using Options = ModelCheckpointOptions;
 
-  explicit ModelCheckpoint(M monitor, Options options = {}) : Saver(std::move(options), watched(monitor)) {}
-  explicit ModelCheckpoint(Options options = {})
+  explicit ModelCheckpoint(M monitor, Options const& options = {}) : Saver(options, watched(monitor)) {}
+  explicit ModelCheckpoint(Options const& options = {})
     requires(!watches)
-      : ModelCheckpoint(NoMonitor{}, std::move(options)) {}
+      : ModelCheckpoint(NoMonitor{}, options) {}
   /// Refused with a sentence: the folder is an option.
   template <class Folder, bool is_option = false>
     requires checkpointing::is_folder<Folder>
-  ModelCheckpoint(M monitor, Folder const&, Options options = {}) : ModelCheckpoint(monitor, std::move(options)) {
+  ModelCheckpoint(M monitor, Folder const&, Options const& options = {}) : ModelCheckpoint(monitor, options) {
     static_assert(is_option, "[fulgurite.callback.dirpath] ModelCheckpoint's folder is an option: "
                              "ModelCheckpoint{Net::val_loss, {.dirpath = \"runs\"}}");
   }

@@ -1,11 +1,16 @@
 #pragma once
 // The bodies of callback/model_checkpoint.hpp.
 
+#include <cmath>
 #include <cstddef>
 #include <exception>
+#include <system_error>
 
 #include <fulgurite/callback/model_checkpoint.hpp>
+#include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/core/archive.hpp>
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/report/numbers.hpp>
 
 namespace fulgurite::checkpointing {
 
@@ -274,8 +279,8 @@ FULGURITE_BODY void Admission::tell_of_old_value(Context const& ctx) {
                     "validate before each save");
 }
 
-FULGURITE_BODY Saver::Saver(ModelCheckpointOptions options, WatchedMetric monitor)
-    : Admission(std::move(options), monitor), timing_(checked(options_, bool(monitor))) {}
+FULGURITE_BODY Saver::Saver(ModelCheckpointOptions const& options, WatchedMetric monitor)
+    : Admission(options, monitor), timing_(checked(options_, bool(monitor))) {}
 
 FULGURITE_BODY void Saver::setup(Context& ctx) {
   if (place_.choose(ctx)) kept_.leave();

@@ -1,24 +1,14 @@
 #pragma once
 // Prints the model's table of parameters when a fit starts.
 
-#include <cstddef>
 #include <cstdio>
-#include <optional>
-#include <string>
 #include <string_view>
-#include <type_traits>
-#include <utility>
-#include <vector>
 
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/state.hpp>
-#include <fulgurite/core/text.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/context.hpp>
-#include <fulgurite/report/history.hpp>
-#include <fulgurite/report/numbers.hpp>
-#include <fulgurite/report/terminal.hpp>
 
 namespace fulgurite {
 

@@ -1,8 +1,17 @@
 #pragma once
 // The bodies of callback/model_summary.hpp.
 
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
 #include <fulgurite/callback/model_summary.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/text.hpp>
+#include <fulgurite/report/history.hpp>
+#include <fulgurite/report/numbers.hpp>
+#include <fulgurite/report/terminal.hpp>
 
 namespace fulgurite {
 

@@ -2,7 +2,6 @@
 // A progress bar like tqdm's: one for the epoch, a second one beneath it while validation runs, and plain lines where
 // the output is not a terminal.
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdio>
 #include <limits>
@@ -10,7 +9,6 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
-#include <utility>
 
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/state.hpp>
@@ -18,9 +16,7 @@
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/context_reads.hpp>
-#include <fulgurite/report/numbers.hpp>
 #include <fulgurite/report/progress_line.hpp>
-#include <fulgurite/report/terminal.hpp>
 
 namespace fulgurite::report {
 

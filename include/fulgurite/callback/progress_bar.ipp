@@ -1,7 +1,12 @@
 #pragma once
 // The bodies of callback/progress_bar.hpp.
 
+#include <algorithm>
+#include <utility>
+
 #include <fulgurite/callback/progress_bar.hpp>
+#include <fulgurite/report/numbers.hpp>
+#include <fulgurite/report/terminal.hpp>
 
 namespace fulgurite {
 

@@ -5,22 +5,18 @@
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/function_ref.hpp>
 #include <fulgurite/core/state.hpp>
-#include <fulgurite/core/text.hpp>
-#include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
@@ -41,19 +37,7 @@ bool is_number(std::string_view text);
 
 /// The job that these variables tell of; `variable("SLURM_JOB_ID")` is a text, or nullptr where there is none. None
 /// outside of SLURM, in an interactive session (a job named bash or interactive), and where the id is no number.
-template <class Environment>
-std::optional<Job> job(Environment const& variable) {
-  auto const text = [&](char const* name) {
-    char const* const value = variable(name);
-    return value == nullptr ? std::string_view() : std::string_view(value);
-  };
-  auto const id = text("SLURM_JOB_ID"), called = text("SLURM_JOB_NAME");
-  if (!is_number(id) || called == "bash" || called == "interactive") return std::nullopt;
-  auto const array = text("SLURM_ARRAY_JOB_ID"), task = text("SLURM_ARRAY_TASK_ID");
-  if (is_number(array) && is_number(task))
-    return Job{.name = std::string(array).append("_").append(task), .task = std::string(task)};
-  return Job{.name = std::string(id)};
-}
+std::optional<Job> job(FunctionRef<char const*(char const*)> variable);
 /// The job of this process.
 std::optional<Job> job();
 
@@ -61,42 +45,6 @@ std::optional<Job> job();
 std::string requeue(Job const& of);
 
 }  // namespace fulgurite::slurm
-
-namespace fulgurite::checkpointing {
-
-// How many fits of one name this program has ended well: so those of one model type that follow each other are told
-// apart, in this process and in the next one of the program.
-
-/// Counts by name. One object serves the whole process.
-class EndedFits {
- public:
-  static EndedFits& of_process() {
-    static EndedFits all;
-    return all;
-  }
-  long count(std::string const& name);
-  void add(std::string const& name);
-
- private:
-  std::mutex mutex_{};
-  std::map<std::string, long> by_name_{};
-};
-
-}  // namespace fulgurite::checkpointing
-
-namespace fulgurite {
-
-/// A run that ends by another exception. A signal that comes on its way ends nothing more, which is said.
-struct FailingRun {
-  std::shared_ptr<CaughtSignals> caught;
-  Context ctx;
-
-  FailingRun(std::shared_ptr<CaughtSignals> signals, Context const& context);
-  FailingRun(FailingRun const&) = delete;
-  ~FailingRun();
-};
-
-}  // namespace fulgurite
 
 namespace fulgurite::checkpointing {
 
@@ -162,7 +110,10 @@ class Signals {
   static constexpr bool resumes_fit = true;
   static constexpr bool catches_signals = true;  ///< which belong to the process: a sweep refuses it
 
-  explicit Signals(SignalsOptions options = {}) : options_(std::move(options)) {}
+  explicit Signals(SignalsOptions options = {});
+  Signals(Signals const&) = default;
+  Signals& operator=(Signals const&) = default;
+  FULGURITE_MOVES(Signals);
 
   void setup(Context& ctx);
   void on_train_start() { trains_ = true; }
@@ -200,12 +151,13 @@ class Signals {
   void forget();
 
   SignalsOptions options_;
-  std::optional<slurm::Job> job_{};
+  slurm::Job job_{};   ///< without a name: none
   std::string fit_{};  ///< what the fit at hand is counted under
   std::filesystem::path file_{};
   checkpointing::HpcFiles hpc_files_{};
   std::shared_ptr<CaughtSignals> caught_ = nullptr;
-  std::optional<std::pair<int, long>> asked_at_ = std::nullopt;
+  int asked_epoch_ = -1;  ///< where the end was asked for; -1: nowhere yet
+  long asked_batch_ = 0;
   bool trains_ = false;
   int late_ = 0;  ///< a signal that came after the last batch of a run that has ended well
 };

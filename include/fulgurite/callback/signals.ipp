@@ -7,6 +7,9 @@
 #include <charconv>
 #include <cstdlib>
 #include <functional>
+#include <map>
+#include <mutex>
+#include <system_error>
 
 #include <spawn.h>
 #include <sys/wait.h>
@@ -15,11 +18,26 @@
 #include <fulgurite/callback/checkpoint_name.hpp>
 #include <fulgurite/callback/signals.hpp>
 #include <fulgurite/core/function_ref.hpp>
+#include <fulgurite/core/text.hpp>
+#include <fulgurite/core/types.hpp>
 
 namespace fulgurite::slurm {
 
 FULGURITE_BODY bool is_number(std::string_view text) {
   return !text.empty() && text.size() <= 20 && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+}
+
+FULGURITE_BODY std::optional<Job> job(FunctionRef<char const*(char const*)> variable) {
+  auto const text = [&](char const* name) {
+    char const* const value = variable(name);
+    return value == nullptr ? std::string_view() : std::string_view(value);
+  };
+  auto const id = text("SLURM_JOB_ID"), called = text("SLURM_JOB_NAME");
+  if (!is_number(id) || called == "bash" || called == "interactive") return std::nullopt;
+  auto const array = text("SLURM_ARRAY_JOB_ID"), task = text("SLURM_ARRAY_TASK_ID");
+  if (is_number(array) && is_number(task))
+    return Job{.name = std::string(array).append("_").append(task), .task = std::string(task)};
+  return Job{.name = std::string(id)};
 }
 
 FULGURITE_BODY std::optional<Job> job() {
@@ -43,6 +61,24 @@ FULGURITE_BODY std::string requeue(Job const& of) {
 }  // namespace fulgurite::slurm
 
 namespace fulgurite::checkpointing {
+
+// How many fits of one name this program has ended well: so those of one model type that follow each other are told
+// apart, in this process and in the next one of the program.
+
+/// Counts by name. One object serves the whole process.
+class EndedFits {
+ public:
+  static EndedFits& of_process() {
+    static EndedFits all;
+    return all;
+  }
+  long count(std::string const& name);
+  void add(std::string const& name);
+
+ private:
+  std::mutex mutex_{};
+  std::map<std::string, long> by_name_{};
+};
 
 FULGURITE_BODY long EndedFits::count(std::string const& name) {
   std::lock_guard const alone(mutex_);
@@ -98,7 +134,7 @@ FULGURITE_BODY void Signals::end_if_asked() {
 
 FULGURITE_BODY std::vector<std::filesystem::path> Signals::last_checkpoints(CheckpointSearch const& search) {
   auto files = hpc_checkpoints(search);
-  if (!job_) files.clear();
+  if (job_.name.empty()) files.clear();
   files.push_back(file_);
   return files;
 }
@@ -111,7 +147,7 @@ FULGURITE_BODY std::vector<std::filesystem::path> Signals::hpc_checkpoints(Check
 FULGURITE_BODY bool Signals::resumes_hpc() const { return slurm::job().has_value(); }
 
 FULGURITE_BODY void Signals::find_files(std::filesystem::path const& root, std::string_view model) {
-  job_ = slurm::job();
+  job_ = slurm::job().value_or(slurm::Job{});
   auto const name =
       options_.dirpath.empty() ? checkpointing::name_of_run("interrupted", model) : std::string("interrupted");
   auto const& folder = options_.dirpath.empty() ? root : options_.dirpath;
@@ -119,7 +155,7 @@ FULGURITE_BODY void Signals::find_files(std::filesystem::path const& root, std::
   auto const before = checkpointing::EndedFits::of_process().count(fit_);
   auto const number = before == 0 ? std::string() : "-" + std::to_string(before + 1);
   file_ = folder / (name + number + ".safetensors");
-  hpc_files_ = {folder, job_ ? job_->task : std::string(), before + 1};
+  hpc_files_ = {folder, job_.task, before + 1};
 }
 
 FULGURITE_BODY void Signals::end_now() {
@@ -128,7 +164,7 @@ FULGURITE_BODY void Signals::end_now() {
 
 FULGURITE_BODY void Signals::forget() {
   caught_.reset();
-  asked_at_.reset();
+  asked_epoch_ = -1;
 }
 
 FULGURITE_BODY OnExceptionCheckpoint::OnExceptionCheckpoint(OnExceptionCheckpointOptions const& options)
@@ -153,6 +189,16 @@ FULGURITE_BODY std::filesystem::path OnExceptionCheckpoint::file_in(std::filesys
 
 namespace fulgurite {
 
+/// A run that ends by another exception. A signal that comes on its way ends nothing more, which is said.
+struct FailingRun {
+  std::shared_ptr<CaughtSignals> caught;
+  Context ctx;
+
+  FailingRun(std::shared_ptr<CaughtSignals> signals, Context const& context);
+  FailingRun(FailingRun const&) = delete;
+  ~FailingRun();
+};
+
 FULGURITE_BODY FailingRun::FailingRun(std::shared_ptr<CaughtSignals> signals, Context const& context)
     : caught(std::move(signals)), ctx(context) {}
 
@@ -167,13 +213,17 @@ FULGURITE_BODY FailingRun::~FailingRun() {
   } catch (...) {}  // a warning that cannot be given
 }
 
+FULGURITE_BODY Signals::Signals(SignalsOptions options) : options_(std::move(options)) {}
+
+FULGURITE_MOVES_BODY(Signals);
+
 FULGURITE_BODY void Signals::setup(Context& ctx) {
   find_files(ctx.options().default_root_dir, ctx.model_name());
   trains_ = false;
   late_ = 0;
   if (in_fit(ctx)) ctx.held_files().hold(file_, this);
   caught_.reset();  // those of a run that was left without an end
-  caught_ = std::make_shared<CaughtSignals>(options_.signals, job_ ? options_.requeue_signal : 0);
+  caught_ = std::make_shared<CaughtSignals>(options_.signals, job_.name.empty() ? 0 : options_.requeue_signal);
 }
 
 FULGURITE_BULK_BODY void Signals::on_train_batch_end(Context& ctx) {
@@ -181,9 +231,11 @@ FULGURITE_BULK_BODY void Signals::on_train_batch_end(Context& ctx) {
   if (ends_by == 0) [[likely]]
     return;
   // Once, inside a window of several batches; again where captured steps went back to before it was asked for.
-  std::pair const here(ctx.current_epoch(), ctx.batch_idx());
-  if (asked_at_ && *asked_at_ < here) return;
-  asked_at_ = here;
+  int const epoch = ctx.current_epoch();
+  long const batch = ctx.batch_idx();
+  if (asked_epoch_ != -1 && std::pair(asked_epoch_, asked_batch_) < std::pair(epoch, batch)) return;
+  asked_epoch_ = epoch;
+  asked_batch_ = batch;
   // Thrown where the next file would be written: between steps.
   // One process ends by what it was asked for last; several by what they have told each other.
   bool const alone = ctx.world() == 1;
@@ -218,12 +270,12 @@ FULGURITE_BODY void Signals::teardown(Context& ctx) {
 FULGURITE_BODY bool Signals::in_fit(Context const& ctx) { return ctx.stage() == Stage::fit && !ctx.dev_run(); }
 
 FULGURITE_BODY void Signals::leave(int signal, Context& ctx) {
-  bool const requeues = job_ && signal == options_.requeue_signal;
+  bool const requeues = !job_.name.empty() && signal == options_.requeue_signal;
   if (!requeues) forget();
   auto const begin_again = [this, ctx](bool first_rank) {
-    if (auto const why = first_rank ? slurm::requeue(*job_) : std::string(); !why.empty())
+    if (auto const why = first_rank ? slurm::requeue(job_) : std::string(); !why.empty())
       ctx.warn_each("fulgurite.run.requeue",
-                    "the job was not put back into SLURM's queue (" + why + "): call scontrol requeue " + job_->name);
+                    "the job was not put back into SLURM's queue (" + why + "): call scontrol requeue " + job_.name);
     forget();
   };
   if (!in_fit(ctx) || (requeues && !trains_)) {

@@ -10,8 +10,6 @@
 #include <string_view>
 #include <vector>
 
-#include <fulgurite/callback/watch.hpp>
-#include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/core/text.hpp>
@@ -19,7 +17,6 @@
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/context.hpp>
 #include <fulgurite/report/profile.hpp>
-#include <fulgurite/report/terminal.hpp>
 
 namespace fulgurite {
 

@@ -4,7 +4,10 @@
 #include <utility>
 
 #include <fulgurite/callback/simple_profiler.hpp>
+#include <fulgurite/callback/watch.hpp>
+#include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/report/terminal.hpp>
 
 namespace fulgurite {
 

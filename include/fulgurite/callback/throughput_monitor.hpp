@@ -1,8 +1,6 @@
 #pragma once
 // Sends speed to the loggers: batches, samples and items a second, over a rolling window.
 
-#include <sys/stat.h>
-
 #include <array>
 #include <cstddef>
 #include <cstdint>

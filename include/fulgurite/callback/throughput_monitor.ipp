@@ -1,6 +1,8 @@
 #pragma once
 // The bodies of callback/throughput_monitor.hpp.
 
+#include <sys/stat.h>
+
 #include <fulgurite/callback/throughput_monitor.hpp>
 
 namespace fulgurite {

@@ -3,11 +3,8 @@
 
 #include <array>
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <type_traits>
 
@@ -17,7 +14,6 @@
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/optimizers.hpp>
-#include <fulgurite/report/numbers.hpp>
 
 namespace fulgurite {
 

@@ -2,10 +2,14 @@
 // The bodies of callback/timer.hpp.
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdio>
+#include <string>
 
 #include <fulgurite/callback/timer.hpp>
 #include <fulgurite/core/archive.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/report/numbers.hpp>
 
 namespace fulgurite {
 

@@ -8,7 +8,6 @@
 #include <string>
 #include <string_view>
 
-#include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/loop/context.hpp>

@@ -2,6 +2,7 @@
 // The bodies of callback/watch.hpp.
 
 #include <fulgurite/callback/watch.hpp>
+#include <fulgurite/checkpoint/durable_file.hpp>
 
 namespace fulgurite::run_output {
 

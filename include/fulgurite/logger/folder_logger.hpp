@@ -3,7 +3,6 @@
 // rows are dropped.
 
 #include <charconv>
-#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <span>
@@ -183,7 +182,8 @@ bool ChosenFolder<Table>::choose(Context& ctx, auto const& more) {
 template <class Table>
 void ChosenFolder<Table>::do_not_continue() {
   continued_.clear();
-  if (before_) folder_ = *std::exchange(before_, std::nullopt);
+  if (before_) folder_ = *before_;
+  before_.reset();
   goes_on_ = false;
 }
 

@@ -2,6 +2,7 @@
 // The bodies of logger/folder_logger.hpp.
 
 #include <cerrno>
+#include <cstdint>
 #include <fstream>
 #include <limits>
 #include <thread>

@@ -175,17 +175,12 @@ struct Scalar {
   double value;
 };
 
-/// `Backend` supplies the value type and reads it: `reading_waits`, `read`, `read_all`.
-template <class List, class Backend>
-class Board;
-
-template <auto... Ms, class Backend>
-class Board<MetricList<Ms...>, Backend> {
+/// What a board has beside its cells, and what it does with them whatever metrics there are: one class for each tensor
+/// library. `Backend` supplies the value type and reads it: `reading_waits`, `read`, `read_all`.
+template <class Backend>
+class BoardEntries {
  public:
   using Value = typename Backend::Value;
-  using List = MetricList<Ms...>;
-  using Counts = metric::Counts<List, Backend>;
-  static constexpr std::size_t size = sizeof...(Ms);
   static constexpr std::size_t most_waiting = 4096;  ///< entries kept for one reading of a device, at most
 
   /// One logged value, or what one update counts, as a recorded step posts it again on each replay.
@@ -195,6 +190,142 @@ class Board<MetricList<Ms...>, Backend> {
     double weight;
     Origin origin;
   };
+
+  BoardEntries() = default;
+  BoardEntries(BoardEntries const&);
+  BoardEntries& operator=(BoardEntries const&);
+  FULGURITE_MOVES(BoardEntries);
+
+ protected:
+  using Cells = std::span<Cell>;
+  /// What a log call stores into: no look-up, no allocation, no host read.
+  struct Slot {
+    enum class Holds : std::uint8_t { nothing, tensor, number };
+    Value tensor{};
+    double number = 0;
+    Holds holds = Holds::nothing;
+  };
+  struct Waiting {
+    std::size_t metric;
+    Value value;
+    double weight;
+  };
+
+  /// Reads what waits, and a further value if there is one, which is returned.
+  double read_waiting(Cells cells, Value const* also);
+  void discard_step(Cells cells, std::span<Slot> slots);
+  void restart(Cells cells, std::span<Slot> slots);
+  void reserve(std::size_t metrics, std::size_t steps);
+  /// Each cell under the name of its metric.
+  void state(Cells cells, std::span<std::string_view const> names, auto& archive);
+
+  /// The metric is logged in this step for a second time: what was there before is kept.
+  void keep_earlier(Cell& cell, Slot const& slot, std::size_t metric);
+  /// The value in a slot waits for `read_waiting`.
+  void wait(Cell& cell, Slot& slot, std::size_t metric);
+
+  std::vector<Waiting> waiting_{};
+  std::vector<Value> values_{};
+  std::vector<double> numbers_{};
+  std::vector<Entry>
+      earlier_{};           ///< tensors logged in this step and already settled, since their metric was logged again
+  std::size_t folded_ = 0;  ///< of the waiting, those of finished steps
+  bool dirty_ = false;
+};
+
+template <class Backend>
+BoardEntries<Backend>::BoardEntries(BoardEntries const&) = default;
+template <class Backend>
+BoardEntries<Backend>& BoardEntries<Backend>::operator=(BoardEntries const&) = default;
+template <class Backend>
+BoardEntries<Backend>::BoardEntries(BoardEntries&&) noexcept = default;
+template <class Backend>
+BoardEntries<Backend>& BoardEntries<Backend>::operator=(BoardEntries&&) noexcept = default;
+template <class Backend>
+BoardEntries<Backend>::~BoardEntries() = default;
+
+template <class Backend>
+double BoardEntries<Backend>::read_waiting(Cells cells, Value const* also) {
+  if (waiting_.empty() && !also) return 0;
+  values_.clear();
+  for (auto& entry : waiting_) values_.push_back(std::move(entry.value));
+  if (also) values_.push_back(*also);
+  numbers_.resize(values_.size());
+  Backend::read_all(std::span<Value const>(values_), std::span<double>(numbers_));
+  for (std::size_t i = 0; i != waiting_.size(); ++i)
+    cells[waiting_[i].metric].epoch.add(numbers_[i], waiting_[i].weight);
+  for (auto& cell : cells) cell.waiting = 0;
+  waiting_.clear();
+  values_.clear();
+  folded_ = 0;
+  return numbers_.back();
+}
+
+template <class Backend>
+void BoardEntries<Backend>::discard_step(Cells cells, std::span<Slot> slots) {
+  for (auto& slot : slots) slot.holds = Slot::Holds::nothing;
+  for (auto& cell : cells)
+    if (std::exchange(cell.again, false)) cell.epoch = cell.before;
+  for (; waiting_.size() > folded_; waiting_.pop_back()) --cells[waiting_.back().metric].waiting;
+  earlier_.clear();
+  dirty_ = false;
+}
+
+template <class Backend>
+void BoardEntries<Backend>::restart(Cells cells, std::span<Slot> slots) {
+  for (auto& cell : cells) cell.restart();
+  for (auto& slot : slots) slot = {};
+  waiting_.clear();
+  earlier_.clear();
+  folded_ = 0;
+  dirty_ = false;
+}
+
+template <class Backend>
+void BoardEntries<Backend>::reserve(std::size_t metrics, std::size_t steps) {
+  auto const entries = std::min(most_waiting + metrics, steps * metrics);
+  waiting_.reserve(entries);
+  values_.reserve(entries);
+  numbers_.reserve(entries);
+}
+
+template <class Backend>
+void BoardEntries<Backend>::state(Cells cells, std::span<std::string_view const> names, auto& archive) {
+  for (std::size_t i = 0; i != cells.size(); ++i)
+    if (!lacks(archive, names[i])) archive.child(names[i], cells[i]);
+  leave_out_others(archive);
+}
+
+template <class Backend>
+void BoardEntries<Backend>::keep_earlier(Cell& cell, Slot const& slot, std::size_t metric) {
+  if (!std::exchange(cell.again, true)) cell.before = cell.epoch;
+  if (slot.holds == Slot::Holds::tensor) earlier_.push_back({metric, slot.tensor, cell.weight, cell.origin});
+}
+
+template <class Backend>
+void BoardEntries<Backend>::wait(Cell& cell, Slot& slot, std::size_t metric) {
+  waiting_.push_back({metric, std::move(slot.tensor), cell.weight});
+  ++cell.waiting;
+}
+
+template <class List, class Backend>
+class Board;
+
+template <auto... Ms, class Backend>
+class Board<MetricList<Ms...>, Backend> : public BoardEntries<Backend> {
+  using Entries = BoardEntries<Backend>;
+  using Entries::dirty_;
+  using Entries::earlier_;
+  using Entries::folded_;
+  using Entries::waiting_;
+  using typename Entries::Slot;
+
+ public:
+  using typename Entries::Entry;
+  using Value = typename Backend::Value;
+  using List = MetricList<Ms...>;
+  using Counts = metric::Counts<List, Backend>;
+  static constexpr std::size_t size = sizeof...(Ms);
 
   /// A store. A second value in one step is folded first, so both count.
   [[gnu::always_inline]] void log_tensor(std::size_t metric, Value const& value, double weight, Origin origin) {
@@ -227,59 +358,30 @@ class Board<MetricList<Ms...>, Backend> {
       dirty_ = false;
       earlier_.clear();
       folded_ = waiting_.size();
-      if (folded_ >= most_waiting) [[unlikely]]
-        collect();
+      if (folded_ >= Entries::most_waiting) [[unlikely]]
+        this->read_waiting(cells_, nullptr);
     }
   }
 
   /// Reads what waits, with one host synchronisation for all of it; `also` is a further value, which is returned.
   double collect(Value const* also = nullptr) {
     fold();
-    if (waiting_.empty() && !also) return 0;
-    values_.clear();
-    for (auto& entry : waiting_) values_.push_back(std::move(entry.value));
-    if (also) values_.push_back(*also);
-    numbers_.resize(values_.size());
-    Backend::read_all(std::span<Value const>(values_), std::span<double>(numbers_));
-    if constexpr (size != 0) {  // else g++ -O2 warns of an array of none
-      for (std::size_t i = 0; i != waiting_.size(); ++i)
-        cells_[waiting_[i].metric].epoch.add(numbers_[i], waiting_[i].weight);
-      for (auto& cell : cells_) cell.waiting = 0;
-    }
-    waiting_.clear();
-    values_.clear();
-    folded_ = 0;
-    return numbers_.back();
+    return this->read_waiting(cells_, also);
   }
 
   /// Forgets the entries of this step: a closure is evaluated again, only its last evaluation counts.
   void discard_step() {
-    for (auto& slot : slots_) slot.holds = Slot::Holds::nothing;
-    for (auto& cell : cells_)
-      if (std::exchange(cell.again, false)) cell.epoch = cell.before;
-    for (; waiting_.size() > folded_; waiting_.pop_back()) --cells_[waiting_.back().metric].waiting;
+    Entries::discard_step(cells_, slots_);
     if constexpr (Counts::any) counts.discard_step();
-    earlier_.clear();
-    dirty_ = false;
   }
 
   /// A new epoch, or evaluation, begins.
   void restart() {
-    for (auto& cell : cells_) cell.restart();
-    for (auto& slot : slots_) slot = {};
+    Entries::restart(cells_, slots_);
     if constexpr (Counts::any) counts.restart();
-    waiting_.clear();
-    earlier_.clear();
-    folded_ = 0;
-    dirty_ = false;
   }
 
-  void reserve(std::size_t steps) {
-    auto const entries = std::min(most_waiting + size, steps * size);
-    waiting_.reserve(entries);
-    values_.reserve(entries);
-    numbers_.reserve(entries);
-  }
+  void reserve(std::size_t steps) { Entries::reserve(size, steps); }
 
   /// f(Entry) for what this step has logged so far as tensors, and counted; a recording keeps them.
   template <class F>
@@ -309,16 +411,17 @@ class Board<MetricList<Ms...>, Backend> {
   void state(auto& archive) {
     collect();
     if constexpr (std::remove_cvref_t<decltype(archive)>::loading) restart();
-    for (std::size_t i = 0; i != size; ++i) {
-      if (lacks(archive, List::names[i])) continue;
-      if constexpr (Counts::any)
-        archive.child(List::names[i], [&](auto& inner) {
-          cells_[i].state(inner);
-          counts.state(i, inner);
-        });
-      else archive.child(List::names[i], cells_[i]);
+    if constexpr (Counts::any) {
+      for (std::size_t i = 0; i != size; ++i)
+        if (!lacks(archive, List::names[i]))
+          archive.child(List::names[i], [&](auto& inner) {
+            cells_[i].state(inner);
+            counts.state(i, inner);
+          });
+      leave_out_others(archive);
+    } else {
+      Entries::state(cells_, List::names, archive);
     }
-    leave_out_others(archive);
   }
 
   /// What a metric's meter has come to, over all ranks: its value of this epoch, like one that was logged.
@@ -338,19 +441,6 @@ class Board<MetricList<Ms...>, Backend> {
   std::span<Cell> cells() { return cells_; }
 
  private:
-  /// The slot a log call stores into: no look-up, no allocation, no host read.
-  struct Slot {
-    enum class Holds : std::uint8_t { nothing, tensor, number };
-    Value tensor{};
-    double number = 0;
-    Holds holds = Holds::nothing;
-  };
-  struct Waiting {
-    std::size_t metric;
-    Value value;
-    double weight;
-  };
-
   [[gnu::always_inline]] Slot& open(std::size_t metric, double weight, Origin origin) {
     auto& slot = slots_[metric];
     if (slot.holds != Slot::Holds::nothing) [[unlikely]]
@@ -365,10 +455,7 @@ class Board<MetricList<Ms...>, Backend> {
 
   /// The metric has been logged in this step before.
   void settle_early(std::size_t metric) {
-    auto& cell = cells_[metric];
-    if (!std::exchange(cell.again, true)) cell.before = cell.epoch;
-    if (slots_[metric].holds == Slot::Holds::tensor)
-      earlier_.push_back({metric, slots_[metric].tensor, cell.weight, cell.origin});
+    this->keep_earlier(cells_[metric], slots_[metric], metric);
     settle(metric);
   }
 
@@ -378,12 +465,8 @@ class Board<MetricList<Ms...>, Backend> {
     if (slot.holds == Slot::Holds::number) {
       cell.epoch.add(slot.number, cell.weight);
     } else if (slot.holds == Slot::Holds::tensor) {
-      if (Backend::reading_waits(slot.tensor)) {
-        waiting_.push_back({metric, std::move(slot.tensor), cell.weight});
-        ++cell.waiting;
-      } else {
-        cell.epoch.add(Backend::read(slot.tensor), cell.weight);
-      }
+      if (Backend::reading_waits(slot.tensor)) this->wait(cell, slot, metric);
+      else cell.epoch.add(Backend::read(slot.tensor), cell.weight);
       slot.tensor = Value{};
     }
     slot.holds = Slot::Holds::nothing;
@@ -391,13 +474,6 @@ class Board<MetricList<Ms...>, Backend> {
 
   std::array<Cell, size> cells_{};
   std::array<Slot, size> slots_{};
-  std::vector<Waiting> waiting_;
-  std::vector<Value> values_;
-  std::vector<double> numbers_;
-  std::vector<Entry>
-      earlier_;             ///< tensors logged in this step and already settled, since their metric was logged again
-  std::size_t folded_ = 0;  ///< of the waiting, those of finished steps
-  bool dirty_ = false;
 };
 
 }  // namespace fulgurite

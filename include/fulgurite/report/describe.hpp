@@ -1,6 +1,8 @@
 #pragma once
 // What a trainer is, in words: the exact program that its types make, and what its options switch off.
 
+#include <array>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -64,11 +66,9 @@ std::string options_text(TrainerOptions const& options, Automatic const* how);
 namespace report {
 
 template <class T>
-struct Described;
+struct DescribedTrainer;
 template <class M, class S, class P, class O, class... Cs>
-struct Described<Trainer<M, S, P, O, Cs...>> {
-  static constexpr std::string_view view = ConstantText<Describer<M, S, P, O, Cs...>>::view;
-};
+struct DescribedTrainer<Trainer<M, S, P, O, Cs...>> : Described<Describer<M, S, P, O, Cs...>> {};
 
 /// A line's first column, of at least 24 characters.
 std::string first_column(std::string_view name);
@@ -128,21 +128,20 @@ std::string described_data() {
 /// The program that a trainer's types make, as a constant of the compiler. Print it, or test it:
 /// `static_assert(description<decltype(trainer)>.find("Adam") != std::string_view::npos)`.
 template <class Trainer>
-inline constexpr std::string_view description = report::Described<std::remove_cvref_t<Trainer>>::view;
+inline constexpr std::string_view description = report::DescribedTrainer<std::remove_cvref_t<Trainer>>::text;
 
 namespace report {
 
-/// What the options of a trainer add to its program and switch off. `idle`: the callbacks that a fast_dev_run leaves
-/// out.
-std::string effect_of_options(TrainerOptions const& o, Automatic const* how, std::string const& idle);
+/// A description, and what the options of a trainer add to its program and switch off. `idle`: which callbacks a
+/// fast_dev_run leaves out.
+std::string program_text(Description const& description, TrainerOptions const& options, Automatic const* how,
+                         std::span<bool const> idle);
 
 /// The program that a trainer's types make, and what its options add and switch off.
 template <class M, class S, class P, class O, class... Cs>
 std::string program_text(std::type_identity<Trainer<M, S, P, O, Cs...>>, TrainerOptions const& options, O const& how) {
-  std::string idle;
-  ((loop::is_inert_in_dev_run<Cs>() ? void((idle += ' ') += type_name<Cs>()) : void()), ...);
-  return std::string(description<Trainer<M, S, P, O, Cs...>>) + "\noptions\n" +
-         effect_of_options(options, automatic_options(how), idle);
+  static constexpr std::array<bool, sizeof...(Cs)> idle{loop::is_inert_in_dev_run<Cs>()...};
+  return program_text(Described<Describer<M, S, P, O, Cs...>>::description, options, automatic_options(how), idle);
 }
 
 }  // namespace report

@@ -68,12 +68,19 @@ FULGURITE_BODY std::string options_text(TrainerOptions const& options, Automatic
   return text;
 }
 
-FULGURITE_BODY std::string effect_of_options(TrainerOptions const& o, Automatic const* how, std::string const& idle) {
-  std::string options;
-  auto const say = [&](std::string const& line) { options += "  " + line + "\n"; };
+FULGURITE_BODY std::string program_text(Description const& description, TrainerOptions const& o, Automatic const* how,
+                                        std::span<bool const> idle) {
+  std::string text(description.write(TextBuilder()).size, '\0');
+  description.write(TextBuilder(text.data()));
+  text += "\noptions\n";
+  auto const say = [&](std::string const& line) { text += "  " + line + "\n"; };
   auto const number = [](auto const& n) { return n && *n >= 0 ? std::to_string(*n) : std::string("no limit"); };
-  if (o.fast_dev_run != 0)
-    say("fast_dev_run = " + std::to_string(o.fast_dev_run) + ": idle are" + (idle.empty() ? " none" : idle));
+  if (o.fast_dev_run != 0) {
+    std::string names;
+    for (std::size_t i = 0; i != idle.size(); ++i)
+      if (idle[i]) (names += ' ') += description.callbacks[i];
+    say("fast_dev_run = " + std::to_string(o.fast_dev_run) + ": idle are" + (names.empty() ? " none" : names));
+  }
   if (o.barebones) say("barebones: nothing is logged, no sanity check");
   if (o.overfit_batches) say("overfit_batches: the same first batches in every epoch, in order");
   say("epochs: " + number(o.max_epochs) + ", steps: " + number(o.max_steps) +
@@ -94,7 +101,7 @@ FULGURITE_BODY std::string effect_of_options(TrainerOptions const& o, Automatic 
   loop_off(o.limit_predict_batches, "predict");
   if (o.num_sanity_val_steps == 0) say("sanity check: off, num_sanity_val_steps is 0");
   if (o.log_every_n_steps == 0) say("rows of steps: off, log_every_n_steps is 0");
-  return options;
+  return text;
 }
 
 }  // namespace fulgurite::report

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -51,81 +52,230 @@ struct TextBuilder {
   std::size_t line_ = 0;  ///< characters of the line at hand
 };
 
-/// The text that `Writer::build(TextBuilder)` puts together, in exactly the memory that it needs: it is counted first,
-/// then written.
-template <class Writer>
-struct ConstantText {
-  static constexpr std::size_t size = Writer::build(TextBuilder()).size;
-  static constexpr auto built = [] {
-    std::array<char, size> text{};
-    Writer::build(TextBuilder(text.data()));
-    return text;
-  }();
-  static constexpr std::string_view view{built.data(), size};
+// A description before it is text: parts, which the compiler puts together for each trainer type in little time, and of
+// which ordinary code makes the text.
+
+/// A text, a column up to which blanks follow, or a line for a hook: its name, and who has it, in the order in which
+/// they are notified.
+struct DescribedPart {
+  enum class Kind : std::uint8_t { text, column, hook };
+  char const* text = nullptr;
+  std::uint16_t size = 0;  ///< of the text; or the column
+  Kind kind = Kind::text;
+  std::uint8_t indent = 0;  ///< of a hook
+  bool model = false, strategy = false;
+  bool model_before_monitors = false;  ///< else the model comes behind all callbacks
 };
 
-// A line for a hook in the description of a trainer: its name, and who has it, in the order in which they are notified.
+/// Takes parts while a constant is computed; without memory it only counts.
+struct DescribedParts {
+  DescribedPart* parts = nullptr;
+  bool* who = nullptr;  ///< which callbacks have a hook, as they are declared: so many for each hook
+  std::size_t size = 0, who_size = 0;
 
-/// Writes such lines. No template: what depends on the trainer's types comes as names and as bits.
-struct HookLines {
+  constexpr DescribedParts& operator<<(std::string_view text) {
+    if (!text.empty()) add({text.data(), static_cast<std::uint16_t>(text.size())});
+    return *this;
+  }
+  constexpr DescribedParts& to_column(std::uint16_t column) {
+    add({nullptr, column, DescribedPart::Kind::column});
+    return *this;
+  }
+  constexpr void hook(std::string_view name, std::size_t indent, std::span<bool const> callbacks, bool model = false,
+                      bool strategy = false, bool model_before_monitors = false) {
+    add({name.data(), static_cast<std::uint16_t>(name.size()), DescribedPart::Kind::hook,
+         static_cast<std::uint8_t>(indent), model, strategy, model_before_monitors});
+    if (who != nullptr) std::copy(callbacks.begin(), callbacks.end(), who + who_size);
+    who_size += callbacks.size();
+  }
+
+ private:
+  constexpr void add(DescribedPart const& part) {
+    if (parts != nullptr) parts[size] = part;
+    ++size;
+  }
+};
+
+/// The parts of one trainer type, and the names that lines for hooks are made of.
+struct Description {
+  std::span<DescribedPart const> parts;
+  std::span<bool const> who;
   std::string_view model, strategy;
   std::span<std::string_view const> callbacks;  ///< their types' names, as they are declared
   std::span<Order const> orders;                ///< of the same
   std::span<std::size_t const> firing_order;    ///< of their positions
-  TextBuilder out{};
 
-  /// Who has a hook; `callbacks` as they are declared.
-  struct Who {
-    std::span<bool const> callbacks;
-    bool model = false, strategy = false;
-    bool model_before_monitors = false;  ///< else the model comes behind all callbacks
-  };
-
-  constexpr void begin(std::string_view indent, std::string_view hook) {
-    out << indent << hook;
-    out.to_column(34);
+  /// Puts the text where the builder says, and returns the builder.
+  constexpr TextBuilder write(TextBuilder out) const {
+    auto rest = who;
+    for (auto const& part : parts) {
+      if (part.kind == DescribedPart::Kind::text) {
+        out << std::string_view(part.text, part.size);
+      } else if (part.kind == DescribedPart::Kind::column) {
+        out.to_column(part.size);
+      } else {
+        line(out, part, rest.first(callbacks.size()));
+        rest = rest.subspan(callbacks.size());
+      }
+    }
+    return out;
   }
-  /// One line; none where nobody has the hook.
-  constexpr void list(std::string_view indent, std::string_view hook, Who const& who) {
+
+ private:
+  /// None where nobody has the hook.
+  constexpr void line(TextBuilder& out, DescribedPart const& hook, std::span<bool const> have) const {
     bool any = false;
     auto const name = [&](std::string_view one) {
       if (any) out << ", ";
-      else begin(indent, hook);
+      else (out << blanks.substr(0, hook.indent) << std::string_view(hook.text, hook.size)).to_column(34);
       out << one;
       any = true;
     };
     auto const name_callbacks = [&](bool behind_model) {
       for (std::size_t const at : firing_order)
-        if (who.callbacks[at] && (who.model_before_monitors && orders[at] >= Order::monitor) == behind_model)
+        if (have[at] && (hook.model_before_monitors && orders[at] >= Order::monitor) == behind_model)
           name(callbacks[at]);
     };
     name_callbacks(false);
-    if (who.model) name(model);
+    if (hook.model) name(model);
     name_callbacks(true);
-    if (who.strategy) name(strategy);
+    if (hook.strategy) name(strategy);
     if (any) out << "\n";
   }
+  static constexpr std::string_view blanks = "      ";
 };
 
-/// The lines of one trainer type.
+// Which of the functions that are no events a part has: what the loops ask of callbacks, optimizers, schedules,
+// strategies and loaders only where it is there.
+
+/// f(name), where `T` can be called so.
+template <class Hook, class T, class... Args, class F>
+constexpr void name_if(F& f) {
+  if constexpr (Hook::template accepts<T, Args...>) f(Hook::name());
+}
+
+/// f(name) for each function that an optimizer has beside those that every one has.
+template <class O, class F>
+constexpr void each_function_of_optimizer(F f) {
+  using namespace hook::of_optimizer;
+  name_if<momentum, O, std::size_t>(f);
+  name_if<set_momentum, O, std::size_t, double>(f);
+  name_if<weight_decay, O, std::size_t>(f);
+  name_if<group_name, O, std::size_t>(f);
+  name_if<gradients_finite, O>(f);
+  name_if<received, O>(f);
+  if constexpr (Stateful<O, ArchiveProbe>) f(std::string_view("state"));
+}
+
+/// f(name) for each function that a schedule on an optimizer `O` has beside its call operator.
+template <class S, class O, class F>
+constexpr void each_function_of_schedule(F f) {
+  using namespace hook::of_schedule;
+  name_if<attach, S, O>(f);
+  name_if<move, S, O>(f);
+  name_if<hook::of_schedule::metric, S const>(f);
+  name_if<strict, S const>(f);
+  name_if<observe, S, double, O>(f);
+  name_if<momentum, S const, long>(f);
+  name_if<moves_momentum, S const>(f);
+  name_if<check, S const>(f);
+  if constexpr (Stateful<S, ArchiveProbe>) f(std::string_view("state"));
+}
+
+/// f(name) for each function that a strategy has beside those that every one has, and beside those around a step.
+template <class S, class F>
+constexpr void each_function_of_strategy(F f) {
+  using namespace hook::of_strategy;
+  name_if<world, S>(f);
+  name_if<local_rank, S>(f);
+  name_if<agree, S, bool>(f);
+  name_if<reduce, S, double, Reduce>(f);
+  name_if<reduce_in_place, S, std::span<double>, std::span<Reduce const>>(f);
+  name_if<reduce_gradients, S, std::span<double>, std::tuple<>>(f);
+  if constexpr (broadcast::accepts_given<S, std::string>) f(broadcast::name());
+  if constexpr (gather::accepts_given<S, std::string>) f(gather::name());
+  name_if<barrier, S, std::string_view>(f);
+  name_if<matmul_scope, S>(f);
+  name_if<share_state, S, std::tuple<>>(f);
+  name_if<whole_state, S, std::tuple<>>(f);
+  name_if<share_statistics, S, std::tuple<>>(f);
+  name_if<hook::account, S>(f);
+}
+
+/// f(name) for each function by which a callback speaks of files, or a logger of its folders.
+template <class C, class F>
+constexpr void each_function_of_callback(F f) {
+  if constexpr (loop::SaysKey<C>) f(hook::state_key::name());
+  if constexpr (loop::NamesLast<C>) f(hook::last_checkpoints::name());
+  if constexpr (loop::NamesHpc<C>) f(hook::hpc_checkpoints::name());
+  name_if<hook::resumes_hpc, C>(f);
+  if constexpr (loop::NamesBest<C>) f(hook::best_model_path::name());
+  name_if<hook::do_not_continue, C>(f);
+  name_if<hook::continue_in, C, std::filesystem::path const>(f);
+  name_if<hook::earlier_runs, C, TrainerOptions const>(f);
+}
+
+/// f(name) for each function that a loader has beside `begin` and `end`.
+template <class L, class F>
+constexpr void each_function_of_loader(F f) {
+  if constexpr (SizedLoader<L>) f(std::string_view("size"));
+  if constexpr (SettableBatchSize<L>) f(std::string_view("batch_size"));
+  if constexpr (ShardableLoader<L>) f(std::string_view("shard"));
+  name_if<hook::set_epoch, L, long>(f);
+  name_if<hook::in_order, L, bool>(f);
+  name_if<hook::limit_each, L, double>(f);
+  name_if<hook::resume_at, L, long>(f);
+  if constexpr (Stateful<L, ArchiveProbe>) f(std::string_view("state"));
+}
+
+/// The name of a group of callbacks.
+constexpr std::string_view order_name(Order order) {
+  constexpr std::array<std::string_view, 8> names{"profiler", "tuner",   "normal",  "timer",
+                                                  "progress", "summary", "monitor", "checkpoint"};
+  return names[static_cast<std::size_t>(order)];
+}
+
+/// The description of one trainer type.
 template <class M, class S, class P, class O, class... Cs>
-class DescribedHooks : protected HookLines {
- protected:
+class Describer {
+ public:
+  DescribedParts out;
+
+  constexpr explicit Describer(DescribedParts memory = {}) : out(memory) {
+    head();
+    fit();
+    evaluation(hook::validation_step{}, "validation");
+    evaluation(hook::test_step{}, "test");
+    evaluation(hook::predict_step{}, "predict");
+    rows();
+    functions();
+    off();
+    state();
+  }
+  static constexpr Description describe(std::span<DescribedPart const> parts, std::span<bool const> who) {
+    return {parts, who, model, strategy, names, group, Callbacks::firing_order};
+  }
+
+ private:
   using R = Run<M, S, P, O>;
   using Callbacks = Pack<Cs...>;
   static constexpr bool automatic = O::automatic;
   static constexpr bool scheduled = []<class... Ss>(std::type_identity<std::tuple<Ss...>>) {
     return (Ss::exists || ...);
   }(std::type_identity<decltype(loop::Optimizers<R>::schedulers)>{});
-
-  constexpr DescribedHooks() : HookLines{type_name<M>(), type_name<S>(), names, group, Callbacks::firing_order} {}
+  static constexpr std::string_view model = type_name<M>(), strategy = type_name<S>();
+  static constexpr std::array<std::string_view, sizeof...(Cs)> names{type_name<Cs>()...};
+  static constexpr std::array<Order, sizeof...(Cs)> group{order_of<Cs>()...};
+  static constexpr std::array<bool, sizeof...(Cs)> none{};
+  template <class Hook>
+  static constexpr std::array<bool, sizeof...(Cs)> have{Hook::template named<Cs>...};
 
   template <std::size_t I>
   using At = typename Callbacks::template At<Callbacks::firing_order[I]>;
   template <class F>
   static constexpr void each_callback(F&& f) {
     [&]<std::size_t... I>(std::index_sequence<I...>) {
-      (f.template operator()<At<I>>(), ...);
+      (f.template operator()<At<I>>(names[Callbacks::firing_order[I]]), ...);
     }(std::make_index_sequence<sizeof...(Cs)>{});
   }
 
@@ -133,52 +283,90 @@ class DescribedHooks : protected HookLines {
   template <class Hook>
   constexpr void event(Hook, std::string_view indent) {
     if (automatic || Hook::in_manual)
-      list(indent, Hook::name(),
-           {have<Hook>, Hook::template named<M>, loop::strategy_hears<Hook> && Hook::template named<S>,
-            hook::model_before_monitors<Hook>});
+      out.hook(Hook::name(), indent.size(), have<Hook>, Hook::template named<M>,
+               loop::strategy_hears<Hook> && Hook::template named<S>, hook::model_before_monitors<Hook>);
   }
   /// A function that is asked of callbacks alone, and who has it.
   template <class Hook>
   constexpr void of_callbacks(Hook, std::string_view indent) {
-    list(indent, Hook::name(), {have<Hook>});
+    out.hook(Hook::name(), indent.size(), have<Hook>);
   }
   /// A function that a strategy may have.
   template <class Hook>
   constexpr void of_strategy(Hook, std::string_view indent) {
-    list(indent, Hook::name(), {none, false, Hook::template named<S>});
+    out.hook(Hook::name(), indent.size(), none, false, Hook::template named<S>);
   }
   /// Writes what the loop does at a hook that a model may override: the model's function where it has one, else
   /// `otherwise`.
   template <class Hook>
   constexpr void action(Hook, std::string_view indent, std::string_view otherwise) {
     if (!automatic && !Hook::in_manual) return;
-    begin(indent, Hook::name());
-    out << (Hook::template named<M> ? model : otherwise) << "\n";
+    (out << indent << Hook::name()).to_column(34) << (Hook::template named<M> ? model : otherwise) << "\n";
   }
 
- private:
-  static constexpr std::array<std::string_view, sizeof...(Cs)> names{type_name<Cs>()...};
-  static constexpr std::array<Order, sizeof...(Cs)> group{order_of<Cs>()...};
-  static constexpr std::array<bool, sizeof...(Cs)> none{};
-  template <class Hook>
-  static constexpr std::array<bool, sizeof...(Cs)> have{Hook::template named<Cs>...};
-};
+  constexpr void head() {
+    out << "Trainer of " << model << "\n  strategy      " << strategy << "\n  precision     " << type_name<P>()
+        << "\n  optimization  " << type_name<O>() << "\n  optimizers    ";
+    optimizers(static_cast<typename loop::AsList<judge::Returned<R>>::type*>(nullptr));
+    out << "\n  metrics       ";
+    bool any = false;
+    R::Metrics::each([&](std::size_t, auto const& metric) {
+      out << (any ? ", " : "") << metric.name() << (metric.prog_bar ? " (bar)" : "");
+      any = true;
+    });
+    out << (any ? "\n" : "none\n");
+    if (sizeof...(Cs) != 0) out << "  callbacks, in firing order\n";
+    each_callback([&]<class C>(std::string_view name) {
+      out << "    " << order_name(order_of<C>());
+      out.to_column(16) << name;
+      touches<C>();
+      out << "\n";
+    });
+  }
+  template <class... Os>
+  constexpr void optimizers(OptimizerList<Os...>*) {
+    bool any = false;
+    (optimizer<Os>(any), ...);
+  }
+  template <class T>
+  constexpr void optimizer(bool& any) {
+    using Entry = loop::Entry<typename R::Backend, T>;
+    out << (std::exchange(any, true) ? ", " : "") << type_name<typename judge::Parts<T>::Optimizer>();
+    schedules(std::type_identity<typename Entry::Schedulers>{});
+  }
+  template <class... Ss>
+  constexpr void schedules(std::type_identity<std::tuple<Ss...>>) {
+    std::string_view before = " with ";
+    auto const one = [&]<class Scheduler>(std::type_identity<Scheduler>) {
+      if constexpr (Scheduler::exists)
+        out << std::exchange(before, " and ") << type_name<typename Scheduler::Schedule>();
+    };
+    (one(std::type_identity<Ss>{}), ...);
+  }
+  /// Writes what a callback reads and writes, as its constants `Watches`, `reads` and `writes` say.
+  template <class C>
+  constexpr void touches() {
+    bool any = false;
+    auto const read = [&](std::string_view what) {
+      if (what.empty()) return;
+      if (!any) out.to_column(42);
+      out << (any ? ", " : "reads ") << what;
+      any = true;
+    };
+    if constexpr (requires {
+                    typename C::Watches;
+                    requires !std::is_same_v<typename C::Watches, C>;
+                  })
+      [&]<class... Ms>(MetricTypes<Ms...>) { (read(Ms::name()), ...); }(typename C::Watches{});
+    // Only texts that are known while compiling count. A data member of that name is something else.
+    if constexpr (FULGURITE_SAYS_TEXT(C, reads)) read(C::reads);
+    if constexpr (FULGURITE_SAYS_TEXT(C, writes)) {
+      if (!any) out.to_column(42);
+      out << (any ? "; writes " : "writes ") << C::writes;
+    }
+  }
 
-// What is called in a fit and in an evaluation, from above to below, as the description of a trainer has it.
-
-/// Writes it for one trainer type.
-template <class M, class S, class P, class O, class... Cs>
-class DescribedCalls : protected DescribedHooks<M, S, P, O, Cs...> {
-  using Base = DescribedHooks<M, S, P, O, Cs...>;
-
- protected:
-  using Base::action;
-  using Base::automatic;
-  using Base::event;
-  using Base::of_callbacks;
-  using Base::of_strategy;
-  using Base::out;
-  using Base::scheduled;
+  // What is called in a fit and in an evaluation, from above to below.
 
   constexpr void fit() {
     out << "\nfit\n";
@@ -268,200 +456,14 @@ class DescribedCalls : protected DescribedHooks<M, S, P, O, Cs...> {
       of_callbacks(hook::finalize{}, "  ");
     }
   }
-};
-
-// Which of the functions that are no events a part has: what the loops ask of callbacks, optimizers, schedules,
-// strategies and loaders only where it is there.
-
-/// f(name), where `T` can be called so.
-template <class Hook, class T, class... Args, class F>
-constexpr void name_if(F& f) {
-  if constexpr (Hook::template accepts<T, Args...>) f(Hook::name());
-}
-
-/// f(name) for each function that an optimizer has beside those that every one has.
-template <class O, class F>
-constexpr void each_function_of_optimizer(F f) {
-  using namespace hook::of_optimizer;
-  name_if<momentum, O, std::size_t>(f);
-  name_if<set_momentum, O, std::size_t, double>(f);
-  name_if<weight_decay, O, std::size_t>(f);
-  name_if<group_name, O, std::size_t>(f);
-  name_if<gradients_finite, O>(f);
-  name_if<received, O>(f);
-  if constexpr (Stateful<O, ArchiveProbe>) f(std::string_view("state"));
-}
-
-/// f(name) for each function that a schedule on an optimizer `O` has beside its call operator.
-template <class S, class O, class F>
-constexpr void each_function_of_schedule(F f) {
-  using namespace hook::of_schedule;
-  name_if<attach, S, O>(f);
-  name_if<move, S, O>(f);
-  name_if<hook::of_schedule::metric, S const>(f);
-  name_if<strict, S const>(f);
-  name_if<observe, S, double, O>(f);
-  name_if<momentum, S const, long>(f);
-  name_if<moves_momentum, S const>(f);
-  name_if<check, S const>(f);
-  if constexpr (Stateful<S, ArchiveProbe>) f(std::string_view("state"));
-}
-
-/// f(name) for each function that a strategy has beside those that every one has, and beside those around a step.
-template <class S, class F>
-constexpr void each_function_of_strategy(F f) {
-  using namespace hook::of_strategy;
-  name_if<world, S>(f);
-  name_if<local_rank, S>(f);
-  name_if<agree, S, bool>(f);
-  name_if<reduce, S, double, Reduce>(f);
-  name_if<reduce_in_place, S, std::span<double>, std::span<Reduce const>>(f);
-  name_if<reduce_gradients, S, std::span<double>, std::tuple<>>(f);
-  if constexpr (broadcast::accepts_given<S, std::string>) f(broadcast::name());
-  if constexpr (gather::accepts_given<S, std::string>) f(gather::name());
-  name_if<barrier, S, std::string_view>(f);
-  name_if<matmul_scope, S>(f);
-  name_if<share_state, S, std::tuple<>>(f);
-  name_if<whole_state, S, std::tuple<>>(f);
-  name_if<share_statistics, S, std::tuple<>>(f);
-  name_if<hook::account, S>(f);
-}
-
-/// f(name) for each function by which a callback speaks of files, or a logger of its folders.
-template <class C, class F>
-constexpr void each_function_of_callback(F f) {
-  if constexpr (loop::SaysKey<C>) f(hook::state_key::name());
-  if constexpr (loop::NamesLast<C>) f(hook::last_checkpoints::name());
-  if constexpr (loop::NamesHpc<C>) f(hook::hpc_checkpoints::name());
-  name_if<hook::resumes_hpc, C>(f);
-  if constexpr (loop::NamesBest<C>) f(hook::best_model_path::name());
-  name_if<hook::do_not_continue, C>(f);
-  name_if<hook::continue_in, C, std::filesystem::path const>(f);
-  name_if<hook::earlier_runs, C, TrainerOptions const>(f);
-}
-
-/// f(name) for each function that a loader has beside `begin` and `end`.
-template <class L, class F>
-constexpr void each_function_of_loader(F f) {
-  if constexpr (SizedLoader<L>) f(std::string_view("size"));
-  if constexpr (SettableBatchSize<L>) f(std::string_view("batch_size"));
-  if constexpr (ShardableLoader<L>) f(std::string_view("shard"));
-  name_if<hook::set_epoch, L, long>(f);
-  name_if<hook::in_order, L, bool>(f);
-  name_if<hook::limit_each, L, double>(f);
-  name_if<hook::resume_at, L, long>(f);
-  if constexpr (Stateful<L, ArchiveProbe>) f(std::string_view("state"));
-}
-
-}  // namespace fulgurite::report
-
-namespace fulgurite {
-
-namespace report {
-
-/// The name of a group of callbacks.
-constexpr std::string_view order_name(Order order) {
-  constexpr std::array<std::string_view, 8> names{"profiler", "tuner",   "normal",  "timer",
-                                                  "progress", "summary", "monitor", "checkpoint"};
-  return names[static_cast<std::size_t>(order)];
-}
-
-/// Writes the description of one trainer type.
-template <class M, class S, class P, class O, class... Cs>
-class Describer : DescribedCalls<M, S, P, O, Cs...> {
-  using Base = DescribedCalls<M, S, P, O, Cs...>;
-  using R = Run<M, S, P, O>;
-  using Base::automatic;
-  using Base::each_callback;
-  using Base::of_callbacks;
-  using Base::scheduled;
-
- public:
-  /// Puts the text where the builder says, and returns the builder.
-  static constexpr TextBuilder build(TextBuilder text) {
-    Describer d;
-    d.out = text;
-    d.head();
-    d.fit();
-    d.evaluation(hook::validation_step{}, "validation");
-    d.evaluation(hook::test_step{}, "test");
-    d.evaluation(hook::predict_step{}, "predict");
-    d.rows();
-    d.functions();
-    d.off();
-    d.state();
-    return d.out;
-  }
-
- private:
-  constexpr void head() {
-    this->out << "Trainer of " << type_name<M>() << "\n  strategy      " << type_name<S>() << "\n  precision     "
-              << type_name<P>() << "\n  optimization  " << type_name<O>() << "\n  optimizers    ";
-    optimizers(static_cast<typename loop::AsList<judge::Returned<R>>::type*>(nullptr));
-    this->out << "\n  metrics       ";
-    bool any = false;
-    R::Metrics::each([&](std::size_t, auto const& metric) {
-      this->out << (any ? ", " : "") << metric.name() << (metric.prog_bar ? " (bar)" : "");
-      any = true;
-    });
-    this->out << (any ? "\n" : "none\n");
-    if (sizeof...(Cs) != 0) this->out << "  callbacks, in firing order\n";
-    each_callback([&]<class C>() {
-      this->out << "    " << order_name(order_of<C>());
-      this->out.to_column(16) << type_name<C>();
-      touches<C>();
-      this->out << "\n";
-    });
-  }
-  template <class... Os>
-  constexpr void optimizers(OptimizerList<Os...>*) {
-    bool any = false;
-    (optimizer<Os>(any), ...);
-  }
-  template <class T>
-  constexpr void optimizer(bool& any) {
-    using Parts = loop::Entry<typename R::Backend, T>;
-    this->out << (std::exchange(any, true) ? ", " : "") << type_name<typename judge::Parts<T>::Optimizer>();
-    schedules(std::type_identity<typename Parts::Schedulers>{});
-  }
-  template <class... Ss>
-  constexpr void schedules(std::type_identity<std::tuple<Ss...>>) {
-    std::string_view before = " with ";
-    auto const one = [&]<class Scheduler>(std::type_identity<Scheduler>) {
-      if constexpr (Scheduler::exists)
-        this->out << std::exchange(before, " and ") << type_name<typename Scheduler::Schedule>();
-    };
-    (one(std::type_identity<Ss>{}), ...);
-  }
-  /// Writes what a callback reads and writes, as its constants `Watches`, `reads` and `writes` say.
-  template <class C>
-  constexpr void touches() {
-    bool any = false;
-    auto const read = [&](std::string_view what) {
-      if (what.empty()) return;
-      if (!any) this->out.to_column(42);
-      this->out << (any ? ", " : "reads ") << what;
-      any = true;
-    };
-    if constexpr (requires {
-                    typename C::Watches;
-                    requires !std::is_same_v<typename C::Watches, C>;
-                  })
-      [&]<class... Ms>(MetricTypes<Ms...>) { (read(Ms::name()), ...); }(typename C::Watches{});
-    // Only texts that are known while compiling count. A data member of that name is something else.
-    if constexpr (FULGURITE_SAYS_TEXT(C, reads)) read(C::reads);
-    if constexpr (FULGURITE_SAYS_TEXT(C, writes)) {
-      if (!any) this->out.to_column(42);
-      this->out << (any ? "; writes " : "writes ") << C::writes;
-    }
-  }
 
   /// What the loops ask of a part only where it is there.
   constexpr void functions() {
-    this->out << "\nfunctions that are no events\n";
-    functions_of(type_name<S>(), [](auto f) { each_function_of_strategy<S>(f); });
-    functions_of(type_name<M>(), [](auto f) { name_if<hook::hyperparameters, M const, HyperparameterList>(f); });
-    each_callback([&]<class C>() { functions_of(type_name<C>(), [](auto f) { each_function_of_callback<C>(f); }); });
+    out << "\nfunctions that are no events\n";
+    functions_of(strategy, [](auto f) { each_function_of_strategy<S>(f); });
+    functions_of(model, [](auto f) { name_if<hook::hyperparameters, M const, HyperparameterList>(f); });
+    each_callback(
+        [&]<class C>(std::string_view name) { functions_of(name, [](auto f) { each_function_of_callback<C>(f); }); });
     functions_of_optimizers(static_cast<typename loop::AsList<judge::Returned<R>>::type*>(nullptr));
   }
   template <class... Os>
@@ -483,20 +485,20 @@ class Describer : DescribedCalls<M, S, P, O, Cs...> {
   constexpr void functions_of(std::string_view part, Each each) {
     bool any = false;
     each([&](std::string_view name) {
-      if (any) this->out << ", ";
-      else (this->out << "  " << part).to_column(34);
-      this->out << name;
+      if (any) out << ", ";
+      else (out << "  " << part).to_column(34);
+      out << name;
       any = true;
     });
-    if (any) this->out << "\n";
+    if (any) out << "\n";
   }
 
   constexpr void off() {
-    this->out << "\noff\n";
+    out << "\noff\n";
     auto const without = [&](bool there, std::string_view what, std::string_view why) {
       if (there) return;
-      this->out << "  " << what;
-      this->out.to_column(34) << why << "\n";
+      out << "  " << what;
+      out.to_column(34) << why << "\n";
     };
     without(hook::validation_step::named<M>, "validation", "the model has no validation_step");
     without(hook::test_step::named<M>, "test", "the model has no test_step");
@@ -509,25 +511,47 @@ class Describer : DescribedCalls<M, S, P, O, Cs...> {
     without(S::is_distributed, "processes", "the strategy works alone");
   }
   constexpr void state() {
-    this->out << "\nsaved in a checkpoint\n";
+    out << "\nsaved in a checkpoint\n";
     of_callbacks(hook::before_save{}, "  ");
     of_callbacks(hook::after_save{}, "  ");
-    this->out << "  weights and buffers\n  counters of the run\n";
-    if (Stateful<M, ArchiveProbe>) this->out << "  state of " << type_name<M>() << "\n";
-    if (Stateful<S, ArchiveProbe>) this->out << "  state of " << type_name<S>() << "\n";
-    if (P::scales_loss) this->out << "  scale of the loss\n";
-    if (scheduled) this->out << "  schedules\n";
-    each_callback([&]<class C>() {
-      if (Stateful<C, ArchiveProbe>) this->out << "  state of " << type_name<C>() << "\n";
+    out << "  weights and buffers\n  counters of the run\n";
+    if (Stateful<M, ArchiveProbe>) out << "  state of " << model << "\n";
+    if (Stateful<S, ArchiveProbe>) out << "  state of " << strategy << "\n";
+    if (P::scales_loss) out << "  scale of the loss\n";
+    if (scheduled) out << "  schedules\n";
+    each_callback([&]<class C>(std::string_view name) {
+      if (Stateful<C, ArchiveProbe>) out << "  state of " << name << "\n";
     });
     bool any = false;
-    each_callback([&]<class C>() {
+    each_callback([&]<class C>(std::string_view name) {
       if (Stateful<C, ArchiveProbe> || std::is_empty_v<C>) return;
-      this->out << (std::exchange(any, true) ? ", " : "not saved, by choice\n  ") << type_name<C>();
+      out << (std::exchange(any, true) ? ", " : "not saved, by choice\n  ") << name;
     });
-    if (any) this->out << "\n";
+    if (any) out << "\n";
   }
 };
 
-}  // namespace report
-}  // namespace fulgurite
+/// A description as constants: parts, and text, each in exactly the memory that it needs: it is counted first, then
+/// written.
+template <class Describer>
+struct Described {
+  static constexpr DescribedParts counted = Describer().out;
+  static constexpr auto made = [] {
+    struct {
+      std::array<DescribedPart, counted.size> parts{};
+      std::array<bool, counted.who_size> who{};
+    } all;
+    Describer({all.parts.data(), all.who.data()});
+    return all;
+  }();
+  static constexpr Description description = Describer::describe(made.parts, made.who);
+  static constexpr std::size_t size = description.write(TextBuilder()).size;
+  static constexpr auto built = [] {
+    std::array<char, size> text{};
+    description.write(TextBuilder(text.data()));
+    return text;
+  }();
+  static constexpr std::string_view text{built.data(), size};
+};
+
+}  // namespace fulgurite::report

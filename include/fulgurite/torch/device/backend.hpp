@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -27,6 +28,7 @@
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/loop/run_position.hpp>
+#include <fulgurite/metric/board.hpp>
 #include <fulgurite/metric/metric.hpp>
 #include <fulgurite/torch/data/walk.hpp>
 #include <fulgurite/torch/device/internals.hpp>
@@ -456,6 +458,9 @@ namespace loop {
 FULGURITE_EXTERN(void fold_gradients<LibTorch>(std::vector<at::Tensor> const&, std::vector<bool>&, StateSaver&));
 FULGURITE_EXTERN(void fold_gradients<LibTorch>(std::vector<at::Tensor> const&, std::vector<bool>&, StateLoader&));
 }  // namespace loop
+FULGURITE_EXTERN(class BoardEntries<LibTorch>);
+FULGURITE_EXTERN(void BoardEntries<LibTorch>::state(Cells, std::span<std::string_view const>, StateSaver&));
+FULGURITE_EXTERN(void BoardEntries<LibTorch>::state(Cells, std::span<std::string_view const>, StateLoader&));
 
 }  // namespace fulgurite
 

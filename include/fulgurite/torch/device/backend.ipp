@@ -1,6 +1,7 @@
 #pragma once
 // The bodies of torch/device/backend.hpp.
 
+#include <fulgurite/core/archive.hpp>
 #include <fulgurite/torch/device/backend.hpp>
 
 namespace fulgurite::libtorch {
@@ -42,3 +43,10 @@ FULGURITE_INSTANTIATE(void fold_gradients<LibTorch>(std::vector<at::Tensor> cons
 FULGURITE_INSTANTIATE(void fold_gradients<LibTorch>(std::vector<at::Tensor> const&, std::vector<bool>&, StateLoader&));
 
 }  // namespace fulgurite::loop
+namespace fulgurite {
+
+FULGURITE_INSTANTIATE(class BoardEntries<LibTorch>);
+FULGURITE_INSTANTIATE(void BoardEntries<LibTorch>::state(Cells, std::span<std::string_view const>, StateSaver&));
+FULGURITE_INSTANTIATE(void BoardEntries<LibTorch>::state(Cells, std::span<std::string_view const>, StateLoader&));
+
+}  // namespace fulgurite

@@ -21,6 +21,7 @@
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/metric/meter.hpp>
+#include <fulgurite/metric/over_ranks.hpp>
 #include <fulgurite/torch/metric/tallies.hpp>
 #include <fulgurite/torch/weights/weights.hpp>
 

@@ -2,6 +2,7 @@
 // The bodies of torch/profile/advanced_profiler.hpp.
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <cstdint>
 
