@@ -1,6 +1,6 @@
 #pragma once
-// All that a torch::optim optimizer knows, in an archive and back: options of its groups, and what it keeps of each
-// parameter. Its parameters have no names there, so each is known by its group and its place in it.
+// The whole state of a torch::optim optimizer, saved to an archive and loaded: the options of its groups, and the state
+// of each parameter. Parameters have no names here, so each is identified by its group and position.
 
 #include <algorithm>
 #include <cstddef>
@@ -32,7 +32,7 @@
 
 namespace torch::optim {
 
-// Momentum and weight decay of LibTorch's optimizers, whose options are of six types.
+// Momentum and weight decay of LibTorch's optimizers, whose options have six types.
 
 class Adagrad;
 class Adam;
@@ -50,7 +50,7 @@ struct SGDOptions;
 
 namespace fulgurite::libtorch {
 
-/// The type of an optimizer's options; void for one that is not LibTorch's own.
+/// The type of an optimizer's options; void for a class that is not LibTorch's own.
 template <class X>
 struct OptionsOf {
   using type = void;
@@ -68,7 +68,7 @@ FULGURITE_OPTIONS(RMSprop)
 FULGURITE_OPTIONS(SGD)
 #undef FULGURITE_OPTIONS
 
-/// f(options of a parameter group) where their type is known.
+/// Calls `f(options)` for a parameter group if the type of its options is known.
 template <class X, class F>
 std::optional<double> of_options(X const& optimizer, std::size_t group, F&& f) {
   using Options = typename OptionsOf<X>::type;
@@ -86,7 +86,7 @@ std::optional<double> momentum(X const& optimizer, std::size_t group) {
   });
 }
 
-/// Whether the class of the optimizer has one of the two.
+/// True if the optimizer's class has a momentum or betas.
 template <class X>
 concept HasMomentum = requires(typename OptionsOf<X>::type& options) { options.betas(); } ||
                       requires(typename OptionsOf<X>::type& options) { options.momentum(); };
@@ -111,8 +111,8 @@ std::optional<double> weight_decay(X const& optimizer, std::size_t group) {
 
 namespace torch::optim {
 
-// What LibTorch's optimizers keep of a parameter and which options a parameter group has, field by field under
-// LibTorch's own names: six classes, each with a type of its own for both.
+// The fields of LibTorch's parameter states and group options, under LibTorch's own names: six classes, each with its
+// own type for both.
 
 struct AdagradParamState;
 struct AdamParamState;
@@ -124,7 +124,7 @@ struct SGDParamState;
 
 namespace fulgurite::libtorch {
 
-/// The type of what an optimizer keeps of one parameter; void for one that is not LibTorch's own.
+/// The type of an optimizer's state for one parameter; void for a class that is not LibTorch's own.
 template <class X>
 struct ParamStateOf {
   using type = void;
@@ -142,7 +142,7 @@ FULGURITE_PARAM_STATE(RMSprop)
 FULGURITE_PARAM_STATE(SGD)
 #undef FULGURITE_PARAM_STATE
 
-/// Whether the class is one of LibTorch's six, whose fields are known.
+/// True for LibTorch's six classes, whose fields are known.
 template <class X>
 concept KnownOptimizer = !std::is_void_v<typename ParamStateOf<X>::type>;
 
@@ -152,7 +152,7 @@ concept KnownOptimizer = !std::is_void_v<typename ParamStateOf<X>::type>;
 #define FULGURITE_OPTION(name)                                                                                         \
   if constexpr (requires { now.name(); }) f(#name, given.name(), now.name())
 
-/// f(name, value given, value now&) for each option of a parameter group.
+/// Calls `f(name, given_value, current_value&)` for each option of a parameter group.
 template <class Options, class F>
 void each_option(Options const& given, Options& now, F&& f) {
   FULGURITE_OPTION(lr);
@@ -176,7 +176,7 @@ void each_option(Options const& given, Options& now, F&& f) {
 }
 #undef FULGURITE_OPTION
 
-/// Saves or loads the options of a group. Rates and momenta are what schedules have made of them: state.
+/// Saves or loads the options of a group. Learning rates and momenta count as state, since schedules change them.
 template <class Options, class Archive>
 void fold_options(Options const& given, Options& now, Archive& archive) {
   each_option(given, now, [&]<class V>(std::string_view name, V const& before, V& value) {
@@ -192,7 +192,7 @@ void fold_options(Options const& given, Options& now, Archive& archive) {
   });
 }
 
-/// f(name, value&) for everything that is kept of a parameter: numbers, tensors, and LBFGS's lists of tensors.
+/// Calls `f(name, value&)` for everything in a parameter's state: numbers, tensors, and LBFGS's lists of tensors.
 template <class State, class F>
 void each_kept(State& all, F&& f) {
   FULGURITE_FIELD(step);
@@ -217,10 +217,9 @@ void each_kept(State& all, F&& f) {
 }
 #undef FULGURITE_FIELD
 
-// Loads what optimizer_state.hpp has saved of a torch::optim optimizer: all is read and compared before anything
-// changes.
+// Loads the state of a torch::optim optimizer: everything is read and compared before anything changes.
 
-/// How many parameters each group has.
+/// The number of parameters in each group.
 template <class X>
 std::vector<std::size_t> group_sizes(X const& optimizer) {
   std::vector<std::size_t> sizes;
@@ -230,14 +229,14 @@ std::vector<std::size_t> group_sizes(X const& optimizer) {
 
 /// The options that the program has given to each group.
 using GivenOptions = std::vector<std::unique_ptr<torch::optim::OptimizerOptions>>;
-/// Those of one group. One that was added behind our back has its present ones.
+/// The given options of one group, or its current options if it was added without our knowledge.
 template <class Options, class X>
 Options const& given_to(GivenOptions const& given, X const& optimizer, std::size_t group) {
   auto const& all = group < given.size() ? *given[group] : optimizer.param_groups()[group].options();
   return static_cast<Options const&>(all);
 }
 
-/// What was saved of an optimizer, read and compared with one before a bit of that is changed.
+/// The saved state of an optimizer, read and compared with an optimizer before that is changed.
 template <class X>
 class OptimizerReader {
   using Options = typename OptionsOf<X>::type;
@@ -245,7 +244,7 @@ class OptimizerReader {
   static constexpr bool is_lbfgs = requires(State& state) { state.old_dirs(); };
 
  public:
-  /// Throws an Error that names everything that differs.
+  /// Throws an Error that names all differences.
   template <class Archive>
   OptimizerReader(X& optimizer, GivenOptions const& given, Archive& archive) : optimizer_(&optimizer), given_(given) {
     std::string name;
@@ -260,7 +259,7 @@ class OptimizerReader {
     refuse_what_differs();
   }
 
-  /// Makes it the state of the optimizer. A parameter that had no state when it was saved has none from now on.
+  /// Makes the saved state the optimizer's. A parameter that had no state when it was saved has none afterwards.
   void commit() {
     auto& all = optimizer_->state();
     for (auto& [parameter, state] : states_)
@@ -317,18 +316,18 @@ class OptimizerReader {
         from(name, value);
       }
     });
-    if constexpr (is_lbfgs) {  // LibTorch takes these lengths on trust
+    if constexpr (is_lbfgs) {  // LibTorch does not check these lengths
       auto const past = state.old_dirs().size();
       auto const longest = static_cast<std::size_t>(std::max<std::int64_t>(0, options.history_size()));
       if (state.old_stps().size() != past || state.ro().size() != past)
         return differs(where_ + " has lists of old steps whose lengths do not agree");
       for (auto* list : {&state.old_dirs(), &state.old_stps(), &state.ro()})
         while (list->size() > longest) list->pop_front();
-      if (state.al() && state.al()->size() < longest) state.al(std::nullopt);  // it is filled anew in each step
+      if (state.al() && state.al()->size() < longest) state.al(std::nullopt);  // each step fills it again
     }
   }
 
-  /// LibTorch steps with tensors that some options need and would be undefined.
+  /// Refuses a state without tensors that the options need: LibTorch would use undefined tensors.
   void refuse_lacking([[maybe_unused]] Options const& given, State const& state) {
     auto const needs = [&](char const* option, char const* name) {
       differs(where_ + " has no " + name + ", which the program's option " + option + " needs");
@@ -341,7 +340,7 @@ class OptimizerReader {
     }
   }
 
-  /// A new tensor with the saved numbers, where the parameter is.
+  /// A new tensor with the saved numbers, on the parameter's device.
   at::Tensor tensor(std::string_view name, SavedTensor const& saved, at::Tensor const& parameter) {
     if (!saved) return {};
     auto const refused = [&](at::ScalarType type, std::vector<std::int64_t> const& shape) {
@@ -350,7 +349,7 @@ class OptimizerReader {
       return at::Tensor();
     };
     at::Tensor made;
-    if constexpr (is_lbfgs) {  // keeps vectors of all parameters together, and single numbers, which may be whole
+    if constexpr (is_lbfgs) {  // keeps vectors over all parameters, and numbers that may be of an integer type
       bool const vector = name != "H_diag" && name != "ro" && name != "al";
       std::int64_t count = 0;
       auto type = parameter.scalar_type();
@@ -382,7 +381,7 @@ class OptimizerReader {
     return shape_text(std::vector<std::int64_t>(sizes.begin(), sizes.end()));
   }
 
-  // What is trained on must not be made in inference mode, where a load may fall.
+  // Tensors made in inference mode, in which a load may happen, cannot be trained on.
   c10::InferenceMode const no_inference_{false};
   at::NoGradGuard const no_graph_ = {};
   X* optimizer_;
@@ -392,7 +391,7 @@ class OptimizerReader {
   std::vector<std::pair<void*, std::unique_ptr<State>>> states_;
 };
 
-/// A field as an archive takes it: tensors become handles, pairs arrays.
+/// A field in its archived form: tensors become handles, pairs become arrays.
 SavedTensor archived(at::Tensor const& value);
 template <class List>
   requires std::is_same_v<typename List::value_type, at::Tensor>
