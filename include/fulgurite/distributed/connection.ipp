@@ -175,7 +175,7 @@ FULGURITE_BODY void meet(Patience const& patience, Store const& store) {
   auto const& place = patience.place;
   auto const here = [](int rank) { return "here/" + std::to_string(rank); };
   answered(patience, [store, mine = here(place.rank)] { store->set(mine, bytes_of("yes")); });
-  auto last = patience;  // who has waited long enough asks once more for each rank, and expects an answer to that
+  auto last = patience;  // after the timeout, each rank is looked up once more, within 5 more seconds
   last.until += std::chrono::seconds(5);
   std::string missing;
   for (int rank = 0; rank != place.world; ++rank) {
@@ -248,7 +248,7 @@ FULGURITE_BODY void Connection::open() {
 
 FULGURITE_BODY Engine Connection::make(std::string const& name) {
   Store const keys = c10::make_intrusive<c10d::PrefixStore>(name, store_);
-  auto const later = 2 * options_.timeout;  // the time that counts is measured here, where ranks can be named
+  auto const later = 2 * options_.timeout;  // longer than our own timeout, whose Error can name the ranks
   return answered({place_, *watch_, options_.timeout}, [keys, later, place = place_, engine = options_.engine] {
     return engine ? engine(keys, place, later) : gloo_engine(keys, place, later);
   });
@@ -290,7 +290,7 @@ FULGURITE_BODY void Connection::close(int status) {
   }
   watch_->stop();
   if (auto const ended = watch_->ended(); started && ended && !knows && status == 0) end_as_failed(*ended);
-  if (failed_) return;  // what still waits would hold up whoever destroys it
+  if (failed_) return;  // destroying it would wait for unfinished work
   if (on_gpu_) gradients_->shutdown();
   buckets_.reset();
   gradients_.reset();

@@ -17,7 +17,7 @@ FULGURITE_BODY Group& Group::of(GroupOptions const& options) {
   if (!one) {
     auto made = std::unique_ptr<Group>(new Group(options));
     made->open();
-    one = made.release();  // its threads outlive static objects, so it is closed at exit and never destroyed
+    one = made.release();  // its threads outlive static objects, so it is closed at exit but never destroyed
     ::on_exit([](int status, void*) { current()->close(status); }, nullptr);
   }
   if (auto const place = options.place(); place.world != one->place().world)
@@ -159,7 +159,7 @@ FULGURITE_BODY Channel::~Channel() {
 
 FULGURITE_BODY void Channel::post(at::Tensor const& tensor) {
   std::vector<at::Tensor> one{tensor};
-  // A connection that is broken already says so at once.
+  // A connection that is already broken throws at once.
   auto work = group_->or_lost("talking to a neighbouring stage", [&] {
     auto& engine = group_->between_two();
     return direction_ == Direction::to ? engine.send(one, peer_, tag_) : engine.recv(one, peer_, tag_);

@@ -48,7 +48,7 @@ FULGURITE_BODY c10d::TCPStoreOptions store_options(Place const& place, std::chro
   options.port = static_cast<std::uint16_t>(place.port);
   options.timeout = timeout;
   options.waitWorkers = false;
-  options.useLibUV = false;  // some builds of LibTorch lack it; both kinds speak the same language
+  options.useLibUV = false;  // some builds of LibTorch lack it; both kinds use the same protocol
   return options;
 }
 
@@ -104,8 +104,8 @@ FULGURITE_BODY std::optional<Ended> Notices::ended() {
   auto const text = text_of(store_->get("ended"));
   auto const line = text.find('\n');
   try {
-    set("heard/" + mine());           // whose process keeps the store may go
-  } catch (std::exception const&) {}  // it has gone: what it said is here
+    set("heard/" + mine());           // lets the process that keeps the store end
+  } catch (std::exception const&) {}  // the store is gone, but its notice has arrived
   return Ended{std::stoi(text), text.substr(line + 1)};
 }
 
@@ -243,7 +243,7 @@ FULGURITE_BODY bool Watch::look(Shared& shared, Notices& notices) {
   if (!told) notices.waits(waits);
   if (!shared.any)
     if (auto ended = notices.ended()) found(shared, std::move(*ended));
-  if (!shared.answered_roll) shared.answered_roll = notices.answer_roll();  // of this thread alone
+  if (!shared.answered_roll) shared.answered_roll = notices.answer_roll();  // only this thread uses it
   auto const left = looks_for_left ? notices.left() : std::nullopt;
   std::optional<std::vector<Seen>> others;
   if (asked) others = notices.all();
