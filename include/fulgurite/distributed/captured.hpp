@@ -28,9 +28,9 @@ class Captured<S> : public libtorch::capture::CapturingOf<S> {
   void setup(Model& model, Precision const& precision) {
     if (this->world() > 1 && !distributed::synchronized_norms(model).empty())
       throw Error("fulgurite.distributed.sync_captured",
-                  "Captured{} replays what one rank computes, and a SyncBatchNorm of the model asks the others in the "
-                  "middle of it: take Captured{} off, or use a norm that does not depend on the batch, such as "
-                  "GroupNorm");
+                  "Captured{} replays what one rank computes, but a SyncBatchNorm of the model communicates with other "
+                  "ranks in the middle of a step: remove Captured{}, or use a norm that does not depend on the batch, "
+                  "such as GroupNorm");
     Recorded::setup(model, precision);
     this->fit.as_written = false;  // a recorded backward exchanges nothing
   }

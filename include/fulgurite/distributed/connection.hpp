@@ -228,7 +228,7 @@ class Connection {
   void await(std::string_view what, Ready&& ready) {
     if (auto const ended = watch_->ended()) gone(*ended);
     auto const began = Clock::now();
-    bool told = false;
+    bool published = false;
     try {
       while (!ready(std::chrono::milliseconds(100))) {
         if (auto const ended = watch_->ended()) {
@@ -236,7 +236,7 @@ class Connection {
           gone(*ended);
         }
         auto const waited = Clock::now() - began;
-        if (!std::exchange(told, true)) watch_->waits(std::string(what));
+        if (!std::exchange(published, true)) watch_->waits(std::string(what));
         // Messages that a rank sent before it left arrive almost at once.
         if (auto const left = watch_->left(); left && Clock::now() - left->second > grace) {
           let_go();
@@ -247,7 +247,7 @@ class Connection {
     } catch (loop::RankEnded const&) { throw; } catch (Error const&) {
       throw;
     } catch (std::exception const& error) { lost(what, error.what()); }
-    if (told) watch_->waits({});
+    if (published) watch_->waits({});
   }
 
   /// Notifies the others that this rank's run has failed. Never throws.
@@ -257,7 +257,7 @@ class Connection {
   explicit Connection(GroupOptions const& options);
 
   /// Continues with the options of another strategy of the program, or of the same strategy for another run.
-  void go_on_with(GroupOptions const& options);
+  void continue_with(GroupOptions const& options);
 
   void open();
 

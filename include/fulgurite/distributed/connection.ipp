@@ -64,7 +64,7 @@ FULGURITE_BODY bool GroupOptions::is_carried_like(GroupOptions const& other) con
 FULGURITE_BODY Place GroupOptions::place() const {
   if (devices < 0 || num_nodes < 0 || timeout <= std::chrono::milliseconds(0))
     throw Error("fulgurite.distributed.options",
-                "devices and num_nodes cannot be negative, and timeout has to be more than nothing");
+                "devices and num_nodes must not be negative, and timeout must be positive");
   auto const& given = launched_place();
   if (!given) return alone();
   int const nodes = given->world / given->local_world;
@@ -75,10 +75,11 @@ FULGURITE_BODY Place GroupOptions::place() const {
 
 FULGURITE_BODY Place GroupOptions::alone() const {
   if (num_nodes > 1)
-    throw Error("fulgurite.distributed.num_nodes",
-                "num_nodes = " + std::to_string(num_nodes) +
-                    ", and nobody has started processes on other machines: start this program on each with torchrun "
-                    "--no-python --nnodes, or with srun");
+    throw Error(
+        "fulgurite.distributed.num_nodes",
+        "num_nodes = " + std::to_string(num_nodes) +
+            ", but no launcher has started processes on other machines: start this program on each with torchrun "
+            "--no-python --nnodes, or with srun");
   Place place;
   place.world = place.local_world = devices != 0 ? devices : 1;
 #if defined(FULGURITE_HAS_NCCL)
@@ -104,7 +105,7 @@ FULGURITE_BODY void leave_together(Store const& store, Place const& place, Watch
     for (int rank = 1; rank != place.world; ++rank) {
       auto const of_rank = std::to_string(rank);
       if (failed && ((ended && ended->rank == rank) || !store->check({"here/" + of_rank}))) continue;
-      while (!store->check({(failed ? "heard/" : "left/") + of_rank}) && std::chrono::steady_clock::now() < until)
+      while (!store->check({(failed ? "notified/" : "left/") + of_rank}) && std::chrono::steady_clock::now() < until)
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
   } catch (...) {}
@@ -197,14 +198,14 @@ FULGURITE_BODY void meet(Patience const& patience, Store const& store) {
 
 FULGURITE_BODY void Connection::abort(std::string_view text) noexcept {
   try {
-    watch_->tell(place_.rank, std::string(text));
+    watch_->notify(place_.rank, std::string(text));
   } catch (...) {}
   let_go();
 }
 
 FULGURITE_BODY Connection::Connection(GroupOptions const& options) : options_(options), place_(options.place()) {}
 
-FULGURITE_BODY void Connection::go_on_with(GroupOptions const& options) {
+FULGURITE_BODY void Connection::continue_with(GroupOptions const& options) {
   if (!options_.is_carried_like(options))
     throw Error("fulgurite.distributed.backend",
                 "the processes of this program are connected already, by another .backend or .engine than this "
@@ -226,7 +227,7 @@ FULGURITE_BODY void Connection::open() {
     if (own)
       others_ = std::make_unique<OwnRanks>(
           place_.world, place_.port, options_.others,
-          [watch = watch_.get()](int rank, std::string const& how) { watch->tell(rank, how); });
+          [watch = watch_.get()](int rank, std::string const& how) { watch->notify(rank, how); });
     meet({place_, *watch_, options_.timeout}, store_);
     decisions_ = make("decisions");
 #if defined(FULGURITE_HAS_NCCL)
@@ -274,13 +275,13 @@ FULGURITE_BODY void Connection::let_go() noexcept {
 
 FULGURITE_BODY void Connection::close(int status) {
   bool const knows = failed_, started = others_ != nullptr;
-  if (status != 0) watch_->tell(place_.rank, "its program returned " + std::to_string(status));
+  if (status != 0) watch_->notify(place_.rank, "its program returned " + std::to_string(status));
   if (watch_->ended()) failed_ = true;
   if (others_) {
     if (!failed_) watch_->leave();
     auto const gone = [&](std::chrono::milliseconds time) { return others_->wait_for(time); };
     if (!gone(failed_ ? std::min(patience, options_.timeout) : options_.timeout)) {
-      tell(stderr, "rank 0 has ended, and ends the processes that it started and that go on\n");
+      tell(stderr, "rank 0 has ended, and now ends the processes that it started and that still run\n");
       others_->signal(SIGTERM);
       if (!gone(patience / 5)) others_->signal(SIGKILL);
     }

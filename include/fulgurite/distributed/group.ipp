@@ -25,7 +25,7 @@ FULGURITE_BODY Group& Group::of(GroupOptions const& options) {
                 "this process belongs to a group of " + std::to_string(one->place().world) +
                     " already, and a strategy asks for " + std::to_string(place.world) +
                     ": a program has one group, so give all its strategies the same number");
-  one->go_on_with(options);
+  one->continue_with(options);
   return *one;
 }
 

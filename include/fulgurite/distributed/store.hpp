@@ -147,7 +147,7 @@ class Watch {
   std::optional<Ended> ended_within(std::chrono::milliseconds time) const;
 
   /// Notifies the others that a rank has ended, unless another one has before. Takes at most one second.
-  void tell(int rank, std::string text);
+  void notify(int rank, std::string text);
 
   /// Publishes what this rank waits for, so that others can name it at a timeout.
   void waits(std::string what);
@@ -169,7 +169,7 @@ class Watch {
     bool stops = false, over = false, asked = false, leaves = false, calls_roll = false, answered_roll = false;
     std::optional<Ended> ended = {}, telling = {};
     std::optional<std::pair<int, Clock::time_point>> left = {};
-    std::string waits = {}, waits_told = {};
+    std::string waits = {}, waits_published = {};
     std::optional<std::vector<Seen>> others = {};
   };
 
