@@ -254,7 +254,7 @@ struct Pipeline {
   void setup(Model& model, Precision const&) {
     if (micro_batches < 1)
       throw Error("fulgurite.pipeline.micro_batches",
-                  ".micro_batches must be at least 1, got " + std::to_string(micro_batches));
+                  ".micro_batches = " + std::to_string(micro_batches) + ": it must be at least 1");
     auto& all = *(run.group = &distributed::Group::of(options()));
     run.has_failed = false;
     run.has_all_gradients = true;
