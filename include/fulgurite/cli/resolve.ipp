@@ -41,7 +41,7 @@ FULGURITE_BODY Words read_words(std::vector<std::string> const& arguments, Table
            std::ranges::any_of(entries, [&](auto const& entry) { return word == "--" + entry.name; });
   });
   try {
-    app.parse(std::vector<std::string>(given_words.rbegin(), given_words.rend()));  // as CLI11 takes them
+    app.parse(std::vector<std::string>(given_words.rbegin(), given_words.rend()));  // CLI11 takes them in reverse
   } catch (CLI::ParseError const& error) { throw Error("fulgurite.cli.words", words_error(error, arguments)); }
   for (auto const& word : app.remaining()) {
     if (!word.starts_with('-'))
@@ -98,7 +98,7 @@ FULGURITE_BODY std::vector<Said> read_toml(std::string_view text, std::string co
 FULGURITE_BODY std::vector<Said> read_toml(std::filesystem::path const& file) {
   std::ifstream stream(file, std::ios::binary);
   std::error_code unknown;
-  if (!stream || std::filesystem::is_directory(file, unknown))  // which can be opened, and is as an empty file
+  if (!stream || std::filesystem::is_directory(file, unknown))  // a folder can be opened, and reads as an empty file
     throw Error("fulgurite.cli.config", "the file of --config cannot be read: " + file.string());
   std::ostringstream text;
   text << stream.rdbuf();
