@@ -220,9 +220,9 @@ template <class Model, class Data, class Make, class... Choices>
 class Program {
  public:
   explicit Program(Make make, Choices... choices) : make_(std::move(make)), choices_(std::move(choices)...) {
-    table_.add("seed_everything", seed_, "seed of the weights and of what draws without a seed of its own");
+    table_.add("seed_everything", seed_, "seed of the weights, and of everything without a seed of its own");
     table_.add("ckpt_path", ckpt_path_,
-               "a checkpoint, or last: fit goes on from it, validate, test and predict take its weights");
+               "a checkpoint, or last: fit resumes from it; validate, test and predict use its weights");
     add_trainer_options(table_, options_);
     if constexpr (automatic) add_trainer_options(table_, optimization_);
     std::apply(
@@ -294,7 +294,7 @@ class Program {
     std::vector<std::pair<std::string, std::string>> all{{"fit", "trains, and validates on the way"}};
     if (Able::validate) all.emplace_back("validate", "one pass over the validation data");
     if (Able::test) all.emplace_back("test", "one pass over the test data");
-    if (Able::predict) all.emplace_back("predict", "one pass that hands predictions to the callbacks");
+    if (Able::predict) all.emplace_back("predict", "one pass whose predictions callbacks receive");
     if (tunes) all.emplace_back("tune", "searches for settings, and prints a file that has them");
     return all;
   }

@@ -45,8 +45,7 @@ FULGURITE_BODY Words read_words(std::vector<std::string> const& arguments, Table
   } catch (CLI::ParseError const& error) { throw Error("fulgurite.cli.words", words_error(error, arguments)); }
   for (auto const& word : app.remaining()) {
     if (!word.starts_with('-'))
-      throw Error("fulgurite.cli.words",
-                  "'" + word + "' belongs to no option; a value of several words stands in quotes");
+      throw Error("fulgurite.cli.words", "'" + word + "' belongs to no option; put a value of several words in quotes");
     auto const name = word.substr(std::min(word.find_first_not_of('-'), word.size()));
     table.unknown(name.substr(0, name.find('=')), word.substr(0, word.find('=')));
   }
@@ -161,7 +160,7 @@ FULGURITE_BODY std::vector<std::string> take_environment(Table& table, char cons
   for (auto const& name : table.names())
     if (auto const [other, added] = options.emplace(variable_of(name), name); !added)
       throw Error("fulgurite.cli.name", "the options " + other->second + " and " + name +
-                                            " have one name in the environment, " + other->first + ": rename one");
+                                            " have the same name in the environment, " + other->first + ": rename one");
   std::vector<std::string> warnings;
   for (; environment && *environment; ++environment) {
     std::string_view const whole = *environment;

@@ -21,34 +21,34 @@ namespace fulgurite::judge {
 
 // clang-format off
 // Declared by `static constexpr bool NAME = true`; the default is false.
-#define FULGURITE_TRAITS(ROW)                                                                                       \
-  ROW(needs_logger)           /* it writes rows */                                                                  \
-  ROW(draws_rows)             /* it takes rows to draw them, and keeps no record: a logger is not spared by it */      \
-  ROW(needs_automatic)        /* it drives what Manual leaves to the model: windows, the one optimizer's schedule */\
-  ROW(needs_one_optimizer)    /* it works with one optimizer */                                                     \
-  ROW(needs_backbone)         /* it freezes model.backbone */                                                       \
-  ROW(replaces_weights)       /* it puts other weights into the model for a while */                                \
+#define FULGURITE_TRAITS(ROW)                                                                                          \
+  ROW(needs_logger)           /* it writes rows */                                                                     \
+  ROW(draws_rows)             /* it receives rows only to draw them: the default logger is still added */              \
+  ROW(needs_automatic)        /* it drives what Manual leaves to the model: windows, the one optimizer's schedule */   \
+  ROW(needs_one_optimizer)    /* it works with one optimizer */                                                        \
+  ROW(needs_backbone)         /* it freezes model.backbone */                                                          \
+  ROW(replaces_weights)       /* it temporarily puts other weights into the model */                                   \
   ROW(moves_weights)          /* it changes weights itself at an epoch's end */                                        \
-  ROW(reads_whole_model)      /* it reads weights or gradients of all parts of the model at once */                 \
-  ROW(varies_window)          /* it calls ctx.accumulate */                                                         \
-  ROW(needs_single_process)   /* it searches by trial, which processes would do differently */                      \
-  ROW(needs_data_module)      /* it has loaders made again */                                                       \
-  ROW(needs_one_eval_loader)  /* it rehearses evaluation with one loader */                                         \
-  ROW(searches)               /* it asks for steps to be tried out, by ctx.request_search */                         \
-  ROW(lacks_metric)           /* no metric was given to what watches one */                                         \
-  ROW(hears_no_event)         /* a function of a LambdaCallback stands under what is no event */                    \
-  ROW(hears_twice)            /* two of them stand under one event */                                               \
-  ROW(finds_rate)             /* it searches for a learning rate */                                                 \
-  ROW(finds_batch_size)       /* it searches for a batch size */                                                    \
-  ROW(keeps_checkpoints)      /* it saves files in the course of training: no other is added by default */          \
-  ROW(acts_on_tensors)        /* of models, too: what it does inside a captured step is tensor operations alone */  \
-  ROW(state_in_parts)         /* an optimizer: processes can keep a part of its state each */                       \
-  /* The same of strategies. */                                                                                     \
-  ROW(fixed_window)           /* the accumulation window holds for a whole fit */                                   \
-  ROW(shards_parameters)      /* no process has all weights */                                                      \
-  ROW(shards_state)           /* each process keeps a part of what optimizers keep */                               \
-  ROW(splits_model)           /* each process runs a part of the model, on the same batches */                      \
-  ROW(needs_gpu)              /* it does not run without one */                                                     \
+  ROW(reads_whole_model)      /* it reads weights or gradients of all parts of the model at once */                    \
+  ROW(varies_window)          /* it calls ctx.accumulate */                                                            \
+  ROW(needs_single_process)   /* it searches by trial, which processes would do differently */                         \
+  ROW(needs_data_module)      /* it has loaders made again */                                                          \
+  ROW(needs_one_eval_loader)  /* it runs trial evaluation steps with one loader */                                     \
+  ROW(searches)               /* it requests trial steps, by ctx.request_search */                                     \
+  ROW(lacks_metric)           /* it watches a metric, and was given none */                                            \
+  ROW(hears_no_event)         /* a function of a LambdaCallback is given for a name that is no event */                \
+  ROW(hears_twice)            /* two of its functions are given for one event */                                       \
+  ROW(finds_rate)             /* it searches for a learning rate */                                                    \
+  ROW(finds_batch_size)       /* it searches for a batch size */                                                       \
+  ROW(keeps_checkpoints)      /* it saves files during training: no default ModelCheckpoint is added */                \
+  ROW(acts_on_tensors)        /* also of models: in a captured step it does tensor operations only */                  \
+  ROW(state_in_parts)         /* of optimizers: several processes can keep a part of its state each */                 \
+  /* Traits of strategies. */                                                                                          \
+  ROW(fixed_window)           /* the accumulation window holds for a whole fit */                                      \
+  ROW(shards_parameters)      /* no process has all weights */                                                         \
+  ROW(shards_state)           /* each process keeps a part of the optimizers' state */                                 \
+  ROW(splits_model)           /* each process runs a part of the model, on the same batches */                         \
+  ROW(needs_gpu)              /* it does not run without one */                                                        \
   ROW(needs_configure_model)  /* the model is made, or split, in that hook */
 // clang-format on
 

@@ -98,7 +98,7 @@ struct Constant {
   }
   void state(auto& archive);
   constexpr void check() const {
-    if (!is_factor(factor)) refuse("Constant", "factor", factor, "a factor is finite and not negative");
+    if (!is_factor(factor)) refuse("Constant", "factor", factor, "it must be finite and not negative");
   }
 };
 
@@ -175,7 +175,7 @@ struct Sequence {
   }
   constexpr void check() const {
     if (boundary < before())
-      refuse("then", "boundary", boundary, "boundaries count moves from the start of the run and ascend");
+      refuse("then", "boundary", boundary, "boundaries count moves from the start of the run and must ascend");
     schedule::check(first);
     schedule::check(second);
   }
@@ -261,9 +261,9 @@ struct Linear {
   }
   void state(auto& archive);
   constexpr void check() const {
-    if (total < 1) refuse("Linear", "total", total, "it takes 1 or more moves");
-    if (!is_factor(start_factor)) refuse("Linear", "start_factor", start_factor, "a factor is finite and not negative");
-    if (!is_factor(end_factor)) refuse("Linear", "end_factor", end_factor, "a factor is finite and not negative");
+    if (total < 1) refuse("Linear", "total", total, "it must be at least 1");
+    if (!is_factor(start_factor)) refuse("Linear", "start_factor", start_factor, "it must be finite and not negative");
+    if (!is_factor(end_factor)) refuse("Linear", "end_factor", end_factor, "it must be finite and not negative");
   }
 };
 
@@ -278,8 +278,8 @@ struct LinearWarmup {
   }
   void state(auto& archive);
   constexpr void check() const {
-    if (steps < 0) refuse("LinearWarmup", "steps", steps, "a warm-up takes 0 or more moves");
-    if (!is_factor(from)) refuse("LinearWarmup", "from", from, "a factor is finite and not negative");
+    if (steps < 0) refuse("LinearWarmup", "steps", steps, "it must be at least 0");
+    if (!is_factor(from)) refuse("LinearWarmup", "from", from, "it must be finite and not negative");
   }
 };
 
@@ -412,14 +412,13 @@ class ReduceOnPlateau {
   explicit ReduceOnPlateau(M metric, PlateauOptions options = {}) : metric_(metric), options_(options) {
     constexpr char const* name = "ReduceOnPlateau";
     if (!(options.factor >= 0 && options.factor < 1))
-      refuse(name, "factor", options.factor, "a reduction multiplies by less than 1, not negative");
-    if (options.patience < 0)
-      refuse(name, "patience", options.patience, "it bears 0 or more values without improvement");
+      refuse(name, "factor", options.factor, "it must be at least 0 and below 1");
+    if (options.patience < 0) refuse(name, "patience", options.patience, "it must be at least 0");
     if (!is_factor(options.threshold))
-      refuse(name, "threshold", options.threshold, "a threshold is finite and not negative");
-    if (options.cooldown < 0) refuse(name, "cooldown", options.cooldown, "it rests for 0 or more values");
-    if (!is_factor(options.min_lr)) refuse(name, "min_lr", options.min_lr, "a rate is finite and not negative");
-    if (!is_factor(options.eps)) refuse(name, "eps", options.eps, "a difference is finite and not negative");
+      refuse(name, "threshold", options.threshold, "it must be finite and not negative");
+    if (options.cooldown < 0) refuse(name, "cooldown", options.cooldown, "it must be at least 0");
+    if (!is_factor(options.min_lr)) refuse(name, "min_lr", options.min_lr, "it must be finite and not negative");
+    if (!is_factor(options.eps)) refuse(name, "eps", options.eps, "it must be finite and not negative");
   }
 
   M metric() const { return metric_; }
