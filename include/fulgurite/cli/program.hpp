@@ -51,7 +51,7 @@ void check_end(Trainer const& trainer) {
   } catch (Error const& error) {
     throw Error(error.identifier(),
                 "nothing ends this run: say --trainer.max_epochs, --trainer.max_steps or --trainer.max_time "
-                "(--trainer.max_epochs -1 asks for an endless one)");
+                "(--trainer.max_epochs -1 makes it endless)");
   }
 }
 
@@ -325,7 +325,7 @@ class Program {
   /// Everything that make_trainer accepts, with the options first and the rest in any order.
   template <class... Policies>
   auto made_trainer(Policies const&... policies) {
-    SaveConfig config("# What a run was told. To repeat it: " + name_ + " fit --config THIS_FILE\n" + to_toml(table_));
+    SaveConfig config("# The options of a run. To repeat it: " + name_ + " fit --config THIS_FILE\n" + to_toml(table_));
     if constexpr (automatic) return make_(options_, optimization_, policies..., std::move(config));
     else return make_(options_, policies..., std::move(config));
   }

@@ -143,7 +143,7 @@ FULGURITE_BODY void throw_lost(Place const& place, Watch& watch, std::string_vie
     if (!(*all)[rank].is_there) list(silent, std::to_string(rank));
   }
   std::string sentence("another process of this run is gone");
-  if (!silent.empty()) sentence.append(", of rank ").append(silent).append(", which answers nobody any more");
+  if (!silent.empty()) sentence.append(", of rank ").append(silent).append(", which no longer answers");
   sentence.append(" (while ").append(what).append("): ").append(why.substr(0, why.find('\n')));
   throw Error("fulgurite.distributed.lost", sentence);
 }

@@ -154,7 +154,7 @@ FoundBatchSize scale_batch_size(Trainer& trainer, ModelOf<Trainer>& model, Data&
   static_assert(one,
                 "[fulgurite.tuner.one_eval_loader] batch sizes are tried on one evaluation loader: pass each alone");
   static_assert(settable,
-                "[fulgurite.tuner.no_size] this loader cannot be told a batch size: give it `long batch_size() "
+                "[fulgurite.tuner.no_size] this loader's batch size cannot be set: give it `long batch_size() "
                 "const` and `void set_batch_size(long)`, or pass a data module that makes it from a field, "
                 ".field = &Data::batch_size");
   check(search);

@@ -171,7 +171,7 @@ class SizeTarget {
     if (!field.is_given() && !sizes.now())
       throw NoPlaceForSize(
           "fulgurite.tuner.no_size",
-          "neither the loader nor the data module can be told a batch size: give it `long batch_size() const` "
+          "neither the loader nor the data module has a batch size that can be set: give it `long batch_size() const` "
           "and `void set_batch_size(long)`, or make its loaders from a field, .field = &Data::batch_size");
   }
 

@@ -267,7 +267,8 @@ consteval bool fit_together() {
   } else if constexpr (are_axes<Axes...>) {
     constexpr bool one = of_one_setting<Axes...>(), repeated = is_repeated<Axes...>();
     static_assert(one, "[fulgurite.tune.settings] the fields of a space belong to one type of hyper-parameters");
-    static_assert(!repeated, "[fulgurite.tune.twice] a field stands twice in a space: list all of its values at once");
+    static_assert(!repeated,
+                  "[fulgurite.tune.twice] a field is listed twice in a space: list all of its values at once");
     return one && !repeated;
   } else {
     return false;  // the axis itself has the error message

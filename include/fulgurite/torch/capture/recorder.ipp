@@ -251,7 +251,7 @@ FULGURITE_BODY std::string Listing::line(Call const& call) {
   auto const& schema = call.op.schema();
   auto const name = call.name();
   using at::Tag;
-  if (!name.starts_with("aten::")) refuse(name + " is an operator of somebody else's");
+  if (!name.starts_with("aten::")) refuse(name + " is not one of LibTorch's own operators");
   if (call.op.hasTag(Tag::data_dependent_output)) refuse(name + " reads a value on the host");
   if ((call.op.hasTag(Tag::dynamic_output_shape) && !indexes_by_number(call)) || is_sized_by_values(name))
     refuse(name + " has a result whose shape depends on values");

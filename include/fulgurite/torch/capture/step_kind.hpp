@@ -131,8 +131,8 @@ class StepKinds {
     }
     int const short_lived = newest && !newest->trusted ? newest->short_lived + 1 : 0;
     if (short_lived == most_short_lived)
-      why = "training_step asks ctx." + std::string(loop::name_of(*step.changed(newest->answers))) +
-            "(), which is another number at each step";
+      why = "training_step reads ctx." + std::string(loop::name_of(*step.changed(newest->answers))) +
+            "(), which differs at each step";
     if (alike == most_alike || !why.empty()) {
       for (auto& one : kinds_)
         if (one->key == key && one->shape == shape && (one.get() == oldest || !why.empty()) && one->unchecked != 0)

@@ -413,9 +413,8 @@ FULGURITE_BODY std::vector<std::string> account(CaptureReport const& report) {
   std::lock_guard const lock(lists_of_reports());
   auto const text = [](auto n) { return std::to_string(n); };
   std::vector<std::string> lines{"steps replayed: " + text(report.replayed) + ", recorded: " + text(report.recorded) +
-                                 ", checked against a replay: " + text(report.checked) +
-                                 ", run once more for a check: " + text(report.confirmed) +
-                                 ", as written: " + text(report.eager)};
+                                 ", checked against a replay: " + text(report.checked) + ", run again for a check: " +
+                                 text(report.confirmed) + ", as written: " + text(report.eager)};
   for (auto const& tape : report.tapes)
     lines.push_back("tape of " + text(tape.recorded) + " operators: " + text(tape.replayed) + " replayed (" +
                     text(tape.out_forms) + " write into memory they are given, " + text(tape.products) +
