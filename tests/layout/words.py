@@ -3,8 +3,8 @@
     words.py BUILD     clang-tidy takes its flags from that build folder, where clang made it
 
 Lines have at most 120 columns. No text that is for users, and no header, names a code of a document that is not in this
-repository. Rooms in plain words (FIELD) have no word of a private dialect. What docs/semantics.md names is there, and so
-is each heading of it that a header names. clang-format 19 leaves every C++ file as it is, clang-tidy 19 has nothing to
+repository. Rooms in plain words (FIELD) have no word of a private dialect. What docs/semantics.md names is there, and
+so is each heading of it that a header names. clang-format 19 leaves every C++ file as it is, clang-tidy 19 has nothing to
 say of a few rooms; both come with tools/dev setup, and are skipped where they are not installed."""
 
 import fnmatch
