@@ -4,8 +4,8 @@
 
 Lines have at most 120 columns. No text that is for users, and no header, names a code of a document that is not in this
 repository. Rooms in plain words (FIELD) have no word of a private dialect. What docs/semantics.md names is there, and
-so is each heading of it that a header names. clang-format 19 leaves every C++ file as it is, clang-tidy 19 has nothing to
-say of a few rooms; both come with tools/dev setup, and are skipped where they are not installed."""
+so is each heading of it that a header names. clang-format 19 leaves every C++ file as it is, clang-tidy 19 has
+nothing to say of a few rooms; both come with tools/dev setup, and are skipped where they are not installed."""
 
 import fnmatch
 import os
