@@ -257,7 +257,7 @@ class Program {
       for (auto const& warning : resolve(table_, said, environment))
         if (!options_.silence.has("fulgurite.cli.variable")) tell(err, warning);
       if constexpr (seeds_data)
-        if (table_.was_said("seed_everything") && !table_.was_said("data.seed"))
+        if (table_.was_given("seed_everything") && !table_.was_given("data.seed"))
           data_.seed = static_cast<decltype(data_.seed)>(seed_);  // the seed of loaders
       check_trainer_options(table_, options_);
       if constexpr (automatic) check_trainer_options(table_, optimization_);

@@ -52,9 +52,9 @@ FULGURITE_BODY std::string help_page(std::string const& program,
       group = of;
     }
     std::string about = entry.about;
-    if (!entry.usual.empty()) {
+    if (!entry.initial.empty()) {
       if (!about.empty()) about += ' ';
-      about += entry.list ? entry.usual : "[" + entry.usual + "]";
+      about += entry.list ? entry.initial : "[" + entry.initial + "]";
     }
     text += help_line("--" + entry.name + " " + entry.kind, about, width);
   }

@@ -62,7 +62,7 @@ Words read_words(std::vector<std::string> const& arguments, Table const& table, 
 // Configuration files: read by toml++, written by the functions here.
 
 /// One value of a file, and its position.
-struct Said {
+struct FileValue {
   std::string name;
   Written value;
   std::string where;
@@ -70,13 +70,13 @@ struct Said {
 
 namespace toml_file {
 
-void collect(toml::table const& table, std::string const& prefix, std::string const& file, std::vector<Said>& all);
+void collect(toml::table const& table, std::string const& prefix, std::string const& file, std::vector<FileValue>& all);
 
 }  // namespace toml_file
 
 /// All values of a TOML text; `name` is the file's name in errors.
-std::vector<Said> read_toml(std::string_view text, std::string const& name);
-std::vector<Said> read_toml(std::filesystem::path const& file);
+std::vector<FileValue> read_toml(std::string_view text, std::string const& name);
+std::vector<FileValue> read_toml(std::filesystem::path const& file);
 
 namespace toml_file {
 

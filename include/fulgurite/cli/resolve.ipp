@@ -66,7 +66,7 @@ FULGURITE_BODY Words read_words(std::vector<std::string> const& arguments, Table
 namespace fulgurite::cli::toml_file {
 
 FULGURITE_BODY void collect(toml::table const& table, std::string const& prefix, std::string const& file,
-                            std::vector<Said>& all) {
+                            std::vector<FileValue>& all) {
   for (auto&& [key, node] : table) {
     std::string const name = prefix + std::string(key.str());
     if (auto const* const inner = node.as_table()) {
@@ -82,8 +82,8 @@ FULGURITE_BODY void collect(toml::table const& table, std::string const& prefix,
 
 namespace fulgurite::cli {
 
-FULGURITE_BODY std::vector<Said> read_toml(std::string_view text, std::string const& name) {
-  std::vector<Said> all;
+FULGURITE_BODY std::vector<FileValue> read_toml(std::string_view text, std::string const& name) {
+  std::vector<FileValue> all;
   try {
     toml_file::collect(toml::parse(text, name), "", name, all);
   } catch (toml::parse_error const& error) {
@@ -94,7 +94,7 @@ FULGURITE_BODY std::vector<Said> read_toml(std::string_view text, std::string co
   return all;
 }
 
-FULGURITE_BODY std::vector<Said> read_toml(std::filesystem::path const& file) {
+FULGURITE_BODY std::vector<FileValue> read_toml(std::filesystem::path const& file) {
   std::ifstream stream(file, std::ios::binary);
   std::error_code unknown;
   if (!stream || std::filesystem::is_directory(file, unknown))  // a folder can be opened, and reads as an empty file
@@ -138,7 +138,7 @@ FULGURITE_BODY std::string to_toml(Table const& table) {
       if (!entry.listed || group_of(entry) != group) continue;
       auto const value = entry.text();
       bool const raw = entry.list ? value.starts_with('[') : entry.bare && toml_file::is_bare(value);
-      if (table.is_linked(entry.name) && !table.was_said(entry.name)) text += "# ";
+      if (table.is_linked(entry.name) && !table.was_given(entry.name)) text += "# ";
       text += toml_file::key(std::string_view(entry.name).substr(group.empty() ? 0 : group.size() + 1)) + " = ";
       text += raw ? value : toml_file::quoted(value);
       text += '\n';

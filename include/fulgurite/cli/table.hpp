@@ -45,10 +45,10 @@ std::string nearest(std::string_view name, std::vector<std::string> const& known
 /// One option, such as `trainer.max_epochs`.
 struct Entry {
   std::string name;
-  std::string kind;   ///< the kind of its value, for --help
-  std::string about;  ///< one line of explanation; may be empty
-  std::string usual;  ///< the default value
-  bool bare;          ///< true if a file has the value without quotes
+  std::string kind;     ///< the kind of its value, for --help
+  std::string about;    ///< one line of explanation; may be empty
+  std::string initial;  ///< the default value
+  bool bare;            ///< true if a file has the value without quotes
   std::function<void(std::string_view)> read;
   std::function<std::string()> text;
   bool listed = true;        ///< true if it is written to files
@@ -80,7 +80,7 @@ class Table {
   bool is_linked(std::string_view name) const;
 
   /// True if the user has given the option.
-  bool was_said(std::string_view name) const;
+  bool was_given(std::string_view name) const;
 
   /// Sets an option. `shown` is the option as the user wrote it, such as --trainer.max_epochs. Throws an Error if there
   /// is no such option, if the text is not a value of its type, or if a file has it with wrong quotes.
@@ -157,8 +157,8 @@ auto precisions() {
 template <FixedString Option, class Make>
 class FromText {
  public:
-  FromText(std::string usual, Make make, std::string about)
-      : text_(std::move(usual)), make_(std::move(make)), about_(std::move(about)) {}
+  FromText(std::string initial, Make make, std::string about)
+      : text_(std::move(initial)), make_(std::move(make)), about_(std::move(about)) {}
 
   void add_to(Table& table) { table.add("trainer." + std::string(Option.view()), text_, about_); }
   template <class Then>
@@ -184,8 +184,8 @@ class FromText {
 /// Makes a FromText: `from_text<"device">("auto", [](std::string const& name) { return SingleDevice{NamedDevice{name}};
 /// })`. `about` is its explanation in --help: "cpu, cuda, cuda:1 or auto".
 template <FixedString Option, class Make>
-FromText<Option, Make> from_text(std::string usual, Make make, std::string about = {}) {
-  return {std::move(usual), std::move(make), std::move(about)};
+FromText<Option, Make> from_text(std::string initial, Make make, std::string about = {}) {
+  return {std::move(initial), std::move(make), std::move(about)};
 }
 
 /// A policy that the command line chooses, such as a from_text. It adds its option to the table.

@@ -79,7 +79,7 @@ FULGURITE_BODY bool Table::is_linked(std::string_view name) const {
   });
 }
 
-FULGURITE_BODY bool Table::was_said(std::string_view name) const {
+FULGURITE_BODY bool Table::was_given(std::string_view name) const {
   return std::ranges::find(said_, name) != said_.end();
 }
 

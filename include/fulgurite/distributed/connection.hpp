@@ -168,8 +168,8 @@ void list(std::string& all, std::string_view one);
 
 /// Throws after a timeout. The Error says which ranks are absent, and which wait for something else, as far as the
 /// store knows.
-[[noreturn]] void throw_time_is_up(Place const& place, Watch& watch, std::string_view what,
-                                   std::chrono::milliseconds timeout);
+[[noreturn]] void throw_timeout(Place const& place, Watch& watch, std::string_view what,
+                                std::chrono::milliseconds timeout);
 
 // How the processes of a run find each other through their store, without waiting forever.
 
@@ -185,7 +185,7 @@ struct Patience {
 
 /// Returns what `work()`, a request to the store, returns (see in_background).
 template <class Work>
-auto answered(Patience const& patience, Work work) {
+auto store_reply(Patience const& patience, Work work) {
   auto result = in_background(std::move(work));
   while (result.wait_for(std::chrono::milliseconds(100)) != std::future_status::ready) {
     if (auto const ended = patience.watch.ended()) throw loop::RankEnded(ended->rank, ended->text);
@@ -239,10 +239,10 @@ class Connection {
         if (!std::exchange(published, true)) watch_->waits(std::string(what));
         // Messages that a rank sent before it left arrive almost at once.
         if (auto const left = watch_->left(); left && Clock::now() - left->second > grace) {
-          let_go();
+          abort_collectives();
           throw_left(place_, what, left->first);
         }
-        if (waited > options_.timeout) time_is_up(what);
+        if (waited > options_.timeout) timed_out(what);
       }
     } catch (loop::RankEnded const&) { throw; } catch (Error const&) {
       throw;
@@ -278,7 +278,7 @@ class Connection {
 
   /// Aborts the GPU's collectives. A sum that a rank never joins would not end, and neither would any later work on the
   /// GPU.
-  void let_go() noexcept;
+  void abort_collectives() noexcept;
 
   /// Called at the end of the process: rank 0 keeps the store until the others have ended, and makes sure that they do.
   /// If a process that it started has failed after the last collective, rank 0 ends with failure, too.
@@ -289,7 +289,7 @@ class Connection {
   /// Throws after a connection broke. The process at its other end has ended and a rank soon reports which, or it
   /// hangs.
   [[noreturn]] void lost(std::string_view what, std::string_view why);
-  [[noreturn]] void time_is_up(std::string_view what);
+  [[noreturn]] void timed_out(std::string_view what);
 
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::milliseconds patience{5000}, grace{2000};

@@ -148,8 +148,8 @@ FULGURITE_BODY void throw_lost(Place const& place, Watch& watch, std::string_vie
   throw Error("fulgurite.distributed.lost", sentence);
 }
 
-FULGURITE_BODY void throw_time_is_up(Place const& place, Watch& watch, std::string_view what,
-                                     std::chrono::milliseconds timeout) {
+FULGURITE_BODY void throw_timeout(Place const& place, Watch& watch, std::string_view what,
+                                  std::chrono::milliseconds timeout) {
   std::string sentence("rank ");
   sentence.append(std::to_string(place.rank)).append(" has waited ").append(std::to_string(timeout.count()));
   sentence.append(" ms (while ").append(what).append("). ");
@@ -175,12 +175,12 @@ FULGURITE_BODY void throw_time_is_up(Place const& place, Watch& watch, std::stri
 FULGURITE_BODY void meet(Patience const& patience, Store const& store) {
   auto const& place = patience.place;
   auto const here = [](int rank) { return "here/" + std::to_string(rank); };
-  answered(patience, [store, mine = here(place.rank)] { store->set(mine, bytes_of("yes")); });
+  store_reply(patience, [store, mine = here(place.rank)] { store->set(mine, bytes_of("yes")); });
   auto last = patience;  // after the timeout, each rank is looked up once more, within 5 more seconds
   last.until += std::chrono::seconds(5);
   std::string missing;
   for (int rank = 0; rank != place.world; ++rank) {
-    auto const is_here = [&] { return answered(last, [store, key = here(rank)] { return store->check({key}); }); };
+    auto const is_here = [&] { return store_reply(last, [store, key = here(rank)] { return store->check({key}); }); };
     bool came = is_here();
     while (!came && Patience::Clock::now() < patience.until) {
       if (auto const ended = patience.watch.ended_within(std::chrono::milliseconds(20)))
@@ -200,7 +200,7 @@ FULGURITE_BODY void Connection::abort(std::string_view text) noexcept {
   try {
     watch_->notify(place_.rank, std::string(text));
   } catch (...) {}
-  let_go();
+  abort_collectives();
 }
 
 FULGURITE_BODY Connection::Connection(GroupOptions const& options) : options_(options), place_(options.place()) {}
@@ -250,7 +250,7 @@ FULGURITE_BODY void Connection::open() {
 FULGURITE_BODY Engine Connection::make(std::string const& name) {
   Store const keys = c10::make_intrusive<c10d::PrefixStore>(name, store_);
   auto const later = 2 * options_.timeout;  // longer than our own timeout, whose Error can name the ranks
-  return answered({place_, *watch_, options_.timeout}, [keys, later, place = place_, engine = options_.engine] {
+  return store_reply({place_, *watch_, options_.timeout}, [keys, later, place = place_, engine = options_.engine] {
     return engine ? engine(keys, place, later) : gloo_engine(keys, place, later);
   });
 }
@@ -266,7 +266,7 @@ FULGURITE_BODY bool Connection::is_over(c10d::Work& work, std::chrono::milliseco
   return true;
 }
 
-FULGURITE_BODY void Connection::let_go() noexcept {
+FULGURITE_BODY void Connection::abort_collectives() noexcept {
   failed_ = true;
   try {
     if (std::exchange(on_gpu_, false)) gradients_->abort();
@@ -299,20 +299,20 @@ FULGURITE_BODY void Connection::close(int status) {
 }
 
 FULGURITE_BODY void Connection::gone(Watch::Ended const& ended) {
-  let_go();
+  abort_collectives();
   throw loop::RankEnded(ended.rank, ended.text);
 }
 
 FULGURITE_BODY void Connection::lost(std::string_view what, std::string_view why) {
   watch_->call_roll();
   if (auto const ended = watch_->ended_within(grace)) gone(*ended);
-  let_go();
+  abort_collectives();
   throw_lost(place_, *watch_, what, why);
 }
 
-FULGURITE_BODY void Connection::time_is_up(std::string_view what) {
-  let_go();
-  throw_time_is_up(place_, *watch_, what, options_.timeout);
+FULGURITE_BODY void Connection::timed_out(std::string_view what) {
+  abort_collectives();
+  throw_timeout(place_, *watch_, what, options_.timeout);
 }
 
 }  // namespace fulgurite::distributed

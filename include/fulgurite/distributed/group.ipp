@@ -103,7 +103,7 @@ FULGURITE_BODY std::vector<std::string> Group::exchange(std::string_view said, s
     std::memcpy(&length, other.data(), 8);
     auto const at = other.substr(8, name_size);
     if (auto const theirs = at.substr(0, at.find('\0')); theirs != name) {
-      let_go();
+      abort_collectives();
       throw_mismatch(place(), what, static_cast<int>(rank), theirs);
     }
     answers.emplace_back(other.substr(8 + name_size, std::min<std::uint64_t>(length, inline_size)));

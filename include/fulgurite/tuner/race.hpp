@@ -145,7 +145,7 @@ class Race {
   // These are called by the members' threads.
 
   /// Throws if the sweep has ended.
-  void go_on() const { throw_if_ended(); }
+  void require_running() const { throw_if_ended(); }
 
   /// Called when a member has ended this epoch, counted from 0; it may be called twice for an epoch if captured steps
   /// were rolled back. `is_last`: the trainer trains no further epoch. At a rung the member waits for the others;
@@ -217,8 +217,8 @@ class Probe {
   /// The member's index in the space, from 0; for example for a folder of its own.
   std::size_t member() const { return member_; }
 
-  void on_train_batch_end() { go_on(); }
-  void on_validation_batch_end() { go_on(); }
+  void on_train_batch_end() { require_running(); }
+  void on_validation_batch_end() { require_running(); }
   Stop on_train_epoch_end(auto& ctx) {
     if (!race_ || race_->is_over() || !watch::in_fit(ctx)) return Stop{false};
     auto const value = ctx.value(metric_);
@@ -228,8 +228,8 @@ class Probe {
   }
 
  private:
-  void go_on() const {
-    if (race_ && !race_->is_over()) race_->go_on();
+  void require_running() const {
+    if (race_ && !race_->is_over()) race_->require_running();
   }
 
   [[no_unique_address]] M metric_;

@@ -376,7 +376,7 @@ class Heat {
   /// Called by one thread at a time, since the user's function may use data that all threads share.
   void make(std::size_t i) {
     std::lock_guard const lock(one_at_a_time_);
-    race_->go_on();
+    race_->require_running();
     members_[i].reset(new Member(make_(space_.settings[i], Probe(metric_, race_, i))));  // constructed in place
     check_random();
   }

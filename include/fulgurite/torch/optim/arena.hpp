@@ -146,7 +146,7 @@ class Arena : public ArenaLayout {
  private:
   void gather_gradients() {
     Mode const mode;
-    bring_home();
+    gather_into_buffers();
   }
   void clear_each(Buffer const& buffer);
   void clear_all(Buffer& buffer);

@@ -175,7 +175,7 @@ class ArenaLayout {
   /// True if the slot has a gradient outside of the buffer.
   static bool is_elsewhere(Slot const& slot);
   /// Copies all gradients into the buffers, for callers that use flat gradients.
-  void bring_home();
+  void gather_into_buffers();
   /// Chooses slices without a gap behind them only, since an update continues to the end of a cache line.
   void choose_staying();
   /// Clears the slice of a gradient that backward will allocate elsewhere, and returns its memory to the system

@@ -150,7 +150,7 @@ FULGURITE_BULK_BODY void ArenaLayout::add(std::vector<at::Tensor> const& paramet
 FULGURITE_BULK_BODY void ArenaLayout::leave_gradients(bool leave) {
   Mode const mode;
   put_right();
-  if (!leave) bring_home();
+  if (!leave) gather_into_buffers();
   leaves_ = leave;
   choose_staying();
 }
@@ -185,7 +185,7 @@ FULGURITE_BULK_BODY bool ArenaLayout::is_elsewhere(Slot const& slot) {
          gradient.strides() == like.strides();
 }
 
-FULGURITE_BULK_BODY void ArenaLayout::bring_home() {
+FULGURITE_BULK_BODY void ArenaLayout::gather_into_buffers() {
   for (auto& slot : slots_)
     if (is_elsewhere(slot)) take_gradient(slot);
 }
