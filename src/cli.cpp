@@ -1,3 +1,3 @@
-// The library's bodies of fulgurite/cli.hpp, for programs that define FULGURITE_COMPILED (core/body.hpp).
+// The bodies of fulgurite/cli.hpp, for programs that define FULGURITE_COMPILED (core/body.hpp).
 #define FULGURITE_IMPLEMENTATION
 #include <fulgurite/bodies_cli.hpp>

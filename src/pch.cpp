@@ -1,4 +1,4 @@
-// What fulgurite_pch precompiles, and the command to do it with: a unit of a program that links LibTorch.
+// A unit that gives precompile.py a compile command and fulgurite_pch its header: a program that links LibTorch.
 #include <fulgurite/fulgurite.hpp>
 
 int main() {}

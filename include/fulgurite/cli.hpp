@@ -1,5 +1,5 @@
 #pragma once
-// Programs with a command line, on CLI11 and toml++, whose headers have to be there. Not a part of fulgurite.hpp; a
-// program on LibTorch includes fulgurite/defaults.hpp, too. Never included by a header of ours.
+// For programs with a command line. Needs the headers of CLI11 and toml++. Not part of fulgurite.hpp; a program on
+// LibTorch includes fulgurite/defaults.hpp, too. No header of the library includes this one.
 
 #include <fulgurite/cli/program.hpp>

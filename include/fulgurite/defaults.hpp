@@ -1,8 +1,10 @@
 #pragma once
-// fulgurite/trainer.hpp and what make_trainer adds to what it is told:
-//   auto trainer = make_trainer<Net>(TrainerOptions{.max_epochs = 10});
+// fulgurite/trainer.hpp with the defaults of make_trainer:
+//
+//     auto trainer = make_trainer<Net>(TrainerOptions{.max_epochs = 10});
+//
 // has SingleDevice{automatic}, Float32{}, Automatic{}, ProgressBar{}, ModelSummary{}, CSVLogger{}, ModelCheckpoint{}
-// and ResultsTable{}. NoDefaults{} is for a program without the last five. Never included by a header of ours.
+// and ResultsTable{}. NoDefaults{} leaves out the last five. No header of the library includes this one.
 
 #include <fulgurite/defaults/callbacks.hpp>
 #include <fulgurite/torch/device/default_strategy.hpp>

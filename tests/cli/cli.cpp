@@ -300,7 +300,7 @@ TEST_CASE("cli: what is wrong is one sentence with the option's name, and ends w
   CHECK(has(said({"fit", "--seed_everything=9223372036854775808"}),
             "--seed_everything = 9223372036854775808: must be a whole number from 0 to 9223372036854775807\n"));
   CHECK(has(said({"fit", "--trainer.clip", "norm", "1.0"}),
-            "'1.0' belongs to no option; a value of several words stands in quotes"));
+            "'1.0' belongs to no option; put a value of several words in quotes"));
   CHECK(has(said({"fit", "surplus"}), "'surplus' belongs to no option"));
   CHECK(has(said({"fit"}, {"FULGURITE_MODEL_HIDEN=3"}), "did you mean FULGURITE_MODEL_HIDDEN?"));
   CHECK(has(said({"fit"}, {"FULGURITE_MODEL_HIDDEN=x"}), "FULGURITE_MODEL_HIDDEN = x: must be a whole number"));

@@ -1,4 +1,4 @@
-// refused: [fulgurite.tune.twice] a field stands twice in a space: list all of its values at once
+// refused: [fulgurite.tune.twice] a field is listed twice in a space: list all of its values at once
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>

@@ -1,4 +1,4 @@
-// refused: [fulgurite.tuner.no_size] this loader cannot be told a batch size: give it `long batch_size() const` and `void set_batch_size(long)`, or pass a data module that makes it from a field, .field = &Data::batch_size
+// refused: [fulgurite.tuner.no_size] this loader's batch size cannot be set: give it `long batch_size() const` and `void set_batch_size(long)`, or pass a data module that makes it from a field, .field = &Data::batch_size
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>

@@ -207,15 +207,15 @@ TEST_CASE(
   auto const step = twice<Asks<GlobalStep>>(batches(20, 8), {}, 4).first;
   CHECK(step.replayed == 0);
   REQUIRE(step.reasons.size() == 1);
-  CHECK(step.reasons[0] == "training_step asks ctx.global_step(), which is another number at each step");
+  CHECK(step.reasons[0] == "training_step reads ctx.global_step(), which differs at each step");
   auto const index = twice<Asks<BatchIndex>>(batches(20, 8), {}, 4).first;
   CHECK(index.replayed == 0);
   REQUIRE(index.reasons.size() == 1);
-  CHECK(index.reasons[0] == "training_step asks ctx.batch_idx(), which is another number at each step");
+  CHECK(index.reasons[0] == "training_step reads ctx.batch_idx(), which differs at each step");
   auto const rate = twice<Asks<Rate>>(batches(20, 8), {}, 4).first;
   CHECK(rate.replayed == 0);
   REQUIRE(rate.reasons.size() == 1);
-  CHECK(rate.reasons[0] == "training_step asks ctx.optimizers(), whose answer may be another each time");
+  CHECK(rate.reasons[0] == "training_step reads ctx.optimizers(), which may differ each time");
   CHECK(twice<Asks<Stops>>(batches(20, 8), {}, 1).first.replayed == 0);
 }
 

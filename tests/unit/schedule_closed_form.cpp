@@ -125,8 +125,7 @@ TEST_CASE("constants that make no schedule are an Error from the first factor on
     return said;
   };
   double const nan = std::numeric_limits<double>::quiet_NaN();
-  CHECK(refused(Step{0}) ==
-        "[fulgurite.schedule.constants] schedule::Step with .size = 0: the rate falls every 1 or more moves");
+  CHECK(refused(Step{0}) == "[fulgurite.schedule.constants] schedule::Step with .size = 0: it must be at least 1");
   refused(Step{3, -0.1});
   refused(Exponential{nan});
   refused(Constant{-1});

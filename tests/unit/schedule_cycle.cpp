@@ -236,7 +236,7 @@ TEST_CASE("CosineRestarts: cycles of one length, or each longer than the one bef
 
 TEST_CASE("cycles that make no sense are an Error") {
   CHECK(refused(OneCycle{.total = 0}) ==
-        "[fulgurite.schedule.constants] schedule::OneCycle with .total = 0: it takes 1 or more moves");
+        "[fulgurite.schedule.constants] schedule::OneCycle with .total = 0: it must be at least 1");
   refused(OneCycle{.total = 9, .pct_start = 1.5});
   refused(OneCycle{.total = 9, .pct_start = 0.6, .three_phase = true});
   refused(OneCycle{.total = 9, .div_factor = 0});

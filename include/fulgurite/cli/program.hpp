@@ -1,5 +1,5 @@
 #pragma once
-// A program with a command line: its options, what they resolve to, and the verb that runs.
+// A program with a command line: its options, their values, and the verb (fit, test, ...) that runs.
 
 #include <unistd.h>
 
@@ -41,9 +41,9 @@
 
 namespace fulgurite::cli {
 
-// What a run would refuse once its data are there, said before they are read.
+// Checks that a run would make once its data are loaded, made before they are read.
 
-/// Of `fit`, whose trainer may have limits of the program's own: Error where nothing ends it.
+/// For `fit`, whose trainer may have limits set by the program: throws an Error if no limit ends it.
 template <class Trainer>
 void check_end(Trainer const& trainer) {
   try {
@@ -51,15 +51,15 @@ void check_end(Trainer const& trainer) {
   } catch (Error const& error) {
     throw Error(error.identifier(),
                 "nothing ends this run: say --trainer.max_epochs, --trainer.max_steps or --trainer.max_time "
-                "(--trainer.max_epochs -1 asks for an endless one)");
+                "(--trainer.max_epochs -1 makes it endless)");
   }
 }
 
-/// A file that is not there. What "last" and "hpc" mean is looked for by the trainer; "best" is known to a process that
-/// has trained, which no verb goes on after.
+/// Throws an Error if the file does not exist. The trainer resolves "last" and "hpc"; "best" is known only to a process
+/// that has trained, and no verb runs after training.
 void check_ckpt_path(std::optional<std::string> const& path);
 
-/// A device that this machine has not: strategies that know say it by `require_device()`.
+/// Throws an Error if this machine lacks the device. Only strategies with `require_device()` are checked.
 template <class... Policies>
 void check_devices([[maybe_unused]] Policies const&... policies) {
   [[maybe_unused]] auto const one = [](auto const& policy) {
@@ -68,13 +68,13 @@ void check_devices([[maybe_unused]] Policies const&... policies) {
   (one(policies), ...);
 }
 
-// What --help prints, 80 columns wide, or as narrow as the terminal is.
+// The text of --help, 80 columns wide, or as narrow as the terminal.
 
-/// Two columns: what to write, and what it means, broken between words. What does not fit into the first one stands in
-/// a line of its own, and in a narrow terminal everything does.
+/// Two columns: what to write, and what it means, broken between words. If the left text does not fit into the first
+/// column, it gets a line of its own; in a narrow terminal that is always so.
 std::string help_line(std::string const& left, std::string_view about, std::size_t width = 80);
 
-/// The whole page. `verbs`: each with what it does.
+/// The whole page. `verbs`: each verb with its meaning.
 std::string help_page(std::string const& program, std::vector<std::pair<std::string, std::string>> const& verbs,
                       Table const& table, std::size_t columns = 0);
 
@@ -82,15 +82,15 @@ std::string help_page(std::string const& program, std::vector<std::pair<std::str
 
 namespace fulgurite {
 
-// Writes what a run was told into its folder.
+// Writes the options of a run into its folder.
 
 template <class M, class S, class P, class O, class... Cs>
 class Trainer;
 
 namespace cli {
 
-/// When a fit starts, config.toml in the folder of the log, or in default_root_dir where nothing is logged. A file of
-/// other values stays: then it is config-2.toml, and so on.
+/// Writes config.toml when a fit starts, into the logger's folder, or into default_root_dir if there is no logger. A
+/// file with other values is not overwritten: the new one is named config-2.toml, and so on.
 class SaveConfig {
  public:
   using Hooks = Implements<hook::on_fit_start>;
@@ -112,7 +112,7 @@ class SaveConfig {
     }
   }
 
-  /// Where the values of the last fit stand; empty before.
+  /// The file with the options of the last fit; empty before.
   std::filesystem::path const& file() const { return file_; }
 
  private:
@@ -120,13 +120,13 @@ class SaveConfig {
   std::filesystem::path file_{};
 };
 
-/// The trainer has the callback that keeps what it was told.
+/// True if the trainer has the SaveConfig callback.
 template <class T>
 inline constexpr bool keeps_config = false;
 template <class M, class S, class P, class O, class... Cs>
 inline constexpr bool keeps_config<Trainer<M, S, P, O, Cs...>> = (std::is_same_v<SaveConfig, Cs> || ...);
 
-/// The trainer was made of all that the command line made.
+/// Checks that the trainer was made from everything that the command line made.
 template <class Made>
 consteval bool has_all_parts() {
   constexpr bool has = keeps_config<Made>;
@@ -140,9 +140,9 @@ consteval bool has_all_parts() {
 
 namespace fulgurite::cli {
 
-// What a program can be asked to do, by what its model and its data have.
+// The verbs of a program, which depend on the functions of its model and its data.
 
-/// The model has the step, and the data its loader.
+/// True for each verb for which the model has the step, and the data have the loader.
 template <class Model, class Data>
 struct Can {
   template <class Step, class Loader>
@@ -153,7 +153,7 @@ struct Can {
   static constexpr bool predict = both<hook::predict_step, hook::predict_dataloader>;
 };
 
-/// Where a model keeps its learning rate: `hparams.lr`, `hparams.learning_rate`, `lr` or `learning_rate`.
+/// The member in which a model keeps its learning rate: `hparams.lr`, `hparams.learning_rate`, `lr` or `learning_rate`.
 template <class Model>
 auto* rate_of(Model& model) {
   if constexpr (requires { model.hparams.lr; }) return &model.hparams.lr;
@@ -162,7 +162,7 @@ auto* rate_of(Model& model) {
   else if constexpr (requires { model.learning_rate; }) return &model.learning_rate;
   else return static_cast<void*>(nullptr);
 }
-/// Whether `tune` can search for the learning rate of such a model: it keeps one, of a type that can be a rate.
+/// True if `tune` can search for the model's learning rate: it has such a member, of a suitable type.
 template <class Model>
 inline constexpr bool has_rate = tune::is_rate<std::remove_pointer_t<decltype(rate_of(std::declval<Model&>()))>>;
 
@@ -188,7 +188,7 @@ struct Tuning {
               return *rate_of(net);
             }};
   }
-  /// Before data are read: an Error where a search cannot be, or none is asked for.
+  /// Throws an Error if a search is impossible, or none is requested. Called before data are read.
   template <class Model>
   void check(bool sizes) const {
     if (lr_find) tune::check(rate_search<Model>());
@@ -198,7 +198,7 @@ struct Tuning {
   }
 };
 
-/// Searches, puts what was found into model and data, and returns the text of it.
+/// Searches, sets the results in model and data, and returns them as text.
 template <class Trainer, class Model, class Data>
 std::string tuned(Trainer& trainer, Model& model, Data& data, Tuning const& how) {
   std::string text;
@@ -214,15 +214,15 @@ std::string tuned(Trainer& trainer, Model& model, Data& data, Tuning const& how)
   return text;
 }
 
-/// What run() does, with the words, the environment and the streams given: for tests, and for programs that have more
-/// to do. It stays where it was made.
+/// The implementation of run(), with words, environment and streams as arguments: for tests, and for programs that need
+/// more control. Not movable.
 template <class Model, class Data, class Make, class... Choices>
 class Program {
  public:
   explicit Program(Make make, Choices... choices) : make_(std::move(make)), choices_(std::move(choices)...) {
-    table_.add("seed_everything", seed_, "seed of the weights and of what draws without a seed of its own");
+    table_.add("seed_everything", seed_, "seed of the weights, and of everything without a seed of its own");
     table_.add("ckpt_path", ckpt_path_,
-               "a checkpoint, or last: fit goes on from it, validate, test and predict take its weights");
+               "a checkpoint, or last: fit resumes from it; validate, test and predict use its weights");
     add_trainer_options(table_, options_);
     if constexpr (automatic) add_trainer_options(table_, optimization_);
     std::apply(
@@ -242,8 +242,8 @@ class Program {
 
   Table const& table() const { return table_; }
 
-  /// The status of the process: 0; 1 where the run failed; 2 where the words were wrong; 128 and the signal's number
-  /// where one ended the run. What went wrong is one line on `err`.
+  /// Returns the exit status of the process: 0; 1 if the run failed; 2 if the command line was wrong; 128 plus the
+  /// signal's number if a signal ended the run. An error is printed as one line on `err`.
   int run(std::string const& name, std::vector<std::string> const& words, char const* const* environment = nullptr,
           std::FILE* out = stdout, std::FILE* err = stderr) {
     try {
@@ -257,8 +257,8 @@ class Program {
       for (auto const& warning : resolve(table_, said, environment))
         if (!options_.silence.has("fulgurite.cli.variable")) tell(err, warning);
       if constexpr (seeds_data)
-        if (table_.was_said("seed_everything") && !table_.was_said("data.seed"))
-          data_.seed = static_cast<decltype(data_.seed)>(seed_);  // loaders draw by a seed of their own
+        if (table_.was_given("seed_everything") && !table_.was_given("data.seed"))
+          data_.seed = static_cast<decltype(data_.seed)>(seed_);  // the seed of loaders
       check_trainer_options(table_, options_);
       if constexpr (automatic) check_trainer_options(table_, optimization_);
       check_settings("model", model_);
@@ -294,7 +294,7 @@ class Program {
     std::vector<std::pair<std::string, std::string>> all{{"fit", "trains, and validates on the way"}};
     if (Able::validate) all.emplace_back("validate", "one pass over the validation data");
     if (Able::test) all.emplace_back("test", "one pass over the test data");
-    if (Able::predict) all.emplace_back("predict", "one pass that hands predictions to the callbacks");
+    if (Able::predict) all.emplace_back("predict", "one pass whose predictions callbacks receive");
     if (tunes) all.emplace_back("tune", "searches for settings, and prints a file that has them");
     return all;
   }
@@ -304,7 +304,7 @@ class Program {
     return names;
   }
 
-  /// Once, where a launcher has started several processes of the program.
+  /// Prints once, even if a launcher has started several processes of the program.
   void print_config(std::FILE* out) {
     bool first = true;
     [[maybe_unused]] auto const look = [&](auto const& policy) {
@@ -322,10 +322,10 @@ class Program {
         },
         choices_);
   }
-  /// Everything that make_trainer may be given, in any order but for the options.
+  /// Everything that make_trainer accepts, with the options first and the rest in any order.
   template <class... Policies>
   auto made_trainer(Policies const&... policies) {
-    SaveConfig config("# What a run was told. To repeat it: " + name_ + " fit --config THIS_FILE\n" + to_toml(table_));
+    SaveConfig config("# The options of a run. To repeat it: " + name_ + " fit --config THIS_FILE\n" + to_toml(table_));
     if constexpr (automatic) return make_(options_, optimization_, policies..., std::move(config));
     else return make_(options_, policies..., std::move(config));
   }
@@ -342,7 +342,7 @@ class Program {
       if (verb == "fit") check_end(trainer);
       Made::Run::Backend::seed(seed_);
       Model model = made<Model>(model_);
-      Data data = made<Data>(data_);  // may read, or download: nothing that was said is wrong by now
+      Data data = made<Data>(data_);  // may read or download; the options have been checked by now
       std::optional<CkptPath> from;
       if (ckpt_path_) from.emplace(*ckpt_path_);
       if (verb == "fit") return trainer.fit(model, data, from);
@@ -380,7 +380,7 @@ class Program {
   Table table_{};
 };
 
-/// The trainer of a program that says nothing of it: what make_trainer takes by default.
+/// The trainer of a program that does not define one: make_trainer with its defaults.
 template <class Model>
 struct MakeDefault {
   template <class... Parts>
@@ -389,24 +389,25 @@ struct MakeDefault {
   }
 };
 
-/// A policy or a choice of one.
+/// A policy, or a choice between policies.
 template <class T>
 concept ChoiceOrPolicy = Chooses<T> || OptimizationLike<T> || PrecisionLike<T> || StrategyLike<T>;
 
-// main in one line: docs/command_line.md.
+// main in one line: see docs/command_line.md.
 
-/// The whole of main, with `fit`, `validate`, `test`, `predict` and `tune` as far as model and data have what they
-/// need; see --help of the program. Model and Data are made from their settings, which are their member `hparams`.
+/// The whole of main, with the verbs `fit`, `validate`, `test`, `predict` and `tune` if model and data have the
+/// functions for them; the program's --help lists them. Model and Data are constructed from their settings, the struct
+/// in their member `hparams`.
 ///
-///   int main(int argc, char** argv) {
-///     return cli::run<Net, Digits>(
-///         argc, argv, [](auto... parts) { return make_trainer<Net>(parts..., EarlyStopping{Net::val_loss}); },
-///         cli::precisions<Float32, Bf16Mixed>());
-///   }
+///     int main(int argc, char** argv) {
+///       return cli::run<Net, Digits>(
+///           argc, argv, [](auto... parts) { return make_trainer<Net>(parts..., EarlyStopping{Net::val_loss}); },
+///           cli::precisions<Float32, Bf16Mixed>());
+///     }
 ///
-/// `make` is given the options, the chosen policies and a callback, and makes the trainer from them and
-/// from what is the program's own. Behind it stand choices (precisions, choice, from_text) and policies that are the
-/// same in each run, such as Manual{}.
+/// `make` receives the options, the chosen policies and a callback, and makes the trainer from them and from the
+/// program's own parts. After `make` come choices (precisions, choice, from_text), and policies that are the same in
+/// each run, such as Manual{}.
 template <class Model, class Data, class Make, class... Choices>
   requires(!ChoiceOrPolicy<Make>)
 int run(int argc, char const* const* argv, Make make, Choices... choices) {
@@ -415,12 +416,12 @@ int run(int argc, char const* const* argv, Make make, Choices... choices) {
     return program.run(argc > 0 ? std::filesystem::path(argv[0]).filename().string() : "program",
                        argc > 0 ? std::vector<std::string>(argv + 1, argv + argc) : std::vector<std::string>(),
                        ::environ);
-  } catch (Error const& error) {  // a setting whose name no command line can say
+  } catch (Error const& error) {  // a setting's name that cannot be an option
     std::fprintf(stderr, "%s\n", error.what());
     return 2;
   }
 }
-/// The same with the trainer of make_trainer<Model>(TrainerOptions{...}).
+/// The same with make_trainer<Model>(TrainerOptions{...}).
 template <class Model, class Data, class... Choices>
   requires(ChoiceOrPolicy<Choices> && ...)
 int run(int argc, char const* const* argv, Choices... choices) {

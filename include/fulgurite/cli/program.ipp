@@ -43,7 +43,7 @@ FULGURITE_BODY std::string help_page(std::string const& program,
   text += "\nOptions\n";
   text += help_line("-h, --help", "this page", width);
   text += help_line("-c, --config FILE", "values from a TOML file; several: the last one wins", width);
-  text += help_line("--print_config", "print all options as such a file, and end", width);
+  text += help_line("--print_config", "print all options as such a file, and exit", width);
   std::string group;
   for (auto const& entry : table.entries()) {
     auto const of = entry.name.substr(0, entry.name.find('.'));
@@ -52,14 +52,14 @@ FULGURITE_BODY std::string help_page(std::string const& program,
       group = of;
     }
     std::string about = entry.about;
-    if (!entry.usual.empty()) {
+    if (!entry.initial.empty()) {
       if (!about.empty()) about += ' ';
-      about += entry.list ? entry.usual : "[" + entry.usual + "]";
+      about += entry.list ? entry.initial : "[" + entry.initial + "]";
     }
     text += help_line("--" + entry.name + " " + entry.kind, about, width);
   }
   text += '\n';
-  for (char const* line : {"An option may also stand in the environment: FULGURITE_TRAINER_MAX_EPOCHS=10.",
+  for (char const* line : {"Options may also be set in the environment: FULGURITE_TRAINER_MAX_EPOCHS=10.",
                            "The command line wins over files, and files over the environment."})
     text += report::wrapped(line, width);
   return text;

@@ -1,5 +1,5 @@
 #pragma once
-// Which value an option has: that of the program, of the environment, of files, of the command line, the last one wins.
+// Resolves the value of each option from the program, the environment, files, and the command line; the last one wins.
 
 #include <array>
 #include <cstddef>
@@ -19,19 +19,19 @@
 
 namespace fulgurite::cli {
 
-/// A command line in its parts: `fit --config a.toml --trainer.max_epochs 10`.
+/// The parts of a command line, such as `fit --config a.toml --trainer.max_epochs 10`.
 struct Words {
   std::string verb = {};
   std::vector<std::string> configs = {};
-  std::vector<std::pair<std::string, std::string>> options = {};  ///< names with what was said, in the table's order
+  std::vector<std::pair<std::string, std::string>> options = {};  ///< names and values, in the table's order
   bool help = false, print_config = false;
 };
 
-/// What CLI11 says of an option, in our words: `error` names it before a colon.
+/// Translates CLI11's error about an option: `error` names the option before a colon.
 std::string words_error(CLI::ParseError const& error, std::vector<std::string> const& arguments);
 
-/// The words as CLI11 is to see them, which would take the next word for the value of `--name=`, and an option that
-/// follows `--name` as well. `takes_value(word)`: whether it is an option with a value.
+/// The arguments in the form that CLI11 needs: it would take the next word for the value of `--name=`, and also an
+/// option that follows `--name`. `takes_value(word)`: true if it is an option with a value.
 template <class TakesValue>
 std::vector<std::string> with_values(std::vector<std::string> const& arguments, TakesValue takes_value) {
   std::vector<std::string> words;
@@ -55,13 +55,14 @@ std::vector<std::string> with_values(std::vector<std::string> const& arguments, 
   return words;
 }
 
-/// Errors: an option without a value, one that is given twice, a word that is no option.
+/// Parses the arguments. Throws an Error for an option without a value, an option that is given twice, and an unknown
+/// word.
 Words read_words(std::vector<std::string> const& arguments, Table const& table, std::vector<std::string> const& verbs);
 
-// Configuration files: read by toml++, written here.
+// Configuration files: read by toml++, written by the functions here.
 
-/// One value of a file, and where it stands.
-struct Said {
+/// One value of a file, and its position.
+struct FileValue {
   std::string name;
   Written value;
   std::string where;
@@ -69,26 +70,26 @@ struct Said {
 
 namespace toml_file {
 
-void collect(toml::table const& table, std::string const& prefix, std::string const& file, std::vector<Said>& all);
+void collect(toml::table const& table, std::string const& prefix, std::string const& file, std::vector<FileValue>& all);
 
 }  // namespace toml_file
 
-/// All values of a text in TOML; `name` is the file's, for errors.
-std::vector<Said> read_toml(std::string_view text, std::string const& name);
-std::vector<Said> read_toml(std::filesystem::path const& file);
+/// All values of a TOML text; `name` is the file's name in errors.
+std::vector<FileValue> read_toml(std::string_view text, std::string const& name);
+std::vector<FileValue> read_toml(std::filesystem::path const& file);
 
 namespace toml_file {
 
-/// A name as a key: TOML has quotes around letters that are not ASCII.
+/// An option's name as a TOML key, with quotes if it has letters that are not ASCII.
 std::string key(std::string_view name);
 
 }  // namespace toml_file
 
-/// All options with their values, a table for each group; reading it gives them again. An option that follows another
-/// one, and such another one, is a comment where nobody gave it: it is no value of the file.
+/// All options with their values, with a table for each group; reading the text gives the same values. If options are
+/// linked and none was given, they are written as comments, since the file does not set them.
 std::string to_toml(Table const& table);
 
-/// FULGURITE_TRAINER_MAX_EPOCHS is trainer.max_epochs.
+/// The environment variable of an option: FULGURITE_TRAINER_MAX_EPOCHS for trainer.max_epochs.
 std::string variable_of(std::string_view name);
 
 /// Variables that the library, its examples, tests and tools read.
@@ -96,12 +97,12 @@ inline constexpr auto own_variables =
     std::to_array<std::string_view>({"FULGURITE_DATA", "FULGURITE_MNIST", "FULGURITE_OBSERVATIONS", "FULGURITE_PYTHON",
                                      "FULGURITE_STARTED_BY", "FULGURITE_TORCHRUN", "FULGURITE_TURNS"});
 
-/// `environment` is the process's, as main or `environ` gives it, to its nullptr. Variables of the groups trainer,
-/// model, data and tune that name no option are an Error: a misspelt one would have no effect. Another one that begins
-/// as options do may belong to another program: a warning, of those that are returned.
+/// Sets options from the environment: `environment` is a null-terminated array, as main gets it or `environ`. Throws an
+/// Error for a variable of the groups trainer, model, data and tune that names no option, since a misspelt one would
+/// have no effect. Other unknown variables with the prefix may belong to another program: returns a warning for each.
 std::vector<std::string> take_environment(Table& table, char const* const* environment);
 
-/// Sets all options: environment, then each file in its turn, then the command line. Returns warnings.
+/// Sets all options: from the environment, then from each file in turn, then from the command line. Returns warnings.
 std::vector<std::string> resolve(Table& table, Words const& words, char const* const* environment);
 
 }  // namespace fulgurite::cli

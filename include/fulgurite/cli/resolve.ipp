@@ -41,12 +41,11 @@ FULGURITE_BODY Words read_words(std::vector<std::string> const& arguments, Table
            std::ranges::any_of(entries, [&](auto const& entry) { return word == "--" + entry.name; });
   });
   try {
-    app.parse(std::vector<std::string>(given_words.rbegin(), given_words.rend()));  // as CLI11 takes them
+    app.parse(std::vector<std::string>(given_words.rbegin(), given_words.rend()));  // CLI11 takes them in reverse
   } catch (CLI::ParseError const& error) { throw Error("fulgurite.cli.words", words_error(error, arguments)); }
   for (auto const& word : app.remaining()) {
     if (!word.starts_with('-'))
-      throw Error("fulgurite.cli.words",
-                  "'" + word + "' belongs to no option; a value of several words stands in quotes");
+      throw Error("fulgurite.cli.words", "'" + word + "' belongs to no option; put a value of several words in quotes");
     auto const name = word.substr(std::min(word.find_first_not_of('-'), word.size()));
     table.unknown(name.substr(0, name.find('=')), word.substr(0, word.find('=')));
   }
@@ -67,7 +66,7 @@ FULGURITE_BODY Words read_words(std::vector<std::string> const& arguments, Table
 namespace fulgurite::cli::toml_file {
 
 FULGURITE_BODY void collect(toml::table const& table, std::string const& prefix, std::string const& file,
-                            std::vector<Said>& all) {
+                            std::vector<FileValue>& all) {
   for (auto&& [key, node] : table) {
     std::string const name = prefix + std::string(key.str());
     if (auto const* const inner = node.as_table()) {
@@ -83,8 +82,8 @@ FULGURITE_BODY void collect(toml::table const& table, std::string const& prefix,
 
 namespace fulgurite::cli {
 
-FULGURITE_BODY std::vector<Said> read_toml(std::string_view text, std::string const& name) {
-  std::vector<Said> all;
+FULGURITE_BODY std::vector<FileValue> read_toml(std::string_view text, std::string const& name) {
+  std::vector<FileValue> all;
   try {
     toml_file::collect(toml::parse(text, name), "", name, all);
   } catch (toml::parse_error const& error) {
@@ -95,10 +94,10 @@ FULGURITE_BODY std::vector<Said> read_toml(std::string_view text, std::string co
   return all;
 }
 
-FULGURITE_BODY std::vector<Said> read_toml(std::filesystem::path const& file) {
+FULGURITE_BODY std::vector<FileValue> read_toml(std::filesystem::path const& file) {
   std::ifstream stream(file, std::ios::binary);
   std::error_code unknown;
-  if (!stream || std::filesystem::is_directory(file, unknown))  // which can be opened, and is as an empty file
+  if (!stream || std::filesystem::is_directory(file, unknown))  // a folder can be opened, and reads as an empty file
     throw Error("fulgurite.cli.config", "the file of --config cannot be read: " + file.string());
   std::ostringstream text;
   text << stream.rdbuf();
@@ -139,7 +138,7 @@ FULGURITE_BODY std::string to_toml(Table const& table) {
       if (!entry.listed || group_of(entry) != group) continue;
       auto const value = entry.text();
       bool const raw = entry.list ? value.starts_with('[') : entry.bare && toml_file::is_bare(value);
-      if (table.is_linked(entry.name) && !table.was_said(entry.name)) text += "# ";
+      if (table.is_linked(entry.name) && !table.was_given(entry.name)) text += "# ";
       text += toml_file::key(std::string_view(entry.name).substr(group.empty() ? 0 : group.size() + 1)) + " = ";
       text += raw ? value : toml_file::quoted(value);
       text += '\n';
@@ -161,7 +160,7 @@ FULGURITE_BODY std::vector<std::string> take_environment(Table& table, char cons
   for (auto const& name : table.names())
     if (auto const [other, added] = options.emplace(variable_of(name), name); !added)
       throw Error("fulgurite.cli.name", "the options " + other->second + " and " + name +
-                                            " have one name in the environment, " + other->first + ": rename one");
+                                            " have the same name in the environment, " + other->first + ": rename one");
   std::vector<std::string> warnings;
   for (; environment && *environment; ++environment) {
     std::string_view const whole = *environment;

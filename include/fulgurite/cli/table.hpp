@@ -1,5 +1,5 @@
 #pragma once
-// The options of a program, each with its name, its kind, its meaning and what it is bound to.
+// The options of a program, each with its name, its kind, its meaning and the variable that it sets.
 
 #include <algorithm>
 #include <array>
@@ -31,34 +31,35 @@
 
 namespace fulgurite::cli {
 
-// What was meant by a name that nobody knows.
+// Suggestions for misspelt names.
 
-/// How many letters have to be inserted, left out, exchanged or swapped with their neighbour to make one of the other
-/// (Damerau and Levenshtein, no letter moved twice).
+/// The number of letters to insert, delete, replace or swap with their neighbour that turns one text into the other
+/// (Damerau-Levenshtein distance, without moving a letter twice).
 std::size_t distance(std::string_view a, std::string_view b);
 
-/// The known name that is meant: one that begins so, else the nearest, by all of it or by what stands behind its last
-/// point, as `max_epochs` of `trainer.max_epochs`; empty where none is near enough: a letter in three may be wrong.
+/// The known name that was probably meant, or "": one that begins with `name`, else the nearest one. Compares whole
+/// names, and the parts after the last point (`max_epochs` of `trainer.max_epochs`). At most one letter in three may be
+/// wrong.
 std::string nearest(std::string_view name, std::vector<std::string> const& known);
 
-/// One option: `trainer.max_epochs`.
+/// One option, such as `trainer.max_epochs`.
 struct Entry {
   std::string name;
-  std::string kind;   ///< of its value, for a list of options
-  std::string about;  ///< one line for a person; may be empty
-  std::string usual;  ///< the value that it begins with
-  bool bare;          ///< a file writes it without quotes
+  std::string kind;     ///< the kind of its value, for --help
+  std::string about;    ///< one line of explanation; may be empty
+  std::string initial;  ///< the default value
+  bool bare;            ///< true if a file has the value without quotes
   std::function<void(std::string_view)> read;
   std::function<std::string()> text;
-  bool listed = true;        ///< written into files
-  bool list = false;         ///< its value is a list
-  std::string follows = {};  ///< the option whose value it has where it is not given itself
+  bool listed = true;        ///< true if it is written to files
+  bool list = false;         ///< true if its value is a list
+  std::string follows = {};  ///< the option from which it takes its value if it is not given
 };
 
-/// All options of a program in the order in which they are listed. What they are bound to has to live as long.
+/// All options of a program, in the order of --help. The variables that they set must outlive the table.
 class Table {
  public:
-  /// Error [fulgurite.cli.name] where a command line or a file could not say the name.
+  /// Throws [fulgurite.cli.name] if the name is not possible on a command line or in a file.
   template <Textual T>
   void add(std::string name, T& value, std::string about = {}, bool listed = true) {
     check_name(name);
@@ -66,48 +67,48 @@ class Table {
                         Value<T>::bare, [&value](std::string_view text) { Value<T>::read(text, value); },
                         [&value] { return Value<T>::text(value); }, listed, is_list<T>});
   }
-  /// One of some names.
+  /// Adds an option with a fixed set of values.
   void add_choice(std::string name, std::string& value, std::vector<std::string> names, std::string about);
 
   std::vector<Entry> const& entries() const { return entries_; }
   std::vector<std::string> names() const;
   Entry const* find(std::string_view name) const;
 
-  /// `name` has the value of `source` where that is given and it is not: whoever made the table sets it.
+  /// If `source` is given and `name` is not, `name` gets the value of `source`: the maker of the table copies it.
   void link(std::string_view name, std::string source);
-  /// Whether it follows an option, or is followed.
+  /// True if the option is linked to another one, in either direction.
   bool is_linked(std::string_view name) const;
 
-  /// Whether a person has set it.
-  bool was_said(std::string_view name) const;
+  /// True if the user has given the option.
+  bool was_given(std::string_view name) const;
 
-  /// `shown` is the option as the reader wrote it, such as --trainer.max_epochs. An Error where there is none of that
-  /// name, or the text is no value of it, or was written in a form that values of it do not have.
+  /// Sets an option. `shown` is the option as the user wrote it, such as --trainer.max_epochs. Throws an Error if there
+  /// is no such option, if the text is not a value of its type, or if a file has it with wrong quotes.
   void set(std::string_view name, Written const& value, std::string const& shown);
   [[noreturn]] void unknown(std::string_view name, std::string const& shown) const;
 
  private:
-  /// Letters (also those that are not ASCII), digits, '_' and '-', in parts between points.
+  /// A name has parts between points, each of letters (not only ASCII), digits, '_' and '-'.
   static void check_name(std::string_view name);
 
   std::vector<Entry> entries_{};
   std::vector<std::string> said_{};
 };
 
-/// A policy under the name by which it is chosen.
+/// A policy with the name by which it is chosen.
 template <FixedString Name, class Policy>
 struct Named {
   Policy policy;
   static constexpr std::string_view name = Name.view();
 };
-/// `named<"captured">(Captured{SingleDevice{cpu}})`.
+/// Names a policy: `named<"captured">(Captured{SingleDevice{cpu}})`.
 template <FixedString Name, class Policy>
 Named<Name, Policy> named(Policy policy) {
   return {std::move(policy)};
 }
 
-/// `--trainer.OPTION NAME` picks one of these; the first is taken where none is named. A trainer is instantiated for
-/// each, and for each combination with other choices.
+/// Adds `--trainer.OPTION NAME`, which chooses one of these policies; the default is the first. A trainer is
+/// instantiated for each policy, and for each combination with other choices.
 template <FixedString Option, class... Nameds>
 class Choice {
  public:
@@ -116,7 +117,7 @@ class Choice {
   void add_to(Table& table) {
     table.add_choice("trainer." + std::string(Option.view()), chosen_, {std::string(Nameds::name)...}, "");
   }
-  /// then(policy) with the one that was chosen.
+  /// Calls `then(policy)` with the chosen policy.
   template <class Then>
   void with(Then&& then) const {
     boost::hana::for_each(all_, [&](auto const& one) {
@@ -132,31 +133,32 @@ class Choice {
   boost::hana::tuple<Nameds...> all_;
   std::string chosen_;
 };
-/// `choice<"strategy">(named<"single">(SingleDevice{automatic}), named<"captured">(Captured{SingleDevice{cpu}}))`.
+/// Makes a choice: `choice<"strategy">(named<"single">(SingleDevice{automatic}),
+/// named<"captured">(Captured{SingleDevice{cpu}}))`.
 template <FixedString Option, class First, class... Rest>
 Choice<Option, First, Rest...> choice(First first, Rest... rest) {
   return Choice<Option, First, Rest...>(std::move(first), std::move(rest)...);
 }
 
-/// A precision under the name that it gives itself, such as "bf16-mixed".
+/// A precision with its own name, such as "bf16-mixed".
 template <class P>
 struct NamedPrecision {
   P policy = {};
   static constexpr std::string_view name = P::name;
 };
-/// `--trainer.precision bf16-mixed`: `precisions<Float32, Bf16Mixed>()`.
+/// Adds `--trainer.precision bf16-mixed`: `precisions<Float32, Bf16Mixed>()`.
 template <class... Ps>
   requires(sizeof...(Ps) != 0)
 auto precisions() {
   return Choice<"precision", NamedPrecision<Ps>...>(NamedPrecision<Ps>{}...);
 }
 
-/// A policy that is made from a text: one trainer for all. `make(text)` may throw an Error, which is the program's.
+/// A policy that is made from a text at run time, so that one trainer is enough. `make(text)` may throw an Error.
 template <FixedString Option, class Make>
 class FromText {
  public:
-  FromText(std::string usual, Make make, std::string about)
-      : text_(std::move(usual)), make_(std::move(make)), about_(std::move(about)) {}
+  FromText(std::string initial, Make make, std::string about)
+      : text_(std::move(initial)), make_(std::move(make)), about_(std::move(about)) {}
 
   void add_to(Table& table) { table.add("trainer." + std::string(Option.view()), text_, about_); }
   template <class Then>
@@ -179,18 +181,18 @@ class FromText {
   Make make_;
   std::string about_;
 };
-/// `from_text<"device">("auto", [](std::string const& name) { return SingleDevice{NamedDevice{name}}; })`. `about` is
-/// what --help says of it: "cpu, cuda, cuda:1 or auto".
+/// Makes a FromText: `from_text<"device">("auto", [](std::string const& name) { return SingleDevice{NamedDevice{name}};
+/// })`. `about` is its explanation in --help: "cpu, cuda, cuda:1 or auto".
 template <FixedString Option, class Make>
-FromText<Option, Make> from_text(std::string usual, Make make, std::string about = {}) {
-  return {std::move(usual), std::move(make), std::move(about)};
+FromText<Option, Make> from_text(std::string initial, Make make, std::string about = {}) {
+  return {std::move(initial), std::move(make), std::move(about)};
 }
 
-/// A policy that the command line chooses, such as a from_text: it adds its own option to the table.
+/// A policy that the command line chooses, such as a from_text. It adds its option to the table.
 template <class T>
 concept Chooses = requires(T& choice, Table& table) { choice.add_to(table); };
 
-/// then(policies...) with what was chosen of each; what is no choice is a policy of every trainer.
+/// Calls `then(policies...)` with the chosen policies. Arguments that are no choices are passed on.
 template <class Then>
 void with_chosen(Then&& then) {
   then();
@@ -204,7 +206,7 @@ void with_chosen(Then&& then, First& first, Rest&... rest) {
   else next(first);
 }
 
-/// A list of identifiers.
+/// A comma-separated list of identifiers.
 template <>
 struct Value<Silence> {
   using Texts = Value<std::vector<std::string>>;
@@ -216,7 +218,7 @@ struct Value<Silence> {
     return Texts::text(all);
   }
   static void read(std::string_view from, Silence& to) {
-    static std::set<std::string, std::less<>> kept;  // a Silence borrows its texts
+    static std::set<std::string, std::less<>> kept;  // kept alive, since a Silence refers to its texts
     std::vector<std::string> texts;
     Texts::read(from, texts);
     std::vector<std::string_view> all;
@@ -229,46 +231,46 @@ struct Value<Silence> {
   }
 };
 
-/// What --help says of each option of a trainer and of its optimization.
+/// The explanations of a trainer's and its optimization's options in --help.
 inline constexpr auto trainer_help = std::to_array<std::pair<std::string_view, std::string_view>>({
     {"max_epochs", "passes over the training data; -1: no limit"},
-    {"min_epochs", "passes that stopping early waits for"},
+    {"min_epochs", "training is not stopped before this many passes"},
     {"max_steps", "optimizer steps; -1: no limit"},
-    {"min_steps", "steps that stopping early waits for"},
-    {"max_time", "training ends after it: days, hours, minutes, seconds"},
-    {"limit_train_batches", "a count, or a part of the loader"},
-    {"limit_val_batches", "the same of the validation loader"},
-    {"limit_test_batches", "the same of the test loader"},
-    {"limit_predict_batches", "the same of the predict loader"},
-    {"val_check_interval", "validate after so many batches, after each such part of an epoch, or after so much time"},
-    {"check_val_every_n_epoch", "validate every so many epochs; none: batches count across epochs"},
-    {"num_sanity_val_steps", "validation batches tried before training; -1: all"},
+    {"min_steps", "training is not stopped before this many steps"},
+    {"max_time", "time limit of training: days, hours, minutes, seconds"},
+    {"limit_train_batches", "a count of batches, or a fraction of the loader"},
+    {"limit_val_batches", "the same for the validation loader"},
+    {"limit_test_batches", "the same for the test loader"},
+    {"limit_predict_batches", "the same for the predict loader"},
+    {"val_check_interval", "batches between validations, or a fraction of an epoch, or a time"},
+    {"check_val_every_n_epoch", "epochs between validations; none: count batches across epochs"},
+    {"num_sanity_val_steps", "validation batches that are run before training; -1: all"},
     {"log_every_n_steps", "steps between rows of the log; 0: never"},
-    {"fast_dev_run", "so many batches of every loop, to see that all runs; 0: off"},
-    {"overfit_batches", "the same first batches in every epoch"},
-    {"reload_dataloaders_every_n_epochs", "loaders are made anew so often; 0: never"},
+    {"fast_dev_run", "run this many batches of every loop, as a test; 0: off"},
+    {"overfit_batches", "train on the same first batches in every epoch"},
+    {"reload_dataloaders_every_n_epochs", "make the loaders again after this many epochs; 0: never"},
     {"use_distributed_sampler", "each process gets its part of a loader"},
     {"inference_mode", "in validate, test and predict; false: no_grad"},
-    {"non_finite", "where a loss or gradient is not finite: stop, skip or ignore"},
+    {"non_finite", "if a loss or gradient is not finite: stop, skip or ignore"},
     {"detect_anomaly", "backward names the function that returns a nan; slow"},
     {"deterministic", "only algorithms that give the same bits each time"},
     {"benchmark", "cuDNN tries its algorithms and takes the fastest"},
-    {"barebones", "the loop alone: nothing logged, shown or saved"},
+    {"barebones", "only the loop: nothing is logged, shown or saved"},
     {"default_root_dir", "folder of logs and checkpoints"},
-    {"save_in_background", "a thread of its own writes checkpoints"},
+    {"save_in_background", "write checkpoints in another thread"},
     {"silence", "warnings that are not printed"},
-    {"accumulate_grad_batches", "batches of which a step is the mean"},
-    {"clip", "gradients are clipped, as: \"norm 1.0\""},
-    {"tbptt", "time steps of a slice; 0: batches are not cut"},
+    {"accumulate_grad_batches", "batches per optimizer step, whose gradients are averaged"},
+    {"clip", "clip gradients, for example by \"norm 1.0\""},
+    {"tbptt", "time steps per slice; 0: batches are not cut"},
 });
-/// The line of --help for one of them; empty for a name that has none.
+/// The explanation of an option; empty if it has none.
 constexpr std::string_view help_of(std::string_view name) {
   for (auto const& [known, about] : trainer_help)
     if (known == name) return about;
   return {};
 }
 
-/// All fields that a text can give, under trainer.
+/// Adds all fields that can be read from a text, in the group trainer.
 template <class Options>
 void add_trainer_options(Table& table, Options& options) {
   reflect::each_field(options, [&]<class T>(std::string_view name, T& field) {
@@ -276,8 +278,8 @@ void add_trainer_options(Table& table, Options& options) {
   });
 }
 
-/// The rules that a trainer asks, before there is one; an Error has the option's whole name, and its value as it is
-/// written here rather than in a program.
+/// Checks the options by the trainer's own rules, before there is a trainer. Errors have the option's full name, and
+/// its value in the form of a command line.
 template <class Options>
 void check_trainer_options(Table const& table, Options const& options) {
   try {
@@ -297,35 +299,36 @@ void check_trainer_options(Table const& table, Options const& options) {
   }
 }
 
-// The hyper-parameters that a model or a data module declares, as options, and the object that is made of them.
+// Options for the hyper-parameters that a model or a data module declares, and the object that is made from them.
 
-/// In the place of settings where a class has none.
+/// The settings of a class that has none.
 struct NoSettings {};
 
-/// `T::hparams` is a struct of settings, from which a T is made.
+/// `T::hparams` is a struct of settings from which a T can be constructed.
 template <class T>
 concept HasSettings = requires(T& object) { object.hparams; };
 
-/// The type of a class's settings, as its ::type; NoSettings where it has none.
+/// The type of a class's settings, as ::type; NoSettings if it has none.
 template <class T>
 struct SettingsOf : std::type_identity<NoSettings> {};
 template <HasSettings T>
 struct SettingsOf<T> : std::type_identity<std::remove_cvref_t<decltype(std::declval<T&>().hparams)>> {};
 
-/// What --help says of a setting.
+/// The explanation of a setting in --help.
 template <class T, class Field>
 struct About {
   Field T::* field;
   std::string_view text;
 };
-/// `about` of a struct of settings is a tuple of these:
+/// An element of the tuple `about` in a struct of settings:
+///
 ///     static constexpr auto about = std::tuple(cli::about(&Settings::hidden, "units of the hidden layer"));
 template <class T, class Field>
 constexpr About<T, Field> about(Field T::* field, std::string_view text) {
   return {field, text};
 }
 
-/// The line of a field, which is known by its address: what its struct says about it, and its range.
+/// The explanation of a field, found by its address: its struct's text about it, and its range.
 template <class H, class V>
 std::string about_field(H const& object, V const& value) {
   std::string text;
@@ -343,20 +346,20 @@ std::string about_field(H const& object, V const& value) {
   return text;
 }
 
-/// Adds the members that a struct names in `hyperparameters(list)`, in the place of such a list.
+/// Adds the members that a struct names in `hyperparameters(list)`; it is passed as that list.
 template <class H>
 class MemberList {
  public:
   MemberList(Table& table, std::string group, H& object) : table_(table), group_(std::move(group)), object_(object) {}
 
-  /// What lies outside of the object, such as a constant, is no option.
+  /// Values outside of the object, such as constants, are not options.
   template <class V>
   MemberList& operator()(std::string_view name, V const& value) {
     if constexpr (Textual<V>)
       if (is_member(value)) {
         std::string whole = group_;
         ((whole += '.') += name);
-        auto& member = const_cast<V&>(value);  // of an object that is not const
+        auto& member = const_cast<V&>(value);  // the object itself is not const
         table_.add(std::move(whole), member, about_field(object_, value));
       }
     return *this;
@@ -375,8 +378,8 @@ class MemberList {
   H& object_;
 };
 
-/// Adds all settings under `group.`: the fields of a struct that Boost.Hana knows, with those of such structs in it,
-/// else those it names to a list of hyper-parameters.
+/// Adds all settings under `group.`: the fields of a struct that Boost.Hana reflects, including those of nested
+/// structs, or else the fields that it names in hyperparameters(list).
 template <class H>
 void add_settings(Table& table, std::string const& group, H& settings) {
   if constexpr (reflect::Reflected<H>)
@@ -389,7 +392,7 @@ void add_settings(Table& table, std::string const& group, H& settings) {
   }
 }
 
-/// An Error with the option's whole name where a field is outside of the range that the struct declares for it.
+/// Throws an Error with the option's full name if a field is outside of its declared range.
 template <class H>
 void check_settings(std::string const& group, H const& settings) {
   if constexpr (reflect::Reflected<H>) {
@@ -402,7 +405,7 @@ void check_settings(std::string const& group, H const& settings) {
   }
 }
 
-/// A T of its settings; T() where it declares none.
+/// Makes a T from its settings, or T() if it declares none.
 template <class T>
 T made(typename SettingsOf<T>::type const& settings) {
   constexpr bool takes = std::constructible_from<T, typename SettingsOf<T>::type const&>;

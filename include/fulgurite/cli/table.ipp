@@ -79,7 +79,7 @@ FULGURITE_BODY bool Table::is_linked(std::string_view name) const {
   });
 }
 
-FULGURITE_BODY bool Table::was_said(std::string_view name) const {
+FULGURITE_BODY bool Table::was_given(std::string_view name) const {
   return std::ranges::find(said_, name) != said_.end();
 }
 
@@ -114,7 +114,8 @@ FULGURITE_BODY void Table::check_name(std::string_view name) {
       name.find("..") == std::string_view::npos)
     return;
   std::string why = "'";
-  (why += name) += "' cannot be the name of an option: letters, digits, _ and - make a name, points its groups";
+  (why += name) +=
+      "' cannot be the name of an option: a name must have letters, digits, _ and -, with points between groups";
   throw Error("fulgurite.cli.name", why);
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Values as a command line, an environment and a file write them, and back.
+// Converts values to and from texts, as a command line, an environment and a file have them.
 
 #include <array>
 #include <charconv>
@@ -29,28 +29,28 @@
 
 namespace fulgurite::cli {
 
-/// What a value would have been: thrown by `read`, and made a sentence by whoever knows the option.
+/// Thrown by `read` with a description of a valid value. A caller that knows the option makes an Error of it.
 struct Expected {
   std::string what;
 };
 
-/// The names of an enum, in the order of its values. Without a specialization an enum is read as its number.
+/// The names of an enum's values, in their order. Without a specialization an enum is read as its number.
 template <class E>
 struct Names;
 
-/// One type: `kind` for a list of options, whether a file writes it without quotes (`bare`), `text` and `read`.
-/// Specialize it for a type of yours.
+/// Defines how a type is read and written: `kind` for --help, `bare` if a file has it without quotes, `text` and
+/// `read`. Specialize it for your own type.
 template <class T>
 struct Value;
 
-/// An option can have this type.
+/// A type that an option can have.
 template <class T>
 concept Textual = requires(T& value, std::string_view text) {
   Value<T>::read(text, value);
   { Value<T>::text(value) } -> std::convertible_to<std::string>;
 };
 
-/// The largest N that a file of options can hold as well: TOML's whole numbers have 63 bits.
+/// The largest N that a file of options can hold, too: TOML's integers have 63 bits.
 template <class N>
 constexpr N largest() {
   if constexpr (std::unsigned_integral<N> && sizeof(N) == sizeof(std::int64_t))
@@ -58,15 +58,15 @@ constexpr N largest() {
   else return std::numeric_limits<N>::max();
 }
 
-/// The number that a whole text stands for. Where it is none, or does not fit into N, `Expected` is thrown with
-/// `expected`, a noun such as "a count"; the caller makes an Error of it that names the option.
+/// Parses the whole text as a number. If it is none or does not fit into N, throws `Expected` with `expected`, a noun
+/// such as "a count".
 template <class N>
   requires std::is_arithmetic_v<N>
 N number_of(std::string_view text, std::string const& expected) {
   N number{};
   char const* const end = text.data() + text.size();
   auto const [stopped, fault] = std::from_chars(text.data(), end, number);
-  bool const fits = std::is_floating_point_v<N> || number <= largest<N>();  // infinity is a number
+  bool const fits = std::is_floating_point_v<N> || number <= largest<N>();  // accepts infinity
   if (fault == std::errc::result_out_of_range || (fault == std::errc{} && !fits)) {
     auto const shown = [](N value) {
       if constexpr (std::is_floating_point_v<N>) return report::formatted("%g", static_cast<double>(value));
@@ -137,7 +137,7 @@ struct Value<T> {
   }
   static void read(std::string_view from, T& to) { to = T(std::string(from)); }
 };
-/// "none" is nothing.
+/// "none" is an empty optional.
 template <class T>
   requires Textual<T>
 struct Value<std::optional<T>> {
@@ -172,13 +172,13 @@ struct Names<NonFinite> {
   static constexpr std::array<std::string_view, 3> all{"stop", "skip", "ignore"};
 };
 
-/// A number with a point or an exponent, so that it is read as a part and no count.
+/// A number with a point or an exponent, so that it is read as a fraction and not as a count.
 std::string part_text(double part);
 
 template <class T>
   requires std::is_same_v<T, TimeSpan> || std::is_same_v<T, Seconds>
 struct Value<T> {
-  using Initial = Seconds;  ///< a TimeSpan has no default
+  using Initial = Seconds;  ///< since a TimeSpan has no default
   static constexpr std::string_view kind = "DD:HH:MM:SS";
   static constexpr bool bare = false;
   static std::string text(T const& time) {
@@ -186,7 +186,7 @@ struct Value<T> {
                ? time_text(time)
                : report::exact(time.count()) + " s";
   }
-  /// Seconds with an s, too: "1.5 s".
+  /// Also accepts seconds with an s: "1.5 s".
   static void read(std::string_view from, T& to) {
     if (auto const seconds = seconds_of(from)) return void(to = T(*seconds));
     if (!from.ends_with(" s")) throw Expected{"DD:HH:MM:SS (days, hours, minutes, seconds)"};
@@ -196,7 +196,7 @@ struct Value<T> {
     to = T(Seconds(seconds));
   }
 };
-/// 10 is a count of batches, 0.5 a part of the loader, as in Lightning; 1.0 is all of it.
+/// 10 is a count of batches, 0.5 a fraction of the loader, as in Lightning; 1.0 is all of it.
 template <>
 struct Value<Limit> {
   static constexpr std::string_view kind = "N|0.5";
@@ -210,7 +210,7 @@ struct Value<Limit> {
     else to = Fraction{number_of<double>(from, expected)};
   }
 };
-/// The same, or a time.
+/// A count or a fraction as for Limit, or a time.
 template <>
 struct Value<ValidationInterval> {
   static constexpr std::string_view kind = "N|0.5|DD:HH:MM:SS";
@@ -251,14 +251,14 @@ struct Value<Clip> {
 
 namespace toml_file {
 
-/// It reads back as the same number or truth value without quotes.
+/// True if the text reads back as the same number or boolean without quotes.
 bool is_bare(std::string_view text);
 std::string quoted(std::string_view text);
 
 }  // namespace toml_file
 
-/// How a value was written. A command line and an environment have free texts alone; in a file a number or a truth
-/// value is bare, and a text is quoted.
+/// How a value was written. A command line and an environment have free texts only; in a file numbers and booleans are
+/// bare, and texts are quoted.
 enum class Form { free, bare, quoted, list };
 
 /// A value as it was written.
@@ -266,24 +266,24 @@ struct Written {
   std::string text;
   Form form = Form::free;
 };
-/// As a file has it.
+/// The value in the form that a file has.
 std::string file_text(Written const& value);
 
-/// Throws Expected where a file has a value in quotes that belongs to none, or the other way round. `bare`: of the
-/// option, whether a file writes its numbers without quotes. `what`: in front of what is expected.
+/// Throws Expected if a file has a value with wrong quotes: a quoted number or a bare text. `bare`: the option's values
+/// have no quotes. `what`: a prefix of the expected description.
 void require_form(Form form, bool bare, std::string_view text, std::string const& what = {});
 
 namespace toml_file {
 
-/// Numbers, truth values and texts, and lists of these; nothing else is the value of an option.
+/// Converts a TOML node: a number, boolean or text, or a list of these; anything else throws an Error.
 Written written(toml::node const& node, std::string const& where, bool in_list = false);
 
 }  // namespace toml_file
 
-/// `a,b` as a command line has it, or `[1, 2]`, `["a", "b"]` as a file.
+/// Splits a list: `a,b` on a command line, or `[1, 2]` or `["a", "b"]` in a file.
 std::vector<Written> items_of(std::string_view text);
 
-/// A type that is a list of values.
+/// True if the type is a list of values.
 template <class T>
 inline constexpr bool is_list = requires { requires Value<T>::list; };
 

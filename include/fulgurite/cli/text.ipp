@@ -69,7 +69,7 @@ FULGURITE_BODY Written written(toml::node const& node, std::string const& where,
     for (auto const& one : *array) (all += all.empty() ? "" : ", ") += file_text(written(one, where, true));
     return {"[" + all + "]", Form::list};
   }
-  throw Error("fulgurite.cli.config", where + ": an option is a number, true, false, a text or a list of these");
+  throw Error("fulgurite.cli.config", where + ": an option must be a number, true, false, a text or a list of these");
 }
 
 }  // namespace fulgurite::cli::toml_file

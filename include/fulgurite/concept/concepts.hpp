@@ -1,5 +1,5 @@
 #pragma once
-// What makes a callback, a logger, a model, a policy, and what they say of themselves.
+// The requirements for callbacks, loggers, models and policies, and the traits that they declare.
 
 #include <concepts>
 #include <cstddef>
@@ -17,38 +17,38 @@
 
 namespace fulgurite::judge {
 
-// What callbacks, models and strategies say of themselves in one word. Rules speak of these, never of concrete classes.
+// Traits that callbacks, models and strategies declare. Rules use these, and never name a concrete class.
 
 // clang-format off
-// Said as `static constexpr bool NAME = true`; not said is false.
-#define FULGURITE_TRAITS(ROW)                                                                                       \
-  ROW(needs_logger)           /* it writes rows */                                                                  \
-  ROW(draws_rows)             /* it takes rows to draw them, and keeps no record: a logger is not spared by it */      \
-  ROW(needs_automatic)        /* it drives what Manual leaves to the model: windows, the one optimizer's schedule */\
-  ROW(needs_one_optimizer)    /* it works with one optimizer */                                                     \
-  ROW(needs_backbone)         /* it freezes model.backbone */                                                       \
-  ROW(replaces_weights)       /* it puts other weights into the model for a while */                                \
+// Declared by `static constexpr bool NAME = true`; the default is false.
+#define FULGURITE_TRAITS(ROW)                                                                                          \
+  ROW(needs_logger)           /* it writes rows */                                                                     \
+  ROW(draws_rows)             /* it receives rows only to draw them: the default logger is still added */              \
+  ROW(needs_automatic)        /* it drives what Manual leaves to the model: windows, the one optimizer's schedule */   \
+  ROW(needs_one_optimizer)    /* it works with one optimizer */                                                        \
+  ROW(needs_backbone)         /* it freezes model.backbone */                                                          \
+  ROW(replaces_weights)       /* it temporarily puts other weights into the model */                                   \
   ROW(moves_weights)          /* it changes weights itself at an epoch's end */                                        \
-  ROW(reads_whole_model)      /* it reads weights or gradients of all parts of the model at once */                 \
-  ROW(varies_window)          /* it calls ctx.accumulate */                                                         \
-  ROW(needs_single_process)   /* it searches by trial, which processes would do differently */                      \
-  ROW(needs_data_module)      /* it has loaders made again */                                                       \
-  ROW(needs_one_eval_loader)  /* it rehearses evaluation with one loader */                                         \
-  ROW(searches)               /* it asks for steps to be tried out, by ctx.request_search */                         \
-  ROW(lacks_metric)           /* no metric was given to what watches one */                                         \
-  ROW(hears_no_event)         /* a function of a LambdaCallback stands under what is no event */                    \
-  ROW(hears_twice)            /* two of them stand under one event */                                               \
-  ROW(finds_rate)             /* it searches for a learning rate */                                                 \
-  ROW(finds_batch_size)       /* it searches for a batch size */                                                    \
-  ROW(keeps_checkpoints)      /* it saves files in the course of training: no other is added by default */          \
-  ROW(acts_on_tensors)        /* of models, too: what it does inside a captured step is tensor operations alone */  \
-  ROW(state_in_parts)         /* an optimizer: processes can keep a part of its state each */                       \
-  /* The same of strategies. */                                                                                     \
-  ROW(fixed_window)           /* the accumulation window holds for a whole fit */                                   \
-  ROW(shards_parameters)      /* no process has all weights */                                                      \
-  ROW(shards_state)           /* each process keeps a part of what optimizers keep */                               \
-  ROW(splits_model)           /* each process runs a part of the model, on the same batches */                      \
-  ROW(needs_gpu)              /* it does not run without one */                                                     \
+  ROW(reads_whole_model)      /* it reads weights or gradients of all parts of the model at once */                    \
+  ROW(varies_window)          /* it calls ctx.accumulate */                                                            \
+  ROW(needs_single_process)   /* it searches by trial, which processes would do differently */                         \
+  ROW(needs_data_module)      /* it has loaders made again */                                                          \
+  ROW(needs_one_eval_loader)  /* it runs trial evaluation steps with one loader */                                     \
+  ROW(searches)               /* it requests trial steps, by ctx.request_search */                                     \
+  ROW(lacks_metric)           /* it watches a metric, and was given none */                                            \
+  ROW(hears_no_event)         /* a function of a LambdaCallback is given for a name that is no event */                \
+  ROW(hears_twice)            /* two of its functions are given for one event */                                       \
+  ROW(finds_rate)             /* it searches for a learning rate */                                                    \
+  ROW(finds_batch_size)       /* it searches for a batch size */                                                       \
+  ROW(keeps_checkpoints)      /* it saves files during training: no default ModelCheckpoint is added */                \
+  ROW(acts_on_tensors)        /* also of models: in a captured step it does tensor operations only */                  \
+  ROW(state_in_parts)         /* of optimizers: several processes can keep a part of its state each */                 \
+  /* Traits of strategies. */                                                                                          \
+  ROW(fixed_window)           /* the accumulation window holds for a whole fit */                                      \
+  ROW(shards_parameters)      /* no process has all weights */                                                         \
+  ROW(shards_state)           /* each process keeps a part of the optimizers' state */                                 \
+  ROW(splits_model)           /* each process runs a part of the model, on the same batches */                         \
+  ROW(needs_gpu)              /* it does not run without one */                                                        \
   ROW(needs_configure_model)  /* the model is made, or split, in that hook */
 // clang-format on
 
@@ -61,8 +61,8 @@ namespace fulgurite::judge {
 FULGURITE_TRAITS(FULGURITE_ROW)
 #undef FULGURITE_ROW
 
-/// A trait that is a variable, which would be taken for one that is not said. Functions and types of such names mean
-/// something else.
+/// True if a trait is a non-constexpr variable, which would silently count as not declared. Functions and types with
+/// such names have other meanings.
 template <class T>
 consteval bool says_too_late() {
 #define FULGURITE_ROW(NAME)                                                                                            \
@@ -75,7 +75,7 @@ consteval bool says_too_late() {
     if constexpr (!FULGURITE_SAYS(T, Order, order)) return true;
   return false;
 }
-/// The same of a strategy, which may also say what it cannot clip by.
+/// The same for a strategy, including its traits for clipping.
 template <class S>
 consteval bool strategy_says_too_late() {
 #define FULGURITE_ROW(NAME)                                                                                            \
@@ -88,9 +88,9 @@ consteval bool strategy_says_too_late() {
 }
 #undef FULGURITE_TRAITS
 
-// What a strategy says of one type: `template <class Batch> static constexpr bool moves = ...`. Not said is true. A
-// data member of such a name is asked for first, and means something else: looking for a template in its place is an
-// error.
+// Traits of a strategy for one type: `template <class Batch> static constexpr bool moves = ...`. The default is true. A
+// data member of such a name has another meaning; it is checked for first, since looking for a template in its place
+// would be an error.
 #define FULGURITE_ROW(NAME)                                                                                            \
   template <class S, class X>                                                                                          \
   concept Says_##NAME = requires(S& s) {                                                                               \
@@ -120,18 +120,18 @@ FULGURITE_ROW(gathers)   // can it bring together what the parts of an optimizer
 
 namespace fulgurite {
 
-// What models and callbacks are asked alike: a name that is almost a hook's, a type that occurs twice.
+// Checks that models and callbacks share: a name similar to a hook's, a type that occurs twice.
 
 namespace judge {
 
 template <class T, class... Ts>
 inline constexpr std::size_t times = (std::size_t{std::is_same_v<T, Ts>} + ... + 0);
 
-/// A class that another can derive from, so that its members can be asked for.
+/// A class that another class can derive from, so that its members can be checked.
 template <class T>
 concept Probeable = std::is_class_v<T> && requires { sizeof(T); } && !std::is_final_v<T> && !std::is_const_v<T>;
 
-/// None of these classes has a name that is almost a hook's: the whole table, asked of all of them at once.
+/// True if no class has a member with a name similar to a hook's. Checks the whole table for all classes at once.
 template <class... Ts>
 consteval bool none_misspelt() {
   if constexpr ((Probeable<Ts> && ...) && ((times<Ts, Ts...> == 1) && ...))
@@ -139,12 +139,12 @@ consteval bool none_misspelt() {
   else return false;
 }
 
-/// The first member function that is almost a hook. A public data member of such a name, such as a metric, is not meant
-/// as one, and a class that has the meant loader as well keeps its loaders under such names. `None`: there is known to
-/// be no such name.
+/// The first member function whose name is similar to a hook's. A public data member of such a name, such as a metric,
+/// is accepted; so is a loader's name in a class that also has the correctly spelt loader. `None`: it is known that
+/// there is none.
 template <class T, bool None = none_misspelt<T>()>
 consteval HookVerdict misspelt() {
-  if constexpr (!None) {  // name by name only where there is one
+  if constexpr (!None) {  // compares each name only if there is one
     using Probe = near_miss::Probe<T>;
 #define FULGURITE_NAMES_FUNCTION(NAME)                                                                                 \
   (!requires { &Probe::NAME; } && !requires { requires std::is_object_v<std::remove_reference_t<decltype(T::NAME)>>; })
@@ -159,7 +159,7 @@ consteval HookVerdict misspelt() {
   }
   return {};
 }
-// The same of what is asked for names of its own.
+// The same for names that only some classes may have.
 #define FULGURITE_ROW(NAME)                                                                                            \
   if (FULGURITE_NAMES_FUNCTION(NAME)) return {HookFault::near_miss, HookId::NAME};
 #define FULGURITE_MISSPELT_OF(FUNCTION, KIND, NAMES)                                                                   \
@@ -174,7 +174,8 @@ FULGURITE_MISSPELT_OF(misspelt_of_optimizer, Optimizer, FULGURITE_NEAR_MISSES_OF
 FULGURITE_MISSPELT_OF(misspelt_of_schedule, Schedule, FULGURITE_NEAR_MISSES_OF_SCHEDULES)
 FULGURITE_MISSPELT_OF(misspelt_of_strategy, Strategy, FULGURITE_NEAR_MISSES_OF_STRATEGIES)
 #undef FULGURITE_ROW
-// What a callback says of files, it may keep in members of such names, which access hides: a public function counts.
+// Names of a callback's checkpoint functions may also be private data members, which cannot be seen here: only public
+// functions count.
 #define FULGURITE_ROW(NAME)                                                                                            \
   if (requires { requires hook::is_function_pointer<decltype(&T::NAME)>; }) return {HookFault::near_miss, HookId::NAME};
 FULGURITE_MISSPELT_OF(misspelt_of_callback, Callback, FULGURITE_NEAR_MISSES_OF_CALLBACKS)
@@ -182,7 +183,7 @@ FULGURITE_MISSPELT_OF(misspelt_of_callback, Callback, FULGURITE_NEAR_MISSES_OF_C
 #undef FULGURITE_ROW
 #undef FULGURITE_NAMES_FUNCTION
 
-/// A pointer, or what behaves like one: a smart pointer, a holder of a module, a reference_wrapper.
+/// A pointer, or a class that behaves like one: a smart pointer, a module holder, a reference_wrapper.
 template <class T>
 inline constexpr bool points = std::is_pointer_v<T> || requires(T& object) {
   object.operator->();
@@ -195,13 +196,13 @@ inline constexpr bool points<std::reference_wrapper<T>> = true;
 
 namespace judge {
 
-/// It is given rows: LearningRateMonitor and the like have where to write.
+/// True if the class receives rows, so that callbacks such as LearningRateMonitor can log.
 template <class T>
 consteval bool takes_rows() {
   if constexpr (std::is_class_v<T> && !std::is_final_v<T>) return hook::log_metrics::named<T>;
   else return false;
 }
-/// It keeps a record of the rows. One that draws them stands beside the logger that is added by default.
+/// True if the class keeps a record of the rows. A class that only draws them does not replace the default logger.
 template <class T>
 consteval bool is_logger() {
   return takes_rows<T>() && !draws_rows<T>();
@@ -209,18 +210,23 @@ consteval bool is_logger() {
 
 }  // namespace judge
 
-/// A callback that takes rows: `void log_metrics(std::span<Scalar const> row, long step)`. It may also have
-/// `log_hyperparams` and `finalize(Status)`; in `setup(ctx)` it makes its folder and says so by
-/// `ctx.set_log_dir(folder)`. Only rank 0 is given rows. One that only draws
-/// them says `static constexpr bool draws_rows = true`: make_trainer then adds its logger all the same.
+/// A callback that receives rows of logged values: `void log_metrics(std::span<Scalar const> row, long step)`. It may
+/// also have `log_hyperparams` and `finalize(Status)`; in `setup(ctx)` it creates its folder and announces it by
+/// `ctx.set_log_dir(folder)`. Only rank 0 receives rows. A class that only draws them declares `static constexpr bool
+/// draws_rows = true`: then make_trainer still adds its default logger.
+///
+///     struct Printer {
+///       using Stateless = ByChoice;
+///       void log_metrics(std::span<Scalar const> row, long step);
+///     };
 template <class T>
 concept LoggerLike = judge::takes_rows<T>();
 
-// What makes a callback, and what rules ask of one.
+// The requirements for a callback, and the properties that rules check.
 
 namespace judge {
 
-/// Any function that is asked of a callback: otherwise it can never be called.
+/// True if the class has at least one hook; otherwise it could never be called.
 template <class T>
 consteval bool has_any_hook() {
 #define FULGURITE_ROW(NAME, ...) || hook::NAME::named<T>
@@ -247,7 +253,7 @@ consteval HookVerdict broken(Implements<Hooks...>) {
   ((!found && !Hooks::template named<T> ? void(found = {HookFault::promise, id_of<Hooks>()}) : void()), ...);
   return found;
 }
-/// The first of the promised hooks that is not there.
+/// The first hook that the class lists in `Hooks` but does not have.
 template <class T>
 consteval HookVerdict broken_promise() {
   if constexpr (requires {
@@ -258,7 +264,7 @@ consteval HookVerdict broken_promise() {
   else return {};
 }
 
-/// What a callback declares of itself, if it does, is a list of the right kind.
+/// True if `Hooks` is a list of the right kind.
 template <class List>
 inline constexpr bool is_hook_list = false;
 template <class... Hooks>
@@ -309,7 +315,7 @@ consteval bool watches_declared() {
   else return true;
 }
 
-/// One of what it watches is a metric of several numbers.
+/// True if the callback watches a metric of several numbers.
 template <class T>
 consteval bool watches_several() {
   if constexpr (requires {
@@ -324,12 +330,13 @@ consteval bool watches_several() {
 
 }  // namespace judge
 
-/// Any struct with at least one hook, whose members a checkpoint would not forget. Whether its hooks can be called, and
-/// whether the model declares what it watches, is asked where the trainer is known.
+/// Any struct with at least one hook whose members a checkpoint does not forget: it has `state(archive)` or is
+/// Stateless. Whether its hooks can be called, and whether the model declares the metrics that it watches, is checked
+/// where the trainer's type is known.
 template <class T>
 concept CallbackLike = std::is_class_v<T> && !std::is_final_v<T> && judge::has_any_hook<T>() && Remembers<T>;
 
-// What makes a model, and what rules ask of its metrics.
+// The requirements for a model, and the properties of its metrics that rules check.
 
 namespace judge {
 
@@ -345,19 +352,19 @@ template <auto... Ms>
 inline constexpr bool has_metric_twice<MetricList<Ms...>> =
     ((times<typename decltype(Ms)::metric, typename decltype(Ms)::metric...> > 1) || ...);
 
-/// Reported nowhere, although there would be loggers; a metric for callbacks alone says `.logger = false`.
+/// True if a metric is reported nowhere although there are loggers; a metric for callbacks only has `.logger = false`.
 template <class Metrics>
 inline constexpr bool has_unreported = false;
 template <auto... Ms>
 inline constexpr bool has_unreported<MetricList<Ms...>> =
     ((Ms.logger && Ms.on_step == Report::no && Ms.on_epoch == Report::no) || ...);
-/// A metric with a definition that computes no number, or whose options are wrong.
+/// True if a metric's definition computes no number, or has wrong options.
 template <class Metrics>
 inline constexpr bool has_no_number = false;
 template <auto... Ms>
 inline constexpr bool has_no_number<MetricList<Ms...>> =
     (!(metric::counts_one_number<decltype(Ms)> || metric::counts_several<decltype(Ms)>) || ...);
-/// A metric of several numbers that is to be shown where one number is.
+/// True if a metric of several numbers would be shown where only one number fits.
 template <class Metrics>
 inline constexpr bool has_several_shown = false;
 template <auto... Ms>
@@ -369,7 +376,7 @@ template <class Metrics>
 inline constexpr bool has_unsound = false;
 template <auto... Ms>
 inline constexpr bool has_unsound<MetricList<Ms...>> = (!metric::is_sound(Ms) || ...);
-/// A name that would be taken for a loader's suffix.
+/// True if a metric's name would be taken for a loader's suffix.
 template <class Metrics>
 inline constexpr bool has_loader_suffix = false;
 template <auto... Ms>
@@ -378,25 +385,31 @@ inline constexpr bool has_loader_suffix<MetricList<Ms...>> =
 
 }  // namespace judge
 
-/// Any struct with `training_step` and `configure_optimizers`; usually a torch::nn::Module. No base class of ours, no
-/// registration.
+/// A model: any struct with `training_step` and `configure_optimizers`; usually a torch::nn::Module. It needs no base
+/// class of the library, and no registration:
+///
+///     struct Net : torch::nn::Module {
+///       at::Tensor training_step(auto const& batch, auto& ctx);
+///       auto configure_optimizers() { return optim::Adam(*this, {.lr = 1e-3}); }
+///     };
 template <class M>
 concept ModelLike =
     std::is_class_v<M> && !std::is_final_v<M> && hook::training_step::named<M> && hook::configure_optimizers::named<M>;
 
-// What makes a strategy, a precision, an optimization, an optimizer.
+// The requirements for a strategy, a precision, an optimization and an optimizer.
 
-/// Declares where it computes and what it can do; `Backend` is everything the loops need of its tensor library.
+/// A strategy declares where it computes and what it can do; its `Backend` is everything that the loops need from its
+/// tensor library.
 template <class S>
 concept StrategyLike = requires {
   typename S::Backend;
   typename S::Backend::Value;
-  typename std::integral_constant<Known, S::on_gpu>;  // known while compiling, as those below
+  typename std::integral_constant<Known, S::on_gpu>;  // a compile-time constant, like those below
   typename std::bool_constant<S::is_distributed>;
   typename std::bool_constant<S::captures>;
 };
 
-/// Declares what happens to parameters, operators and the loss.
+/// A precision declares what is done with parameters, operators and the loss.
 template <class P>
 concept PrecisionLike = requires {
   typename std::integral_constant<Dtype, P::parameters>;
@@ -405,7 +418,7 @@ concept PrecisionLike = requires {
   typename std::bool_constant<P::scales_loss>;
 };
 
-/// Declares who drives the optimizer; the trainer needs to know how.
+/// An optimization declares whether the trainer or the model drives the optimizer.
 template <class O>
 concept OptimizationLike =
     requires { typename std::bool_constant<O::automatic>; } && (!O::automatic || requires(O& how) {
@@ -414,7 +427,7 @@ concept OptimizationLike =
       { how.tbptt } -> std::convertible_to<int>;
     });
 
-/// What the loops ask of an optimizer, once the backend has adopted it.
+/// What the loops need from an optimizer, once the backend has adopted it.
 template <class O>
 concept OptimizerLike = requires(O& optimizer, double lr) {
   { O::needs_closure } -> std::convertible_to<bool>;

@@ -1,5 +1,5 @@
 #pragma once
-// The callbacks that make_trainer adds, apart from those that are named or left out.
+// The callbacks that make_trainer adds, unless the program names or excludes them.
 
 #include <cstddef>
 #include <tuple>
@@ -15,13 +15,13 @@
 
 namespace fulgurite {
 
-/// All of them, as most programs have them.
+/// All default callbacks, for programs that exclude none.
 std::tuple<ProgressBar, ModelSummary, CSVLogger, ModelCheckpoint<>, ResultsTable> default_callbacks();
 
-/// ProgressBar{}, ModelSummary{}, CSVLogger{}, ModelCheckpoint{} (the file of the last epoch) and ResultsTable{}: each
-/// unless `Given` has a callback that does the same (another bar, another summary, any logger, any ModelCheckpoint) or
-/// the word that leaves it out, such as NoLogger. What only draws rows, as Dashboard and LearningCurves do, is no
-/// logger. Under barebones these are idle. NoDefaults leaves out all of them.
+/// ProgressBar{}, ModelSummary{}, CSVLogger{}, ModelCheckpoint{} (the last epoch's file) and ResultsTable{}: each
+/// unless `Given` has a callback with the same purpose (another bar, another summary, any logger, any ModelCheckpoint)
+/// or the tag that excludes it, such as NoLogger. Callbacks that only draw rows, such as Dashboard and LearningCurves,
+/// are not loggers. Under barebones all of these are idle. NoDefaults excludes all of them.
 template <class... Given>
 struct DefaultCallbacks {
   static auto make() {

@@ -1,6 +1,6 @@
 #pragma once
-// Captured{DistributedDataParallel{...}}, and of what derives from it: each process records its step once and replays
-// it. The exchange of gradients is no part of the recording, and neither is the update.
+// Captured{DistributedDataParallel{...}} and Captured of strategies derived from it: each process records its step once
+// and replays it. The exchange of gradients and the update are not recorded.
 
 #include <concepts>
 
@@ -11,10 +11,13 @@
 
 namespace fulgurite {
 
-/// As Captured{SingleDevice{...}}, on each rank for itself. A rank whose replays were wrong cannot go back alone, since
-/// the others have gone on with what it sent: its run ends with an Error, and the others' with it.
-/// What a SyncBatchNorm exchanges in the middle of a step cannot be replayed: with several ranks such a model is
-/// refused before training.
+/// Works as Captured{SingleDevice{...}}, on each rank separately:
+///
+///     auto trainer = make_trainer<Net>(options, Captured{DistributedDataParallel{.devices = 2}});
+///
+/// A rank whose replays were wrong cannot roll back alone, since the others have already used its gradients: the run
+/// ends with an Error on all ranks. A SyncBatchNorm communicates in the middle of a step, which cannot be replayed:
+/// with several ranks, such a model is refused before training.
 template <std::derived_from<DistributedDataParallel> S>
 class Captured<S> : public libtorch::capture::CapturingOf<S> {
   using Recorded = libtorch::capture::CapturingOf<S>;
@@ -25,9 +28,9 @@ class Captured<S> : public libtorch::capture::CapturingOf<S> {
   void setup(Model& model, Precision const& precision) {
     if (this->world() > 1 && !distributed::synchronized_norms(model).empty())
       throw Error("fulgurite.distributed.sync_captured",
-                  "Captured{} replays what one rank computes, and a SyncBatchNorm of the model asks the others in the "
-                  "middle of it: take Captured{} off, or use a norm that does not depend on the batch, such as "
-                  "GroupNorm");
+                  "Captured{} replays what one rank computes, but a SyncBatchNorm of the model communicates with other "
+                  "ranks in the middle of a step: remove Captured{}, or use a norm that does not depend on the batch, "
+                  "such as GroupNorm");
     Recorded::setup(model, precision);
     this->fit.as_written = false;  // a recorded backward exchanges nothing
   }

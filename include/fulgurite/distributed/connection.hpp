@@ -1,6 +1,6 @@
 #pragma once
-// How a process is connected to the others of its run: opened once, waited on with an eye on who is gone, closed when
-// the process ends.
+// The connection of a process to the others of its run: opened once, with waits that notice when another process has
+// ended, and closed when this process ends.
 
 #include <chrono>
 #include <cstdint>
@@ -24,13 +24,13 @@
 
 namespace fulgurite::distributed {
 
-/// As torchrun does: where nobody has said with how many threads a process computes, it is one, so that the processes
-/// of a machine do not crowd each other out.
+/// Does as torchrun: if nothing sets the number of compute threads, it becomes 1, so that the processes of a machine do
+/// not compete for its processors.
 void share_processors();
 
 }  // namespace fulgurite::distributed
 
-// gloo as LibTorch brings it: sums on the CPU, over TCP.
+// gloo from LibTorch: sums on the CPU, over TCP.
 
 #if !__has_include(<gloo/algorithm.h>)
 #error                                                                                                                 \
@@ -50,21 +50,21 @@ is not on the include path: take fulgurite-torch from Meson, CMake or pkg-config
 
 namespace fulgurite::distributed {
 
-// The layout of c10d's class must not depend on what gloo's classes hold.
+// The layout of c10d's class must not depend on the members of gloo's classes.
 static_assert(std::is_same_v<decltype(c10d::ProcessGroupGloo::Options::devices),
                              std::vector<std::shared_ptr<gloo::transport::Device>>> &&
               std::is_abstract_v<gloo::rendezvous::Store>);
 
-/// What carries messages between processes: a backend of c10d (gloo or NCCL), counted by reference.
+/// Carries messages between processes: a backend of c10d (gloo or NCCL), reference-counted.
 using Engine = c10::intrusive_ptr<c10d::Backend>;
 
-/// On one machine it talks through loopback. Else it takes the interface that GLOO_SOCKET_IFNAME names, or the one that
-/// the machine's own name leads to.
+/// On one machine gloo uses the loopback interface. Otherwise it uses the interface that GLOO_SOCKET_IFNAME names, or
+/// the one that the machine's host name resolves to.
 Engine gloo_engine(Store const& store, Place const& place, std::chrono::milliseconds timeout);
 
 }  // namespace fulgurite::distributed
 
-// NCCL as LibTorch brings it: sums on GPUs. Compiled where the headers of CUDA and NCCL are.
+// NCCL from LibTorch: sums on GPUs. Compiled if the headers of CUDA and NCCL are available.
 
 #if defined(FULGURITE_HAS_NCCL)
 #ifndef USE_C10D_NCCL
@@ -76,13 +76,13 @@ Engine gloo_engine(Store const& store, Place const& place, std::chrono::millisec
 
 namespace fulgurite::distributed {
 
-/// Whether this program and this machine have it, with a GPU for each of these processes; else an Error that says what
-/// is missing.
+/// Throws an Error that says what is missing, unless this program and this machine have NCCL, and a GPU for each of the
+/// machine's `local_world` processes.
 void require_nccl(int local_world);
 
 #if defined(FULGURITE_HAS_NCCL)
-/// This process's GPU becomes the thread's own, and is taken into use at once, so that CUDA is closed after whatever is
-/// closed at the end of the process.
+/// Makes this process's GPU the thread's current device and initializes it at once, so that CUDA is closed after
+/// everything that is closed at the end of the process.
 inline c10::intrusive_ptr<c10d::Backend> nccl_engine(Store const& store, Place const& place,
                                                      std::chrono::milliseconds timeout) {
   c10::cuda::set_device(static_cast<c10::DeviceIndex>(place.local_rank), true);
@@ -96,9 +96,9 @@ inline c10::intrusive_ptr<c10d::Backend> nccl_engine(Store const& store, Place c
 
 namespace fulgurite {
 
-// What a group of processes is made of, and which place this process has in it before it is made.
+// The options of a group of processes, and the place of this process in it.
 
-/// Who sums the gradients of several processes, and with it on what they compute.
+/// The library that sums the gradients of several processes, which also decides the device.
 enum class Collectives : std::uint8_t {
   by_device,  ///< nccl where LibTorch sees a GPU and this program was compiled with it, else gloo
   gloo,       ///< on the CPU
@@ -107,28 +107,29 @@ enum class Collectives : std::uint8_t {
 
 namespace distributed {
 
-/// Makes a c10d backend in place of gloo, as a test does. Called up to three times: gradients, decisions and buckets
-/// of gradients go their own ways.
+/// Makes a c10d backend in place of gloo, for tests. Called up to three times: gradients, decisions and buckets of
+/// gradients have separate connections.
 using MakeEngine = std::function<Engine(Store const&, Place const&, std::chrono::milliseconds)>;
 
-/// What strategies of several processes are told of these. 0 devices or nodes: as many as the launcher started; without
-/// a launcher one process, or one for each GPU. `timeout`: how long a rank waits for the others before an Error.
+/// Options that all multi-process strategies share. 0 devices or nodes: as many as the launcher started; without a
+/// launcher one process, or one for each GPU. `timeout`: how long a rank waits for the others before it throws an
+/// Error.
 struct GroupOptions {
-  Collectives backend = Collectives::by_device;  ///< who sums gradients
+  Collectives backend = Collectives::by_device;  ///< the library that sums gradients
   int devices = 0;                               ///< processes on each machine
   int num_nodes = 0;                             ///< machines
-  OtherRanks others = OtherRanks::prefixed;      ///< what becomes of the other processes' output
+  OtherRanks others = OtherRanks::prefixed;      ///< what is done with the other processes' output
   std::chrono::milliseconds timeout{};
-  MakeEngine engine = nullptr;  ///< in place of `backend`'s own, for tests
+  MakeEngine engine = nullptr;  ///< replaces `backend`, for tests
 
-  /// Whether NCCL sums the gradients, so that each process has a GPU.
+  /// True if NCCL sums the gradients, so that each process has a GPU.
   bool uses_nccl() const;
 
-  /// Whether both name the same who carries messages. Of engines only their types can be compared.
+  /// True if both options use the same backend. Custom engines are compared by type only.
   bool is_carried_like(GroupOptions const& other) const;
 
-  /// The place that a launcher gave this process, else rank 0 of those that this program is to start. An Error where
-  /// options and launcher disagree.
+  /// The place that a launcher gave this process; otherwise rank 0 of the processes that this program is to start.
+  /// Throws an Error if the options contradict the launcher.
   Place place() const;
 
  private:
@@ -141,37 +142,38 @@ struct GroupOptions {
 
 namespace fulgurite::distributed {
 
-// How processes of a run leave at their end: who keeps the store waits for the others, and a failure is no success.
+// The shutdown of a run's processes: the process that keeps the store waits for the others, and a failure of another
+// process counts.
 
-/// Who keeps the store leaves last: where the run has failed, when the others have heard of it.
+/// The process that keeps the store leaves last; if the run has failed, after the others have been notified.
 void leave_together(Store const& store, Place const& place, Watch& watch, bool failed,
                     std::chrono::milliseconds patience) noexcept;
 
-/// This process was about to end with success, and one that it started has failed.
+/// Called if this process was about to end with success and a process that it started has failed. Ends with failure.
 [[noreturn]] void end_as_failed(Watch::Ended const& ended);
 
-// The sentences about ranks that do not come: who is gone, who has left, who hangs, who is elsewhere.
+// The error messages about ranks that are missing: which one has ended, has left, hangs, or is at another collective.
 
-/// Appends one more to a list with commas, for a sentence.
+/// Appends an entry to a comma-separated list, for a message.
 void list(std::string& all, std::string_view one);
 
-/// `rank` is at another collective than this one.
+/// Throws: `rank` is at another collective than this rank.
 [[noreturn]] void throw_mismatch(Place const& place, std::string_view what, int rank, std::string_view other);
 
-/// `rank` comes to no collective any more.
+/// Throws: `rank` has left, and will call no further collective.
 [[noreturn]] void throw_left(Place const& place, std::string_view what, int rank);
 
-/// A connection broke, the roll was called, and nobody has said that it ended.
+/// Throws: a connection broke, the roll was called, and no rank has reported that it ended.
 [[noreturn]] void throw_lost(Place const& place, Watch& watch, std::string_view what, std::string_view why);
 
-/// The timeout is over. The Error says which ranks are absent, and which wait for something else, as far as the store
-/// knows.
-[[noreturn]] void throw_time_is_up(Place const& place, Watch& watch, std::string_view what,
-                                   std::chrono::milliseconds timeout);
+/// Throws after a timeout. The Error says which ranks are absent, and which wait for something else, as far as the
+/// store knows.
+[[noreturn]] void throw_timeout(Place const& place, Watch& watch, std::string_view what,
+                                std::chrono::milliseconds timeout);
 
-// How the processes of a run find each other through their store, with nobody waiting for ever.
+// How the processes of a run find each other through their store, without waiting forever.
 
-/// Who waits, looking after the others, and how long at most.
+/// The rank that waits, its watch over the others, and its timeout.
 struct Patience {
   using Clock = std::chrono::steady_clock;
 
@@ -181,9 +183,9 @@ struct Patience {
   Clock::time_point until = Clock::now() + timeout;
 };
 
-/// What `work()` gives, which asks the store (in_background).
+/// Returns what `work()`, a request to the store, returns (see in_background).
 template <class Work>
-auto answered(Patience const& patience, Work work) {
+auto store_reply(Patience const& patience, Work work) {
   auto result = in_background(std::move(work));
   while (result.wait_for(std::chrono::milliseconds(100)) != std::future_status::ready) {
     if (auto const ended = patience.watch.ended()) throw loop::RankEnded(ended->rank, ended->text);
@@ -198,19 +200,20 @@ auto answered(Patience const& patience, Work work) {
   return result.get();
 }
 
-/// Waits until all ranks are there.
+/// Waits until all ranks have arrived.
 void meet(Patience const& patience, Store const& store);
 
-/// What a Group stands on: the store where all meet, the watch over who is there, and the engines that carry messages.
-/// Whatever waits, waits here: where another rank has ended, it throws loop::RankEnded; where one does not come in
-/// time, an Error that says which.
+/// The base of Group: the store through which all ranks meet, the watch over the other ranks, and the engines that
+/// carry messages. All waits throw loop::RankEnded if another rank has ended, and an Error that names the missing ranks
+/// at a timeout.
 class Connection {
  public:
   Connection(Connection const&) = delete;
   Connection& operator=(Connection const&) = delete;
   Place const& place() const { return place_; }
 
-  /// What `work()` gives, which talks to another rank. Where that rank's connection breaks, it is named.
+  /// Returns what `work()`, which communicates with another rank, returns. If the connection breaks, the Error names
+  /// that rank.
   template <class Work>
   auto or_lost(std::string_view what, Work&& work) {
     if (auto const ended = watch_->ended()) gone(*ended);
@@ -219,48 +222,48 @@ class Connection {
     } catch (std::exception const& error) { lost(what, error.what()); }
   }
 
-  /// Waits for what other ranks bring about, looking after them meanwhile. `ready(time)` says whether it is there, and
-  /// waits for it no longer than that; it throws where it never will be.
+  /// Waits for something that other ranks cause, and watches them meanwhile. `ready(time)` waits no longer than `time`
+  /// and returns true when it has happened; it throws if it can no longer happen.
   template <class Ready>
   void await(std::string_view what, Ready&& ready) {
     if (auto const ended = watch_->ended()) gone(*ended);
     auto const began = Clock::now();
-    bool told = false;
+    bool published = false;
     try {
       while (!ready(std::chrono::milliseconds(100))) {
         if (auto const ended = watch_->ended()) {
-          if (ready(std::chrono::milliseconds(1))) break;  // what the one that has ended had sent before
+          if (ready(std::chrono::milliseconds(1))) break;  // the ended rank may have sent it before
           gone(*ended);
         }
         auto const waited = Clock::now() - began;
-        if (!std::exchange(told, true)) watch_->waits(std::string(what));
-        // What a rank had sent before it left is here at once.
+        if (!std::exchange(published, true)) watch_->waits(std::string(what));
+        // Messages that a rank sent before it left arrive almost at once.
         if (auto const left = watch_->left(); left && Clock::now() - left->second > grace) {
-          let_go();
+          abort_collectives();
           throw_left(place_, what, left->first);
         }
-        if (waited > options_.timeout) time_is_up(what);
+        if (waited > options_.timeout) timed_out(what);
       }
     } catch (loop::RankEnded const&) { throw; } catch (Error const&) {
       throw;
     } catch (std::exception const& error) { lost(what, error.what()); }
-    if (told) watch_->waits({});
+    if (published) watch_->waits({});
   }
 
-  /// Tells the others that this rank's run has failed. Never throws.
+  /// Notifies the others that this rank's run has failed. Never throws.
   void abort(std::string_view text) noexcept;
 
  protected:
   explicit Connection(GroupOptions const& options);
 
-  /// Another strategy of the program, or the same one for another run.
-  void go_on_with(GroupOptions const& options);
+  /// Continues with the options of another strategy of the program, or of the same strategy for another run.
+  void continue_with(GroupOptions const& options);
 
   void open();
 
   Engine make(std::string const& name);
 
-  /// Begins a collective and waits for it.
+  /// Starts a collective and waits for it.
   template <class Begin>
   void run(std::string_view what, Begin&& begin) {
     decltype(begin()) work = {};
@@ -269,23 +272,24 @@ class Connection {
       return is_over(*work, time);
     });
   }
-  /// A wait whose time is up throws, as one does whose work has failed. The work may end between that and the question
-  /// whether it is over, so only the work itself can say how it ended.
+  /// Waits for at most `time`, and returns true if the work is done. c10d's wait throws both at a timeout and when the
+  /// work has failed, and the work may end in between, so only the work itself can say which of the two it was.
   static bool is_over(c10d::Work& work, std::chrono::milliseconds time);
 
-  /// A sum on a GPU that a rank no longer comes to would never end, and neither would what is asked of the GPU after
-  /// it.
-  void let_go() noexcept;
+  /// Aborts the GPU's collectives. A sum that a rank never joins would not end, and neither would any later work on the
+  /// GPU.
+  void abort_collectives() noexcept;
 
-  /// At the end of the process: rank 0 keeps the store until the others are gone, and sees to it that they go. Where
-  /// one that it started has failed when no collective could tell of it any more, its own success is none.
+  /// Called at the end of the process: rank 0 keeps the store until the others have ended, and makes sure that they do.
+  /// If a process that it started has failed after the last collective, rank 0 ends with failure, too.
   void close(int status);
 
  private:
   [[noreturn]] void gone(Watch::Ended const& ended);
-  /// A connection broke: the process at its other end is gone, and soon somebody says which, or it alone is silent.
+  /// Throws after a connection broke. The process at its other end has ended and a rank soon reports which, or it
+  /// hangs.
   [[noreturn]] void lost(std::string_view what, std::string_view why);
-  [[noreturn]] void time_is_up(std::string_view what);
+  [[noreturn]] void timed_out(std::string_view what);
 
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::milliseconds patience{5000}, grace{2000};
@@ -294,12 +298,12 @@ class Connection {
   Place place_;
   Store store_ = {};
   std::unique_ptr<Watch> watch_ = {};
-  std::unique_ptr<OwnRanks> others_ = {};  ///< that this process started
+  std::unique_ptr<OwnRanks> others_ = {};  ///< the processes that this one started
   bool failed_ = false;
 
  protected:
   Engine decisions_ = {}, gradients_ = {}, buckets_ = {};
-  bool on_gpu_ = false;  ///< gradients; decisions are the CPU's
+  bool on_gpu_ = false;  ///< gradients are summed on the GPU; decisions always use the CPU
 };
 
 }  // namespace fulgurite::distributed

@@ -64,7 +64,7 @@ FULGURITE_BODY bool GroupOptions::is_carried_like(GroupOptions const& other) con
 FULGURITE_BODY Place GroupOptions::place() const {
   if (devices < 0 || num_nodes < 0 || timeout <= std::chrono::milliseconds(0))
     throw Error("fulgurite.distributed.options",
-                "devices and num_nodes cannot be negative, and timeout has to be more than nothing");
+                "devices and num_nodes must not be negative, and timeout must be positive");
   auto const& given = launched_place();
   if (!given) return alone();
   int const nodes = given->world / given->local_world;
@@ -75,10 +75,11 @@ FULGURITE_BODY Place GroupOptions::place() const {
 
 FULGURITE_BODY Place GroupOptions::alone() const {
   if (num_nodes > 1)
-    throw Error("fulgurite.distributed.num_nodes",
-                "num_nodes = " + std::to_string(num_nodes) +
-                    ", and nobody has started processes on other machines: start this program on each with torchrun "
-                    "--no-python --nnodes, or with srun");
+    throw Error(
+        "fulgurite.distributed.num_nodes",
+        "num_nodes = " + std::to_string(num_nodes) +
+            ", but no launcher has started processes on other machines: start this program on each with torchrun "
+            "--no-python --nnodes, or with srun");
   Place place;
   place.world = place.local_world = devices != 0 ? devices : 1;
 #if defined(FULGURITE_HAS_NCCL)
@@ -104,7 +105,7 @@ FULGURITE_BODY void leave_together(Store const& store, Place const& place, Watch
     for (int rank = 1; rank != place.world; ++rank) {
       auto const of_rank = std::to_string(rank);
       if (failed && ((ended && ended->rank == rank) || !store->check({"here/" + of_rank}))) continue;
-      while (!store->check({(failed ? "heard/" : "left/") + of_rank}) && std::chrono::steady_clock::now() < until)
+      while (!store->check({(failed ? "notified/" : "left/") + of_rank}) && std::chrono::steady_clock::now() < until)
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
   } catch (...) {}
@@ -142,13 +143,13 @@ FULGURITE_BODY void throw_lost(Place const& place, Watch& watch, std::string_vie
     if (!(*all)[rank].is_there) list(silent, std::to_string(rank));
   }
   std::string sentence("another process of this run is gone");
-  if (!silent.empty()) sentence.append(", of rank ").append(silent).append(", which answers nobody any more");
+  if (!silent.empty()) sentence.append(", of rank ").append(silent).append(", which no longer answers");
   sentence.append(" (while ").append(what).append("): ").append(why.substr(0, why.find('\n')));
   throw Error("fulgurite.distributed.lost", sentence);
 }
 
-FULGURITE_BODY void throw_time_is_up(Place const& place, Watch& watch, std::string_view what,
-                                     std::chrono::milliseconds timeout) {
+FULGURITE_BODY void throw_timeout(Place const& place, Watch& watch, std::string_view what,
+                                  std::chrono::milliseconds timeout) {
   std::string sentence("rank ");
   sentence.append(std::to_string(place.rank)).append(" has waited ").append(std::to_string(timeout.count()));
   sentence.append(" ms (while ").append(what).append("). ");
@@ -174,12 +175,12 @@ FULGURITE_BODY void throw_time_is_up(Place const& place, Watch& watch, std::stri
 FULGURITE_BODY void meet(Patience const& patience, Store const& store) {
   auto const& place = patience.place;
   auto const here = [](int rank) { return "here/" + std::to_string(rank); };
-  answered(patience, [store, mine = here(place.rank)] { store->set(mine, bytes_of("yes")); });
-  auto last = patience;  // who has waited long enough asks once more for each rank, and expects an answer to that
+  store_reply(patience, [store, mine = here(place.rank)] { store->set(mine, bytes_of("yes")); });
+  auto last = patience;  // after the timeout, each rank is looked up once more, within 5 more seconds
   last.until += std::chrono::seconds(5);
   std::string missing;
   for (int rank = 0; rank != place.world; ++rank) {
-    auto const is_here = [&] { return answered(last, [store, key = here(rank)] { return store->check({key}); }); };
+    auto const is_here = [&] { return store_reply(last, [store, key = here(rank)] { return store->check({key}); }); };
     bool came = is_here();
     while (!came && Patience::Clock::now() < patience.until) {
       if (auto const ended = patience.watch.ended_within(std::chrono::milliseconds(20)))
@@ -197,14 +198,14 @@ FULGURITE_BODY void meet(Patience const& patience, Store const& store) {
 
 FULGURITE_BODY void Connection::abort(std::string_view text) noexcept {
   try {
-    watch_->tell(place_.rank, std::string(text));
+    watch_->notify(place_.rank, std::string(text));
   } catch (...) {}
-  let_go();
+  abort_collectives();
 }
 
 FULGURITE_BODY Connection::Connection(GroupOptions const& options) : options_(options), place_(options.place()) {}
 
-FULGURITE_BODY void Connection::go_on_with(GroupOptions const& options) {
+FULGURITE_BODY void Connection::continue_with(GroupOptions const& options) {
   if (!options_.is_carried_like(options))
     throw Error("fulgurite.distributed.backend",
                 "the processes of this program are connected already, by another .backend or .engine than this "
@@ -226,7 +227,7 @@ FULGURITE_BODY void Connection::open() {
     if (own)
       others_ = std::make_unique<OwnRanks>(
           place_.world, place_.port, options_.others,
-          [watch = watch_.get()](int rank, std::string const& how) { watch->tell(rank, how); });
+          [watch = watch_.get()](int rank, std::string const& how) { watch->notify(rank, how); });
     meet({place_, *watch_, options_.timeout}, store_);
     decisions_ = make("decisions");
 #if defined(FULGURITE_HAS_NCCL)
@@ -248,8 +249,8 @@ FULGURITE_BODY void Connection::open() {
 
 FULGURITE_BODY Engine Connection::make(std::string const& name) {
   Store const keys = c10::make_intrusive<c10d::PrefixStore>(name, store_);
-  auto const later = 2 * options_.timeout;  // the time that counts is measured here, where ranks can be named
-  return answered({place_, *watch_, options_.timeout}, [keys, later, place = place_, engine = options_.engine] {
+  auto const later = 2 * options_.timeout;  // longer than our own timeout, whose Error can name the ranks
+  return store_reply({place_, *watch_, options_.timeout}, [keys, later, place = place_, engine = options_.engine] {
     return engine ? engine(keys, place, later) : gloo_engine(keys, place, later);
   });
 }
@@ -265,7 +266,7 @@ FULGURITE_BODY bool Connection::is_over(c10d::Work& work, std::chrono::milliseco
   return true;
 }
 
-FULGURITE_BODY void Connection::let_go() noexcept {
+FULGURITE_BODY void Connection::abort_collectives() noexcept {
   failed_ = true;
   try {
     if (std::exchange(on_gpu_, false)) gradients_->abort();
@@ -274,13 +275,13 @@ FULGURITE_BODY void Connection::let_go() noexcept {
 
 FULGURITE_BODY void Connection::close(int status) {
   bool const knows = failed_, started = others_ != nullptr;
-  if (status != 0) watch_->tell(place_.rank, "its program returned " + std::to_string(status));
+  if (status != 0) watch_->notify(place_.rank, "its program returned " + std::to_string(status));
   if (watch_->ended()) failed_ = true;
   if (others_) {
     if (!failed_) watch_->leave();
     auto const gone = [&](std::chrono::milliseconds time) { return others_->wait_for(time); };
     if (!gone(failed_ ? std::min(patience, options_.timeout) : options_.timeout)) {
-      tell(stderr, "rank 0 has ended, and ends the processes that it started and that go on\n");
+      tell(stderr, "rank 0 has ended, and now ends the processes that it started and that still run\n");
       others_->signal(SIGTERM);
       if (!gone(patience / 5)) others_->signal(SIGKILL);
     }
@@ -290,7 +291,7 @@ FULGURITE_BODY void Connection::close(int status) {
   }
   watch_->stop();
   if (auto const ended = watch_->ended(); started && ended && !knows && status == 0) end_as_failed(*ended);
-  if (failed_) return;  // what still waits would hold up whoever destroys it
+  if (failed_) return;  // destroying it would wait for unfinished work
   if (on_gpu_) gradients_->shutdown();
   buckets_.reset();
   gradients_.reset();
@@ -298,20 +299,20 @@ FULGURITE_BODY void Connection::close(int status) {
 }
 
 FULGURITE_BODY void Connection::gone(Watch::Ended const& ended) {
-  let_go();
+  abort_collectives();
   throw loop::RankEnded(ended.rank, ended.text);
 }
 
 FULGURITE_BODY void Connection::lost(std::string_view what, std::string_view why) {
   watch_->call_roll();
   if (auto const ended = watch_->ended_within(grace)) gone(*ended);
-  let_go();
+  abort_collectives();
   throw_lost(place_, *watch_, what, why);
 }
 
-FULGURITE_BODY void Connection::time_is_up(std::string_view what) {
-  let_go();
-  throw_time_is_up(place_, *watch_, what, options_.timeout);
+FULGURITE_BODY void Connection::timed_out(std::string_view what) {
+  abort_collectives();
+  throw_timeout(place_, *watch_, what, options_.timeout);
 }
 
 }  // namespace fulgurite::distributed

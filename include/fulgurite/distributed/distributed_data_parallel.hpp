@@ -49,11 +49,11 @@
 
 namespace fulgurite::libtorch {
 
-// A normalization by moments of several ranks, and its gradient, for which one all-reduce sums in float64.
+// A normalization by moments over several ranks, and its gradient, for which one all-reduce sums in float64.
 
-/// (input - mean) / sqrt(variance + eps) * weight + bias, where the moments are functions of all ranks' inputs.
-/// LibTorch normalizes by moments that are given; what they depend on is added to its gradient here. The gradients of
-/// weight and bias are this rank's part, as those of any other parameter.
+/// Computes (input - mean) / sqrt(variance + eps) * weight + bias, where the moments are functions of all ranks'
+/// inputs. LibTorch normalizes by given moments; this adds the gradient that flows through the moments. The gradients
+/// of weight and bias are this rank's part, as for any other parameter.
 struct NormalizedByRanks : torch::autograd::Function<NormalizedByRanks> {
   using Context = torch::autograd::AutogradContext;
 
@@ -71,9 +71,10 @@ struct NormalizedByRanks : torch::autograd::Function<NormalizedByRanks> {
 
 namespace fulgurite::distributed {
 
-// The layers of a model that talk to the same layers of other ranks while a fit runs.
+// The layers of a model that communicate with the same layers on other ranks during a fit.
 
-/// The collectives of layers. One in a process, as the group, since a graph may outlive the fit that made it.
+/// The collectives of layers. There is one object per process, like the group, since an autograd graph may outlive the
+/// fit that made it.
 class GroupOfLayers final : public libtorch::LayerRanks {
  public:
   static GroupOfLayers* of(Group& group);
@@ -87,7 +88,7 @@ class GroupOfLayers final : public libtorch::LayerRanks {
   Group& group_;
 };
 
-/// Every SyncBatchNorm of a model.
+/// All SyncBatchNorms of a model.
 template <class Model>
 std::vector<std::shared_ptr<SyncBatchNormImpl>> synchronized_norms([[maybe_unused]] Model& model) {
   std::vector<std::shared_ptr<SyncBatchNormImpl>> all;
@@ -97,8 +98,8 @@ std::vector<std::shared_ptr<SyncBatchNormImpl>> synchronized_norms([[maybe_unuse
   return all;
 }
 
-/// Where a strategy was told that batch norms are synchronized: an Error that names the first that cannot be.
-/// LibTorch's own are called without a way in between.
+/// Throws an Error that names the first batch norm that cannot be synchronized. Called if the strategy has
+/// .sync_batchnorm. LibTorch's own batch norms offer no place for communication.
 template <class Model>
 void require_synchronized_norms([[maybe_unused]] Model& model) {
   std::string found = "the model is no torch::nn::Module, so its batch norms cannot be seen";
@@ -109,7 +110,7 @@ void require_synchronized_norms([[maybe_unused]] Model& model) {
       if (!found.empty() || (dynamic_cast<torch::nn::BatchNorm1dImpl const*>(layer) == nullptr &&
                              dynamic_cast<torch::nn::BatchNorm2dImpl const*>(layer) == nullptr &&
                              dynamic_cast<torch::nn::BatchNorm3dImpl const*>(layer) == nullptr))
-        continue;  // a class of the model's own may derive from one
+        continue;  // a class of the user's own may derive from SyncBatchNorm
       auto const kind = layer->name();
       found = "'" + module.key() + "' is a " + kind.substr(0, kind.rfind("Impl")) +
               ", which sees its own rank's batch alone";
@@ -119,10 +120,10 @@ void require_synchronized_norms([[maybe_unused]] Model& model) {
     throw Error("fulgurite.distributed.sync_batchnorm",
                 ".sync_batchnorm is on, and " + found +
                     ": declare batch norms as fulgurite::SyncBatchNorm (the same options, and the same weights in "
-                    "files), or take .sync_batchnorm off");
+                    "files), or remove .sync_batchnorm");
 }
 
-/// While it lives, the layers of a model know their group.
+/// While this object lives, the layers of a model have access to their group.
 class LayersAcrossRanks {
  public:
   template <class Model>
@@ -138,11 +139,12 @@ class LayersAcrossRanks {
   std::vector<std::shared_ptr<SyncBatchNormImpl>> norms_;
 };
 
-// The running statistics of batch norms that each rank has taken from its own batches become those of all batches.
+// Combines the running statistics of batch norms, which each rank has computed from its own batches.
 
-/// As one process that sees the batches of all ranks has them, where statistics are means over batches: each rank's
-/// count as often as it has seen batches. In float64, summed in the order of ranks, so that all have the same bits. A
-/// SyncBatchNorm has those of all ranks already, and one that was set to eval() has taken none. A collective.
+/// Gives all ranks the statistics that one process with the batches of all ranks would have, if statistics are means
+/// over batches: each rank's count as often as it has seen batches. Summed in float64 in the order of ranks, so that
+/// all have the same bits. A SyncBatchNorm already has the statistics of all ranks, and one in eval mode has not
+/// computed any. A collective.
 template <class Model>
 void share_statistics([[maybe_unused]] Group& group, [[maybe_unused]] Model& model) {
   if constexpr (std::derived_from<Model, torch::nn::Module>) {
@@ -179,21 +181,21 @@ void share_statistics([[maybe_unused]] Group& group, [[maybe_unused]] Model& mod
 
 namespace fulgurite {
 
-/// How the gradients travel.
+/// The element type in which gradients are sent.
 enum class Compression : std::uint8_t { none, bf16 };
 
 namespace distributed {
-/// What a strategy keeps during a fit. A copy of the strategy begins with nothing.
+/// What a strategy keeps during a fit. A copy of the strategy starts without it.
 struct FitState {
   Replica replica = {};
   std::unique_ptr<GradientExchange> gradients = {};
   std::optional<AsBytes> buffers = std::nullopt;
   std::unique_ptr<LayersAcrossRanks> layers = {};
-  Group* group = nullptr;                           ///< once a run has begun
-  std::optional<at::Device> device = std::nullopt;  ///< likewise
-  int unsynchronized = 0;                           ///< scopes that are open
-  bool exchanges_next = true;                       ///< gradients are asked for after the next backward
-  bool as_written = true;                           ///< steps are no recordings
+  Group* group = nullptr;                           ///< set once a run has begun
+  std::optional<at::Device> device = std::nullopt;  ///< set once a run has begun
+  int unsynchronized = 0;                           ///< number of open no_sync scopes
+  bool exchanges_next = true;                       ///< the gradients of the next backward will be exchanged
+  bool as_written = true;                           ///< false if steps are recorded by Captured
 
   FitState() = default;
   FitState(FitState const&) : FitState() {}
@@ -202,7 +204,7 @@ struct FitState {
   FitState& operator=(FitState&&) noexcept = default;
 };
 
-/// While it lives, gradients stay where they are made.
+/// While this object lives, gradients are not exchanged.
 class Unsynchronized {
  public:
   Unsynchronized(FitState& state, bool on);
@@ -217,32 +219,35 @@ class Unsynchronized {
 };
 }  // namespace distributed
 
-/// Each process computes the gradients of its own batch; before an update they become the mean over all of them, so
-/// that k processes with batches of b samples take the step of one with k * b. A window of several batches is exchanged
-/// once.
+/// Data-parallel training: each process computes the gradients of its own batch, and before an update they are replaced
+/// by their mean over all processes. So k processes with batches of b samples take the step of one process with k * b.
+/// An accumulation window is exchanged once. Use it with:
 ///
-/// Under torchrun, srun or mpirun, which say how many processes there are, each is one of them. Else the program itself
-/// starts ranks 1 to devices - 1, as itself with the same arguments, when its first run begins: main() then runs in
-/// each of them from its first line, so it has to do the same in all, and what only one may do asks for `rank()`.
+///     auto trainer = make_trainer<Net>(TrainerOptions{.max_epochs = 5}, DistributedDataParallel{.devices = 2});
 ///
-/// An aggregate; all has a default. Errors are thrown before anything is started where they can be.
+/// Under torchrun, srun or mpirun, which set the number of processes, each process is one rank. Otherwise the program
+/// itself starts ranks 1 to devices - 1 when its first run begins, as further processes of itself with the same
+/// arguments. main() then runs in each of them from its first line, so it must do the same in all; code for one process
+/// only checks `rank() == 0`.
+///
+/// An aggregate in which everything has a default. Errors are thrown before a process is started if possible.
 struct DistributedDataParallel {
   Collectives backend = Collectives::by_device;
   int devices =
       0;  ///< processes on this machine; 0: as many as the launcher started, else one (nccl: one for each GPU)
   int num_nodes = 0;                            ///< machines; 0: as many as the launcher used
   Compression compression = Compression::none;  ///< bf16: half the bytes, gradients rounded to 8 bits
-  double bucket_cap_mb = 1;            ///< of gradients that travel while backward goes on; 0: all in one, after it
-  bool broadcast_buffers = true;       ///< after each step all ranks have the buffers of rank 0
-  bool find_unused_parameters = true;  ///< false: one that a step of this rank does not use is an Error by its name
-  bool static_graph = false;  ///< all steps use the parameters that the first one used: no bucket waits for the others
-  bool sync_batchnorm = false;  ///< every batch norm has to be a SyncBatchNorm: an Error names one that is not
+  double bucket_cap_mb = 1;            ///< MiB of gradients sent at once during backward; 0: all after backward
+  bool broadcast_buffers = true;       ///< after each step all ranks get rank 0's buffers
+  bool find_unused_parameters = true;  ///< false: Error if a step does not use one
+  bool static_graph = false;           ///< all steps use the same parameters as the first
+  bool sync_batchnorm = false;         ///< Error if a batch norm is no SyncBatchNorm
   OtherRanks others = OtherRanks::prefixed;
-  std::chrono::milliseconds timeout = std::chrono::minutes(2);  ///< for a rank that does not come, or prepares data
-  Matmul matmul = Matmul::faster;                               ///< of the CPU, as in SingleDevice
-  distributed::MakeEngine engine = nullptr;                     ///< a c10d backend of yours in place of gloo
+  std::chrono::milliseconds timeout = std::chrono::minutes(2);  ///< wait for a missing rank, or one that prepares data
+  Matmul matmul = Matmul::faster;                               ///< matmul precision on the CPU, as in SingleDevice
+  distributed::MakeEngine engine = nullptr;                     ///< makes a custom c10d backend in place of gloo
 
-  distributed::FitState fit = {};  ///< not to be set
+  distributed::FitState fit = {};  ///< internal; do not set
 
   using Backend = LibTorch;
   using Stateless = ByChoice;
@@ -250,7 +255,7 @@ struct DistributedDataParallel {
   static constexpr bool is_distributed = true;
   static constexpr bool captures = false;
 
-  // Known before the group is made: loggers and files ask early.
+  // These work before the group is made, since loggers and files need them early.
   int rank() const;
   int local_rank() const;
   int world() const;
@@ -258,13 +263,12 @@ struct DistributedDataParallel {
   bool is_on_gpu() const;
   at::Device device() const;
 
-  /// All ranks have the same model from here on: their names, types and shapes are compared, and the values are those
-  /// of rank 0.
+  /// Makes the model the same on all ranks: compares names, types and shapes, and gives all ranks the values of rank 0.
   template <class Model, class Precision>
   void setup(Model& model, Precision const&) {
     if (!(bucket_cap_mb >= 0))
       throw Error("fulgurite.distributed.options",
-                  "bucket_cap_mb is a size in MiB, or 0 for one exchange after backward");
+                  "bucket_cap_mb must be a size in MiB, or 0 for one exchange after backward");
     if (sync_batchnorm) distributed::require_synchronized_norms(model);
     if (is_on_gpu()) distributed::require_nccl(options().place().local_world);
     bool const compresses = compression == Compression::bf16;
@@ -280,7 +284,7 @@ struct DistributedDataParallel {
     fit.buffers.reset();
     libtorch::relocate(libtorch::module_if_any(model), device(), parameters);
     fit.replica.take(group, model);
-    fit.layers.reset();  // before others are connected: where it goes, it disconnects
+    fit.layers.reset();  // destroyed before new ones are connected, since its destructor disconnects
     fit.layers = std::make_unique<distributed::LayersAcrossRanks>(group, model);
     if (broadcast_buffers && !fit.replica.buffers().empty()) fit.buffers.emplace(fit.replica.buffers());
   }
@@ -313,24 +317,25 @@ struct DistributedDataParallel {
     Backend::scale_gradients(optimizer.parameters(), scale);
   }
 
-  /// Once a step, before anything reads its gradients. `optimizers`: a tuple of all of the fit. `riders`, whole
-  /// numbers whose sum is at most `world`, become their sums in the same all-reduce.
+  /// Called once per step, before the gradients are read. `optimizers`: a tuple of all optimizers of the fit. `riders`,
+  /// integers whose sum is at most `world`, are replaced by their sums in the same all-reduce.
   template <class Optimizers>
   void reduce_gradients(std::span<double> riders, Optimizers& optimizers) {
     fit.gradients->mean(group(), fit.replica, riders, optimizers);
     if (fit.buffers) fit.buffers->broadcast(group(), "buffers of rank 0");
   }
-  /// While the returned object lives, `syncs()` is false, and the loops leave gradients where they are.
+  /// While the returned object lives, `syncs()` is false, and the loops do not exchange gradients.
   [[nodiscard]] distributed::Unsynchronized no_sync(bool on) { return {fit, on}; }
   bool syncs() const { return fit.unsynchronized == 0; }
 
-  /// After a pass over the training data that batch norms took their statistics from: they become those of all ranks.
+  /// Called after a pass over the training data from which batch norms computed their statistics: gives all ranks the
+  /// combined statistics.
   template <class Model>
   void share_statistics(Model& model) const {
     distributed::share_statistics(group(), model);
   }
 
-  // What all ranks decide together; every one of these is a collective.
+  // Decisions that all ranks take together. Each of these is a collective.
   bool agree(bool any) const;
   template <class V>
   V reduce(V value, Reduce how) const {
@@ -341,25 +346,25 @@ struct DistributedDataParallel {
   std::vector<std::string> gather(std::string const& bytes) const;
   void barrier(std::string_view what) const;
 
-  /// Tells the others that this rank's run has failed: their next collective throws.
+  /// Notifies the others that this rank's run has failed: their next collective throws.
   void abort(std::string_view text) const;
 
-  /// What describe(trainer) prints of a strategy's work.
+  /// The lines that describe(trainer) prints about the strategy's work.
   std::vector<std::string> account() const;
   void state(auto&) {}
 
-  /// Of this process; the first who asks has the others started.
+  /// The group of this process. The first call starts the other processes.
   distributed::Group& group() const;
 
  private:
   distributed::GroupOptions options() const;
 };
 
-// DistributedDataParallel whose processes keep a part of the optimizers' state each: ZeRO's first stage.
+// DistributedDataParallel in which each process keeps a part of the optimizers' state: ZeRO's first stage.
 
 namespace distributed {
 
-/// What the optimizers of a tuple keep, gathered in rank 0 while it lives. Made by every rank.
+/// While this object lives, rank 0 has the whole state of a tuple's optimizers. Every rank must construct it.
 template <class Optimizers>
 class WholeState {
  public:
@@ -386,18 +391,22 @@ class WholeState {
 
 }  // namespace distributed
 
-/// `ShardedDataParallel{{.devices = 2}}`, with the options of DistributedDataParallel: where the moments of an
-/// optimizer are too much for each process to keep all of them. Each of k keeps one part of k, updates the parameters
-/// of that part, and receives those of the others. Steps, files and what may go wrong are those of
-/// DistributedDataParallel, to the bit; over the wire go the parameters beside the gradients.
+/// DistributedDataParallel with the optimizers' state distributed over the processes. Use it if the state is too large
+/// for each process to keep all of it:
 ///
-/// Weights and gradients are whole in each process, so that clipping, hooks and callbacks see all of them. A file has
-/// all of the state, and is gone on with by any number of processes, and by one, with this strategy or another.
-/// Optimizers are those of fulgurite::optim, but LBFGS.
+///     auto trainer = make_trainer<Net>(options, ShardedDataParallel{{.devices = 2}});
+///
+/// Each of k processes keeps one k-th of the state, updates the parameters of that part, and receives the other
+/// parameters. Steps, files and possible errors are the same as with DistributedDataParallel, to the bit; parameters
+/// are sent in addition to gradients.
+///
+/// Weights and gradients are whole in each process, so clipping, hooks and callbacks see all of them. A file has all of
+/// the state, and can be resumed by any number of processes, with this strategy or another. Needs optimizers of
+/// fulgurite::optim other than LBFGS.
 struct ShardedDataParallel : DistributedDataParallel {
   static constexpr bool shards_state = true;
 
-  /// Once the optimizers of a fit are made, before they keep anything. Every rank calls it.
+  /// Called once the optimizers of a fit are made, before they have state. Every rank calls it.
   template <class Optimizers>
   void share_state(Optimizers& optimizers) {
     auto& all = group();
@@ -410,13 +419,13 @@ struct ShardedDataParallel : DistributedDataParallel {
     };
     std::apply([&](auto&... each) { (one(each), ...); }, optimizers);
   }
-  /// While the returned object lives, rank 0 has all that the optimizers keep, as a file holds it.
+  /// While the returned object lives, rank 0 has the optimizers' whole state, for a file.
   template <class Optimizers>
   [[nodiscard]] distributed::WholeState<Optimizers> whole_state(Optimizers& optimizers) {
     return {optimizers, rank()};
   }
 
-  /// What describe(trainer) prints of a strategy's work.
+  /// The lines that describe(trainer) prints about the strategy's work.
   std::vector<std::string> account() const;
 };
 

@@ -42,7 +42,7 @@ NormalizedByRanks::backward(Context* context, torch::autograd::variable_list con
                  : at::native_batch_norm_backward(gradients[0].to(type), x, given(weight, type), mean.to(type),
                                                   variance.to(type), {}, {}, false, eps,
                                                   std::array<bool, 3>{true, true, true});
-  auto& [of_input, of_weight, of_bias] = own;  // the latter are the sums of gradients, by the normalized input and by 1
+  auto& [of_input, of_weight, of_bias] = own;  // of_weight sums gradients times normalized input, of_bias gradients
   if (context->needs_input_grad(0)) {
     auto const sums = at::cat({of_weight, of_bias}).to(at::kDouble);
     ranks->sum_in_place(sums);

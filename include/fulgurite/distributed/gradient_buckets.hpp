@@ -1,5 +1,5 @@
 #pragma once
-// The sums of gradients over all processes, bucket by bucket, some of which begin while backward still runs.
+// Sums gradients over all processes, bucket by bucket. Some sums begin while backward still runs.
 
 #include <cstddef>
 #include <cstdint>
@@ -29,50 +29,50 @@ struct Item {
   at::Tensor parameter = {};
   std::size_t tensor = 0;
   std::int64_t offset = 0;
-  libtorch::Arena::Slot const* slot = nullptr;  ///< where it lies in an arena
-  bool received = false;                        ///< it has a gradient in this step
+  libtorch::Arena::Slot const* slot = nullptr;  ///< its slot in an arena, if it has one
+  bool received = false;                        ///< true if it has a gradient in this step
   std::size_t bucket = 0;
 };
 
-/// Neighbours in an arena, which are copied as one.
+/// Neighbouring gradients in an arena, which are copied as one.
 struct Stretch {
-  at::Tensor gradients = {};  ///< that part of the arena's gradients
-  at::Tensor cleared = {};    ///< all of them, as the arena clears them
+  at::Tensor gradients = {};  ///< this range of the arena's flat gradients
+  at::Tensor cleared = {};    ///< the whole flat gradients, as the arena clears them
   std::size_t tensor = 0;
   std::int64_t offset = 0, size = 0;
-  std::size_t first = 0, last = 0;  ///< items
+  std::size_t first = 0, last = 0;  ///< a range of items
 };
 
-/// Neighbours in a SumTensor, which are summed in one all-reduce.
+/// A range of a SumTensor that is summed in one all-reduce.
 struct Bucket {
   std::size_t tensor = 0;
   std::int64_t begin = 0, end = 0;
   std::size_t items = 0;
-  std::vector<std::size_t> stretches = {}, loose = {};  ///< of those of the plan
+  std::vector<std::size_t> stretches = {}, loose = {};  ///< indices in the plan
 };
 
-/// A tensor in which gradients are summed over all ranks: one for each element type and device, which mostly is one in
+/// A tensor in which gradients are summed over all ranks. There is one for each element type and device: usually one in
 /// all.
 struct SumTensor {
   at::ScalarType type;
   at::Device device;
   std::int64_t size = 0;
-  std::int64_t head = 0;     ///< numbers in front of the gradients
-  bool as_gradients = true;  ///< its type is that of all of its gradients
+  std::int64_t head = 0;     ///< count of numbers in front of the gradients
+  bool as_gradients = true;  ///< true if all of its gradients have its element type
   at::Tensor buffer = {};
-  at::Tensor sums = {};  ///< what lies behind those numbers
+  at::Tensor sums = {};  ///< the part behind those numbers
 };
 
 /// The parameters that require a gradient, of all optimizers in their order, each once.
 struct ExchangePlan {
   std::vector<Item> items = {};
   std::vector<Stretch> stretches = {};
-  std::vector<std::size_t> loose = {};  ///< items of optimizers without an arena
+  std::vector<std::size_t> loose = {};  ///< indices of items whose optimizers have no arena
   std::vector<SumTensor> tensors = {};
-  std::vector<Bucket> buckets = {};  ///< in the order in which they are summed
+  std::vector<Bucket> buckets = {};  ///< in the order of their sums
 
-  /// `compressed`: floats and doubles travel as bfloat16. `most`: bytes of a bucket, unless a parameter has more; 0:
-  /// one bucket for each tensor.
+  /// `compressed`: floats and doubles are sent as bfloat16. `most`: the maximum size of a bucket in bytes, unless a
+  /// single parameter is larger; 0: one bucket for each tensor.
   template <class Optimizers>
   void lay_out(Optimizers& optimizers, bool compressed, std::int64_t most) {
     *this = {};
@@ -81,10 +81,10 @@ struct ExchangePlan {
     for (auto const& tensor : tensors) cpu = cpu && tensor.device.is_cpu();
     cut(cpu && most > 0 ? most : std::numeric_limits<std::int64_t>::max());
   }
-  /// Some sums can begin before backward has ended.
+  /// True if some sums can begin before backward has ended.
   bool overlaps() const;
 
-  /// A number that another layout does not have. What it reads changes where a parameter is frozen or moved.
+  /// A hash of the layout's inputs, which change when a parameter is frozen or moved.
   template <class Optimizers>
   static std::size_t signature(Optimizers& optimizers) {
     std::size_t sum = 1469598103934665603U;
@@ -104,14 +104,14 @@ struct ExchangePlan {
     return sum;
   }
 
-  /// Which gradients this step has made.
+  /// Finds out which gradients this step has made.
   void look();
 
  private:
   static std::int64_t end_of(Item const& item);
 
-  /// From the last parameter to the first, as backward mostly reaches them. The bucket of the first one comes last:
-  /// with it travels what is known after backward alone.
+  /// Cuts buckets from the last parameter to the first, roughly the order in which backward reaches them. The bucket of
+  /// the first parameter comes last: it also carries the numbers that are known only after backward.
   void cut(std::int64_t most);
   void cut_stretches();
 
@@ -137,9 +137,9 @@ struct ExchangePlan {
   void add_neighbours(libtorch::Arena& arena, libtorch::Arena::Buffer const& buffer, bool compressed);
 };
 
-/// While it lives, says(number) after backward has added to the gradient of the parameter that was given with that
-/// number. Where LibTorch makes another accumulator for a parameter (its type was changed), nobody is told of it any
-/// more.
+/// While this object lives, it calls `says(number)` after backward has added to the gradient of the parameter that was
+/// added with that number. If LibTorch replaces a parameter's accumulator (because its type was changed), the calls for
+/// it stop.
 class ReadyHooks {
  public:
   using Says = std::function<void(std::size_t)>;
@@ -149,7 +149,7 @@ class ReadyHooks {
   ReadyHooks& operator=(ReadyHooks const&) = delete;
   ~ReadyHooks() { clear(); }
 
-  /// A leaf that requires a gradient.
+  /// Adds a leaf that requires a gradient.
   void add(at::Tensor const& parameter, std::size_t number, Says const& says);
   void clear();
 
@@ -168,24 +168,24 @@ class ReadyHooks {
   std::vector<std::pair<std::shared_ptr<torch::autograd::Node>, std::uintptr_t>> hooks_ = {};
 };
 
-/// Keeps the tensors that are summed. Each bucket is begun once, in the order of the plan, on every rank: as soon as
-/// backward has made all of its gradients and those of the ones before it, the rest in `sum`. What a rank has made or
-/// left out therefore never makes its collectives others than those of the other ranks.
+/// Keeps the tensors that are summed. Each bucket is started once, in the order of the plan, on every rank: as soon as
+/// backward has made all of its gradients and those of the buckets before it; the rest in `sum`. So the collectives of
+/// a rank do not depend on which gradients it has made.
 ///
-/// Gradients are copied when their bucket is begun; `changed` says that one was written to later.
+/// Gradients are copied when their bucket is started; `changed` reports that one was written to afterwards.
 class GradientBuckets {
  public:
   ExchangePlan plan = {};
 
   GradientBuckets() = default;
-  GradientBuckets(GradientBuckets const&) = delete;  // hooks have its address
+  GradientBuckets(GradientBuckets const&) = delete;  // hooks keep its address
   GradientBuckets& operator=(GradientBuckets const&) = delete;
 
-  /// A plan that was laid out anew gets its tensors, with room for `head` numbers in front of the first.
+  /// Allocates the tensors of a new plan, with room for `head` numbers in front of the first.
   void prepare(Group& group, std::int64_t head);
 
-  /// backward() makes gradients that `sum` is asked for next: of all items, or of those that are `used`, where that is
-  /// known. Nothing waits for the others.
+  /// Runs `backward()`, which makes the gradients for the next `sum`: those of all items, or of the `used` ones if that
+  /// is known. Does not wait for other ranks.
   template <class Backward>
   void during(Group& group, std::vector<bool> const* used, Backward&& backward) {
     if (!plan.overlaps() || any_begun()) return backward();
@@ -204,19 +204,19 @@ class GradientBuckets {
   }
 
   bool any_begun() const { return !begun_.empty(); }
-  /// A gradient is another than the one that was sent.
+  /// True if a gradient was written to after it had been sent.
   bool changed() const;
 
-  /// Begins the buckets that are left, and waits for all of them.
+  /// Starts the remaining buckets, and waits for all of them.
   void sum(Group& group);
 
-  /// All that was summed is multiplied, but for what travels in another type than that of its gradients: those are left
-  /// to who puts them back, in their own type.
+  /// Multiplies all sums, except for those that are sent in another type than that of their gradients: these are scaled
+  /// in their own type when they are copied back.
   void scale(double by);
 
   at::Tensor const& part_of_item(std::size_t i) const { return of_items_[i]; }
   at::Tensor const& part_of_stretch(std::size_t i) const { return of_stretches_[i]; }
-  /// The numbers in front.
+  /// The numbers in front of the gradients.
   at::Tensor const& head() const { return head_; }
 
  private:
@@ -224,31 +224,32 @@ class GradientBuckets {
   static constexpr std::int64_t unit = 16;
   static constexpr auto none = static_cast<std::size_t>(-1);
   struct Sent {
-    at::Tensor tensor;  ///< undefined: the item had no gradient
+    at::Tensor tensor;  ///< undefined if the item had no gradient
     std::uint32_t version;
-    std::size_t item = none;  ///< whose gradient it has to be still
+    std::size_t item = none;  ///< the item whose gradient it must still be
   };
   static std::uint32_t version_of(at::Tensor const& tensor);
 
-  /// Views are made once: a small model would spend more time on them than on what they show.
+  /// Makes views of the tensors once: a small model would spend more time on making views than on copying.
   void look_at_parts();
-  /// With the strides of the gradient, where it lies in an arena: a stretch of an arena is copied as it lies in memory.
+  /// With the strides of the gradient if it is in an arena, since a range of an arena is copied in memory order.
   at::Tensor part(Item const& item) const;
 
   void begin(Group& group, std::size_t index, bool in_backward);
 
-  /// Backward has added to the gradient of an item. One that it has put elsewhere is left for later.
+  /// Called when backward has added to an item's gradient. A gradient that is in other memory than expected is sent in
+  /// `sum`.
   void ready(std::size_t index);
 
   void fill(Bucket const& bucket);
   void note(Bucket const& bucket);
 
-  std::vector<at::Tensor> of_items_ = {}, of_stretches_ = {}, of_buckets_ = {};  ///< their parts of the tensors
+  std::vector<at::Tensor> of_items_ = {}, of_stretches_ = {}, of_buckets_ = {};  ///< parts of the tensors for each
   at::Tensor head_ = {};
   ReadyHooks hooks_ = {};
-  Group* group_ = nullptr;  ///< while backward may begin sums
+  Group* group_ = nullptr;  ///< set while backward may start sums
   std::vector<bool> ready_ = {};
-  std::vector<std::size_t> left_ = {};  ///< of each bucket, gradients that are not made yet
+  std::vector<std::size_t> left_ = {};  ///< for each bucket: number of gradients not yet made
   std::vector<c10::intrusive_ptr<c10d::Work>> begun_ = {};
   std::vector<Sent> sent_ = {};
 };

@@ -155,7 +155,7 @@ FULGURITE_BODY void GradientBuckets::look_at_parts() {
   for (auto const& item : plan.items) of_items_.push_back(part(item));
   for (auto const& stretch : plan.stretches)
     of_stretches_.push_back(plan.tensors[stretch.tensor].sums.narrow(0, stretch.offset, stretch.size));
-  // The last bucket takes the numbers in front with it.
+  // The last bucket also carries the numbers in front.
   for (auto const& bucket : plan.buckets) {
     auto const& tensor = plan.tensors[bucket.tensor];
     auto const begin = of_buckets_.size() + 1 == plan.buckets.size() ? 0 : tensor.head + bucket.begin;

@@ -1,5 +1,5 @@
 #pragma once
-// The gradients of a step become their mean over all processes.
+// Replaces the gradients of a step by their mean over all processes.
 
 #include <algorithm>
 #include <concepts>
@@ -27,20 +27,19 @@
 
 namespace fulgurite::distributed {
 
-// What a strategy of several processes knows of its model: the names, by which ranks compare what they have, and the
-// buffers.
+// What a multi-process strategy knows about its model: the names, by which ranks compare their models, and the buffers.
 
-/// Every rank has to say the same lines; else an Error, on all of them, that names the first that differs. `of`: what
-/// the lines are about.
+/// Throws an Error on all ranks that names the first difference, unless all ranks pass the same lines. `of`: what the
+/// lines describe.
 void require_same(Group& group, std::vector<std::string> const& lines, std::string const& of);
 
-/// The tensors of a list one after another, as bytes, so that one broadcast takes them all, whatever their types.
+/// The bytes of a list of tensors, one after another, so that one broadcast sends them all, whatever their types.
 class AsBytes {
  public:
   explicit AsBytes(std::vector<at::Tensor> tensors);
   bool is_empty() const { return tensors_.empty(); }
 
-  /// All ranks have what rank 0 has.
+  /// Gives all ranks the values of rank 0.
   void broadcast(Group& group, std::string_view what);
 
  private:
@@ -56,8 +55,8 @@ class AsBytes {
 /// The model of this rank.
 class Replica {
  public:
-  /// Compares parameters and buffers of all ranks, their names, types, shapes and order, and gives all the values of
-  /// rank 0.
+  /// Compares the names, types, shapes and order of parameters and buffers over all ranks, and gives all ranks the
+  /// values of rank 0.
   template <class Model>
   void take(Group& group, [[maybe_unused]] Model& model) {
     names_.clear();
@@ -90,26 +89,25 @@ class Replica {
   std::vector<at::Tensor> buffers_ = {};
 };
 
-// Which parameters the steps of this rank use, where the program has promised something about that.
+// Which parameters the steps of this rank use, if the program has made a promise about that.
 
-/// What a program says of the parameters that its steps use.
+/// What a program promises about the parameters that its steps use.
 struct PromisedUse {
   bool all = false;          ///< every step uses every parameter
   bool as_in_first = false;  ///< every step uses those that the first one used
 };
 
-/// Holds steps to what was promised. A step of this rank in which nothing was made, since it left its batch out, says
-/// nothing.
+/// Checks steps against the promise. A step without gradients, because its batch was left out, is not checked.
 class UsedParameters {
  public:
   explicit UsedParameters(PromisedUse promised) : promised_(promised) {}
 
-  /// Before the gradients of a step are exchanged; `list`: the number of its list of parameters. An Error that names
-  /// the first parameter of which the promise is not true.
+  /// Called before the gradients of a step are exchanged; `list`: the number of its parameter list. Throws an Error
+  /// that names the first parameter that breaks the promise.
   void check(std::vector<Item> const& items, std::size_t list, Replica const& replica);
 
-  /// Which parameters of a list the steps of this rank use, as far as is known and promised, else null: what waits for
-  /// all gradients need not wait for those of the others.
+  /// The parameters of a list that this rank's steps use, if that is known and promised, else null: a wait for all
+  /// gradients may skip the other parameters.
   std::vector<bool> const* used(std::size_t list) const;
 
  private:
@@ -117,24 +115,26 @@ class UsedParameters {
   void require_as_in_first(std::vector<Item> const& items, std::size_t list, Replica const& replica);
 
   PromisedUse promised_;
-  std::unordered_map<std::size_t, std::vector<bool>> first_ = {};  ///< by the number of the list
+  std::unordered_map<std::size_t, std::vector<bool>> first_ = {};  ///< key: number of the list
 };
 
-/// What travels beside the gradients, in their type, counts ranks. An Error where that type does not count so far.
+/// Throws an Error if the gradients' type, in which ranks are counted, cannot represent the number of ranks exactly.
 void require_counts(at::ScalarType type, int world);
 
-/// In front of the gradients, and with their last bucket, travel numbers: for each parameter how many ranks have a
-/// gradient for it, and the riders, which are numbers of the loops that need no collective of their own so.
+/// Exchanges gradients, and numbers that travel in front of them with the last bucket: for each parameter the number of
+/// ranks that have a gradient for it, and the riders, numbers of the loops that would otherwise need a collective of
+/// their own.
 ///
-/// A parameter that no rank has a gradient for stays without. One that some have receives it on all ranks; a rank
-/// without a gradient counts as one of zero.
+/// If no rank has a gradient for a parameter, it stays without one. If some ranks have one, all ranks receive the mean;
+/// a rank without a gradient counts as having a zero gradient.
 class GradientExchange {
  public:
-  /// `bucket_cap_mb`: of several buckets, the first are summed while backward makes the gradients of the next ones.
+  /// `bucket_cap_mb`: if there are several buckets, the first are summed while backward makes the gradients of the
+  /// next.
   GradientExchange(bool compressed, double bucket_cap_mb, PromisedUse promised);
 
-  /// run() is backward; `mean` is asked for its gradients next. Parameters that were frozen, added or moved since the
-  /// last exchange are exchanged after it.
+  /// `run()` does the backward pass, whose gradients the next call of `mean` exchanges. Parameters that were frozen,
+  /// added or moved since the last exchange are exchanged after backward.
   template <class Backward>
   void backward(Group& group, Backward&& run) {
     bool const as_before = buckets_.plan.overlaps() && changes_ < most_changes && current_() == signature_;
@@ -153,7 +153,7 @@ class GradientExchange {
     if (!plan.tensors.empty() && plan.tensors.front().device.is_cpu()) {
       bool const early = buckets_.any_begun();
       numbers = summed(group, riders, buckets_.changed());
-      if (numbers[again()] > 0) {  // of some rank: what was sent in backward was not the gradient that it has now
+      if (numbers[again()] > 0) {  // a rank changed a gradient after it was sent in backward
         ++changes_;
         numbers = summed(group, riders, false);
       } else if (early) {
@@ -172,10 +172,10 @@ class GradientExchange {
   }
 
  private:
-  /// The layout of this step, which all ranks have to have. Each is compared once; where a program goes back and forth
-  /// between some, ranks tell each other in front of each sum which one it is: sums of two that are as large would be
-  /// taken for each other, and gloo ends the process by those that are not. Who has one layout tells nothing, and
-  /// neither does one optimizer whose parameters are frozen or freed for good.
+  /// Lays out this step, which must match on all ranks. Each layout is compared once. If a program alternates between
+  /// layouts, ranks first exchange which one is current before each sum: sums of two layouts of equal size would be
+  /// confused, and gloo ends the process if the sizes differ. With a single layout, or with one optimizer whose
+  /// parameters are frozen or unfrozen once, nothing is exchanged.
   template <class Optimizers>
   void follow(Group& group, Replica const& replica, Optimizers& optimizers, std::size_t riders) {
     auto const signature = ExchangePlan::signature(optimizers);
@@ -212,12 +212,13 @@ class GradientExchange {
   std::size_t again() const;
   std::vector<double> numbers_of(std::span<double const> riders, bool changed) const;
   std::vector<double> summed(Group& group, std::span<double const> riders, bool changed);
-  /// Beside gradients on a GPU, where reading numbers would wait for it.
+  /// For gradients on a GPU, where reading numbers would wait for it: exchanges the numbers separately.
   std::vector<double> exchanged_numbers(Group& group, std::span<double const> riders) const;
 
-  /// Where all that some rank has was received here, too, a whole stretch is one copy; nothing in it is received anew.
+  /// Copies a whole range back at once if this rank received all gradients in it that any rank has, so that no gradient
+  /// is newly received.
   void put_back_stretch(std::size_t index, std::vector<double> const& numbers, double share);
-  /// Writing to an arena's slice says that it is received.
+  /// Writing to an arena's slice marks the gradient as received.
   void put_back_item(std::size_t index, double count, double share);
   void write(at::Tensor const& to, at::Tensor const& sum, std::size_t tensor, double share) const;
 
@@ -227,13 +228,13 @@ class GradientExchange {
   std::int64_t most_;
   GradientBuckets buckets_ = {};
   UsedParameters used_;
-  std::function<std::size_t()> current_ = nullptr;  ///< the signature as it is now
+  std::function<std::size_t()> current_ = nullptr;  ///< computes the current signature
   std::size_t signature_ = 0;
-  std::size_t most_riders_ = 11;  ///< of any exchange, or more than an automatic step has: a file has one alone
-  int changes_ = 0;               ///< of gradients that were sent; after some, nothing is sent in backward any more
-  std::unordered_map<std::string, std::size_t> agreed_ = {};  ///< layouts that all ranks have had, and their numbers
-  std::size_t list_ = 0;                                      ///< the number of the layout at hand
-  bool alternates_ = false;                                   ///< a layout has come back after another one
+  std::size_t most_riders_ = 11;  ///< the maximum of any exchange; starts above that of an automatic step
+  int changes_ = 0;               ///< gradients changed after they were sent; after some, backward sends nothing
+  std::unordered_map<std::string, std::size_t> agreed_ = {};  ///< numbers of the layouts that all ranks have agreed on
+  std::size_t list_ = 0;                                      ///< number of the current layout
+  bool alternates_ = false;                                   ///< true once a layout has come back after another one
 };
 
 }  // namespace fulgurite::distributed

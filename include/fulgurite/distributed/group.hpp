@@ -1,5 +1,5 @@
 #pragma once
-// The processes of a run as one group: what they tell each other, in turn, with nobody waiting for ever.
+// The processes of a run as one group: their collectives, none of which waits forever.
 
 #include <algorithm>
 #include <condition_variable>
@@ -27,49 +27,49 @@
 
 namespace fulgurite::distributed {
 
-// What a process has sent to the others of its run, for who watches what a step costs.
+// Counts what a process has sent to the others, for measuring the cost of a step.
 
-/// What went over the wire, counted.
+/// Counts of messages and bytes.
 struct Traffic {
   long all_reduces = 0, all_reduce_bytes = 0;  ///< of gradients
-  long in_backward = 0;                        ///< of these, begun before backward had ended
+  long in_backward = 0;                        ///< of these, started before backward had ended
   long broadcasts = 0;                         ///< of weights and buffers
-  long of_layers = 0;                          ///< inside of forward and backward
-  long all_gathers = 0, all_gather_bytes = 0;  ///< of what ranks keep a part of each
+  long of_layers = 0;                          ///< collectives of layers, inside forward and backward
+  long all_gathers = 0, all_gather_bytes = 0;  ///< of tensors of which each rank keeps a part
   long exchanges = 0;                          ///< of decisions and numbers
 };
 
-/// One in a process, made by the first strategy that needs it and kept until the process ends. All members that talk
-/// are collectives: every rank calls them, in the same order. Where another rank has ended they throw loop::RankEnded;
-/// where one does not come in time, an Error that says which.
+/// The process group. There is one per process; the first strategy that needs it makes it, and it is kept until the
+/// process ends. All members that communicate are collectives: every rank must call them in the same order. They throw
+/// loop::RankEnded if another rank has ended, and an Error that names the missing ranks at a timeout.
 class Group : public Connection {
  public:
-  /// The group of this process. Rank 0 starts the others where nobody has, and all wait until all are there.
+  /// The group of this process. Rank 0 starts the other processes if no launcher has; all wait until all have arrived.
   static Group& of(GroupOptions const& options);
   static bool is_open() { return current() != nullptr; }
 
   Traffic const& traffic() const { return traffic_; }
 
-  /// The sum over all ranks, in place.
+  /// Replaces the tensor by its sum over all ranks.
   void all_reduce(at::Tensor const& tensor, std::string_view what);
-  /// From here on sums can be begun, over connections of their own: what layers ask of other ranks goes on beside them.
+  /// Opens the connections on which sums can be started while layers communicate over the other ones.
   void open_buckets();
-  /// As all_reduce of a tensor on the CPU, several of which can be under way at once: `end` waits for one of them.
+  /// Like all_reduce for a tensor on the CPU, but several can run at once: `end` waits for one of them.
   c10::intrusive_ptr<c10d::Work> begin_sum(at::Tensor const& tensor, bool in_backward);
   void end(c10d::Work& sum, std::string_view what);
-  /// What rank `from` has, to all.
+  /// Gives all ranks the tensor of rank `from`.
   void broadcast(at::Tensor const& tensor, int from, std::string_view what);
 
-  /// The sum over all ranks of what a layer has, which does not count as gradients.
+  /// Sums a layer's tensor over all ranks. Not counted as gradients.
   void sum(at::Tensor const& tensor, std::string_view what);
-  /// What each rank has, in the order of ranks along a new first dimension. All have the same shape.
+  /// Stacks the tensors of all ranks along a new first dimension, in the order of ranks. All must have the same shape.
   at::Tensor stack(at::Tensor const& mine, std::string_view what);
-  /// Of `flat`, as many equal parts as there are ranks, each rank has the part with its number; afterwards all have
-  /// all.
+  /// `flat` consists of as many equal parts as there are ranks, and each rank has the part with its number; afterwards
+  /// all ranks have all parts.
   void all_gather(at::Tensor const& flat, std::string_view what);
 
-  /// What each rank says, in the order of ranks. `what` names the occasion: an Error where ranks are not at the same
-  /// one.
+  /// Returns the texts of all ranks, in the order of ranks. `what` names the occasion: throws an Error if ranks are at
+  /// different ones.
   std::vector<std::string> exchange(std::string_view said, std::string_view what);
 
   /// For messages between two ranks.
@@ -85,7 +85,8 @@ class Group : public Connection {
 
   std::vector<std::string> all_gather(std::string const& message, std::string_view what);
 
-  /// Of weights or gradients. On a GPU its own queue waits: the exchange of decisions before has named who hangs.
+  /// For weights or gradients. On a GPU only the stream waits: the exchange of decisions before it has named ranks that
+  /// hang.
   template <class Begin>
   void on_tensors(std::string_view what, Begin&& begin) {
     if (!on_gpu_) return run(what, begin);
@@ -95,13 +96,13 @@ class Group : public Connection {
   Traffic traffic_ = {};
 };
 
-// Numbers and answers that several processes come to together. They are folded in the order of ranks, on each of them
-// alike, so that all have the same bits whoever carries the messages.
+// Reduces numbers and decisions over several processes. They are folded in the order of ranks, in the same way on each
+// rank, so that all have the same bits with any engine.
 
-/// True on all ranks if any rank says so.
+/// True on all ranks if `any` is true on any rank.
 bool agree(Group& group, bool any);
 
-/// Two numbers reduced to one. A mean is summed here; fold_all divides it when all ranks are in.
+/// Reduces two numbers to one. A mean is summed here; fold_all divides it by the number of ranks.
 template <class Number>
 Number fold(Number so_far, Number next, Reduce how) {
   switch (how) {
@@ -111,7 +112,7 @@ Number fold(Number so_far, Number next, Reduce how) {
   }
 }
 
-/// Values of one kind, folded position by position. A mean of whole numbers is cut.
+/// Reduces values of one type, position by position. A mean of integers is truncated.
 template <class Number>
 void fold_all(Group& group, std::span<Number> values, auto const& how) {
   std::string_view const mine(reinterpret_cast<char const*>(values.data()), values.size_bytes());
@@ -126,7 +127,7 @@ void fold_all(Group& group, std::span<Number> values, auto const& how) {
     if (how(i) == Reduce::mean) values[i] /= static_cast<Number>(said.size());
 }
 
-/// A number, or a span of doubles in place.
+/// Reduces a number, or a span of doubles in place.
 template <class V>
 V reduce(Group& group, V value, Reduce how) {
   auto const same = [how](std::size_t) { return how; };
@@ -144,14 +145,14 @@ V reduce(Group& group, V value, Reduce how) {
   }
 }
 
-/// Several numbers, each in its own way, in one message.
+/// Reduces several numbers, each in its own way, in one message.
 void reduce_in_place(Group& group, std::span<double> values, std::span<Reduce const> how);
 
-// Tensors from one process to another, in one direction.
+// Sends tensors from one process to another, in one direction.
 
-/// c10d's send, or recv, with one neighbour. What is posted goes on its way at once; `wait` waits until all of it has
-/// arrived, looking after the other ranks. gloo closes all connections where somebody waits with a time limit and it is
-/// up, so a thread of the channel's own waits without one. It outlives a channel that nobody waits for any more.
+/// c10d's send or recv with one neighbour. A posted tensor is sent at once; `wait` waits until all posted tensors have
+/// arrived, and watches the other ranks meanwhile. gloo closes all connections if a wait with a time limit times out,
+/// so a thread of the channel waits without a limit. The thread may outlive the channel.
 class Channel {
  public:
   enum class Direction : bool { to, from };
@@ -161,7 +162,7 @@ class Channel {
   Channel& operator=(Channel const&) = delete;
   ~Channel();
 
-  /// The tensor is sent, or filled. It is contiguous, and must not be written to until it has arrived.
+  /// Sends or fills the tensor. It must be contiguous, and must not be written to until it has arrived.
   void post(at::Tensor const& tensor);
   void wait(std::string_view what);
 

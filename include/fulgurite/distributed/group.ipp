@@ -17,7 +17,7 @@ FULGURITE_BODY Group& Group::of(GroupOptions const& options) {
   if (!one) {
     auto made = std::unique_ptr<Group>(new Group(options));
     made->open();
-    one = made.release();  // its threads outlive static objects, so it is closed at exit and never destroyed
+    one = made.release();  // its threads outlive static objects, so it is closed at exit but never destroyed
     ::on_exit([](int status, void*) { current()->close(status); }, nullptr);
   }
   if (auto const place = options.place(); place.world != one->place().world)
@@ -25,7 +25,7 @@ FULGURITE_BODY Group& Group::of(GroupOptions const& options) {
                 "this process belongs to a group of " + std::to_string(one->place().world) +
                     " already, and a strategy asks for " + std::to_string(place.world) +
                     ": a program has one group, so give all its strategies the same number");
-  one->go_on_with(options);
+  one->continue_with(options);
   return *one;
 }
 
@@ -103,7 +103,7 @@ FULGURITE_BODY std::vector<std::string> Group::exchange(std::string_view said, s
     std::memcpy(&length, other.data(), 8);
     auto const at = other.substr(8, name_size);
     if (auto const theirs = at.substr(0, at.find('\0')); theirs != name) {
-      let_go();
+      abort_collectives();
       throw_mismatch(place(), what, static_cast<int>(rank), theirs);
     }
     answers.emplace_back(other.substr(8 + name_size, std::min<std::uint64_t>(length, inline_size)));
@@ -159,7 +159,7 @@ FULGURITE_BODY Channel::~Channel() {
 
 FULGURITE_BODY void Channel::post(at::Tensor const& tensor) {
   std::vector<at::Tensor> one{tensor};
-  // A connection that is broken already says so at once.
+  // A connection that is already broken throws at once.
   auto work = group_->or_lost("talking to a neighbouring stage", [&] {
     auto& engine = group_->between_two();
     return direction_ == Direction::to ? engine.send(one, peer_, tag_) : engine.recv(one, peer_, tag_);

@@ -46,10 +46,10 @@
 
 namespace fulgurite::distributed {
 
-// The stages of one process: what comes from the process before goes through them and on to the next, and the
-// gradients come back.
+// Runs the stages of one process: activations from the previous process go through them to the next one, and gradients
+// come back.
 
-/// Between `forward` and `backward` of a micro batch it keeps what went in and what came out.
+/// Keeps the input and output of a micro batch between its `forward` and `backward`.
 class StageRunner final : public StageRun {
  public:
   StageRunner(Group& group, torch::nn::Module const& model, std::vector<NamedStage> own);
@@ -59,10 +59,10 @@ class StageRunner final : public StageRun {
   bool is_first() const;
   bool is_last() const;
 
-  /// A batch begins, of so many micro batches.
+  /// Begins a batch with this number of micro batches.
   void begin(int micro_batches);
-  /// Calls step(), in which `through_stages` does this process's part; whether it went on to its end. `fingerprint`: of
-  /// the batch, which has to be the others'.
+  /// Calls step(), in which `through_stages` does this process's part. Returns true if step() ran to its end.
+  /// `fingerprint`: the batch's, which must be the same on all processes.
   template <class Step>
   bool forward(int micro_batch, std::int64_t fingerprint, Step&& step) {
     at_ = micro_batch;
@@ -78,32 +78,33 @@ class StageRunner final : public StageRun {
     } catch (StagesEnd) { return false; }
     if (has_run_ && !is_last())
       throw Error("fulgurite.pipeline.caught",
-                  "a step has caught what through_stages(model, x) ends it with on all processes but the last, by "
-                  "catch (...), and went on without an output: catch std::exception, which that is not");
+                  "a step has caught, by catch (...), the exception by which through_stages(model, x) ends it on all "
+                  "processes but the last, and continued without an output: catch std::exception instead, which that "
+                  "exception is not");
     if (!has_run_)
       throw Error("fulgurite.pipeline.unused", "a step did not call through_stages(model, x), so no stage has run: a "
                                                "model for Pipeline calls it in the forward of each of its steps");
     return true;
   }
-  /// The gradients of what this process has computed of a micro batch. On the last one the loss has been gone back from
-  /// already.
+  /// Computes the gradients of this process's part of a micro batch. On the last process, backward has already been run
+  /// from the loss.
   void backward(int micro_batch);
-  /// What was sent has arrived.
+  /// Waits until everything that was sent has arrived.
   void finish();
 
   std::vector<std::string> account() const;
 
-  /// By through_stages, as `run` is.
+  /// Called by through_stages, as is `run`.
   bool is_in_step(torch::nn::Module const& model) const override;
   at::Tensor run(at::Tensor x) override;
 
  private:
-  // What is told of activations before they come.
-  struct Told {
+  // The header that is sent before activations.
+  struct Field {
     enum At : std::size_t { batch, micro_batch, type, wants_gradient, dimensions, first_size };
   };
   static constexpr std::size_t most_dimensions = 10;
-  using Header = std::array<std::int64_t, Told::first_size + most_dimensions>;
+  using Header = std::array<std::int64_t, Field::first_size + most_dimensions>;
 
   static at::Tensor room_for_header();
   void send(at::Tensor const& output);
@@ -121,13 +122,13 @@ class StageRunner final : public StageRun {
   int at_ = 0;
   std::int64_t fingerprint_ = 0;
   bool in_step_ = false, has_run_ = false;
-  bool has_trained_ = false;  ///< the weights are no longer everybody's
+  bool has_trained_ = false;  ///< true once the processes' weights differ
 };
 
-// Clipping by the norm of gradients of which each process has a part.
+// Clips by the norm of gradients of which each process has a part.
 
-/// As libtorch::clip_norm, over the parts of all ranks in their order. One process that has all parameters in that
-/// order computes the same bits. Gradients are on the CPU.
+/// Like libtorch::clip_norm, over the parts of all ranks in their order. The bits are those of one process that has all
+/// parameters in that order. Gradients must be on the CPU.
 template <class Parameters>
 at::Tensor clip_split_norm(Group& group, Parameters const& parameters, double limit) {
   libtorch::Gradients const gradients(parameters);
@@ -153,16 +154,16 @@ at::Tensor clip_split_norm(Group& group, Parameters const& parameters, double li
   return norm;
 }
 
-// What a pipeline keeps during a fit, and how it takes a batch.
+// What a pipeline keeps during a fit, and how it processes a batch.
 
-/// What the strategy keeps during a fit. A copy of the strategy begins with nothing.
+/// What the strategy keeps during a fit. A copy of the strategy starts without it.
 struct PipelineState {
   ModelParts parts = {};
   std::unique_ptr<StageRunner> runner = nullptr;
-  std::vector<std::string> account = {};  ///< of the run before
+  std::vector<std::string> account = {};  ///< the account of the previous run
   Group* group = nullptr;
   bool has_failed = false;
-  bool has_all_gradients = true;  ///< a file of an open window was written, or may have been gone on from
+  bool has_all_gradients = true;  ///< a file inside an accumulation window was written or may have been loaded
 
   PipelineState() = default;
   PipelineState(PipelineState const&) : PipelineState() {}
@@ -170,7 +171,7 @@ struct PipelineState {
   PipelineState& operator=(PipelineState const&) { return *this = PipelineState(); }
   PipelineState& operator=(PipelineState&&) noexcept = default;
 
-  /// Forward and backward of all micro batches of a batch; their mean loss, on the last process.
+  /// Runs forward and backward of all micro batches of a batch. Returns their mean loss on the last process.
   template <class Batch, class Step>
   double take(Batch& batch, int micro_batches, PipelineSchedule schedule, Step& step) {
     auto parts_of_batch = micro_batches_of(batch, micro_batches);
@@ -201,29 +202,32 @@ struct PipelineState {
 }  // namespace fulgurite::distributed
 
 namespace fulgurite {
-/// Each process runs a part of the model, its stages; a batch is cut into micro batches, so that all processes have
-/// something to do. The gradients are those of one process that takes the same micro batches one after another, with
-/// the bits of `Automatic{.accumulate_grad_batches = micro_batches}`. Use it for a model whose activations are too
-/// large for one machine, or whose layers are too slow on one processor; where the batch is what is large,
-/// DistributedDataParallel is simpler and idles less.
+/// Pipeline-parallel training: each process runs a part of the model, its stages, and a batch is cut into micro
+/// batches, so that all processes have work. Use it for a model whose activations are too large for one machine, or
+/// whose layers are too slow on one processor; if the batch is what is large, DistributedDataParallel is simpler and
+/// idles less.
 ///
-/// The model names its stages, and its steps call them by `through_stages(*this, x)`, once each (distributed/stages.hpp
-/// shows it). All processes read the same batches. training_step goes on to its end on the last process alone, once for
-/// each micro batch: what it returns is the mean loss over its micro batch, what it logs reaches rank 0. Processes are
-/// started as with DistributedDataParallel.
+///     auto trainer = make_trainer<Net>(options, Pipeline{.micro_batches = 8, .devices = 2});
 ///
-/// On the CPU, with optimizers of fulgurite::optim, which clip, save and resume as in one process. An aggregate.
+/// The model names its stages, and its steps call them once each by `through_stages(*this, x)` (see
+/// distributed/stages.hpp). All processes read the same batches. training_step runs to its end only on the last
+/// process, once for each micro batch: it returns the mean loss over the micro batch, and what it logs reaches rank 0.
+/// Processes are started as with DistributedDataParallel.
+///
+/// The gradients are those of one process that takes the same micro batches one after another, with the bits of
+/// `Automatic{.accumulate_grad_batches = micro_batches}`. Works on the CPU, with optimizers of fulgurite::optim, which
+/// clip, save and resume as in one process. An aggregate.
 struct Pipeline {
-  int micro_batches = 4;  ///< of a batch: the more they are, the less a process idles
+  int micro_batches = 4;  ///< per batch: with more micro batches, processes idle less
   PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
-  std::vector<int> balance = {};  ///< how many stages each process has; empty: by their numbers of parameters
+  std::vector<int> balance = {};  ///< stages per process; empty: by their numbers of parameters
   int devices = 0;                ///< processes on this machine; 0: as many as the launcher started, else one
   int num_nodes = 0;              ///< machines; 0: as many as the launcher used
   OtherRanks others = OtherRanks::prefixed;
-  std::chrono::milliseconds timeout = std::chrono::minutes(2);  ///< for a rank that does not come, or prepares data
+  std::chrono::milliseconds timeout = std::chrono::minutes(2);  ///< wait for a missing rank, or one that prepares data
   Matmul matmul = Matmul::faster;                               ///< as in SingleDevice
 
-  distributed::PipelineState run = {};  ///< not to be set
+  distributed::PipelineState run = {};  ///< internal; do not set
 
   using Backend = LibTorch;
   using Stateless = ByChoice;
@@ -245,12 +249,12 @@ struct Pipeline {
   bool is_on_gpu() const { return false; }
   at::Device device() const { return at::Device(at::kCPU); }
 
-  /// The model is that of rank 0 in all, and its stages are shared out.
+  /// Gives all processes the model of rank 0, and assigns its stages to processes.
   template <class Model, class Precision>
   void setup(Model& model, Precision const&) {
     if (micro_batches < 1)
       throw Error("fulgurite.pipeline.micro_batches",
-                  ".micro_batches = " + std::to_string(micro_batches) + ": a batch is cut into 1 at least");
+                  ".micro_batches = " + std::to_string(micro_batches) + ": it must be at least 1");
     auto& all = *(run.group = &distributed::Group::of(options()));
     run.has_failed = false;
     run.has_all_gradients = true;
@@ -262,7 +266,7 @@ struct Pipeline {
     run.parts.share_out(model, stages, balance, world());
     run.runner = std::make_unique<distributed::StageRunner>(all, model, run.parts.of_rank(stages, rank()));
   }
-  /// All processes have the whole model again, unless the run has failed.
+  /// Gives all processes the whole model again, unless the run has failed.
   template <class Model>
   void teardown(Model& model) {
     if (run.runner) run.account = run.runner->account();
@@ -276,8 +280,8 @@ struct Pipeline {
   }
   std::optional<MatmulScope> matmul_scope() const;
 
-  /// Forward and backward of all micro batches: step.forward(micro_batch) is training_step, step.backward(loss, count)
-  /// goes back from its loss. Returns the mean loss, in float64.
+  /// Runs forward and backward of all micro batches: step.forward(micro_batch) is training_step, and
+  /// step.backward(loss, count) does the backward pass from its loss. Returns the mean loss, in float64.
   template <class Batch, class Board, class Step>
   at::Tensor gradients(StepKey, Batch& batch, Board&, Step& step) {
     auto const products = matmul_scope();
@@ -288,7 +292,7 @@ struct Pipeline {
   void flush(Optimizer& optimizer, double scale) {
     Backend::scale_gradients(optimizer.parameters(), scale);
   }
-  /// A step of an evaluation, which takes the batch as a whole. Whether this process has gone on to its end.
+  /// Runs a step of an evaluation, with the batch as a whole. Returns true if this process ran it to its end.
   template <class Batch, class Step>
   bool evaluate(Batch& batch, Step&& step) {
     run.runner->begin(1);
@@ -297,8 +301,8 @@ struct Pipeline {
     return ended;
   }
 
-  /// Each process has the gradients of its own stages, and steps with them. What rides is summed; with nothing that
-  /// rides, a file is about to be written inside a window, and all have the gradients of all.
+  /// Each process has the gradients of its own stages and updates those only. The riders are summed. No riders means
+  /// that a file is about to be written inside an accumulation window: then all processes get all gradients.
   template <class Optimizers>
   void reduce_gradients(std::span<double> riders, Optimizers& optimizers) {
     if (riders.empty()) {
@@ -310,20 +314,20 @@ struct Pipeline {
     std::apply([&](auto&... one) { (run.parts.keep_own_gradients(one, rank(), any_expected), ...); }, optimizers);
     distributed::fold_all(group(), riders, [](std::size_t) { return Reduce::sum; });
   }
-  /// Over the gradients of all stages, with the bits of one process that has all.
+  /// Clips over the gradients of all stages, with the bits of one process that has all of them.
   template <class Parameters>
   at::Tensor clip_norm(Parameters const& parameters, double limit) {
     return distributed::clip_split_norm(group(), parameters, limit);
   }
-  /// Before a file is written: all have the weights, and the optimizer's state, of all.
+  /// Called before a file is written: gives all processes all weights and the whole optimizer state.
   template <class Model, class Optimizers>
   void gather(Model&, Optimizers& optimizers) {
     if (run.runner) run.parts.gather(group());
     std::apply([&](auto&... one) { (run.parts.gather(group(), one, false), ...); }, optimizers);
   }
 
-  // What all ranks decide together. Steps are finished on the last rank alone, so that a sum over ranks is its value:
-  // what hooks have logged on all of them counts once.
+  // Decisions that all ranks take together. Steps run to their end only on the last rank, so a sum over ranks is that
+  // rank's value; what hooks have logged on all ranks counts once.
   bool agree(bool any) const;
   template <class V>
   V reduce(V value, Reduce how) const {
@@ -334,18 +338,18 @@ struct Pipeline {
   std::vector<std::string> gather(std::string const& bytes) const;
   void barrier(std::string_view what) const;
 
-  /// Where another rank has ended, the model stays as this one has it.
+  /// If another rank has failed, this rank's model is left as it is.
   void on_exception(std::exception const& error, auto& /*ctx*/) {
     if (dynamic_cast<loop::RankEnded const*>(&error)) run.has_failed = true;
   }
-  /// Tells the others that this rank's run has failed: what they wait for throws.
+  /// Notifies the others that this rank's run has failed: their next wait throws.
   void abort(std::string_view text);
 
-  /// What describe(trainer) prints of a strategy's work.
+  /// The lines that describe(trainer) prints about the strategy's work.
   std::vector<std::string> account() const;
   void state(auto&) {}
 
-  /// Of this process; the first who asks has the others started.
+  /// The group of this process. The first call starts the other processes.
   distributed::Group& group() const;
 
  private:

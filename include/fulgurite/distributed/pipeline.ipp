@@ -46,7 +46,7 @@ FULGURITE_BODY void StageRunner::backward(int micro_batch) {
   }
   if (is_first() || !input.requires_grad()) return;
   auto gradient = input.grad();
-  if (!gradient.defined()) gradient = at::zeros_like(input);  // the stages make nothing of it
+  if (!gradient.defined()) gradient = at::zeros_like(input);  // the output does not depend on the input
   to_before_->post(gradient.detach().contiguous());
 }
 
@@ -74,8 +74,8 @@ FULGURITE_BODY bool StageRunner::is_in_step(torch::nn::Module const& model) cons
 
 FULGURITE_BODY at::Tensor StageRunner::run(at::Tensor x) {
   if (std::exchange(has_run_, true))
-    throw Error("fulgurite.pipeline.twice", "a step calls through_stages(model, x) a second time, where the other "
-                                            "processes are done with it: give the stages all inputs at once");
+    throw Error("fulgurite.pipeline.twice", "a step calls through_stages(model, x) a second time, when the other "
+                                            "processes have finished it: pass all inputs to the stages at once");
   if (!is_first()) x = receive();
   auto output = x;
   for (auto const& stage : own_) output = stage.forward(std::move(output));
@@ -92,43 +92,43 @@ FULGURITE_BODY at::Tensor StageRunner::room_for_header() {
 FULGURITE_BODY void StageRunner::send(at::Tensor const& output) {
   if (output.dim() > static_cast<std::int64_t>(most_dimensions) || !output.is_cpu() || output.is_sparse())
     throw Error("fulgurite.pipeline.activation",
-                "what a stage hands to the next process is a dense tensor on the CPU, of " +
+                "a stage must pass a dense tensor on the CPU to the next process, of " +
                     std::to_string(most_dimensions) + " dimensions at most");
   Header header{};
-  header[Told::batch] = fingerprint_;
-  header[Told::micro_batch] = at_;
-  header[Told::type] = static_cast<std::int64_t>(output.scalar_type());
-  header[Told::wants_gradient] = output.requires_grad() ? 1 : 0;
-  header[Told::dimensions] = output.dim();
+  header[Field::batch] = fingerprint_;
+  header[Field::micro_batch] = at_;
+  header[Field::type] = static_cast<std::int64_t>(output.scalar_type());
+  header[Field::wants_gradient] = output.requires_grad() ? 1 : 0;
+  header[Field::dimensions] = output.dim();
   for (std::int64_t d = 0; d != output.dim(); ++d)
-    header.at(Told::first_size + static_cast<std::size_t>(d)) = output.size(d);
-  auto const told = room_for_header();
-  std::memcpy(told.mutable_data_ptr(), header.data(), sizeof header);
-  to_next_->post(told);
+    header.at(Field::first_size + static_cast<std::size_t>(d)) = output.size(d);
+  auto const packed = room_for_header();
+  std::memcpy(packed.mutable_data_ptr(), header.data(), sizeof header);
+  to_next_->post(packed);
   if (output.numel() != 0) to_next_->post(output.detach().contiguous());
 }
 
 FULGURITE_BODY at::Tensor StageRunner::receive() {
-  auto const told = room_for_header();
-  from_before_->post(told);
+  auto const packed = room_for_header();
+  from_before_->post(packed);
   from_before_->wait("activations of the stages before");
   Header header{};
-  std::memcpy(header.data(), told.const_data_ptr(), sizeof header);
-  if (header[Told::batch] != fingerprint_ || header[Told::micro_batch] != at_)
+  std::memcpy(header.data(), packed.const_data_ptr(), sizeof header);
+  if (header[Field::batch] != fingerprint_ || header[Field::micro_batch] != at_)
     throw Error("fulgurite.pipeline.other_batch",
                 "rank " + std::to_string(group_->place().rank) +
                     " has another batch than the rank before it: all "
                     "processes of a pipeline read the same batches in the same order, so give their loaders the same "
                     "seed, and let no sample depend on the rank");
   std::vector<std::int64_t> sizes;
-  for (std::int64_t d = 0; d != header[Told::dimensions]; ++d)
-    sizes.push_back(header.at(Told::first_size + static_cast<std::size_t>(d)));
-  auto input = at::empty(sizes, at::TensorOptions().dtype(static_cast<at::ScalarType>(header[Told::type])));
+  for (std::int64_t d = 0; d != header[Field::dimensions]; ++d)
+    sizes.push_back(header.at(Field::first_size + static_cast<std::size_t>(d)));
+  auto input = at::empty(sizes, at::TensorOptions().dtype(static_cast<at::ScalarType>(header[Field::type])));
   if (input.numel() != 0) {
     from_before_->post(input);
     from_before_->wait("activations of the stages before");
   }
-  if (header[Told::wants_gradient] != 0 && at::GradMode::is_enabled()) input.requires_grad_();
+  if (header[Field::wants_gradient] != 0 && at::GradMode::is_enabled()) input.requires_grad_();
   return input;
 }
 

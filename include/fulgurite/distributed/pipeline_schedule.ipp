@@ -15,7 +15,7 @@ FULGURITE_BODY std::vector<PipelineAction> pipeline_actions(PipelineSchedule sch
                                                             int micro_batches) {
   using enum PipelineAction::Kind;
   std::vector<PipelineAction> actions;
-  // So many are on their way through the processes behind this one before the first comes back.
+  // The number of micro batches that are in the later processes before the first one comes back.
   int const ahead = schedule == PipelineSchedule::gpipe ? micro_batches : std::min(stages - stage, micro_batches);
   int next = 0;
   while (next != ahead) actions.push_back({forward, next++});
@@ -36,11 +36,11 @@ FULGURITE_BODY int most_kept(std::vector<PipelineAction> const& actions) {
 }
 
 FULGURITE_BODY std::vector<int> balanced(std::vector<std::int64_t> const& weights, int parts) {
-  auto const cut = [&](std::int64_t most) {  // empty where `most` is too little
+  auto const cut = [&](std::int64_t most) {  // empty if `most` is too small
     std::vector<int> counts{0};
     std::int64_t sum = 0;
     for (std::size_t i = 0; i != weights.size(); ++i) {
-      auto const behind = static_cast<std::size_t>(parts) - counts.size();  // parts that still need one each
+      auto const behind = static_cast<std::size_t>(parts) - counts.size();  // later parts, which need at least one each
       bool const full = counts.back() != 0 && (sum + weights[i] > most || weights.size() - i <= behind);
       if (full && behind == 0) return std::vector<int>();
       if (full) {
@@ -70,7 +70,7 @@ FULGURITE_BODY std::vector<int> stages_of_ranks(std::vector<int> const& asked,
                 "stages() names " + std::to_string(count) + " and there are " + std::to_string(processes) +
                     " processes, each of which needs one at least: name smaller stages, or start fewer processes");
   if (asked.empty()) {
-    std::vector<std::int64_t> weights;  // a stage without parameters is some work, too
+    std::vector<std::int64_t> weights;  // + 1, since a stage without parameters also takes time
     for (auto const number : parameters) weights.push_back(number + 1);
     return balanced(weights, processes);
   }

@@ -1,6 +1,6 @@
 #pragma once
-// Which process of a run this one is, as its environment says: the variables of torchrun, SLURM and MPI. What they say
-// is checked here, once, so that a mistake is one sentence and not a run that waits.
+// The place of this process in its run, read from the environment: the variables of torchrun, SLURM and MPI. They are
+// checked here, once, so that a mistake gives an error message and not a run that waits.
 
 #include <unistd.h>
 
@@ -27,29 +27,29 @@
 
 namespace fulgurite::distributed {
 
-/// Who started the processes of this run.
+/// The launcher that started the processes of this run.
 enum class Launcher : std::uint8_t { this_program, torchrun, slurm, mpi };
 
-/// One process among those of a run, and where they meet.
+/// One process among those of a run, and the address of the store where they meet.
 struct Place {
   Launcher launcher = Launcher::this_program;
-  int rank = 0, world = 1;              ///< among all processes
-  int local_rank = 0, local_world = 1;  ///< among those of this machine
-  std::string host = "127.0.0.1";       ///< of the store through which they meet
-  int port = 0;                         ///< 0: not known yet
+  int rank = 0, world = 1;              ///< global
+  int local_rank = 0, local_world = 1;  ///< on this machine
+  std::string host = "127.0.0.1";       ///< host of the store through which the processes meet
+  int port = 0;                         ///< port of the store; 0: not known yet
   bool agent_has_store = false;         ///< the launcher keeps the store; else rank 0 does
-  int restart = 0;                      ///< how often the launcher has started all processes anew
+  int restart = 0;                      ///< how often the launcher has restarted all processes
 
   bool one_machine() const { return local_world == world; }
 };
 
-/// Reads an environment; `variable("RANK")` is a text, or nullptr where there is none.
+/// Reads an environment. `variable("RANK")` returns a text, or nullptr if the variable is not set.
 template <class Variable>
 class Environment {
  public:
   explicit Environment(Variable const& variable) : variable_(variable) {}
 
-  /// The place that a launcher gave this process; nullopt where it was started by hand.
+  /// The place that a launcher gave this process; nullopt if it was started by hand.
   std::optional<Place> place() const {
     if (has("RANK") || has("WORLD_SIZE")) return torchrun();
     if ((has("SLURM_STEP_ID") || has("SLURM_STEPID")) && has("SLURM_PROCID")) return slurm();
@@ -88,7 +88,7 @@ class Environment {
     return has(name) ? number(name, least, most) : otherwise;
   }
 
-  /// Ranks, with what each launcher calls them.
+  /// Reads the ranks from the variables with these names, which differ between launchers.
   Place ranks(Launcher launcher, char const* rank, char const* world, char const* local, char const* locals) const {
     Place place{.launcher = launcher};
     place.world = number(world, 1, most_ranks);
@@ -120,7 +120,7 @@ class Environment {
   std::optional<Place> slurm() const {
     char const* const tasks = has("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
     Place place{.launcher = Launcher::slurm};
-    // A shell in which somebody tries things out is a task of its job, and what is started in it is no rank.
+    // An interactive shell is a task of its job, and programs started in it are not ranks.
     if (auto const job = text("SLURM_JOB_NAME"); job == "bash" || job == "interactive") return std::nullopt;
     place.world = number(tasks, 1, most_ranks);
     if (place.world == 1) return std::nullopt;
@@ -136,7 +136,7 @@ class Environment {
     meet(place, first_node(list), port_of_job());
     return place;
   }
-  /// Two jobs of one machine seldom have the same.
+  /// Derives a port from the job's id: two jobs on one machine seldom get the same.
   int port_of_job() const {
     auto const id = text("SLURM_JOB_ID");
     auto const digits = id.substr(id.size() > 4 ? id.size() - 4 : 0);
@@ -152,7 +152,7 @@ class Environment {
     return place;
   }
 
-  /// "gpu[03-07,9],cpu1" begins with gpu03.
+  /// The first node of a SLURM list: "gpu[03-07,9],cpu1" begins with gpu03.
   static std::string first_node(std::string_view list) {
     auto const end = list.find_first_of(",[");
     std::string name(list.substr(0, end));
@@ -165,16 +165,16 @@ class Environment {
   Variable const& variable_;
 };
 
-/// The same of this process, read once.
+/// The place of this process, read once.
 std::optional<Place> const& launched_place();
 
-// One more process of this very program, whose output comes through pipes.
+// A further process of this program, whose output is read through pipes.
 
-/// This program with the same arguments. It is killed when the thread that started it ends, so that no process is left
-/// over where this one is killed.
+/// Runs this program with the same arguments. The process is killed when the thread that started it ends, so that none
+/// is left over if this process is killed.
 class Child {
  public:
-  /// `variables`: "NAME=value", in place of those of the same names here.
+  /// `variables`: "NAME=value", replacing the variables of the same names here.
   Child(int rank, std::vector<std::string> const& variables);
   Child(Child const&) = delete;
   Child& operator=(Child const&) = delete;
@@ -182,14 +182,14 @@ class Child {
   ~Child();
 
   int rank() const { return rank_; }
-  /// What is to be polled; -1 where it is closed.
+  /// The descriptors to poll; -1 if closed.
   std::array<int, 2> outputs() const;
 
-  /// Hands on whole lines of what has come, each after "[rank 1] ". `silent`: what it wrote to stdout is dropped.
+  /// Prints the complete lines that have arrived, each prefixed by "[rank 1] ". `silent`: drops its stdout.
   void pass_on(bool silent);
 
   bool has_ended() const { return ended_.has_value(); }
-  /// How it ended, once it has: empty for success. Then nothing of its output is left.
+  /// Returns how the process ended, once it has; empty for success. All of its output has been read then.
   std::optional<std::string> const& ended(bool silent);
   void signal(int number) const;
 
@@ -202,7 +202,7 @@ class Child {
     void end(std::string const& prefix, bool silent);
 
    private:
-    /// Where somebody has made this process's output one that never waits, and its reader is slow.
+    /// True if a write to this process's output can wait a little: the output may be non-blocking with a slow reader.
     bool is_read_soon() const;
     void lines(std::string const& prefix, bool silent);
   };
@@ -224,21 +224,21 @@ class Child {
 
 namespace fulgurite {
 
-// The other processes of a run that nobody has started: rank 0 does, reads what they print, and learns how they end.
+// The other processes of a run without a launcher: rank 0 starts them, prints their output, and finds out how they end.
 
-/// What becomes of the output of the processes that rank 0 has started.
+/// What is done with the output of the processes that rank 0 has started.
 enum class OtherRanks : std::uint8_t {
-  prefixed,  ///< each line is handed on after "[rank 1] "
-  silent     ///< what goes to stdout is dropped; stderr is handed on, since errors stand there
+  prefixed,  ///< each line is printed with the prefix "[rank 1] "
+  silent     ///< stdout is dropped; stderr is printed, since it has the errors
 };
 
 namespace distributed {
 
-/// Ranks 1 to devices - 1, each a process of this program with torchrun's variables. They are started by a thread that
-/// lives as long as this object, and are killed where it dies.
+/// Ranks 1 to devices - 1, each a process of this program with torchrun's variables. A thread that lives as long as
+/// this object starts them, and they are killed when that thread dies.
 class OwnRanks {
  public:
-  /// `failed(rank, how)` is called from that thread when one has ended otherwise than with success.
+  /// `failed(rank, how)` is called from that thread when a process has ended without success.
   using Failed = std::function<void(int, std::string const&)>;
 
   OwnRanks(int devices, int port, OtherRanks output, Failed failed);
@@ -246,15 +246,15 @@ class OwnRanks {
   OwnRanks& operator=(OwnRanks const&) = delete;
   ~OwnRanks() { thread_.join(); }
 
-  /// Whether all have ended within this time.
+  /// Waits at most this long, and returns true if all have ended.
   bool wait_for(std::chrono::milliseconds time);
-  /// To all that have not ended.
+  /// Sends the signal to all processes that have not ended.
   void signal(int number);
 
  private:
   void work(int devices, int port);
 
-  /// Waits for output and ends of a while; how many are left.
+  /// Waits a while for output and for processes to end; returns the number that still run.
   int look();
 
   bool silent_;

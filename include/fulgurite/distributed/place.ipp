@@ -30,7 +30,7 @@ FULGURITE_BODY Child::Child(int rank, std::vector<std::string> const& variables)
   auto const out = a_pipe(), error = a_pipe();
   pid_t const parent = ::getpid();
   pid_ = ::fork();
-  if (pid_ == 0) {  // only calls that are safe beside other threads
+  if (pid_ == 0) {  // after a fork, only async-signal-safe calls
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) ::_exit(126);
     ::dup2(::open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO);
@@ -121,7 +121,7 @@ FULGURITE_BODY void Child::Pipe::lines(std::string const& prefix, bool silent) {
   for (std::string_view left = whole; !left.empty();) {
     auto const count = ::write(to, left.data(), left.size());
     if (count < 0 && errno == EAGAIN && is_read_soon()) continue;
-    if (count < 0 && errno != EINTR) return;  // nobody reads it any more
+    if (count < 0 && errno != EINTR) return;  // its reader has closed it
     if (count > 0) left.remove_prefix(static_cast<std::size_t>(count));
   }
 }
@@ -224,7 +224,7 @@ FULGURITE_BODY int OwnRanks::look() {
   std::vector<std::pair<int, std::string>> failures;
   int left = 0;
   {
-    std::lock_guard const lock(mutex_);  // against a signal to a process that was waited for
+    std::lock_guard const lock(mutex_);  // so that no signal is sent to a process that has been reaped
     for (auto& child : children_) {
       child.pass_on(silent_);
       if (child.has_ended()) continue;

@@ -29,7 +29,7 @@
 namespace fulgurite {
 namespace distributed {
 
-/// One of them. A function has no module.
+/// One stage. `module` is null if the stage is a function.
 struct NamedStage {
   torch::nn::Module* module;
   std::function<at::Tensor(at::Tensor)> forward;
@@ -40,38 +40,38 @@ template <class T>
 concept StageModule = std::derived_from<T, torch::nn::Module> && requires(T& module, at::Tensor x) {
   { module.forward(x) } -> std::convertible_to<at::Tensor>;
 };
-/// torch::nn's holder, or a pointer.
+/// A holder of torch::nn, or a pointer.
 template <class T>
 concept StageHolder = requires(T& holder) { requires StageModule<std::remove_cvref_t<decltype(*holder)>>; };
-/// What can be a stage: a module, what holds one, or a function from tensor to tensor.
+/// A possible stage: a module, a holder of one, or a function from tensor to tensor.
 template <class T>
 concept OneStage = StageModule<T> || StageHolder<T> || std::is_invocable_r_v<at::Tensor, T&, at::Tensor>;
 
-/// What is called for each layer of a chain.
+/// A stand-in for the function that each_layer calls for each layer of a chain.
 struct AnyLayer {
   void operator()(torch::nn::Module&, std::function<at::Tensor(at::Tensor)>) const {}
 };
-/// A fulgurite::Chain, each layer of which is a stage.
+/// A fulgurite::Chain, whose layers are the stages.
 template <class T>
 concept ChainOfStages = requires(T& chain) { chain.each_layer(AnyLayer{}); };
-/// A torch::nn::SequentialImpl, each module of which is a stage.
+/// A torch::nn::SequentialImpl, whose modules are the stages.
 template <class T>
 concept SequentialStages = std::derived_from<T, torch::nn::SequentialImpl>;
-/// The same behind its holder, torch::nn::Sequential, or behind a pointer.
+/// A SequentialStages in its holder, torch::nn::Sequential, or behind a pointer.
 template <class T>
 concept HeldSequential = requires(T& holder) { requires SequentialStages<std::remove_cvref_t<decltype(*holder)>>; };
 
-/// Whether T is a std::tuple of stages, as std::tie makes one.
+/// True if T is a std::tuple of stages, as std::tie returns one.
 template <class T>
 inline constexpr bool is_tuple_of_stages = false;
 template <class... Ts>
 inline constexpr bool is_tuple_of_stages<std::tuple<Ts...>> = (OneStage<std::remove_cvref_t<Ts>> && ...);
 
-/// What a model's `stages()` may return.
+/// The possible return types of a model's `stages()`.
 template <class T>
 concept StageList = SequentialStages<T> || HeldSequential<T> || ChainOfStages<T> || is_tuple_of_stages<T>;
 
-/// One stage as what a pipeline runs. It refers to `one`, which has to outlive it.
+/// Converts one stage. The result refers to `one`, which must outlive it.
 template <class T>
 NamedStage stage_of(T& one) {
   if constexpr (StageModule<T>) return {&one, [&one](at::Tensor x) { return one.forward(std::move(x)); }};
@@ -79,7 +79,7 @@ NamedStage stage_of(T& one) {
   else return {nullptr, one};
 }
 
-/// All stages of a list, in their order. They refer to the list's modules, which have to outlive them.
+/// Converts all stages of a list, in their order. The results refer to the list's modules, which must outlive them.
 template <StageList List>
 std::vector<NamedStage> stages_of(List& list) {
   std::vector<NamedStage> all;
@@ -96,16 +96,16 @@ std::vector<NamedStage> stages_of(List& list) {
   return all;
 }
 
-/// Where a model's stages are shared out between processes: who runs those of this one.
+/// The interface that runs this process's stages if a model's stages are distributed over processes.
 class StageRun {
  public:
-  /// Whether a step of this model is under way, whose stages are `run`. An Error outside of steps, as in a hook, where
-  /// this process has old weights of other stages.
+  /// True if a step of this model is running, whose stages `run` runs. Throws an Error outside of steps, as in a hook,
+  /// where this process has outdated weights of other stages.
   virtual bool is_in_step(torch::nn::Module const& model) const = 0;
-  /// What the model's last stage makes of `x`, on the last process. On the others it throws StagesEnd.
+  /// On the last process: the output of the model's last stage for `x`. On the other processes it throws StagesEnd.
   virtual at::Tensor run(at::Tensor x) = 0;
 
-  /// Of the run that this thread is in.
+  /// The StageRun of the run in this thread, or nullptr.
   static StageRun*& current() {
     thread_local StageRun* run = nullptr;
     return run;
@@ -114,26 +114,27 @@ class StageRun {
  protected:
   ~StageRun() = default;
 };
-/// The rest of a step is another process's matter. No std::exception, so that nobody takes it for a failure.
+/// Thrown to end a step whose remainder another process runs. Not a std::exception, so that it is not taken for a
+/// failure.
 struct StagesEnd {};
 
 }  // namespace distributed
 
 /// A model that names its stages: `stages()` returns a torch::nn::Sequential, a Chain, or a tuple of modules, holders
-/// or functions of a tensor (`std::tie(encoder, decoder)`). Each takes the tensor that the one before has made.
+/// or functions of a tensor (`std::tie(encoder, decoder)`). The input of each stage is the output of the one before.
 template <class M>
 concept HasStages =
     requires(M& model) { requires distributed::StageList<std::remove_cvref_t<decltype(model.stages())>>; };
 
-/// What the stages of a model make of `x`, one after another: what its `forward` calls.
+/// Runs the stages of a model on `x`, one after another. Call it in the model's `forward`:
 ///
 ///     auto& stages() { return layers; }
 ///     at::Tensor forward(at::Tensor x) { return through_stages(*this, std::move(x)); }
 ///
-/// Under Pipeline{...} each process runs its own stages alone. A step that calls this then ends here in all but the
-/// last process, by an exception of no standard type; the last one goes on with the output. So a step calls it once,
-/// and what it does before is done by all. Hooks have no weights of other processes: after the first step a call there
-/// is an Error.
+/// Under Pipeline{...} each process runs only its own stages. On all processes but the last, this call ends the step by
+/// an exception that is no std::exception; the last process continues with the output. So a step must call it once, and
+/// all processes run the code before it. Hooks do not have the weights of other processes: after the first step, a call
+/// in a hook throws an Error.
 template <HasStages Model>
 at::Tensor through_stages(Model& model, at::Tensor x) {
   if constexpr (std::derived_from<Model, torch::nn::Module>)
@@ -148,22 +149,22 @@ at::Tensor through_stages(Model& model, at::Tensor x) {
 
 namespace fulgurite::distributed {
 
-// Cutting a batch into micro batches, and a number by which processes tell whether they have the same one.
+// Cuts a batch into micro batches, and computes a number by which processes check that they have the same batch.
 
-/// The Error of a batch that cannot be cut; `why` is the part of its sentence that differs.
+/// Throws the Error for a batch that cannot be cut; `why` is the varying part of its message.
 [[noreturn]] void refuse_cut(std::string const& why);
 
-/// Whether T is a std::vector, which is cut by its elements.
+/// True if T is a std::vector, which is cut by its elements.
 template <class T>
 inline constexpr bool is_list = false;
 template <class T, class A>
 inline constexpr bool is_list<std::vector<T, A>> = true;
 
-/// An Error unless a tensor or a list has one row for each sample of its batch.
+/// Throws an Error unless a tensor or a list has one row for each sample of its batch.
 void require_rows(std::int64_t rows, std::int64_t samples);
 
-/// Leaves `count` of the object's samples, from `from` on: of its tensors, and of a std::vector of what is no tensor,
-/// as of names. A tensor without dimensions, a number and a text belong to all of them.
+/// Keeps `count` of the object's samples, starting at `from`: of its tensors, and of std::vectors of other things, such
+/// as names. A tensor without dimensions, a number and a text belong to all samples and are kept.
 template <class T>
 void cut_rows(T& object, std::int64_t samples, std::int64_t from, std::int64_t count) {
   constexpr bool cuttable = libtorch::TensorLike<T> || is_list<std::remove_const_t<T>>;
@@ -186,7 +187,7 @@ void cut_rows(T& object, std::int64_t samples, std::int64_t from, std::int64_t c
   }
 }
 
-/// Views of the batch, in its order. Error [fulgurite.pipeline.batch] for one that has no rows.
+/// Returns views of the batch, in its order. Throws [fulgurite.pipeline.batch] if it cannot be cut.
 template <class Batch>
 std::vector<std::remove_const_t<Batch>> micro_batches_of(Batch const& batch, int count) {
   auto const samples = libtorch::batch_extent(batch);
@@ -201,7 +202,7 @@ std::vector<std::remove_const_t<Batch>> micro_batches_of(Batch const& batch, int
   return all;
 }
 
-/// Of the sizes of the batch's tensors, and of a few of their elements: cheap, and rarely the same for two batches.
+/// A hash of the sizes of the batch's tensors and of a few of their elements: cheap, and rarely equal for two batches.
 template <class Batch>
 std::int64_t fingerprint_of(Batch const& batch) {
   std::uint64_t sum = 1469598103934665603U;
@@ -220,26 +221,25 @@ std::int64_t fingerprint_of(Batch const& batch) {
   return static_cast<std::int64_t>(sum >> 1);
 }
 
-// Which process trains which parameters of a model that is taken apart, and how the whole comes together again.
+// Which process trains which parameters of a distributed model, and how the whole is gathered again.
 
-/// An optimizer whose state lies in an arena, where the parts of all ranks can be brought together.
+/// An optimizer whose state is in an arena, so that the parts of all ranks can be gathered.
 template <class O>
 concept KeepsArena = requires(O& optimizer) { optimizer.parameters().arena(); };
 
-/// Which process has which stages of a split model, and with them which parameters: who trains each, and how all of
-/// them are brought together for a file or an evaluation.
+/// Assigns stages, and with them parameters, to processes, and gathers all of them for a file or an evaluation.
 class ModelParts {
  public:
-  /// Shares the stages out. An Error where a parameter is in none of them, or in those of two processes.
+  /// Assigns the stages. Throws an Error if a parameter is in none of them, or in those of two processes.
   void share_out(torch::nn::Module& model, std::vector<NamedStage> const& stages, std::vector<int> const& asked,
                  int processes);
 
   /// The stages of one process.
   std::vector<NamedStage> of_rank(std::vector<NamedStage> const& stages, int rank) const;
 
-  /// Every rank has all weights and buffers as they are where they are trained.
+  /// Gives every rank all weights and buffers, each from the rank that trains it.
   void gather(Group& group) const;
-  /// The same of what an optimizer keeps, and with `gradients` of the gradients of a window that is open.
+  /// Gives every rank an optimizer's whole state, and with `gradients` the gradients of an open accumulation window.
   template <KeepsArena Optimizer>
   void gather(Group& group, Optimizer& optimizer, bool gradients) const {
     at::NoGradGuard const no_graph;
@@ -252,19 +252,19 @@ class ModelParts {
     for (std::size_t i = 0; i != slots.size(); ++i) {
       auto& slot = slots[i];
       int const owner = owner_of(slot.parameter);
-      std::int64_t told[2];
-      std::memcpy(told, all[static_cast<std::size_t>(owner)].data() + i * sizeof told, sizeof told);
-      slot.steps = static_cast<long>(told[0]);
+      std::int64_t sent[2];
+      std::memcpy(sent, all[static_cast<std::size_t>(owner)].data() + i * sizeof sent, sizeof sent);
+      slot.steps = static_cast<long>(sent[0]);
       for (auto const& state : slot.states)
         if (state.defined()) take(group, state, owner, "optimizer state of all stages");
       if (!gradients) continue;
-      received[i] = told[1] != 0;
+      received[i] = sent[1] != 0;
       if (received[i]) take(group, slot.gradient, owner, "gradients of all stages");
     }
     if (gradients) optimizer.set_received(received);
   }
-  /// Gradients of other processes' stages count no more: they were gathered for a file, or came from one. Where neither
-  /// can be (`any_expected`), the step has used weights in another way than by its stages, which is an Error.
+  /// Drops the gradients of other processes' stages, which were gathered for a file or loaded from one. If that is
+  /// impossible (`any_expected` is false), the step has used weights other than through its stages: throws an Error.
   template <KeepsArena Optimizer>
   void keep_own_gradients(Optimizer& optimizer, int rank, bool any_expected) const {
     at::NoGradGuard const no_graph;
@@ -282,7 +282,7 @@ class ModelParts {
   }
 
  private:
-  /// Who has it; a rank before keeps it.
+  /// Adds a tensor and returns its owner: `rank`, or an earlier rank that already has it.
   int add(at::Tensor const& tensor, int rank);
   void own(torch::nn::Module& model, torch::nn::Module& module, int rank);
   [[noreturn]] void refuse_use(at::Tensor const& parameter, int rank) const;

@@ -36,7 +36,7 @@ FULGURITE_BODY void ModelParts::share_out(torch::nn::Module& model, std::vector<
   for (int rank = 0; rank != processes; ++rank)
     for (int i = 0; i != counts_[static_cast<std::size_t>(rank)]; ++i)
       if (auto* const module = stages[at++].module) own(model, *module, rank);
-  // What belongs to no stage is changed by what follows the stages, if at all.
+  // A buffer outside of all stages belongs to the last process, since only code after the stages can change it.
   for (auto const& buffer : model.buffers()) add(buffer, processes - 1);
   for (auto const& parameter : model.named_parameters()) {
     names_.emplace(parameter.value().unsafeGetTensorImpl(), parameter.key());
@@ -78,7 +78,7 @@ FULGURITE_BODY void ModelParts::refuse_use(at::Tensor const& parameter, int rank
               "a step on rank " + std::to_string(rank) + " has a gradient of the parameter '" +
                   (found == names_.end() ? "" : found->second) + "', which rank " +
                   std::to_string(owner_of(parameter)) +
-                  " trains and would not hear of: a step uses its parameters by through_stages(*this, x) alone, and "
+                  " trains and would not receive: a step must use its parameters only by through_stages(*this, x), and "
                   "a penalty on weights is the optimizer's .weight_decay");
 }
 
@@ -86,10 +86,11 @@ FULGURITE_BODY void ModelParts::refuse_shared(torch::nn::Module& model, at::Tens
   std::string name = "a parameter";
   for (auto const& parameter : model.named_parameters())
     if (parameter.value().is_same(tensor)) name = "the parameter '" + parameter.key() + "'";
-  throw Error("fulgurite.pipeline.shared",
-              name + " belongs to stages of rank " + std::to_string(one) + " and of rank " + std::to_string(other) +
-                  ", which would train it apart: name these stages as one, or set .balance so that one process has "
-                  "both");
+  throw Error(
+      "fulgurite.pipeline.shared",
+      name + " belongs to stages of rank " + std::to_string(one) + " and of rank " + std::to_string(other) +
+          ", which would train separate copies: name these stages as one, or set .balance so that one process has "
+          "both");
 }
 
 FULGURITE_BODY int ModelParts::owner_of(at::Tensor const& parameter) const {

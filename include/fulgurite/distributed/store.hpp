@@ -1,5 +1,5 @@
 #pragma once
-// The store through which the processes of a run meet: c10d's TCPStore, in rank 0 or in the launcher's agent.
+// The store through which the processes of a run meet: c10d's TCPStore, kept by rank 0 or by the launcher's agent.
 
 #include <atomic>
 #include <chrono>
@@ -24,12 +24,11 @@
 
 namespace fulgurite::distributed {
 
-/// Where the processes of a run leave notes for each other: c10d's table of keys and bytes, which rank 0 or the
-/// launcher keeps.
+/// The key-value store through which the processes of a run exchange notices: c10d's, kept by rank 0 or by the
+/// launcher.
 using Store = c10::intrusive_ptr<c10d::Store>;
 
-/// A socket that listens on loopback, so that nobody outside of this machine can reach the store. Port 0: one that is
-/// free.
+/// A socket that listens on loopback, so that the store cannot be reached from other machines. Port 0: any free port.
 class Loopback {
  public:
   explicit Loopback(int port);
@@ -38,7 +37,7 @@ class Loopback {
   ~Loopback();
 
   int port() const { return port_; }
-  /// The store closes it from here on.
+  /// Releases the descriptor: the store closes it.
   int release();
 
  private:
@@ -46,15 +45,14 @@ class Loopback {
   int port_ = 0;
 };
 
-/// Options of a store over TCP at a place's port. `timeout`: how long a read waits for its key.
+/// Options of a TCP store at a place's port. `timeout`: how long a read waits for its key.
 c10d::TCPStoreOptions store_options(Place const& place, std::chrono::milliseconds timeout);
 
-/// Keys of one start of all processes: an agent's store outlives it.
+/// A view of the store with a key prefix for this start of the processes, since an agent's store outlives a restart.
 Store keys_of(Place const& place, Store store);
 
-/// What work() gives, in a thread of its own: c10d waits for an answer of the store without a limit, and one whose
-/// process is stopped never answers. Who waits for it no longer leaves the thread to itself, so it owns all that it
-/// needs.
+/// Returns what work() returns, run in a thread of its own: c10d waits for the store's answer without a limit, and a
+/// stopped process never answers. A caller that gives up abandons the thread, so `work` must own all that it needs.
 template <class Work>
 auto in_background(Work work) {
   std::packaged_task<std::invoke_result_t<Work&>()> task(std::move(work));
@@ -63,52 +61,53 @@ auto in_background(Work work) {
   return result;
 }
 
-/// One more connection to the store.
+/// Opens another connection to the store.
 Store connect(Place const& place, std::chrono::milliseconds timeout);
 
-/// The store of a run that rank 0 keeps. On one machine it is bound to loopback.
+/// Opens the store of a run that rank 0 keeps. On one machine it is bound to loopback.
 Store serve(Place& place, std::chrono::milliseconds timeout);
 
-/// A text as the store takes it.
+/// Converts a text to the store's bytes.
 std::vector<std::uint8_t> bytes_of(std::string_view text);
-/// The text of such bytes.
+/// Converts the store's bytes to a text.
 std::string text_of(std::vector<std::uint8_t> const& bytes);
 
-// What processes of a run leave in their store for each other: who has ended and why, who has left, who is there.
+// The notices that processes of a run put into their store: which rank has ended and why, has left, or is there.
 
-/// A rank that has ended before the others, and why.
+/// A rank that has ended before the others, and the reason.
 struct Ended {
   int rank;
   std::string text;
 };
 
-/// What a rank is known to do, by what it said last.
+/// The last known state of a rank.
 struct Seen {
-  std::string waits_for = {};  ///< empty: it has not said that it waits
+  std::string waits_for = {};  ///< empty: it does not wait, as far as known
   bool left = false;           ///< its program has ended with success
-  bool is_there = false;       ///< it has answered the last roll call
+  bool is_there = false;       ///< the rank has answered the last roll call
 };
 
-/// Each call is one answer of the store, or a few. As long as nobody has news, whoever looks asks for one key.
+/// Reads and writes notices; each call is one request to the store, or a few. As long as there is no news, a reader
+/// polls one key.
 class Notices {
  public:
   Notices(Place const& place, c10d::Store& store);
 
-  /// The first who ended is the one that counts.
+  /// Reports that a rank has ended. Only the first report counts.
   void end(Ended const& ended);
   std::optional<Ended> ended();
 
-  /// The program of this rank ends with success.
+  /// Reports that the program of this rank ends with success.
   void leave();
   /// The first rank that has left.
   std::optional<int> left();
 
-  /// A connection broke: who is there shall say so.
+  /// Called after a connection broke: asks all ranks to report that they are there.
   void call_roll() {
     set("roll");
     set("news");
   }
-  /// Whether this rank has said so.
+  /// Answers the roll call; returns true if this rank has done so.
   bool answer_roll();
 
   void waits(std::string const& what);
@@ -124,10 +123,10 @@ class Notices {
   c10d::Store* store_;
 };
 
-// The thread that tells the processes of a run of each other's end.
+// The thread that notifies the processes of a run of each other's end.
 
-/// Looks every 100 ms whether some rank has said that it ended, with a connection to the store of its own: an answer
-/// that never comes (the process that keeps the store is stopped) holds up this thread alone.
+/// Polls every 100 ms whether a rank has reported its end, over a connection to the store of its own: an answer that
+/// never comes (because the store's process is stopped) blocks this thread only.
 class Watch {
   using Clock = std::chrono::steady_clock;
 
@@ -139,27 +138,27 @@ class Watch {
   Watch& operator=(Watch const&) = delete;
   ~Watch() { stop(); }
 
-  /// Nobody is looked after any more. A thread that waits for an answer is left to itself.
+  /// Stops watching. A thread that waits for an answer is abandoned.
   void stop();
 
-  /// Who has ended first, and why; cheap where nobody has.
+  /// The first rank that has ended, and the reason. Cheap as long as none has.
   std::optional<Ended> ended() const;
-  /// The same, waiting for it a while.
+  /// The same, but waits up to `time` for it.
   std::optional<Ended> ended_within(std::chrono::milliseconds time) const;
 
-  /// Tells the others that a rank has ended, unless another one has before. Waits for it a second at most.
-  void tell(int rank, std::string text);
+  /// Notifies the others that a rank has ended, unless another one has before. Takes at most one second.
+  void notify(int rank, std::string text);
 
-  /// What this rank waits for, so that others can name it when time is up.
+  /// Publishes what this rank waits for, so that others can name it at a timeout.
   void waits(std::string what);
-  /// This rank's program ends with success; the others are told within a second, or not at all.
+  /// Publishes that this rank's program ends with success. Gives up after a second.
   void leave();
-  /// A rank that has left, as far as was heard since this one waits, and when that was heard.
+  /// A rank that has left and that this one noticed while waiting, and when it noticed.
   std::optional<std::pair<int, Clock::time_point>> left() const;
 
-  /// A connection broke. Who is there says so, and `all()` tells of it.
+  /// Called after a connection broke: all ranks that are there report so, and `all()` returns that.
   void call_roll();
-  /// What each rank has said last; nothing where the store does not answer.
+  /// The last notice of each rank; nullopt if the store does not answer.
   std::optional<std::vector<Seen>> all();
 
  private:
@@ -170,13 +169,13 @@ class Watch {
     bool stops = false, over = false, asked = false, leaves = false, calls_roll = false, answered_roll = false;
     std::optional<Ended> ended = {}, telling = {};
     std::optional<std::pair<int, Clock::time_point>> left = {};
-    std::string waits = {}, waits_told = {};
+    std::string waits = {}, waits_published = {};
     std::optional<std::vector<Seen>> others = {};
   };
 
   static void work(std::shared_ptr<Shared> shared, Place place, Store store);
 
-  /// Whether to look again.
+  /// Polls once; returns true if it should be called again.
   static bool look(Shared& shared, Notices& notices);
   static void found(Shared& shared, Ended ended);
 

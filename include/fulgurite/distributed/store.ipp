@@ -48,7 +48,7 @@ FULGURITE_BODY c10d::TCPStoreOptions store_options(Place const& place, std::chro
   options.port = static_cast<std::uint16_t>(place.port);
   options.timeout = timeout;
   options.waitWorkers = false;
-  options.useLibUV = false;  // some builds of LibTorch lack it; both kinds speak the same language
+  options.useLibUV = false;  // some builds of LibTorch lack it; both kinds use the same protocol
   return options;
 }
 
@@ -104,8 +104,8 @@ FULGURITE_BODY std::optional<Ended> Notices::ended() {
   auto const text = text_of(store_->get("ended"));
   auto const line = text.find('\n');
   try {
-    set("heard/" + mine());           // whose process keeps the store may go
-  } catch (std::exception const&) {}  // it has gone: what it said is here
+    set("notified/" + mine());        // lets the process that keeps the store end
+  } catch (std::exception const&) {}  // the store is gone, but its notice has arrived
   return Ended{std::stoi(text), text.substr(line + 1)};
 }
 
@@ -170,7 +170,7 @@ FULGURITE_BODY std::optional<Watch::Ended> Watch::ended_within(std::chrono::mill
   return shared_->ended;
 }
 
-FULGURITE_BODY void Watch::tell(int rank, std::string text) {
+FULGURITE_BODY void Watch::notify(int rank, std::string text) {
   std::unique_lock lock(shared_->mutex);
   if (shared_->ended || shared_->telling) return;
   shared_->telling = Ended{rank, std::move(text)};
@@ -228,27 +228,27 @@ FULGURITE_BODY bool Watch::look(Shared& shared, Notices& notices) {
   std::unique_lock lock(shared.mutex);
   shared.changed.wait_for(lock, std::chrono::milliseconds(100), [&] {
     return shared.stops || shared.asked || shared.leaves || shared.calls_roll || (shared.telling && !shared.ended) ||
-           shared.waits != shared.waits_told;
+           shared.waits != shared.waits_published;
   });
   if (shared.stops) return false;
   auto const telling = shared.ended ? std::nullopt : shared.telling;
   auto const waits = shared.waits;
-  bool const told = waits == shared.waits_told, asked = std::exchange(shared.asked, false);
+  bool const published = waits == shared.waits_published, asked = std::exchange(shared.asked, false);
   bool const leaves = shared.leaves, calls_roll = std::exchange(shared.calls_roll, false);
   bool const looks_for_left = !shared.left && !waits.empty();
   lock.unlock();
   if (telling) notices.end(*telling);
   if (leaves) notices.leave();
   if (calls_roll) notices.call_roll();
-  if (!told) notices.waits(waits);
+  if (!published) notices.waits(waits);
   if (!shared.any)
     if (auto ended = notices.ended()) found(shared, std::move(*ended));
-  if (!shared.answered_roll) shared.answered_roll = notices.answer_roll();  // of this thread alone
+  if (!shared.answered_roll) shared.answered_roll = notices.answer_roll();  // only this thread uses it
   auto const left = looks_for_left ? notices.left() : std::nullopt;
   std::optional<std::vector<Seen>> others;
   if (asked) others = notices.all();
   lock.lock();
-  shared.waits_told = waits;
+  shared.waits_published = waits;
   if (left) shared.left = {*left, Clock::now()};
   if (leaves) shared.leaves = false;
   if (others) shared.others = std::move(others);

@@ -1,5 +1,5 @@
 #pragma once
-// The policies of a trainer: where it computes, in which precision, who drives the optimizer.
+// The policies of a trainer: the device, the precision, and who drives the optimizer.
 
 #include <cstdint>
 #include <string_view>
@@ -12,9 +12,9 @@
 
 namespace fulgurite {
 
-// Where a strategy computes. The tags are types, so that rules can see them.
+// Devices. The tags are types, so that rules can see them at compile time.
 
-/// The processor. Rules know that no GPU is meant.
+/// The CPU. Rules know that it is not a GPU.
 struct Cpu {
   static constexpr Known on_gpu = Known::no;
 };
@@ -23,14 +23,14 @@ struct Cuda {
   static constexpr Known on_gpu = Known::yes;
   int index = 0;
 };
-/// A GPU where there is one, else the CPU; decided when the program starts, so rules about GPUs become early
+/// A GPU if there is one, else the CPU. This is decided when the program starts, so rules about GPUs become early
 /// exceptions.
 struct AutomaticDevice {
   static constexpr Known on_gpu = Known::at_run_time;
 };
-/// A device that a command line or a file names: "cpu", "cuda", "cuda:1" (the second GPU) or "auto" (a GPU where there
-/// is one). One type, so that one trainer in the program serves them all; rules about GPUs become early exceptions.
-/// Error where the name is none of these.
+/// A device named by a command line or a file: "cpu", "cuda", "cuda:1" (the second GPU) or "auto" (a GPU if there is
+/// one). It is a single type, so that one trainer in the program works for all of them; rules about GPUs become early
+/// exceptions. Throws an Error for any other name.
 struct NamedDevice {
   enum class Kind : std::uint8_t { automatic, cpu, cuda };
   static constexpr Known on_gpu = Known::at_run_time;
@@ -40,32 +40,32 @@ struct NamedDevice {
   explicit NamedDevice(std::string_view name);
 
  private:
-  static constexpr int most = 127;  // as LibTorch counts
+  static constexpr int most = 127;  // LibTorch's limit
 
-  /// Nothing, or a colon and a number.
+  /// Reads "" or a colon and a number.
   bool reads_index(std::string_view rest);
 };
 
-/// The type of a device, which says whether it is a GPU.
+/// A device's type, which declares whether it is a GPU.
 template <class D>
 concept DeviceTag = FULGURITE_SAYS(D, Known, on_gpu);
-/// What was given in the place of one; `NoDevice<void>`: nothing.
+/// Stands in an error message for an argument that is no device; `NoDevice<void>`: there was none.
 template <class Given>
 struct NoDevice {};
 
-/// The devices as they are written: `SingleDevice{cpu}`, `SingleDevice{cuda}` (the first GPU),
+/// The devices as programs write them: `SingleDevice{cpu}`, `SingleDevice{cuda}` (the first GPU),
 /// `SingleDevice{automatic}`.
 inline constexpr Cpu cpu{};
 inline constexpr Cuda cuda{};
 inline constexpr AutomaticDevice automatic{};
 
-// Precision policies: tags whose constants say what happens to parameters, inputs, operators and the loss.
+// Precision policies: tags whose constants define what is done with parameters, inputs, operators and the loss.
 
-/// The types of floating numbers that precisions speak of, without a tensor library.
+/// The floating-point types of precisions, independent of a tensor library.
 enum class Dtype : std::uint8_t { float32, float64, bfloat16, float16 };
 
 namespace policy {
-/// The constants that every precision has; rules and strategies read nothing else.
+/// The constants of a precision. Rules and strategies read nothing else.
 template <Dtype Parameters, bool Autocasts, Dtype Compute, bool ScalesLoss>
 struct PrecisionTraits {
   using Stateless = ByChoice;
@@ -77,10 +77,10 @@ struct PrecisionTraits {
 };
 }  // namespace policy
 
-// Parameters, buffers and floating tensors of batches are converted; LibTorch's default type is not, since it belongs
-// to the whole process: workers of a loader and other trainers make tensors at the same time. What a step makes from
-// nothing names its type: torch::zeros(sizes, batch.data.options()) or torch::zeros_like(x). The first step of a fit in
-// another type than the default is watched for calls that do not.
+// Parameters, buffers and floating-point tensors of batches are converted. LibTorch's default type is not changed,
+// since it belongs to the whole process: workers of a loader and other trainers make tensors at the same time. So a
+// step must give the type of new tensors: torch::zeros(sizes, batch.data.options()) or torch::zeros_like(x). In a type
+// other than the default, the first step of a fit is checked for calls that do not.
 
 /// Everything in single precision: "32-true".
 struct Float32 : policy::PrecisionTraits<Dtype::float32, false, Dtype::float32, false> {
@@ -94,11 +94,11 @@ struct Float64 : policy::PrecisionTraits<Dtype::float64, false, Dtype::float64, 
 struct Bf16Mixed : policy::PrecisionTraits<Dtype::float32, true, Dtype::bfloat16, false> {
   static constexpr std::string_view name = "bf16-mixed";
 };
-/// Float32 parameters, operators in float16 where that is safe, the loss scaled so that small gradients survive:
-/// "16-mixed". A step whose gradients are not finite is skipped and the scale shrinks by `backoff_factor`; after
-/// `growth_interval` good steps it grows by `growth_factor`. What 100 skipped steps in a row mean:
-/// TrainerOptions::non_finite.
-struct Fp16Mixed {  // its constants stand here, not in a base: designated initializers warn about bases
+/// Float32 parameters, operators in float16 where that is safe, and a loss that is scaled so that small gradients do
+/// not underflow: "16-mixed". A step whose gradients are not finite is skipped and the scale is multiplied by
+/// `backoff_factor`; after `growth_interval` good steps it is multiplied by `growth_factor`. For 100 skipped steps in a
+/// row see TrainerOptions::non_finite.
+struct Fp16Mixed {  // has its constants here and not in a base, since designated initializers warn about bases
   using Stateless = ByChoice;
   static constexpr Dtype parameters = Dtype::float32;
   static constexpr bool autocasts = true;
@@ -110,7 +110,7 @@ struct Fp16Mixed {  // its constants stand here, not in a base: designated initi
   double backoff_factor = 0.5;
   int growth_interval = 2000;
 };
-/// Parameters and inputs in bfloat16: half the memory, coarse updates: "bf16-true".
+/// Parameters and inputs in bfloat16, with half the memory and coarse updates: "bf16-true".
 struct Bf16True : policy::PrecisionTraits<Dtype::bfloat16, false, Dtype::bfloat16, false> {
   static constexpr std::string_view name = "bf16-true";
 };
@@ -121,16 +121,16 @@ struct Fp16True : policy::PrecisionTraits<Dtype::float16, false, Dtype::float16,
 
 // Who drives the optimizer: the trainer (Automatic) or the model's training_step (Manual).
 
-/// The 2-norm over all gradients together is limited to `value`: factor min(1, value / (norm + 1e-6)).
+/// Limits the 2-norm over all gradients to `value`, by the factor min(1, value / (norm + 1e-6)).
 struct ClipNorm {
   double value;
 };
-/// Every gradient element is limited to [-value, value].
+/// Limits every gradient element to [-value, value].
 struct ClipValue {
   double value;
 };
 
-/// No clipping, or one of the two; a value that is not positive is refused when the run starts.
+/// No clipping, or one of the two. A value that is not positive is refused when the run starts.
 struct Clip {
   enum class Kind : std::uint8_t { none, norm, value };
   Kind kind = Kind::none;
@@ -139,7 +139,7 @@ struct Clip {
   constexpr Clip() = default;
   constexpr Clip(ClipNorm by) : kind(Kind::norm), limit(by.value) {}    // implicit: .clip = ClipNorm{0.5}
   constexpr Clip(ClipValue by) : kind(Kind::value), limit(by.value) {}  // implicit: .clip = ClipValue{0.5}
-  /// A number alone could mean either.
+  /// Refuses a plain number, which could mean either.
   template <class Number, bool says_by_what = false>
     requires std::is_arithmetic_v<Number>
   constexpr Clip(Number) {
@@ -150,8 +150,9 @@ struct Clip {
   friend constexpr bool operator==(Clip const&, Clip const&) = default;
 };
 
-/// The trainer clears, runs backward, clips and steps the one optimizer. With K = accumulate_grad_batches, gradients of
-/// K batches are averaged before each step. A plain aggregate: K is run-time state, changed by `ctx.accumulate(k)`.
+/// Automatic optimization: the trainer clears gradients, runs backward, clips, and steps the one optimizer. With K =
+/// accumulate_grad_batches, gradients of K batches are averaged before each step. A plain aggregate,
+/// `Automatic{.accumulate_grad_batches = 4, .clip = ClipNorm{0.5}}`; `ctx.accumulate(k)` changes K at run time.
 struct Automatic {
   using Stateless = ByChoice;
   static constexpr bool automatic = true;
@@ -161,8 +162,9 @@ struct Automatic {
                   ///< back-propagation)
 };
 
-/// `training_step` returns void and does everything itself through its context: `ctx.minimize(optimizer, loss)`, or
-/// `ctx.backward(loss)`, `ctx.clip_gradients(optimizer, ClipNorm{1})`, `ctx.step(optimizer)`.
+/// Manual optimization: `training_step` returns void and does everything itself by its context:
+/// `ctx.minimize(optimizer, loss)`, or `ctx.backward(loss)`, `ctx.clip_gradients(optimizer, ClipNorm{1})`,
+/// `ctx.step(optimizer)`.
 struct Manual {
   using Stateless = ByChoice;
   static constexpr bool automatic = false;
@@ -170,40 +172,40 @@ struct Manual {
 
 // Which matrix products a step on the CPU uses.
 
-/// Whose matrix products the steps of a strategy on the CPU use; results are the same to the bit.
+/// The library for matrix products on the CPU. The results are the same to the bit.
 enum class Matmul : std::uint8_t {
-  faster,     ///< LIBXSMM's, where they give LibTorch's very bits and a rule of shape and processor says faster
-  certified,  ///< LIBXSMM's, wherever they give LibTorch's very bits
-  libtorch,   ///< LibTorch's alone
+  faster,     ///< LIBXSMM if it gives LibTorch's exact bits, and is faster by a rule of shape and processor
+  certified,  ///< LIBXSMM wherever it gives LibTorch's exact bits
+  libtorch,   ///< LibTorch only
 };
 
-// Strategies that replay recorded steps, and check now and then that the replays are right.
+// Strategies that replay recorded steps, and check replays at intervals.
 
-/// A strategy that replays steps and checks its replays: it has unchecked(), half_checked(), confirm(board, step),
-/// replays(), may_replay(), goes_back(), give_up(reason) and tell(f). A strategy that captures and has no unchecked()
-/// says that its replays cannot be wrong.
+/// A strategy that replays steps and checks its replays. It has unchecked(), half_checked(), confirm(board, step),
+/// replays(), may_replay(), goes_back(), give_up(reason) and tell(f). A strategy that captures but has no unchecked()
+/// thereby declares that its replays cannot be wrong.
 template <class S>
 concept ChecksReplays = S::captures && requires(S const& strategy) { strategy.unchecked(); };
 
-/// Among the arguments of make_trainer: it has the callbacks that are named, and adds none. Say it in a test, a sweep,
-/// a measurement. Each word below leaves out one of what is added.
+/// An argument of make_trainer that excludes all default callbacks: the trainer has only those that are named. Use it
+/// in a test, a sweep or a measurement. Each tag below excludes one default callback.
 struct NoDefaults {};
 
-/// No progress bar.
+/// Excludes the progress bar.
 struct NoProgressBar {};
-/// No table of the model when a fit starts.
+/// Excludes the table of the model at the start of a fit.
 struct NoModelSummary {};
-/// No log.
+/// Excludes the default logger.
 struct NoLogger {};
-/// No file of the last epoch.
+/// Excludes the file of the last epoch.
 struct NoCheckpoints {};
-/// No table of what validate and test have found.
+/// Excludes the table of results after validate and test.
 struct NoResultsTable {};
 
-/// The strategy of a trainer that is not told one: fulgurite/defaults.hpp defines it, for programs on LibTorch.
+/// The strategy of a trainer without an explicit one. fulgurite/defaults.hpp defines it for programs on LibTorch.
 template <class Model>
 struct DefaultStrategy;
-/// The callbacks that are added to those in `Given`, among them words: fulgurite/defaults.hpp defines it.
+/// The callbacks that are added to those in `Given`, which may contain tags. fulgurite/defaults.hpp defines it.
 template <class... Given>
 struct DefaultCallbacks;
 
@@ -213,8 +215,8 @@ inline constexpr bool is_word =
     std::is_same_v<T, NoDefaults> || std::is_same_v<T, NoProgressBar> || std::is_same_v<T, NoModelSummary> ||
     std::is_same_v<T, NoLogger> || std::is_same_v<T, NoCheckpoints> || std::is_same_v<T, NoResultsTable>;
 
-/// Whether callbacks are added beside a strategy: where its backend, which is a tensor library, does not say
-/// `static constexpr bool adds_defaults = false`. That of our tests says it, since nobody watches them.
+/// True if default callbacks are added with this strategy: unless its backend declares `static constexpr bool
+/// adds_defaults = false`, as the backend of the library's own tests does.
 template <class S>
 consteval bool adds_defaults() {
   if constexpr (requires { requires !std::bool_constant<S::Backend::adds_defaults>::value; }) return false;
@@ -222,13 +224,13 @@ consteval bool adds_defaults() {
 }
 }  // namespace policy
 
-// Captured{strategy}, as it is for strategies that nobody has taught to replay a step: one sentence.
+// Captured{strategy} for strategies without a specialization: a single error message.
 
 namespace policy {
 template <class S>
 inline constexpr bool can_be_captured = false;
 
-/// The strategy itself in place of a refused Captured, so that nothing else is reported.
+/// Stands for the strategy in a refused Captured, so that no further errors follow.
 struct NoStrategy {
   template <class S>
   explicit NoStrategy(S const&) {}
@@ -237,23 +239,22 @@ template <class S>
 using OrNothing = std::conditional_t<std::is_class_v<S> && !std::is_final_v<S>, S, NoStrategy>;
 }  // namespace policy
 
-/// `go_back`: where a check finds that steps were replayed wrongly, the fit returns to the last state that was right,
-/// of which it keeps a copy in memory, and runs on from there as it is written. Without, it ends with an Error.
+/// Options of Captured.
 struct CaptureOptions {
-  /// Where a replay is found to be wrong, the fit returns to the last state that was known to be right, and goes on
-  /// from there as written; false: an Error.
+  /// If a check finds that replays were wrong, the fit rolls back to the last state that was checked, of which it keeps
+  /// a copy in memory, and continues without replays. false: it ends with an Error.
   bool go_back = true;
 };
 
-// With CUDA's headers Captured is another class than without them. It has another name, too, so that a program may hold
-// parts that were built either way.
+// With CUDA's headers Captured is a different class than without them. It also has a different name, so that a program
+// may contain parts that were built either way.
 #if defined(FULGURITE_HAS_CUDA_RUNTIME)
 inline namespace with_cuda_graphs {
 #endif
 
-/// A strategy that records training steps and replays them from then on, with the same bits. Each strategy it runs has
-/// a specialization, since it must know all that happens in a step: torch/capture/captured.hpp has the one of
-/// SingleDevice.
+/// A strategy that records training steps and replays them from then on, with the same bits:
+/// `Captured{SingleDevice{cpu}}`. Each strategy needs a specialization, which must know everything that happens in a
+/// step; torch/capture/captured.hpp has the one for SingleDevice.
 template <class S>
 class Captured : public policy::OrNothing<S> {
   static_assert(policy::can_be_captured<S>,

@@ -1,7 +1,7 @@
 #pragma once
-// Learning-rate schedules as values: a count of moves in, a factor of the initial rate out; some have a momentum, too.
-// `scheduled(optimizer, schedule, ...)` gives one to an optimizer. Anything that takes a long and returns a double is a
-// schedule. When schedules move: docs/semantics.md, Schedules.
+// Learning-rate schedules as values: functions from a number of moves to a factor of the initial rate; some also give a
+// momentum. `scheduled(optimizer, schedule, ...)` attaches one to an optimizer. Anything that takes a long and returns
+// a double is a schedule. docs/semantics.md, Schedules, says when schedules move.
 
 #include <algorithm>
 #include <concepts>
@@ -21,75 +21,75 @@
 
 namespace fulgurite::schedule {
 
-/// What a schedule is: callable with the number of its moves so far, and its result is the factor of each group's
-/// initial learning rate. A schedule that is made of a number of steps says `static constexpr bool per_step = true` and
-/// then moves with every optimizer step; all others move once an epoch, unless ScheduleOptions::interval says
-/// otherwise.
+/// A schedule is callable with the number of its moves so far, and returns the factor of each group's initial learning
+/// rate: `[](long moves) { return std::pow(0.9, moves); }`. A schedule that is made from a number of steps declares
+/// `static constexpr bool per_step = true` and then moves with every optimizer step; all others move once per epoch,
+/// unless ScheduleOptions::interval says otherwise.
 template <class S>
 concept Schedule = requires(S const& schedule, long moves) {
   { schedule(moves) } -> std::convertible_to<double>;
 };
 
-/// A schedule that moves the momentum as well (for Adam: the first beta). `momentum(moves)` returns the value for all
-/// parameter groups, or nothing where the momentum stays as it is. A schedule that has the function but never moves the
-/// momentum says so by `moves_momentum()`.
+/// A schedule that also moves the momentum (for Adam: the first beta). `momentum(moves)` returns the value for all
+/// parameter groups, or nullopt to leave it unchanged. A schedule that has the function but never moves the momentum
+/// returns false from `moves_momentum()`.
 template <class S>
 concept MomentumSchedule = Schedule<S> && requires(S const& schedule, long moves) {
   { schedule.momentum(moves) } -> std::convertible_to<std::optional<double>>;
 };
 
-/// The momentum after so many moves, of any schedule.
+/// The momentum of any schedule after this number of moves.
 template <class S>
 constexpr std::optional<double> momentum_of(S const& schedule, long moves) {
   if constexpr (MomentumSchedule<S>) return schedule.momentum(moves);
   else return std::nullopt;
 }
-/// Whether it moves the momentum at some time.
+/// True if the schedule moves the momentum at some time.
 template <class S>
 constexpr bool moves_momentum(S const& schedule) {
   if constexpr (requires { schedule.moves_momentum(); }) return schedule.moves_momentum();
   else return MomentumSchedule<S>;
 }
 
-/// The schedule is made of a number of steps, and moves at each; others move once an epoch.
+/// True if the schedule is made from a number of steps and moves at each; others move once per epoch.
 template <class S>
 inline constexpr bool counts_steps = [] {
   if constexpr (FULGURITE_SAYS(S, bool, per_step)) return S::per_step;
   else return false;
 }();
 
-/// Refuses constants that make no schedule with the Error [fulgurite.schedule.constants]. It is thrown when the first
-/// factor is asked for, which is when the optimizers are made.
+/// Throws [fulgurite.schedule.constants] for invalid constants. That happens when the first factor is computed, which
+/// is when the optimizers are made.
 template <class Value>
 [[noreturn]] void refuse(char const* schedule, char const* constant, Value value, char const* rule) {
   throw Error("fulgurite.schedule.constants", std::string("schedule::") + schedule + " with ." + constant + " = " +
                                                   std::to_string(value) + ": " + rule);
 }
 
-/// Checks the constants of a schedule that can check them, in sequences and products, too.
+/// Checks the constants of a schedule if it can check them, also inside sequences and products.
 template <class S>
 constexpr void check(S const& schedule) {
   if constexpr (requires { schedule.check(); }) schedule.check();
 }
 
-/// Saves or loads the constants of a schedule inside another one. A function has none that could be known.
+/// Saves or loads the constants of a schedule inside another one. A function has no constants that are known.
 template <class S>
 void state_of(char const* name, S& schedule, auto& archive) {
   if constexpr (requires { schedule.state(archive); }) archive.child(name, schedule);
 }
 
-/// Whether a number can be a momentum: at least 0 and below 1.
+/// True if a number can be a momentum: at least 0 and below 1.
 constexpr bool is_momentum(double value) { return value >= 0 && value < 1; }
 
-/// Whether a number can be a factor of a rate: neither negative nor infinite nor NaN.
+/// True if a number can be a factor of a rate: finite and not negative.
 constexpr bool is_factor(double value) { return value >= 0 && value <= std::numeric_limits<double>::max(); }
 
-/// The part of `total` moves that is done, from 0 to 1. Where `total` is 0, all of it is.
+/// The fraction of `total` moves that is done, from 0 to 1; it is 1 if `total` is 0.
 constexpr double done(long moves, long total) {
   return moves < total ? static_cast<double>(moves) / static_cast<double>(total) : 1.0;
 }
 
-/// Always the initial rate (or a part of it). ConstantLR is `then(Constant{1.0 / 3}, 5, Constant{})`.
+/// Always the initial rate, or a fraction of it. ConstantLR is `then(Constant{1.0 / 3}, 5, Constant{})`.
 struct Constant {
   double factor = 1.0;
   constexpr double operator()(long) const {
@@ -98,11 +98,11 @@ struct Constant {
   }
   void state(auto& archive);
   constexpr void check() const {
-    if (!is_factor(factor)) refuse("Constant", "factor", factor, "a factor is finite and not negative");
+    if (!is_factor(factor)) refuse("Constant", "factor", factor, "it must be finite and not negative");
   }
 };
 
-/// The factors of a schedule without its momentum: what `rate_only` makes.
+/// A schedule's factors without its momentum; see `rate_only`.
 template <Schedule S>
 struct RateOnly {
   static constexpr bool per_step = counts_steps<S>;
@@ -111,21 +111,21 @@ struct RateOnly {
   void state(auto& archive) { state_of("of", of, archive); }
   constexpr void check() const { schedule::check(of); }
 };
-/// Takes a schedule's factors and leaves its momentum alone, for an optimizer that has none: `scheduled(adagrad,
+/// Keeps a schedule's factors and drops its momentum, for an optimizer that has none: `scheduled(adagrad,
 /// schedule::rate_only(schedule::OneCycle{.total = 100}))`.
 template <Schedule S>
 constexpr RateOnly<S> rate_only(S of) {
   return {of};
 }
 
-/// Two schedules multiplied: `LinearWarmup{100} * Cosine{1000}` (torch's ChainedScheduler).
+/// The product of two schedules: `LinearWarmup{100} * Cosine{1000}` (torch's ChainedScheduler).
 template <Schedule A, Schedule B>
 struct Product {
   static constexpr bool per_step = counts_steps<A> || counts_steps<B>;
   A first;
   B second;
   constexpr double operator()(long moves) const { return first(moves) * second(moves); }
-  /// Where both schedules move the momentum, the second one's value counts.
+  /// If both schedules move the momentum, the second one's value is used.
   constexpr std::optional<double> momentum(long moves) const
     requires(MomentumSchedule<A> || MomentumSchedule<B>)
   {
@@ -148,7 +148,7 @@ constexpr Product<A, B> operator*(A first, B second) {
   return {first, second};
 }
 
-/// Two schedules, one after the other; `then` makes it.
+/// Two schedules, one after the other; see `then`.
 template <Schedule A, Schedule B>
 struct Sequence {
   static constexpr bool per_step = counts_steps<A> || counts_steps<B>;
@@ -159,7 +159,7 @@ struct Sequence {
     check();
     return moves < boundary ? first(moves) : second(moves - boundary);
   }
-  /// While `second` has no momentum, it stays where `first` left it.
+  /// While `second` has no momentum, the momentum keeps the last value of `first`.
   constexpr std::optional<double> momentum(long moves) const
     requires(MomentumSchedule<A> || MomentumSchedule<B>)
   {
@@ -175,7 +175,7 @@ struct Sequence {
   }
   constexpr void check() const {
     if (boundary < before())
-      refuse("then", "boundary", boundary, "boundaries count moves from the start of the run and ascend");
+      refuse("then", "boundary", boundary, "boundaries count moves from the start of the run and must ascend");
     schedule::check(first);
     schedule::check(second);
   }
@@ -196,10 +196,10 @@ constexpr auto then(A first, long boundary, B second, Rest... rest) {
   else return then(Sequence<A, B>{first, boundary, second}, rest...);
 }
 
-// Schedules that only go down: steps, milestones, exponential, polynomial, cosine. Formulae are those of
+// Schedules that only go down: steps, milestones, exponential, polynomial, cosine. The formulas are those of
 // torch.optim.lr_scheduler.
 
-/// gamma^floor(t / size): StepLR.
+/// StepLR: gamma^floor(t / size).
 struct Step {
   long size;
   double gamma = 0.1;
@@ -208,7 +208,7 @@ struct Step {
   void check() const;
 };
 
-/// gamma^(number of milestones passed): MultiStepLR. Milestones ascend; one given twice counts twice.
+/// MultiStepLR: gamma^(number of milestones passed). Milestones must ascend; one given twice counts twice.
 struct MultiStep {
   std::vector<long> milestones;
   double gamma = 0.1;
@@ -217,7 +217,7 @@ struct MultiStep {
   void check() const;
 };
 
-/// gamma^t: ExponentialLR.
+/// ExponentialLR: gamma^t.
 struct Exponential {
   double gamma;
   double operator()(long moves) const;
@@ -225,7 +225,7 @@ struct Exponential {
   void check() const;
 };
 
-/// (1 - t/total)^power until total, then 0: PolynomialLR.
+/// PolynomialLR: (1 - t/total)^power until `total`, then 0.
 struct Polynomial {
   static constexpr bool per_step = true;
   long total;
@@ -235,21 +235,21 @@ struct Polynomial {
   void check() const;
 };
 
-/// least + (1 - least) * (1 + cos(pi t/total)) / 2 until total, then `least`. CosineAnnealingLR goes back up the same
-/// way after `total`, and down again: `.periodic = true`.
+/// CosineAnnealingLR: least + (1 - least) * (1 + cos(pi t/total)) / 2 until `total`, then `least`. PyTorch's goes up
+/// again after `total`, and down again: `.periodic = true` does that.
 struct Cosine {
   static constexpr bool per_step = true;
   long total;
-  double least = 0.0;  ///< as a part of the initial rate
+  double least = 0.0;  ///< a fraction of the initial rate
   bool periodic = false;
   double operator()(long moves) const;
   void state(auto& archive);
   void check() const;
 };
 
-// Schedules along a line: from one factor to another, a warm-up, alone or before a cosine.
+// Linear schedules: from one factor to another, and a warm-up, alone or before a cosine.
 
-/// From `start_factor` to `end_factor` in `total` equal moves, then `end_factor`: LinearLR.
+/// LinearLR: from `start_factor` to `end_factor` in `total` equal moves, then `end_factor`.
 struct Linear {
   static constexpr bool per_step = true;
   double start_factor = 1.0 / 3;
@@ -261,13 +261,13 @@ struct Linear {
   }
   void state(auto& archive);
   constexpr void check() const {
-    if (total < 1) refuse("Linear", "total", total, "it takes 1 or more moves");
-    if (!is_factor(start_factor)) refuse("Linear", "start_factor", start_factor, "a factor is finite and not negative");
-    if (!is_factor(end_factor)) refuse("Linear", "end_factor", end_factor, "a factor is finite and not negative");
+    if (total < 1) refuse("Linear", "total", total, "it must be at least 1");
+    if (!is_factor(start_factor)) refuse("Linear", "start_factor", start_factor, "it must be finite and not negative");
+    if (!is_factor(end_factor)) refuse("Linear", "end_factor", end_factor, "it must be finite and not negative");
   }
 };
 
-/// From `from`, as a part of the initial rate, to 1 in `steps` equal moves, then 1. With 0 steps it is always 1.
+/// From the fraction `from` of the initial rate to 1 in `steps` equal moves, then 1. With 0 steps it is always 1.
 struct LinearWarmup {
   static constexpr bool per_step = true;
   long steps;
@@ -278,13 +278,13 @@ struct LinearWarmup {
   }
   void state(auto& archive);
   constexpr void check() const {
-    if (steps < 0) refuse("LinearWarmup", "steps", steps, "a warm-up takes 0 or more moves");
-    if (!is_factor(from)) refuse("LinearWarmup", "from", from, "a factor is finite and not negative");
+    if (steps < 0) refuse("LinearWarmup", "steps", steps, "it must be at least 0");
+    if (!is_factor(from)) refuse("LinearWarmup", "from", from, "it must be finite and not negative");
   }
 };
 
-/// A linear warm-up of `warmup` moves, then a cosine over what is left of `total`. The first step already has 1/warmup
-/// of the rate; with a rate of 0 it would do nothing.
+/// A linear warm-up of `warmup` moves, then a cosine over the rest of `total`. The first step already has 1/warmup of
+/// the rate, since a step with a rate of 0 would do nothing.
 struct WarmupCosine {
   static constexpr bool per_step = true;
   long warmup;
@@ -298,14 +298,14 @@ struct WarmupCosine {
   Cosine cosine() const;
 };
 
-// Schedules that go up and down: one cycle, triangles, cosine with warm restarts. Formulae are those of
+// Schedules that go up and down: one cycle, triangles, cosine with warm restarts. The formulas are those of
 // torch.optim.lr_scheduler.
 
-/// OneCycleLR. The optimizer is made with the highest rate. The rate begins at 1/div_factor of it, reaches it after the
-/// part `pct_start` of `total` moves, and ends at 1/(div_factor * final_div_factor). With `three_phase` it first falls
-/// back to where it began, as fast as it rose, and then to the end. `total` is usually `*ctx.estimated_steps()`; after
-/// it the last factor stays. Unless `cycle_momentum` is off, the momentum (for Adam: the first beta) moves the other
-/// way, from `max_momentum` down to `base_momentum` and back.
+/// OneCycleLR. The optimizer must be made with the highest rate. The rate begins at 1/div_factor of it, reaches it
+/// after the fraction `pct_start` of `total` moves, and ends at 1/(div_factor * final_div_factor). With `three_phase`
+/// it first falls back to its initial value, in as many moves as it rose, and then to the end. `total` is usually
+/// `*ctx.estimated_steps()`; after `total` moves the last factor stays. Unless `cycle_momentum` is off, the momentum
+/// (for Adam: the first beta) moves the other way, from `max_momentum` down to `base_momentum` and back.
 struct OneCycle {
   enum class Anneal : std::uint8_t { cos, linear };
   static constexpr bool per_step = true;
@@ -326,10 +326,10 @@ struct OneCycle {
   void check() const;
 
  private:
-  /// The value after `moves` moves on the way from `start` up to `top`, down to `fallen`, and, with three phases, on to
+  /// The value after `moves` moves, from `start` up to `top`, down to `fallen`, and with three phases further to
   /// `last`.
   double along(long moves, double start, double top, double fallen, double last) const;
-  // A phase may have no length, in a cycle of one or two moves: it is over at once.
+  // In a cycle of one or two moves a phase may have length 0; it is then skipped.
   double between(double from, double to, double begin, double end, double t) const;
 };
 
@@ -341,11 +341,11 @@ struct Cyclic {
     triangular,
     triangular2,
     exp_range
-  };  ///< all alike; each half as high; shrinking by gamma a move
+  };  ///< all equal; each half as high as the last; shrinking by gamma per move
   static constexpr bool per_step = true;
   double peak;
   long step_size_up = 2000;
-  long step_size_down = 0;  ///< 0: as many moves as up
+  long step_size_down = 0;  ///< 0: the same as step_size_up
   Shape shape = Shape::triangular;
   double gamma = 1.0;
   bool cycle_momentum = true;
@@ -365,41 +365,42 @@ struct Cyclic {
   double scale(long moves) const;
 };
 
-/// CosineAnnealingWarmRestarts: a cosine down over `first` moves, then back to the start, each cycle `growth` times as
-/// long as the one before.
+/// CosineAnnealingWarmRestarts: a cosine down over `first` moves, then a restart; each cycle is `growth` times as long
+/// as the one before.
 struct CosineRestarts {
   static constexpr bool per_step = true;
   long first;
   long growth = 1;
-  double least = 0.0;  ///< as a part of the initial rate
+  double least = 0.0;  ///< a fraction of the initial rate
 
   double operator()(long moves) const;
   void state(auto& archive);
   void check() const;
 };
 
-// Lowers the rates when a metric has stopped getting better. The arithmetic is that of torch's ReduceLROnPlateau.
+// Lowers the rates when a metric has stopped improving, with the arithmetic of torch's ReduceLROnPlateau.
 
-/// Whether the threshold of an improvement is a part of the best value, or a difference from it.
+/// Whether the threshold of an improvement is relative to the best value, or absolute.
 enum class ThresholdMode : std::uint8_t { rel, abs };
 
-/// What counts as an improvement, how long the schedule waits without one, and how it lowers the rates then.
+/// Options of ReduceOnPlateau: what counts as an improvement, how long to wait for one, and how to lower the rates.
 struct PlateauOptions {
   ModeOption mode = Mode::min;
-  double factor = 0.1;      ///< the rates are multiplied by it; below 1
-  int patience = 10;        ///< so many values in a row may bring no improvement; the next one lowers the rates
-  double threshold = 1e-4;  ///< an improvement is larger than this
-  ThresholdMode threshold_mode = ThresholdMode::rel;  ///< a part of the best value, or a difference from it
-  int cooldown = 0;                                   ///< values after a reduction that are not counted as bad
-  double min_lr = 0;                                  ///< no rate is lowered below it
-  double eps = 1e-8;                                  ///< a rate that would fall by less than this stays as it is
-  bool strict = true;  ///< a metric that nobody has logged is an Error; false: that value is skipped
+  double factor = 0.1;      ///< factor for the rates, below 1
+  int patience = 10;        ///< number of values without improvement that are tolerated; the next one lowers the rates
+  double threshold = 1e-4;  ///< an improvement must be larger than this
+  ThresholdMode threshold_mode = ThresholdMode::rel;  ///< relative to the best value, or absolute
+  int cooldown = 0;    ///< number of values after a reduction that are not counted as bad
+  double min_lr = 0;   ///< no rate is lowered below it
+  double eps = 1e-8;   ///< a rate is not changed by less than this
+  bool strict = true;  ///< Error if the metric was not logged; false: the value is skipped
 };
 
-/// `scheduled(optimizer, schedule::ReduceOnPlateau{Net::val_loss, {.patience = 3}})`: lowers the learning rates when a
-/// metric has stopped getting better. It looks at the metric once an epoch, after all `on_train_epoch_end` hooks, or
-/// with `.interval = Interval::step` after each validation. In manual optimization you call `scheduler.step(value)`. It
-/// multiplies the rates as they are at that moment, and where the optimizer has other schedules, these go on from that.
+/// Lowers the learning rates when a metric has stopped improving: `scheduled(optimizer,
+/// schedule::ReduceOnPlateau{Net::val_loss, {.patience = 3}})`. It reads the metric once per epoch, after all
+/// `on_train_epoch_end` hooks, or with `.interval = Interval::step` after each validation. In manual optimization, call
+/// `scheduler.step(value)`. It multiplies the current rates, and other schedules of the optimizer continue from the
+/// result.
 template <class M>
   requires requires { M::name(); }
 class ReduceOnPlateau {
@@ -407,25 +408,23 @@ class ReduceOnPlateau {
   using Watches = MetricTypes<M>;
   static constexpr bool sets_rates = true;
 
-  /// Throws fulgurite.schedule.constants for options that make no sense.
+  /// Throws fulgurite.schedule.constants for invalid options.
   explicit ReduceOnPlateau(M metric, PlateauOptions options = {}) : metric_(metric), options_(options) {
     constexpr char const* name = "ReduceOnPlateau";
     if (!(options.factor >= 0 && options.factor < 1))
-      refuse(name, "factor", options.factor, "a reduction multiplies by less than 1, not negative");
-    if (options.patience < 0)
-      refuse(name, "patience", options.patience, "it bears 0 or more values without improvement");
+      refuse(name, "factor", options.factor, "it must be at least 0 and below 1");
+    if (options.patience < 0) refuse(name, "patience", options.patience, "it must be at least 0");
     if (!is_factor(options.threshold))
-      refuse(name, "threshold", options.threshold, "a threshold is finite and not negative");
-    if (options.cooldown < 0) refuse(name, "cooldown", options.cooldown, "it rests for 0 or more values");
-    if (!is_factor(options.min_lr)) refuse(name, "min_lr", options.min_lr, "a rate is finite and not negative");
-    if (!is_factor(options.eps)) refuse(name, "eps", options.eps, "a difference is finite and not negative");
+      refuse(name, "threshold", options.threshold, "it must be finite and not negative");
+    if (options.cooldown < 0) refuse(name, "cooldown", options.cooldown, "it must be at least 0");
+    if (!is_factor(options.min_lr)) refuse(name, "min_lr", options.min_lr, "it must be finite and not negative");
+    if (!is_factor(options.eps)) refuse(name, "eps", options.eps, "it must be finite and not negative");
   }
 
   M metric() const { return metric_; }
   bool strict() const { return options_.strict; }
 
-  /// Takes one value of the metric, and lowers the optimizer's rates where it was one too many without improvement. NaN
-  /// is no improvement.
+  /// Takes one value of the metric, and lowers the optimizer's rates if patience has run out. NaN is no improvement.
   void observe(double value, auto& optimizer) {
     if (better(value)) {
       best_ = value;
@@ -447,7 +446,7 @@ class ReduceOnPlateau {
   }
 
   double best() const { return best_; }
-  int num_bad_epochs() const { return bad_; }  ///< values since the last improvement, reduction or rest
+  int num_bad_epochs() const { return bad_; }  ///< values since the last improvement, reduction or cooldown
 
   void state(auto& archive) {
     archive("best", best_)("num_bad_epochs", bad_)("cooldown_counter", cooldown_);
@@ -477,7 +476,7 @@ class ReduceOnPlateau {
   int cooldown_ = 0;
 };
 
-/// Refused by the trainer: a metric is a constant, not a text.
+/// Refused by the trainer: a metric must be a constant, not a text.
 template <std::convertible_to<std::string_view> Text>
 ReduceOnPlateau(Text const&, PlateauOptions = {}) -> ReduceOnPlateau<MetricText>;
 

@@ -16,8 +16,8 @@ FULGURITE_BULK_BODY double Step::operator()(long moves) const {
 }
 
 FULGURITE_BULK_BODY void Step::check() const {
-  if (size < 1) refuse("Step", "size", size, "the rate falls every 1 or more moves");
-  if (!is_factor(gamma)) refuse("Step", "gamma", gamma, "a factor is finite and not negative");
+  if (size < 1) refuse("Step", "size", size, "it must be at least 1");
+  if (!is_factor(gamma)) refuse("Step", "gamma", gamma, "it must be finite and not negative");
 }
 
 FULGURITE_BULK_BODY double MultiStep::operator()(long moves) const {
@@ -29,10 +29,11 @@ FULGURITE_BULK_BODY double MultiStep::operator()(long moves) const {
 FULGURITE_BODY void MultiStep::check() const {
   long before = 0;
   for (long const milestone : milestones) {
-    if (milestone < before) refuse("MultiStep", "milestones", milestone, "milestones count moves from 0 and ascend");
+    if (milestone < before)
+      refuse("MultiStep", "milestones", milestone, "milestones count moves from 0 and must ascend");
     before = milestone;
   }
-  if (!is_factor(gamma)) refuse("MultiStep", "gamma", gamma, "a factor is finite and not negative");
+  if (!is_factor(gamma)) refuse("MultiStep", "gamma", gamma, "it must be finite and not negative");
 }
 
 FULGURITE_BULK_BODY double Exponential::operator()(long moves) const {
@@ -41,7 +42,7 @@ FULGURITE_BULK_BODY double Exponential::operator()(long moves) const {
 }
 
 FULGURITE_BULK_BODY void Exponential::check() const {
-  if (!is_factor(gamma)) refuse("Exponential", "gamma", gamma, "a factor is finite and not negative");
+  if (!is_factor(gamma)) refuse("Exponential", "gamma", gamma, "it must be finite and not negative");
 }
 
 FULGURITE_BULK_BODY double Polynomial::operator()(long moves) const {
@@ -50,8 +51,8 @@ FULGURITE_BULK_BODY double Polynomial::operator()(long moves) const {
 }
 
 FULGURITE_BULK_BODY void Polynomial::check() const {
-  if (total < 1) refuse("Polynomial", "total", total, "it takes 1 or more moves");
-  if (!is_factor(power)) refuse("Polynomial", "power", power, "a power is finite and not negative");
+  if (total < 1) refuse("Polynomial", "total", total, "it must be at least 1");
+  if (!is_factor(power)) refuse("Polynomial", "power", power, "it must be finite and not negative");
 }
 
 FULGURITE_BULK_BODY double Cosine::operator()(long moves) const {
@@ -62,8 +63,8 @@ FULGURITE_BULK_BODY double Cosine::operator()(long moves) const {
 }
 
 FULGURITE_BULK_BODY void Cosine::check() const {
-  if (total < 1) refuse("Cosine", "total", total, "it takes 1 or more moves");
-  if (!is_factor(least)) refuse("Cosine", "least", least, "a factor is finite and not negative");
+  if (total < 1) refuse("Cosine", "total", total, "it must be at least 1");
+  if (!is_factor(least)) refuse("Cosine", "least", least, "it must be finite and not negative");
 }
 
 FULGURITE_BULK_BODY double WarmupCosine::operator()(long moves) const {
@@ -73,8 +74,8 @@ FULGURITE_BULK_BODY double WarmupCosine::operator()(long moves) const {
 }
 
 FULGURITE_BULK_BODY void WarmupCosine::check() const {
-  if (warmup < 0) refuse("WarmupCosine", "warmup", warmup, "a warm-up takes 0 or more moves");
-  if (total < 1) refuse("WarmupCosine", "total", total, "it takes 1 or more moves");
+  if (warmup < 0) refuse("WarmupCosine", "warmup", warmup, "it must be at least 0");
+  if (total < 1) refuse("WarmupCosine", "total", total, "it must be at least 1");
   cosine().check();
 }
 
@@ -93,15 +94,14 @@ FULGURITE_BULK_BODY std::optional<double> OneCycle::momentum(long moves) const {
 }
 
 FULGURITE_BODY void OneCycle::check() const {
-  if (total < 1) refuse("OneCycle", "total", total, "it takes 1 or more moves");
+  if (total < 1) refuse("OneCycle", "total", total, "it must be at least 1");
   if (!(pct_start >= 0 && pct_start <= (three_phase ? 0.5 : 1.0)))
-    refuse("OneCycle", "pct_start", pct_start, "the rise is a part of the cycle, 0 to 1 (three phases: 0 to 0.5)");
-  if (!(div_factor > 0)) refuse("OneCycle", "div_factor", div_factor, "the top is divided by a positive number");
-  if (!(final_div_factor > 0))
-    refuse("OneCycle", "final_div_factor", final_div_factor, "the start is divided by a positive number");
+    refuse("OneCycle", "pct_start", pct_start, "it must be a fraction from 0 to 1 (with three phases: to 0.5)");
+  if (!(div_factor > 0)) refuse("OneCycle", "div_factor", div_factor, "it must be positive");
+  if (!(final_div_factor > 0)) refuse("OneCycle", "final_div_factor", final_div_factor, "it must be positive");
   if (!cycle_momentum) return;
-  if (!is_momentum(base_momentum)) refuse("OneCycle", "base_momentum", base_momentum, "a momentum is in [0, 1)");
-  if (!is_momentum(max_momentum)) refuse("OneCycle", "max_momentum", max_momentum, "a momentum is in [0, 1)");
+  if (!is_momentum(base_momentum)) refuse("OneCycle", "base_momentum", base_momentum, "it must be in [0, 1)");
+  if (!is_momentum(max_momentum)) refuse("OneCycle", "max_momentum", max_momentum, "it must be in [0, 1)");
 }
 
 FULGURITE_BULK_BODY double OneCycle::along(long moves, double start, double top, double fallen, double last) const {
@@ -134,14 +134,14 @@ FULGURITE_BULK_BODY std::optional<double> Cyclic::momentum(long moves) const {
 }
 
 FULGURITE_BODY void Cyclic::check() const {
-  if (!is_factor(peak)) refuse("Cyclic", "peak", peak, "a factor is finite and not negative");
-  if (step_size_up < 1) refuse("Cyclic", "step_size_up", step_size_up, "the way up takes 1 or more moves");
+  if (!is_factor(peak)) refuse("Cyclic", "peak", peak, "it must be finite and not negative");
+  if (step_size_up < 1) refuse("Cyclic", "step_size_up", step_size_up, "it must be at least 1");
   if (step_size_down < 0)
-    refuse("Cyclic", "step_size_down", step_size_down, "the way down takes 1 or more moves, or 0: as many as up");
-  if (!is_factor(gamma)) refuse("Cyclic", "gamma", gamma, "a factor is finite and not negative");
+    refuse("Cyclic", "step_size_down", step_size_down, "it must be at least 1, or 0 for the same as step_size_up");
+  if (!is_factor(gamma)) refuse("Cyclic", "gamma", gamma, "it must be finite and not negative");
   if (!cycle_momentum) return;
-  if (!is_momentum(base_momentum)) refuse("Cyclic", "base_momentum", base_momentum, "a momentum is in [0, 1)");
-  if (!is_momentum(max_momentum)) refuse("Cyclic", "max_momentum", max_momentum, "a momentum is in [0, 1)");
+  if (!is_momentum(base_momentum)) refuse("Cyclic", "base_momentum", base_momentum, "it must be in [0, 1)");
+  if (!is_momentum(max_momentum)) refuse("Cyclic", "max_momentum", max_momentum, "it must be in [0, 1)");
 }
 
 FULGURITE_BULK_BODY double Cyclic::length() const {
@@ -172,9 +172,9 @@ FULGURITE_BULK_BODY double CosineRestarts::operator()(long moves) const {
 }
 
 FULGURITE_BODY void CosineRestarts::check() const {
-  if (first < 1) refuse("CosineRestarts", "first", first, "the first cycle takes 1 or more moves");
-  if (growth < 1) refuse("CosineRestarts", "growth", growth, "a cycle is 1 or more times as long as the one before");
-  if (!is_factor(least)) refuse("CosineRestarts", "least", least, "a factor is finite and not negative");
+  if (first < 1) refuse("CosineRestarts", "first", first, "it must be at least 1");
+  if (growth < 1) refuse("CosineRestarts", "growth", growth, "it must be at least 1");
+  if (!is_factor(least)) refuse("CosineRestarts", "least", least, "it must be finite and not negative");
 }
 
 void Constant::state(auto& archive) { archive.option("factor", factor); }

@@ -19,25 +19,28 @@
 
 namespace fulgurite {
 
-/// What a BatchSizeFinder tries out, and when it does so again.
+/// The search of a BatchSizeFinder, and the epochs before which it searches again.
 template <class Model, class Data = NoModule>
 struct BatchSizeFinderOptions {
-  /// How it searches: which sizes, how many steps each; see tune::BatchSizeSearch.
+  /// The sizes to try, and how many steps each; see tune::BatchSizeSearch.
   tune::BatchSizeSearch<Model, Data> search = {};
-  std::vector<int> milestones = {};  ///< epochs before which it searches again, such as those that unfreeze a part
+  std::vector<int> milestones = {};  ///< epochs before which it searches again, such as those that unfreeze layers
 };
 
-/// `BatchSizeFinder<Net>{{.search = {.mode = tune::binsearch}, .milestones = {5, 10}}}`: when the fit starts, tries
-/// batch sizes out (tune::scale_batch_size says how), puts everything back, and goes on with the largest that fits: of
-/// the loader or the data module where these can be told, else in a field of the model, `.field = &Net::batch_size`, or
-/// of the data module, `BatchSizeFinder<Net, Data>` and `.field = &Data::batch_size`, whose loaders are then asked for
-/// anew. At a milestone the same, for the epochs from there on. validate, test and predict begin with a search over
-/// batches of theirs, which leaves the size of the fit in the file; where there is no place for a size, with a warning
-/// in its place.
+/// A callback that finds a batch size when the fit starts:
 ///
-/// A fit that goes on from a file takes the size that was found before. A schedule that was made of
-/// `ctx.estimated_steps()` keeps the number of steps that it was made of. To search at other times derive from it, hide
-/// its hooks, and call `scale_batch_size(ctx)` from yours.
+///     BatchSizeFinder<Net>{{.search = {.mode = tune::binsearch}, .milestones = {5, 10}}}
+///
+/// It runs trial steps with several sizes (see tune::scale_batch_size), restores all state, and continues with the
+/// largest size that fits. The size is set in the loader or data module if that has set_batch_size. Otherwise it is set
+/// in a field of the model, `.field = &Net::batch_size`, or of the data module, `BatchSizeFinder<Net, Data>` and
+/// `.field = &Data::batch_size`, and the loaders are made again. It does the same at each milestone, for the epochs
+/// that follow. validate, test and predict begin with a search over their own batches, which does not change the fit's
+/// size in a file; if they have no place for a size, there is a warning and no search.
+///
+/// A fit that resumes from a file uses the size that was found before. A schedule that was made from
+/// `ctx.estimated_steps()` keeps the number of steps that it was made with. To search at other times, derive from this
+/// class, hide its hooks, and call `scale_batch_size(ctx)` from yours.
 template <class Model, class Data = NoModule>
 class BatchSizeFinder {
  public:
@@ -67,14 +70,14 @@ class BatchSizeFinder {
     if (tune::is_milestone(ctx.current_epoch(), options_.milestones)) scale_batch_size(ctx);
   }
 
-  /// What the last search found; without trials before.
+  /// The result of the last search; without trials if there was none.
   tune::FoundBatchSize const& results() const { return found_; }
 
   void state(auto& archive) { archive("size", size_).option("milestones", options_.milestones); }
 
  protected:
-  /// Asks for a search at the next place between two epochs; in an evaluation, where it can be asked for in `setup`
-  /// alone, before its first batch.
+  /// Requests a search at the next boundary between two epochs. In an evaluation the search takes place before the
+  /// first batch, and can be requested in `setup` only.
   void scale_batch_size(auto& ctx) {
     if (ctx.dev_run()) return;
     ctx.request_search([this]<class R>(Rehearser<R>& rehearser) {
@@ -94,18 +97,18 @@ class BatchSizeFinder {
  private:
   BatchSizeFinderOptions<Model, Data> options_;
   tune::FoundBatchSize found_{};
-  long size_ = 0;  ///< that was found in this fit, or in the one whose file it goes on from
+  long size_ = 0;  ///< found in this fit, or in the one that it resumes
 };
 
 }  // namespace fulgurite
 
 namespace fulgurite::tune {
 
-/// Whose batches are tried: of training, or of one kind of evaluation.
+/// The steps to try: those of training, or of one kind of evaluation.
 enum class Method : std::uint8_t { fit, validate, test, predict };
 using enum Method;
 
-/// How many loaders there are for it.
+/// The number of loaders for these steps.
 template <Method Tried, class Data>
 consteval std::size_t loaders_of() {
   using D = std::remove_const_t<Data>;
@@ -120,23 +123,25 @@ consteval std::size_t loaders_of() {
   }
 }
 
-/// The search's options, where loaders are handed over as they are, or by a data module, or by the model.
+/// The options of the search, for loaders passed directly, by a data module, or by the model.
 template <class Trainer, class Data>
 using BatchSizeSearchOf =
     BatchSizeSearch<ModelOf<Trainer>, std::conditional_t<std::is_const_v<Data>, NoModule, std::remove_const_t<Data>>>;
 
-/// Tries batch sizes out, each with some steps of the real trainer, until memory ends or a batch has all samples; puts
-/// everything back, as tune::rehearse does; and puts the largest size that fits where batch sizes are kept: in the
-/// loader or the data module that has set_batch_size, or in `.field`, from which a data module or the model makes its
-/// loaders. `scale_batch_size<tune::test>(...)` tries test_step and its loader; so with tune::validate, tune::predict.
-/// Between fits, in one process. In a fast_dev_run nothing is tried.
-///   auto const found = tune::scale_batch_size(trainer, net, data, {.mode = tune::binsearch});
-///   std::cout << found.table();              // each size: time, samples a second, peak memory
-///   found.save("sizes.csv"), found.save("sizes.svg");
-/// Linux gives a process more memory than there is, and ends it when it is used: on the CPU say .max_val, or set a
-/// limit (`ulimit -v`), so that there is an exception to be caught. Errors: [fulgurite.tuner.out_of_memory] where no
-/// size fits, [fulgurite.tuner.no_size] and others where none can be set, what the steps throw. The size is then as it
-/// was.
+/// Finds the largest batch size that fits into memory. Each size is tried with a few steps of the real trainer, until
+/// memory runs out or a batch has all samples; then all state is restored, as tune::rehearse does. The size is set in
+/// the loader or data module if that has set_batch_size, or else in `.field`, from which a data module or the model
+/// makes its loaders. `scale_batch_size<tune::test>(...)` tries test_step with its loader; tune::validate and
+/// tune::predict likewise. Call it between fits, in one process. In a fast_dev_run nothing is tried.
+///
+///     auto const found = tune::scale_batch_size(trainer, net, data, {.mode = tune::binsearch});
+///     std::cout << found.table();              // for each size: time, samples per second, peak memory
+///     found.save("sizes.csv"), found.save("sizes.svg");
+///
+/// Linux overcommits memory, and kills a process that uses too much of it. So on the CPU set .max_val, or a limit
+/// (`ulimit -v`) that makes allocations throw. Errors: [fulgurite.tuner.out_of_memory] if no size fits,
+/// [fulgurite.tuner.no_size] and others if no size can be set, and what the steps throw. After an error the size is
+/// unchanged.
 template <Method Tried = fit, class Trainer, class Data>
   requires(!is_batch_size_search<std::remove_const_t<Data>>)
 FoundBatchSize scale_batch_size(Trainer& trainer, ModelOf<Trainer>& model, Data& data,
@@ -149,7 +154,7 @@ FoundBatchSize scale_batch_size(Trainer& trainer, ModelOf<Trainer>& model, Data&
   static_assert(one,
                 "[fulgurite.tuner.one_eval_loader] batch sizes are tried on one evaluation loader: pass each alone");
   static_assert(settable,
-                "[fulgurite.tuner.no_size] this loader cannot be told a batch size: give it `long batch_size() "
+                "[fulgurite.tuner.no_size] this loader's batch size cannot be set: give it `long batch_size() "
                 "const` and `void set_batch_size(long)`, or pass a data module that makes it from a field, "
                 ".field = &Data::batch_size");
   check(search);
@@ -164,7 +169,7 @@ FoundBatchSize scale_batch_size(Trainer& trainer, ModelOf<Trainer>& model, Data&
     else if constexpr (Tried == validate) trainer.template search_evaluation<loop::Validation>(model, data, what);
     else if constexpr (Tried == test) trainer.template search_evaluation<loop::Testing>(model, data, what);
     else trainer.template search_evaluation<loop::Prediction>(model, data, what);
-    // Where the size is a part of what model or data module save, the search has put it back with the rest.
+    // If the size is part of what model or data module save, the search has restored the old one.
     if (!found.searched) return found;
     if (search.field.is_given()) {
       if constexpr (!LoaderLike<Data>) search.field.put(model, data, found.size);
@@ -174,7 +179,7 @@ FoundBatchSize scale_batch_size(Trainer& trainer, ModelOf<Trainer>& model, Data&
   }
   return found;
 }
-/// The model has the loaders itself.
+/// For a model that has the loaders itself.
 template <Method Tried = fit, class Trainer>
 FoundBatchSize scale_batch_size(Trainer& trainer, ModelOf<Trainer>& model,
                                 BatchSizeSearchOf<Trainer, ModelOf<Trainer>> const& search = {}) {

@@ -28,46 +28,46 @@
 
 namespace fulgurite::tune {
 
-// Losses over learning rates, and the rate that they suggest.
+// The curve of losses over learning rates, and the rate that it suggests.
 
-/// A rate, or why there is none.
+/// A suggested rate, or the reason why there is none.
 struct Suggestion {
   std::optional<double> lr = std::nullopt;
-  std::size_t point = 0;  ///< of the curve, where it is
-  std::string why = {};   ///< empty where there is a rate
+  std::size_t point = 0;  ///< index of the suggested point in the curve
+  std::string why = {};   ///< why there is no rate; empty if there is one
 
   explicit operator bool() const { return lr.has_value(); }
   double operator*() const { return *lr; }
 };
 
-/// One point for each step: the rate, the loss averaged over the steps so far, and the loss itself. The average is
-/// exponential with weight 0.98, its beginning corrected: a := 0.98 a + 0.02 loss, and a / (1 - 0.98^(t+1)) after step
-/// t = 1, 2, ...
+/// One point for each step: the learning rate, the averaged loss, and the loss itself. The average is exponential with
+/// weight 0.98 and bias correction: a := 0.98 a + 0.02 loss, and the point is a / (1 - 0.98^(t+1)) after step t = 1, 2,
+/// ...
 class RateCurve {
  public:
   std::vector<double> lr = {};
   std::vector<double> loss = {};
   std::vector<double> raw = {};
-  std::string ended = {};  ///< why there are no more points
+  std::string ended = {};  ///< why the curve ended early
 
   static constexpr std::size_t skip_begin = 10, skip_end = 1;
   static constexpr double average_weight = 0.98;
 
-  /// A step without a loss is a point that is not a number, and no part of the average.
+  /// A step without a loss adds a NaN point, and does not change the average.
   void add(double rate, std::optional<double> value);
-  /// The first n points alone.
+  /// Keeps the first n points only.
   void shorten(std::size_t n);
-  /// The lowest averaged loss; nothing before there is one.
+  /// The lowest averaged loss; nullopt if there is none yet.
   std::optional<double> best() const;
 
-  /// The rate where the loss falls the fastest: the least derivative of the loss by the rate, among the points without
-  /// the first and the last ones (which are noise, and where it diverges) and without those that are not finite. The
-  /// derivative at a point is that of the parabola through it and its neighbours; at both ends that of the line.
+  /// The rate where the loss falls fastest: the smallest derivative of the loss by the rate, among the finite points
+  /// without the first `begin` (which are noise) and the last `end` (where the loss diverges). The derivative at a
+  /// point is that of the parabola through it and its neighbours; at both ends that of the line.
   Suggestion suggestion(std::size_t begin = skip_begin, std::size_t end = skip_end) const;
 
-  /// A row for each point: `lr,loss,raw`, each number with all of its bits.
+  /// A row for each point: `lr,loss,raw`. The numbers read back exactly.
   std::string csv() const;
-  /// Writes `csv()`; after an Error, [fulgurite.file.write], the file is as it was.
+  /// Writes `csv()`. On an Error, [fulgurite.file.write], the file is unchanged.
   void save(std::filesystem::path const& file) const { write_durably(file, csv()); }
 
  private:
@@ -80,32 +80,33 @@ class RateCurve {
   long averaged_ = 0;
 };
 
-// What a search for a learning rate has found, in numbers and as a picture.
+// The result of a search for a learning rate, as numbers and as a picture.
 
-/// `lr` and `loss`, a point for each step, and the rate that they suggest. Several groups of parameters keep the ratio
-/// of their rates: `lr` is that of the first one.
-///   auto const found = tune::lr_find(trainer, net, loader, {});
-///   std::cout << found.text();                // for a terminal
-///   found.plot("lr.svg"), found.save("lr.csv");
+/// `lr` and `loss` have one entry for each step; `suggested` is the suggested rate. If there are several parameter
+/// groups, `lr` is the rate of the first one, and the others keep their ratio to it.
+///
+///     auto const found = tune::lr_find(trainer, net, loader, {});
+///     std::cout << found.text();                // for a terminal
+///     found.plot("lr.svg"), found.save("lr.csv");
 class FoundRate : public RateCurve {
  public:
-  /// Nothing, and why, where there were too few points: then no rate was changed.
+  /// Has no rate, but a reason, if there were too few points; then no rate was changed.
   Suggestion suggested = {};
-  bool by_factors = true;  ///< the rates rose by factors, so their axis is logarithmic
+  bool by_factors = true;  ///< the rates rose by a factor, so their axis is logarithmic
 
-  /// The averaged loss over the rate, the losses themselves behind it, and the point that is suggested. Averages are
-  /// drawn with their whole correction, so that the first one is the first loss; those of `loss` begin at half of it,
+  /// A plot of the averaged loss over the rate, with the losses themselves behind it and the suggested point. The drawn
+  /// averages have the full bias correction, so the first one is the first loss; those of `loss` begin at half of it,
   /// as Lightning's do.
   report::Plot plot() const;
-  /// Into a file that ends in .svg or .txt.
+  /// Writes the plot to a file whose name ends in .svg or .txt.
   void plot(std::filesystem::path const& file) const { plot().save(file); }
-  /// The plot in characters, and below it what is suggested, or why nothing is.
+  /// The plot in characters, with the suggested rate below it, or the reason why there is none.
   std::string text() const;
 
  private:
   std::vector<double> drawn_average() const;
-  /// All losses up to the lowest average are drawn, and of those that diverge after it as many as leave the averages
-  /// half of the picture.
+  /// The upper end of the plot: all losses up to the lowest average are drawn, and of the diverging ones after it as
+  /// many as leave half of the picture to the averages.
   double highest_drawn(std::vector<double> const& average) const;
   std::string rate() const;
 };
@@ -113,15 +114,16 @@ class FoundRate : public RateCurve {
 /// The types in which a model may keep its learning rate.
 template <class T>
 inline constexpr bool is_rate = std::is_same_v<T, double> || std::is_same_v<T, float>;
-/// The member of a model that is meant where none is named: `lr`, else `learning_rate`.
+/// True if the model has `lr`, the member that is used if none is named.
 template <class M>
 concept HasLr = requires(M& model) { model.lr; };
-/// The second of these names.
+/// True if the model has `learning_rate`, which is used if it has no `lr`.
 template <class M>
 concept HasLearningRate = requires(M& model) { model.learning_rate; };
 
-/// `&Net::rate`; a function, `[](Net& net) -> double& { return net.options.rate; }`; nullptr: nowhere; not given: the
-/// model's `lr`, or its `learning_rate`. The type is double or float.
+/// The member that receives the rate: `&Net::rate`; or a function, `[](Net& net) -> double& { return net.options.rate;
+/// }`; or nullptr for none. If it is not given: the model's `lr`, or its `learning_rate`. The type must be double or
+/// float.
 template <class Model>
 class RateField {
  public:
@@ -166,34 +168,34 @@ class RateField {
   std::function<void(Model&, double)> set_ = nullptr;
 };
 
-// The search for a learning rate: short steps with rising rates.
+// The search for a learning rate: trial steps with rising rates.
 
 /// How rates rise from step to step: by a factor, or by a difference.
 enum class RateMode : std::uint8_t { exponential, linear };
 using enum RateMode;
 
-/// An aggregate: `{.min_lr = 1e-5, .max_lr = 0.1, .update = &Net::rate}`.
+/// The options of a search, an aggregate: `{.min_lr = 1e-5, .max_lr = 0.1, .update = &Net::rate}`.
 template <class Model>
 struct RateSearch {
   double min_lr = 1e-8;
   double max_lr = 1;
-  int num_training = 100;  ///< steps; the first one takes min_lr, the last one max_lr
+  int num_training = 100;  ///< number of steps, from min_lr to max_lr
   RateMode mode = exponential;
-  /// Ends the search where the averaged loss is so many times the lowest one, if that is positive; nullopt: at no
-  /// multiple. A loss that is not finite ends it in any case.
+  /// Ends the search when the averaged loss exceeds this multiple of the lowest one, if that is positive; nullopt: no
+  /// such limit. A loss that is not finite always ends it.
   std::optional<double> early_stop_threshold = 4.0;
-  std::size_t skip_begin = RateCurve::skip_begin;  ///< points that the suggestion leaves out
+  std::size_t skip_begin = RateCurve::skip_begin;  ///< number of first points that the suggestion ignores
   std::size_t skip_end = RateCurve::skip_end;
-  RateField<Model> update = {};  ///< where the suggestion is put
+  RateField<Model> update = {};  ///< the member that receives the suggestion
 };
 
-/// Whether T says how a learning rate is searched for.
+/// True if T is a RateSearch.
 template <class T>
 inline constexpr bool is_rate_search = false;
 template <class Model>
 inline constexpr bool is_rate_search<RateSearch<Model>> = true;
 
-/// Error [fulgurite.tuner.range] where a number of the search cannot be.
+/// Throws [fulgurite.tuner.range] if a number of the search is out of range.
 template <class Model>
 void check(RateSearch<Model> const& search) {
   auto const refuse = [](std::string const& what) {
@@ -206,13 +208,14 @@ void check(RateSearch<Model> const& search) {
   if (search.mode == exponential && search.min_lr == 0)
     refuse("from min_lr = 0, which no factor raises: begin above it, or use tune::linear");
   if (search.num_training < 2)
-    refuse("of num_training = " + std::to_string(search.num_training) + ": it has 2 steps or more, one at each end");
+    refuse("of num_training = " + std::to_string(search.num_training) +
+           ": it must have at least 2 steps, one at each end");
   if (search.early_stop_threshold && !(*search.early_stop_threshold > 0))
     refuse("with early_stop_threshold = " + std::to_string(*search.early_stop_threshold) +
-           ": a loss is compared with a positive multiple of the lowest one, or with none (std::nullopt)");
+           ": the multiple of the lowest loss must be positive, or std::nullopt for no limit");
 }
 
-/// The rate of step i of n: both ends are reached exactly.
+/// The rate of step i of n; exactly min_lr and max_lr at the ends.
 template <class Model>
 double rate_of(RateSearch<Model> const& search, long i) {
   long const last = search.num_training - 1;
@@ -222,10 +225,10 @@ double rate_of(RateSearch<Model> const& search, long i) {
                                : search.min_lr * std::pow(search.max_lr / search.min_lr, part);
 }
 
-/// The rates of all groups where that of the first one is `lr`.
+/// The rates of all groups if that of the first one is `lr`.
 std::vector<double> in_ratio(std::vector<double> initial, double lr);
 
-/// Tries the rates out. Nothing is set by it.
+/// Runs the trial steps. Does not change any rate afterwards.
 template <class R, class Model>
 FoundRate find_rate(Rehearser<R>& rehearser, RateSearch<Model> const& search) {
   if (rehearser.context().stage() != Stage::fit)
@@ -240,7 +243,7 @@ FoundRate find_rate(Rehearser<R>& rehearser, RateSearch<Model> const& search) {
   std::vector<long> numbers;
   long made = 0;
   plan.after_step = [&](RehearsedStep& step) {
-    while (!numbers.empty() && numbers.back() >= step.number()) numbers.pop_back();  // captured steps were made again
+    while (!numbers.empty() && numbers.back() >= step.number()) numbers.pop_back();  // captured steps ran again
     found.shorten(numbers.size());
     numbers.push_back(step.number());
     made = step.made();
@@ -263,43 +266,47 @@ FoundRate find_rate(Rehearser<R>& rehearser, RateSearch<Model> const& search) {
   return found;
 }
 
-/// Where nothing was found, that is said.
+/// Warns if no rate was found.
 template <class R>
-void tell_none(Rehearser<R>& rehearser, Suggestion const& suggested) {
+void warn_no_rate(Rehearser<R>& rehearser, Suggestion const& suggested) {
   if (!suggested.lr)
     rehearser.context().warn_each("fulgurite.tuner.no_suggestion",
                                   "the search for a learning rate suggests none, so it stays as it is: " +
                                       suggested.why + ". Give it more steps, or a lower max_lr");
 }
 
-// Epochs before which a callback searches again.
+// Milestones: epochs before which a callback searches again.
 
-/// Errors: [fulgurite.tuner.milestone]. `whose`: the callback that has them.
+/// Throws [fulgurite.tuner.milestone]. `whose`: the name of the callback.
 void check_milestones(std::string_view whose, std::vector<int> const& epochs);
 
-/// Whether a search is due before this epoch.
+/// True if a search is due before this epoch.
 bool is_milestone(int epoch, std::vector<int> const& epochs);
 
 }  // namespace fulgurite::tune
 
 namespace fulgurite {
 
-/// What a LearningRateFinder tries out, and when it does so again.
+/// The search of a LearningRateFinder, and the epochs before which it searches again.
 template <class Model>
 struct LearningRateFinderOptions {
-  /// How it searches: from which rate to which, in how many steps; see tune::RateSearch.
+  /// The range of rates, and the number of steps; see tune::RateSearch.
   tune::RateSearch<Model> search = {};
-  std::vector<int> milestones = {};  ///< epochs before which it searches again, such as those that unfreeze a part
+  std::vector<int> milestones = {};  ///< epochs before which it searches again, such as those that unfreeze layers
 };
 
-/// `LearningRateFinder<Net>{{.search = {.max_lr = 0.1}, .milestones = {5, 10}}}`: when the fit starts, tries rising
-/// rates out (tune::lr_find says how), puts everything back, and goes on with the rate where the loss fell the fastest:
-/// the optimizer's groups keep their ratio, schedules start from it, and it is put into the model. At a milestone the
-/// same, from the weights and moments at hand. Where too few steps could be made that is a warning, and the rates stay.
-/// All others have heard `on_fit_start`, or `on_train_epoch_start`, when it searches; they hear nothing of its steps.
+/// A callback that finds a learning rate when the fit starts:
 ///
-/// A fit that goes on from a file does not search again for what was found before. To search at other times derive from
-/// it, hide its hooks, and call `lr_find(ctx)` from yours.
+///     LearningRateFinder<Net>{{.search = {.max_lr = 0.1}, .milestones = {5, 10}}}
+///
+/// It runs trial steps with rising rates (see tune::lr_find), restores all state, and continues with the rate where the
+/// loss fell fastest: the optimizer's groups keep their ratio, schedules start from it, and the model's member receives
+/// it. It does the same at each milestone, from the current weights and moments. If too few steps were possible, it
+/// warns and keeps the rates. It searches after all other callbacks were notified of `on_fit_start` or
+/// `on_train_epoch_start`; they are not notified of the trial steps.
+///
+/// A fit that resumes from a file does not repeat a search that was done before. To search at other times, derive from
+/// this class, hide its hooks, and call `lr_find(ctx)` from yours.
 template <class Model>
 class LearningRateFinder {
  public:
@@ -325,19 +332,19 @@ class LearningRateFinder {
     if (tune::is_milestone(ctx.current_epoch(), options_.milestones)) lr_find(ctx);
   }
 
-  /// What the last search found; empty before.
+  /// The result of the last search; empty before.
   tune::FoundRate const& results() const { return found_; }
 
   void state(auto& archive) { archive("searched", searched_).option("milestones", options_.milestones); }
 
  protected:
-  /// Asks for a search at the next place between two epochs.
+  /// Requests a search at the next boundary between two epochs.
   void lr_find(auto& ctx) {
     if (ctx.dev_run()) return;
     ctx.request_search([this](auto& rehearser) {
       found_ = tune::find_rate(rehearser, options_.search);
       searched_ = true;
-      tune::tell_none(rehearser, found_.suggested);
+      tune::warn_no_rate(rehearser, found_.suggested);
       if (!found_.suggested) return;
       auto& rates = rehearser.rates();
       rates.begin_from(tune::in_ratio(rates.initial(), *found_.suggested));
@@ -355,19 +362,20 @@ class LearningRateFinder {
 
 namespace fulgurite::tune {
 
-// A learning rate found before training.
+// Finds a learning rate before training.
 
 /// The model of a trainer.
 template <class Trainer>
 using ModelOf = typename Trainer::Run::Model;
 
-/// Runs num_training steps with rates that rise from min_lr to max_lr, on the trainer's own optimizer with its windows,
-/// precision and strategy, its schedule standing still; puts everything back, as tune::rehearse does; and puts the rate
-/// at which the loss fell the fastest into the model, from where its configure_optimizers takes it in the next fit.
-/// Between fits; automatic optimization. In a fast_dev_run nothing is tried.
-///   auto const found = tune::lr_find(trainer, net, loader, {.max_lr = 0.1, .update = &Net::rate});
-///   if (found.suggested) std::cout << *found.suggested << '\n';
-///   found.save("lr.csv");
+/// Finds a learning rate. Runs num_training trial steps with rates that rise from min_lr to max_lr, with the trainer's
+/// own optimizer, accumulation windows, precision and strategy, and with schedules paused; then restores all state, as
+/// tune::rehearse does. The rate at which the loss fell fastest is put into the model, whose configure_optimizers uses
+/// it in the next fit. Call it between fits; needs automatic optimization. In a fast_dev_run nothing is tried.
+///
+///     auto const found = tune::lr_find(trainer, net, loader, {.max_lr = 0.1, .update = &Net::rate});
+///     if (found.suggested) std::cout << *found.suggested << '\n';
+///     found.save("lr.csv");
 template <class Trainer, class Data>
   requires(!is_rate_search<std::remove_cvref_t<Data>>)
 FoundRate lr_find(Trainer& trainer, ModelOf<Trainer>& model, Data&& data, RateSearch<ModelOf<Trainer>> options = {}) {
@@ -384,47 +392,48 @@ FoundRate lr_find(Trainer& trainer, ModelOf<Trainer>& model, Data&& data, RateSe
       }
       trainer.search(model, data, [&](Rehearser<R>& rehearser) {
         found = find_rate(rehearser, options);
-        tell_none(rehearser, found.suggested);
+        warn_no_rate(rehearser, found.suggested);
       });
       if (found.suggested) options.update.set(model, *found.suggested);
     }
   }
   return found;
 }
-/// The model has the loaders itself.
+/// For a model that has the loaders itself.
 template <class Trainer>
 FoundRate lr_find(Trainer& trainer, ModelOf<Trainer>& model, RateSearch<ModelOf<Trainer>> options = {}) {
   return lr_find(trainer, model, model, std::move(options));
 }
 
-// Steps of the real trainer, tried out and put back.
+// Trial steps of the real trainer, after which all state is restored.
 
-/// Runs `plan.steps` optimizer steps of the trainer on the data, a loader or a data module (or the model itself, where
-/// it has the loaders), and puts everything back bit for bit: weights, buffers, gradients, what model and data module
-/// save in `state(archive)`, optimizers, schedules, counters, logged values, places of loaders, random numbers. Also
-/// where a step, the loader or an allocation throws; the exception goes on its way then. Between fits; a callback asks
-/// for the same inside of one by `ctx.request_search`.
+/// Runs `plan.steps` optimizer steps of the trainer on the data (a loader, a data module, or the model itself if it has
+/// the loaders), and then restores the state bit for bit: weights, buffers, gradients, what model and data module save
+/// in `state(archive)`, optimizers, schedules, counters, logged values, positions of loaders, random numbers. It does
+/// so, too, if a step, the loader or an allocation throws, and rethrows. Call it between fits; inside a fit, a callback
+/// uses `ctx.request_search`.
 ///
-/// The steps are those that a fit would make now: its optimizers made anew (inside of a fit: those at hand), its
-/// precision, its windows, its strategy. They end where max_epochs is reached. What was recorded of captured steps is
-/// freed. There is no validation and no sanity check; nothing is written, no row, no file, no line.
+///     tune::rehearse(trainer, net, loader, {.steps = 20, .after_step = [&](RehearsedStep& step) {
+///                                             losses.push_back(step.loss());
+///                                           }});
 ///
-/// The model hears what a fit tells it (setup, on_fit_start, on_train_start, hooks of epochs, batches and steps,
-/// on_fit_end, teardown; not on_train_end), and may ask `ctx.rehearsing()`. Callbacks and loggers hear nothing. One
-/// that freezes parts of the model has not done so between fits, and one that sets the window has not before the first
-/// epoch. Members of the model outside of `state(archive)` stay as the steps leave them; a loader that neither draws
-/// from the generators of its library, nor has set_epoch or state(archive), is not put back.
+/// The steps are those that a fit would make now: with newly made optimizers (inside a fit: the current ones), and the
+/// trainer's precision, accumulation windows and strategy. They end when max_epochs is reached. Recordings of captured
+/// steps are dropped. There is no validation and no sanity check, and nothing is logged, saved or printed.
 ///
-/// With `Signals{}` among the callbacks, SIGINT and SIGTERM end it after the batch at hand, all is put back, and
+/// The model's hooks are called as in a fit (setup, on_fit_start, on_train_start, hooks of epochs, batches and steps,
+/// on_fit_end, teardown; not on_train_end), and may read `ctx.rehearsing()`. Callbacks and loggers are not notified, so
+/// between fits a callback has not yet frozen parts of the model, or set the accumulation window of the first epoch.
+/// Members of the model outside of `state(archive)` are not restored; neither is a loader that has no set_epoch or
+/// state(archive) and does not draw from its library's generators.
+///
+/// With `Signals{}` among the callbacks, SIGINT and SIGTERM end it after the current batch; the state is restored, and
 /// Interrupted is thrown.
-///   tune::rehearse(trainer, net, loader, {.steps = 20, .after_step = [&](RehearsedStep& step) {
-///                                           losses.push_back(step.loss());
-///                                         }});
 template <class Trainer, class Model, class Data>
 void rehearse(Trainer& trainer, Model& model, Data&& data, RehearsalPlan const& plan) {
   trainer.search(model, data, [&](auto& rehearser) { rehearser.rehearse(plan); });
 }
-/// The model has the loaders itself.
+/// For a model that has the loaders itself.
 template <class Trainer, class Model>
 void rehearse(Trainer& trainer, Model& model, RehearsalPlan const& plan) {
   rehearse(trainer, model, model, plan);

@@ -109,9 +109,9 @@ FULGURITE_BODY std::string FoundRate::text() const {
 
 FULGURITE_BODY std::vector<double> FoundRate::drawn_average() const {
   auto all = loss;
-  double weight = 1;  // 0.98^t after t averaged steps
+  double weight = 1;  // 0.98^t after t averaged losses
   for (std::size_t i = 0; i != all.size(); ++i) {
-    if (std::isnan(loss[i]) && std::isnan(raw[i])) continue;  // a step without a loss
+    if (std::isnan(loss[i]) && std::isnan(raw[i])) continue;  // skips a step without a loss
     weight *= average_weight;
     all[i] *= (1 - weight * average_weight) / (1 - weight);
   }

@@ -1,5 +1,5 @@
 #pragma once
-// The members of a sweep among one another: whose turn it is, who waits at a rung, and who goes on from there.
+// The scheduling of a sweep's members: which ones run, wait at a rung, and continue from there.
 
 #include <algorithm>
 #include <atomic>
@@ -27,18 +27,18 @@
 
 namespace fulgurite::tune {
 
-// Where a member of a sweep stands: its curve, how it ended, and who is before whom.
+// The standing of a sweep's member: its curve, how it ended, and how it ranks.
 
 /// How a member ended.
 enum class Fate : std::uint8_t {
-  completed,    ///< its trainer ended the fit
-  left,         ///< at a rung others were better
-  interrupted,  ///< the sweep was ended by a signal, while it trained or waited
-  failed,       ///< by an exception
-  not_started,  ///< the sweep ended first
+  completed,    ///< its fit ended by itself
+  left,         ///< stopped at a rung, where others were better
+  interrupted,  ///< a signal ended the sweep while the member trained or waited
+  failed,       ///< ended by an exception
+  not_started,  ///< the sweep ended before the member began
 };
 
-/// As tables show it.
+/// The text in tables.
 constexpr std::string_view name_of(Fate fate) {
   switch (fate) {
   case Fate::completed: return "completed";
@@ -49,29 +49,30 @@ constexpr std::string_view name_of(Fate fate) {
   }
 }
 
-/// What is known of a member.
+/// What is known about a member.
 struct Standing {
   Fate fate = Fate::not_started;
-  std::size_t rungs = 0;             ///< at how many it was among those that go on
-  std::optional<double> value = {};  ///< the metric, as of its last epoch
+  std::size_t rungs = 0;             ///< number of rungs at which it was kept
+  std::optional<double> value = {};  ///< the metric after its last epoch
   std::vector<double> curve = {};    ///< the metric after each of its epochs; NaN before it had a value
-  double seconds = 0;                ///< in which it trained
-  std::string why = {};              ///< what the exception said, where it failed
+  double seconds = 0;                ///< seconds of training
+  std::string why = {};              ///< the exception's message, if it failed
 
   int epochs() const;
 };
 
-/// Whether value `a` is before `b`: none is last, and so is what is no number.
+/// True if value `a` is better than `b`. NaN and nullopt rank last.
 bool value_before(Mode mode, std::optional<double> a, std::optional<double> b);
 
-/// Whether `a` comes before `b` in a table. Members that failed or never began come last; then who came further comes
-/// first, since a value after 9 epochs does not compare with one after 1; then who was not interrupted; then the
-/// value decides.
+/// True if `a` ranks before `b` in a table. Members that failed or never began rank last. Among the others, those that
+/// passed more rungs rank first, since a value after 9 epochs does not compare with one after 1; then those that were
+/// not interrupted; then the value decides.
 bool before(Mode mode, Standing const& a, Standing const& b);
 
-// What a sweep can be told, and what is refused of it before anything is made.
+// The options of a sweep, and their checks.
 
-/// Which way the metric gets better. A sweep that is wrong about it keeps the worst members, so it has to be said.
+/// Whether a high or a low value of the metric is better. There is no default, since a sweep with the wrong one keeps
+/// the worst members.
 struct Direction {
   Mode mode;
 
@@ -85,36 +86,36 @@ struct Direction {
 
 /// An aggregate: `{.mode = Mode::max, .rungs = {1, 3}, .keep = 1.0 / 3}`.
 struct SweepOptions {
-  Direction mode;               ///< of the metric
-  std::vector<int> rungs = {};  ///< after so many epochs, all wait for one another, and the best `keep` of them go on
-  double keep = 1.0 / 3;        ///< above 0 and below 1; the number that goes on is rounded down, and at least 1
-  int threads = 0;              ///< members that train at a time, each on one core; 0: as many as there are cores
-  std::uint64_t seed = 0;       ///< of each member's random numbers: of all the same
-  bool verbose = false;         ///< a line on stderr when a member ends
+  Direction mode;               ///< direction in which the metric improves
+  std::vector<int> rungs = {};  ///< numbers of epochs after which only the best `keep` continue
+  double keep = 1.0 / 3;        ///< above 0, below 1; the number kept is rounded down, at least 1
+  int threads = 0;              ///< members training at the same time, one core each; 0: all cores
+  std::uint64_t seed = 0;       ///< seed of each member's random numbers; the same for all
+  bool verbose = false;         ///< print a line on stderr when a member ends
 };
 
-/// Error [fulgurite.tune.rungs], [fulgurite.tune.keep] or [fulgurite.tune.threads] for options that mean nothing.
+/// Throws [fulgurite.tune.rungs], [fulgurite.tune.keep] or [fulgurite.tune.threads] for options out of range.
 void check(SweepOptions const& options);
 
-/// How many members train at a time.
+/// The number of members that train at the same time.
 std::size_t threads_of(SweepOptions const& options, std::size_t members);
 
-/// Thrown in the threads of the other members when one of them has found that the whole sweep is wrong.
+/// Thrown in the threads of the other members when one member has found an error that concerns the whole sweep.
 struct SweepEnded : std::exception {
   char const* what() const noexcept override { return "the sweep has ended"; }
 };
 
-/// Each member has a thread of its own, and at most so many of them run at a time: a member that waits at a rung leaves
-/// its turn to another one. A rung is judged when all members have reached it or ended before it, so who goes on does
-/// not depend on the number of threads nor on who was faster.
+/// Schedules the members. Each has a thread of its own, and a limited number of them run at the same time: a member
+/// that waits at a rung lets another one run. A rung is judged when all members have reached it or ended before it, so
+/// the result does not depend on the number of threads or on their speed.
 class Race {
  public:
   Race(std::size_t members, std::size_t threads, SweepOptions options);
 
-  // The calling thread.
+  // These are called by the calling thread.
 
-  /// Waits for a free turn, which the member has from then on. False: the sweep has ended. `poll` is called again and
-  /// again, without a lock.
+  /// Waits until the member may run. Returns false if the sweep has ended. `poll` is called repeatedly meanwhile,
+  /// without a lock.
   template <class Poll>
   bool take_turn(std::size_t member, Poll&& poll) {
     auto const lock = wait(poll, [&] { return ended_ || free_ > 0; });
@@ -131,27 +132,27 @@ class Race {
       return std::ranges::none_of(members_, [](auto const& m) { return m.at == At::running || m.at == At::waiting; });
     });
   }
-  /// No member trains on from its next batch. `signal`: the one that asked for it, or 0.
+  /// Ends the training of all members at their next batch. `signal`: the signal that caused it, or 0.
   void end(int signal);
   bool ended() const { return ended_; }
-  /// All members have ended: who is trained or validated from here on is not among others.
+  /// Called when all members have ended: a trainer used after that is not part of the sweep.
   void close() { over_ = true; }
   bool is_over() const { return over_; }
   int signal() const;
   Standing standing(std::size_t member) const;
   bool has_ended(std::size_t member) const;
 
-  // The members' threads.
+  // These are called by the members' threads.
 
-  /// Throws where the sweep has ended.
-  void go_on() const { throw_if_ended(); }
+  /// Throws if the sweep has ended.
+  void require_running() const { throw_if_ended(); }
 
-  /// A member has ended that epoch, counted from 0, perhaps once more, where captured steps went back; `is_last`: its
-  /// trainer goes no further. Where that is a rung it waits for the others. False: others were better. Error
-  /// [fulgurite.tune.no_value] where there is nothing to judge by.
+  /// Called when a member has ended this epoch, counted from 0; it may be called twice for an epoch if captured steps
+  /// were rolled back. `is_last`: the trainer trains no further epoch. At a rung the member waits for the others;
+  /// returns false if it is not kept. Throws [fulgurite.tune.no_value] if the member has no value.
   bool epoch_ended(std::size_t member, int epoch, std::optional<double> value, bool is_last);
 
-  /// A member's fit is over. One that has left stays so; else it has come to `fate`.
+  /// Called when a member's fit has ended. A member that was not kept has Fate::left, any other one `fate`.
   Standing ended(std::size_t member, Fate fate, std::string why = {});
 
  private:
@@ -166,7 +167,7 @@ class Race {
 
   template <class Poll, class Ready>
   std::unique_lock<std::mutex> wait(Poll& poll, Ready const& ready) {
-    constexpr std::chrono::milliseconds often(20);  // a signal wakes nobody
+    constexpr std::chrono::milliseconds often(20);  // polls, since a signal does not wake a thread
     for (;;) {
       poll();
       std::unique_lock lock(mutex_);
@@ -174,10 +175,10 @@ class Race {
     }
   }
 
-  /// Looks for a signal, too: a batch may be shorter than the time after which the calling thread looks again.
+  /// Checks for a signal, too, since a batch may be shorter than the calling thread's polling interval.
   void throw_if_ended() const;
 
-  /// The member trains no longer, for now.
+  /// Marks the member as not running, and lets another one run.
   void rest(Member& own);
 
   bool is_in_the_race(Member const& m) const;
@@ -195,16 +196,17 @@ class Race {
   int signal_ = 0;
 };
 
-// The callback by which a sweep sees a member's metric, lets it wait and ends it.
+// The callback through which a sweep reads a member's metric, lets it wait, and ends it.
 
-/// A sweep hands it to the function that makes a member, which puts it among the callbacks of the member's trainer.
-/// `Probe{Net::val_accuracy}` by itself does nothing: with it a member is made and trained alone, by the same function.
+/// A sweep passes a probe to the function that makes a member, which must put it among the callbacks of the member's
+/// trainer. A probe made by the user, `Probe{Net::val_accuracy}`, does nothing: with it the same function makes a
+/// member that is trained alone.
 template <Watchable M>
 class Probe {
  public:
   using Hooks = Implements<hook::on_train_batch_end, hook::on_validation_batch_end, hook::on_train_epoch_end>;
   using Watches = MetricTypes<M>;
-  using Stateless = ByChoice;  // a sweep does not go on in another process
+  using Stateless = ByChoice;  // a sweep cannot be resumed in another process
   static constexpr Order order = Order::checkpoint;
   static constexpr std::string_view reads = "the sweep's metric", writes = "the end of training";
 
@@ -212,11 +214,11 @@ class Probe {
   Probe(M metric, std::shared_ptr<Race> race, std::size_t member)
       : metric_(metric), race_(std::move(race)), member_(member) {}
 
-  /// The member's place in the space, from 0: for a folder of its own, say.
+  /// The member's index in the space, from 0; for example for a folder of its own.
   std::size_t member() const { return member_; }
 
-  void on_train_batch_end() { go_on(); }
-  void on_validation_batch_end() { go_on(); }
+  void on_train_batch_end() { require_running(); }
+  void on_validation_batch_end() { require_running(); }
   Stop on_train_epoch_end(auto& ctx) {
     if (!race_ || race_->is_over() || !watch::in_fit(ctx)) return Stop{false};
     auto const value = ctx.value(metric_);
@@ -226,12 +228,12 @@ class Probe {
   }
 
  private:
-  void go_on() const {
-    if (race_ && !race_->is_over()) race_->go_on();
+  void require_running() const {
+    if (race_ && !race_->is_over()) race_->require_running();
   }
 
   [[no_unique_address]] M metric_;
-  std::shared_ptr<Race> race_ = nullptr;  // the trainer of the best member outlives the sweep
+  std::shared_ptr<Race> race_ = nullptr;  // shared, since the best member's trainer outlives the sweep
   std::size_t member_ = 0;
 };
 

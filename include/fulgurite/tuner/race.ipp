@@ -31,17 +31,17 @@ FULGURITE_BODY void check(SweepOptions const& options) {
   for (int const rung : options.rungs) {
     if (rung <= before)
       throw Error("fulgurite.tune.rungs",
-                  "rungs are numbers of epochs, the first above 0 and each above the one before "
-                  "it, and " +
-                      std::to_string(rung) + " stands after " + std::to_string(before));
+                  "rungs are numbers of epochs: the first must be above 0, and each above the one before "
+                  "it; " +
+                      std::to_string(rung) + " comes after " + std::to_string(before));
     before = rung;
   }
   if (!(options.keep > 0 && options.keep < 1))
     throw Error("fulgurite.tune.keep", ".keep = " + std::to_string(options.keep) +
-                                           ": the part of the members that goes on is above 0 and below 1");
+                                           ": the fraction of members to keep must be above 0 and below 1");
   if (options.threads < 0)
     throw Error("fulgurite.tune.threads",
-                ".threads = " + std::to_string(options.threads) + ": 1 or more, or 0 for all cores");
+                ".threads = " + std::to_string(options.threads) + ": it must be at least 1, or 0 for all cores");
 }
 
 FULGURITE_BODY std::size_t threads_of(SweepOptions const& options, std::size_t members) {
@@ -85,16 +85,16 @@ FULGURITE_BODY bool Race::epoch_ended(std::size_t member, int epoch, std::option
   if (is_last || next_rung_ == options_.rungs.size() || own.standing.epochs() != options_.rungs[next_rung_])
     return true;
   if (!value)
-    throw Error("fulgurite.tune.no_value", "nobody has logged the metric by the end of epoch " +
+    throw Error("fulgurite.tune.no_value", "the metric was not logged by the end of epoch " +
                                                std::to_string(own.standing.epochs()) +
-                                               ", after which a rung asks for it: log it, or validate before");
+                                               ", after which there is a rung: log it, or validate before");
   rest(own);
   own.at = At::waiting;
   judge_if_all_are_here();
   changed_.wait(lock, [&] { return ended_ || own.at == At::out || (own.at == At::ready && free_ > 0); });
   throw_if_ended();
   if (own.at == At::out) {
-    // It runs to the end of its fit, which is no more than hooks: nobody has to wait for that.
+    // The member runs to the end of its fit, which only calls hooks, so no other member has to wait for it.
     own.at = At::running;
     own.standing.fate = Fate::left;
     own.holds_turn = false;
@@ -150,7 +150,7 @@ FULGURITE_BODY void Race::judge_if_all_are_here() {
     auto const mode = options_.mode.mode;
     return value_before(mode, of_a, of_b) || (a < b && !value_before(mode, of_b, of_a));
   });
-  // A third of 9 is 3, though 9 times the number nearest to a third may lie below.
+  // A third of 9 must be 3, although 9 times the double nearest to 1/3 may be less.
   auto const part = static_cast<std::size_t>(static_cast<double>(here.size()) * options_.keep + 1e-9);
   auto const kept = std::max<std::size_t>(1, part);
   ++next_rung_;

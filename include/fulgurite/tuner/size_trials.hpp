@@ -1,5 +1,5 @@
 #pragma once
-// The search for a batch size: sizes are tried out until one is the largest that fits.
+// The search for a batch size: tries sizes until one is the largest that fits.
 
 #include <algorithm>
 #include <concepts>
@@ -33,14 +33,15 @@
 
 namespace fulgurite::tune {
 
-// Where a model or a data module keeps the batch size of which loaders are made.
+// The member in which a model or a data module keeps the batch size of its loaders.
 
 /// The types in which a model may keep its batch size.
 template <class T>
 inline constexpr bool is_count = std::is_integral_v<T> && !std::is_same_v<T, bool> && !std::is_const_v<T>;
 
-/// `&Net::batch_size` or `&Data::batch_size`: a member from which train_dataloader() and its sisters make their
-/// loaders. Not given: the loader's own size, or the data module's. The type is an integer.
+/// `&Net::batch_size` or `&Data::batch_size`: the member from which train_dataloader() and the other functions make
+/// their loaders. If it is not given, the size of the loader or data module is set directly. The type must be an
+/// integer.
 template <class Model, class Data>
 class SizeField {
  public:
@@ -68,9 +69,9 @@ class SizeField {
 
   bool is_given() const { return use_model_ != nullptr || use_data_ != nullptr; }
   bool is_in_data() const { return use_data_ != nullptr; }
-  /// The largest number that it holds.
+  /// The largest number that the member holds.
   long most() const { return most_; }
-  /// The size; what `to` points to, if to anything, is put there first.
+  /// Returns the size, after setting it to `*to` unless `to` is null.
   long use(Model& model, long const* to) const { return use_model_(model, to); }
   long use(Data& data, long const* to) const
     requires(!std::is_same_v<Model, Data>)
@@ -78,7 +79,7 @@ class SizeField {
     return use_data_(data, to);
   }
 
-  /// Puts a size into the object that has the field.
+  /// Sets the size in the object that has the member.
   void put(Model& model, [[maybe_unused]] Data& data, long size) const {
     if constexpr (std::is_same_v<Model, Data>) use(model, &size);
     else if (is_in_data()) use(data, &size);
@@ -97,8 +98,8 @@ class SizeField {
   long most_ = std::numeric_limits<long>::max();
 };
 
-/// How a size follows from the one before. `power`: twice as large until memory ends, then the last that fitted.
-/// `binsearch`: the same, then halves of what lies between the largest that fitted and the smallest that did not.
+/// How the next size is chosen. `power`: doubles it until memory runs out, and takes the last that fitted. `binsearch`:
+/// doubles it, too, then bisects between the largest that fitted and the smallest that did not.
 enum class SizeMode : std::uint8_t { power, binsearch };
 using enum SizeMode;
 
@@ -107,27 +108,28 @@ template <class Model, class Data = NoModule>
 struct BatchSizeSearch {
   SizeMode mode = power;
   long init_val = 2;         ///< the first size
-  int max_trials = 25;       ///< with binsearch: trials that fit
-  long steps_per_trial = 3;  ///< optimizer steps; of evaluations: batches
-  long max_val = 8192;       ///< no size above it is tried
-  double margin = 0.05;      ///< binsearch: the part that is taken off again where memory has ended
+  int max_trials = 25;       ///< limit of trials; with binsearch, of those that fit
+  long steps_per_trial = 3;  ///< optimizer steps; in evaluations: batches
+  long max_val = 8192;       ///< the largest size to try
+  double margin = 0.05;      ///< binsearch: fraction subtracted from the result if memory ran out
   SizeField<Model, Data> field = {};
-  bool show = true;  ///< a line for each trial
+  bool show = true;  ///< print a line for each trial
   std::FILE* stream = stderr;
 };
 
-/// Whether T says how a batch size is searched for.
+/// True if T is a BatchSizeSearch.
 template <class T>
 inline constexpr bool is_batch_size_search = false;
 template <class Model, class Data>
 inline constexpr bool is_batch_size_search<BatchSizeSearch<Model, Data>> = true;
 
-/// Error [fulgurite.tuner.range] where a number of the search cannot be.
+/// Throws [fulgurite.tuner.range] if a number of the search is out of range.
 template <class Model, class Data>
 void check(BatchSizeSearch<Model, Data> const& search) {
   auto const at_least = [](char const* name, long value, long least) {
     if (value < least)
-      loop::refuse_option("fulgurite.tuner.batch_size_option", name, value, "it is at least " + std::to_string(least));
+      loop::refuse_option("fulgurite.tuner.batch_size_option", name, value,
+                          "it must be at least " + std::to_string(least));
   };
   at_least(".init_val", search.init_val, 1);
   at_least(".max_trials", search.max_trials, 1);
@@ -135,22 +137,22 @@ void check(BatchSizeSearch<Model, Data> const& search) {
   at_least(".max_val", search.max_val, search.init_val);
   if (!(search.margin >= 0 && search.margin < 1))
     loop::refuse_option("fulgurite.tuner.batch_size_option", ".margin", search.margin,
-                        "it is a part, from 0 to below 1");
+                        "it must be a fraction from 0 to below 1");
 }
 
-// Where a search for a batch size puts the sizes that it tries: a field, or the loaders themselves.
+// The place where a search sets batch sizes: a member, or the loaders themselves.
 
-/// No size can be put where the batches of this run would have it.
+/// Thrown if there is no place where a size would reach the batches of this run.
 class NoPlaceForSize : public Error {
  public:
   using Error::Error;
 };
 
-/// Where a size that is tried, or was found, is put: a field, the loader, or the data module.
+/// The place where a tried or found size is set: a member, the loader, or the data module.
 template <class Model, class Data>
 class SizeTarget {
  public:
-  /// Errors: NoPlaceForSize, as [fulgurite.tuner.needs_factory], [fulgurite.tuner.no_data_module] or
+  /// Throws NoPlaceForSize, as [fulgurite.tuner.needs_factory], [fulgurite.tuner.no_data_module] or
   /// [fulgurite.tuner.no_size].
   SizeTarget(BatchSizes& sizes, Model& model, SizeField<Model, Data> const& field)
       : sizes_(sizes), model_(model), field_(field) {
@@ -169,7 +171,7 @@ class SizeTarget {
     if (!field.is_given() && !sizes.now())
       throw NoPlaceForSize(
           "fulgurite.tuner.no_size",
-          "neither the loader nor the data module can be told a batch size: give it `long batch_size() const` "
+          "neither the loader nor the data module has a batch size that can be set: give it `long batch_size() const` "
           "and `void set_batch_size(long)`, or make its loaders from a field, .field = &Data::batch_size");
   }
 
@@ -192,12 +194,12 @@ class SizeTarget {
   Data* data_ = nullptr;
 };
 
-// Which batch size is tried next, and which one is found: arithmetic alone.
+// The arithmetic of the search: which size is tried next, and which one is found.
 
-/// Asked for `next()`, told `fits()` or `fails()`, until there is no next size.
+/// The caller tries `next()` and reports `fits()` or `fails()`, until there is no next size.
 class SizeSteps {
  public:
-  /// `most`: no size above it.
+  /// `most`: the largest size to try.
   template <class Model, class Data>
   SizeSteps(BatchSizeSearch<Model, Data> const& search, long most)
       : mode_(search.mode),
@@ -207,17 +209,17 @@ class SizeSteps {
         size_(std::min(search.init_val, most_)) {}
 
   std::optional<long> next() const;
-  /// There are so many samples, and no batch has more. Known when the first size is tried.
+  /// Limits batches to the number of samples, which is known when the first size is tried.
   void bound(long samples);
   long size() const { return size_; }
 
   void fits();
   void fails();
 
-  /// The largest that was tried and fitted, with binsearch and where memory has ended less the margin; nothing where no
-  /// size fitted.
+  /// The largest size that was tried and fitted; with binsearch less the margin, if memory ran out. nullopt if no size
+  /// fitted.
   std::optional<long> found() const;
-  /// The smallest that did not fit.
+  /// The smallest size that did not fit.
   std::optional<long> high() const { return high_; }
 
  private:
@@ -230,14 +232,14 @@ class SizeSteps {
   long most_, size_;
   long samples_ = std::numeric_limits<long>::max();
   long trials_ = 0, fitted_ = 0;
-  long low_ = 0;  ///< the largest that fitted
+  long low_ = 0;  ///< the largest size that fitted
   std::optional<long> high_ = std::nullopt;
   bool over_ = false;
 };
 
-// Whether an exception says that memory has ended.
+// Whether an exception means that memory has run out.
 
-/// Of the C++ library, of the tensor library, or nested in an exception that tells where it was met.
+/// True for the C++ library's exception, the tensor library's, or one that is nested in an exception that adds context.
 template <class Backend>
 bool out_of_memory(std::exception const& error) {
   if (dynamic_cast<std::bad_alloc const*>(&error) != nullptr || Backend::out_of_memory(error)) return true;
@@ -248,34 +250,34 @@ bool out_of_memory(std::exception const& error) {
   return false;
 }
 
-// What a search for a batch size has found, and what it has measured on the way.
+// The result of a search for a batch size, with measurements.
 
-/// One size that was tried.
+/// One trial.
 struct BatchSizeTrial {
   long size = 0;
-  bool fits = true;                                       ///< else memory ended
-  std::optional<double> seconds_per_step = std::nullopt;  ///< nothing where no clock ran
+  bool fits = true;                                       ///< false: memory ran out
+  std::optional<double> seconds_per_step = std::nullopt;  ///< nullopt if there was no clock
   std::optional<double> samples_per_second = std::nullopt;
-  std::optional<double> peak_bytes = std::nullopt;  ///< of the device; on the CPU: of the process
+  std::optional<double> peak_bytes = std::nullopt;  ///< peak memory of the device; on the CPU: of the process
 };
 
-/// The result of tune::scale_batch_size. `size` is the largest that fits, and was written; it is rarely much faster
-/// than the first that is fast, which `fastest()` names: a smaller batch makes more steps of the same epoch.
+/// The result of tune::scale_batch_size. `size` is the largest that fits, which was set. It is rarely much faster than
+/// the smallest fast one, see `fastest()`; a smaller batch gives more steps per epoch.
 struct FoundBatchSize {
   long size = 0;
-  bool searched = true;  ///< false in a fast_dev_run, which has nothing to search
+  bool searched = true;  ///< false in a fast_dev_run, in which nothing is searched
   std::vector<BatchSizeTrial> trials{};
 
-  /// The size with the most samples a second; nothing where none was timed.
+  /// The size with the most samples per second; nullopt if none was timed.
   std::optional<long> fastest() const;
 
-  /// A line for each trial.
+  /// A table with a line for each trial.
   std::string table() const;
-  /// The same for programs: batch_size,fits,seconds_per_step,samples_per_second,peak_bytes.
+  /// The trials as CSV: batch_size,fits,seconds_per_step,samples_per_second,peak_bytes.
   std::string csv() const;
-  /// Samples a second over the sizes, with the found and the fastest one marked.
+  /// A plot of samples per second over sizes, with the found and the fastest one marked.
   report::Plot plot() const;
-  /// Writes the numbers where the name ends in .csv, else the plot, as .svg or .txt. Errors: [fulgurite.file.write],
+  /// Writes the CSV if the name ends in .csv, else the plot, as .svg or .txt. Throws [fulgurite.file.write] or
   /// [fulgurite.report.plot_name].
   void save(std::filesystem::path const& file) const;
 
@@ -284,33 +286,33 @@ struct FoundBatchSize {
   static std::string exact(std::optional<double> const& value);
 };
 
-// What the trial of a batch size shows: rows of its first batch, whether a pass has another one, steps and their time.
+// What a trial observes: rows of its first batch, whether a pass has a second batch, steps and their time.
 
-/// Told of each step of a trial, when it begins and when it is made. A step that is made again is told of again.
+/// Notified of each step of a trial, when it begins and when it ends. A step that is repeated is notified again.
 struct SeenTrial {
   using Clock = TrainerOptions::Clock;
 
-  std::optional<long> batches{};  ///< of a pass, where the loader says it
-  long rows = 0;                  ///< of the first batch
-  long number = -1;               ///< of the step at hand
-  long steps = 0;                 ///< that were made
-  bool several = false;           ///< a pass was seen to have more than one batch
+  std::optional<long> batches{};  ///< batches of a pass, if the loader has a size
+  long rows = 0;                  ///< rows of the first batch
+  long number = -1;               ///< number of the current step
+  long steps = 0;                 ///< steps done
+  bool several = false;           ///< true once a pass had more than one batch
 
   void opens(RehearsedStep const& step);
-  /// `samples`: of all of its batches.
+  /// Called when a step ends. `samples`: those of all of its batches.
   void closes(RehearsedStep const& step, long samples, Clock::time_point now);
 
-  /// Seconds of a step and samples a second, without the first step, which has all preparations in it; with them, from
-  /// `begin` on, where it is the only one. Nothing where no clock ran.
+  /// Sets seconds per step and samples per second, without the first step, which includes all preparations. If there is
+  /// only one step, it counts, from `begin` on. Sets nothing if there was no clock.
   void rate(BatchSizeTrial& trial, Clock::time_point begin) const;
 
  private:
-  long opened_ = 0;  ///< the batch that the step at hand began with
+  long opened_ = 0;  ///< the first batch of the current step
   Clock::time_point first_{}, last_{};
   long samples_ = 0, first_samples_ = 0;
 };
 
-/// Tries sizes out, one after the other, and notes what each of them took.
+/// Tries sizes one after the other, and records the measurements of each.
 template <class R, class Model, class Data>
 class SizeTrials {
   using Backend = typename R::Backend;
@@ -322,7 +324,7 @@ class SizeTrials {
         target_(rehearser.batch_sizes(), rehearser.context().model(), search.field),
         steps_(search, target_.most()) {}
 
-  /// As it is now.
+  /// The current size.
   long size() const { return target_.read(); }
 
   void put(long size) const {
@@ -330,7 +332,7 @@ class SizeTrials {
     rehearser_.batch_sizes().changed();
   }
 
-  /// Puts the found size where it belongs; however it fails, the size is what it was.
+  /// Sets the found size. If the search fails, the size is unchanged.
   FoundBatchSize run() {
     long const before = target_.read();
     try {
@@ -380,11 +382,11 @@ class SizeTrials {
   }
 
   bool steps_made(long size, SeenTrial& seen) {
-    // A loader that does not say how many batches it has is asked for a second one.
+    // If a loader does not know its number of batches, a second one is requested to find out whether there are several.
     long const steps = std::max(2L, search_.steps_per_trial);
     RehearsalPlan plan{.steps = steps, .fresh_loader = true, .non_finite = NonFinite::ignore};
     plan.options = [&](TrainerOptions& options) {
-      // Each epoch has a step at least, unless hooks leave it.
+      // Each epoch has at least one step, unless hooks skip it.
       long const last = rehearser_.context().current_epoch() + steps;
       options.max_epochs = static_cast<int>(std::min<long>(last, std::numeric_limits<int>::max()));
       options.limit_train_batches = options.limit_val_batches = options.limit_test_batches =
@@ -415,7 +417,7 @@ class SizeTrials {
     return fits;
   }
 
-  /// The rows of a trial's first batch follow its size, and end where the data do.
+  /// Checks that the number of rows of a trial's first batch follows its size, up to the number of samples.
   void look_at_rows(long size, SeenTrial const& seen) {
     long const rows = seen.rows;
     bool const whole = seen.batches ? *seen.batches <= 1 : !seen.several && rows < size && rows_before_ == size_before_;

@@ -49,7 +49,7 @@ FULGURITE_BODY long SizeSteps::twice() const { return std::min({size_ > most_ / 
 FULGURITE_BODY void SizeSteps::between() {
   long const low = std::max(1L, low_);
   if (*high_ - low > 1) size_ = (low + *high_) / 2;
-  else if (low_ == 0 && *high_ > 1) size_ = 1;  // which was taken for one that fits
+  else if (low_ == 0 && *high_ > 1) size_ = 1;  // size 1 was assumed to fit
   else over_ = true;
 }
 

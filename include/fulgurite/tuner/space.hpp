@@ -1,5 +1,5 @@
 #pragma once
-// The hyper-parameters of all members of a sweep: listed, all combinations of a grid, or drawn.
+// The hyper-parameters of all members of a sweep: a list, all combinations of a grid, or random draws.
 
 #include <algorithm>
 #include <array>
@@ -25,7 +25,7 @@
 
 namespace fulgurite::tune {
 
-// A field of somebody's hyper-parameters, by its pointer: its type, its name, its value as text.
+// A field of the user's hyper-parameters, by its member pointer: its type, name, and value as text.
 
 namespace fields {
 
@@ -41,7 +41,7 @@ struct Of<T S::*> {
   using Value = T;
 };
 
-/// What a table can show and a person can tell apart.
+/// The types that a table can show as distinct values.
 template <class T>
 concept Shown = std::is_arithmetic_v<T> || std::is_enum_v<T> || std::convertible_to<T const&, std::string_view>;
 
@@ -59,7 +59,7 @@ std::string text(T const& value, bool exactly = true) {
 
 }  // namespace fields
 
-/// A pointer to a data member, as `&Setting::rate`.
+/// A pointer to a data member, such as `&Setting::rate`.
 template <auto Field>
 concept FieldPointer = fields::Of<std::remove_const_t<decltype(Field)>>::is_field;
 
@@ -81,11 +81,11 @@ consteval std::string_view field_name() {
   return last == std::string_view::npos ? name : name.substr(last + 2);
 }
 
-// What one field of the hyper-parameters takes: values that are listed, or values that are drawn.
+// The values of one field of the hyper-parameters: listed, or drawn.
 
 namespace axes {
 
-/// What every axis says of its field. A pointer to something else is refused in one sentence.
+/// Checks that apply to every axis. A pointer to something else gives a single error message.
 template <auto Field>
 struct Axis {
   static constexpr bool is_axis = FieldPointer<Field>;
@@ -105,7 +105,7 @@ struct Axis<Field> {
                           "or a text, so that the table can show it");
 };
 
-/// A listed value as the field's own type.
+/// Converts a listed value to the field's type.
 template <auto Field, class V>
 ValueOf<Field> listed(V&& given) {
   using T = ValueOf<Field>;
@@ -131,7 +131,7 @@ std::string named(std::string const& what) {
   return what + "<&" + std::string(field_name<Field>()) + ">";
 }
 
-/// Between two bounds, drawn evenly on a scale that `Forth` leads to and `Back` from.
+/// A value between two bounds, drawn uniformly on the scale that `Forth` maps to and `Back` maps from.
 template <auto Field>
 struct Between : Axis<Field> {
   using Value = ValueOf<Field>;
@@ -147,7 +147,7 @@ struct Between : Axis<Field> {
         auto const count = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low) + 1;
         return static_cast<Value>(static_cast<std::uint64_t>(low) + (count == 0 ? random() : random.below(count)));
       }
-      // Each whole number is as wide on the logarithmic scale as what is rounded to it.
+      // Each integer gets the width, on the logarithmic scale, of the numbers that are rounded to it.
       double const drawn = std::exp(random.uniform(std::log(from - 0.5), std::log(to + 0.5)));
       return static_cast<Value>(std::clamp(std::round(drawn), from, to));
     } else {
@@ -169,7 +169,7 @@ Between<Field> between(char const* name, V low, V high, bool log) {
 
 }  // namespace axes
 
-/// Listed values of a field, for a grid or to be drawn from.
+/// Listed values of a field, for a grid or for drawing.
 template <auto Field>
 struct Values : axes::Axis<Field> {
   std::vector<ValueOf<Field>> all;
@@ -177,8 +177,8 @@ struct Values : axes::Axis<Field> {
   ValueOf<Field> draw(data::Random& random) const { return all[static_cast<std::size_t>(random.below(all.size()))]; }
 };
 
-/// `values<&Setting::width>(32, 64, 128)`: these values of a field, in this order. A value of a type that
-/// the field's cannot hold does not compile; a whole number that it cannot is an Error, [fulgurite.tune.range].
+/// `values<&Setting::width>(32, 64, 128)`: these values of a field, in this order. A value of a type that the field
+/// cannot hold does not compile; an integer out of the field's range throws [fulgurite.tune.range].
 template <auto Field, class... Vs>
   requires FieldPointer<Field> && (!std::is_same_v<std::vector<ValueOf<Field>>, std::remove_cvref_t<Vs>> && ...)
 Values<Field> values(Vs&&... all) {
@@ -186,7 +186,7 @@ Values<Field> values(Vs&&... all) {
                                     "member: list its values");
   return {{}, {axes::listed<Field>(std::forward<Vs>(all))...}};
 }
-/// The same of values that only the run knows. Error [fulgurite.tune.empty] where there are none.
+/// The same for values that are known only at run time. Throws [fulgurite.tune.empty] if there are none.
 template <auto Field>
   requires FieldPointer<Field>
 Values<Field> values(std::vector<ValueOf<Field>> all) {
@@ -195,37 +195,38 @@ Values<Field> values(std::vector<ValueOf<Field>> all) {
                 axes::named<Field>("values") + ": a field without a value makes a space without a member");
   return {{}, std::move(all)};
 }
-/// What is no data member.
+/// Refuses anything that is no data member.
 template <auto Field, class... Vs>
   requires(!FieldPointer<Field>)
 axes::Axis<Field> values(Vs&&...) {
   return {};
 }
 
-/// `choice<&Setting::width>(32, 64, 128)`: drawn from these, all equally likely.
+/// `choice<&Setting::width>(32, 64, 128)`: drawn from these values with equal probability.
 template <auto Field, class... Vs>
 auto choice(Vs&&... all) {
   return values<Field>(std::forward<Vs>(all)...);
 }
 
-/// `uniform<&Setting::dropout>(0.0, 0.5)`: drawn evenly from the numbers between these bounds. Whole numbers include
-/// both. Error [fulgurite.tune.range] where they are no bounds.
+/// `uniform<&Setting::dropout>(0.0, 0.5)`: drawn uniformly between these bounds; integers include both. Throws
+/// [fulgurite.tune.range] for invalid bounds.
 template <auto Field>
 axes::Between<Field> uniform(ValueOf<Field> low, ValueOf<Field> high) {
   return axes::between<Field>("uniform", low, high, false);
 }
 
-/// `log_uniform<&Setting::rate>(1e-4, 1e-1)`: drawn so that each order of magnitude is as likely as any other; the
-/// lower bound is above 0. Of whole numbers, too.
+/// `log_uniform<&Setting::rate>(1e-4, 1e-1)`: drawn so that each order of magnitude has the same probability; the lower
+/// bound must be above 0. Works for integers, too.
 template <auto Field>
 axes::Between<Field> log_uniform(ValueOf<Field> low, ValueOf<Field> high) {
   return axes::between<Field>("log_uniform", low, high, true);
 }
 
-/// The settings of a sweep's members, in their order, and what tables show of each. `Setting` is your own aggregate.
+/// The settings of a sweep's members, in their order, and the columns that tables show. `Setting` is your own
+/// aggregate.
 template <class Setting>
 struct Space {
-  /// A column of the tables: its name, and what it shows of a setting, exactly or in six digits.
+  /// A column of the tables: its name, and its text for a setting, exact or with six digits.
   struct Column {
     std::string name;
     std::function<std::string(Setting const&, bool exactly)> text;
@@ -239,7 +240,7 @@ namespace spaces {
 template <class... Axes>
 inline constexpr bool are_axes = (Axes::is_axis && ...);
 
-/// Whether two of several pointers to members are the same, and whether all are of one class.
+/// Rules about axes: their fields must belong to one class, and no field may be repeated.
 template <class First, class... Axes>
 consteval bool of_one_setting() {
   return (std::is_same_v<typename First::Setting, typename Axes::Setting> && ...);
@@ -256,7 +257,7 @@ consteval bool is_repeated() {
   return ((count(std::type_identity<Axes>{}) > 1) || ...);
 }
 
-/// Which rule about the axes is broken, judged while compiling.
+/// Checks the rules about axes at compile time.
 template <class... Axes>
 consteval bool fit_together() {
   static_assert(sizeof...(Axes) != 0, "[fulgurite.tune.empty_space] a space without a field has no member: give it "
@@ -266,10 +267,11 @@ consteval bool fit_together() {
   } else if constexpr (are_axes<Axes...>) {
     constexpr bool one = of_one_setting<Axes...>(), repeated = is_repeated<Axes...>();
     static_assert(one, "[fulgurite.tune.settings] the fields of a space belong to one type of hyper-parameters");
-    static_assert(!repeated, "[fulgurite.tune.twice] a field stands twice in a space: list all of its values at once");
+    static_assert(!repeated,
+                  "[fulgurite.tune.twice] a field is listed twice in a space: list all of its values at once");
     return one && !repeated;
   } else {
-    return false;  // said by the axis itself
+    return false;  // the axis itself has the error message
   }
 }
 
@@ -302,8 +304,9 @@ using Setting = typename SettingOfAll<(sizeof...(Axes) != 0) && are_axes<Axes...
 
 }  // namespace spaces
 
-/// All combinations, the last field varying fastest; fields that are not named keep the value that `base` has:
-///   tune::grid(tune::values<&Setting::rate>(1e-3, 1e-2), tune::values<&Setting::width>(32, 64))
+/// All combinations, with the last field varying fastest. Fields that are not named keep their value in `base`:
+///
+///     tune::grid(tune::values<&Setting::rate>(1e-3, 1e-2), tune::values<&Setting::width>(32, 64))
 template <class... Axes>
 Space<spaces::Setting<Axes...>> grid_from(spaces::Setting<Axes...> const& base, Axes const&... axes) {
   Space<spaces::Setting<Axes...>> space;
@@ -322,21 +325,24 @@ Space<spaces::Setting<Axes...>> grid_from(spaces::Setting<Axes...> const& base, 
   }
   return space;
 }
-/// Every combination of the values of all axes, the last one fastest: `grid(values<&Setting::rate>(1e-3, 1e-2), ...)`.
+/// All combinations of the values of all axes, with the last one varying fastest: `grid(values<&Setting::rate>(1e-3,
+/// 1e-2), ...)`.
 template <class... Axes>
 auto grid(Axes const&... axes) {
   return grid_from(spaces::Setting<Axes...>{}, axes...);
 }
 
-/// How many settings are drawn, and from which random numbers.
+/// The number of settings to draw, and the seed.
 struct Draws {
   long count;
   std::uint64_t seed = 0;
 };
 
-/// Settings that are drawn, each field by itself: setting i is the same however many are drawn.
-///   tune::draws({.count = 64}, tune::log_uniform<&Setting::rate>(1e-4, 1e-1), tune::choice<&Setting::width>(32, 64))
-/// Error [fulgurite.tune.empty] for a count below 1.
+/// Random settings, in which each field is drawn independently. Setting i is the same for any count.
+///
+///     tune::draws({.count = 64}, tune::log_uniform<&Setting::rate>(1e-4, 1e-1), tune::choice<&Setting::width>(32, 64))
+///
+/// Throws [fulgurite.tune.empty] for a count below 1.
 template <class... Axes>
 Space<spaces::Setting<Axes...>> draws_from(spaces::Setting<Axes...> const& base, Draws how, Axes const&... axes) {
   Space<spaces::Setting<Axes...>> space;
@@ -359,8 +365,8 @@ auto draws(Draws how, Axes const&... axes) {
   return draws_from(spaces::Setting<Axes...>{}, how, axes...);
 }
 
-/// These settings. Tables show what `hyperparameters(list)` of the setting names. Error [fulgurite.tune.empty] where
-/// there are none.
+/// These settings. Tables show what `hyperparameters(list)` of the setting names. Throws [fulgurite.tune.empty] for an
+/// empty list.
 template <class Setting>
 Space<Setting> list(std::vector<Setting> settings) {
   constexpr bool named = requires(Setting const& setting, HyperparameterList& all) { setting.hyperparameters(all); };

@@ -1,5 +1,5 @@
 #pragma once
-// tune::sweep: many small models of one type, trained beside one another in one process, and the best of them.
+// tune::sweep: trains many small models of one type in one process, in parallel, and finds the best of them.
 
 #include <algorithm>
 #include <cmath>
@@ -35,14 +35,15 @@
 
 namespace fulgurite::tune {
 
-/// One member: its place in the space, its hyper-parameters, and how it came out.
+/// One member: its index in the space, its hyper-parameters, and its result.
 template <class Setting>
 struct SweepRow : Standing {
   std::size_t member = 0;
   Setting setting{};
 };
 
-/// Rows come best first: see `before` in race.hpp for what that means where members did not train equally long.
+/// The results of a sweep, with the best row first. `before` in race.hpp defines the order of members that did not
+/// train equally long.
 template <class Setting, class Member>
 class SweepResults {
  public:
@@ -58,11 +59,11 @@ class SweepResults {
         signal_(signal) {}
 
   std::vector<Row> const& rows() const { return rows_; }
-  /// The signal that ended the sweep before its time, SIGINT after Ctrl-C; 0: none did. A program that ends for it
-  /// returns 128 more.
+  /// The signal that interrupted the sweep, such as SIGINT after Ctrl-C; 0 if there was none. By convention a program
+  /// that ends because of it returns 128 + signal.
   int signal() const { return signal_; }
 
-  /// The best member. Error [fulgurite.tune.none], with what the first of them said, where no member has come to a
+  /// The best member. Throws [fulgurite.tune.none], with the message of the first failed member, if no member has a
   /// value.
   Row const& best() const {
     if (best_) return rows_.front();
@@ -73,12 +74,12 @@ class SweepResults {
                                            (said.empty() ? std::string(": it was ended before") : ": " + said));
   }
   Setting const& setting() const { return best().setting; }
-  /// The best member's model, as it was when its training ended; on the CPU.
+  /// The best member's model, on the CPU, as of the end of its training.
   typename Member::Model& model() const { return best(), best_->model; }
-  /// The trainer that trained it.
+  /// The trainer of the best member.
   typename Member::Trainer& trainer() const { return best(), best_->trainer; }
 
-  /// For a person: the first `most` rows, 0: all, with what went wrong where a member failed.
+  /// A table of the first `most` rows (0: all) to be read by people, with the errors of members that failed.
   std::string table(std::size_t most = 0) const {
     std::vector<report::TextTable::Column> titles{{"rank"}, {"member"}};
     for (auto const& column : columns_) titles.push_back({column.name});
@@ -99,7 +100,8 @@ class SweepResults {
     return table.text();
   }
 
-  /// All members' curves over their epochs, the best three of them named: `plot().save("sweep.svg")` or `.text()`.
+  /// A plot of all members' curves over their epochs, with names for the best three: `plot().save("sweep.svg")` or
+  /// `.text()`.
   report::Plot plot() const {
     report::Plot plot{.title = "A sweep of " + std::to_string(rows_.size()) + " members",
                       .x = {.name = "epoch"},
@@ -118,7 +120,7 @@ class SweepResults {
     return plot;
   }
 
-  /// For a program: all rows, with the metric after each epoch in columns `epoch 1`, `epoch 2`, ... Numbers read back
+  /// All rows as CSV, with the metric after each epoch in columns `epoch 1`, `epoch 2`, ... The numbers read back
   /// exactly.
   std::string csv() const {
     std::size_t longest = 0;
@@ -144,7 +146,7 @@ class SweepResults {
     }
     return text;
   }
-  /// Writes `csv()`; after an Error, [fulgurite.file.write], the file is as it was.
+  /// Writes `csv()`. On an Error, [fulgurite.file.write], the file is unchanged.
   void save_csv(std::filesystem::path const& file) const { write_durably(file, csv()); }
 
  private:
@@ -173,15 +175,15 @@ class SweepResults {
   int signal_;
 };
 
-/// Batches that all members read and nobody writes: a container of them, which has to outlive the sweep. A loader has a
-/// place in its data, which cannot be shared: give each member a copy of the loader, whose tensors are the same.
+/// Batches that all members read and none writes: a container, which must outlive the sweep. A loader has a position in
+/// its data and cannot be shared: give each member a copy of the loader, which has the same tensors.
 template <class Batches>
 struct Shared {
   Batches const* batches;
 };
-/// What `shared` gives for a loader that cannot be shared, beside the refusal.
+/// The return type of `shared` for a loader that cannot be shared, in addition to the error message.
 struct NotShared {};
-/// Stored batches that all members read, and none copies: `tune::shared(batches)`. They have to outlive the sweep.
+/// Stored batches that all members read without copies: `tune::shared(batches)`. They must outlive the sweep.
 template <class Batches>
 auto shared(Batches const& batches) {
   constexpr bool stored = StoredBatches<Batches const>;
@@ -190,19 +192,21 @@ auto shared(Batches const& batches) {
   if constexpr (stored) return Shared<Batches>{&batches};
   else return NotShared{};
 }
-/// Batches that end with the statement cannot be shared.
+/// Temporary batches cannot be shared.
 template <class Batches>
 void shared(Batches const&&) = delete;
 
-/// In the place of data that a member does not bring.
+/// Stands for data that a member does not have.
 struct NoData {};
 
-/// What the function returns that makes a member. The trainer has the sweep's probe among its callbacks; data are one
-/// loader or data module, or one to train on and one to validate on, or none, where the model has them:
-///   [&](Setting const& setting, auto probe) {
-///     return tune::Member{Net(setting), make_trainer<Net>(options, SingleDevice{cpu}, NoDefaults{}, probe),
-///                         data};  // copied: tensors are the same in each copy
-///   }
+/// The return type of the function that makes a member. The trainer must have the sweep's probe among its callbacks.
+/// The data are one loader or data module, or one for training and one for validation, or none, if the model has the
+/// loaders:
+///
+///     [&](Setting const& setting, auto probe) {
+///       return tune::Member{Net(setting), make_trainer<Net>(options, SingleDevice{cpu}, NoDefaults{}, probe),
+///                           data};  // copied: the copies have the same tensors
+///     }
 template <class M, class T, class Train = NoData, class Val = NoData>
 struct Member {
   using Model = M;
@@ -213,7 +217,7 @@ struct Member {
   Train train = {};
   Val validation = {};
 
-  /// Trains it, as `trainer.fit(model, train, validation)`.
+  /// Trains the member by `trainer.fit(model, train, validation)`.
   void fit() {
     if constexpr (std::is_same_v<Train, NoData>) trainer.fit(model);
     else if constexpr (std::is_same_v<Val, NoData>) trainer.fit(model, seen(train));
@@ -233,12 +237,12 @@ struct Member {
 template <class M, class T, class... Data>
 Member(M, T, Data...) -> Member<M, T, Data...>;
 
-/// Whether T is what makes a member of a sweep.
+/// True if T is a Member.
 template <class T>
 inline constexpr bool is_member = false;
 template <class M, class T, class Train, class Val>
 inline constexpr bool is_member<Member<M, T, Train, Val>> = true;
-/// Whether a member has data that it may read; where it was refused them, nothing more is said.
+/// True if a member has data that it may read; false after `shared` has refused them, so that no second error follows.
 template <class T>
 inline constexpr bool has_data = false;
 template <class M, class T, class Train, class Val>
@@ -247,7 +251,7 @@ inline constexpr bool has_data<Member<M, T, Train, Val>> =
 
 namespace judge_member {
 
-/// What is in a trainer's type.
+/// The parts of a trainer's type.
 template <class T>
 struct Parts;
 template <class M, class S, class P, class O, class... Cs>
@@ -260,7 +264,7 @@ struct Parts<fulgurite::Trainer<M, S, P, O, Cs...>> {
   static constexpr bool records_process = (requires { Cs::records_process; } || ...);
 };
 
-/// Whether a member can be trained beside others. Each rule is one sentence.
+/// Checks that a member can be trained in parallel with others. Each rule has one error message.
 template <class Probe, class Member>
 consteval bool can_be_swept() {
   using Has = Parts<typename Member::Trainer>;
@@ -288,15 +292,15 @@ consteval bool can_be_swept() {
 
 }  // namespace judge_member
 
-// The threads of a sweep: makes its members, trains them, keeps the best one.
+// The threads of a sweep: they make the members, train them, and keep the best one.
 
-/// What is wrong with every member alike: the sweep ends with it.
+/// An error that concerns all members; it ends the sweep.
 class Refusal : public Error {
  public:
   using Error::Error;
 };
 
-/// A sweep under way: each member is made and trained on a thread of its own, as many at a time as the race lets run.
+/// A running sweep: each member is made and trained in a thread of its own, and the race limits how many run at a time.
 template <class Make, class Setting, class M>
 class Heat {
  public:
@@ -328,7 +332,7 @@ class Heat {
         }
         race_->wait_for_all(poll);
       } catch (...) {
-        race_->end(0);  // a thread could not be started
+        race_->end(0);  // a thread failed to start
         throw;
       }
     }
@@ -355,7 +359,7 @@ class Heat {
       members_[i]->fit();
       check_random();
       if (race_->standing(i).value) fate = Fate::completed;
-      else why = "nobody has logged " + watch::written(metric_) + " by the end of the fit";
+      else why = watch::written(metric_) + " was not logged by the end of the fit";
     } catch (Interrupted const& interrupted) {
       fate = Fate::interrupted;
       race_->end(interrupted.signal());
@@ -369,11 +373,11 @@ class Heat {
     settle(i, fate, std::move(why));
   }
 
-  /// Made by one thread at a time: the function is the user's, and may use what all of them have in common.
+  /// Called by one thread at a time, since the user's function may use data that all threads share.
   void make(std::size_t i) {
     std::lock_guard const lock(one_at_a_time_);
-    race_->go_on();
-    members_[i].reset(new Member(make_(space_.settings[i], Probe(metric_, race_, i))));  // in its place, not moved
+    race_->require_running();
+    members_[i].reset(new Member(make_(space_.settings[i], Probe(metric_, race_, i))));  // constructed in place
     check_random();
   }
 
@@ -391,18 +395,19 @@ class Heat {
                                                  "or use Float32{} or Bf16True{}");
     if (options_.rungs.empty()) return;
     if (options.min_epochs.value_or(0) > 0 || options.min_steps.value_or(0) > 0)
-      throw Refusal("fulgurite.tune.minima", "a member that is not among the best ends at a rung, and min_epochs or "
-                                             "min_steps would have it go on: leave them out, or the rungs");
+      throw Refusal("fulgurite.tune.minima", "a member that is not kept ends at a rung, and min_epochs or min_steps "
+                                             "would make it continue: leave them out, or the rungs");
     if (options.max_time)
-      throw Refusal("fulgurite.tune.max_time", "max_time would go on while a member waits at a rung for the others: "
-                                               "say max_epochs, or leave the rungs out");
+      throw Refusal("fulgurite.tune.max_time",
+                    "max_time would keep running while a member waits at a rung for the others: "
+                    "set max_epochs, or leave the rungs out");
     if (auto const most = options.max_epochs; most && *most >= 0 && options_.rungs.back() > *most)
       throw Refusal("fulgurite.tune.rungs", "a rung after " + std::to_string(options_.rungs.back()) +
                                                 " epochs is never reached where max_epochs = " + std::to_string(*most));
   }
 
-  /// What a member draws it draws from its own random numbers. Where the process's have moved, somebody went around
-  /// them, and members are not what they would be alone.
+  /// Throws if the process's random numbers were used: members draw from their own generators, and would otherwise
+  /// differ from members trained alone.
   void check_random() {
     if (!apart_.disturbed()) return;
     throw Refusal("fulgurite.tune.process_random",
@@ -419,8 +424,8 @@ class Heat {
     if (options_.verbose) tell(stderr, line(i, now) + "\n");
   }
 
-  /// Models that cannot be the best are let go. With rungs all of them were there at once anyway, and the next rung may
-  /// change who is before whom.
+  /// Frees the models of members that can no longer be the best. With rungs all members are kept: all of them exist at
+  /// the same time anyway, and the next rung may change their order.
   void keep(std::size_t i, Standing const& now) {
     bool const counts = has_value(now);
     if (!counts) members_[i].reset();
@@ -430,7 +435,7 @@ class Heat {
     if (!better) members_[i].reset();
     if (better) best_ = i;
   }
-  /// Of equals the one that stands first in the space.
+  /// Among equals the member with the lower index is first.
   bool is_before(std::size_t i, Standing const& a, std::size_t j, Standing const& b) const {
     return before(options_.mode.mode, a, b) || (i < j && !before(options_.mode.mode, b, a));
   }
@@ -472,7 +477,7 @@ class Heat {
 
 }  // namespace fulgurite::tune
 
-// First, since it has sentences: compilers print every #include between a sentence and the program.
+// Included first, since it contains error messages: compilers print every #include between a message and the program.
 
 namespace fulgurite::tune {
 
@@ -498,20 +503,22 @@ consteval bool judged() {
 
 }  // namespace sweeping
 
-/// Trains one member for each setting of the space, several at a time, each on a thread of its own that has random
-/// numbers and one core to itself: its bits are those of the same member trained alone after seeding with `.seed`.
-///   auto const results = tune::sweep(
-///       [&](Setting const& setting, auto probe) {
-///         return tune::Member{Net(setting), make_trainer<Net>(options, SingleDevice{cpu}, Float32{}, Automatic{},
-///                                                             probe), data};
-///       },
-///       tune::grid(tune::values<&Setting::rate>(1e-3, 1e-2), tune::values<&Setting::width>(32, 64)),
-///       Net::val_accuracy, {.mode = Mode::max, .rungs = {1, 3}});
-///   std::cout << results.table();
-/// `make` is called in the member's thread, by one at a time. A member that throws is a row that says so. After Ctrl-C
-/// (SIGINT) or SIGTERM all end after their batch, and the results are what is known; the second one ends the program.
-/// With rungs each member keeps its thread while it waits. What is wrong with all members alike is an Error; so is
-/// anybody's drawing from the random numbers of the process meanwhile.
+/// Trains one member for each setting of the space, several at a time, each in a thread of its own with its own random
+/// numbers and one core. The bits are those of the same member trained alone after seeding with `.seed`.
+///
+///     auto const results = tune::sweep(
+///         [&](Setting const& setting, auto probe) {
+///           return tune::Member{Net(setting), make_trainer<Net>(options, SingleDevice{cpu}, Float32{}, Automatic{},
+///                                                               probe), data};
+///         },
+///         tune::grid(tune::values<&Setting::rate>(1e-3, 1e-2), tune::values<&Setting::width>(32, 64)),
+///         Net::val_accuracy, {.mode = Mode::max, .rungs = {1, 3}});
+///     std::cout << results.table();
+///
+/// `make` is called in the member's thread, by one thread at a time. A member that throws becomes a row with the
+/// message. After Ctrl-C (SIGINT) or SIGTERM all members end after their batch, and the results so far are returned; a
+/// second signal ends the program. With rungs, a waiting member keeps its thread. Throws an Error for a problem that
+/// concerns all members, and if any code draws from the process's random numbers meanwhile.
 template <class Make, class Setting, Watchable M>
 auto sweep(Make&& make, Space<Setting> const& space, M metric, SweepOptions const& options) {
   using MakeType = std::remove_reference_t<Make>;

@@ -29,16 +29,18 @@
 
 namespace fulgurite::libtorch::capture {
 
-// What a captured fit knows of its model, and of the replays that wait for a check, whatever steps are recorded as.
+// What a captured fit knows about its model and about replays that no check has followed yet, independent of whether
+// steps are recorded as tapes or as graphs.
 
 /// The base of CapturedSteps.
 class CapturedModel {
  public:
-  /// How many replays no check has followed yet. The loops have them checked before anything relies on their results.
+  /// The number of replays since the last check. The loops call confirm() before anything relies on their results.
   long unchecked() const { return unchecked_; }
-  /// Whether replays of one kind of step were just found right, while those of other kinds still wait for their check.
+  /// True while replays of one kind of step have just been found right and those of other kinds still wait for their
+  /// check.
   bool half_checked() const { return half_checked_; }
-  /// Some step may still be replayed in this fit.
+  /// True if some step may still be replayed in this fit.
   bool may_replay() const { return !off_; }
 
  protected:
@@ -62,16 +64,16 @@ class CapturedModel {
     off_ = true;
   }
 
-  /// Asked before each step.
+  /// Called before each step.
   bool has_changed() const { return world_ && !world_->unchanged(); }
   void look_at_model();
   Scene scene();
 
-  /// Why a step with this batch cannot be recorded; empty: it can.
+  /// The reason why a step with this batch cannot be recorded; empty if it can.
   std::string unfit() const;
 
-  /// A check has passed: `kind` has no replay any more that waits for one. `host`: what the model kept on the host when
-  /// the step began that was compared.
+  /// Called when a check has passed: `kind` has no unchecked replays any more. `host`: the model's bytes on the host at
+  /// the beginning of the step that was compared.
   template <class Seam>
   void passed(StepKind& kind, std::vector<char> host, loop::Questions const& asked, Seam const& seam) {
     bool const trusted = kind.next == Next::replay;
@@ -92,34 +94,35 @@ class CapturedModel {
     kind.pace.next_check(noise_);
   }
   void none_waits(StepKind& kind);
-  /// Nobody can tell any more whether its replays were right: no error, but a warning.
+  /// Warns that replays of this kind can no longer be checked. This is a warning and no error, since they may well have
+  /// been right.
   void unproven(StepKind& kind);
-  /// Names what the user's code may have changed. `same_model`: it still consists of the tensors that the way back
-  /// would write to.
+  /// Throws, and names what the user's code may have changed. `same_model`: the model still has the tensors that a
+  /// rollback would write to.
   [[noreturn]] void wrong_replay(StepKind const& kind, std::string const& wrong, bool same_model) const;
 
-  /// No step of this fit is recorded from here on.
+  /// No step of this fit is recorded after this call.
   void stay_as_written(std::string const& reason) {
     off_ = true;
     warn(reason);
   }
   void warn(std::string const& reason) { stays_as_written(*report_, reason); }
 
-  /// What was known of the model is forgotten.
+  /// Forgets everything that was known about the model.
   void forget_model();
-  /// The model is not what it was when its steps were recorded: an unfrozen layer, a switch to eval(), gradients made
-  /// anew. It is looked at anew, but not for ever.
+  /// Called when the model is no longer what it was when its steps were recorded: a layer was unfrozen, eval() was
+  /// called, gradients were reallocated. The model is examined again, but only a limited number of times.
   void forget_changed_model();
 
   static constexpr int checks_before_trust = 3;
   static constexpr int most_changes = 32;
-  static constexpr std::uint8_t patience = 3;  ///< checks that pass although one byte of the host has changed
+  static constexpr std::uint8_t patience = 3;  ///< passed checks after which a changing host byte is ignored
 
   std::optional<World> world_;
-  long unchecked_ = 0;  ///< replays, of all kinds of steps
+  long unchecked_ = 0;  ///< replays since the last check, over all kinds of steps
   bool half_checked_ = false;
-  bool off_ = true;                  ///< until `take`
-  std::vector<std::int64_t> shape_;  ///< of the batch of the step at hand, as are its leaves
+  bool off_ = true;                  ///< set to false by `take`
+  std::vector<std::int64_t> shape_;  ///< of the current step's batch, as are `leaves_`
   std::vector<at::Tensor> leaves_;
   std::shared_ptr<CaptureReport> report_;
   torch::nn::Module* model_ = nullptr;
@@ -127,20 +130,20 @@ class CapturedModel {
  private:
   Object object_ = {};
   at::Device device_ = at::kCPU;
-  int times_void_ = 0;  ///< how often all recordings were
+  int times_void_ = 0;  ///< how often all recordings have been discarded
   std::uint64_t noise_ = 88172645463325252U;
 };
 
-// The steps of a captured fit: what decides when one is recorded, replayed, checked and given up, whatever it is
-// recorded as.
+// The steps of a captured fit: decides when a step is recorded, replayed, checked and given up, for tapes and graphs
+// alike.
 
-/// Each kind of step (place in the accumulation window, shape of the batch, answers of the context) goes its own way:
-/// some steps prepare a recording; the next ones are compared with a replay in every bit; from then on steps are
-/// replayed, and compared now and then, at the first replay and the last batch of each epoch, and where the model has
-/// changed on the host. A kind that cannot be replayed runs as it is written for good, and a warning says why. Where
-/// replays turn out to have been wrong, loop::WrongReplay is thrown.
+/// Each kind of step (place in the accumulation window, shape of the batch, values that it read from the context) is
+/// treated on its own. Its first steps prepare a recording; the next ones are compared with a replay, bit by bit; from
+/// then on steps are replayed, and checked at irregular intervals, at the first replay and the last batch of each
+/// epoch, and where the model has changed on the host. A kind that cannot be replayed runs as it is written for the
+/// rest of the fit, and a warning says why. Throws loop::WrongReplay if earlier replays turn out to have been wrong.
 ///
-/// `Recordings`: Tapes and Graphs show what it takes.
+/// `Recordings` makes and replays the recordings: Tapes or Graphs.
 template <class Recordings>
 class CapturedSteps : private CapturedModel {
  public:
@@ -149,7 +152,7 @@ class CapturedSteps : private CapturedModel {
   using CapturedModel::unchecked;
 
   explicit CapturedSteps(std::shared_ptr<CaptureReport> report) : CapturedModel(std::move(report)) {}
-  /// A copy has no recordings: they belong to one model in one fit.
+  /// A copy has no recordings, since those belong to one model in one fit.
   CapturedSteps(CapturedSteps const& other) : CapturedModel(other.report_) {}
   CapturedSteps(CapturedSteps&&) noexcept = default;
   CapturedSteps& operator=(CapturedSteps const&) = delete;
@@ -167,17 +170,17 @@ class CapturedSteps : private CapturedModel {
     leave();
   }
 
-  /// run() is backward, from `seed`, which somebody else makes and keeps right for as long as the fit lasts.
+  /// `run()` does the backward pass from `seed`. The caller owns the seed and keeps its value right for the whole fit.
   template <class F>
   void backward(at::Tensor const& seed, F&& run) {
     recordings_.backward(seed, run);
   }
 
-  /// One step: as `strategy` runs it, or a replay.
+  /// Runs one step with `strategy`, or replays it.
   template <class Strategy, class Batch, class Board, class Seam>
   auto gradients(Strategy& strategy, StepKey key, Batch& batch, Board& board, Seam& seam) {
     using Result = std::remove_cvref_t<decltype(seam(batch))>;
-    StepAtHand<Strategy, Board, Seam> step{strategy, key, board, seam};
+    CurrentStep<Strategy, Board, Seam> step{strategy, key, board, seam};
     if constexpr (!only_tensors<Batch> || !std::copyable<std::remove_const_t<Batch>>) {
       if (!off_)
         stay_as_written("the batch holds more than tensors, so a replay would not know what the step takes from it: "
@@ -204,19 +207,19 @@ class CapturedSteps : private CapturedModel {
     return step(batch);
   }
 
-  /// Checks each kind of step that was replayed since its last check, on the batch that it saw last; nothing of it is
-  /// kept. Throws loop::WrongReplay.
+  /// Checks each kind of step that was replayed since its last check, on the last batch of that kind. The results of
+  /// these steps are discarded. Throws loop::WrongReplay.
   template <class Strategy, class Board, class Seam>
   void confirm(Strategy& strategy, Board& board, Seam& seam) {
-    StepAtHand<Strategy, Board, Seam> step{strategy, {}, board, seam};
+    CurrentStep<Strategy, Board, Seam> step{strategy, {}, board, seam};
     kinds_.audit(this, step);
     half_checked_ = false;
   }
-  /// After a wrong replay: the rest of the fit runs as it is written.
+  /// Called after a wrong replay: the rest of the fit runs as it is written.
   void give_up(std::string const& reason) {
     forget();
     stay_as_written(reason);
-    report_->told = report_->noted;  // the way back is told by who goes it
+    report_->told = report_->noted;  // the loop that rolls back warns about it
   }
 
  private:
@@ -253,7 +256,7 @@ class CapturedSteps : private CapturedModel {
     ++report_->eager;
     return step(batch);
   }
-  /// `host`: what the model kept on the host when the step began; `asked`: what the step asked its context.
+  /// `host`: the model's bytes on the host at the beginning of the step; `asked`: what the step read from its context.
   template <class Result, class Seam>
   void settle(Kind& kind, Prepared<Result> const& made, std::vector<char> host, loop::Questions const& asked,
               Seam const& seam) {
@@ -275,7 +278,7 @@ class CapturedSteps : private CapturedModel {
     return recordings_.template outcome<Result>(kind.kept, step.board);
   }
 
-  /// In place of a replay: the step as it is written, compared with one.
+  /// Runs the step as it is written in place of a replay, and compares the two.
   template <class Result, class Batch, class Step>
   Result check(Kind& kind, Batch& batch, Step& step) {
     bool const trusted = kind.next == Next::replay;
@@ -288,37 +291,37 @@ class CapturedSteps : private CapturedModel {
     if (Recordings::records_checks) ++report_->recorded;
     if (wrong.empty()) {
       ++report_->checked;
-      if (auto const why = out_of_reach(asked); !why.empty()) give_up(kind, why);
+      if (auto const why = not_replayable(asked); !why.empty()) give_up(kind, why);
       else passed(kind, std::move(host), asked, step.seam);
     } else if (compared.ran.changed) {
       forget_changed(step);
     } else if (!host_changed) {
       if (kind.unchecked != 0) wrong_replay(kind, wrong, true);
-      give_up(kind, trusted ? wrong + seen_late : wrong);
+      give_up(kind, trusted ? wrong + found_late : wrong);
     } else {
-      // What was seen to change need not be what made this step another: the replays before are checked apart.
+      // The change found need not be the cause of the difference, so earlier replays are checked separately.
       if (kind.unchecked != 0) kind.audit(this, kind, &step);
-      return begin_anew<Result>(kind, compared.ran, std::move(host), asked, step.seam);
+      return start_again<Result>(kind, compared.ran, std::move(host), asked, step.seam);
     }
     return std::move(*compared.ran.result);
   }
-  /// The host has changed what the step is: the one that just ran is the first of a new recording.
+  /// The host has changed what the step computes: the step that just ran is the first one of a new recording.
   template <class Result, class Ran, class Seam>
-  Result begin_anew(Kind& kind, Ran& ran, std::vector<char> host, loop::Questions const& asked, Seam const& seam) {
+  Result start_again(Kind& kind, Ran& ran, std::vector<char> host, loop::Questions const& asked, Seam const& seam) {
     kind.because = world_->host().changed(kind.host);
     ++report_->dropped;
     if (++kind.changes > most_changes) {
       give_up(kind, kind.because + ", again and again");
       return std::move(*ran.result);
     }
-    kind.anew();
-    auto made = recordings_.template begin_anew<Result>(scene(), kind.kept, ran, asked, *report_);
+    kind.restart();
+    auto made = recordings_.template start_again<Result>(scene(), kind.kept, ran, asked, *report_);
     settle(kind, made, std::move(host), asked, seam);
     return std::move(*made.result);
   }
 
-  /// Runs the last replayed step of a kind as it is written, and compares. Nothing of this is kept: neither what it
-  /// writes nor what it draws or logs.
+  /// Runs the last replayed step of a kind as it is written, and compares. Everything that this run writes, draws or
+  /// logs is discarded.
   template <class Batch, class Result, class Step>
   static void audit(void* owner, StepKind& of, void* at) {
     auto& self = *static_cast<CapturedSteps*>(owner);
@@ -339,7 +342,7 @@ class CapturedSteps : private CapturedModel {
       self.leaves_ = leaves;
       self.shape_ = shape;
     };
-    step.board.discard_step();  // of the step at hand
+    step.board.discard_step();  // what the current step has logged
     std::string wrong;
     bool same_batch = true;
     try {
@@ -355,7 +358,7 @@ class CapturedSteps : private CapturedModel {
       throw;
     }
     put_back();
-    if (!same_batch) return self.unproven(kind);  // the loader has changed it since
+    if (!same_batch) return self.unproven(kind);  // the loader has overwritten it since
     ++self.report_->confirmed;
     if (!wrong.empty()) {
       earlier.stay();
@@ -365,7 +368,7 @@ class CapturedSteps : private CapturedModel {
   }
 
   void give_up(Kind& kind, std::string const& reason) {
-    kind.anew();
+    kind.restart();
     kind.next = Next::as_written;
     none_waits(kind);
     warn(reason);
@@ -381,14 +384,14 @@ class CapturedSteps : private CapturedModel {
     forget_changed_model();
   }
 
-  Recordings recordings_ = {};  ///< outlives what it has recorded
+  Recordings recordings_ = {};  ///< must outlive what it has recorded
   StepKinds<Kind> kinds_;
-  Kind crowd_;  ///< of all that came too late
+  Kind crowd_;  ///< all kinds beyond the limit of 64
 };
 
 // A strategy whose training steps are recorded and replayed.
 
-/// `Base` with its steps handed to `Steps` (CapturedSteps<...>, or TapesOrGraphs), which runs them as `Base` does or
+/// `Base` with its steps handed to `Steps` (CapturedSteps<...> or TapesOrGraphs), which runs them with `Base` or
 /// replays them.
 template <class Base, class Steps>
 class Capturing : public Base {
@@ -399,7 +402,7 @@ class Capturing : public Base {
   explicit Capturing(Base strategy, CaptureOptions options = {}) : Base(std::move(strategy)), options_(options) {}
 
   std::shared_ptr<CaptureReport const> report() const { return report_; }
-  /// The same in lines of text, which describe(trainer) prints.
+  /// The account of captured steps as lines of text, which describe(trainer) prints.
   std::vector<std::string> account() const {
     auto lines = capture::account(*report_);
     for (auto& line : Base::account()) lines.push_back(std::move(line));
@@ -423,11 +426,11 @@ class Capturing : public Base {
   }
   template <class Batch, class Board, class Seam>
   auto gradients(StepKey key, Batch& batch, Board& board, Seam& seam) {
-    auto const products = Base::matmul_scope();  // a tape takes the products that the scope it is made in wants
+    auto const products = Base::matmul_scope();  // a tape records the matmul precision of the scope it is made in
     return steps_.gradients(static_cast<Base&>(*this), key, batch, board, seam);
   }
 
-  // What the loops ask of a strategy whose replays may be wrong; CapturedSteps says what each is.
+  // What the loops call on a strategy whose replays may be wrong; CapturedSteps documents each function.
   long unchecked() const { return steps_.unchecked(); }
   bool half_checked() const { return steps_.half_checked(); }
   template <class Board, class Seam>
@@ -437,12 +440,12 @@ class Capturing : public Base {
   bool may_replay() const { return steps_.may_replay(); }
   void give_up(std::string const& reason) { steps_.give_up(reason); }
   long replays() const { return report_->replayed + report_->dropped; }
-  /// A wrong replay can be made good by going back.
+  /// True if the loop may roll back after a wrong replay.
   bool goes_back() const { return options_.go_back; }
-  /// say(identifier, sentence) for each warning that was not said yet.
+  /// Calls `say(identifier, sentence)` for each new warning.
   template <class Say>
   void tell(Say&& say) {
-    capture::tell(*report_, say);
+    capture::pass_on_reasons(*report_, say);
   }
 
  private:
@@ -451,9 +454,9 @@ class Capturing : public Base {
   Steps steps_{report_};
 };
 
-// Steps of a device that only the running program knows: tapes on the CPU, graphs on a GPU.
+// Steps for a device that is known only at run time: tapes on the CPU, graphs on a GPU.
 
-/// Has the members of CapturedSteps, and is one or the other from `setup` on.
+/// Has the members of CapturedSteps, and chooses between the two in `setup`.
 class TapesOrGraphs {
   using OnCpu = CapturedSteps<Tapes>;
   using OnGpu = CapturedSteps<graph::Graphs<graph::DeviceGraph>>;
@@ -495,7 +498,7 @@ namespace fulgurite {
 
 namespace libtorch::capture {
 
-/// What the steps of a device are recorded as.
+/// The type that records the steps of a device.
 template <Known OnGpu>
 struct StepsOf {
   using type = TapesOrGraphs;
@@ -513,21 +516,26 @@ using CapturingOf = Capturing<Strategy, typename StepsOf<Strategy::on_gpu>::type
 
 }  // namespace libtorch::capture
 
-/// On the CPU the operators of a step are written down, and run again from then on. The first two steps of a kind
-/// (place in the accumulation window, shape of the batch, answers of the context) are recorded and compared, the next
-/// three are replayed and also run as they are written, bits compared; from then on they are replayed, with checks: now
-/// and then, at the first replay and the last batch of each epoch, before a validation, before a file is written, and
-/// where the model has changed on the host.
+/// Records training steps once and replays them from then on, with the same bits. Use it where the overhead of calling
+/// operators or launching kernels dominates: small models, small batches.
 ///
-/// On a GPU a step becomes a CUDA graph: one launch in place of some hundred, with the same numbers. A kind of step
-/// runs three times as it is written, is then recorded, and compared with its replays in every bit (or, where its
-/// kernels do not repeat their own bits, within their own spread) before it is trusted, and later as on the CPU.
-/// Clipping, unscaling and the optimizer's step follow as they are. Without CUDA, or without its headers, all steps run
-/// as they are written.
+///     auto trainer = make_trainer<Net>(options, Captured{SingleDevice{cpu}});
 ///
-/// training_step does not run in a replay: only what it computes with tensors happens, and what it logs as tensors is
-/// logged. A step that cannot be replayed stays as it is, and a warning says why. Where a check finds that replays were
-/// wrong, the fit goes back to the last state that was right, and on as it is written.
+/// On the CPU, the operators of a step are recorded on a tape and run again from there. The first two steps of a kind
+/// (place in the accumulation window, shape of the batch, values that the step read from the context) are recorded and
+/// compared. The next three are replayed and also run as they are written, and their bits are compared. From then on
+/// steps are replayed, with checks: at irregular intervals, at the first replay and the last batch of each epoch,
+/// before a validation, before a file is written, and where the model has changed on the host.
+///
+/// On a GPU, a step becomes a CUDA graph: one launch in place of hundreds, with the same numbers. A kind of step runs
+/// three times as it is written, is then recorded, and is compared with its replays in every bit (or, where its kernels
+/// are not deterministic, within their own spread) before it is trusted; later checks are those of the CPU. Clipping,
+/// unscaling and the optimizer's step are not part of the graph. Without CUDA or its headers, all steps run as they are
+/// written.
+///
+/// training_step is not called in a replay: only its tensor operations happen, and what it logs as tensors is logged. A
+/// step that cannot be replayed runs as it is written, and a warning says why. If a check finds that replays were
+/// wrong, the fit rolls back to the last state that was checked, and continues without replays. See docs/capture.md.
 template <class Device>
 class Captured<SingleDevice<Device>> : public libtorch::capture::CapturingOf<SingleDevice<Device>> {
   using Recorded = libtorch::capture::CapturingOf<SingleDevice<Device>>;

@@ -34,7 +34,7 @@ FULGURITE_BULK_BODY void CapturedModel::unproven(StepKind& kind) {
 FULGURITE_BULK_BODY void CapturedModel::wrong_replay(StepKind const& kind, std::string const& wrong,
                                                      bool same_model) const {
   throw loop::WrongReplay(who_changed(*world_, kind.host) + " (" + std::to_string(kind.unchecked) + " steps; " + wrong +
-                              ")" + (kind.trusted ? seen_late : ""),
+                              ")" + (kind.trusted ? found_late : ""),
                           same_model);
 }
 

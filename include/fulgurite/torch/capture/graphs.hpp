@@ -1,5 +1,5 @@
 #pragma once
-// Steps recorded on a GPU, as graphs: what the device was asked to do, launched at once.
+// Steps recorded on a GPU, as graphs: a step's kernels in one launch.
 
 #include <algorithm>
 #include <cstddef>
@@ -44,14 +44,14 @@
 
 namespace fulgurite::libtorch::graph {
 
-// The batch that a graph reads: tensors that stay where they are, and are filled before each replay.
+// The input batch of a graph: tensors at fixed addresses that are filled before each replay.
 
-/// Takes batches of one layout only: copying into tensors of other sizes or types would broadcast and convert without a
-/// word.
+/// Accepts batches of one layout only, since copying into tensors of other sizes or types would silently broadcast and
+/// convert.
 class Inputs {
  public:
   Inputs() = default;
-  /// Puts tensors of its own into `batch`, which is a copy of the handles of a real one.
+  /// Replaces the tensors in `batch`, a shallow copy of a real one, by the graph's own.
   template <class Batch>
   explicit Inputs(Batch& batch) {
     capture::each_leaf(
@@ -63,11 +63,10 @@ class Inputs {
     for (auto const& tensor : fixed_) versions_.push_back(tensor._version());
   }
 
-  /// `batch`: the tensors of a batch of the same layout as the one that this was made from; undefined ones are passed
-  /// over. The host does not wait for the copies.
+  /// Copies a batch of the same layout in. Undefined tensors are skipped. The host does not wait for the copies.
   void feed(std::vector<at::Tensor> const& batch);
 
-  /// Whether the step has written into its batch.
+  /// True if the step has written into its batch.
   bool written() const;
 
  private:
@@ -75,10 +74,11 @@ class Inputs {
   std::vector<std::int64_t> versions_;
 };
 
-// Looks at a step that runs as it is written: would a graph know all that the step uses, and what does the step write?
+// Observes a step that runs as it is written: which tensors does it use that a graph would not know, and what does it
+// write?
 
-/// Sees the operators that this thread calls. That leaves out backward, which runs on other threads: it uses what
-/// forward has left, and writes gradients.
+/// Sees the operators that this thread calls. Backward runs on other threads and is not seen: it uses what forward has
+/// saved, and writes gradients.
 class Observer {
  public:
   explicit Observer(capture::World const& world);
@@ -89,12 +89,12 @@ class Observer {
     return step();
   }
 
-  /// The version counters that a replay has to move as the step did: those of the model's tensors, and those of other
-  /// tensors in the same memory (as the one with which an arena is cleared as a whole).
+  /// The version counters that a replay has to increment as the step did: those of the model's tensors, and those of
+  /// other tensors on the same memory (such as the one that clears a whole arena).
   std::vector<c10::VariableVersion> written() const;
 
-  /// Why a graph of this step would go wrong; empty if nothing is seen. `given`: the tensors of the batch; `left`: what
-  /// leaves the step. Ends the observation.
+  /// The reason why a graph of this step would be wrong; empty if none was found. `given`: the batch's tensors; `left`:
+  /// the step's outputs. Ends the observation.
   std::string wrong(std::vector<at::Tensor> const& given, std::vector<at::Tensor> const& left);
 
  private:
@@ -106,26 +106,25 @@ class Observer {
   std::vector<std::pair<at::Tensor, std::uint32_t>> before_;
 };
 
-// All that a step may change, as it was at one moment: the model's memory and the random generators; and what left the
-// step.
+// A copy of all that a step may change: the model's memory, the random generators, and the step's outputs.
 
-/// The copies stay on the device. Pieces of memory are copied whole, since a step may write to a part of one that
-/// belongs to no tensor, as when an arena is cleared. No version counter is moved.
+/// The copies stay on the device. Pieces of memory are copied whole, since a step may write to a part that belongs to
+/// no tensor, as when an arena is cleared. Version counters are not incremented.
 class Snapshot {
  public:
   explicit Snapshot(capture::World const& world, std::vector<at::Tensor> const& left = {});
 
-  /// Puts memory and generators back.
+  /// Restores memory and generators.
   void restore() const;
 
-  /// Whether both are equal in every bit, those of nan and -0 included. Waits for the device, once.
+  /// True if both are equal in every bit, including those of nan and -0. Waits for the device once.
   bool same(Snapshot const& other) const;
 
   /// The sum of the squared differences; nan if a nan differs. Waits for the device.
   double distance(Snapshot const& other) const;
 
  private:
-  /// Whether both have the same sizes and types, and as many random numbers were drawn.
+  /// True if both have the same sizes and types, and the same number of random numbers was drawn.
   bool alike(Snapshot const& other) const;
   void save(at::Device device);
 
@@ -133,25 +132,25 @@ class Snapshot {
   std::vector<std::pair<at::Generator, at::Tensor>> generators_;
 };
 
-/// What is kept of one kind of step.
+/// What is kept about one kind of step.
 template <class Graph>
 struct KeptGraph {
   int prepared = 0;  ///< steps that ran as they are written, on the stream where the graph will be recorded
   Inputs inputs = {};
   capture::Left left = {};
   std::shared_ptr<void> batch = nullptr, result = nullptr;
-  std::vector<at::Tensor> seeds = {};              ///< that backward starts from in the graph
-  std::vector<c10::VariableVersion> written = {};  ///< counters of what a replay writes, which it moves as the step did
-  double spread = 0;                               ///< how far, squared, replays of one step were from each other
-  std::unique_ptr<Graph> graph = nullptr;          ///< goes first, and waits for the device
+  std::vector<at::Tensor> seeds = {};              ///< the tensors from which backward starts in the graph
+  std::vector<c10::VariableVersion> written = {};  ///< counters that a replay increments as the step did
+  double spread = 0;                               ///< the squared distance between replays of one step
+  std::unique_ptr<Graph> graph = nullptr;          ///< destroyed first; waits for the device
 };
 
-/// Records, replays and compares for CapturedSteps. A kind of step runs three times as it is written, on the side
-/// stream: the real steps of the fit, so that preparing changes nothing. The fourth is recorded, which executes
-/// nothing, and replayed in its place. The code of the model runs once in each step that is not a replay; only where
-/// recording fails half-way it runs a second time.
+/// Records, replays and compares steps for CapturedSteps. A kind of step runs three times as it is written, on the side
+/// stream; these are real steps of the fit, so preparation does not change the results. The fourth is recorded, which
+/// executes nothing, and replayed. The model's code runs once in each step that is not replayed; it runs twice only if
+/// recording fails half-way. The optimizer's step is not recorded.
 ///
-/// `Graph`: NoGraph and CudaGraph show what it takes. The optimizer's step is not part of it.
+/// `Graph`: NoGraph or CudaGraph.
 template <class Graph>
 class Graphs {
   template <class Result>
@@ -164,12 +163,12 @@ class Graphs {
   using Kept = KeptGraph<Graph>;
   static constexpr bool records_checks = false;
 
-  /// Why nothing can be recorded on this device; empty: it can.
+  /// The reason why nothing can be recorded on this device; empty if it can.
   static std::string missing(at::Device device) { return Graph::missing(device); }
   void open(at::Device device) { side_ = std::make_unique<typename Graph::Side>(device); }
   void close() { side_.reset(); }
 
-  /// run() is backward.
+  /// `run()` does the backward pass.
   template <class F>
   void backward(at::Tensor const& seed, F&& run) {
     if (recorded_ != nullptr) recorded_->seeds.push_back(seed);
@@ -192,7 +191,8 @@ class Graphs {
       made.changed = scene.changed();
       return made;
     }
-    // The last such step is looked at: the first ones may wait for the device, or keep, what is made once.
+    // Observes the last of these steps, since earlier ones may do work that is done only once: wait for the device, or
+    // cache a tensor.
     Observer observer(scene.world);
     {
       capture::SetFor<bool> const here(observes_, true);
@@ -201,19 +201,19 @@ class Graphs {
     auto const left = capture::cut_off(*made.result, step.board, scene.world);
     kept.written = observer.written();
     made.changed = scene.changed();
-    for (auto const& why :
-         {wrong, capture::out_of_reach(step.seam.questions()), observer.wrong(scene.batch, left.tensors), left.refusal})
+    for (auto const& why : {wrong, capture::not_replayable(step.seam.questions()),
+                            observer.wrong(scene.batch, left.tensors), left.refusal})
       if (made.refusal.empty()) made.refusal = why;
     return made;
   }
-  /// A step that was found to be another than its replay: the ones after it are prepared anew.
+  /// Called for a step that differed from its replay: preparation starts again.
   template <class Result>
-  capture::Prepared<Result> begin_anew(capture::Scene const&, Kept&, Ran<Result>& ran, loop::Questions const&,
-                                       CaptureReport&) {
+  capture::Prepared<Result> start_again(capture::Scene const&, Kept&, Ran<Result>& ran, loop::Questions const&,
+                                        CaptureReport&) {
     return {.result = std::move(ran.result), .sound = true};
   }
 
-  /// The step as it is written, then a replay from the same state, of which nothing remains.
+  /// Runs the step as it is written, then a replay from the same state, which is undone.
   template <class Result, class Batch, class Step>
   capture::Compared<Ran<Result>> compare(capture::Scene const& scene, Kept& kept, Batch& batch, Step& step) {
     Snapshot const before(scene.world);
@@ -235,7 +235,7 @@ class Graphs {
     };
     auto const first = replayed();
     if (as_written.same(first)) return compared;
-    // Some kernels add in another order now and then (atomics): then replays differ, too, if not each from the next.
+    // Kernels with atomics may sum in another order each time, so that replays differ from each other, too.
     double const far = as_written.distance(first);
     auto const within = [&] { return far <= most_noise * kept.spread; };
     bool right = within();
@@ -253,7 +253,8 @@ class Graphs {
     launch(kept, batch);
     for (auto& counter : kept.written) counter.bump();
   }
-  /// What the last replay gives. What leaves twice, as a loss that is also logged, is copied once.
+  /// Returns the result of the last replay. A tensor that is an output twice, such as a loss that is also logged, is
+  /// copied once.
   template <class Result, class Board>
   Result outcome(Kept& kept, Board& board) {
     at::NoGradGuard const no_graph;
@@ -275,9 +276,9 @@ class Graphs {
 
  private:
   static constexpr int steps_before_recording = 3;
-  /// Of squares: a replay may differ eight times as much from the step as from itself.
+  /// A ratio of squares: a step may differ from its replay eight times as much as replays do from each other.
   static constexpr double most_noise = 64;
-  static constexpr int most_replays = 32;  ///< to find out how much it differs from itself
+  static constexpr int most_replays = 32;  ///< for measuring how much replays differ from each other
 
   template <class Result, class Batch, class Step>
   capture::Prepared<Result> record(capture::Scene const& scene, Kept& kept, Batch& batch, Step& step,
@@ -319,8 +320,8 @@ class Graphs {
   }
 
   std::unique_ptr<typename Graph::Side> side_;
-  Kept* recorded_ = nullptr;  ///< while a graph is recorded
-  bool observes_ = false;     ///< while a step is looked at
+  Kept* recorded_ = nullptr;  ///< set while a graph is recorded
+  bool observes_ = false;     ///< true while a step is observed
 };
 
 }  // namespace fulgurite::libtorch::graph
@@ -331,7 +332,7 @@ class Graphs {
 
 namespace fulgurite::libtorch::graph {
 
-/// Stands for a graph in builds without CUDA, and says why nothing can be recorded.
+/// Replaces CudaGraph in builds without CUDA, and gives the reason why nothing can be recorded.
 class NoGraph {
  public:
   static std::string missing(at::Device) {
@@ -351,8 +352,8 @@ class NoGraph {
 };
 
 #if defined(FULGURITE_HAS_CUDA_RUNTIME)
-/// LibTorch can be asked to warn wherever the host waits for the device. While this lives, such a warning is remembered
-/// instead of printed.
+/// Notices when the host waits for the device, by LibTorch's own warning about that. While this object lives, such a
+/// warning is noted and not printed.
 class Waits : public c10::WarningHandler {
  public:
   Waits()
@@ -381,13 +382,13 @@ class CudaGraph {
  public:
   static std::string missing(at::Device device) { return device.is_cuda() ? "" : "the model is not on a GPU"; }
 
-  /// What the graphs of one model share: the stream on which they are recorded, and memory. They can share memory,
-  /// since only one of them runs at a time, and nobody reads what it has computed after the next one has begun.
+  /// What the graphs of one model share: the stream on which they are recorded, and a memory pool. They can share the
+  /// pool since only one of them runs at a time, and a graph's results are not read after the next one has begun.
   struct Side {
     explicit Side(at::Device where) : device(where), stream(stream_of(where)) {}
 
-    /// Runs f() on this stream, after the work of the current stream and before what is given to that later. `waited`:
-    /// why f cannot be part of a graph, if that is seen already.
+    /// Runs f() on this stream: after the current stream's work so far, and before its later work. `waited` receives
+    /// the reason why f cannot be part of a graph, if one was found.
     template <class F>
     auto run(std::string& waited, F&& f) {
       Waits waits;
@@ -404,10 +405,10 @@ class CudaGraph {
     at::Device device;
     c10::Stream stream;
     c10::MempoolId_t pool{0, 0};
-    int graphs = 0;  ///< that use the pool
+    int graphs = 0;  ///< number of graphs that use the pool
 
    private:
-    /// One for each thread and device: cuBLAS keeps some 60 MB for each stream that it was used on, for good.
+    /// One stream for each thread and device, since cuBLAS keeps about 60 MB for each stream that it was ever used on.
     static c10::Stream stream_of(at::Device where) {
       thread_local std::vector<c10::Stream> made;
       for (auto const& one : made)
@@ -417,26 +418,26 @@ class CudaGraph {
   };
 
   explicit CudaGraph(Side& side) : side_(side) {}
-  /// Waits for the device, since the graph's memory may be used for something else from here on.
+  /// Waits for the device, since the graph's memory may be reused after this.
   ~CudaGraph() {
     try {
       wait();
-    } catch (std::exception const&) {  // a device that has failed says so again in the next operation
+    } catch (std::exception const&) {  // a failed device reports its error again in the next operation
     }
     if (graph_) --side_.graphs;
   }
   CudaGraph(CudaGraph const&) = delete;
   CudaGraph& operator=(CudaGraph const&) = delete;
 
-  /// Records what f asks of the device, without executing it. Throws what f throws, or what LibTorch throws for
-  /// something that cannot be recorded. Meanwhile only this thread is restricted: others, as those that load batches,
-  /// may allocate memory.
+  /// Records the work that f gives to the device, without executing it. Throws what f throws, or what LibTorch throws
+  /// for something that cannot be recorded. Only this thread is restricted meanwhile: other threads, such as those that
+  /// load batches, may allocate memory.
   template <class F>
   void capture(F&& f) {
     wait();
-    c10::cuda::CUDACachingAllocator::emptyCache();  // a graph that is being recorded cannot get cached memory
+    c10::cuda::CUDACachingAllocator::emptyCache();  // a graph being recorded cannot use cached memory
     c10::StreamGuard const guard(side_.stream);
-    if (side_.graphs == 0) side_.pool = at::cuda::graph_pool_handle();  // LibTorch takes none that nobody uses any more
+    if (side_.graphs == 0) side_.pool = at::cuda::graph_pool_handle();  // LibTorch refuses a pool without users
     graph_ = std::make_unique<at::cuda::CUDAGraph>();
     try {
       graph_->capture_begin(side_.pool,
@@ -450,12 +451,11 @@ class CudaGraph {
     }
   }
 
-  /// Runs the graph on the current stream.
   void replay() { graph_->replay(); }
 
  private:
-  /// While it lives the side stream is the current one, and it follows the work of the outer stream; at the end the
-  /// outer stream follows the side stream.
+  /// While this object lives, the side stream is the current one and waits for the outer stream's work; at the end the
+  /// outer stream waits for the side stream.
   class Turn {
    public:
     explicit Turn(Side& side)
@@ -483,13 +483,13 @@ class CudaGraph {
 
   void wait() const { c10::impl::VirtualGuardImpl(c10::DeviceType::CUDA).synchronizeDevice(side_.device.index()); }
 
-  /// After a failed recording LibTorch 2.11 leaves the allocators recording, and the generator in a state in which it
-  /// refuses to draw. The allocators are told to stop by hand; the generator recovers with a recording that succeeds.
+  /// After a failed recording, LibTorch 2.11 leaves the allocators in recording mode, and the generator in a state in
+  /// which it refuses to draw. This stops the allocators; the generator recovers at the next recording that succeeds.
   void abandon() noexcept {
     auto const quietly = [](auto&& f) {
       try {
         f();
-      } catch (std::exception const&) {  // was done already
+      } catch (std::exception const&) {  // it had been stopped already
       }
     };
     quietly([&] { graph_->capture_end(); });
@@ -514,7 +514,7 @@ class CudaGraph {
   std::unique_ptr<at::cuda::CUDAGraph> graph_;
 };
 
-/// What `Captured{SingleDevice{cuda}}` records with in this build.
+/// The type with which `Captured{SingleDevice{cuda}}` records in this build.
 using DeviceGraph = CudaGraph;
 #else
 using DeviceGraph = NoGraph;

@@ -49,7 +49,7 @@ FULGURITE_BULK_BODY std::string Observer::wrong(std::vector<at::Tensor> const& g
     capture::each_tensor_of(call.in, [&](at::Tensor const& tensor) {
       auto const storage = capture::storage_of(tensor);
       bool const number = tensor.unsafeGetTensorImpl()->is_wrapped_number() ||
-                          tensor.device() != device_;  // the recorder lets these pass
+                          tensor.device() != device_;  // the recorder accepts these
       if (!number && !known.contains(storage) && !world_.number(storage))
         reason = call.name() + " uses a tensor that is not in the batch, the parameters or the buffers, so a graph "
                                "would keep using this one: "

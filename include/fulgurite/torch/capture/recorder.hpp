@@ -1,5 +1,5 @@
 #pragma once
-// Writes down every operator that LibTorch dispatches on this thread, below autograd, while a step runs.
+// Records every operator that LibTorch dispatches on this thread, below autograd, while a step runs.
 
 #include <atomic>
 #include <cstddef>
@@ -24,14 +24,13 @@ namespace fulgurite::libtorch::capture {
 
 using torch::jit::Stack;
 
-/// A piece of memory that was written, and the counter by which others notice that.
+/// A piece of memory that was written, and the version counter that shows it.
 struct Version {
   Storage storage;
   c10::VariableVersion counter;
 };
 
-/// One call: the operator, its arguments and results, whether graphs were being made (grad mode), and the version
-/// counters of what it wrote.
+/// One call: the operator, its arguments and results, grad mode, and the version counters of the memory it wrote.
 struct Call {
   c10::OperatorHandle op;
   Stack in, out;
@@ -45,7 +44,7 @@ class Recorder {
   explicit Recorder(at::Device device = at::kCPU) : device_(device) {}
 
   std::vector<Call> calls;
-  std::string refusal;  ///< why the step cannot be recorded; from then on nothing is kept
+  std::string refusal;  ///< why the step cannot be recorded; once it is set, calls are no longer kept
 
   void refuse(std::string reason);
 
@@ -55,7 +54,7 @@ class Recorder {
     thread_local Recorder* recorder = nullptr;
     return recorder;
   }
-  /// How many calls were intercepted on threads where nobody records.
+  /// The number of calls that were intercepted on threads without a recording.
   static std::atomic<long>& strays();
 
  private:
@@ -68,11 +67,11 @@ class Recorder {
 
 void intercept(c10::OperatorHandle const& op, c10::DispatchKeySet keys, Stack* stack);
 
-/// Whether steps can be recorded. They cannot if someone else has taken the dispatch key, as another copy of this
-/// library with hidden symbols would have.
+/// True if steps can be recorded. They cannot if something else has taken the dispatch key, such as another copy of
+/// this library with hidden symbols.
 bool available();
 
-/// While it lives, calls of operators on this thread go to the recorder.
+/// While this object lives, operators called on this thread go to the recorder.
 class Recording {
  public:
   explicit Recording(Recorder& recorder);
@@ -87,40 +86,40 @@ class Recording {
   c10::impl::IncludeDispatchKeyGuard on_;
 };
 
-// What a recording has to know of LibTorch's operators by their names.
+// What a recording has to know about LibTorch's operators, by their names.
 
 bool one_of(std::string_view name, std::initializer_list<std::string_view> names);
 
-/// The operator returns memory whose values are not set.
+/// True if the operator returns uninitialized memory.
 bool is_empty_factory(std::string_view name);
-/// The operator returns values that follow from its arguments alone, without the values of tensors among them.
+/// True if the operator's results depend on its arguments alone, and not on the values of tensors among them.
 bool is_constant_factory(std::string_view name);
-/// The operator sets its first argument without reading it.
+/// True if the operator sets its first argument without reading it.
 bool overwrites(std::string_view name);
-/// The operator answers from shapes and types, not from values.
-bool asks_for_shape(std::string_view name);
-/// The operator's results have as many elements as the values of its arguments say, though it lacks LibTorch's tag for
+/// True if the operator's result depends on shapes and types only, not on values.
+bool reads_shapes_only(std::string_view name);
+/// True if the sizes of the operator's results depend on values of its arguments, although it lacks LibTorch's tag for
 /// that.
 bool is_sized_by_values(std::string_view name);
-/// The operator writes running statistics, though its schema does not say so.
+/// True if the operator writes running statistics, although its schema does not declare that.
 bool writes_undeclared(std::string_view name);
 
-// Where each tensor of a recorded step comes from, and a text for it that is the same whenever the step is.
+// Where each tensor of a recorded step comes from, and a text for the tensor that is equal whenever the step is.
 
-/// Where a tensor's memory comes from: the model, the batch, an operator of the step, or a number of the host that
-/// LibTorch has wrapped in a tensor.
+/// The origin of a tensor's memory: the model, the batch, an operator of the step, or a host number that LibTorch has
+/// wrapped in a tensor.
 struct Role {
   enum class Kind { world, batch, made, constant };
   Kind kind;
   std::size_t number;
 };
 
-/// The text of tensors and other values, and the first reason why their step cannot be on a tape.
+/// Writes the text of tensors and other values, and finds the first reason why their step cannot be on a tape.
 class StepText {
  public:
   std::string refusal;  ///< why this step cannot be on a tape; empty: it can
 
-  /// The text of a tensor that leaves the step.
+  /// The text of a tensor that is an output of the step.
   std::string leaves(at::Tensor const& tensor);
 
   bool is_world(Storage storage) const;
@@ -128,7 +127,7 @@ class StepText {
   Role role(at::Tensor const& tensor) const;
 
  protected:
-  /// `batch`: the tensors of the batch, in order. `seed`: what backward started from, or undefined.
+  /// `batch`: the batch's tensors, in order. `seed`: the tensor from which backward started, or undefined.
   StepText(std::vector<at::Tensor> batch, World const& world, at::Tensor const& seed);
 
   void refuse(std::string reason);
@@ -153,42 +152,42 @@ class StepText {
   at::Tensor seed_;
 };
 
-// Reads a recorded step call by call: why it cannot become a tape, and a line for each call, the same whenever the step
-// is.
+// Reads a recorded step call by call. Finds out why it cannot become a tape, and writes a line for each call that is
+// equal whenever the step is.
 
-/// What a Tape is made from.
+/// The input of a Tape's constructor.
 class Listing : public StepText {
  public:
-  std::vector<std::string> lines;         ///< one a call
-  std::vector<bool> view;                 ///< of each call: whether it only makes views, or asks for shapes
-  std::unordered_set<Storage> rewritten;  ///< memory that some call writes in place
+  std::vector<std::string> lines;         ///< one line per call
+  std::vector<bool> view;                 ///< for each call: it only makes views or reads shapes
+  std::unordered_set<Storage> rewritten;  ///< memory that is written in place
 
-  /// `batch`: the tensors of the batch, in order. `seed`: what backward started from, or undefined; its values belong
-  /// to the step.
+  /// `batch`: the batch's tensors, in order. `seed`: the tensor from which backward started, or undefined; its values
+  /// are part of the step.
   Listing(std::vector<Call> const& calls, std::vector<at::Tensor> batch, World const& world, at::Tensor const& seed);
 
  private:
   std::string line(Call const& call);
 
-  /// Whether a call of aten::index is one of x.index({numbers}), whose result has the shape of the numbers, and not of
-  /// x.index({mask}), whose result depends on values.
+  /// True if a call of aten::index is x.index({numbers}), whose result has the shape of the numbers, and not
+  /// x.index({mask}), whose shape depends on values.
   static bool indexes_by_number(Call const& call);
   static bool is_written(Call const& call, std::size_t argument);
-  std::vector<Storage> set_;         ///< by the call at hand
-  std::unordered_set<Storage> raw_;  ///< made without values, and none set so far
+  std::vector<Storage> set_;         ///< memory that the current call sets
+  std::unordered_set<Storage> raw_;  ///< allocated without values, and not written so far
 };
 
-// Which calls of a recorded step a replay runs again, and the counts of a tape.
+// Decides which calls of a recorded step a replay runs, and counts them.
 
-/// Counts that describe a tape to a person.
+/// Counts that describe a tape in reports.
 struct TapeFacts {
   std::size_t recorded = 0, replayed = 0, views = 0, constants = 0, dead = 0, out_forms = 0, direct = 0;
-  std::size_t products = 0;  ///< of the replayed, those that a kernel of ours computes
-  std::size_t small = 0;     ///< of the replayed, those that are functions on few numbers instead of operators
-  std::size_t bytes = 0;     ///< kept for what the step computes
+  std::size_t products = 0;  ///< replayed calls that a kernel of this library computes
+  std::size_t small = 0;     ///< replayed calls that are small functions instead of operators
+  std::size_t bytes = 0;     ///< memory for what the step computes
 };
 
-/// All that are not known to be without effect.
+/// True for each call, except for those that are known to be without effect.
 std::vector<bool> live_calls(std::vector<Call> const& calls, std::vector<at::Tensor> const& leaving,
                              Listing const& listing, TapeFacts& facts);
 

@@ -20,7 +20,7 @@ FULGURITE_BULK_BODY void Recorder::refuse(std::string reason) {
 FULGURITE_BULK_BODY void Recorder::take(c10::OperatorHandle const& op, c10::DispatchKeySet below, Stack* stack) {
   auto const& schema = op.schema();
   std::size_t const arguments = schema.arguments().size(), returns = schema.returns().size();
-  name_generator(op, *stack);  // a replay calls kernels past the place where that happens
+  name_generator(op, *stack);  // a replay calls kernels below the level where that happens
   Stack const given(stack->end() - static_cast<std::ptrdiff_t>(arguments), stack->end());
   Stack in = keep(given);
   bool const graph = c10::GradMode::is_enabled();
@@ -51,7 +51,7 @@ FULGURITE_BULK_BODY Stack Recorder::keep(Stack const& values) {
   if (!refusal.empty()) return kept;
   each_tensor_of(values, [&](at::Tensor const& tensor) {
     bool const number = !device_.is_cpu() && tensor.is_cpu() &&
-                        tensor.dim() == 0;  // a number of the host, which kernels of a device take by value
+                        tensor.dim() == 0;  // a host number, which a device's kernels take by value
     if (!number && !is_plain(tensor, device_))
       refuse("the step uses a tensor that is not a dense real one of " + name_of(device_));
   });
@@ -125,7 +125,7 @@ FULGURITE_BULK_BODY bool overwrites(std::string_view name) {
                        "aten::bernoulli_", "aten::random_", "aten::exponential_"});
 }
 
-FULGURITE_BULK_BODY bool asks_for_shape(std::string_view name) {
+FULGURITE_BULK_BODY bool reads_shapes_only(std::string_view name) {
   return one_of(name, {"aten::is_same_size", "aten::result_type", "aten::_fused_sdp_choice",
                        "aten::_has_compatible_shallow_copy_type"});
 }
@@ -251,7 +251,7 @@ FULGURITE_BODY std::string Listing::line(Call const& call) {
   auto const& schema = call.op.schema();
   auto const name = call.name();
   using at::Tag;
-  if (!name.starts_with("aten::")) refuse(name + " is an operator of somebody else's");
+  if (!name.starts_with("aten::")) refuse(name + " is not one of LibTorch's own operators");
   if (call.op.hasTag(Tag::data_dependent_output)) refuse(name + " reads a value on the host");
   if ((call.op.hasTag(Tag::dynamic_output_shape) && !indexes_by_number(call)) || is_sized_by_values(name))
     refuse(name + " has a result whose shape depends on values");
@@ -302,7 +302,7 @@ FULGURITE_BODY std::string Listing::line(Call const& call) {
     if (is_empty_factory(name)) raw_.insert(storage);
   }
   text_ += " ->";
-  if (others && !(asks_for_shape(name) && !tensors && !writes)) refuse(name + " gives a value to the host");
+  if (others && !(reads_shapes_only(name) && !tensors && !writes)) refuse(name + " gives a value to the host");
   if (call.out.empty() && !writes) refuse(name + " returns nothing");
   for (IValue const& value : call.out) append(value, name);
   view.push_back(!writes && !fresh);

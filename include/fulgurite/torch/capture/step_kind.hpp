@@ -1,6 +1,6 @@
 #pragma once
-// Kinds of steps. Steps that differ in their place in the accumulation window, in the shape of the batch, or in the
-// answers of the context that they asked for, need recordings of their own.
+// Kinds of steps. Steps that differ in their place in the accumulation window, in the shape of the batch, or in a value
+// that they read from the context, need recordings of their own.
 
 #include <concepts>
 #include <cstddef>
@@ -24,15 +24,15 @@
 
 namespace fulgurite::libtorch::capture {
 
-// When a replay is checked against the step as it is written: ever more rarely, and never at regular distances.
+// Decides when a replay is checked against the step as it is written: ever more rarely, and never at regular intervals.
 
 class Pace {
  public:
-  /// Asked before each replay.
+  /// Called before each replay.
   bool check_is_due() { return until_check_-- <= 0; }
-  /// Draws the number of replays until the next check, from half of `gap` to one and a half. The distances are
-  /// irregular so that something which happens in every n-th step cannot always fall between two checks. `noise`: the
-  /// state of the random numbers, one for all kinds of steps.
+  /// Draws the number of replays until the next check, between 0.5 and 1.5 times `gap`. The intervals are irregular so
+  /// that an event in every n-th step cannot always fall between two checks. `noise`: the state of the random numbers,
+  /// shared by all kinds of steps.
   void next_check(std::uint64_t& noise);
   void rarer_checks();
 
@@ -41,69 +41,70 @@ class Pace {
   long gap_ = 16, until_check_ = 0;
 };
 
-/// What is done with the next step of a kind: it runs as it is written on the way to a recording; it runs as it is
-/// written and is compared with a replay; it is replayed; it runs as it is written for good.
+/// What is done with the next step of a kind. `prepare`: it runs as it is written, on the way to a recording. `check`:
+/// it runs as it is written and is compared with a replay. `replay`: it is replayed. `as_written`: this kind is never
+/// replayed again.
 enum class Next { prepare, check, replay, as_written };
 
-/// What is known of one kind of step, however it is recorded.
+/// What is known about one kind of step, whether tapes or graphs record it.
 struct StepKind {
   Next next = Next::prepare;
   StepKey key{};
   std::vector<std::int64_t> shape = {};
-  loop::Answers answers = {};   ///< that the recorded step was given by its context
+  loop::Answers answers = {};   ///< what the recorded step read from its context
   std::vector<char> host = {};  ///< the model's bytes on the host, when the step last ran as written
-  int epoch = -1;               ///< of the last check
+  int epoch = -1;               ///< epoch of the last check
   Pace pace = {};
-  int checks = 0;            ///< passed before it is trusted
+  int checks = 0;            ///< checks passed so far, counted until the kind is trusted
   long unchecked = 0;        ///< replays since the last check
-  bool fresh = false;        ///< the one of them is the step that was recorded, whose code has just run
-  int changes = 0;           ///< how often it was recorded anew because of what the host keeps
-  std::string because = {};  ///< what had changed the last time, in the user's words
+  bool fresh = false;        ///< the only unchecked replay is of the step just recorded, whose code has also run
+  int changes = 0;           ///< how often it was recorded again because the model's host bytes changed
+  std::string because = {};  ///< what changed last time, in the user's words
   bool trusted = false;      ///< its first checks have passed
   long born = 0, used = 0;
-  int short_lived = 0;                   ///< how many kinds before it, different in answers alone, were never trusted
-  std::shared_ptr<void> last = nullptr;  ///< the batch that was seen last
+  int short_lived = 0;                   ///< earlier kinds that differ in answers only and were never trusted
+  std::shared_ptr<void> last = nullptr;  ///< the last batch of this kind
   void (*audit)(void* owner, StepKind& one, void* step) = nullptr;
 };
 
-/// The same with its recording, or what there is of it so far.
+/// A StepKind with its recording, or with what has been recorded so far.
 template <class Kept>
 struct RecordedKind : StepKind {
   Kept kept = {};
 
-  /// Recording begins anew.
-  void anew() {
+  /// Starts a new recording.
+  void restart() {
     next = Next::prepare;
     checks = 0;
     pace = {};
     trusted = false;
-    [[maybe_unused]] Kept const gone = std::exchange(kept, Kept{});  // whose members go in their own order
+    [[maybe_unused]] Kept const gone = std::exchange(kept, Kept{});  // destroys the members in their declared order
   }
 };
 
-/// Whether the next step of this kind is to be checked: now and then, at the first replay and at the last batch of an
-/// epoch, and where the host has changed.
+/// Returns true if the next step of this kind has to be checked: when Pace says so, at the first replay and the last
+/// batch of an epoch, and where the host has changed.
 template <class Step>
 bool check_is_due(StepKind& one, World const& world, Step const& step) {
   return one.pace.check_is_due() || step.is_last() || one.epoch != step.epoch() || !world.host().same(one.host);
 }
 
-/// Why a step that has asked its context these questions cannot be replayed: an answer cannot be compared before a
-/// replay, or the question is a call that a replay would leave out. Empty: it can be replayed.
-std::string out_of_reach(loop::Questions const& asked);
+/// The reason why a step that called these members of its context cannot be replayed: a value cannot be compared before
+/// a replay, or the call has an effect that a replay would skip. Empty if it can be replayed.
+std::string not_replayable(loop::Questions const& asked);
 
-/// Added to a warning where a check fails although others had passed.
-inline constexpr char const* seen_late =
+/// Appended to a warning if a check fails after earlier ones had passed.
+inline constexpr char const* found_late =
     ". Checks before had found nothing: some of the steps replayed before may be wrong";
 
-/// All kinds of one model's steps. `P` is a RecordedKind.
+/// All kinds of steps of one model. `P` is a RecordedKind.
 template <class P>
 class StepKinds {
  public:
   static constexpr std::size_t most = 64;
 
-  /// The kind of this step, or nullptr if there is none yet. All that its recorded step asked the context must have the
-  /// same answers now.
+  /// Returns the kind of this step, or nullptr if there is none yet. A kind matches only if everything that its
+  /// recorded step read from the context has the same value now.
   template <class Step>
   P* find(StepKey key, std::vector<std::int64_t> const& shape, Step const& step) {
     for (auto& one : kinds_)
@@ -114,9 +115,9 @@ class StepKinds {
     return nullptr;
   }
 
-  /// Adds the kind of this step. `why`: if kinds of this key and shape differ again and again in an answer of the
-  /// context, the question; such steps stay as they are written. `audit(kind)` is called before a kind that was not
-  /// used for long is dropped.
+  /// Adds the kind of this step. If kinds of this key and shape keep differing in one value read from the context,
+  /// `why` receives the name of that value, and such steps run as they are written. Calls `audit(kind)` before it drops
+  /// a kind that was not used for long.
   template <class Step, class Audit>
   P& add(StepKey key, std::vector<std::int64_t> const& shape, Step const& step, std::string& why, Audit&& audit) {
     P* newest = nullptr;
@@ -130,8 +131,8 @@ class StepKinds {
     }
     int const short_lived = newest && !newest->trusted ? newest->short_lived + 1 : 0;
     if (short_lived == most_short_lived)
-      why = "training_step asks ctx." + std::string(loop::name_of(*step.changed(newest->answers))) +
-            "(), which is another number at each step";
+      why = "training_step reads ctx." + std::string(loop::name_of(*step.changed(newest->answers))) +
+            "(), which differs at each step";
     if (alike == most_alike || !why.empty()) {
       for (auto& one : kinds_)
         if (one->key == key && one->shape == shape && (one.get() == oldest || !why.empty()) && one->unchecked != 0)
@@ -148,8 +149,8 @@ class StepKinds {
     return one;
   }
 
-  /// Keeps the batch of the step. All kinds of one shape share it: were it held twice, a loader could not use its
-  /// memory again.
+  /// Keeps the step's batch. All kinds of one shape share it: if it were held twice, a loader could not reuse its
+  /// memory.
   template <class Batch>
   void keep(P& one, Batch const& batch) {
     if (!one.last) {
@@ -178,59 +179,60 @@ class StepKinds {
   long clock_ = 0;
 };
 
-// What passes between the machine that decides what is done with a step (CapturedSteps) and what records and replays it
-// (Tapes, Graphs).
+// The interface between CapturedSteps, which decides what is done with a step, and Tapes and Graphs, which record and
+// replay it.
 
-/// The step at hand: the strategy that runs it, its place in the accumulation window, what it logs to, and what the
-/// loop tells of it.
+/// The current step: the strategy that runs it, its place in the accumulation window, the board it logs to, and its
+/// view of the loop.
 template <class Strategy, class Board, class Seam>
-struct StepAtHand {
+struct CurrentStep {
   Strategy& strategy;
   StepKey key;
   Board& board;
   Seam& seam;
 
-  /// Runs it as it is written.
+  /// Runs the step as it is written.
   template <class Batch>
   auto operator()(Batch& batch) const {
     return strategy.gradients(key, batch, board, seam);
   }
 };
 
-/// What a step may touch: the model, and the tensors of its batch (in order; those that are not there are undefined).
+/// What a step may touch: the model, and the tensors of its batch, in order (absent ones are undefined tensors).
 struct Scene {
   World& world;
   torch::nn::Module const& model;
   std::vector<at::Tensor> const& batch;
 
-  /// The model is not what it was when the first step was recorded.
+  /// True if the model differs from what it was when the first step was recorded.
   bool changed() const;
 };
 
-/// What came of a step on the way to a recording.
+/// The outcome of a step on the way to a recording.
 template <class Result>
 struct Prepared {
-  std::optional<Result> result = std::nullopt;  ///< none: nothing was executed, and the step is still to do
-  bool changed = false;                         ///< the model was changed in it, so that all recordings are void
-  bool sound = false;                           ///< nothing speaks against recording it
-  bool repeated = false;     ///< it was the step before once more, whatever the host has changed in between
-  bool ready = false;        ///< there is a recording now, which has to be checked
-  std::string refusal = {};  ///< why steps of this kind run as they are written for good; empty: they need not
+  std::optional<Result> result = std::nullopt;  ///< none: nothing was executed, and the step has yet to run
+  bool changed = false;                         ///< the step changed the model, so all recordings are invalid
+  bool sound = false;                           ///< the step can be recorded
+  bool repeated = false;                        ///< it repeated the step before, in spite of changes on the host
+  bool ready = false;                           ///< there is a recording now, still to be checked
+  std::string refusal = {};                     ///< why steps of this kind can never be replayed; empty: they can
 };
 
-/// A step as it is written against its replay. `Ran` has the members result and changed, as Prepared does.
+/// The comparison of a step as it is written with its replay. `Ran` has the members result and changed, as Prepared
+/// does.
 template <class Ran>
 struct Compared {
   Ran ran = {};
   std::string wrong = {};  ///< what differs; empty: nothing
 };
 
-/// Where bits differ.
+/// The reason given where bits differ.
 inline constexpr char const* other_bits =
     "a replay does not give the same bits as the step: it uses something that no operator shows, as a number of the "
     "host that changes";
 
-/// A member that has another value until the scope ends.
+/// Sets a member to a value until the scope ends.
 template <class T>
 class SetFor {
  public:
@@ -282,13 +284,13 @@ consteval bool only() {
   else return false;
 }
 
-/// Whether a T holds nothing but tensors, in containers that are known. A step would use a number, a text or a class
-/// that cannot be looked into without the recording knowing of it.
+/// True if T holds nothing but tensors, in known containers. If T held a number, a text or a class that cannot be
+/// looked into, a step could use it unnoticed by the recording.
 template <class T>
 inline constexpr bool only_tensors = only<std::remove_cvref_t<T>, 6>();
 
-/// f(tensor) for each place of a tensor, whether there is one or not; extent(n) for the length of each container and
-/// optional.
+/// Calls `f(tensor)` for each place that can hold a tensor, empty or not, and `extent(n)` for the length of each
+/// container and optional.
 template <class T, class F, class G>
 void each_leaf(T& object, F&& f, G&& extent) {
   using B = std::remove_const_t<T>;
@@ -300,8 +302,8 @@ void each_leaf(T& object, F&& f, G&& extent) {
   }
 }
 
-/// Everything about a batch that decides which recording it needs, and what its metrics weigh. On the CPU this includes
-/// where in a cache line each tensor begins, since kernels may add in another order elsewhere.
+/// Appends everything about a batch that decides which recording it needs and how its metrics are weighted. On the CPU
+/// this includes each tensor's offset in its cache line, since kernels may sum in another order at another offset.
 template <class B>
 void shape_of(B const& batch, std::vector<std::int64_t>& row) {
   row.clear();
@@ -321,14 +323,15 @@ void shape_of(B const& batch, std::vector<std::int64_t>& row) {
           row.push_back(static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr()) % 64));
       },
       [&](std::int64_t n) { row.push_back(n); });
-  // A batch that says its own size decides with it what logged values weigh.
+  // A batch that reports its own size thereby sets the weight of logged values.
   if constexpr (requires {
                   { batch.batch_size() } -> std::convertible_to<std::int64_t>;
                 })
     row.push_back(batch.batch_size());
 }
 
-/// The shape and the tensors of the batch while one step runs: no longer, since loaders reuse memory that nobody holds.
+/// Holds the batch's shape and tensors while one step runs, and no longer, since loaders reuse memory that nobody
+/// holds.
 class HeldLeaves {
  public:
   template <class Batch>
@@ -344,9 +347,9 @@ class HeldLeaves {
   std::vector<at::Tensor>& leaves_;
 };
 
-// What leaves a step: the tensors that training_step returns, and those that it logs.
+// The outputs of a step: the tensors that training_step returns, and those that it logs.
 
-/// Where a logged tensor goes, and what it weighs there.
+/// The metric that a logged tensor belongs to, and its weight.
 struct Logged {
   std::size_t metric;
   double weight;
@@ -355,14 +358,14 @@ struct Logged {
 };
 
 struct Left {
-  std::vector<at::Tensor> tensors = {};  ///< of the result, then those logged
-  std::vector<bool> of_model = {};       ///< of each: its memory is the model's, and so it is given away as it is
+  std::vector<at::Tensor> tensors = {};  ///< those of the result, then the logged ones
+  std::vector<bool> of_model = {};       ///< for each tensor: it lives in the model's memory, so it is not copied
   std::vector<Logged> logged = {};
-  std::string refusal = {};  ///< why a replay could not give these; empty: it can
+  std::string refusal = {};  ///< why a replay cannot produce these; empty: it can
 };
 
-/// What leaves a step that has just run. The result and the logged tensors are cut off from autograd: nobody needs its
-/// graph any more, and whoever held it would hold memory of the step.
+/// Collects the outputs of a step that has just run. The result and the logged tensors are detached, since whoever kept
+/// their autograd graph would keep the step's memory alive.
 template <class Result, class Board>
 Left cut_off(Result& result, Board& board, World const& world) {
   Left left;
@@ -397,8 +400,8 @@ Left cut_off(Result& result, Board& board, World const& world) {
   return left;
 }
 
-/// Gives a replay's results away: the result, and the logged tensors to the board. `copy(number)`: what is given in
-/// place of that tensor, which the next replay overwrites.
+/// Hands out a replay's outputs: returns the result, and logs the logged tensors to the board. `copy(number)` returns
+/// what is handed out in place of that tensor, which the next replay overwrites.
 template <class Result, class Board, class Copy>
 Result give_away(Left const& left, Result result, Board& board, Copy&& copy) {
   std::size_t next = 0;
@@ -414,10 +417,10 @@ Result give_away(Left const& left, Result result, Board& board, Copy&& copy) {
   return result;
 }
 
-// Puts a model back to what it was when its steps were recorded, to check replays after which it was changed.
+// Sets a model back to the state in which its steps were recorded, so that replays before a change can be checked.
 
-/// While this lives, the switches and numbers of the model are what they were. Only so can replays before a change be
-/// told from wrong ones.
+/// While this object lives, the model's switches and numbers are the earlier ones. Otherwise a check could not tell
+/// wrong replays from right ones that came before a change.
 class Earlier {
  public:
   Earlier(World const& world, torch::nn::Module const& model, std::vector<char> const& host);
@@ -425,10 +428,10 @@ class Earlier {
   Earlier(Earlier const&) = delete;
   Earlier& operator=(Earlier const&) = delete;
 
-  /// Whether the model is what it was. It is not if it has other tensors or modules, if the memory or the hooks of a
-  /// tensor are others, or if LibTorch's switches are.
+  /// True if the model is in its earlier state. It is not if it has other tensors or modules, if a tensor's memory or
+  /// hooks have been replaced, or if LibTorch's switches differ.
   bool reached() const { return reached_; }
-  /// At the end the switches stay as they were: the fit goes back to that time.
+  /// Keeps the earlier switches after this object's end, because the fit rolls back to that state.
   void stay() { stays_ = true; }
 
  private:

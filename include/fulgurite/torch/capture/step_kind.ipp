@@ -14,7 +14,7 @@ FULGURITE_BULK_BODY void Pace::next_check(std::uint64_t& noise) {
 
 FULGURITE_BULK_BODY void Pace::rarer_checks() { gap_ = std::min(2 * gap_, longest_gap); }
 
-FULGURITE_BULK_BODY std::string out_of_reach(loop::Questions const& asked) {
+FULGURITE_BULK_BODY std::string not_replayable(loop::Questions const& asked) {
   using loop::Question;
   std::string why;
   asked.each([&](Question question) {
@@ -22,7 +22,7 @@ FULGURITE_BULK_BODY std::string out_of_reach(loop::Questions const& asked) {
     auto const call = "ctx." + std::string(loop::name_of(question)) + "()";
     if (question == Question::value || question == Question::optimizers || question == Question::seconds ||
         question == Question::outcome)
-      why = "training_step asks " + call + ", whose answer may be another each time";
+      why = "training_step reads " + call + ", which may differ each time";
     else why = "training_step calls " + call + ", which a replay would leave out";
   });
   return why;

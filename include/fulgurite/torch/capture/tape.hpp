@@ -1,6 +1,6 @@
 #pragma once
-// A recorded step, made ready to be run again. It gets memory of its own; views and calls without effect are left out;
-// where an operator allocates its results, their memory takes the place of what the recorded step had.
+// A recorded step in a form that can be run again. It has memory of its own; views and calls without effect are left
+// out; where an operator allocates its results, their memory replaces that of the recorded results.
 
 #include <atomic>
 #include <cstddef>
@@ -24,33 +24,33 @@
 
 namespace fulgurite::libtorch::capture {
 
-// A step clears its gradients and then adds to them. A replay writes them where they belong instead: without the
-// clearing, without the addition, and if possible without memory in between.
+// A step clears its gradients and then adds to them. A replay writes the first summand directly to the gradient:
+// without the clearing, without the addition, and if possible without a temporary.
 
-/// Finds, after each zero_() of the model's memory, what is added first to a slice of it. If that is the only result of
-/// a call, and is used for nothing else, the call writes it to the slice. Otherwise it is copied there, as for a
-/// convolution, which makes all of its gradients in one call.
+/// For each slice of model memory that a zero_() has cleared, finds the first tensor added to it. If that tensor is the
+/// only result of a call and has no other use, the call writes it to the slice. Otherwise it is copied to the slice, as
+/// for a convolution, which makes all of its gradients in one call.
 class DirectGradients {
  public:
   DirectGradients(std::vector<Call> const& calls, std::vector<bool> const& alive,
                   std::vector<std::optional<OutForm>> const& forms, Listing const& listing,
                   std::vector<at::Tensor> const& leaving);
 
-  /// What is done in place of a call; nullopt: the call itself.
+  /// What replaces a call; nullopt: nothing does.
   std::optional<Memory> instead_of(std::size_t call) const;
-  /// The call whose result this call adds to cleared memory, so that 0 + x is left of the addition; nullopt: this call
-  /// is no such addition.
+  /// The call whose result this call adds to cleared memory, so that only 0 + x remains of the addition; nullopt: this
+  /// call is no such addition.
   std::optional<std::size_t> added_by(std::size_t call) const;
-  /// Where a call writes its result; nullptr: into the result's own memory.
+  /// Where a call writes its result; nullptr: to the result's own memory.
   at::Tensor const* place_of(std::size_t call) const;
 
  private:
   void after_clearing(std::size_t clearing, Listing const& listing);
 
-  /// Whether this call adds a tensor to a slice of the same layout that nothing has read or written since the clearing.
+  /// True if this call adds a tensor to a slice of the same layout that no call has read or written since the clearing.
   bool is_first_addition(std::size_t adding, at::Tensor const& whole, std::vector<Span> const& touched) const;
 
-  /// The call whose result such an addition adds, if it can write to the slice itself.
+  /// The call whose result such an addition adds, if that call can write to the slice itself.
   std::optional<std::size_t> maker_of(std::size_t adding, std::size_t clearing, at::Tensor const& whole,
                                       Listing const& listing, std::vector<Span> const& touched) const;
 
@@ -66,27 +66,27 @@ class DirectGradients {
   std::unordered_map<std::size_t, at::Tensor> places_;
 };
 
-// Products that are added to a gradient as it is, in the later batches of an accumulation window: one pass less where
-// the product adds itself.
+// Matrix products that are added to an existing gradient, in the later batches of an accumulation window. If the
+// product's kernel does the addition, one pass over memory is saved.
 
-/// Finds the products whose only use is to be added to a tensor of the model, which nobody looks at from the product to
-/// the addition: there it does not matter when the sum is made. It is made of the same two numbers, so with the same
-/// bits, and only where Epilogue::then_onto is certified.
+/// Finds the products whose only use is to be added to a tensor of the model that no call touches between the product
+/// and the addition, so that the sum may be made earlier. It has the same two summands, hence the same bits. Applies
+/// only where Epilogue::then_onto is certified.
 class LaterAdditions {
  public:
-  /// `first`: the additions that are dealt with already.
+  /// `first`: the additions that are already replaced.
   LaterAdditions(std::vector<Call> const& calls, std::vector<bool> const& alive, DirectGradients const& first,
                  Listing const& listing, std::vector<at::Tensor> const& leaving);
 
-  /// Where a product would add its result itself; nullptr: nowhere.
+  /// Where a product may add its result itself; nullptr: nowhere.
   at::Tensor const* place_of(std::size_t product) const;
-  /// The product that would make this addition needless.
+  /// The product that makes this addition unnecessary.
   std::optional<std::size_t> product_of(std::size_t addition) const;
 
  private:
   void look_at(std::size_t adding, Listing const& listing);
 
-  /// By a call from `first` on that comes before `last`.
+  /// True if a call in [first, last) reads or writes the slice.
   bool is_touched(at::Tensor const& slice, std::size_t first, std::size_t last) const;
 
   std::vector<Call> const& calls_;
@@ -97,22 +97,22 @@ class LaterAdditions {
   std::unordered_map<std::size_t, std::size_t> added_;
 };
 
-// Whether a function on few numbers has the bits of the operator that it would replace: tried before it is used, once
-// in a process for each operator and shape.
+// Finds out by trial whether a small function gives the same bits as the operator that it would replace. Each operator
+// and shape is tried once per process.
 
-/// Runs an operator and the candidates for it on the recorded values and on draws, in memory that nobody else sees.
+/// Runs an operator and its candidate replacements on the recorded values and on random ones, in private memory.
 class SmallTrial {
  public:
   SmallTrial(Call const& call, OutForm const& form);
 
-  /// Which candidate has the operator's bits; nullopt: none.
+  /// The index of the first candidate with the operator's bits; nullopt: none.
   std::optional<std::size_t> passing();
 
  private:
-  static constexpr std::size_t enough = 512, most_rounds = 64;  // results compared, if few are made at once; draws
+  static constexpr std::size_t enough = 512, most_rounds = 64;  // results to compare; limit of draws
 
   bool passes(native::SmallCall const& candidate);
-  /// `zero`: numbers that stand alone are 0, by which some operators divide.
+  /// `zero`: scalars are 0, since some operators divide by them.
   void draw(native::Numbers& numbers, native::Draw kind, bool zero);
   static void clear(Stack const& places);
   static at::Tensor copy(at::Tensor const& tensor);
@@ -122,33 +122,33 @@ class SmallTrial {
   Stack given_, theirs_, ours_;
 };
 
-/// What decides which candidate has the bits: the operator, the sizes, and all that is no tensor.
+/// The cache key for a trial's result: the operator, the sizes, and all arguments that are no tensors.
 std::string small_key(OutForm const& form, Stack const& arguments);
 
-/// The function to call in place of the operator; nullopt: the operator. `place`: where its only result goes, if not
-/// into its own memory. The recorded values have to be there still.
+/// The function to call in place of the operator; nullopt: the operator. `place`: where its only result goes, if not to
+/// its own memory. Must be called while the recorded values are still in memory.
 std::optional<native::SmallCall> small_call(Call const& call, OutForm const& form, at::Tensor const* place);
 
-/// A step that can be replayed: made of the calls that a Listing has found fit, with memory of its own. A replay gives
-/// the bits of the code on that batch, or the step should not have been recorded; nothing but the batch is checked
-/// here.
+/// A step that can be replayed: the calls that a Listing has accepted, with memory of their own. A replay computes the
+/// same bits as the step's code on that batch. It checks nothing but the batch: CapturedSteps has to find out when the
+/// recording no longer fits.
 class Tape : TapeMemory {
  public:
-  /// Takes over the calls of a step that `listing` has found fit. `leaving`: the tensors that the step returned and
-  /// logged, in order. `parameters`: of the model, of which some may want their gradients looked at.
+  /// Takes over the calls of a step that `listing` has accepted. `leaving`: the tensors that the step returned and
+  /// logged, in order. `parameters`: those of the model, whose gradients may have GradientLooks.
   Tape(std::vector<Call> calls, Listing const& listing, std::vector<at::Tensor> const& batch,
        std::vector<at::Tensor> leaving, at::Tensor seed, std::vector<at::Tensor> const& parameters);
   Tape(Tape const&) = delete;
   Tape& operator=(Tape const&) = delete;
 
-  /// Runs the step once more, on this batch, which has the layout of the recorded one.
+  /// Runs the step on this batch, which has the layout of the recorded one.
   void replay(std::vector<at::Tensor> const& batch);
 
-  /// What leaves the step, as the last replay has computed it. The next replay overwrites it.
+  /// The step's outputs as of the last replay. The next replay overwrites them.
   std::vector<at::Tensor> const& leaving() const { return leaving_; }
   TapeFacts const& facts() const { return facts_; }
 
-  /// f(generator) for each generator that the step names in a call.
+  /// Calls `f(generator)` for each generator that the step passes to a call.
   template <class F>
   void each_generator(F&& f) const {
     for (auto const& call : calls_)
@@ -165,21 +165,21 @@ class Tape : TapeMemory {
     bool outer_ = c10::GradMode::is_enabled();
   };
 
-  at::Tensor seed_;                             ///< held, so that its values stay as long as the tape
-  std::vector<c10::VariableVersion> versions_;  ///< of the model's tensors: a replay moves them as the step did
+  at::Tensor seed_;                             ///< kept so that its values live as long as the tape
+  std::vector<c10::VariableVersion> versions_;  ///< of the model's tensors; a replay increments them as the step did
   Stack stack_;
-  std::vector<std::size_t> looks_;  ///< which of the steps are looks
+  std::vector<std::size_t> looks_;  ///< indices of the steps that are looks
 };
 
 }  // namespace fulgurite::libtorch::capture
 
 namespace fulgurite {
 
-// What a captured strategy tells about its work.
+// What a captured strategy reports about its work.
 
 namespace libtorch::capture {
 
-/// A number that several threads may count: copies of a strategy, as the members of a sweep have them, share one
+/// A counter that several threads may increment: copies of a strategy, such as those of a sweep's members, share one
 /// report.
 class Count {
  public:
@@ -196,39 +196,43 @@ class Count {
 
 }  // namespace libtorch::capture
 
-/// Counts of what a captured strategy has done so far. Ask `captured.report()` for it before the strategy is given to a
-/// trainer.
+/// Counts what a captured strategy has done. Get it before the strategy is given to a trainer:
+///
+///     Captured strategy{SingleDevice{cpu}};
+///     auto report = strategy.report();
+///     auto trainer = make_trainer<Net>(options, strategy);
+///     trainer.fit(model, batches);  // then read report->replayed
 struct CaptureReport {
   using Count = libtorch::capture::Count;
   Count eager;      ///< steps that ran as they are written, and were not recorded
-  Count recorded;   ///< tapes: steps that ran as they are written, and were written down; graphs: those recorded
+  Count recorded;   ///< steps that were recorded (those of tapes also ran as they are written)
   Count checked;    ///< steps that ran as they are written, and were compared with a replay, bit for bit
-  Count confirmed;  ///< steps that ran once more as they are written, for a check alone, and of which nothing was kept
-  Count replayed;   ///< steps of which no code of the model ran
-  std::vector<std::string> reasons = {};                 ///< why steps stay eager
+  Count confirmed;  ///< extra runs of a step as it is written, for a check; their results were discarded
+  Count replayed;   ///< steps in which no code of the model ran
+  std::vector<std::string> reasons = {};                 ///< why steps run eagerly
   std::vector<libtorch::capture::TapeFacts> tapes = {};  ///< one for each kind and shape of step
-  Count dropped;   ///< how often recordings were dropped, or made anew, since the model had changed
-  Count unproven;  ///< replays that a change of the model followed which no check can look behind
+  Count dropped;   ///< how often recordings were dropped or made again because the model had changed
+  Count unproven;  ///< replays that can no longer be checked, because the model was changed after them
   Count told_unproven;
-  Count noted;  ///< how many reasons there are
-  Count told;   ///< of the reasons, those that were told as warnings
+  Count noted;  ///< size of `reasons`
+  Count told;   ///< number of reasons that were given as warnings
 };
 
 namespace libtorch::capture {
 
-/// Against threads that write to the lists of a report, which is seldom.
+/// Guards the lists of all reports, which are seldom written.
 inline std::mutex& lists_of_reports() {
   static std::mutex mutex;
   return mutex;
 }
 
-/// Notes a reason, once. `tell` hands it on.
+/// Adds a reason to the report, unless it is there already. `pass_on_reasons` gives it as a warning.
 void stays_as_written(CaptureReport& report, std::string const& reason);
 void add_tape(CaptureReport& report, TapeFacts const& facts);
 
-/// say(identifier, sentence) for each reason that was not told yet.
+/// Calls `say(identifier, sentence)` for each reason that was not given as a warning yet.
 template <class Say>
-void tell(CaptureReport& report, Say&& say) {
+void pass_on_reasons(CaptureReport& report, Say&& say) {
   if (long const all = report.unproven, n = all - report.told_unproven; n != 0) {
     report.told_unproven = all;
     say("fulgurite.capture.unchecked",
@@ -239,7 +243,7 @@ void tell(CaptureReport& report, Say&& say) {
     std::string reason;
     {
       std::lock_guard const lock(lists_of_reports());
-      if (report.told >= report.noted) return;  // another thread has told it
+      if (report.told >= report.noted) return;  // another thread has given it
       reason = report.reasons[static_cast<std::size_t>(long{report.told})];
       ++report.told;
     }

@@ -106,7 +106,7 @@ FULGURITE_BULK_BODY std::optional<std::size_t> DirectGradients::maker_of(std::si
   if (!is_first_addition(adding, whole, touched)) return std::nullopt;
   auto const slice = calls_[adding].in[0].toTensor(), added = calls_[adding].in[1].toTensor();
   if (reinterpret_cast<std::uintptr_t>(slice.const_data_ptr()) % 64 != 0)
-    return std::nullopt;  // kernels may add in another order there
+    return std::nullopt;  // kernels may sum in another order there
   if (added.storage_offset() != 0 || listing.role(added).kind != Role::Kind::made) return std::nullopt;
   auto const reads = reads_.find(storage_of(added));
   auto const maker = makers_.find(storage_of(added));
@@ -163,7 +163,7 @@ FULGURITE_BULK_BODY void LaterAdditions::look_at(std::size_t adding, Listing con
                      added.storage_offset() == 0;
   bool const same = added.scalar_type() == slice.scalar_type() && added.sizes() == slice.sizes() &&
                     added.strides() == slice.strides() && slice.is_non_overlapping_and_dense();
-  bool const aligned = reinterpret_cast<std::uintptr_t>(slice.const_data_ptr()) % 64 == 0;  // as it is tried
+  bool const aligned = reinterpret_cast<std::uintptr_t>(slice.const_data_ptr()) % 64 == 0;  // as in the trial
   if (!whole || !same || !aligned || slice.numel() == 0 || !listing.is_world(storage_of(slice)) ||
       listing.role(added).kind != Role::Kind::made || is_touched(slice, product, adding))
     return;
@@ -276,7 +276,7 @@ FULGURITE_BULK_BODY std::optional<native::SmallCall> small_call(Call const& call
     try {
       at::AutoDispatchBelowADInplaceOrView const below;
       found->second = SmallTrial(call, form).passing();
-    } catch (std::exception const&) {}  // an operator that refuses a draw stays as it is
+    } catch (std::exception const&) {}  // an operator that refuses a draw is not replaced
   }
   if (!found->second) return std::nullopt;
   return std::move(candidates[*found->second]);
@@ -290,7 +290,7 @@ FULGURITE_BULK_BODY Tape::Tape(std::vector<Call> calls, Listing const& listing, 
   auto const alive = live_calls(calls_, leaving_, listing, facts_);
   std::vector<std::optional<OutForm>> forms(calls_.size());
   for (std::size_t i = 0; i != calls_.size(); ++i)
-    if (alive[i]) forms[i] = out_form(calls_[i]);  // tried while the values of the step are still there
+    if (alive[i]) forms[i] = out_form(calls_[i]);  // tried while the step's values are still in memory
   DirectGradients const gradients(calls_, alive, forms, listing, leaving_);
   LaterAdditions const later(calls_, alive, gradients, listing, leaving_);
   std::vector<native::Plan const*> plans(calls_.size());
@@ -314,7 +314,7 @@ FULGURITE_BULK_BODY Tape::Tape(std::vector<Call> calls, Listing const& listing, 
     if (auto instead = gradients.instead_of(i)) {
       ++facts_.direct;
       auto const maker = gradients.added_by(i);
-      bool const added = maker && plans[*maker];  // as the product was stored
+      bool const added = maker && plans[*maker];  // while the product was stored
       if (!instead->tensors.empty() && !added) steps_.push_back({std::move(*instead), {}});
       continue;
     }
@@ -384,7 +384,7 @@ FULGURITE_BULK_BODY void Tape::replay(std::vector<at::Tensor> const& batch) {
     for (auto const storage : done) storage->set_data_ptr_noswap(at::DataPtr(nullptr, at::kCPU));
   }
   for (auto& version : versions_) version.bump();
-  for (auto const look : looks_) std::get<TapeLook>(steps_[look].what).tell();
+  for (auto const look : looks_) std::get<TapeLook>(steps_[look].what).report();
 }
 
 FULGURITE_BULK_BODY Count& Count::operator=(Count const& other) {
@@ -413,9 +413,8 @@ FULGURITE_BODY std::vector<std::string> account(CaptureReport const& report) {
   std::lock_guard const lock(lists_of_reports());
   auto const text = [](auto n) { return std::to_string(n); };
   std::vector<std::string> lines{"steps replayed: " + text(report.replayed) + ", recorded: " + text(report.recorded) +
-                                 ", checked against a replay: " + text(report.checked) +
-                                 ", run once more for a check: " + text(report.confirmed) +
-                                 ", as written: " + text(report.eager)};
+                                 ", checked against a replay: " + text(report.checked) + ", run again for a check: " +
+                                 text(report.confirmed) + ", as written: " + text(report.eager)};
   for (auto const& tape : report.tapes)
     lines.push_back("tape of " + text(tape.recorded) + " operators: " + text(tape.replayed) + " replayed (" +
                     text(tape.out_forms) + " write into memory they are given, " + text(tape.products) +

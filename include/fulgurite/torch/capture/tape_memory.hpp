@@ -1,5 +1,5 @@
 #pragma once
-// The memory of a tape: what a recorded step computes gets places of its own, and shares them where it can.
+// The memory of a tape: a recorded step's results get memory of their own, and share it where possible.
 
 #include <algorithm>
 #include <cstddef>
@@ -25,27 +25,27 @@
 
 namespace fulgurite::libtorch::capture {
 
-// Where the results of a tape lie: results that are never needed at the same time share their place in memory, as in a
-// step that frees what it no longer needs.
+// Where the results of a tape are placed: results that are never needed at the same time share memory, as in a step
+// that frees what it no longer needs.
 
-/// Gives memory to storages that have none so far. A tape that kept each result in a place of its own would work on
-/// several times as much memory as a plain step, and more than fits into the caches: for larger nets that costs more
-/// than a replay saves.
+/// Gives memory to storages that have none so far. If each result of a tape had a place of its own, a replay would
+/// touch several times as much memory as a plain step, and more than fits into the caches. For larger nets that costs
+/// more than a replay saves.
 class MemoryPlan {
  public:
   MemoryPlan() = default;
   MemoryPlan(MemoryPlan const&) = delete;
   MemoryPlan& operator=(MemoryPlan const&) = delete;
 
-  /// This storage gets its memory elsewhere, or keeps it for good: it shares with no other.
+  /// This storage gets its memory elsewhere, or keeps it permanently, so it shares memory with no other.
   void leave_out(Storage storage) { apart_.insert(storage); }
-  /// The tape's step of this number reads or writes the storage.
+  /// The tape's step with this index reads or writes the storage.
   void use(Storage storage, std::size_t step);
 
   std::size_t last_use(Storage storage) const { return uses_.at(storage).last; }
 
   /// Gives memory to all storages that were used and not left out. Each place begins at a cache line, as LibTorch's own
-  /// memory does, since kernels may add in another order elsewhere.
+  /// memory does, since kernels may sum in another order at another alignment.
   void lay_out();
 
   std::size_t bytes() const { return bytes_; }
@@ -53,7 +53,7 @@ class MemoryPlan {
  private:
   static constexpr std::size_t line = 64;
   struct Use {
-    std::size_t number, first, last;  ///< which one it is in the order of first uses; the steps
+    std::size_t number, first, last;  ///< index in the order of first uses; first and last step
     Use(std::size_t n, std::size_t from, std::size_t to);
   };
   struct Place {
@@ -67,41 +67,41 @@ class MemoryPlan {
   at::DataPtr memory_;
 };
 
-// A matrix product on a tape: the certified kernel itself, where the recorded step has a product of LibTorch's.
+// A matrix product on a tape: calls the certified kernel directly in place of LibTorch's product.
 
-/// Where the arguments of such a call are.
+/// The positions of such a call's arguments.
 struct ProductArguments {
   std::size_t a, b;
-  bool adds;  ///< the first argument is added
+  bool adds;  ///< the first argument is added to the product
 };
 std::optional<ProductArguments> product_arguments(Call const& call);
 
-/// The plan of a recorded product, while its values are still there, where the scope that is open on this thread wants
-/// one. `zeroed`: its result goes to a gradient that was cleared before, so that zero is added as it is stored. `onto`:
-/// the gradient that it is added to, where that is not nullptr.
+/// Returns the plan of a recorded product, or nullptr if the scope open on this thread does not want one. Must be
+/// called while the recorded values are still in memory. `zeroed`: the result goes to a gradient that was cleared
+/// before, so zero is added while it is stored. `onto`: the gradient that the product is added to, or nullptr.
 native::Plan const* plan_of(Call const& call, bool zeroed, at::Tensor const* onto = nullptr);
 
 struct Product {
   native::Plan const* plan;
   at::Tensor a, b, c, start;
 
-  /// `place`: of the result, where that is not its own memory.
+  /// `place`: where the result goes, if not to its own memory; else nullptr.
   Product(native::Plan const& by, Call const& call, at::Tensor const* place);
 
   void run() const;
 };
 
-// Large gradients of a tape, each looked at right after its last write, while it is in the cache: see GradientLooks.
+// Inspects each large gradient of a tape right after its last write, while it is in the cache: see GradientLooks.
 
-/// One look. Where the last write is 0 + x it is done here, too, a stretch at a time that stays in the first cache.
+/// One look. If the last write is 0 + x, the look does it, too, in stretches that stay in the first-level cache.
 struct TapeLook {
   std::shared_ptr<SeenGradients> seen;
-  at::Tensor gradient, added = {};  ///< the parameter's own handle; x, or undefined
+  at::Tensor gradient, added = {};  ///< the parameter's own handle; the x of 0 + x, or undefined
   bool finite = true;
 
   void run();
-  /// When the versions have moved as the recorded step moves them.
-  void tell() const;
+  /// Reports the look. Call it after the version counters have been incremented as in the recorded step.
+  void report() const;
 
  private:
   static constexpr std::size_t stretch = 4096;
@@ -121,7 +121,7 @@ struct TapeLook {
   }
 };
 
-/// f(tensor) for each tensor that a step of a tape may read or write.
+/// Calls `f(tensor)` for each tensor that a step of a tape may read or write.
 template <class What, class F>
 void each_tensor_of_step(What const& what, F f) {
   if (auto const* call = std::get_if<TapeStep>(&what)) {
@@ -142,7 +142,7 @@ void each_tensor_of_step(What const& what, F f) {
   }
 }
 
-/// The last of the steps that may write to this memory; nullopt: none does.
+/// The index of the last step that may write to this memory; nullopt: no step does.
 template <class Steps>
 std::optional<std::size_t> last_to_touch(Steps const& steps, at::Tensor const& memory) {
   auto const mine = span_of(memory);
@@ -156,7 +156,7 @@ std::optional<std::size_t> last_to_touch(Steps const& steps, at::Tensor const& m
   return last;
 }
 
-/// Puts a look behind the last write to each large gradient of these parameters.
+/// Inserts a look after the last write to each large gradient of these parameters.
 template <class Steps>
 void add_looks(Steps& steps, std::vector<at::Tensor> const& parameters) {
   using Entry = typename Steps::value_type;
@@ -185,25 +185,25 @@ class TapeMemory {
   struct Entry {
     std::variant<TapeStep, Memory, Product, native::SmallCall, TapeLook> what;
     std::vector<Storage>
-        done;  ///< adopted memory that is not needed any more; what is made next finds it in the caches
+        done;  ///< adopted memory that is no longer needed and still in the caches, for the next allocations
   };
 
   TapeMemory(std::vector<Call> calls, std::vector<at::Tensor> leaving);
 
   bool is_constant(Call const& call) const;
 
-  /// Gives the batch, and all that the step computes, storages that nobody else has seen. Those of the latter have no
-  /// memory yet.
+  /// Gives the batch, and everything that the step computes, new storages that no other tensor uses. Those of computed
+  /// tensors have no memory yet.
   void own_memory(Listing const& listing, std::vector<at::Tensor> const& batch);
   static at::Storage without_memory(std::size_t bytes);
-  /// A tensor of the same shape that only the tape knows.
+  /// A tensor of the same shape in memory of the tape.
   at::Tensor scratch_like(at::Tensor const& tensor);
-  /// Gives the storage memory in which bytes that no call sets are easy to notice.
+  /// Gives the storage memory filled with a pattern, so that bytes which no call sets are easy to notice.
   void fill(Storage storage);
 
-  /// Gives memory to what the step computes. What leaves the step, constants, and memory that the step itself asks for
-  /// and may fill in part have places of their own. Results that are adopted bring their memory along, which is freed
-  /// after its last use.
+  /// Gives memory to what the step computes. The step's outputs, constants, and memory that the step allocates itself
+  /// and may fill in part have places of their own. Adopted results bring their memory along, which is freed after its
+  /// last use.
   void share_memory(std::vector<TapeStep> const& constants);
 
   MemoryPlan plan_;

@@ -80,7 +80,7 @@ FULGURITE_BULK_BODY void Product::run() const {
   auto const* const row = start.defined() ? native::numbers(start) : nullptr;
   if (shape.epilogue == native::Epilogue::onto) std::memcpy(to, row, c.nbytes());
   if (shape.threads == at::get_num_threads()) return plan->run(native::numbers(a), native::numbers(b), to, row);
-  native::product_by_libtorch(shape.epilogue, a, b, c, start);  // its bits depend on that number
+  native::product_by_libtorch(shape.epilogue, a, b, c, start);  // its bits depend on this start value
 }
 
 FULGURITE_BULK_BODY void TapeLook::run() {
@@ -89,7 +89,7 @@ FULGURITE_BULK_BODY void TapeLook::run() {
   else run<double>(size);
 }
 
-FULGURITE_BULK_BODY void TapeLook::tell() const {
+FULGURITE_BULK_BODY void TapeLook::report() const {
   if (seen->looks()) seen->note(gradient, finite);
 }
 

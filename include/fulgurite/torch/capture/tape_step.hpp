@@ -1,5 +1,5 @@
 #pragma once
-// One operator on a tape: the recorded call, with the memory that its results go to, and how it is run again.
+// One operator on a tape: the recorded call, the memory for its results, and how it is run again.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,13 +22,13 @@
 
 namespace fulgurite::libtorch::capture {
 
-// Forms of operators that write their result into memory which they are given: those with the same arguments, and some
-// of other operators.
+// Out-forms: overloads that write their result to given memory. Some have the same arguments as the operator, some
+// belong to other operators.
 
 /// An operator, and where its arguments come from.
 struct OutForm {
-  /// Where an argument of the form comes from: the call's own arguments, the places of its results, a constant, or what
-  /// the form before this one has made.
+  /// Where an argument of the form comes from: the call's own arguments, the memory for its results, a constant, or the
+  /// result of the form that runs before this one.
   struct Source {
     enum class Kind { given, place, constant, before };
     Kind kind;
@@ -37,30 +37,29 @@ struct OutForm {
   };
   c10::OperatorHandle op;
   std::vector<Source> arguments = {};
-  std::optional<std::size_t> rows = std::nullopt;  ///< each row of the place is this argument before the call
-  std::vector<OutForm> before = {};                ///< at most one: runs first, into a tensor like the first argument
-  double divisor = 1;                              ///< of the result, after the call
+  std::optional<std::size_t> rows = std::nullopt;  ///< before the call, each row of the result becomes this argument
+  std::vector<OutForm> before = {};                ///< at most one; runs first, into a tensor like the first argument
+  double divisor = 1;                              ///< divides the result, after the call
 
   Stack stack(Stack const& given, Stack const& places, at::Tensor const& made = {}) const;
 };
 
-/// All overloads of an operator.
 std::vector<c10::OperatorHandle> const& overloads(std::string const& name);
 
-/// The overload that takes the same arguments in the same order, then a place for each result. It must have a kernel of
-/// the CPU's own, not one that is made of the plain form.
+/// Returns the overload that takes the same arguments in the same order, followed by memory for each result. It must
+/// have a CPU kernel of its own, and not one that calls the plain form.
 std::optional<OutForm> same_arguments(c10::FunctionSchema const& plain, c10::OperatorHandle const& op);
 
-/// Some operators have no such form, but do the same as another operator that has one.
+/// Some operators have no out-form, but another operator computes the same and has one.
 std::optional<OutForm> other_name(std::string const& name);
 
-/// The mean of squared differences, made of other operators: LibTorch's own form for it warns, and divides the sum by
-/// one operator more, which for a few numbers takes longer than all the rest.
+/// Computes the mean of squared differences by other operators: LibTorch's own out-form of it warns, and divides the
+/// sum by a separate operator, which for a few numbers takes longer than the rest.
 std::optional<OutForm> mean_of_squares(Call const& call);
 
-// What a replay does to memory by itself, without an operator.
+// What a replay does to memory without an operator.
 
-/// These work on dense tensors alone.
+/// Works on dense tensors only.
 struct Memory {
   enum class Kind {
     clear,
@@ -75,7 +74,7 @@ struct Memory {
 
   void run() const;
 
-  /// Whether the first tensor is a row of the second.
+  /// True if the first tensor has the layout of a row of the second.
   bool fits_rows() const;
 
   template <class T>
@@ -93,10 +92,10 @@ struct Memory {
   }
 };
 
-// Whether a form of an operator gives the bits of the operator itself.
+// Finds out by trial whether an out-form gives the bits of the operator.
 
-/// Runs both forms on copies of what the call received. The bits, the layouts and the arguments must be the same
-/// afterwards, and there must be no warning.
+/// Runs both forms on copies of the call's arguments. The bits, layouts and arguments must be the same afterwards, and
+/// there must be no warning.
 class Trial {
  public:
   explicit Trial(Call const& call) : call_(call), quiet_(&count_) {}
@@ -109,7 +108,7 @@ class Trial {
     void process(c10::Warning const&) override { ++warnings; }
   };
 
-  /// A copy of the bytes that the tensor looks at, as far from the start of a cache line as the tensor's own.
+  /// A copy of the tensor's bytes, at the same offset from the start of a cache line.
   static at::Tensor copy(at::Tensor const& tensor);
   static bool same_bytes(at::Tensor const& a, at::Tensor const& b);
   Stack copies() const;
@@ -120,24 +119,23 @@ class Trial {
   c10::WarningUtils::WarningHandlerGuard quiet_;
 };
 
-// Finds the form of an operator that writes its result into memory which it is given, where there is one that gives the
-// same bits.
+// Finds an operator's out-form that gives the same bits, if there is one.
 
-/// The form to call in place of this call; nullopt: the plain form is called, and its result adopted.
+/// The form to call in place of this call; nullopt: call the plain form and adopt its result.
 std::optional<OutForm> out_form(Call const& call);
 
-/// What a replay does not pass through again: autograd, views and autocast have had their say while recording.
+/// The dispatch keys that a replay skips: autograd, views and autocast had their effect while recording.
 c10::DispatchKeySet above_kernels();
 
-/// A result whose memory takes the place of what the recorded call had made: `result` counts the call's, `element`
-/// those of a list.
+/// A result whose memory replaces that of the recorded result. `result`: index among the call's results; `element`:
+/// index in a list of tensors.
 struct AdoptedResult {
   std::size_t result, element;
   bool listed;
   at::Tensor into;
 };
 
-/// A call that is run again in each replay.
+/// A call that is run in each replay.
 struct TapeStep {
   c10::OperatorHandle op;
   Stack in;
@@ -146,21 +144,21 @@ struct TapeStep {
   c10::DispatchKeySet keys;
   std::vector<AdoptedResult> adopted;
 
-  /// `stack` is memory for arguments and results.
+  /// `stack` is scratch memory for arguments and results.
   void run(Stack& stack) const;
 
-  /// The call in a form that writes into memory it is given. `place`: where its only result goes, if not into the
-  /// result's own memory.
+  /// The call in a form that writes to given memory. `place`: where its only result goes, if not to the result's own
+  /// memory.
   static TapeStep written_to(Call const& call, OutForm const& form, at::Tensor const* place, at::Tensor const& before);
 
-  /// The call as it was; whatever it allocates is adopted.
+  /// The call in its plain form. The memory of its results is adopted.
   static TapeStep adopting(Call const& call);
 
-  /// If the CPU's kernel would be called next in any case, it is called without the dispatcher.
+  /// If the dispatcher would go straight to the CPU's kernel, the step calls that kernel directly.
   static TapeStep finished(TapeStep step);
 
  private:
-  /// Gives the memory of `made` to `into`, so that whoever looks at `into`, or at a view of it, sees the new values.
+  /// Moves the memory of `made` to `into`, so that `into` and its views have the new values.
   void adopt(at::Tensor const& made, at::Tensor const& into) const;
 };
 

@@ -70,7 +70,7 @@ FULGURITE_BULK_BODY std::optional<OutForm> other_name(std::string const& name) {
   if (name == "aten::relu")
     if (auto const op = named("aten::clamp_min", "out"))
       return OutForm{*op, {{Kind::given, 0}, {Kind::constant, 0, at::Scalar(0)}, {Kind::place, 0}}, {}};
-  if (name == "aten::addmm")  // its own form would call an operator to copy the bias into the place
+  if (name == "aten::addmm")  // addmm's own out-form would call an operator to copy the bias
     if (auto const op = named("aten::addmm_", ""))
       return OutForm{
           *op, {{Kind::place, 0}, {Kind::given, 1}, {Kind::given, 2}, {Kind::given, 3}, {Kind::given, 4}}, 0};

@@ -1,5 +1,5 @@
 #pragma once
-// Steps recorded on the CPU, as tapes: lists of the operators that really ran.
+// Steps recorded on the CPU, as tapes: lists of the operators that a step called.
 
 #include <algorithm>
 #include <bit>
@@ -24,23 +24,23 @@
 
 namespace fulgurite::libtorch::capture {
 
-// A step that runs as it is written on the CPU, and is written down while it does.
+// Records a step on the CPU while it runs as it is written.
 
-/// A step that ran as it is written, and what was written down of it.
+/// A step that ran as it is written, and its recording.
 template <class Result>
 struct Taken {
   std::optional<Result> result = std::nullopt;
   std::vector<Call> calls = {};
-  at::Tensor seed = {};  ///< what backward started from
+  at::Tensor seed = {};  ///< the tensor from which backward started
   std::unique_ptr<Listing> listing = nullptr;
   Left left = {};
   std::vector<std::string> text = {};
-  std::string refusal = {};  ///< why this cannot be a tape
-  bool changed = false;      ///< the model is not what it was when the first step was recorded
+  std::string refusal = {};  ///< why this step cannot become a tape
+  bool changed = false;      ///< the model differs from what it was at the first recording
 };
 
-/// Why a tape of this step would go wrong: a member of the model keeps a tensor that the step has made, and replays
-/// would not change that one. Empty: nothing is kept.
+/// The reason why a tape of this step would be wrong: a member of the model keeps a tensor that the step has made,
+/// which replays would not update. Empty if there is no such member.
 template <class Result, class Board>
 std::string kept_after(Taken<Result> const& taken, Board& board) {
   std::unordered_map<Storage, std::size_t> held;
@@ -68,7 +68,7 @@ std::string kept_after(Taken<Result> const& taken, Board& board) {
   return keeps;
 }
 
-/// Runs the step as it is written, and writes it down. `seed`: where the tensor is put that backward starts from.
+/// Runs the step as it is written, and records it. `seed` receives the tensor from which backward starts.
 template <class Result, class Batch, class Step>
 Taken<Result> record(Scene const& scene, Batch& batch, Step& step, at::Tensor*& seed) {
   Taken<Result> taken;
@@ -79,7 +79,7 @@ Taken<Result> record(Scene const& scene, Batch& batch, Step& step, at::Tensor*& 
     taken.result.emplace(step(batch));
   }
   taken.calls = std::move(recorder.calls);
-  // From here on nobody needs the graph; what still holds memory of the step afterwards is code of the model.
+  // The autograd graph is no longer needed. What still holds memory of the step after this is the model's code.
   taken.left = cut_off(*taken.result, step.board, scene.world);
   taken.refusal = !recorder.refusal.empty() ? recorder.refusal : taken.left.refusal;
   taken.changed = scene.changed();
@@ -96,9 +96,9 @@ Taken<Result> record(Scene const& scene, Batch& batch, Step& step, at::Tensor*& 
   return taken;
 }
 
-// What a replay gives away: copies, since the next replay overwrites the tape's own tensors.
+// Copies of a replay's outputs, since the next replay overwrites the tape's own tensors.
 
-/// A copy that nobody holds any more is filled and given away again; most losses are dropped before the next step.
+/// A copy that nobody holds any more is reused; most losses are dropped before the next step.
 class Copies {
  public:
   at::Tensor take(Tape const& tape, std::size_t number);
@@ -109,9 +109,9 @@ class Copies {
   std::vector<at::Tensor> last_;
 };
 
-// What a step and its replay are compared by on the CPU: texts, bits, and random numbers.
+// How a step and its replay are compared on the CPU: by texts, bits, and random numbers.
 
-/// The states of the random generators that a step draws from. If it draws none, no generator is looked at or put back,
+/// The states of the random generators that a step draws from. If it draws from none, no generator is read or restored,
 /// so that other threads may draw meanwhile.
 class Generators {
  public:
@@ -125,13 +125,12 @@ class Generators {
   std::vector<at::Tensor> states_;
 };
 
-/// All that a step may change, as it was at one moment: the model's memory, and random numbers where the step draws
-/// any.
+/// A copy of all that a step may change: the model's memory, and the generators if the step draws random numbers.
 class Before {
  public:
   Before(World const& world, Tape const& tape, bool draws);
   void restore() const;
-  /// The states of the same generators now.
+  /// The current states of the same generators.
   std::vector<at::Tensor> drawn() const { return generators_.now(); }
 
  private:
@@ -146,31 +145,31 @@ std::vector<char> bytes_of(std::vector<at::Tensor> const& tensors);
 /// The first difference between the texts of two steps; empty if there is none.
 std::string difference(std::vector<std::string> const& a, std::vector<std::string> const& b);
 
-/// What is kept of one kind of step.
+/// What is kept about one kind of step.
 struct KeptTape {
-  bool once = false;                   ///< the step was recorded, and once more the same makes a tape
-  int failures = 0;                    ///< recordings that came to nothing
-  std::vector<std::string> text = {};  ///< of the recorded step
+  bool once = false;                   ///< the step was recorded; a second, equal recording makes a tape
+  int failures = 0;                    ///< number of failed recordings
+  std::vector<std::string> text = {};  ///< text of the recorded step
   std::unique_ptr<Tape> tape = nullptr;
   Left left = {};
-  bool draws = false;  ///< random numbers
+  bool draws = false;  ///< the step draws random numbers
   Copies copies = {};
-  std::shared_ptr<void> result = nullptr;  ///< its tensors are replaced in each replay
+  std::shared_ptr<void> result = nullptr;  ///< each replay replaces its tensors
 };
 
-/// Records, replays and compares for CapturedSteps. A step is recorded twice, since what is made once and kept is there
-/// from the second time on, and both recordings have to be the same.
+/// Records, replays and compares steps for CapturedSteps. A step is recorded twice, since what a model creates once and
+/// keeps exists only from the second time on; both recordings have to be equal.
 class Tapes {
  public:
   using Kept = KeptTape;
-  static constexpr bool records_checks = true;  ///< a step that is compared with a replay is written down for it
+  static constexpr bool records_checks = true;  ///< a step that is compared with a replay is recorded for that
 
-  /// Why nothing can be recorded on this device; empty: it can.
+  /// The reason why nothing can be recorded on this device; empty if it can.
   static std::string missing(at::Device) { return {}; }
   void open(at::Device) {}
   void close() {}
 
-  /// run() is backward.
+  /// `run()` does the backward pass.
   template <class F>
   void backward(at::Tensor const& seed, F&& run) {
     if (seed_ != nullptr) *seed_ = seed;
@@ -183,15 +182,15 @@ class Tapes {
     if (!taken.changed) ++report.recorded;
     return prepared(scene, kept, taken, step.seam.questions(), report);
   }
-  /// A step that was found to be another than its replay is the first of a new recording.
+  /// A step that differed from its replay is the first one of a new recording.
   template <class Result>
-  Prepared<Result> begin_anew(Scene const& scene, Kept& kept, Taken<Result>& taken, loop::Questions const& asked,
-                              CaptureReport& report) {
+  Prepared<Result> start_again(Scene const& scene, Kept& kept, Taken<Result>& taken, loop::Questions const& asked,
+                               CaptureReport& report) {
     return prepared(scene, kept, taken, asked, report);
   }
 
-  /// A replay from a copy of all that it may write, then the step as it is written from the same state: equal in every
-  /// bit.
+  /// Runs a replay from a copy of all that it may write, then the step as it is written from the same state. Both must
+  /// be equal in every bit.
   template <class Result, class Batch, class Step>
   Compared<Taken<Result>> compare(Scene const& scene, Kept& kept, Batch& batch, Step& step) {
     Before const before(scene.world, *kept.tape, kept.draws);
@@ -204,7 +203,7 @@ class Tapes {
       leaving = bytes_of(kept.tape->leaving());
       drawn = before.drawn();
     } catch (std::exception const&) {
-      failed = true;  // where the step itself is at fault it says so below
+      failed = true;  // if the step itself is at fault, it throws below
     }
     before.restore();
     GradientLooks::forget(scene.model.parameters());
@@ -226,7 +225,7 @@ class Tapes {
   }
 
   void replay(Kept& kept, std::vector<at::Tensor> const& batch) { kept.tape->replay(batch); }
-  /// What the last replay gives.
+  /// Returns the result of the last replay.
   template <class Result, class Board>
   Result outcome(Kept& kept, Board& board) {
     return give_away(kept.left, *static_cast<Result const*>(kept.result.get()), board,
@@ -246,7 +245,7 @@ class Tapes {
     if (wrong.empty() && kept.once) wrong = difference(kept.text, taken.text);
     made.sound = wrong.empty();
     made.repeated = made.sound && kept.once;
-    if (made.sound) made.refusal = out_of_reach(asked);
+    if (made.sound) made.refusal = not_replayable(asked);
     else if (++kept.failures == most_failures) made.refusal = wrong;
     if (!made.refusal.empty()) return made;
     if (!made.repeated) {
@@ -265,7 +264,7 @@ class Tapes {
     return made;
   }
 
-  at::Tensor* seed_ = nullptr;  ///< while a step is recorded: where what backward starts from is put
+  at::Tensor* seed_ = nullptr;  ///< set while a step is recorded: receives the tensor from which backward starts
 };
 
 }  // namespace fulgurite::libtorch::capture

@@ -1,6 +1,6 @@
 #pragma once
-// What a recorded step may touch beside its batch: the parameters, gradients and buffers of one model; and whether they
-// are still what they were.
+// What a recorded step may touch besides its batch: the parameters, gradients and buffers of one model, and whether
+// they are unchanged since the recording.
 
 #include <cstddef>
 #include <cstdint>
@@ -29,26 +29,26 @@
 
 namespace fulgurite::libtorch::capture {
 
-// Tensors as they were when an operator was called, and arguments of operators that hold tensors.
+// Tensors as they were when an operator was called, and operators' arguments that hold tensors.
 
 using c10::IValue;
 using Storage = c10::StorageImpl*;
 
 Storage storage_of(at::Tensor const& tensor);
 
-/// Whether this is a dense real tensor of the device: the only kind that a recording knows.
+/// True for a dense real tensor on the device, the only kind that can be recorded.
 bool is_plain(at::Tensor const& tensor, at::Device device = at::kCPU);
 
-/// A device as warnings name it.
+/// The name of a device in warnings.
 std::string name_of(at::Device device);
 
-/// A handle on the same memory, without a graph.
+/// Returns a tensor on the same memory, without autograd history.
 at::Tensor detached(at::Tensor const& tensor);
 
-/// The same, but it still says whether it needs a gradient, since kernels may ask.
+/// The same as detached(), but keeps requires_grad, since kernels may read it.
 at::Tensor frozen(at::Tensor const& tensor);
 
-/// f(tensor) for each defined tensor of an argument or a result.
+/// Calls `f(tensor)` for each defined tensor of an argument or a result.
 template <class F>
 void each_tensor_in(IValue const& value, F&& f) {
   if (value.isTensor()) {
@@ -62,7 +62,7 @@ void each_tensor_of(Values const& values, F&& f) {
   for (IValue const& value : values) each_tensor_in(value, f);
 }
 
-/// The argument, with change(tensor) in place of every tensor in it. Lists are copied.
+/// Returns the argument with `change(tensor)` in place of each of its tensors. Lists are copied.
 template <class F>
 IValue with_tensors(IValue const& value, F&& change) {
   if (value.isTensor()) return value.toTensor().defined() ? IValue(change(value.toTensor())) : value;
@@ -75,40 +75,40 @@ IValue with_tensors(IValue const& value, F&& change) {
   return list;
 }
 
-/// Whether the two are equal in everything but their values and their memory.
+/// True if the two are equal in everything but their values and their memory.
 bool same_layout(at::Tensor const& a, at::Tensor const& b);
 
-/// The bytes of its storage that a tensor reaches, from its first element to behind its last.
+/// The bytes of its storage that a tensor covers, from its first element to the end of its last.
 struct Span {
   std::int64_t begin, end;
   friend bool operator==(Span const&, Span const&) = default;
 };
 Span span_of(at::Tensor const& tensor);
 
-// How large the objects of LibTorch's own layers are, so that a changed option of one is noticed.
+// The sizes of LibTorch's own layers as objects, so that a changed option in one is noticed.
 
 template <class... Layers>
 std::unordered_map<std::type_index, std::size_t> sizes_of() {
   return {{typeid(Layers), sizeof(Layers)}...};
 }
 
-/// The size of the whole object if its class is exactly one of LibTorch's layers. 0 for every other class, which may
-/// have members that nobody knows.
+/// Returns the size of the whole object if its class is exactly one of LibTorch's layers; 0 for every other class,
+/// whose members are unknown.
 std::size_t size_of_known(torch::nn::Module const& module);
 
-// What words in memory may be, as far as their values tell: an address, or a vector that has grown.
+// Guesses what a word in memory is from its value: an address, or part of a vector that has grown.
 
 inline constexpr std::size_t bytes_of_word = sizeof(std::uintptr_t);
 
-/// Whether these bytes, a word or less, are a number in the range in which Linux puts a program's memory.
+/// True if these bytes, a word or less, are a number in the address range in which Linux places a program's memory.
 bool may_be_address(char const* from, std::size_t size);
 
-/// Whether byte `i` of these `size` bytes lies in a std::vector that has as many elements as before or more, and has
-/// moved to more memory. A vector is three pointers: begin, end, and the end of its memory, as in all common libraries.
+/// True if byte `i` of these `size` bytes belongs to a std::vector that has as many elements as before or more, and has
+/// moved to a larger allocation. A vector is three pointers in all common libraries: begin, end, and end of its memory.
 bool is_of_grown_vector(char const* now, char const* before, std::size_t size, std::size_t i);
 
-// What a model keeps beside its tensors, as bytes: its own members, the options of LibTorch's layers, and of all other
-// modules the lists of their parameters and children.
+// What a model keeps besides its tensors, as bytes: its own members, the options of LibTorch's layers, and for all
+// other modules the lists of their parameters and children.
 
 /// The model as an object of its own type.
 struct Object {
@@ -116,8 +116,8 @@ struct Object {
   std::size_t size;
 };
 
-/// If a number, a handle or a pointer is another than when a step was recorded, some of these bytes differ, whatever
-/// its type is. They are only read.
+/// Watches the model's bytes outside of its tensors. If a number, a handle or a pointer differs from when a step was
+/// recorded, some of these bytes differ, whatever its type is. The bytes are only read.
 class HostBytes {
   struct Part {
     char const* at;
@@ -135,27 +135,27 @@ class HostBytes {
 
   std::vector<char> now() const;
 
-  /// Asked before each replay: whether the bytes are as before, but for those that are known to change although the
-  /// step stays the same.
+  /// Called before each replay. True if the bytes are as before, except for those that are known to change without
+  /// changing the step.
   bool same(std::vector<char> const& before) const;
 
-  /// The step was the same although these bytes differ, as those of a counter do. After `patience` such steps a byte is
-  /// not looked at any more.
+  /// Called when the step was the same although these bytes differ, as those of a counter do. A byte is ignored once
+  /// this has happened `patience` times.
   void learn(std::vector<char> const& before, std::vector<char> const& after, std::uint8_t patience);
 
-  /// What has changed since `before`, in the user's words; empty if nothing can be seen. A std::vector that has grown
-  /// is passed over: hooks put something into one in each step, and that its memory is elsewhere now explains nothing.
+  /// Names what has changed since `before`, in the user's words; empty if nothing can be named. A std::vector that has
+  /// grown is skipped: hooks append to one in each step, and its new address explains nothing.
   std::string changed(std::vector<char> const& before) const;
 
-  /// While this lives, the numbers that differ from `before` are what they were. A word that may be an address
-  /// is left alone, since what it pointed to may be gone.
+  /// While this object lives, the numbers that differ from `before` have their earlier values. A word that may be an
+  /// address is left alone, since what it pointed to may have been freed.
   class Earlier {
    public:
     Earlier(HostBytes const& host, std::vector<char> const& before);
     ~Earlier();
     Earlier(Earlier const&) = delete;
     Earlier& operator=(Earlier const&) = delete;
-    /// Whether nothing but numbers has changed.
+    /// True if nothing but numbers has changed.
     bool whole() const { return whole_; }
 
    private:
@@ -168,7 +168,7 @@ class HostBytes {
     bool whole_ = true;
   };
 
-  /// The names of modules of which only the lists of parameters and children can be seen.
+  /// The names of modules of which only the lists of parameters and children can be watched.
   std::vector<std::string> const& unseen() const { return unseen_; }
 
  private:
@@ -179,19 +179,20 @@ class HostBytes {
   static constexpr std::uint8_t enough = 255;
 
   void add(Part part);
-  /// Collects the stretches of bytes that are looked at before each replay.
+  /// Collects the ranges of bytes that are compared before each replay.
   void lay_out();
 
   std::vector<Part> parts_;
-  std::vector<std::uint8_t> passes_;  ///< of each byte: how often it had changed in a step that was the same
+  std::vector<std::uint8_t> passes_;  ///< for each byte: how often it changed although the step did not
   std::vector<Quiet> quiet_;
   std::vector<std::string> unseen_;
 };
 
-// A tensor of a model whose steps are recorded, and whether it is still what it was.
+// A tensor of a model whose steps are recorded, and whether it is unchanged since.
 
-/// One tensor of the model: its handle, where its memory is, its gradient, and how autograd treats it. A replay of a
-/// small net takes some microseconds and asks all of them, so they look at LibTorch's own fields, without its checks.
+/// One tensor of the model: its handle, its memory, its gradient, and its autograd settings. All of them are compared
+/// before each replay, which takes only microseconds for a small net, so this reads LibTorch's fields directly, without
+/// its checks.
 class Watched {
  public:
   explicit Watched(at::Tensor tensor);
@@ -201,8 +202,8 @@ class Watched {
 
  private:
   using Meta = torch::autograd::AutogradMeta;
-  /// All hooks that were registered from C++ stand in one list behind a single hook of LibTorch. One that was removed
-  /// leaves an empty place in that list.
+  /// All hooks that were registered from C++ are in one list behind a single hook of LibTorch. A removed hook leaves an
+  /// empty place in that list.
   struct Listed {
     Listed() = default;
     explicit Listed(torch::autograd::hooks_list const& list);
@@ -213,7 +214,7 @@ class Watched {
 
   static Meta const* meta_of(at::TensorImpl const& tensor);
   static bool needs_gradient(Meta const& meta);
-  /// Asking a tensor whether it needs a gradient may give it such fields, all of them empty.
+  /// Reading requires_grad may allocate these fields, all of them empty.
   bool same_meta(Meta const* meta) const;
   static bool equal(at::IntArrayRef now, at::DimVector const& was);
 
@@ -230,7 +231,7 @@ class Watched {
   Listed listed_{};
 };
 
-/// Switches of LibTorch by which a step may call other operators.
+/// LibTorch's global switches by which a step may call other operators.
 struct Modes {
   explicit Modes(at::DeviceType type);
   bool graph = c10::GradMode::is_enabled();
@@ -249,20 +250,20 @@ class World {
   /// `object`: the model as an object of its own type, with all its members.
   World(torch::nn::Module& model, Object object, at::Device device);
 
-  /// Why no step of this model can be recorded: it has a tensor of a kind that cannot be watched. Empty: it has none.
+  /// Why no step of this model can be recorded: it has a tensor of a kind that cannot be watched. Empty if it has none.
   std::string const& refusal() const { return refusal_; }
 
   at::Device device() const { return device_; }
 
-  /// Asked before each replay: whether all tensors are where they were, and nothing was switched.
+  /// Called before each replay. True if all tensors are where they were and no switch has changed.
   bool unchanged() const;
 
-  /// Whether the model still has the same parameters, buffers and modules. This takes too long to be asked before each
+  /// True if the model still has the same parameters, buffers and modules. This is too slow to be called before each
   /// replay.
   bool is_of(torch::nn::Module const& model) const;
 
-  /// What a hook may switch on and off: which parameters need a gradient and where it is, and which modules are in
-  /// train().
+  /// What a hook may switch on and off: requires_grad of each parameter, where its gradient is, and which modules are
+  /// in train mode.
   struct Switches {
     std::vector<bool> needs_gradient = {}, trains = {};
     std::vector<at::Tensor> gradients = {};
@@ -275,17 +276,17 @@ class World {
   HostBytes& host() { return host_; }
   HostBytes const& host() const { return host_; }
 
-  /// The number of this piece of memory; nullopt if it is none of the model's.
+  /// The index of this piece of memory; nullopt if it is not the model's.
   std::optional<std::size_t> number(Storage storage) const;
 
-  /// f(tensor) for each parameter, gradient and buffer.
+  /// Calls `f(tensor)` for each parameter, gradient and buffer.
   template <class F>
   void each_tensor(F&& f) const {
     for (auto const& watched : watched_) f(watched.tensor());
   }
 
-  /// All bytes of the model's tensors, one piece of memory after another. Pieces are taken whole, since a step may
-  /// write to a part of one that belongs to no tensor, as when an arena is cleared.
+  /// All bytes of the model's tensors, one piece of memory after another. Pieces are copied whole, since a step may
+  /// write to a part that belongs to no tensor, as when an arena is cleared.
   std::vector<char> bytes() const;
   void restore(std::vector<char> const& all) const;
 

@@ -176,11 +176,11 @@ FULGURITE_BULK_BODY void HostBytes::Earlier::add(HostBytes const& host, Part con
                                                  std::size_t offset, std::size_t first) {
   std::size_t const end = std::min(first + bytes_of_word, part.size);
   auto const* passes = host.passes_.data() + offset;
-  if (std::find(passes + first, passes + end, enough) != passes + end) return;  // it changes all the time
+  if (std::find(passes + first, passes + end, enough) != passes + end) return;  // it keeps changing
   std::size_t const known = bytes_.size();
   for (std::size_t i = first; i != end; ++i)
     if (part.at[i] != before[i] &&
-        (part.layer || !is_of_grown_vector(part.at, before, part.size, i)))  // handles in a layer look alike
+        (part.layer || !is_of_grown_vector(part.at, before, part.size, i)))  // in a layer, handles look like a vector
       bytes_.push_back({const_cast<char*>(part.at + i), before[i], part.at[i]});
   if (bytes_.size() != known &&
       (may_be_address(before + first, end - first) || may_be_address(part.at + first, end - first)))
@@ -322,7 +322,7 @@ FULGURITE_BULK_BODY void World::set(Switches const& to) const {
     if (parameter.is_leaf()) parameter.set_requires_grad(to.needs_gradient[i]);
     if (!parameter.grad().is_same(to.gradients[i])) parameter.mutable_grad() = to.gradients[i];
   }
-  for (std::size_t i = 0; i != modules_.size(); ++i)  // train() also sets a module's children, which come after it
+  for (std::size_t i = 0; i != modules_.size(); ++i)  // train() also sets a module's children, so parents come first
     if (modules_[i].first->is_training() != to.trains[i]) modules_[i].first->train(to.trains[i]);
 }
 

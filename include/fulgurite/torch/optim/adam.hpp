@@ -12,8 +12,8 @@
 
 namespace fulgurite::optim {
 
-/// Options of optim::Adam, with the names and defaults of torch.optim.Adam; [fulgurite.optim.option] where one is out
-/// of its range.
+/// Options of optim::Adam, with the names and defaults of torch.optim.Adam. The constructor throws
+/// [fulgurite.optim.option] for a value out of range.
 struct AdamOptions {
   double lr = 1e-3;
   std::array<double, 2> betas = {0.9, 0.999};
@@ -24,7 +24,7 @@ struct AdamOptions {
   void state(auto& archive);
 };
 
-/// Options of optim::AdamW, as torch.optim.AdamW's.
+/// Options of optim::AdamW, with the names and defaults of torch.optim.AdamW.
 struct AdamWOptions {
   double lr = 1e-3;
   std::array<double, 2> betas = {0.9, 0.999};
@@ -85,14 +85,16 @@ struct Adam {
 FULGURITE_ARENA_OPTIMIZER(EXTERN, rule::Adam<AdamOptions, false>);
 FULGURITE_ARENA_OPTIMIZER(EXTERN, rule::Adam<AdamWOptions, true>);
 
-/// `optim::Adam(*this, {.lr = 1e-3})`: the steps of torch::optim::Adam, in one pass over flat buffers; see
-/// ArenaOptimizer. States exp_avg, exp_avg_sq, and with amsgrad max_exp_avg_sq.
+/// The updates of torch::optim::Adam in one pass over flat buffers; see ArenaOptimizer. In a model's
+/// configure_optimizers: `return optim::Adam(*this, {.lr = 1e-3});`. States: exp_avg, exp_avg_sq, and max_exp_avg_sq
+/// with amsgrad.
 class Adam : public ArenaOptimizer<rule::Adam<AdamOptions, false>> {
  public:
   using ArenaOptimizer::ArenaOptimizer;
 };
 
-/// `optim::AdamW(*this, {.lr = 1e-3})`: the same for torch::optim::AdamW.
+/// The updates of torch::optim::AdamW in one pass over flat buffers: `optim::AdamW(*this, {.lr = 1e-3})`. States as
+/// Adam's.
 class AdamW : public ArenaOptimizer<rule::Adam<AdamWOptions, true>> {
  public:
   using ArenaOptimizer::ArenaOptimizer;

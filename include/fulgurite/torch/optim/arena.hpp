@@ -1,6 +1,6 @@
 #pragma once
 // Parameters, gradients and optimizer state in a few flat buffers, so that clearing, clipping and the update are passes
-// over memory. Where they lie is in arena_layout.hpp.
+// over memory. arena_layout.hpp defines where each of them is placed.
 
 #include <algorithm>
 #include <cstddef>
@@ -27,41 +27,41 @@
 
 namespace fulgurite::libtorch {
 
-/// Owns one set of buffers for each element type and device. The parameters that it is given keep their identity and
-/// become slices of these; their gradients are slices, too, which are set before backward and stay, so that backward
-/// adds to them.
+/// Owns one set of flat buffers for each element type and device. The parameters given to it keep their identity and
+/// become slices of these buffers. Their gradients are slices, too; they are set before backward and stay, so that
+/// backward adds to them.
 ///
-/// LibTorch says by an undefined gradient that backward has not reached a parameter. Here version counters tell it: a
-/// gradient counts as received from the first write to it after the last clearing. Writing to p.grad() in place is such
-/// a write; p.grad().reset() takes it back. A strategy that replays recorded operators moves the counters of the
-/// gradients that it writes, and of the flat tensor that it clears (Buffer::gradients), as the operators themselves
-/// would. Where it moves none, what the recorded step has reached counts.
+/// LibTorch marks a parameter that backward has not reached by an undefined gradient. An arena uses version counters
+/// instead: a gradient counts as received from the first write to it after it was last cleared. Writing to p.grad() in
+/// place is such a write; p.grad().reset() takes it back. A strategy that replays recorded operators must increment the
+/// counters of the gradients that it writes, and of the flat tensor that it clears (Buffer::gradients), as the
+/// operators themselves would. If it increments none, the gradients that the recorded step received count as received.
 class Arena : public ArenaLayout {
  public:
-  /// A stretch of neighbours in a buffer, all of which take the same step.
+  /// A contiguous range of a buffer in which all parameters take the same step.
   struct Run {
     std::size_t group, buffer;
     std::int64_t begin, end;
-    long steps;                            ///< that these parameters have taken before
-    at::Tensor const* gradient = nullptr;  ///< of the one parameter in it, where that is not in the buffer
+    long steps;                            ///< the steps that these parameters have taken so far
+    at::Tensor const* gradient = nullptr;  ///< the gradient of the run's only parameter, if it is outside of the buffer
   };
 
-  /// `states`: how many tensors the optimizer keeps of each parameter.
+  /// `states`: the number of state tensors that the optimizer keeps for each parameter.
   explicit Arena(std::size_t states) : ArenaLayout(states) {}
 
-  /// Sets the gradients to zero; they count as not received.
   void zero_grad();
 
-  /// Puts everything in its place, and finds out which gradients were received. The slice of one that was not is zero.
+  /// Restores the layout, and finds out which gradients were received. The slice of a gradient that was not received is
+  /// zero.
   void look();
 
-  /// Which gradients count as received, in the order of the slots. `set_received` puts this back after writes that were
-  /// undone.
+  /// True for each gradient that counts as received, in the order of the slots. `set_received` restores this after
+  /// writes that were undone.
   std::vector<bool> received();
   void set_received(std::vector<bool> const& all);
 
-  /// f(run, buffer) for each stretch of parameters that have a gradient. They count as having taken one step more. Of
-  /// an arena in parts this process updates its own, and receives the others.
+  /// Calls `f(run, buffer)` for each run of parameters that have a gradient, and adds one to their step counts. If the
+  /// arena is in parts, this process updates its own part and receives the others.
   template <class F>
   void update(F&& f) {
     Mode const mode;
@@ -92,22 +92,22 @@ class Arena : public ArenaLayout {
         }
         run.end = slot.begin + aligned(slot.parameter.numel(), buffers_[b].parameters);
         ++slot.steps;
-        slot.parameter.unsafeGetTensorImpl()->bump_version();  // autograd then notices a backward through the old value
+        slot.parameter.unsafeGetTensorImpl()->bump_version();  // so autograd notices a backward through the old value
       }
       flush();
       if (any && !part.is_whole()) part.gather(buffers_[b].parameters);
     }
   }
 
-  /// From here on this process keeps one part of the states, and of the parameters updates that part. The other
-  /// processes have the same arena and say the same at the same place; what is kept so far moves along.
+  /// From now on this process keeps one part of the states and updates that part of the parameters. All processes have
+  /// the same arena and must call this at the same point. Existing states are moved.
   void keep_part(ArenaPart part);
-  /// All of the states in the slots, until `drop_gathered`: see ArenaStates. A collective.
+  /// Puts all states into the slots, until `drop_gathered`: see ArenaStates. A collective.
   void gather_states(bool keeps_all);
   void drop_gathered() { states_.drop_gathered(slots_); }
   void make_states();
 
-  /// f(flat gradients) for each buffer in which some gradient was received.
+  /// Calls `f(flat_gradients)` for each buffer in which at least one gradient was received.
   template <class F>
   void each_gradient(F&& f) {
     gather_gradients();
@@ -121,9 +121,9 @@ class Arena : public ArenaLayout {
         }
   }
 
-  /// Whether f(gradients) holds for each buffer, or of a buffer from which some stay away, for each of its gradients.
-  /// Flat gradients that were not received are included; they are zero. This is asked in every step, so single
-  /// parameters are looked at only if some gradient does not lie in its place.
+  /// True if f(gradients) holds for each buffer; or, for a buffer with gradients outside of it, for each of its
+  /// gradients. Flat gradients that were not received are included; they are zero. This is called in every step, so
+  /// single parameters are visited only if some gradient is outside of the buffer.
   template <class F>
   bool all_gradients(F&& f) {
     for (auto const& slot : slots_)
@@ -136,7 +136,7 @@ class Arena : public ArenaLayout {
     return true;
   }
 
-  /// f(gradient) for each parameter that has received one, in the order of the parameters.
+  /// Calls `f(gradient)` for each parameter that has received one, in the order of the parameters.
   template <class F>
   void each_received(F&& f) const {
     for (auto const& slot : slots_)
@@ -146,7 +146,7 @@ class Arena : public ArenaLayout {
  private:
   void gather_gradients() {
     Mode const mode;
-    bring_home();
+    gather_into_buffers();
   }
   void clear_each(Buffer const& buffer);
   void clear_all(Buffer& buffer);
@@ -158,9 +158,9 @@ class Arena : public ArenaLayout {
   }
 };
 
-// The parameters of an arena as a range, as loops, clipping and strategies ask an optimizer for them.
+// The parameters of an arena as a range, for loops, clipping and strategies.
 
-/// The parameters of an arena as a range that knows their gradients as a whole, which is what clipping takes.
+/// The parameters of an arena as a range that also gives their flat gradients, which clipping uses.
 class ArenaParameters : public std::span<at::Tensor const> {
  public:
   explicit ArenaParameters(Arena& arena);
@@ -169,14 +169,14 @@ class ArenaParameters : public std::span<at::Tensor const> {
   void each_gradient(F&& f) const {
     arena_->each_gradient(f);
   }
-  /// The same for each gradient by itself, as the norm of their norms needs it.
+  /// Calls `f` for each gradient separately, which the norm of norms needs.
   template <class F>
   void each_received(F&& f) const {
     arena_->each_received(f);
   }
-  /// Whether the parameter at this position had a gradient when this range was asked for.
+  /// True if the parameter at this position had a gradient when this range was made.
   bool has_gradient(std::size_t position) const;
-  /// For a strategy that exchanges the gradients with other processes.
+  /// For strategies that exchange gradients with other processes.
   Arena& arena() const { return *arena_; }
   bool no_gradients() const;
 
@@ -188,7 +188,7 @@ class ArenaParameters : public std::span<at::Tensor const> {
 
 namespace fulgurite::optim {
 
-// What an archive holds of an optimizer over an arena.
+// What an archive holds for an optimizer over an arena.
 
 /// One kind of state of one parameter.
 struct SavedState {
@@ -196,7 +196,7 @@ struct SavedState {
   SavedTensor value = {};
   void state(auto& archive);
 };
-/// A parameter, by its name. States in parts that nobody has gathered are not with it.
+/// A parameter, by its name. Contains no states if they are in parts and not gathered.
 struct SavedParameter {
   std::string name = {};
   std::size_t group = 0;
@@ -204,24 +204,24 @@ struct SavedParameter {
   std::vector<SavedState> states = {};
   void state(auto& archive);
 };
-/// What one process keeps of states in parts: those of all buffers, one after the other.
+/// One process's part of the states: those of all buffers, one after the other.
 struct SavedPart {
   int mine = 0, of = 1;
   std::vector<SavedTensor> states = {};
   void state(auto& archive);
 };
 
-/// What this process keeps, buffer by buffer.
+/// The states that this process keeps, buffer by buffer.
 std::vector<at::Tensor> own_states(libtorch::Arena const& arena);
-/// The same as an archive holds it.
+/// The part that this process keeps, in its archived form.
 SavedPart own_part(libtorch::Arena const& arena);
-/// Throws [fulgurite.optim.part] where the part is not the one that this process keeps.
+/// Throws [fulgurite.optim.part] if `part` is not the part that this process keeps.
 void require_own(libtorch::Arena const& arena, SavedPart const& part, std::string_view optimizer);
 
-// What an optimizer keeps of one parameter, as a program reads it.
+// The state of one parameter, for a program to read.
 
-/// The steps that the parameter has taken, and tensors by the names that torch.optim gives
-/// them. They are slices of the buffers: what is written to them is written to the optimizer.
+/// The number of steps that the parameter has taken, and its state tensors under torch.optim's names. The tensors are
+/// slices of the buffers: writing to them changes the optimizer's state.
 struct ParameterState {
   long step = 0;
   std::map<std::string, at::Tensor, std::less<>> tensors = {};
@@ -229,32 +229,32 @@ struct ParameterState {
   at::Tensor const& operator[](std::string_view name) const;
 };
 
-// What an optimizer over an arena keeps of its parameters, by their names: read, saved, and loaded as a whole or not at
-// all.
+// An optimizer's state over an arena, by the names of its parameters: read, saved, and loaded completely or not at all.
 
-/// The base of ArenaOptimizer. `Rule` says which states there are, and from what they begin.
+/// The base of ArenaOptimizer. `Rule` defines the states and their initial values.
 template <class Rule>
 class NamedState {
  public:
   using Options = typename Rule::Options;
-  static constexpr bool state_in_parts = true;  ///< several processes can keep a part of it each
+  static constexpr bool state_in_parts = true;  ///< each of several processes can keep a part of the state
 
-  /// What the optimizer keeps of one parameter, which is called by the module's name for it ("0.weight"), or by its
-  /// position ("3") if the optimizer was given tensors.
+  /// The state of one parameter, by the module's name for it ("0.weight"), or by its position ("3") if the optimizer
+  /// was constructed from tensors.
   ParameterState state(std::string_view parameter) const;
   ParameterState state(at::Tensor const& parameter) const;
 
-  /// For a strategy that shares the state out between processes, and gathers it for a file: see libtorch::Arena.
+  /// For a strategy that distributes the state over processes, and gathers it for a file: see libtorch::Arena.
   void keep_part(libtorch::ArenaPart part) { arena_->keep_part(std::move(part)); }
   void gather_state(bool keeps) { arena_->gather_states(keeps); }
   void drop_gathered() { arena_->drop_gathered(); }
-  /// How many numbers of state this process keeps.
+  /// The number of state elements that this process keeps.
   std::int64_t kept_numbers() const { return arena_->states().numbers(arena_->buffers()); }
 
-  /// Saves the options of the groups and, for each parameter by its name, its steps and its state. Loading needs the
+  /// Saves the options of the groups and, for each parameter by its name, its step count and states. Loading needs the
   /// same names, groups, kinds of state, shapes and element types, in any order; if something differs it throws an
-  /// Error, and nothing has changed. Options stay the program's; rates and momenta, which schedules move, are loaded.
-  /// Of a state in parts that nobody has gathered it is this process's own part, which no other can load.
+  /// Error and changes nothing. The program's options are kept; learning rates and momenta, which schedules change, are
+  /// loaded. If the state is in parts and not gathered, this saves the process's own part, which no other process can
+  /// load.
   template <class Archive>
     requires requires { Archive::loading; }
   void state(Archive& archive) {
@@ -262,12 +262,12 @@ class NamedState {
   }
 
  protected:
-  /// `state` without a constraint: g++ 12 and clang do not agree on the name of a function that has one.
+  /// The same as `state`, without a constraint: g++ 12 and clang mangle the name of a constrained function differently.
   void fold(auto& archive);
 
   NamedState() : arena_(std::make_unique<libtorch::Arena>(Rule::states.size())) {}
 
-  std::unique_ptr<libtorch::Arena> arena_;  ///< ranges of parameters point to it, the optimizer moves
+  std::unique_ptr<libtorch::Arena> arena_;  ///< on the heap: ranges of parameters point to it
   std::vector<Options> groups_;
   std::map<std::string, std::size_t, std::less<>> names_;
 
@@ -284,11 +284,11 @@ class NamedState {
 
   void load(auto& archive, std::vector<Options> const& groups, std::vector<Saved> const& parameters,
             std::optional<SavedPart> const& part);
-  /// Of whole states, what this process keeps of them.
+  /// Restores this process's part from whole states.
   void restore_own(std::vector<Saved> const& parameters);
-  /// Which of the states of a group has this name.
+  /// The index of the state with this name among the states of a group.
   std::optional<std::size_t> kind(std::size_t group, std::string_view name) const;
-  /// differs(how) for all that keeps what was saved of a parameter from being what is kept of it here.
+  /// Calls `differs(how)` for each reason why the saved state of a parameter does not fit the parameter here.
   void compare(libtorch::Arena::Slot const& slot, Saved const& there, std::vector<Options> const& groups, bool whole,
                auto const& differs) const;
 };
@@ -351,8 +351,8 @@ template <class Rule>
 std::vector<libtorch::Arena::Slot> const& NamedState<Rule>::whole_slots() const {
   if (!arena_->states().are_whole())
     throw Error("fulgurite.optim.part",
-                "each process keeps a part of this optimizer's state, so that of one parameter is not at hand: read "
-                "it in a file, which has all of it");
+                "each process keeps only a part of this optimizer's state, so the state of one parameter cannot be "
+                "read here: read it from a checkpoint, which has all of it");
   arena_->make_states();
   return arena_->slots();
 }

@@ -28,7 +28,7 @@ FULGURITE_BULK_BODY void Arena::look() {
   put_right();
   for (auto& buffer : buffers_) {
     auto const now = version(buffer.gradients);
-    if (now == buffer.version) continue;  // only a replay clears without calling zero_grad()
+    if (now == buffer.version) continue;  // a replay may have cleared without calling zero_grad()
     buffer.version = now;
     for (auto const i : buffer.slots) slots_[i].received = false;
   }
@@ -135,8 +135,8 @@ FULGURITE_BULK_BODY void require_own(libtorch::Arena const& arena, SavedPart con
     throw Error("fulgurite.optim.part",
                 "the saved state of " + std::string(optimizer) + " is the part of rank " + std::to_string(part.mine) +
                     " of " + std::to_string(part.of) +
-                    " alone, as a rank writes it that has failed by itself: go on from an earlier file, or begin "
-                    "anew with its weights by load_weights(model, file)");
+                    " only, as a rank writes it when it fails alone: resume from an earlier file, or start a new "
+                    "fit with its weights by load_weights(model, file)");
 }
 
 FULGURITE_BULK_BODY at::Tensor const& ParameterState::operator[](std::string_view name) const {

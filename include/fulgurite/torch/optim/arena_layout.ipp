@@ -150,7 +150,7 @@ FULGURITE_BULK_BODY void ArenaLayout::add(std::vector<at::Tensor> const& paramet
 FULGURITE_BULK_BODY void ArenaLayout::leave_gradients(bool leave) {
   Mode const mode;
   put_right();
-  if (!leave) bring_home();
+  if (!leave) gather_into_buffers();
   leaves_ = leave;
   choose_staying();
 }
@@ -185,7 +185,7 @@ FULGURITE_BULK_BODY bool ArenaLayout::is_elsewhere(Slot const& slot) {
          gradient.strides() == like.strides();
 }
 
-FULGURITE_BULK_BODY void ArenaLayout::bring_home() {
+FULGURITE_BULK_BODY void ArenaLayout::gather_into_buffers() {
   for (auto& slot : slots_)
     if (is_elsewhere(slot)) take_gradient(slot);
 }
@@ -212,14 +212,14 @@ FULGURITE_BULK_BODY void ArenaLayout::clear_unused(Slot& slot) {
 
 FULGURITE_BULK_BODY void ArenaLayout::require_shape(Slot const& slot) {
   if (!slot.gradient.defined() || slot.parameter.sizes() == slot.gradient.sizes()) return;
-  throw Error("fulgurite.optim.parameter_changed", "a parameter has another shape than when its optimizer was made: "
-                                                   "make the optimizer anew after changing the model");
+  throw Error("fulgurite.optim.parameter_changed", "the shape of a parameter has changed since its optimizer was made: "
+                                                   "make a new optimizer after changing the model");
 }
 
 FULGURITE_BULK_BODY void ArenaLayout::take_data(Slot& slot) {
   require_shape(slot);
   auto const gradient = slot.parameter.grad();
-  if (gradient.defined()) slot.parameter.mutable_grad().reset();  // LibTorch would compare the slice with it
+  if (gradient.defined()) slot.parameter.mutable_grad().reset();  // else LibTorch would compare it
   auto part = slice(buffers_[slot.buffer].parameters, slot.begin, slot.gradient);
   part.copy_(slot.parameter.detach());
   slot.parameter.set_data(part);
@@ -229,8 +229,8 @@ FULGURITE_BULK_BODY void ArenaLayout::take_data(Slot& slot) {
 FULGURITE_BULK_BODY void ArenaLayout::take_gradient(Slot& slot) {
   auto const& gradient = slot.parameter.grad();
   slot.gradient.copy_(gradient.is_sparse() ? gradient.to_dense()
-                                           : gradient.detach());  // a write: it counts as received
-  if (slot.stays) slot.gradient.add_(0);                          // as if it had been added to a slice that was cleared
+                                           : gradient.detach());  // this write makes it count as received
+  if (slot.stays) slot.gradient.add_(0);                          // the same bits as adding to a cleared slice
   slot.parameter.mutable_grad() = slot.gradient;
 }
 

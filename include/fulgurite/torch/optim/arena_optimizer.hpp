@@ -1,6 +1,6 @@
 #pragma once
-// An optimizer over an arena, in the shape that the loops drive: parameter groups, rates, one pass over memory in a
-// step. What it keeps and saves is in arena.hpp.
+// An optimizer over an arena, with the interface that the loops use: parameter groups, learning rates, an update in one
+// pass over memory. Its state and how it is saved are in arena.hpp.
 
 #include <algorithm>
 #include <array>
@@ -30,15 +30,15 @@
 
 namespace fulgurite::libtorch {
 
-// A block of numbers with the operations of at::Tensor under the same names, so that one text of an update rule serves
-// for both.
+// A block of numbers with at::Tensor's operations under the same names, so that an update rule is written once for
+// both.
 
-/// Memory for results that are no state of the optimizer, for one block at a time. Each thread has its own.
+/// Memory for intermediate results, for one block at a time. Each thread has its own.
 template <class T>
 class Scratch {
  public:
   static constexpr std::size_t most =
-      8192;  ///< numbers in a block: with gradient, states and results it stays in the second cache
+      8192;  ///< numbers in a block, which with gradient, states and results fits into the L2 cache
 
   static Scratch& of_thread() {
     thread_local Scratch scratch;
@@ -46,8 +46,8 @@ class Scratch {
   }
   T* fresh() { return data_.at(used_++); }
   void clear() { used_ = 0; }
-  /// LibTorch's square root of the block that `fresh` gave last. It is MKL's, which differs from the processor's in the
-  /// last bit.
+  /// Takes LibTorch's square root of the last block that `fresh` gave. LibTorch uses MKL's, which differs from the
+  /// processor's in the last bit.
   [[gnu::noinline]] void take_root(std::size_t size) {
     auto& tensor = tensors_[used_ - 1];
     tensor.unsafeGetTensorImpl()->set_sizes_contiguous(static_cast<std::int64_t>(size));
@@ -66,8 +66,8 @@ class Scratch {
   std::size_t used_ = 0;
 };
 
-/// A block of numbers whose operations round where LibTorch's CPU kernels round. With `Fused` as LibTorch's AVX2 and
-/// AVX-512 kernels do, in which x + alpha * y is rounded once; else as its plain ones. A block ends where a slice of an
+/// A block of numbers whose operations round exactly as LibTorch's CPU kernels do. `Fused`: as its AVX2 and AVX-512
+/// kernels, in which x + alpha * y is rounded once; otherwise as its plain kernels. A block ends where a slice of an
 /// arena ends, at a multiple of 64 bytes. `alpha * y` and division are never contracted.
 template <class T, bool Fused>
 class Block {
@@ -100,14 +100,14 @@ class Block {
     scratch_->take_root(size_);
     return to;
   }
-  /// The same numbers, but that -0 is 0.
+  /// The same numbers with -0 replaced by 0.
   [[gnu::always_inline]] Block plus_zero() const {
     return result([](T x) __attribute__((always_inline)) { return x + T(0); });
   }
   [[gnu::always_inline]] Block const& copy_(Block const& from) const {
     return change([](T, T y) __attribute__((always_inline)) { return y; }, from);
   }
-  /// The greater of both numbers; nan if one of them is.
+  /// Sets each number to the maximum of both; nan if one of them is nan.
   [[gnu::always_inline]] Block const& take_maximum(Block const& other) const {
     return change([](T x, T y) __attribute__((always_inline)) { return y > x || y != y ? y : x; }, other);
   }
@@ -126,8 +126,8 @@ class Block {
     return to;
   }
 
-  // Nobody else reads what is written here, and portions have a constant length: so both compilers vectorise the loop
-  // at -O2.
+  // The pointer does not alias others and portions have a constant length, so that both compilers vectorise the loop at
+  // -O2.
   template <class F, class... Pointers>
   [[gnu::always_inline]] static void in_place(F f, std::size_t size, T* __restrict to, Pointers... from) {
     for (std::size_t begin = 0; begin < size; begin += portion) {
@@ -166,11 +166,11 @@ template <class T, bool Fused>
   x.take_maximum(other);
 }
 
-// Runs an update rule over a stretch of flat buffers: block by block if the CPU kernels of LibTorch are known to the
-// bit, else as operators.
+// Runs an update rule over a range of flat buffers: block by block if LibTorch's CPU kernels are known to be matched
+// bit for bit, else with operators.
 
-/// One pass: each block is read, updated and written while it is in the cache.
-/// `apart`: the gradient lies where backward has made it, and was not added to zero.
+/// One pass: each block is read, updated and written while it is in the cache. `apart`: the gradient is in the memory
+/// that backward allocated, and was not added to zero.
 template <bool Fused, class T, std::size_t N, class Rule>
 [[gnu::always_inline]] inline void blocks(Rule const& rule, T* parameters, T* gradients, bool apart,
                                           std::array<T*, N> const& states, std::size_t size) {
@@ -189,8 +189,8 @@ template <bool Fused, class T, std::size_t N, class Rule>
 }
 
 #if defined(__x86_64__)
-/// This is compiled for the processors for which LibTorch has kernels with fused multiply-add, whatever the rest of the
-/// program is compiled for.
+/// Compiled for processors for which LibTorch has kernels with fused multiply-add, whatever the target of the rest of
+/// the program is.
 template <class T, std::size_t N, class Rule>
 [[gnu::target("avx2,fma"), gnu::noinline]] void fused_blocks(Rule const& rule, T* parameters, T* gradients, bool apart,
                                                              std::array<T*, N> const& states, std::size_t size) {
@@ -202,7 +202,7 @@ template <class T, std::size_t N, class Rule>
   blocks<false>(rule, parameters, gradients, apart, states, size);
 }
 
-/// Whether LibTorch computes with its AVX2 or AVX-512 kernels, which ATEN_CPU_CAPABILITY=default forbids.
+/// True if LibTorch uses its AVX2 or AVX-512 kernels, which ATEN_CPU_CAPABILITY=default disables.
 bool libtorch_fuses();
 #endif
 
@@ -223,7 +223,7 @@ void in_blocks([[maybe_unused]] Rule const& rule, [[maybe_unused]] Arena::Run co
 #endif
 }
 
-/// The same rule as operators of LibTorch, one for each line: for GPUs, and for other element types and processors.
+/// The same rule as LibTorch operators, one for each line: for GPUs, and for other element types and processors.
 template <std::size_t N, class Rule>
 void as_operators(Rule const& rule, Arena::Run const& run, Arena::Buffer const& buffer) {
   auto const part = [&](at::Tensor const& flat, std::int64_t first = 0) {
@@ -231,15 +231,15 @@ void as_operators(Rule const& rule, Arena::Run const& run, Arena::Buffer const& 
   };
   auto const gradient = [&] {
     if (!run.gradient) return part(buffer.gradients);
-    return run.gradient->as_strided({run.end - run.begin}, {1}).add(0);  // as it would have been added to zero
+    return run.gradient->as_strided({run.end - run.begin}, {1}).add(0);  // the same bits as adding to zero
   };
   [&]<std::size_t... I>(std::index_sequence<I...>) {
     rule(part(buffer.parameters), gradient(), part(buffer.states[I], buffer.states_begin)...);
   }(std::make_index_sequence<N>{});
 }
 
-/// Whether blocks are the faster way. Operators use LibTorch's threads, which blocks do not, and for a long stretch
-/// that gains more from four threads on than the cache does.
+/// True if blocks are faster. Operators use LibTorch's threads and blocks do not; for a long range, four or more
+/// threads gain more than the cache does.
 bool prefers_blocks(Arena::Run const& run, at::Tensor const& flat);
 
 template <std::size_t N, class Rule>
@@ -250,7 +250,7 @@ void pass(Rule const& rule, Arena::Run const& run, Arena::Buffer const& buffer) 
   else as_operators<N>(rule, run, buffer);
 }
 
-// What is done to the gradients of all such optimizers.
+// Clipping for all optimizers over an arena.
 FULGURITE_EXTERN(at::Tensor clip_norm(ArenaParameters const&, double));
 FULGURITE_EXTERN(void clip_value(ArenaParameters const&, double));
 FULGURITE_EXTERN(void scale_gradients(ArenaParameters const&, double));
@@ -265,34 +265,36 @@ FULGURITE_EXTERN(at::Tensor listed_twice(ArenaParameters&&));
 
 namespace fulgurite::optim {
 
-/// Throws [fulgurite.optim.option], with the number, where an option is out of its range.
+/// Throws [fulgurite.optim.option] with the value if an option is out of range.
 void require_option(bool holds, std::string_view optimizer, std::string_view option, double value);
 
-/// Parameters with options of their own: `optim::Adam({{body->parameters(), {.lr = 1e-4}}, {head->parameters(), {.lr =
-/// 1e-3}}})`.
+/// Parameters with options of their own:
+///
+///     optim::Adam({{body->parameters(), {.lr = 1e-4}}, {head->parameters(), {.lr = 1e-3}}})
 template <class Options>
 struct Group {
   std::vector<at::Tensor> parameters;
   Options options = {};
 };
 
-/// Updates parameters, which become slices of a few flat buffers, as do their gradients: clearing is one operation,
-/// clipping one, and the update one pass. The steps are those of torch::optim, bit for bit on x86 CPUs for float and
-/// double (LibTorch 2.11): same operations, same order, same rounding. Different are
-///   - gradients: they stay where they are and are added to, so that -0 becomes 0; `p.grad()` is defined, and zero,
-///     where backward did not reach a parameter. Such a parameter is left alone all the same, as by torch::optim (see
-///     libtorch::Arena). While a fit of one process on the CPU runs, by automatic
-///     optimization without clipping, windows of several batches or Captured, a gradient of 64 KB and more (float or
-///     double, a multiple of 64 bytes) is as torch::optim has it: undefined when it is cleared, then where backward
-///     makes it;
-///   - a parameter that is listed twice in a group (a shared module): it is stepped once;
-///   - sparse gradients, which become dense;
-///   - a parameter that two optimizers update: it lies in the arena of the one that looked last, and is copied over
-///     when the other does. Where both were cleared and no backward reached it, it counts for the second as having a
-///     gradient of zero.
-/// Everybody keeps using the module as before: loading weights, to(device), freezing, taking p.grad(), even set_data or
-/// Module::zero_grad. Where that takes a tensor out of the buffers it is copied back in at the next step, which costs
-/// time but no gradient.
+/// The base of fulgurite's optimizers. Their parameters become slices of a few flat buffers, as do their gradients:
+/// clearing is one operation, clipping is one, and the update is one pass. The updates are those of torch::optim, bit
+/// for bit on x86 CPUs for float and double (LibTorch 2.11): same operations, same order, same rounding. These things
+/// differ:
+///   - Gradients stay where they are and are added to, so that -0 becomes 0. If backward did not reach a parameter, its
+///     `p.grad()` is defined and zero. Such a parameter is not updated, as with torch::optim (see libtorch::Arena).
+///     There is one exception: during a fit of one process on the CPU with automatic optimization, without clipping,
+///     accumulation or Captured. There a gradient of 64 KB or more (float or double, a multiple of 64 bytes) behaves
+///     as in torch::optim: it is undefined after clearing, and then where backward allocates it.
+///   - A parameter that is listed twice in a group (a shared module) is updated once.
+///   - Sparse gradients become dense.
+///   - A parameter may belong to two optimizers: it is in the arena of the one that used it last, and is copied to the
+///     other one's arena when that uses it. If both were cleared and no backward reached the parameter, it counts as
+///     having a zero gradient for the second one.
+///
+/// All other code may use the module as before: load weights, call to(device), freeze, replace p.grad(), even call
+/// set_data or Module::zero_grad. If that takes a tensor out of the buffers, it is copied back at the next step, which
+/// costs time but loses no gradient.
 template <class Rule>
 class ArenaOptimizer : public NamedState<Rule> {
   using Base = NamedState<Rule>;
@@ -304,16 +306,15 @@ class ArenaOptimizer : public NamedState<Rule> {
   static constexpr std::string_view name() { return Rule::name; }
   static std::string kind() { return "fulgurite::optim::" + std::string(name()); }
 
-  /// All parameters of a module, which gives `state` their names.
+  /// Optimizes all parameters of a module. `state` uses the module's names for them.
   explicit ArenaOptimizer(torch::nn::Module const& module, Options const& options = {});
   explicit ArenaOptimizer(std::vector<at::Tensor> const& parameters, Options const& options = {});
-  /// With a rate alone, as torch::optim takes it: `optim::Adam(parameters(), 1e-3)`.
+  /// Takes a learning rate only, as torch::optim does: `optim::Adam(parameters(), 1e-3)`.
   template <class From>
     requires(std::derived_from<From, torch::nn::Module> || std::same_as<From, std::vector<at::Tensor>>)
   ArenaOptimizer(From const& from, std::floating_point auto lr) : ArenaOptimizer(from, with_rate(lr)) {}
   ArenaOptimizer(std::vector<Group<Options>> const& groups);
 
-  /// Sets the gradients to zero, in place.
   void zero_grad() { arena_->zero_grad(); }
 
   void step();
@@ -322,8 +323,8 @@ class ArenaOptimizer : public NamedState<Rule> {
   double lr(std::size_t group) const { return groups_.at(group).lr; }
   void set_lr(std::size_t group, double value) { groups_.at(group).lr = value; }
   std::optional<double> momentum(std::size_t group) const { return Rule::momentum(groups_.at(group)); }
-  /// Sets the momentum of a group, or the first beta of Adam. Throws fulgurite.optim.option for a value that is none,
-  /// and for a group that was made without momentum, since it keeps no buffer for one.
+  /// Sets the momentum of a group, or the first beta of Adam. Throws fulgurite.optim.option for a value out of range,
+  /// and for a group that was constructed without momentum, since it has no momentum buffer.
   void set_momentum(std::size_t group, double value)
     requires requires(Options& options) { Rule::set_momentum(options, value); }
   {
@@ -337,21 +338,21 @@ class ArenaOptimizer : public NamedState<Rule> {
   std::optional<double> weight_decay(std::size_t group) const { return groups_.at(group).weight_decay; }
   Options const& options(std::size_t group) const { return groups_.at(group); }
 
-  /// Adds a parameter group, for which the buffers are allocated again. Throws fulgurite.optimizer.twice for a
-  /// parameter that another group has.
+  /// Adds a parameter group; the buffers are allocated again. Throws fulgurite.optimizer.twice for a parameter that is
+  /// in another group.
   void add_group(std::vector<at::Tensor> const& parameters, Options const& options);
-  /// The same with this rate; the other options are those of the first group.
+  /// Adds a parameter group with this learning rate and otherwise the options of the first group.
   void add_group(std::vector<at::Tensor> const& parameters, double lr);
 
-  /// Which gradients count as received, and the way to put that back: for a strategy that runs a step once more and
-  /// takes its effects back. See libtorch::Arena.
+  /// Which gradients count as received, to save and restore: for a strategy that runs a step again and undoes its
+  /// effects. See libtorch::Arena.
   std::vector<bool> received() { return arena_->received(); }
   void set_received(std::vector<bool> const& all) { arena_->set_received(all); }
 
-  /// Whether all gradients are finite, found in one pass over memory; nullopt if that would wait for a device.
+  /// True if all gradients are finite, found in one pass over memory; nullopt if that would wait for a device.
   std::optional<bool> gradients_finite();
 
-  /// The parameters of all groups, in the order given. Clipping takes their gradients as a whole.
+  /// The parameters of all groups, in the order given. Clipping uses their flat gradients.
   libtorch::ArenaParameters parameters() { return libtorch::ArenaParameters(*arena_); }
 
  private:
@@ -437,8 +438,8 @@ void ArenaOptimizer<Rule>::require_kept(std::size_t group, Options const& option
                                                   "with one");
 }
 
-// Behind a rule, FULGURITE_ARENA_OPTIMIZER(EXTERN, rule::Adam<AdamOptions, false>) says that the library has all of its
-// optimizer; in the body file FULGURITE_ARENA_OPTIMIZER(INSTANTIATE, ...) makes it.
+// After a rule, FULGURITE_ARENA_OPTIMIZER(EXTERN, rule::Adam<AdamOptions, false>) declares that the library contains
+// the instantiation of its optimizer; FULGURITE_ARENA_OPTIMIZER(INSTANTIATE, ...) in the body file instantiates it.
 #define FULGURITE_ARENA_OPTIMIZER(WHAT, ...)                                                                           \
   FULGURITE_##WHAT(class NamedState<__VA_ARGS__>);                                                                     \
   FULGURITE_##WHAT(void NamedState<__VA_ARGS__>::fold(::fulgurite::StateSaver&));                                      \

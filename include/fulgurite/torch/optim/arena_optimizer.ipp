@@ -50,7 +50,7 @@ FULGURITE_BULK_BODY void require_option(bool holds, std::string_view optimizer, 
   if (holds) return;
   throw Error("fulgurite.optim.option",
               std::string(optimizer) + "'s " + std::string(option) + " = " + std::to_string(value) +
-                  " is not allowed: rates, eps, decays and momenta are not negative, betas are in [0, 1)");
+                  " is not allowed: rates, eps, decays and momenta must not be negative, betas must be in [0, 1)");
 }
 
 }  // namespace fulgurite::optim

@@ -38,12 +38,11 @@
 
 namespace fulgurite::libtorch {
 
-/// What of a gradient holds numbers: all of it, or of a sparse one its values.
+/// The part of a gradient that holds numbers: all of it, or a sparse gradient's values.
 at::Tensor dense_part(at::Tensor const& gradient);
 
-/// The defined gradients of some parameters, for the length of one call. The list belongs to the thread and is used
-/// again, so that a step allocates none. Parameters that know their gradients as a whole (ArenaParameters) give a few
-/// flat tensors.
+/// The defined gradients of some parameters, valid during one call. The list is thread-local and reused, so that a step
+/// allocates none. Parameters that know their flat gradients (ArenaParameters) give a few flat tensors.
 class Gradients {
  public:
   template <class Parameters>
@@ -76,16 +75,17 @@ void scale_gradients(Parameters const& parameters, double factor) {
   if (factor != 1.0 && !gradients->empty()) at::_foreach_mul_(*gradients, factor);
 }
 
-/// A single division, as in LibTorch: a reciprocal times the limit would have other last bits.
+/// Computes min(1, limit / (norm + 1e-6)) by a single division, as LibTorch does: a reciprocal times the limit would
+/// differ in the last bits.
 at::Tensor factor_of(at::Tensor const& norm, double limit);
 
-/// The same factor as a plain number, with the same bits, if the norm can be read without waiting; else nullopt. While
-/// Captured records a step it is nullopt, too, since the number would become part of the recording.
+/// The same factor as a plain number, with the same bits; nullopt if reading the norm would wait for a device. It is
+/// also nullopt while Captured records a step, since the number would become part of the recording.
 std::optional<double> factor_now(at::Tensor const& norm, double limit);
 
-/// The 2-norm of each gradient, in the order of the parameters, even if all lie in one flat buffer: the norm of these
-/// norms is LibTorch's to the bit, and one sum over the buffer would not be. On the CPU the kernel is called directly,
-/// without the dispatcher.
+/// The 2-norm of each gradient, in the order of the parameters, even if all are in one flat buffer: the norm of these
+/// norms has LibTorch's bits, and one sum over the buffer would not. On the CPU the kernel is called directly, without
+/// the dispatcher.
 template <class Parameters>
 std::vector<at::Tensor> norms_of(Parameters const& parameters, std::vector<at::Tensor> const& gradients) {
   bool const directly = !c10::impl::tls_is_dispatch_key_included(recording_key);
@@ -110,8 +110,8 @@ std::vector<at::Tensor> norms_of(Parameters const& parameters, std::vector<at::T
 }
 
 /// Limits the 2-norm over all gradients: each is multiplied by min(1, limit / (norm + 1e-6)), with the bits of
-/// torch::nn::utils::clip_grad_norm_. If the factor is 1 nothing is written. Returns the norm before clipping, as a
-/// tensor on the device of the gradients; the caller may read it.
+/// torch::nn::utils::clip_grad_norm_. If the factor is 1, nothing is written. Returns the norm before clipping, as a
+/// tensor on the gradients' device; the caller may read it.
 template <class Parameters>
 at::Tensor clip_norm(Parameters const& parameters, double limit) {
   Gradients const gradients(parameters);
@@ -146,9 +146,9 @@ void clip_value(Parameters const& parameters, double limit) {
   }
 }
 
-// Whether all numbers of gradients are finite: on the CPU one pass over memory, on a device without waiting for it.
+// Checks that all numbers of gradients are finite: on the CPU in one pass over memory, on a device without waiting.
 
-/// As many numbers as fill a register of so many bytes.
+/// A vector that fills a register of 16 bytes.
 template <class T>
 using In16Bytes __attribute__((vector_size(16))) = T;
 template <class T>
@@ -156,8 +156,8 @@ using In32Bytes __attribute__((vector_size(32))) = T;
 template <class T>
 using In64Bytes __attribute__((vector_size(64))) = T;
 
-/// Zero times a finite number is zero, and zero times any other is not a number, so one sum of such products tells it
-/// of all numbers. Four sums that do not wait for each other, in registers: g++ at -O2 keeps arrays of them in memory.
+/// Zero times a finite number is zero, and zero times inf or nan is nan, so one sum of such products checks all
+/// numbers. It uses four independent sums in registers: g++ at -O2 keeps an array of sums in memory.
 template <class Numbers, class T>
 [[gnu::always_inline]] inline bool all_finite_in(T const* numbers, std::size_t size) {
   constexpr std::size_t width = sizeof(Numbers) / sizeof(T);
@@ -201,10 +201,10 @@ bool all_finite(T const* numbers, std::size_t size) {
   return all_finite_in<In16Bytes<T>>(numbers, size);
 }
 
-/// The same for types of 16 bits: a number is infinite or not a number if all bits of its exponent are ones.
+/// The same for 16-bit types: a number is inf or nan if all bits of its exponent are ones.
 bool all_finite(std::uint16_t const* bits, std::size_t size, std::uint16_t exponent);
 
-/// The same of a dense tensor on the CPU, without an operator; nullopt: it is no such tensor.
+/// The same for a dense tensor on the CPU, without an operator; nullopt for any other tensor.
 std::optional<bool> plainly_finite(at::Tensor const& tensor);
 bool all_finite(at::Tensor const& tensor);
 
@@ -229,13 +229,13 @@ bool weights_finite(Parameters const& parameters) {
   return true;
 }
 
-/// The name of a buffer that holds a nan, or "". Infinite numbers may be meant, as in the mask of an attention.
+/// The name of a buffer that holds a nan, or "". Infinite numbers are accepted: they may be intended, as in an
+/// attention mask.
 std::string buffer_with_nan(torch::nn::Module const* model);
 
-/// Adds zero times a value to what was noted so far: that becomes nan with the first value that is not finite, and
-/// stays so.
+/// Adds zero times a value to `noted`, which becomes nan with the first value that is not finite, and stays nan.
 void note_finite(std::optional<at::Tensor>& noted, at::Tensor const& value);
-/// The same for all numbers of some tensors of one device: their largest magnitude tells.
+/// The same for all numbers of some tensors on one device, by their largest magnitude.
 void note_finite(std::optional<at::Tensor>& noted, std::vector<at::Tensor> const& tensors);
 template <class Parameters>
 void note_gradients(std::optional<at::Tensor>& noted, Parameters const& parameters) {
@@ -250,31 +250,31 @@ void note_weights(std::optional<at::Tensor>& noted, Parameters const& parameters
   note_finite(noted, all);
 }
 
-// A look at large gradients where it costs least: right after backward has made each of them, while it is still in the
-// cache. Before the update it would have to be fetched from memory once more.
+// Checks large gradients when it costs least: right after backward has made each of them, while it is still in the
+// cache. Before the update it would have to be read from memory again.
 
-/// What was seen of the gradients of the step at hand. A gradient is known by its handle and its version: what was seen
-/// of one that was written to since is not true of it any more.
+/// The results of the checks in the current step. A gradient is identified by its handle and its version: the result is
+/// dropped if the gradient was written to afterwards.
 class SeenGradients {
  public:
-  /// Forgets what was seen. `look`: whether the gradients that backward makes next are worth a look.
+  /// Forgets all results. `look`: true if the gradients that backward makes next should be checked.
   void begin(bool look) {
     seen_.clear();
     look_ = look;
   }
   void forget() { seen_.clear(); }
   bool looks() const { return look_; }
-  /// Looks at a gradient that backward has just made.
+  /// Checks a gradient that backward has just made.
   void look(at::Tensor const& gradient);
   void note(at::Tensor const& gradient, bool finite);
 
   bool empty() const { return seen_.empty(); }
-  /// Whether all numbers of a gradient are finite; nullopt: it was not looked at since it was last written.
+  /// True if all numbers of a gradient are finite; nullopt if it was not checked since it was last written.
   std::optional<bool> finite(at::Tensor const& gradient) const;
 
  private:
-  /// A weak handle: no other tensor gets the address while it lives, and the reference counts that backward looks at
-  /// stay the same.
+  /// A weak handle: while it lives, no other tensor gets the address, and the reference counts that backward reads do
+  /// not change.
   using Handle = c10::weak_intrusive_ptr<at::TensorImpl>;
   struct Seen {
     Handle gradient;
@@ -288,8 +288,9 @@ class SeenGradients {
   bool look_ = false;
 };
 
-/// Has LibTorch call it for the large parameters of a model, as soon as the gradient of each is complete. Gradients
-/// that stay in the second cache are not worth it, nor are those on a device, for which nobody waits.
+/// Registers a hook for each large parameter of a model that checks its gradient as soon as it is complete. Gradients
+/// that fit into the L2 cache are not checked in this way, and neither are those on a device, for which the host does
+/// not wait.
 class GradientLooks {
  public:
   GradientLooks() = default;
@@ -303,18 +304,18 @@ class GradientLooks {
   }
   void detach();
 
-  /// What is seen of the gradients of the step at hand; nullptr: nothing ever is.
+  /// The results for the gradients of the current step; nullptr if no parameter is checked.
   SeenGradients* operator->() const { return seen_.get(); }
   SeenGradients& operator*() const { return *seen_; }
   explicit operator bool() const { return seen_ != nullptr; }
 
-  /// What is seen of this parameter's gradients; nullptr: it is not looked at.
+  /// The results for this parameter's gradients; nullptr if the parameter is not checked.
   static std::shared_ptr<SeenGradients> seen_of(at::Tensor const& parameter);
 
-  /// Somebody has put other numbers into gradients of these parameters, and may have moved no version.
+  /// Drops the results for these parameters: their gradients were written to, maybe without a new version.
   static void forget(std::vector<at::Tensor> const& parameters);
 
-  static constexpr std::size_t least_bytes = std::size_t{1} << 16,  ///< of a parameter
+  static constexpr std::size_t least_bytes = std::size_t{1} << 16,  ///< size of a parameter
       least_bytes_in_all = std::size_t{1} << 22;
 
  private:
@@ -325,14 +326,14 @@ class GradientLooks {
   };
 
   void attach_to(torch::nn::Module const* model);
-  /// Only a parameter that has needed a gradient has a place for the hook.
+  /// A parameter that has never required a gradient has no place for the hook.
   static bool is_large(at::Tensor const& parameter);
 
   std::shared_ptr<SeenGradients> seen_;
   std::vector<at::Tensor> watched_;
 };
 
-/// The same answer as `gradients_finite`, with what was seen already.
+/// The same result as `gradients_finite`, using the checks already done.
 template <class Parameters>
 bool gradients_finite(Parameters const& parameters, SeenGradients const& seen) {
   for (auto const& parameter : parameters) {
@@ -343,7 +344,7 @@ bool gradients_finite(Parameters const& parameters, SeenGradients const& seen) {
   return true;
 }
 
-// What is done to the gradients of LibTorch's optimizers.
+// Clipping for LibTorch's optimizers.
 FULGURITE_EXTERN(at::Tensor clip_norm(std::vector<at::Tensor> const&, double));
 FULGURITE_EXTERN(void clip_value(std::vector<at::Tensor> const&, double));
 FULGURITE_EXTERN(void scale_gradients(std::vector<at::Tensor> const&, double));
@@ -357,16 +358,16 @@ FULGURITE_EXTERN(void note_weights(std::optional<at::Tensor>&, std::vector<at::T
 
 namespace fulgurite {
 
-// The norms of gradients, one for each parameter and one over all, with one read of the device.
+// The norms of gradients, one for each parameter and one over all, with a single read from the device.
 
 namespace libtorch {
 
 using Norms = std::vector<std::pair<std::string, double>>;
 
-/// The norm of each gradient that is there; the last entry is the norm over all. Empty if there is none.
+/// The norm of each defined gradient; the last entry is the norm over all. Empty if there is none.
 Norms gradient_norms(std::vector<std::pair<std::string, at::Tensor>> const& parameters, double type);
 
-/// The norms of the parameters that the optimizer updates, by the model's names for them, or by their positions in the
+/// The norms of the gradients of an optimizer's parameters, by the model's names, or by their positions in the
 /// optimizer if the model has no names.
 template <class Model, class Optimizer>
 Norms gradient_norms(Model& model, Optimizer& optimizer, double type) {
@@ -378,7 +379,7 @@ Norms gradient_norms(Model& model, Optimizer& optimizer, double type) {
   for (std::size_t i = 0; i != stepped.size(); ++i) {
     if constexpr (requires {
                     stepped.has_gradient(i);
-                  })  // a gradient that stays is defined even if backward did not write to it
+                  })  // an arena's gradient is defined even if backward did not write to it
       if (!stepped.has_gradient(i)) continue;
     own.insert(stepped[i].unsafeGetTensorImpl());
   }
@@ -388,8 +389,8 @@ Norms gradient_norms(Model& model, Optimizer& optimizer, double type) {
 
 }  // namespace libtorch
 
-/// Lightning's grad_norm: `grad_2.0_norm/<name>` of each parameter that has a gradient, then `grad_2.0_norm_total`.
-/// Waits once for the device. `GradientNorm` sends the same to the loggers.
+/// Lightning's grad_norm: `grad_2.0_norm/<name>` for each parameter that has a gradient, then `grad_2.0_norm_total`.
+/// Waits once for the device. The callback `GradientNorm` logs the same values.
 template <std::derived_from<torch::nn::Module> Model>
 std::vector<std::pair<std::string, double>> grad_norm(Model& model, double norm_type = 2.0) {
   GradientNorm::check(norm_type);

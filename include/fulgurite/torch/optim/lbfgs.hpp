@@ -28,9 +28,9 @@
 
 namespace fulgurite::optim {
 
-// What torch::optim::LBFGS has learnt of the curvature, in an archive and back.
+// torch::optim::LBFGS's curvature estimate, saved to an archive and loaded.
 
-/// As an archive holds it. Before the first step all of it is empty.
+/// The archived form. Everything is empty before the first step.
 struct SavedLBFGS {
   long func_evals = 0, n_iter = 0;
   double t = 0, prev_loss = 0;
@@ -39,7 +39,7 @@ struct SavedLBFGS {
   void state(auto& archive);
 };
 
-/// f(name, tensor) for each that there is, under torch.optim's names; of lists the oldest comes first.
+/// Calls `f(name, tensor)` for each existing tensor, under torch.optim's names; lists begin with the oldest entry.
 template <class F>
 void each_lbfgs_tensor(torch::optim::LBFGSParamState const& state, F&& f) {
   auto const one = [&](std::string const& name, at::Tensor const& tensor) {
@@ -56,31 +56,31 @@ void each_lbfgs_tensor(torch::optim::LBFGSParamState const& state, F&& f) {
   many("ro", state.ro());
 }
 
-/// Copies of its tensors.
+/// Copies the state's tensors.
 SavedLBFGS saved_lbfgs(torch::optim::LBFGSParamState const& now);
 
-/// The state as torch::optim takes it, for these parameters. Error [fulgurite.optim.state_mismatch] where it is of
-/// others, or no optimizer can have written it.
+/// Converts to torch::optim's state for these parameters. Throws [fulgurite.optim.state_mismatch] if the saved state
+/// belongs to other parameters, or cannot have been written by an optimizer.
 std::unique_ptr<torch::optim::LBFGSParamState>
 lbfgs_state(SavedLBFGS const& from, std::vector<at::Tensor> const& parameters, std::int64_t history_size);
 
 /// Options of optim::LBFGS, with the names and defaults of torch.optim.LBFGS.
 struct LBFGSOptions {
   double lr = 1;
-  std::int64_t max_iter = 20;                           ///< evaluations of the closure in a step, but for line searches
-  std::optional<std::int64_t> max_eval = std::nullopt;  ///< 5/4 of max_iter
+  std::int64_t max_iter = 20;                           ///< iterations in a step
+  std::optional<std::int64_t> max_eval = std::nullopt;  ///< default 5/4 of max_iter
   double tolerance_grad = 1e-7;
   double tolerance_change = 1e-9;
   std::int64_t history_size = 100;
-  std::optional<std::string> line_search_fn = std::nullopt;  ///< "strong_wolfe", or none
+  std::optional<std::string> line_search_fn = std::nullopt;  ///< "strong_wolfe", or nullopt for no line search
 
   void state(auto& archive);
 };
 
-/// `optim::LBFGS(*this, {.max_iter = 4})`: the steps are torch::optim::LBFGS's own. Parameters and gradients lie in an
-/// arena, so that clearing and clipping are one operation, and gradients stay where they are (`stable_gradients`). One
-/// group. What it has learnt of the curvature is of all parameters together, in their present type and place: it does
-/// not move along with to(device).
+/// torch::optim::LBFGS with its parameters and gradients in an arena, so that clearing and clipping are one operation,
+/// and gradients keep their addresses (`stable_gradients`). Use it as `optim::LBFGS(*this, {.max_iter = 4})`. It has
+/// one group. Its curvature estimate covers all parameters together, in their current type and on their current device:
+/// to(device) does not move it.
 class LBFGS {
  public:
   using Options = LBFGSOptions;
@@ -92,11 +92,10 @@ class LBFGS {
   explicit LBFGS(torch::nn::Module const& module, Options const& options = {}) : LBFGS(module.parameters(), options) {}
   explicit LBFGS(std::vector<at::Tensor> const& parameters, Options const& options = {});
 
-  /// Sets the gradients to zero, in place.
   void zero_grad() { arena_->zero_grad(); }
 
-  /// The closure clears the gradients, runs backward and returns the loss; it is called as often as the method needs
-  /// it. Returns the first loss.
+  /// Takes a step. The closure clears the gradients, runs backward and returns the loss; it is called as often as the
+  /// method needs. Returns the first loss.
   template <class Closure>
   at::Tensor step(Closure&& closure) {
     arena_->look();
@@ -116,11 +115,11 @@ class LBFGS {
   libtorch::ArenaParameters parameters() { return libtorch::ArenaParameters(*arena_); }
 
   /// The number of iterations and, under torch.optim's names, d, H_diag, prev_flat_grad and, oldest first, old_dirs.0,
-  /// old_stps.0, ro.0 and so on. Before the first step there is none of these.
+  /// old_stps.0, ro.0 and so on. It has no tensors before the first step.
   ParameterState state() const;
 
-  /// Loading needs parameters of the same count and type, in the same order; if something differs it throws an Error,
-  /// and nothing has changed.
+  /// Saves or loads the state. Loading needs parameters of the same count and type, in the same order; if something
+  /// differs it throws an Error and changes nothing.
   template <class Archive>
     requires requires { Archive::loading; }
   void state(Archive& archive) {
@@ -142,7 +141,7 @@ class LBFGS {
   torch::optim::LBFGSParamState const* torch_state() const;
   void load(Options const& options, SavedLBFGS const& from);
 
-  std::unique_ptr<libtorch::Arena> arena_;  ///< ranges of parameters point to it, the optimizer moves
+  std::unique_ptr<libtorch::Arena> arena_;  ///< on the heap: ranges of parameters point to it
   Options options_;
   torch::optim::LBFGS optimizer_;
 };

@@ -28,7 +28,7 @@ FULGURITE_BULK_BODY SavedLBFGS saved_lbfgs(torch::optim::LBFGSParamState const& 
 FULGURITE_BULK_BODY std::unique_ptr<torch::optim::LBFGSParamState>
 lbfgs_state(SavedLBFGS const& from, std::vector<at::Tensor> const& parameters, std::int64_t history_size) {
   auto const past = from.old_dirs.size();
-  if (from.old_stps.size() != past || from.ro.size() != past)  // LibTorch takes these lengths on trust
+  if (from.old_stps.size() != past || from.ro.size() != past)  // LibTorch does not check these lengths
     throw Error("fulgurite.optim.state_mismatch",
                 "the saved state of LBFGS has lists of old steps whose lengths do not agree: the file was changed "
                 "since it was written");
@@ -43,7 +43,7 @@ lbfgs_state(SavedLBFGS const& from, std::vector<at::Tensor> const& parameters, s
     for (auto const& known : libtorch::element_names) {
       bool const fits = value.dtype() == known.name &&
                         (vector ? known.type == type && value.shape() == std::vector{count} : value.shape().empty());
-      if (!fits) continue;  // a number may be whole: H_diag begins as one
+      if (!fits) continue;  // a number may be of an integer type: H_diag begins as one
       auto made = at::empty(value.shape(), parameters.front().options().requires_grad(false).dtype(known.type));
       libtorch::restore(made, value);
       return made;
@@ -57,7 +57,7 @@ lbfgs_state(SavedLBFGS const& from, std::vector<at::Tensor> const& parameters, s
     std::deque<at::Tensor> all;
     for (auto const& value : values) all.push_back(tensor(value, vectors));
     while (all.size() > static_cast<std::size_t>(history_size))
-      all.pop_front();  // the oldest; another option than then
+      all.pop_front();  // drops the oldest; history_size is smaller than when it was saved
     return all;
   };
   state->func_evals(from.func_evals).n_iter(from.n_iter).t(from.t).prev_loss(from.prev_loss);
@@ -94,10 +94,11 @@ FULGURITE_BULK_BODY ParameterState LBFGS::state() const {
 
 FULGURITE_BULK_BODY LBFGS::Options const& LBFGS::checked(Options const& o) {
   require_option(o.lr >= 0, name(), "lr", o.lr);
-  require_option(o.max_iter >= 1, name(), "max_iter (which is 1 or more)", static_cast<double>(o.max_iter));
-  require_option(o.history_size >= 1, name(), "history_size (which is 1 or more)", static_cast<double>(o.history_size));
+  require_option(o.max_iter >= 1, name(), "max_iter (which must be at least 1)", static_cast<double>(o.max_iter));
+  require_option(o.history_size >= 1, name(), "history_size (which must be at least 1)",
+                 static_cast<double>(o.history_size));
   require_option(!o.line_search_fn || *o.line_search_fn == "strong_wolfe", name(),
-                 "line_search_fn (which is strong_wolfe or none)", 0);
+                 "line_search_fn (which must be \"strong_wolfe\" or nullopt)", 0);
   return o;
 }
 
@@ -124,7 +125,7 @@ FULGURITE_BULK_BODY torch::optim::LBFGSParamState const* LBFGS::torch_state() co
 }
 
 FULGURITE_BULK_BODY void LBFGS::load(Options const& options, SavedLBFGS const& from) {
-  c10::InferenceMode const no_inference(false);  // what is trained on must not be made in it
+  c10::InferenceMode const no_inference(false);  // tensors made in inference mode cannot be trained on
   checked(options);
   auto state = lbfgs_state(from, arena_->parameters(), options.history_size);
   auto& all = optimizer_.state();

@@ -1,5 +1,5 @@
 #pragma once
-// LibTorch's optimizers as they are, in the shape that the loops drive.
+// LibTorch's own optimizers, with the interface that the loops use.
 
 #include <concepts>
 #include <cstddef>
@@ -30,16 +30,16 @@
 
 namespace fulgurite::libtorch {
 
-// A parameter that an optimizer lists twice would be stepped, and clipped, twice.
+// Refuses an optimizer that lists a parameter twice, since it would be updated, and clipped, twice.
 
-/// "a parameter 'a.weight', which is also 'b.weight'": `names` are all that the model has for the tensor.
+/// Returns "a parameter 'a.weight', which is also 'b.weight'". `names`: all names of the tensor in the model.
 std::string parameter_text(std::vector<std::string> const& names);
 
-/// `names`: all that the model has for the tensor.
+/// `names`: all names of the tensor in the model.
 [[noreturn]] void refuse_listed_twice(std::string_view optimizer, std::vector<std::string> const& names);
 
-/// An optimizer of fulgurite::optim was given a tensor in two groups. The optimizer does not know the model, so that
-/// the fit adds the names.
+/// Thrown if an optimizer of fulgurite::optim is given a tensor in two groups. The optimizer does not know the model,
+/// so the fit adds the names.
 class InTwoGroups : public Error {
  public:
   InTwoGroups(std::string_view optimizer, at::Tensor const& parameter, std::vector<std::string> const& names = {});
@@ -52,10 +52,10 @@ class InTwoGroups : public Error {
   at::Tensor parameter_;
 };
 
-/// All names that the model has for a tensor; none if it is no torch::nn::Module.
+/// All names of a tensor in the model; none if the model is no torch::nn::Module.
 std::vector<std::string> names_of(torch::nn::Module const* model, at::Tensor const& parameter);
 
-/// What `make` returns: the optimizers of this model, whose refusals get the names that the model has.
+/// Returns the optimizers that `make` makes for this model; its errors get the model's names for parameters.
 template <class Model, class Make>
 auto made_with_names(Model& model, Make const& make) {
   try {
@@ -65,7 +65,7 @@ auto made_with_names(Model& model, Make const& make) {
   }
 }
 
-/// The first tensor that comes twice in a list of parameters; an undefined one where there is none.
+/// The first tensor that occurs twice in a list of parameters, or an undefined tensor.
 template <class Parameters>
 at::Tensor listed_twice(Parameters&& parameters) {
   std::unordered_set<c10::TensorImpl const*> seen;
@@ -75,9 +75,9 @@ at::Tensor listed_twice(Parameters&& parameters) {
 }
 FULGURITE_EXTERN(at::Tensor listed_twice(std::vector<at::Tensor> const&));
 
-/// The parameters of an optimizer, over all of its groups, against the model. A module that is registered under two
-/// names has each of its tensors twice in `parameters()`, and an optimizer of torch::optim takes these for two. An
-/// optimizer of the user's own need not have a name.
+/// Checks that no parameter occurs twice over all groups of an optimizer. A module that is registered under two names
+/// has each of its tensors twice in `parameters()`, and an optimizer of torch::optim takes these for two. A
+/// user-defined optimizer need not have a name.
 template <class Model, class Optimizer>
 void require_listed_once(Model& model, Optimizer& optimizer) {
   auto const twice = listed_twice(optimizer.parameters());
@@ -97,7 +97,7 @@ namespace fulgurite {
 
 namespace libtorch {
 
-/// A class of the user's own says for what holds it that its moments may be lost.
+/// A base of TorchOptimizer that makes it Stateless if the user's class X declares itself Stateless.
 template <class X>
 struct MayForget {};
 template <DeclaredStateless X>
@@ -106,16 +106,16 @@ struct MayForget<X> {
   using Stateless = typename X::Stateless;
 };
 
-/// What TorchOptimizer does the same with all classes of optimizers.
+/// The parts of TorchOptimizer that do not depend on the class of the optimizer.
 class TorchGroups {
  public:
   TorchGroups();
   FULGURITE_MOVES(TorchGroups);
 
-  /// What the program has given to groups that were not there before.
+  /// Records the options that the program has given to groups added since the last call.
   void note_options(torch::optim::Optimizer const& optimizer);
   GivenOptions const& given() const { return given_; }
-  /// The parameters of all groups in one list, which is built again only after parameters were added.
+  /// The parameters of all groups in one list, which is rebuilt only after parameters were added.
   std::vector<at::Tensor>& parameters(torch::optim::Optimizer const& optimizer);
   void zero_grad(torch::optim::Optimizer const& optimizer);
   void add_group(torch::optim::Optimizer& optimizer, std::string_view name, std::vector<at::Tensor> const& added,
@@ -128,20 +128,22 @@ class TorchGroups {
 
 }  // namespace libtorch
 
-/// Holds a torch::optim::X, moved in as configure_optimizers returned it. Its own members stay reachable:
+/// Holds a torch::optim::X, moved in as configure_optimizers returned it. Its own members are reachable by `->`:
 /// `optimizer->defaults()`.
 ///
-/// Mind the options of a parameter group given to the constructor. LibTorch up to 2.11 takes them whole: what the group
-/// does not set is the class's default, not the optimizer-wide value (its weight_decay is lost). Later ones merge, and
-/// drop a value that happens to equal the class's default (lr(1e-3) of Adam). Nothing that comes after can see either.
-/// Both are avoided by setting what differs on the constructed optimizer:
-///   torch::optim::Adam adam({body->parameters(), head->parameters()},
-///   torch::optim::AdamOptions(1e-4).weight_decay(0.1)); adam.param_groups()[1].options().set_lr(1e-3);
+/// Beware of options of a parameter group given to X's constructor. LibTorch up to 2.11 takes them as a whole: what the
+/// group does not set has the class's default, not the optimizer-wide value (its weight_decay is lost). Later versions
+/// merge, and drop a value that happens to equal the class's default (lr(1e-3) of Adam). The library cannot detect
+/// either case. To avoid both, set what differs on the constructed optimizer:
+///
+///     torch::optim::Adam adam({body->parameters(), head->parameters()},
+///                             torch::optim::AdamOptions(1e-4).weight_decay(0.1));
+///     adam.param_groups()[1].options().set_lr(1e-3);
 template <std::derived_from<torch::optim::Optimizer> X>
 class TorchOptimizer : public libtorch::MayForget<X> {
  public:
   static constexpr bool needs_closure = std::is_base_of_v<torch::optim::LBFGS, X>;
-  static constexpr bool stable_gradients = false;  ///< gradients are dropped and made anew, at other addresses
+  static constexpr bool stable_gradients = false;  ///< gradients are dropped and allocated again, at other addresses
   static constexpr std::string_view name() { return type_name<X>(); }
   static std::string kind() { return (libtorch::KnownOptimizer<X> ? "torch::optim::" : "") + std::string(name()); }
 
@@ -156,8 +158,8 @@ class TorchOptimizer : public libtorch::MayForget<X> {
   {
     optimizer_.step();
   }
-  /// The closure clears the gradients, runs backward and returns the loss; the optimizer calls it as often as it likes.
-  /// Returns the first loss.
+  /// Takes a step. The closure clears the gradients, runs backward and returns the loss; the optimizer may call it
+  /// several times. Returns the first loss.
   template <class Closure>
   at::Tensor step(Closure&& closure)
     requires needs_closure
@@ -169,15 +171,15 @@ class TorchOptimizer : public libtorch::MayForget<X> {
   double lr(std::size_t group) const { return optimizer_.param_groups().at(group).options().get_lr(); }
   void set_lr(std::size_t group, double value) { optimizer_.param_groups().at(group).options().set_lr(value); }
 
-  /// Adds a parameter group with this rate; its other options are those of the first group. Throws an Error for LBFGS,
-  /// which has one group only, and for a parameter that the optimizer has already.
+  /// Adds a parameter group with this learning rate and otherwise the options of the first group. Throws an Error for
+  /// LBFGS, which has only one group, and for a parameter that the optimizer already has.
   void add_group(std::vector<at::Tensor> const& parameters, double lr) {
     if constexpr (needs_closure) {
       throw Error("fulgurite.optimizer.one_group",
                   "LBFGS has one parameter group, so none can be added: use another optimizer");
     } else {
       all_.add_group(optimizer_, name(), parameters, lr);
-      // Adagrad makes the state of its parameters when it is constructed, and cannot step a parameter without.
+      // Adagrad allocates the state of its parameters when it is constructed, and cannot update a parameter without it.
       if constexpr (std::derived_from<X, torch::optim::Adagrad>)
         for (auto const& parameter : parameters) {
           auto state = std::make_unique<torch::optim::AdagradParamState>();
@@ -199,11 +201,12 @@ class TorchOptimizer : public libtorch::MayForget<X> {
   }
   std::optional<double> weight_decay(std::size_t group) const { return libtorch::weight_decay(optimizer_, group); }
 
-  /// Saves and loads all that the optimizer knows: the options of each group and what is kept of each parameter, by its
-  /// group and place. Loading needs the same class, groups and shapes; else it throws an Error
-  /// [fulgurite.optimizer.state] that names all that differs, and nothing has changed. Options that the program gave
-  /// otherwise than the one that saved stay the program's; rates and momenta, which schedules move, are loaded. A class
-  /// of your own that derives from LibTorch's has a `state(archive)` of its own, or says that it is Stateless.
+  /// Saves and loads the optimizer's whole state: the options of each group, and the state of each parameter by its
+  /// group and position. Loading needs the same class, groups and shapes; else it throws an Error
+  /// [fulgurite.optimizer.state] that names all differences, and changes nothing. Options that this program set
+  /// differently from the one that saved keep this program's values; learning rates and momenta, which schedules
+  /// change, are loaded. A class of your own that derives from LibTorch's must have a `state(archive)` of its own, or
+  /// declare itself Stateless.
   template <class Archive>
     requires(libtorch::KnownOptimizer<X> || Stateful<X, Archive>)
   void state(Archive& archive) {
@@ -223,13 +226,13 @@ class TorchOptimizer : public libtorch::MayForget<X> {
   libtorch::TorchGroups all_;
 };
 
-// LibTorch's own schedulers in the place of a schedule. Their state cannot be read, so a checkpoint keeps what has
-// moved them.
+// LibTorch's own schedulers used as a schedule. Their state cannot be read, so a checkpoint keeps the moves that they
+// made.
 
 namespace libtorch {
 
-/// Makes a scheduler of LibTorch for an optimizer of LibTorch. It lies on the heap, since it can neither be assigned
-/// nor made empty.
+/// Makes a LibTorch scheduler for a LibTorch optimizer. It is on the heap, since it can be neither assigned nor
+/// default-constructed.
 template <class Factory>
 class MadeScheduler {
  public:
@@ -254,7 +257,7 @@ class MadeScheduler {
 
 }  // namespace libtorch
 
-/// What `torch_schedule` makes.
+/// The return type of `torch_schedule`.
 template <class Factory>
 class TorchSchedule {
  public:
@@ -267,8 +270,8 @@ class TorchSchedule {
     ++moves_;
   }
 
-  /// Loading moves a new scheduler as often as the saved one was moved. It begins at the initial rates, which the
-  /// caller has set.
+  /// Loading moves a new scheduler as often as the saved one was moved. It begins at the initial learning rates, which
+  /// the caller has set.
   void state(auto& archive) {
     archive("moves", moves_);
     if constexpr (std::remove_cvref_t<decltype(archive)>::loading) {
@@ -282,16 +285,19 @@ class TorchSchedule {
   long moves_ = 0;
 };
 
-/// A torch::optim::LRScheduler moves the rates: `return scheduled(torch::optim::SGD(parameters(), 0.1),
-/// torch_schedule([](auto& optimizer) { return torch::optim::StepLR(optimizer, 10, 0.5); }));`
-/// The function receives the torch::optim::Optimizer. When its state is read back it is moved as often as it had been.
-/// Mind that LibTorch's StepLR lowers the rate one move later than Python's does; schedule::Step is as Python's.
+/// Uses a torch::optim::LRScheduler as a schedule. The function receives the torch::optim::Optimizer:
+///
+///     return scheduled(torch::optim::SGD(parameters(), 0.1),
+///                      torch_schedule([](auto& optimizer) { return torch::optim::StepLR(optimizer, 10, 0.5); }));
+///
+/// After a checkpoint is loaded, the scheduler is moved as often as it had been. LibTorch's StepLR lowers the rate one
+/// move later than Python's does; schedule::Step matches Python's.
 template <class Factory>
 TorchSchedule<Factory> torch_schedule(Factory factory) {
   return TorchSchedule<Factory>(std::move(factory));
 }
 
-/// What `torch_plateau` makes.
+/// The return type of `torch_plateau`.
 template <class M, class Factory>
 class TorchPlateau {
  public:
@@ -324,20 +330,23 @@ class TorchPlateau {
   bool strict_;
 };
 
-/// The same for torch::optim::ReduceLROnPlateauScheduler, which watches a metric: `torch_plateau(Net::val_loss,
-/// [](auto& optimizer) { return torch::optim::ReduceLROnPlateauScheduler(optimizer); })`. A checkpoint holds every
-/// value that it has seen; schedule::ReduceOnPlateau needs three numbers, and counts in double.
+/// Uses a torch::optim::ReduceLROnPlateauScheduler, which watches a metric:
+///
+///     torch_plateau(Net::val_loss,
+///                   [](auto& optimizer) { return torch::optim::ReduceLROnPlateauScheduler(optimizer); })
+///
+/// A checkpoint holds every value that it has seen; schedule::ReduceOnPlateau needs only three numbers, and counts in
+/// double.
 template <class M, class Factory>
 TorchPlateau<M, Factory> torch_plateau(M metric, Factory factory, bool strict = true) {
   return {metric, std::move(factory), strict};
 }
 
-// Trains with one optimizer at a time: while it is toggled, parameters of the others receive no gradient.
+// Trains one optimizer at a time: while it is toggled, the other optimizers' parameters receive no gradient.
 
-/// Lightning's toggle_optimizer. `toggle` switches requires_grad off for every parameter of all optimizers and back on
-/// for the chosen one's, to what it was: frozen parameters stay frozen, shared ones stay on. `untoggle`, or the end of
-/// the object's life, gives the parameters of the others back what they had. Parameters that no optimizer has are not
-/// touched.
+/// Lightning's toggle_optimizer. `toggle` switches requires_grad off for the parameters of all optimizers, and restores
+/// it for the chosen one's: frozen parameters stay frozen, shared ones stay on. `untoggle`, or the destructor, restores
+/// the others. Parameters that are in no optimizer are not touched.
 class Toggle {
  public:
   Toggle() = default;
@@ -372,7 +381,7 @@ class Toggle {
   static void remember(Optimizer& optimizer, Flags& flags) {
     for (auto const& parameter : optimizer.parameters()) flags.emplace_back(parameter, parameter.requires_grad());
   }
-  Flags own_;  ///< kept between calls for their capacity
+  Flags own_;  ///< a member so that its capacity is reused
   Flags others_;
 };
 

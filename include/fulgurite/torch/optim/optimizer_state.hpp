@@ -1,6 +1,6 @@
 #pragma once
-// All that a torch::optim optimizer knows, in an archive and back: options of its groups, and what it keeps of each
-// parameter. Its parameters have no names there, so each is known by its group and its place in it.
+// The whole state of a torch::optim optimizer, saved to an archive and loaded: the options of its groups, and the state
+// of each parameter. Parameters have no names here, so each is identified by its group and position.
 
 #include <cstddef>
 #include <memory>
@@ -17,7 +17,7 @@
 
 namespace torch::optim {
 
-// Momentum and weight decay of LibTorch's optimizers, whose options are of six types.
+// Momentum and weight decay of LibTorch's optimizers, whose options have six types.
 
 class Adagrad;
 class Adam;
@@ -35,7 +35,7 @@ struct SGDOptions;
 
 namespace fulgurite::libtorch {
 
-/// The type of an optimizer's options; void for one that is not LibTorch's own.
+/// The type of an optimizer's options; void for a class that is not LibTorch's own.
 template <class X>
 struct OptionsOf {
   using type = void;
@@ -53,7 +53,7 @@ FULGURITE_OPTIONS(RMSprop)
 FULGURITE_OPTIONS(SGD)
 #undef FULGURITE_OPTIONS
 
-/// f(options of a parameter group) where their type is known.
+/// Calls `f(options)` for a parameter group if the type of its options is known.
 template <class X, class F>
 std::optional<double> of_options(X const& optimizer, std::size_t group, F&& f) {
   using Options = typename OptionsOf<X>::type;
@@ -71,7 +71,7 @@ std::optional<double> momentum(X const& optimizer, std::size_t group) {
   });
 }
 
-/// Whether the class of the optimizer has one of the two.
+/// True if the optimizer's class has a momentum or betas.
 template <class X>
 concept HasMomentum = requires(typename OptionsOf<X>::type& options) { options.betas(); } ||
                       requires(typename OptionsOf<X>::type& options) { options.momentum(); };
@@ -96,8 +96,8 @@ std::optional<double> weight_decay(X const& optimizer, std::size_t group) {
 
 namespace torch::optim {
 
-// What LibTorch's optimizers keep of a parameter and which options a parameter group has, field by field under
-// LibTorch's own names: six classes, each with a type of its own for both.
+// The fields of LibTorch's parameter states and group options, under LibTorch's own names: six classes, each with its
+// own type for both.
 
 struct AdagradParamState;
 struct AdamParamState;
@@ -109,7 +109,7 @@ struct SGDParamState;
 
 namespace fulgurite::libtorch {
 
-/// The type of what an optimizer keeps of one parameter; void for one that is not LibTorch's own.
+/// The type of an optimizer's state for one parameter; void for a class that is not LibTorch's own.
 template <class X>
 struct ParamStateOf {
   using type = void;
@@ -127,7 +127,7 @@ FULGURITE_PARAM_STATE(RMSprop)
 FULGURITE_PARAM_STATE(SGD)
 #undef FULGURITE_PARAM_STATE
 
-/// Whether the class is one of LibTorch's six, whose fields are known.
+/// True for LibTorch's six classes, whose fields are known.
 template <class X>
 concept KnownOptimizer = !std::is_void_v<typename ParamStateOf<X>::type>;
 

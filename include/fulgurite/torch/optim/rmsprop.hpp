@@ -11,8 +11,8 @@
 
 namespace fulgurite::optim {
 
-/// Options of optim::RMSprop, with the names and defaults of torch.optim.RMSprop; [fulgurite.optim.option] where one is
-/// out of its range.
+/// Options of optim::RMSprop, with the names and defaults of torch.optim.RMSprop. The constructor throws
+/// [fulgurite.optim.option] for a value out of range.
 struct RMSpropOptions {
   double lr = 1e-2;
   double alpha = 0.99;
@@ -26,7 +26,7 @@ struct RMSpropOptions {
 
 namespace rule {
 
-/// The update of RMSprop, for the numbers of one stretch of the arena: one pass over all of them.
+/// The update rule of RMSprop, for one run of the arena.
 struct RMSprop {
   using Options = RMSpropOptions;
   static constexpr std::string_view name = "RMSprop";
@@ -60,15 +60,15 @@ struct RMSprop {
 
 FULGURITE_ARENA_OPTIMIZER(EXTERN, rule::RMSprop);
 
-/// `optim::RMSprop(*this, {.lr = 0.01})`: the steps of torch::optim::RMSprop, in one pass over flat buffers; see
-/// ArenaOptimizer. States square_avg, with momentum momentum_buffer, centered grad_avg.
+/// The updates of torch::optim::RMSprop in one pass over flat buffers; see ArenaOptimizer. Use it as
+/// `optim::RMSprop(*this, {.lr = 0.01})`. States: square_avg, momentum_buffer with momentum, grad_avg if centered.
 class RMSprop : public ArenaOptimizer<rule::RMSprop> {
  public:
   using ArenaOptimizer::ArenaOptimizer;
 };
 
-/// Options of optim::Adagrad, with the names and defaults of torch.optim.Adagrad; [fulgurite.optim.option] where one is
-/// out of its range.
+/// Options of optim::Adagrad, with the names and defaults of torch.optim.Adagrad. The constructor throws
+/// [fulgurite.optim.option] for a value out of range.
 struct AdagradOptions {
   double lr = 1e-2;
   double lr_decay = 0;
@@ -81,7 +81,7 @@ struct AdagradOptions {
 
 namespace rule {
 
-/// The update of Adagrad, for the numbers of one stretch of the arena: one pass over all of them.
+/// The update rule of Adagrad, for one run of the arena.
 struct Adagrad {
   using Options = AdagradOptions;
   static constexpr std::string_view name = "Adagrad";
@@ -108,8 +108,8 @@ struct Adagrad {
 
 FULGURITE_ARENA_OPTIMIZER(EXTERN, rule::Adagrad);
 
-/// `optim::Adagrad(*this, {.lr = 0.01})`: the steps of torch::optim::Adagrad, in one pass over flat buffers; see
-/// ArenaOptimizer. State sum.
+/// The updates of torch::optim::Adagrad in one pass over flat buffers; see ArenaOptimizer. Use it as
+/// `optim::Adagrad(*this, {.lr = 0.01})`. State: sum.
 class Adagrad : public ArenaOptimizer<rule::Adagrad> {
  public:
   using ArenaOptimizer::ArenaOptimizer;

@@ -11,21 +11,21 @@
 
 namespace fulgurite::optim {
 
-/// Options of optim::SGD, with the names and defaults of torch.optim.SGD; [fulgurite.optim.option] where one is out of
-/// its range.
+/// Options of optim::SGD, with the names and defaults of torch.optim.SGD. The constructor throws
+/// [fulgurite.optim.option] for a value out of range.
 struct SGDOptions {
   double lr = 1e-3;
   double momentum = 0;
   double dampening = 0;
   double weight_decay = 0;
-  bool nesterov = false;  ///< needs momentum, and no dampening
+  bool nesterov = false;  ///< requires momentum > 0 and dampening = 0
 
   void state(auto& archive);
 };
 
 namespace rule {
 
-/// The update of SGD, for the numbers of one stretch of the arena: one pass over all of them.
+/// The update rule of SGD, for one run of the arena.
 struct SGD {
   using Options = SGDOptions;
   static constexpr std::string_view name = "SGD";
@@ -57,8 +57,8 @@ struct SGD {
 
 FULGURITE_ARENA_OPTIMIZER(EXTERN, rule::SGD);
 
-/// `optim::SGD(*this, {.lr = 0.1, .momentum = 0.9})`: the steps of torch::optim::SGD, in one pass over flat buffers;
-/// see ArenaOptimizer. State momentum_buffer, where there is momentum.
+/// The updates of torch::optim::SGD in one pass over flat buffers; see ArenaOptimizer. Use it as `optim::SGD(*this,
+/// {.lr = 0.1, .momentum = 0.9})`. State: momentum_buffer, if momentum is not 0.
 class SGD : public ArenaOptimizer<rule::SGD> {
  public:
   using ArenaOptimizer::ArenaOptimizer;

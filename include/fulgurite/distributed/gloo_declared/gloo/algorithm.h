@@ -1,3 +1,4 @@
 #pragma once
-// gloo lies inside libtorch_cpu, without its headers. These five declare what c10d's ProcessGroupGloo.hpp names of it,
-// all behind pointers; they are looked for last, so that real headers of gloo win.
+// gloo is part of libtorch_cpu, but LibTorch may lack its headers. These five declare the classes of gloo that c10d's
+// ProcessGroupGloo.hpp mentions, all behind pointers. They are last in the include path, so that real headers of gloo
+// win.
