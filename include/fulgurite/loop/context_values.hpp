@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/text.hpp>
 #include <fulgurite/diagnose/member_sentences.hpp>
 #include <fulgurite/loop/context.hpp>
@@ -101,7 +102,7 @@ class MetricValues {
   std::size_t loader_at(WatchedMetric const& metric) const;
   /// In a validation inside fit: a metric that only training logs has its epoch so far there.
   bool trains_on(std::size_t at) const;
-  Cell const& cell(BoardNumber board, std::size_t at) const { return run_.program->cells(run_, board)[at]; }
+  Cell const& cell(BoardNumber board, std::size_t at) const;
   void note_question() const;
 
   RunCore& run_;

@@ -109,6 +109,10 @@ FULGURITE_BULK_BODY bool MetricValues::trains_on(std::size_t at) const {
   return training.epoch.count != 0 || training.waiting != 0;
 }
 
+FULGURITE_BULK_BODY Cell const& MetricValues::cell(BoardNumber board, std::size_t at) const {
+  return run_.program->cells(run_, board)[at];
+}
+
 FULGURITE_BULK_BODY void MetricValues::note_question() const {
   if (run_.keeps_questions) run_.questions.add(Question::value);
 }

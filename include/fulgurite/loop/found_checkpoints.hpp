@@ -92,7 +92,7 @@ class StartingFile {
   /// Every rank reads the file that rank 0 has found.
   void files_of_first_rank(RunCore& run);
   void open_first_whole(RunCore& run, bool for_fit);
-  ArchiveNode const& state() const { return format_->state(file_.get()); }
+  ArchiveNode const& state() const;
 
   std::optional<CkptPath> from_;
   RunFiles const* format_;

@@ -161,4 +161,6 @@ FULGURITE_BODY void StartingFile::open_first_whole(RunCore& run, bool for_fit) {
   if (!weights.empty()) found::refuse_weights_alone(weights);
 }
 
+FULGURITE_BODY ArchiveNode const& StartingFile::state() const { return format_->state(file_.get()); }
+
 }  // namespace fulgurite::loop

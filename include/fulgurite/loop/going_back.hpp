@@ -17,7 +17,6 @@
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/run_state.hpp>
 #include <fulgurite/loop/tell.hpp>
-#include <fulgurite/loop/train_epoch.hpp>
 #include <fulgurite/loop/whole_run.hpp>
 
 namespace fulgurite::loop {

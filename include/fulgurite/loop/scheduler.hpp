@@ -141,11 +141,11 @@ class RateGroups {
 
   std::size_t size() const { return calls_->groups(optimizer_); }
   double lr(std::size_t group) const { return calls_->lr(optimizer_, group); }
-  void set_lr(std::size_t group, double to) const { calls_->set_lr(optimizer_, group, to); }
+  void set_lr(std::size_t group, double to) const;
   bool has_momentum() const { return calls_->momentum != nullptr; }
   /// nullopt where the group has none.
   std::optional<double> momentum(std::size_t group) const { return calls_->momentum(optimizer_, group); }
-  void set_momentum(std::size_t group, double to) const { calls_->set_momentum(optimizer_, group, to); }
+  void set_momentum(std::size_t group, double to) const;
 
   std::vector<double> rates() const;
   /// Groups that were added to the optimizer later have no rate in the list, or are not there yet.

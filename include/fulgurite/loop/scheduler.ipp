@@ -6,6 +6,14 @@
 
 namespace fulgurite::loop {
 
+FULGURITE_BULK_BODY void RateGroups::set_lr(std::size_t group, double to) const {
+  calls_->set_lr(optimizer_, group, to);
+}
+
+FULGURITE_BULK_BODY void RateGroups::set_momentum(std::size_t group, double to) const {
+  calls_->set_momentum(optimizer_, group, to);
+}
+
 FULGURITE_BULK_BODY std::vector<double> RateGroups::rates() const {
   std::vector<double> all;
   for (std::size_t g = 0; g != size(); ++g) all.push_back(lr(g));

@@ -87,11 +87,7 @@ struct Cell {
   /// Of a cell whose entries are all read and settled.
   void state(auto& archive);
 
-  void restart() {
-    epoch = {};
-    again = in_step_row = shared = false;
-    waiting = 0;
-  }
+  void restart();
 };
 
 /// Whether a metric's value is reported per step and per epoch, from its declaration and the place where it was logged.

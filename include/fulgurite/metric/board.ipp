@@ -17,4 +17,10 @@ void Cell::state(auto& archive) {
 }
 FULGURITE_STATE(Cell)
 
+FULGURITE_BULK_BODY void Cell::restart() {
+  epoch = {};
+  again = in_step_row = shared = false;
+  waiting = 0;
+}
+
 }  // namespace fulgurite
