@@ -129,7 +129,7 @@ T data_state(std::filesystem::path const& file) {
   return object;
 }
 
-/// Takes a weight of a program.
+/// Takes what tells one weight from another.
 using TakeShape = FunctionRef<void(std::string_view name, std::string_view dtype, std::vector<std::int64_t> shape)>;
 /// In which parts a program differs from the one that wrote a file, in words; empty where it does in none, or the file
 /// does not say of which parts its run was. `each_shape(f)` calls f(name, dtype, shape) for each weight of the program,

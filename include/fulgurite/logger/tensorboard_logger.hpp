@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
-#include <ranges>
+#include <iterator>
 #include <span>
 #include <string>
 #include <string_view>

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <iterator>
 #include <optional>
-#include <ranges>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
