@@ -68,7 +68,7 @@ namespace report {
 template <class T>
 struct DescribedTrainer;
 template <class M, class S, class P, class O, class... Cs>
-struct DescribedTrainer<Trainer<M, S, P, O, Cs...>> : Described<Describer<M, S, P, O, Cs...>> {};
+struct DescribedTrainer<Trainer<M, S, P, O, Cs...>> : ConstantText<Describer<M, S, P, O, Cs...>> {};
 
 /// A line's first column, of at least 24 characters.
 std::string first_column(std::string_view name);
@@ -128,7 +128,7 @@ std::string described_data() {
 /// The program that a trainer's types make, as a constant of the compiler. Print it, or test it:
 /// `static_assert(description<decltype(trainer)>.find("Adam") != std::string_view::npos)`.
 template <class Trainer>
-inline constexpr std::string_view description = report::DescribedTrainer<std::remove_cvref_t<Trainer>>::text;
+inline constexpr std::string_view description = report::DescribedTrainer<std::remove_cvref_t<Trainer>>::view;
 
 namespace report {
 

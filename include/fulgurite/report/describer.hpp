@@ -531,8 +531,7 @@ class Describer {
   }
 };
 
-/// A description as constants: parts, and text, each in exactly the memory that it needs: it is counted first, then
-/// written.
+/// The parts as a constant, in exactly the memory that they need: they are counted first, then made.
 template <class Describer>
 struct Described {
   static constexpr DescribedParts counted = Describer().out;
@@ -545,13 +544,19 @@ struct Described {
     return all;
   }();
   static constexpr Description description = Describer::describe(made.parts, made.who);
+};
+
+/// The text of a description as a constant. Apart from the parts, since it takes longer, and few programs ask for it.
+template <class Describer>
+struct ConstantText {
+  static constexpr auto const& description = Described<Describer>::description;
   static constexpr std::size_t size = description.write(TextBuilder()).size;
   static constexpr auto built = [] {
     std::array<char, size> text{};
     description.write(TextBuilder(text.data()));
     return text;
   }();
-  static constexpr std::string_view text{built.data(), size};
+  static constexpr std::string_view view{built.data(), size};
 };
 
 }  // namespace fulgurite::report
