@@ -178,7 +178,9 @@ void make_older(std::filesystem::path const& file, int hours) {
   std::filesystem::last_write_time(file, std::filesystem::last_write_time(file) - std::chrono::hours(hours));
 }
 /// The step that a file holds.
-long step_in(std::filesystem::path const& file) { return loop::steps_in(loop::run_files<SavingDevice::Backend::RunFile>, file); }
+long step_in(std::filesystem::path const& file) {
+  return loop::steps_in(loop::run_files<SavingDevice::Backend::RunFile>, file);
+}
 }  // namespace left_behind
 
 TEST_CASE(

@@ -7,8 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <iterator>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>

@@ -208,7 +208,7 @@ class OptimizerReader {
         return differs(where_ + " has lists of old steps whose lengths do not agree");
       for (auto* list : {&state.old_dirs(), &state.old_stps(), &state.ro()})
         while (list->size() > longest) list->pop_front();
-      if (state.al() && state.al()->size() < longest) state.al(std::nullopt);  // it is filled anew in each step
+      if (state.al() && state.al()->size() < longest) state.al(std::nullopt);  // each step fills it again
     }
   }
 
