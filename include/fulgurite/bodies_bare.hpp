@@ -64,7 +64,6 @@
 #include <fulgurite/loop/checkpointing.ipp>
 #include <fulgurite/loop/context.ipp>
 #include <fulgurite/loop/context_reads.ipp>
-#include <fulgurite/loop/context_values.ipp>
 #include <fulgurite/loop/found_checkpoints.ipp>
 #include <fulgurite/loop/frame.ipp>
 #include <fulgurite/loop/kept_run.ipp>

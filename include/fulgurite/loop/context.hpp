@@ -233,6 +233,67 @@ class Context {
 
 }  // namespace fulgurite
 
+namespace fulgurite::loop {
+
+// Where the value of a metric is found: in the running epoch or evaluation, else in the last one that is over.
+
+/// Looks for it, as a phase does: hooks of training and of evaluations read other boards. Each question waits for a
+/// device where figures are still on it, unless it says otherwise.
+class MetricValues {
+ public:
+  MetricValues(RunCore& run, MetricSource source) : run_(run), source_(source) {}
+
+  /// Where a metric of one number that has this name stands.
+  std::optional<std::size_t> place_of(std::string_view name) const;
+  /// `at`: where it stands among the metrics.
+  std::optional<double> value(WatchedMetric const& metric, std::size_t at) const;
+  /// What the host knows already.
+  std::optional<double> known(WatchedMetric const& metric, std::size_t at) const;
+  /// As all processes together have it, with its age.
+  WatchedValue watched_value(WatchedMetric const& metric, std::size_t at) const;
+  /// Whether figures of it still wait on a device: to ask for its value would wait for them.
+  bool waits(std::size_t at) const;
+
+ private:
+  /// The figures that a metric's value is made of.
+  struct Found {
+    Figures figures = {};
+    bool is_shared = true;  ///< they are those of all processes
+    bool is_live = false;   ///< their epoch or evaluation is open
+  };
+  Found find(WatchedMetric const& metric, std::size_t at, bool collects) const;
+  /// f(board) for those whose running epoch `value` reads first: all loaders' together; none once an evaluation has
+  /// been published.
+  template <class F>
+  void each_live_board(F&& f) const;
+  std::optional<double> counted_so_far(WatchedMetric const& metric, std::size_t at, bool of_all_ranks) const;
+  std::optional<double> reduced(WatchedMetric const& metric, std::size_t at, Figures const& figures) const;
+  /// The position of a metric's loader; their number where none has that name.
+  std::size_t loader_at(WatchedMetric const& metric) const;
+  /// In a validation inside fit: a metric that only training logs has its epoch so far there.
+  bool trains_on(std::size_t at) const;
+  Cell const& cell(BoardNumber board, std::size_t at) const;
+  void note_question() const;
+
+  RunCore& run_;
+  MetricSource source_;
+};
+
+/// A metric in the running evaluation, over all of its loaders: what `results` will be, and what hooks read until
+/// then.
+Figures over_loaders(RunCore& run, std::size_t metric);
+
+/// The values of the training epoch become results.
+void publish_epoch(RunCore& run);
+/// The loaders' figures become results, each by itself, and merged: what watching a metric means.
+void publish_evaluation(RunCore& run);
+
+/// f(reported name, value of each loader) for each metric that the last evaluation reported.
+void each_loader_value(RunCore const& run,
+                       FunctionRef<void(std::string_view, std::vector<std::optional<double>> const&)> f);
+
+}  // namespace fulgurite::loop
+
 #if !defined(FULGURITE_COMPILED)
 #include <fulgurite/loop/context.ipp>
 #endif

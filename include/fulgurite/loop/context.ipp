@@ -1,13 +1,13 @@
 #pragma once
 // The bodies of loop/context.hpp.
 
+#include <algorithm>
 #include <cstdio>
 #include <utility>
 
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/text.hpp>
 #include <fulgurite/loop/context.hpp>
-#include <fulgurite/loop/context_values.hpp>
 #include <fulgurite/loop/shared_decisions.hpp>
 
 namespace fulgurite {
@@ -125,3 +125,173 @@ FULGURITE_BODY void Context::require_identifier(std::string_view identifier) con
 }
 
 }  // namespace fulgurite
+
+namespace fulgurite::loop {
+
+FULGURITE_BODY std::optional<std::size_t> MetricValues::place_of(std::string_view name) const {
+  auto const all = run_.program->metrics;
+  for (std::size_t i = all.size(); i-- != 0;)
+    if (!all[i].several && all[i].name == name) return i;
+  return std::nullopt;
+}
+
+FULGURITE_BULK_BODY std::optional<double> MetricValues::value(WatchedMetric const& metric, std::size_t at) const {
+  if (auto const so_far = counted_so_far(metric, at, false)) return so_far;
+  return reduced(metric, at, find(metric, at, true).figures);
+}
+
+FULGURITE_BULK_BODY std::optional<double> MetricValues::known(WatchedMetric const& metric, std::size_t at) const {
+  return reduced(metric, at, find(metric, at, false).figures);
+}
+
+FULGURITE_BULK_BODY WatchedValue MetricValues::watched_value(WatchedMetric const& metric, std::size_t at) const {
+  if (auto const so_far = counted_so_far(metric, at, true)) return {so_far, WatchedValue::unknown};
+  auto found = find(metric, at, true);
+  if (run_.program->is_distributed) {
+    bool const news = !found.is_shared;
+    found.is_live = share_found(run_, found.figures, news) || (found.is_live && !news);
+  }
+  long const before = run_.values.logged[at];
+  return {reduced(metric, at, found.figures), found.is_live ? before + found.figures.count : before};
+}
+
+template <class F>
+void MetricValues::each_live_board(F&& f) const {
+  if (source_ == MetricSource::training) return f(BoardNumber());
+  if (!run_.facts.validating) return;
+  for (std::size_t l = 0; l != run_.program->evaluation_boards(run_); ++l) f(BoardNumber(l));
+}
+
+FULGURITE_BULK_BODY bool MetricValues::waits(std::size_t at) const {
+  note_question();
+  bool any = false;
+  each_live_board([&](BoardNumber board) { any = any || cell(board, at).waiting != 0; });
+  return any;
+}
+
+FULGURITE_BULK_BODY MetricValues::Found MetricValues::find(WatchedMetric const& metric, std::size_t at,
+                                                           bool collects) const {
+  note_question();
+  auto const read = [&](BoardNumber board) -> Cell const& {
+    if (collects) run_.program->collect(run_, board);
+    return cell(board, at);
+  };
+  if (metric.as == WatchedMetric::As::of_loader) {
+    auto const l = loader_at(metric);
+    if (l == run_.loader_names.size()) return {};
+    if (source_ != MetricSource::training && run_.facts.validating)
+      if (auto const& own = read(l); own.epoch.count != 0) return {own.epoch, own.shared, true};
+    return {run_.values.loader_results[l][at], true, false};
+  }
+  Figures live;
+  bool is_shared = false;
+  each_live_board([&](BoardNumber board) { read(board); });
+  if (source_ == MetricSource::training) {
+    live = cell(std::nullopt, at).epoch;
+    is_shared = cell(std::nullopt, at).shared;
+  } else if (run_.facts.validating) {
+    live = over_loaders(run_, at);
+    is_shared = run_.program->metrics[at].counted;
+  }
+  if (live.count == 0 && trains_on(at)) {
+    auto const& training = read(std::nullopt);
+    live = training.epoch;
+    is_shared = training.shared;
+  }
+  if (live.count != 0) return {live, is_shared, true};
+  return {run_.values.results[at], true, false};
+}
+
+FULGURITE_BULK_BODY std::optional<double> MetricValues::counted_so_far(WatchedMetric const& metric, std::size_t at,
+                                                                       bool of_all_ranks) const {
+  if (!run_.program->metrics[at].counted) return std::nullopt;
+  note_question();
+  CountedSoFar what{.metric = at, .source = source_, .loader = std::nullopt, .of_all_ranks = of_all_ranks};
+  if (metric.as == WatchedMetric::As::of_loader) what.loader = loader_at(metric);
+  return run_.program->counted_so_far(run_, what);
+}
+
+FULGURITE_BULK_BODY std::optional<double> MetricValues::reduced(WatchedMetric const& metric, std::size_t at,
+                                                                Figures const& figures) const {
+  if (metric.as == WatchedMetric::As::last) return figures.count ? std::optional(figures.last) : std::nullopt;
+  return figures.reduced(run_.program->metrics[at].reduce);
+}
+
+FULGURITE_BULK_BODY std::size_t MetricValues::loader_at(WatchedMetric const& metric) const {
+  auto const& names = run_.loader_names;
+  return static_cast<std::size_t>(std::find(names.begin(), names.end(), metric.loader) - names.begin());
+}
+
+FULGURITE_BULK_BODY bool MetricValues::trains_on(std::size_t at) const {
+  if (source_ != MetricSource::validation_in_fit || run_.facts.stage != Stage::fit) return false;
+  for (std::size_t l = 0; l != run_.program->evaluation_boards(run_); ++l)
+    if (cell(l, at).epoch.count != 0) return false;
+  auto const& training = cell(std::nullopt, at);
+  return training.epoch.count != 0 || training.waiting != 0;
+}
+
+FULGURITE_BULK_BODY Cell const& MetricValues::cell(BoardNumber board, std::size_t at) const {
+  return run_.program->cells(run_, board)[at];
+}
+
+FULGURITE_BULK_BODY void MetricValues::note_question() const {
+  if (run_.keeps_questions) run_.questions.add(Question::value);
+}
+
+FULGURITE_BULK_BODY Figures over_loaders(RunCore& run, std::size_t metric) {
+  if (run.program->metrics[metric].counted) return run.values.counted[metric];
+  Figures merged;
+  for (std::size_t l = 0; l != run.program->evaluation_boards(run); ++l)
+    merged.merge(run.program->cells(run, l)[metric].epoch);
+  return merged;
+}
+
+FULGURITE_BULK_BODY void publish_epoch(RunCore& run) {
+  auto const cells = run.program->cells(run, std::nullopt);
+  for (std::size_t i = 0; i != cells.size(); ++i) {
+    if (cells[i].epoch.count != 0) run.values.results[i] = cells[i].epoch;
+    run.values.logged[i] += cells[i].epoch.count;
+  }
+}
+
+FULGURITE_BULK_BODY void publish_evaluation(RunCore& run) {
+  auto& values = run.values;
+  for (std::size_t i = 0; i != values.results.size(); ++i) {
+    auto const merged = over_loaders(run, i);
+    if (merged.count != 0) values.results[i] = merged;
+    values.logged[i] += merged.count;
+  }
+  for (std::size_t l = 0; l != values.loader_results.size(); ++l) {
+    auto const cells = run.program->cells(run, l);
+    for (std::size_t i = 0; i != cells.size(); ++i) values.loader_results[l][i] = cells[i].epoch;
+  }
+}
+
+FULGURITE_BODY void
+each_loader_value(RunCore const& run,
+                  FunctionRef<void(std::string_view, std::vector<std::optional<double>> const&)> f) {
+  auto const& all = run.values;
+  for (std::size_t i = 0; i != run.program->metrics.size(); ++i) {
+    auto const& metric = run.program->metrics[i];
+    if (!metric.logger || !per_epoch(metric, Origin::evaluation) || all.results[i].count == 0) continue;
+    std::vector<std::optional<double>> of_loaders;
+    for (auto const& loader : all.loader_results) of_loaders.push_back(loader[i].reduced(metric.reduce));
+    if (std::none_of(of_loaders.begin(), of_loaders.end(), [](auto const& value) { return value.has_value(); }))
+      of_loaders.assign(of_loaders.size(), all.results[i].reduced(metric.reduce));
+    f(reported_name(metric, Origin::evaluation, true), of_loaders);
+  }
+  // Each number of the metrics that have several, in the order in which loaders have them.
+  std::vector<std::string> reported;
+  for (auto const& numbers : all.several)
+    for (auto const& [name, number] : numbers) {
+      if (std::find(reported.begin(), reported.end(), name) != reported.end()) continue;
+      reported.push_back(name);
+      std::vector<std::optional<double>> of_loaders(all.loader_results.size());
+      for (std::size_t l = 0; l != of_loaders.size(); ++l)
+        for (auto const& [own, number_of_loader] : all.several[l])
+          if (own == name) of_loaders[l] = number_of_loader;
+      f(name, of_loaders);
+    }
+}
+
+}  // namespace fulgurite::loop

@@ -1,10 +1,7 @@
 #pragma once
-// What a context says of metrics.
+// What a program's types give to code that does not know them, and members that contexts refuse.
 
-#include <algorithm>
 #include <cstddef>
-#include <cstdio>
-#include <cstring>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/text.hpp>
 #include <fulgurite/diagnose/member_sentences.hpp>
 #include <fulgurite/loop/context.hpp>
@@ -55,7 +51,7 @@ struct NotHere {
   }
 };
 
-// Where the value of a metric is found: in the running epoch or evaluation, else in the last one that is over.
+// Metrics that were declared as constants.
 
 /// M is the type of a metric that was declared as a constant.
 template <class M>
@@ -66,61 +62,6 @@ consteval std::size_t place_of() {
   if constexpr (is_metric_constant<M>) return Metrics::template index_of<M>();
   else return Metrics::size;
 }
-
-/// Looks for it, as a phase does: hooks of training and of evaluations read other boards. Each question waits for a
-/// device where figures are still on it, unless it says otherwise.
-class MetricValues {
- public:
-  MetricValues(RunCore& run, MetricSource source) : run_(run), source_(source) {}
-
-  /// Where a metric of one number that has this name stands.
-  std::optional<std::size_t> place_of(std::string_view name) const;
-  /// `at`: where it stands among the metrics.
-  std::optional<double> value(WatchedMetric const& metric, std::size_t at) const;
-  /// What the host knows already.
-  std::optional<double> known(WatchedMetric const& metric, std::size_t at) const;
-  /// As all processes together have it, with its age.
-  WatchedValue watched_value(WatchedMetric const& metric, std::size_t at) const;
-  /// Whether figures of it still wait on a device: to ask for its value would wait for them.
-  bool waits(std::size_t at) const;
-
- private:
-  /// The figures that a metric's value is made of.
-  struct Found {
-    Figures figures = {};
-    bool is_shared = true;  ///< they are those of all processes
-    bool is_live = false;   ///< their epoch or evaluation is open
-  };
-  Found find(WatchedMetric const& metric, std::size_t at, bool collects) const;
-  /// f(board) for those whose running epoch `value` reads first: all loaders' together; none once an evaluation has
-  /// been published.
-  template <class F>
-  void each_live_board(F&& f) const;
-  std::optional<double> counted_so_far(WatchedMetric const& metric, std::size_t at, bool of_all_ranks) const;
-  std::optional<double> reduced(WatchedMetric const& metric, std::size_t at, Figures const& figures) const;
-  /// The position of a metric's loader; their number where none has that name.
-  std::size_t loader_at(WatchedMetric const& metric) const;
-  /// In a validation inside fit: a metric that only training logs has its epoch so far there.
-  bool trains_on(std::size_t at) const;
-  Cell const& cell(BoardNumber board, std::size_t at) const;
-  void note_question() const;
-
-  RunCore& run_;
-  MetricSource source_;
-};
-
-/// A metric in the running evaluation, over all of its loaders: what `results` will be, and what hooks read until
-/// then.
-Figures over_loaders(RunCore& run, std::size_t metric);
-
-/// The values of the training epoch become results.
-void publish_epoch(RunCore& run);
-/// The loaders' figures become results, each by itself, and merged: what watching a metric means.
-void publish_evaluation(RunCore& run);
-
-/// f(reported name, value of each loader) for each metric that the last evaluation reported.
-void each_loader_value(RunCore const& run,
-                       FunctionRef<void(std::string_view, std::vector<std::optional<double>> const&)> f);
 
 /// The functions of a program behind its run.
 template <class R>
@@ -262,7 +203,3 @@ struct ProgramCallsOf {
 };
 
 }  // namespace fulgurite::loop
-
-#if !defined(FULGURITE_COMPILED)
-#include <fulgurite/loop/context_values.ipp>
-#endif

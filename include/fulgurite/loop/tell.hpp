@@ -369,9 +369,6 @@ void log_program(State<R>& run, Pack<Cs...>& pack) {
 
 // Rows for the loggers.
 
-/// `loss`, or `loss_step` and `loss_epoch` where a metric is reported both ways.
-std::string reported_name(DeclaredMetric const& metric, Origin origin, bool epoch);
-
 /// Whether some metric is reported per step where it is logged there.
 template <class Metrics>
 consteval bool any_per_step(Origin origin) {

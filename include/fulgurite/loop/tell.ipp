@@ -84,12 +84,6 @@ FULGURITE_BODY void log_hyperparameters(RunCore const& run, std::span<Hyperparam
     if (table->log_hyperparams != nullptr) table->log_hyperparams(callback, all);
 }
 
-FULGURITE_BULK_BODY std::string reported_name(DeclaredMetric const& metric, Origin origin, bool epoch) {
-  std::string name(metric.name);
-  if (per_step(metric, origin) && per_epoch(metric, origin)) name += epoch ? "_epoch" : "_step";
-  return name;
-}
-
 FULGURITE_BULK_BODY std::vector<MetricValue> epoch_row(RunCore& run, BoardNumber board) {
   std::vector<MetricValue> row;
   auto const cells = run.program->cells(run, board);

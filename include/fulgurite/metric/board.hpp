@@ -9,6 +9,7 @@
 #include <limits>
 #include <optional>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -98,6 +99,9 @@ constexpr bool per_step(DeclaredMetric const& metric, Origin origin) {
 constexpr bool per_epoch(DeclaredMetric const& metric, Origin origin) {
   return metric.on_epoch == Report::by_hook ? origin != Origin::train_step : metric.on_epoch == Report::yes;
 }
+
+/// `loss`, or `loss_step` and `loss_epoch` where a metric is reported both ways.
+std::string reported_name(DeclaredMetric const& metric, Origin origin, bool epoch);
 
 }  // namespace fulgurite
 

@@ -23,4 +23,10 @@ FULGURITE_BULK_BODY void Cell::restart() {
   waiting = 0;
 }
 
+FULGURITE_BULK_BODY std::string reported_name(DeclaredMetric const& metric, Origin origin, bool epoch) {
+  std::string name(metric.name);
+  if (per_step(metric, origin) && per_epoch(metric, origin)) name += epoch ? "_epoch" : "_step";
+  return name;
+}
+
 }  // namespace fulgurite
