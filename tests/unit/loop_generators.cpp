@@ -4,6 +4,7 @@
 #include <cmath>
 #include <list>
 #include <optional>
+#include <ranges>
 #include <string>
 #include <tuple>
 #include <vector>

@@ -113,7 +113,8 @@ class LearningRateMonitor {
     begin();
     ctx.each_optimizer([&](std::size_t, auto& optimizer) {
       auto const warn = [&](char const* lack) {
-        ctx.warn_each("fulgurite.callback.learning_rate", sentence(name_of(optimizer), lack));
+        ctx.warn_each("fulgurite.callback.learning_rate",
+                      "LearningRateMonitor: " + std::string(name_of(optimizer)) + " has no " + lack);
       };
       if (options_.log_momentum && !momentum(optimizer, 0)) warn("momentum, 0 is logged");
       if (options_.log_weight_decay && !weight_decay(optimizer, 0)) warn("weight decay, none is logged");
@@ -187,7 +188,7 @@ class LearningRateMonitor {
     else return optimizer.name;
   }
   static std::string group_name(auto const& optimizer, std::size_t group) {
-    if constexpr (requires { optimizer.group_name(group); }) return optimizer.group_name(group);
+    if constexpr (requires { optimizer.group_name(group); }) return std::string(optimizer.group_name(group));
     else return {};
   }
   static std::optional<double> momentum(auto const& optimizer, std::size_t group) {
@@ -198,7 +199,6 @@ class LearningRateMonitor {
     if constexpr (requires { optimizer.weight_decay(group); }) return optimizer.weight_decay(group);
     else return std::nullopt;
   }
-  static std::string sentence(std::string_view optimizer, char const* lack);
 
   LearningRateMonitorOptions options_;
   Series rates_{};

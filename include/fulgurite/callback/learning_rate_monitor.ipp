@@ -122,8 +122,4 @@ FULGURITE_BODY void LearningRateMonitor::begin() {
   last_step_ = -1;
 }
 
-FULGURITE_BODY std::string LearningRateMonitor::sentence(std::string_view optimizer, char const* lack) {
-  return "LearningRateMonitor: " + std::string(optimizer).append(" has no ").append(lack);
-}
-
 }  // namespace fulgurite

@@ -364,7 +364,7 @@ void StateLoader::get_value(std::string_view name, V& value) {
 #define FULGURITE_ALL_ARCHIVED(DO)                                                                                     \
   FULGURITE_ARCHIVED(DO, ArchiveNode);                                                                                 \
   FULGURITE_ARCHIVED(DO, SavedTensor);                                                                                 \
-  FULGURITE_ARCHIVED(DO, std::string);                                                                                 \
+  DO(void StateLoader::get_value(std::string_view, std::string&));                                                     \
   FULGURITE_ARCHIVED(DO, std::filesystem::path);                                                                       \
   FULGURITE_ARCHIVED(DO, std::optional<bool>);                                                                         \
   FULGURITE_ARCHIVED(DO, std::optional<int>);                                                                          \

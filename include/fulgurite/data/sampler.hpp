@@ -178,6 +178,7 @@ struct Positions {
   Iterator begin() const { return {0}; }
   Iterator end() const { return {count}; }
   std::size_t size() const { return count; }
+  std::size_t operator[](std::size_t position) const { return position; }
 };
 
 /// Visits 0, 1, 2, ...: for validation, and for data that have an order of their own.

@@ -186,7 +186,7 @@ consteval HookVerdict data_calls() {
 #undef FULGURITE_ROW
   return {};
 }
-/// A logger's functions are called as names.hpp and frame.hpp do.
+/// A logger's functions are called as tell.hpp and frame.hpp do.
 template <class T>
 consteval HookVerdict logger_calls() {
   if (hook::log_metrics::named<T> && !hook::log_metrics::accepts<T, std::span<Scalar const> const, long>)

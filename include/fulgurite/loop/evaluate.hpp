@@ -125,7 +125,7 @@ void settle_meters(State<R>& run) {
   }
 }
 
-// The values of an evaluation: under whose names, and merged over its loaders.
+// The names of loaders.
 
 /// It says `static constexpr std::string_view loader_name`; a data member of that name is something else.
 template <class Loader>
@@ -290,9 +290,9 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
     }
     if constexpr (n > 1) {  // what was logged outside of the loaders belongs to each of them
       run.measured.eval_boards[n].collect();
-      auto const outside = epoch_row(run, n);
-      for (auto& result : results) append(result, outside);
-      append(row, outside);
+      auto const beside = epoch_row(run, n);
+      for (auto& result : results) append(result, beside);
+      append(row, beside);
     }
     if (!facts.sanity_checking) publish_evaluation(run);
     facts.validating = false;

@@ -320,7 +320,7 @@ struct TrainerOptions {
   std::optional<int> check_val_every_n_epoch = 1;  ///< nullopt: val_check_interval counts batches across epochs
   int num_sanity_val_steps = 2;                    ///< validation batches tried before training; -1: all
   int log_every_n_steps = 50;                      ///< 0: never
-  int fast_dev_run = 0;  ///< n: n batches of every loop, once, to see that all of it runs; see names.hpp
+  int fast_dev_run = 0;  ///< n: n batches of every loop, once, to see that all of it runs; see frame.ipp
   std::optional<Limit> overfit_batches =
       std::nullopt;                           ///< the same first batches in every epoch, of training and of validation
   int reload_dataloaders_every_n_epochs = 0;  ///< loaders are asked for again after so many epochs; 0: never

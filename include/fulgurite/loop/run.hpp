@@ -541,7 +541,7 @@ struct ProgramCalls {
   std::span<Cell> (*cells)(RunCore&, BoardNumber) = nullptr;
   /// Reads what waits on a device.
   void (*collect)(RunCore&, BoardNumber) = nullptr;
-  /// Null where no metric has a definition of one number.
+  /// Null where no metric has a definition.
   std::optional<double> (*counted_so_far)(RunCore&, CountedSoFar const&) = nullptr;
   /// Values of all ranks in place of this one's; false on a rank that has failed. Null in one process.
   bool (*reduce)(RunCore&, std::span<double> values, std::span<Reduce const> how) = nullptr;

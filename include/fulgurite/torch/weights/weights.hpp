@@ -32,7 +32,8 @@ namespace fulgurite::libtorch {
 /// Each defined tensor once. A module that is registered under two names shows its parameters twice.
 std::vector<at::Tensor> distinct(std::vector<at::Tensor> all);
 
-/// The model as LibTorch knows it; nullptr where it is no torch::nn::Module, and has no tensors by name.
+/// The model as LibTorch knows it, whatever functions of the same names it has of its own; nullptr where it is no
+/// torch::nn::Module, and has no tensors by name.
 template <class Model>
 torch::nn::Module const* module_if_any([[maybe_unused]] Model const& model) {
   if constexpr (std::derived_from<Model, torch::nn::Module>) return &model;
