@@ -529,7 +529,8 @@ def ranks_that_are_at_different_places_are_told(lab):
 def a_rank_that_a_launcher_started_is_missed(lab):
     port = free_port()
     both = [lab.launched(rank, 2, port, '--fault', 'forward:1:2') for rank in (0, 1)]
-    both[0].wait().said('fulgurite.distributed.lost', 'of rank 1, which no longer answers', 'while exchanging gradients')
+    both[0].wait().said('fulgurite.distributed.lost', 'of rank 1, which no longer answers',
+                        'while exchanging gradients')
     need(both[0].code == 1 and both[1].wait().code == -signal.SIGKILL, both[0].code)
 
 
