@@ -1,5 +1,5 @@
 #pragma once
-// What a context says of metrics.
+// How a context reads metrics.
 
 #include <algorithm>
 #include <cstddef>
@@ -27,9 +27,10 @@
 
 namespace fulgurite::loop {
 
-// Members of a context that exist in one place only: named anywhere else, they say where.
+// Members that only one kind of context has. In any other context, calling one is a compile error that says where it
+// exists.
 
-/// What only the context of a manual training_step has, which hides these; and what none has.
+/// The members of the context of a manual training_step, which hides these, and one that no context has.
 struct NotHere {
   template <bool Fine = false, class... Args>
   void backward(Args const&...) const {
@@ -48,59 +49,59 @@ struct NotHere {
     static_assert(Fine, FULGURITE_SENTENCE_CONTEXT_MANUAL_ONLY("toggle", "use Manual{} for several optimizers"));
     return 0;
   }
-  /// Lightning's name for it, which no context has.
+  /// Lightning's name for `backward`; no context has it.
   template <bool Fine = false, class... Args>
   void manual_backward(Args const&...) const {
     static_assert(Fine, FULGURITE_SENTENCE_CONTEXT_MANUAL_BACKWARD);
   }
 };
 
-// Where the value of a metric is found: in the running epoch or evaluation, else in the last one that is over.
+// Where the value of a metric is read: from the running epoch or evaluation, else from the last finished one.
 
-/// M is the type of a metric that was declared as a constant.
+/// True if M is the type of a metric that was declared as a constant.
 template <class M>
 inline constexpr bool is_metric_constant = requires { typename M::metric; };
-/// Its position among the model's metrics; their number where it is none of them.
+/// The metric's position among the model's metrics; Metrics::size if the model does not declare it.
 template <class Metrics, class M>
 consteval std::size_t place_of() {
   if constexpr (is_metric_constant<M>) return Metrics::template index_of<M>();
   else return Metrics::size;
 }
 
-/// Looks for it, as a phase does: hooks of training and of evaluations read other boards. Each question waits for a
-/// device where figures are still on it, unless it says otherwise.
+/// Reads values of metrics for a phase: hooks of training and of evaluations read different boards. Every read waits
+/// for the device if figures are still on it, unless its comment says otherwise.
 class MetricValues {
  public:
   MetricValues(RunCore& run, MetricSource source) : run_(run), source_(source) {}
 
-  /// Where a metric of one number that has this name stands.
+  /// The position of the metric with this name that has one number.
   std::optional<std::size_t> place_of(std::string_view name) const;
-  /// `at`: where it stands among the metrics.
+  /// `at`: the metric's position.
   std::optional<double> value(WatchedMetric const& metric, std::size_t at) const;
-  /// What the host knows already.
+  /// The value that the host already knows; never waits.
   std::optional<double> known(WatchedMetric const& metric, std::size_t at) const;
-  /// As all processes together have it, with its age.
+  /// The value over all processes, with its age.
   WatchedValue watched_value(WatchedMetric const& metric, std::size_t at) const;
-  /// Whether figures of it still wait on a device: to ask for its value would wait for them.
+  /// True if figures of the metric are still on a device, so that reading its value would wait.
   bool waits(std::size_t at) const;
 
  private:
-  /// The figures that a metric's value is made of.
+  /// The figures from which a metric's value is computed.
   struct Found {
     Figures figures = {};
-    bool is_shared = true;  ///< they are those of all processes
-    bool is_live = false;   ///< their epoch or evaluation is open
+    bool is_shared = true;  ///< the figures already are those of all processes
+    bool is_live = false;   ///< their epoch or evaluation is still running
   };
   Found find(WatchedMetric const& metric, std::size_t at, bool collects) const;
-  /// f(board) for those whose running epoch `value` reads first: all loaders' together; none once an evaluation has
-  /// been published.
+  /// Calls f(board) for the boards that `value` reads first: those of the running epoch or evaluation; none after an
+  /// evaluation is published.
   template <class F>
   void each_live_board(F&& f) const;
   std::optional<double> counted_so_far(WatchedMetric const& metric, std::size_t at, bool of_all_ranks) const;
   std::optional<double> reduced(WatchedMetric const& metric, std::size_t at, Figures const& figures) const;
-  /// The position of a metric's loader; their number where none has that name.
+  /// The position of a metric's loader; the number of loaders if none has that name.
   std::size_t loader_at(WatchedMetric const& metric) const;
-  /// In a validation inside fit: a metric that only training logs has its epoch so far there.
+  /// True in a validation inside fit for a metric that only training logs: its value there is that of the epoch so far.
   bool trains_on(std::size_t at) const;
   Cell const& cell(BoardNumber board, std::size_t at) const;
   void note_question() const;
@@ -109,20 +110,20 @@ class MetricValues {
   MetricSource source_;
 };
 
-/// A metric in the running evaluation, over all of its loaders: what `results` will be, and what hooks read until
-/// then.
+/// A metric over all loaders of the running evaluation. `results` gets this value at the end; hooks read it before
+/// that.
 Figures over_loaders(RunCore& run, std::size_t metric);
 
-/// The values of the training epoch become results.
+/// Copies the values of the training epoch to the results.
 void publish_epoch(RunCore& run);
-/// The loaders' figures become results, each by itself, and merged: what watching a metric means.
+/// Copies the loaders' figures to the results, separately and merged. Monitors read the merged value.
 void publish_evaluation(RunCore& run);
 
-/// f(reported name, value of each loader) for each metric that the last evaluation reported.
+/// Calls f(reported name, value of each loader) for each metric that the last evaluation reported.
 void each_loader_value(RunCore const& run,
                        FunctionRef<void(std::string_view, std::vector<std::optional<double>> const&)> f);
 
-/// The functions of a program behind its run.
+/// The functions by which code without the program's types calls the program.
 template <class R>
 struct ProgramCallsOf {
   static State<R>& of(RunCore& core) { return static_cast<State<R>&>(core); }
@@ -178,8 +179,8 @@ struct ProgramCallsOf {
   static std::span<Cell> cells(RunCore& core, BoardNumber number) { return board(core, number).cells(); }
   static void collect(RunCore& core, BoardNumber number) { board(core, number).collect(); }
 
-  /// The value of what the evaluation that runs, else the training epoch that is open, has counted, where it has no
-  /// value of its batches yet; nothing where it has counted nothing, or too little.
+  /// The value of a metric with a definition, counted so far by the running evaluation or else by the open training
+  /// epoch. Returns nullopt if its epoch already has a value, or if too little was counted for one.
   static std::optional<double> counted_so_far(RunCore& core, CountedSoFar const& what) {
     using Counts = typename State<R>::Board::Counts;
     auto& run = of(core);
@@ -214,7 +215,7 @@ struct ProgramCallsOf {
     auto& board = run.measured.train_board;
     if (what.source != MetricSource::evaluation && !what.loader && core.facts.stage == Stage::fit &&
         board[what.metric].epoch.count == 0) {
-      auto counts = board.counts;  // those of the current step may yet be discarded
+      auto counts = board.counts;  // a copy: the counts of the current step may still be discarded
       counts.fold();
       of_metric(counts, [&](auto, auto& meter) { value_of(meter); });
     }
