@@ -120,7 +120,7 @@ constexpr void each_comparable(Questions const& asked, F&& f) {
 
 namespace fulgurite {
 
-// The properties by which recorded training steps are told apart.
+// The properties that distinguish recorded training steps.
 
 /// Passed to `Strategy::gradients`. A strategy that records steps keeps one recording for each key and batch shape.
 struct StepKey {

@@ -162,7 +162,7 @@ struct ModuleLoaders {
 
 namespace fulgurite::loop {
 
-// The source of batches that the arguments of fit, validate, test or predict make.
+// The source of batches made from the arguments of fit, validate, test or predict.
 
 /// The source for one argument, which is a loader (for an evaluation also a tuple of them) or a data module.
 template <class Data, bool Evaluation = false, class D = std::remove_reference_t<Data>>

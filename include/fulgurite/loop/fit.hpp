@@ -424,7 +424,7 @@ class OpenFit {
       epoch_->find_place(run_, point);
     });
     bool const ended = warn_if_finished(run_);
-    run_.due.posted.clear();  // the rows of the start of training are already written
+    run_.due.posted.clear();  // the stopped run has written the rows of the start of training
     RunContext<R, phase::Fit> ctx(run_);
     restore_after_save(run_, ctx);  // the file was written between before_save and after_save
     resumed_->go_back_if_reopened();

@@ -61,7 +61,7 @@ void fold_random(State<R>& run, Archive& archive) {
   if constexpr (Archive::loading) random.restore();
 }
 
-/// True if a loader can be told at which batch its next pass begins.
+/// True if the next pass of a loader can be set to begin at a given batch.
 template <class L>
 concept Jumps = requires(L& loader) { loader.resume_at(long{}); };
 

@@ -309,7 +309,7 @@ struct TrainerOptions {
 
   std::optional<int> max_epochs =
       std::nullopt;  ///< -1: no limit. If not set: no limit if max_steps or max_time is set, an Error otherwise
-  std::optional<int> min_epochs = std::nullopt;  ///< early stopping does not end the fit before
+  std::optional<int> min_epochs = std::nullopt;  ///< a stop request takes effect only after these
   std::optional<long> max_steps = std::nullopt;  ///< optimizer steps, over all optimizers in manual mode; -1: no limit
   std::optional<long> min_steps = std::nullopt;  ///< optimizer steps before a stop request or max_time takes effect
   std::optional<TimeSpan> max_time = std::nullopt;  ///< such as "00:12:00:00"; the minima take precedence
@@ -324,7 +324,7 @@ struct TrainerOptions {
   std::optional<int> check_val_every_n_epoch = 1;  ///< nullopt: val_check_interval counts batches across epochs
   int num_sanity_val_steps = 2;                    ///< validation batches that run before training; -1: all
   int log_every_n_steps = 50;                      ///< 0: never
-  int fast_dev_run = 0;  ///< n: run n batches of every loop once, to check that all of it works; see names.hpp
+  int fast_dev_run = 0;  ///< n: run n batches of every loop once, to check that all of it works
   std::optional<Limit> overfit_batches =
       std::nullopt;                           ///< the same first batches in every epoch, of training and validation
   int reload_dataloaders_every_n_epochs = 0;  ///< get new loaders every N epochs; 0: never

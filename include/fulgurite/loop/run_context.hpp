@@ -239,8 +239,8 @@ class RunContext : public Context, public loop::NotHere {
 
   /// Counts a batch for a metric that is declared with a definition, such as `Metric<"val/f1", metric::F1>`. Most
   /// definitions take (predictions, target): `ctx.update(Net::f1, logits, batch.target)`. Call it in a step, or in a
-  /// hook of a batch, of training, validation or test; elsewhere it throws [fulgurite.metric.no_batch]. Reads nothing
-  /// on the host: the value is computed after the last batch. A captured step counts in each replay.
+  /// hook of a batch, of training, validation or test; outside of a batch it throws [fulgurite.metric.no_batch]. Reads
+  /// nothing on the host: the value is computed after the last batch. A captured step counts in each replay.
   template <class M, class... Args>
   void update(M const&, Args const&... args) {
     constexpr std::size_t at = loop::place_of<Metrics, M>();
@@ -310,8 +310,8 @@ class RunContext : public Context, public loop::NotHere {
 
   // Optimizers, and requests to the run.
 
-  /// The tuple of optimizers: `auto& [g, d] = ctx.optimizers();`. Throws [fulgurite.context.optimizers] before
-  /// on_fit_start and outside of fit.
+  /// The tuple of optimizers: `auto& [g, d] = ctx.optimizers();`. Throws [fulgurite.context.optimizers] if there are
+  /// none yet: they exist from on_fit_start on.
   auto& optimizers() const
     requires(Phase::trains)
   {
@@ -333,7 +333,7 @@ class RunContext : public Context, public loop::NotHere {
     static_assert(Fine, FULGURITE_SENTENCE_CONTEXT_NOT_ONE_OPTIMIZER);
     return std::get<0>(optimizers());
   }
-  /// Calls f(position, optimizer) for each optimizer; does nothing outside of fit.
+  /// Calls f(position, optimizer) for each optimizer; does nothing before they exist (on_fit_start).
   template <class F>
   void each_optimizer(F&& f) const {
     if (asked(Asks::optimizers), !state().parts.optimizers) return;
@@ -482,7 +482,7 @@ class RunContext : public Context, public loop::NotHere {
       if (posted == name) return static_cast<void>(last = value);
     state().due.posted.emplace_back(name, value);
   }
-  /// A metric has rows under its own name, and under its name with a suffix.
+  /// True if the metric writes rows under this name: its own name, also with a suffix.
   static bool is_reported_as(std::string_view metric, std::string_view name) {
     if (!name.starts_with(metric)) return false;
     auto const rest = name.substr(metric.size());

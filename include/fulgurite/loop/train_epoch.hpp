@@ -502,7 +502,7 @@ class TrainEpoch {
     if (counts) count_step(run);
   }
 
-  /// Returns true if validation is due: a request may have asked for a stop, which validates.
+  /// Returns true if validation is due: a request may have requested a stop, which validates.
   [[gnu::noinline, gnu::cold]] bool write_files(State<R>& run, Pack& pack, bool last, bool counts, bool validates) {
     write_requests(run, pack, source_, here(run, last, counts, validates));
     return validates || (validates_ && stops(run));
@@ -581,8 +581,8 @@ class TrainEpoch {
 
   // Steps that a strategy replays.
 
-  /// Checks all replays so far, because what follows depends on them. After this the fit can no longer roll back behind
-  /// them.
+  /// Checks all replays so far, because what follows depends on them. After this the fit can no longer roll back to
+  /// before them.
   void confirm([[maybe_unused]] State<R>& run) {
     if constexpr (replays) {
       confirm_steps(run, pack_, ctx_);
