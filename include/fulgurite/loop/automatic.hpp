@@ -22,10 +22,10 @@
 
 namespace fulgurite::loop {
 
-// A step as it is handed to a strategy that replays steps. It can be run, asked which answers of its context it depends
-// on, and run once more as an earlier step.
+// A step as a strategy that replays steps receives it. The strategy can run it, find out which values of the context it
+// depends on, and run it again as an earlier step.
 
-/// The answer of a context, as it would be now; what is not there is -1.
+/// The current value of a context member that can be compared; -1 if there is none.
 template <class R>
 std::int64_t answer(State<R>& run, Question question) {
   using enum Question;
@@ -46,7 +46,7 @@ std::int64_t answer(State<R>& run, Question question) {
   }
 }
 
-/// Sets such an answer, for a step that is run once more as an earlier one. Sizes of the run cannot be set.
+/// Sets such a value, for a step that runs again as an earlier one. Sizes of the run cannot be set.
 template <class R>
 void set_answer(State<R>& run, Question question, std::int64_t to) {
   using enum Question;
@@ -65,7 +65,7 @@ void set_answer(State<R>& run, Question question, std::int64_t to) {
   }
 }
 
-/// `body(batch, key)`: training_step, clearing, backward.
+/// `body(batch, key)` runs training_step, clearing and backward.
 template <class R, class Body>
 class StepSeam {
  public:
@@ -77,10 +77,10 @@ class StepSeam {
   }
 
   int epoch() const { return run_.progress.epoch; }
-  /// No other batch follows in this epoch.
+  /// True if no batch follows in this epoch.
   bool is_last() const { return run_.facts.is_last_batch; }
 
-  /// What the context was asked since the last `forget_questions`.
+  /// What the context was asked for since the last `forget_questions`.
   Questions const& questions() const { return run_.questions; }
   void forget_questions() { run_.questions = {}; }
   Answers answers(Questions const& asked) const {
@@ -89,7 +89,7 @@ class StepSeam {
         asked, [&](Question question) { all.numbers[static_cast<std::size_t>(question)] = answer(run_, question); });
     return all;
   }
-  /// The first question whose answer is another now.
+  /// The first value that differs from `before`.
   std::optional<Question> changed(Answers const& before) const {
     std::optional<Question> first;
     if (before.asked.empty()) return first;
@@ -99,8 +99,8 @@ class StepSeam {
     return first;
   }
 
-  /// f() with the place in the window, the answers and the size of an earlier batch. Everything is back afterwards,
-  /// with which gradients count as received.
+  /// Calls f() with the window position, the context's values and the size of an earlier batch. Everything is restored
+  /// afterwards, including which gradients count as received.
   template <class Batch, class F>
   decltype(auto) as(StepKey key, Batch const& batch, Answers const& answers, F&& f) {
     auto& optimizer = std::get<0>(run_.parts.optimizers->optimizers);
@@ -115,7 +115,7 @@ class StepSeam {
   }
 
  private:
-  /// What `as` puts back.
+  /// Restores what `as` changes.
   template <class Optimizer>
   class Outside {
    public:
@@ -158,11 +158,11 @@ class StepSeam {
   Body& body_;
 };
 
-/// Somebody sees what the closure returns: an optimizer that evaluates it, or the model's own optimizer_step.
+/// True if someone sees the closure's result: an optimizer that evaluates it, or the model's own optimizer_step.
 template <class R>
 inline constexpr bool closure_is_shown = Optimizers<R>::needs_closure || hook::optimizer_step::named<typename R::Model>;
 
-/// training_step, clearing, backward: everything that a capture records.
+/// training_step, clearing and backward: everything that a capture records.
 template <class R, class Pack, class Ctx>
 [[gnu::always_inline]] inline auto step_body(State<R>& run, Pack& pack, Ctx& ctx) {
   return [&run, &pack, &ctx](auto& taken, StepKey key) __attribute__((always_inline)) {
@@ -188,7 +188,7 @@ template <class R, class Pack, class Ctx>
   };
 }
 
-/// What a strategy that replays steps has to say goes where all warnings go.
+/// Passes the warnings of a strategy that replays steps to the run's warnings.
 template <class R>
 void hear_strategy(State<R>& run) {
   if constexpr (ChecksReplays<typename R::Strategy>)
@@ -196,7 +196,7 @@ void hear_strategy(State<R>& run) {
         [&](std::string_view identifier, std::string_view sentence) { run.warn_each(identifier, sentence); });
 }
 
-/// Gradients of one batch, through the strategy's seam.
+/// Computes the gradients of one batch, through the strategy's `gradients`.
 template <class R, class Pack, class Ctx, class Batch>
 [[gnu::always_inline]] inline auto gradients(State<R>& run, Pack& pack, Ctx& ctx, Batch& batch, StepKey key) {
   using Backend = typename R::Backend;
@@ -224,7 +224,7 @@ template <class R, class Pack, class Ctx, class Batch>
   return output;
 }
 
-/// Where what replayed steps have made is about to count: each kind of them is checked. Throws WrongReplay.
+/// Checks each kind of replayed step before its results are used. Throws WrongReplay.
 template <class R, class Pack, class Ctx>
 void confirm_steps(State<R>& run, Pack& pack, Ctx& ctx) {
   if constexpr (ChecksReplays<typename R::Strategy>) {
@@ -242,14 +242,19 @@ void confirm_steps(State<R>& run, Pack& pack, Ctx& ctx) {
 
 namespace fulgurite {
 
-/// What an overridden `optimizer_step(optimizer, closure, ctx)` receives: `optimizer.step(closure)` does what the
-/// precision asks for.
+/// The argument of an overridden `optimizer_step(optimizer, closure, ctx)`. `optimizer.step(closure)` steps as the
+/// precision requires:
+///
+///     void optimizer_step(auto& optimizer, auto&& closure, auto& ctx) {
+///       if (ctx.global_step() < 500) warm_up(optimizer.optimizer());
+///       optimizer.step(closure);
+///     }
 template <class R, class O>
 class SteppingOptimizer {
  public:
   SteppingOptimizer(loop::State<R>& run, O& optimizer) : run_(run), optimizer_(optimizer) {}
 
-  /// Runs the closure (once, or as often as the optimizer asks) and updates the parameters.
+  /// Runs the closure (once, or as often as the optimizer evaluates it) and updates the parameters.
   template <class Closure>
   void step(Closure&& closure) {
     if constexpr (O::needs_closure) {
@@ -268,8 +273,8 @@ class SteppingOptimizer {
 
 namespace loop {
 
-/// Between the gradients and the update: unscaling, the hook, a look at them, clipping. `as_made`: the gradients are
-/// those that backward has just made.
+/// Between the gradients and the update: unscaling, the hook, the check for non-finite gradients, clipping. `as_made`:
+/// the gradients are unchanged since backward.
 template <class R, class Pack, class Ctx>
 [[gnu::always_inline]] inline void before_update(State<R>& run, Pack& pack, Ctx& ctx, typename R::Value const* loss,
                                                  bool as_made) {
@@ -291,8 +296,8 @@ template <class R, class Pack, class Ctx>
   }
 }
 
-/// The update of a window, with a closure that makes its (last) gradients and returns the loss. `repeatable`:
-/// evaluating the closure again makes the same gradients again, since the window has no other batch.
+/// The update of a window. The closure makes the (last) gradients and returns the loss. `repeatable`: the window has
+/// one batch, so evaluating the closure again makes the same gradients.
 template <class R, class Pack, class Ctx, class Closure>
 [[gnu::always_inline]] inline void update(State<R>& run, Pack& pack, Ctx& ctx, [[maybe_unused]] bool repeatable,
                                           Closure&& closure) {
@@ -329,7 +334,7 @@ template <class R, class Pack, class Ctx, class Closure>
   tick_schedulers(run, ctx, Interval::step);
 }
 
-/// One batch. Returns the step's result (the last one, where a closure was evaluated several times).
+/// Runs one batch. Returns the step's result; the last one if the closure was evaluated several times.
 template <class R, class Pack, class Ctx, class Batch>
 [[gnu::always_inline]] inline auto automatic_step(State<R>& run, Pack& pack, Ctx& ctx, Batch& batch, StepKey key,
                                                   double rescale) {
@@ -351,8 +356,8 @@ template <class R, class Pack, class Ctx, class Batch>
   return std::move(*result);
 }
 
-/// A window that has to end before its last batch (a stop): its gradients, the mean of the batches seen, are stepped,
-/// not lost. Under several ranks the others step, too, also where this one has seen none (`rescale` is 0 then). Whether
+/// Ends a window before its last batch (on a stop): steps with the mean gradients of its batches so far, so that they
+/// are not lost. With several ranks all step, also a rank without batches, for which `rescale` is 0. Returns true if
 /// there was a step.
 template <class R, class Pack, class Ctx>
 bool flush_window(State<R>& run, Pack& pack, Ctx& ctx, double rescale) {
@@ -360,7 +365,7 @@ bool flush_window(State<R>& run, Pack& pack, Ctx& ctx, double rescale) {
   if constexpr (shares<R>) {
     bool const contributes = rescale != 0;
     if (contributes) flush();
-    else std::get<0>(run.parts.optimizers->optimizers).zero_grad();  // those of the last step
+    else std::get<0>(run.parts.optimizers->optimizers).zero_grad();  // clears the gradients of the last step
     if (!exchange(run, contributes)) return false;
   }
   update(run, pack, ctx, false, [&] {

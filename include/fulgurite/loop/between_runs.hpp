@@ -1,6 +1,6 @@
 #pragma once
-// What a trainer does between its runs: other options, files and snapshots of all that it owns, searches, a look at its
-// callbacks.
+// What a trainer does between its runs: new options, files and snapshots of everything that it owns, searches, access
+// to its callbacks.
 
 #include <csignal>
 #include <filesystem>
@@ -32,13 +32,13 @@ namespace fulgurite::loop {
 
 // The data module of a trainer's last fit, for validate(model) and test(model).
 
-/// Borrowed, with what evaluates on it: the trainer's type does not tell the module's.
+/// A reference to the module, with functions that evaluate on it: the trainer's type does not contain the module's.
 template <class Trainer, class M>
 class LastData {
  public:
   using Results = std::vector<std::vector<MetricValue>>;
 
-  /// `Validates`, `Tests`: the module has the loaders, and the model the step that takes their batches.
+  /// `Validates`, `Tests`: the module has the loaders, and the model has the step that takes their batches.
   template <bool Validates, bool Tests, class Module>
   void remember(Module& module) {
     module_ = const_cast<void*>(static_cast<void const*>(std::addressof(module)));
@@ -72,36 +72,36 @@ class LastData {
   Evaluate validate_ = nullptr, test_ = nullptr;
 };
 
-// What a trainer owns between its calls: options, policies, callbacks, counters; and what may be asked of them.
+// What a trainer owns between its calls: options, policies, callbacks, counters; and functions that read them.
 
 /// `R` is the key of its runs, `P` the pack of its callbacks.
 template <class R, class P>
 class OwnedRun {
  public:
-  /// A metric's value of the last finished epoch or evaluation.
+  /// The value of a metric in the last finished epoch or evaluation: `trainer.value(Net::val_loss)`.
   template <class Metric>
   std::optional<double> value(Metric const& metric) {
     state_.facts.validating = false;
     return RunContext<R, phase::Validate>(state_).value(metric);
   }
 
-  /// Where the run is or was: epochs, batches and steps, counted. Kept from fit to fit as a file would keep it.
+  /// The counters of the run: epochs, batches and steps. They are kept from fit to fit, as in a file.
   Progress const& progress() const { return state_.progress; }
-  /// What was said once on stderr, each with its identifier.
+  /// The warnings of the trainer's runs, each once and with its identifier.
   std::vector<std::string> const& warnings() const { return state_.said.all(); }
-  /// What the last run came to: the best file and its score, and the like.
+  /// The results of the last run, such as the best file and its score.
   Outcome const& outcome() const { return state_.made.outcome; }
-  /// That the runs go by: fast_dev_run, overfit_batches and barebones have replaced some.
+  /// The options in effect: fast_dev_run, overfit_batches and barebones have replaced some.
   TrainerOptions const& options() const { return state_.asked.options; }
-  /// As they were given.
+  /// The options as they were given.
   TrainerOptions const& given_options() const { return state_.asked.given; }
-  /// Automatic or manual optimization as make_trainer, or set_optimization, was told.
+  /// Automatic or manual optimization, as given to make_trainer or set_optimization.
   typename R::Optimization const& optimization() const { return state_.optimization; }
-  /// The device or the strategy of several processes that make_trainer was given.
+  /// The device, or the strategy of several processes, that make_trainer was given.
   typename R::Strategy const& strategy() const { return state_.parts.strategy; }
 
  protected:
-  /// Handed on by reference, so that nothing is moved twice.
+  /// The arguments are passed by reference, so that nothing is moved twice.
   template <class... Cs>
   OwnedRun(AddedCallbacks added, TrainerOptions&& options, typename R::Strategy&& strategy,
            typename R::Precision&& precision, typename R::Optimization&& optimization, Cs&&... callbacks)
@@ -115,8 +115,8 @@ class OwnedRun {
   NoModule none_{};
 };
 
-// A search between runs: a run of its own, in which nothing but what is tried out happens, and nobody but the search
-// hears of it.
+// A search between runs: a separate run that only makes the search's trial runs, and of which only the search is
+// notified.
 
 /// The only callback of that run. A fit ends before training.
 template <class R>
@@ -139,14 +139,14 @@ class SearchAlone {
   bool heeds_signals_;
 };
 
-/// A callback that ends a run where the system asks for its end.
+/// True if a callback ends the run when a signal asks for it.
 template <class Pack>
 inline constexpr bool any_ends_if_asked = false;
 template <class... Cs>
 inline constexpr bool any_ends_if_asked<Pack<Cs...>> = (hook::end_if_asked::named<Cs> || ...);
 
-/// Calls `in_run(own, pack)` with a run that has its own optimizers, and a copy of the strategy: those of the trainer's
-/// last fit stay as they are. Model and data module are put back.
+/// Calls `in_run(own, pack)` with a run that has its own optimizers and a copy of the strategy, so that those of the
+/// trainer's last fit stay unchanged. Model and data module are restored.
 template <class R, class UserPack, class Source, class InRun>
 void run_alone(State<R>& run, UserPack const&, typename R::Model& model, Source& source, RunSearch<R> const& search,
                InRun&& in_run) {
@@ -181,7 +181,7 @@ void search_alone(State<R>& run, UserPack const& users, typename R::Model& model
   });
 }
 
-/// The same over the batches of an evaluation. `Predicted`: what predict_step returns, of a search over its batches.
+/// Searches over the batches of an evaluation. `Predicted`: the result of predict_step, for a search over predict.
 template <class Kind, class Predicted, class R, class UserPack, class Source>
 void search_evaluation(State<R>& run, UserPack const& users, typename R::Model& model, Source source,
                        RunSearch<R> const& search) {
@@ -203,23 +203,23 @@ class BetweenRuns : public OwnedRun<R, Pack<Cs...>> {
   using Calls = judge::Calls<R, Cs...>;
 
  public:
-  /// All of the run, now; between fits, or from a hook through ctx.request_checkpoint. Does not compile where a part of
-  /// the trainer would be forgotten.
+  /// Writes a checkpoint of the whole run: `trainer.save_checkpoint("last.safetensors")`. Call it between fits; in
+  /// hooks use ctx.request_checkpoint. Does not compile if a part of the trainer could not be saved.
   void save_checkpoint(std::filesystem::path const& path) {
     using Verdict = decltype(judge::remembered_in_files<R>());
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
     if constexpr (Verdict::ok) loop::save_checkpoint(state_, none_, path);
   }
 
-  /// What snapshot(trainer) does.
+  /// Implements snapshot(trainer).
   Snapshot<R> snapshot() { return take_snapshot(state_, none_); }
-  /// What restore(trainer, snapshot) does.
+  /// Implements restore(trainer, snapshot).
   template <class Other>
   void restore(Snapshot<Other> const& from) {
     if constexpr (judge::of_this_run<R, Snapshot<Other>>()) restore_snapshot(state_, none_, from);
   }
 
-  /// What tune::rehearse does between fits: `what(rehearser)` is called when the optimizers are made.
+  /// Implements tune::rehearse between fits: calls `what(rehearser)` after the optimizers are made.
   template <class Model, class Data, class Source = SourceOfTwo<std::remove_reference_t<Data>, NoModule>,
             class Verdict =
                 typename judge::VerdictOnCall<typename Calls::template Fit<Model, Source, true, false, Data>>::type>
@@ -231,7 +231,7 @@ class BetweenRuns : public OwnedRun<R, Pack<Cs...>> {
     else search_alone(state_, pack_, model, Source(data), what);
   }
 
-  /// The same for batches of an evaluation. `Kind`: Validation, Testing or Prediction.
+  /// Searches over batches of an evaluation. `Kind`: Validation, Testing or Prediction.
   template <class Kind, class Model, class Data,
             class Verdict = typename judge::VerdictOnCall<typename Calls::template Evaluation<Model, Kind, Data>>::type>
   void search_evaluation(Model&& model, Data&& data, RunSearch<R> const& what) {
@@ -245,11 +245,13 @@ class BetweenRuns : public OwnedRun<R, Pack<Cs...>> {
     }
   }
 
-  /// Other options for the runs to come, between runs; all else stays as it is. Wrong ones leave those before:
-  ///   auto options = trainer.given_options();
-  ///   options.max_epochs = 20;
-  ///   trainer.set_options(options);
-  ///   trainer.fit(net, data);  // the epochs that are missing
+  /// Sets new options for later runs; everything else stays as it is. Call it between runs. If the options are wrong,
+  /// it throws and the old ones stay.
+  ///
+  ///     auto options = trainer.given_options();
+  ///     options.max_epochs = 20;
+  ///     trainer.set_options(options);
+  ///     trainer.fit(net, data);  // trains the remaining epochs
   void set_options(TrainerOptions options) {
     refuse_open(state_, "set_options");
     check(options);
@@ -257,15 +259,15 @@ class BetweenRuns : public OwnedRun<R, Pack<Cs...>> {
     state_.asked.given = std::move(options);
   }
 
-  /// The same for accumulation, clipping, slices: `trainer.set_optimization({.clip = ClipNorm{1}})`.
+  /// Sets accumulation, clipping or slices for later runs: `trainer.set_optimization({.clip = ClipNorm{1}})`.
   void set_optimization(typename R::Optimization optimization) {
     refuse_open(state_, "set_optimization");
     if constexpr (R::automatic) check(optimization);
     state_.optimization = std::move(optimization);
   }
 
-  /// The callback of type T that make_trainer was given, as it is now: `trainer.callback<Timer>().elapsed()`. Does not
-  /// compile where there is none.
+  /// The trainer's callback of type T, in its current state: `trainer.callback<Timer>().elapsed()`. Does not compile if
+  /// there is none.
   template <class T>
   T& callback() {
     constexpr bool found = (std::is_same_v<T, Cs> || ...);
@@ -273,7 +275,7 @@ class BetweenRuns : public OwnedRun<R, Pack<Cs...>> {
     if constexpr (found) return pack_.slots.template get<T>();
     else return refusal::nothing<T>();
   }
-  /// The same by its class template: `trainer.callback<ModelCheckpoint>()`, where there is one such.
+  /// The trainer's callback of a class template, if there is exactly one: `trainer.callback<ModelCheckpoint>()`.
   template <template <class...> class T>
   auto& callback() {
     using Found = refusal::Only<T, Cs...>;

@@ -1,6 +1,6 @@
 #pragma once
-// The callbacks of a run as a list, whatever their types: each type has one table of functions, so what is done seldom
-// and with all callbacks is an ordinary loop.
+// The callbacks of a run as a list that does not depend on their types: each type has one table of functions, so that
+// rare operations on all callbacks are ordinary loops.
 
 #include <cstddef>
 #include <cstdint>
@@ -31,28 +31,27 @@ enum class Status : std::uint8_t { success, failed };
 
 namespace loop {
 
-// The facts and functions that a run needs of a callback, whatever its type.
+// The facts and functions that a run needs of a callback.
 
-/// It says itself under which key its state is kept.
+/// True if a participant gives the key of its state itself.
 template <class C>
 concept SaysKey = requires(C const& participant) { std::string(participant.state_key()); };
 
-/// A key, and the type behind it unless it begins with that: a state is never loaded into another type.
+/// The key with the type appended, unless it begins with the type. So a state is never loaded into another type.
 std::string key_with_type(std::string key, std::string_view type);
 
-/// Under which name a participant's state is kept: what its `state_key()` says, with its type; else the name of its
-/// type.
+/// The name under which a participant's state is kept: its `state_key()` with its type, or else the name of its type.
 template <class C>
 std::string state_key_of(C const& participant) {
   if constexpr (SaysKey<C>) return key_with_type(participant.state_key(), type_name<C>());
   else return std::string(type_name<C>());
 }
 
-/// Reports, measures or saves, so barebones has no use for it.
+/// True for a callback that reports, measures or saves, which barebones does not allow.
 template <class C>
 inline constexpr bool is_output = hook::log_metrics::named<C> || Profiler<C> || order_of<C>() == Order::progress ||
                                   order_of<C>() == Order::summary || order_of<C>() == Order::checkpoint;
-/// Reads metrics, of which barebones keeps none.
+/// True for a callback that reads metrics; barebones keeps none.
 template <class Watches>
 inline constexpr bool watches_some = false;
 template <class M, class... Ms>
@@ -62,14 +61,14 @@ consteval bool is_watcher() {
   if constexpr (requires { typename C::Watches; }) return watches_some<typename C::Watches>;
   else return false;
 }
-/// Does nothing in a fast_dev_run: it would save, stop or log on behalf of a run that is none.
+/// True for a callback that does nothing in a fast_dev_run, because it saves, stops or logs for a real run.
 template <class C>
 consteval bool is_inert_in_dev_run() {
   if constexpr (FULGURITE_SAYS(C, bool, inert_in_dev_run)) return C::inert_in_dev_run;
   else return hook::log_metrics::named<C>;
 }
 
-/// A hook of a callback as a function of its address; null where the callback has no such hook.
+/// A hook of a callback as a function of the callback's address; null if the callback has no such hook.
 template <class C, class Hook, class Signature>
 struct HookFunction;
 template <class C, class Hook, class Result, class... Args>
@@ -91,22 +90,22 @@ struct HookFunction<C, Hook, Result(Args...)> {
   }
 };
 
-/// The type of a callback, as facts and functions. A function that a callback does not have is null.
+/// The type of a callback as facts and functions. A function that the callback does not have is null.
 struct CallbackTable {
-  std::string_view type;   ///< its name
-  bool says_key;           ///< by `state_key()`
-  bool keeps_checkpoints;  ///< it saves files in the course of training
-  bool prepares_saving;    ///< by `before_save` or `after_save`
-  bool resumes_fit;        ///< a fit without a CkptPath resumes from a file of this callback
-  bool knows_runs;         ///< it is a logger that has the folders of its runs
-  bool is_for_output;      ///< barebones has no use for it
+  std::string_view type;   ///< the name of the type
+  bool says_key;           ///< true if it has `state_key()`
+  bool keeps_checkpoints;  ///< true if it saves files during training
+  bool prepares_saving;    ///< true if it has `before_save` or `after_save`
+  bool resumes_fit;        ///< true if a fit without a CkptPath resumes from a file of this callback
+  bool knows_runs;         ///< true if it is a logger that knows the folders of its runs
+  bool is_for_output;      ///< true if barebones does not allow it
   bool is_inert_in_dev_run;
 
   std::string (*state_key)(void const* callback);
   void (*save)(void* callback, StateSaver& archive);
   void (*load)(void* callback, StateLoader& archive);
   void (*log_metrics)(void* callback, std::span<Scalar const> row, long step);
-  ProfiledAction const& (*log_metrics_action)();  ///< where a profiler watches
+  ProfiledAction const& (*log_metrics_action)();  ///< set if there is a profiler
   void (*log_hyperparams)(void* callback, std::span<Hyperparameter const> all);
   void (*finalize)(void* callback, Status status);
   void (*expect_again)(void* callback, long rows);
@@ -128,11 +127,11 @@ struct CallbackTableOf {
   static consteval auto hook_function() {
     return HookFunction<C, Hook, Signature>::pointer();
   }
-  /// Any range of what names files.
+  /// Converts any range of file names to a vector of paths.
   static std::vector<std::filesystem::path> as_paths(auto&& files) {
     return std::vector<std::filesystem::path>(std::begin(files), std::end(files));
   }
-  /// The files that it names, by a function that may take what it searches by.
+  /// The function by which a callback lists files; its search argument is optional.
   template <class Hook>
   static consteval auto search_function() {
     using Paths = std::vector<std::filesystem::path>;
@@ -209,18 +208,18 @@ struct CallbackTableOf {
   };
 };
 
-/// A callback of a run, wherever its trainer has it.
+/// A callback of a run.
 struct AnyCallback {
   void* object;
   CallbackTable const* table;
-  std::size_t given;  ///< its place among the arguments of make_trainer
+  std::size_t given;  ///< its position among the arguments of make_trainer
 
   std::string state_key() const { return table->state_key(object); }
   void state(StateSaver& archive) const { table->save(object, archive); }
   void state(StateLoader& archive) const { table->load(object, archive); }
 };
 
-/// In firing order.
+/// The callbacks of a run, in firing order.
 using Callbacks = std::span<AnyCallback const>;
 
 template <class... Cs>
@@ -234,9 +233,9 @@ std::vector<AnyCallback> callbacks_of(Pack<Cs...>& pack) {
   return all;
 }
 
-// The names under which the participants of a run keep their states in its files.
+// The names under which participants keep their states in the run's files.
 
-/// Tells names apart that are equal, by their number. Those are types of one name: two namespaces may have one each.
+/// Appends numbers to equal names. They occur with types of the same name in two namespaces.
 class NumberedNames {
  public:
   std::string name(std::string const& key);
@@ -246,53 +245,55 @@ class NumberedNames {
   std::set<std::string> known_;
 };
 
-/// The names of all callbacks, in firing order, by which a file says who was notified of an event.
+/// The names of all callbacks in firing order. Files use them to say who was notified of an event.
 std::vector<std::string> names_of_callbacks(Callbacks callbacks);
 
-/// f(callback, name) for each callback that keeps a state.
+/// Calls f(callback, name) for each callback that has a state. Returns the names.
 std::set<std::string> each_remembering(Callbacks callbacks,
                                        FunctionRef<void(AnyCallback const&, std::string const& name)> f);
 
-/// An Error where two callbacks have one key and one of them has said it: they could load each other's states.
+/// Throws [fulgurite.callback.state_key] if two callbacks have the same key and at least one of them by `state_key()`:
+/// they could load each other's states.
 void refuse_equal_keys(Callbacks callbacks);
 
-// Functions that some callbacks have: called for each of those.
+// Optional functions of callbacks: each function here calls them for all callbacks that have them.
 
-/// Asks those that have `end_if_asked()`, which throw where the program is to end: between the batches of a pass
-/// without hooks, and when a run has ended well.
+/// Calls `end_if_asked()`, which throws if the program should end. Called between the batches of a pass without hooks,
+/// and when a run has ended well.
 void end_if_asked(Callbacks callbacks);
 void finalize_loggers(Callbacks callbacks, Status status);
-/// Notifies loggers how many of their last rows a fit will write again that resumes from the file written next.
+/// Notifies loggers how many of their last rows will be written again by a fit that resumes from the file written next.
 void expect_rows(Callbacks callbacks, long rows);
-/// A fit has failed before it resumed from its file, and is no part of that file's run: loggers leave its folder.
+/// For a fit that has failed before it resumed from its file: loggers leave the folder of that file's run.
 void leave_folders(Callbacks callbacks);
-/// An Error where a Timer that has a limit is among them, while max_time is set: which of them would count?
+/// Throws [fulgurite.options.two_timers] if a Timer has a limit while max_time is set, since both would end the run.
 void refuse_two_timers(Callbacks callbacks);
-/// An Error where barebones has a callback that reports; the last `added` ones, of the defaults, are idle then.
+/// Throws [fulgurite.options.barebones] if barebones has a callback that reports. The last `added` callbacks are
+/// defaults, which do nothing then.
 void refuse_output(Callbacks callbacks, std::size_t added);
-/// "; idle: A, B", the callbacks that do nothing in a fast_dev_run; empty where there is none.
+/// Returns "; idle: A, B" for the callbacks that do nothing in a fast_dev_run; empty if there is none.
 std::string idle_in_dev_run(Callbacks callbacks);
 
-// The files that callbacks name, for a run that resumes from one of them.
+// The checkpoint files of callbacks, for a run that resumes from one of them.
 
-/// The loggers name the folders of their runs by `earlier_runs(options)`.
+/// Where to search for files. The loggers list the folders of their runs by `earlier_runs(options)`.
 CheckpointSearch checkpoint_search(Callbacks callbacks, TrainerOptions const& options, std::string_view model);
-/// The newest first, each file once, whatever its names are. Where the clock of the file system cannot tell two apart,
-/// the one of more steps is the newer one: a name says nothing, since "epoch=9" would come after "epoch=10".
+/// The files, newest first, each file once even if it has several names. If the file system's clock gives two files the
+/// same time, the file of more steps counts as newer. Names do not decide, since "epoch=9" would come after "epoch=10".
 std::vector<std::filesystem::path> newest_first(std::vector<std::filesystem::path> const& files,
                                                 FunctionRef<std::int64_t(std::filesystem::path const&)> steps_of);
-/// The number in the name of a file that a scheduler's signal has left, as 12 of hpc_ckpt_12.safetensors; -1 where
-/// there is none.
+/// The number in the name of a file that was written on a scheduler's signal, such as 12 in hpc_ckpt_12.safetensors; -1
+/// if there is none.
 long number_of(std::filesystem::path const& file);
-/// The files that "last" may mean, in any order; `of_those_that_resume`: of callbacks whose files a fit looks for by
-/// itself.
+/// The files that "last" may mean, in any order. `of_those_that_resume`: only of callbacks from whose files a fit
+/// resumes by default.
 std::vector<std::filesystem::path> last_checkpoints(Callbacks callbacks, CheckpointSearch const& search,
                                                     bool of_those_that_resume);
-/// The files that "hpc" means, the highest number first, whatever their times. `of_requeued`: of callbacks whose
-/// `resumes_hpc()` says that a scheduler has started this process.
+/// The files that "hpc" means, the highest number first, whatever their times. `of_requeued`: only of callbacks whose
+/// `resumes_hpc()` is true, because a scheduler has started this process.
 std::vector<std::filesystem::path> hpc_checkpoints(Callbacks callbacks, CheckpointSearch const& search,
                                                    bool of_requeued);
-/// The best file of the first callback that has one.
+/// The best file of the first callback that has one. Throws [fulgurite.resume.no_best] if there is none.
 std::filesystem::path best_checkpoint(Callbacks callbacks);
 
 }  // namespace loop

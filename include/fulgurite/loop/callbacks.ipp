@@ -44,7 +44,7 @@ FULGURITE_BODY std::set<std::string> each_remembering(Callbacks callbacks,
 }
 
 FULGURITE_BODY void refuse_equal_keys(Callbacks callbacks) {
-  std::map<std::string, bool> keys;  // and whether they were said
+  std::map<std::string, bool> keys;  // true: the key comes from state_key()
   for (auto const& callback : callbacks) {
     if (callback.table->save == nullptr) continue;
     bool const is_said = callback.table->says_key;

@@ -1,5 +1,5 @@
 #pragma once
-// The checkpoint files of a run: who counts on which, and what a request may do with them when its time has come.
+// The checkpoint files of a run: which callbacks rely on them, and what a request may do with them when it runs.
 
 #include <concepts>
 #include <cstddef>
@@ -25,13 +25,15 @@
 
 namespace fulgurite {
 
-/// Lightning's ckpt_path, the last argument of fit, validate, test and predict:
-///   trainer.fit(net, data, CkptPath{"last"});
-/// "last" is the newest of the files that the trainer's callbacks have left; where there is none, the run is a new one,
-/// which is said. "best" is the best file of the first ModelCheckpoint of this trainer. "hpc" is the file of the
-/// highest number that was left for a scheduler which starts the run again. Anything else is a file. A fit goes on from
-/// it as if it had never stopped; an evaluation takes the weights, of a file of weights alone as well, and the state of
-/// the model and the data module.
+/// Lightning's ckpt_path: the last argument of fit, validate, test and predict.
+///
+///     trainer.fit(net, data, CkptPath{"last"});
+///
+/// "last" is the newest file that the trainer's callbacks have written; if there is none, a warning is given and the
+/// run starts from the beginning. "best" is the best file of the trainer's first ModelCheckpoint. "hpc" is the file
+/// with the highest number that was written for a scheduler which restarts the run. Anything else is the path of a
+/// file. A fit resumes from the file as if it had not stopped. An evaluation loads the weights (also from a file that
+/// has only weights), and the state of the model and the data module.
 class CkptPath {
  public:
   explicit CkptPath(std::filesystem::path path) : path_(std::move(path)) {}
@@ -46,7 +48,7 @@ class Snapshot;
 
 namespace refusal {
 
-/// `trainer.fit(net, data, {.ckpt_path = "last"})`, as Lightning has it. `{}` makes none.
+/// `trainer.fit(net, data, {.ckpt_path = "last"})`, as in Lightning; refused. `{}` does not convert to it.
 struct CkptPathOption {
   struct Text {
     template <std::convertible_to<std::filesystem::path> T>
@@ -59,13 +61,13 @@ struct CkptPathOption {
 
 namespace loop {
 
-/// What snapshot(trainer) returns.
+/// True for the result of snapshot(trainer).
 template <class T>
 inline constexpr bool is_snapshot = false;
 template <class R>
 inline constexpr bool is_snapshot<Snapshot<R>> = true;
 
-/// In the place of a CkptPath where none is given: a program that never goes on from a file holds no code for it.
+/// Stands for a CkptPath if none is given, so that a program that never resumes contains no code for it.
 struct Anew {};
 template <class From>
 concept StartingPoint =
@@ -77,7 +79,7 @@ inline constexpr bool names_file =
       std::is_same_v<std::remove_cvref_t<Args>, std::optional<CkptPath>>) ||
      ...);
 
-/// A fit that is not told where to go on from looks for a file of this callback.
+/// True if a fit without a CkptPath looks for a file of this callback to resume from.
 template <class C>
 inline constexpr bool resumes_fit = false;
 template <class C>
@@ -88,7 +90,7 @@ inline constexpr bool any_resumes_fit = false;
 template <template <class...> class Pack, class... Cs>
 inline constexpr bool any_resumes_fit<Pack<Cs...>> = (resumes_fit<Cs> || ...);
 
-/// The words of a call as one type.
+/// The starting point of a call as one type.
 template <class From>
 std::optional<CkptPath> path_of(From const& from) {
   if constexpr (std::same_as<From, Anew> || is_snapshot<From>) return std::nullopt;
@@ -97,63 +99,66 @@ std::optional<CkptPath> path_of(From const& from) {
 
 }  // namespace loop
 
-// What a run has to show for itself.
+// The results of a run.
 
-/// Callbacks fill it, the last line of a fit is made of it.
+/// The results of a run. Callbacks set them; the last line that a fit prints is made from them. Example:
+/// `trainer.outcome().best_file`.
 struct Outcome {
-  std::string best_metric = {};       ///< as it is watched: "vl.last()"
-  std::string best_metric_name = {};  ///< the metric's own: "vl"
+  std::string best_metric = {};       ///< the metric as it is watched: "vl.last()"
+  std::string best_metric_name = {};  ///< the name of the metric itself: "vl"
   std::optional<double> best_value = std::nullopt;
   int best_epoch = 0;
   std::filesystem::path best_file = {};
   std::filesystem::path last_file = {};
   std::filesystem::path metrics_file = {};
-  /// What ended the last fit: "max_epochs = 10", "EarlyStopping: val/loss = ...", the reason that a stop request gave.
-  /// Empty while it runs, after an exception, and where it was closed before its end.
+  /// What ended the last fit: "max_epochs = 10", "EarlyStopping: val/loss = ...", or the reason of a stop request.
+  /// Empty while the fit runs, after an exception, and if it was closed before its end.
   std::string ended_by = {};
 
   void state(auto& archive);
 };
 
-/// What a callback is told that names files of earlier runs: `last_checkpoints(search)` or `hpc_checkpoints(search)`,
-/// which are asked before setup. Without an argument they speak of the folders that the callback knows.
+/// The argument of callback functions that list files of earlier runs: `last_checkpoints(search)` and
+/// `hpc_checkpoints(search)`, which are called before setup. Both may also be declared without an argument, to list
+/// only files in folders that the callback knows.
 struct CheckpointSearch {
   std::filesystem::path root = {};  ///< default_root_dir
   std::string model = {};           ///< the name of the model's type
-  /// The folders of all runs that the trainer's loggers know of; nothing where it has no logger.
+  /// The folders of all runs that the trainer's loggers know; nullopt if it has no logger.
   std::optional<std::vector<std::filesystem::path>> runs = std::nullopt;
 };
 
 namespace loop {
 
-/// The files that a callback names by a function of that name, which may take what it searches by.
+/// True if a callback lists files by the function of that name, with or without the search argument.
 template <class C>
 concept NamesLast = hook::last_checkpoints::accepts<C, CheckpointSearch const> || hook::last_checkpoints::accepts<C>;
 template <class C>
 concept NamesHpc = hook::hpc_checkpoints::accepts<C, CheckpointSearch const> || hook::hpc_checkpoints::accepts<C>;
-/// The best file that a callback has written, by `best_model_path()`.
+/// True if a callback has `best_model_path()`, which returns the best file that it has written.
 template <class C>
 concept NamesBest = requires(C& callback) { std::filesystem::path(callback.best_model_path()); };
 
 }  // namespace loop
 
-/// Who counts on which file: a file goes only when the last of its holders has given it up.
+/// Keeps track of which callbacks need which file: a file is removed only when its last holder gives it up.
 class HeldFiles {
  public:
-  /// A callback's address; nullptr is the run itself, for files that were asked for by name.
+  /// The address of a callback; nullptr stands for the run itself, for files that the program requested by name.
   using Holder = void const*;
 
   void hold(std::filesystem::path const& file, Holder holder);
   void give_up(std::filesystem::path const& file, Holder holder);
-  /// Somebody else counts on the file.
+  /// True if another holder needs the file.
   bool by_others(std::filesystem::path const& file, Holder holder) const;
 
-  /// A fit of this program resumes from this file, which it has named: nobody removes it, since the same program may be
-  /// started again and would name it again. It may be overwritten.
+  /// Records that a fit of this program resumes from this file, which the program has named. Then the file is never
+  /// removed, since the same program may be restarted and name it again. It may be overwritten.
   void begins_with(std::filesystem::path const& file) { named_.insert(key(file)); }
   bool is_begun_with(std::filesystem::path const& file) const;
 
-  /// One file has one key, whatever its folder is called by. A link is itself, not what it leads to.
+  /// The key of a file, which does not depend on how its folder is written. A link has its own key, not that of its
+  /// target.
   static std::filesystem::path key(std::filesystem::path const& file);
 
  private:
@@ -163,12 +168,12 @@ class HeldFiles {
 
 class CheckpointFiles;
 
-/// What a callback asks the trainer to do at the next safe point: to write a file of that name, or what a function does
-/// then, which names its files only when they are written.
+/// A callback's request for the next safe point: to write a file with a given name, or to run a function, which then
+/// chooses the names of its files. `ctx.request_checkpoint("step.safetensors");`
 struct CheckpointRequest {
-  std::filesystem::path path = {};                 ///< empty where `act` names the files
-  std::function<void(CheckpointFiles&)> act = {};  ///< in place of writing `path`
-  HeldFiles::Holder holder = nullptr;              ///< who counts on what is written
+  std::filesystem::path path = {};                 ///< empty if `act` chooses the names
+  std::function<void(CheckpointFiles&)> act = {};  ///< runs instead of writing `path`
+  HeldFiles::Holder holder = nullptr;              ///< holds the written files
 
   CheckpointRequest(std::filesystem::path file) : path(std::move(file)) {}
   CheckpointRequest(char const* file) : path(file) {}
@@ -176,13 +181,13 @@ struct CheckpointRequest {
   CheckpointRequest(HeldFiles::Holder who, std::function<void(CheckpointFiles&)> what);
 };
 
-/// What a request does with files at its safe point. Other ranks than 0 do the same, find the names that rank 0 finds,
-/// and write or remove nothing.
+/// The operations on files that a request may use at its safe point. On ranks other than 0 they find the same names as
+/// on rank 0, and write or remove nothing.
 class CheckpointFiles {
  public:
   using Awaited = FunctionRef<bool(std::filesystem::path const& file)>;
   using Write = FunctionRef<void(std::filesystem::path const& file, bool weights_only)>;
-  /// A file that is to be written; `is_new`: only where no such file exists by then.
+  /// A file to be written. `is_new`: only if no such file exists by then.
   struct Planned {
     std::filesystem::path file;
     bool is_new;
@@ -193,37 +198,36 @@ class CheckpointFiles {
   using Remove = FunctionRef<bool(std::filesystem::path const& file)>;
   using FirstSays = FunctionRef<bool(bool)>;
 
-  /// `awaited`: whether a request that is still to come names a file. What the arguments refer to has to outlive this
-  /// object.
+  /// `awaited` returns true if a later request names a file. The arguments must outlive this object.
   CheckpointFiles(HeldFiles& held, HeldFiles::Holder holder, Awaited awaited, bool writes, Write write);
 
   bool writes() const { return writes_; }
-  /// After a batch: whether a validation comes next, which scores the weights that a file of now holds. nullopt: that
-  /// is not known, as where the batch has failed.
+  /// After a batch: true if a validation comes next, which scores the weights that a file written now holds. nullopt:
+  /// not known, such as after a batch that failed.
   std::optional<bool> validation_follows() const { return validation_follows_; }
   void know_of_validation(std::optional<bool> follows) { validation_follows_ = follows; }
-  /// Another participant counts on the file, or a request that is still to come names it.
+  /// True if another holder needs the file, or a later request names it.
   bool of_others(std::filesystem::path const& file) const;
-  /// The name is not free: it is that of others, or such a file exists.
+  /// True if the name cannot be used: another holder needs that file, or it exists.
   bool taken(std::filesystem::path const& file) const;
-  /// The weights as they are now, and the state of the run; `weights_only`: of that state only what the model saves
-  /// and where in the run it was.
+  /// Writes the current weights and the state of the run. `weights_only`: of that state only the model's own and the
+  /// run's progress.
   void write(std::filesystem::path const& file, bool weights_only = false);
-  /// Several ranks: each does the same here, and takes part where a file is written. `first_says(mine)` is rank 0's
-  /// word.
+  /// With several ranks: all ranks call the same functions, and take part in writing files. `first_says(mine)` returns
+  /// rank 0's value.
   void are_shared(FirstSays first_says) { first_says_ = first_says; }
-  /// What rank 0 says.
+  /// Returns rank 0's value of `mine`.
   bool of_first_rank(bool mine) const { return first_says_ ? first_says_(mine) : mine; }
-  /// Whether files can be written while the run continues.
+  /// True if files can be written while the run continues.
   bool later() const { return writes_ && write_later_; }
   void can_write_later(WriteLater how) { write_later_ = how; }
-  /// The files get what the run is now, and `then(files)` is called on this thread when they are there, or could not be
-  /// written: its `files.write` of one of them says so as if it had happened then.
+  /// Copies the current state for the files. `then(files)` is called on this thread after they were written, or could
+  /// not be: its `files.write` of one of them reports an error as if it wrote the file at that time.
   void write_later(std::span<Planned const> planned, bool weights_only, Then then);
-  /// A file got another name, after what is written was copied.
+  /// Must be called when a file was renamed after the state was copied.
   void renamed(std::filesystem::path const& from, std::filesystem::path const& to) const;
   void can_rename(Rename how) { rename_ = how; }
-  /// A file that `make(file)` makes, as a link to another one. All ranks know whether such a file exists.
+  /// Makes a file by `make(file)`, such as a link to another file. Throws FileExists on all ranks if the file exists.
   template <class Make>
   void make(std::filesystem::path const& file, Make&& make) {
     bool exists = false;
@@ -233,8 +237,8 @@ class CheckpointFiles {
     if (of_first_rank(exists)) throw FileExists(file);
     held_.hold(file, holder_);
   }
-  /// The holder of this request needs the file no more; it is removed unless somebody else does, or this program has
-  /// named it to resume from. Returns whether it was removed.
+  /// The holder of this request no longer needs the file. It is removed unless another holder needs it, or this program
+  /// has named it to resume from. Returns true if it was removed.
   bool give_up(std::filesystem::path const& file);
   void can_remove(Remove how) { remove_ = how; }
 
@@ -255,12 +259,13 @@ class CheckpointFiles {
 
 namespace fulgurite::loop {
 
-// Part of a run's state: who has heard an event that failed on its way. A fit that goes on tells the others alone.
+// Part of a run's state: which listeners were notified of an event that failed half-way. A resumed fit notifies only
+// the others.
 
-/// Filled where a hook throws; empty at all other times.
+/// Set if a hook throws; empty at all other times.
 struct Heard {
-  std::string event = {};            ///< the hook's name; empty: none failed
-  std::vector<std::string> by = {};  ///< the names under which their states are kept; of the model and the strategy too
+  std::string event = {};            ///< the name of the hook; empty: none has failed
+  std::vector<std::string> by = {};  ///< state names of the notified listeners, including model and strategy
 
   template <class Hook>
   bool failed() const {
@@ -271,77 +276,78 @@ struct Heard {
   void state(auto& archive);
 };
 
-// Part of a run's state: what hooks and steps have asked for and the loops have yet to do.
+// Part of a run's state: requests of hooks and steps that the loops have not carried out yet.
 
-/// A row that waits for a check of the steps that it tells of.
+/// A row that is written only after its steps were checked.
 struct HeldRow {
   std::vector<std::pair<std::string, double>> cells;
   long step;
 };
 
-/// The accumulation window that is open.
+/// The open accumulation window.
 struct WindowRows {
-  long batches = -1;  ///< that were over when it began
-  long before = 0;    ///< rows before it
+  long batches = -1;  ///< batches that were finished when it began
+  long before = 0;    ///< rows that were written before it
 };
 
-/// A monitor wants training to end. It may withdraw that as long as the minima are not met.
+/// A monitor's request to end training. It may withdraw it while the minima are not met.
 struct MonitorStop {
-  std::string who = {};  ///< the key of the callback's state
-  std::string why = {};  ///< in words, for the last line of the fit
+  std::string who = {};  ///< the state key of the callback
+  std::string why = {};  ///< the reason, for the last line of the fit
   void state(auto& archive);
 };
 
-/// A request to end training at a step's boundary, once the minima are met. It is kept and restored as a whole.
+/// A request to end training at the end of a step, once the minima are met. Saved and restored as a whole.
 struct StopRequest {
-  bool holds = false;    ///< for all ranks: `asked`, or a monitor wants it
-  bool asked = false;    ///< a hook, the program or a limit of time made it: it cannot be withdrawn
-  bool waits = false;    ///< under several ranks: this one made it, and the others are notified with the next gradients
-  bool by_time = false;  ///< max_time or a Timer alone made it: where the limit is raised, training continues
+  bool holds = false;    ///< in effect on all ranks: `asked` is true, or a monitor requests a stop
+  bool asked = false;    ///< a hook, the program or a time limit requested it: it cannot be withdrawn
+  bool waits = false;    ///< with several ranks: requested here, and sent to the others with the next gradients
+  bool by_time = false;  ///< only max_time or a Timer requested it: if the limit is raised, training continues
   std::string why = {};  ///< the reason that was given first
   std::vector<MonitorStop> monitors{};
 
-  /// Replaces what this monitor has said before.
+  /// Sets or withdraws a monitor's request.
   void set_monitor(MonitorStop const& request, bool wanted);
-  /// What a file holds of it: a limit of time is looked at again.
+  /// The part that a file holds: time limits are checked again on resuming.
   StopRequest lasting() const;
 };
 
 struct Due {
   StopRequest stop{};
-  bool stop_of_file = false;      ///< the file that the run resumes from holds such a stop, and the limits are the same
-  StopRequest stop_before_cut{};  ///< what a file holds of it, before hooks were notified of a cut epoch's end
-  std::vector<std::string> other_monitors{};  ///< callbacks that have other options than in the file, or are gone
-  bool statistics_pass = false;               ///< before on_train_end the training data are passed once more
+  bool stop_of_file = false;      ///< the file of this resumed run holds a stop, and the limits are unchanged
+  StopRequest stop_before_cut{};  ///< the part that a file holds, before hooks were notified of the end of a cut epoch
+  std::vector<std::string> other_monitors{};  ///< callbacks with other options than in the file, or gone
+  bool statistics_pass = false;               ///< a pass over the training data was requested, before on_train_end
   std::vector<CheckpointRequest> requests{};
-  std::vector<CheckpointRequest> now{};    ///< those that are being done, one after the other
-  std::size_t done = 0;                    ///< of these
-  std::vector<CheckpointRequest> aside{};  ///< of a window that is not over, while a validation makes its own
-  std::vector<std::pair<std::string, double>> posted{};  ///< rows of callbacks, on their way to the loggers
-  std::vector<HeldRow> held_rows{};                      ///< of replayed steps that no check has followed
+  std::vector<CheckpointRequest> now{};    ///< the requests that are being carried out, in order
+  std::size_t done = 0;                    ///< how many of these are done
+  std::vector<CheckpointRequest> aside{};  ///< requests of an open window, while a validation makes its own
+  std::vector<std::pair<std::string, double>> posted{};  ///< rows that callbacks posted for the loggers
+  std::vector<HeldRow> held_rows{};                      ///< rows of replayed steps since the last check
 
-  Heard heard{};  ///< of an event that has failed: the others are yet to hear it
+  Heard heard{};  ///< of a failed event: the other listeners are not notified yet
 
-  long rows = 0;  ///< that loggers have received
+  long rows = 0;  ///< rows that loggers have received
   WindowRows window{};
 
-  /// An accumulation window begins after so many batches. Rows that wait are of windows before it.
+  /// Begins an accumulation window. `batches`: the number of finished batches. Rows that wait belong to earlier
+  /// windows.
   void begin_window(long batches);
-  /// The rows since then, which come again where that window is done again.
+  /// The rows since the window began, which will be written again if the window is repeated.
   long rows_of_window(long batches) const;
 
-  /// A request that is still to come names the file.
+  /// True if a later request names the file.
   bool awaits(std::filesystem::path const& file) const;
 
   void set_aside();
   void take_back();
 };
 
-/// The Backend can copy a run, and write files from the copy on another thread.
+/// The backend can copy the state of a run, and write files from the copy in another thread.
 template <class B>
 concept WritesLater = requires { typename B::Background; };
 
-/// Nothing is ever under way.
+/// For backends that cannot.
 template <class B>
 struct FilesUnderWay {};
 
@@ -349,16 +355,16 @@ template <WritesLater B>
 struct FilesUnderWay<B> {
   typename B::Background writer{};
   HeldFiles::Holder holder = nullptr;
-  CheckpointFiles::Then then = nullptr;  ///< not empty while files are under way
+  CheckpointFiles::Then then = nullptr;  ///< not empty while files are being written
 };
 
-/// Some callback of the pack asks for files.
+/// True if a callback of the pack writes files.
 template <class Pack>
 inline constexpr bool any_names_files = false;
 template <template <class...> class Pack, class... Cs>
 inline constexpr bool any_names_files<Pack<Cs...>> = ((NamesLast<Cs> || NamesHpc<Cs>) || ...);
 
-/// Between steps: whether there is an answer of the thread that writes files.
+/// Between steps: true if the thread that writes files has finished.
 template <class Pack, class R>
 [[gnu::always_inline]] inline bool answer_waits([[maybe_unused]] R& run) {
   if constexpr (WritesLater<typename R::Key::Backend> && any_names_files<Pack>)
@@ -366,7 +372,7 @@ template <class Pack, class R>
   else return false;
 }
 
-/// See finish_files: a function of the Backend alone.
+/// Implements finish_files, for a given backend.
 template <WritesLater B>
 void finish(FilesUnderWay<B>& now, HeldFiles& held, Due const& due) {
   now.writer.wait();
@@ -379,22 +385,22 @@ void finish(FilesUnderWay<B>& now, HeldFiles& held, Due const& due) {
   auto const remove = [&now](std::filesystem::path const& file) { return now.writer.remove(file); };
   files.can_rename(rename);
   files.can_remove(remove);
-  struct LetsGo {  // of what `then` has taken away, also where it fails later on
+  struct LetsGo {  // releases what `then` has removed, also if it fails later
     typename B::Background& writer;
     ~LetsGo() { writer.let_go(); }
   } const lets_go{now.writer};
   then(files);
 }
 
-/// What follows from files that another thread writes, when it has. An exception is that of the first file that could
-/// not be written.
+/// Waits for files that another thread writes, and does what follows from them. Throws the error of the first file that
+/// could not be written.
 template <class R>
 void finish_files(R& run) {
   if constexpr (WritesLater<typename R::Key::Backend>)
     if (run.under_way.then) finish(run.under_way, run.made.held_files, run.due);
 }
 
-/// The same for a fit that is left open: nobody is there to catch an exception, so it is a warning.
+/// Finishes files when a fit is left open. Nothing could catch an exception there, so it becomes a warning.
 template <class R>
 void abandon_files(R& run) noexcept {
   auto const tell = [&run](char const* why) {
@@ -408,13 +414,13 @@ void abandon_files(R& run) noexcept {
   }
 }
 
-// Part of a run's state: what it has made so far, and where that lies.
+// Part of a run's state: what it has written, and where.
 
 struct Made {
-  HeldFiles held_files{};           ///< checkpoint files, and who counts on them
+  HeldFiles held_files{};           ///< checkpoint files, and their holders
   std::filesystem::path log_dir{};  ///< the first logger's folder
   Outcome outcome{};
-  std::filesystem::path log_dir_before{}, metrics_file_before{};  ///< what both were before the call's setup
+  std::filesystem::path log_dir_before{}, metrics_file_before{};  ///< both values before the call's setup
 };
 
 }  // namespace fulgurite::loop

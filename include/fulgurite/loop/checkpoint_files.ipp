@@ -72,7 +72,7 @@ FULGURITE_BULK_BODY void CheckpointFiles::renamed(std::filesystem::path const& f
 
 FULGURITE_BULK_BODY bool CheckpointFiles::give_up(std::filesystem::path const& file) {
   held_.give_up(file, holder_);
-  std::error_code ignored;  // a file that somebody else removed is gone, as wanted
+  std::error_code ignored;  // ignored: if the file was already removed, that is as wanted
   if (!writes_ || of_others(file) || held_.is_begun_with(file)) return false;
   return remove_ ? remove_(file) : std::filesystem::remove(file, ignored);
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Checkpoints are requested by callbacks and written here, at safe points: after an event has been heard by all,
+// Callbacks request checkpoints, which are written here at safe points: after all listeners of an event were notified,
 // between steps.
 
 #include <exception>
@@ -26,17 +26,17 @@
 
 namespace fulgurite::loop {
 
-// Several files to write, of which one may fail: the others are written all the same, and no failure goes unsaid.
+// Writing several files, of which one may fail: the others are still written, and every failure is reported.
 
-/// Keeps the failure that is thrown when all has been tried: the first, but an end that was asked for comes before what
-/// fails on the way. The others are warnings: `warn(identifier, sentence)`.
+/// Keeps the error to throw after all attempts: the first one, or, in preference to it, the Interrupted of a requested
+/// end. Other errors become warnings: `warn(identifier, sentence)`.
 class FirstFailure {
  public:
   explicit FirstFailure(Warn warn) : warn_(warn) {}
 
-  /// Whether it has not failed.
+  /// Returns true if `work` did not throw.
   bool attempt(FunctionRef<void()> work);
-  /// Nothing where all went well.
+  /// Throws the kept error; does nothing if there is none.
   void rethrow() const;
 
  private:
@@ -49,10 +49,10 @@ class FirstFailure {
   bool interrupted_ = false;
 };
 
-/// What callbacks put into the model for a file is taken out again.
+/// Removes from the model what callbacks have put into it for a file.
 void restore_after_save(RunCore& run, Context& ctx);
 
-/// The Backend's file, with the hyper-parameters where it is one that can hold them.
+/// Writes the backend's file, with the hyper-parameters if its format can hold them.
 template <class R, class Source, class Fold>
 void save_model(State<R>& run, Source& source, std::filesystem::path const& path, Fold const& fold) {
   auto& model = *run.parts.model;
@@ -64,8 +64,8 @@ void save_model(State<R>& run, Source& source, std::filesystem::path const& path
   }
 }
 
-/// Writes one file now: weights and the state of the run. A callback may show the file other weights than those in
-/// training: its `before_save(ctx)` and `after_save(ctx)` are called around it, also where it cannot be written.
+/// Writes one file now: weights and the state of the run. Callbacks may give the file other weights than the training
+/// ones: their `before_save(ctx)` and `after_save(ctx)` are called around `save`, also if it throws.
 void show_and_save(RunCore& run, Context& ctx, FunctionRef<void()> save);
 template <class R>
 void show_and_save(State<R>& run, FunctionRef<void()> save) {
@@ -74,7 +74,7 @@ void show_and_save(State<R>& run, FunctionRef<void()> save) {
   show_and_save(run, ctx, save);
 }
 
-/// What a file holds of the run: all, or where it was saved with `weights_only` what belongs to them.
+/// Saves or loads a file's content: the whole state of the run, or with `weights_only` what belongs to the weights.
 template <class R, class Source>
 auto fold_of_file(State<R>& run, Source& source, bool weights_only) {
   return [&run, &source, weights_only](auto& archive) {
@@ -85,8 +85,8 @@ auto fold_of_file(State<R>& run, Source& source, bool weights_only) {
   };
 }
 
-/// Of what a file does not hold, where a program asks for it by itself: beside callbacks that leave files, a program
-/// with such parts does not compile.
+/// Warns of state that a file does not hold, if the program itself requests the file. With callbacks that write files,
+/// a program with such parts does not compile.
 void warn_of_forgotten(RunCore& run, std::filesystem::path const& path, bool parts_remember);
 
 template <class R, class Source>
@@ -107,17 +107,17 @@ void write_checkpoint(State<R>& run, Source& source, std::filesystem::path const
   }
 }
 
-/// Whether another thread can write the files of such a run.
+/// True if another thread can write the files of such a run.
 template <class R>
 inline constexpr bool can_write_later = WritesLater<typename R::Backend> && !shares<R>;
 
-/// Copies the run as it is now; another thread writes the files.
+/// Copies the current state of the run; another thread writes the files from the copy.
 template <class R, class Source>
 void write_later(State<R>& run, Source& source, HeldFiles::Holder holder,
                  std::span<CheckpointFiles::Planned const> planned, bool weights_only, CheckpointFiles::Then then) {
   if constexpr (can_write_later<R>) {
     auto const watched = run.own_actions.template begin<action::save_checkpoint>();
-    finish_files(run);  // one copy at a time
+    finish_files(run);  // there can be only one copy at a time
     auto& writer = run.under_way.writer;
     show_and_save(run, [&] {
       auto const declared = declared_hyperparameters(run, source);
@@ -131,31 +131,31 @@ void write_later(State<R>& run, Source& source, HeldFiles::Holder holder,
   }
 }
 
-/// Does what was requested, one request after the other: each finds the files of those before it on the disk. Where one
-/// fails, the others are done all the same, and the first error is thrown; where it `failed_alone()`, under several
-/// ranks, no other is, since the others would wait inside of the file in which this one has failed. `files_of(holder)`
-/// makes what a request is given, `finish()` follows up files that another thread writes.
+/// Carries out requests in order: each finds the files of earlier ones on the disk. If one fails, the others are still
+/// carried out, and the first error is thrown at the end. With several ranks, if `failed_alone()` is true, no further
+/// request is carried out, since the other ranks still wait inside the file in which this rank failed.
+/// `files_of(holder)` makes the argument of a request; `finish()` finishes files that another thread writes.
 void do_requests(Due& due, Warn warn, FunctionRef<CheckpointFiles(HeldFiles::Holder)> files_of,
                  FunctionRef<void()> finish, FunctionRef<bool()> failed_alone);
 
-/// The same, of this run.
+/// Carries out the requests of this run.
 template <class R, class Source>
 void write_now(State<R>& run, Source& source) {
   bool const writes = speaks_for_all(run);
   HeldFiles::Holder holder = nullptr;
-  [[maybe_unused]] std::exception_ptr alone{};  // this rank has failed inside of a file, in which the others wait
+  [[maybe_unused]] std::exception_ptr alone{};  // this rank has failed inside a file, in which the others wait
   auto const failed_alone = [&] {
     if constexpr (shares<R>) return !run.shared.together && !run.shared.alone;
     else return false;
   };
   auto const write = [&](std::filesystem::path const& file, bool weights_only) {
     if (alone) std::rethrow_exception(alone);
-    // `together` is that of an earlier file. In this one a rank may fail alone.
+    // `together` belongs to an earlier file; in this one a rank may fail alone.
     [[maybe_unused]] bool together = false;
     if constexpr (shares<R>) together = std::exchange(run.shared.together, false);
     try {
       write_checkpoint(run, source, file, weights_only);
-    } catch (FileExists const&) {  // all of them found it, and all take the next name
+    } catch (FileExists const&) {  // all ranks find that it exists, and use the next name
       if constexpr (shares<R>) run.shared.together = together;
       throw;
     } catch (...) {
@@ -183,7 +183,7 @@ void write_now(State<R>& run, Source& source) {
   do_requests(run.due, Warn::to<&State<R>::warn>(run), files_of, [&] { finish_files(run); }, failed_alone);
 }
 
-/// Out of line: what follows from a batch stays small where there is nothing to write.
+/// Not inlined, so that the code after each batch stays small when there is nothing to write.
 template <class R, class Source>
 [[gnu::noinline, gnu::cold]] void write_due(State<R>& run, Source& source, SafePoint const& point) {
   if (run.searching.rehearsing) return run.due.requests.clear();
@@ -193,17 +193,18 @@ template <class R, class Source>
   run.point = before;
 }
 
-/// Called when an event has been heard by all, with what a fit that goes on from here does next: follows up files that
-/// another thread has written, and writes what was requested. Inside an accumulation window both wait for its step.
+/// Called after all listeners of an event were notified. Finishes files that another thread has written, and writes
+/// requested ones. `point`: where a fit resumes from them. Inside an accumulation window both wait for its step.
 template <class R, class Pack, class Source>
 [[gnu::always_inline]] inline void write_requests(State<R>& run, Pack&, Source& source, SafePoint const& point) {
   if ((!run.due.requests.empty() && !run.facts.accumulating) || answer_waits<Pack>(run)) [[unlikely]]
     write_due(run, source, point);
 }
 
-// A file that the program asks for itself, at once.
+// Files that the program itself saves, at once.
 
-/// All of the run: inside of a fit with what that knows of its data, after it with what they had kept of themselves.
+/// Saves the whole run: inside a fit with the current state of its data, after it with the state that they had at its
+/// end.
 template <class R>
 void save_checkpoint(State<R>& run, NoModule& none, std::filesystem::path const& path) {
   if (!run.parts.fitted || !run.parts.optimizers)

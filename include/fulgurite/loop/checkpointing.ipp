@@ -36,7 +36,7 @@ FULGURITE_BODY void FirstFailure::say_first() const {
   } catch (std::exception const& error) {
     warn("fulgurite.checkpoint.failed_too",
          std::string("the run was asked to end, and a file could not be written: ") + error.what());
-  } catch (...) {}  // it has no words
+  } catch (...) {}  // it has no message
 }
 
 FULGURITE_BODY void restore_after_save(RunCore& run, Context& ctx) {
@@ -76,7 +76,7 @@ FULGURITE_BODY void do_requests(Due& due, Warn warn, FunctionRef<CheckpointFiles
   for (std::size_t i = 0; i != requests.size(); ++i) {
     auto const& request = requests[i];
     auto files = files_of(request.holder);
-    failure.attempt(finish);  // of an earlier request: one copy at a time
+    failure.attempt(finish);  // of an earlier request: there can be only one copy at a time
     due.done = i + 1;
     bool const fine = failure.attempt([&] {
       if (request.act) request.act(files);

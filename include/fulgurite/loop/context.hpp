@@ -1,6 +1,6 @@
 #pragma once
-// The context of a hook, as far as it needs no type of the program: facts of the run, and requests to it. One class for
-// all programs.
+// The part of a hook's context that does not depend on the program's types: where the run is, and requests to it. One
+// class for all programs.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,26 +22,26 @@
 
 namespace fulgurite {
 
-/// What a monitor sees of a metric.
+/// A metric's value as a monitor sees it.
 struct WatchedValue {
   static constexpr long unknown = -1;
   std::optional<double> value = std::nullopt;
-  long logged = 0;  ///< how often the metric was logged so far in the run, for all that `value` knows
+  long logged = 0;  ///< how often the metric was logged in this run, up to `value`
 
-  /// Whether it was logged since a look that saw `before`.
+  /// True if the metric has a value and was logged since a read that returned `before` as `logged`.
   bool is_newer_than(long before) const;
 };
 
 /// A metric that a callback watches, by its name: the mean of an epoch, the last value, or the mean of one loader.
 struct WatchedMetric {
   enum class As : std::uint8_t { mean, last, of_loader };
-  std::string_view name = {};  ///< empty: none is watched
+  std::string_view name = {};  ///< empty: no metric is watched
   As as = As::mean;
   std::string_view loader = {};
 
   WatchedMetric() = default;
   explicit constexpr WatchedMetric(std::string_view of_name) : name(of_name) {}
-  /// Of a metric constant, `metric.last()` or `metric.of("loader")`.
+  /// From a metric constant, `metric.last()` or `metric.of("loader")`.
   template <class M>
     requires requires { typename M::metric; }
   explicit constexpr WatchedMetric(M const& metric) : name(M::name()) {
@@ -49,176 +49,193 @@ struct WatchedMetric {
     else if constexpr (!std::is_same_v<M, typename M::metric>) as = As::last;
   }
   explicit operator bool() const { return !name.empty(); }
-  /// As the user wrote it, for the key of a state: two callbacks may watch one metric in several ways.
+  /// The metric as the user wrote it. Part of a state's key, since two callbacks may watch one metric in different
+  /// ways.
   std::string written() const;
 };
 
-/// Where a hook stands in its run, and what it may ask for there: `void on_train_epoch_end(fulgurite::Context& ctx)`.
-/// A callback that is written with it is compiled once, whatever model, trainer and phase it is used with. Who needs
-/// the model, the optimizers or `ctx.log` takes `auto& ctx` in its place, which is a RunContext: a Context, and what
-/// the program's types add. Never kept beyond the call.
+/// What a hook can read about its run, and request from it. A callback whose hooks take a Context is compiled once, for
+/// any model, trainer and phase:
+///
+///     struct PrintEpoch {
+///       void on_train_epoch_end(fulgurite::Context& ctx) { ctx.print("epoch " + std::to_string(ctx.current_epoch()));
+///       }
+///     };
+///
+/// A hook that needs the model, the optimizers or `ctx.log` takes `auto& ctx` instead. That is a RunContext: a Context
+/// with additional members that depend on the program's types. Do not keep a context beyond the call.
 class Context {
  public:
-  /// Optimizer steps of this fit so far, over all optimizers; a fit that goes on from a file counts on from there.
-  /// Steps that were skipped count, too.
+  /// Optimizer steps of this fit so far, over all optimizers, including skipped steps. A resumed fit continues the
+  /// count of its file.
   long global_step() const { return asked(Asks::global_step), core_->progress.global_step; }
-  /// How many of the steps above changed no weight, because a loss or a gradient was not finite (NonFinite::skip).
+  /// How many of the steps in global_step() changed no weight because a loss or a gradient was not finite
+  /// (NonFinite::skip).
   long skipped_steps() const { return asked(Asks::skipped_steps), core_->progress.skipped_steps; }
-  /// The epoch at hand, counted from 0: how many were completed before it.
+  /// The current epoch, from 0; equal to the number of completed epochs.
   int current_epoch() const { return asked(Asks::current_epoch), core_->progress.epoch; }
-  /// The batch, counted from 0 in its epoch or in its evaluation loader. Between batches the one before; 0 before the
-  /// first, and in on_train_end.
+  /// The current batch, from 0 in its epoch or evaluation loader. Between batches it is the previous one; 0 before the
+  /// first batch and in on_train_end.
   long batch_idx() const { return asked(Asks::batch_idx), core_->facts.batch_idx; }
-  /// Samples in the batch, on this process. 0 between batches, while a batch is transferred, and for one that does not
-  /// tell its size.
+  /// Samples in the current batch, on this process. 0 between batches, while a batch is transferred, and for a batch
+  /// whose size is not known.
   long batch_size() const { return asked(Asks::batch_size), core_->facts.in_batch ? core_->facts.batch_size : 0; }
-  /// Of its epoch, or of its evaluation loader. A loader that has no size and does not promise that batches stay valid
-  /// is read one batch at a time: false until the end is found, after the end hook of the last batch; true in what
-  /// follows.
+  /// True for the last batch of an epoch or an evaluation loader. A loader that has no size and does not promise that
+  /// batches stay valid is read one batch at a time: then this is false until the end is found, which is after the end
+  /// hook of the last batch, and true from there on.
   bool is_last_batch() const { return asked(Asks::is_last_batch), core_->facts.is_last_batch; }
-  /// True where the batch at hand does not end its accumulation window: no optimizer step follows it.
+  /// True if the current batch does not end its accumulation window, so that no optimizer step follows it.
   bool accumulating() const { return asked(Asks::accumulating), core_->facts.accumulating; }
-  /// True in the few validation batches before training (num_sanity_val_steps).
+  /// True in the validation batches before training (num_sanity_val_steps).
   bool sanity_checking() const { return core_->facts.sanity_checking; }
-  /// Which of the trainer's functions is at work: fit, validate, test or predict. In the validation of a fit it is fit.
+  /// The trainer's function that is running: fit, validate, test or predict. In a validation inside fit it is fit.
   Stage stage() const { return core_->facts.stage; }
-  /// Which evaluation loader is at hand, counted from 0, where there are several; else 0.
+  /// The current evaluation loader, from 0, if there are several; else 0.
   std::size_t loader() const { return core_->facts.loader; }
-  /// The evaluation loaders' own names, else their positions.
+  /// The names of the evaluation loaders, or their positions if they have no names.
   std::vector<std::string> const& loader_names() const { return core_->loader_names; }
-  /// In predict: the place of this process's i-th sample of the loader among the samples of all processes; i itself
-  /// where there is one process, or each reads a loader of its own.
+  /// In predict: the index that the i-th sample of this process's loader has among the samples of all processes. It is
+  /// i with one process, or if each process reads its own loader.
   long sample_place(long i) const { return core_->facts.first_sample + i * core_->facts.sample_step; }
-  /// fast_dev_run is on: what would be saved, stopped or logged on behalf of a run is not.
+  /// True in a fast_dev_run. Callbacks that save, stop or log for a real run do nothing then.
   bool dev_run() const { return core_->asked.options.fast_dev_run != 0; }
-  /// What the run goes by: the trainer's options, where fast_dev_run, overfit_batches and barebones have replaced those
-  /// that they stand for.
+  /// The options in effect: the trainer's, with those replaced that fast_dev_run, overfit_batches and barebones change.
   TrainerOptions const& options() const { return core_->asked.options; }
 
   /// Batches of a training epoch after limits; nullopt where the loader has no size.
   std::optional<long> num_training_batches() const {
     return asked(Asks::num_training_batches), core_->facts.train_batches;
   }
-  /// Batches of the evaluation loader at hand, after limits.
+  /// Batches of the current evaluation loader after limits; nullopt if the loader has no size.
   std::optional<long> num_eval_batches() const { return core_->facts.eval_batches; }
-  /// Optimizer steps of the whole fit; nullopt where neither max_steps nor a sized loader and max_epochs tell.
+  /// Optimizer steps of the whole fit; nullopt if neither max_steps nor a sized loader with max_epochs determines them.
   std::optional<long> estimated_steps() const {
     return asked(Asks::estimated_steps), core_->program->estimated_steps(*core_);
   }
-  /// Batches per optimizer step, in the epoch at hand.
+  /// Batches per optimizer step in the current epoch.
   int accumulate_grad_batches() const { return asked(Asks::accumulate_grad_batches), core_->asked.window_length; }
-  /// Whether the fit validates at all: there is a loader for it, and limit_val_batches leaves some of it.
+  /// True if the fit validates: it has a validation loader, and limit_val_batches is not 0.
   bool has_validation() const { return core_->facts.has_validation; }
-  /// Validation runs exactly once, at the end of every epoch.
+  /// True if validation runs exactly once an epoch, at the end of every epoch.
   bool validating_each_epoch_end() const;
-  /// Seconds of training, on the clock `options().now`, which max_time is compared with: it runs from on_train_start
-  /// on. Where a fit goes on from a file, those before the file was written count, too.
+  /// Seconds of training since on_train_start, on the clock `options().now`; max_time is compared with this. A resumed
+  /// fit adds the seconds that its file holds.
   double training_seconds() const { return asked(Asks::seconds), core_->training_seconds(); }
-  /// The clock `options().now` in seconds, from a beginning of its own: only differences mean something.
+  /// The clock `options().now`, in seconds. Its zero is arbitrary: use differences only.
   double seconds_now() const;
 
-  /// This process's number among those that train the model together, from 0; 0 where there is one. Let rank 0 alone
-  /// print and write.
+  /// The number of this process among those that train the model together, from 0; 0 if it is the only one. Only rank 0
+  /// should print and write files.
   int rank() const { return core_->rank(); }
-  /// How many processes there are; `rank()` counts them from 0.
+  /// The number of processes; `rank()` is less than it.
   int world() const { return core_->program->world(*core_); }
-  /// A line on stdout, or several, of rank 0 alone. On a terminal it comes out above a progress bar.
+  /// Prints one or several lines on stdout, on rank 0 only. On a terminal they appear above a progress bar.
   void print(std::string_view line) const;
-  /// Rank 0's text for all: what was looked up outside of the program, such as the name of a folder. Every rank asks.
+  /// Returns rank 0's text on every rank, for what was read outside of the program, such as the name of a folder. A
+  /// collective.
   std::string of_first_rank(std::string mine) const { return core_->program->of_first_rank(*core_, std::move(mine)); }
-  /// Whether a moment in `seconds_now()` has come, by rank 0's clock. Every rank asks after each step, and as long as
-  /// no moment has come that somebody asks for, that costs no message.
+  /// True if the deadline `moment`, in `seconds_now()`, has passed by rank 0's clock. Every rank must call this after
+  /// each step. It costs no message until one of the deadlines has passed.
   bool has_come(double moment) const { return asked(Asks::seconds), core_->program->has_come(*core_, moment); }
-  /// The signal by which the run ends, 0: none. `mine`: what has come to this process; the others hear of it with the
-  /// next step's gradients, and then all of them get it at the end of the same batch.
+  /// The signal that ends the run, or 0. `mine`: the signal that this process has received. The other ranks receive it
+  /// with the next step's gradients; all of them then return it at the end of the same batch.
   int signal_of_all(int mine) const { return core_->program->signal_of_all(*core_, mine); }
-  /// The same where all ranks meet, such as in teardown.
+  /// The signal that ends the run, exchanged at once. A collective, for places that all ranks reach, such as teardown.
   int signal_here(int mine) const { return core_->program->signal_here(*core_, mine); }
 
-  /// The value of a metric and its age, as all processes together have it: see RunContext::watched_value.
+  /// A metric's value over all processes, and its age: see RunContext::watched_value.
   WatchedValue watched_value(WatchedMetric const& metric) const;
-  /// The same without its age.
+  /// A metric's value over all processes.
   std::optional<double> shared_value(WatchedMetric const& metric) const { return watched_value(metric).value; }
-  /// The value of a metric of that name, of this process; it may read a device.
+  /// The value of the metric of this name on this process. May wait for a device.
   std::optional<double> value(std::string_view metric) const;
-  /// f(metric, value the host knows already) for each declared metric of one number, in order.
+  /// Calls f(metric, value) for each declared metric of one number, in order, with the value that the host already
+  /// knows.
   void each_metric(FunctionRef<void(DeclaredMetric const&, std::optional<double>)> f) const;
-  /// f(reported name, the value of each loader, where it has one) for each metric that an evaluation reports, when it
-  /// is over. What was logged outside of its loaders belongs to each of them.
+  /// Calls f(reported name, values by loader) for each metric that a finished evaluation reports. A loader without a
+  /// value has nullopt. A value that was logged outside of the loaders' batches is given for each loader.
   void each_loader_value(FunctionRef<void(std::string_view, std::vector<std::optional<double>> const&)> f) const;
   /// The name of the model's type.
   std::string_view model_name() const { return core_->program->model_name; }
-  /// Whether an optimizer step follows each window of batches: not by hand, nor where batches are cut along time.
+  /// True if an optimizer step follows each window of batches: false for manual optimization, and if batches are cut
+  /// along time.
   bool steps_by_batch() const { return core_->program->steps_by_batch; }
-  /// f(name, value) for what the tensor library tells of the device: memory, and how often it was asked for.
+  /// Calls f(name, value) for the device statistics of the tensor library, such as allocated memory and counts of
+  /// allocations.
   void device_stats(FunctionRef<void(std::string const&, double)> f) const { core_->program->device_stats(*core_, f); }
-  /// The rows of the model's table, down to a depth (-1: all of it); `with_example`: sizes are found by a forward pass
-  /// where the model has an example_input. None where the tensor library cannot tell.
+  /// The rows of the model summary down to `max_depth` (-1: all levels). `with_example`: a forward pass finds the
+  /// sizes, if the model has an example_input. Gives no rows if the tensor library does not support it.
   void model_rows(int max_depth, bool with_example, std::vector<report::ModelRow>& rows) const {
     core_->program->model_rows(*core_, max_depth, with_example, rows);
   }
 
-  /// What may be meant and mostly is not: on stderr unless `.silence` names it, and in `trainer.warnings()`. Said once
-  /// for each identifier: `warn("mine.rate.high", "the rate is above 1: lower it")`. An Error where the identifier is
-  /// not of that form.
+  /// Warns of what is probably a mistake, once for each identifier. The warning is printed on stderr unless `.silence`
+  /// names it, and kept in `trainer.warnings()`. Throws [fulgurite.context.warning] if the identifier is not lower-case
+  /// words with points between them.
+  ///
+  ///     ctx.warn("mine.rate.high", "the rate is above 1: lower it");
   void warn(std::string_view identifier, std::string_view sentence) const;
-  /// The same, said once for each sentence.
+  /// Warns once for each sentence.
   void warn_each(std::string_view identifier, std::string_view sentence) const;
 
-  /// Training ends at the next optimizer step's boundary, once min_epochs and min_steps are met. `why` is for the last
-  /// line of the fit: `ctx.request_stop("the budget is spent")`. Outside of fit there is no training to end, and this
-  /// does nothing.
+  /// Requests that training stop at the next optimizer step, once min_epochs and min_steps are met. `why` appears in
+  /// the last line that the fit prints: `ctx.request_stop("the budget is spent")`. Does nothing outside of fit.
   void request_stop(std::string_view why = {}) const;
-  /// The same, for a caller that asks again in each run. A fit that resumes from the file of its end trains on, unless
-  /// it is asked again.
+  /// Requests a stop for this run only, for callers that request it in each run. A fit that resumes from the file of
+  /// this run's end continues training, unless a stop is requested again.
   void request_stop_for_now(std::string_view why = {}) const;
-  /// For callbacks that watch a metric: whether `who`, the callback's state_key(), wants training to end by what it has
-  /// just seen. This replaces what it said before, so while min_epochs and min_steps are not met a monitor whose metric
-  /// has recovered withdraws its request. Under several ranks all of them have to say the same, so go by
-  /// `watched_value`.
+  /// For callbacks that watch a metric: sets or withdraws the stop request of `who`, the callback's state_key(). A call
+  /// replaces the previous one, so while min_epochs and min_steps are not met, a monitor whose metric has recovered
+  /// withdraws its request. All ranks must give the same answer, so decide by `watched_value`.
   void set_stop_request(std::string const& who, bool wanted, std::string const& why = {}) const;
-  /// Whether this run will stop early: someone has asked for it, on this process or, as far as was heard, on another.
+  /// True if this run will stop early: a stop was requested on this process, or on another whose request has arrived.
   bool stop_requested() const { return asked(Asks::stop_requested), core_->due.stop.holds || core_->due.stop.waits; }
 
-  /// The loggers' x axis: batches of this run that ended with an optimizer step and its validation.
+  /// The loggers' x axis: the number of batches in this run that ended with an optimizer step, counted after the
+  /// validation of that step.
   long logged_steps() const { return asked(Asks::logged_steps), core_->progress.logged_steps; }
-  /// A row for the loggers that is no metric of the model (learning rates), delivered when the event at hand has been
-  /// heard by all.
+  /// Writes a row to the loggers that is no metric of the model, such as learning rates. It is delivered after all
+  /// listeners of the current event were notified.
   void log_scalars(std::span<Scalar const> row) const;
 
-  /// A file to be written at the next safe point: after the event at hand has been heard by all. Inside an accumulation
-  /// window it waits for the step, unless a validation asks: then the weights that it scored are written as they are.
-  /// So that a name may tell the step that a file holds, a request may be a function, which is called when the file is
-  /// written:
+  /// Requests a checkpoint file. It is written at the next safe point, after all listeners of the current event were
+  /// notified. Inside an accumulation window it is written after the step; if a validation requests it, at once, so
+  /// that it has the weights that the validation scored. Throws [fulgurite.context.outside_fit] outside of fit. A
+  /// request may be a function, called when the file is written, so that a name can contain the step:
+  ///
   ///     ctx.request_checkpoint({this, [ctx](CheckpointFiles& files) {
   ///       files.write(std::to_string(ctx.global_step()));
   ///     }});
   void request_checkpoint(CheckpointRequest request) const;
-  /// Who counts on which checkpoint files: a callback that removes one asks here first whether another counts on it.
+  /// The checkpoint files that callbacks rely on. A callback that removes a file checks here first whether another
+  /// needs it.
   HeldFiles& held_files() const { return core_->made.held_files; }
 
-  /// Before on_train_end the training data are passed once through training_step, with nothing but buffers changing:
-  /// what BatchNorm needs after its weights were replaced.
+  /// Requests a pass of the training data through training_step before on_train_end, in which only buffers change.
+  /// BatchNorm needs it after its weights were replaced.
   void request_statistics_pass() const;
 
-  /// A part of a step or a hook that a profiler shall show by this name, for as long as the result lives:
+  /// Names a part of a step or a hook for profilers; it lasts as long as the returned object lives:
+  ///
   ///     auto const watched = ctx.profile("augment");
-  /// Without a profiler it costs one look at a pointer. In a captured step it is seen where the step is recorded.
+  ///
+  /// Without a profiler it costs one check of a pointer. In a captured step profilers see it only when the step is
+  /// recorded.
   [[nodiscard]] OwnAction profile(std::string_view name) const { return core_->own_actions.begin(name); }
 
-  /// The folder of this run's logs; empty where no logger writes into one.
+  /// The folder of this run's logs; empty if no logger writes to a folder.
   std::filesystem::path const& log_dir() const { return core_->made.log_dir; }
-  /// The first logger's folder; the first to say so wins.
+  /// Sets the folder of this run's logs, for loggers. Only the first call has an effect.
   void set_log_dir(std::filesystem::path dir) const;
-  /// What the run came to: its best file, its best score and the like, which `trainer.outcome()` shows. Callbacks write
-  /// it.
+  /// The results of the run, such as the best file and the best score, which `trainer.outcome()` returns. Callbacks
+  /// write to it.
   Outcome& outcome() const { return asked(Asks::outcome), core_->made.outcome; }
 
  protected:
   using Asks = loop::Question;
 
   constexpr Context(loop::RunCore& core, loop::MetricSource source) : core_(&core), source_(source) {}
-  /// A strategy that replays steps has to know what a recorded one went by.
+  /// Records the read: a strategy that replays steps needs to know on what a recorded step depends.
   void asked(Asks question) const {
     if (core_->keeps_questions) core_->questions.add(question);
   }
@@ -235,42 +252,42 @@ class Context {
 
 namespace fulgurite::loop {
 
-// Where the value of a metric is found: in the running epoch or evaluation, else in the last one that is over.
+// Where the value of a metric is read: from the running epoch or evaluation, else from the last finished one.
 
-/// Looks for it, as a phase does: hooks of training and of evaluations read other boards. Each question waits for a
-/// device where figures are still on it, unless it says otherwise.
+/// Reads values of metrics for a phase: hooks of training and of evaluations read different boards. Every read waits
+/// for the device if figures are still on it, unless its comment says otherwise.
 class MetricValues {
  public:
   MetricValues(RunCore& run, MetricSource source) : run_(run), source_(source) {}
 
-  /// Where a metric of one number that has this name stands.
+  /// The position of the metric with this name that has one number.
   std::optional<std::size_t> place_of(std::string_view name) const;
-  /// `at`: where it stands among the metrics.
+  /// `at`: the metric's position.
   std::optional<double> value(WatchedMetric const& metric, std::size_t at) const;
-  /// What the host knows already.
+  /// The value that the host already knows; never waits.
   std::optional<double> known(WatchedMetric const& metric, std::size_t at) const;
-  /// As all processes together have it, with its age.
+  /// The value over all processes, with its age.
   WatchedValue watched_value(WatchedMetric const& metric, std::size_t at) const;
-  /// Whether figures of it still wait on a device: to ask for its value would wait for them.
+  /// True if figures of the metric are still on a device, so that reading its value would wait.
   bool waits(std::size_t at) const;
 
  private:
-  /// The figures that a metric's value is made of.
+  /// The figures from which a metric's value is computed.
   struct Found {
     Figures figures = {};
-    bool is_shared = true;  ///< they are those of all processes
-    bool is_live = false;   ///< their epoch or evaluation is open
+    bool is_shared = true;  ///< the figures already are those of all processes
+    bool is_live = false;   ///< their epoch or evaluation is still running
   };
   Found find(WatchedMetric const& metric, std::size_t at, bool collects) const;
-  /// f(board) for those whose running epoch `value` reads first: all loaders' together; none once an evaluation has
-  /// been published.
+  /// Calls f(board) for the boards that `value` reads first: those of the running epoch or evaluation; none after an
+  /// evaluation is published.
   template <class F>
   void each_live_board(F&& f) const;
   std::optional<double> counted_so_far(WatchedMetric const& metric, std::size_t at, bool of_all_ranks) const;
   std::optional<double> reduced(WatchedMetric const& metric, std::size_t at, Figures const& figures) const;
-  /// The position of a metric's loader; their number where none has that name.
+  /// The position of a metric's loader; the number of loaders if none has that name.
   std::size_t loader_at(WatchedMetric const& metric) const;
-  /// In a validation inside fit: a metric that only training logs has its epoch so far there.
+  /// True in a validation inside fit for a metric that only training logs: its value there is that of the epoch so far.
   bool trains_on(std::size_t at) const;
   Cell const& cell(BoardNumber board, std::size_t at) const;
   void note_question() const;
@@ -279,16 +296,16 @@ class MetricValues {
   MetricSource source_;
 };
 
-/// A metric in the running evaluation, over all of its loaders: what `results` will be, and what hooks read until
-/// then.
+/// A metric over all loaders of the running evaluation. `results` gets this value at the end; hooks read it before
+/// that.
 Figures over_loaders(RunCore& run, std::size_t metric);
 
-/// The values of the training epoch become results.
+/// Copies the values of the training epoch to the results.
 void publish_epoch(RunCore& run);
-/// The loaders' figures become results, each by itself, and merged: what watching a metric means.
+/// Copies the loaders' figures to the results, separately and merged. Monitors read the merged value.
 void publish_evaluation(RunCore& run);
 
-/// f(reported name, value of each loader) for each metric that the last evaluation reported.
+/// Calls f(reported name, value of each loader) for each metric that the last evaluation reported.
 void each_loader_value(RunCore const& run,
                        FunctionRef<void(std::string_view, std::vector<std::optional<double>> const&)> f);
 

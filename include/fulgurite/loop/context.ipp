@@ -280,7 +280,7 @@ each_loader_value(RunCore const& run,
       of_loaders.assign(of_loaders.size(), all.results[i].reduced(metric.reduce));
     f(reported_name(metric, Origin::evaluation, true), of_loaders);
   }
-  // Each number of the metrics that have several, in the order in which loaders have them.
+  // Each number of the metrics that have several, in the loaders' order.
   std::vector<std::string> reported;
   for (auto const& numbers : all.several)
     for (auto const& [name, number] : numbers) {

@@ -1,5 +1,5 @@
 #pragma once
-// What a training step is told, what it asks its context for, and what is watched of it.
+// What a training step reads from its context, and what the trainer watches during a fit.
 
 #include <algorithm>
 #include <array>
@@ -22,10 +22,10 @@
 
 namespace fulgurite::loop {
 
-// What a training step asks its context for. A strategy that replays steps compares it before each replay.
+// What a training step reads from its context. A strategy that replays steps compares these values before each replay.
 
-/// One question to a context. Those up to `comparable` have a number for an answer, which can be compared and set; the
-/// others have answers that change at any time, or ask the trainer to do something.
+/// One kind of read from a context. Those before `comparable` return a number that can be compared and set. The others
+/// return something that may change at any time, or ask the trainer to do something.
 enum class Question : std::uint8_t {
   global_step,
   skipped_steps,
@@ -56,7 +56,7 @@ enum class Question : std::uint8_t {
 };
 inline constexpr std::size_t comparable_questions = static_cast<std::size_t>(Question::comparable);
 
-/// As the user calls it.
+/// The name of the context member that the user calls.
 constexpr std::string_view name_of(Question question) {
   constexpr std::array<std::string_view, static_cast<std::size_t>(Question::count)> names{"global_step",
                                                                                           "skipped_steps",
@@ -102,13 +102,13 @@ class Questions {
   std::uint32_t bits_ = 0;
 };
 
-/// Questions with the answers that a step was given.
+/// The reads of a step, with the values that it got.
 struct Answers {
   Questions asked = {};
   std::array<std::int64_t, comparable_questions> numbers = {};
 };
 
-/// f(question) for those that can be compared.
+/// Calls f(question) for those that can be compared.
 template <class F>
 constexpr void each_comparable(Questions const& asked, F&& f) {
   asked.each([&](Question question) {
@@ -120,9 +120,9 @@ constexpr void each_comparable(Questions const& asked, F&& f) {
 
 namespace fulgurite {
 
-// What distinguishes one recorded training step from another.
+// The properties that distinguish recorded training steps.
 
-/// Passed to `Strategy::gradients`: a strategy that records steps keeps one recording per key (and per batch shape).
+/// Passed to `Strategy::gradients`. A strategy that records steps keeps one recording for each key and batch shape.
 struct StepKey {
   bool first;   ///< the first batch of an accumulation window: gradients are cleared in it
   bool closes;  ///< the last batch of its window: an optimizer step follows
@@ -135,10 +135,11 @@ struct StepKey {
 
 namespace fulgurite::loop {
 
-// What a strategy throws whose check finds that steps were replayed wrongly.
+// The error of a strategy whose check finds that steps were replayed wrongly.
 
-/// The fit goes back to where all was well; where it cannot, this is what ends it. `reason`: what the user's code did,
-/// for the warning. `same_model`: it consists of the tensors that it had. `no_way`: why the fit cannot go back.
+/// The fit catches this and rolls back to the last checked state; if it cannot, this error ends the fit. `reason`: what
+/// the user's code did, for the warning. `same_model`: the model still consists of the same tensors. `no_way`: why the
+/// fit cannot roll back.
 class WrongReplay : public Error {
  public:
   WrongReplay(std::string const& why, bool same, std::string const& no_way = "nobody has asked");
@@ -150,12 +151,12 @@ class WrongReplay : public Error {
 
 namespace fulgurite {
 
-// Truncated back-propagation through time: a batch is cut along time, each slice is a step of its own, a state is
-// carried between them.
+// Truncated back-propagation through time: a batch is cut along time, each slice is a step, and a state is carried from
+// slice to slice.
 
-/// A model that declares `using Hidden = ...;` is trained slice by slice (`Automatic{.tbptt = k}`): its step is
-/// `training_step(batch, std::optional<Hidden> const& hidden, ctx)`, with nothing in `hidden` at the first slice of a
-/// batch, and returns a struct with `.loss` and `.hidden`, which the next slice receives detached.
+/// A model that declares `using Hidden = ...;` is trained slice by slice (`Automatic{.tbptt = k}`). Its step is
+/// `training_step(batch, std::optional<Hidden> const& hidden, ctx)`. `hidden` is empty for the first slice of a batch.
+/// The step returns a struct with `.loss` and `.hidden`; the next slice receives that `.hidden`, detached.
 template <class M>
 concept Recurrent = requires { typename M::Hidden; };
 
@@ -175,7 +176,7 @@ concept HasRecurrentStep =
     Recurrent<M> && (hook::training_step::accepts<M, Slice, std::optional<typename M::Hidden> const, Ctx> ||
                      hook::training_step::accepts<M, Slice, std::optional<typename M::Hidden> const>);
 
-/// The training step in whichever form the model has.
+/// Calls training_step in the form that the model declares.
 template <class M, class Batch, class Hidden, class Ctx>
 decltype(auto) call_training_step(M& model, Batch& batch, std::optional<Hidden> const& hidden, Ctx& ctx) {
   if constexpr (!Recurrent<M>) {
@@ -188,7 +189,7 @@ decltype(auto) call_training_step(M& model, Batch& batch, std::optional<Hidden> 
   }
 }
 
-/// The slices of a batch, in order of time: the model's own `tbptt_split_batch(batch, k, ctx)`, or the backend's.
+/// The slices of a batch, in order of time, by the model's `tbptt_split_batch(batch, k, ctx)` or else by the backend.
 template <class R, class Batch, class Ctx>
 auto time_slices(typename R::Model& model, Batch& batch, long length, Ctx& ctx) {
   if constexpr (hook::tbptt_split_batch::named<typename R::Model>)
@@ -196,7 +197,8 @@ auto time_slices(typename R::Model& model, Batch& batch, long length, Ctx& ctx) 
   else return R::Backend::time_slices(batch, length);
 }
 
-/// k and what the model declares belong together; windows of several batches and slices do not.
+/// Throws [fulgurite.options.tbptt] unless a slice length is given exactly for a model that declares Hidden, and with
+/// windows of one batch.
 template <class M>
 void check_slices(int tbptt, int window) {
   if (Recurrent<M> && tbptt == 0)
@@ -218,15 +220,15 @@ void check_slices(int tbptt, int window) {
 
 namespace fulgurite::loop {
 
-/// Where a batch lies in its accumulation window.
+/// The position of a batch in its accumulation window.
 struct WindowPlace {
   StepKey key;
-  double rescale;  ///< of the gradients, where the window turned out shorter than its divisor (unsized loaders)
+  double rescale;  ///< factor for gradients of a window shorter than its divisor (loaders without a size), else 1
 };
 
-/// Windows restart each epoch; the last one may be shorter, and is the mean of the batches it has. `seen` batches of it
-/// came before; they are fewer than its places where a loader left some out. `end`: the batch after it, if the loader
-/// goes on so far.
+/// The window of batch `b`. Windows restart in each epoch; the last window may be shorter, and then averages over the
+/// batches that it has. `seen`: the batches of the window before this one, without those that the loader left out.
+/// `end`: the batch after the window, if the loader has that many.
 inline WindowPlace window_of(long b, long start, long seen, long end, std::optional<long> batches, bool last) {
   long const divisor = (batches ? std::min(end, *batches) : end) - start;
   bool const closes = b + 1 == end || last;
@@ -235,36 +237,35 @@ inline WindowPlace window_of(long b, long start, long seen, long end, std::optio
   return {{seen == 0, closes, static_cast<int>(divisor)}, rescale};
 }
 
-// What a run remembers of its search for losses and gradients that are infinite or not a number.
+// State of the search for losses and gradients that are infinite or not a number.
 
-/// Whether they are looked for; `found`: the window at hand has one, and its update is to be left out.
+/// Whether the run searches. `found`: the current window has a non-finite value, and its update is skipped.
 enum class Look : std::uint8_t { off, on, found };
 
-/// Value: a tensor.
+/// `Value` is the backend's tensor type.
 template <class Value>
 struct FiniteWatch {
   Look look = Look::off;
-  bool fresh = false;  ///< something was noted since `noted` was read
-  /// Kept on the device, so that the host need not wait: it is not a number from the first such loss on.
+  bool fresh = false;  ///< true if something was added to `noted` since it was last read
+  /// Kept on the device, so that the host need not wait. It is nan from the first non-finite loss on.
   std::optional<Value> noted = std::nullopt;
-  long read_at = 0;                ///< global_step when `noted` was read last
-  int scaled_out = 0;              ///< updates that a scaler has left out since the last one that it let through
-  std::vector<Value> before = {};  ///< weights as they were before a step that evaluates a closure
+  long read_at = 0;                ///< global_step when `noted` was last read
+  int scaled_out = 0;              ///< updates that the scaler has skipped in a row
+  std::vector<Value> before = {};  ///< the weights before a step that evaluates a closure
 };
 
-// The order of clear, backward and step in manual optimization is the user's; what is almost always a mistake in it is
-// said once.
+// In manual optimization the user decides the order of clear, backward and step. An order that is almost always a
+// mistake gives one warning.
 
-/// What has become of one optimizer's gradients, as far as calls on the context show.
+/// The history of one optimizer's gradients, as far as calls on the context show it.
 struct GradientHistory {
-  bool stepped = false;  ///< some step has used them ...
-  bool cleared = true;   ///< ... and they have been cleared since
-  bool gained = false;   ///< a backward made some that no step has used
-  int dropped = 0;       ///< times that these were cleared
+  bool stepped = false;  ///< a step has used the gradients
+  bool cleared = true;   ///< they were cleared after that step
+  bool gained = false;   ///< a backward has made gradients that no step has used
+  int dropped = 0;       ///< how often unused gradients were cleared
 };
 
-/// Looks at the first steps of a fit: mistakes of this kind are there from the start, and looking costs a walk over the
-/// parameters.
+/// Checks the first steps of a fit only: such mistakes show from the start, and a check walks over all parameters.
 template <std::size_t Optimizers>
 class ManualWatch {
  public:
@@ -317,8 +318,8 @@ class ManualWatch {
  private:
   static constexpr int most_looks = 256;
 
-  /// f(position, has no gradients) for the optimizers whose gradients are dropped when they are cleared; with gradients
-  /// that stay in place, clearing cannot be seen.
+  /// Calls f(position, has no gradients) for the optimizers whose gradients become undefined when cleared. If gradients
+  /// stay in place, clearing cannot be detected.
   template <class Backend, class Set, class F>
   void each(Set& set, F&& f) {
     std::apply(
@@ -347,7 +348,7 @@ class ManualWatch {
   int looks_ = 0;
 };
 
-// Part of a run's state: what is watched while it goes.
+// Part of a run's state: what is watched while it runs.
 
 template <class R>
 struct Watch {

@@ -1,5 +1,5 @@
 #pragma once
-// What a program's types give to code that does not know them, and members that contexts refuse.
+// What gives a program's types to code that does not know them, and members that contexts refuse.
 
 #include <cstddef>
 #include <optional>
@@ -23,9 +23,10 @@
 
 namespace fulgurite::loop {
 
-// Members of a context that exist in one place only: named anywhere else, they say where.
+// Members that only one kind of context has. In any other context, calling one is a compile error that says where it
+// exists.
 
-/// What only the context of a manual training_step has, which hides these; and what none has.
+/// The members of the context of a manual training_step, which hides these, and one that no context has.
 struct NotHere {
   template <bool Fine = false, class... Args>
   void backward(Args const&...) const {
@@ -44,7 +45,7 @@ struct NotHere {
     static_assert(Fine, FULGURITE_SENTENCE_CONTEXT_MANUAL_ONLY("toggle", "use Manual{} for several optimizers"));
     return 0;
   }
-  /// Lightning's name for it, which no context has.
+  /// Lightning's name for `backward`; no context has it.
   template <bool Fine = false, class... Args>
   void manual_backward(Args const&...) const {
     static_assert(Fine, FULGURITE_SENTENCE_CONTEXT_MANUAL_BACKWARD);
@@ -53,17 +54,17 @@ struct NotHere {
 
 // Metrics that were declared as constants.
 
-/// M is the type of a metric that was declared as a constant.
+/// True if M is the type of a metric that was declared as a constant.
 template <class M>
 inline constexpr bool is_metric_constant = requires { typename M::metric; };
-/// Its position among the model's metrics; their number where it is none of them.
+/// The metric's position among the model's metrics; Metrics::size if the model does not declare it.
 template <class Metrics, class M>
 consteval std::size_t place_of() {
   if constexpr (is_metric_constant<M>) return Metrics::template index_of<M>();
   else return Metrics::size;
 }
 
-/// The functions of a program behind its run.
+/// The functions by which code without the program's types calls the program.
 template <class R>
 struct ProgramCallsOf {
   static State<R>& of(RunCore& core) { return static_cast<State<R>&>(core); }
@@ -119,8 +120,8 @@ struct ProgramCallsOf {
   static std::span<Cell> cells(RunCore& core, BoardNumber number) { return board(core, number).cells(); }
   static void collect(RunCore& core, BoardNumber number) { board(core, number).collect(); }
 
-  /// The value of what the evaluation that runs, else the training epoch that is open, has counted, where it has no
-  /// value of its batches yet; nothing where it has counted nothing, or too little.
+  /// The value of a metric with a definition, counted so far by the running evaluation or else by the open training
+  /// epoch. Returns nullopt if its epoch already has a value, or if too little was counted for one.
   static std::optional<double> counted_so_far(RunCore& core, CountedSoFar const& what) {
     using Counts = typename State<R>::Board::Counts;
     auto& run = of(core);
@@ -155,7 +156,7 @@ struct ProgramCallsOf {
     auto& board = run.measured.train_board;
     if (what.source != MetricSource::evaluation && !what.loader && core.facts.stage == Stage::fit &&
         board[what.metric].epoch.count == 0) {
-      auto counts = board.counts;  // those of the current step may yet be discarded
+      auto counts = board.counts;  // a copy: the counts of the current step may still be discarded
       counts.fold();
       of_metric(counts, [&](auto, auto& meter) { value_of(meter); });
     }

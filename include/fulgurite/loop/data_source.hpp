@@ -1,6 +1,6 @@
 #pragma once
-// Where a run takes its batches from: loaders given to fit, a data module, or the model itself. Loaders are asked for
-// once, when needed.
+// The source of a run's batches: loaders given to fit, a data module, or the model itself. Each loader is requested
+// once, when it is needed.
 
 #include <concepts>
 #include <cstddef>
@@ -19,16 +19,16 @@
 
 namespace fulgurite {
 
-/// Says on purpose that a validation_step has no loader, or a validation loader no step: `trainer.fit(model, data,
-/// NoValidation{})`.
+/// Says that a validation_step without a loader, or a validation loader without a step, is on purpose:
+/// `trainer.fit(model, data, NoValidation{})`.
 struct NoValidation {};
 
-/// In the place of a data module where loaders were given directly.
+/// Stands for the data module if loaders were given directly.
 struct NoModule {};
 
 namespace loop {
 
-/// Keeps what a loader factory returned: the object, or a pointer where it returned a reference.
+/// Keeps the result of a loader factory: the object, or a pointer if the factory returns a reference.
 template <class Returned>
 class Kept {
  public:
@@ -44,7 +44,7 @@ class Kept {
     kept_ = {};
     fresh_ = true;
   }
-  /// True once for each time that a loader was asked for.
+  /// Returns true once for each time that a loader was requested.
   bool is_fresh() { return std::exchange(fresh_, false); }
 
  private:
@@ -67,7 +67,7 @@ auto as_tuple(L& loaders) {
   else return std::tuple<L&>(loaders);
 }
 
-/// Loaders handed to the trainer.
+/// Loaders that were given to the trainer.
 template <class Train, class Eval>
 struct GivenLoaders {
   static constexpr bool trains = !std::is_same_v<std::remove_const_t<Train>, NoModule>;
@@ -80,7 +80,7 @@ struct GivenLoaders {
   bool train_is_fresh = true, eval_is_fresh = true;
 
   auto& module() { return none; }
-  /// The same as it was before any loader was asked for.
+  /// A copy in the state before any loader was requested.
   GivenLoaders anew() { return {given_train, given_eval}; }
   bool is_train_fresh() { return std::exchange(train_is_fresh, false); }
   template <class Hook>
@@ -94,14 +94,14 @@ struct GivenLoaders {
   }
 };
 
-/// It has that function, and the function returns something.
+/// True if the module has that function, and the function returns something.
 template <class Hook, class Module>
 consteval bool gives_loader() {
   if constexpr (Hook::template accepts<Module>) return !std::is_void_v<decltype(Hook::call(std::declval<Module&>()))>;
   else return false;
 }
 
-/// A data module, or a model that has the loaders itself; `Validates` is false where NoValidation was said.
+/// A data module, or a model with its own loaders. `Validates` is false if NoValidation was given.
 template <class Module, bool Validates>
 struct ModuleLoaders {
   template <class Hook>
@@ -116,14 +116,14 @@ struct ModuleLoaders {
 
   explicit ModuleLoaders(Module& data) : from(data) {}
   Module& module() { return from; }
-  /// The same as it was before any loader was asked for.
+  /// A copy in the state before any loader was requested.
   ModuleLoaders anew() { return ModuleLoaders(from); }
   bool is_train_fresh() { return train_.is_fresh(); }
   template <class Hook>
   bool is_fresh() {
     return slot<Hook>()->is_fresh();
   }
-  /// The next call asks for the loader anew (reload_dataloaders_every_n_epochs).
+  /// Makes the next call request the loader again (reload_dataloaders_every_n_epochs).
   void reload_training() { train_.drop(); }
   void reload_validation() { val_.drop(); }
   auto& train() {
@@ -162,25 +162,25 @@ struct ModuleLoaders {
 
 namespace fulgurite::loop {
 
-// What a call of fit, validate, test or predict was given: the source of batches that it makes.
+// The source of batches made from the arguments of fit, validate, test or predict.
 
-/// The source that one thing makes, which is a loader (of an evaluation: or a tuple of them) or a data module.
+/// The source for one argument, which is a loader (for an evaluation also a tuple of them) or a data module.
 template <class Data, bool Evaluation = false, class D = std::remove_reference_t<Data>>
 using SourceOf =
     std::conditional_t<LoaderLike<D> || (Evaluation && is_tuple<std::remove_const_t<D>>),
                        std::conditional_t<Evaluation, GivenLoaders<NoModule, D>, GivenLoaders<D, NoModule>>,
                        ModuleLoaders<D, true>>;
-/// The same of two things: loaders, or a data module and NoValidation.
+/// The source for two arguments: loaders, or a data module and NoValidation.
 template <class D, class V>
 using SourceOfTwo = std::conditional_t<LoaderLike<D>, GivenLoaders<D, V>, ModuleLoaders<D, false>>;
 
 template <class T>
 inline constexpr bool is_waiver = std::is_same_v<std::remove_cvref_t<T>, NoValidation>;
-/// A data module and a loader, where the data module has loaders of its own.
+/// True for a data module and a loader, if the data module has loaders itself.
 template <class Data, class Val, class Source>
 inline constexpr bool is_mixed = !LoaderLike<std::remove_reference_t<Data>> && !is_waiver<Val> && Source::trains;
 
-/// The source of one thing; `none` stands where a loader brings no other.
+/// Makes the source for one argument; `none` stands for the missing second loader.
 template <bool Evaluation = false, class D>
 SourceOf<D, Evaluation> source_of(D& data, NoModule& none) {
   if constexpr (!Evaluation && LoaderLike<D>) return {data, none};
@@ -188,7 +188,7 @@ SourceOf<D, Evaluation> source_of(D& data, NoModule& none) {
   else return SourceOf<D, Evaluation>(data);
 }
 
-// What a training step may return, and where its loss is.
+// What a training step may return, and how to get its loss.
 
 using fulgurite::is_optional;
 
@@ -198,12 +198,12 @@ concept HoldsLoss = Backend::template is_value<T> || requires(T& result) {
   requires Backend::template is_value<std::remove_cvref_t<decltype(result.loss)>>;
 };
 
-/// What automatic optimization accepts: a loss, or an optional of one; an empty optional skips backward for that batch.
+/// What automatic optimization accepts: a loss, or an optional of one. An empty optional skips backward for that batch.
 template <class Backend, class T>
 concept StepOutput =
     HoldsLoss<Backend, T> || (is_optional<T> && requires { requires HoldsLoss<Backend, typename T::value_type>; });
 
-/// The loss inside a step's result, or nullptr where the step returned none.
+/// The loss in a step's result; nullptr if the step returned none.
 template <class Backend, class T>
 auto* loss_of(T& result) {
   if constexpr (is_optional<std::remove_const_t<T>>) return result ? loss_of<Backend>(*result) : nullptr;
@@ -211,7 +211,7 @@ auto* loss_of(T& result) {
   else return &result.loss;
 }
 
-/// What end hooks receive as outputs where the step returns a bare loss.
+/// The outputs that end hooks receive if the step returns a plain loss.
 template <class Value>
 struct LossOutput {
   Value loss{};
@@ -231,7 +231,7 @@ struct OutputsOf<Backend, void> {
   using type = NoOutput;
 };
 
-/// The loss detached and already divided by the window's length; everything else as the step returned it.
+/// A copy of the step's result with the loss detached and divided by the window's length.
 template <class Backend, class T>
 auto outputs_of(T& result, double factor) {
   using Outputs = typename OutputsOf<Backend, T>::type;
@@ -246,18 +246,17 @@ auto outputs_of(T& result, double factor) {
   }
 }
 
-/// The step, in whichever form the model has.
+/// Calls the step in the form that the model declares.
 template <class Hook, class Model, class Batch, class Ctx>
 decltype(auto) call_step(Model& model, Batch& batch, Ctx& ctx) {
   if constexpr (Hook::template accepts<Model, Batch, Ctx>) return Hook::call(model, batch, ctx);
   else return Hook::call(model, batch);
 }
 
-// From what a loader yields to what a step receives: the three transfer hooks, the move to the device, the precision of
+// From a loader's batch to a step's argument: the three transfer hooks, the move to the device, the precision of
 // inputs.
 
-/// A transfer hook of the data module, else of the model, else what happens without one. References pass through
-/// untouched.
+/// Calls a transfer hook of the data module, or else of the model, or else `otherwise`. References are passed through.
 template <class Hook, class Module, class Model, class Ctx, class Batch, class Otherwise>
 [[gnu::always_inline]] inline decltype(auto) transfer_stage(Module& module, Model& model, Ctx& ctx, Batch&& batch,
                                                             Otherwise&& otherwise) {
@@ -267,7 +266,7 @@ template <class Hook, class Module, class Model, class Ctx, class Batch, class O
   else return otherwise(std::forward<Batch>(batch));
 }
 
-/// A loader as the options and the strategy want it, each time it was asked for.
+/// Prepares a loader each time that it was requested, as the options and the strategy require.
 template <class R, class Loader>
 void prepare_loader(State<R>& run, Loader& loader, [[maybe_unused]] bool training) {
   bool const ordered = run.asked.options.overfit_batches.has_value();
@@ -283,7 +282,7 @@ void prepare_loader(State<R>& run, Loader& loader, [[maybe_unused]] bool trainin
     if (run.asked.options.use_distributed_sampler) run.parts.strategy.process_dataloader(loader);
 }
 
-/// The training loader, prepared as the options and the strategy want it, so that a count of its batches is that of the
+/// The training loader, prepared as the options and the strategy require, so that its number of batches is that of the
 /// training.
 template <class R, class Source>
 auto& training_loader(State<R>& run, Source& source) {
@@ -300,7 +299,7 @@ auto evaluation_loaders(State<R>& run, Source& source) {
   return loaders;
 }
 
-/// A loader of std::optional batches may leave one out; everything else is always there.
+/// True for batches of type std::optional, of which a loader may leave some out.
 template <class Raw>
 inline constexpr bool may_be_none = is_optional<std::remove_cvref_t<Raw>>;
 template <class Raw>
@@ -314,7 +313,7 @@ decltype(auto) present(Raw&& raw) {
   else return std::forward<Raw>(raw);
 }
 
-/// The size of the batch at hand; of none, whether that is because its tensors have no rows.
+/// Measures the size of the current batch. If it is 0, finds out whether the batch has tensors without rows.
 template <class R, class Batch>
 [[gnu::always_inline]] inline void measure(State<R>& run, Batch const& batch) {
   run.facts.batch_size = R::Backend::batch_size(batch);
@@ -322,8 +321,8 @@ template <class R, class Batch>
     run.facts.no_rows = R::Backend::holds_tensor(batch);
 }
 
-/// Runs `use(batch)` with the batch as the step sees it; each stage's result lives until `use` returns. The stages go
-/// through `moves`, so that a profiler can see how long they take.
+/// Calls `use(batch)` with the batch that the step receives; each stage's result lives until `use` returns. The stages
+/// run through `moves`, so that a profiler can time them.
 template <class R, class Source, class Ctx, class Raw, class Use, class Moves = hook::Untimed>
 [[gnu::always_inline]] inline decltype(auto) with_batch(State<R>& run, Source& source, Ctx& ctx, Raw&& raw, Use&& use,
                                                         Moves const& moves = {}) {
@@ -352,20 +351,20 @@ template <class R, class Source, class Ctx, class Raw, class Use, class Moves = 
 
 namespace fulgurite {
 
-/// The rows of a batch: of the loader, or of the data module that has the loaders, where one can be told.
+/// The batch size of a loader, or of the data module that has the loaders, if it can be set.
 class BatchSizes {
  public:
   virtual ~BatchSizes() = default;
-  /// Nothing where neither the data module nor the loader can be told.
+  /// nullopt if neither the data module nor the loader lets it be set.
   virtual std::optional<long> now() const = 0;
   virtual void set(long size) = 0;
-  /// The loaders are a data module's, or the model's, which may make them again.
+  /// True if the loaders are a data module's or the model's, which can make new ones.
   virtual bool makes_loaders() const = 0;
-  /// The data module, if it is of this very type; else null.
+  /// The data module, if it is of exactly this type; else null.
   virtual void* data_module(std::type_index type) = 0;
-  /// Batches that a step is made of.
+  /// The number of batches in a step.
   virtual long batches_of_step() const = 0;
-  /// What follows the search asks for its loaders anew.
+  /// Makes the run request its loaders again after the search.
   virtual void changed() = 0;
 };
 
@@ -382,7 +381,7 @@ LoaderFacts facts_of(L& loader, std::optional<long> batches) {
   return facts;
 }
 
-/// Loaders that were handed to the trainer.
+/// True for loaders that were given to the trainer.
 template <class Source>
 inline constexpr bool hands_loaders = false;
 template <class Train, class Eval>
@@ -413,7 +412,7 @@ class BatchSizesOf final : public BatchSizes {
   void changed() override { run_.searching.sizes_changed = true; }
 
  private:
-  /// Calls f with what can be told its batch size.
+  /// Calls f with the object whose batch size can be set.
   template <class F>
   void with_holder(F&& f) const {
     if constexpr (!hands_loaders<Source>) {

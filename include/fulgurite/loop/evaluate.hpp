@@ -27,13 +27,13 @@
 
 namespace fulgurite::loop {
 
-// A pass over evaluation loaders that ends before their batches do: one that is tried out.
+// Trial runs of an evaluation, whose pass may end before the loaders do.
 
-/// The pack of a pass that is tried out, whose one callback has `ends_pass()`.
+/// True for the pack of a trial run, whose only callback has `ends_pass()`.
 template <class Pack>
 inline constexpr bool tries_pass_out = false;
 
-/// No other batch of any loader follows.
+/// True if no more batches of any loader follow.
 template <class Callbacks>
 bool ends_pass([[maybe_unused]] Callbacks& pack) {
   bool ends = false;
@@ -41,7 +41,7 @@ bool ends_pass([[maybe_unused]] Callbacks& pack) {
   return ends;
 }
 
-// What tells validation from test: their hooks, their step, their phase.
+// What distinguishes validation and test: their hooks, their step, their phase.
 
 /// The hooks and the step of one kind of evaluation.
 struct Validation {
@@ -75,9 +75,9 @@ struct Testing {
   static constexpr char const* limit = "limit_test_batches";
 };
 
-// Metrics that are counted in an evaluation: from updates to values, which go the way of logged ones.
+// Metrics with a definition in an evaluation: from updates to values, which are then treated like logged ones.
 
-/// An evaluation begins, or is over: nothing is logged or counted, and no memory is kept.
+/// Resets boards and counts at the start and at the end of an evaluation, and frees their memory.
 template <class R>
 void restart_boards(State<R>& run) {
   for (auto& board : run.measured.eval_boards) board.restart();
@@ -85,7 +85,8 @@ void restart_boards(State<R>& run) {
   if constexpr (State<R>::Board::Counts::any_several) run.values.several.assign(run.measured.eval_boards.size(), {});
 }
 
-/// The few batches of a sanity check may be too few for a value to be defined, and are no reason to end.
+/// The value of a metric. In a sanity check nullopt if its few batches are too few for a value, which is no error
+/// there.
 template <class R, class Meter>
 auto evaluated_value(State<R>& run, Meter& meter) -> std::optional<decltype(meter.compute())> {
   try {
@@ -96,8 +97,8 @@ auto evaluated_value(State<R>& run, Meter& meter) -> std::optional<decltype(mete
   }
 }
 
-/// The batches are over: what was counted becomes a value of each loader's board, and one over the samples of all
-/// loaders, which is not the mean of the loaders' values. Every rank comes here.
+/// After the batches: computes a value for each loader's board, and one over the samples of all loaders, which is not
+/// the mean of the loaders' values. A collective.
 template <class R>
 void settle_meters(State<R>& run) {
   using Counts = typename State<R>::Board::Counts;
@@ -127,11 +128,11 @@ void settle_meters(State<R>& run) {
 
 // The names of loaders.
 
-/// It says `static constexpr std::string_view loader_name`; a data member of that name is something else.
+/// True if the loader has `static constexpr std::string_view loader_name`. A data member of that name does not count.
 template <class Loader>
 concept NamedLoader = FULGURITE_SAYS_TEXT(Loader, loader_name);
 
-/// A loader's own name (`named<"clean">(loader)`), else its position.
+/// A loader's own name (`named<"clean">(loader)`), or else its position.
 template <class Loader>
 std::string loader_name(std::size_t position) {
   if constexpr (NamedLoader<Loader>) return std::string(Loader::loader_name);
@@ -144,10 +145,10 @@ std::vector<std::string> loader_names(std::tuple<Ls...> const&) {
   return {loader_name<std::remove_cvref_t<Ls>>(position++)...};
 }
 
-// What every evaluation does: the switch of modes around it, and one batch.
+// Common parts of all evaluations: the mode switch around it, and one batch.
 
-/// A loader that says it has nothing: an evaluation of it would have no value, and nobody would know why.
-/// One rank of several may have no part of a small one.
+/// Throws [fulgurite.data.empty] for a loader that says it has no batches: its evaluation would have no values, for no
+/// visible reason. With several ranks, one may have no part of a small loader.
 template <class R, class Loader>
 void check_not_empty(Loader& loader) {
   if (!shares<R> && size_of(loader) == 0)
@@ -215,8 +216,8 @@ Flow evaluation_batch(State<R>& run, Pack& pack, Source& source, Ctx& ctx, Raw&&
               "loader out, or set the limit of its batches to 0, if nothing is to be evaluated");
 }
 
-/// The whole evaluation. `limit` is per loader; results go to the loggers and into `run.values` unless this
-/// is a sanity check.
+/// Runs the whole evaluation. `limit` applies to each loader. Results go to the loggers and into `run.values`, unless
+/// this is a sanity check.
 template <class Kind, class R, class Pack, class Source, class Loaders>
 std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source& source, Loaders loaders,
                                                Limit const& limit, std::optional<long> most) {
@@ -231,7 +232,7 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
   auto const names = loader_names(loaders);
   if (run.loader_names != names) run.values.set_loaders(n);
   run.loader_names = names;
-  // What tells the values of one of several loaders from the others'.
+  // The suffix that distinguishes the values of several loaders.
   auto const suffix = [&](std::size_t loader) { return n > 1 ? "/" + names[loader] : std::string(); };
   facts.validating = true;
   facts.board = outside_loaders;
@@ -272,7 +273,7 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
             return !facts.is_last_batch && !ends_pass(pack);
           },
           hook::timed<action::EvaluationNext<typename Kind::Step>>(pack));
-      if (!shares<R> && !any && batches != 0)  // of several ranks, one may have none
+      if (!shares<R> && !any && batches != 0)  // with several ranks, one may have no batch
         refuse_empty_pass();
     });
     facts.loader = 0;
@@ -288,7 +289,7 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
         for (auto const& [name, v] : run.values.several[l]) results[l].push_back({name + suffix(l), v});
       append(row, results[l]);
     }
-    if constexpr (n > 1) {  // what was logged outside of the loaders belongs to each of them
+    if constexpr (n > 1) {  // values logged outside of loaders belong to each loader
       run.measured.eval_boards[n].collect();
       auto const beside = epoch_row(run, n);
       for (auto& result : results) append(result, beside);
@@ -298,7 +299,7 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
     facts.validating = false;
     if constexpr (has_logger<Pack>)
       if (!facts.sanity_checking) log_row(run, row, run.progress.logged_steps);
-    if (flow == Flow::stop && !outside.sanity_checking) wish_stop(run);  // holds, should the next one fail
+    if (flow == Flow::stop && !outside.sanity_checking) wish_stop(run);  // kept if the next event fails
     RunContext<R, typename Kind::EndPhase> after(run);
     flow = graver(flow, tell<typename Kind::end>(run, pack, after));
     if (facts.stage != Stage::fit) deliver_posted(run, pack, run.progress.logged_steps);
@@ -311,8 +312,8 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
 
 // The validation of a fit.
 
-/// The end of a validation in which on_validation_end failed. Its values are there already; those that have not heard
-/// of them are told.
+/// Finishes a validation in which on_validation_end failed. The values exist already; only listeners that were not
+/// notified are notified now.
 template <class R, class Pack>
 [[gnu::noinline, gnu::cold]] void end_validation(State<R>& run, Pack& pack) {
   RunContext<R, phase::Validate> ctx(run);
@@ -324,10 +325,10 @@ template <class R, class Pack>
   if (flow == Flow::stop) wish_stop(run);
 }
 
-/// Keeps what the validation that follows begins with.
+/// Keeps the state at the start of the validation that follows.
 template <class R, class Source>
 void keep_before_validation(State<R>& run, Source& source) {
-  run.before_validation.reset();  // or its parts would be saved in place of those of now
+  run.before_validation.reset();  // otherwise its parts would be saved in place of the current ones
   BeforeValidation<R> before{{run.due.stop, run.loading.validation_since, run.due.rows}};
   if constexpr (requires { typename R::Backend::RunFile::Memory; }) {
     using Saver = typename R::Backend::RunFile::Saver;
@@ -338,8 +339,8 @@ void keep_before_validation(State<R>& run, Source& source) {
       archive.child("results", [&](auto& inner) { fold_results(run, inner); });
     });
     before.callbacks.save([&](auto& archive) {
-      // Not of one that keeps files, whose state tells what is on the disk, nor of one that prepares its state for each
-      // file.
+      // Callbacks that keep files are excluded, since their state describes the disk, and those that prepare their
+      // state for each file.
       each_remembering(run.callbacks, [&](AnyCallback const& callback, std::string const& name) {
         if (!callback.table->keeps_checkpoints && !callback.table->prepares_saving) archive.child(name, callback);
       });
@@ -348,7 +349,8 @@ void keep_before_validation(State<R>& run, Source& source) {
   run.before_validation = std::move(before);
 }
 
-/// Validation inside fit, with what surrounds it. `after`: where a fit goes on from a file that is asked for here.
+/// Validation inside fit, and what surrounds it. `after`: the position at which a fit resumes from a file that is
+/// requested here.
 template <class R, class Pack, class Source>
 void validate_in_fit(State<R>& run, Pack& pack, Source& source, SafePoint const& after) {
   if constexpr (Source::template evaluates<hook::val_dataloader>) {
@@ -373,8 +375,8 @@ void validate_in_fit(State<R>& run, Pack& pack, Source& source, SafePoint const&
     if (run.asked.options.val_check_interval.kind == ValidationInterval::Kind::time)
       run.clock.last_validation = run.asked.options.now();
     deliver_posted(run, pack, run.progress.logged_steps);
-    // What validation has scored are the weights of the last step: inside a window, too, they are written as they are
-    // now.
+    // Files must have the weights that validation has scored: those of the last step. So they are written at once, also
+    // inside a window.
     run.point = after;
     run.before_validation.reset();
     if (!run.due.requests.empty()) write_now(run, source);
@@ -383,8 +385,8 @@ void validate_in_fit(State<R>& run, Pack& pack, Source& source, SafePoint const&
   }
 }
 
-/// The same after the batch at `place`. One that fails leaves that place behind, from which it is done again. Not
-/// inlined, since what writes files is no part of the hot loop.
+/// Validates after the batch at `place`. If validation fails, run.point stays at `place`, so that it is repeated from
+/// there. Not inlined, since code that writes files is no part of the hot loop.
 template <class R, class Pack, class Source>
 [[gnu::noinline]] void validate_from(State<R>& run, Pack& pack, Source& source, SafePoint const& place) {
   auto after = place;
@@ -395,9 +397,10 @@ template <class R, class Pack, class Source>
   run.point = before;
 }
 
-// A few validation batches before training, so that a mistake there shows at once.
+// A few validation batches before training, so that mistakes show at once.
 
-/// Nothing of it is kept, random numbers included; what hooks asked for before it waits until it is over.
+/// Nothing of a sanity check is kept, including random numbers. Requests that hooks made before it wait until it is
+/// over.
 template <class R, class Pack, class Source>
 void sanity_check(State<R>& run, Pack& pack, Source& source) {
   if constexpr (Source::template evaluates<hook::val_dataloader>) {
@@ -429,9 +432,9 @@ void sanity_check(State<R>& run, Pack& pack, Source& source) {
 
 namespace fulgurite {
 
-// One pass of predict_step over loaders, collecting what it returns.
+// One pass of predict_step over loaders, collecting its results.
 
-/// Says that predictions are heard by callbacks alone and not collected: `trainer.predict(model, data,
+/// Says that only callbacks use the predictions, and that they are not collected: `trainer.predict(model, data,
 /// DiscardPredictions{})`.
 struct DiscardPredictions {};
 
@@ -455,12 +458,13 @@ struct Prediction {
   };
 };
 
-/// What one batch of a loader makes predict_step return.
+/// The result of predict_step for a batch of a loader.
 template <class R, class Batch>
 using Predicted = std::remove_cvref_t<decltype(call_step<hook::predict_step>(
     std::declval<typename R::Model&>(), std::declval<Batch&>(), std::declval<RunContext<R, phase::Predict>&>()))>;
 
-/// The predictions of each loader, in order; nothing where they are not to be kept. `T` is what predict_step returns.
+/// Returns the predictions of each loader, in order; the lists are empty unless `keep`. `T` is the result type of
+/// predict_step.
 template <class T, class R, class Pack, class Source, class Loaders>
 std::vector<std::vector<T>> predict(State<R>& run, Pack& pack, Source& source, Loaders loaders, bool keep) {
   RunContext<R, phase::Predict> ctx(run);
@@ -511,7 +515,7 @@ std::vector<std::vector<T>> predict(State<R>& run, Pack& pack, Source& source, L
             return !facts.is_last_batch && !ends_pass(pack);
           },
           hook::timed<action::EvaluationNext<hook::predict_step>>(pack));
-      if (!shares<R> && !any && batches != 0) refuse_empty_pass();  // of several ranks, one may have none
+      if (!shares<R> && !any && batches != 0) refuse_empty_pass();  // with several ranks, one may have no batch
     });
     facts.loader = 0;
     tell<hook::on_predict_epoch_end>(run, pack, ctx);

@@ -1,6 +1,6 @@
 #pragma once
-// The one reduction of a step under several ranks: that of its gradients, with which everything else rides that they
-// have to tell each other.
+// The one reduction of a step with several ranks: that of its gradients. Everything else that ranks must exchange in a
+// step travels with them.
 
 #include <array>
 #include <cmath>
@@ -25,9 +25,9 @@
 
 namespace fulgurite::loop {
 
-/// What is summed along with the gradients: of each, the number of ranks that say so. `place`: the first of the bits of
-/// a number, by which ranks that optimize by hand find out whether these are gradients of the same batch; behind them
-/// is one for each optimizer that this rank has stepped since the last exchange.
+/// The flags that are summed along with the gradients: each becomes the number of ranks that set it. `place` is the
+/// first bit of a number by which ranks in manual optimization check that the gradients belong to the same batch. After
+/// it follows one bit for each optimizer that the rank has stepped since the last exchange.
 enum class Rider : std::uint8_t {
   contributes,
   stop,
@@ -41,13 +41,13 @@ enum class Rider : std::uint8_t {
   place
 };
 /// A number is sent bit by bit, each bit as the count of ranks that have it set, because a gradient's type may not hold
-/// large integers. 32 bits suffice for two thousand million batches an epoch.
+/// large integers. 32 bits are enough for two thousand million batches an epoch.
 template <class R>
 inline constexpr std::size_t place_bits = R::automatic ? 0 : 32;
 template <class R>
 inline constexpr std::size_t step_bits = R::automatic ? 0 : Optimizers<R>::count;
 
-/// Losses that wait on a device are read before the reduction, where an update is to be left out by all.
+/// Reads losses that are still on a device before the reduction, if all ranks must skip an update together.
 template <class R>
 void read_waiting_loss(State<R>& run) {
   auto& finite = run.watch.finite;
@@ -74,17 +74,17 @@ bool first_clock_rings(State<R> const& run) {
          seconds_now(run) >= run.shared.alarm;
 }
 
-/// The gradients become their mean over the ranks that have some, and all ranks know what one of them had to tell.
-/// `contributes`: this one has gradients. Whether any had; with one process that is this one. Called by every rank once
-/// a step, before anything looks at the gradients. Error on all ranks where a loss of one is not finite and training is
-/// to stop by it.
+/// Replaces the gradients by their mean over the ranks that have some, and exchanges the flags. `contributes`: this
+/// rank has gradients. Returns true if any rank has; with one process, `contributes`. Every rank must call this once a
+/// step, before anything reads the gradients. Throws on all ranks if a loss of one is not finite and training must stop
+/// for that.
 template <class R>
 [[gnu::always_inline]] inline bool exchange(State<R>& run, bool contributes = true) {
   if constexpr (shares<R>) return exchange_riders(run, contributes);
   else return contributes;
 }
 
-/// Looks at gradients that no other rank has. Where they are not finite, the next exchange tells the others.
+/// Checks gradients that only this rank has. If they are not finite, the other ranks learn of it in the next exchange.
 template <class R>
 void look_at_own_gradients(State<R>& run) {
   if (run.watch.finite.look != Look::on || run.shared.not_finite) return;
@@ -94,7 +94,7 @@ void look_at_own_gradients(State<R>& run) {
   run.shared.not_finite = run.shared.in_gradients = !finite;
 }
 
-/// By hand: this rank steps an optimizer, of which the others hear with the next gradients.
+/// Manual optimization: records that this rank steps an optimizer. The other ranks learn of it with the next gradients.
 template <class R, class Optimizer>
 void note_step([[maybe_unused]] State<R>& run, [[maybe_unused]] Optimizer const& stepped) {
   if constexpr (shares<R>) {
@@ -106,8 +106,8 @@ void note_step([[maybe_unused]] State<R>& run, [[maybe_unused]] Optimizer const&
   }
 }
 
-/// An Error on all ranks where some have stepped an optimizer by hand and some have not. `bits`: of each optimizer, how
-/// many ranks have stepped it since they last told each other.
+/// Throws [fulgurite.distributed.parted] on all ranks if only some of them have stepped an optimizer manually. `bits`:
+/// for each optimizer, the number of ranks that have stepped it since the last exchange.
 template <class R>
 void require_same_steps(State<R>& run, std::span<double const> bits) {
   for (std::size_t i = 0; i != bits.size(); ++i) {
@@ -124,7 +124,7 @@ void tell_steps(State<R>& run, std::span<double> bits) {
   auto const stepped = std::exchange(run.shared.stepped, 0);
   for (std::size_t i = 0; i != bits.size(); ++i) bits[i] = static_cast<double>(stepped >> i & 1);
 }
-/// The same of the last steps of a fit, with which no gradients travel any more. Where all ranks meet.
+/// Compares the last steps of a fit, after which no gradients are exchanged. A collective.
 template <class R>
 void compare_last_steps([[maybe_unused]] State<R>& run) {
   if constexpr (shares<R> && !R::automatic) {
@@ -137,8 +137,9 @@ void compare_last_steps([[maybe_unused]] State<R>& run) {
   }
 }
 
-/// By hand each rank steps in its own training_step, so that none can make the step of a batch that it has left out:
-/// an Error on all of them where they are at different ones. `bits`: of the number as all have said them.
+/// Manual optimization: each rank steps in its own training_step, so no rank can make the step of a batch that it left
+/// out. Throws [fulgurite.distributed.parted] on all ranks if they are at different batches. `bits`: the summed bits of
+/// the batch number.
 template <class R>
 void require_same_place(State<R>& run, std::span<double const> bits) {
   for (double const bit : bits) {
@@ -211,11 +212,11 @@ template <class R>
   return with != 0;
 }
 
-// Steps of a strategy that takes the model apart: each process runs its part, a batch is cut into micro batches, and
-// forward and backward of these take turns. The step of the model goes on to its end on the last process alone, which
-// has the model's output.
+// Steps of a strategy that splits the model: each process runs its part. A batch is cut into micro batches, whose
+// forward and backward passes alternate. Only the last process runs the model's step to its end and has the model's
+// output.
 
-/// The gradients of the window before are cleared, with the hook that hears of it.
+/// Clears the gradients of the previous window, after on_before_zero_grad.
 template <class R, class Pack, class Ctx>
 [[gnu::always_inline]] inline void clear_gradients(State<R>& run, Pack& pack, Ctx& ctx) {
   auto& optimizer = std::get<0>(run.parts.optimizers->optimizers);
@@ -226,7 +227,7 @@ template <class R, class Pack, class Ctx>
   else optimizer.zero_grad();
 }
 
-/// What the strategy calls for each micro batch, in the order that it chooses.
+/// The functions that the strategy calls for each micro batch, in an order that it chooses.
 template <class R, class Pack, class Ctx>
 struct SplitStep {
   State<R>& run;
@@ -234,7 +235,7 @@ struct SplitStep {
   Ctx& ctx;
   StepKey key;
 
-  /// training_step. What it logs counts with the samples of the micro batch.
+  /// Runs training_step. What it logs is weighted by the samples of the micro batch.
   template <class Batch>
   typename R::Value forward(Batch& micro_batch) {
     [[maybe_unused]] auto const watched = pack.template profile<action::training_step<R>>();
@@ -245,14 +246,14 @@ struct SplitStep {
     check_loss_type(run, &loss);
     return loss;
   }
-  /// Where the loss is, of one of `count` micro batches.
+  /// Runs on the process that has the loss, for one of `count` micro batches.
   void backward(typename R::Value& loss, int count) {
     tell<hook::on_before_backward>(run, pack, loss, ctx);
     hook::timed<action::backward<R>>(pack)([&] { loop::backward(run, ctx, loss, 1.0 / (key.divisor * count)); });
   }
 };
 
-/// The gradients of one batch; returns the mean of its losses, which all processes know.
+/// Computes the gradients of one batch. Returns the mean of its losses on all processes.
 template <class R, class Pack, class Ctx, class Batch>
 typename R::Value split_gradients(State<R>& run, Pack& pack, Ctx& ctx, Batch& batch, StepKey key) {
   if (key.first) clear_gradients(run, pack, ctx);
@@ -263,7 +264,8 @@ typename R::Value split_gradients(State<R>& run, Pack& pack, Ctx& ctx, Batch& ba
   return loss;
 }
 
-/// `step()`, which is validation_step or test_step, and the end hooks of its batch: with outputs where there are some.
+/// Runs `step()`, which is validation_step or test_step, and the end hooks of its batch, with outputs on the process
+/// that has them.
 template <class Hook, class R, class Pack, class Ctx, class Batch, class Step>
 Flow split_evaluation(State<R>& run, Pack& pack, Ctx& ctx, Batch& batch, Step&& step) {
   auto& strategy = run.parts.strategy;

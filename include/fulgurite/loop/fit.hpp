@@ -1,5 +1,5 @@
 #pragma once
-// A fit that is open: begun, gone on with by as little as one batch, and ended.
+// An open fit: it is opened, advanced by as little as one batch, and closed.
 
 #include <cstdint>
 #include <cstdio>
@@ -29,8 +29,8 @@ namespace fulgurite::loop {
 
 // The end of an epoch.
 
-/// Tells an event to all. Where it failed half-way in the run that this one goes on from, tells it only to those that
-/// had not heard it.
+/// Dispatches an event to all listeners. If the event failed half-way in the run from which this one resumes,
+/// dispatches it only to those that were not notified.
 template <class Hook, bool Resumes, class R, class Pack, class Ctx>
 Flow tell_or_rest(State<R>& run, Pack& pack, Ctx& ctx) {
   if constexpr (Resumes)
@@ -38,7 +38,8 @@ Flow tell_or_rest(State<R>& run, Pack& pack, Ctx& ctx) {
   return tell<Hook>(run, pack, ctx);
 }
 
-/// A loader whose samples are shared out otherwise by another number of ranks can go on from a file of now.
+/// Sets the loader to the next epoch, for files written between two epochs: then a different number of ranks, which
+/// distributes the samples otherwise, can resume from them.
 template <class R, class Source>
 void stand_between_epochs(State<R>& run, Source& source) {
   auto& loader = source.train();
@@ -46,12 +47,12 @@ void stand_between_epochs(State<R>& run, Source& source) {
     loader.set_epoch(long{run.progress.epoch});
 }
 
-/// `from`: how many of its parts are over. Where one fails, a fit that goes on begins with that one.
+/// `from`: the number of parts that are finished. If a part fails, a resumed fit starts with that part.
 template <bool Resumes, class R, class Pack, class Source>
 void end_epoch(State<R>& run, Pack& pack, Source& source, bool left_early, std::uint8_t from) {
   auto& progress = run.progress;
   run.point = {.at = At::epoch_end, .last = run.facts.is_last_batch, .left_early = left_early, .parts = from};
-  // Kept before the hooks at the end of the epoch change the figures; once, though the parts may take several runs.
+  // Kept before hooks of the epoch's end change the figures. Done once, even if the parts take several runs.
   if (!run.facts.is_last_batch && from == 0 && !run.before_cut) {
     run.measured.train_board.collect();
     run.measured.cut_short = run.measured.train_board;
@@ -94,14 +95,15 @@ void end_epoch(State<R>& run, Pack& pack, Source& source, bool left_early, std::
 
 // A fit.
 
-/// Making one opens the fit: its frame, setup, optimizers, the sanity check, the hooks up to on_train_start. `advance`
-/// does one batch with all that follows from it, `advance_to_end` all that are left, in a loop that the compiler sees
-/// as a whole; they may be mixed. `close` is what follows the last batch, from on_train_end to teardown. An exception
-/// from any of them has passed through on_exception, and the fit is over: it can only be destroyed.
+/// The constructor opens the fit: it runs setup, makes optimizers, runs the sanity check and all hooks up to
+/// on_train_start. `advance` runs one batch and everything that follows from it. `advance_to_end` runs all remaining
+/// batches in one loop, which the compiler can optimize as a whole. Both may be mixed. `close` runs what follows the
+/// last batch, from on_train_end to teardown. If one of them throws, on_exception was already dispatched and the fit is
+/// over: it can only be destroyed.
 template <class R, class Pack, class Source, class From = Anew>
 class OpenFit {
  public:
-  /// `from`: the file that the fit goes on from.
+  /// `from`: the file from which the fit resumes.
   OpenFit(State<R>& run, Pack& pack, Source& source, From from = {})
       : run_(run), pack_(pack), source_(source), is_open_(run.loading), start_(from) {
     check_fit(run, pack, source);
@@ -120,19 +122,21 @@ class OpenFit {
     run_.loading.count_training = nullptr;
     run_.loading.write = nullptr;
     forget_searches(run_);
-    epoch_.reset();  // a pass over a loader is over before the scopes that it ran in
+    epoch_.reset();  // a pass over a loader must end before the scopes in which it ran
   }
   OpenFit(OpenFit const&) = delete;
   OpenFit& operator=(OpenFit const&) = delete;
 
-  /// One batch, with the beginning and the end of its epoch where it is the first or the last; whether more follow.
+  /// Runs one batch, and the start and end of its epoch if it is the first or last batch. Returns true if more batches
+  /// follow.
   bool advance() { return go<true>(); }
   void advance_to_end() {
     while (go<false>()) {}
   }
 
-  /// Called before `advance` has said that nothing follows, it leaves the epoch where it is: no hook tells of its end,
-  /// and a window that is not over is not stepped. Who wants these asks for a stop, and advances until it is reached.
+  /// If called before `advance` returned false, the epoch is left unfinished: its end hooks do not run, and an open
+  /// accumulation window is not stepped. To finish the epoch properly, request a stop and advance until it takes
+  /// effect.
   void close() {
     safely([&] {
       if (epoch_) epoch_->leave(run_);
@@ -149,7 +153,7 @@ class OpenFit {
       RunContext<R, phase::Fit> ctx(run_);
       tell<hook::on_fit_end>(run_, pack_, ctx);
       write_requests(run_, pack_, source_, {.at = At::ended});
-      finish_files(run_);  // callbacks that tear down see what there is
+      finish_files(run_);  // so that callbacks find the files in teardown
       tell_all<hook::teardown>(run_, pack_, source_, ctx);
       write_requests(run_, pack_, source_, {.at = At::ended});
       finish_files(run_);
@@ -164,13 +168,13 @@ class OpenFit {
   using Backend = typename R::Backend;
   using Algorithms = decltype(Backend::algorithms(false, std::optional<bool>()));
   using Anomaly = decltype(Backend::anomaly(false));
-  /// Whether there is anything to go on from.
+  /// True if this fit may resume from something.
   static constexpr bool resumes = !std::is_same_v<From, Anew> || any_resumes_fit<Pack>;
   using Start = StartOf<R, From>;
-  /// Callbacks may want steps tried out before training goes on.
+  /// True if callbacks may request trial runs before training continues.
   static constexpr bool searches = any_searches<Pack>;
 
-  /// Whatever was begun inside the fit has to end before on_exception is told.
+  /// Whatever began inside the fit must end before on_exception is dispatched.
   template <class Body>
   decltype(auto) safely(Body&& body) {
     return rescued(run_, pack_, source_, [&]() -> decltype(auto) {
@@ -184,11 +188,11 @@ class OpenFit {
     });
   }
 
-  // The opening.
+  // Opening the fit.
 
-  /// Nothing of an earlier run is due, or at hand, in this one.
+  /// Clears everything that an earlier run has left.
   void begin_anew() {
-    forget_searches(run_);  // of a fit that has failed while it opened, or of an evaluation
+    forget_searches(run_);  // left by a fit that failed while it opened, or by an evaluation
     run_.begin_fit(Source::template evaluates<hook::val_dataloader>);
     run_.loading.loaders = &loader_names<Source>;
     run_.loading.forgets_place = !all_remember_place<Source>;
@@ -202,7 +206,7 @@ class OpenFit {
     run_.values.forget();
   }
 
-  /// Up to on_fit_start: the model, its optimizers, what is counted from here on.
+  /// Everything up to on_fit_start: the model, its optimizers, and the counts that start here.
   void assemble() {
     auto& parts = run_.parts;
     RunContext<R, phase::Fit> ctx(run_);
@@ -222,9 +226,9 @@ class OpenFit {
     run_.measured.train_board.reserve(every == 0 ? State<R>::Board::most_waiting : every);
     if (tell<hook::on_fit_start>(run_, pack_, ctx) == Flow::stop) wish_stop(run_);
     answer_settings();
-    if (!is_resumed()) answer_searches();  // one that goes on has its state later
+    if (!is_resumed()) answer_searches();  // a resumed fit gets its state later
     log_hyperparameters(run_, source_);
-    if (!is_resumed()) log_program(run_, pack_);  // one that goes on, when all of its file is known to fit
+    if (!is_resumed()) log_program(run_, pack_);  // a resumed fit does this when all of its file is known to fit
     if constexpr (resumes)
       if (resumed_) resumed_->load_training();
     check_time(run_);
@@ -233,7 +237,7 @@ class OpenFit {
       if (resumed_ && !run_.asked.options.limit_train_batches.none()) reopen_epoch(run_);  // unless time is up, too
   }
 
-  /// What configure_optimizers returns. The backend may add to what an optimizer refuses.
+  /// The result of configure_optimizers. The backend may add to the errors of an optimizer.
   decltype(auto) made_optimizers(RunContext<R, phase::Fit>& ctx) {
     auto& model = *run_.parts.model;
     auto const make = [&]() -> decltype(auto) { return configure_optimizers<R>(model, ctx); };
@@ -247,7 +251,7 @@ class OpenFit {
     return batches_of(training_loader(run_, source_), run_.asked.options.limit_train_batches, "limit_train_batches");
   }
 
-  /// The file that the fit goes on from, as set_up asks for it.
+  /// The file from which the fit resumes, as set_up needs it.
   struct FileOfFit {
     OpenFit& fit;
     void find() {
@@ -259,9 +263,9 @@ class OpenFit {
   };
   void find_file() {
     start_.look(run_, true);
-    if (start_.is_found() && start_.tell_of_folders(run_.callbacks)) run_.made.log_dir.clear();  // loggers say it anew
+    if (start_.is_found() && start_.tell_of_folders(run_.callbacks)) run_.made.log_dir.clear();  // loggers set it again
   }
-  /// Asks for the loaders early, so that what a file holds of them can be tried before training.
+  /// Requests the loaders early, to check before training that the file's state fits them.
   void open_given_loaders() {
     if (run_.asked.options.limit_train_batches.none()) return;
     training_loader(run_, source_);
@@ -272,7 +276,7 @@ class OpenFit {
         run_.loading.validation_is_open = true;
       }
   }
-  /// Setup is over: callbacks know their folders, and the model is whole.
+  /// Called after setup: callbacks know their folders, and the model is complete.
   void take_file() {
     start_.look(run_, true);
     auto file = start_.take(run_);
@@ -287,16 +291,16 @@ class OpenFit {
     else return false;
   }
 
-  /// What callbacks found before, from which loaders are made.
+  /// Applies what earlier searches of callbacks found and loaders depend on.
   void answer_settings() {
     if constexpr (searches) answer(std::exchange(run_.searching.settings, {}), run_, source_, plan_);
   }
-  /// Between two epochs: what callbacks wanted tried out.
+  /// Between two epochs: runs the searches that callbacks requested.
   void answer_searches() {
     if constexpr (searches) answer(std::exchange(run_.searching.due, {}), run_, source_, plan_);
   }
 
-  /// Keeps what the data save of themselves, for a file that is asked for after the fit, when they are out of reach.
+  /// Keeps the saved state of the data, for a file that is requested after the fit, when the data are out of reach.
   void keep_data() {
     if constexpr (requires { typename R::Backend::RunFile::Memory; })
       if constexpr (data_has_state<R, Source, typename R::Backend::RunFile::Saver>)
@@ -306,16 +310,16 @@ class OpenFit {
         });
   }
 
-  /// The sanity check; then, unless there is nothing to train, what has to be known of the loaders, and on_train_start.
+  /// Runs the sanity check; then, if there is anything to train, plans the epochs and dispatches on_train_start.
   void start_training() {
     sanity_check(run_, pack_, source_);
     agree_on_stop(run_);
     auto const& options = run_.asked.options;
-    // A run that was stopped at its limit still has the end of its epoch, and of training, before it.
+    // A run that stopped at its limit still has to finish its epoch and training.
     bool const owes = is_resumed() && run_.point.at != At::ended;
     auto const point = std::exchange(run_.point, {});
     if (options.limit_train_batches.none() || (done(run_) && !owes)) {
-      run_.point = point;  // and a file of now says so
+      run_.point = point;  // so that a file written now has it
       if constexpr (resumes)
         if (resumed_) go_on_with_nothing();
       return;
@@ -340,7 +344,7 @@ class OpenFit {
       if (resumed_) go_on();
   }
 
-  // Epochs, one after the other.
+  // The sequence of epochs.
 
   template <bool One>
   bool go() {
@@ -349,7 +353,8 @@ class OpenFit {
 
   bool more() const { return trains_ && (epoch_ || !done(run_)); }
 
-  /// One batch, or without `One` all that are left of an epoch, with its beginning and its end; whether more follow.
+  /// Runs one batch (or without `One`, all remaining ones of an epoch), and the epoch's start and end. Returns true if
+  /// more batches follow.
   template <bool One>
   bool walk() {
     if (!more()) return false;
@@ -362,7 +367,7 @@ class OpenFit {
     return more();
   }
 
-  /// No batch follows where a hook asks for a stop.
+  /// If a hook requests a stop, the epoch has no batches.
   void begin_epoch() {
     reload_if_due(run_, source_, plan_);
     auto& loader = source_.train();
@@ -388,9 +393,9 @@ class OpenFit {
     loop::end_epoch<resumes>(run_, pack_, source_, left_early, from);
   }
 
-  // What is left of the epoch in which a resumed run was stopped.
+  // The rest of the epoch in which a resumed run was stopped.
 
-  /// Training had ended. What its loaders and its data module kept is a part of the files to come.
+  /// For a run whose training had ended. The saved state of its loaders and data module must be in later files, too.
   void go_on_with_nothing() {
     warn_if_finished(run_);
     if constexpr (data_has_state<R, Source, typename R::Backend::RunFile::Saver>)
@@ -403,11 +408,11 @@ class OpenFit {
     resumed_->load_random();
   }
 
-  /// The rest of what was under way when the file was written.
+  /// Continues the work that was under way when the file was written.
   void go_on() {
     SafePoint point;
     resumed_->load_all([&] {
-      point = run_.point;  // on_train_start may have asked for a stop
+      point = run_.point;  // on_train_start may have requested a stop
       using Loader = std::remove_reference_t<decltype(source_.train())>;
       if constexpr (Jumps<Loader>)
         if (point.at == At::after_epoch && point.began) source_.train().resume_at(0);
@@ -419,7 +424,7 @@ class OpenFit {
       epoch_->find_place(run_, point);
     });
     bool const ended = warn_if_finished(run_);
-    run_.due.posted.clear();  // what hooks say of the beginning of training has its row
+    run_.due.posted.clear();  // the stopped run has written the rows of the start of training
     RunContext<R, phase::Fit> ctx(run_);
     restore_after_save(run_, ctx);  // the file was written between before_save and after_save
     resumed_->go_back_if_reopened();
@@ -436,23 +441,23 @@ class OpenFit {
       return end_epoch(left_early);
     }
     if constexpr (KeepsPlace<std::remove_reference_t<decltype(source_.train())>>)
-      if (point.left_early) static_cast<void>(std::begin(source_.train()));  // the pass that was not over
+      if (point.left_early) static_cast<void>(std::begin(source_.train()));  // begin() of the pass that was not over
     if (point.at == At::epoch_end) return end_epoch(point.left_early, point.parts);
     write_requests(run_, pack_, source_, point);
   }
 
-  // Files of now, and the end.
+  // Files written on request, and the end.
 
-  /// A file of now that was asked for by name.
+  /// Writes a checkpoint now, under the name that the user gave.
   void write(std::filesystem::path const& file) {
-    struct Here {  // where the run goes on, also when the file cannot be written
+    struct Here {  // restores the position of the run, also if the file cannot be written
       OpenFit& fit;
       Progress progress = fit.run_.progress;
       SafePoint point = fit.run_.point;
       long slices = fit.run_.carried.slices;
       ~Here() {
         expect_rows(fit.run_.callbacks, 0);
-        progress.left_out = fit.run_.progress.left_out;  // writing has exchanged gradients of the open window
+        progress.left_out = fit.run_.progress.left_out;  // writing has exchanged the gradients of the open window
         fit.run_.progress = progress, fit.run_.point = point;
         fit.run_.carried.slices = slices;
       }
@@ -489,12 +494,12 @@ class OpenFit {
                                            Anew> resumed_{};
   EpochPlan plan_{};
   bool trains_ = false;
-  std::optional<TrainEpoch<R, Pack, Source>> epoch_{};  ///< the one whose batches are under way
+  std::optional<TrainEpoch<R, Pack, Source>> epoch_{};  ///< the current epoch, while its batches run
   std::optional<Algorithms> algorithms_{};
   std::optional<Anomaly> anomaly_{};
 };
 
-/// A whole fit, from its beginning or from a file.
+/// Runs a whole fit, from the beginning or from a file.
 template <class R, class Pack, class Source, class From = Anew>
 void fit(State<R>& run, Pack& pack, Source& source, From const& from = {}) {
   OpenFit<R, Pack, Source, From> open(run, pack, source, from);

@@ -1,5 +1,5 @@
 #pragma once
-// The files that the word in a CkptPath may mean.
+// Finds the file that the word in a CkptPath means.
 
 #include <cstddef>
 #include <cstdint>
@@ -28,10 +28,10 @@ namespace fulgurite::loop {
 /// Files to try, in this order.
 struct Candidates {
   std::vector<std::filesystem::path> files = {};
-  bool searched = false;  ///< they were looked for in folders, where files of others may lie, too
+  bool searched = false;  ///< the files were searched for in folders, which may contain files of other programs
 };
 
-/// How the files of the program's tensor library are opened, for code that knows no format.
+/// Opens files in the format of the program's tensor library, for code that does not know the format.
 struct RunFiles {
   std::shared_ptr<void const> (*open)(std::filesystem::path const&);
   ArchiveNode const& (*state)(void const* file);
@@ -43,53 +43,53 @@ inline constexpr RunFiles run_files{
     },
     [](void const* file) -> ArchiveNode const& { return static_cast<RunFile const*>(file)->state(); }};
 
-/// The optimizer steps of the run whose state a file holds; -1 where it holds none, or cannot be read.
+/// The optimizer steps of the run whose state a file holds; -1 if it holds none or cannot be read.
 std::int64_t steps_in(RunFiles const& format, std::filesystem::path const& path);
 
-/// A trainer wrote the file: it holds weights, and where in a run they were.
+/// True if a trainer wrote the file: it holds weights, and the progress of their run.
 bool is_of_trainer(ArchiveNode const& state);
-/// A fit can resume from the file: it was not saved with save_weights_only.
+/// True if a fit can resume from the file: it was not saved with save_weights_only.
 bool holds_run(ArchiveNode const& state);
-/// Weights from Python have no such state.
+/// False for weights from Python, which have no such state.
 template <class File>
 bool is_of_trainer(File const& file) {
   return is_of_trainer(file.state());
 }
-/// A snapshot is taken of a whole run.
+/// A snapshot always holds a whole run.
 template <class R>
 constexpr bool is_of_trainer(Snapshot<R> const&) {
   return true;
 }
 
-/// The file that a call begins with: the one that its CkptPath names or means, or for a fit that names none the one
-/// that a stopped run has left.
+/// The file from which a call starts: the one that its CkptPath names or means; for a fit without one, the file that a
+/// stopped run has left.
 class StartingFile {
  public:
   StartingFile(std::optional<CkptPath> from, RunFiles const& format);
   StartingFile(StartingFile const&) = delete;
   ~StartingFile();
 
-  /// Before setup; again after it, where callbacks know of files only then. The first file that serves is taken. A file
-  /// that was named and serves no fit is an Error. Of files that were searched for, one that is damaged or holds too
-  /// little is passed over where another is left, which is said; files of others do not count. Error where all that
-  /// there are are damaged or hold weights alone.
+  /// Looks for the file. Called before setup, and again after it, since some callbacks know their files only then.
+  /// Takes the first usable file. A named file that a fit cannot use is an Error. Among files that were searched for,
+  /// damaged ones and those with too little are skipped with a warning while others are left; files of other programs
+  /// do not count. Throws if all files are damaged or have only weights.
   void look(RunCore& run, bool for_fit);
   bool is_found() const { return file_ != nullptr; }
-  /// Where the file is, for messages.
+  /// The file's path, for messages.
   std::string name() const { return path_.string(); }
-  /// Tells loggers which folder the run had: those that have `continue_in(folder)` and save a `folder`. Whether there
-  /// was any.
+  /// Tells loggers which folder the run had: those that have `continue_in(folder)` and save a `folder`. Returns true if
+  /// there was one.
   bool tell_of_folders(Callbacks callbacks) const;
-  /// Null where there is none to begin with, which is said where one was asked for.
+  /// Returns the file; null if there is none, with a warning if one was requested.
   std::shared_ptr<void const> take(RunCore& run);
 
  private:
-  /// The files that the call means by the word.
+  /// The files that the word of the call may mean.
   Candidates candidates(RunCore const& run, CkptPath const& from) const;
-  /// For a call that names no file: a program that a scheduler has started again resumes from its file, and so does a
-  /// fit that ended by an exception.
+  /// For a fit that names no file: if a scheduler restarted the program, it resumes from the file left for that; a fit
+  /// after an exception resumes from that exception's file.
   void look_for_rescued(RunCore& run);
-  /// Every rank reads the file that rank 0 has found.
+  /// Makes every rank read the file that rank 0 has found.
   void files_of_first_rank(RunCore& run);
   void open_first_whole(RunCore& run, bool for_fit);
   ArchiveNode const& state() const;
@@ -102,7 +102,7 @@ class StartingFile {
   std::filesystem::path path_{};
 };
 
-/// The same where the format is known.
+/// StartingFile for a known format.
 template <class R>
 class StartingRunFile : public StartingFile {
  public:
@@ -114,12 +114,12 @@ class StartingRunFile : public StartingFile {
   }
 };
 
-/// In the place of one where a program never resumes from a file.
+/// Stands for a starting file in programs that never resume from one.
 struct NoFile {
   explicit NoFile(Anew) {}
 };
 
-/// A snapshot in the place of a file: it is there, and loggers stay in the folder that they have.
+/// A snapshot in place of a file. It always exists, and loggers keep their folders.
 template <class From>
 class StartingSnapshot {
  public:
@@ -139,10 +139,10 @@ class StartingSnapshot {
 template <class R, class From>
 using StartOf = std::conditional_t<is_snapshot<From>, StartingSnapshot<From>, StartingRunFile<R>>;
 
-// The file whose weights an evaluation takes.
+// The file whose weights an evaluation loads.
 
-/// The weights of a file for an evaluation, and what the model and the data module keep beside them. Where one does not
-/// fit, the others are put back. Counters and callbacks stay as they are.
+/// Loads the weights of a file for an evaluation, with the state of the model and the data module. If a part does not
+/// fit, the weights are restored. Counters and callbacks stay as they are.
 template <class R, class Source, class From>
 class EvaluatedFile {
  public:
@@ -179,8 +179,9 @@ class EvaluatedFile {
     if constexpr (requires { file.state(); }) warn_of_data(file.state().find("data_module"));
   }
 
-  /// Where the file and this call do not both have a data module that keeps something, such as means and categories,
-  /// rows may be encoded otherwise than in training. Only the program knows; `kept` is the file's.
+  /// Warns unless the file and this call both have a data module with a state (such as means and categories), or
+  /// neither: inputs may be encoded differently than in training, which only the program can know. `kept`: the file's
+  /// state of the module.
   template <class Node>
   void warn_of_data(Node const* kept) {
     if (kept == nullptr || kept->holds_nothing()) return keep_own_data_state(run_, source_);
@@ -194,7 +195,7 @@ class EvaluatedFile {
   Source& source_;
   StartOf<R, From> start_;
 };
-/// Of a call that names no file.
+/// For a call that names no file.
 template <class R, class Source>
 struct EvaluatedFile<R, Source, Anew> {
   EvaluatedFile(State<R>&, Source&, Anew) {}

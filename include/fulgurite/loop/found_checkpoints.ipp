@@ -15,7 +15,7 @@ FULGURITE_BODY CheckpointSearch search_of(RunCore const& run) {
   return checkpoint_search(run.callbacks, run.asked.options, run.program->model_name);
 }
 
-/// The files that "last" may mean, the newest first. A callback names its own by `last_checkpoints()`.
+/// The files that "last" may mean, newest first. Callbacks list them by `last_checkpoints()`.
 FULGURITE_BODY std::vector<std::filesystem::path>
 last_first(RunCore const& run, RunFiles const& format, CheckpointSearch const& search, bool of_those_that_resume) {
   return newest_first(last_checkpoints(run.callbacks, search, of_those_that_resume),
@@ -28,7 +28,7 @@ last_first(RunCore const& run, RunFiles const& format, CheckpointSearch const& s
                      "load_weights(model, file) begins a new run with its weights");
 }
 
-/// Of a file that no trainer has written.
+/// For a file that was not written by a trainer.
 [[noreturn]] FULGURITE_BODY void refuse_weights_of_others(std::string const& file) {
   throw Error("fulgurite.resume.weights_only",
               file + " holds weights and nothing of a run (what Python's programs keep beside them is not read), so no "

@@ -1,5 +1,5 @@
 #pragma once
-// What surrounds every run: preparation and setup before it, the path of an exception around it.
+// What surrounds every run: preparation and setup before it, and the handling of exceptions.
 
 #include <exception>
 #include <string>
@@ -25,24 +25,25 @@
 
 namespace fulgurite::loop {
 
-// Options that stand for several others: fast_dev_run, overfit_batches, barebones. What they replace, and what they
-// silence, is said.
+// Options that replace several others: fast_dev_run, overfit_batches, barebones. A warning says what they replace, and
+// which callbacks they disable.
 
-/// The options that the run goes by, of options that were checked.
+/// The options in effect, from options that were checked.
 TrainerOptions effective(TrainerOptions given);
 
-/// Before anything starts: barebones has no callback that reports, but for those that make_trainer has added, which are
-/// idle then; a fast_dev_run says what it replaces and who is idle.
+/// Checks before anything starts. Under barebones a callback that reports is an Error, except for those that
+/// make_trainer has added, which do nothing then. A fast_dev_run warns of what it replaces and which callbacks are
+/// idle.
 void check_special(RunCore& run);
 
-// The path of an exception through a run: who hears of it, and what is still written.
+// The handling of an exception in a run: who is notified, and what is still written.
 
-/// A fit that fails before it has gone on from its file is no part of that file's run: loggers leave its folder.
+/// For a fit that fails before it has resumed from its file: loggers leave the folder of that file's run.
 void leave_run(RunCore& run);
 
-/// The first error is the one to be thrown on; what fails while cleaning up after it is a warning, and the rest is
-/// still done. Each rank prints what fails on it, unless that is silenced. `interrupted`: the first error is the end
-/// that a signal asked for, and its being thrown again is no failure.
+/// Runs `work` while another exception is handled. The first error is the one that is rethrown; a failure of the
+/// clean-up becomes a warning, and the clean-up continues. Each rank prints its own failures, unless they are silenced.
+/// `interrupted`: the first error is the end that a signal asked for; if `work` throws that again, it is no failure.
 void clean_up(Warnings& said, Silence const& silence, bool interrupted, FunctionRef<void()> work);
 
 template <class R, class Pack, class Source>
@@ -55,7 +56,7 @@ void failed(State<R>& run, Pack& pack, Source& source, std::exception const& err
   };
   still([&] { finish_files(run); });
   still([&] { run.due.take_back(); });
-  still([&] {  // what those have to say that will not hear the event again
+  still([&] {  // deliver the rows of listeners that will not be notified again of this event
     if (run.due.heard.event.empty()) return;
     deliver_posted(run, pack, run.point.at == At::epoch_end ? last_step(run) : run.progress.logged_steps);
   });
@@ -71,10 +72,10 @@ void failed(State<R>& run, Pack& pack, Source& source, std::exception const& err
   if constexpr (!std::is_same_v<std::remove_cvref_t<decltype(source.module())>, typename R::Model>)
     still([&] { tell_module<hook::on_exception>(source.module(), error, ctx); });
   tell_of_it(true);
-  if (dynamic_cast<NotPutBack const*>(&error)) run.due.requests.clear();  // a file of now would hold what was tried
+  if (dynamic_cast<NotPutBack const*>(&error)) run.due.requests.clear();  // they would save the trial run
   if constexpr (ChecksReplays<typename R::Strategy>)
     still([&] {
-      if (dynamic_cast<WrongReplay const*>(&error)) {  // known to be wrong
+      if (dynamic_cast<WrongReplay const*>(&error)) {  // its results are known to be wrong
         run.due.held_rows.clear();
         run.due.requests.clear();
       } else if (run.parts.strategy.unchecked() != 0) {
@@ -85,7 +86,7 @@ void failed(State<R>& run, Pack& pack, Source& source, std::exception const& err
       deliver_held(run);
     });
   still([&] {
-    // While a file is loaded, that file is the truth: nothing is written over it.
+    // While a file is being loaded, it is the valid state, and must not be overwritten.
     if (run.parts.optimizers && !run.loading.resuming) {
       redo_window(run, source);
       if (auto const* const before = before_repeated_validation(run))
@@ -97,7 +98,7 @@ void failed(State<R>& run, Pack& pack, Source& source, std::exception const& err
   still([&] { finish_files(run); });
   run.due.requests.clear();
   run.due.posted.clear();
-  run.due.heard = {};  // it is in the files that were asked for; what comes later begins anew
+  run.due.heard = {};  // requested files contain it; later events start from the first listener
   if (!run.parts.optimizers || run.loading.resuming) still([&] { leave_run(run); });
   still([&] { finalize_loggers(run.callbacks, Status::failed); });
   leave_gradients_alone(run);
@@ -106,12 +107,12 @@ void failed(State<R>& run, Pack& pack, Source& source, std::exception const& err
   run.point = {};
   run.before_validation.reset();
   if constexpr (shares<R>) run.shared = {};
-  run.progress.batch = run.progress.window_start = 0;  // a later fit begins the epoch anew
+  run.progress.batch = run.progress.window_start = 0;  // so that a later fit begins the epoch from its first batch
   run.measured.train_board.restart();
 }
 
-/// Runs `body`. On an exception: on_exception for callbacks and model, requested checkpoints written, loggers told,
-/// then it is thrown on. No end or teardown hook runs then.
+/// Runs `body`. On an exception, it notifies on_exception of callbacks and model, writes requested checkpoints,
+/// finalizes loggers, and rethrows. No end or teardown hook runs then.
 template <class R, class Pack, class Source, class Body>
 decltype(auto) rescued(State<R>& run, Pack& pack, Source& source, Body&& body) {
   try {
@@ -127,7 +128,7 @@ decltype(auto) rescued(State<R>& run, Pack& pack, Source& source, Body&& body) {
   }
 }
 
-/// A rule that only the machine can decide: with a device chosen at run time, scaling still needs a GPU.
+/// A rule that depends on the machine: if the device is chosen at run time, loss scaling still needs a GPU.
 template <class R>
 void check_device(State<R>& run) {
   if constexpr (judge::needs_gpu<typename R::Strategy>() && R::Strategy::on_gpu == Known::at_run_time)
@@ -141,8 +142,8 @@ void check_device(State<R>& run) {
           "Fp16Mixed scales the loss, which needs a GPU, and this machine has none: use Bf16Mixed, or a CUDA device");
 }
 
-/// prepare_data, setup, configure_model, then, when `file.load()` has put a file's weights into the model, the strategy
-/// takes it. `file.find()` opens the file, so that setup knows whose run goes on.
+/// Calls prepare_data, setup and configure_model; then `file.load()` loads a file's weights into the model, and the
+/// strategy receives it. `file.find()` opens the file before setup, so that setup knows which run is resumed.
 template <class R, class Pack, class Source, class Ctx, class File>
 void set_up(State<R>& run, Pack& pack, Source& source, Ctx& ctx, File&& file) {
   run.made.log_dir_before = run.made.log_dir;
@@ -158,15 +159,15 @@ void set_up(State<R>& run, Pack& pack, Source& source, Ctx& ctx, File&& file) {
     });
   file.find();
   tell_all<hook::setup>(run, pack, source, ctx);
-  if constexpr (shares<R>) run.made.log_dir = of_first_rank(run, run.made.log_dir.string());  // loggers make it there
+  if constexpr (shares<R>) run.made.log_dir = of_first_rank(run, run.made.log_dir.string());  // loggers write there
   if constexpr (Listens<hook::configure_model, typename R::Model, Ctx>)
     invoke<hook::configure_model>(*run.parts.model, ctx);
   file.load();
   run.parts.strategy.setup(*run.parts.model, run.parts.precision);
 }
 
-/// Runs `body` as `rescued` does, with the algorithms that the options ask for: a whole run but fit, which lasts from
-/// open to close.
+/// Runs `body` as `rescued` does, with the deterministic and benchmark options applied. For whole runs except fit,
+/// which applies them itself from open to close.
 template <class R, class Pack, class Source, class Body>
 decltype(auto) framed(State<R>& run, Pack& pack, Source& source, Body&& body) {
   [[maybe_unused]] auto const algorithms =
@@ -174,9 +175,9 @@ decltype(auto) framed(State<R>& run, Pack& pack, Source& source, Body&& body) {
   return rescued(run, pack, source, body);
 }
 
-// What can be known to be wrong with a fit before anything of it starts.
+// Errors of a fit that can be found before any of it starts.
 
-/// The options of automatic optimization against the model, the strategy and the optimizer.
+/// Checks the options of automatic optimization against the model, the strategy and the optimizer.
 template <class R>
 void check_optimization(State<R>& run) {
   if constexpr (R::automatic) {
@@ -194,7 +195,7 @@ void check_optimization(State<R>& run) {
   }
 }
 
-/// Errors of this kind find no run yet: no hook hears of them.
+/// These errors occur before the run starts, so no hook is notified of them.
 template <class R, class Pack, class Source>
 void check_fit(State<R>& run, Pack& pack, Source& source) {
   set_callbacks(run, pack);

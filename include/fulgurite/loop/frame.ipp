@@ -7,8 +7,8 @@
 
 namespace fulgurite::loop {
 
-/// fast_dev_run = n: one epoch of n batches, as many of validation, test and predict, no sanity check. A batch may take
-/// several steps, and validation comes all the same, so no limit of steps is below that of batches.
+/// fast_dev_run = n: one epoch of n batches, and n batches of validation, test and predict, without a sanity check. A
+/// batch may take several steps and validation must still run, so max_steps is at least n.
 FULGURITE_BULK_BODY void apply_dev_run(TrainerOptions& o) {
   if (!o.overfit_batches) o.limit_train_batches = o.limit_val_batches = o.fast_dev_run;
   o.limit_test_batches = o.limit_predict_batches = o.fast_dev_run;

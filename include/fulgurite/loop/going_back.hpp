@@ -1,5 +1,5 @@
 #pragma once
-// The last state of a run in which every replayed step was known to be right, and the way back to it.
+// Rollback: the last state of a run in which every replayed step was known to be right.
 
 #include <array>
 #include <cstddef>
@@ -21,32 +21,32 @@
 
 namespace fulgurite::loop {
 
-/// A loader whose `begin()` yields the batches of an epoch again: stored ones, or a loader that knows its place in an
-/// epoch.
+/// A loader whose `begin()` can yield the batches of an epoch again: stored batches, or a loader that knows its
+/// position in an epoch.
 template <class Loader>
 concept Repeats = StoredBatches<Loader> || requires(Loader& loader) {
   loader.set_epoch(long{});
   loader.resume_at(long{});
 };
 
-/// Taken where an accumulation window begins: a snapshot of weights, buffers, and what the optimizer, the schedules,
-/// the callbacks and the model save of themselves; beside it counters, logged values, random numbers.
+/// A rollback point, taken at the start of an accumulation window: a snapshot of weights, buffers, and the saved state
+/// of the optimizer, the schedules, the callbacks and the model; also counters, logged values, random numbers.
 template <class R>
 class Retreat {
   using Backend = typename R::Backend;
 
  public:
   bool is_taken() const { return batch_.has_value(); }
-  /// The way back ends here, such as after a validation, whose hooks are not to be called twice.
+  /// Drops the rollback point, such as after a validation, whose hooks must not be called twice.
   void drop() { batch_.reset(); }
 
-  /// Whether the loader can yield the epoch again. Otherwise no state is kept.
+  /// Sets whether the loader can yield the epoch again. If not, no state is kept.
   void set_repeats(bool repeats) { repeats_ = repeats; }
-  /// Steps may be replayed, and what it takes to go back is there.
+  /// True if steps may be replayed, and a rollback is possible.
   bool is_wanted(State<R> const& run) const {
     return possible && repeats_ && run.parts.strategy.goes_back() && run.parts.strategy.may_replay();
   }
-  /// Why the fit cannot go back to it, for an Error.
+  /// The reason why the fit cannot roll back, for an Error.
   std::string why_not(State<R> const& run, bool same_model) const {
     if (!same_model) return "the model has other parameters, buffers or modules by now";
     if (!run.parts.strategy.goes_back()) return "CaptureOptions has go_back = false";
@@ -55,8 +55,8 @@ class Retreat {
     return "a validation or a checkpoint came in between";
   }
 
-  /// Called at the start of each batch. Takes a new state to return to, unless the last one still serves, or no step
-  /// can be replayed.
+  /// Called at the start of each batch. Takes a new rollback point, unless the last one is still valid or no step can
+  /// be replayed.
   void offer(State<R>& run, long batch) {
     if constexpr (possible) {
       if (batch != run.progress.window_start || run.parts.strategy.unchecked() != 0 || !is_wanted(run)) return;
@@ -65,7 +65,7 @@ class Retreat {
     }
   }
 
-  /// Puts everything back to the start of the batch whose number this returns.
+  /// Restores everything to the start of a batch, and returns that batch's number.
   long put_back(State<R>& run) {
     if constexpr (possible) {
       kept_->put_back(*run.parts.model, [&](auto& archive) { fold(run, archive); });
@@ -88,7 +88,7 @@ class Retreat {
     }
     return from_ = *batch_;
   }
-  /// Whether a loader that is read anew has come to that batch, from where on random numbers are drawn as they were.
+  /// True if a loader that is read from its beginning has reached that batch. Restores the random state there.
   bool reached(long batch) {
     if (batch == from_ && random_) random_->restore();
     return batch >= from_;
@@ -96,7 +96,7 @@ class Retreat {
 
  private:
   using Value = typename R::Value;
-  /// Whether there can be a way back at all: not with an optimizer without `state(archive)`.
+  /// False if an optimizer has no `state(archive)`: then no rollback is possible.
   static constexpr bool possible = optimizers_remember<R, typename Backend::RunFile::Saver>;
 
   template <class Archive>
@@ -107,10 +107,10 @@ class Retreat {
   }
 
   void take(State<R>& run, long batch) {
-    deliver_held(run);  // their steps were checked, and no way leads back to before them
+    deliver_held(run);  // their steps were checked, and no rollback goes back before them
     drop();
     replays_ = run.parts.strategy.replays();
-    kept_.reset();  // its memory is there for the next one
+    kept_.reset();  // frees its memory for the next one
     kept_.emplace(*run.parts.model, [&](auto& archive) { fold(run, archive); });
     facts_ = run.facts;
     progress_ = run.progress;
@@ -150,7 +150,7 @@ class Retreat {
   Outcome outcome_;
   std::optional<decltype(Backend::rng_state())> random_;
 };
-/// In place of it where no step is replayed.
+/// Stands for Retreat if no step is replayed.
 struct NoRetreat {};
 
 }  // namespace fulgurite::loop

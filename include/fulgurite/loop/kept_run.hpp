@@ -1,5 +1,5 @@
 #pragma once
-// All of an open run that steps can change, kept in memory between two epochs, and put back.
+// Copies everything of an open run that steps can change, between two epochs, and restores it.
 
 #include <cstddef>
 #include <filesystem>
@@ -23,10 +23,10 @@
 
 namespace fulgurite::loop {
 
-// What a run counts, knows and owes, kept while something is tried out.
+// The counters, facts and open requests of a run, kept during a trial run.
 
-/// Options, counters, facts, rows and requests that wait, logged values, clocks: all of a run's state but its parts and
-/// what it has said. What a rank knows of a failure, its own or that of all ranks, is not restored: it is still true.
+/// Options, counters, facts, waiting rows and requests, logged values, clocks: all of a run's state except its parts
+/// and its warnings. The flags of a failure of this rank or of all ranks are not restored, since they stay true.
 template <class R>
 class KeptPlace {
  public:
@@ -88,7 +88,7 @@ class KeptPlace {
   Made made_;
 };
 
-/// The gradients that a model's parameters have, and those that have none.
+/// The gradients of a model's parameters, including which parameters have none.
 template <class R>
 class KeptGradients {
   using Backend = typename R::Backend;
@@ -111,9 +111,9 @@ class KeptGradients {
   std::vector<typename R::Value> kept_{};
 };
 
-/// Weights, buffers and gradients; what model, strategy, precision, data module, optimizers and schedules save of
-/// themselves; counters, facts, rows and requests that wait, logged values; random numbers. Callbacks are not in it:
-/// they hear nothing of a rehearsal. What another thread writes to files goes on.
+/// Weights, buffers and gradients; the saved state of model, strategy, precision, data module, optimizers and
+/// schedules; counters, facts, waiting rows and requests, logged values; random numbers. Callbacks are not included,
+/// since a trial run does not notify them. A thread that writes files continues.
 template <class R, class Source>
 class KeptRun {
   using Backend = typename R::Backend;
@@ -131,7 +131,7 @@ class KeptRun {
   KeptRun(KeptRun const&) = delete;
   KeptRun& operator=(KeptRun const&) = delete;
 
-  /// From here on the rehearsal reads this loader, whose place is kept, too.
+  /// Keeps the position of the loader that the trial run reads.
   template <class Loader>
   void keep_loader(Loader& loader) {
     if constexpr (Stateful<Loader, typename Backend::RunFile::Saver>)
@@ -142,12 +142,12 @@ class KeptRun {
     if constexpr (Stateful<Loader, typename Backend::RunFile::Saver>)
       loader_.put_back([&](auto& archive) { archive.child("train_loader", loader); });
     if constexpr (requires { loader.set_epoch(long{}); }) loader.set_epoch(long{place_.progress().epoch});
-    // Where a pass was over when it was kept, it would go on with the last batch of that pass.
+    // If a pass was over when it was kept, the next pass would otherwise start at its last batch.
     if constexpr (Jumps<Loader>) loader.resume_at(0);
   }
 
   void put_back() {
-    // What was recorded of rehearsed steps is freed first: the rest may need its memory.
+    // Recorded trial steps are freed first: restoring may need their memory.
     if constexpr (R::Strategy::captures) run_.parts.strategy.setup(*run_.parts.model, run_.parts.precision);
     weights_.put_back(*run_.parts.model);
     parts_.put_back([&](auto& archive) { fold(archive); });
@@ -183,9 +183,9 @@ class KeptRun {
   decltype(Backend::rng_state()) random_ = Backend::rng_state();
 };
 
-// A model and its data module as they are, kept while something is tried out.
+// A model and its data module, kept during a trial run.
 
-/// Weights, buffers, gradients, what model and data module save of themselves, and random numbers.
+/// Weights, buffers, gradients, the saved state of model and data module, and random numbers.
 template <class R, class Source>
 class KeptModel {
   using Backend = typename R::Backend;
@@ -197,7 +197,7 @@ class KeptModel {
     state_.save([&](auto& archive) { fold(archive); });
   }
   void put_back() {
-    // Layers that configure_model has only just made were not there to be kept.
+    // Layers that configure_model has just made did not exist when the weights were kept.
     if (weights_.difference(model_).empty()) {
       weights_.put_back(model_);
       gradients_.put_back(model_);
@@ -221,9 +221,9 @@ class KeptModel {
   decltype(Backend::rng_state()) random_ = Backend::rng_state();
 };
 
-// What steps of training and batches of an evaluation have in common when they are tried out.
+// Common parts of trial runs of training and of evaluations.
 
-/// Some callback of the pack asks for searches.
+/// True if a callback of the pack requests searches.
 template <class Pack>
 inline constexpr bool any_searches = false;
 template <class... Cs>
@@ -231,21 +231,21 @@ inline constexpr bool any_searches<Pack<Cs...>> = (judge::searches<Cs>() || ...)
 
 void check_steps(RehearsalPlan const& plan);
 
-/// In the place of what writes a file.
+/// Replaces the function that writes files.
 inline constexpr auto refuse_to_write = [](std::filesystem::path const& file) {
   throw Error("fulgurite.tuner.saves", "save_checkpoint(" + file.string() +
                                            ") in steps that are tried out, of which nothing is written: ask "
                                            "ctx.rehearsing() first");
 };
 
-/// From here on nothing is written, until the run is put back.
+/// From now on nothing is written, until the run is restored.
 template <class R>
 void begin_trying_out(State<R>& run) {
   run.searching.rehearsing = true;
   run.loading.write = refuse_to_write;
 }
 
-/// A run ends: what was asked for too late is not done, and that is said.
+/// At the end of a run: warns of searches that were requested too late to run.
 template <class R>
 void warn_of_unanswered(State<R>& run) {
   if (run.searching.due.empty() && run.searching.settings.empty()) return;
@@ -254,7 +254,7 @@ void warn_of_unanswered(State<R>& run) {
            "in setup, on_fit_start or on_train_epoch_start, of an epoch that is trained; in an evaluation in setup");
 }
 
-/// Nothing that was asked for in this run is done in another one.
+/// Drops the searches of this run, so that no other run performs them.
 template <class R>
 void forget_searches(State<R>& run) {
   run.searching.due.clear();
@@ -264,7 +264,7 @@ void forget_searches(State<R>& run) {
 
 // The learning rates of a run's optimizers as one list.
 
-/// Error [fulgurite.tuner.rates] where each group has not its rate.
+/// Throws [fulgurite.tuner.rates] unless there is one rate for each group.
 void check_rates(std::size_t given, std::size_t groups);
 
 template <class R>

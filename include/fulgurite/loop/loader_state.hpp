@@ -1,5 +1,5 @@
 #pragma once
-// How far a training loader is, and the way back there. See docs/resume.md, Data.
+// The position of a run in its training loader, and how a resumed run restores it. See docs/resume.md, Data.
 
 #include <cstddef>
 #include <iterator>
@@ -23,11 +23,11 @@
 
 namespace fulgurite::loop {
 
-// What a validation inside fit begins with. A file that is written while it runs, or after it has failed, holds this: a
-// fit that resumes from the file runs the whole validation again.
+// The state at the start of a validation inside fit. A file that is written during the validation, or after it failed,
+// holds this state: a fit that resumes from the file repeats the whole validation.
 
-/// The state before the validation that a fit runs again when it resumes from a file of this moment; nullptr where it
-/// runs none again.
+/// The state before the validation that a fit repeats when it resumes from a file written now; nullptr if it repeats
+/// none.
 template <class R>
 BeforeValidation<R> const* before_repeated_validation(State<R> const& run) {
   bool const repeated = run.before_validation && run.point.at == At::after_batch &&
@@ -35,14 +35,15 @@ BeforeValidation<R> const* before_repeated_validation(State<R> const& run) {
   return repeated ? &*run.before_validation : nullptr;
 }
 
-/// Saves one of the parts as it was then. False where it was not kept, or nothing is repeated: save what is there now.
+/// Saves one of the parts from before the validation. Returns false if the part was not kept or no validation is
+/// repeated: then save the current state.
 template <class R, class Archive>
 bool add_before_validation(State<R> const& run, std::string_view part, Archive& archive) {
   if constexpr (!Archive::loading && requires { run.before_validation->parts.add_to(archive, part); })
     if (auto const* const before = before_repeated_validation(run)) return before->parts.add_to(archive, part);
   return false;
 }
-/// The same for the callback of that name.
+/// Does the same for the callback of that name.
 template <class R, class Archive>
 bool add_callback_before_validation(State<R> const& run, std::string_view name, Archive& archive) {
   if constexpr (!Archive::loading && requires { run.before_validation->callbacks.add_to(archive, name); })
@@ -50,7 +51,7 @@ bool add_callback_before_validation(State<R> const& run, std::string_view name, 
   return false;
 }
 
-/// The random numbers that a fit which resumes continues with.
+/// The random state with which a resumed fit continues.
 template <class R, class Archive>
 void fold_random(State<R>& run, Archive& archive) {
   auto random = R::Backend::rng_state();
@@ -60,16 +61,16 @@ void fold_random(State<R>& run, Archive& archive) {
   if constexpr (Archive::loading) random.restore();
 }
 
-/// It can be told at which batch its next pass begins.
+/// True if the next pass of a loader can be set to begin at a given batch.
 template <class L>
 concept Jumps = requires(L& loader) { loader.resume_at(long{}); };
 
-/// It saves how far it is by itself, counting the batches that were moved past with `++`. The loops move past a batch
-/// of such a loader as soon as its step is over, so that what it saves is what was trained on.
+/// True if a loader saves its own position, counting the batches that were passed with `++`. The loops move past a
+/// batch of such a loader as soon as its step is over, so that it saves what was trained on.
 template <class L>
 concept KeepsPlace = LoaderLike<L> && Stateful<L, ArchiveProbe> && !Jumps<L>;
 
-/// There is a data module with a state, and it is another object than the model.
+/// True if there is a data module with a state, and it is not the model itself.
 template <class R, class Source, class Archive,
           class M = std::remove_cvref_t<decltype(std::declval<Source&>().module())>>
 inline constexpr bool loads_data_module = Stateful<M, Archive> && !std::is_same_v<M, typename R::Model>;
@@ -80,7 +81,7 @@ void fold_data_module(Source& source, Archive& archive) {
     if (!lacks(archive, "data_module")) archive.child("data_module", source.module());
 }
 
-/// For a data module of which the file keeps nothing. Warns where the module keeps something.
+/// For a file that has no state of the data module. Warns if the module has one.
 template <class R, class Source>
 void keep_own_data_state(State<R>& run, Source& source) {
   using Memory = typename R::Backend::RunFile::Memory;
@@ -94,8 +95,8 @@ void keep_own_data_state(State<R>& run, Source& source) {
   }
 }
 
-/// The same in a file of the run. Where the program has no module, each entry that the file keeps of one is unread, and
-/// a module that has saved nothing is not missed.
+/// The data module in a file of the run. If the program has no module, the file's entries of one count as unread; a
+/// module that has saved nothing is not missed.
 template <class R, class Source, class Archive>
 void fold_data_module_of_file(State<R>& run, Source& source, Archive& archive) {
   if (add_before_validation(run, "data_module", archive)) return;
@@ -106,8 +107,8 @@ void fold_data_module_of_file(State<R>& run, Source& source, Archive& archive) {
   }
 }
 
-/// A loader of a fit whose place is found again: it jumps there, saves it, or has the same batches in each pass. A view
-/// can be given no words.
+/// True if the position of a loader can be restored: it has resume_at, saves its position, or has the same batches in
+/// each pass. A view cannot declare anything itself.
 template <class L>
 inline constexpr bool loader_remembers =
     Jumps<L> || StoredBatches<L> || std::ranges::view<std::remove_const_t<L>> || Remembers<std::remove_const_t<L>>;
@@ -117,8 +118,8 @@ inline constexpr bool any_keeps_place = false;
 template <class... Ls>
 inline constexpr bool any_keeps_place<std::tuple<Ls...>> = (KeepsPlace<std::remove_reference_t<Ls>> || ...);
 
-/// The validation loaders whose passes differ by a state of their own, by their positions. Those that can jump begin
-/// each pass anew: the loops tell them the epoch.
+/// The validation loaders whose passes depend on their own state, by their positions. Loaders with resume_at start each
+/// pass from its beginning: the loops call their set_epoch.
 template <class R, class Source, class Archive>
 void fold_validation_loaders(State<R>& run, Source& source, Archive& archive) {
   if constexpr (Source::template evaluates<hook::val_dataloader>) {
@@ -139,8 +140,8 @@ void fold_validation_loaders(State<R>& run, Source& source, Archive& archive) {
   }
 }
 
-/// The training loader, where it keeps a state and has been requested; the loaders of validation. Inside an epoch the
-/// file has to hold the place of a loader that can restore it by nothing else.
+/// The training loader, if it has a state and was requested, and the validation loaders. Inside an epoch the file must
+/// have the position of a loader that has no other way to restore it.
 template <class R, class Source, class Archive>
 void fold_loaders(State<R>& run, Source& source, Archive& archive) {
   if constexpr (Source::trains)
@@ -152,7 +153,7 @@ void fold_loaders(State<R>& run, Source& source, Archive& archive) {
   fold_validation_loaders(run, source, archive);
 }
 
-/// Whether each loader of a fit is found again where it was.
+/// True if the position of each loader of a fit can be restored.
 template <class Source>
 inline constexpr bool all_remember_place = [] {
   bool all = true;
@@ -165,7 +166,7 @@ inline constexpr bool all_remember_place = [] {
   return all;
 }();
 
-/// Whether the training loader or one of validation keeps a state.
+/// True if the training loader or a validation loader has a state.
 template <class Source, class Archive>
 inline constexpr bool loaders_have_state = [] {
   bool has = false;
@@ -176,13 +177,13 @@ inline constexpr bool loaders_have_state = [] {
   return has;
 }();
 
-/// In place of the data of a fit that has ended: what they kept of themselves.
+/// Stands for the data of a finished fit: the state that they had saved.
 template <class R>
 struct LeftData : GivenLoaders<NoModule, NoModule> {
   typename R::Backend::RunFile::Memory const& left;
 };
 
-/// Where in the data the run is.
+/// The position of the run in its data.
 template <class R, class Source, class Archive>
 void fold_loader(State<R>& run, Source& source, Archive& archive) {
   if constexpr (std::is_same_v<Source, LeftData<R>>) source.left.add_to(archive);
@@ -192,7 +193,7 @@ void fold_loader(State<R>& run, Source& source, Archive& archive) {
   if (run.carried.pass_random) archive.child("pass_random", *run.carried.pass_random);
 }
 
-/// Whether something of the data has a state that a file holds beside the run's own.
+/// True if the data have a state that a file holds besides the run's own.
 template <class R, class Source, class Archive>
 inline constexpr bool data_has_state = [] {
   bool has = loads_data_module<R, Source, Archive>;
@@ -203,19 +204,20 @@ inline constexpr bool data_has_state = [] {
   return has;
 }();
 
-/// It is read from its beginning when a run goes on.
+/// True for a loader that a resumed run reads from its beginning.
 template <class L>
 concept ReadAnew = LoaderLike<L> && !Jumps<L> && !KeepsPlace<L>;
 
 [[noreturn]] void refuse_short(long consumed, long had);
 
-/// Begins a pass over a loader whose first `consumed` batches were trained on before. One that neither jumps nor keeps
-/// its place is read from its beginning, which is said where it may take long.
-/// A sized one stays at the last of them: the next batch is made where it always is, after random numbers were set.
+/// Begins a pass over a loader whose first `consumed` batches were trained on before. A loader that neither has
+/// resume_at nor saves its position is read from its beginning; a warning is given if that may take long. An iterator
+/// of a sized loader stays at the last of these batches: the next one is then made in the usual place, after the random
+/// state was set.
 template <class R, class Loader>
 auto begin_at(State<R>& run, Loader& loader, long consumed) {
   if constexpr (Jumps<Loader>) {
-    loader.resume_at(consumed);  // at 0, too: a window that is done again may be the first
+    loader.resume_at(consumed);  // also for 0: a window that is repeated may be the first
     return std::begin(loader);
   } else if constexpr (KeepsPlace<Loader>) {
     return std::begin(loader);
@@ -234,7 +236,7 @@ auto begin_at(State<R>& run, Loader& loader, long consumed) {
   }
 }
 
-/// Whether a batch is the last of its pass, where that is known before its step.
+/// Whether a batch is the last of its pass, for loaders that can tell before its step.
 struct KnownEnd {
   static constexpr bool late = false;
   bool last;
@@ -242,8 +244,8 @@ struct KnownEnd {
   bool after_step() const { return last; }
 };
 
-/// The same of a loader that must not be read ahead: `after_step()` moves on to the next batch and finds out. The batch
-/// at hand may be gone then. Only a limit tells before.
+/// For loaders that must not be read ahead. `after_step()` moves to the next batch to find out whether this one was the
+/// last; the current batch may then be invalid. Before that, only a limit can tell.
 template <class Iterator, class Stop, class Reads>
 class EndFoundLate {
  public:
@@ -270,8 +272,8 @@ class EndFoundLate {
   [[no_unique_address]] Reads reads_;
 };
 
-/// The same for a sized loader that keeps its place: its iterator moves past the last batch, too, so that its place is
-/// saved as behind it.
+/// For sized loaders that save their position: the iterator moves past the last batch, too, so that the saved position
+/// is behind it.
 template <class Iterator, class Reads>
 class MovesPast {
  public:
@@ -292,19 +294,19 @@ class MovesPast {
   [[no_unique_address]] Reads reads_;
 };
 
-/// Where a pass is.
+/// The position in a pass.
 struct PassPlace {
-  long batch = 0;      ///< index of the next one
-  bool used = false;   ///< of a sized loader: its iterator is still at the batch before
+  long batch = 0;      ///< index of the next batch
+  bool used = false;   ///< for a sized loader: the iterator is still at the previous batch
   bool empty = false;  ///< the loader had no batch
 };
 
 [[noreturn]] void throw_short(long promised, long had);
 
-/// Calls f(batch, index, end) for each batch from here on, up to `limit`; with `One` for the next one alone. `f`
-/// returns whether to go on, and has to return false where `end.after_step()` is true. This function, too, returns
-/// whether to go on. An unsized loader is read one batch ahead only where it promises that batches stay valid. What
-/// asks the loader for something goes through `reads`, so that a profiler can see how long that takes.
+/// Calls f(batch, index, end) for each remaining batch up to `limit`, or with `One` for the next one only. `f` returns
+/// true to continue; it must return false if `end.after_step()` is true. This function returns true if the pass
+/// continues. A loader without a size is read one batch ahead only if it promises that batches stay valid. Calls to the
+/// loader run through `reads`, so that a profiler can time them.
 template <class Loader, bool One, class Iterator, class Stop, class F, class Reads>
 [[gnu::always_inline]] inline bool walk(Iterator& it, Stop const& stop, PassPlace& place, std::optional<long> limit,
                                         F& f, Reads const& reads) {
@@ -359,22 +361,22 @@ template <class Loader, bool One, class Iterator, class Stop, class F, class Rea
   }
 }
 
-/// A pass that lasts: it can be left after any batch, and gone on with.
+/// A pass that can be left after any batch and continued later.
 template <class Loader>
 class BatchPass {
  public:
   using Iterator = decltype(std::begin(std::declval<Loader&>()));
 
   BatchPass(Loader& loader, std::optional<long> limit) : BatchPass(std::begin(loader), loader, limit, 0) {}
-  /// One that goes on at batch `first`, from what `begin_at` returned.
+  /// A pass that continues at batch `first`, from the result of `begin_at`.
   BatchPass(Iterator at, Loader& loader, std::optional<long> limit, long first)
       : it_(std::move(at)),
         stop_(std::end(loader)),
         limit_(limit),
         place_{.batch = first, .used = first != 0 && SizedLoader<Loader> && ReadAnew<Loader>} {}
 
-  /// The next batch, or without `One` all that are left. `f` by value, and in the latter case iterators of its own:
-  /// what the loop holds can then stay in registers.
+  /// The next batch, or without `One` all remaining ones. `f` is taken by value, and in the second case iterators are
+  /// local: so the loop's variables can stay in registers.
   template <bool One, class F, class Reads = hook::Untimed>
   [[gnu::always_inline]] bool walk(F f, Reads const& reads = {}) {
     if constexpr (One) {
@@ -391,7 +393,7 @@ class BatchPass {
       return false;
     }
   }
-  /// Whether a pass that is over has left batches in its loader. Known of loaders that keep their place.
+  /// True if a finished pass has left batches in its loader. Known only for loaders that save their position.
   bool has_more() const { return has_more_; }
   bool is_empty() const { return place_.empty; }
 
@@ -403,7 +405,7 @@ class BatchPass {
   bool has_more_ = false;
 };
 
-/// A whole pass, up to `limit` batches. Returns whether there was any.
+/// Runs a whole pass, up to `limit` batches. Returns true if there was a batch.
 template <class Loader, class F, class Reads = hook::Untimed>
 bool each_batch(Loader& loader, std::optional<long> limit, F f, Reads const& reads = {}) {
   if (limit && *limit == 0) return false;
@@ -414,22 +416,23 @@ bool each_batch(Loader& loader, std::optional<long> limit, F f, Reads const& rea
   return !place.empty;
 }
 
-/// f(loader, position) for each loader of a tuple of references.
+/// Calls f(loader, position) for each loader of a tuple of references.
 template <class Loaders, class F>
 void each_loader(Loaders& loaders, F&& f) {
   each_of(loaders, [&, i = std::size_t{0}](auto& loader) mutable { f(loader, i++); });
 }
 
-/// Where a fit goes on that fails, or is written, inside a batch. After its step, while end hooks are told, it goes on
-/// after them, where the loader says whether the batch was the last and does not keep its place by itself. Else a batch
-/// is done again with all of its window: what it has added to the gradients cannot be told from what the batches before
-/// it did. A loader that keeps its place cannot go back; the window begins at the next batch then.
+/// Sets the position from which a fit resumes if it fails, or is saved, inside a batch. After the batch's step, while
+/// end hooks run, it resumes after these hooks, if the loader knows whether the batch was the last and does not save
+/// its own position. Otherwise the batch is repeated with its whole window, since its part of the gradients cannot be
+/// separated from that of earlier batches. A loader that saves its position cannot go back: then the window begins at
+/// the next batch.
 template <class R, class Source>
 void redo_window(State<R>& run, Source& source) {
   auto& progress = run.progress;
   if (run.point.at != At::before_batch) return;
   bool const stepped = !run.facts.left_out || run.point.counts;
-  if (run.due.heard.template failed<hook::on_train_batch_end>()) {  // its step is made
+  if (run.due.heard.template failed<hook::on_train_batch_end>()) {  // its step is already made
     run.point = {.at = At::batch_end,
                  .last = run.facts.is_last_batch,
                  .counts = stepped,
@@ -446,10 +449,10 @@ void redo_window(State<R>& run, Source& source) {
     run.measured.train_board.fold();
     if (stepped && !run.facts.accumulating) progress.window_start = progress.batch;
   }
-  // Where a window is over before its length, the step of what it holds follows the batch.
+  // If a window ended before its full length, its step follows the batch.
   bool flushing = !told && R::automatic && !run.facts.accumulating && progress.window_start != progress.batch;
   if constexpr (Source::trains) flushing = flushing && !KeepsPlace<std::remove_reference_t<decltype(source.train())>>;
-  // The batch was over, and something after it has failed.
+  // The batch was finished, and something after it has failed.
   if (run.facts.in_batch && progress.batch == run.facts.batch_idx + 1 && !flushing) {
     bool const counts = told ? stepped && !run.facts.accumulating : progress.window_start == progress.batch;
     run.point = {.at = told ? At::after_step : At::after_batch,

@@ -19,10 +19,16 @@
 
 namespace fulgurite {
 
-// What a manual training_step holds of an optimizer: everything but its step, which belongs to the context.
+// The optimizer as a manual training_step sees it: everything except its step, which belongs to the context.
 
-/// `auto& [g, d] = ctx.optimizers(); g.zero_grad(); ctx.backward(loss); ctx.step(g);` A step past the context would
-/// leave out the precision's unscaling, the hooks and the count of steps, so `g.step()` does not compile.
+/// An optimizer in a manual training_step. Step it by the context:
+///
+///     auto& [g, d] = ctx.optimizers();
+///     g.zero_grad();
+///     ctx.backward(loss);
+///     ctx.step(g);
+///
+/// A direct `g.step()` would skip the precision's unscaling, the hooks and the count of steps, so it does not compile.
 template <class O>
 class BorrowedOptimizer {
  public:
@@ -42,15 +48,15 @@ class BorrowedOptimizer {
     static_assert(Fine, FULGURITE_SENTENCE_OPTIMIZER_RAW_STEP);
   }
 
-  /// The optimizer itself, for what the trainer does not know; stepping it is yours to answer for.
+  /// The optimizer itself, for functions that the trainer does not know. If you step it, you bypass the trainer.
   O& unsafe_raw() { return *optimizer_; }
 
  private:
   O* optimizer_;
 };
 
-/// All of them, as `ctx.optimizers()` of a manual training_step returns them: a tuple. Used as if it were the one
-/// optimizer that Lightning's `self.optimizers()` may be, it does not compile.
+/// The result of `ctx.optimizers()` in a manual training_step: a tuple of all optimizers. Using it like a single
+/// optimizer, as Lightning's `self.optimizers()` allows, does not compile.
 template <class... Os>
 class BorrowedOptimizers : public std::tuple<BorrowedOptimizer<Os>...> {
  public:
@@ -86,7 +92,7 @@ O& raw(O& optimizer) {
   return optimizer;
 }
 
-/// Handles of a tuple of optimizers.
+/// Borrowed optimizers for a tuple of optimizers.
 template <class Tuple>
 struct HandlesOf;
 template <class... Os>
@@ -102,18 +108,20 @@ struct HandlesOf<std::tuple<Os...>> {
 };
 }  // namespace loop
 
-// The scope in which one optimizer's parameters alone receive gradients.
+// The scope in which only one optimizer's parameters receive gradients.
 
 namespace loop {
 struct NothingToUndo {};
 
-/// The result of a ctx.toggle that does not compile. It has a destructor, so that no compiler calls it unused.
+/// The result of a ctx.toggle that does not compile. It has a destructor, so that compilers do not warn of an unused
+/// variable.
 struct NotToggled {
   ~NotToggled() {}
   void untoggle() {}
 };
 
-/// Several processes: whether gradients are exchanged after a backward is put back when the scope ends.
+/// With several processes: sets whether gradients are exchanged after a backward, and restores that at the end of the
+/// scope.
 template <class OfStrategy>
 class Unsynced {
  public:
@@ -142,7 +150,7 @@ class Toggled {
       : gradients_(std::in_place, loop::InPlace{gradients}), exchange_(std::in_place, loop::InPlace{exchange}) {}
   Toggled(Toggled const&) = delete;
   Toggled& operator=(Toggled const&) = delete;
-  /// Parameters receive gradients again as they did before; the end of the scope does the same.
+  /// Restores which parameters receive gradients; the end of the scope does the same.
   void untoggle() {
     exchange_.reset();
     gradients_.reset();
@@ -153,13 +161,19 @@ class Toggled {
   std::optional<Exchange> exchange_;
 };
 
-/// How ctx.toggle(optimizer) shuts out the other optimizers.
+/// Options of ctx.toggle(optimizer).
 struct ToggleOptions {
-  bool sync_grad = true;  ///< of a distributed strategy, which has `no_sync(bool)`
+  bool sync_grad = true;  ///< false: processes do not exchange gradients in the scope
 };
 
-/// What a manual `training_step(batch, ctx)` receives on top of a context. Each call goes through hooks, precision and
-/// strategy.
+/// The context of a manual `training_step(batch, ctx)`: a RunContext with backward, step, minimize and toggle. Each
+/// call runs the hooks, the precision and the strategy.
+///
+///     void training_step(Batch const& batch, auto& ctx) {
+///       auto& [g, d] = ctx.optimizers();
+///       ctx.minimize(d, discriminator_loss(batch));
+///       ctx.minimize(g, generator_loss(batch));
+///     }
 template <class R, class Pack>
 class StepContext : public RunContext<R, phase::Train> {
   using Base = RunContext<R, phase::Train>;
@@ -171,16 +185,16 @@ class StepContext : public RunContext<R, phase::Train> {
   StepContext(loop::State<R>& state, Pack& pack)
       : Base(state), pack_(&pack), handles_(Handles::of(state.parts.optimizers->optimizers)) {}
 
-  /// `auto& [g, d] = ctx.optimizers();`
+  /// All optimizers: `auto& [g, d] = ctx.optimizers();`
   auto& optimizers() { return handles_; }
-  /// Of automatic optimization alone.
+  /// Refused: exists in automatic optimization only.
   template <bool Fine = false>
   auto optimizer() -> std::tuple_element_t<0, typename Handles::type>& {
     static_assert(Fine, FULGURITE_SENTENCE_CONTEXT_ALL_OPTIMIZERS);
     return std::get<0>(handles_);
   }
 
-  /// Accumulates gradients of the loss. Clearing is yours: `optimizer.zero_grad()` before it.
+  /// Runs backward and adds to the gradients. Clear them before with `optimizer.zero_grad()`.
   template <class Loss>
     requires(Backend::template is_value<Loss>)
   void backward(Loss loss) {
@@ -204,7 +218,7 @@ class StepContext : public RunContext<R, phase::Train> {
     static_assert(Fine, FULGURITE_SENTENCE_CONTEXT_BACKWARD_LOSS);
   }
 
-  /// One update with the gradients at hand; counts as a step.
+  /// Makes one update with the current gradients; counts as a step.
   template <class O>
   void step(O& optimizer) {
     static_assert(!O::needs_closure, FULGURITE_SENTENCE_OPTIMIZER_CLOSURE);
@@ -222,7 +236,8 @@ class StepContext : public RunContext<R, phase::Train> {
     static_assert(Fine, FULGURITE_SENTENCE_CONTEXT_ALL_OPTIMIZERS);
   }
 
-  /// Limits the gradients of one optimizer, between backward and step; a scaling precision unscales them first.
+  /// Clips the gradients of one optimizer, between backward and step. A precision that scales the loss unscales them
+  /// first.
   template <class O>
   auto clip_gradients(O& optimizer, Clip how) {
     unscale(loop::raw(optimizer));
@@ -236,8 +251,8 @@ class StepContext : public RunContext<R, phase::Train> {
     return {};
   }
 
-  /// The same with a closure that clears, runs backward and returns the loss; run once, or as often as the optimizer
-  /// asks.
+  /// Makes one update with a closure that clears, runs backward and returns the loss. It runs once, or as often as the
+  /// optimizer evaluates it.
   template <class O, class Closure>
   void step(O& optimizer, Closure&& closure) {
     auto& stepped = loop::raw(optimizer);
@@ -257,7 +272,7 @@ class StepContext : public RunContext<R, phase::Train> {
     ++this->state().progress.global_step;
   }
 
-  /// Toggle, clear, backward, step: what a GAN does for each of its networks.
+  /// Toggle, clear, backward and step in one call, as a GAN does for each of its networks.
   template <class O, class Loss>
     requires(!Backend::template is_value<O>)
   void minimize(O& optimizer, Loss loss) {
@@ -277,9 +292,14 @@ class StepContext : public RunContext<R, phase::Train> {
     static_assert(Fine, FULGURITE_SENTENCE_CONTEXT_ALL_OPTIMIZERS);
   }
 
-  /// While the returned scope lives, or until its `untoggle()`, parameters that belong to other optimizers alone
-  /// receive no gradient; with `{.sync_grad = false}` processes do not exchange gradients either, as while
+  /// While the returned scope lives, or until its `untoggle()`, only parameters of this optimizer, and those of no
+  /// optimizer, receive gradients. With `{.sync_grad = false}` processes do not exchange gradients either, as while
   /// accumulating.
+  ///
+  ///     {
+  ///       auto const only_g = ctx.toggle(g);
+  ///       ctx.backward(loss);
+  ///     }
   template <class O>
   [[nodiscard]] auto toggle(O& optimizer, ToggleOptions options = {}) {
     auto& state = this->state();
@@ -302,9 +322,9 @@ class StepContext : public RunContext<R, phase::Train> {
     return {};
   }
 
-  /// Accumulation by hand: this batch ends a window of `batches`, or the epoch, so that no window is carried over its
-  /// end. An Error where the loader does not let the end be known before the step, since the last gradients would be
-  /// lost.
+  /// For manual accumulation: true if this batch ends a window of `batches` batches, or the epoch, so that no window
+  /// continues in the next epoch. Throws [fulgurite.manual.end_unknown] if the loader does not let the end be known
+  /// before the step, since the last gradients would be lost.
   bool closes_window(int batches) const {
     if (batches > 1 && this->state().facts.end_unknown) [[unlikely]]
       throw Error(
@@ -315,7 +335,8 @@ class StepContext : public RunContext<R, phase::Train> {
               "or `static constexpr bool batches_stay_valid = true` if it may be read one batch ahead");
     return (this->batch_idx() + 1) % batches == 0 || this->is_last_batch();
   }
-  /// Batches of the window at hand as far as they have come: 1 / window_size of the last one is the weight of each.
+  /// The batches of the current window so far, this one included. For the last batch of a window, 1 / window_size is
+  /// the weight of each batch.
   int window_size(int batches) const { return static_cast<int>(this->batch_idx() % batches) + 1; }
 
  private:
@@ -347,8 +368,7 @@ class StepContext : public RunContext<R, phase::Train> {
 
   Pack* pack_;
   typename Handles::type handles_;
-  void const* unscaled_ =
-      nullptr;  ///< the optimizer whose gradients have been divided by the scale and not been stepped yet
+  void const* unscaled_ = nullptr;  ///< the optimizer whose gradients were unscaled and not stepped yet
 };
 
 namespace loop {

@@ -1,10 +1,11 @@
 #pragma once
-// Losses and gradients that are infinite or not a number: found before the update, which then does not happen.
+// Losses and gradients that are infinite or not a number are found before the update, which is then not made.
 //
-// On the CPU a loss is one load and the gradients one pass over memory (or their norm, where clipping has it anyway). A
-// GPU is not waited for: there the losses are added up, times zero, in a tensor that is read together with the metrics,
-// at the cadence of the logs, and before anything is written; the weights are looked at then. The gradients of a scaled
-// loss (Fp16Mixed) are left to its scaler; the loss itself is never multiplied, and is looked at.
+// On the CPU, checking a loss is one load, and checking gradients is one pass over memory (or over their norm, if
+// clipping computes it anyway). A GPU is not waited for: the losses, times zero, are added up in a tensor, which is
+// read together with the metrics every log_every_n_steps and before anything is written; the weights are checked then.
+// The gradients of a scaled loss (Fp16Mixed) are checked by its scaler; the loss itself is never scaled, and is checked
+// here.
 
 #include <cmath>
 #include <cstddef>
@@ -28,18 +29,19 @@
 
 namespace fulgurite::loop {
 
-// The parts of a step that depend on the precision: what it makes from nothing, the seed of backward, unscaling.
+// The parts of a step that depend on the precision: types of new tensors, the seed of backward, unscaling.
 
 template <class R>
 inline constexpr bool scales_loss = R::Precision::scales_loss;
 
-/// The precision computes in another type than Float: what training_step makes without naming a type is then not of it.
+/// True if the precision computes in another type than float32: then tensors that training_step makes without a type
+/// have the wrong one.
 template <class R>
 concept NamesTypes = R::Precision::parameters != Dtype::float32 && requires(typename R::Precision const& precision) {
   R::Backend::watch_factories(precision, nullptr);
 };
 
-/// Watches the first training_step of a fit; a later one only where that did not run to its end.
+/// Watches the first training_step of a fit; a later one only if the first did not run to its end.
 template <class R>
 auto watch_factories([[maybe_unused]] State<R>& run) {
   if constexpr (NamesTypes<R>) {
@@ -57,7 +59,8 @@ auto watch_factories([[maybe_unused]] State<R>& run) {
   }
 }
 
-/// After the first training_step of a fit: a loss of another type than the precision's was promoted on its way.
+/// After the first training_step of a fit: warns if the loss has another type than the precision's, which means that
+/// something promoted it.
 template <class R, class Loss>
 void check_loss_type(State<R>& run, Loss const* loss) {
   if constexpr (NamesTypes<R>) {
@@ -71,15 +74,15 @@ void check_loss_type(State<R>& run, Loss const* loss) {
   }
 }
 
-/// The gradient that backward starts from: 1/K, times the scale of a scaling precision. The loss itself is never
-/// multiplied.
+/// The gradient with which backward starts: 1/K, times the scale if the precision scales the loss. The loss itself is
+/// never multiplied.
 template <class R, class Loss>
 auto seed(State<R>& run, Loss& loss, double factor) {
   if constexpr (scales_loss<R>) return run.parts.scaler->seed(loss, factor);
   else return R::Backend::seed(loss, factor);
 }
 
-/// backward, or the model's own in its place, which receives the loss already multiplied by what the seed would hold.
+/// Runs backward, or the model's own override. The override receives the loss multiplied by the value of the seed.
 template <class R, class Ctx, class Loss>
 void backward(State<R>& run, Ctx& ctx, Loss& loss, double factor) {
   auto& model = *run.parts.model;
@@ -99,12 +102,12 @@ void unscale(State<R>& run, O& optimizer) {
   if constexpr (scales_loss<R>) run.parts.scaler->unscale(optimizer.parameters());
 }
 
-// Large gradients of steps that this process makes alone: they are looked at as soon as backward has made them, not
-// when the update is due, where nobody can have changed them in between; and they stay there where nobody needs them in
-// one piece.
+// Large gradients in a run with one process. They are checked as soon as backward has made them rather than before the
+// update, if nothing can change them in between. They stay where backward made them, if nothing needs them in one
+// buffer.
 
-/// Nobody hears an event between backward and the look that comes before the update, where a gradient could be written
-/// to in a way that its version does not tell.
+/// True if no hook runs between backward and the check before the update. Such a hook could write to a gradient in a
+/// way that does not change its version.
 template <class R, class Pack>
 inline constexpr bool nobody_between =
     !Pack::template names<hook::on_after_backward> && !Pack::template names<hook::on_before_optimizer_step> &&
@@ -115,15 +118,15 @@ template <class R, class Pack>
 inline constexpr bool looks_early = R::automatic && !scales_loss<R> && !shares<R> && !Optimizers<R>::needs_closure &&
                                     nobody_between<R, Pack> && requires { typename R::Backend::GradientLooks; };
 
-/// Nobody needs gradients in one piece, or after another backward: a window of several batches adds to them, where two
-/// that share their memory would both receive what is added to one.
+/// True if nothing needs gradients in one buffer or after another backward. A window of several batches adds to
+/// gradients: if two of them share memory, both would receive what is added to one.
 template <class R>
 inline constexpr bool may_leave_gradients =
     R::automatic && !shares<R> && !ChecksReplays<typename R::Strategy> &&
     !hook::configure_gradient_clipping::named<typename R::Model> &&
     requires(Optimizers<R>& all) { R::Backend::leave_gradients(all.optimizers, true); };
 
-/// Large gradients stay where backward makes them, or do not, from the clearing of this batch on.
+/// Sets, from this batch's clearing on, whether large gradients stay where backward makes them.
 template <class R>
 [[gnu::always_inline]] inline void leave_gradients([[maybe_unused]] State<R>& run, [[maybe_unused]] StepKey key) {
   if constexpr (may_leave_gradients<R>) {
@@ -133,16 +136,16 @@ template <class R>
   }
 }
 
-/// When the optimizers of a fit are there.
+/// Called when the optimizers of a fit exist.
 template <class R, class Pack>
 void arrange_gradients([[maybe_unused]] State<R>& run, Pack const&) {
   run.parts.leaves_gradients = false;
   if constexpr (looks_early<R, Pack>) {
-    bool const clips_by_norm = run.optimization.clip.kind == Clip::Kind::norm;  // the norm tells
+    bool const clips_by_norm = run.optimization.clip.kind == Clip::Kind::norm;  // the norm shows it
     if (run.watch.finite.look == Look::on && !clips_by_norm) run.parts.looks.attach(*run.parts.model);
   }
 }
-/// When it has ended: model and optimizers are the user's again.
+/// Called at the end of a fit: model and optimizers belong to the user again.
 template <class R>
 void leave_gradients_alone([[maybe_unused]] State<R>& run) {
   if constexpr (requires { run.parts.looks.detach(); }) run.parts.looks.detach();
@@ -151,7 +154,7 @@ void leave_gradients_alone([[maybe_unused]] State<R>& run) {
       R::Backend::leave_gradients(run.parts.optimizers->optimizers, false);
 }
 
-/// Before the gradients of a batch.
+/// Called before the gradients of a batch.
 template <class R, class Pack>
 [[gnu::always_inline]] inline void begin_looks([[maybe_unused]] State<R>& run, [[maybe_unused]] StepKey key) {
   if constexpr (looks_early<R, Pack>)
@@ -159,10 +162,10 @@ template <class R, class Pack>
       run.parts.looks->begin(key.closes);
 }
 
-/// Infinite, or not a number: the only ones whose difference to themselves is no number.
+/// False for infinities and nan: their difference to themselves is nan.
 [[gnu::always_inline]] inline bool is_finite(double value) { return !std::isnan(value - value); }
 
-/// When a fit begins.
+/// Called at the start of a fit.
 template <class R>
 void watch_finite(State<R>& run) {
   run.watch.finite = {};
@@ -170,8 +173,8 @@ void watch_finite(State<R>& run) {
   run.watch.finite.read_at = run.progress.global_step;
 }
 
-/// A buffer that the batch at hand has made no number of, such as the statistics of a batch norm: it was written before
-/// the loss was known, and nobody has it as it was.
+/// The sentence about a buffer that the current batch has set to nan, such as the statistics of a batch norm: it was
+/// written before the loss was known, and there is no copy of it.
 template <class R>
 [[gnu::cold, gnu::noinline]] std::string spoiled_buffer(State<R>& run) {
   std::string name;
@@ -187,7 +190,7 @@ std::string place_of_batch(long batch, int epoch, bool no_rows);
                                 std::string const& buffer);
 void warn_of_skipped(Warn warn, std::string const& what, std::string const& where, std::string const& buffer);
 
-/// `what` is not finite in the batch at hand: the fit ends, or the update of its window will be left out.
+/// Handles a non-finite value in the current batch: throws, or lets the update of its window be skipped.
 template <class R>
 [[gnu::cold, gnu::noinline]] void found_non_finite(State<R>& run, std::string const& what) {
   auto const where =
@@ -203,20 +206,20 @@ template <class R>
 template <class R>
 [[gnu::cold, gnu::noinline]] void found_loss(State<R>& run, double loss) {
   if (run.watch.finite.look != Look::on) return;
-  if constexpr (shares<R>) {  // all ranks hear it with their gradients
+  if constexpr (shares<R>) {  // all ranks receive it with their gradients
     run.shared.not_finite = true;
     run.shared.loss = loss;
   } else {
     found_non_finite(run, "the loss is " + std::to_string(loss));
   }
 }
-/// A loss of several elements has a backward of the model's own, and is left to its gradients.
+/// True if a loss has one element. One with several has the model's own backward, and only its gradients are checked.
 template <class R, class Loss>
 [[gnu::always_inline]] inline bool is_number([[maybe_unused]] Loss const& loss) {
   if constexpr (requires { R::Backend::is_number(loss); }) return R::Backend::is_number(loss);
   else return true;
 }
-/// `loss`: of the batch at hand, or nullptr.
+/// `loss`: that of the current batch, or nullptr.
 template <class R>
 [[gnu::cold, gnu::noinline]] void found_gradient(State<R>& run, typename R::Value const* loss) {
   auto const of =
@@ -226,8 +229,8 @@ template <class R>
 
 [[noreturn]] void refuse_non_finite(long from, long to);
 
-/// What was noted on a device is read, together with the metrics that wait, and the weights are looked at. Error where
-/// one of them is not finite: nothing that is written afterwards may hold them.
+/// Reads what was noted on a device, together with waiting metrics, and checks the weights. Throws
+/// [fulgurite.loop.non_finite] if one is not finite, so that nothing with such values is written.
 template <class R>
 [[gnu::noinline]] void collect_and_check(State<R>& run) {
   auto& finite = run.watch.finite;
@@ -241,8 +244,8 @@ template <class R>
   finite.read_at = run.progress.global_step;
 }
 
-/// Remembers a value of a device without waiting for it; at the cadence of the logs, where no log reads, what was
-/// remembered is read.
+/// Adds a value on a device to the noted ones, without waiting for it. Reads them after log_every_n_steps steps, if no
+/// log has done so.
 template <class R, class Value>
 [[gnu::noinline]] void note(State<R>& run, Value const& value) {
   auto& finite = run.watch.finite;
@@ -255,7 +258,7 @@ template <class R, class Value>
     collect_and_check(run);
 }
 
-/// The loss of a batch, before the update.
+/// Checks the loss of a batch, before the update.
 template <class R, class Loss>
 [[gnu::always_inline]] inline void check_loss(State<R>& run, Loss const& loss) {
   using Backend = typename R::Backend;
@@ -270,7 +273,7 @@ template <class R, class Output>
   if (auto* loss = loss_of<typename R::Backend>(output)) check_loss(run, *loss);
 }
 
-/// Skipping on a device is the one case that waits: once a step, as a gradient scaler does.
+/// Waits for the device, once a step, as a gradient scaler does. Needed only to skip updates on a device.
 template <class R, class Parameters>
 [[gnu::noinline]] void wait_for_finite(State<R>& run, Parameters const& parameters) {
   auto& finite = run.watch.finite;
@@ -283,8 +286,8 @@ template <class R, class Parameters>
   found_non_finite(run, "a loss or a gradient is not finite");
 }
 
-/// The gradients of one optimizer, before they are clipped and stepped with. On a device `stop` leaves them to a look
-/// at the weights. `as_made`: nothing has touched them since backward made them.
+/// Checks the gradients of one optimizer, before they are clipped and used. On a device under `stop`, the weights are
+/// checked later instead. `as_made`: the gradients are unchanged since backward.
 template <class R, class O>
 [[gnu::always_inline]] inline void check_gradients(State<R>& run, O& optimizer, typename R::Value const* loss = nullptr,
                                                    [[maybe_unused]] bool as_made = false) {
@@ -312,8 +315,8 @@ template <class R, class O>
   }
 }
 
-/// The same after clipping by norm: a finite norm speaks for all gradients. One that is not may only be too large for
-/// its type.
+/// Checks gradients that were clipped by norm: if the norm is finite, all gradients are. If it is not, it may only be
+/// too large for its type.
 template <class R, class O>
 [[gnu::always_inline]] inline void check_norm(State<R>& run, O& optimizer, typename R::Value const& norm,
                                               typename R::Value const* loss) {
@@ -326,11 +329,11 @@ template <class R, class O>
   }
 }
 
-/// A scale is halved some 40 times on its way from the largest that is sensible to one that makes no difference any
-/// more: what is still not finite then is not so because of the scale.
+/// About 40 halvings take a scale from the largest sensible value to one without effect. Gradients that are still not
+/// finite then are not so because of the scale.
 inline constexpr int most_scaled_out = 100;
 
-/// After each update that the scaler has left out. Waits for the device, as the scaler just did.
+/// Called after each update that the scaler has skipped. Waits for the device, as the scaler just did.
 template <class R>
 [[gnu::cold, gnu::noinline]] void scaled_out(State<R>& run) {
   double const scale = run.parts.scaler->scale();
@@ -348,15 +351,15 @@ template <class R>
                                               ": the fit goes on without a step, as non_finite asks for");
 }
 
-/// The update. One whose loss or gradients are not finite is left out and counted; a scaled one without gradients is
-/// left out.
+/// Makes the update. Skips and counts it if its loss or gradients are not finite; skips it if the loss is scaled and
+/// there are no gradients.
 template <class R, class Update>
 void guarded(State<R>& run, [[maybe_unused]] bool has_gradients, Update&& update) {
   auto& finite = run.watch.finite;
   if constexpr (scales_loss<R>) {
     if (!has_gradients) return;
     bool const fits = run.parts.scaler->finite();
-    // The scaler has waited for the gradients. A loss that was noted is read now, unless the update is left out anyway.
+    // The scaler has waited for the gradients. Noted losses are read now, unless the update is skipped anyway.
     if (finite.fresh && run.asked.options.non_finite == NonFinite::skip) {
       if (fits) wait_for_finite(run, std::span<typename R::Value const>());
       else finite.noted.reset(), finite.fresh = false;
@@ -375,8 +378,8 @@ void guarded(State<R>& run, [[maybe_unused]] bool has_gradients, Update&& update
   }
 }
 
-/// After a model's own optimizer_step: an update that was to be left out went through optimizer.step(closure), or
-/// nobody has left it out.
+/// After a model's own optimizer_step: throws [fulgurite.hook.stepped_past_skip] if an update that should be skipped
+/// did not go through optimizer.step(closure), so that nothing skipped it.
 template <class R>
 void require_left_out(State<R>& run) {
   if (run.watch.finite.look != Look::found) return;
@@ -387,18 +390,18 @@ void require_left_out(State<R>& run) {
               "non_finite = NonFinite::ignore");
 }
 
-/// Thrown to get out of the step of an optimizer, where the first evaluation of the closure is not finite.
+/// Thrown to leave the step of an optimizer, if the first evaluation of the closure is not finite.
 struct LeftOut {};
 
-/// After an evaluation of a closure: the first one is looked at, others are the optimizer's own trials.
+/// Called after each evaluation of a closure: the first one is checked; further ones are the optimizer's own trials.
 template <class R>
 void evaluated(State<R>& run) {
   if (run.watch.finite.look == Look::found) throw LeftOut{};
   run.watch.finite.look = Look::off;
 }
 
-/// A step that evaluates its closure several times. Weights that it leaves infinite are put back, but for those on a
-/// device, which are looked at with what is noted.
+/// Runs a step that evaluates its closure several times. If it leaves non-finite weights, they are restored; weights on
+/// a device are checked later, with the noted values.
 template <class R, class O, class Step>
 void closure_step(State<R>& run, O& optimizer, Step&& step) {
   using Backend = typename R::Backend;

@@ -1,5 +1,5 @@
 #pragma once
-// What the loops make of that which configure_optimizers returned: a tuple of optimizers, a tuple of schedulers.
+// The optimizers and schedulers of a run, made from the result of configure_optimizers.
 
 #include <algorithm>
 #include <array>
@@ -19,8 +19,8 @@
 
 namespace fulgurite::loop {
 
-/// One entry of what configure_optimizers returned: a bare optimizer, or a scheduled one, which may be scheduled again.
-/// One without a schedule has a scheduler that does nothing.
+/// One entry of the result of configure_optimizers: a plain optimizer, or a scheduled one, which may have several
+/// schedules. A plain one gets a scheduler that does nothing.
 template <class Backend, class T>
 struct Entry {
   static constexpr bool scheduled = false;
@@ -52,7 +52,7 @@ struct AsList {
 };
 template <>
 struct AsList<void> {
-  using type = OptimizerList<>;  // A rule refuses configure_optimizers by name where it returns nothing.
+  using type = OptimizerList<>;  // a rule refuses a configure_optimizers that returns nothing, by name
 };
 template <class... Os>
 struct AsList<OptimizerList<Os...>> {
@@ -60,8 +60,8 @@ struct AsList<OptimizerList<Os...>> {
   static type make(type&& list) { return std::move(list); }
 };
 
-/// The optimizers and schedulers of a run; never moved, since schedulers point to optimizers. An optimizer that has
-/// several schedules has as many schedulers, one after the other.
+/// The optimizers and schedulers of a run. Never moved, since schedulers point to optimizers. An optimizer with several
+/// schedules has as many schedulers, one after the other.
 template <class Backend, class List>
 struct OptimizerSet;
 template <class Backend, class... Os>
@@ -77,19 +77,20 @@ struct OptimizerSet<Backend, OptimizerList<Os...>> {
   OptimizerSet(OptimizerSet const&) = delete;
   OptimizerSet& operator=(OptimizerSet const&) = delete;
 
-  /// f(scheduler) for those that have a schedule.
+  /// Calls f(scheduler) for each scheduler that has a schedule.
   template <class F>
   void each_scheduler(F&& f) {
     each_of(schedulers, [&]<class S>(S& s) { S::exists ? call(f, s) : void(); });
   }
-  /// f(optimizer, its first scheduler), by which all of its schedules are set to begin from other rates.
+  /// Calls f(optimizer, its first scheduler). The first scheduler's composed() is shared by all schedules of the
+  /// optimizer.
   template <class F>
   void each_with_first(F&& f) {
     [&]<std::size_t... I>(std::index_sequence<I...>) {
       (f(std::get<I>(optimizers), std::get<first[I]>(schedulers)), ...);
     }(std::index_sequence_for<Os...>{});
   }
-  /// Saves or loads the rates and momenta of all groups, and the schedules that move them.
+  /// Saves or loads the rates and momenta of all groups, and the schedules that change them.
   template <class Archive>
   void state(Archive& archive) {
     archive.child("rates", [&](auto& inner) {
@@ -108,8 +109,8 @@ struct OptimizerSet<Backend, OptimizerList<Os...>> {
       each_with_first([](auto& optimizer, auto& scheduler) { scheduler.composed().settle(optimizer); });
   }
 
-  /// What files call a schedule, by its place among the schedulers: the number of its optimizer, so that it never sets
-  /// the rates of another. A second one of the same optimizer is told apart by its own.
+  /// The key of a schedule in files, by its position among the schedulers: the number of its optimizer, so that it
+  /// never sets another's rates, and for a further schedule of the same optimizer its own number.
   static std::string key(std::size_t scheduler) {
     auto const after = std::upper_bound(first.begin(), first.end(), scheduler);
     auto key = std::to_string(after - first.begin() - 1);
@@ -118,7 +119,7 @@ struct OptimizerSet<Backend, OptimizerList<Os...>> {
   }
 
  private:
-  /// Where the schedulers of each optimizer begin.
+  /// The position of each optimizer's first scheduler.
   static constexpr auto first = [] {
     std::array<std::size_t, count> begin{};
     std::array<std::size_t, count> const size{std::tuple_size_v<typename Entry<Backend, Os>::Schedulers>...};
@@ -150,15 +151,15 @@ struct OptimizerSet<Backend, OptimizerList<Os...>> {
 
 namespace fulgurite {
 
-// Training without an optimizer: steps count, nothing moves.
+// Training without an optimizer: steps are counted, parameters do not change.
 
-/// `NoOptimizer configure_optimizers() { return {}; }`: for measuring a model, or one that updates itself. Backward
-/// runs, hooks are called, steps are counted; no parameter changes and no gradient is cleared.
+/// `NoOptimizer configure_optimizers() { return {}; }`: for measuring a model, or for a model that updates itself.
+/// Backward runs, hooks are called, steps are counted; no parameter changes and no gradient is cleared.
 struct NoOptimizer {};
 
 namespace loop {
 
-/// What the loops drive in its place.
+/// The optimizer that the loops use for NoOptimizer.
 template <class Value>
 struct AbsentOptimizer {
   static constexpr bool needs_closure = false;
@@ -205,7 +206,8 @@ using Optimizers =
                  typename AsList<std::remove_cvref_t<decltype(configure_optimizers<R>(
                      std::declval<typename R::Model&>(), std::declval<RunContext<R, phase::Fit>&>()))>>::type>;
 
-/// A window of several batches: what it asks of the optimizer, as soon as both are known.
+/// Checks a window's length as soon as the optimizer is known. Throws [fulgurite.options.accumulate] or
+/// [fulgurite.optimizer.closure_accumulates].
 template <class R>
 void check_window(char const* name, int batches) {
   if (batches < 1) refuse_option("fulgurite.options.accumulate", name, batches, "a window has at least 1 batch");
@@ -241,15 +243,15 @@ template <class R>
 struct Parts {
   typename R::Strategy strategy;
   typename R::Precision precision;
-  typename R::Model* model = nullptr;   ///< borrowed; there from the first call that brings one
-  typename R::Model* fitted = nullptr;  ///< that of the last fit, whose state optimizers and counters are
+  typename R::Model* model = nullptr;   ///< borrowed; set by the first call with a model
+  typename R::Model* fitted = nullptr;  ///< the last fit's model, to which optimizers and counters belong
   std::optional<Optimizers<R>> optimizers = std::nullopt;
   typename ScalerOf<typename R::Backend, typename R::Precision>::type scaler{};
-  bool leaves_gradients = false;  ///< large ones stay where backward makes them
-  [[no_unique_address]] typename LooksOf<typename R::Backend>::type looks{};  ///< at gradients: see non_finite.hpp
+  bool leaves_gradients = false;  ///< large gradients stay where backward makes them
+  [[no_unique_address]] typename LooksOf<typename R::Backend>::type looks{};  ///< see non_finite.hpp
 };
 
-/// While one lives, the run's model is that of the last fit; an evaluation since then may have had another one.
+/// For its lifetime the run's model is that of the last fit; an evaluation since then may have had another one.
 template <class State>
 class FittedModel {
  public:

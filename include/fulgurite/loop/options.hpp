@@ -1,5 +1,5 @@
 #pragma once
-// Everything a trainer can be told, with Lightning's names. What it must fulfil: diagnose/option_rules.hpp.
+// The trainer's options, with Lightning's names. The rules that they must meet are in diagnose/option_rules.hpp.
 
 #include <algorithm>
 #include <array>
@@ -23,16 +23,17 @@
 
 namespace fulgurite::elsewhere {
 
-// Options of Lightning's Trainer that are written elsewhere here: each is refused in a sentence that says where.
+// Options of Lightning's Trainer that are not TrainerOptions here. Naming one is a compile error that says where it
+// belongs.
 
 enum class Place : std::uint8_t { strategy, precision, optimization, callbacks, left_out, call };
 
-/// What such a member is initialized with where a program does not name it.
+/// The initial value of such a member if a program does not name it.
 struct Unset {};
 inline constexpr Unset unset{};
 
-/// The type of such a member. It takes any value, to refuse it. `Which` makes each a type of its own, so that none
-/// takes room.
+/// The type of such a member. It accepts any value, so that a static_assert can refuse it. `Which` makes each member's
+/// type distinct, so that [[no_unique_address]] leaves them all without storage.
 template <Place place, int Which>
 struct Option {
   constexpr Option(Unset) {}
@@ -75,10 +76,11 @@ using Call = Option<Place::call, Which>;
 
 namespace fulgurite {
 
-/// Which of the trainer's functions is at work.
+/// The trainer's function that is running.
 enum class Stage : std::uint8_t { fit, validate, test, predict };
 
-/// The four types that decide everything a step sees; contexts are keyed on it, so they never know the callbacks.
+/// The four types that decide everything that a step sees. Contexts have this type as their key, and not the types of
+/// the callbacks.
 template <class M, class S, class P, class O>
 struct Run {
   using Model = M;
@@ -97,10 +99,10 @@ struct Fit;
 template <class R, class Phase>
 class RunContext;
 
-// The phases of a run, which decide what a context offers.
+// The phases of a run. A phase decides which members a context has.
 
-/// The phases of a run. `setup`, `teardown`, `on_fit_*` and `configure_optimizers` run in Fit (or in the stage's own
-/// phase).
+/// The phases of a run. `setup`, `teardown`, `on_fit_*` and `configure_optimizers` run in Fit, or in the stage's own
+/// phase.
 namespace phase {
 /// Before the first and after the last batch of a run.
 struct Fit {
@@ -118,7 +120,7 @@ struct Validate {
 struct Test {
   static constexpr bool logs = true, trains = false, evaluates = true;
 };
-/// on_train_end, on_validation_end, on_test_end: the rows are written, what would be logged now could go nowhere.
+/// on_train_end. The rows are already written, so nothing can be logged any more.
 struct TrainEnd : Train {
   static constexpr bool logs = false;
 };
@@ -136,8 +138,8 @@ struct Predict {
 };
 }  // namespace phase
 
-/// A span of time, as an option takes it: `.max_time = "00:12:00:00"` (days, hours, minutes, seconds), `Seconds{90}`,
-/// or any duration of std::chrono, such as 2h. Another text is an Error.
+/// A duration as an option: `.max_time = "00:12:00:00"` (days, hours, minutes, seconds), `Seconds{90}`, or any duration
+/// of std::chrono, such as 2h. Other text throws an Error.
 struct TimeSpan : Seconds {
   template <class Rep, class Period>
   constexpr TimeSpan(std::chrono::duration<Rep, Period> time) : Seconds(time) {}
@@ -145,12 +147,12 @@ struct TimeSpan : Seconds {
   constexpr TimeSpan(Text const& days_hours_minutes_seconds) : Seconds(time_of(days_hours_minutes_seconds)) {}
 };
 
-/// A number of batches: `.limit_train_batches = Batches{10}`; a plain integer means the same.
+/// A number of batches: `.limit_train_batches = Batches{10}`. A plain integer means the same.
 struct Batches {
   long count;
 };
 
-/// A part of a loader, in [0, 1]: `.val_check_interval = Fraction{0.25}` validates four times an epoch.
+/// A fraction of a loader, in [0, 1]: `.val_check_interval = Fraction{0.25}` validates four times in each epoch.
 struct Fraction {
   double part;
 };
@@ -158,21 +160,21 @@ struct Fraction {
 namespace loop {
 template <class T>
 inline constexpr bool is_plain_fraction = std::floating_point<T>;
-/// true would be one batch, and is mostly meant as all of them.
+/// `true` would mean one batch, but users usually mean all batches by it.
 template <class T>
 inline constexpr bool is_truth = std::same_as<T, bool>;
 template <class T>
 consteval void refuse_truth() {
   static_assert(!is_truth<T>, FULGURITE_SENTENCE_OPTIONS_LIMIT_TRUTH);
 }
-/// 0.5 is a part and 10.0 perhaps a count: the number alone does not tell.
+/// 0.5 looks like a fraction and 10.0 like a count; the type alone does not decide.
 template <class T>
 consteval void refuse_plain_fraction() {
   static_assert(!is_plain_fraction<T>, FULGURITE_SENTENCE_OPTIONS_PLAIN_FRACTION);
 }
 }  // namespace loop
 
-/// A count or a part of a loader; the default is all of it, 0 disables the loop.
+/// How much of a loader is used: a count of batches, or a fraction. The default is all of it; 0 disables the loop.
 struct Limit {
   enum class Kind : std::uint8_t { fraction, batches };
   Kind kind = Kind::fraction;
@@ -195,7 +197,7 @@ struct Limit {
   constexpr bool none() const { return kind == Kind::fraction ? part == 0.0 : batches == 0; }
 };
 
-/// When validation runs inside an epoch: every so many batches, after each part of an epoch, or after so much time.
+/// When validation runs inside an epoch: every N batches, after each fraction of an epoch, or every so much time.
 struct ValidationInterval {
   enum class Kind : std::uint8_t { fraction, batches, time };
   Kind kind = Kind::fraction;
@@ -212,7 +214,7 @@ struct ValidationInterval {
   constexpr ValidationInterval(Fraction of) : part(of.part) {}
   template <class Rep, class Period>
   constexpr ValidationInterval(std::chrono::duration<Rep, Period> every) : kind(Kind::time), time(every) {}
-  /// "00:00:15:00": days, hours, minutes, seconds.
+  /// Days, hours, minutes and seconds: "00:00:15:00".
   template <std::convertible_to<std::string_view> Text>
   constexpr ValidationInterval(Text const& every) : kind(Kind::time), time(time_of(every)) {}
   template <std::floating_point F>
@@ -223,7 +225,7 @@ struct ValidationInterval {
   constexpr bool epoch_end() const { return kind == Kind::fraction && part == 1.0; }
 };
 
-// Identifiers of warnings: their form, those of the library, and a list of them that are not to be printed.
+// Identifiers of warnings: their form, the list of the library's warnings, and the list of those that are not printed.
 
 namespace loop {
 
@@ -246,7 +248,7 @@ inline constexpr auto library_warnings = std::to_array<std::string_view>({
     "tuner.not_searched", "tuner.unanswered"});
 // clang-format on
 
-/// Words of lower-case letters, digits and underscores with points between them, two at least.
+/// True if the text has at least two words of lower-case letters, digits and underscores, with points between them.
 constexpr bool is_identifier(std::string_view text) {
   bool const spelt = std::all_of(text.begin(), text.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
@@ -254,7 +256,7 @@ constexpr bool is_identifier(std::string_view text) {
   return spelt && text.find('.') != text.npos && !text.starts_with('.') && !text.ends_with('.') &&
          text.find("..") == text.npos;
 }
-/// It is one, and where it says that it is of the library, the library has it.
+/// True if the text is an identifier and, if it begins with `fulgurite.`, names a warning of the library.
 constexpr bool is_warning(std::string_view identifier) {
   constexpr std::string_view ours = "fulgurite.";
   if (!is_identifier(identifier)) return false;
@@ -264,8 +266,8 @@ constexpr bool is_warning(std::string_view identifier) {
 
 }  // namespace loop
 
-/// Warnings that are not printed: `.silence = {"fulgurite.capture.eager"}`. `trainer.warnings()` holds them all the
-/// same. The texts are borrowed: give literals.
+/// Warnings that are not printed: `.silence = {"fulgurite.capture.eager"}`. `trainer.warnings()` still returns them.
+/// The texts are not copied: pass literals. Throws [fulgurite.options.silence] for an identifier that no warning has.
 class Silence {
  public:
   constexpr Silence() = default;
@@ -286,62 +288,63 @@ class Silence {
   std::vector<std::string_view> identifiers_{};
 };
 
-/// What a loss or a gradient does that is infinite or not a number. On the CPU it is found before the update. Buffers,
-/// such as the statistics of a batch norm, are written while the loss is computed: a bad batch may spoil them, and they
-/// are not put back (what is said names one).
+/// What a fit does about a loss or a gradient that is infinite or not a number. On the CPU it is detected before the
+/// update. Buffers, such as the statistics of a batch norm, are written while the loss is computed: a bad batch may
+/// spoil them, and they are not restored; the message names one.
 ///
-/// The gradients of a scaled loss (Fp16Mixed) are its scaler's, which leaves updates out until they are finite. One
-/// that has left out 100 in a row, or whose scale is too small for a float, ends the fit under `stop`, and is warned of
-/// otherwise.
+/// With a scaled loss (Fp16Mixed) the scaler handles gradients: it skips updates until they are finite. After 100
+/// skipped updates in a row, or when the scale gets too small for a float, the fit ends under `stop`, and a warning is
+/// given otherwise.
 enum class NonFinite : std::uint8_t {
-  stop,   ///< an Error; the weights stay those of the last good step. On a GPU found at the cadence of the logs
-  skip,   ///< the update of its accumulation window is left out, and counted; on a GPU the host waits once a step
-  ignore  ///< nothing: it is not looked for
+  stop,   ///< throws an Error; the weights stay those of the last good step. On a GPU: checked every log_every_n_steps
+  skip,   ///< skips and counts the update of the accumulation window; on a GPU the host waits once a step
+  ignore  ///< does not check
 };
 
-/// An aggregate: `TrainerOptions{.max_epochs = 10, .limit_val_batches = Fraction{0.5}}`.
+/// The options of a trainer. An aggregate: name the ones that differ from the defaults, in this order.
+///
+///     auto trainer = make_trainer<Net>(TrainerOptions{.max_epochs = 10, .limit_val_batches = Fraction{0.5}});
 struct TrainerOptions {
   using Clock = std::chrono::steady_clock;
 
   std::optional<int> max_epochs =
-      std::nullopt;  ///< -1: no limit. Not given: no limit if max_steps or max_time is, else refused
-  std::optional<int> min_epochs = std::nullopt;  ///< honoured against early stopping
+      std::nullopt;  ///< -1: no limit. If not set: no limit if max_steps or max_time is set, an Error otherwise
+  std::optional<int> min_epochs = std::nullopt;  ///< a stop request takes effect only after these
   std::optional<long> max_steps = std::nullopt;  ///< optimizer steps, over all optimizers in manual mode; -1: no limit
-  std::optional<long> min_steps = std::nullopt;  ///< optimizer steps before a request to stop, or max_time, counts
-  std::optional<TimeSpan> max_time = std::nullopt;  ///< of training, such as "00:12:00:00"; minima win over it
-  /// How much of each training epoch is taken: a count, or a Fraction of the loader; 0 trains nothing.
+  std::optional<long> min_steps = std::nullopt;  ///< optimizer steps before a stop request or max_time takes effect
+  std::optional<TimeSpan> max_time = std::nullopt;  ///< such as "00:12:00:00"; the minima take precedence
+  /// How much of each training epoch is used: a count, or a Fraction of the loader. 0 disables training.
   Limit limit_train_batches = {};
-  Limit limit_val_batches = {};      ///< the same of each validation loader; 0: no validation
-  Limit limit_test_batches = {};     ///< of each test loader
-  Limit limit_predict_batches = {};  ///< of each loader that is predicted on
-  /// Validate so often inside an epoch: after so many batches, after each Fraction of it, or after so much time.
-  /// Default: at its end.
+  Limit limit_val_batches = {};      ///< how much of each validation loader; 0: no validation
+  Limit limit_test_batches = {};     ///< how much of each test loader
+  Limit limit_predict_batches = {};  ///< how much of each predict loader
+  /// How often to validate inside an epoch: every N batches, after each Fraction of the epoch, or every so much time.
+  /// Default: at the epoch's end.
   ValidationInterval val_check_interval = {};
   std::optional<int> check_val_every_n_epoch = 1;  ///< nullopt: val_check_interval counts batches across epochs
-  int num_sanity_val_steps = 2;                    ///< validation batches tried before training; -1: all
+  int num_sanity_val_steps = 2;                    ///< validation batches that run before training; -1: all
   int log_every_n_steps = 50;                      ///< 0: never
-  int fast_dev_run = 0;  ///< n: n batches of every loop, once, to see that all of it runs; see frame.ipp
+  int fast_dev_run = 0;  ///< n: run n batches of every loop once, to check that all of it works
   std::optional<Limit> overfit_batches =
-      std::nullopt;                           ///< the same first batches in every epoch, of training and of validation
-  int reload_dataloaders_every_n_epochs = 0;  ///< loaders are asked for again after so many epochs; 0: never
-  bool use_distributed_sampler = true;     ///< several processes: each gets its part of a loader; false: loaders stay
-  bool inference_mode = true;              ///< validate, test and predict; validation inside fit uses no_grad
-  NonFinite non_finite = NonFinite::stop;  ///< losses and gradients of a fit
-  // Switches of the whole process: trainers that run at the same time share them, and contradictory wishes are refused.
-  bool detect_anomaly = false;                   ///< backward throws where a function returns a nan, and names it; slow
-  bool deterministic = false;                    ///< only algorithms that give the same bits each time; others throw
-  std::optional<bool> benchmark = std::nullopt;  ///< cuDNN tries its algorithms and takes the fastest
-  bool barebones = false;  ///< nothing is logged, shown, tried or saved: for measuring the loop alone
-  RootFolder default_root_dir =
-      {};                           ///< where logs and checkpoints go that are told no folder; default: the current one
-  bool save_in_background = false;  ///< ModelCheckpoint's files are written by a thread of its own, from a copy
-  Silence silence = {};             ///< warnings that are not printed, by their identifiers
-  Clock::time_point (*now)() = &Clock::now;  ///< replaced in tests
+      std::nullopt;                           ///< the same first batches in every epoch, of training and validation
+  int reload_dataloaders_every_n_epochs = 0;  ///< get new loaders every N epochs; 0: never
+  bool use_distributed_sampler = true;        ///< each of several processes gets a part of a loader; false: all of it
+  bool inference_mode = true;                 ///< in validate, test and predict; validation inside fit uses no_grad
+  NonFinite non_finite = NonFinite::stop;     ///< what to do about losses and gradients of a fit
+  // Settings of the whole process. Trainers that run at the same time share them; conflicting values throw an Error.
+  bool detect_anomaly = false;                   ///< backward throws and names a function that returns nan; slow
+  bool deterministic = false;                    ///< only algorithms with the same bits each time; others throw
+  std::optional<bool> benchmark = std::nullopt;  ///< let cuDNN measure its algorithms and use the fastest
+  bool barebones = false;            ///< no logging, output, sanity check or checkpoints: for measuring the loop itself
+  RootFolder default_root_dir = {};  ///< folder of logs and checkpoints; default: the current folder
+  bool save_in_background = false;   ///< ModelCheckpoint writes its files in its own thread, from a copy
+  Silence silence = {};              ///< identifiers of warnings that are not printed
+  Clock::time_point (*now)() = &Clock::now;  ///< the clock; tests replace it
 
-  // Refused: options of Lightning's Trainer that are written elsewhere, by this file. They stand last, so that a
-  // compiler prints their sentence first, in whatever order a program has them.
+  // Refused: options of Lightning's Trainer that belong elsewhere here. They come last, so that a compiler prints their
+  // sentence first, whatever order a program names them in.
   [[no_unique_address]] elsewhere::Strategy<0> accelerator =
-      elsewhere::unset;  ///< SingleDevice{cuda(0)}, DistributedDataParallel{...}
+      elsewhere::unset;  ///< use SingleDevice{cuda(0)}, DistributedDataParallel{...}
   [[no_unique_address]] elsewhere::Strategy<1> devices = elsewhere::unset;         ///< likewise
   [[no_unique_address]] elsewhere::Strategy<2> strategy = elsewhere::unset;        ///< likewise
   [[no_unique_address]] elsewhere::Strategy<3> num_nodes = elsewhere::unset;       ///< likewise

@@ -1,5 +1,5 @@
 #pragma once
-// Steps of the real trainer on a copy of its state: tried out at a place between two epochs, and put back.
+// Trial runs: steps of the real trainer, between two epochs, after which its state is restored.
 
 #include <algorithm>
 #include <cstddef>
@@ -25,9 +25,9 @@
 
 namespace fulgurite::loop {
 
-// What training is given: its loader, the shape of its epochs, and whether validation's loaders fit their limits.
+// The inputs of training: its loader, the shape of its epochs, and a check that validation's loaders fit their limits.
 
-/// The training loader, as the options want it, and the shape that it gives an epoch.
+/// Prepares the training loader, and plans the epochs that it gives.
 template <class R, class Source>
 EpochPlan plan_training(State<R>& run, Source& source) {
   auto& loader = training_loader(run, source);
@@ -43,7 +43,7 @@ EpochPlan plan_training(State<R>& run, Source& source) {
   return plan;
 }
 
-/// reload_dataloaders_every_n_epochs: the training loader is asked for anew when so many epochs have gone by.
+/// reload_dataloaders_every_n_epochs: requests the training loader again after that many epochs.
 template <class R, class Source>
 void reload_if_due(State<R>& run, Source& source, EpochPlan& plan) {
   int const every = run.asked.options.reload_dataloaders_every_n_epochs;
@@ -53,13 +53,13 @@ void reload_if_due(State<R>& run, Source& source, EpochPlan& plan) {
   plan = plan_training(run, source);
 }
 
-/// Warns where an epoch has too few steps for any to have a row.
+/// Warns if an epoch has fewer steps than log_every_n_steps.
 void warn_of_few_rows(RunCore& run, EpochPlan const& plan);
 
-/// Warns where an accumulation window is longer than an epoch, at whose end each window is closed.
+/// Warns if an accumulation window is longer than an epoch, since each window ends with its epoch.
 void warn_of_long_window(RunCore& run, EpochPlan const& plan);
 
-/// Asks for the validation loaders now, so that a limit which does not fit them is known before training.
+/// Requests the validation loaders now, so that a limit that does not fit them is found before training.
 template <class R, class Source>
 void check_validation(State<R>& run, Source& source) {
   if constexpr (Source::template evaluates<hook::val_dataloader>) {
@@ -76,9 +76,9 @@ void check_validation(State<R>& run, Source& source) {
   }
 }
 
-// The one callback of a rehearsal: it calls the functions of the plan, and counts its steps.
+// The only callback of a trial run: it calls the functions of the plan, and counts its steps.
 
-/// `end_if_asked()` throws where the program is to end.
+/// `end_if_asked()` throws if the program should end.
 template <class R>
 class Conductor {
  public:
@@ -104,13 +104,14 @@ class Conductor {
   }
   Flow on_train_batch_end(auto& outputs, auto&, auto&) { return after(&outputs); }
   Flow on_train_batch_end(auto&, auto&) { return after(static_cast<NoOutput*>(nullptr)); }
-  /// The loader left this batch out. A window that it closes may have been stepped, and has no loss that is its own.
+  /// For a batch that its loader left out. The window that it closes may have been stepped, and that step has no loss
+  /// of its own.
   Flow on_train_batch_end(auto&) {
     end_if_asked_();
     return step_ && run_->point.counts ? tell_step() : Flow::proceed;
   }
 
-  /// An epoch is over. Where its end was found late, its last step followed the hooks of its last batch.
+  /// Called at the end of an epoch. If its end was found late, its last step came after the hooks of its last batch.
   void end_epoch() {
     if (std::exchange(waits_, false) && step_ && run_->progress.global_step != heard_) tell_step();
   }
@@ -126,7 +127,7 @@ class Conductor {
     waits_ = !closes && run_->facts.end_unknown;
     if (!closes && !waits_) return Flow::proceed;
     auto loss = loss_of_batch(outputs);
-    if (waits_ && loss) loss = [value = loss()] { return value; };  // the outputs will be gone
+    if (waits_ && loss) loss = [value = loss()] { return value; };  // a copy: the outputs will be gone
     step_->set_batch(run_->facts.batch_idx, run_->facts.batch_size, std::move(loss));
     return closes ? tell_step() : Flow::proceed;
   }
@@ -136,7 +137,7 @@ class Conductor {
     if (plan_->after_step) plan_->after_step(*step_);
     if (!step_->stops()) return Flow::proceed;
     auto& stop = run_->due.stop;
-    stop.holds = stop.asked = true;  // of several ranks all have seen the same loss
+    stop.holds = stop.asked = true;  // all ranks have seen the same loss
     return Flow::stop;
   }
 
@@ -164,11 +165,11 @@ class Conductor {
   std::function<void()> end_if_asked_;
   long begin_;
   std::optional<RehearsedStep> step_ = std::nullopt;
-  bool waits_ = false;  ///< whether the batch at hand has ended its window is not known yet
-  long heard_ = -1;     ///< the step that was told of last
+  bool waits_ = false;  ///< it is not known yet whether the current batch ended its window
+  long heard_ = -1;     ///< the last step that was reported
 };
 
-/// A source as rehearsed steps see it: without validation.
+/// A source of data for trial runs: without validation.
 template <class Source>
 struct TrainingAlone {
   static constexpr bool trains = true;
@@ -180,7 +181,7 @@ struct TrainingAlone {
   bool is_train_fresh() { return from.is_train_fresh(); }
 };
 
-/// The trainer's callbacks are asked whether the program is to end, and are not notified of anything else.
+/// Makes trial runs. The trainer's callbacks are not notified, except that they may end the program.
 template <class R, class Source>
 class Rehearsal final : public Rehearser<R> {
  public:
@@ -189,14 +190,14 @@ class Rehearsal final : public Rehearser<R> {
 
   void rehearse(RehearsalPlan const& plan) override {
     check_steps(plan);
-    // An optimizer that says it is Stateless may still have moments. After a rehearsal they would have other values.
+    // An optimizer that says it is Stateless may still have moments. After a trial run they would have other values.
     if constexpr (!optimizers_remember<R, typename Backend::RunFile::Saver>)
       if (!run_.searching.alone)
         throw Error("fulgurite.tuner.optimizer",
                     "an optimizer has no state(archive), so steps that are tried out inside of a fit cannot be taken "
                     "back: give it one that saves its moments (without moments: its rate), or search before the fit");
     if (run_.loading.training_is_open && !plan.fresh_loader) return rehearse_on(plan, source_);
-    auto own = source_.anew();  // the fit asks for its loaders when it is time to
+    auto own = source_.anew();  // the fit requests its own loaders later
     rehearse_on(plan, own);
   }
   LearningRates& rates() override { return rates_; }
@@ -231,7 +232,7 @@ class Rehearsal final : public Rehearser<R> {
     end_alone_if_asked(run_, users_);
   }
 
-  /// The options of a run that has so many steps and asks for nothing else.
+  /// Sets the options of a run with that many steps and nothing else.
   void prepare(RehearsalPlan const& plan) {
     auto& options = run_.asked.options;
     options.max_steps = run_.progress.global_step + plan.steps;
@@ -260,7 +261,7 @@ class Rehearsal final : public Rehearser<R> {
     if (!begun) tell<hook::on_train_start>(run_, pack, ctx);
     while (!done(run_)) one_epoch(data, pack, shape, begun);
   }
-  /// `begun`: the epoch at hand was told of before.
+  /// `begun`: the start of the current epoch was already dispatched.
   template <class Data>
   void one_epoch(Data& data, Conducted& pack, EpochPlan const& shape, bool& begun) {
     auto& progress = run_.progress;
@@ -290,38 +291,38 @@ class Rehearsal final : public Rehearser<R> {
   BatchSizesOf<R, Source> sizes_;
 };
 
-// What callbacks wanted tried out, answered by a fit where nothing else is under way.
+// Searches that callbacks requested: a fit runs them when nothing else is under way.
 
-/// Loaders of another batch size, which the epoch at hand begins with.
+/// Requests loaders with another batch size, with which the current epoch begins.
 template <class R, class Source>
 void load_anew(State<R>& run, Source& source, EpochPlan& plan) {
   if constexpr (requires { source.reload_training(); }) {
     source.reload_training();
     source.reload_validation();
   }
-  if (!run.loading.training_is_open) return;  // they are asked for later
+  if (!run.loading.training_is_open) return;  // they are requested later
   plan = plan_training(run, source);
-  int const since = run.loading.validation_since;  // when the next reload is due stays as it was
+  int const since = run.loading.validation_since;  // so that the next reload is due as before
   check_validation(run, source);
   run.loading.validation_since = since;
   auto& loader = source.train();
   if constexpr (requires { loader.set_epoch(long{}); }) loader.set_epoch(long{run.progress.epoch});
 }
 
-/// Each of `searches` gets a rehearsal. What it sets is what training goes on with.
+/// Runs each of `searches`. What they set stays for the training.
 template <class Searches, class R, class Source>
 void answer(Searches searches, State<R>& run, Source& source, EpochPlan& plan) {
   Rehearsal<R, Source> rehearsal(run, source);
   for (auto const& search : searches) {
     search(rehearsal);
-    // The next search goes by the size that this one has found.
+    // The next search uses the batch size that this one has found.
     if (std::exchange(run.searching.sizes_changed, false)) load_anew(run, source, plan);
   }
 }
 
-// What BatchNorm needs after a model's weights were replaced: one more pass over the training data.
+// Another pass over the training data, which BatchNorm needs after a model's weights were replaced.
 
-/// What asked for the pass puts its weights into the model first: `before_statistics_pass(ctx)`.
+/// Calls `before_statistics_pass(ctx)` of callbacks, which put their weights into the model.
 template <class R>
 void prepare_statistics(State<R>& run) {
   RunContext<R, phase::Train> ctx(run);
@@ -329,9 +330,9 @@ void prepare_statistics(State<R>& run) {
   notify_all(run, run.events->before_statistics_pass, {}, arguments);
 }
 
-/// The training loader is where it was, however the pass over it has ended: a run that is trained on later has the
-/// batches that it would have had without the pass. One that can be told where to begin has the order of the epoch that
-/// would follow, also where the pass is done once more.
+/// Runs `pass`, then restores the position of the training loader, however the pass ended: a run that is trained
+/// further gets the same batches as without the pass. A loader with resume_at uses the order of the next epoch, also if
+/// the pass is repeated.
 template <class R, class Loader, class Pass>
 void out_of_count([[maybe_unused]] Loader& loader, [[maybe_unused]] long epoch, Pass&& pass) {
   [[maybe_unused]] auto const stand_between_epochs = [&] {
@@ -348,7 +349,7 @@ void out_of_count([[maybe_unused]] Loader& loader, [[maybe_unused]] long epoch, 
       auto const fold = [&](auto& archive) { archive.child("train_loader", loader); };
       auto const put_back = [&] {
         place.put_back(fold);
-        stand_between_epochs();  // it would end the pass before once more
+        stand_between_epochs();  // otherwise it would end the previous pass again
       };
       place.save(fold);
       try {
@@ -363,9 +364,9 @@ void out_of_count([[maybe_unused]] Loader& loader, [[maybe_unused]] long epoch, 
   pass();
 }
 
-/// The training data once more, through training_step alone: no gradients, no update, no hook but those of the
-/// transfer, nothing logged. BatchNorm takes its statistics from it. Where each of several ranks has passed its own
-/// part of the data, they combine what they have found.
+/// Passes the training data through training_step once: without gradients, updates, logging or hooks, except those of
+/// the transfer. BatchNorm computes its statistics from it. With several ranks, each passes its own part of the data,
+/// and the statistics are combined.
 template <class R, class Pack, class Source>
 void statistics_pass(State<R>& run, Pack const&, Source& source, EpochPlan const& plan) {
   using Backend = typename R::Backend;
@@ -381,7 +382,7 @@ void statistics_pass(State<R>& run, Pack const&, Source& source, EpochPlan const
       run.facts.is_last_batch = end.before_step();
       if (!is_none(raw))
         with_batch(run, source, ctx, present(raw), [&](auto& batch) {
-          run.facts.in_batch = true;  // training_step logs as it does in a step
+          run.facts.in_batch = true;  // so that training_step can log as in a step
           measure(run, batch);
           [[maybe_unused]] auto const scope = Backend::autocast(run.parts.precision, run.parts.strategy.device());
           [[maybe_unused]] auto const products = products_scope(run);

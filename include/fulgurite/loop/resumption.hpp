@@ -1,6 +1,5 @@
 #pragma once
-// How a fit resumes from a file or a snapshot: whether that fits the program, and how it is loaded: all of it or
-// nothing.
+// How a fit resumes from a file or a snapshot: checks that it fits the program, and loads all of it or nothing.
 
 #include <cstddef>
 #include <memory>
@@ -29,19 +28,19 @@
 
 namespace fulgurite::loop {
 
-// Whether the loaders of a program can go on where those of a file were, found out before training starts.
+// Checks before training that the program's loaders can continue where those of the file were.
 
-/// Inside an epoch each rank has trained on its share of the batches so far; other shares of the rest would train on
-/// some samples twice and never on others.
+/// Throws [fulgurite.resume.ranks]. Inside an epoch each rank has trained on its part of the batches so far; with other
+/// parts of the rest, some samples would be used twice and others never.
 [[noreturn]] void refuse_other_shares(long consumed, long then, long now);
 
-/// One line: where training continues.
+/// Prints the line that says where training continues.
 void print_start(RunCore const& run, std::string const& file);
-/// Warns where nothing more is trained, though no limit says so; whether it did.
+/// Warns if nothing more is trained because of a stop request in the file; returns true if so.
 bool warn_if_finished(RunCore& run);
 
-/// The epoch of the file is shared out between as many ranks as here, and the batch at which it resumes is one of the
-/// `batches` that training has, where it is known how many.
+/// Throws if the file's epoch was distributed over a different number of ranks, or if the batch at which it resumes is
+/// not one of the `batches` of training, if that number is known.
 template <class R, class RunFile>
 void refuse_unfit_data(State<R>& run, RunFile const& file, std::optional<long> batches) {
   Progress progress;
@@ -65,7 +64,8 @@ void refuse_unfit_data(State<R>& run, RunFile const& file, std::optional<long> b
   if (batches && progress.batch >= *batches) refuse_short(progress.batch, *batches);
 }
 
-/// Loads what loaders keep, and puts them back: hooks are still to be heard before they are set to their place.
+/// Checks that the saved state of the loaders can be loaded, then restores them: hooks must run before the loaders are
+/// set to their positions.
 template <class R, class Source, class RunFile>
 void try_loaders(State<R>& run, Source& source, RunFile const& file) {
   typename R::Backend::RunFile::Memory before;
@@ -75,21 +75,22 @@ void try_loaders(State<R>& run, Source& source, RunFile const& file) {
   before.put_back(fold);
 }
 
-/// Loads one file in three parts. Weights and what the model, the data module and the callbacks keep are there before
-/// the optimizers are made, and these before training starts; what hooks did to them on the way is undone when the
-/// first batch is due, and random numbers go on as they were. A file that does not fit leaves everything as it was.
-/// `RunFile`: where it is loaded from, which may be a snapshot in memory.
+/// Loads one file in three parts. Weights and the state of model, data module and callbacks are loaded before the
+/// optimizers are made, and the optimizers' state before training starts. What hooks change in between is undone when
+/// the first batch begins, and the random state continues as saved. A file that does not fit leaves everything
+/// unchanged. `RunFile`: the source, which may be a snapshot in memory.
 template <class R, class Pack, class Source, class RunFile>
 class Resumption {
   using Saver = typename R::Backend::RunFile::Saver;
-  /// A data module makes them after hooks have been heard, and a callback that has searched sets the size it found.
+  /// True if loaders may change: a data module makes them after hooks have run, or a callback that searches sets
+  /// another batch size.
   static constexpr bool loaders_change = any_searches<Pack> || requires(Source& source) { source.reload_training(); };
 
  public:
   Resumption(State<R>& run, Pack& pack, Source& source, std::shared_ptr<RunFile const> file)
       : run_(run), pack_(pack), source_(source), file_(std::move(file)), before_(run, source) {}
 
-  /// After setup and configure_model. The model's parameters are written in place.
+  /// Called after setup and configure_model. The model's parameters are overwritten in place.
   void load_model() {
     if constexpr (is_snapshot<RunFile> && data_has_state<R, Source, Saver>)
       if (!file_->left())
@@ -110,9 +111,8 @@ class Resumption {
     if (!problems_.empty()) before_.put_back();
   }
 
-  /// When the optimizers are there: a file that did not fit so far is refused, with what else of it does not. Loaders
-  /// that were given are there, too; `open()` prepares them, `count()` says how many batches training has, where that
-  /// is known.
+  /// Called when the optimizers exist. Throws everything that does not fit in one Error. Loaders that were given to fit
+  /// are also checked: `open()` prepares them, `count()` returns the number of training batches, if known.
   template <class OpenLoaders, class Count>
   void refuse_unfit([[maybe_unused]] OpenLoaders&& open, [[maybe_unused]] Count&& count) {
     before_.keep_training();
@@ -131,8 +131,8 @@ class Resumption {
     throw all;
   }
 
-  /// After on_fit_start, when the optimizers are there. What comes last is tried now, so that nearly all of the file is
-  /// known to fit before training starts.
+  /// Called after on_fit_start, when the optimizers exist. Also tries to load the random state, so that nearly all of
+  /// the file is known to fit before training starts.
   void load_training() {
     refuse_forgetful();
     or_put_back([&] {
@@ -145,8 +145,9 @@ class Resumption {
     });
   }
 
-  /// When the loaders are what they will be, before on_train_start: what the file holds of them fits, and they are long
-  /// enough, where it is known how many `batches` training has: under several ranks fewer than a loader may have.
+  /// Called before on_train_start, when the loaders are final: checks that the file's state fits them and that they are
+  /// long enough. `batches`: the number of training batches, if known; with several ranks it may be less than a loader
+  /// has.
   void refuse_unfit_loaders(std::optional<long> batches) {
     or_put_back([&] {
       refuse_unfit_data(run_, *file_, batches);
@@ -154,9 +155,9 @@ class Resumption {
     });
   }
 
-  /// After on_train_start, when the loaders are there, too: everything, as it was saved. Then `find_place()`, which
-  /// refuses a loader that only its end shows not to be long enough. Where one of them fails, no loader and no random
-  /// number has moved.
+  /// Called after on_train_start, when the loaders exist: loads everything as it was saved. Then calls `find_place()`,
+  /// which throws for a loader that turns out to be too short. If one of them fails, loaders and random state are
+  /// unchanged.
   template <class FindPlace>
   void load_all(FindPlace&& find_place) {
     auto random = R::Backend::rng_state();
@@ -180,33 +181,33 @@ class Resumption {
     });
   }
 
-  /// After that, when the weights are those in training: inside an epoch that had been cut short nothing is left of
-  /// what hooks did at its end.
+  /// Called after load_all, when the training weights are in place: if the run resumes inside an epoch that had been
+  /// cut short, undoes what hooks did at its end.
   void go_back_if_reopened() {
     if (reopened_) or_put_back([&] { go_back_before_cut(run_, pack_); });
   }
 
-  /// For a run that has nothing left to train: the random numbers after this fit are those that came after the fit of
-  /// the file.
+  /// For a run that has nothing left to train: restores the random state that the file's fit ended with.
   void load_random() {
     auto random = R::Backend::rng_state();
     file_->load([&](auto& archive) { archive.child("random", random); });
     random.restore();
   }
-  /// For such a run: loads what its loaders keep. The loaders have to be there.
+  /// For such a run: loads the state of its loaders, which must exist.
   void load_data() {
     or_put_back([&] { file_->load([&](auto& archive) { fold_loaders(run_, source_, archive); }); });
   }
 
  private:
-  /// An optimizer that saves nothing would begin anew, with other steps than those of the run that was stopped.
+  /// Throws [fulgurite.resume.optimizer] for an optimizer that saves nothing: it would start from zero, and make other
+  /// steps than the stopped run.
   void refuse_forgetful() {
     if constexpr (!optimizers_resume<R, Saver>)
       throw Error("fulgurite.resume.optimizer",
                   "an optimizer has no state(archive), so the run cannot go on: give it one that saves its moments");
   }
 
-  /// What does not fit is told when all of it is known. Anything else that goes wrong ends the fit now.
+  /// Collects errors of parts that do not fit, to throw them together. Any other exception ends the fit at once.
   template <class Load>
   void note(Load&& load) {
     try {
@@ -230,11 +231,11 @@ class Resumption {
     }
   }
 
-  /// Throws what does not fit with the parts of the program before it that are not those of the file.
+  /// Throws the error again with a list of the parts that differ between program and file; does nothing if none differ.
   void tell_of_difference(Error const& error) {
     auto const fold = [&](auto& archive) { fold_assembly(run_, archive); };
     if constexpr (requires { file_->difference(*run_.parts.model, fold); }) {
-      if (error.identifier().starts_with("fulgurite.resume.")) return;  // of limits and data, not of parts
+      if (error.identifier().starts_with("fulgurite.resume.")) return;  // it is about limits or data, not parts
       auto const parts = file_->difference(*run_.parts.model, fold);
       if (parts.empty()) return;
       auto const said = std::string(error.what()).substr(error.identifier().size() + 3);

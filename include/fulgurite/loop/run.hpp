@@ -1,5 +1,5 @@
 #pragma once
-// The state of a run: everything it keeps between steps, in parts that say what they are.
+// The state of a run: everything that it keeps between steps, in parts named by their purpose.
 
 #include <array>
 #include <cstddef>
@@ -36,82 +36,82 @@
 
 namespace fulgurite::loop {
 
-// Part of a run's state: what was asked for.
+// Part of a run's state: what the user asked for.
 
-/// How many callbacks make_trainer has added.
+/// The number of callbacks that make_trainer has added.
 struct AddedCallbacks {
   std::size_t count = 0;
 };
 
 struct Asked {
-  TrainerOptions options;          ///< that the run goes by
-  TrainerOptions given = options;  ///< as the user gave them: fast_dev_run and others replace some
-  std::size_t added = 0;  ///< callbacks of the defaults, the last ones of the trainer: barebones finds them idle
-  bool logs = false;      ///< there is a logger among the callbacks
-  int window_length = 1;  ///< batches of the windows to come: accumulate_grad_batches, or what ctx.accumulate said
+  TrainerOptions options;          ///< the options in effect
+  TrainerOptions given = options;  ///< the options that the user gave: fast_dev_run and others replace some
+  std::size_t added = 0;  ///< default callbacks, which are the trainer's last ones: barebones does not refuse these
+  bool logs = false;      ///< true if a callback is a logger
+  int window_length = 1;  ///< length of the next windows: accumulate_grad_batches, or the argument of ctx.accumulate
 };
 
-// Part of a run's state: what one step leaves to the next.
+// Part of a run's state: what one step passes to the next.
 
 template <class R>
 struct Carried {
   std::optional<typename HiddenOf<typename R::Model>::type> hidden =
-      std::nullopt;  ///< of a recurrent model, from one slice of time to the next
-  long slices = 0;   ///< of the batch at hand that were stepped on, where others of it follow
-  /// Random numbers as they were when the pass over the training data began: a loader may have shuffled by them.
+      std::nullopt;  ///< a recurrent model's state, from one time slice to the next
+  long slices = 0;   ///< slices of the current batch that were stepped on, while others of it follow
+  /// The random state when the pass over the training data began: a loader may have shuffled with it.
   std::optional<decltype(R::Backend::rng_state())> pass_random = std::nullopt;
-  /// The same of the end of an epoch that was cut short: see run_position.hpp.
+  /// The random state at the end of an epoch that was cut short: see run_position.hpp.
   std::optional<decltype(R::Backend::rng_state())> cut_random = std::nullopt;
-  typename R::Value loss{};  ///< of the last batch, where a model's own optimizer_step may ask for it
+  typename R::Value loss{};  ///< loss of the last batch, for a model with its own optimizer_step
 };
 
-// Part of a run's state: facts of the batch, the loader and the stage at hand. Beside `Progress`, which counts and is
-// saved, they say where a run is; nothing of them outlives it.
+// Part of a run's state: facts about the current batch, loader and stage. They are not saved, unlike the counters in
+// `Progress`, and do not outlive the run.
 
-/// Set by the loops and read through contexts.
+/// The loops set these; contexts read them.
 struct Facts {
   Stage stage = Stage::fit;
   long batch_idx = 0;
   long batch_size = 0;
   bool is_last_batch = false;
-  bool end_unknown = false;   ///< the loader is not read ahead: whether this batch is the last is found out later
-  bool accumulating = false;  ///< the batch at hand does not end its window
+  bool end_unknown = false;   ///< the loader is not read ahead: is_last_batch is known only after the batch
+  bool accumulating = false;  ///< the current batch does not end its window
   bool in_batch = false;
-  long ended = -1;        ///< `progress.total_batches` of the last batch whose end hooks were told, where any listen
-  bool no_rows = false;   ///< of a batch of size 0: it holds tensors, and they have no rows
-  bool left_out = false;  ///< the batch at hand is none: its loader left it out
-  bool has_gradients = false;  ///< a batch of the window at hand ran backward; kept where a precision scales the loss
-  bool types_seen = false;     ///< the first training_step was watched for types other than the precision's
+  long ended = -1;             ///< `progress.total_batches` of the last batch with end hooks that were called
+  bool no_rows = false;        ///< true for a batch of size 0 that holds tensors without rows
+  bool left_out = false;       ///< true if the loader left out the current batch
+  bool has_gradients = false;  ///< a batch of the current window ran backward; kept if the precision scales the loss
+  bool types_seen = false;     ///< the first training_step was checked for types other than the precision's
   bool sanity_checking = false;
   bool validating = false;
   bool has_validation = false;
   std::size_t loader = 0;
-  std::size_t board = 0;  ///< of eval_boards: the loader's, or with several loaders, outside of them, one more
-  long first_sample = 0;  ///< of the samples that all ranks predict, the place of this one's first ...
-  long sample_step = 1;   ///< ... and how far the others are apart
+  std::size_t board = 0;  ///< index in eval_boards: the loader's, or one more outside of several loaders
+  long first_sample = 0;  ///< the place of this rank's first sample among those that all ranks predict
+  long sample_step = 1;   ///< the distance between this rank's samples in that order
   std::optional<long> train_batches = std::nullopt;
   std::optional<long> eval_batches = std::nullopt;
 };
 
-// Part of a run's state: its loaders, as far as they are asked for more than once.
+// Part of a run's state: its loaders, which may be requested more than once.
 
 struct Loading {
-  /// Asks the training loader for its size, loading it if need be; there from setup to the end of training.
+  /// Returns the size of the training loader, and loads it if needed. Set from setup to the end of training.
   FunctionRef<std::optional<long>()> count_training{};
-  /// Writes a file now, with what the open fit knows of its data; there while one is open.
+  /// Writes a checkpoint now, including the state of the open fit's data. Set while a fit is open.
   FunctionRef<void(std::filesystem::path const&)> write{};
-  /// The names of the loaders of the last fit, for its files.
+  /// Returns the names of the last fit's loaders, for its files.
   std::vector<std::string> (*loaders)() = nullptr;
-  bool fit_is_open = false;         ///< from its first check to its end
-  bool forgets_place = false;       ///< a loader of the fit says nothing of where it is
-  bool resuming = false;            ///< a file is being loaded: it holds more than this run does until all of it is
-  bool training_is_open = false;    ///< the training loader is there
-  bool validation_is_open = false;  ///< those of validation are
-  int training_since = 0;           ///< epoch in which the training loader was asked for
-  int validation_since = 0;         ///< epoch whose validation was the first with these loaders
+  bool fit_is_open = false;         ///< true from the first check of a fit to its end
+  bool forgets_place = false;       ///< a loader of the fit cannot save its position
+  bool resuming = false;            ///< a file is being loaded: no checkpoint may be written until all of it is
+  bool training_is_open = false;    ///< the training loader exists
+  bool validation_is_open = false;  ///< the validation loaders exist
+  int training_since = 0;           ///< the epoch in which the training loader was requested
+  int validation_since = 0;         ///< the epoch of the first validation with these loaders
 };
 
-/// While it lives, a fit is open, however it ends.
+/// Marks the fit as open for its lifetime, also when an exception ends the fit.
 class FitIsOpen {
  public:
   explicit FitIsOpen(Loading& loading) : loading_(loading) { loading_.fit_is_open = true; }
@@ -122,59 +122,61 @@ class FitIsOpen {
   Loading& loading_;
 };
 
-// Part of a run's state: what was logged, and what it came to.
+// Part of a run's state: logged values and their results.
 
-/// Figures of each metric, in the order in which the model declares them.
+/// The figures of each metric, in the order in which the model declares them.
 using AllFigures = std::vector<Figures>;
 
-/// Values of the epochs and evaluations that are over.
+/// Values of finished epochs and evaluations.
 struct FinishedValues {
   explicit FinishedValues(std::size_t metrics);
   FinishedValues(FinishedValues const&);
   FinishedValues& operator=(FinishedValues const&);
   ~FinishedValues();
 
-  /// Beside the boards of an evaluation: of metrics whose definition computes several numbers.
+  /// Values of metrics whose definition computes several numbers, for each loader. They are not on the evaluation's
+  /// boards.
   std::vector<std::vector<std::pair<std::string, double>>> several{};
-  /// Of the evaluation whose batches are over: metrics that have a definition, over the samples of all loaders.
+  /// After the batches of an evaluation: metrics with a definition, over the samples of all loaders.
   AllFigures counted;
-  /// How often each metric was logged in epochs and evaluations that are over: with what the open one has logged, the
+  /// How often each metric was logged in finished epochs and evaluations. With the count of the open one, this is the
   /// age of its value.
   std::vector<long> logged;
-  AllFigures results;                        ///< of the last finished epoch or evaluation, merged over loaders
-  std::vector<AllFigures> loader_results{};  ///< the same as `results` of each of them
+  AllFigures results;                        ///< the last finished epoch or evaluation, merged over loaders
+  std::vector<AllFigures> loader_results{};  ///< the same for each loader of the last evaluation
 
-  /// A fit or an evaluation begins: values of an earlier one are none of its own.
+  /// Clears the results at the start of a fit or an evaluation.
   void forget();
-  /// An evaluation of so many loaders begins.
+  /// Makes room for the results of an evaluation with this number of loaders.
   void set_loaders(std::size_t loaders);
 };
 
-/// What is logged in the open epoch, and in the evaluation under way.
+/// The values logged in the open epoch and in the running evaluation.
 template <class R>
 struct Measured {
   using Board = fulgurite::Board<typename R::Metrics, typename R::Backend>;
 
   Board train_board{};
-  Board cut_short{};  ///< train_board of an epoch that a limit or a stop has cut short, as it was before its end
+  Board cut_short{};  ///< a copy of train_board, taken before the end of an epoch that a limit or a stop cut short
   std::vector<Board> eval_boards = std::vector<Board>(1);
 };
 
-/// For code that does not know a program's boards: that of training, or the number of one of the evaluation.
+/// A board, for code that does not know a program's board types: nullopt is the training board, a number is that of an
+/// evaluation board.
 using BoardNumber = std::optional<std::size_t>;
 
-/// Which boards a phase reads.
+/// The boards that a phase reads.
 enum class MetricSource : std::uint8_t { training, validation_in_fit, evaluation };
 template <class Phase>
 inline constexpr MetricSource metric_source = !Phase::evaluates ? MetricSource::training
                                               : Phase::trains   ? MetricSource::validation_in_fit
                                                                 : MetricSource::evaluation;
 
-/// A metric with a definition, as the batches so far have counted it.
+/// A metric with a definition, as counted over the batches so far.
 struct CountedSoFar {
   std::size_t metric;
   MetricSource source;
-  std::optional<std::size_t> loader;  ///< nullopt: over all of them
+  std::optional<std::size_t> loader;  ///< nullopt: over all loaders
   bool of_all_ranks;
 };
 
@@ -186,9 +188,9 @@ namespace report {
 struct ModelRow;
 }
 
-// Actions that a program names itself, where a profiler watches.
+// Actions that a program names for profilers.
 
-/// What `ctx.profile("name")` returns: the action lasts as long as it lives. Empty where no profiler watches.
+/// The result of `ctx.profile("name")`. The action lasts as long as this object. Empty if there is no profiler.
 class OwnAction {
  public:
   struct Held {
@@ -206,10 +208,10 @@ class OwnAction {
 
 namespace loop {
 
-/// Part of a run's state: how contexts, which do not know the callbacks, reach the profilers among them.
+/// Part of a run's state: gives contexts, which do not know the callbacks' types, access to the profilers among them.
 class OwnActions {
  public:
-  /// The pack of the run to come.
+  /// Sets the pack of callbacks for the next run.
   template <class Pack>
   void told_to(Pack& pack) {
     if constexpr (Pack::profiles) {
@@ -224,7 +226,7 @@ class OwnActions {
     }
   }
   OwnAction begin(std::string_view name);
-  /// An action of the library, in what is no template.
+  /// Begins an action of the library, for code that is no template.
   OwnAction begin(ProfiledAction const& action);
   template <class A>
   OwnAction begin() {
@@ -239,23 +241,23 @@ class OwnActions {
 
 }  // namespace loop
 
-// Every position of a run in one place.
+// The position of a run, as counters.
 
-/// Counters of a run. `epoch` completed epochs, `batch` batches consumed in the current one, `global_step` optimizer
+/// The counters of a run. `epoch`: completed epochs. `batch`: batches of the current epoch. `global_step`: optimizer
 /// steps.
 struct Progress {
   int epoch = 0;
   long batch = 0;
   long global_step = 0;
-  long skipped_steps = 0;  ///< of these, steps not taken because a loss or a gradient was not finite
-  long logged_steps = 0;   ///< batches that ended with a step and its validation: the loggers' x axis
-  long total_batches = 0;  ///< taken from the loader over all epochs, those that were skipped included
-  long window_start = 0;   ///< batch at which the current accumulation window began
-  long window_end = 0;     ///< the batch after that window, as long as the loader goes on so far
-  long left_out = 0;       ///< batches of it that were none, of a loader that leaves some out
-  long cut_short = -1;     ///< batches of the epoch before, where a limit or a stop ended it before its data, else -1
+  long skipped_steps = 0;  ///< those of global_step that changed nothing because a loss or a gradient was not finite
+  long logged_steps = 0;   ///< batches that ended with a step, counted after its validation: the loggers' x axis
+  long total_batches = 0;  ///< batches taken from the loader over all epochs, including skipped ones
+  long window_start = 0;   ///< the first batch of the current accumulation window
+  long window_end = 0;     ///< the batch after that window, if the loader has that many
+  long left_out = 0;       ///< batches of the window that its loader left out
+  long cut_short = -1;     ///< batches of the previous epoch if a limit or a stop ended it before its data, else -1
 
-  /// A fit that resumes here needs a place in the training data, unless limits that stay end it before.
+  /// True if a fit that resumes here needs a position in the training data, unless an unchanged limit ends it first.
   bool is_inside_epoch() const { return batch != 0 || cut_short > 0; }
 
   void state(auto& archive);
@@ -265,100 +267,103 @@ struct Progress {
 
 namespace fulgurite::loop {
 
-// Part of a run's state: the times that options are compared with.
+// Part of a run's state: times that are compared with options.
 
 struct RunClock {
-  double earlier = 0;  ///< seconds of training before the file that the fit goes on from
-  /// When training began, or went on; nullopt before: what is looked for and tried out until then is no training.
+  double earlier = 0;  ///< seconds of training before the file from which the fit resumes
+  /// When training began or resumed; nullopt before that. Searches and trial runs before it do not count as training.
   std::optional<TrainerOptions::Clock::time_point> training_began = std::nullopt;
   std::optional<TrainerOptions::Clock::time_point> last_validation = std::nullopt;
 };
 
-// The places between two pieces of a run's work at which a checkpoint is written, and from which a fit can go on.
+// Positions between two pieces of work at which a checkpoint may be written, and from which a fit can resume.
 
 /// What the run was about to do.
 enum class At : std::uint8_t {
-  before_batch,      ///< the batch `progress.batch` of the epoch
-  batch_end,         ///< the end of that batch, whose step was made: on_train_batch_end for the others
-  after_step,        ///< what follows the end hooks of a batch, which are being told: its row, and what follows that
-  after_batch,       ///< what follows a batch: the checkpoints it asked for, its validation
+  before_batch,      ///< batch number `progress.batch` of the epoch
+  batch_end,         ///< the end of that batch after its step: on_train_batch_end for the listeners not notified yet
+  after_step,        ///< what follows the end hooks of a batch, which are running: its row, and all of after_batch
+  after_batch,       ///< what follows a batch: requested checkpoints, its validation
   after_validation,  ///< what follows that validation
-  epoch_end,         ///< the end of an epoch, from its part `parts` on
+  epoch_end,         ///< the end of an epoch, starting with part number `parts`
   after_epoch,       ///< the next epoch, or the end of training
   ended              ///< nothing: training has ended
 };
 
-/// A place, and what is known there of the batch before it.
+/// A position, and facts about the batch before it.
 struct SafePoint {
   At at = At::before_batch;
-  bool last = false;          ///< it was the epoch's last one
-  bool counts = false;        ///< it ended with a step, whose counting comes after its validation
-  bool accumulating = false;  ///< its window is open: the gradients belong to the state
+  bool last = false;          ///< the batch was the last of the epoch
+  bool counts = false;        ///< the batch ended with a step that is counted after its validation
+  bool accumulating = false;  ///< the window is open: gradients are part of the state
   bool left_early = false;    ///< the epoch ended before its loader did
-  bool began = false;         ///< a pass over the data, of before_batch's epoch or for statistics, had begun
-  std::uint8_t parts = 0;     ///< at an epoch's end: so many of its parts were over
-  long observed = 0;          ///< the step that schedules which follow a metric were last told of
-  /// After a batch: whether its validation comes next. nullopt: not decided yet. A resumed run decides again.
+  bool began = false;         ///< a pass over the data had begun, for the epoch of before_batch or for statistics
+  std::uint8_t parts = 0;     ///< at an epoch's end: the number of its finished parts
+  long observed = 0;          ///< the step at which schedules that follow a metric were last checked
+  /// After a batch: true if its validation comes next; nullopt if this is not decided yet. A resumed run decides again.
   std::optional<bool> validates = std::nullopt;
 
   void state(auto& archive);
 };
 
-// Part of a run's state under several ranks: what they have yet to tell each other, and what they were told.
+// Part of a run's state with several ranks: what they have to exchange, and what they received.
 
-/// Several processes train one model, so that whatever changes its course has to be decided by all of them.
+/// True if several processes train one model. Whatever changes the course of the run must then be decided by all of
+/// them.
 template <class R>
 inline constexpr bool shares = R::Strategy::is_distributed;
 
-/// Each of them runs a part of the model, all on the same batches: what is logged is the last rank's, gradients are
-/// each rank's own, and loaders are not shared out.
+/// True if each process runs a part of the model, all on the same batches. Logged values are the last rank's, each rank
+/// has its own gradients, and loaders are not distributed over ranks.
 template <class R>
 inline constexpr bool splits_model = judge::splits_model<typename R::Strategy>();
 
 struct SharedFacts {
-  // Of this rank alone. The others hear it with the next gradients, or where all of them meet.
-  bool skips = false;         ///< on_train_batch_start answered skip_epoch
-  bool not_finite = false;    ///< a loss of the window at hand is not
-  double loss = 0;            ///< that loss
-  bool in_gradients = false;  ///< not the loss: a gradient of this rank's part of the model
-  int signal = 0;             ///< by which the system has asked for the program's end
-  std::uint64_t stepped = 0;  ///< a bit for each optimizer that was stepped by hand
+  // Values of this rank. The other ranks receive them with the next exchange of gradients, or at the next meeting of
+  // all ranks.
+  bool skips = false;         ///< on_train_batch_start returned skip_epoch
+  bool not_finite = false;    ///< a loss of the current window is not finite
+  double loss = 0;            ///< the loss that is not finite
+  bool in_gradients = false;  ///< the loss is finite, and a gradient of this rank's part of the model is not
+  int signal = 0;             ///< the signal that asked this process to end
+  std::uint64_t stepped = 0;  ///< one bit for each optimizer that was stepped manually
 
-  // Known to all.
-  bool epoch_ends = false;  ///< with the batch at hand: a rank has no further one
-  bool skipped = false;     ///< the epoch was left by a rank's skip_epoch: no validation follows
-  bool validates = false;   ///< after the step at hand, as rank 0's clock says
-  int ends_by = 0;          ///< the signal by which all end
-  bool rang = false;        ///< with the step at hand: a moment has come that somebody waits for, by rank 0's clock
+  // Values that all ranks have received.
+  bool epoch_ends = false;  ///< the epoch ends with the current batch: a rank has no more batches
+  bool skipped = false;     ///< a rank's skip_epoch ended the epoch: no validation follows
+  bool validates = false;   ///< validation follows the current step, by rank 0's clock
+  int ends_by = 0;          ///< the signal by which all ranks end
+  bool rang = false;        ///< a deadline passed with the current step, by rank 0's clock
 
-  /// The first of those moments. Each is named anew where it is asked for.
+  /// The earliest deadline that someone waits for. It is set again at each call of has_come.
   double alarm = std::numeric_limits<double>::infinity();
 
-  std::vector<std::string> parts = {};  ///< of the file at hand: what each rank alone keeps, as text
+  std::vector<std::string> parts = {};  ///< for the file being written: each rank's own state as text
 
-  bool syncs = true;  ///< manual optimization: gradients are exchanged after each backward; all ranks ask for the same
+  bool syncs = true;  ///< manual optimization: gradients are exchanged after each backward; must be equal on all ranks
 
-  bool together = false;  ///< the exception at hand was thrown by every rank
-  bool alone = false;     ///< this rank has failed by itself: nothing may be asked of the others any more
+  bool together = false;  ///< every rank has thrown the current exception
+  bool alone = false;     ///< only this rank has failed: it must not call a collective any more
 };
 
-/// In place of them with one process.
+/// The type in place of SharedFacts with one process.
 struct NothingShared {};
 
 template <class R>
 using SharedOf = std::conditional_t<shares<R>, SharedFacts, NothingShared>;
 
-// Part of a run's state: what was said. The one channel for warnings of the library, of callbacks and of models.
+// Part of a run's state: warnings. The only channel for warnings of the library, of callbacks and of models.
 
-/// How a function that is no template warns through a run: State's `warn`, lent.
+/// How a function that is no template warns: a reference to State's `warn`.
 using Warn = FunctionRef<void(std::string_view identifier, std::string_view sentence)>;
 
-/// What may be meant and mostly is not, each with its identifier in brackets in front. `aloud`: on stderr, too.
+/// The warnings of a run: probable mistakes, each with its identifier in brackets in front. `aloud`: also print on
+/// stderr.
 class Warnings {
  public:
-  /// Said once for each identifier.
+  /// Warns once for each identifier.
   void once(std::string_view identifier, std::string_view sentence, bool aloud);
-  /// Said once for each sentence.
+  /// Warns once for each sentence.
   void each(std::string_view identifier, std::string_view sentence, bool aloud);
 
   std::vector<std::string> const& all() const { return said_; }
@@ -374,48 +379,49 @@ class Warnings {
 
 namespace fulgurite {
 
-// What is tried out in a rehearsal, and what may be done at each of its steps.
+// What a trial run does, and what a plan may do at each of its steps.
 
-/// What a rehearsal finds out about the loader that it reads.
+/// Facts about the loader that a trial run reads.
 struct LoaderFacts {
-  std::optional<long> batches = std::nullopt;  ///< of an epoch
-  std::optional<long> samples = std::nullopt;  ///< where the loader has `layout()` or `samples()` that says it
+  std::optional<long> batches = std::nullopt;  ///< batches of an epoch
+  std::optional<long> samples = std::nullopt;  ///< samples, if the loader has `layout()` or `samples()`
 };
 
-/// The learning rates of a run: those of all groups of its first optimizer, then of the second one. Error
-/// [fulgurite.tuner.rates] where more or fewer are given than it has.
+/// The learning rates of a run: those of all groups of its first optimizer, then of the second one. Setting more or
+/// fewer rates than there are throws [fulgurite.tuner.rates].
 class LearningRates {
  public:
   virtual ~LearningRates() = default;
   virtual std::vector<double> now() const = 0;
-  /// That schedules start from: what configure_optimizers gave.
+  /// The rates from which schedules start: those that configure_optimizers gave.
   virtual std::vector<double> initial() const = 0;
-  /// Until a schedule moves them.
+  /// Sets the rates until a schedule changes them.
   virtual void set(std::span<double const> rates) = 0;
-  /// From which schedules start from now on. What a schedule makes of them at its present place is set at once.
+  /// Sets the rates from which schedules start from now on, and applies what each schedule computes from them at its
+  /// current position.
   virtual void begin_from(std::span<double const> rates) = 0;
 };
 
-/// One optimizer step of a rehearsal, as the functions of its plan see it.
+/// One optimizer step of a trial run, as the functions of its plan see it.
 class RehearsedStep {
  public:
   RehearsedStep(LearningRates& rates, long number) : rates_(rates), number_(number) {}
 
-  /// Counted from 0. A captured step that was replayed wrongly is made again, and so its number may come again.
+  /// The step's number, from 0. A number may repeat: a captured step that was replayed wrongly is made again.
   long number() const { return number_; }
-  /// After the step: how many the rehearsal has made. More than `number() + 1` where a batch is cut into slices, each
-  /// with a step of its own: all of them are one step to a plan.
+  /// After the step: the number of steps that the trial run has made. More than `number() + 1` if a batch is cut into
+  /// slices with a step each, since a plan counts all slices of a batch as one step.
   long made() const { return made_; }
-  /// The place of the batch at hand in its pass over the data, from 0.
+  /// The current batch's position in its pass over the data, from 0.
   long batch_idx() const { return batch_idx_; }
-  /// Rows of the batch at hand.
+  /// The rows of the current batch.
   long batch_size() const { return batch_size_; }
-  /// After the step: what training_step returned for the batch that closed its window. Reads the device. NaN where it
-  /// returned none, and under manual optimization.
+  /// After the step: the loss that training_step returned for the last batch of the window. Reads the device. NaN if it
+  /// returned none, and in manual optimization.
   double loss() const;
   bool has_loss() const { return loss_ != nullptr; }
   LearningRates& rates() const { return rates_; }
-  /// No other step follows this one. Before a step: it is the last one.
+  /// Ends the trial run after this step. If called before the step, this step is still made.
   void stop() { stops_ = true; }
 
   bool stops() const { return stops_; }
@@ -432,57 +438,59 @@ class RehearsedStep {
   bool stops_ = false;
 };
 
-/// An aggregate: `RehearsalPlan{.steps = 100, .after_step = [&](RehearsedStep& step) { ... }}`.
+/// What to run in a trial run. An aggregate:
+///
+///     tune::rehearse(trainer, net, loader, {.steps = 100, .after_step = [&](RehearsedStep& step) { ... }});
 struct RehearsalPlan {
-  long steps = 1;  ///< at most: the data and max_epochs may end it before, and either function
-  /// Schedules move as in a fit. Otherwise the rates stay where `before_step` puts them.
+  long steps = 1;  ///< maximum number of steps: the data, max_epochs and either function may end the trial run before
+  /// True: schedules change the rates as in a fit. False: the rates stay as `before_step` sets them.
   bool schedules = false;
-  /// The data are asked for their loader anew, which may be another one by now: one of other batches.
+  /// True: gets the loader from the data again, which may return another one with other batches by now.
   bool fresh_loader = false;
-  /// Changes the trainer's options while it lasts.
+  /// Changes the trainer's options for the duration of the trial run.
   std::function<void(TrainerOptions&)> options = nullptr;
-  /// When the loader is at hand, before any step.
+  /// Called when the loader exists, before any step.
   std::function<void(LoaderFacts const&)> on_loader = nullptr;
-  /// In place of the trainer's own option.
+  /// Replaces the trainer's option.
   std::optional<NonFinite> non_finite = std::nullopt;
-  /// When the first batch of a step is at hand.
+  /// Called before the step, when its first batch is loaded.
   std::function<void(RehearsedStep&)> before_step = nullptr;
-  /// When the step is made.
+  /// Called after the step.
   std::function<void(RehearsedStep&)> after_step = nullptr;
 };
 
-// Searches: what callbacks want tried out before training goes on.
+// Searches: trial runs that callbacks request before training continues.
 
 class BatchSizes;
 
-/// What a search is given: the run at a place between two epochs, where steps can be tried out.
+/// The argument of a search: gives access to the run at a point between two epochs at which trial runs are possible.
 template <class R>
 class Rehearser {
  public:
   virtual ~Rehearser() = default;
-  /// Runs steps of the real trainer, and puts everything back; see tune::rehearse.
+  /// Runs steps of the real trainer, then restores everything; see tune::rehearse.
   virtual void rehearse(RehearsalPlan const& plan) = 0;
-  /// Those of the run, to be set for what follows the search.
+  /// The rates of the run; setting them affects the run after the search.
   virtual LearningRates& rates() = 0;
   virtual RunContext<R, phase::Fit> context() = 0;
   virtual BatchSizes& batch_sizes() = 0;
 };
 
-/// What a callback gives to ctx.request_search: called at the next place where steps can be tried out.
+/// The argument of ctx.request_search. It is called at the next point at which trial runs are possible.
 template <class R>
 using RunSearch = std::function<void(Rehearser<R>&)>;
 
 namespace loop {
 
-/// Part of a run's state: searches that were asked for and have yet to be done.
+/// Part of a run's state: searches that were requested and not run yet.
 template <class R>
 struct Searching {
-  bool answers = false;        ///< the fit at hand has a callback that says `searches`
-  bool alone = false;          ///< the run is there for its search, and ends then
-  bool rehearsing = false;     ///< steps are tried out: nothing of them is written
-  bool sizes_changed = false;  ///< a search has set another batch size: the fit asks for its loaders anew
+  bool answers = false;        ///< a callback of the current fit declares `searches`
+  bool alone = false;          ///< the run is only for its search, and ends after it
+  bool rehearsing = false;     ///< a trial run is running: nothing may be written to files
+  bool sizes_changed = false;  ///< a search has set another batch size: the fit must get its loaders again
   std::vector<RunSearch<R>> due{};
-  std::vector<RunSearch<R>> settings{};  ///< to be done before loaders are asked for
+  std::vector<RunSearch<R>> settings{};  ///< run before loaders are requested
 };
 
 }  // namespace loop
@@ -490,7 +498,7 @@ struct Searching {
 
 namespace fulgurite::loop {
 
-/// What is kept of data when their fit is over, where the Backend has files.
+/// What is kept of the data after their fit, if the backend has files.
 template <class Backend>
 struct LeftBy {
   struct type {};
@@ -501,31 +509,31 @@ struct LeftBy<Backend> {
   using type = typename Backend::RunFile::Memory;
 };
 
-/// Of what a validation inside fit begins with, what depends on no type of the program.
+/// State at the start of a validation inside fit, the part that does not depend on the program's types.
 struct ValidationBegan {
-  StopRequest stop{};        ///< Due's
-  int validation_since = 0;  ///< Loading's
-  long rows = 0;             ///< Due's
+  StopRequest stop{};        ///< a copy of Due's
+  int validation_since = 0;  ///< a copy of Loading's
+  long rows = 0;             ///< a copy of Due's
 };
-/// What a validation inside fit begins with, as far as its hooks and steps can change it. Weights, buffers and
-/// optimizers are not in it. See loader_state.hpp.
+/// State at the start of a validation inside fit that its hooks and steps can change, without weights, buffers and
+/// optimizers. See loader_state.hpp.
 template <class R>
 struct BeforeValidation : ValidationBegan {
-  typename LeftBy<typename R::Backend>::type parts{};      ///< of the model, the data module, the loaders; results
-  typename LeftBy<typename R::Backend>::type callbacks{};  ///< what callbacks save, each under its name
+  typename LeftBy<typename R::Backend>::type parts{};      ///< model, data module, loaders, results
+  typename LeftBy<typename R::Backend>::type callbacks{};  ///< callbacks with a state, each under its name
   decltype(R::Backend::rng_state()) random = R::Backend::rng_state();
 };
 
 struct RunCore;
 struct ProgramEvents;
 
-/// How code that does not know the program's types reaches them: one table for each program.
+/// The functions by which code that does not know the program's types calls it: one table for each program.
 struct ProgramCalls {
-  std::string_view model_name;  ///< the name of its type
-  bool is_distributed;          ///< several processes train one model
-  bool splits_model;            ///< each of them runs a part of it
-  bool steps_by_batch;          ///< max_steps tells of batches: not by hand, nor where they are cut into slices
-  bool keeps_questions;         ///< a strategy replays steps, and has to know what a recorded one went by
+  std::string_view model_name;  ///< the name of the model's type
+  bool is_distributed;          ///< true if several processes train one model
+  bool splits_model;            ///< true if each of these processes runs a part of the model
+  bool steps_by_batch;          ///< false for manual optimization, and if batches are cut into slices
+  bool keeps_questions;         ///< a strategy replays steps, and needs to know what a recorded step has read
   int (*rank)(RunCore const&);
   int (*world)(RunCore const&);
   std::string (*of_first_rank)(RunCore&, std::string);
@@ -533,33 +541,33 @@ struct ProgramCalls {
   int (*signal_of_all)(RunCore&, int);
   int (*signal_here)(RunCore&, int);
   std::optional<long> (*estimated_steps)(RunCore const&);
-  long (*unchecked_steps)(RunCore const&);  ///< replayed steps that no check has followed
+  long (*unchecked_steps)(RunCore const&);  ///< replayed steps since the last check
   void (*device_stats)(RunCore&, FunctionRef<void(std::string const&, double)>);
   void (*model_rows)(RunCore&, int max_depth, bool with_example, std::vector<report::ModelRow>&);
   std::span<DeclaredMetric const> metrics = {};
   std::size_t (*evaluation_boards)(RunCore const&) = nullptr;
   std::span<Cell> (*cells)(RunCore&, BoardNumber) = nullptr;
-  /// Reads what waits on a device.
+  /// Reads values that are still on a device.
   void (*collect)(RunCore&, BoardNumber) = nullptr;
-  /// Null where no metric has a definition.
+  /// Null if no metric has a definition.
   std::optional<double> (*counted_so_far)(RunCore&, CountedSoFar const&) = nullptr;
-  /// Values of all ranks in place of this one's; false on a rank that has failed. Null in one process.
+  /// Replaces the values by those of all ranks; returns false on a rank that has failed. Null with one process.
   bool (*reduce)(RunCore&, std::span<double> values, std::span<Reduce const> how) = nullptr;
 };
 template <class R>
 struct ProgramCallsOf;
 
-/// What of a run's state depends on no type of the program.
+/// The part of a run's state that does not depend on the program's types.
 struct RunCore {
   RunCore(Asked what, ProgramCalls const& of_program);
   RunCore(RunCore const&) = delete;
   RunCore& operator=(RunCore const&) = delete;
   ~RunCore();
 
-  Asked asked;          ///< what the user wants
-  Progress progress{};  ///< where it is: what is counted, and saved
-  SafePoint point{};    ///< where it is: between which pieces of work, while a checkpoint is written
-  Facts facts{};        ///< where it is: the batch, the loader, the stage at hand
+  Asked asked;          ///< what the user asked for
+  Progress progress{};  ///< the position of the run as counters, which are saved
+  SafePoint point{};    ///< between which pieces of work the run is, while a checkpoint is written
+  Facts facts{};        ///< the current batch, loader and stage
   Due due{};
   Loading loading{};
   RunClock clock{};
@@ -568,19 +576,19 @@ struct RunCore {
   FinishedValues values;
   OwnActions own_actions{};
   bool const keeps_questions;               ///< the program's
-  Questions questions{};                    ///< to a context, since they were last forgotten
-  std::vector<std::string> loader_names{};  ///< of the evaluation loaders: their own, or their positions
+  Questions questions{};                    ///< what contexts were asked for since `questions` was last cleared
+  std::vector<std::string> loader_names{};  ///< names of the evaluation loaders, or their positions
   std::vector<AnyCallback> callbacks{};     ///< in firing order
-  ProgramEvents const* events = nullptr;    ///< of these callbacks
+  ProgramEvents const* events = nullptr;    ///< the table of events for these callbacks
   ProgramCalls const* program;
 
   int rank() const { return program->rank(*this); }
-  /// A fit begins: what an earlier run requested or was doing is forgotten.
+  /// Resets the state of an earlier run at the start of a fit.
   void begin_fit(bool has_validation);
 
-  /// A warning, said once for each identifier.
+  /// Warns once for each identifier.
   void warn(std::string_view identifier, std::string_view sentence);
-  /// The same, said once for each sentence.
+  /// Warns once for each sentence.
   void warn_each(std::string_view identifier, std::string_view sentence);
 
   double training_seconds() const;
@@ -589,7 +597,7 @@ struct RunCore {
   bool aloud(std::string_view identifier) const;
 };
 
-/// The trainer owns it; loops, contexts and steps borrow it.
+/// The trainer owns it; loops, contexts and steps hold references to it.
 template <class R>
 struct State : RunCore {
   using Key = R;
@@ -602,28 +610,28 @@ struct State : RunCore {
         optimization(std::move(how)),
         parts{.strategy = std::move(strategy), .precision = std::move(precision), .model = model} {}
 
-  typename R::Optimization optimization;  ///< what the user wants, too
-  Parts<R> parts;                         ///< what it was assembled from
+  typename R::Optimization optimization;  ///< a part of what the user asked for
+  Parts<R> parts;                         ///< what the run was assembled from
   Carried<R> carried{};
   Watch<R> watch{};
   Measured<R> measured{};
   Searching<R> searching{};
   [[no_unique_address]] SharedOf<R> shared{};
   [[no_unique_address]] FilesUnderWay<typename R::Backend> under_way{};
-  std::optional<typename LeftBy<typename R::Backend>::type> left{};  ///< by the data of the last fit
-  /// Its state before hooks were notified of the end of an epoch that was cut short; see run_position.hpp.
+  std::optional<typename LeftBy<typename R::Backend>::type> left{};  ///< what is kept of the last fit's data
+  /// The state before hooks were notified of the end of an epoch that was cut short; see run_position.hpp.
   std::optional<typename LeftBy<typename R::Backend>::type> before_cut{};
-  std::optional<BeforeValidation<R>> before_validation{};  ///< of the one that is running or has failed
+  std::optional<BeforeValidation<R>> before_validation{};  ///< of the running validation, or of one that failed
 };
 
-/// Until the result ends, matrix products go the way that the strategy was told of, where it knows several.
+/// Sets the strategy's precision of matrix products for the lifetime of the result, if the strategy has that option.
 template <class R>
 auto products_scope(State<R>& run) {
   if constexpr (requires { run.parts.strategy.matmul_scope(); }) return run.parts.strategy.matmul_scope();
   else return 0;
 }
 
-// What can neither be copied nor moved, made where it is to stay.
+// Constructs in place what can neither be copied nor moved.
 
 /// `std::optional<Scope> scope; scope.emplace(InPlace{[] { return Scope(...); }});`
 template <class F>
@@ -634,16 +642,17 @@ struct InPlace {
 template <class F>
 InPlace(F) -> InPlace<F>;
 
-// What was changed on trial is put back however the trial ends; where even that fails, it is said.
+// A trial run's changes are undone however it ends; an error is thrown if that fails.
 
-/// What rehearsed steps changed could not be undone. A search never treats it as "out of memory", even if memory was
+/// Thrown if a trial run's changes could not be undone. A search never treats it as "out of memory", even if memory was
 /// the cause.
 class NotPutBack : public Error {
  public:
   explicit NotPutBack(char const* why);
 };
 
-/// Runs `work()`, then `put_back()`, however the work has ended. Errors: those of the work, [fulgurite.tuner.put_back].
+/// Runs `work()`, then `put_back()`, also if `work` throws. Throws the error of `work`, or [fulgurite.tuner.put_back]
+/// if restoring fails.
 template <class Work, class PutBack>
 void put_back_after(Work&& work, PutBack&& put_back) {
   auto const all = [&] {
@@ -662,9 +671,9 @@ void put_back_after(Work&& work, PutBack&& put_back) {
   all();
 }
 
-/// Where the system has asked for the program's end inside of a fit, between the batches of a pass without hooks.
-/// Several ranks end together: with the next step that they exchange gradients for, or when they tear down. One that
-/// ended alone would end the others without the file that they go on from.
+/// For the batches of a pass without hooks inside a fit: ends the program if a signal asked for it and there is one
+/// process. Several ranks end together, with the next step for which they exchange gradients, or in teardown. A rank
+/// that ended by itself would end the others without a file to resume from.
 void end_alone_if_asked(RunCore const& run, Callbacks callbacks);
 
 }  // namespace fulgurite::loop

@@ -1,5 +1,5 @@
 #pragma once
-// What steps and hooks receive. A member that makes no sense in a phase does not exist in it.
+// The context of steps and hooks. A member that makes no sense in a phase does not exist in it.
 
 #include <concepts>
 #include <cstddef>
@@ -26,10 +26,10 @@
 
 namespace fulgurite::loop {
 
-// What a strategy or an optimizer says it cannot clip.
+// Clipping that a strategy or an optimizer does not support.
 
-/// Of a strategy: `clips_by_norm`, `clips_by_value` = false; of an optimizer: `unscales_itself` = true. Asked before
-/// training for Automatic{.clip}, and at each ctx.clip_gradients.
+/// A strategy declares this by `clips_by_norm` or `clips_by_value` = false, an optimizer by `unscales_itself` = true.
+/// Checked before training for Automatic{.clip}, and at each ctx.clip_gradients.
 template <class R, class O>
 void check_clip(Clip const& clip) {
   using S = typename R::Strategy;
@@ -53,12 +53,12 @@ void check_clip(Clip const& clip) {
 
 namespace fulgurite {
 
-// What a context logs.
+// Options of ctx.log.
 
 namespace loop {
 
-/// An option of Lightning's `self.log` that is one of the metric's declaration here: no call can give it. `Which`
-/// makes each a type of its own, so that none takes room.
+/// An option of Lightning's `self.log` that belongs to the metric's declaration here, so that no call can give it.
+/// `Which` makes each member's type distinct, so that none needs storage.
 template <int Which>
 struct DeclaredOption {
   constexpr DeclaredOption() = default;
@@ -71,8 +71,10 @@ struct DeclaredOption {
 
 }  // namespace loop
 
-/// Per call: the weight of the value in the epoch's mean. What concerns the metric itself stands in its declaration:
-/// the other options are refused.
+/// Options of one ctx.log call: the weight of the value in the epoch's mean. Options of the metric itself belong to its
+/// declaration and are compile errors here.
+///
+///     ctx.log(Net::loss, loss, {.batch_size = 8});
 struct LogOptions {
   [[no_unique_address]] loop::DeclaredOption<0> on_step = {};    ///< refused: an option of the metric's declaration
   [[no_unique_address]] loop::DeclaredOption<1> on_epoch = {};   ///< refused
@@ -90,8 +92,13 @@ namespace loop {
 
 }  // namespace loop
 
-/// A Context, and what the program's types add to it: the model, its optimizers, its metrics. `Phase` decides which
-/// members exist: those that make no sense in a phase are refused. Never kept beyond the call.
+/// What a hook with `auto& ctx` receives: a Context, and members that depend on the program's types: the model, its
+/// optimizers, its metrics. `Phase` decides which members exist; using one in another phase is a compile error. Do not
+/// keep a context beyond the call.
+///
+///     void on_train_epoch_end(auto& ctx) {
+///       if (auto const loss = ctx.value(Net::loss)) ctx.log_dynamic("best", best_ = std::min(best_, *loss));
+///     }
 template <class R, class Phase>
 class RunContext : public Context, public loop::NotHere {
  public:
@@ -100,21 +107,21 @@ class RunContext : public Context, public loop::NotHere {
   using Backend = typename R::Backend;
   using Asks = loop::Question;
 
-  /// Made by the loops.
+  /// For the loops.
   explicit constexpr RunContext(loop::State<R>& state) : Context(state, loop::metric_source<Phase>) {}
 
-  /// These steps are tried out: nothing of them stays, but what you keep outside of weights, buffers and `state`.
+  /// True in a trial run: everything is restored after it, except what you keep outside of weights, buffers and
+  /// `state`.
   bool rehearsing() const { return state().searching.rehearsing; }
   /// The model that is trained or evaluated. A callback may change it in its hooks.
   typename R::Model& model() const { return *state().parts.model; }
-  /// Where batches and weights are, in the tensor library's type (torch::Device).
+  /// The device of batches and weights, in the tensor library's type (torch::Device).
   auto device() const { return state().parts.strategy.device(); }
 
   // The processes that train one model together.
 
-  /// The numbers that each rank gives, in the order of ranks. Every rank has to come here, each as often as the others:
-  /// never inside of an `if (ctx.rank() == 0)`, or in a step of an evaluation, of which ranks may have different
-  /// numbers.
+  /// Returns the numbers of all ranks, in the order of ranks. A collective: every rank must call it equally often, so
+  /// never call it inside `if (ctx.rank() == 0)`, or in a step of an evaluation, whose number may differ between ranks.
   std::vector<std::vector<double>> all_gather(std::span<double const> mine) const {
     asked(Asks::optimizers);
     std::vector<std::vector<double>> all;
@@ -142,9 +149,9 @@ class RunContext : public Context, public loop::NotHere {
 
   // Values of metrics.
 
-  /// The metric's value over the running epoch so far, else over the last finished one: the mean weighted by batch size
-  /// (or the declared reduction, or definition); `metric.last()` asks for the latest value. May read a device: then it
-  /// waits, and is worth counting.
+  /// The metric's value in the running epoch so far, or else in the last finished one: the mean weighted by batch size,
+  /// or the declared reduction or definition. `metric.last()` gives the latest value. May wait for the device, which
+  /// costs time in a step.
   template <class M>
   std::optional<double> value(M const& metric) const {
     constexpr bool declared = loop::place_of<Metrics, M>() < Metrics::size, one = !of_several<M>();
@@ -154,15 +161,15 @@ class RunContext : public Context, public loop::NotHere {
     else return {};
   }
   using Context::value;
-  /// The same as all processes together have it: for what decides something, in a hook of an epoch's or a validation's
-  /// end. Every rank has to ask.
+  /// A metric's value over all processes, for decisions in a hook at an epoch's or a validation's end. A collective.
   template <class M>
   std::optional<double> shared_value(M const& metric) const {
     return watched_value(metric).value;
   }
   using Context::shared_value;
-  /// The same with its age, for a monitor: a value that it has judged before is no second value. It keeps `logged` in
-  /// its state and looks again when there is something new:
+  /// A metric's value over all processes and its age, for monitors, which must not judge one value twice. A monitor
+  /// keeps `logged` in its state and acts only on a newer value:
+  ///
   ///     auto const seen = ctx.watched_value(metric);
   ///     if (!seen.is_newer_than(logged_)) return;
   ///     logged_ = seen.logged;
@@ -175,7 +182,7 @@ class RunContext : public Context, public loop::NotHere {
     else return {};
   }
   using Context::watched_value;
-  /// The same without ever waiting: what the host knows already.
+  /// The metric's value as far as the host knows it; never waits for the device.
   template <class M>
   std::optional<double> known(M const& metric) const {
     constexpr bool declared = loop::place_of<Metrics, M>() < Metrics::size;
@@ -183,12 +190,13 @@ class RunContext : public Context, public loop::NotHere {
     if constexpr (declared) return values().known(WatchedMetric(metric), loop::place_of<Metrics, M>());
     else return {};
   }
-  /// Whether figures of a metric still wait on a device: to ask for its value would wait for them.
+  /// True if figures of a metric are still on a device, so that reading its value would wait.
   template <class M>
   bool value_waits(M const&) const {
     return values().waits(Metrics::template index_of<M>());
   }
-  /// f(metric, value the host knows already) for each declared metric of one number, in order.
+  /// Calls f(metric, value) for each declared metric of one number, in order, with the value that the host already
+  /// knows.
   template <class F>
   void each_metric(F&& f) const {
     Metrics::each([&]<class M>(std::size_t, M const& metric) {
@@ -198,8 +206,8 @@ class RunContext : public Context, public loop::NotHere {
 
   // Logging.
 
-  /// Stores the value; reduced over the epoch, reported as the metric's declaration says. No look-up, no allocation, no
-  /// wait for a device.
+  /// Logs a value: `ctx.log(Net::loss, loss)`. It is reduced over the epoch and reported as the metric's declaration
+  /// says. Needs no look-up, no allocation and no wait for the device.
   template <class M, class V>
     requires(Phase::logs)
   void log(M const&, V const& value, LogOptions how = {}) {
@@ -219,8 +227,8 @@ class RunContext : public Context, public loop::NotHere {
     if constexpr (at < Metrics::size) {
       if (is_lost()) return;
       check_place(at);
-      // Read at once where that waits for nothing: a parameter that is logged will have been updated before the slot is
-      // folded. A captured step needs the tensor itself, to post it again.
+      // Read at once if that does not wait: a logged parameter will have been updated before the slot is folded. A
+      // captured step needs the tensor itself, to log it again in each replay.
       if constexpr (tensor) {
         if (!R::Strategy::captures && !Backend::reading_waits(value))
           board().log_number(at, Backend::read(value), weight<M>(how), origin());
@@ -230,9 +238,10 @@ class RunContext : public Context, public loop::NotHere {
     }
   }
 
-  /// Counts a batch for a metric that is declared with a definition, such as `Metric<"val/f1", metric::F1>`; most take
-  /// (predictions, target). In a step, or a hook of a batch, of training, validation or test. Reads nothing on the
-  /// host: the value is computed when the last batch is over. A captured step counts in each replay.
+  /// Counts a batch for a metric that is declared with a definition, such as `Metric<"val/f1", metric::F1>`. Most
+  /// definitions take (predictions, target): `ctx.update(Net::f1, logits, batch.target)`. Call it in a step, or in a
+  /// hook of a batch, of training, validation or test; outside of a batch it throws [fulgurite.metric.no_batch]. Reads
+  /// nothing on the host: the value is computed after the last batch. A captured step counts in each replay.
   template <class M, class... Args>
   void update(M const&, Args const&... args) {
     constexpr std::size_t at = loop::place_of<Metrics, M>();
@@ -256,7 +265,7 @@ class RunContext : public Context, public loop::NotHere {
     }
   }
 
-  /// Refused: predictions and a target are counted, and options have names.
+  /// Refused: predictions and a target are counted by ctx.update, and options have names.
   template <class M, class V, class Third, class... More>
     requires(Phase::logs && !(std::same_as<Third, LogOptions> && sizeof...(More) == 0))
   void log(M const&, V const&, Third const&, More const&...) {
@@ -271,18 +280,19 @@ class RunContext : public Context, public loop::NotHere {
     static_assert(Fine, FULGURITE_SENTENCE_CONTEXT_NO_LOG);
   }
 
-  /// Several at once: `ctx.log_dict(Net::loss, loss, Net::accuracy, accuracy)`.
+  /// Logs several metrics: `ctx.log_dict(Net::loss, loss, Net::accuracy, accuracy)`.
   template <class M, class V, class... Rest>
     requires(Phase::logs)
   void log_dict(M const& metric, V const& value, Rest const&... rest) {
     log(metric, value);
     if constexpr (sizeof...(Rest) != 0) log_dict(rest...);
   }
-  /// A row for the loggers under a name that is known at run time only, such as a class or a layer: `ctx.log_dynamic(
-  /// "val/f1/" + label, f1)`. No callback, schedule or `ctx.value` reads it, it is not reduced over an epoch, and of
-  /// several processes rank 0's counts; before its row is written the last value of a name counts. What is to be
-  /// watched is declared, and logged by ctx.log. In a hook rather than in a step, since it allocates; a captured step
-  /// that calls it is refused.
+  /// Writes a number to the loggers under a name that is known only at run time, such as that of a class or a layer:
+  /// `ctx.log_dynamic("val/f1/" + label, f1)`. Callbacks, schedules and `ctx.value` cannot read it, and it is not
+  /// reduced over an epoch. With several processes only rank 0's value is written; if a name is logged again before its
+  /// row is written, the last value counts. To watch a value, declare a metric and use ctx.log. Call this in hooks
+  /// rather than in steps, since it allocates; a captured step that calls it is refused. Throws
+  /// [fulgurite.metric.dynamic_name] for the name of a declared metric, an empty name, "epoch" or "step".
   template <class V>
   void log_dynamic(std::string_view name, V value) const {
     constexpr bool number = std::is_arithmetic_v<V>;
@@ -292,16 +302,17 @@ class RunContext : public Context, public loop::NotHere {
       post_dynamic(name, static_cast<double>(value));
     }
   }
-  /// The same of several, which are called NAME.0, NAME.1 and so on: `ctx.log_dynamic("val/f1", meter.per_class(ctx))`.
+  /// Writes several numbers, named NAME.0, NAME.1 and so on: `ctx.log_dynamic("val/f1", meter.per_class(ctx))`.
   void log_dynamic(std::string_view name, std::vector<double> const& values) const {
     asked(Asks::log_dynamic);
     for (std::size_t i = 0; i != values.size(); ++i)
       post_dynamic((std::string(name) += '.') += std::to_string(i), values[i]);
   }
 
-  // Optimizers, and what a run is asked for.
+  // Optimizers, and requests to the run.
 
-  /// The tuple of optimizers: `auto& [g, d] = ctx.optimizers();`
+  /// The tuple of optimizers: `auto& [g, d] = ctx.optimizers();`. Throws [fulgurite.context.optimizers] if there are
+  /// none yet: they exist from on_fit_start on.
   auto& optimizers() const
     requires(Phase::trains)
   {
@@ -310,7 +321,7 @@ class RunContext : public Context, public loop::NotHere {
                   "there are no optimizers yet: ask for them from on_fit_start on, inside fit");
     return state().parts.optimizers->optimizers;
   }
-  /// The one optimizer of automatic optimization.
+  /// The optimizer of automatic optimization.
   auto& optimizer() const
     requires(Phase::trains && R::automatic)
   {
@@ -323,34 +334,34 @@ class RunContext : public Context, public loop::NotHere {
     static_assert(Fine, FULGURITE_SENTENCE_CONTEXT_NOT_ONE_OPTIMIZER);
     return std::get<0>(optimizers());
   }
-  /// f(position, optimizer) for each; nothing outside of fit.
+  /// Calls f(position, optimizer) for each optimizer; does nothing before they exist (on_fit_start).
   template <class F>
   void each_optimizer(F&& f) const {
     if (asked(Asks::optimizers), !state().parts.optimizers) return;
     each_of(state().parts.optimizers->optimizers, [&, i = std::size_t{0}](auto& o) mutable { f(i++, o); });
   }
-  /// f(scheduler) for each optimizer that has a schedule.
+  /// Calls f(scheduler) for each scheduler.
   template <class F>
   void each_scheduler(F&& f) const {
     if (asked(Asks::optimizers), state().parts.optimizers) state().parts.optimizers->each_scheduler(f);
   }
 
-  /// Manual optimization: the tuple of schedulers, to be stepped by you: one for each optimizer, or as many as it has
-  /// schedules, one after the other.
+  /// Manual optimization: the tuple of schedulers, which your training_step steps. It has one scheduler for each
+  /// optimizer, or as many as the optimizer has schedules, one after the other.
   auto& lr_schedulers() const
     requires(std::same_as<Phase, phase::Train> && !R::automatic)
   {
     return state().parts.optimizers->schedulers;
   }
 
-  /// Limits the gradients of one optimizer; what `configure_gradient_clipping` calls. Returns their norm before, where
-  /// they are clipped by it.
+  /// Clips the gradients of one optimizer, as `configure_gradient_clipping` does. Returns the norm before clipping if
+  /// `how` clips by norm.
   template <class O>
     requires(std::same_as<Phase, phase::Train>)
   auto clip_gradients(O& optimizer, Clip how) -> typename R::Value {
     loop::check_clip<R, O>(how);
     if (how.kind == Clip::Kind::norm) {
-      // Over all parts of a model that several processes have.
+      // The norm is over all parts of a model that is split over several processes.
       if constexpr (loop::splits_model<R>) return state().parts.strategy.clip_norm(optimizer.parameters(), how.limit);
       else return Backend::clip_norm(optimizer.parameters(), how.limit);
     }
@@ -365,47 +376,47 @@ class RunContext : public Context, public loop::NotHere {
     return {};
   }
 
-  /// Context's, in the phases that train.
+  /// See Context; exists in the phases that train.
   void request_stop(std::string_view why = {}) const
     requires(Phase::trains)
   {
     Context::request_stop(why);
   }
-  /// Context's, in the phases that train.
+  /// See Context; exists in the phases that train.
   void request_stop_for_now(std::string_view why = {}) const
     requires(Phase::trains)
   {
     Context::request_stop_for_now(why);
   }
-  /// Context's, in the phases that train.
+  /// See Context; exists in the phases that train.
   void set_stop_request(std::string const& who, bool wanted, std::string const& why = {}) const
     requires(Phase::trains)
   {
     Context::set_stop_request(who, wanted, why);
   }
-  /// Context's, in the phases that train.
+  /// See Context; exists in the phases that train.
   void request_checkpoint(CheckpointRequest request) const
     requires(Phase::trains)
   {
     Context::request_checkpoint(std::move(request));
   }
-  /// Steps to be tried out at the next place between two epochs: when all have heard `on_fit_start`, or
-  /// `on_train_epoch_start`, at the latest; in validate, test and predict when all have heard `setup`. There
-  /// `search(rehearser)` is called; what it rehearses is put back, what it sets (rates, members of the model) is what
-  /// the run goes on with. A warning where no such place follows. For callbacks that say `static constexpr bool
-  /// searches = true`; an Error where there is none.
+  /// Requests a search. `search(rehearser)` is called at the next point between two epochs: after all listeners of
+  /// `on_fit_start` or `on_train_epoch_start` were notified; in validate, test and predict, after those of `setup`. The
+  /// changes of its trial runs are undone; what it sets itself (rates, members of the model) stays for the run. If no
+  /// such point follows, a warning is given. Only callbacks with `static constexpr bool searches = true` may call this;
+  /// if the trainer has none, it throws [fulgurite.context.no_search].
   void request_search(RunSearch<R> search) const {
     answered_searches();
     if (!state().searching.rehearsing) state().searching.due.push_back(std::move(search));
   }
-  /// In `on_fit_start`, by the same callbacks: `set(rehearser)` is called when all have heard it, before any loader is
-  /// asked for, and also where the fit goes on from a file. It sets what was found before, and tries nothing out.
+  /// For `on_fit_start` of the same callbacks: `set(rehearser)` is called after all listeners were notified, before any
+  /// loader is requested, also in a fit that resumes. It applies what an earlier search found, and makes no trial runs.
   void request_setting(RunSearch<R> set) const {
     answered_searches();
     if (!state().searching.rehearsing) state().searching.settings.push_back(std::move(set));
   }
 
-  /// Batches per optimizer step from the next window on; best said in `on_train_epoch_start`.
+  /// Sets the batches per optimizer step, from the next window on. Best called in `on_train_epoch_start`.
   template <bool Fine = !judge::fixed_window<typename R::Strategy>()>
     requires(std::same_as<Phase, phase::Train> && R::automatic)
   void accumulate(int batches) const {
@@ -416,13 +427,13 @@ class RunContext : public Context, public loop::NotHere {
     state().asked.window_length = batches;
   }
 
-  /// Context's, in the phases that train.
+  /// See Context; exists in the phases that train.
   int accumulate_grad_batches() const
     requires(Phase::trains)
   {
     return Context::accumulate_grad_batches();
   }
-  /// Context's, in the phases that train.
+  /// See Context; exists in the phases that train.
   void request_statistics_pass() const
     requires(Phase::trains)
   {
@@ -443,7 +454,7 @@ class RunContext : public Context, public loop::NotHere {
     if constexpr (Phase::evaluates) return state().measured.eval_boards[state().facts.board];
     else return state().measured.train_board;
   }
-  /// Whether nothing that is logged is kept, which is said.
+  /// True if logged values are not kept; warns of that.
   [[gnu::always_inline]] bool is_lost() const {
     if (!state().asked.options.barebones) [[likely]]
       return false;
@@ -472,13 +483,13 @@ class RunContext : public Context, public loop::NotHere {
       if (posted == name) return static_cast<void>(last = value);
     state().due.posted.emplace_back(name, value);
   }
-  /// A metric has rows under its name, and under this name and a word.
+  /// True if the metric writes rows under this name: its own name, also with a suffix.
   static bool is_reported_as(std::string_view metric, std::string_view name) {
     if (!name.starts_with(metric)) return false;
     auto const rest = name.substr(metric.size());
     return rest.empty() || rest == "_step" || rest == "_epoch" || rest.starts_with("/dataloader_idx_");
   }
-  /// One metric has one meaning: values of steps and a value of the epoch, merged into one mean, would be neither.
+  /// A metric must be logged either in steps or in hooks of the epoch: one mean over both would have no meaning.
   void check_place(std::size_t at) const {
     auto const& cell = board()[at];
     bool const by_step = origin() == Origin::train_epoch && Metrics::by_step[at];
@@ -515,9 +526,9 @@ class RunContext : public Context, public loop::NotHere {
 
 namespace fulgurite::loop {
 
-// When schedules move in automatic optimization: after steps and epochs, or when the metric that they follow is known.
+// When schedules move in automatic optimization: after steps and epochs, or when the value of their metric is known.
 
-/// The scheduler's schedule follows a metric: it is told values instead of being counted on.
+/// The scheduler's schedule follows a metric: it moves by the metric's values instead of counts.
 template <class S>
 concept Observing = requires { requires S::observes; };
 
@@ -528,7 +539,7 @@ inline constexpr bool any_observing<std::tuple<Ss...>> = (Observing<Ss> || ...);
 template <class R>
 inline constexpr bool observes_any = any_observing<decltype(Optimizers<R>::schedulers)>;
 
-/// A schedule moves when a step, or an epoch, of the run is done; an overriding model moves it itself.
+/// Moves the schedules of a finished step or epoch. A model that overrides lr_scheduler_step moves them itself.
 template <class R, class Ctx>
 void tick_schedulers(State<R>& run, Ctx& ctx, Interval interval) {
   long const after = interval == Interval::step ? run.progress.global_step : run.progress.epoch + 1;
@@ -542,9 +553,9 @@ void tick_schedulers(State<R>& run, Ctx& ctx, Interval interval) {
   });
 }
 
-/// The same of schedules that follow a metric: after the validation of a step, or when all has been said at the end of
-/// an epoch, where the metric was logged since they last moved. A batch of a recurrent model has several steps:
-/// `before` and `after` count those of the run, or its epochs.
+/// Moves the schedules that follow a metric, if the metric was logged since they last moved: after the validation of a
+/// step, or at the end of an epoch after everything was logged. `before` and `after` count the run's steps, or its
+/// epochs; they may differ by more than one, since a batch of a recurrent model has several steps.
 template <class R, class Ctx>
 void observe_schedulers(State<R>& run, Ctx& ctx, Interval interval, long before, long after) {
   run.parts.optimizers->each_scheduler([&]<class S>(S& scheduler) {

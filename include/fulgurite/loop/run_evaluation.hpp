@@ -1,5 +1,5 @@
 #pragma once
-// validate and test: the frame and one evaluation.
+// validate and test: one evaluation, with setup and teardown around it.
 
 #include <functional>
 #include <iterator>
@@ -24,7 +24,7 @@
 
 namespace fulgurite::loop {
 
-/// An evaluation moves no rates.
+/// The learning rates of an evaluation, which has none.
 class NoRates final : public LearningRates {
  public:
   std::vector<double> now() const override { return {}; }
@@ -33,7 +33,7 @@ class NoRates final : public LearningRates {
   void begin_from(std::span<double const> rates) override;
 };
 
-/// The one callback of an evaluation that is tried out: it calls the functions of the plan at each batch.
+/// The only callback of an evaluation in a trial run. It calls the plan's functions for each batch.
 template <class R>
 class EvaluationConductor {
  public:
@@ -49,7 +49,7 @@ class EvaluationConductor {
   void on_test_batch_end(auto&) { after(); }
   void on_predict_batch_end(auto&) { after(); }
 
-  /// One of the plan's functions has asked for it.
+  /// True if one of the plan's functions has called stop().
   bool ends_pass() const { return ends_pass_; }
 
  private:
@@ -60,7 +60,7 @@ class EvaluationConductor {
   }
   void after() {
     end_alone_if_asked(*run_, users_);
-    if (!step_) return;  // a batch that its loader left out
+    if (!step_) return;  // the loader left this batch out
     if (plan_->after_step) plan_->after_step(*step_);
     ends_pass_ = step_->stops();
     step_.reset();
@@ -77,15 +77,15 @@ class EvaluationConductor {
 template <class R>
 inline constexpr bool tries_pass_out<Pack<EvaluationConductor<R>>> = true;
 
-/// The callbacks of the trainer are asked whether the program is to end, and hear nothing else. `Predicted`: what
-/// predict_step returns, of an evaluation by it.
+/// Makes trial runs of an evaluation. The trainer's callbacks are not notified, except that they may end the program.
+/// `Predicted`: the result of predict_step, if the evaluation is predict.
 template <class Kind, class Predicted, class R, class Source>
 class EvaluationRehearsal final : public Rehearser<R> {
  public:
   EvaluationRehearsal(State<R>& run, Source& source)
       : run_(run), users_(run.callbacks), source_(source), sizes_(run, source) {}
 
-  /// Each step of the plan is a batch, of each loader; they are numbered through all loaders.
+  /// Each step of the plan is a batch of a loader; steps are numbered through all loaders.
   void rehearse(RehearsalPlan const& plan) override {
     check_steps(plan);
     auto own = source_.anew();
@@ -121,11 +121,12 @@ class EvaluationRehearsal final : public Rehearser<R> {
   using Conductor = EvaluationConductor<R>;
   using RunFile = typename R::Backend::RunFile;
 
-  /// What puts a loader back to where its next pass begins, if it keeps its place.
+  /// Returns a function that sets a loader back to the start of its next pass, if the loader saves its position.
   template <class Loader>
   static std::function<void()> place_of(Loader& loader) {
     if constexpr (Stateful<Loader, typename RunFile::Saver>) {
-      // One that is told its place says where a pass is that has begun, not that the one before it was over.
+      // A loader with resume_at saves the position of a pass that has begun, and cannot say that the previous pass has
+      // ended.
       if constexpr (Jumps<Loader>) static_cast<void>(std::begin(loader));
       auto place = std::make_shared<typename RunFile::Memory>();
       place->save([&](auto& archive) { archive.child("loader", loader); });
@@ -150,7 +151,7 @@ class EvaluationRehearsal final : public Rehearser<R> {
   BatchSizesOf<R, Source> sizes_;
 };
 
-/// While it lives, an evaluation answers what its callbacks want tried out.
+/// For its lifetime, an evaluation runs the searches of its callbacks.
 template <class R>
 class AnswersSearches {
  public:
@@ -162,7 +163,8 @@ class AnswersSearches {
   AnswersSearches(AnswersSearches const&) = delete;
   AnswersSearches& operator=(AnswersSearches const&) = delete;
 
-  /// When all have heard setup, and before any loader is asked for. Where nothing is evaluated, nothing is tried out.
+  /// Runs the searches, after all listeners of setup were notified and before any loader is requested. If nothing is
+  /// evaluated, they are dropped.
   template <class Kind, class Predicted, class Source>
   void answer(Source& source, Limit const& limit) const {
     if (limit.none() && !run_.searching.alone) {
@@ -180,7 +182,7 @@ class AnswersSearches {
  private:
   State<R>& run_;
 };
-/// Of a trainer whose callbacks ask for none.
+/// For a trainer whose callbacks request no searches.
 struct NoSearches {
   template <class R>
   explicit NoSearches(State<R>&) {}
@@ -191,7 +193,7 @@ struct NoSearches {
 template <class R, class Pack>
 using SearchesOf = std::conditional_t<any_searches<Pack>, AnswersSearches<R>, NoSearches>;
 
-/// One list of values for each loader.
+/// Returns one list of values for each loader.
 template <class Kind, class R, class Pack, class Source, class From>
 std::vector<std::vector<MetricValue>> run_evaluation(State<R>& run, Pack& pack, Source& source, Stage stage,
                                                      Limit limit, From const& from) {
@@ -219,9 +221,9 @@ std::vector<std::vector<MetricValue>> run_evaluation(State<R>& run, Pack& pack, 
   return results;
 }
 
-// predict: the frame and one pass.
+// predict: one pass, with setup and teardown around it.
 
-/// One list of predictions for each loader, each of them a `T`; empty ones where they are not to be kept.
+/// Returns one list of predictions of type `T` for each loader; the lists are empty unless `keep`.
 template <class T, class R, class Pack, class Source, class From>
 std::vector<std::vector<T>> run_prediction(State<R>& run, Pack& pack, Source& source, bool keep, From const& from) {
   if constexpr (splits_model<R>)

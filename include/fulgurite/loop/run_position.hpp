@@ -1,6 +1,6 @@
 #pragma once
-// The part of a run's state that only a fit can go on from: where exactly it was, and what was open there. The rest is
-// in run_state.hpp.
+// The part of a run's state that only a resuming fit needs: the exact position, and what was open there. The rest is in
+// run_state.hpp.
 
 #include <algorithm>
 #include <chrono>
@@ -26,10 +26,10 @@
 
 namespace fulgurite::loop {
 
-// A batch that is cut along time and was left between two of its slices: how many were stepped on, and the model's
-// state behind them.
+// A batch that is cut along time and was left between two of its slices: the number of slices that were stepped on, and
+// the model's state after them.
 
-/// What a file can hold of a Hidden: tensors, numbers, whatever has `state(archive)`, and tuples, pairs, arrays and
+/// True if a file can hold the Hidden: tensors, numbers, types with `state(archive)`, and tuples, pairs, arrays and
 /// vectors of those.
 template <class Backend, class T>
 inline constexpr bool hidden_is_kept =
@@ -42,12 +42,12 @@ inline constexpr bool hidden_is_kept<Backend, T> = []<std::size_t... I>(std::ind
   return (hidden_is_kept<Backend, std::tuple_element_t<I, T>> && ...);
 }(std::make_index_sequence<std::tuple_size_v<T>>());
 
-/// One part of a Hidden. A tensor that is loaded gets the device of `beside`.
+/// Saves or loads one part of a Hidden. A loaded tensor gets the device of `beside`.
 template <class Backend, class Archive, class T>
 void fold_hidden(Archive& archive, std::string const& name, T& part, typename Backend::Value const& beside) {
   if constexpr (Backend::template is_value<T>) {
     if constexpr (Archive::loading) {
-      if (lacks(archive, name)) return;  // it was no tensor at all
+      if (lacks(archive, name)) return;  // it was an undefined tensor
       auto saved = Backend::saved(beside);
       archive.tensor(name, saved);
       part = Backend::made_from(saved, beside);
@@ -66,8 +66,8 @@ void fold_hidden(Archive& archive, std::string const& name, T& part, typename Ba
       if constexpr (requires { std::tuple_size<T>::value; }) {
         std::apply([&](auto&... all) { (one(all), ...); }, part);
       } else {
-        // Which of them are tensors that are there. A list is as long as its text: a number of elements could say
-        // anything, in a file of a stranger's.
+        // Marks the elements that are defined tensors. The list's length is that of its text; a separate count could be
+        // any number in a file from an untrusted source.
         std::vector<bool> there;
         for (auto const& element : part) {
           if constexpr (requires { element.defined(); }) there.push_back(element.defined());
@@ -81,7 +81,7 @@ void fold_hidden(Archive& archive, std::string const& name, T& part, typename Ba
   }
 }
 
-/// Nothing where no batch is open.
+/// Writes nothing if no batch is open.
 template <class R, class Archive>
 void fold_slices(State<R>& run, Archive& archive) {
   if constexpr (Recurrent<typename R::Model>) {
@@ -114,8 +114,8 @@ void fold_slices(State<R>& run, Archive& archive) {
   }
 }
 
-/// The gradients of parameters. `received`: which of them were; the optimizer knows that where all gradients are there
-/// all the time, as slices of one memory.
+/// The gradients of parameters. `received`: which parameters have a gradient. Only the optimizer knows that if its
+/// gradients always exist, as slices of one buffer.
 template <class Backend, class Parameters, class Archive>
 void fold_gradients(Parameters const& parameters, std::vector<bool>& received, Archive& archive) {
   archive("received", received);
@@ -134,7 +134,7 @@ void fold_gradients(Parameters const& parameters, std::vector<bool>& received, A
     }
   }
 }
-/// Those of one optimizer's parameters.
+/// The gradients of one optimizer's parameters.
 template <class Backend, class Optimizer, class Archive>
 void fold_gradients_of(Optimizer& optimizer, Archive& archive) {
   std::vector<bool> received;
@@ -145,8 +145,7 @@ void fold_gradients_of(Optimizer& optimizer, Archive& archive) {
   if constexpr (Archive::loading && requires { optimizer.set_received(received); }) optimizer.set_received(received);
 }
 
-/// The loss of the last batch of a window that is open: what a closure returns where the window is stepped before it is
-/// full.
+/// The loss of the last batch of an open window. A closure returns it if the window is stepped before it is full.
 template <class R, class Archive>
 void fold_loss(State<R>& run, Archive& archive) {
   if constexpr (R::automatic) {
@@ -172,7 +171,7 @@ void fold_results(RunCore& run, Archive& archive);
 FULGURITE_EXTERN(void fold_results(RunCore&, StateSaver&));
 FULGURITE_EXTERN(void fold_results(RunCore&, StateLoader&));
 
-/// How long the windows to come are, which hooks may change.
+/// The length of the next windows, which hooks may change.
 template <class R, class Archive>
 void fold_window_length(State<R>& run, Archive& archive) {
   if constexpr (R::automatic)
@@ -184,7 +183,7 @@ Automatic const* automatic_of([[maybe_unused]] O const& optimization) {
   else return nullptr;
 }
 
-/// What ends a fit.
+/// The limits that end a fit.
 struct Limits {
   std::optional<int> epochs;
   std::optional<long> steps;
@@ -195,20 +194,21 @@ struct Limits {
   bool operator==(Limits const&) const = default;
 };
 
-/// How many ranks an epoch's batches are shared out between; stages of a split model all have the same ones.
+/// The number of ranks over which an epoch's batches are distributed; the stages of a split model all have the same
+/// batches.
 template <class R>
 long shares_of_data(State<R> const& run) {
   if constexpr (shares<R> && !splits_model<R>) return run.parts.strategy.world();
   else return 1;
 }
 
-/// What was asked for and timed: what the run itself knows beside its parts and its values. Other entries of the file
-/// follow, so what is loaded counts when `restore` is called, behind all of them.
+/// Requests and times of the run. Other entries follow in the file, so loaded values take effect only in `restore`,
+/// after all of them were read.
 class RunPosition {
  public:
-  /// Of the run, what its core does not know.
+  /// Values that the run's core does not have.
   struct Beside {
-    ValidationBegan const* repeated;  ///< the validation that a fit which resumes runs again; null: none
+    ValidationBegan const* repeated;  ///< the validation that a resumed fit repeats; null: none
     bool has_before_cut;
     long shares_of_data;
     Automatic const* automatic;  ///< null: manual optimization
@@ -243,7 +243,7 @@ void fold_run(State<R>& run, Archive& archive) {
   archive.child("epoch_so_far", run.measured.train_board).child("epoch_cut_short", run.measured.cut_short);
   if (!add_before_validation(run, "results", archive))
     archive.child("results", [&](auto& inner) { fold_results(run, inner); });
-  // In manual optimization nobody but the user knows whether gradients are kept for a later step.
+  // In manual optimization only the user knows whether gradients are kept for a later step.
   bool const open = run.point.accumulating || !R::automatic;
   if (open && !lacks(archive, "gradients"))
     archive.child("gradients", [&](auto& inner) {
@@ -258,10 +258,10 @@ void fold_run(State<R>& run, Archive& archive) {
   if constexpr (Archive::loading) position.restore();
 }
 
-// An epoch that a limit or a stop has ended before its data: what the run was before hooks heard of that end. Its files
-// hold this, too, so that a fit that goes on inside the epoch goes on as if it had never ended.
+// An epoch that a limit or a stop ended before its data: the state of the run before hooks were notified of that end.
+// Files contain it, so that a fit that resumes inside the epoch continues as if the epoch had not ended.
 
-/// A callback of the pack keeps files; one changes weights at an epoch's end.
+/// True if a callback of the pack keeps files, or changes weights at an epoch's end.
 template <class Pack>
 inline constexpr bool any_keeps_files = false;
 template <class... Cs>
@@ -271,7 +271,8 @@ inline constexpr bool any_moves_weights = false;
 template <class... Cs>
 inline constexpr bool any_moves_weights<Pack<Cs...>> = (judge::moves_weights<Cs>() || ...);
 
-/// Whether files hold weights of that time, too. A process that has a part of them alone cannot say what they were.
+/// True if files also hold the weights before the cut. A process that has only a part of the weights cannot save them
+/// here.
 template <class R, class Pack>
 inline constexpr bool keeps_moved_weights =
     any_moves_weights<Pack> && !splits_model<R> && !judge::shards_parameters<typename R::Strategy>();
@@ -290,8 +291,9 @@ void fold_weights(State<R>& run, Archive& archive) {
   }
 }
 
-/// What hooks of an epoch's end can reach, but for weights and moments, which they leave alone unless a callback says
-/// that it moves weights. One that keeps files is not in it: they are on the disk, and its ranking is of them.
+/// State that hooks at an epoch's end can change. Weights and moments are included only if a callback declares that it
+/// changes weights. Callbacks that keep files are not included: their files are on the disk, and their rankings refer
+/// to these.
 template <class R, class Pack, class Archive>
 void fold_before_cut(State<R>& run, Archive& archive) {
   archive.child("before_cut", [&](auto& inner) {
@@ -306,7 +308,7 @@ void fold_before_cut(State<R>& run, Archive& archive) {
     inner.child("results", [&](auto& all) { fold_results(run, all); });
     fold_window_length(run, inner);
     inner("statistics_pass", run.due.statistics_pass);
-    // The program that goes on may have other callbacks than the one that wrote the file.
+    // The resuming program may have other callbacks than the one that wrote the file.
     auto const is_there = [&](char const* name) { return !Archive::loading || !lacks(inner, name); };
     if (!any_keeps_files<Pack> && is_there("outcome")) inner("outcome", run.made.outcome);
     if constexpr (keeps_moved_weights<R, Pack>)
@@ -314,7 +316,7 @@ void fold_before_cut(State<R>& run, Archive& archive) {
   });
 }
 
-/// Where an epoch is cut short, before hooks hear of its end.
+/// Saves the state when an epoch is cut short, before hooks are notified of its end.
 template <class R, class Pack>
 void keep_before_cut(State<R>& run, Pack const&) {
   auto stop = run.due.stop;
@@ -326,14 +328,14 @@ void keep_before_cut(State<R>& run, Pack const&) {
   }
 }
 
-/// Training goes on after it: with the next epoch, or inside that one.
+/// Drops the saved state when training continues, in the next epoch or inside the cut one.
 template <class R>
 void forget_cut(State<R>& run) {
   run.before_cut.reset();
   run.carried.cut_random.reset();
 }
 
-/// Random numbers are each rank's own.
+/// The random state, which each rank has for itself.
 template <class R, class Archive>
 void fold_cut_random(State<R>& run, Archive& archive) {
   auto& random = run.carried.cut_random;
@@ -344,7 +346,7 @@ void fold_cut_random(State<R>& run, Archive& archive) {
   if (random) archive.child("cut_random", *random);
 }
 
-/// A file's part of it.
+/// The part of a file that holds the state before the cut.
 template <class R, class Archive>
 void fold_kept_cut(State<R>& run, Archive& archive) {
   fold_cut_random(run, archive);
@@ -356,8 +358,8 @@ void fold_kept_cut(State<R>& run, Archive& archive) {
   }
 }
 
-/// For a run that was set back inside such an epoch: undoes what hooks did at its end. The weights in training are
-/// those of that time already.
+/// For a run that is reset to a point inside such an epoch: undoes what hooks did at the epoch's end. The training
+/// weights already are those of that point.
 template <class R, class Pack>
 void go_back_before_cut(State<R>& run, Pack const&) {
   if (!run.before_cut) return;

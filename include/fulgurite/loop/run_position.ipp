@@ -39,9 +39,9 @@ void RunPosition::fold_optimization(auto& archive) {
   archive.option("clip limit", clip.limit);
 }
 
-// A stop that somebody asked for, and no limit, holds until a limit is another, or an option of a callback that ends
-// training: a program that is started again as it was trains nothing more, whether the epoch was whole or was cut
-// short by the stop.
+// A stop that was requested, rather than caused by a limit, stays in effect until a limit changes, or an option of the
+// callback that requested it. So restarting an unchanged program does not train further, whether the stop cut an epoch
+// short or not.
 void RunPosition::fold_stop(auto& archive) {
   auto& due = run_.due;
   auto stop = beside_.has_before_cut ? due.stop_before_cut : due.stop.lasting();
@@ -63,7 +63,7 @@ void RunPosition::fold_stop(auto& archive) {
 void RunPosition::state(auto& archive) {
   archive("point", run_.point)("heard", run_.due.heard);
   if (!lacks(archive, "shares_of_epoch"))
-    archive("shares_of_epoch", beside_.shares_of_data);  // compared before training: see resumption.hpp
+    archive("shares_of_epoch", beside_.shares_of_data);  // it is compared before training: see resumption.hpp
   fold_optimization(archive);
   if (beside_.repeated != nullptr) {
     auto since = beside_.repeated->validation_since;
@@ -75,7 +75,7 @@ void RunPosition::state(auto& archive) {
       "finite_read_at", beside_.finite_read_at)("scaled_out", beside_.scaled_out)("outcome", run_.made.outcome);
   fold_stop(archive);
   archive("elapsed", elapsed_)("since_validation", validated_);
-  // Rows are counted anew in each process.
+  // Each process counts its rows from 0.
   archive("window_began", run_.due.window.batches)("window_rows", in_window_);
 }
 FULGURITE_STATE(RunPosition)
@@ -84,7 +84,7 @@ FULGURITE_BODY void RunPosition::restore() {
   auto& clock = run_.clock;
   run_.due.window.before = run_.due.rows - in_window_;
   clock.earlier = elapsed_;
-  if (clock.training_began) clock.training_began = now_;  // a fit that goes back
+  if (clock.training_began) clock.training_began = now_;  // in a fit that rolls back
   if (validated_)
     clock.last_validation = now_ - std::chrono::duration_cast<TrainerOptions::Clock::duration>(Seconds(*validated_));
   run_.facts.accumulating = run_.facts.has_gradients = run_.point.accumulating;

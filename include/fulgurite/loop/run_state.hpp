@@ -1,6 +1,6 @@
 #pragma once
-// The state of a run: the fold over its parts, which saves or loads by what the archive is. Files, the way back of
-// replayed steps and resuming are the same fold. See docs/checkpoint.md.
+// The state of a run: functions that save or load its parts, depending on the archive. Files, rollback of replayed
+// steps, and resuming all use them. See docs/checkpoint.md.
 
 #include <cstddef>
 #include <string>
@@ -18,7 +18,7 @@
 
 namespace fulgurite::loop {
 
-/// The callbacks, each under its key, so that a program may gain one and still read its files.
+/// The callbacks, each under its key, so that files stay readable when a program gains a callback.
 template <class R, class Archive>
 void fold_callbacks(State<R>& run, Archive& archive) {
   if constexpr (Archive::loading) run.due.other_monitors.clear();
@@ -31,7 +31,7 @@ void fold_callbacks(State<R>& run, Archive& archive) {
     archive.child(name, callback);
     if (differences(archive).size() != before) run.due.other_monitors.push_back(name);
   });
-  leave_out_others(archive);  // said here
+  leave_out_others(archive);  // they are warned of below
   if constexpr (Archive::loading)
     for (auto const& name : archive.names())
       if (!known.contains(name)) {
@@ -41,7 +41,7 @@ void fold_callbacks(State<R>& run, Archive& archive) {
       }
 }
 
-/// What belongs to the weights: where in the run they were, and what the model keeps beside them.
+/// The state that belongs to the weights: the position of the run, and the model's own state.
 template <class R, class Archive>
 void fold_weights_state(State<R>& run, Archive& archive) {
   archive.child("progress", run.progress);
@@ -55,7 +55,7 @@ void fold_policies(State<R>& run, Archive& archive) {
   if constexpr (Stateful<typename R::Precision, Archive>) archive.child("precision", run.parts.precision);
   if constexpr (Stateful<typename R::Optimization, Archive>) archive.child("optimization", run.optimization);
 }
-/// The parts beside the model that are there before the optimizers are.
+/// The parts besides the model that exist before the optimizers do.
 template <class R, class Archive>
 void fold_parts(State<R>& run, Archive& archive) {
   fold_policies(run, archive);
@@ -66,7 +66,7 @@ template <class Archive, class... Os>
 consteval bool all_remember(std::tuple<Os...> const*) {
   return (Stateful<Os, Archive> && ...);
 }
-/// Whether the state of each optimizer can be kept.
+/// True if the state of each optimizer can be saved.
 template <class R, class Archive>
 inline constexpr bool optimizers_remember =
     all_remember<Archive>(static_cast<decltype(Optimizers<R>::optimizers) const*>(nullptr));
@@ -75,18 +75,18 @@ template <class Archive, class... Os>
 consteval bool all_resume(std::tuple<Os...> const*) {
   return ((Stateful<Os, Archive> || DeclaredStateless<Os>) && ...);
 }
-/// Whether a fit can go on with each optimizer: its state can be kept, or it says that it needs none.
+/// True if a fit can resume with each optimizer: its state can be saved, or it declares that it needs none.
 template <class R, class Archive>
 inline constexpr bool optimizers_resume =
     all_resume<Archive>(static_cast<decltype(Optimizers<R>::optimizers) const*>(nullptr));
 
-/// Whether a file of such a run can hold what its policies and optimizers keep.
+/// True if a file of such a run can hold the state of its policies and optimizers.
 template <class R, class Archive>
 inline constexpr bool parts_remember = Remembers<typename R::Strategy> && Remembers<typename R::Precision> &&
                                        Remembers<typename R::Optimization> && optimizers_resume<R, Archive>;
 
-/// What files call an optimizer: its class, with its namespace where it has said that by `kind()`, since classes of one
-/// name keep different states. One of the user's own need not have a name.
+/// The name of an optimizer in files: its class, with the namespace if the optimizer gives it by `kind()`, since
+/// classes of the same name may have different states. A user's optimizer need not have a name.
 template <class O>
 std::string optimizer_kind() {
   if constexpr (requires { O::kind(); }) return std::string(O::kind());
@@ -94,7 +94,7 @@ std::string optimizer_kind() {
   else return std::string(type_name<O>());
 }
 
-/// The optimizers that keep a state, numbered, each under its name.
+/// The optimizers that have a state, numbered, each under its name.
 template <class Archive, class... Os>
 void fold_each_optimizer(std::tuple<Os...>& optimizers, Archive& archive) {
   int number = 0;
@@ -103,7 +103,7 @@ void fold_each_optimizer(std::tuple<Os...>& optimizers, Archive& archive) {
   };
   each_of(optimizers, fold);
 }
-/// They, what moves their rates, and the scaler of losses: what a run has from configure_optimizers on.
+/// What a run has after configure_optimizers: optimizers, schedulers, and the scaler of losses.
 template <class R, class Archive>
 void fold_optimizers(State<R>& run, Archive& archive) {
   auto& made = *run.parts.optimizers;
@@ -112,10 +112,9 @@ void fold_optimizers(State<R>& run, Archive& archive) {
   if constexpr (R::Precision::scales_loss) archive.child("scaler", *run.parts.scaler);
 }
 
-// What a run was put together from, by name, for its files: where one does not fit a program, the Error says in which
-// of these parts they differ.
+// The parts of a run by name, for its files: if a file does not fit a program, the Error names the parts that differ.
 
-/// The loaders of a fit, as "train TensorLoader" and "validation 0 TensorLoader".
+/// The loaders of a fit, such as "train TensorLoader" and "validation 0 TensorLoader".
 template <class Source>
 std::vector<std::string> loader_names() {
   std::vector<std::string> names;
@@ -132,7 +131,7 @@ std::vector<std::string> loader_names() {
   return names;
 }
 
-/// The optimizers, which need not be there yet, by the names that they have in the state.
+/// The names of the optimizers in the state; the optimizers need not exist yet.
 template <class... Os>
 std::vector<std::string> optimizer_names(std::tuple<Os...> const*) {
   std::vector<std::string> names;
@@ -140,7 +139,7 @@ std::vector<std::string> optimizer_names(std::tuple<Os...> const*) {
   return names;
 }
 
-/// Their schedules, each with the number of its optimizer.
+/// The schedules, each with the number of its optimizer.
 template <class Set, class... Ss>
 std::vector<std::string> schedule_names(std::tuple<Ss...> const*) {
   std::vector<std::string> names;
@@ -152,13 +151,13 @@ std::vector<std::string> schedule_names(std::tuple<Ss...> const*) {
   return names;
 }
 
-/// What a participant is kept under, as a list.
+/// The state key of a participant, as a list.
 template <class C>
 std::vector<std::string> keys(C const& participant) {
   return {state_key_of(participant)};
 }
 
-/// A strategy that only runs the steps of another in a faster way, with the same bits, has the other's name: their
+/// A strategy that only runs the steps of another strategy faster, with the same bits, has the other's name: their
 /// files are the same.
 template <class S>
 std::vector<std::string> strategy_names(S const& strategy) {
@@ -169,7 +168,7 @@ std::vector<std::string> strategy_names(S const& strategy) {
   }
 }
 
-/// Saves the list. Loading passes over it: what has to fit is told by what is loaded.
+/// Saves the list of parts. Loading skips it: an unfit part is found when its state is loaded.
 template <class R, class Archive>
 void fold_assembly(State<R>& run, Archive& archive) {
   if constexpr (Archive::loading) {

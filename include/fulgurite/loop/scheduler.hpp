@@ -1,5 +1,5 @@
 #pragma once
-// What moves the learning rates of one optimizer along a schedule.
+// Schedulers: they change the learning rates of one optimizer along a schedule.
 
 #include <algorithm>
 #include <concepts>
@@ -26,17 +26,20 @@ namespace fulgurite {
 /// When a scheduler moves in automatic optimization. In manual optimization the user steps it.
 enum class Interval : std::uint8_t { epoch, step };
 
-/// `frequency` counts optimizer steps, or epochs, over the whole run. Not given, `interval` is the schedule's own:
-/// those made of a number of steps say `per_step`, all others move once an epoch.
+/// How a scheduler is run. `frequency` counts optimizer steps, or epochs, over the whole run. If `interval` is not
+/// given, it is the schedule's own: schedules that are defined by a number of steps declare `per_step`, all others move
+/// once an epoch.
+///
+///     return scheduled(std::move(sgd), schedule::Cosine{1000}, {.interval = Interval::step, .frequency = 10});
 struct ScheduleOptions {
-  std::optional<Interval> interval = std::nullopt;  ///< what `frequency` counts
-  long frequency = 1;                               ///< the schedule moves after every so many of them
-  std::string name = {};                            ///< in logs; empty: named after its optimizer
+  std::optional<Interval> interval = std::nullopt;  ///< the unit of `frequency`
+  long frequency = 1;                               ///< the schedule moves once in this many steps or epochs
+  std::string name = {};                            ///< name in logs; empty: that of its optimizer
 };
 
-/// An optimizer with its schedule: a value that maps the count of moves to a factor of the initial learning rate, or
-/// sets the rates itself. `Configured`: interval or frequency were given, which only automatic optimization goes by.
-/// The optimizer may be a Scheduled one: then it has several schedules.
+/// An optimizer with its schedule, which is a value that maps the number of moves to a factor of the initial learning
+/// rate, or sets the rates itself. `Configured`: interval or frequency were given, which only automatic optimization
+/// uses. The optimizer may be a Scheduled one: then it has several schedules.
 template <class O, class S, bool Configured = false>
 struct Scheduled {
   O optimizer;
@@ -44,23 +47,28 @@ struct Scheduled {
   ScheduleOptions options;
 };
 
-/// `return scheduled(torch::optim::SGD(parameters(), 0.1), schedule::Cosine{1000}, {.interval = Interval::step});`
-/// What it returns can be scheduled again, each schedule with its own interval and frequency, and its own metric where
-/// it follows one: `scheduled(scheduled(sgd, schedule::Cosine{1000}), schedule::ReduceOnPlateau{Net::val_loss})`. The
-/// rate is then the initial one times the factors of all; a schedule that sets rates multiplies (or replaces) the rate
-/// of the moment, and what it did outlasts the moves of the others.
+/// Adds a schedule to an optimizer, for configure_optimizers:
+///
+///     return scheduled(torch::optim::SGD(parameters(), 0.1), schedule::Cosine{1000}, {.interval = Interval::step});
+///
+/// The result can be scheduled again, each schedule with its own interval, frequency and metric:
+///
+///     scheduled(scheduled(sgd, schedule::Cosine{1000}), schedule::ReduceOnPlateau{Net::val_loss})
+///
+/// The rate is then the initial one times the factors of all schedules. A schedule that sets rates multiplies or
+/// replaces the current rate, and its effect stays when the others move.
 template <class O, class S>
 Scheduled<O, S, true> scheduled(O optimizer, S schedule, ScheduleOptions options) {
   return {std::move(optimizer), std::move(schedule), std::move(options)};
 }
-/// With the schedule's own interval; in manual optimization, where you step it. The name is what LearningRateMonitor
-/// calls it.
+/// With the schedule's own interval, or for manual optimization, in which you step it. `name` is its name in
+/// LearningRateMonitor.
 template <class O, class S>
 Scheduled<O, S> scheduled(O optimizer, S schedule, std::string name = {}) {
   return {std::move(optimizer), std::move(schedule), {.name = std::move(name)}};
 }
 
-/// Several optimizers, as optimizers(...) makes them; scheduled ones are Scheduled.
+/// The result of optimizers(...): several optimizers, of which scheduled ones are Scheduled.
 template <class... Os>
 struct OptimizerList {
   std::tuple<Os...> all;
@@ -75,31 +83,32 @@ OptimizerList<Os...> optimizers(Os... all) {
 /// The schedule of an optimizer that has none.
 struct NoSchedule {};
 
-/// A schedule that sets the rates itself instead of giving a factor of the initial ones: `static constexpr bool
-/// sets_rates = true`, and `move(optimizer)`; or `metric()` to watch, `using Watches = MetricTypes<...>`, `strict()`
-/// and `observe(value, optimizer)`. Optional: `attach(optimizer)` and `state(archive)`; where loading moves it again as
-/// often as it had been, from the initial rates, `static constexpr bool replays_moves = true`.
+/// A schedule that sets the rates itself, instead of giving a factor of the initial ones. It declares `static constexpr
+/// bool sets_rates = true` and has `move(optimizer)`; or, to follow a metric, `metric()`, `using Watches =
+/// MetricTypes<...>`, `strict()` and `observe(value, optimizer)`. Optional members: `attach(optimizer)`;
+/// `state(archive)`; and `static constexpr bool replays_moves = true` if loading repeats its moves from the initial
+/// rates.
 template <class S>
 concept RateSetter = requires { requires S::sets_rates; };
 
-/// A schedule that is moved by the values of a metric.
+/// A schedule that moves by the values of a metric.
 template <class S>
 concept Observer = RateSetter<S> && requires(S const& schedule) { schedule.metric(); };
 
-/// A schedule that moves the momentum, too: see schedule::MomentumSchedule.
+/// A schedule that also changes the momentum: see schedule::MomentumSchedule.
 template <class S>
 concept MovesMomentum = requires(S const& schedule, long moves) {
   { schedule.momentum(moves) } -> std::convertible_to<std::optional<double>>;
 };
 
-/// An optimizer whose momentum (or first beta) can be set, group by group.
+/// An optimizer whose momentum (or first beta) can be set for each group.
 template <class O>
 concept HasMomentum = requires(O& optimizer, std::size_t group, double value) {
   { optimizer.momentum(group) } -> std::convertible_to<std::optional<double>>;
   optimizer.set_momentum(group, value);
 };
 
-/// What the second argument of `scheduled` may be.
+/// The allowed types of the second argument of `scheduled`.
 template <class S>
 concept ScheduleLike = RateSetter<S> || requires(S& schedule, long moves) {
   { schedule(moves) } -> std::convertible_to<double>;
@@ -109,7 +118,7 @@ concept ScheduleLike = RateSetter<S> || requires(S& schedule, long moves) {
 
 namespace fulgurite::loop {
 
-/// The learning rates and momenta of an optimizer's groups, for code that does not know its type.
+/// The learning rates and momenta of an optimizer's groups, for code that does not know the optimizer's type.
 class RateGroups {
   struct Calls {
     std::size_t (*groups)(void const*);
@@ -143,17 +152,18 @@ class RateGroups {
   double lr(std::size_t group) const { return calls_->lr(optimizer_, group); }
   void set_lr(std::size_t group, double to) const;
   bool has_momentum() const { return calls_->momentum != nullptr; }
-  /// nullopt where the group has none.
+  /// nullopt if the group has none.
   std::optional<double> momentum(std::size_t group) const { return calls_->momentum(optimizer_, group); }
   void set_momentum(std::size_t group, double to) const;
 
   std::vector<double> rates() const;
-  /// Groups that were added to the optimizer later have no rate in the list, or are not there yet.
+  /// Groups that were added to the optimizer later have no rate in the list; they are not changed. Rates of missing
+  /// groups are skipped.
   void set_rates(std::vector<double> const& to) const;
-  /// 0 where a group has none.
+  /// 0 for a group that has none.
   std::vector<double> momenta() const;
-  /// Error [fulgurite.schedule.zero_momentum] for a schedule that moves the momentum of an optimizer that was made
-  /// without: it keeps no state for one, and would get one that nobody gave it.
+  /// Throws [fulgurite.schedule.zero_momentum] for a schedule that changes the momentum of an optimizer made without
+  /// one: it has no state for a momentum, and would get one that the program did not give it.
   void check_momentum() const;
 
  private:
@@ -161,49 +171,49 @@ class RateGroups {
   Calls const* calls_;
 };
 
-// What the schedules of one optimizer make of its rates together.
+// The combined effect of all schedules of one optimizer on its rates.
 
-/// The rates of an optimizer's groups as its schedules see them: a rate is the group's base, multiplied by the present
-/// factor of each schedule. A base is the initial rate until a schedule that sets rates itself moves it, so that what
-/// such a one does outlasts the next move of the others.
+/// The rates of an optimizer's groups as its schedules see them: a rate is the group's base times the current factor of
+/// each schedule. The base is the initial rate until a schedule that sets rates changes it, so that the effect of such
+/// a schedule stays when the others move.
 struct ComposedRates {
-  std::vector<double> given{};    ///< of each group: what configure_optimizers gave
-  std::vector<double> initial{};  ///< the same, or what a search has found
+  std::vector<double> given{};    ///< of each group: the rate that configure_optimizers gave
+  std::vector<double> initial{};  ///< of each group: the given rate, or the one that a search has found
   std::vector<double> base{};
   std::vector<double> factors{};                  ///< of each schedule; 1 for one that sets rates
-  bool retired = false;                           ///< somebody else sets the rates
+  bool retired = false;                           ///< something other than the schedules sets the rates
   std::vector<double> given_momenta{};            ///< of each group
-  std::optional<double> momentum = std::nullopt;  ///< what schedules have set last
-  std::size_t momentum_by = 0;                    ///< which of them did
+  std::optional<double> momentum = std::nullopt;  ///< the value that schedules have set last
+  std::size_t momentum_by = 0;                    ///< the number of the schedule that set it
 
-  /// All starts from the optimizer's present rates, and no schedule has been heard.
+  /// Starts from the optimizer's current rates, before any schedule has moved.
   void begin(RateGroups optimizer);
   bool several() const { return factors.size() > 1; }
   double factor() const;
 
-  /// The optimizer's rates are those of bases and factors.
+  /// Sets the optimizer's rates from bases and factors.
   template <class O>
   void set(O& optimizer) const {
     double const all = factor();
     for (std::size_t g = 0; g != base.size(); ++g) optimizer.set_lr(g, base[g] * all);
   }
-  /// `move()` is a schedule's that sets rates: the others go on from them. Where a factor of theirs is 0, so is the
-  /// rate, which tells nothing: then it is shown the bases, and what it makes of them counts from the next move of the
-  /// others on.
+  /// Runs `move()` of a schedule that sets rates; the other schedules continue from the new rates. If the product of
+  /// their factors is 0, the current rates are 0, too, and contain no information: then `move` sees the bases, and its
+  /// changes take effect when the others move next.
   void let_set(RateGroups optimizer, FunctionRef<void()> move);
 
-  /// The rate that a group started from; for one that came later, which no schedule moves, as if it had been moved like
-  /// the first.
+  /// The rate from which a group started. For a group that was added later, which no schedule moves, it is computed as
+  /// if the group had moved like the first one.
   double initial_of(RateGroups optimizer, std::size_t group) const;
-  /// Each group starts from another rate, with the moves that were made.
+  /// Gives each group another initial rate, and applies the moves made so far.
   void begin_from(RateGroups optimizer, std::span<double const> rates);
 
-  /// Saves or loads all of it, with the optimizer's present rates and momenta. Loading, `settle` follows when the
-  /// schedules are loaded, too.
+  /// Saves or loads everything, including the optimizer's current rates and momenta. After loading, `settle` must be
+  /// called once the schedules are loaded, too.
   template <class Archive>
   void state(RateGroups optimizer, Archive& archive);
-  /// A group has the rate that was saved, whoever has set it, where the program gives it the same rate as before and
-  /// the same factors; else the rate is computed from those of the program. So it is with the momentum.
+  /// Gives each group its saved rate, whoever set it, if the program's initial rate and factors are the same as then;
+  /// otherwise computes the rate from the program's values. Does the same for momenta.
   void settle(RateGroups optimizer);
 
  private:
@@ -216,11 +226,12 @@ struct ComposedRates {
     SavedMomenta momenta = {};
   };
 
-  /// Error where what was loaded is not of an optimizer of so many groups. What has become of a group's base since it
-  /// started is state, also where the program lets the group start from another rate.
+  /// Throws if the loaded state is of an optimizer with a different number of groups. How far a group's base has moved
+  /// since its start is state, also if the program starts the group from another rate.
   void take(Saved all, std::size_t groups);
 
-  /// What has become of the first group's rate since it started; 1 where that is no factor, as at the foot of a warmup.
+  /// How far the first group's rate has moved since its start, as a factor; 1 if there is none, as at the start of a
+  /// warmup from 0.
   double moved(RateGroups optimizer) const;
 
   std::optional<Saved> saved_ = std::nullopt;  ///< loaded, and not settled yet
@@ -230,17 +241,17 @@ FULGURITE_EXTERN(void ComposedRates::state(RateGroups, StateSaver&));
 FULGURITE_EXTERN(void ComposedRates::state(RateGroups, StateLoader&));
 
 void check_frequency(long frequency);
-/// A checkpoint's schedule and the program's are of one kind.
+/// Checks that the schedules of checkpoint and program are of the same kind.
 void check_schedule_kind(std::string const& saved, std::string const& own);
 
 }  // namespace fulgurite::loop
 
 namespace fulgurite {
 
-/// Moves the learning rates of one optimizer along a schedule: each group from its own initial rate, or as the schedule
-/// says. A schedule that has a momentum moves that of all groups. Where an optimizer has several schedules, factors are
-/// multiplied, one that sets rates goes on from the rates as they are, and the momentum is that of the last one that
-/// has moved it.
+/// Changes the learning rates of one optimizer along a schedule: each group from its own initial rate, or as the
+/// schedule sets them. A schedule with a momentum sets that of all groups. If an optimizer has several schedules, their
+/// factors are multiplied; one that sets rates starts from the current rates, and the momentum is that of the schedule
+/// that last set it.
 template <class O, class S>
 class Scheduler {
  public:
@@ -254,13 +265,13 @@ class Scheduler {
     loop::check_frequency(options_.frequency);
   }
 
-  /// Takes the optimizer's present rates as the initial ones and sets the first factor.
+  /// Takes the optimizer's current rates as the initial ones, and applies the first factor.
   void attach(O& optimizer) {
     optimizer_ = &optimizer;
     together_->begin(optimizer);
     begin();
   }
-  /// A further schedule of an optimizer: it goes on from what those before it have made of the rates.
+  /// Adds a further schedule to an optimizer: it starts from the rates that the earlier ones have set.
   template <class Earlier>
   void join(Scheduler<O, Earlier> const& earlier) {
     optimizer_ = earlier.optimizer_;
@@ -268,7 +279,7 @@ class Scheduler {
     begin();
   }
 
-  /// One move.
+  /// Moves once.
   void step()
     requires(!observes)
   {
@@ -276,7 +287,7 @@ class Scheduler {
     if constexpr (RateSetter<S>) together_->let_set(*optimizer_, [&] { schedule_.move(*optimizer_); });
     else apply();
   }
-  /// One move of a schedule that watches a metric.
+  /// Moves a schedule that follows a metric once, by the metric's value.
   void step(double value)
     requires observes
   {
@@ -284,24 +295,24 @@ class Scheduler {
     together_->let_set(*optimizer_, [&] { schedule_.observe(value, *optimizer_); });
   }
 
-  /// Asked by the loops with the count of optimizer steps, or epochs, of the whole run, `before` and `after` what has
-  /// just been done: at each `frequency`-th of them it is to move. The count is the run's, so it goes on in a second
-  /// fit, whose schedules are new.
+  /// True if the schedule moves at this point: the loops call it with the number of optimizer steps, or epochs, of the
+  /// whole run before and after what was just done, and it moves at each `frequency`-th. The count continues in a
+  /// second fit, whose schedules are new.
   bool due(long before, long after) const {
     return !retired_ && before / options_.frequency != after / options_.frequency;
   }
 
-  /// Never due again: somebody else sets the rates from now on. Saved in a checkpoint.
+  /// Makes the schedule never due again, because something else sets the rates from now on. Saved in checkpoints.
   void retire() { retired_ = true; }
 
-  /// The rate that a group started from. For a group that was added later, which no schedule moves: its present rate,
-  /// divided by what has become of the first group's rate since it started.
+  /// The rate from which a group started. For a group that was added later, which no schedule moves: its current rate,
+  /// divided by how far the first group's rate has moved.
   double initial(std::size_t group) const { return together_->initial_of(*optimizer_, group); }
-  /// Each group starts from another rate from now on, with the moves that were made, by all schedules of the optimizer.
-  /// One that sets the rates itself goes on from these.
+  /// Gives each group another initial rate, and applies the moves made so far by all schedules of the optimizer. A
+  /// schedule that sets the rates itself continues from these.
   void begin_from(std::span<double const> rates) { together_->begin_from(*optimizer_, rates); }
 
-  /// What files call the schedule: its type. A function that was written in place has no name.
+  /// The name of the schedule in files: its type. A lambda has no name.
   static std::string kind() {
     constexpr std::string_view name = type_name<S>();
     return name.empty() || name.find('(') != name.npos ? "a function" : std::string(name);
@@ -313,7 +324,7 @@ class Scheduler {
   O& optimizer() const { return *optimizer_; }
   S& schedule() { return schedule_; }
 
-  /// What to watch, for `ctx.value(metric())`; `strict`: that nobody has logged it is an Error.
+  /// The metric to follow, for `ctx.value(metric())`. `strict`: it is an Error if the metric was never logged.
   auto metric() const
     requires observes
   {
@@ -324,7 +335,7 @@ class Scheduler {
   {
     return schedule_.strict();
   }
-  /// Whether the metric was logged since the last value that the schedule took. If so, this is the next one.
+  /// Returns true, and takes the value, if the metric was logged since the last value that the schedule took.
   template <class Watched>
   bool takes(Watched const& seen)
     requires observes
@@ -334,12 +345,12 @@ class Scheduler {
     return is_new;
   }
 
-  /// What the schedules of the optimizer make of its rates together.
+  /// The rates that all schedules of the optimizer make together.
   loop::ComposedRates& composed() { return *together_; }
 
-  /// How often it has moved, and what the schedule keeps; the rates are saved and loaded beside it, once for all
-  /// schedules of the optimizer (OptimizerSet). Loading, the factor is that of the program's schedule after the saved
-  /// number of moves. Moves of another kind of schedule mean nothing here.
+  /// Saves or loads the number of moves and the schedule's own state. The rates are saved separately, once for all
+  /// schedules of the optimizer (OptimizerSet). After loading, the factor is that of the program's schedule after the
+  /// saved number of moves. Moves of another kind of schedule are an Error.
   void state(auto& archive) {
     constexpr bool loading = std::remove_cvref_t<decltype(archive)>::loading;
     auto kind_saved = kind();
@@ -393,9 +404,8 @@ class Scheduler {
         for (std::size_t g = 0; g != together_->initial.size(); ++g) optimizer_->set_momentum(g, *momentum);
       }
   }
-  /// What the loaded number of moves means for rates and momenta, by the program's constants. One that moves a new
-  /// scheduler as often as the saved one was moved has set the rates; where it is one of several, what the file says of
-  /// them together holds.
+  /// Computes rates and momenta for the loaded number of moves, by the program's constants. A schedule that repeats its
+  /// moves on loading has set the rates already, unless it is one of several: then the saved combined rates apply.
   void take_up() {
     if (retired_) together_->retired = true;
     if constexpr (gives_factors) together_->factors[number_] = schedule_(moves_);
@@ -409,9 +419,9 @@ class Scheduler {
   ScheduleOptions options_;
   O* optimizer_ = nullptr;
   std::shared_ptr<loop::ComposedRates> together_ = std::make_shared<loop::ComposedRates>();
-  std::size_t number_ = 0;  ///< among the optimizer's schedules
+  std::size_t number_ = 0;  ///< position among the optimizer's schedules
   long moves_ = 0;
-  long logged_ = 0;  ///< WatchedValue's, when the schedule last took a value
+  long logged_ = 0;  ///< WatchedValue::logged when the schedule last took a value
   bool retired_ = false;
 };
 

@@ -1,9 +1,9 @@
 #pragma once
-// What several ranks have to decide together. The loops ask here, and nowhere else; with one process each question is
-// its own answer, and costs nothing.
+// Decisions that several ranks must make together. The loops make them only through these functions; with one process
+// each returns its own argument, at no cost.
 //
-// No question of a step is a collective of its own: what one rank wishes rides with the next gradients (exchange.hpp).
-// Where all ranks meet anyway, at the beginnings and ends of epochs and after validations, they are asked at once.
+// No decision within a step has its own collective: flags travel with the next gradients (exchange.hpp). At points that
+// all ranks reach anyway (start and end of epochs, after validations) they are exchanged at once.
 
 #include <algorithm>
 #include <array>
@@ -25,7 +25,7 @@
 
 namespace fulgurite::loop {
 
-/// This rank asks for the end of training. With one process that holds at once; with several, when all have heard it.
+/// Requests a stop on this rank. With one process it is in effect at once; with several, after the next exchange.
 void wish_stop(RunCore& run, bool by_time = false);
 [[gnu::always_inline]] inline bool stop_wished(RunCore const& run) { return run.due.stop.holds || run.due.stop.waits; }
 
@@ -33,10 +33,10 @@ inline bool time_is_up(RunCore const& run) {
   auto const& most = run.asked.options.max_time;
   return most && run.training_seconds() >= most->count();
 }
-/// Some rank has asked for a stop, and all ranks hear of it here. `by_time`: its max_time alone is why.
+/// Puts a stop that some rank has requested into effect on all ranks. `by_time`: only its max_time is the reason.
 void hear_stop(RunCore& run, bool by_time);
 
-/// Where all ranks meet: whether any of them says so. Where the others can no longer be asked, what this rank says.
+/// A collective: true if `says` is true on any rank. If the other ranks can no longer be reached, returns `says`.
 template <class R>
 [[gnu::always_inline]] inline bool any_rank(State<R>& run, bool says) {
   if constexpr (shares<R>)
@@ -44,15 +44,15 @@ template <class R>
   return says;
 }
 
-/// Where all ranks meet: the mean of what each of them has.
+/// A collective: the mean of the ranks' values.
 template <class R>
 double mean_of_ranks([[maybe_unused]] State<R>& run, double mine) {
   if constexpr (shares<R>) return run.parts.strategy.reduce(mine, Reduce::mean);
   else return mine;
 }
 
-/// Where all ranks meet: a stop that one of them has wished for holds for all, and so does why. Clocks differ, so that
-/// one rank's time may be up before another's.
+/// A collective: puts a stop that one rank has requested, and its reason, into effect on all ranks. Since clocks
+/// differ, one rank's time may be up before another's.
 template <class R>
 [[gnu::always_inline]] inline void agree_on_stop(State<R>& run) {
   if constexpr (shares<R>) {
@@ -62,8 +62,8 @@ template <class R>
   }
 }
 
-/// Rank 0's answer, in bytes, for all; its own with one process. What is looked up outside of the program, such as the
-/// name of a file, may be found differently by each.
+/// A collective: returns rank 0's bytes on all ranks; with one process its own. For results that each rank might see
+/// differently, such as the name of a file.
 template <class R>
 std::string of_first_rank(State<R>& run, std::string mine) {
   if constexpr (shares<R>)
@@ -71,14 +71,14 @@ std::string of_first_rank(State<R>& run, std::string mine) {
   return mine;
 }
 
-/// All ranks wait here for each other.
+/// Waits until all ranks are here.
 template <class R>
 void meet(State<R>& run, [[maybe_unused]] std::string_view what) {
   if constexpr (shares<R>)
     if (!run.shared.alone) run.parts.strategy.barrier(what);
 }
 
-/// work() on one process of each machine, while the others wait for it: what is written to a disk that they share.
+/// Runs work() on one process of each machine, while the others wait: for writes to a disk that they share.
 template <class R, class Work>
 void once_a_machine(State<R>& run, std::string_view what, Work&& work) {
   if constexpr (shares<R>) {
@@ -89,14 +89,15 @@ void once_a_machine(State<R>& run, std::string_view what, Work&& work) {
   }
 }
 
-/// Whether this rank alone prints, logs and writes.
+/// True if this is rank zero: only this rank prints, logs and writes.
 template <class R>
 bool speaks_for_all(State<R> const& run) {
   return run.parts.strategy.rank() == 0;
 }
 
-/// The batches of an epoch, after limits and before: the fewest of all ranks, since a rank that had more would wait for
-/// the others at its next step. nullopt where no rank knows.
+/// The number of batches in an epoch, after limits (`taken`) and before (`size`); nullopt if it is not known.
+/// `fewest_batches` gives all ranks the smallest number, since a rank with more batches would wait for the others at
+/// its next step.
 struct EpochBatches {
   std::optional<long> taken;
   std::optional<long> size;
@@ -120,13 +121,13 @@ EpochBatches fewest_batches(State<R>& run, EpochBatches mine) {
   return mine;
 }
 
-/// Whether val_check_interval, as a time, has gone by since the last validation began.
+/// True if the time of val_check_interval has passed since the last validation began.
 inline bool validation_time_is_up(RunCore const& run) {
   return Seconds(run.asked.options.now() - *run.clock.last_validation) >= run.asked.options.val_check_interval.time;
 }
 
-/// Whether a validation by time is due after the batch at hand. The clock is rank 0's, and was looked at with the
-/// gradients of the last step.
+/// True if a validation by time is due after the current batch. Rank 0's clock decides; its flag came with the last
+/// step's gradients.
 template <class R>
 bool clock_says_validate(State<R>& run) {
   if constexpr (shares<R>) return std::exchange(run.shared.validates, false);
@@ -134,8 +135,8 @@ bool clock_says_validate(State<R>& run) {
 }
 
 inline double seconds_now(RunCore const& run) { return Seconds(run.asked.options.now().time_since_epoch()).count(); }
-/// Whether a moment has come, which is asked for after each step. The clock is rank 0's. It was looked at with the
-/// step's gradients, and where no moment had come that somebody waits for, nobody is asked.
+/// True if the deadline `moment` has passed. Called after each step. Rank 0's clock decides, and is read when the
+/// step's gradients are exchanged: if no deadline had passed then, this needs no message.
 template <class R>
 bool has_come(State<R>& run, double moment) {
   if constexpr (shares<R>) {
@@ -149,20 +150,20 @@ bool has_come(State<R>& run, double moment) {
     return seconds_now(run) >= moment;
   }
 }
-/// A batch is at hand: what came with the step before is over.
+/// At the start of a batch: clears the flag that came with the previous step.
 template <class R>
 [[gnu::always_inline]] inline void forget_alarm(State<R>& run) {
   if constexpr (shares<R>) run.shared.rang = false;
 }
 
-/// A rank has heard that the epoch ends for all with the batch at hand.
+/// True if the epoch ends for all ranks with the current batch.
 template <class R>
 [[gnu::always_inline]] inline bool epoch_ends(State<R> const& run) {
   if constexpr (shares<R>) return run.shared.epoch_ends;
   else return false;
 }
 
-/// An epoch begins: nothing is known of its end, and nothing of the one before is left to be told.
+/// Clears the flags of the previous epoch.
 template <class R>
 [[gnu::always_inline]] inline void begin_shared_epoch(State<R>& run) {
   if constexpr (shares<R>) {
@@ -171,8 +172,8 @@ template <class R>
   }
 }
 
-/// Where all ranks meet: batches are counted alike where validations are due by their count. Ranks that left an epoch
-/// inside a window have taken different numbers of them.
+/// A collective: makes all ranks count the same number of batches, if validation depends on that number. Ranks that
+/// left an epoch inside a window have taken different numbers of batches.
 template <class R>
 void count_batches_alike(State<R>& run) {
   if constexpr (shares<R>) {
@@ -182,8 +183,8 @@ void count_batches_alike(State<R>& run) {
   }
 }
 
-/// The run has failed. Where that is this rank's own fault, the others are told, so that none of them waits for it, and
-/// nothing is asked of them any more; an exception that all of them throw at the same place is no news.
+/// Called when the run has failed. If only this rank has failed, it notifies the other ranks, so that they do not wait
+/// for it, and calls no collective any more. An exception that all ranks throw at the same point needs no message.
 template <class R>
 void fails(State<R>& run, [[maybe_unused]] std::exception const& error) {
   if constexpr (shares<R>) {
@@ -196,7 +197,7 @@ void fails(State<R>& run, [[maybe_unused]] std::exception const& error) {
   }
 }
 
-/// By which signal all ranks end, 0: by none. `mine`: what has come to this one. Where all of them meet.
+/// A collective: the signal by which all ranks end; 0: none. `mine`: the signal that this rank received.
 template <class R>
 int shared_signal(State<R>& run, int mine) {
   if constexpr (shares<R>)
@@ -205,12 +206,12 @@ int shared_signal(State<R>& run, int mine) {
   return mine;
 }
 
-// Metrics over several ranks: what each has logged becomes what all have logged, at the ends of epochs and evaluations.
+// Metrics over several ranks: logged values are combined at the ends of epochs and evaluations.
 
-/// The figures of several cells on their way through one collective.
+/// The figures of several cells, sent in one collective.
 class FiguresOnTheWay {
  public:
-  /// `of_last`: the model is split, and what the last rank has logged is what all have.
+  /// `of_last`: the model is split, and the values that the last rank has logged count for all.
   explicit FiguresOnTheWay(bool of_last) : of_last_(of_last) {}
 
   void add(Figures& figures);
@@ -218,8 +219,9 @@ class FiguresOnTheWay {
   std::span<double> values() { return values_; }
   std::span<Reduce const> how() const { return how_; }
 
-  /// What came back is what all ranks have logged; the last value is the mean of theirs. An Error on all ranks where
-  /// the last one has not logged what another has: the model is split, and it would be lost.
+  /// Replaces the figures by those of all ranks; `last` becomes the mean of the ranks' last values. With a split model
+  /// throws [fulgurite.pipeline.metric] on all ranks if another rank has logged a metric that the last one has not:
+  /// that value would be lost.
   void arrive();
 
  private:
@@ -233,16 +235,16 @@ class FiguresOnTheWay {
 
 void share(RunCore& run, FiguresOnTheWay& figures);
 
-/// The training epoch's figures, of what was logged in steps, or in hooks of the epoch (`origin`), become those of all
-/// ranks. Called by every rank, also where it has logged nothing.
+/// Replaces the training epoch's figures by those of all ranks. `origin`: those logged in steps, or those logged in
+/// hooks of the epoch. A collective, also for ranks that have logged nothing.
 void share_epoch(RunCore& run, Origin origin);
 
-/// Sums the figures that a decision needs over all ranks. `news`: this rank has some that it has not shared yet.
-/// Whether any rank has.
+/// Sums figures that a decision needs over all ranks. `news`: this rank has figures that were not shared yet. Returns
+/// true if any rank has.
 bool share_found(RunCore& run, Figures& mine, bool news);
 
-/// The figures of an evaluation, of all its loaders, become those of all ranks. Values that were counted are that
-/// already, on each rank.
+/// Replaces the figures of an evaluation, for all of its loaders, by those of all ranks. Counted values already are the
+/// same on each rank.
 void share_evaluation(RunCore& run);
 
 template <class Metrics>
@@ -252,9 +254,9 @@ inline constexpr bool any_sync_on_step = [] {
   return any;
 }();
 
-/// A step's values of metrics that ask for it become those of all ranks, before their row.
+/// Replaces a step's values by those of all ranks before its row is logged, for metrics with sync_on_step.
 void share_step_values(RunCore& run);
-/// What the last rank has logged in this epoch is what everybody has, so that rank 0 can tell of it.
+/// Copies what the last rank has logged in this epoch to all ranks, so that rank 0 can log it.
 void share_last_rank(RunCore& run);
 template <class R>
 void share_step(State<R>& run) {
@@ -265,12 +267,12 @@ void share_step(State<R>& run) {
   }
 }
 
-// The value of what a meter has counted, over all ranks.
+// The value of a meter over all ranks.
 
-/// There were too few samples for a value to be defined, such as those of one class alone.
+/// True if there were too few samples for a value to be defined, such as samples of only one class.
 bool is_too_few(Error const& error);
 
-/// What a meter has come to on all ranks, each of which asks; nothing where none of them has updated it.
+/// The value of a meter over all ranks; nullopt if no rank has updated it. A collective.
 template <class R, class Meter>
 auto counted_value(State<R>& run, Meter& meter) -> std::optional<decltype(meter.compute())> {
   if constexpr (shares<R>)

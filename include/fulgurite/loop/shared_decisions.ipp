@@ -90,7 +90,7 @@ FULGURITE_BULK_BODY void share_evaluation(RunCore& run) {
   }
   share(run, figures);
   if (!run.program->splits_model) return;
-  for (std::size_t b = 0; b != boards; ++b)  // where it was not logged, nobody has said so yet
+  for (std::size_t b = 0; b != boards; ++b)  // where it was not logged, its origin is not set yet
     for (auto& cell : run.program->cells(run, b))
       if (cell.epoch.count != 0) cell.origin = Origin::evaluation;
 }
@@ -126,7 +126,7 @@ FULGURITE_BULK_BODY void share_last_rank(RunCore& run) {
     values.insert(values.end(), {cell.in_step_row ? 1.0 : 0.0, static_cast<double>(cell.origin), f.last, f.sum,
                                  f.weighted, f.weight, f.least, f.greatest, static_cast<double>(f.count)});
   }
-  std::vector<Reduce> const how(values.size(), Reduce::sum);  // where the model is split, of the last rank alone
+  std::vector<Reduce> const how(values.size(), Reduce::sum);  // with a split model: of the last rank only
   if (!run.program->reduce(run, values, how)) return;
   for (std::size_t i = 0; i != cells.size(); ++i) {
     double const* const at = &values[i * each];

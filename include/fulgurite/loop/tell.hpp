@@ -1,5 +1,5 @@
 #pragma once
-// One event of a run: the callbacks hear it in firing order, then the model, then the strategy.
+// Dispatch of one event: callbacks are notified in firing order, then the model, then the strategy.
 
 #include <array>
 #include <concepts>
@@ -22,16 +22,16 @@
 
 namespace fulgurite::action {
 
-// The actions of the loops, under the names that Lightning's profilers give them.
+// The actions of the loops, with the names that Lightning's profilers give them.
 
 using run_training_epoch = Plain<"run_training_epoch", RunPart::loop>;
 using run_training_batch = Plain<"run_training_batch", RunPart::loop>;
-/// Ours: Lightning has no name for a whole validation inside a fit.
+/// A whole validation inside a fit. Lightning has no name for it.
 using run_validation = Plain<"run_validation", RunPart::loop>;
 using train_next = Plain<"[_TrainingEpochLoop].train_dataloader_next", RunPart::data>;
 using save_checkpoint = Plain<"save_checkpoint", RunPart::saving>;
 
-/// The same of a loader of validation_step, test_step, predict_step.
+/// Reading a batch from a loader of validation_step, test_step or predict_step.
 template <class Step>
 struct EvaluationNext {
   static constexpr RunPart part = RunPart::data;
@@ -48,18 +48,18 @@ template <class R>
 using training_step = Of<"Strategy", typename R::Strategy, "training_step", RunPart::step>;
 template <class R>
 using backward = Of<"Strategy", typename R::Strategy, "backward", RunPart::backward>;
-/// Of several ranks: their gradients become one.
+/// Several ranks exchange their gradients.
 template <class R>
 using exchange = Of<"Strategy", typename R::Strategy, "reduce_gradients", RunPart::exchange>;
 template <class R, class Step>
 using evaluation_step = HookOf<"Strategy", typename R::Strategy, Step, RunPart::evaluation>;
 
-/// The update alone. Lightning's time of that name has the closure in it as well, training_step and backward.
+/// The update alone. In Lightning the time under this name includes the closure: training_step and backward.
 template <class R>
 using optimizer_step = HookOf<"LightningModule", typename R::Model, hook::optimizer_step, RunPart::update>;
 template <class R>
 using zero_grad = HookOf<"LightningModule", typename R::Model, hook::optimizer_zero_grad, RunPart::update>;
-/// Clipping, and the look at gradients that it takes along.
+/// Clipping, and the check for non-finite gradients that it includes.
 template <class R>
 using clipping = HookOf<"LightningModule", typename R::Model, hook::configure_gradient_clipping, RunPart::update>;
 
@@ -77,21 +77,21 @@ struct MetricValue {
 
 namespace fulgurite::loop {
 
-// An event as a table of its listeners. Events that do not come with every batch are dispatched through it, and it
-// says who was notified of an event that failed half-way.
+// An event as a table of its listeners. Events that do not occur with every batch are dispatched through it. For an
+// event that failed half-way, it gives the names of the listeners that were notified.
 
-/// A callback, the model or the strategy, as one that has the hook of an event.
+/// A callback, the model or the strategy, if it has the hook of an event.
 struct Listener {
-  std::size_t who;  ///< the callback's place in the firing order; behind them the model, then the strategy
-  bool listens;     ///< false: it needs the batch or its outputs, which are gone when a fit resumes
-  Flow (*tell)(void* who, void* const* arguments);  ///< with the addresses of itself and of the event's arguments
-  ProfiledAction const& (*action)();                ///< null where nobody watches
+  std::size_t who;  ///< the callback's position in firing order; the model comes after the callbacks, then the strategy
+  bool listens;     ///< false: its hook takes the batch or its outputs, which no longer exist when a fit resumes
+  Flow (*tell)(void* who, void* const* arguments);  ///< takes the listener's address and those of the event's arguments
+  ProfiledAction const& (*action)();                ///< null if there is no profiler
 };
 
 /// An event and its listeners, in the order in which they are notified.
 struct Event {
   std::string_view name;
-  /// A fit that resumes does not repeat what the event reports, so nobody may be notified twice.
+  /// True if no listener may be notified twice: a fit that resumes does not repeat what the event reports.
   bool is_heard_once;
   std::span<Listener const> listeners;
 };
@@ -106,7 +106,7 @@ ModelAndStrategy model_and_strategy(State<R>& run) {
   return {run.parts.model, &run.parts.strategy};
 }
 
-/// A strategy may have any event but these two: they are the names under which it takes and releases the model.
+/// A strategy may have a hook for any event except these two, whose names it uses to receive and release the model.
 template <class Hook>
 inline constexpr bool strategy_hears = !std::is_same_v<Hook, hook::setup> && !std::is_same_v<Hook, hook::teardown>;
 
@@ -115,8 +115,8 @@ inline constexpr bool heard_once =
     std::is_same_v<Hook, hook::on_train_epoch_start> || std::is_same_v<Hook, hook::on_train_batch_end> ||
     std::is_same_v<Hook, hook::on_validation_end> || std::is_same_v<Hook, hook::on_train_epoch_end>;
 
-/// The address of an argument; of a context the address of its Context, so that a hook with that parameter needs one
-/// function for all programs.
+/// The address of an argument. For a context it is the address of its Context base, so that a hook with that parameter
+/// needs one function for all programs.
 template <class T>
 void* address_of(T& argument) {
   if constexpr (std::derived_from<T, Context>) return static_cast<Context*>(&argument);
@@ -136,12 +136,12 @@ Flow tell_at(void* who, void* const* arguments) {
   }(std::index_sequence_for<Args...>());
 }
 
-/// The hook's parameter is Context, so it is compiled once for all programs.
+/// True if the hook's parameter is Context, so that it is compiled once for all programs.
 template <class Hook, class T, class... Args>
 inline constexpr bool takes_plain_context =
     sizeof...(Args) == 1 && (std::derived_from<Args, Context> && ...) && Hook::template takes_context<T>;
 
-/// The listeners of an event, found while compiling. `Told`: with the functions that call their hooks.
+/// The listeners of an event, found at compile time. `Told`: include the functions that call their hooks.
 template <class Hook, bool Told, class R, class P, class... Args>
 struct Listeners {
   static constexpr std::size_t model = P::size, strategy = P::size + 1;
@@ -189,15 +189,15 @@ struct Listeners {
   static constexpr Event event{Hook::name(), heard_once<Hook>, list};
 };
 
-/// The listener at a place of the order.
+/// The address of the listener number `who`.
 void* participant(RunCore const& run, ModelAndStrategy const& others, std::size_t who);
 /// The names of all listeners, by which a file says who was notified.
 std::vector<std::string> names_of_participants(RunCore const& run);
 
-/// Notifies all listeners. Where one throws, it is noted who was notified of an event that must not be repeated.
+/// Notifies all listeners. If one throws, records who was notified, for an event that must not be repeated.
 Flow notify_all(RunCore& run, Event const& event, ModelAndStrategy others, void* const* arguments);
-/// Notes who was notified before an event failed: the first `told.participants`. What those requested (a stop) still
-/// applies.
+/// Records who was notified before an event failed: the first `told.participants`. A stop that one of them requested
+/// still applies.
 void note_heard(RunCore& run, Event const& event, HeardSoFar const& told);
 /// Notifies the listeners that an event had not reached when it failed.
 Flow notify_rest(RunCore& run, Event const& event, ModelAndStrategy others, void* const* arguments);
@@ -208,13 +208,13 @@ Flow tell_others(State<R>& run, Pack&, Args&... args) {
   return notify_rest(run, Listeners<Hook, true, R, Pack, Args...>::event, model_and_strategy(run), arguments);
 }
 
-// One event, now.
+// Immediate dispatch of one event.
 
-/// Events of a batch or a step are dispatched in place: where nobody listens, they cost nothing.
+/// Events of a batch or a step are dispatched inline, and cost nothing if there is no listener.
 template <class Hook>
 inline constexpr bool is_of_a_batch = Hook::takes != Takes::nothing || std::is_same_v<Hook, hook::on_after_backward>;
 
-/// Statements of their own: the order of evaluation of arguments differs between compilers.
+/// Separate statements, since the order of evaluation of function arguments differs between compilers.
 template <class Hook, class R, class Pack, class... Args>
 [[gnu::always_inline]] inline void tell_all_of(HeardSoFar& told, State<R>& run, Pack& pack, Args&... args) {
   pack.template fire<Hook>(told, *run.parts.model, args...);
@@ -222,7 +222,8 @@ template <class Hook, class R, class Pack, class... Args>
     pack.template tell_watched<Hook, "Strategy">(told, run.parts.strategy, args...);
 }
 
-/// Where one throws it is noted who had heard of an event that nobody shall hear of twice; nothing is counted before.
+/// Notifies all listeners. If one throws, records who was notified of an event that must not be repeated; nothing is
+/// counted before that.
 template <class Hook, class R, class Pack, class... Args>
 [[gnu::always_inline]] inline Flow tell(State<R>& run, [[maybe_unused]] Pack& pack, Args&... args) {
   if constexpr (!is_of_a_batch<Hook>) {
@@ -246,15 +247,15 @@ template <class Hook, class R, class Pack, class... Args>
   }
 }
 
-// Telling of what surrounds every run: to the data module, callbacks and the model.
+// Dispatch of the events around a run: to the data module, callbacks and the model.
 
-/// An event of the data module, if it has it.
+/// Calls a hook of the data module, if it has that hook.
 template <class Hook, class Module, class... Args>
 void tell_module(Module& module, Args&... args) {
   if constexpr (Listens<Hook, Module, Args...>) invoke<Hook>(module, args...);
 }
 
-/// One hook of data module (unless the model is its own), callbacks, model.
+/// Dispatches one event to the data module (unless the model is its own), callbacks and the model.
 template <class Hook, class R, class Pack, class Source, class Ctx>
 void tell_all(State<R>& run, Pack& pack, Source& source, Ctx& ctx) {
   if constexpr (!std::is_same_v<std::remove_cvref_t<decltype(source.module())>, typename R::Model>)
@@ -262,13 +263,13 @@ void tell_all(State<R>& run, Pack& pack, Source& source, Ctx& ctx) {
   tell<Hook>(run, pack, ctx);
 }
 
-// Hooks of callbacks alone: what they do around a checkpoint, and before a statistics pass.
+// Hooks that only callbacks have: around a checkpoint, and before a statistics pass.
 
 struct ProgramEvents {
   Event before_save, after_save, before_statistics_pass;
 };
 
-/// Makes them.
+/// Makes the table of these events for a pack.
 template <class R, class P>
 struct ProgramEventsOf {
   template <class Hook, class Ctx, std::size_t I>
@@ -300,7 +301,7 @@ struct ProgramEventsOf {
                                        event<hook::before_statistics_pass, RunContext<R, phase::Train>>};
 };
 
-/// Where a run begins it gets its callbacks, which stay where they are as long as it may be asked for a file.
+/// Sets the callbacks at the start of a run. They must not move as long as the run may be asked for a file.
 template <class R, class... Cs>
 void set_callbacks(State<R>& run, Pack<Cs...>& pack) {
   run.callbacks = callbacks_of(pack);
@@ -322,9 +323,9 @@ class OtherCallbacks {
   std::vector<AnyCallback> before_;
 };
 
-// The hyper-parameters of a run: what its model and its data module declare.
+// The hyper-parameters of a run: those that its model and its data module declare.
 
-/// Empty where neither declares any.
+/// Empty if neither declares any.
 template <class R, class Source>
 std::vector<Hyperparameter> declared_hyperparameters(State<R>& run, Source& source) {
   using Module = std::remove_cvref_t<decltype(source.module())>;
@@ -332,28 +333,28 @@ std::vector<Hyperparameter> declared_hyperparameters(State<R>& run, Source& sour
   else return hyperparameters(*run.parts.model, source.module());
 }
 
-// Tells the loggers how a run was made.
+// Passes the hyper-parameters to the loggers.
 
 void log_hyperparameters(RunCore const& run, std::span<Hyperparameter const> all);
 
-/// What the model and the data module declare goes to each logger that has `log_hyperparams`; where they declare
-/// nothing, none hears of it. Called when fit has started, before its first batch.
+/// Passes the hyper-parameters of the model and the data module to each logger that has `log_hyperparams`, unless they
+/// declare none. Called after on_fit_start, before the first batch.
 template <class R, class Source>
 void log_hyperparameters(State<R>& run, Source& source) {
   log_hyperparameters(run, declared_hyperparameters(run, source));
 }
 
-// Tells the loggers which program runs.
+// Passes the program to the loggers.
 
-/// What was asked of a trainer, as loggers see it.
+/// The arguments of a trainer, for loggers.
 template <class O>
 struct AskedOfTrainer {
   TrainerOptions const& options;
   O const& optimization;
 };
 
-/// Each logger that has `log_program` is handed the trainer's type and what was asked of it, of which it makes the text
-/// that stands beside a run's rows. Called when fit has started, before its first batch.
+/// Passes the trainer's type and its arguments to each logger that has `log_program`. The logger makes a text of them
+/// and writes it beside the run's rows. Called after on_fit_start, before the first batch.
 template <class R, class... Cs>
 void log_program(State<R>& run, Pack<Cs...>& pack) {
   auto const& options = run.asked.options;
@@ -383,29 +384,30 @@ std::vector<MetricValue> epoch_row(RunCore& run, BoardNumber board);
 /// The latest value of each metric of a board that is reported per step and was logged since the last such row.
 std::vector<MetricValue> step_row(RunCore& run, BoardNumber board);
 
-/// A row of one of several loaders: its names end in the loader's.
+/// The row of one of several loaders: its names end with the loader's.
 std::vector<MetricValue> named(std::vector<MetricValue> row, std::string const& suffix);
 void append(std::vector<MetricValue>& row, std::vector<MetricValue> const& more);
 
-/// Hands rows that waited for a check of their steps to the loggers.
+/// Passes rows that waited for a check of their steps to the loggers.
 void deliver_held(RunCore& run);
 
-/// Hands a row to the loggers among the callbacks: those that have `log_metrics`.
+/// Passes a row to the loggers among the callbacks: those that have `log_metrics`.
 void log_row(RunCore& run, std::vector<MetricValue> const& values, long step, bool with_epoch = true);
 
-/// Some callback is a logger, so rows are worth making.
+/// True if some callback is a logger; else no rows are made.
 template <class Pack>
 inline constexpr bool has_logger = false;
 template <class... Cs>
 inline constexpr bool has_logger<Pack<Cs...>> = (hook::log_metrics::named<Cs> || ...);
 
-/// The x axis of what belongs to a whole epoch, or to the end of training: the last step's.
+/// The x value for values of a whole epoch or of the end of training: that of the last step.
 long last_step(RunCore const& run);
 
-/// Hands what callbacks posted to the loggers.
+/// Passes the values that callbacks posted to the loggers.
 void log_posted(RunCore& run, long step);
 
-/// Rows that callbacks posted go to the loggers at `step`, once the event at hand has been heard by all.
+/// Passes the values that callbacks posted to the loggers, with x = `step`. Called after all listeners of the current
+/// event were notified.
 template <class R, class Pack>
 [[gnu::always_inline]] inline void deliver_posted(State<R>& run, Pack&, long step) {
   if constexpr (has_logger<Pack>)

@@ -60,7 +60,7 @@ FULGURITE_BODY Flow notify_rest(RunCore& run, Event const& event, ModelAndStrate
                                                      "take it as (ctx), or as (batch, ctx)");
         continue;
       }
-      heard.by.push_back(name);  // a file that it writes goes on after it
+      heard.by.push_back(name);  // before the call, so that a file that the listener writes counts it as notified
       try {
         gravest = graver(gravest, listener.tell(participant(run, others, listener.who), arguments));
       } catch (...) {

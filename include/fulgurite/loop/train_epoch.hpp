@@ -1,5 +1,5 @@
 #pragma once
-// The batches of one epoch of training, and what follows from each.
+// The batches of one training epoch, and what follows each batch.
 
 #include <iterator>
 #include <optional>
@@ -23,8 +23,8 @@
 
 namespace fulgurite::loop {
 
-/// f(position, meter, value over all ranks) for each metric that was counted in this epoch and has a value. Every rank
-/// comes here. An epoch may have too few samples for one, which ends no training.
+/// Calls f(position, meter, value over all ranks) for each metric with a definition that has a value in this epoch. A
+/// collective. An epoch with too few samples for a value gives a warning and does not end training.
 template <bool Several, class R, class F>
 void each_counted(State<R>& run, F&& f) {
   using Counts = typename State<R>::Board::Counts;
@@ -44,7 +44,7 @@ void each_counted(State<R>& run, F&& f) {
   });
 }
 
-/// The batches of an epoch are over, and nobody has heard of it: what was counted in them becomes values of the board.
+/// After the batches of an epoch and before its end hooks: values of counted metrics go to the board.
 template <class R>
 void settle_counts(State<R>& run) {
   if constexpr (State<R>::Board::Counts::any)
@@ -53,7 +53,7 @@ void settle_counts(State<R>& run) {
     });
 }
 
-/// f(name, number) for those of metrics of several numbers, which nobody watches.
+/// Calls f(name, number) for each number of metrics that have several. Nothing watches these.
 template <class R, class F>
 void each_of_several(State<R>& run, F&& f) {
   using Counts = typename State<R>::Board::Counts;
@@ -65,9 +65,9 @@ void each_of_several(State<R>& run, F&& f) {
     });
 }
 
-// The rows of training: of its steps at their cadence, of its epochs at their end.
+// The rows of training: rows of steps every log_every_n_steps, and a row at each epoch's end.
 
-/// The row of a step, at the cadence of the log. Reads what waits on a device.
+/// Logs the row of a step if one is due. Reads values that are still on the device.
 template <class R, class Pack>
 void report_step(State<R>& run, Pack const&) {
   int const every = run.asked.options.log_every_n_steps;
@@ -77,7 +77,7 @@ void report_step(State<R>& run, Pack const&) {
   if constexpr (has_logger<Pack>) { log_row(run, step_row(run, std::nullopt), run.progress.logged_steps); }
 }
 
-/// The epoch's values become results, then rows; x is the last step's.
+/// Makes the epoch's values the results, and logs them; x is that of the last step.
 template <class R, class Pack>
 void report_epoch(State<R>& run, Pack const&) {
   collect_and_check(run);
@@ -89,20 +89,20 @@ void report_epoch(State<R>& run, Pack const&) {
   }
 }
 
-// One sentence for a training loop that waits for its data while processors are idle.
+// A warning for a training loop that waits for its data while processors are idle.
 
-/// Processors that had nothing to do in a pass that kept the loop waiting for a quarter of five seconds or more, on a
-/// machine with so many; 0 where there is nothing to say.
+/// The number of processors that were idle in a pass during which the loop waited for a quarter of the time; 0 for
+/// passes shorter than 5 s, or if no processor was idle. `processors`: those of the machine.
 int idle_while_waiting(Waited const& waited, unsigned processors);
 
-/// Said once a fit, when an epoch is over.
+/// Gives the warning once a fit, at the end of an epoch.
 void advise_on_data(RunCore& run, Waited const& waited);
 template <class Loader>
 void advise_on_data(RunCore& run, Loader const& loader) {
   if constexpr (TellsWaiting<std::remove_cvref_t<Loader>>) advise_on_data(run, Waited(loader.waited()));
 }
 
-/// An epoch is over, and all have heard of it: the next one begins at its first batch.
+/// Counts a finished epoch, after all listeners were notified: the next one begins at its first batch.
 template <class R>
 void count_epoch(State<R>& run) {
   auto& progress = run.progress;
@@ -114,9 +114,9 @@ void count_epoch(State<R>& run) {
   run.measured.train_board.restart();
 }
 
-// What is done with one batch of training: its step and its end hooks.
+// The work on one batch of training: its step and its end hooks.
 
-/// One step; of a recurrent model one for each slice of the batch, the last of which stands for it.
+/// One step. For a recurrent model, one step for each slice of the batch; the last result stands for the batch.
 template <class R, class Pack, class Ctx, class Batch>
 [[gnu::always_inline]] inline auto automatic_batch(State<R>& run, Pack& pack, Ctx& ctx, Batch& batch,
                                                    WindowPlace const& window) {
@@ -130,7 +130,7 @@ template <class R, class Pack, class Ctx, class Batch>
     if (stepped == 0) run.carried.hidden.reset();
     long at = 0;
     for (auto& slice : slices) {
-      if (at++ < stepped) continue;  // in the fit that goes on with this batch
+      if (at++ < stepped) continue;  // a resumed fit has stepped on it before
       result.emplace(automatic_step(run, pack, ctx, slice, {true, true, 1}, 1.0));
       run.measured.train_board.fold();
       if constexpr (is_optional<Result>) {
@@ -149,7 +149,7 @@ template <class R, class Pack, class Ctx, class Batch>
   }
 }
 
-/// The step is over, and its end hooks are due: a file that one of them writes goes on after it.
+/// Marks the step as done and the end hooks as due. A file that one of these hooks writes resumes after them.
 template <class Pack, class R>
 [[gnu::always_inline]] inline void begin_end_hooks(State<R>& run) {
   using End = hook::on_train_batch_end;
@@ -157,7 +157,7 @@ template <class Pack, class R>
     run.facts.ended = run.progress.total_batches;
 }
 
-/// The step of this batch and the end hooks.
+/// The step of this batch, and its end hooks.
 template <class R, class Pack, class Ctx, class Batch>
 [[gnu::always_inline]] inline Flow train_on(State<R>& run, Pack& pack, Ctx& ctx, Batch& batch,
                                             WindowPlace const& window) {
@@ -186,9 +186,9 @@ template <class R, class Pack, class Ctx, class Batch>
 void warn_of_left_out(Warn warn, long batch, int epoch);
 [[noreturn]] void refuse_empty_epoch(int epoch);
 
-/// An epoch whose batches are under way, each with its hooks, its step or its place in a window, and the validation
-/// that follows. `run` and `pack` are handed on: as members they would be read anew after each call that a compiler
-/// cannot look into.
+/// An epoch while its batches run: for each batch its hooks, its step or its part of a window, and the validation that
+/// follows. `run` and `pack` are function arguments: the compiler would reload members after each call that it cannot
+/// inline.
 template <class R, class Pack, class Source>
 class TrainEpoch {
  public:
@@ -200,8 +200,9 @@ class TrainEpoch {
         observed_(run.progress.global_step),
         validates_(run.facts.has_validation && validates_in(run.asked.options, run.progress.epoch)) {}
 
-  /// Begins a pass over the loader where a run that was left at `point` goes on, unless its epoch has no other batch.
-  /// Error where the loader ends before it; one that tells its size is long enough.
+  /// Begins a pass over the loader at the position of a run that was left at `point`, unless the epoch has no more
+  /// batches. Throws [fulgurite.resume.short_loader] if the loader ends before that position; a loader with a size was
+  /// checked before.
   void find_place(State<R>& run, SafePoint const& point) {
     if (!asks_for_batches(run, point)) return;
     long first = run.progress.batch;
@@ -209,20 +210,21 @@ class TrainEpoch {
       if (point.last) return;
       ++first;
     }
-    // The loader draws the random numbers that it drew when the pass began; those of the run stay as they are.
+    // The loader draws the same random numbers as when the pass began; the random state of the run is kept.
     auto random = R::Backend::rng_state();
     if (run.carried.pass_random) run.carried.pass_random->restore();
     auto& loader = source_.train();
     pass_.emplace(begin_at(run, loader, first), loader, plan_.most(), first);
     random.restore();
   }
-  /// What a run that was left at `point` still has to do of its last batch; whether the epoch goes on.
+  /// Finishes the last batch of a run that was left at `point`. Returns true if the epoch continues.
   bool go_on(State<R>& run, Pack& pack, SafePoint const& point) {
     observed_ = point.observed;
     if (point.at == At::batch_end) return end_batch(run, pack, point);
     return finish_batch(run, pack, point);
   }
-  /// The epoch is left where it is: its replays are checked, and a wrong one is an Error, since no way leads back.
+  /// Leaves the epoch unfinished. Replays are checked; a wrong one is an Error, since the fit cannot roll back any
+  /// more.
   void leave([[maybe_unused]] State<R>& run) {
     if constexpr (replays) {
       try {
@@ -233,12 +235,12 @@ class TrainEpoch {
     }
   }
 
-  /// The epoch is over, and its loader was not at its end, where that matters to a run that goes on.
+  /// True if the epoch ended before its loader did, if that matters to a run that resumes.
   bool left_early() const { return pass_ && pass_->has_more(); }
 
-  /// The next batch, or without `One` all that are left; whether more follow. Not inlined, so that the hot loop has a
-  /// symbol, whose assembly is checked; what a batch calls is inlined by force, since a call would save and restore six
-  /// registers for each.
+  /// Runs the next batch (or without `One`, all remaining ones). Returns true if more follow. Not inlined, so that the
+  /// hot loop has a symbol whose assembly is checked. Functions that it calls for each batch are force-inlined: a call
+  /// would save and restore six registers.
   template <bool One>
   [[gnu::noinline]] bool walk(State<R>& run, Pack& pack) {
     auto& loader = source_.train();
@@ -269,12 +271,12 @@ class TrainEpoch {
 
  private:
   using Loader = std::remove_reference_t<decltype(std::declval<Source&>().train())>;
-  /// The strategy replays steps, so there are checks of replays, and a way back from wrong ones.
+  /// The strategy replays steps: replays are checked, and the fit can roll back.
   static constexpr bool replays = ChecksReplays<typename R::Strategy>;
 
-  // A batch.
+  // One batch.
 
-  /// Whether the epoch goes on after this batch.
+  /// Returns true if the epoch continues after this batch.
   template <class Batch, class End>
   [[gnu::always_inline]] bool take_batch(State<R>& run, Pack& pack, Batch& batch, long b, End& end,
                                          WindowPlace const& window) {
@@ -290,7 +292,7 @@ class TrainEpoch {
       return false;
     }
     if (started == Flow::stop) wish_stop(run);
-    // What hooks have logged is no part of the step: neither recorded with it nor discarded.
+    // Values that hooks have logged do not belong to the step: they are neither recorded with it nor discarded.
     run.measured.train_board.fold();
 
     auto const ended = train_on(run, pack, ctx_, batch, window);
@@ -298,7 +300,7 @@ class TrainEpoch {
     return finish(run, pack, b, end, !window.key.closes);
   }
 
-  /// The loader left this batch out: no step; end hooks that take no batch are told.
+  /// For a batch that its loader left out: there is no step, and only end hooks that take no batch are called.
   template <class End>
   bool none(State<R>& run, Pack& pack, long b, End& end) {
     auto& facts = run.facts;
@@ -310,7 +312,7 @@ class TrainEpoch {
     bool const stepped = leave_out(run, b, last);
     if ((last || epoch_ends(run)) && R::automatic) tick_schedulers(run, ctx_, Interval::epoch);
     run.point.counts = stepped;
-    facts.in_batch = true;  // a flush has ended it
+    facts.in_batch = true;  // flush has set it to false
     begin_end_hooks<Pack>(run);
     if (tell<hook::on_train_batch_end>(run, pack, ctx_) == Flow::stop) wish_stop(run);
     run.point.counts = false;
@@ -318,10 +320,10 @@ class TrainEpoch {
     return finish(run, pack, b, end, facts.accumulating, stepped);
   }
 
-  /// on_train_batch_start answered skip_epoch: what was accumulated is stepped, epoch schedules move, nothing else of
-  /// this batch runs.
+  /// on_train_batch_start returned skip_epoch: steps an open window, moves the schedules of epochs, and skips
+  /// everything else of this batch.
   void skip_epoch(State<R>& run, long b) {
-    if constexpr (shares<R>) {  // the others end their epoch with the next step, which is this one's, too
+    if constexpr (shares<R>) {  // the other ranks end their epoch with the next step, which this rank takes part in
       run.shared.skips = true;
       if constexpr (!R::automatic) exchange(run, false);
       else if (flush(run, b)) count_step(run);
@@ -329,7 +331,7 @@ class TrainEpoch {
       flush(run, b);
       count_step(run);
     }
-    ++run.progress.total_batches;  // it was taken from the loader
+    ++run.progress.total_batches;  // the batch was taken from the loader
     run.facts.accumulating = false;
     confirm(run);
     run.facts.is_last_batch = true;
@@ -342,13 +344,13 @@ class TrainEpoch {
     pass_.emplace(loader, plan_.most());
   }
 
-  // Its accumulation window.
+  // The accumulation window of a batch.
 
-  /// Batch b is at hand.
+  /// Sets the facts of batch b.
   template <class End>
   [[gnu::always_inline]] void begin(State<R>& run, long b, End const& end) {
     auto& progress = run.progress;
-    if (b == progress.window_start) [[likely]] {  // ctx.accumulate speaks of the next window
+    if (b == progress.window_start) [[likely]] {  // ctx.accumulate affects the next window
       progress.window_end = b + (R::automatic ? run.asked.window_length : 1);
       progress.left_out = 0;
       if constexpr (has_logger<Pack>) run.due.begin_window(progress.total_batches);
@@ -359,7 +361,7 @@ class TrainEpoch {
     if constexpr (End::late) run.facts.end_unknown = !end.before_step();
   }
 
-  /// Batches of the window at hand, before this one, that made gradients.
+  /// The batches of the current window, before this one, that made gradients.
   static long seen(State<R> const& run, long b) { return b - run.progress.window_start - run.progress.left_out; }
 
   [[gnu::always_inline]] WindowPlace window_at(State<R> const& run, long b) const {
@@ -367,36 +369,38 @@ class TrainEpoch {
                      run.facts.is_last_batch);
   }
 
-  /// The loader left batch b out. The batch keeps its place in its window, so that the number of windows follows from
-  /// the number of batches. Where the window closes with it, what the window has is stepped: returns whether it was.
+  /// The loader left out batch b. The batch keeps its place in the window, so that the number of windows depends only
+  /// on the number of batches. If the window closes with it, its gradients are stepped. Returns true if there was a
+  /// step.
   bool leave_out(State<R>& run, long b, bool last) {
     bool const closes = b + 1 == run.progress.window_end || last;
-    // The others may have batches of this window, which therefore is open for all of them.
+    // Other ranks may have batches of this window, so the window is open for all ranks.
     bool const is_open = (shares<R> && !splits_model<R>) || seen(run, b) != 0;
     run.facts.accumulating = R::automatic && is_open;
     ++run.progress.left_out;
-    bool stepped = (run.facts.accumulating || (shares<R> && R::automatic)) && closes;  // the others may have batches
+    bool stepped = (run.facts.accumulating || (shares<R> && R::automatic)) && closes;  // other ranks may have batches
     if (stepped) stepped = flush(run, b + 1, false);
     if (closes && !run.facts.accumulating) run.progress.window_start = b + 1;
-    // By hand the others may step once more, and find out then; after the last batch they would wait for this rank.
+    // In manual optimization other ranks may take another step, and learn of the end then. After the last batch they
+    // would wait for this rank.
     if constexpr (shares<R> && !R::automatic)
       if (last) exchange(run, false);
     return stepped;
   }
 
-  /// A batch turns out to have been the epoch's last after its end hooks: what its step would have done, had that been
-  /// known, is done now. Whether it made a step.
+  /// Called when a batch is found to be the epoch's last after its end hooks: now does what its step would have done if
+  /// that had been known. Returns true if there was a step.
   bool end_found(State<R>& run, long b) {
     run.facts.is_last_batch = true;
     bool const open = run.facts.accumulating;
     if (open) flush(run, b + 1, false);
-    run.facts.end_unknown = false;  // until then the batch's work is not over: see redo_window
+    run.facts.end_unknown = false;  // until here the batch is not finished: see redo_window
     if constexpr (R::automatic) tick_schedulers(run, ctx_, Interval::epoch);
     return open;
   }
 
-  /// The window at hand ends before batch `after`: stepped as the mean of what it has. Whether there was a step: under
-  /// several ranks perhaps by what others have.
+  /// Ends the current window before batch `after`: steps with the mean of the batches that it has. Returns true if
+  /// there was a step; with several ranks it may come from the other ranks' batches.
   bool flush(State<R>& run, long after, bool report = true) {
     bool stepped = false;
     if constexpr (R::automatic) {
@@ -416,7 +420,7 @@ class TrainEpoch {
     return stepped;
   }
 
-  /// A step and its validation are over.
+  /// Counts a step after its validation.
   [[gnu::always_inline]] void count_step(State<R>& run) {
     if constexpr (R::automatic && observes_any<R>) {
       long const steps = run.progress.global_step;
@@ -425,10 +429,10 @@ class TrainEpoch {
     ++run.progress.logged_steps;
   }
 
-  // What follows from it.
+  // What follows a batch.
 
-  /// What follows the end hooks of a batch; `stepped`: they followed a step, unless it accumulates. Whether the epoch
-  /// goes on.
+  /// Called after the end hooks of a batch. `stepped`: they followed a step, unless the window is open. Returns true if
+  /// the epoch continues.
   template <class End>
   [[gnu::always_inline]] bool finish(State<R>& run, Pack& pack, long b, End& end, bool accumulating,
                                      bool stepped = true) {
@@ -459,7 +463,7 @@ class TrainEpoch {
     return !stops(run) || stop_here(run, accumulating);
   }
 
-  /// Validation has asked for a stop; its window must not be lost either.
+  /// Validation has requested a stop: steps an open window, so that its gradients are not lost.
   bool stop_here(State<R>& run, bool accumulating) {
     if (accumulating) {
       flush(run, run.progress.batch);
@@ -468,8 +472,8 @@ class TrainEpoch {
     return false;
   }
 
-  /// The epoch ends with this batch: a window that is not over is stepped with what it has. Apart, so that no other
-  /// batch asks for it twice.
+  /// Ends the epoch with this batch: an open window is stepped with the batches that it has. A separate function, so
+  /// that other batches do not check this twice.
   bool end_here(State<R>& run, Pack& pack, bool last, bool counts) {
     if (run.facts.accumulating) {
       flush(run, run.progress.batch);
@@ -479,8 +483,8 @@ class TrainEpoch {
     return false;
   }
 
-  /// After a batch: what callbacks have asked for, then validation; `counts`: the batch ended with a step. Whether
-  /// validation is due is decided once, so that a file which is written before it knows.
+  /// After a batch: writes requested checkpoints, then validates. `counts`: the batch ended with a step. Whether
+  /// validation is due is decided once, so that a file that is written before it contains the decision.
   [[gnu::always_inline]] void settle(State<R>& run, Pack& pack, bool last, bool counts,
                                      [[maybe_unused]] bool leaves = false) {
     deliver_posted(run, pack, run.progress.logged_steps);
@@ -498,7 +502,7 @@ class TrainEpoch {
     if (counts) count_step(run);
   }
 
-  /// Returns whether validation is due: a request may have asked for a stop, which validates.
+  /// Returns true if validation is due: a request may have requested a stop, which validates.
   [[gnu::noinline, gnu::cold]] bool write_files(State<R>& run, Pack& pack, bool last, bool counts, bool validates) {
     write_requests(run, pack, source_, here(run, last, counts, validates));
     return validates || (validates_ && stops(run));
@@ -515,8 +519,8 @@ class TrainEpoch {
 
   // What a run that resumes inside the epoch has left to do of its last batch.
 
-  /// A batch whose step was made when its end failed. It is made once more for those that have not heard of its end,
-  /// and random numbers are as they were. Whether the epoch goes on.
+  /// For a batch whose step was made when one of its end hooks failed: loads the batch again for the listeners that
+  /// were not notified. The random state is kept. Returns true if the epoch continues.
   [[gnu::noinline, gnu::cold]] bool end_batch(State<R>& run, Pack& pack, SafePoint const& point) {
     auto random = R::Backend::rng_state();
     auto const others = [&](auto&... args) {
@@ -547,14 +551,14 @@ class TrainEpoch {
     };
     bool const more = [&] {
       if (!is_read_ahead(run.progress.batch)) return pass_->template walk<true>(take);
-      KnownEnd end{point.last};  // and that batch cannot be had again
+      KnownEnd end{point.last};  // the batch cannot be loaded again
       return end_with(run.progress.batch, end, false, [&] { others(ctx_); });
     }();
     run.facts.in_batch = false;
     return more;
   }
 
-  /// The loader saves its place, and that was after batch b while b was trained on.
+  /// True if the loader saves its position, and was already past batch b while b was trained on.
   bool is_read_ahead(long b) const {
     return KeepsPlace<Loader> && BatchesStayValid<Loader> && !SizedLoader<Loader> && b + 1 != plan_.most();
   }
@@ -577,7 +581,8 @@ class TrainEpoch {
 
   // Steps that a strategy replays.
 
-  /// What follows counts on the steps before it; the way back ends here.
+  /// Checks all replays so far, because what follows depends on them. After this the fit can no longer roll back to
+  /// before them.
   void confirm([[maybe_unused]] State<R>& run) {
     if constexpr (replays) {
       confirm_steps(run, pack_, ctx_);
@@ -585,16 +590,16 @@ class TrainEpoch {
     }
   }
 
-  /// At a window's end: checks the replays that were not checked yet, so that a point to return to can be taken there.
-  /// This is done where there is no such point, or where the replays of one kind of step were checked anyway; and where
-  /// 1000 rows of the log wait for a check.
+  /// At a window's end: checks the replays since the last check, so that a rollback point can be taken. Done if there
+  /// is no such point, if the replays of one kind of step were checked anyway, or if 1000 rows of the log wait for a
+  /// check.
   void catch_up(State<R>& run) {
     if (run.parts.strategy.unchecked() == 0) return;
     bool const moves = retreat_.is_wanted(run) && (run.parts.strategy.half_checked() || !retreat_.is_taken());
     if (moves || run.due.held_rows.size() >= 1000) confirm_steps(run, pack_, ctx_);
   }
 
-  /// Walks on through the epoch; once more from where all was well, after a check has found wrong replays.
+  /// Runs the epoch's batches. If a check finds wrong replays, rolls back and runs from there again.
   template <bool One, class Take, class Reads>
   bool walk_back_and_forth(State<R>& run, Loader& loader, Take const& take, Reads const& reads) {
     std::optional<WrongReplay> wrong;
@@ -611,7 +616,7 @@ class TrainEpoch {
     pass_.emplace(loader, plan_.most());
     return pass_->template walk<One>(take, reads);
   }
-  /// A check found wrong replays: the state before them, from where all steps run as they are written.
+  /// Rolls back to the state before wrong replays. From there all steps run as they are written.
   void go_back(State<R>& run, Loader& loader, std::string const& reason) {
     run.parts.strategy.give_up(reason);
     long const batch = retreat_.put_back(run);
@@ -629,9 +634,9 @@ class TrainEpoch {
   Source& source_;
   EpochPlan plan_;
   RunContext<R, phase::Train> ctx_;
-  long observed_;                            ///< the step that schedules which follow a metric were last told of
-  bool validates_;                           ///< in this epoch
-  std::optional<BatchPass<Loader>> pass_{};  ///< the walk over the training loader, once it has begun
+  long observed_;                            ///< the step at which schedules that follow a metric were last checked
+  bool validates_;                           ///< this epoch has a validation
+  std::optional<BatchPass<Loader>> pass_{};  ///< the pass over the training loader, once it has begun
   [[no_unique_address]] std::conditional_t<replays, Retreat<R>, NoRetreat> retreat_{};
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// Trainer: owns policies, callbacks and counters, borrows model and data. Assembled, and refused, by the compiler.
+// Trainer: owns policies, callbacks and counters; borrows model and data. The compiler assembles and checks it.
 
 // In this order, so that each header with sentences is included from here: compilers print every #include between a
 // sentence and the program.
@@ -38,7 +38,7 @@
 
 namespace fulgurite {
 
-// What a trainer that the compiler has found sound does: each call is judged, then handed to the loops.
+// The functions of a trainer that has passed its compile-time checks: each call is checked, then passed to the loops.
 
 template <class M, class S, class P, class O, class... Cs>
 class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite::Run<M, S, P, O>, Cs...>,
@@ -71,14 +71,17 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
   TrainerBody(TrainerOptions options, S strategy, P precision, O optimization, Cs... callbacks)
       : Owned(loop::AddedCallbacks(), std::move(options), std::move(strategy), std::move(precision),
               std::move(optimization), std::move(callbacks)...) {}
-  /// Of make_trainer: so many of the last callbacks were not named.
+  /// For make_trainer: the last `added` callbacks are defaults that the program did not name.
   TrainerBody(loop::AddedCallbacks added, TrainerOptions options, S strategy, P precision, O optimization,
               Cs... callbacks)
       : Owned(added, std::move(options), std::move(strategy), std::move(precision), std::move(optimization),
               std::move(callbacks)...) {}
 
-  /// Trains on a data module, which may bring validation loaders; or on a loader, without validation. Each of these
-  /// takes as its last argument where the run goes on from: `trainer.fit(net, data, CkptPath{"last"})`.
+  /// Trains on a data module, which may have validation loaders, or on a loader, without validation. The last argument
+  /// of this and the following functions may be a file or a snapshot from which the run resumes:
+  ///
+  ///     trainer.fit(net, data);
+  ///     trainer.fit(net, data, CkptPath{"last"});
   template <class Model, class Data, loop::StartingPoint From = loop::Anew,
             class Verdict = typename judge::VerdictOnCall<Fit<Model, SourceOf<Data>, false, false, Data>>::type>
     requires(!loop::names_file<Data>)
@@ -86,7 +89,8 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
     if constexpr (Verdict::ok) remember<Data>(data), fit_from(model, loop::source_of(data, none_), from);
   }
-  /// Trains on a loader, validates on one (or a std::tuple of them). NoValidation{} says that there is none on purpose.
+  /// Trains on one loader and validates on another one, or on a std::tuple of them: `trainer.fit(net, train, val)`.
+  /// NoValidation{} says that there is no validation on purpose.
   template <class Model, class Data, class Val,
             class Source = loop::SourceOfTwo<std::remove_reference_t<Data>, std::remove_reference_t<Val>>,
             loop::StartingPoint From = loop::Anew,
@@ -101,7 +105,7 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
       else fit_from(model, Source(data), from);
     }
   }
-  /// The model has the loaders itself.
+  /// Trains on the model's own loaders.
   template <class Model, loop::StartingPoint From = loop::Anew,
             class Verdict = typename judge::VerdictOnCall<Fit<Model, SourceOf<Model>, false, false>>::type>
   void fit(Model&& model, From from = {}) {
@@ -109,7 +113,7 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
     if constexpr (Verdict::ok) last_.forget(), fit_from(model, SourceOf<Model>(model), from);
   }
 
-  /// The same without validation.
+  /// Trains on the model's own loaders, without validation.
   template <class Model, class Source = loop::ModuleLoaders<std::remove_reference_t<Model>, false>,
             loop::StartingPoint From = loop::Anew,
             class Verdict = typename judge::VerdictOnCall<Fit<Model, Source, true, false>>::type>
@@ -118,7 +122,7 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
     if constexpr (Verdict::ok) last_.forget(), fit_from(model, Source(model), from);
   }
 
-  /// One pass of validation_step, gradients off; the values of each loader.
+  /// Runs one pass of validation_step without gradients. Returns the metrics of each loader.
   template <class Model, class Data, loop::StartingPoint From = loop::Anew,
             class Verdict = typename judge::VerdictOnCall<Evaluation<Model, loop::Validation, Data>>::type>
   Results validate(Model&& model, Data&& data, From from = {}) {
@@ -128,7 +132,7 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
                                              state_.asked.options.limit_val_batches, from);
     else return {};
   }
-  /// One pass of test_step, gradients off; the values of each loader.
+  /// Runs one pass of test_step without gradients. Returns the metrics of each loader.
   template <class Model, class Data, loop::StartingPoint From = loop::Anew,
             class Verdict = typename judge::VerdictOnCall<Evaluation<Model, loop::Testing, Data>>::type>
   Results test(Model&& model, Data&& data, From from = {}) {
@@ -138,9 +142,9 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
                                           state_.asked.options.limit_test_batches, from);
     else return {};
   }
-  /// The same on the model's own loaders, else on the data module of the last fit. The trainer borrows that one, so the
-  /// variable that was given to fit has to live until then. Error [fulgurite.trainer.no_data] where the last fit had
-  /// loaders, or a module that was no variable.
+  /// Evaluates on the model's own loaders, or else on the data module of the last fit. The trainer keeps a reference to
+  /// that module, so the variable must still exist. Throws [fulgurite.trainer.no_data] if the last fit was given
+  /// loaders or a temporary module.
   Results validate(M& model) {
     if constexpr (SourceOf<M, true>::template evaluates<hook::val_dataloader>) return validate(model, model);
     else return last_.template evaluate<loop::Validation>(*this, model);
@@ -149,7 +153,7 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
     if constexpr (SourceOf<M, true>::template evaluates<hook::test_dataloader>) return test(model, model);
     else return last_.template evaluate<loop::Testing>(*this, model);
   }
-  /// What predict_step returned for each batch, for each loader.
+  /// Runs one pass of predict_step. Returns a list for each loader, with the result of predict_step for each batch.
   template <class Model, class Data, loop::StartingPoint From = loop::Anew,
             class Verdict = typename judge::VerdictOnCall<Evaluation<Model, loop::Prediction, Data>>::type>
   auto predict(Model&& model, Data&& data, From from = {}) {
@@ -157,14 +161,14 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
     if constexpr (Verdict::ok) return predict_from(model, loop::source_of<true>(data, none_), true, from);
     else return std::vector<std::vector<refusal::Nothing>>{};
   }
-  /// The same on the model's own loader. That of the last fit's data module has to be passed: its batches decide the
-  /// type of what is predicted.
+  /// Predicts on the model's own loader. A data module must be passed each time, since the types of its batches
+  /// determine the result type.
   template <class Model>
     requires(judge::is_model<M, Model&> && SourceOf<M, true>::template evaluates<hook::predict_dataloader>)
   auto predict(Model& model) {
     return predict(model, model);
   }
-  /// The same for callbacks that take predictions as they come: nothing is collected.
+  /// Predicts for callbacks that use each prediction at once: results are not collected.
   template <class Model, class Data, loop::StartingPoint From = loop::Anew,
             class Verdict = typename judge::VerdictOnCall<Evaluation<Model, loop::Prediction, Data>>::type>
   void predict(Model&& model, Data&& data, DiscardPredictions, From from = {}) {
@@ -211,7 +215,7 @@ class Trainer;
 
 namespace loop {
 
-/// Where the arguments of a kind stand among `Given`.
+/// The positions of the arguments of a kind in `Given`.
 template <judge::Argument Kind, class... Given>
 consteval auto places() {
   std::array<std::size_t, judge::count_of<Kind, Given...>> places{};
@@ -225,8 +229,9 @@ struct ByDefault {
   static T make() { return {}; }
 };
 
-/// What the arguments of make_trainer make: the type is known before anything is made, so that a rule which the trainer
-/// breaks speaks at the program's own line. `type` is hollow where the arguments themselves are refused.
+/// Assembles a trainer from the arguments of make_trainer. The type is known before anything is made, so that the error
+/// of a violated rule points to the program's line. `type` is an empty stand-in if the arguments themselves are
+/// refused.
 template <class M, bool Sound, class... Given>
 struct Assembly {
   using type = TrainerBody<false, M, int, int, int>;
@@ -236,7 +241,7 @@ struct Assembly<M, true, Given...> {
   using All = Slots<Given*...>;
   static constexpr auto callbacks = places<judge::Argument::callback, Given...>();
 
-  /// The one that is named, else that of the defaults.
+  /// The policy that the program named, or the default.
   template <judge::Argument Kind, class Otherwise>
   static auto policy([[maybe_unused]] All& given) {
     constexpr auto place = places<Kind, Given...>();
@@ -270,7 +275,7 @@ struct Assembly<M, true, Given...> {
     return Whole::make(std::move(options), All(&given...), added());
   }
 };
-/// The assembly of a call that leaves parts to defaults. A call that names everything needs none: `type` is void.
+/// The assembly for a call that uses defaults. A call that names everything needs none: its `type` is void.
 template <class M, bool AsWritten, class... Given>
 struct AssemblyOf {
   using type = void;
@@ -280,7 +285,7 @@ struct AssemblyOf<M, false, Given...> : Assembly<M, decltype(judge::PartRules<M,
 
 }  // namespace loop
 
-/// A trainer that is what is written, since its tensor library adds nothing: the shortest way to its type.
+/// A trainer exactly as written, for when the tensor library adds no defaults. It compiles fastest.
 template <class M, class S, class P, class O, class... Cs>
   requires(judge::as_written<TrainerOptions, S, P, O, Cs...>)
 Trainer<M, S, P, O, Cs...> make_trainer(TrainerOptions options, S strategy, P precision, O optimization,
@@ -289,12 +294,13 @@ Trainer<M, S, P, O, Cs...> make_trainer(TrainerOptions options, S strategy, P pr
                                     std::move(optimization), std::move(callbacks)...);
 }
 
-/// A trainer from options, then policies, callbacks and words in any order. fulgurite/defaults.hpp says what is taken
-/// in the place of a policy that is not named, and which callbacks are added, whatever is named: one of the same kind
-/// replaces one of these, a word such as NoLogger{} leaves one out, NoDefaults{} all of them.
-///   auto trainer = make_trainer<Net>(TrainerOptions{.max_epochs = 10});
-///   auto other = make_trainer<Net>(TrainerOptions{.max_epochs = 10}, EarlyStopping{Net::val_loss}, Bf16Mixed{});
-///   auto bare = make_trainer<Net>(TrainerOptions{.max_epochs = 10}, SingleDevice{cpu}, NoDefaults{});
+/// Makes a trainer from options, then policies, callbacks and words in any order. fulgurite/defaults.hpp lists the
+/// defaults for policies that are not named, and the callbacks that are always added. A callback of the same kind
+/// replaces a default one; a word such as NoLogger{} removes one, and NoDefaults{} removes all of them.
+///
+///     auto trainer = make_trainer<Net>(TrainerOptions{.max_epochs = 10});
+///     auto other = make_trainer<Net>(TrainerOptions{.max_epochs = 10}, EarlyStopping{Net::val_loss}, Bf16Mixed{});
+///     auto bare = make_trainer<Net>(TrainerOptions{.max_epochs = 10}, SingleDevice{cpu}, NoDefaults{});
 template <class M, class... Given>
   requires(!judge::as_written<TrainerOptions, Given...>)
 auto make_trainer(TrainerOptions options, Given... given) ->
@@ -305,7 +311,7 @@ auto make_trainer(TrainerOptions options, Given... given) ->
     return loop::Assembly<M, true, Given...>::make(std::move(options), given...);
   else return {};
 }
-/// Refused: options come first.
+/// Refused: options must come first.
 template <class M, class... Args>
   requires(!judge::begins_with_options<Args...>)
 TrainerBody<false, M, int, int, int> make_trainer(Args&&...) {
@@ -313,8 +319,8 @@ TrainerBody<false, M, int, int, int> make_trainer(Args&&...) {
   return {};
 }
 
-/// The model is named by its type alone: `make_trainer(net, TrainerOptions{...})` is make_trainer<Net>(...), and
-/// `fit(net, data)` is given the model.
+/// Takes the model's type from a model: `make_trainer(net, TrainerOptions{...})` is
+/// make_trainer<Net>(TrainerOptions{...}). The trainer does not keep the model; pass it to `fit(net, data)`.
 template <int = 0, class Model, class... Args>
   requires(std::is_class_v<std::remove_cvref_t<Model>> &&
            !std::is_convertible_v<std::remove_cvref_t<Model>, TrainerOptions>)
@@ -322,14 +328,16 @@ auto make_trainer(Model&&, Args&&... args)
     -> decltype(make_trainer<std::remove_cvref_t<Model>>(std::forward<Args>(args)...)) {
   return make_trainer<std::remove_cvref_t<Model>>(std::forward<Args>(args)...);
 }
-/// Refused: neither a type in angle brackets nor a model. A type is no number, so only calls without one come here.
+/// Refused: neither a type in angle brackets nor a model. The int parameter keeps calls with a type away from this
+/// overload.
 template <int = 0, class... Args>
 TrainerBody<false, int, int, int, int> make_trainer(Args&&...) {
   static_cast<void>(judge::NamelessRules<Args...>::template judge<true>());
   return {};
 }
 
-/// A trainer for one model type, of a strategy, a precision, an optimization and callbacks; see make_trainer.
+/// A trainer for one model type, with a strategy, a precision, an optimization and callbacks. Use make_trainer to make
+/// one.
 template <class M, class S = refusal::Nothing, class P = refusal::Nothing, class O = refusal::Nothing, class... Cs>
 class Trainer : public TrainerBody<judge::VerdictOn<M, S, P, O, Cs...>::ok, M, S, P, O, Cs...> {
   using Verdict = judge::VerdictOn<M, S, P, O, Cs...>;
@@ -339,7 +347,7 @@ class Trainer : public TrainerBody<judge::VerdictOn<M, S, P, O, Cs...>::ok, M, S
  public:
   using Body::Body;
 
-  // Refused with a sentence, which a deleted function has not.
+  // Refused by a static_assert, which prints a sentence; a deleted function would not.
   Trainer(Trainer&&) noexcept : Trainer(refusal::Nothing{}) { static_assert(!stays, FULGURITE_SENTENCE_TRAINER_MOVE); }
   Trainer(Trainer const&) noexcept : Trainer(refusal::Nothing{}) {
     static_assert(!stays, FULGURITE_SENTENCE_TRAINER_MOVE);
@@ -347,13 +355,13 @@ class Trainer : public TrainerBody<judge::VerdictOn<M, S, P, O, Cs...>::ok, M, S
   Trainer& operator=(Trainer const&) { static_assert(!stays, FULGURITE_SENTENCE_TRAINER_MOVE); }
 
  private:
-  static constexpr bool stays = sizeof(M*) != 0;  // a question of the template, so that only a use is refused
+  static constexpr bool stays = sizeof(M*) != 0;  // depends on the template, so that only a use is refused
   explicit Trainer(refusal::Nothing)
       : Body(refusal::nothing<TrainerOptions>(), std::move(refusal::nothing<S>()), std::move(refusal::nothing<P>()),
              std::move(refusal::nothing<O>()), std::move(refusal::nothing<Cs>())...) {}
 };
 
-/// `Trainer trainer{options}` names no model, and is refused: make_trainer makes the type.
+/// Refused: `Trainer trainer{options}` names no model. make_trainer makes the type.
 template <class... Args>
 Trainer(Args const&...) -> Trainer<refusal::given<Args...>>;
 

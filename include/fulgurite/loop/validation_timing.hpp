@@ -16,19 +16,20 @@
 
 namespace fulgurite::loop {
 
-// How many batches and optimizer steps a run will have, as far as that is known.
+// How many batches and optimizer steps a run will have, if that is known.
 
-/// Batches of a loader, nullopt where it does not say.
+/// The number of batches of a loader; nullopt if it has no size.
 template <class Loader>
 std::optional<long> size_of(Loader& loader) {
   if constexpr (SizedLoader<Loader>) return static_cast<long>(loader.size());
   else return std::nullopt;
 }
 
-/// Batches after the limit; a part of an unsized loader, or one that comes to nothing, is an early Error.
+/// The number of batches after the limit. Throws [fulgurite.options.fraction_of_unsized] for a fraction of a loader
+/// without a size, and [fulgurite.options.fraction_too_small] if it is less than one batch.
 std::optional<long> limited(std::optional<long> size, Limit const& limit, std::string const& name);
 
-/// Batches of a loader after the limit; a part of several combined loaders is that part of each.
+/// The number of batches of a loader after the limit. For combined loaders a fraction applies to each of them.
 template <class Loader>
 std::optional<long> batches_of(Loader& loader, Limit const& limit, std::string const& name) {
   if constexpr (requires { loader.limit_each(1.0); }) {
@@ -39,14 +40,14 @@ std::optional<long> batches_of(Loader& loader, Limit const& limit, std::string c
   return limited(size_of(loader), limit, name);
 }
 
-/// ceil(batches / window) * epochs, capped by max_steps (Lightning's estimated_stepping_batches). Asked for in
+/// ceil(batches / window) * epochs, at most max_steps (Lightning's estimated_stepping_batches). If called in
 /// configure_optimizers, it loads the training data early.
 template <class State>
 std::optional<long> estimated_steps(State const& state) {
   auto const& o = state.asked.options;
   std::optional<long> const most = o.max_steps && *o.max_steps >= 0 ? o.max_steps : std::nullopt;
   if (!o.max_epochs || *o.max_epochs < 0 || Recurrent<typename State::Key::Model>)
-    return most;  // slices are known batch by batch
+    return most;  // the number of slices is known only batch by batch
   auto batches = state.facts.train_batches;
   if (!batches && state.loading.count_training) batches = state.loading.count_training();
   if (!batches) return most;
@@ -55,22 +56,23 @@ std::optional<long> estimated_steps(State const& state) {
   return most ? std::min(*most, steps) : steps;
 }
 
-/// The epoch's shape, fixed when its loader is known.
+/// The shape of an epoch, fixed when its loader is known.
 struct EpochPlan {
-  std::optional<long> batches;   ///< known number of batches, after limits
-  std::optional<long> limit;     ///< most batches taken, where the loader has no size
-  std::optional<long> interval;  ///< validate after every so many batches; nullopt: at the epoch's end only, or by time
+  std::optional<long> batches;   ///< number of batches after limits, if known
+  std::optional<long> limit;     ///< maximum number of batches for a loader without a size
+  std::optional<long> interval;  ///< validate every N batches; nullopt: only at the epoch's end, or by time
 
   std::optional<long> most() const { return batches ? batches : limit; }
 };
 
-/// Computes the plan, of batches after the limit (`taken`) and before (`size`); a validation interval that can never
-/// come is an early Error.
+/// Computes the plan from the number of batches before the limit (`size`) and after it (`taken`). Throws
+/// [fulgurite.options.val_check_interval] for an interval that the epoch never reaches.
 EpochPlan plan_epoch(TrainerOptions const& o, std::optional<long> size, std::optional<long> taken, bool has_validation);
 
-/// Whether this epoch ends with, or contains, a validation.
+/// True if this epoch ends with, or contains, a validation.
 bool validates_in(TrainerOptions const& o, int epoch);
-/// Loaders asked for before the epochs whose validation they are meant for: the first validation asks again.
+/// Marks loaders that were requested before the epochs whose validation they are meant for: the first validation
+/// requests them again.
 inline constexpr int never_loaded = -1'000'000'000;
 
 inline bool minima_met(RunCore const& run) {
@@ -94,21 +96,21 @@ void check_time(State<R>& run) {
   if (time_is_up(run) && !stop_wished(run)) wish_stop(run, true);
 }
 
-/// Training leaves now: a stop was asked for and the minima are met.
+/// True if training ends now: a stop was requested and the minima are met.
 inline bool stops(RunCore const& run) { return run.due.stop.holds && minima_met(run); }
 
 inline bool done(RunCore const& run) { return steps_exhausted(run) || epochs_exhausted(run) || stops(run); }
 
-/// Whether a run that was left at `point` asks its loader for more batches of the epoch that is open.
+/// True if a run that was left at `point` needs more batches of the open epoch from its loader.
 bool asks_for_batches(RunCore const& run, SafePoint const& point);
 
-/// After a batch of an epoch that validates. An unsized loader that ends below the interval validates at its end.
-/// Inlined by force, since it is asked after each batch.
+/// Called after each batch of an epoch that validates. A loader without a size that ends below the interval validates
+/// at its end. Force-inlined, since it runs for each batch.
 template <class R>
 [[gnu::always_inline]] inline bool validation_due(State<R>& run, EpochPlan const& plan, bool last) {
   auto const& o = run.asked.options;
   bool const beyond =
-      plan.interval && o.check_val_every_n_epoch && *plan.interval > run.progress.batch;  // the loader ended before it
+      plan.interval && o.check_val_every_n_epoch && *plan.interval > run.progress.batch;  // the loader was too short
   if (last && !plan.batches && (o.val_check_interval.epoch_end() || beyond)) return true;
   if (stops(run)) return true;
   if (o.val_check_interval.kind == ValidationInterval::Kind::time) return clock_says_validate(run);
@@ -117,19 +119,19 @@ template <class R>
   return batches % *plan.interval == 0;
 }
 
-// Why a fit has ended, in words.
+// The reason for which a fit has ended, as text.
 
-/// Empty where nothing has ended it.
+/// Empty if nothing has ended the fit.
 std::string end_reason(RunCore const& run);
 
-// An epoch that a limit or a stop has ended before its data, in a run that goes on with other limits.
+// Epochs that a limit or a stop ended before their data, in a run that resumes with other limits.
 
-/// Sets a run that was left at `point`, at such an epoch's end or after it, back inside the epoch, behind its last
-/// batch, where training may go on: as if nothing had ended it. An epoch that was ended before its first batch begins
-/// once more. Whether it was set back.
+/// If a run was left at `point`, at or after the end of such an epoch, and training may continue: sets it back behind
+/// the epoch's last batch, as if the epoch had not ended. An epoch without batches begins again. Returns true if the
+/// run was set back.
 bool reopen_epoch(RunCore& run, SafePoint& point);
 
-/// The same of all that was loaded, with the figures of the epoch.
+/// Does the same for the whole loaded state, including the figures of the epoch.
 template <class R>
 bool reopen_epoch(State<R>& run) {
   if (!reopen_epoch(run, run.point)) return false;

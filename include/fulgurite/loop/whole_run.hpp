@@ -1,5 +1,5 @@
 #pragma once
-// All that a file or a snapshot holds of a run beside the weights, as one fold over its parts.
+// Everything that a file or a snapshot holds of a run besides the weights, as functions that save or load its parts.
 
 #include <algorithm>
 #include <array>
@@ -30,11 +30,10 @@
 
 namespace fulgurite::loop {
 
-// Checkpoints of several ranks: all of them take part in the fold, rank 0 writes, and what each rank alone keeps is in
-// the file for each.
+// Checkpoints of several ranks: all ranks take part in saving, rank 0 writes, and the file has each rank's own state.
 
-/// What differs from rank to rank: random numbers, the figures of the epoch so far, loaders that keep their place, what
-/// the others are yet to hear.
+/// State that differs between ranks: random numbers, the figures of the epoch so far, loaders that keep their position,
+/// and what the other ranks have not received yet.
 template <class R, class Source, class Archive>
 void fold_own_part(State<R>& run, Source& source, Archive& archive) {
   auto& shared = run.shared;
@@ -48,14 +47,14 @@ void fold_own_part(State<R>& run, Source& source, Archive& archive) {
   if constexpr (Archive::loading) run.due.stop.waits = wishes;
 }
 
-/// The rank whose figures are those of all, once all have them: where the model is split, the one that steps end on.
+/// The rank whose shared figures count for all: with a split model the last rank, on which steps end; else rank 0.
 template <class R>
 int teller_of(State<R> const& run) {
   return splits_model<R> ? run.parts.strategy.world() - 1 : 0;
 }
 
-/// While one lives, a board of an open epoch has in place of this rank's figures and counts those of all: once
-/// `figures` have been shared, and `merge_counts` is called. Made and ended by every rank.
+/// For its lifetime, a board of an open epoch has the figures and counts of all ranks instead of this rank's: after
+/// `figures` were shared and `merge_counts` was called. Every rank must make and destroy it.
 template <class R>
 class BoardOfAll {
   using Board = typename State<R>::Board;
@@ -66,7 +65,7 @@ class BoardOfAll {
     for (std::size_t i = 0; i != figures_.size(); ++i) {
       auto& cell = board[i];
       figures_[i] = cell.epoch;
-      if (cell.shared && run.parts.strategy.rank() != teller) cell.epoch = {};  // one of them tells
+      if (cell.shared && run.parts.strategy.rank() != teller) cell.epoch = {};  // only one rank may add it
       figures.add(cell.epoch);
     }
     counts_ = board.counts;
@@ -78,7 +77,7 @@ class BoardOfAll {
   BoardOfAll(BoardOfAll const&) = delete;
   BoardOfAll& operator=(BoardOfAll const&) = delete;
 
-  /// On the rank that writes. `name`: that of the board in what each rank has saved of itself.
+  /// Called on the rank that writes. `name`: the board's name in the saved state of each rank.
   void merge_counts([[maybe_unused]] State<R>& run, [[maybe_unused]] std::string_view name) {
     if constexpr (Board::Counts::any) {
       if (!speaks_for_all(run)) return;
@@ -100,8 +99,8 @@ class BoardOfAll {
   [[no_unique_address]] typename Board::Counts counts_{};
 };
 
-/// While one lives, the file that is being written has the parts of all ranks, and in place of this rank's figures
-/// those of all, which is what another number of ranks goes on with. Made and ended by every rank.
+/// For its lifetime, the file that is being written has the states of all ranks. In place of this rank's figures it has
+/// those of all ranks, from which a different number of ranks can resume. Every rank must make and destroy it.
 template <class R, class Source>
 class PartsOfAll {
  public:
@@ -126,7 +125,7 @@ class PartsOfAll {
   PartsOfAll& operator=(PartsOfAll const&) = delete;
 
  private:
-  /// Weights of all stages; beside them the model keeps what it has on the last rank, where steps go on to their end.
+  /// Gathers the weights of all stages. The model's other state is that of the last rank, on which steps end.
   void bring_model_together() {
     auto& strategy = run_.parts.strategy;
     strategy.gather(*run_.parts.model, run_.parts.optimizers->optimizers);
@@ -142,9 +141,9 @@ class PartsOfAll {
       kept.load(fold);
     }
   }
-  /// The gradients of a window that is open become their mean over the ranks that have some, with which this run and
-  /// one that goes on from the file both go on. A rank whose loader has left out all batches of it so far has those of
-  /// the last step: they are cleared, and it goes on with the mean of the others as if it had had one.
+  /// Replaces the gradients of an open window by their mean over the ranks that have some; this run and one that
+  /// resumes from the file both continue with it. A rank whose loader has left out all batches of the window so far has
+  /// old gradients: they are cleared, and the rank continues with the mean of the others as if it had had a batch.
   void exchange_open_window() {
     auto& strategy = run_.parts.strategy;
     auto& optimizers = run_.parts.optimizers->optimizers;
@@ -167,9 +166,10 @@ class PartsOfAll {
   std::optional<BoardOfAll<R>> so_far_{}, cut_short_{};
 };
 
-/// While the returned object lives, rank 0 has all that the optimizers keep, where each rank keeps a part of it. Made
-/// by every rank, after PartsOfAll and before anything that one of them can fail at. An Error where the others can no
-/// longer be asked: a file of one part would be the newest, and nobody could go on from it.
+/// For the lifetime of the result, rank 0 has the complete state of the optimizers, if each rank keeps a part. Every
+/// rank must call this, after PartsOfAll and before anything that one of them can fail at. Throws
+/// [fulgurite.distributed.state_in_parts] if the other ranks cannot be reached: a file with one part would be the
+/// newest, and no run could resume from it.
 template <class R>
 auto whole_state(State<R>& run, bool needed) {
   auto& strategy = run.parts.strategy;
@@ -187,7 +187,7 @@ auto whole_state(State<R>& run, bool needed) {
   }
 }
 
-/// The parts of all ranks, in a file of several; a program of one process passes over them.
+/// The states of all ranks, in a file of several ranks. A program with one process skips them.
 template <class R, class Archive>
 void fold_parts_of_all([[maybe_unused]] State<R>& run, Archive& archive) {
   if constexpr (shares<R>) {
@@ -198,8 +198,8 @@ void fold_parts_of_all([[maybe_unused]] State<R>& run, Archive& archive) {
   }
 }
 
-/// Loaded, this rank goes on with its own part. In a file of another number of ranks there is none for it: one rank
-/// has the figures and counts of the epoch so far, and random numbers are those of rank 0 for all.
+/// After loading: restores this rank's own state. If the file is from a different number of ranks, it has none for this
+/// rank: then one rank gets the figures and counts of the epoch so far, and all ranks use the random state of rank 0.
 template <class R, class Source>
 void take_own_part([[maybe_unused]] State<R>& run, [[maybe_unused]] Source& source) {
   if constexpr (shares<R>) {
@@ -218,8 +218,8 @@ void take_own_part([[maybe_unused]] State<R>& run, [[maybe_unused]] Source& sour
   }
 }
 
-/// `write()` on rank 0, `visit()` on the others; what fails on rank 0 is an Error on all of them, and where it finds
-/// that the file exists, all of them find it.
+/// Calls `write()` on rank 0 and `visit()` on the other ranks. A failure on rank 0 throws [fulgurite.distributed.file]
+/// on all of them, and an existing file throws FileExists on all of them.
 template <class R, class Write, class Visit>
 void write_together(State<R>& run, std::filesystem::path const& file, Write&& write, Visit&& visit) {
   if (run.shared.alone) {
@@ -248,8 +248,8 @@ void write_together(State<R>& run, std::filesystem::path const& file, Write&& wr
   throw Error("fulgurite.distributed.file", "rank 0 could not write " + file.string() + ": " + failure.substr(1));
 }
 
-/// What is there before the optimizers are made: where in the run the weights were, the model's own state, the data
-/// module, policies and callbacks.
+/// State that exists before the optimizers are made: progress, the model's own state, the data module, policies and
+/// callbacks.
 template <class R, class Source, class Archive>
 void fold_model(State<R>& run, Source& source, Archive& archive) {
   fold_weights_state(run, archive);
@@ -257,10 +257,10 @@ void fold_model(State<R>& run, Source& source, Archive& archive) {
   fold_parts(run, archive);
 }
 
-/// One warning for all options of the program that are not those of the file.
+/// Gives one warning for all options of the program that differ from those of the file.
 void warn_of_options(std::vector<std::string> const& differences, Warn warn);
 
-/// All of it. `source` has the training loader, which tells how far it is; random numbers go on as they are now.
+/// The whole state. `source` has the training loader, which gives its position; the current random state is included.
 template <class R, class Source, class Archive>
 void fold_everything(State<R>& run, Source& source, Archive& archive) {
   fold_model(run, source, archive);
@@ -274,7 +274,7 @@ void fold_everything(State<R>& run, Source& source, Archive& archive) {
     warn_of_options(differences(archive), [&](auto identifier, auto sentence) { run.warn_each(identifier, sentence); });
 }
 
-// Copies of a model's weights and buffers, to go back to.
+// Copies of a model's weights and buffers, for restoring.
 
 /// R: the key of a run.
 template <class R>
@@ -287,12 +287,12 @@ class KeptWeights {
     weights_ = Backend::clones(Backend::weights(model));
     buffers_ = Backend::clones(Backend::buffers(model));
   }
-  /// With the names, so that `difference` tells a model whose tensors have other ones.
+  /// Also keeps the names, so that `difference` recognizes a model with other tensors.
   void keep_named(typename R::Model& model) {
     keep(model);
     names_ = Backend::weight_names(model);
   }
-  /// What a model has that these were not taken of; empty where they fit it.
+  /// Describes the first difference between the model and the kept one; empty if they fit.
   std::string difference(typename R::Model& model) const {
     auto const names = Backend::weight_names(model);
     for (std::size_t i = 0; i != names.size() && i != names_.size(); ++i)
@@ -300,7 +300,7 @@ class KeptWeights {
     auto const weights = difference("weights", Backend::weights(model), weights_);
     return weights.empty() ? difference("buffers", Backend::buffers(model), buffers_) : weights;
   }
-  /// Writes them into the tensors that the model has now.
+  /// Copies the values into the model's current tensors.
   void put_back(typename R::Model& model) const {
     copy(Backend::weights(model), weights_);
     copy(Backend::buffers(model), buffers_);
@@ -324,12 +324,13 @@ class KeptWeights {
   }
 
   Values weights_{}, buffers_{};
-  std::vector<std::string> names_{};  ///< of both
+  std::vector<std::string> names_{};  ///< names of weights and buffers
 };
 
-// What a run was before a file was loaded into it, to be put back where something of the file does not fit.
+// The state of a run before a file is loaded into it, to be restored if something in the file does not fit.
 
-/// What is there once the optimizers are made. One that needs no state has none in a file.
+/// State that exists after the optimizers are made. An optimizer that declares that it needs no state has none in a
+/// file.
 template <class R, class Archive>
 void fold_training(State<R>& run, Archive& archive) {
   if constexpr (optimizers_resume<R, typename R::Backend::RunFile::Saver>) fold_optimizers(run, archive);
@@ -337,7 +338,8 @@ void fold_training(State<R>& run, Archive& archive) {
   fold_run(run, archive);
 }
 
-/// Kept in two parts, as a file is loaded: the model before setup is over, the training once there are optimizers.
+/// Kept in two parts, in the order in which a file is loaded: the model at the end of setup, the training state once
+/// there are optimizers.
 template <class R, class Source>
 class BeforeResuming {
   using Memory = typename R::Backend::RunFile::Memory;
@@ -355,7 +357,7 @@ class BeforeResuming {
   void keep_training() {
     training_.emplace().save([&](auto& archive) { fold_training(run_, archive); });
   }
-  /// As much of it as was kept.
+  /// Restores as much as was kept.
   void put_back() {
     weights_.put_back(*run_.parts.model);
     model_.put_back([&](auto& archive) { fold_model(run_, source_, archive); });
@@ -376,8 +378,9 @@ class BeforeResuming {
 
 namespace fulgurite {
 
-/// What snapshot(trainer) returns: all that a checkpoint file of this moment would hold. R: the key of its run. Copies
-/// share what is kept, and nothing changes it. Tensors are kept on their devices, neighbours in memory as one.
+/// The result of snapshot(trainer): everything that a checkpoint file written at this moment would hold. R: the key of
+/// its run. Copies share their content, which never changes. Tensors stay on their devices; those that are adjacent in
+/// memory are kept as one.
 template <class R>
 class Snapshot {
   using Memory = typename R::Backend::RunFile::Memory;
@@ -385,10 +388,10 @@ class Snapshot {
  public:
   using Run = R;
 
-  /// What the loaders and the data module of a fit that is over have kept of themselves.
+  /// The saved state of the loaders and the data module of a finished fit.
   using Left = decltype(loop::State<R>::left);
 
-  /// fold(archive) saves what is no weight.
+  /// `fold(archive)` saves everything except the weights.
   template <class Fold>
   Snapshot(typename R::Model& model, Fold&& fold, Left left = std::nullopt) {
     auto kept = std::make_shared<Kept>();
@@ -398,19 +401,20 @@ class Snapshot {
     kept_ = std::move(kept);
   }
 
-  /// An Error where the model is built otherwise than the one that was kept.
+  /// Throws [fulgurite.resume.snapshot] if the model is built differently from the one that was kept.
   void require_like(typename R::Model& model) const {
     if (auto const other = kept_->weights.difference(model); !other.empty())
       throw Error("fulgurite.resume.snapshot", "the snapshot is of a model that was built differently: " + other +
                                                    "; restore it into a model like "
                                                    "the one that it was taken of");
   }
-  /// Into a model built as the one that was kept; an Error where it is another, which stays as it is.
+  /// Loads weights and buffers into a model that is built like the one that was kept. Otherwise throws
+  /// [fulgurite.resume.snapshot], and the model is unchanged.
   void load_weights(typename R::Model& model) const {
     require_like(model);
     kept_->weights.put_back(model);
   }
-  /// All of the state that fold(archive) visits, or nothing.
+  /// Loads all of the state that fold(archive) visits, or nothing.
   template <class Fold>
   void load(Fold&& fold) const {
     kept_->state.load(fold);
@@ -421,8 +425,8 @@ class Snapshot {
   }
   Left const& left() const { return kept_->left; }
 
-  /// Back into the run that it was taken of, whose parts have stayed what they were: nothing is compared, and nothing
-  /// is kept for a failure.
+  /// Restores the run from which it was taken. Its parts must be the same as then: nothing is compared, and a failure
+  /// is not undone.
   template <class Fold>
   void put_back(typename R::Model& model, Fold&& fold) const {
     kept_->weights.put_back(model);
@@ -440,7 +444,7 @@ class Snapshot {
 
 namespace loop {
 
-/// An Error where the run is not one between two fits.
+/// Throws [fulgurite.trainer.open_fit] if the run is not between two fits.
 void refuse_open(RunCore const& run, std::string const& what);
 template <class R>
 void between_fits(State<R> const& run, std::string const& what) {
@@ -449,7 +453,7 @@ void between_fits(State<R> const& run, std::string const& what) {
     throw Error("fulgurite.trainer.nothing_to_save", what + ": there is no run yet, so call fit first");
 }
 
-/// What a file would hold now, in memory. Weights and callbacks are kept as they are: no before_save is called.
+/// What a file would hold now, in memory. Weights and callbacks are kept as they are: before_save is not called.
 template <class R>
 Snapshot<R> take_snapshot(State<R>& run, NoModule& none) {
   between_fits(run, "snapshot(trainer)");
@@ -461,7 +465,7 @@ Snapshot<R> take_snapshot(State<R>& run, NoModule& none) {
   return taken(GivenLoaders<NoModule, NoModule>{none, none});
 }
 
-/// Puts everything back to that time. Where it does not fit, nothing changes.
+/// Restores everything from a snapshot. If it does not fit, nothing changes.
 template <class R>
 void restore_snapshot(State<R>& run, NoModule& none, Snapshot<R> const& from) {
   between_fits(run, "restore(trainer, snapshot)");
@@ -475,22 +479,25 @@ void restore_snapshot(State<R>& run, NoModule& none, Snapshot<R> const& from) {
 
 }  // namespace loop
 
-/// What a checkpoint file of a trainer would hold now, copied in memory: weights, buffers, optimizers, schedules,
-/// callbacks, counters, random numbers, and what the loaders and the data module of the last fit have kept at its end.
-/// Between fits; inside of one ctx.request_checkpoint writes files. It takes the size of the model and its optimizers
-/// once more, on their devices.
-///   auto const before = snapshot(trainer);
-///   trainer.fit(net, other_data);
-///   restore(trainer, before);                  // the model of the last fit and the trainer are as they were; not data
-///   trainer.fit(net, data, before);            // goes on as from a file: where its limits are raised, it trains on
+/// Copies in memory what a checkpoint file of a trainer would hold now: weights, buffers, optimizers, schedules,
+/// callbacks, counters, random numbers, and what the loaders and the data module of the last fit had saved at its end.
+/// Call it between fits; inside a fit use ctx.request_checkpoint. It needs as much memory as the model and its
+/// optimizers, on their devices.
+///
+///     auto const before = snapshot(trainer);
+///     trainer.fit(net, other_data);
+///     restore(trainer, before);         // the last fit's model and the trainer are as before; data are not
+///     trainer.fit(net, data, before);   // resumes as from a file: with raised limits it trains further
+///
+/// Throws [fulgurite.trainer.nothing_to_save] before the first fit, and [fulgurite.trainer.open_fit] inside a fit.
 template <class Trainer>
 auto snapshot(Trainer& trainer) {
   return trainer.snapshot();
 }
 
-/// Puts a trainer, and the model of its last fit, back to a snapshot of a trainer of the same model and policies. One
-/// that does not fit changes nothing. Loaders and data modules stay as they are: a trainer borrows them for one call,
-/// and they may be gone. `fit(net, data, snapshot)` gives to its own what those of that time kept.
+/// Restores a trainer, and the model of its last fit, from a snapshot of a trainer with the same model and policies. If
+/// the snapshot does not fit, it throws and nothing changes. Loaders and data modules stay as they are: a trainer
+/// borrows them for one call, and they may no longer exist. `fit(net, data, snapshot)` restores those that it is given.
 template <class Trainer, class From>
   requires requires(Trainer& trainer, From const& from) { trainer.restore(from); }
 void restore(Trainer& trainer, From const& from) {
