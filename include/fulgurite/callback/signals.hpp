@@ -89,7 +89,10 @@ struct SignalsOptions {
 
 /// Ends a run cleanly on SIGINT (Ctrl-C) or SIGTERM, with a file from which the next fit resumes.
 ///
-///     Trainer trainer({.max_epochs = 90}, Signals{});
+///     int main() try {
+///       auto trainer = make_trainer<Net>(TrainerOptions{.max_epochs = 90}, Signals{});
+///       trainer.fit(model, loader);
+///     } catch (Interrupted const& end) { return end.exit_code(); }
 ///
 /// On a signal the run finishes the current batch, in a fit also the step of its accumulation window. It then writes
 /// interrupted.safetensors, dispatches on_exception, and throws Interrupted, whose `exit_code()` a program should

@@ -30,8 +30,9 @@ void require_sound(D const& definition) {
     }
 }
 
-/// Call update() for each batch, compute() at the end, reset() before the next pass. `Store` keeps tensors, and is
-/// constructed as Store(definition): fulgurite::metric::Meter uses that of LibTorch.
+/// A metric by hand: `metric::Meter f1{metric::F1{.num_classes = 10}};`. Call update(predictions, target) for each
+/// batch, compute() at the end, reset() before the next pass. `Store` keeps tensors, and is constructed as
+/// Store(definition): fulgurite::metric::Meter uses that of LibTorch.
 template <Definition D, class Store>
 class BasicMeter {
  public:

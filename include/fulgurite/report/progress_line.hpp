@@ -31,7 +31,7 @@ struct DrawnBlock {
 
   /// Each call is one write, so that nothing flickers.
   void write(std::string_view text) const;
-  /// Returns to the beginning of the line above the block, and prints the unfinished text.
+  /// The text that redraws the line above the block, with its unfinished text.
   std::string line_above() const;
   void draw() const;
 };
