@@ -166,7 +166,7 @@ class BaseFinetuning {
   bool training_ = false;
 };
 
-/// When the backbone begins to train, and how its learning rate grows towards the head's.
+/// Options of BackboneFinetuning: when the backbone begins to train, and how its learning rate grows to the head's.
 struct BackboneFinetuningOptions {
   /// The epoch, counted from 0, at whose start the backbone begins to train.
   int unfreeze_backbone_at_epoch = 10;

@@ -81,7 +81,7 @@ struct SaveLast {
   constexpr SaveLast(Kind what) : kind(what) {}
 };
 
-/// When files are written, their names, and which of them are kept.
+/// Options of ModelCheckpoint: when files are written, their names, and which of them are kept.
 struct ModelCheckpointOptions {
   /// Not given: `checkpoints` in the first logger's folder, else in default_root_dir.
   std::filesystem::path dirpath = {};

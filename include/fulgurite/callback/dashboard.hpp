@@ -82,7 +82,7 @@ class ResourcesLine {
   std::optional<double> counted_at_ = std::nullopt;
 };
 
-/// Where the dashboard is drawn, its size, and how often it is redrawn.
+/// Options of Dashboard: where it is drawn, its size, and how often it is redrawn.
 struct DashboardOptions {
   std::FILE* stream = stderr;
   int columns = 0, lines = 0;            ///< 0: the terminal's
@@ -167,7 +167,7 @@ class Dashboard {
 
 // An image of all curves of a run, updated while it trains.
 
-/// Where the image is written, and how often it is redrawn.
+/// Options of LearningCurves: where the image is written, and how often it is redrawn.
 struct LearningCurvesOptions {
   std::filesystem::path dirpath = {};  ///< not given: the run's folder, else default_root_dir
   std::string filename = "curves.svg";

@@ -25,7 +25,7 @@
 
 namespace fulgurite {
 
-/// What counts as an improvement, how long to wait for one, and what ends a fit at once.
+/// Options of EarlyStopping: what counts as an improvement, how long to wait for one, and what ends a fit at once.
 struct EarlyStoppingOptions {
   MonitorOption monitor = {};  ///< refused: the metric is the first argument, EarlyStopping{Net::val_loss, {...}}
   double min_delta = 0;        ///< a change must be larger than this to count as an improvement
@@ -121,7 +121,7 @@ EarlyStopping(Text const&, EarlyStoppingOptions = {}) -> EarlyStopping<MetricTex
 
 // Ends a fit in which the loss has spiked, and lists the batches to leave out of the next fit.
 
-/// When a value is too far from the running mean, and where the batches to leave out are listed.
+/// Options of SpikeDetection: when a value is too far from the running mean, and where the batches are listed.
 struct SpikeDetectionOptions {
   MonitorOption monitor = {};  ///< refused: the metric is the first argument, SpikeDetection{Net::loss, {...}}
   ModeOption mode = Mode::min;

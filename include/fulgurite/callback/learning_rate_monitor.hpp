@@ -23,7 +23,7 @@
 
 namespace fulgurite {
 
-/// The kind of norm.
+/// Options of GradientNorm.
 struct GradientNormOptions {
   double norm_type = 2.0;  ///< the p of the p-norm, above 0; infinity means the largest magnitude
 };
@@ -84,7 +84,7 @@ class GradientNorm {
   std::vector<long> last_{};  ///< for each optimizer, the logged step of its last row
 };
 
-/// When rates are logged, which other values of an optimizer are logged, and under which names.
+/// Options of LearningRateMonitor: when rates are logged, which other values of an optimizer, and under which names.
 struct LearningRateMonitorOptions {
   /// Log at each logged step, or at each epoch's start. Not given: at those times at which the optimizer's schedules
   /// change the rate; for an optimizer without a schedule, at both.

@@ -93,7 +93,7 @@ class Place {
 
 // What a ModelCheckpoint reports about the files that it keeps.
 
-/// Its options, its folder, and its files.
+/// The options, the folder and the files of a ModelCheckpoint.
 class Results {
  public:
   /// The best file; if no metric is watched, the latest one. Empty while there is none.

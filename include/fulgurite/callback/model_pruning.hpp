@@ -37,7 +37,7 @@ class PruningAmount {
   bool constant_ = false;
 };
 
-/// How much is pruned and when, which parameters are pruned, and what remains of the pruning after the fit.
+/// Options of ModelPruning: how much is pruned and when, which parameters, and what remains of it after the fit.
 struct ModelPruningOptions {
   /// How much of the remaining weights is pruned each time: a share, or a function of the epoch that returns one.
   PruningAmount amount = 0.5;

@@ -12,7 +12,7 @@
 
 namespace fulgurite {
 
-/// How deep the table goes, and where it is printed.
+/// Options of ModelSummary: the depth of the table, and where it is printed.
 struct ModelSummaryOptions {
   int max_depth = 1;  ///< levels of sub-modules; 0: nothing is printed, -1: all
   std::FILE* stream = stderr;
@@ -43,7 +43,7 @@ class ModelSummary {
 
 // Prints the results of validate and test as a table.
 
-/// Where the table is printed, and its width.
+/// Options of ResultsTable: where the table is printed, and its width.
 struct ResultsTableOptions {
   std::FILE* stream = stdout;
   int columns = 0;  ///< width of the table; 0: the terminal's, or as wide as needed if there is no terminal

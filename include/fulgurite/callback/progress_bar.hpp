@@ -84,7 +84,7 @@ class Redraws {
   double last_ = -std::numeric_limits<double>::infinity();
 };
 
-/// Where the bar is drawn, its width, how often it is redrawn, and what remains on the screen.
+/// Options of ProgressBar: where it is drawn, its width, how often it is redrawn, and what remains on the screen.
 struct ProgressBarOptions {
   std::FILE* stream = stderr;
   bool ascii = false;                    ///< digits and '#' instead of block characters

@@ -77,7 +77,7 @@ class HpcFiles {
 
 namespace fulgurite {
 
-/// Where Signals writes its file, and which signals it handles.
+/// Options of Signals: where it writes its file, and which signals it handles.
 struct SignalsOptions {
   /// The folder of the files. Empty: default_root_dir, with a file name that contains the program and the model, so
   /// that two programs in one folder do not use the same file. If the first fit of a program under one name ended well,
@@ -173,7 +173,7 @@ class Signals {
   int late_ = 0;  ///< a signal that came after the last batch of a run that ended well
 };
 
-/// Which file OnExceptionCheckpoint writes: FILENAME.safetensors in a folder.
+/// Options of OnExceptionCheckpoint: it writes FILENAME.safetensors in a folder.
 struct OnExceptionCheckpointOptions {
   std::filesystem::path dirpath = {};  ///< empty: default_root_dir
   /// Not given: "on_exception"; in default_root_dir, which other programs may use, "on_exception_<program>_<Model>".

@@ -20,7 +20,7 @@
 
 namespace fulgurite {
 
-/// Where the table is printed and written.
+/// Options of SimpleProfiler: where the table is printed and written.
 struct SimpleProfilerOptions {
   std::filesystem::path dirpath = {};  ///< the folder of the files; not given: the run's folder, else default_root_dir
   /// With "perf", the end of a fit writes `fit-perf.txt`, the table, and `fit-perf.csv`, which `tools/dev report`

@@ -60,7 +60,8 @@ struct EpochStart {
   }
 };
 
-/// When averaging starts, and to which value the learning rate is annealed from there; swa_lrs has no default.
+/// Options of StochasticWeightAveraging: when averaging starts, and to which value the learning rate is annealed from
+/// there; swa_lrs has no default.
 struct StochasticWeightAveragingOptions {
   GroupRates swa_lrs;                          ///< above 0
   EpochStart swa_epoch_start = Fraction{0.8};  ///< the first epoch whose weights are averaged

@@ -25,7 +25,7 @@
 
 namespace fulgurite {
 
-/// Which statistics are logged, and of what.
+/// Options of DeviceStatsMonitor: which statistics are logged, and of what.
 struct DeviceStatsMonitorOptions {
   /// Log the machine's own statistics: cpu_percent, cpu_vm_percent, cpu_swap_percent, cpu_process_bytes. Not given:
   /// only if the device has no statistics, as the CPU.
@@ -71,7 +71,7 @@ class DeviceStatsMonitor {
   bool in_window_ = false;
 };
 
-/// Over how many batches rates are computed, and the peak performance of the device.
+/// Options of ThroughputMonitor: the number of batches for rates, and the peak performance of the device.
 struct ThroughputMonitorOptions {
   int window_size = 100;        ///< batches in the rolling window, at least 2; rates are logged once it is full
   std::string separator = "/";  ///< between the parts of a name, as in "device/batches_per_sec"

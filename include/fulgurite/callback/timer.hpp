@@ -17,7 +17,7 @@
 
 namespace fulgurite {
 
-/// When the timer reads the clock, and whether it prints that the deadline is reached.
+/// Options of Timer: when it reads the clock, and whether it prints that the deadline is reached.
 struct TimerOptions {
   Interval interval = Interval::step;  ///< read the clock after each optimizer step, or after each epoch
   bool verbose = true;                 ///< print to stderr that the time is used up

@@ -292,7 +292,7 @@ class WeightAveraging {
   bool saving_ = false;
 };
 
-/// How slowly the average follows the weights, and after which steps and epochs it is updated.
+/// Options of EMAWeightAveraging: how slowly the average follows the weights, and when it is updated.
 struct EMAWeightAveragingOptions {
   double decay = 0.999;           ///< the share of the old average in the new one, in [0, 1]
   long update_every_n_steps = 1;  ///< update after the steps 0, n, 2n, ..., counted from 0; 0: after none

@@ -33,7 +33,7 @@
 
 namespace fulgurite {
 
-// Whether a type is a std::optional.
+// Recognizes std::optional.
 
 /// True if `T` is a std::optional.
 template <class T>

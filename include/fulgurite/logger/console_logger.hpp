@@ -14,7 +14,7 @@
 
 namespace fulgurite {
 
-/// How often a line is written, and to which stream.
+/// Options of ConsoleLogger: how often a line is written, and to which stream.
 struct ConsoleLoggerOptions {
   /// Minimum of steps between two lines; 0: a line for each row (see `log_every_n_steps`); -1: only at the ends of
   /// epochs.

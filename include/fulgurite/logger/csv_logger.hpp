@@ -61,7 +61,7 @@ class CsvTable {
 
 namespace fulgurite {
 
-/// Which folder below save_dir belongs to the run, and the names of its columns.
+/// Options of CSVLogger: which folder below save_dir belongs to the run, and the names of its columns.
 struct CSVLoggerOptions {
   std::string name = "lightning_logs";  ///< a folder below save_dir, or several ("mlp/wide"); "" is save_dir itself
   /// Not given: one above the highest version in the folder. An existing version is continued, and none of its rows is

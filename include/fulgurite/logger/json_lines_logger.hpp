@@ -44,7 +44,7 @@ std::string json_hyperparameters(std::vector<Hyperparameter> const& all);
 
 namespace fulgurite {
 
-/// Which folder below save_dir belongs to the run, and the names of the metrics.
+/// Options of JsonLinesLogger: which folder below save_dir belongs to the run, and the names of the metrics.
 struct JsonLinesLoggerOptions {
   std::string name = "lightning_logs";         ///< a folder below save_dir, or several; "" is save_dir itself
   std::optional<long> version = std::nullopt;  ///< not given: a new version, or that of the loggers before this one

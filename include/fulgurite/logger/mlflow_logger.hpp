@@ -99,7 +99,7 @@ FULGURITE_FOLDER_LOGGER(EXTERN, MlflowRun, MlflowNames);
 
 namespace fulgurite {
 
-/// The names of the experiment and the run in MLflow.
+/// Options of MLflowLogger: the names of the experiment and the run.
 struct MLflowLoggerOptions {
   std::string experiment = "Default";       ///< runs of one experiment are listed together
   std::string run = "";                     ///< empty: the first digits of the run's id

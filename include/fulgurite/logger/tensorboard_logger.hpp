@@ -178,7 +178,7 @@ FULGURITE_FOLDER_LOGGER(EXTERN, EventFile, EventClock);
 
 namespace fulgurite {
 
-/// Which folder below save_dir belongs to the run, what is logged, and under which names.
+/// Options of TensorBoardLogger: which folder below save_dir belongs to the run, what is logged, and under which names.
 struct TensorBoardLoggerOptions {
   std::string name = "lightning_logs";  ///< a folder below save_dir, or several ("mlp/wide"); "" is save_dir itself
   std::optional<long> version = std::nullopt;  ///< not given: a new version, or that of the loggers before this one

@@ -143,7 +143,7 @@ struct MetricList {
   static constexpr std::size_t size = sizeof...(Ms);
   static constexpr std::array<std::string_view, size> names{Ms.name()...};
   static constexpr std::array<bool, size> by_step{(Ms.on_step == Report::yes)...};
-  /// Which of them have a definition.
+  /// True for each metric that has a definition.
   static constexpr std::array<bool, size> counted{is_counted<decltype(Ms)>...};
 
   template <class M>
