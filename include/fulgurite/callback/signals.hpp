@@ -190,7 +190,7 @@ class OnExceptionCheckpoint {
   using Hooks = Implements<hook::setup, hook::on_exception, hook::teardown>;
   using Stateless = ByChoice;
   static constexpr Order order = Order::checkpoint;
-  static constexpr bool inert_in_dev_run = true;  ///< a trial run has nothing to rescue
+  static constexpr bool inert_in_dev_run = true;  ///< a fast_dev_run has nothing to rescue
   static constexpr std::string_view reads = "the state of the run";
 
   explicit OnExceptionCheckpoint(OnExceptionCheckpointOptions const& options = {});

@@ -116,7 +116,8 @@ class ChosenFolder {
  public:
   ChosenFolder(std::filesystem::path save_dir, FolderOptions options);
 
-  /// A run begins: chooses the folder. Returns true if this process writes: rank zero does, but not in a trial run.
+  /// A run begins: chooses the folder. Returns true if this process writes: rank zero does, except in a fast_dev_run or
+  /// barebones.
   bool choose(Context& ctx, auto const& more);
   /// Sets the folder of the run that the next fit resumes; called before that fit begins.
   void continue_in(std::filesystem::path folder) { continued_ = std::move(folder); }
