@@ -1,5 +1,5 @@
 #pragma once
-// Trains a model's head first, and its backbone from some epoch on, at a rate of its own.
+// Trains a model's head first, and its backbone from a later epoch on, with a learning rate of its own.
 
 #include <algorithm>
 #include <cstddef>
@@ -26,9 +26,9 @@ namespace fulgurite {
 
 /// How `unfreeze_and_add_param_group` adds a part to an optimizer.
 struct UnfreezeOptions {
-  std::optional<double> lr = std::nullopt;  ///< not given: the first group's present rate / initial_denom_lr
-  double initial_denom_lr = 10;             ///< the first group's rate is divided by it, where `lr` is not given
-  bool train_bn = true;                     ///< false: batch norms inside stay frozen
+  std::optional<double> lr = std::nullopt;  ///< not given: the first group's current rate / initial_denom_lr
+  double initial_denom_lr = 10;             ///< divisor of the first group's rate if `lr` is not given
+  bool train_bn = true;                     ///< false: batch norms in the part stay frozen
 };
 
 namespace finetuning {
@@ -45,14 +45,14 @@ struct AddedGroup {
   void state(auto& archive);
 };
 
-/// Whether some group of the optimizer has the parameter.
+/// True if some group of the optimizer has the parameter.
 template <class Backend, class Optimizer, class Parameter>
 bool has(Optimizer& optimizer, Parameter const& parameter) {
   auto const& all = optimizer.parameters();
   return std::any_of(all.begin(), all.end(), [&](auto const& known) { return Backend::same(known, parameter); });
 }
 
-/// Makes a part trainable. Its parameters that the optimizer does not have become a new group; returns these.
+/// Makes a part trainable. Its parameters that the optimizer does not have yet become a new group, and are returned.
 template <class Backend, class Part, class Optimizer>
 auto unfreeze_and_add_param_group(Part& part, Optimizer& optimizer, UnfreezeOptions const& how = {}) {
   Backend::make_trainable(part);
@@ -65,22 +65,23 @@ auto unfreeze_and_add_param_group(Part& part, Optimizer& optimizer, UnfreezeOpti
 
 }  // namespace finetuning
 
-/// A callback that derives from this class says what is frozen, and what happens in each epoch:
+/// Base of callbacks that unfreeze parts of a model by epoch. The derived class freezes parts, and decides what happens
+/// in each epoch:
 ///   struct Thaw : BaseFinetuning<Thaw> {
 ///     void freeze_before_training(auto& ctx) { freeze(ctx.model().body); }
 ///     void finetune_function(int epoch, auto& optimizer, auto& ctx) {
 ///       if (epoch == 5) unfreeze_and_add_param_group(ctx.model().body, optimizer, ctx);
 ///     }
 ///   };
-/// `finetune_function` is called at the start of each epoch, for each optimizer. The groups that were added are saved
-/// by the names of their parameters; when a fit goes on from a file, on_fit_start adds the same groups
-/// again. A derived callback that has a hook of the base's itself has to call the base's.
+/// `finetune_function` is called at the start of each epoch, for each optimizer. Added groups are saved by the names of
+/// their parameters; when a fit resumes from a file, on_fit_start adds the same groups again. If a derived class
+/// defines a hook that this base defines, its hook must call the base's.
 template <class Self>
 class BaseFinetuning {
  public:
   using Hooks = Implements<hook::setup, hook::on_fit_start, hook::on_train_start, hook::on_train_epoch_start,
                            hook::on_exception, hook::teardown>;
-  static constexpr Order order = Order::tuner;  ///< it sets learning rates, which others report
+  static constexpr Order order = Order::tuner;  ///< it sets learning rates, which other callbacks report
   static constexpr std::string_view reads = "learning rates",
                                     writes = "requires_grad, parameter groups, learning rates";
 
@@ -103,7 +104,7 @@ class BaseFinetuning {
   /// The groups that were added in this fit, in order.
   std::vector<finetuning::AddedGroup> const& added_groups() const { return groups_; }
 
-  /// Adds the groups of a loaded state to the optimizers, once. Without such a state it does nothing.
+  /// Adds the groups of a loaded state to the optimizers, once. Does nothing without such a state.
   void restore_groups(auto& ctx) {
     using Backend = typename std::remove_cvref_t<decltype(ctx)>::Backend;
     if (!std::exchange(restored_, false)) return;
@@ -128,21 +129,21 @@ class BaseFinetuning {
     });
   }
 
-  /// A state that is loaded while training runs is one of the same fit, which goes back: the optimizers have their
-  /// groups.
+  /// Saves or loads. A state that is loaded during training is a rollback of the same fit: the optimizers have their
+  /// groups already.
   void state(auto& archive) {
     archive("groups", groups_);
     if constexpr (std::remove_cvref_t<decltype(archive)>::loading) restored_ = !training_;
   }
 
  protected:
-  /// The position of the optimizer that `finetune_function` is called for.
+  /// The position of the optimizer for which `finetune_function` is called.
   std::size_t position() const { return position_; }
   bool restored() const { return restored_; }
   std::vector<finetuning::AddedGroup>& groups() { return groups_; }
 
-  /// Makes a part trainable and adds it to the optimizer as a new group, which is remembered; to be called in
-  /// `finetune_function`. Where the optimizer has all of its parameters already, no group is added.
+  /// Makes a part trainable, adds it to the optimizer as a new group, and records the group. Call it in
+  /// `finetune_function`. If the optimizer has all of the part's parameters already, no group is added.
   void unfreeze_and_add_param_group(auto& part, auto& optimizer, auto& ctx, UnfreezeOptions const& how = {}) {
     using Backend = typename std::remove_cvref_t<decltype(ctx)>::Backend;
     auto const added = finetuning::unfreeze_and_add_param_group<Backend>(part, optimizer, how);
@@ -165,26 +166,27 @@ class BaseFinetuning {
   bool training_ = false;
 };
 
-/// When the backbone begins to train, and how its learning rate grows towards the head's.
+/// Options of BackboneFinetuning: when the backbone begins to train, and how its learning rate grows to the head's.
 struct BackboneFinetuningOptions {
-  /// The epoch, counted from 0, at whose start the backbone begins to learn.
+  /// The epoch, counted from 0, at whose start the backbone begins to train.
   int unfreeze_backbone_at_epoch = 10;
-  /// By what the backbone's rate is multiplied at the start of each later epoch; called with its number + 1.
+  /// Returns the factor by which the backbone's rate is multiplied at the start of each later epoch; called with the
+  /// epoch's number + 1.
   std::function<double(int)> lambda_func = [](int) { return 2.0; };
-  double backbone_initial_ratio_lr = 0.1;                    ///< the backbone's first rate, as a part of the head's
-  std::optional<double> backbone_initial_lr = std::nullopt;  ///< the backbone's first rate, in place of the ratio
-  bool should_align = true;                                  ///< the backbone's rate never grows above the head's
-  bool train_bn =
-      true;  ///< batch norms of the backbone train from the start; false: never, and their statistics do not change
-  bool verbose = false;  ///< write both rates to stderr at each epoch
+  double backbone_initial_ratio_lr = 0.1;                    ///< the backbone's first rate, relative to the head's
+  std::optional<double> backbone_initial_lr = std::nullopt;  ///< the backbone's first rate, instead of the ratio
+  bool should_align = true;                                  ///< limits the backbone's rate to the head's
+  bool train_bn = true;  ///< batch norms of the backbone train from the start; false: they never train, and their
+                         ///< statistics do not change
+  bool verbose = false;  ///< print both rates to stderr at each epoch
 };
 
-/// Trains the head of a model first, and its backbone from some epoch on:
-/// `BackboneFinetuning{{.unfreeze_backbone_at_epoch = 5}}`. The model needs a member `backbone`. Give its (first)
+/// Trains the head of a model first, and its backbone from a later epoch on:
+/// `BackboneFinetuning{{.unfreeze_backbone_at_epoch = 5}}`. The model needs a member `backbone`. Pass its (first)
 /// optimizer the parameters that train from the start, `head->parameters()` or `filter_params(*this)`; the backbone
-/// becomes a further parameter group of that optimizer. The optimizer's schedule does not move this group:
-/// `lambda_func` does, from the rate that it has, which a LearningRateFinder may have set; until a
-/// StochasticWeightAveraging beside it begins to set the rates.
+/// becomes a further parameter group of that optimizer. The optimizer's schedule does not change this group's rate.
+/// `lambda_func` changes it, starting from the current rate, which a LearningRateFinder may have set. If there is a
+/// StochasticWeightAveraging, it sets the rate from its start epoch on.
 class BackboneFinetuning : public BaseFinetuning<BackboneFinetuning> {
   using Base = BaseFinetuning<BackboneFinetuning>;
 
@@ -221,8 +223,8 @@ class BackboneFinetuning : public BaseFinetuning<BackboneFinetuning> {
         unfreeze_and_add_param_group(backbone, optimizer, ctx, {.lr = first, .train_bn = options_.train_bn});
       });
     } else if (auto& group = groups().front();
-               epoch > group.lr_epoch) {             // a fit that continues this epoch has the rate already
-      double const now = optimizer.lr(group.group);  // a search may have found another than was set here
+               epoch > group.lr_epoch) {             // when a fit resumes in this epoch, the rate is set already
+      double const now = optimizer.lr(group.group);  // a search may have found another rate than this callback has set
       double const next = options_.lambda_func(epoch + 1) * now;
       group.lr = options_.should_align ? std::min(next, head) : next;
       group.lr_epoch = epoch;
@@ -234,7 +236,7 @@ class BackboneFinetuning : public BaseFinetuning<BackboneFinetuning> {
   }
 
  private:
-  // The trainer refuses a model without a backbone in a sentence of its own, so this says nothing.
+  // Does nothing for a model without a backbone, which the trainer refuses with a sentence of its own.
   static void with_backbone(auto& ctx, auto&& f) {
     if constexpr (requires { ctx.model().backbone; }) f(ctx.model().backbone);
   }

@@ -231,7 +231,7 @@ FULGURITE_BODY void Timing::begin(Context const& ctx, bool goes_on) {
   if (!goes_on) waited_ = 0;
   time_checked_ = ctx.seconds_now() - waited_;
   looked_ = ctx.global_step();
-  if (rhythm_.seconds) static_cast<void>(ctx.has_come(time_checked_ + *rhythm_.seconds));  // waited for from here on
+  if (rhythm_.seconds) static_cast<void>(ctx.has_come(time_checked_ + *rhythm_.seconds));  // registers the deadline
 }
 
 FULGURITE_BULK_BODY void Timing::look(Context const& ctx) {

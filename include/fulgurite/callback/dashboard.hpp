@@ -1,5 +1,5 @@
 #pragma once
-// A run at one glance in a terminal: curves, bar, throughput, memory.
+// Shows a run at a glance in a terminal: curves, progress bar, throughput, memory.
 
 #include <cstddef>
 #include <cstdio>
@@ -27,14 +27,14 @@
 
 namespace fulgurite::report {
 
-// What a dashboard shows at one moment, as lines for a terminal of any size.
+// Formats a dashboard's state as lines for a terminal of any size.
 
-/// The parts of a frame, each as wide as it likes: it is made to fit.
+/// The parts of a frame, of any width: frame_lines fits them into the terminal.
 struct DashboardFrame {
   std::string head{};                ///< model, epoch, step, time
-  std::vector<Curve> curves{};       ///< those of one kind share a plot
-  std::vector<std::string> bars{};   ///< progress bars, made for the width
-  std::vector<std::string> facts{};  ///< what stands below: throughput, memory; three blanks between them
+  std::vector<Curve> curves{};       ///< curves of one kind share a plot
+  std::vector<std::string> bars{};   ///< progress bars, made for the terminal's width
+  std::vector<std::string> facts{};  ///< shown at the bottom: throughput, memory; three spaces between them
 };
 
 namespace dashboard {
@@ -42,37 +42,37 @@ namespace dashboard {
 inline constexpr std::size_t narrowest = 38, lowest = 9, highest = 16;
 
 std::vector<std::string> lines_of(std::string_view text);
-/// A line of exactly so many columns.
+/// Cuts or pads a line to exactly this many columns.
 std::string filled(std::string_view line, std::size_t columns);
 
-/// Facts with three blanks between them. Those that find no room are left out as a whole, as a number that is cut in
-/// two reads as another one.
+/// Joins facts by three spaces. A fact for which there is no room is left out as a whole, since a number that is cut in
+/// two reads as another number.
 std::string facts_within(std::string_view facts, std::size_t columns);
-/// A title that is too wide loses its beginning: names of metrics differ at their ends.
+/// Cuts a title that is too wide at its beginning: names of metrics differ at their ends.
 std::string title_within(std::string_view title, std::size_t columns, Glyphs glyphs);
 
-/// Plots side by side: as many as their width lets in, in as many rows as the height lets in.
+/// Places plots side by side: as many as the width allows, in as many rows as the height allows.
 std::vector<std::string> plots_of(std::vector<Plot> plots, std::size_t width, std::size_t height, Glyphs glyphs);
 
 }  // namespace dashboard
 
-/// The lines of a frame, none wider than `width`, no more than `height` of them where that is 5 at least. A curve alone
-/// in its plot has its name as the plot's title.
+/// The lines of a frame, none wider than `width`, at most `height` of them if `height` is at least 5. If a plot has
+/// only one curve, the curve's name is the plot's title.
 std::vector<std::string> frame_lines(DashboardFrame const& frame, std::size_t width, std::size_t height, Glyphs glyphs);
 
 }  // namespace fulgurite::report
 
 namespace fulgurite {
 
-// What a run does with its machine, in a line: samples a second, memory, cores.
+// How a run uses the machine, in one line: samples a second, memory, cores.
 
-/// Rates are those since the last line.
+/// Rates are those since the previous line.
 class ResourcesLine {
  public:
   void begin();
   void count(long samples) { samples_ += samples; }
 
-  /// At `now`, in seconds.
+  /// The line at time `now`, in seconds.
   std::string text(Context& ctx, double now);
 
  private:
@@ -82,30 +82,32 @@ class ResourcesLine {
   std::optional<double> counted_at_ = std::nullopt;
 };
 
-/// Where the dashboard is drawn, how large, how often.
+/// Options of Dashboard: where it is drawn, its size, and how often it is redrawn.
 struct DashboardOptions {
   std::FILE* stream = stderr;
-  int columns = 0, lines = 0;                   ///< 0: the terminal's
-  double seconds_between_redraws = 0.2;         ///< at least
-  std::optional<bool> terminal = std::nullopt;  ///< not given: asked from the stream. false: the progress bar's lines
-  std::optional<report::Glyphs> glyphs = std::nullopt;  ///< not given: what the environment's locale can show
-  bool redirect = true;  ///< what std::cout, std::cerr and std::clog print on its terminal comes out above it
+  int columns = 0, lines = 0;            ///< 0: the terminal's
+  double seconds_between_redraws = 0.2;  ///< minimum
+  std::optional<bool> terminal =
+      std::nullopt;  ///< not given: detected from the stream. false: prints the progress bar's lines
+  std::optional<report::Glyphs> glyphs = std::nullopt;  ///< not given: detected from the environment's locale
+  bool redirect =
+      true;  ///< prints the output of std::cout, std::cerr and std::clog on this terminal above the dashboard
 };
 
-/// Shows a fit in a terminal: `Dashboard{}` in the place of `ProgressBar{}`. Curves of what the model logs, a bar for
-/// the epoch and one for a validation that runs, batches and samples a second, memory. Where the output is no terminal,
-/// and in validate, test and predict, it is a progress bar. It is given rows as a logger is, and stands beside loggers:
-/// the curves' points are the rows (log_every_n_steps), and no device is waited for beside them. What others
-/// print stays, above it, as with the bar. Rates count what this process did. Only rank 0 draws.
+/// Shows a fit in a terminal; use `Dashboard{}` instead of `ProgressBar{}`. It shows curves of the logged metrics, a
+/// bar for the epoch and one for a running validation, batches and samples a second, and memory. If the output is not a
+/// terminal, and in validate, test and predict, it is a progress bar. It receives rows as loggers do, in addition to
+/// them: the points of the curves are the rows (log_every_n_steps), and it never waits for a device. Other output is
+/// kept above it, as with the bar. Rates count the work of this process. Only rank zero draws.
 class Dashboard {
  public:
-  /// ProgressBar's hooks, since it is one where there is no terminal, and log_metrics.
+  /// ProgressBar's hooks, since the dashboard is a progress bar if there is no terminal, and log_metrics.
   template <class... Ofs>
   static Implements<Ofs..., hook::log_metrics> and_rows(Implements<Ofs...>);
   using Hooks = decltype(and_rows(ProgressBar::Hooks{}));
-  using Stateless = ByChoice;  // a dashboard shows the present
+  using Stateless = ByChoice;  // a dashboard shows only the present
   static constexpr Order order = Order::progress;
-  static constexpr bool draws_on_terminal = true;  ///< of which there is one: a sweep refuses it
+  static constexpr bool draws_on_terminal = true;  ///< there is only one terminal, so a sweep refuses this callback
   static constexpr bool draws_rows = true, inert_in_dev_run = false;
 
   explicit Dashboard(DashboardOptions options = {});
@@ -132,7 +134,7 @@ class Dashboard {
   void log_metrics(std::span<Scalar const> row, long step);
 
   void on_fit_end(Context& ctx);
-  /// Leaves the dashboard as it is; the text of the error begins below.
+  /// Leaves the dashboard on the screen; the text of the error begins below it.
   void on_exception(std::exception const& error, Context& ctx);
 
  private:
@@ -163,21 +165,21 @@ class Dashboard {
   bool on_ = false;
 };
 
-// A picture of all curves of a run, which is there while it trains.
+// An image of all curves of a run, updated while it trains.
 
-/// Where the picture is, and how often it is drawn anew.
+/// Options of LearningCurves: where the image is written, and how often it is redrawn.
 struct LearningCurvesOptions {
   std::filesystem::path dirpath = {};  ///< not given: the run's folder, else default_root_dir
   std::string filename = "curves.svg";
-  double seconds_between_pictures = 1;  ///< at least, while a fit runs; its end has a picture in any case
-  std::size_t columns = 2;              ///< plots in a row
+  double seconds_between_pictures = 1;  ///< minimum while a fit runs; the image is always drawn at its end
+  std::size_t columns = 2;              ///< plots in each row
 };
 
-/// Draws what the model logs into one SVG file, `curves.svg` in the run's folder: `LearningCurves{}`. Metrics of one
-/// kind, as train/loss and val/loss, share a plot; learning rates that LearningRateMonitor logs are there as well. The
-/// file is rewritten when an epoch or a validation has ended, in one piece: a browser that shows it never finds half a
-/// picture. A run that goes on draws on. It is given rows as a logger is, so the values are those of rows
-/// (log_every_n_steps), and stands beside loggers; only rank 0 draws.
+/// Draws the logged metrics into one SVG file, `curves.svg` in the run's folder: `LearningCurves{}`. Metrics of one
+/// kind, such as train/loss and val/loss, share a plot; learning rates that LearningRateMonitor logs are drawn, too.
+/// The file is rewritten atomically after each epoch and each validation, so a browser that shows it never reads half
+/// an image. A resumed run continues its curves. It receives rows as loggers do, in addition to them, so the values are
+/// those of the rows (log_every_n_steps). Only rank zero draws.
 class LearningCurves {
  public:
   using Hooks = Implements<hook::on_fit_start, hook::on_train_epoch_start, hook::on_validation_end, hook::on_train_end,
@@ -198,7 +200,7 @@ class LearningCurves {
 
   /// All curves so far.
   std::vector<report::Curve> curves() const { return history_.curves(); }
-  /// The picture, once there is one.
+  /// The path of the image, once it has been drawn.
   std::filesystem::path const& path() const { return path_; }
 
   void state(auto& archive);

@@ -39,7 +39,7 @@ FULGURITE_BODY std::string facts_within(std::string_view facts, std::size_t colu
     auto const at = room.rfind(gap);
     room = room.substr(0, at == room.npos ? 0 : at);
   }
-  while (room.ends_with(' ')) room.remove_suffix(1);  // the cut may lie inside of a gap, or facts have wider ones
+  while (room.ends_with(' ')) room.remove_suffix(1);  // the cut may fall into a gap, or the facts have wider gaps
   if (room.empty()) return std::string(clipped(more, columns));
   return std::string(room).append(gap).append(more);
 }
@@ -208,7 +208,7 @@ FULGURITE_BODY void Dashboard::on_train_epoch_start(Context& ctx) {
 
 FULGURITE_BULK_BODY void Dashboard::on_train_batch_end(Context& ctx) {
   if (!on_) return tell_bar<hook::on_train_batch_end>(ctx);
-  if (!train_) start_epoch(ctx, began_);  // the run goes on inside of it
+  if (!train_) start_epoch(ctx, began_);  // the run resumes inside of the epoch
   double const now = ctx.seconds_now();
   if (train_->done() == 0) train_->start_at(ctx.batch_idx());
   train_->advance(ctx.batch_idx() + 1, now);
@@ -249,7 +249,7 @@ FULGURITE_BODY void Dashboard::on_fit_end(Context& ctx) {
   draw(ctx, ctx.seconds_now());
   block_.leave();
   std::string line = counts_.line(ctx);
-  line.pop_back();  // the end of the line
+  line.pop_back();  // the newline
   block_.write(report::wrapped(line, report::text_columns(options_.stream, options_.columns)));
   end();
 }
@@ -294,7 +294,7 @@ FULGURITE_BODY void Dashboard::draw(Context& ctx, double now) {
 }
 
 FULGURITE_BODY void LearningCurves::on_fit_start(Context& ctx) {
-  if (ctx.global_step() == 0) history_.clear();  // what a file holds is loaded later
+  if (ctx.global_step() == 0) history_.clear();  // a resumed run loads its history later
 }
 
 FULGURITE_BODY void LearningCurves::on_validation_end(Context& ctx) {

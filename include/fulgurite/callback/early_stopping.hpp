@@ -1,5 +1,5 @@
 #pragma once
-// Ends a fit when a metric has stopped getting better; docs/semantics.md, Stop rules, has the order of its questions.
+// Ends a fit when a metric has stopped improving; docs/semantics.md, Stop rules, gives the order of the checks.
 
 #include <algorithm>
 #include <cmath>
@@ -25,20 +25,19 @@
 
 namespace fulgurite {
 
-/// What counts as better, how long to wait for something better, and what ends a fit at once.
+/// Options of EarlyStopping: what counts as an improvement, how long to wait for one, and what ends a fit at once.
 struct EarlyStoppingOptions {
   MonitorOption monitor = {};  ///< refused: the metric is the first argument, EarlyStopping{Net::val_loss, {...}}
-  double min_delta = 0;        ///< a change counts as better only when it is larger than this
-  int patience = 3;            ///< checks without improvement until the stop; 0 acts as 1
+  double min_delta = 0;        ///< a change must be larger than this to count as an improvement
+  int patience = 3;            ///< checks without improvement before the stop; 0 acts as 1
   ModeOption mode = Mode::min;
-  bool strict = true;        ///< a metric that nobody has logged is an Error; false: that check is skipped
-  bool check_finite = true;  ///< NaN or infinity stops
-  std::optional<double> stopping_threshold =
-      std::nullopt;  ///< a value better than this is good enough and stops the fit
-  std::optional<double> divergence_threshold = std::nullopt;  ///< a value worse than this is hopeless and stops the fit
+  bool strict = true;        ///< a metric that was not logged is an Error; false: the check is skipped
+  bool check_finite = true;  ///< NaN or infinity stops the fit
+  std::optional<double> stopping_threshold = std::nullopt;  ///< a value better than this is good enough: the fit stops
+  std::optional<double> divergence_threshold = std::nullopt;  ///< a value worse than this is hopeless: the fit stops
   std::optional<bool> check_on_train_epoch_end =
-      std::nullopt;      ///< not given: where validation runs once an epoch, or never
-  bool verbose = false;  ///< write to stderr what improves, and why the fit stops
+      std::nullopt;      ///< not given: true if validation runs once an epoch, or never
+  bool verbose = false;  ///< print improvements and the reason of the stop to stderr
 };
 
 /// Why EarlyStopping ended the fit; the numbers are Lightning's.
@@ -46,7 +45,7 @@ enum class StopReason : std::uint8_t { not_stopped, stopping_threshold, divergen
 
 namespace early_stopping {
 
-/// An EarlyStopping without the type of its metric.
+/// The part of EarlyStopping that does not depend on the type of its metric.
 class Stopper {
  public:
   using Hooks = Implements<hook::on_train_start, hook::on_train_epoch_end, hook::on_validation_end>;
@@ -60,12 +59,12 @@ class Stopper {
   void on_train_epoch_end(Context& ctx);
   void on_validation_end(Context& ctx);
 
-  /// Forgets the best value and the checks without improvement, as if nothing had been seen. Call it before a fit that
-  /// follows one that this callback has ended: `trainer.callback<EarlyStopping>().reset()`.
+  /// Clears the best value and the count of checks without improvement. Call it before another fit after this callback
+  /// has ended one: `trainer.callback<EarlyStopping>().reset()`.
   void reset();
 
   StopReason reason() const { return reason_; }
-  std::string const& message() const { return message_; }      ///< why it stopped, in a sentence
+  std::string const& message() const { return message_; }      ///< the reason of the stop, as a sentence
   std::optional<int> stopped_epoch() const { return epoch_; }  ///< index of the epoch in which it stopped
   int wait_count() const { return wait_; }                     ///< checks since the last improvement
   double best_score() const;
@@ -89,15 +88,16 @@ class Stopper {
   std::optional<int> epoch_ = std::nullopt;
   StopReason reason_ = StopReason::not_stopped;
   std::string message_{};
-  long logged_ = 0;  ///< WatchedValue's, at the last check
+  long logged_ = 0;  ///< how often the metric had been logged (WatchedValue::logged) at the last check
 };
 
 }  // namespace early_stopping
 
-/// `EarlyStopping{Net::val_loss, {.patience = 3}}` or `EarlyStopping{Net::val_accuracy, {.mode = Mode::max}}`. It looks
-/// once an epoch at the metric's mean over the epoch, or with `Net::loss.last()` at its last value. The fit stops when
-/// min_epochs and min_steps are reached as well; until then it looks on, and what it saw last counts. A value that it
-/// has seen before is no check: the metric has to be logged again.
+/// Ends a fit when a metric has stopped improving: `EarlyStopping{Net::val_loss, {.patience = 3}}`, or
+/// `EarlyStopping{Net::val_accuracy, {.mode = Mode::max}}`. It checks the metric's mean over the epoch once an epoch;
+/// with `Net::loss.last()` it checks the last value. The fit stops only when min_epochs and min_steps are reached as
+/// well; until then the checks continue, and the result of the latest check counts. A value that was already checked is
+/// skipped: the metric must have been logged again.
 template <Watchable M>
 class EarlyStopping : public early_stopping::Stopper {
  public:
@@ -106,7 +106,7 @@ class EarlyStopping : public early_stopping::Stopper {
   explicit EarlyStopping(M metric, EarlyStoppingOptions options = {}) : Stopper(WatchedMetric(metric), options) {}
 };
 
-/// Refused by the trainer: it watches a metric.
+/// Refused by the trainer: a metric to watch is missing.
 template <>
 class EarlyStopping<MetricLeftOut> {
  public:
@@ -115,28 +115,29 @@ class EarlyStopping<MetricLeftOut> {
 };
 EarlyStopping(EarlyStoppingOptions = {}) -> EarlyStopping<MetricLeftOut>;
 
-/// Refused by the trainer: a metric is a constant, not a text.
+/// Refused by the trainer: a metric is a constant, not a string.
 template <std::convertible_to<std::string_view> Text>
 EarlyStopping(Text const&, EarlyStoppingOptions = {}) -> EarlyStopping<MetricText>;
 
-// Ends a fit in which the loss has jumped, and lists the batches to leave out of the next one.
+// Ends a fit in which the loss has spiked, and lists the batches to leave out of the next fit.
 
-/// When a value is too far from the running mean, and where the batches at fault are listed.
+/// Options of SpikeDetection: when a value is too far from the running mean, and where the batches are listed.
 struct SpikeDetectionOptions {
   MonitorOption monitor = {};  ///< refused: the metric is the first argument, SpikeDetection{Net::loss, {...}}
   ModeOption mode = Mode::min;
   int window = 10;                                                   ///< batches in the running mean
-  long warmup = 1;                                                   ///< batches of the run before the first look
-  std::optional<double> atol = std::nullopt;                         ///< a spike is at least this far from the mean
-  std::optional<double> rtol = 2.0;                                  ///< and at least this many times the mean away
+  long warmup = 1;                                                   ///< batches of the run before the first check
+  std::optional<double> atol = std::nullopt;                         ///< a spike differs from the mean by at least this
+  std::optional<double> rtol = 2.0;                                  ///< and by at least this multiple of the mean
   std::filesystem::path exclude_batches_path = "skip_batches.json";  ///< below default_root_dir, unless absolute
-  bool finite_only = true;  ///< NaN and infinity are spikes; false: they are passed over
+  bool finite_only = true;  ///< NaN and infinity are spikes; false: they are skipped
 };
 
-/// `SpikeDetection{Net::loss}` looks after each training batch at the value that was logged in it. A value that is
-/// worse than the last one and too far from the mean of the last ones is a spike. The indices of that batch and of the
-/// one before, which may have spoilt the weights, are added to a JSON list, and the Error [fulgurite.callback.spike]
-/// ends the fit. It reads the value on the host, so each batch waits for its device.
+/// Ends a fit on a spike of the loss: `SpikeDetection{Net::loss}`. After each training batch it checks the value that
+/// was logged in that batch. A value that is worse than the one before and too far from the mean of the last ones is a
+/// spike. The indices of that batch and of the one before, which may have spoilt the weights, are added to a JSON list,
+/// and the Error [fulgurite.callback.spike] ends the fit. The value is read on the host, so each batch waits for the
+/// device.
 template <Watchable M>
 class SpikeDetection {
  public:
@@ -156,7 +157,7 @@ class SpikeDetection {
       if (tolerance && !(*tolerance >= 0)) refuse("atol and rtol are not negative");
   }
 
-  /// After a fit that failed, the count is again that of its last complete epoch.
+  /// After a failed fit, the metric's count is that of its last complete epoch again.
   void on_train_start(auto& ctx) {
     if (!ctx.dev_run()) logged_ = std::min(logged_, ctx.watched_value(Last<typename M::metric>{}).logged);
   }
@@ -174,7 +175,7 @@ class SpikeDetection {
   }
 
   std::vector<long> const& bad_batches() const { return bad_; }
-  /// The mean of the last values that were no spikes; nothing before the first.
+  /// The mean of the last values that were not spikes; nullopt before the first one.
   std::optional<double> running_mean() const {
     if (recent_.empty()) return std::nullopt;
     double sum = 0;
@@ -201,7 +202,7 @@ class SpikeDetection {
   }
   bool spikes(double value) const {
     if (!std::isfinite(value)) return options_.finite_only;
-    if (!watch::better(options_.mode, recent_.back(), value)) return false;  // not worse than the last one
+    if (!watch::better(options_.mode, recent_.back(), value)) return false;  // not worse than the last value
     double const mean = *running_mean();
     double const away = std::abs(value - mean);
     return (!options_.atol || away >= *options_.atol) && (!options_.rtol || away >= *options_.rtol * std::abs(mean));
@@ -227,10 +228,10 @@ class SpikeDetection {
   std::deque<double> recent_{};
   std::vector<long> bad_{};
   long seen_ = 0;
-  long logged_ = 0;  ///< WatchedValue's, at the last value
+  long logged_ = 0;  ///< how often the metric had been logged (WatchedValue::logged) at the last value
 };
 
-/// Refused by the trainer: it watches a metric.
+/// Refused by the trainer: a metric to watch is missing.
 template <>
 class SpikeDetection<MetricLeftOut> {
  public:
@@ -239,7 +240,7 @@ class SpikeDetection<MetricLeftOut> {
 };
 SpikeDetection(SpikeDetectionOptions = {}) -> SpikeDetection<MetricLeftOut>;
 
-/// Refused by the trainer: a metric is a constant, not a text.
+/// Refused by the trainer: a metric is a constant, not a string.
 template <std::convertible_to<std::string_view> Text>
 SpikeDetection(Text const&, SpikeDetectionOptions = {}) -> SpikeDetection<MetricText>;
 

@@ -16,7 +16,7 @@ FULGURITE_BODY Stopper::Stopper(WatchedMetric metric, EarlyStoppingOptions optio
 
 FULGURITE_BODY void Stopper::on_train_start(Context& ctx) {
   if (!watch::in_fit(ctx)) return;
-  // After a fit that failed, the count is again that of its last complete epoch.
+  // After a failed fit, the metric's count is that of its last complete epoch again.
   logged_ = std::min(logged_, ctx.watched_value(metric_).logged);
   if (reason_ != StopReason::patience || wait_ < options_.patience || ctx.stop_requested()) return;
   ctx.warn_each("fulgurite.callback.patience_spent",
@@ -102,7 +102,7 @@ FULGURITE_BODY bool Stopper::judge(double value, Context& ctx) {
                        (best_ ? " improves on " + report::exact(*best_) : " is the first value") + "\n");
     best_ = value;
     wait_ = 0;
-    // A ModelCheckpoint that watches a metric knows more: the file with that value.
+    // A ModelCheckpoint that watches a metric has set the outcome already, with the file of its best value.
     if (auto& outcome = ctx.outcome(); outcome.best_file.empty()) {
       outcome.best_metric = metric_.written();
       outcome.best_metric_name = metric_.name;

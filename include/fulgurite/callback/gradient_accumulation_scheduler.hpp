@@ -1,5 +1,5 @@
 #pragma once
-// Changes the number of accumulated batches from epoch to epoch. See docs/semantics.md, Accumulation.
+// Changes the number of accumulated batches by epoch. See docs/semantics.md, Accumulation.
 
 #include <map>
 #include <string>
@@ -13,9 +13,10 @@
 
 namespace fulgurite {
 
-/// `GradientAccumulationScheduler{{{0, 8}, {4, 4}, {8, 1}}}`: a step from 8 batches in epochs 0 to 3, from 4 in epochs
-/// 4 to 7, then from 1. Epochs count from 0; before the first key it is 1. Error for an empty schedule, a negative
-/// epoch or a window below 1, and, when a fit starts, where Automatic{.accumulate_grad_batches} is not 1.
+/// Changes how many batches are accumulated for a step, by epoch: `GradientAccumulationScheduler{{{0, 8}, {4, 4}, {8,
+/// 1}}}` accumulates 8 batches in epochs 0 to 3, 4 in epochs 4 to 7, then 1. Epochs count from 0; before the first key
+/// the number is 1. Throws [fulgurite.callback.accumulation] for an empty schedule, a negative epoch or a window below
+/// 1, and, when a fit starts, if Automatic{.accumulate_grad_batches} is not 1.
 class GradientAccumulationScheduler {
  public:
   using Hooks = Implements<hook::on_fit_start, hook::on_train_epoch_start>;
@@ -38,7 +39,7 @@ class GradientAccumulationScheduler {
   }
   void on_train_epoch_start(auto& ctx) { ctx.accumulate(window(ctx.current_epoch())); }
 
-  /// The number of batches for a step in an epoch.
+  /// The number of batches that are accumulated for a step in an epoch.
   int window(int epoch) const;
 
   void state(auto& archive);

@@ -1,5 +1,5 @@
 #pragma once
-// Writing the files that a ModelCheckpoint keeps: the best or the latest ones, and the one called last.
+// Writes the files that a ModelCheckpoint keeps: the best or the latest ones, and the file "last".
 
 #include <cstddef>
 #include <exception>
@@ -17,20 +17,20 @@
 
 namespace fulgurite {
 
-// A file that a ModelCheckpoint saves: what is known before, and what has come of it.
+// A file that a ModelCheckpoint saves: what is known before the save, and its result.
 
-/// A file that is to be written: its name without version and extension, and the values that rank it.
+/// A file to be written: its name without version and extension, and the values that rank it.
 struct SavingFile {
   std::string name = {};
-  std::optional<double> score = std::nullopt;  ///< of the metric, where one is watched
+  std::optional<double> score = std::nullopt;  ///< the value of the watched metric, if any
   int epoch = 0;
   long step = 0;
-  bool ranked = true;  ///< false: it is kept beside the ranked ones, and none gives way to it
+  bool ranked = true;  ///< false: the file is kept in addition to the ranked files, and displaces none
 
   void state(auto& archive);
 };
 
-/// The result of a save. `file` is empty where none was written.
+/// The result of a save. `file` is empty if no file was written.
 struct SavedFile {
   std::filesystem::path file = {};
   std::exception_ptr failure = nullptr;  ///< why the first file that failed could not be written
@@ -38,13 +38,14 @@ struct SavedFile {
 
 namespace checkpointing {
 
-/// The path of a file that is to be written. `is_new` says that no such file existed; one that another process makes
-/// meanwhile is then left to it.
+/// The path of a file to be written. `is_new`: no such file existed, so if another process creates it meanwhile, that
+/// file is left alone.
 struct SavingName {
   std::filesystem::path path = {};
   bool is_new = false;
 
-  /// Writes, and where another process was faster takes the next name: the state in the file shall name that very file.
+  /// Calls `write`. If another process was faster, calls `rename` and tries the next name: the state in the file must
+  /// contain the file's own name.
   void claim(FunctionRef<void()> write, FunctionRef<void()> rename) const;
 };
 
@@ -60,21 +61,21 @@ class TopK {
   std::size_t size() const { return scores_.size(); }
   bool full() const;
 
-  /// Whether a value is admitted: there is room, or it is strictly better than the worst that is kept.
+  /// True if there is room for this value, or if it is strictly better than the worst that is kept.
   bool admits(double score) const;
-  /// The file that gives way when another one is admitted.
+  /// The file that is displaced when another one is admitted.
   std::optional<std::filesystem::path> displaced() const;
-  /// Adds a file, which has one place only: where it is written once more it loses the earlier one. Where there is no
-  /// room, the worst file is dropped: several where k has become smaller. Returns those that were dropped.
+  /// Adds a file, once: if it was written before, its earlier entry is removed. If there is no room, the worst file is
+  /// dropped; several if k has become smaller. Returns the dropped files.
   std::vector<std::filesystem::path> add(std::filesystem::path file, double score, int epoch);
   bool contains(std::filesystem::path const& file) const;
-  /// Forgets a file, if it is there.
+  /// Removes a file from the ranking, if it is there.
   void drop(std::filesystem::path const& file);
-  /// Each file gets the name that `named(file)` says.
+  /// Renames each file to `named(file)`.
   void rename(FunctionRef<std::filesystem::path(std::filesystem::path const&)> named);
   void clear();
 
-  /// The best file; only to be asked for while some file is kept.
+  /// The best file. Must only be called while some file is kept.
   std::filesystem::path const& best_path() const { return paths_[best_at()]; }
   double best_score() const { return scores_[best_at()]; }
   int best_epoch() const { return epochs_[best_at()]; }
@@ -103,32 +104,31 @@ class TopK {
 
 namespace fulgurite::checkpointing {
 
-// Which of the files that a ModelCheckpoint keeps is the best, and which gives way to the next one.
+// Which of the kept files is the best, and which one the next file displaces.
 
-/// Where no metric is watched the latest file is the best, and it has no score.
+/// If no metric is watched, the latest file is the best, and it has no score.
 struct Ranking {
   TopK top;
   std::filesystem::path best = {};
   std::optional<double> best_score = std::nullopt;
   int best_epoch = 0;
-  /// Files that gave way to others, and are yet to be removed. The file that displaces one names it here: a run that
-  /// ends between the two leaves the removal to the run that goes on.
+  /// Displaced files that are not removed yet. The state in the file that displaces them lists them here: if a run ends
+  /// between the two, the resumed run removes them.
   std::vector<std::filesystem::path> outdated = {};
 
-  /// The file that gives way to this one, whose name it may have; nullopt where none does.
+  /// The file that this one displaces, whose name it may take; nullopt if it displaces none.
   std::optional<std::filesystem::path> displaced_by(SavingFile const& now, int save_top_k) const;
 
   void add(std::filesystem::path const& file, SavingFile const& now, int save_top_k);
 
-  /// The file is written, perhaps once more, and stays.
+  /// The file was written, perhaps again, and is not outdated.
   void keep(std::filesystem::path const& file);
 
-  /// The best file is the best one of those that are left.
+  /// Chooses the best file among the remaining ones.
   void take_best();
 };
 
-// The names of the files that a ModelCheckpoint keeps, the best or the latest ones and the one called last. They are
-// names of files that exist.
+// The names of the files that a ModelCheckpoint keeps: the best or the latest ones, and "last". These files exist.
 
 /// The names, and the values that rank them.
 class KeptNames {
@@ -138,26 +138,26 @@ class KeptNames {
   struct Last {
     std::filesystem::path file = {};
     long step = 0;
-    /// The file that `file` is to lead to, or to be a copy of, until that is done. The state in that file names it: a
-    /// run that ends between the two leaves last to the run that goes on.
+    /// The file that `file` should link to or be a copy of, until that is done. The state in the pending file names it:
+    /// if a run ends between the two, the resumed run makes "last".
     std::filesystem::path pending = {};
   };
   Ranking const& ranking() const { return ranking_; }
   Last const& last() const { return last_; }
 
-  /// Registers the files that are kept, so that no other callback removes them. It is called when a fit starts, since a
-  /// state may have been loaded.
+  /// Registers the kept files, so that no other callback removes them. Called when a fit starts, since a state may have
+  /// been loaded.
   void hold(HeldFiles& held, HeldFiles::Holder holder) const;
 
-  /// Those that are named here and are no longer on the disk.
+  /// The files that are named here but no longer exist on disk.
   std::vector<std::filesystem::path> gone() const;
-  /// They leave the ranking; the best file is the best one of those that are left.
+  /// Removes the files from the ranking, and chooses the best file among the remaining ones.
   void forget(std::vector<std::filesystem::path> const& files);
 
-  /// The folder is spelt in another way from now on, and so are the files in it. Nothing where `before` is empty.
+  /// Changes the spelling of the folder, and of the files in it. Does nothing if `before` is empty.
   void respell(std::filesystem::path const& before, std::filesystem::path const& now);
 
-  /// Leaves the folder: the path of the best file is remembered, and all files stay as they are.
+  /// Leaves the folder: the path of the best file is remembered, and all files are left as they are.
   void leave();
 
   void state(auto& archive);
@@ -171,35 +171,36 @@ class KeptNames {
 
 namespace fulgurite {
 
-/// Writes the files that are kept. A file that cannot be written leaves no trace here, and the file that it was to
-/// displace stays. But the state in a file shall name that very file, and those that give way to it; so names are
-/// entered before it is written, and taken back where that fails.
+/// Writes the files that are kept. A file that cannot be written leaves no entry here, and the file that it should have
+/// displaced is kept. But the state in a file must contain the name of that file and of those that it displaces; so
+/// names are entered before the file is written, and removed again if that fails.
 class KeptFiles : public checkpointing::KeptNames {
  public:
   using KeptNames::KeptNames;
 
-  /// Writes a file, where the options keep any, and last beside it.
+  /// Writes a file, if the options keep any, and "last" with it.
   SavedFile save(CheckpointFiles& files, std::filesystem::path const& folder, ModelCheckpointOptions const& how,
                  SavingFile const& now);
 
-  /// The same, written by another thread; `then(files, saved)` is called on this one. Until then the new names stand
-  /// here although their files are not there yet. Where the file cannot be written, no copy is called last.
+  /// Like save, but another thread writes; `then(files, saved)` is called on this thread. Until then the new names are
+  /// entered although their files do not exist yet. If the file cannot be written, no copy is named "last".
   void save_later(CheckpointFiles& files, std::filesystem::path const& folder, ModelCheckpointOptions const& how,
                   SavingFile const& now, std::function<void(CheckpointFiles&, SavedFile const&)> then);
 
-  /// Writes last alone.
+  /// Writes only "last".
   SavedFile save_last(CheckpointFiles& files, std::filesystem::path const& folder, ModelCheckpointOptions how,
                       long step);
 
-  /// Removes the files that have given way. What stays is tried again later: a file that this program has named to
-  /// resume from, one that the link called last still leads to, or one that the disk refuses to remove.
+  /// Removes the displaced files. A file is kept, and tried again later, if this program has named it to resume from,
+  /// if the link "last" still leads to it, or if the disk refuses to remove it.
   void sweep(CheckpointFiles& files, std::filesystem::path const& folder);
-  /// A file was written, and what follows it is not done: last is not made, or a file that gave way is not removed.
+  /// True if a file was written but the work after it is not done: "last" is not made, or a displaced file is not
+  /// removed.
   bool is_unfinished() const;
-  /// Does what follows the newest file, where a run before this one ended behind it.
+  /// Does the work after the newest file, if an earlier run ended before that was done.
   void complete(CheckpointFiles& files, std::filesystem::path const& folder, ModelCheckpointOptions const& how);
 
-  /// Whether last is a file of its own: where no other file is kept, there is none to link to.
+  /// True if "last" is a file of its own: if no other file is kept, there is none to link to.
   static bool copies_last(ModelCheckpointOptions const& how);
 
  private:
@@ -231,8 +232,8 @@ class KeptFiles : public checkpointing::KeptNames {
   Name place(CheckpointFiles& files, std::filesystem::path const& folder, ModelCheckpointOptions const& how,
              SavingFile const& now);
 
-  /// Finds a name that may be written to. `ours` may be overwritten, unless others count on it as well. A version is
-  /// appended where another such file exists, or where it would be `beside`, which is to be written, too.
+  /// Finds a name that may be written to. `ours` may be overwritten, unless others hold it as well. A version is
+  /// appended if another such file exists, or if the name equals `beside`, which will be written, too.
   Name fresh(CheckpointFiles& files, std::filesystem::path const& folder, ModelCheckpointOptions const& how,
              std::string const& name, std::filesystem::path const& ours,
              std::filesystem::path const& beside = {}) const;

@@ -136,7 +136,7 @@ FULGURITE_BODY std::vector<std::filesystem::path> KeptNames::gone() const {
   };
   for (auto const& file : ranking_.top.paths()) look(file);
   look(ranking_.best);
-  if (last_.pending.empty() || !is_there(last_.pending)) look(last_.file);  // else it is yet to be made
+  if (last_.pending.empty() || !is_there(last_.pending)) look(last_.file);  // otherwise "last" is not made yet
   return files;
 }
 
@@ -233,7 +233,7 @@ FULGURITE_BODY bool KeptFiles::Saving::has_last() const { return how.save_last.k
 
 FULGURITE_BODY KeptFiles::Saving KeptFiles::begin(CheckpointFiles& files, std::filesystem::path const& folder,
                                                   ModelCheckpointOptions const& how, SavingFile const& now) {
-  sweep(files, folder);  // what the process before this one has left to remove
+  sweep(files, folder);  // files that the previous process left to remove
   Saving saving{folder, how, now, ranking_, last_};
   name_both(files, saving);
   return saving;
@@ -287,7 +287,7 @@ FULGURITE_BODY SavedFile KeptFiles::finish(CheckpointFiles& files, Saving& savin
   if (saving.has_last()) {
     auto const rename_last = [&] {
       name_last(files, saving);
-      if (written) write_file();  // it says what last is called
+      if (written) write_file();  // its state contains the name of "last"
     };
     bool const copies = copies_last(how);
     auto const make = [&] {
@@ -299,7 +299,7 @@ FULGURITE_BODY SavedFile KeptFiles::finish(CheckpointFiles& files, Saving& savin
     else last_ = saving.last_before;
     if (there && !written) saved.file = saving.last.path;
   }
-  // A link that could not be made again still leads to the file that would give way.
+  // A link that could not be updated still leads to the file that would be removed.
   if (written && (there || copies_last(how))) sweep(files, saving.folder);
   return saved;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Hooks written in place: LambdaCallback{on<hook::on_train_start>([](auto& ctx) { ... })}.
+// Hooks defined in place: LambdaCallback{on<hook::on_train_start>([](auto& ctx) { ... })}.
 
 #include <concepts>
 #include <cstddef>
@@ -16,8 +16,8 @@
 
 namespace fulgurite {
 
-/// Gives one function the name of one event. Of what is no event (an override, a step) nothing is called: the trainer
-/// refuses it.
+/// Names one function after one event. For a hook that is not an event (an override, a step) no function is called: the
+/// trainer refuses it.
 template <class Event, class F>
 struct On {
   static constexpr bool hears_no_event = true;
@@ -37,8 +37,8 @@ struct On {
 FULGURITE_EVENTS(FULGURITE_ROW)
 #undef FULGURITE_ROW
 
-/// A function for one event, in any form that the event has: `on<hook::on_train_batch_end>([](auto& batch, auto& ctx) {
-/// ... })`.
+/// A function for one event, with any signature that the event has: `on<hook::on_train_batch_end>([](auto& batch, auto&
+/// ctx) { ... })`.
 template <class Event, class F>
 On<Event, F> on(F function) {
   return {std::move(function)};
@@ -56,30 +56,33 @@ inline constexpr bool heard_once =
     (std::size_t{std::is_same_v<typename EventOf<On>::type, typename EventOf<Ons>::type>} + ...) == 1;
 }  // namespace lambda
 
-/// A callback that is made of functions, each for another event, where a struct would be too much: prints, counters,
-/// probes. What the functions capture is not saved.
+/// A callback made of functions, each for a different event, for cases where a struct would be too much: prints,
+/// counters, probes. The captures of the functions are not saved.
+///
+///     LambdaCallback{on<hook::on_train_epoch_end>([](auto& ctx) { ctx.print("epoch over"); })}
 template <class... Ons>
 struct LambdaCallback : Ons... {
   using Stateless = ByChoice;
-  // The trainer refuses both.
+  // The trainer refuses either.
   static constexpr bool hears_no_event = (requires { Ons::hears_no_event; } || ...);
   static constexpr bool hears_twice = !(lambda::heard_once<Ons, Ons...> && ...);
   explicit LambdaCallback(Ons... functions) : Ons(std::move(functions))... {}
 };
 
-// Hands predictions to a writer of yours, batch by batch or all of them at the end.
+// Passes predictions to a writer of yours, batch by batch or all of them at the end.
 
-/// The positions of a batch's samples in their loader, counted from 0 in the order in which they come; of several
-/// processes, too, where each has its part of a loader of this library. Where a process has a loader of its own
-/// (`of_this_rank`, `use_distributed_sampler = false`, a `shard` of yours) it counts in that one.
+/// The positions of a batch's samples in their loader, counted from 0 in loading order. With several processes,
+/// positions count in the whole loader if each process reads its part of a loader of this library. If a process has a
+/// loader of its own (`of_this_rank`, `use_distributed_sampler = false`, your own `shard`), they count in that loader.
 using BatchIndices = std::vector<long>;
 
-/// `PredictionWriter{ToDisk{"out"}}`. The writer has one of these functions, or both; those that it has are called:
+/// Passes predictions to a writer: `PredictionWriter{ToDisk{"out"}}`. The writer has one or both of these functions:
 ///   void write_on_batch_end(auto const& prediction, BatchIndices const& indices, auto& batch, auto& ctx);
 ///   void write_on_epoch_end(auto const& predictions, std::vector<std::vector<BatchIndices>> const& indices,
 ///                           auto& ctx);
-/// `prediction` is what predict_step returned; `predictions` and `indices` of an epoch are indexed [loader][batch]. ctx
-/// knows batch_idx() and loader(). Predictions are kept in memory only for a writer that has write_on_epoch_end.
+/// `prediction` is the value that predict_step returned; an epoch's `predictions` and `indices` are indexed
+/// [loader][batch]. ctx has batch_idx() and loader(). Predictions are kept in memory only for a writer with
+/// write_on_epoch_end.
 template <class Writer>
 class PredictionWriter {
  public:
@@ -110,7 +113,7 @@ class PredictionWriter {
     if constexpr (by_batch) writer_.write_on_batch_end(std::as_const(outputs), indices, batch, ctx);
     if constexpr (by_epoch) {
       using All = std::vector<std::vector<Prediction>>;
-      // The type of a prediction is known here and not at the end of the epoch, so the function to be called then is
+      // The type of a prediction is known here but not at the end of the epoch, so the function for the epoch's end is
       // made here.
       if (!predictions_) {
         auto const all = std::make_shared<All>();
@@ -145,8 +148,8 @@ class PredictionWriter {
 
   Writer writer_;
   std::vector<std::vector<BatchIndices>> indices_{};
-  std::size_t loader_ = 0;  ///< at hand
-  long delivered_ = 0;      ///< samples of it
+  std::size_t loader_ = 0;  ///< the current loader
+  long delivered_ = 0;      ///< samples of the current loader so far
   std::shared_ptr<void> predictions_{};
   std::function<void(void*)> finish_{};
 };

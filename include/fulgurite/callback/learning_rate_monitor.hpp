@@ -23,20 +23,20 @@
 
 namespace fulgurite {
 
-/// Which norm.
+/// Options of GradientNorm.
 struct GradientNormOptions {
   double norm_type = 2.0;  ///< the p of the p-norm, above 0; infinity means the largest magnitude
 };
 
-/// Sends norms of gradients to the loggers, Lightning's track_grad_norm: `GradientNorm{{.norm_type = 2.0}}`. At each
-/// step that is also logged, before clipping, there is one number for each parameter of the optimizer,
-/// `grad_2.0_norm/<name>`, and one over all, `grad_2.0_norm_total`; a second optimizer's total is
-/// `grad_2.0_norm_total-1`. It reads the device once a logged step.
+/// Logs norms of gradients, as Lightning's track_grad_norm: `GradientNorm{{.norm_type = 2.0}}`. At each logged step,
+/// before clipping, it logs one number for each parameter of the optimizer, `grad_2.0_norm/<name>`, and one over all of
+/// them, `grad_2.0_norm_total`; the total of a second optimizer is `grad_2.0_norm_total-1`. It reads the device once a
+/// logged step.
 class GradientNorm {
  public:
   using Hooks = Implements<hook::on_train_start, hook::on_before_optimizer_step>;
   using Stateless = ByChoice;
-  static constexpr Order order = Order::monitor;  ///< after those who change gradients
+  static constexpr Order order = Order::monitor;  ///< after callbacks that change gradients
   static constexpr bool needs_logger = true;
   static constexpr bool reads_whole_model = true;
   static constexpr std::string_view reads = "gradients";
@@ -58,13 +58,13 @@ class GradientNorm {
     log(Backend::gradient_norms(ctx.model(), optimizer, options_.norm_type), position, ctx);
   }
 
-  /// Error [fulgurite.callback.gradient_norm_type] unless a norm of that type exists.
+  /// Throws [fulgurite.callback.gradient_norm_type] unless a norm of that type exists.
   static constexpr void check(double norm_type) {
     if (!(norm_type > 0))
       throw Error("fulgurite.callback.gradient_norm_type",
                   "GradientNorm: a norm_type is above 0, or infinity: leave the callback out where no norm is wanted");
   }
-  /// Turns names of parameters, with the total last, into Lightning's keys.
+  /// Replaces names of parameters, with the total last, by Lightning's keys.
   static void name_all(std::vector<std::pair<std::string, double>>& norms, double norm_type);
 
  private:
@@ -84,24 +84,25 @@ class GradientNorm {
   std::vector<long> last_{};  ///< for each optimizer, the logged step of its last row
 };
 
-/// When rates are logged, what of an optimizer besides, and under which names.
+/// Options of LearningRateMonitor: when rates are logged, which other values of an optimizer, and under which names.
 struct LearningRateMonitorOptions {
-  /// Whether rates are logged at each logged step or at each epoch's start. Not given: at whichever one of the
-  /// optimizer's schedules moves; for an optimizer without schedule, at both.
+  /// Log at each logged step, or at each epoch's start. Not given: at those times at which the optimizer's schedules
+  /// change the rate; for an optimizer without a schedule, at both.
   std::optional<Interval> logging_interval = std::nullopt;
-  bool log_momentum = false;      ///< also `lr-SGD-momentum`, of Adam its first beta; 0 for an optimizer without one
-  bool log_weight_decay = false;  ///< also `lr-SGD-weight_decay`
-  std::string key_prefix = "";    ///< stands before each name
+  bool log_momentum =
+      false;  ///< also log `lr-SGD-momentum`, for Adam its first beta; 0 for an optimizer without momentum
+  bool log_weight_decay = false;  ///< also log `lr-SGD-weight_decay`
+  std::string key_prefix = "";    ///< a prefix for each name
 };
 
-/// Sends learning rates to the loggers: `LearningRateMonitor{}`. The name is `lr-Adam`, for a second optimizer of that
-/// class `lr-Adam-1`; several groups are `lr-Adam/pg1`, ..., or have their own names; a schedule's own name stands in
-/// place of `lr-Adam`, that of the first one that has a name where an optimizer has several. The rate is the one that
-/// the coming step uses.
+/// Logs learning rates: `LearningRateMonitor{}`. The name is `lr-Adam`, or `lr-Adam-1` for a second optimizer of that
+/// class. Several groups are `lr-Adam/pg1`, ..., or have their own names. If a schedule has a name, it replaces
+/// `lr-Adam`; of several schedules the first one with a name counts. The logged rate is the one that the next step
+/// uses.
 class LearningRateMonitor {
  public:
   using Hooks = Implements<hook::on_train_start, hook::on_train_batch_start, hook::on_train_epoch_start>;
-  static constexpr bool needs_logger = true;  ///< without a logger it would do nothing: the trainer refuses that
+  static constexpr bool needs_logger = true;  ///< it would have no effect without a logger, so the trainer refuses that
   static constexpr std::string_view reads = "learning rates";
 
   explicit LearningRateMonitor(LearningRateMonitorOptions options = {});
@@ -124,7 +125,7 @@ class LearningRateMonitor {
     if (options_.logging_interval == Interval::epoch) return;
     long const every = ctx.options().log_every_n_steps;
     long const step = ctx.logged_steps();
-    // The first batch of an accumulation window stands for all of them.
+    // The first batch of an accumulation window represents all of them.
     if (every == 0 || (step + 1) % every != 0 || last_step_ == step) return;
     last_step_ = step;
     log(ctx, Interval::step);
@@ -133,24 +134,24 @@ class LearningRateMonitor {
     if (options_.logging_interval != Interval::step) log(ctx, Interval::epoch);
   }
 
-  /// Saves how many rates were logged in the run, in earlier programs, too. Where a fit goes back, those since then are
-  /// logged again.
+  /// Saves how many rates were logged in the run, including earlier programs. After a rollback, later rates are logged
+  /// again.
   void state(auto& archive);
 
   using Series = std::map<std::string, std::vector<double>>;
-  /// The rates that were logged in the last fit, by name; of one that goes on from a file, those since then.
+  /// The rates logged in the last fit, by name; for a resumed fit, those since it resumed.
   Series const& lrs() const { return rates_; }
   std::map<std::string, double> const& last_momentum_values() const { return last_momentum_; }
   std::map<std::string, double> const& last_weight_decay_values() const { return last_weight_decay_; }
 
  private:
-  /// What is read of one group of an optimizer.
+  /// The values read from one group of an optimizer.
   struct Group {
     double rate;
     std::optional<double> momentum, weight_decay;
     std::string name;
   };
-  /// What is read of an optimizer's schedules.
+  /// The values read from an optimizer's schedules.
   struct Schedules {
     Interval now;
     bool any = false, move_now = false, named = false;
@@ -202,7 +203,8 @@ class LearningRateMonitor {
 
   LearningRateMonitorOptions options_;
   Series rates_{};
-  std::map<std::string, std::size_t> earlier_{};  ///< how many were logged before the file that the fit goes on from
+  std::map<std::string, std::size_t>
+      earlier_{};  ///< how many rates were logged before the file from which the fit resumed
   std::map<std::string, double> last_momentum_{}, last_weight_decay_{};
   long last_step_ = -1;
 };

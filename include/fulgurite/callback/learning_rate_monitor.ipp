@@ -77,7 +77,7 @@ FULGURITE_BODY void LearningRateMonitor::Schedules::add(std::string_view called,
   named = true;
 }
 
-/// Names and numbers, and how many optimizers had a name before.
+/// Names and values, and how many optimizers had each name so far.
 struct LearningRateMonitor::Row {
   std::vector<std::pair<std::string, double>> values;
   std::map<std::string, int> seen;

@@ -1,6 +1,6 @@
 #pragma once
-// Decides when a checkpoint is due, what it is called and which older ones give way; the trainer writes it at the next
-// safe point. See docs/semantics.md, Checkpoints.
+// Decides when a checkpoint is due, its name, and which older checkpoints are removed. The trainer writes the file at
+// the next safe point. See docs/semantics.md, Checkpoints.
 
 #include <concepts>
 #include <cstdio>
@@ -27,14 +27,14 @@ namespace fulgurite {
 
 // What a ModelCheckpoint watches: a metric, or none.
 
-/// Stands in place of a metric where none is watched: the latest file is kept.
+/// Takes the place of a metric if none is watched: the latest file is kept.
 struct NoMonitor {
   using metric = NoMonitor;
   static constexpr std::string_view name() { return {}; }
 };
 
 namespace checkpointing {
-/// Whether the first argument is a metric to watch.
+/// True if the first argument is a metric to watch.
 template <class M>
 inline constexpr bool watches = Watchable<M> && !std::same_as<M, NoMonitor>;
 }  // namespace checkpointing
@@ -43,44 +43,44 @@ inline constexpr bool watches = Watchable<M> && !std::same_as<M, NoMonitor>;
 
 namespace fulgurite::checkpointing {
 
-// The folder that a ModelCheckpoint writes to, and what it has to do with the folder of a run that was resumed.
+// The folder that a ModelCheckpoint writes to, and how it relates to the folder of the resumed run.
 
-/// A folder, and the one that a loaded state names.
+/// The folder of this run, and the folder that a loaded state names.
 class Place {
  public:
-  /// `given` is the folder that the options name; empty where they name none.
+  /// `given` is the folder from the options; empty if they name none.
   explicit Place(std::filesystem::path given) : given_(std::move(given)) {}
 
   std::filesystem::path const& folder() const { return folder_; }
 
-  /// Where files of this run and of earlier ones may lie: in the folder; before a run is set up in the folders that
-  /// earlier runs may have had, which are those of the loggers' runs where there is a logger.
+  /// The folders that may contain files of this run and of earlier ones: this folder, or, before a run is set up, the
+  /// folders that earlier runs may have had. If there is a logger, those are below the folders of its runs.
   std::vector<std::filesystem::path> folders(CheckpointSearch const& search) const;
 
-  /// A run is set up: the folder is the one given, else `checkpoints` in the first logger's folder, else in
-  /// default_root_dir. Returns whether it is another one than that of a run which was loaded before.
+  /// Called in setup: chooses the given folder, else `checkpoints` in the first logger's folder, else `checkpoints` in
+  /// default_root_dir. Returns true if it differs from the folder of the loaded run.
   bool choose(Context const& ctx);
 
-  /// Warns where files of others lie in the folder.
+  /// Warns if the folder contains files that this run did not write.
   void tell_of_files(Context const& ctx) const;
 
-  /// Warns, once, where the run goes on in another folder than the one that was loaded. Returns whether it does.
+  /// Warns, once, if the resumed run writes to another folder than the loaded one. Returns true in that case.
   bool tell_of_move(Context const& ctx);
 
-  /// Loading, the folder is that of the run before, unless one was given or chosen.
+  /// When loading, takes the folder of the loaded run, unless one was given or chosen.
   void state(auto& archive);
-  /// The state that was loaded last names another folder.
+  /// True if the state that was loaded last names another folder.
   bool is_elsewhere() const { return is_elsewhere_; }
-  /// Nothing was resumed after all: the folder is that of before, and the next run moves from nowhere.
+  /// Nothing was resumed after all: restores the folder of before, and the next run does not count as moved.
   void do_not_continue();
-  /// The loaded state spells this folder in another way, as "runs/c" and "./runs/c" are one; else empty. Asked
-  /// once.
+  /// The loaded state's spelling of this folder if it differs, as "./runs/c" does from "runs/c"; otherwise empty.
+  /// Reading it clears it.
   std::filesystem::path take_other_spelling();
-  /// The move was told of before.
+  /// Called if the user was warned of the move before.
   void forget_move() { moved_from_.clear(); }
 
  private:
-  /// A run that is resumed into another folder must not delete what the first one left.
+  /// A run that is resumed into another folder must not delete the files in the first one.
   bool moved();
   static bool is_same(std::filesystem::path const& one, std::filesystem::path const& other);
 
@@ -91,12 +91,12 @@ class Place {
   bool chosen_ = false, is_elsewhere_ = false;
 };
 
-// What a ModelCheckpoint can say of the files that it keeps.
+// What a ModelCheckpoint reports about the files that it keeps.
 
-/// Its options, its folder, and its files.
+/// The options, the folder and the files of a ModelCheckpoint.
 class Results {
  public:
-  /// The best file; where no metric is watched, the latest one. Empty while there is none.
+  /// The best file; if no metric is watched, the latest one. Empty while there is none.
   std::filesystem::path const& best_model_path() const { return kept_.ranking().best; }
   std::optional<double> best_model_score() const { return kept_.ranking().best_score; }
   std::optional<double> current_score() const { return current_; }
@@ -104,12 +104,12 @@ class Results {
   std::filesystem::path const& dirpath() const { return place_.folder(); }
   std::vector<std::filesystem::path> const& best_k_models() const { return top().paths(); }  ///< in the order of saving
   std::vector<double> const& best_k_scores() const { return top().scores(); }
-  /// The file that gives way next, and its value; empty, and nothing, while fewer than k are kept.
+  /// The file that will be removed next, and its value; empty and nullopt while fewer than k are kept.
   std::filesystem::path kth_best_model_path() const;
   std::optional<double> kth_value() const;
 
-  /// Writes the files that are kept and their values as YAML, "path: value" in each line, to best_k_models.yaml in the
-  /// folder unless a file is given.
+  /// Writes the kept files and their values as YAML, one "path: value" a line, to `file`; by default to
+  /// best_k_models.yaml in the folder.
   void to_yaml(std::filesystem::path const& file = {}) const;
 
  protected:
@@ -128,21 +128,22 @@ class Results {
   Place place_;
   KeptFiles kept_;
   std::optional<double> current_ = std::nullopt;
-  WatchedMetric monitor_;  ///< none: the latest file is kept
+  WatchedMetric monitor_;  ///< without a name: the latest file is kept
 };
 
-// The files that a ModelCheckpoint has asked for and that are not written yet.
+// The files that a ModelCheckpoint has requested and that are not written yet.
 
-/// A file that was asked for and is not written yet.
+/// A requested file that is not written yet.
 struct Waiting {
-  SavingFile file{};      ///< nothing yet where `in_batch`
-  long before = 0;        ///< the step of the file before it
-  bool in_batch = false;  ///< for the step of a batch: it is ranked and named when it is due
+  SavingFile file{};  ///< empty if `in_batch`
+  long before = 0;    ///< the step of the previous file
+  bool in_batch =
+      false;  ///< requested in a batch, for that batch's step: the file is ranked and named when it is written
 
   void state(auto& archive);
 };
 
-/// Each is written at the trainer's next safe point.
+/// Requests files. Each one is written at the trainer's next safe point.
 class Requests : public Results {
  protected:
   using Results::Results;
@@ -150,48 +151,48 @@ class Requests : public Results {
   bool at_train_epoch_end(Context const& ctx) const;
   void request(Context const& ctx, SavingFile now);
 
-  /// Asks for a file. Its name on the disk is chosen when it is written, since those of other callbacks exist by then.
+  /// Requests a file. Its name on disk is chosen when it is written, since other callbacks' files exist by then.
   void ask(Context const& ctx, Waiting const& now);
-  /// What was asked for is due.
+  /// Writes a requested file that is due.
   void write_waiting(CheckpointFiles& files, Waiting const& now, Outcome& outcome);
-  /// Asks for the file called last, unless it holds this step.
+  /// Requests the file "last", unless it already holds this step.
   void ask_for_last(Context const& ctx);
 
   void tell_of_gone(Context const& ctx);
 
   std::optional<Waiting> waiting_ = std::nullopt;
-  std::vector<std::filesystem::path> gone_{};  ///< files of the state that was loaded that are not there
-  long last_saved_ = 0;                        ///< the step of the latest file that was asked for
+  std::vector<std::filesystem::path> gone_{};  ///< files named in the loaded state that do not exist
+  long last_saved_ = 0;                        ///< the step of the latest requested file
   bool deferred_ = false;
 };
 
-// Which steps a ModelCheckpoint asks files for: those whose value is known, and among the best.
+// Selects the steps for which a ModelCheckpoint requests files: those whose value is known and among the best.
 
 class Admission : public Requests {
  protected:
   Admission(ModelCheckpointOptions options, WatchedMetric monitor);
 
-  /// Nothing is saved twice at one step, or outside of fit.
+  /// True if nothing is to be saved: outside of fit, or if this step is saved already.
   bool skips(Context const& ctx) const;
 
-  /// Asks for a file of the step that a batch has made. Only when the batch is over is it known whether a validation
-  /// follows, which then ranks and names the file.
+  /// Requests a file of the step that a batch has taken. Only after the batch is it known whether a validation follows,
+  /// which then ranks and names the file.
   void save_step_of_batch(Context const& ctx, long before);
   void save_step_of_batch(Context const& ctx);
 
-  /// Whether the first validation is yet to tell the metric.
+  /// True if the metric gets its first value only from a validation that has not run yet.
   bool value_is_to_come(Context const& ctx) const;
 
   void save(Context const& ctx);
   void save(Context const& ctx, int epoch);
 
-  /// The watched value. Its age counts from the step at which this callback has seen it first: it looks at the end of
-  /// each validation, and where a file is due.
+  /// The watched value. Its age counts from the step at which this callback first saw it; the callback looks at the end
+  /// of each validation, and whenever a file is due.
   std::optional<double> seen_now(Context const& ctx);
-  /// What this fit logs is new, however often an earlier one has logged it.
+  /// Called when a fit begins: everything that this fit logs is new, however often an earlier fit has logged it.
   void forget_seen() { seen_ = {}; }
 
-  /// A file of now; nullopt where none is kept, or its value is not among the best.
+  /// A file of the current state; nullopt if no file is kept, or if its value is not among the best.
   std::optional<SavingFile> admitted(Context const& ctx, int epoch);
 
   Name name_;
@@ -200,10 +201,10 @@ class Admission : public Requests {
  private:
   void missing(Context const& ctx);
 
-  /// A value that was logged before the weights were last trained ranks their file.
+  /// Warns if the value that ranks the file was logged before the latest training step.
   void tell_of_old_value(Context const& ctx);
 
-  /// How often the metric was logged when a new value was seen, and the step of then.
+  /// How often the metric had been logged when a new value was seen, and the step at that time.
   struct Seen {
     long logged = 0, step = 0;
   };
@@ -211,9 +212,9 @@ class Admission : public Requests {
   bool warned_ = false, warned_of_age_ = false;
 };
 
-// When a ModelCheckpoint asks for a file, and what it does with the events of a run.
+// When a ModelCheckpoint requests a file, and how it handles the events of a run.
 
-/// A ModelCheckpoint without the type of its metric.
+/// The part of ModelCheckpoint that does not depend on the type of its metric.
 class Saver : public Admission {
  public:
   using Hooks = Implements<hook::setup, hook::on_fit_start, hook::on_train_start, hook::on_train_batch_end,
@@ -231,7 +232,7 @@ class Saver : public Admission {
 
   void setup(Context& ctx);
 
-  /// The state of a resumed run is loaded.
+  /// Called when the state of a resumed run has been loaded.
   void on_fit_start(Context& ctx);
 
   void on_train_start(Context& ctx);
@@ -244,28 +245,28 @@ class Saver : public Admission {
 
   void on_train_end(Context& ctx);
 
-  /// What a run before this one has left to do is done, also where nothing was trained any more.
+  /// Completes what an earlier run left unfinished, also if no further training takes place.
   void on_fit_end(Context& ctx);
 
   void teardown(auto&) { in_fit_ = false; }
   void on_exception(Context& ctx);
 
-  /// The fit has failed before it went on from its file.
+  /// Called if the fit failed before it resumed from its file.
   void do_not_continue();
 
   std::string state_key() const;
-  /// The files that a run may go on from, CkptPath{"last"}: all in the folder that could be one of this callback's.
-  /// With no folder of its own and before setup, they are those of all runs that the search knows.
+  /// The files from which CkptPath{"last"} may resume: all files in the folder whose names could be this callback's.
+  /// Without a folder of its own, and before setup, these are the files of all runs that the search knows.
   std::vector<std::filesystem::path> last_checkpoints(CheckpointSearch const& search = {}) const;
 
-  /// A state that is loaded within a fit is one of the same fit, which goes back, or what was resumed before the first
-  /// batch was due: nothing is resumed then.
+  /// Saves or loads. A state that is loaded within a fit either belongs to a rollback of the same fit, or was resumed
+  /// before the first batch was due; neither counts as resuming.
   void state(auto& archive);
 
  private:
   Timing timing_;
   bool resumed_ = false;
-  bool moved_ = false;  ///< into another folder than that of the run which it resumes
+  bool moved_ = false;  ///< true if this run writes to another folder than the run that it resumes
   bool in_fit_ = false;
 };
 
@@ -278,13 +279,14 @@ template <class T>
 inline constexpr bool is_folder = std::is_convertible_v<T const&, std::filesystem::path>;
 }  // namespace checkpointing
 
-/// Asks for checkpoints, and keeps the best or the latest ones: `ModelCheckpoint{Net::val_loss}`, `ModelCheckpoint{}`,
+/// Requests checkpoints and keeps the best or the latest ones: `ModelCheckpoint{Net::val_loss}`, `ModelCheckpoint{}`,
 /// `ModelCheckpoint{{.dirpath = "runs/mlp"}}`, or `ModelCheckpoint{Net::val_accuracy, {.dirpath = "runs/mlp", .mode =
-/// Mode::max, .save_top_k = 2}}`. It never saves before the first optimizer step, twice at one step, in the sanity
-/// check or outside of fit.
+/// Mode::max, .save_top_k = 2}}`. It never saves before the first optimizer step, twice at the same step, in the sanity
+/// check, or outside of fit.
 template <class M = NoMonitor>
 class ModelCheckpoint : public checkpointing::Saver {
-  static constexpr bool is_metric = Watchable<M>;  // a bool: the concept's own explanation would follow the sentence
+  static constexpr bool is_metric =
+      Watchable<M>;  // a bool, since the compiler would add the concept's own explanation to the sentence
   static_assert(
       is_metric,
       "[fulgurite.callback.dirpath] ModelCheckpoint watches a metric of the model, and its folder is an option: "
@@ -299,7 +301,7 @@ class ModelCheckpoint : public checkpointing::Saver {
   explicit ModelCheckpoint(Options const& options = {})
     requires(!watches)
       : ModelCheckpoint(NoMonitor{}, options) {}
-  /// Refused with a sentence: the folder is an option.
+  /// Refused at compile time: the folder is an option.
   template <class Folder, bool is_option = false>
     requires checkpointing::is_folder<Folder>
   ModelCheckpoint(M monitor, Folder const&, Options const& options = {}) : ModelCheckpoint(monitor, options) {

@@ -89,8 +89,8 @@ FULGURITE_BODY bool Results::writes_any() const {
 }
 
 FULGURITE_BODY void Requests::write_waiting(CheckpointFiles& files, Waiting const& now, Outcome& outcome) {
-  gone_.clear();     // a name may be used again
-  waiting_.reset();  // the state in the file is that of after it
+  gone_.clear();     // a later file may use the name again
+  waiting_.reset();  // the file holds the state after this request
   auto const then = [this, before = now.before, &outcome](CheckpointFiles const& done, SavedFile const& saved) {
     if (saved.file.empty()) last_saved_ = before;
     else tell(done.writes(), "saved " + saved.file.string());
@@ -142,7 +142,7 @@ FULGURITE_BODY bool Place::choose(Context const& ctx) {
   if (!given_.empty()) folder_ = given_;
   else if (!ctx.log_dir().empty()) folder_ = ctx.log_dir() / "checkpoints";
   else folder_ = (ctx.options().default_root_dir / "checkpoints").lexically_normal();
-  folder_ = ctx.of_first_rank(folder_.string());  // loggers name theirs there alone
+  folder_ = ctx.of_first_rank(folder_.string());  // only rank zero's loggers name a folder
   chosen_ = true;
   return moved();
 }
@@ -287,7 +287,7 @@ FULGURITE_BODY void Saver::setup(Context& ctx) {
   kept_.respell(place_.take_other_spelling(), place_.folder());
   bool const writes = watch::in_fit(ctx) && ctx.rank() == 0;
   moved_ = place_.tell_of_move(ctx);
-  // A folder that cannot be made is told of now, not when the first epoch is over.
+  // A folder that cannot be made is an Error here, not only at the end of the first epoch.
   if (writes && writes_any()) DurableFile const probe(dirpath() / "probe");
   name_.check(ctx);
 }
@@ -296,27 +296,27 @@ FULGURITE_BODY void Saver::on_fit_start(Context& ctx) { kept_.hold(ctx.held_file
 
 FULGURITE_BODY void Saver::on_train_start(Context& ctx) {
   if (place_.tell_of_move(ctx)) moved_ = true;
-  // Files of this run, earlier in this program or before it was resumed, are no news.
+  // Files of this run, written earlier in this program or before it was resumed, are expected.
   bool const is_own = !moved_ && (resumed_ || last_saved_ != 0);
   if (ctx.rank() == 0 && options_.save_top_k != 0 && !is_own && watch::in_fit(ctx)) place_.tell_of_files(ctx);
   timing_.begin(ctx, resumed_);
   validated_ = false;
   in_fit_ = true;
   forget_seen();
-  if (!std::exchange(resumed_, false)) {  // a fit that failed may have left them
+  if (!std::exchange(resumed_, false)) {  // a failed fit may have left these
     deferred_ = false;
     waiting_.reset();
     gone_.clear();
   }
   tell_of_gone(ctx);
   publish(ctx.outcome());
-  if (!waiting_) return;  // else the run was stopped between this request and its file
+  if (!waiting_) return;  // otherwise the run was stopped between the request and its file
   if (waiting_->in_batch) save_step_of_batch(ctx, waiting_->before);
   else ask(ctx, *waiting_);
 }
 
 FULGURITE_BULK_BODY void Saver::on_train_batch_end(Context& ctx) {
-  // Within a window there is no step to save yet; a file that was asked for here would hold the step to come.
+  // Inside an accumulation window there is no step to save yet; a file requested here would hold the step that follows.
   if (ctx.accumulating()) return timing_.look(ctx);
   bool const by_step = timing_.by_steps(ctx);
   if (!skips(ctx) && (by_step || timing_.by_time(ctx))) save_step_of_batch(ctx);
@@ -340,8 +340,8 @@ FULGURITE_BODY void Saver::on_validation_end(Context& ctx) {
 }
 
 FULGURITE_BODY void Saver::on_train_end(Context& ctx) {
-  int const epoch = ctx.current_epoch() - 1;  // the last one, which is over
-  // Steps behind the last validation: the latest file is that of the run's end.
+  int const epoch = ctx.current_epoch() - 1;  // the last epoch, which is over
+  // Steps were taken after the last validation: the latest file then holds the end of the run.
   bool const behind = !monitor_ && !at_train_epoch_end(ctx) && timing_.by_epoch(epoch);
   bool const waited = std::exchange(deferred_, false);  // for a value that did not come
   if ((waited || behind) && !skips(ctx)) save(ctx, epoch);

@@ -1,5 +1,5 @@
 #pragma once
-// Sets the smallest weights to zero, a share each epoch, and keeps them there.
+// Sets a share of the smallest weights to zero each epoch, and keeps them at zero.
 
 #include <concepts>
 #include <cstddef>
@@ -20,8 +20,8 @@
 
 namespace fulgurite {
 
-/// A share of the weights that are still there, from 0 to 1, or a function of the epoch that gives one. A whole number
-/// would be a count in torch.nn.utils.prune, so none is taken: write 0.5, or 1.0.
+/// A share, from 0 to 1, of the weights that are not pruned yet, or a function of the epoch that returns one. Integers
+/// are not accepted, since torch.nn.utils.prune takes them as counts: write 0.5, or 1.0.
 class PruningAmount {
  public:
   template <std::floating_point F>
@@ -37,30 +37,31 @@ class PruningAmount {
   bool constant_ = false;
 };
 
-/// How much is pruned and when, of which parameters, and what is left of it after the fit.
+/// Options of ModelPruning: how much is pruned and when, which parameters, and what remains of it after the fit.
 struct ModelPruningOptions {
-  /// How much of what is left is pruned each time: a share, or a function of the epoch that gives one.
+  /// How much of the remaining weights is pruned each time: a share, or a function of the epoch that returns one.
   PruningAmount amount = 0.5;
-  std::vector<std::string> parameters = {};  ///< full names, as "in.weight"; empty: see parameter_names
-  std::vector<std::string> parameter_names = {"weight", "bias"};  ///< last parts of the names
-  bool use_global_unstructured = true;                            ///< the smallest of all; false: of each tensor
-  bool make_pruning_permanent = true;  ///< false: the masks outlive the fit, a further one goes on with them
+  std::vector<std::string> parameters = {};  ///< full names, such as "in.weight"; empty: selected by parameter_names
+  std::vector<std::string> parameter_names = {"weight", "bias"};  ///< the last parts of the names
+  bool use_global_unstructured = true;  ///< prune the smallest weights over all parameters; false: of each tensor
+  bool make_pruning_permanent =
+      true;  ///< false: the masks are kept after the fit, and the next fit continues with them
   bool use_lottery_ticket_hypothesis =
-      true;  ///< after each pruning the remaining weights start anew from their initial values
-  bool prune_on_train_epoch_end = true;  ///< false: at each validation's end
-  bool verbose = false;                  ///< say on stderr how much is zero
+      true;                              ///< after each pruning the remaining weights restart from their initial values
+  bool prune_on_train_epoch_end = true;  ///< false: prune at the end of each validation
+  bool verbose = false;                  ///< print to stderr how many weights are zero
 };
 
-/// `ModelPruning{{.amount = 0.3}}`: unstructured pruning by magnitude, as torch.nn.utils.prune.l1_unstructured repeated
-/// each epoch: each time that share of what is left. Masked weights are zero from then on, in files too, and in an
-/// average that another callback puts into the model; their gradients are zero before clipping. An average is not begun
-/// anew by a lottery ticket's return to initial values.
+/// Unstructured pruning by magnitude: `ModelPruning{{.amount = 0.3}}`. It repeats torch.nn.utils.prune.l1_unstructured
+/// each epoch, each time on that share of the remaining weights. Pruned weights stay zero, in checkpoint files too, and
+/// in an average that another callback puts into the model; their gradients are set to zero before clipping. If a
+/// lottery ticket resets the weights to their initial values, an average of the weights is not restarted.
 class ModelPruning {
  public:
   using Hooks =
       Implements<hook::on_fit_start, hook::on_before_optimizer_step, hook::on_train_batch_end, hook::on_train_epoch_end,
                  hook::on_validation_start, hook::on_validation_end, hook::on_train_end, hook::teardown>;
-  static constexpr Order order = Order::timer;  ///< after those who put other weights into the model
+  static constexpr Order order = Order::timer;  ///< after callbacks that put other weights into the model
   static constexpr bool reads_whole_model = true;
   static constexpr bool moves_weights = true;
   static constexpr std::string_view reads = "weights", writes = "weights, gradients";
@@ -78,7 +79,7 @@ class ModelPruning {
     masks.apply_to_weights();
   }
   void on_before_optimizer_step(auto& ctx) { masks_of(ctx).apply_to_gradients(); }
-  // The update moves masked weights where an optimizer has a momentum from before.
+  // The update changes masked weights if the optimizer has a momentum from earlier steps.
   void on_train_batch_end(auto& ctx) {
     if (!ctx.accumulating()) masks_of(ctx).apply_to_weights();
   }
@@ -89,12 +90,12 @@ class ModelPruning {
     masks_of(ctx).apply_to_weights();
     if (options_.prune_on_train_epoch_end) prune(ctx);
   }
-  // Not at its epoch's end: what was validated may be an average, and it is the weights in training that are pruned.
+  // Not in on_validation_epoch_end: the model may still hold an average then, and the weights in training are pruned.
   void on_validation_end(auto& ctx) {
     if (ctx.stage() == Stage::fit && !ctx.sanity_checking() && !options_.prune_on_train_epoch_end) prune(ctx);
   }
   void on_train_end(auto& ctx) { masks_of(ctx).apply_to_weights(); }
-  /// Called by the trainer: an average is in the model for a file, or for the statistics of its batch norms.
+  /// Called by the trainer when an average is in the model, for a file or for the statistics of its batch norms.
   void before_save(auto& ctx) {
     if (masks_) masks_of(ctx).apply_to_weights();
   }
@@ -103,7 +104,7 @@ class ModelPruning {
     if (ctx.stage() == Stage::fit && options_.make_pruning_permanent) masks_.reset();
   }
 
-  /// The share of the chosen parameters' elements that is masked.
+  /// The masked share of the chosen parameters' elements.
   double sparsity() const;
   std::size_t masked() const { return masked_; }
 
@@ -130,12 +131,12 @@ class ModelPruning {
                        report::formatted("%.2f", 100 * sparsity()) + " %)\n");
   }
 
-  /// `names`: of the parameters that are pruned.
+  /// `names`: the names of the pruned parameters.
   void check(std::vector<std::string> const& names) const;
 
   ModelPruningOptions options_;
   HeldMasks masks_{};
-  std::vector<SavedMask> restored_{};  ///< a loaded state, until the model is there
+  std::vector<SavedMask> restored_{};  ///< a loaded state, until the model exists
   std::size_t masked_ = 0, size_ = 0;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// Prints the model's table of parameters when a fit starts.
+// Prints the table of the model's parameters when a fit starts.
 
 #include <cstdio>
 #include <string_view>
@@ -12,20 +12,21 @@
 
 namespace fulgurite {
 
-/// How deep the table goes, and where it is written.
+/// Options of ModelSummary: the depth of the table, and where it is printed.
 struct ModelSummaryOptions {
   int max_depth = 1;  ///< levels of sub-modules; 0: nothing is printed, -1: all
   std::FILE* stream = stderr;
-  int columns = 0;  ///< width of the table; 0: the terminal's, and where there is none as wide as need be
+  int columns = 0;  ///< width of the table; 0: the terminal's, or as wide as needed if there is no terminal
 };
 
-/// Prints a table when a fit starts: `ModelSummary{}` or `ModelSummary{{.max_depth = -1}}`. It has the name, the type,
-/// the number of parameters and the mode of each module, and totals; parameters that two modules share count once, and
-/// are marked.
+/// Prints a table of the model when a fit starts: `ModelSummary{}` or `ModelSummary{{.max_depth = -1}}`. The table has
+/// the name, type, number of parameters and mode of each module, and totals. Parameters that two modules share are
+/// marked and count once.
 ///
-/// A model with `torch::Tensor example_input_array` (or a function of that name; a std::tuple for several arguments) is
-/// run with it once, in eval mode and without gradients, and the table has sizes and operations, too. Modes, buffers
-/// and random numbers are then as they were. Error [fulgurite.model.example_input] where `forward` fails with it.
+/// If the model has `torch::Tensor example_input_array` (or a function of that name; a std::tuple for several
+/// arguments), it is run once with that input, in eval mode and without gradients, and the table also has sizes and
+/// operations. Modes, buffers and random number generators are restored afterwards. Throws
+/// [fulgurite.model.example_input] if `forward` fails with it.
 class ModelSummary {
  public:
   using Hooks = Implements<hook::on_fit_start>;
@@ -40,19 +41,20 @@ class ModelSummary {
   ModelSummaryOptions options_;
 };
 
-// Prints what validate and test have found, as a table.
+// Prints the results of validate and test as a table.
 
-/// Where the table is written, and how wide.
+/// Options of ResultsTable: where the table is printed, and its width.
 struct ResultsTableOptions {
   std::FILE* stream = stdout;
-  int columns = 0;  ///< width of the table; 0: the terminal's, and where there is none as wide as need be
+  int columns = 0;  ///< width of the table; 0: the terminal's, or as wide as needed if there is no terminal
 };
 
-/// A row for each metric that has a value, a column for each loader, when trainer.validate or trainer.test is done:
-/// the metrics are those that the model declares and reports each epoch. Where it would be too wide, loaders go on in
-/// a further table, and names keep their ends; a value is never cut. A metric of several numbers has a row for each,
-/// but a matrix none: report::html draws it. The validations of a fit are not printed. Only rank 0 prints. Error
-/// [fulgurite.callback.results_columns] for a width below 0.
+/// Prints the results of trainer.validate or trainer.test: `ResultsTable{}`. The table has a row for each metric with a
+/// value and a column for each loader; the metrics are those that the model declares and reports each epoch. If it
+/// would be too wide, the remaining loaders follow in a further table, and names are cut at their beginning; a value is
+/// never cut. A metric of several numbers has a row for each number, but a matrix has none: report::html draws it. The
+/// validations of a fit are not printed. Only rank zero prints. Throws [fulgurite.callback.results_columns] for a width
+/// below 0.
 class ResultsTable {
  public:
   using Hooks = Implements<hook::on_validation_end, hook::on_test_end>;

@@ -1,6 +1,6 @@
 #pragma once
-// A progress bar like tqdm's: one for the epoch, a second one beneath it while validation runs, and plain lines where
-// the output is not a terminal.
+// A progress bar like tqdm's: one for the epoch, a second one below it while validation runs, and plain lines if the
+// output is not a terminal.
 
 #include <cstddef>
 #include <cstdio>
@@ -20,47 +20,48 @@
 
 namespace fulgurite::report {
 
-// The last line of a fit: the best value, its epoch, the time it took, where the files are.
+// The last line of a fit: the best value, its epoch, the time, and where the files are.
 
 /// The last line of a fit, such as "10 epochs, 630 steps in 00:22; best val/accuracy 0.983 in epoch 7; best file
-/// runs/...; metrics lightning_logs/...". A part for which there is no value is left out.
+/// runs/...; metrics lightning_logs/...". Parts without a value are left out.
 std::string outcome_line(Outcome const& outcome, int epochs, long steps, double seconds);
 
 }  // namespace fulgurite::report
 
 namespace fulgurite {
 
-// What a bar or a dashboard announces of an epoch: its batches and its end, where a limit of the run may come before
-// them.
+// The number of batches and the end that a bar or a dashboard shows for an epoch; a limit of the run may end it
+// earlier.
 
-/// The batches of the epoch, `done` of which are over, up to the one in which max_steps ends it; nullopt where neither
-/// is known. Where the loader has no size, it is an upper bound: the loader may end before max_steps. By hand, and of
-/// sequences that are cut into slices, a batch makes any number of steps, so that max_steps says nothing of batches.
+/// The number of batches of the epoch, of which `done` are over, up to the batch in which max_steps ends it; nullopt if
+/// neither is known. If the loader has no size, this is an upper bound: the loader may end before max_steps. In manual
+/// optimization, and for sequences that are cut into slices, a batch may take any number of steps, so max_steps does
+/// not determine the number of batches.
 std::optional<long> announced_batches(Context& ctx, long done);
 
-/// When max_time ends training, in seconds of the trainer's clock, and whether it does so in this epoch.
+/// The time at which max_time ends training, in seconds of the trainer's clock, and whether that is in this epoch.
 class AnnouncedEnd {
  public:
   /// Training starts, or continues.
   void begin(Context& ctx);
-  /// Gives the meter of an epoch its number of batches and its end.
+  /// Sets the meter's number of batches and its end for the epoch.
   void announce(report::ProgressMeter& meter, Context& ctx) const;
 
  private:
   std::optional<double> moment_ = std::nullopt;
 };
 
-// What a bar or a dashboard has seen of a fit, for the line that is left of it.
+// What a bar or a dashboard counts during a fit, for the line that it prints at the end.
 
-/// Where a fit began in this process: of a run that goes on, not at its first epoch.
+/// Where a fit began in this process: for a resumed run, not at its first epoch.
 class FitCounts {
  public:
   void begin(Context& ctx);
-  /// Training starts: of a run that goes on its place is known now.
+  /// Training starts: the position of a resumed run is known from here on.
   void go_on(Context& ctx);
-  /// Since the fit began.
+  /// Seconds since the fit began.
   double seconds(double now) const { return now - began_; }
-  /// Epochs, steps and time of this process, and what came out of the fit.
+  /// The epochs, steps and time of this process, and the result of the fit.
   std::string line(Context& ctx) const;
 
  private:
@@ -69,12 +70,12 @@ class FitCounts {
   long step_ = 0;
 };
 
-// When a bar or a dashboard draws again: not with each batch, which may be a matter of microseconds.
+// Limits how often a bar or a dashboard draws: not after each batch, which may take only microseconds.
 
-/// Remembers when something was drawn last.
+/// Remembers the time of the last drawing.
 class Redraws {
  public:
-  /// Whether `seconds` have passed since the last time at which this said so, or `begin` was called.
+  /// True if `seconds` have passed since it last returned true, or since `begin` was called.
   bool due(double now, double seconds);
   /// Counts from here on.
   void begin(double now) { last_ = now; }
@@ -83,26 +84,26 @@ class Redraws {
   double last_ = -std::numeric_limits<double>::infinity();
 };
 
-/// Where the bar is drawn, how wide, how often, and what stays of it.
+/// Options of ProgressBar: where it is drawn, its width, how often it is redrawn, and what remains on the screen.
 struct ProgressBarOptions {
   std::FILE* stream = stderr;
   bool ascii = false;                    ///< digits and '#' instead of block characters
   bool leave = false;                    ///< keep the line of each finished epoch
   int columns = 0;                       ///< width of a line; 0: the terminal's
-  double seconds_between_redraws = 0.1;  ///< at least
-  double seconds_between_lines = 60;     ///< not on a terminal: within an epoch or an evaluation, at least
+  double seconds_between_redraws = 0.1;  ///< minimum
+  double seconds_between_lines = 60;     ///< if not on a terminal: minimum, within an epoch or an evaluation
   std::optional<bool> terminal =
-      std::nullopt;      ///< not given: asked from the stream. false: no control codes, whole lines
-  bool redirect = true;  ///< what std::cout, std::cerr and std::clog print on the bar's terminal comes out above it
+      std::nullopt;      ///< not given: detected from the stream. false: no control codes, whole lines
+  bool redirect = true;  ///< prints the output of std::cout, std::cerr and std::clog on the bar's terminal above it
 };
 
-/// Shows how far a run is: `ProgressBar{}`. It shows the metrics declared with `.prog_bar = true`, with the values that
-/// the host knows already, and never waits for a device. It looks at the clock once a batch. On a terminal it redraws
-/// at most ten times a second, as wide as the terminal then is; elsewhere, as in a file or a notebook, it writes one
-/// line for each epoch and each evaluation, and one a minute within those that last. Rates count what this process did:
-/// of a run that goes on inside an epoch, the batches from there on. What others print while bars are there stays
-/// above them: any text by `ctx.print`, by warnings, by std::cout and std::cerr; a line at a time by printf. Only rank
-/// 0 writes. A fit ends with one line that says what came out of it and where.
+/// Shows the progress of a run: `ProgressBar{}`. It shows the metrics declared with `.prog_bar = true`, with the values
+/// that are already on the host, and never waits for a device. It reads the clock once a batch. On a terminal it
+/// redraws at most ten times a second, at the terminal's current width. Elsewhere, as in a file or a notebook, it
+/// writes one line for each epoch and each evaluation, and one a minute within long ones. Rates count the work of this
+/// process: for a run that resumes inside of an epoch, the batches from there on. Other output is kept above the bars:
+/// any text by `ctx.print`, by warnings, by std::cout and std::cerr; whole lines by printf. Only rank zero writes. At
+/// the end of a fit it prints one line with the result and the paths of the files.
 class ProgressBar {
  public:
   using Hooks =
@@ -111,9 +112,9 @@ class ProgressBar {
                  hook::on_validation_start, hook::on_validation_batch_end, hook::on_validation_end, hook::on_test_start,
                  hook::on_test_batch_end, hook::on_test_end, hook::on_predict_start, hook::on_predict_batch_end,
                  hook::on_predict_end, hook::on_fit_start, hook::on_fit_end, hook::on_exception>;
-  using Stateless = ByChoice;  // a bar shows the present
+  using Stateless = ByChoice;  // a bar shows only the present
   static constexpr Order order = Order::progress;
-  static constexpr bool draws_on_terminal = true;  ///< of which there is one: a sweep refuses it
+  static constexpr bool draws_on_terminal = true;  ///< there is only one terminal, so a sweep refuses this callback
 
   explicit ProgressBar(ProgressBarOptions options = {});
   ProgressBar(ProgressBar const&) = default;
@@ -152,7 +153,7 @@ class ProgressBar {
   void on_predict_end(Context& ctx) { evaluation_end(ctx); }
 
   void on_fit_end(Context& ctx);
-  /// Leaves the bar as it is; the text of the error begins on a line of its own.
+  /// Leaves the bar on the screen; the text of the error begins on a line of its own.
   void on_exception();
 
  private:
@@ -167,7 +168,7 @@ class ProgressBar {
   bool due(double now);
   void keep(std::string_view line);
   int columns() const;
-  /// With the metric by which files are ranked, or an early stop is found, among them.
+  /// The metrics to show, including the one that ranks files or decides an early stop.
   report::Postfix postfix(Context& ctx) const;
 
   ProgressBarOptions options_;

@@ -55,7 +55,7 @@ namespace fulgurite::report {
 FULGURITE_BODY std::string outcome_line(Outcome const& outcome, int epochs, long steps, double seconds) {
   auto const some = [](auto count, char const* what) { return std::to_string(count) + what + (count == 1 ? "" : "s"); };
   std::string text = some(epochs, " epoch") + ", " + some(steps, " step") + " in " + clock_text(seconds);
-  if (!outcome.ended_by.empty() && !outcome.ended_by.starts_with("max_epochs"))  // the epochs are said
+  if (!outcome.ended_by.empty() && !outcome.ended_by.starts_with("max_epochs"))  // the line has the epochs already
     text += "; ended by " + outcome.ended_by;
   if (outcome.best_value)
     text += "; best " + outcome.best_metric + " " + formatted("%.4g", *outcome.best_value) + " in epoch " +
@@ -144,7 +144,7 @@ FULGURITE_BODY void ProgressBar::on_fit_end(Context& ctx) {
   if (!on_) return;
   lines_.leave();
   std::string line = counts_.line(ctx);
-  line.pop_back();  // the end of the line
+  line.pop_back();  // the newline
   lines_.write(report::wrapped(line, static_cast<std::size_t>(columns())));
 }
 
@@ -152,7 +152,7 @@ FULGURITE_BODY bool ProgressBar::draws(Context& ctx) { return ctx.rank() == 0 &&
 
 FULGURITE_BULK_BODY void ProgressBar::train_batch(Context& ctx) {
   double const now = ctx.seconds_now();
-  if (!train_) start_epoch(ctx, began_);  // the run goes on inside of it
+  if (!train_) start_epoch(ctx, began_);  // the run resumes inside of the epoch
   if (train_->done() == 0) train_->start_at(ctx.batch_idx());
   train_->advance(ctx.batch_idx() + 1, now);
   if (!due(now)) return;
@@ -166,7 +166,7 @@ FULGURITE_BODY void ProgressBar::start_epoch(Context& ctx, double began) {
   last_line_.clear();
   train_.emplace("Epoch " + std::to_string(ctx.current_epoch()), std::nullopt, began);
   end_.announce(*train_, ctx);
-  if (!terminal_) redraws_.begin(began);  // the first line comes a while later
+  if (!terminal_) redraws_.begin(began);  // the first line is printed after an interval
 }
 
 FULGURITE_BODY void ProgressBar::evaluation_start(char const* title, Context& ctx) {

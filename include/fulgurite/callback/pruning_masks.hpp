@@ -1,5 +1,5 @@
 #pragma once
-// Masks over a model's parameters, as a callback sees them: each tensor library makes its own.
+// Masks over a model's parameters, for callbacks: each tensor library has a type of its own.
 
 #include <concepts>
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 namespace fulgurite {
 
-/// One mask as a checkpoint holds it: a bit for each element, eight a byte, and the initial values where they are kept.
+/// One mask in a checkpoint: one bit for each element, eight in a byte, and the initial values if they are kept.
 struct SavedMask {
   std::string name = {};
   SavedTensor bits = {};
@@ -25,22 +25,22 @@ struct SavedMask {
   void state(auto& archive);
 };
 
-/// Which parameters are pruned, and what to remember of them.
+/// Which parameters are pruned, and whether their initial values are kept.
 struct PruningChoice {
-  std::vector<std::string> parameters;       ///< full names; empty: by the last part of the name
-  std::vector<std::string> parameter_names;  ///< last parts of names, as "weight"
+  std::vector<std::string> parameters;       ///< full names; empty: selected by parameter_names
+  std::vector<std::string> parameter_names;  ///< the last parts of names, such as "weight"
   bool keep_initial = false;
 
   bool operator()(std::string_view name) const;
 };
 
-/// 0 and 1 for each element of the chosen parameters. `Backend::masks(model, choice)` makes them, all 1; each tensor
-/// library has a type of its own.
+/// A mask of 0 and 1 for each element of the chosen parameters. `Backend::masks(model, choice)` makes the masks, all 1;
+/// each tensor library has a type of its own.
 ///
 /// `prune(share, together)` masks that share of the elements that are not masked yet, those of smallest magnitude: over
-/// all parameters together, or in each. The count is rounded to nearest, halves to even. `rewind()`: what is not masked
-/// gets its initial value back. `load(saved)`: Error [fulgurite.callback.pruning_state] where these are not masks of
-/// the same parameters.
+/// all parameters together, or in each. The count is rounded to nearest, halves to even. `rewind()` restores the
+/// initial values of elements that are not masked. `load(saved)` throws [fulgurite.callback.pruning_state] if `saved`
+/// does not hold masks of the same parameters.
 template <class M>
 concept PruningMasks = requires(M& masks, M const& known, std::vector<SavedMask> const& saved) {
   masks.prune(0.5, true);
@@ -54,8 +54,8 @@ concept PruningMasks = requires(M& masks, M const& known, std::vector<SavedMask>
   { known.save() } -> std::same_as<std::vector<SavedMask>>;
 };
 
-/// Masks in a callback, which is made before anybody knows the tensor library, and is saved without it. Its hooks know
-/// the type, and reach the masks without a virtual call.
+/// Masks in a callback, which is made before the tensor library is known, and is saved without it. The callback's hooks
+/// know the type, and access the masks without a virtual call.
 class HeldMasks {
  public:
   template <PruningMasks M>
@@ -65,7 +65,7 @@ class HeldMasks {
     held_ = std::move(made);
     return here;
   }
-  /// `M` is the type that is held.
+  /// `M` must be the type that is held.
   template <PruningMasks M>
   M& as() const {
     return static_cast<Of<M>&>(*held_).masks;
@@ -74,7 +74,7 @@ class HeldMasks {
   void reset() { held_.reset(); }
 
   std::vector<SavedMask> save() const { return held_->save(); }
-  /// The weights are masked with them; see PruningMasks. Returns how many elements are masked.
+  /// Loads the masks and applies them to the weights; see PruningMasks. Returns the number of masked elements.
   std::size_t load(std::vector<SavedMask> const& saved) { return held_->load(saved); }
 
  private:
@@ -99,12 +99,12 @@ class HeldMasks {
 
 namespace pruning {
 
-/// Eight elements a byte, the first in the lowest bit.
+/// Eight elements in a byte, the first in the lowest bit.
 SavedTensor pack(std::span<std::uint8_t const> mask);
 std::vector<std::uint8_t> unpack(SavedTensor const& bits, std::size_t size);
 
 [[noreturn]] void refuse(std::string_view name);
-/// The saved one of that name, of a parameter of that size; Error where there is none.
+/// The saved mask of a parameter with that name and size; throws if there is none.
 SavedMask const& find(std::vector<SavedMask> const& saved, std::string_view name, std::size_t size, bool with_initial);
 
 }  // namespace pruning

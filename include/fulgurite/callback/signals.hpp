@@ -1,5 +1,5 @@
 #pragma once
-// Ends a run in good order where the system asks for its end, with a file from which it goes on.
+// Ends a run cleanly when the system asks it to end, and leaves a checkpoint file from which the next fit resumes.
 
 #include <concepts>
 #include <csignal>
@@ -24,42 +24,44 @@
 
 namespace fulgurite::slurm {
 
-// The SLURM job that a program runs in: which it is, and how it is begun again.
+// The SLURM job that a program runs in: its name, and how to requeue it.
 
 /// A job as scontrol names it: "4711", or "4711_3" of an array.
 struct Job {
   std::string name;
-  std::string task = {};  ///< of an array; else empty
+  std::string task = {};  ///< the index within a job array; empty if the job is not part of one
 };
 
 /// A number as SLURM writes it.
 bool is_number(std::string_view text);
 
-/// The job that these variables tell of; `variable("SLURM_JOB_ID")` is a text, or nullptr where there is none. None
-/// outside of SLURM, in an interactive session (a job named bash or interactive), and where the id is no number.
+/// The job that these environment variables describe; `variable("SLURM_JOB_ID")` returns its value, or nullptr if it is
+/// not set. Returns nullopt outside of SLURM, in an interactive session (a job named bash or interactive), and if the
+/// id is not a number.
 std::optional<Job> job(FunctionRef<char const*(char const*)> variable);
 /// The job of this process.
 std::optional<Job> job();
 
-/// `scontrol requeue NAME`, with the scontrol found on PATH and no shell. Empty where it ended well, else why not.
+/// Runs `scontrol requeue NAME`, with the scontrol found on PATH and without a shell. Returns an empty string on
+/// success, otherwise the reason of the failure.
 std::string requeue(Job const& of);
 
 }  // namespace fulgurite::slurm
 
 namespace fulgurite::checkpointing {
 
-// The numbered files from which a job that a cluster has begun again goes on.
+// The numbered files from which a requeued job resumes.
 
-/// `hpc_ckpt_1.safetensors`, `hpc_ckpt_2.safetensors`, ... of a folder; the tasks of an array have each their own, as
-/// `hpc_ckpt_task7_1.safetensors`, and so have the fits of a program that follow each other, `hpc_ckpt_fit2_1`.
+/// The files `hpc_ckpt_1.safetensors`, `hpc_ckpt_2.safetensors`, ... in a folder. Each task of a job array has its own,
+/// such as `hpc_ckpt_task7_1.safetensors`, and so has each later fit of a program, such as `hpc_ckpt_fit2_1`.
 class HpcFiles {
  public:
   HpcFiles() = default;
   HpcFiles(std::filesystem::path folder, std::string const& task, long fit = 1);
 
-  /// Those that are there, the highest number first.
+  /// The files that exist, highest number first.
   std::vector<std::filesystem::path> all() const;
-  /// The one after the highest.
+  /// The file whose number follows the highest existing one.
   std::filesystem::path next() const;
 
  private:
@@ -75,30 +77,37 @@ class HpcFiles {
 
 namespace fulgurite {
 
-/// Where Signals leaves its file, and which signals it hears.
+/// Options of Signals: where it writes its file, and which signals it handles.
 struct SignalsOptions {
-  /// Of the files; empty: default_root_dir, under a name that tells the program and the model: two programs that run in
-  /// one folder do not meet. The second fit of a program under one name, when the first one has ended well, has "-2" in
-  /// its name, and so on.
+  /// The folder of the files. Empty: default_root_dir, with a file name that contains the program and the model, so
+  /// that two programs in one folder do not use the same file. If the first fit of a program under one name ended well,
+  /// the name of the second one has the suffix "-2", and so on.
   std::filesystem::path dirpath = {};
-  std::vector<int> signals = {SIGINT, SIGTERM};  ///< that end the run
-  int requeue_signal = SIGUSR1;                  ///< in a SLURM job: the job is to be begun again; 0: none
+  std::vector<int> signals = {SIGINT, SIGTERM};  ///< the signals that end the run
+  int requeue_signal = SIGUSR1;  ///< in a SLURM job: the signal after which the job is requeued; 0: none
 };
 
-/// `Signals{}` finishes the batch at hand, in a fit with the step of its window, when SIGINT (Ctrl-C) or SIGTERM has
-/// come; writes interrupted.safetensors; lets everybody hear on_exception; and throws Interrupted, whose `exit_code()`
-/// a program returns. Another one of these signals ends the program at once. The next fit goes on from the file by
-/// itself, unless it is told where to go on from, and removes it when it ends well. It acts in training, validation,
-/// test, predict, the sanity check and the pass for statistics; only a fit leaves a file. A signal that comes after the
-/// last batch lets the run end well, leaves a file of its end, and throws then. Several processes end a fit together,
-/// after the next step, or, where none follows, at its end.
+/// Ends a run cleanly on SIGINT (Ctrl-C) or SIGTERM, with a file from which the next fit resumes.
 ///
-/// In a SLURM job, SIGUSR1 (`#SBATCH --signal=USR1@90`) does the same with hpc_ckpt_N.safetensors, N one more than the
-/// highest there is, and then asks SLURM to begin the job again: `scontrol requeue`, which is a warning where it fails.
-/// A fit that ends well removes these, too, so jobs that run at a time need each a folder of their own; the tasks of an
-/// array have names of their own.
+///     int main() try {
+///       auto trainer = make_trainer<Net>(TrainerOptions{.max_epochs = 90}, Signals{});
+///       trainer.fit(model, loader);
+///     } catch (Interrupted const& end) { return end.exit_code(); }
 ///
-/// The handlers are the process's: two runs at a time cannot have them both.
+/// On a signal the run finishes the current batch, in a fit also the step of its accumulation window. It then writes
+/// interrupted.safetensors, dispatches on_exception, and throws Interrupted, whose `exit_code()` a program should
+/// return. A second signal ends the program at once. The next fit resumes from the file automatically, unless it is
+/// given another file, and removes it when the fit ends well. Signals works in training, validation, test, predict, the
+/// sanity check and the pass for statistics; only a fit leaves a file. If the signal comes after the last batch, the
+/// run ends normally, leaves a file of its end, and then throws. Several processes end a fit together: after the next
+/// step, or at the end of the fit if no step follows.
+///
+/// In a SLURM job, SIGUSR1 (`#SBATCH --signal=USR1@90`) does the same, but writes hpc_ckpt_N.safetensors, with N one
+/// more than the highest existing number, and then requeues the job by `scontrol requeue`; a failure of that is a
+/// warning. A fit that ends well also removes these files, so jobs that run at the same time need a folder each; the
+/// tasks of a job array have file names of their own.
+///
+/// Signal handlers belong to the process, so two runs at the same time cannot both use Signals.
 class Signals {
  public:
   using Hooks = Implements<hook::setup, hook::on_train_start, hook::on_train_batch_end, hook::on_validation_batch_end,
@@ -108,7 +117,8 @@ class Signals {
   static constexpr Order order = Order::checkpoint;
   static constexpr std::string_view reads = "the state of the run";
   static constexpr bool resumes_fit = true;
-  static constexpr bool catches_signals = true;  ///< which belong to the process: a sweep refuses it
+  static constexpr bool catches_signals =
+      true;  ///< signal handlers belong to the process, so a sweep refuses this callback
 
   explicit Signals(SignalsOptions options = {});
   Signals(Signals const&) = default;
@@ -122,69 +132,70 @@ class Signals {
   void on_validation_batch_end(Context& ctx);
   void on_test_batch_end(auto&) { end_now(); }
   void on_predict_batch_end(auto&) { end_now(); }
-  /// Between batches that no hook tells of, and after a run: one whose end was asked for too late for a place before.
+  /// Called between batches for which no hook is called, and after a run, to throw for a signal that came too late for
+  /// an earlier hook.
   void end_if_asked();
 
   void on_exception(std::exception const& error, Context& ctx);
   void teardown(Context& ctx);
 
-  /// What a fit that is not told otherwise goes on from: in a SLURM job the files that it has left before it was
-  /// started again, too. Before setup, as the search says.
+  /// The files from which a fit resumes if no other file was given. In a SLURM job these include the files that the job
+  /// wrote before it was requeued. Before setup, the search supplies the folder and the model.
   std::vector<std::filesystem::path> last_checkpoints(CheckpointSearch const& search = {});
-  /// The files that a SLURM job goes on from when it has begun again, the last one first.
+  /// The files from which a requeued SLURM job resumes, the latest first.
   std::vector<std::filesystem::path> hpc_checkpoints(CheckpointSearch const& search = {});
-  /// Whether SLURM has started this program, perhaps again.
+  /// True if SLURM has started this program, for the first time or again.
   bool resumes_hpc() const;
 
  private:
-  /// Where the files of a run are.
+  /// Sets the paths of the run's files.
   void find_files(std::filesystem::path const& root, std::string_view model);
   static bool in_fit(Context const& ctx);
   static void end_now();
 
-  /// The file that a signal asks for, where there is a run to go on with; then, where that was asked for, the job is
-  /// put back into the queue. Until then SLURM's next signal must not end the program. A file that cannot be written
-  /// keeps the job out of the queue: it would begin from an older one, again and again.
+  /// Requests the file for a signal if there is a fit to resume, and then requeues the job if the signal asks for that.
+  /// Until that is done, SLURM's next signal must not end the program. If the file cannot be written, the job is not
+  /// requeued: it would start from an older file again and again.
   void leave(int signal, Context& ctx);
-  /// The files of this run are no longer needed, and removed where it has ended well.
+  /// Releases this run's files, which are no longer needed, and removes them if the run ended well.
   void give_up(Context& ctx, bool ended_well);
   void forget();
 
   SignalsOptions options_;
-  slurm::Job job_{};   ///< without a name: none
-  std::string fit_{};  ///< what the fit at hand is counted under
+  slurm::Job job_{};   ///< an empty name: not in a job
+  std::string fit_{};  ///< the key under which the current fit is counted
   std::filesystem::path file_{};
   checkpointing::HpcFiles hpc_files_{};
   std::shared_ptr<CaughtSignals> caught_ = nullptr;
-  int asked_epoch_ = -1;  ///< where the end was asked for; -1: nowhere yet
+  int asked_epoch_ = -1;  ///< the epoch and batch in which the end was requested; -1: not requested
   long asked_batch_ = 0;
   bool trains_ = false;
-  int late_ = 0;  ///< a signal that came after the last batch of a run that has ended well
+  int late_ = 0;  ///< a signal that came after the last batch of a run that ended well
 };
 
-/// Which file OnExceptionCheckpoint writes: FILENAME.safetensors in a folder.
+/// Options of OnExceptionCheckpoint: it writes FILENAME.safetensors in a folder.
 struct OnExceptionCheckpointOptions {
-  std::filesystem::path dirpath = {};  ///< not given: default_root_dir
-  /// Not given: "on_exception", and in default_root_dir, which other programs may use,
-  /// "on_exception_<program>_<Model>".
+  std::filesystem::path dirpath = {};  ///< empty: default_root_dir
+  /// Not given: "on_exception"; in default_root_dir, which other programs may use, "on_exception_<program>_<Model>".
   std::optional<std::string> filename = std::nullopt;
 };
 
-/// `OnExceptionCheckpoint{{.dirpath = "runs/mlp"}}` writes runs/mlp/on_exception.safetensors on any exception within a
-/// fit, and removes it when a fit ends well, so that the file is there exactly when there is something to rescue. The
-/// next fit, of this program or of the same one started again, resumes from it by itself, at the batch that failed,
-/// unless it is given another file. Error where the filename is empty or leads out of the folder.
+/// Writes a checkpoint on any exception within a fit: `OnExceptionCheckpoint{{.dirpath = "runs/mlp"}}` writes
+/// runs/mlp/on_exception.safetensors. The file is removed when a fit ends well, so it exists exactly when there is
+/// something to rescue. The next fit, of this program or of a new process of the same program, resumes from the file
+/// automatically, at the batch that failed, unless it is given another file. The constructor throws
+/// [fulgurite.callback.on_exception] if the filename is empty or leads out of the folder.
 class OnExceptionCheckpoint {
  public:
   using Hooks = Implements<hook::setup, hook::on_exception, hook::teardown>;
   using Stateless = ByChoice;
   static constexpr Order order = Order::checkpoint;
-  static constexpr bool inert_in_dev_run = true;  ///< a rehearsal has nothing to rescue
+  static constexpr bool inert_in_dev_run = true;  ///< a fast_dev_run has nothing to rescue
   static constexpr std::string_view reads = "the state of the run";
 
   explicit OnExceptionCheckpoint(OnExceptionCheckpointOptions const& options = {});
 
-  /// Refused with a sentence: the folder is an option.
+  /// Refused at compile time: the folder is an option.
   template <std::convertible_to<std::filesystem::path> Folder, bool is_option = false>
   explicit OnExceptionCheckpoint(Folder const&, std::string const& = {}) {
     static_assert(is_option, "[fulgurite.callback.dirpath] OnExceptionCheckpoint's folder is an option: "

@@ -52,7 +52,7 @@ FULGURITE_BODY std::string requeue(Job const& of) {
     return "scontrol cannot be started: " + std::generic_category().message(error);
   int status = 0;
   while (::waitpid(child, &status, 0) == -1)
-    if (errno != EINTR) return {};  // the program leaves its children to the system
+    if (errno != EINTR) return {};  // the program ignores SIGCHLD, so the system has reaped the child
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
   return WIFEXITED(status) ? "scontrol requeue " + name + " ended with status " + std::to_string(WEXITSTATUS(status))
                            : "scontrol requeue " + name + " was ended by a signal";
@@ -62,10 +62,10 @@ FULGURITE_BODY std::string requeue(Job const& of) {
 
 namespace fulgurite::checkpointing {
 
-// How many fits of one name this program has ended well: so those of one model type that follow each other are told
-// apart, in this process and in the next one of the program.
+// Counts the fits of each name that this program has ended well. The count separates consecutive fits of one model
+// type, in this process and in the next process of the program.
 
-/// Counts by name. One object serves the whole process.
+/// Counts by name. The whole process shares one object.
 class EndedFits {
  public:
   static EndedFits& of_process() {
@@ -110,7 +110,7 @@ FULGURITE_BODY std::filesystem::path HpcFiles::next() const {
 
 FULGURITE_BODY std::vector<std::pair<long, std::filesystem::path>> HpcFiles::numbered() const {
   std::vector<std::pair<long, std::filesystem::path>> found;
-  std::error_code none;  // a folder that is not there has no files
+  std::error_code none;  // a missing folder has no files
   for (auto const& entry : std::filesystem::directory_iterator(folder_, none)) {
     auto const name = entry.path().filename().string();
     if (!name.starts_with(prefix_) || !name.ends_with(suffix)) continue;
@@ -189,7 +189,8 @@ FULGURITE_BODY std::filesystem::path OnExceptionCheckpoint::file_in(std::filesys
 
 namespace fulgurite {
 
-/// A run that ends by another exception. A signal that comes on its way ends nothing more, which is said.
+/// A run that is ending by another exception. A signal that arrives meanwhile has no further effect; the destructor
+/// warns of it.
 struct FailingRun {
   std::shared_ptr<CaughtSignals> caught;
   Context ctx;
@@ -210,7 +211,7 @@ FULGURITE_BODY FailingRun::~FailingRun() {
                   "signal " + std::to_string(came) +
                       " came while the run was ending by an exception: its files are written, and it ends by that "
                       "exception; no job is put back into SLURM's queue, since it would fail again");
-  } catch (...) {}  // a warning that cannot be given
+  } catch (...) {}  // the warning cannot be given
 }
 
 FULGURITE_BODY Signals::Signals(SignalsOptions options) : options_(std::move(options)) {}
@@ -222,7 +223,7 @@ FULGURITE_BODY void Signals::setup(Context& ctx) {
   trains_ = false;
   late_ = 0;
   if (in_fit(ctx)) ctx.held_files().hold(file_, this);
-  caught_.reset();  // those of a run that was left without an end
+  caught_.reset();  // the handlers of a run that was abandoned without an end
   caught_ = std::make_shared<CaughtSignals>(options_.signals, job_.name.empty() ? 0 : options_.requeue_signal);
 }
 
@@ -230,14 +231,15 @@ FULGURITE_BULK_BODY void Signals::on_train_batch_end(Context& ctx) {
   int const ends_by = ctx.signal_of_all(CaughtSignals::gravest());
   if (ends_by == 0) [[likely]]
     return;
-  // Once, inside a window of several batches; again where captured steps went back to before it was asked for.
+  // Requests the end once within an accumulation window of several batches; again if captured steps rolled back to a
+  // state before the request.
   int const epoch = ctx.current_epoch();
   long const batch = ctx.batch_idx();
   if (asked_epoch_ != -1 && std::pair(asked_epoch_, asked_batch_) < std::pair(epoch, batch)) return;
   asked_epoch_ = epoch;
   asked_batch_ = batch;
-  // Thrown where the next file would be written: between steps.
-  // One process ends by what it was asked for last; several by what they have told each other.
+  // The exception is thrown at the point where the next file would be written: between steps. A single process ends by
+  // the latest signal that it received; several processes end by the signal that they have agreed on.
   bool const alone = ctx.world() == 1;
   ctx.request_checkpoint(
       {this, [ends_by, alone](CheckpointFiles&) { throw Interrupted(alone ? CaughtSignals::gravest() : ends_by); }});
@@ -251,7 +253,7 @@ FULGURITE_BULK_BODY void Signals::on_validation_batch_end(Context& ctx) {
 FULGURITE_BODY void Signals::on_exception(std::exception const& error, Context& ctx) {
   if (auto const* const interrupted = dynamic_cast<Interrupted const*>(&error))
     return leave(interrupted->signal(), ctx);
-  // The handlers stay until the files of that exception are written: no signal ends the program meanwhile.
+  // The handlers stay until the files of that exception are written, so that no signal ends the program before that.
   auto const until = std::make_shared<FailingRun>(std::exchange(caught_, nullptr), ctx);
   forget();
   if (ctx.stage() == Stage::fit) ctx.request_checkpoint({this, [until](CheckpointFiles&) {}});
@@ -296,7 +298,7 @@ FULGURITE_BODY void Signals::leave(int signal, Context& ctx) {
 FULGURITE_BODY void Signals::give_up(Context& ctx, bool ended_well) {
   for (auto const& file : last_checkpoints()) {
     ctx.held_files().give_up(file, this);
-    std::error_code ignored;  // usually there is none
+    std::error_code ignored;  // usually there is no such file
     if (ended_well && ctx.rank() == 0 && !ctx.held_files().by_others(file, this))
       std::filesystem::remove(file, ignored);
   }
@@ -309,14 +311,14 @@ FULGURITE_BODY void OnExceptionCheckpoint::setup(Context& ctx) {
 }
 
 FULGURITE_BODY void OnExceptionCheckpoint::on_exception(Context& ctx) {
-  // Outside fit there is nothing to rescue, and no file is written.
+  // Outside of fit there is nothing to rescue, so no file is written.
   if (in_fit(ctx)) ctx.request_checkpoint({this, [this](CheckpointFiles& files) { files.write(file_); }});
 }
 
 FULGURITE_BODY void OnExceptionCheckpoint::teardown(Context& ctx) {
   if (!in_fit(ctx)) return;
   ctx.held_files().give_up(file_, this);
-  std::error_code ignored;  // usually there is none
+  std::error_code ignored;  // usually there is no such file
   if (ctx.rank() == 0 && !ctx.held_files().by_others(file_, this)) std::filesystem::remove(file_, ignored);
 }
 

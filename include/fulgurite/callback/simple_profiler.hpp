@@ -1,5 +1,5 @@
 #pragma once
-// Says where the time of a run goes: how often each action ran, how long it took, its share.
+// Reports where the time of a run is spent: how often each action ran, how long it took, and its share.
 
 #include <chrono>
 #include <cstddef>
@@ -20,32 +20,32 @@
 
 namespace fulgurite {
 
-/// Where the table goes.
+/// Options of SimpleProfiler: where the table is printed and written.
 struct SimpleProfilerOptions {
-  std::filesystem::path dirpath = {};  ///< of the files; not given: the run's folder, else default_root_dir
-  /// "perf": at the end of a fit `fit-perf.txt` is written, the table, and `fit-perf.csv`, which `tools/dev report`
-  /// reads; ranks but the first put their number behind the name. Not given: no file.
+  std::filesystem::path dirpath = {};  ///< the folder of the files; not given: the run's folder, else default_root_dir
+  /// With "perf", the end of a fit writes `fit-perf.txt`, the table, and `fit-perf.csv`, which `tools/dev report`
+  /// reads; ranks other than zero append their number to the name. Not given: no file.
   std::string filename = {};
   std::FILE* stream = stderr;  ///< nullptr: the table is not printed
-  std::size_t row_limit = 20;  ///< of the printed table; files have all rows. 0: no limit
+  std::size_t row_limit = 20;  ///< limit of the printed table; files have all rows. 0: no limit
 };
 
 /// Measures each action of a run: `SimpleProfiler{}`. At the end of a fit, a validation, a test or a prediction it
-/// prints a table, the most expensive action first, and one sentence that says what is slow. Ranks but the first print
-/// nothing. Times are the host's: work of a GPU that nobody waits for is not in them, and shows where the host waits
-/// for it. A look at the clock is all that an action costs; docs/profiling.md has the figures. `result()` has the same
-/// as numbers until the next run.
+/// prints a table, the most expensive action first, and one sentence that says what is slow. Only rank zero prints.
+/// Times are the host's: asynchronous work of a GPU is not included, and shows up where the host waits for it. The cost
+/// of each action is reading the clock; docs/profiling.md has measurements. `result()` returns the same as numbers
+/// until the next run.
 class SimpleProfiler {
   using Clock = std::chrono::steady_clock;
 
  public:
   using Hooks = Implements<hook::setup, hook::teardown, hook::on_exception, hook::profile_action>;
-  using Stateless = ByChoice;  // a run that goes on is measured from there
+  using Stateless = ByChoice;  // a resumed run is measured from where it resumes
   static constexpr Order order = Order::profiler;
 
   explicit SimpleProfiler(SimpleProfilerOptions options = {});
 
-  /// An action that has begun.
+  /// An action in progress.
   class Running {
    public:
     Running(SimpleProfiler& profiler, ProfiledAction const& action);
@@ -63,10 +63,10 @@ class SimpleProfiler {
 
   void setup();
   void teardown(Context& ctx) { tell(ctx, ""); }
-  /// What was measured until then is shown as well.
+  /// Reports what was measured until the exception.
   void on_exception(Context& ctx);
 
-  /// Of the run at hand, or of the last one.
+  /// The profile of the current run, or of the last one.
   report::Profile const& result() const { return result_; }
 
  private:
@@ -81,8 +81,8 @@ class SimpleProfiler {
   void tell(Context& ctx, std::string_view how);
 
   SimpleProfilerOptions options_;
-  std::vector<Tally> tallies_{};  ///< by the numbers of actions
-  std::int64_t inside_ = 0;       ///< of the action at hand: what actions inside of it took, in nanoseconds
+  std::vector<Tally> tallies_{};  ///< indexed by the numbers of actions
+  std::int64_t inside_ = 0;       ///< the time, in nanoseconds, that nested actions of the current action took
   Clock::time_point began_{};
   report::Profile result_{};
   bool runs_ = false;

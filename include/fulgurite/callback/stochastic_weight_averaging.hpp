@@ -1,6 +1,6 @@
 #pragma once
-// Stochastic weight averaging: late in training the learning rate becomes constant, and the weights at the ends of the
-// epochs are averaged.
+// Stochastic weight averaging: late in training the learning rate becomes constant, and the weights at the end of each
+// epoch are averaged.
 
 #include <algorithm>
 #include <concepts>
@@ -25,7 +25,7 @@
 
 namespace fulgurite {
 
-// Learning rates that go from where they are to where they stay.
+// Learning rates that are annealed from their current value to a final one.
 
 /// One learning rate for all parameter groups, or one for each: `0.05`, `{0.05, 0.01}`.
 struct GroupRates {
@@ -35,15 +35,15 @@ struct GroupRates {
   GroupRates(std::vector<double> each) : values(std::move(each)) {}
 };
 
-/// How the learning rate comes down (or up) to its last value.
+/// How the learning rate changes to its final value.
 enum class Annealing : std::uint8_t { cos, linear };
 
-/// The rate when a part `done` of the way, from 0 to 1, is behind it.
+/// The rate after a fraction `done`, from 0 to 1, of the annealing.
 double annealed(Annealing how, double from, double to, double done);
 
-// Where in a run something begins, as an option says it.
+// The point of a run at which something begins, as an option gives it.
 
-/// An epoch, counted from 1, or a part of max_epochs.
+/// An epoch, counted from 1, or a fraction of max_epochs.
 struct EpochStart {
   bool is_part = true;
   int epoch = 0;
@@ -60,32 +60,33 @@ struct EpochStart {
   }
 };
 
-/// When averaging starts, and where the learning rate goes from there; swa_lrs has no default.
+/// Options of StochasticWeightAveraging: when averaging starts, and to which value the learning rate is annealed from
+/// there; swa_lrs has no default.
 struct StochasticWeightAveragingOptions {
-  GroupRates swa_lrs;                             ///< above 0
-  EpochStart swa_epoch_start = Fraction{0.8};     ///< the first epoch of which the weights are averaged
-  int annealing_epochs = 10;                      ///< from the learning rate of that epoch to swa_lrs; 0: at once
-  Annealing annealing_strategy = Annealing::cos;  ///< the way there: along a cosine, or linear
+  GroupRates swa_lrs;                          ///< above 0
+  EpochStart swa_epoch_start = Fraction{0.8};  ///< the first epoch whose weights are averaged
+  int annealing_epochs = 10;  ///< epochs of annealing from the current learning rate to swa_lrs; 0: immediate
+  Annealing annealing_strategy = Annealing::cos;  ///< the shape of the annealing: a cosine, or linear
 };
 
-/// Averages the parameters at the end of every epoch from the start epoch on, the last one included:
-/// `StochasticWeightAveraging{{.swa_lrs = 0.05}}`. From the start epoch on this callback alone moves the learning rate:
-/// other schedules do not move, and groups of a BackboneFinetuning are annealed, too. (List that callback before this
-/// one; then LearningRateMonitor's rows of epochs are right as well.) At the end of training the model gets the
-/// average; batch norms that are in training mode take their statistics anew from one pass over the training data. A
-/// function before the options averages otherwise, as in WeightAveraging: `StochasticWeightAveraging{function,
-/// {.swa_lrs = 0.05}}`, see AveragingFunction. It needs automatic optimization and one optimizer; options that cannot
-/// be are one Error before training.
+/// Averages the parameters at the end of every epoch from the start epoch through the last one:
+/// `StochasticWeightAveraging{{.swa_lrs = 0.05}}`. From the start epoch on only this callback changes the learning
+/// rate: other schedules stop, and groups of a BackboneFinetuning are annealed, too. (List BackboneFinetuning before
+/// this callback; then LearningRateMonitor's rows of epochs are right as well.) At the end of training the model gets
+/// the average; batch norms in training mode recompute their statistics in one pass over the training data. A function
+/// before the options replaces the mean, as in WeightAveraging: `StochasticWeightAveraging{function, {.swa_lrs =
+/// 0.05}}`, see AveragingFunction. It needs automatic optimization and one optimizer; the Error
+/// [fulgurite.callback.swa_options] reports invalid options before training.
 template <class Average = RunningMean>
 class StochasticWeightAveraging {
  public:
   using Hooks =
       Implements<hook::on_fit_start, hook::on_train_start, hook::on_train_epoch_start, hook::on_train_batch_start,
                  hook::on_train_epoch_end, hook::on_train_end, hook::on_exception, hook::teardown>;
-  static constexpr Order order = Order::tuner;  ///< it sets learning rates, which others report
+  static constexpr Order order = Order::tuner;  ///< it sets learning rates, which other callbacks report
   static constexpr bool needs_one_optimizer = true;
   static constexpr bool needs_automatic =
-      true;  ///< the pass for statistics runs training_step, which in Manual would update weights
+      true;  ///< the pass for statistics runs training_step, which would update weights in Manual
   static constexpr bool replaces_weights = true;
   static constexpr std::string_view reads = "weights";
   static constexpr std::string_view writes = "weights, learning rates";
@@ -135,21 +136,21 @@ class StochasticWeightAveraging {
     ctx.each_scheduler([](auto& scheduler) { scheduler.retire(); });
     set_rates(ctx, false);
   }
-  // A callback that hears of the epoch's start after this one may have set other rates or added a group. That must not
-  // last.
+  // A callback that is notified of the epoch's start after this one may have set other rates or added a group. This
+  // replaces such rates.
   void on_train_batch_start(auto& ctx) {
     if (std::exchange(unsettled_, false)) set_rates(ctx, true);
   }
 
-  // The pass over the training data is asked for at the end of each epoch, since only then is it known which epoch was
-  // the last.
+  // The pass over the training data is requested at the end of each epoch, since only afterwards it is known which
+  // epoch was the last.
   void on_train_epoch_end(auto& ctx) {
     if (ctx.current_epoch() < start_) return;
     weights_.update(ctx, average_);
     if (std::remove_cvref_t<decltype(ctx)>::Backend::has_batch_norm(ctx.model())) ctx.request_statistics_pass();
   }
 
-  /// The trainer calls this when training is over and a pass for statistics was asked for, before that pass.
+  /// The trainer calls this after training and before a pass for statistics, if one was requested.
   void before_statistics_pass(auto& ctx) {
     using Backend = typename std::remove_cvref_t<decltype(ctx)>::Backend;
     using Scope = decltype(Backend::reset_batch_norm(ctx.model()));
@@ -171,7 +172,7 @@ class StochasticWeightAveraging {
   }
   void teardown(auto&) { weights_.leave(); }
 
-  /// The fit has failed before it went on from its file.
+  /// Called if the fit failed before it resumed from its file.
   void do_not_continue() {
     resumed_ = of_ended_ = false;
     statistics_before_.clear();
@@ -194,8 +195,8 @@ class StochasticWeightAveraging {
       of_ended_ = weights_.in_fit() && weights_.in_model();
     }
   }
-  /// Called where a fit goes on, too: from a file of a fit that had ended the average is in the model with statistics
-  /// of its own, and both are taken out.
+  /// Also called when a fit resumes: a file of a fit that had ended holds the average in the model, with its own
+  /// statistics, and both are taken out here.
   void after_save(auto& ctx) {
     if (!std::exchange(of_ended_, false) || !weights_.bound()) return;
     weights_.exchange(ctx);
@@ -207,7 +208,7 @@ class StochasticWeightAveraging {
     throw Error("fulgurite.callback." + rule, "StochasticWeightAveraging: " + what);
   }
 
-  /// Sets the rates of all groups. With `note`, the rate that a group has now is where its annealing starts, unless
+  /// Sets the rates of all groups. With `note`, the current rate of a group becomes the start of its annealing, unless
   /// that is known already.
   void set_rates(auto& ctx, bool note) {
     int const epochs = ctx.current_epoch() - start_;
@@ -228,8 +229,8 @@ class StochasticWeightAveraging {
     return annealed(options_.annealing_strategy, initial_[group], to, done);
   }
 
-  /// Those that the pass for statistics has replaced. What it has found is kept: the run may have nothing left but its
-  /// end.
+  /// Restores the statistics that the pass for statistics has replaced. The results of that pass are kept, since the
+  /// run may have nothing left to do but its end.
   void put_back_statistics(auto& ctx) {
     using Backend = typename std::remove_cvref_t<decltype(ctx)>::Backend;
     if (statistics_before_.empty()) return;
@@ -251,10 +252,11 @@ class StochasticWeightAveraging {
   AveragedWeights weights_{};
   std::vector<double> initial_{};  ///< learning rates at the start epoch
   int start_ = 0;
-  bool unsettled_ = false;                            ///< no batch of this epoch has begun yet
-  std::vector<SavedTensor> statistics_before_{};      ///< of batch norms: where training goes on, it goes on with these
-  std::vector<SavedTensor> statistics_of_average_{};  ///< what a pass had found in the run that goes on
-  std::shared_ptr<void> statistics_ = nullptr;  ///< while it exists, batch norms average over all batches that they see
+  bool unsettled_ = false;                        ///< true until the first batch of this epoch begins
+  std::vector<SavedTensor> statistics_before_{};  ///< the batch norms' statistics with which training continues
+  std::vector<SavedTensor>
+      statistics_of_average_{};                 ///< the result of an earlier pass, for a run that resumed from its file
+  std::shared_ptr<void> statistics_ = nullptr;  ///< while it exists, batch norms average over all batches
   bool of_ended_ = false;
   bool resumed_ = false;
 };

@@ -1,5 +1,5 @@
 #pragma once
-// Sends speed to the loggers: batches, samples and items a second, over a rolling window.
+// Logs throughput: batches, samples and items a second, over a rolling window.
 
 #include <array>
 #include <cstddef>
@@ -25,17 +25,17 @@
 
 namespace fulgurite {
 
-/// Whose statistics are sent, and which of them.
+/// Options of DeviceStatsMonitor: which statistics are logged, and of what.
 struct DeviceStatsMonitorOptions {
-  /// Whether the machine's own figures are sent: cpu_percent, cpu_vm_percent, cpu_swap_percent, cpu_process_bytes. Not
-  /// given: only where the device has no figures, as the CPU.
+  /// Log the machine's own statistics: cpu_percent, cpu_vm_percent, cpu_swap_percent, cpu_process_bytes. Not given:
+  /// only if the device has no statistics, as the CPU.
   std::optional<bool> cpu_stats = std::nullopt;
-  std::optional<std::set<std::string>> filter_keys = std::nullopt;  ///< only these, such as {"cpu_vm_percent"}
+  std::optional<std::set<std::string>> filter_keys = std::nullopt;  ///< log only these, such as {"cpu_vm_percent"}
 };
 
-/// Sends memory and load to the loggers: `DeviceStatsMonitor{}`. Names are such as
+/// Logs memory and load of the device: `DeviceStatsMonitor{}`. Names are such as
 /// `DeviceStatsMonitor.on_train_batch_start/allocated_bytes.all.current`, and likewise for batch ends, validation and
-/// test. There is a row at the first and at the last batch of each step for which metrics are logged
+/// test. It logs a row at the first and at the last batch of each step for which metrics are logged
 /// (log_every_n_steps).
 class DeviceStatsMonitor {
  public:
@@ -43,16 +43,16 @@ class DeviceStatsMonitor {
                            hook::on_train_epoch_end, hook::on_validation_start, hook::on_validation_batch_start,
                            hook::on_validation_batch_end, hook::on_test_batch_start, hook::on_test_batch_end>;
   using Stateless = ByChoice;
-  static constexpr bool needs_logger = true;  ///< without a logger it would do nothing: the trainer refuses that
+  static constexpr bool needs_logger = true;  ///< it would have no effect without a logger, so the trainer refuses that
   static constexpr std::string_view reads = "device statistics";
 
   explicit DeviceStatsMonitor(DeviceStatsMonitorOptions options = {}) : options_(std::move(options)) {}
 
-  // An error may have cut short the window of an earlier epoch.
+  // An error may have ended an earlier epoch inside of an accumulation window.
   void on_train_epoch_start() { in_window_ = false; }
   void on_train_batch_start(Context& ctx);
   void on_train_batch_end(Context& ctx);
-  // A stop, or skip_epoch, makes the step of an open window only after its last batch has ended.
+  // A stop or skip_epoch takes the step of an open accumulation window only after its last batch has ended.
   void on_train_epoch_end(Context& ctx);
   void on_validation_start(Context& ctx);
   void on_validation_batch_start(Context& ctx) { evaluated("on_validation_batch_start", ctx); }
@@ -71,27 +71,28 @@ class DeviceStatsMonitor {
   bool in_window_ = false;
 };
 
-/// Over how many batches rates are taken, and what the device could do.
+/// Options of ThroughputMonitor: the number of batches for rates, and the peak performance of the device.
 struct ThroughputMonitorOptions {
-  int window_size = 100;        ///< batches of the rolling window, at least 2; rates are reported once it is full
+  int window_size = 100;        ///< batches in the rolling window, at least 2; rates are logged once it is full
   std::string separator = "/";  ///< between the parts of a name, as in "device/batches_per_sec"
-  std::optional<double> available_flops = std::nullopt;  ///< a second, of one device at this precision: for device/mfu
+  std::optional<double> available_flops =
+      std::nullopt;  ///< peak FLOP/s of one device at this precision, for device/mfu
 };
 
-/// Takes the number of samples in a batch from ctx.batch_size().
+/// The number of samples in a batch is ctx.batch_size().
 struct InferredBatchSize {};
-/// Says that samples have no length, so no items are counted.
+/// Samples have no length, so no items are counted.
 struct NoLength {};
 
-/// Sends speed to the loggers: `ThroughputMonitor{}`, or with functions of a batch that return its number of samples,
-/// and the number of items (tokens, frames) in a sample:
+/// Logs throughput: `ThroughputMonitor{}`. Its arguments may be functions of a batch that return the number of its
+/// samples, and the number of items (tokens, frames) in a sample:
 ///   ThroughputMonitor{[](Batch const& b) { return b.rows(); }, [](Batch const& b) { return b.columns(); },
 ///                     {.window_size = 50}}
-/// Totals so far are `train/time`, `train/batches`, `train/samples` and `train/lengths`; rates over the window are
-/// `train/device/batches_per_sec`, `samples_per_sec` and `items_per_sec`, with a model's `flops_per_batch` also
-/// `flops_per_sec`, and with available_flops `mfu`. Likewise for validate, test and predict. Training is measured at
-/// optimizer steps, without the time of validations. Rows are written where those of metrics are (log_every_n_steps);
-/// only then it waits for the device.
+/// Totals so far are `train/time` (seconds), `train/batches`, `train/samples` and `train/lengths`. Rates over the
+/// window are `train/device/batches_per_sec`, `samples_per_sec` and `items_per_sec`; with a model's `flops_per_batch`
+/// also `flops_per_sec`, and with available_flops `mfu`. The names for validate, test and predict are alike. Training
+/// is measured at optimizer steps, excluding the time of validations. Rows are logged together with those of metrics
+/// (log_every_n_steps); only then does it wait for the device.
 template <class Samples = InferredBatchSize, class Length = NoLength>
 class ThroughputMonitor {
  public:
@@ -100,7 +101,7 @@ class ThroughputMonitor {
                  hook::on_validation_batch_end, hook::on_validation_end, hook::on_test_start, hook::on_test_batch_end,
                  hook::on_predict_start, hook::on_predict_batch_end>;
   using Stateless = ByChoice;
-  static constexpr bool needs_logger = true;  ///< without a logger it would do nothing: the trainer refuses that
+  static constexpr bool needs_logger = true;  ///< it would have no effect without a logger, so the trainer refuses that
   static constexpr std::string_view reads = "batch sizes";
 
   explicit ThroughputMonitor(Samples batch_size_fn, Length length_fn, ThroughputMonitorOptions options = {})
@@ -120,7 +121,7 @@ class ThroughputMonitor {
     in_window_ = false;
   }
   void on_train_batch_end(auto& batch, auto& ctx) {
-    // The step of an accumulation window counts among the time of its batches.
+    // The time of an accumulation window's batches includes its step.
     in_window_ = ctx.accumulating();
     measure(train, !in_window_ && watch::logs_rows_of(ctx, ctx.logged_steps()), batch, ctx);
   }
@@ -184,8 +185,8 @@ class ThroughputMonitor {
     if (reports) log(kind, ctx);
   }
 
-  /// A stop, or skip_epoch, makes the step of an open window only after its last batch has ended. The row of that step
-  /// is written when it is noticed.
+  /// Logs the row of a step that was taken after its batch had ended: a stop or skip_epoch takes the step of an open
+  /// accumulation window only then.
   void flushed(auto& ctx, long step) {
     using Backend = typename std::remove_cvref_t<decltype(ctx)>::Backend;
     if (ctx.accumulating() || !std::exchange(in_window_, false) || !watch::logs_rows_of(ctx, step)) return;
@@ -236,7 +237,7 @@ class ThroughputMonitor {
   [[no_unique_address]] Length length_;
   ThroughputMonitorOptions options_;
   std::array<Meter, 4> meters_{};
-  bool in_window_ = false;  ///< the last batch did not end with a step
+  bool in_window_ = false;  ///< true if the last batch did not end with a step
 };
 
 ThroughputMonitor() -> ThroughputMonitor<>;

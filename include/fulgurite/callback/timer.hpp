@@ -17,16 +17,15 @@
 
 namespace fulgurite {
 
-/// When the clock is looked at, and whether the end is told.
+/// Options of Timer: when it reads the clock, and whether it prints that the deadline is reached.
 struct TimerOptions {
-  Interval interval = Interval::step;  ///< look at the clock after each optimizer step, or after each epoch
-  bool verbose = true;                 ///< say on stderr that the time is up
+  Interval interval = Interval::step;  ///< read the clock after each optimizer step, or after each epoch
+  bool verbose = true;                 ///< print to stderr that the time is used up
 };
 
-/// Ends a fit after a time: `Timer{std::chrono::hours{8}}` or `Timer{"00:08:00:00"}` (DD:HH:MM:SS); `Timer{}` only
-/// measures. The time used so far is saved; when a fit goes on from a file, the timer counts on
-/// from there, and one whose time is used up stops the fit at once. min_epochs and min_steps come
-/// first.
+/// Ends a fit after a time: `Timer{std::chrono::hours{8}}` or `Timer{"00:08:00:00"}` (DD:HH:MM:SS). `Timer{}` only
+/// measures. The time used so far is saved: a resumed fit continues the count, and if the time is already used up it
+/// stops at once. min_epochs and min_steps take precedence over the timer.
 class Timer {
  public:
   using Seconds = fulgurite::Seconds;
@@ -35,14 +34,14 @@ class Timer {
                            hook::on_test_end, hook::before_save, hook::on_exception>;
   static constexpr Order order = Order::timer;
   static constexpr std::string_view reads = "the clock", writes = "the end of training";
-  /// What is measured apart; training includes the validations inside of it.
+  /// The stages that are measured separately; training includes the validations within it.
   enum class Timed : std::uint8_t { train, validate, test };
 
   Timer() = default;
   explicit Timer(Seconds limit, TimerOptions options = {});
   explicit Timer(std::string_view days_hours_minutes_seconds, TimerOptions options = {})
       : Timer(parsed(days_hours_minutes_seconds), options) {}
-  /// A number alone is refused, since it has no unit.
+  /// Refused at compile time: a number alone has no unit.
   template <class Number, bool says_its_unit = false>
     requires std::is_arithmetic_v<Number>
   explicit Timer(Number, TimerOptions = {}) {
@@ -61,28 +60,28 @@ class Timer {
   void on_validation_end(Context& ctx) { end(Timed::validate, ctx); }
   void on_test_start(Context& ctx) { begin(Timed::test, ctx); }
   void on_test_end(Context& ctx) { end(Timed::test, ctx); }
-  // A file holds the time that was used until it was asked for.
+  // Updates the clock, so that a file contains the time used until the file was requested.
   void before_save(Context& ctx);
-  // Time after a run has failed does not count for it.
+  // Stops the clocks: time after a failed run does not count.
   void on_exception(Context& ctx);
 
   bool limits_time() const { return limit_.has_value(); }
-  /// Time spent in training, validation or test, over all its runs, as of the last event that this timer heard;
-  /// training includes its validations.
+  /// Time spent in training, validation or test, summed over all runs, as of the latest event of which this timer was
+  /// notified; training includes its validations.
   Seconds elapsed(Timed what = Timed::train) const;
-  /// When the latest of them began or ended, on the trainer's clock; nothing before that.
+  /// When the latest run of that stage began or ended, on the trainer's clock; nullopt before that.
   std::optional<Seconds> start_time(Timed what = Timed::train) const;
   std::optional<Seconds> end_time(Timed what = Timed::train) const;
-  /// The time that is left, never negative; nothing without a limit.
+  /// The remaining time, never negative; nullopt without a limit.
   std::optional<Seconds> remaining() const;
 
-  /// Saves or loads the time used. Where a fit goes back, a running clock is not set back: the time has passed.
+  /// Saves or loads the time used. If a fit rolls back, a running clock is not set back: the time has passed.
   void state(auto& archive);
 
  private:
   struct Clock {
     double before = 0;   ///< seconds of finished runs
-    double running = 0;  ///< seconds of the run at hand, as of the last look
+    double running = 0;  ///< seconds of the current run, when the clock was last read
     std::optional<double> began = std::nullopt;
     std::optional<double> ended = std::nullopt;
     bool runs() const { return began && !ended; }

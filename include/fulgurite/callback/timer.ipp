@@ -92,7 +92,7 @@ FULGURITE_BODY void Timer::stop_when_spent(Context& ctx) {
   if (options_.verbose && !ctx.stop_requested() && ctx.rank() == 0)
     tell(stderr, "Timer: " + report::exact(elapsed().count()) + " s are used up, of " + report::exact(limit_->count()) +
                      ": training stops\n");
-  // One whose time is raised trains on.
+  // The stop is for this fit only: with a larger limit, the next fit trains on.
   ctx.request_stop_for_now("Timer: " + report::exact(limit_->count()) + " s are used up");
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// What callbacks that watch a run have in common: which value is better, and when to look.
+// Shared by callbacks that watch a run: which value is better, and when to check.
 
 #include <concepts>
 #include <filesystem>
@@ -25,7 +25,7 @@ concept Watchable = requires {
 
 namespace watch {
 
-/// What is watched, as the user wrote it, for the key of a state: two callbacks may watch one metric in several ways.
+/// The watched metric as the user wrote it, for a state's key: two callbacks may watch one metric in different ways.
 template <Watchable M>
 std::string written(M const& watched) {
   using Metric = typename M::metric;
@@ -37,28 +37,28 @@ std::string written(M const& watched) {
   else return name + " " + std::string(type_name<M>());
 }
 
-/// Whether `a` is strictly better than `b`. Where one of them is NaN it is not.
+/// True if `a` is strictly better than `b`. False if either is NaN.
 constexpr bool better(Mode mode, double a, double b) { return mode == Mode::min ? a < b : a > b; }
 
-/// The value that every number is better than.
+/// A value that every number is better than.
 constexpr double worst(Mode mode) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   return mode == Mode::min ? infinity : -infinity;
 }
 
-/// Whether this is a fit proper: neither another stage, nor the sanity check, nor a fast_dev_run, nor barebones.
+/// True in a real fit: false in other stages, the sanity check, a fast_dev_run, and barebones.
 bool in_fit(auto const& ctx) {
   return ctx.stage() == Stage::fit && !ctx.sanity_checking() && !ctx.dev_run() && !ctx.options().barebones;
 }
 
-/// Whether that step (or batch of an evaluation), counted from 0, has a row of its own at the cadence of the logs.
+/// True if this step (or batch of an evaluation), counted from 0, has a row of its own by log_every_n_steps.
 bool logs_rows_of(auto const& ctx, long step) {
   long const every = ctx.options().log_every_n_steps;
   return every != 0 && (step + 1) % every == 0;
 }
 
-/// Whether to look at the end of the training epoch. Unless `said` decides it, that is so where validation runs once at
-/// each epoch's end, or never; else the place to look is the end of each validation.
+/// True if the metric is checked at the end of the training epoch, false if at the end of each validation. By default
+/// it is true if validation runs once at the end of each epoch, or never; `said` overrides that.
 bool at_train_epoch_end(std::optional<bool> said, auto const& ctx) {
   return said.value_or(!ctx.has_validation() || ctx.validating_each_epoch_end());
 }
@@ -68,10 +68,10 @@ bool at_train_epoch_end(std::optional<bool> said, auto const& ctx) {
 
 namespace fulgurite::run_output {
 
-// Where a callback writes what belongs to a run, and what it calls the run.
+// Where a callback writes the files of a run, and the run's name.
 
-/// The folder that the callback was told, else the run's, else default_root_dir, which is made where it is missing.
-/// Empty is the folder that the program runs in.
+/// The folder given to the callback, else the run's, else default_root_dir, which is created if it does not exist. An
+/// empty result means the current directory of the program.
 std::filesystem::path folder(Context const& ctx, std::filesystem::path const& dirpath);
 
 /// "fit", "validate", "test" or "predict".

@@ -1,6 +1,6 @@
 #pragma once
-// Averages the weights while they are trained. Validations and checkpoints get the average, and so does the model when
-// training ends.
+// Averages the weights during training. Validations and checkpoints use the average, and so does the model after
+// training.
 
 #include <cstddef>
 #include <functional>
@@ -22,32 +22,32 @@
 
 namespace fulgurite {
 
-// An average of a model's weights, kept beside the model: what the averaging callbacks share.
+// An average of a model's weights, stored in addition to the model; the averaging callbacks share it.
 
-/// The mean of all weights that were averaged.
+/// The mean of all averaged weights.
 struct RunningMean {
   using Stateless = ByChoice;
   constexpr double operator()(long averaged) const { return 1.0 / static_cast<double>(averaged + 1); }
 };
 
-/// How new weights enter an average of `averaged` earlier ones. Such a function returns either their share in the new
-/// average, `double (long averaged)`, or the new average of one tensor, `Value (Value average, Value weight, long
-/// averaged)`.
+/// How new weights enter an average of `averaged` earlier ones. Such a function returns either the share of the new
+/// weights in the new average, `double (long averaged)`, or the new average of one tensor, `Value (Value average, Value
+/// weight, long averaged)`.
 template <class F, class Value>
 concept AveragingFunction =
     std::is_invocable_r_v<double, F&, long> || std::is_invocable_r_v<Value, F&, Value const&, Value const&, long>;
 
-/// An average of the model's weights, and of its buffers where that is asked for. Whole numbers, such as a count of
-/// batches, are not averaged: they stay the model's own.
+/// An average of the model's weights, and optionally of its buffers. Integers, such as a count of batches, are not
+/// averaged: the model keeps its own.
 class AveragedWeights {
  public:
-  /// Finds the model's weights, once a fit, so that later calls need not walk over the model. An average that was
-  /// loaded from a checkpoint is taken over; else nothing is averaged yet.
+  /// Finds the model's weights, once a fit, so that later calls need not traverse the model. Uses the average that was
+  /// loaded from a checkpoint, if any; otherwise nothing is averaged yet.
   template <class F, class Ctx>
   void bind(Ctx const& ctx, bool with_buffers) {
     using Backend = typename Ctx::Backend;
-    constexpr bool function =
-        AveragingFunction<F, typename Backend::Value>;  // a bool: the concept's own explanation would bury the sentence
+    constexpr bool function = AveragingFunction<F, typename Backend::Value>;  // a bool, since the concept's own
+                                                                              // explanation would hide the sentence
     static_assert(function, "[fulgurite.callback.averaging_function] an averaging function takes (long averaged) and "
                             "returns the share of the "
                             "new weights, or (average, weight, long averaged) and returns the new average");
@@ -70,12 +70,12 @@ class AveragedWeights {
       count_ = 0, in_model_ = false;
     }
   }
-  /// A state that was loaded is not gone on with.
+  /// Drops a loaded state: the fit does not resume from it.
   void do_not_continue() { loaded_.reset(); }
-  /// Ends the fit: a state that is loaded from now on is for the next one.
+  /// Ends the fit: a state that is loaded from now on is for the next fit.
   void leave() { in_fit_ = false; }
 
-  /// Takes the present weights into the average. The first ones are the average.
+  /// Adds the current weights to the average. The first weights become the average.
   template <class Ctx, class F>
   void update(Ctx const&, F& average) {
     using Backend = typename Ctx::Backend;
@@ -102,20 +102,21 @@ class AveragedWeights {
   bool bound() const { return values_ != nullptr; }
   bool in_fit() const { return in_fit_; }
   bool any() const { return bound() && count_ != 0; }
-  bool in_model() const { return in_model_; }  ///< whether the average is in the model now
+  bool in_model() const { return in_model_; }  ///< true while the model holds the average
   long count() const { return count_; }
 
-  /// Saves or loads the average. Loaded within a fit, it is a state of that same fit, which goes back and restores the
-  /// model's weights as well, so the average takes effect at once and nothing is exchanged. Otherwise it waits for the
-  /// next fit's `bind`.
+  /// Saves or loads the average. A state loaded within a fit is a rollback of that fit, which restores the model's
+  /// weights as well, so the average takes effect at once and nothing is exchanged. Otherwise it waits for the next
+  /// fit's `bind`.
   void state(auto& archive);
 
  private:
-  // The callback is made before the tensor library is known, and is saved without knowing it: hence an interface.
+  // An interface, since the callback is made before the tensor library is known, and is saved without knowing it.
   struct Values {
     virtual ~Values() = default;
     virtual std::vector<SavedTensor> saved() const = 0;
-    /// Returns what puts them in their place, once they are known to fit. None: nothing is averaged yet.
+    /// Checks that the tensors fit, and returns a function that restores them. If `saved` is empty, nothing is averaged
+    /// yet.
     virtual std::function<void()> load(std::vector<SavedTensor> const& saved) = 0;
   };
   template <class Backend>
@@ -169,37 +170,38 @@ class AveragedWeights {
   bool in_fit_ = false;
 };
 
-/// Options of the average. It lies on the device of the weights, since each update would have to wait for another one.
+/// Options of the average. It is on the same device as the weights, since each update would otherwise wait for a copy
+/// between devices.
 struct WeightAveragingOptions {
-  bool use_buffers = true;  ///< buffers (running statistics) are averaged, too; false: they stay the model's own
+  bool use_buffers = true;  ///< buffers (running statistics) are averaged, too; false: the model keeps its own
 };
 
-/// Averages after every step. Such a function is asked with the index, from 0, of each step (the first argument) and of
-/// each epoch (the second), whether the weights are to be averaged now. A batch may hold several steps: slices of a
-/// recurrent model's batch, or steps by hand. Each of them is asked about, and the weights after the last one are
-/// averaged once.
+/// Averages after every step. Such a function is called with the index of each step (the first argument) or of each
+/// epoch (the second), both from 0, and returns true if the weights should be averaged now. A batch may take several
+/// steps: slices of a recurrent model's batch, or manual steps. The function is called for each of them, and the
+/// weights after the last one are averaged once.
 struct EachStep {
   using Stateless = ByChoice;
   constexpr bool operator()(std::optional<long> step, std::optional<int>) const { return step.has_value(); }
 };
-/// Averages at the end of every epoch, whatever its steps.
+/// Averages at the end of every epoch, regardless of its steps.
 struct EachEpoch {
   using Stateless = ByChoice;
   constexpr bool operator()(std::optional<long>, std::optional<int> epoch) const { return epoch.has_value(); }
 };
 
-/// Keeps an average of the weights: `WeightAveraging{}`, `WeightAveraging{RunningMean{}, EachEpoch{}}`, or with a
-/// function of your own, which returns the share of the new weights, `[](long averaged) { return 0.1; }`, or each
-/// tensor's new average, `[](auto const& average, auto const& weight, long averaged) { return torch::max(average,
-/// weight); }`. Validations within a fit, files and the trained model have the average; until the first update they
-/// have the weights. A trainer may have one callback of this kind.
+/// Keeps an average of the weights: `WeightAveraging{}`, or `WeightAveraging{RunningMean{}, EachEpoch{}}`. The first
+/// argument may be a function of your own. It returns the share of the new weights, `[](long averaged) { return 0.1;
+/// }`, or each tensor's new average, `[](auto const& average, auto const& weight, long averaged) { return
+/// torch::max(average, weight); }`. Validations within a fit, checkpoint files and the trained model use the average;
+/// before the first update they use the weights. A trainer may have one callback of this kind.
 template <class Average = RunningMean, class When = EachStep>
 class WeightAveraging {
  public:
   using Hooks =
       Implements<hook::on_train_start, hook::on_train_batch_end, hook::on_train_epoch_end, hook::on_validation_start,
                  hook::on_validation_end, hook::on_train_end, hook::on_exception, hook::teardown>;
-  static constexpr bool replaces_weights = true;  ///< two that do would undo each other's work
+  static constexpr bool replaces_weights = true;  ///< two such callbacks would undo each other's work
   static constexpr std::string_view reads = "weights";
   static constexpr std::string_view writes = "weights";
 
@@ -230,14 +232,14 @@ class WeightAveraging {
     weights_.leave();
   }
   void teardown(auto&) { weights_.leave(); }
-  // The weights are exchanged and not overwritten, so that a file that is written from now on still contains those in
-  // training.
+  // The weights are exchanged rather than overwritten, so that a file that is written from now on still contains the
+  // weights in training.
   void on_train_end(auto& ctx) {
     if (weights_.any()) weights_.exchange(ctx);
   }
 
-  /// Around each file that the trainer writes: the weights in the file are the average, and those in training are part
-  /// of this callback's state.
+  /// Called around each file that the trainer writes: the weights in the file are the average, and the weights in
+  /// training are part of this callback's state.
   void before_save(auto& ctx) {
     catch_up(ctx);
     saving_ = weights_.any() && !weights_.in_model();
@@ -247,7 +249,7 @@ class WeightAveraging {
     if (std::exchange(saving_, false)) weights_.exchange(ctx);
   }
 
-  /// The fit has failed before it went on from its file.
+  /// Called if the fit failed before it resumed from its file.
   void do_not_continue() {
     saving_ = false;
     weights_.do_not_continue();
@@ -255,19 +257,21 @@ class WeightAveraging {
 
   long n_averaged() const { return weights_.count(); }
 
-  /// A fit that goes back looks at the same steps again. A function with a state of its own is saved with it.
+  /// Saves or loads. After a rollback the same steps are counted again. If a function has a state of its own, it is
+  /// saved, too.
   void state(auto& archive) {
     archive("steps_looked_at", step_).child("weights", weights_).option("use_buffers", options_.use_buffers);
     if constexpr (Stateful<Average, std::remove_cvref_t<decltype(archive)>>) archive.child("average", average_);
     if constexpr (Stateful<When, std::remove_cvref_t<decltype(archive)>>)
       archive.child("should_update", should_update_);
-    // Of a file: the average was in the model. after_save, which follows where a fit goes on, takes it out again.
+    // When a file is loaded, the average was in the model. after_save, which is called when a fit resumes, takes it out
+    // again.
     if constexpr (std::remove_cvref_t<decltype(archive)>::loading) saving_ = weights_.in_model();
   }
 
  private:
-  /// A stop makes the step of an open window only after its last batch has ended, so this is called at other events,
-  /// too.
+  /// Counts new steps. A stop takes the step of an open accumulation window only after its last batch has ended, so
+  /// this is called at other events, too.
   void catch_up(auto& ctx) {
     if (!weights_.bound()) return;
     bool due = false;
@@ -283,17 +287,18 @@ class WeightAveraging {
   When should_update_;
   WeightAveragingOptions options_;
   AveragedWeights weights_{};
-  long step_ = 0;  ///< how many optimizer steps were looked at
+  long step_ = 0;  ///< the number of optimizer steps processed so far
   bool validating_ = false;
   bool saving_ = false;
 };
 
-/// How slowly the average follows, and after which steps and epochs it does.
+/// Options of EMAWeightAveraging: how slowly the average follows the weights, and when it is updated.
 struct EMAWeightAveragingOptions {
   double decay = 0.999;           ///< the share of the old average in the new one, in [0, 1]
-  long update_every_n_steps = 1;  ///< after the steps 0, n, 2n, ..., counted from 0; 0: after none
-  std::optional<long> update_starting_at_step = std::nullopt;  ///< not before this step
-  std::optional<int> update_starting_at_epoch = std::nullopt;  ///< also at the end of each epoch from this one on
+  long update_every_n_steps = 1;  ///< update after the steps 0, n, 2n, ..., counted from 0; 0: after none
+  std::optional<long> update_starting_at_step = std::nullopt;  ///< no update before this step
+  std::optional<int> update_starting_at_epoch =
+      std::nullopt;  ///< also update at the end of each epoch from this one on
   bool use_buffers = true;
 };
 
@@ -304,7 +309,7 @@ struct Decay {
   constexpr double operator()(long) const { return 1.0 - decay; }
   void state(auto& archive);
 };
-/// Decides when to update, by EMAWeightAveragingOptions.
+/// Decides when to update, from EMAWeightAveragingOptions.
 struct Moments {
   EMAWeightAveragingOptions options;
   constexpr bool operator()(std::optional<long> step, std::optional<int> epoch) const {
@@ -317,8 +322,8 @@ struct Moments {
 };
 }  // namespace averaging
 
-/// An exponential moving average of the weights: `EMAWeightAveraging{{.decay = 0.99}}` makes average := decay * average
-/// + (1 - decay) * weights. All else is as in WeightAveraging.
+/// An exponential moving average of the weights: `EMAWeightAveraging{{.decay = 0.99}}` computes average := decay *
+/// average + (1 - decay) * weights. Otherwise it behaves as WeightAveraging does.
 class EMAWeightAveraging : public WeightAveraging<averaging::Decay, averaging::Moments> {
  public:
   explicit EMAWeightAveraging(EMAWeightAveragingOptions options = {});

@@ -1,5 +1,5 @@
 #pragma once
-// Writes the files of a run on a thread of its own, while the run goes on.
+// Writes the files of a run on a separate thread, while the run continues.
 
 #include <atomic>
 #include <cstddef>
@@ -20,22 +20,22 @@
 
 namespace fulgurite {
 
-// What a file of a run will hold, copied: it can be written while the run goes on.
+// A copy of everything that a run's file will hold: it can be written while the run continues.
 
-/// A copy of the weights and of the state of a run, in memory that is used again by the next copy.
+/// A copy of the weights and of the state of a run. The next copy uses its memory again.
 class RunImage {
  public:
   RunImage();
   FULGURITE_MOVES(RunImage);
 
-  /// Copies: the arguments are those of save_run_file.
+  /// Makes the copy; the arguments are those of save_run_file.
   void take(EachWeight each_weight, FunctionRef<void(StateSaver&)> fold,
             std::span<Hyperparameter const> hyperparameters);
 
-  /// Writes the file, durably. Any thread may; `take` and `rename` have to wait until it returns.
+  /// Writes the file, durably. Any thread may call it; `take` and `rename` must not be called until it returns.
   void write(std::filesystem::path const& path) const;
 
-  /// The state says `to` wherever it said `from`: a file got another name after the copy was made.
+  /// Replaces `from` by `to` in the state: a file got another name after the copy was made.
   void rename(std::filesystem::path const& from, std::filesystem::path const& to);
 
  private:
@@ -49,19 +49,20 @@ class RunImage {
 
   void add(std::string name, std::string dtype, std::vector<std::int64_t> shape, std::span<std::byte const> bytes);
 
-  /// The tree keeps the names of its tensors, and nothing of the tensors themselves.
+  /// The tree keeps only the names of its tensors.
   void copy_tensors();
   static void rename(ArchiveNode& node, std::string const& from, std::string const& to);
 
   ArchiveNode tree_;
   std::vector<Hyperparameter> hyperparameters_;
   std::vector<Part> parts_;
-  std::vector<std::vector<std::byte>> memory_;  ///< of each part: what came at its place before had its size
+  std::vector<std::vector<std::byte>>
+      memory_;  ///< memory of each part; kept from the previous copy if the size is the same
 };
 
-/// One copy of a run, and the files that are made of it: `plan` them, `start`, and when it is `done`, `wait`; `write`
-/// then tells what has become of each, `remove` and `let_go` take away those that give way. Only the thread that owns
-/// it calls it.
+/// One copy of a run, and the files that are written from it. Call `plan` for each file, then `start`, and `wait` when
+/// it is `done`. Afterwards `write` gives the result of each file, and `remove` and `let_go` delete the files that they
+/// displace. Only the owning thread may call these.
 class BackgroundWriter {
  public:
   BackgroundWriter();
@@ -69,23 +70,23 @@ class BackgroundWriter {
   BackgroundWriter& operator=(BackgroundWriter const&) = delete;
   ~BackgroundWriter();
 
-  /// What is written next. It may be changed while nothing is under way.
+  /// The copy that is written next. It may be changed while no write is in progress.
   RunImage& image() { return image_; }
 
-  /// A file to be written, after those before it. `is_new`: where such a file exists by then, it stays as it is.
+  /// Adds a file to be written, after the earlier ones. `is_new`: if such a file exists by then, it is left unchanged.
   void plan(std::filesystem::path file, bool is_new);
   void start();
   bool done() const { return done_.load(std::memory_order_acquire); }
   void wait();
 
-  /// The result of a planned file, once: returns where it was written, else throws what was thrown then. A file that
-  /// was not planned, or not reached, is written now.
+  /// The result of a planned file, once: returns if it was written, and otherwise throws what was thrown then. A file
+  /// that was not planned, or not reached, is written now.
   void write(std::filesystem::path const& path);
-  /// Takes away a file's name at once; says whether there was one. The space of a large file takes a while to give
-  /// back, longer than its copy in memory: `let_go` has the other thread do so.
+  /// Removes a file's name at once; returns true if the file existed. Freeing the space of a large file takes longer
+  /// than copying it in memory: `let_go` makes the other thread do that.
   bool remove(std::filesystem::path const& path);
   void let_go();
-  /// Forgets the files.
+  /// Clears the list of files.
   void clear();
 
  private:
@@ -99,8 +100,8 @@ class BackgroundWriter {
   template <class Work>
   void elsewhere(Work const& work);
 
-  /// Where one cannot be written, the others are not: they would name it. One whose name is taken gets another name
-  /// first.
+  /// If a file cannot be written, the later ones are not written either: they would refer to it. A file whose name is
+  /// taken first gets another name.
   void work() noexcept;
 
   RunImage image_;

@@ -81,7 +81,7 @@ void BackgroundWriter::elsewhere(Work const& work) {
   pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
     thread_ = std::thread(work);
-  } catch (...) { work(); }  // there are no more threads: it takes longer, that is all
+  } catch (...) { work(); }  // no more threads are available: the write runs here, and only takes longer
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 

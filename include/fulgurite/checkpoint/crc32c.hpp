@@ -1,5 +1,5 @@
 #pragma once
-// The checksum of the bytes in a file: CRC-32C, which processors compute with an instruction of their own.
+// The checksum of the bytes in a file: CRC-32C, for which processors have an instruction.
 
 #include <array>
 #include <bit>
@@ -24,7 +24,7 @@ namespace fulgurite {
 
 namespace crc {
 
-/// The checksum's register after each possible byte: the polynomial of Castagnoli, bits reversed.
+/// The checksum's register after each possible byte: Castagnoli's polynomial, bits reversed.
 inline constexpr auto table = [] {
   std::array<std::uint32_t, 256> all{};
   for (std::uint32_t byte = 0; byte != 256; ++byte) {
@@ -35,7 +35,7 @@ inline constexpr auto table = [] {
   return all;
 }();
 
-/// On any processor, byte by byte. `state` is the register, not the checksum: see crc32c.
+/// For any processor, byte by byte. `state` is the register, not the checksum: see crc32c.
 std::uint32_t by_table(std::uint32_t state, std::span<std::byte const> bytes);
 
 #if defined(__x86_64__)
@@ -59,7 +59,7 @@ inline std::uint64_t eight(std::uint64_t state, std::uint64_t) { return state; }
 #define FULGURITE_CRC_TARGET
 #endif
 
-/// Eight bytes at a time, on a processor that has the instruction.
+/// Eight bytes at a time, for processors that have the instruction.
 FULGURITE_CRC_TARGET inline std::uint32_t by_instruction(std::uint32_t state, std::span<std::byte const> bytes) {
   std::uint64_t wide = state;
   for (; bytes.size() >= 8; bytes = bytes.subspan(8)) {
@@ -73,25 +73,25 @@ FULGURITE_CRC_TARGET inline std::uint32_t by_instruction(std::uint32_t state, st
 
 }  // namespace crc
 
-/// The CRC-32C of bytes, as iSCSI and ext4 use it; of a text in pieces: `crc32c(crc32c(0, first), second)`.
+/// The CRC-32C of bytes, as in iSCSI and ext4. For data in pieces: `crc32c(crc32c(0, first), second)`.
 std::uint32_t crc32c(std::uint32_t before, std::span<std::byte const> bytes);
 
 }  // namespace fulgurite
 
 namespace fulgurite::protobuf {
 
-// As much of Protocol Buffers as TensorBoard's event files need: fields are appended to a text, and found again.
+// The subset of Protocol Buffers that TensorBoard's event files need: appending fields to a message, and finding them.
 
 static_assert(std::endian::native == std::endian::little, "numbers are written as they lie in memory");
 
-/// How the bytes after a field's number are to be read.
+/// The encoding of the bytes after a field's number.
 enum class Wire : std::uint8_t { varint = 0, eight_bytes = 1, text = 2, four_bytes = 5 };
 
-/// A number in seven bits a byte, the lowest first.
+/// Appends a number with seven bits in each byte, the lowest first.
 void varint(std::string& message, std::uint64_t value);
-/// A field's number, before its value.
+/// Appends a field's number, before its value.
 void tag(std::string& message, unsigned field, Wire wire);
-/// The bytes of a number as they lie in memory.
+/// Appends the bytes of a number as they are in memory.
 template <class T>
 void raw(std::string& message, T value) {
   char bytes[sizeof(T)];
@@ -99,22 +99,22 @@ void raw(std::string& message, T value) {
   message.append(bytes, sizeof(T));
 }
 
-/// A field that is an integer, negative ones in two's complement; an enumerator; a truth value.
+/// Appends an integer field (negative ones in two's complement), an enumerator or a boolean.
 void integer(std::string& message, unsigned field, std::int64_t value);
-/// A field that is a double.
+/// Appends a double field.
 void real(std::string& message, unsigned field, double value);
-/// A field that is a float.
+/// Appends a float field.
 void small_real(std::string& message, unsigned field, float value);
-/// A field that is a text, bytes, or a message of its own.
+/// Appends a field that is a string, bytes, or a nested message.
 void text(std::string& message, unsigned field, std::string_view value);
-/// A field that is a list of doubles.
+/// Appends a list of doubles.
 void reals(std::string& message, unsigned field, std::span<double const> values);
 
-/// Takes a number from the beginning of a message; nothing where it is not whole.
+/// Takes a number from the beginning of a message; nullopt if it is not complete.
 std::optional<std::uint64_t> take_varint(std::string_view& message);
 
-/// The first field of that number: its bytes, or nothing where there is none or the message is none. `after`: gets what
-/// follows it, where further ones of that number may be.
+/// The bytes of the first field with that number; nullopt if there is none or the message is invalid. `after`: receives
+/// the rest of the message, which may have more fields of that number.
 std::optional<std::string_view> find(std::string_view message, unsigned field, std::string_view* after = nullptr);
 
 }  // namespace fulgurite::protobuf

@@ -1,6 +1,6 @@
 #pragma once
-// Reads the pickles of PyTorch's state dicts without running them: what they may hold, which names they may call, and
-// the machine that their opcodes work on.
+// Reads the pickles of PyTorch's state dicts without running them: the values that they may hold, the names that they
+// may call, and the machine on which their opcodes work.
 
 #include <algorithm>
 #include <array>
@@ -17,18 +17,18 @@
 
 namespace fulgurite::pickle {
 
-// What a pickle of PyTorch may hold: plain data, and tensors that name their bytes. A tree of values that refer to each
-// other by number, so that one which contains itself does no harm.
+// The values that a pickle of PyTorch may hold: plain data, and tensors that refer to their bytes. The values refer to
+// each other by number, so a value that contains itself does no harm.
 
-/// A value of the same pickle, by its number.
+/// The number of a value in the same pickle.
 enum class Ref : std::uint32_t { none, yes, no };
 
 using None = std::monostate;
-/// A function or class that the pickle names. Only those of the short list in this file get so far.
+/// A function or class that the pickle names. Only those in the short list in this file are accepted.
 struct Global {
   std::string_view name;
 };
-/// A value that is harmless and of no interest here: a device, an element type, a size.
+/// A harmless value that is not needed here: a device, an element type, a size.
 struct Plain {};
 struct Tuple {
   std::vector<Ref> items;
@@ -40,14 +40,14 @@ struct List {
 struct Dict {
   std::vector<std::pair<Ref, Ref>> items;
 };
-/// Bytes beside the pickle, that several tensors may share.
+/// Bytes stored outside of the pickle, which several tensors may share.
 struct Storage {
-  std::string_view dtype;  ///< safetensors' name of the element type; empty for one that it lacks
+  std::string_view dtype;  ///< safetensors' name of the element type; empty if safetensors has none
   std::string_view kind;   ///< PyTorch's name of the storage
   std::string_view key;
   std::uint64_t count = 0;  ///< elements
 };
-/// Which elements of a storage make a tensor. Shape and strides are tuples; nothing about them has been checked.
+/// The elements of a storage that make a tensor. Shape and strides are tuples; neither has been checked.
 struct Tensor {
   Ref storage;
   std::int64_t offset = 0;
@@ -58,9 +58,9 @@ struct Tensor {
 using Value =
     std::variant<None, bool, std::int64_t, double, std::string_view, Global, Plain, Tuple, List, Dict, Storage, Tensor>;
 
-/// The values of a pickle. Texts are parts of the pickle's bytes, which have to outlive them.
+/// The values of a pickle. Strings are views into the pickle's bytes, which must outlive them.
 struct Values {
-  std::vector<Value> all = {None{}, true, false};  // the three that Ref names
+  std::vector<Value> all = {None{}, true, false};  // the three values that Ref names
   Ref root = Ref::none;
 
   Value const& operator[](Ref ref) const;
@@ -69,27 +69,27 @@ struct Values {
   T const* get(Ref ref) const {
     return std::get_if<T>(&(*this)[ref]);
   }
-  /// The value of a text key in a dict, the last one where it repeats; nullptr where there is none.
+  /// The value of a string key in a dict, the last one if the key repeats; nullptr if there is none.
   Ref const* find(Dict const& dict, std::string_view key) const;
 };
 
 // The functions and classes that a pickle of PyTorch's state dicts may name. All others are refused by name.
 
-/// What calling a global comes to here.
+/// The effect of calling a global.
 enum class Meaning {
-  ordered_dict,  ///< an empty dict
-  counter,       ///< the dict that it is given
-  tensor,        ///< a tensor from a storage, an offset, a shape and strides
-  parameter,     ///< the tensor that it is given
-  plain,         ///< a value of no interest
-  mentioned,     ///< is only mentioned, and not called
-  storage,       ///< the type of a storage; not called
+  ordered_dict,  ///< returns an empty dict
+  counter,       ///< returns its argument, a dict
+  tensor,        ///< returns a tensor, from a storage, an offset, a shape and strides
+  parameter,     ///< returns its argument, a tensor
+  plain,         ///< returns a value that is not needed
+  mentioned,     ///< may be named, but not called
+  storage,       ///< the type of a storage; may not be called
 };
 
 struct Known {
   std::string_view name;
   Meaning meaning;
-  std::string_view dtype = {};  ///< of a storage, by safetensors' name; empty where safetensors has none
+  std::string_view dtype = {};  ///< the element type of a storage, by safetensors' name; empty if safetensors has none
 };
 
 inline constexpr std::array<Known, 47> known_globals{{
@@ -99,7 +99,7 @@ inline constexpr std::array<Known, 47> known_globals{{
     {"torch._utils._rebuild_parameter", Meaning::parameter},
     {"torch.Size", Meaning::plain},
     {"torch.device", Meaning::plain},
-    {"_codecs.encode", Meaning::plain},  // how protocol 2 writes bytes
+    {"_codecs.encode", Meaning::plain},  // protocol 2 writes bytes by it
     {"__builtin__.set", Meaning::plain},
     {"builtins.set", Meaning::plain},
     {"__builtin__.complex", Meaning::plain},
@@ -142,26 +142,26 @@ inline constexpr std::array<Known, 47> known_globals{{
     {"torch.storage.UntypedStorage", Meaning::storage},
 }};
 
-/// The entry of that name; nullptr for all that may not be named.
+/// The entry of that name; nullptr for names that are not allowed.
 constexpr Known const* known(std::string_view name) {
   auto const* const found =
       std::find_if(known_globals.begin(), known_globals.end(), [&](Known const& one) { return one.name == name; });
   return found == known_globals.end() ? nullptr : found;
 }
 
-// What the opcodes of a pickle work on: its bytes, a stack with marks, and a memo, all of them within limits.
+// The state on which the opcodes of a pickle work: its bytes, a stack with marks, and a memo, all with limits.
 
-/// How much of a pickle is taken. A state dict of 100,000 tensors stays far below.
+/// Limits of a pickle. A state dict of 100,000 tensors is far below them.
 struct Limits {
   std::size_t bytes = std::size_t{1} << 26;
   std::size_t values = std::size_t{1} << 22;
   std::size_t stack = std::size_t{1} << 20;
-  std::size_t depth = 1000;     ///< containers that are open at once
+  std::size_t depth = 1000;     ///< containers that are open at the same time
   std::size_t name = 200;       ///< bytes of a module's or a function's name
-  std::size_t text = 1U << 20;  ///< bytes of a text
+  std::size_t text = 1U << 20;  ///< bytes of a string
 };
 
-/// The state of a reader between two opcodes. Whatever is missing, or too much, is an Error with the byte where it is.
+/// The state of a reader between two opcodes. Missing or surplus data is an Error that gives the byte.
 class Machine {
  protected:
   Machine(std::string_view bytes, std::string source, Limits limits);
@@ -179,12 +179,12 @@ class Machine {
 
   void push(Ref ref);
   void push(Value value);
-  /// What may be taken from the stack: all since the last mark.
+  /// The number of values that may be taken from the stack: all since the last mark.
   std::size_t available() const;
   Ref pop();
   std::vector<Ref> pop(std::size_t count);
   std::vector<Ref> pop_to_mark();
-  /// The value on top, which has to be of that kind.
+  /// The value on top, which must be of that type.
   template <class T>
   T& top(char const* kind) {
     if (available() == 0) fail("a value is missing");
@@ -213,11 +213,11 @@ class Machine {
   std::vector<Ref> memo_;
 };
 
-// Reads the pickles of PyTorch's state dicts without running them: a few opcodes and a short list of names. What it
-// does not know it refuses by name.
+// Reads the pickles of PyTorch's state dicts without running them: a few opcodes and a short list of names. Everything
+// else is refused by name.
 
-/// Reads one pickle of protocol 2, which torch.save writes unless it is told otherwise. Nothing recurses, and no value
-/// is larger than the bytes that describe it. Errors are [fulgurite.checkpoint.pt_pickle] with file and byte.
+/// Reads one pickle of protocol 2, the default of torch.save. Nothing recurses, and no value is larger than the bytes
+/// that describe it. Throws [fulgurite.checkpoint.pt_pickle] with file and byte.
 class Reader : private Machine {
  public:
   Reader(std::string_view bytes, std::string source, Limits limits = {});
@@ -230,12 +230,12 @@ class Reader : private Machine {
   [[noreturn]] void refuse_opcode(unsigned code);
   std::size_t text_length();
   static double real(std::uint64_t big_endian);
-  /// An integer of any length; one of more than 64 bits is of no interest.
+  /// An integer of any length; one of more than 64 bits becomes Plain.
   static Value long_number(std::string_view bytes);
   void append(std::vector<Ref> const& items);
   void set_items(std::vector<Ref> const& items);
 
-  // Names, and what calling them comes to.
+  // Names, and the results of calling them.
   Value global();
   static std::string printable(std::string text);
   Value storage(Tuple const& id) const;

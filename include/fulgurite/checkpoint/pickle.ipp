@@ -209,7 +209,7 @@ FULGURITE_BULK_BODY Value Reader::storage(Tuple const& id) const {
 }
 
 FULGURITE_BULK_BODY void Reader::call() {
-  auto const& arguments = expect<Tuple>(pop(), "a tuple of arguments").items;  // until the next push
+  auto const& arguments = expect<Tuple>(pop(), "a tuple of arguments").items;  // valid until the next push
   auto const name = expect<Global>(pop(), "a name that is called").name;
   auto const needs = [&](bool fine) {
     if (!fine) fail("'" + std::string(name) + "' is called with arguments that it does not take");
@@ -223,7 +223,7 @@ FULGURITE_BULK_BODY void Reader::call() {
     needs(arguments.size() == 3 && values_.get<Tensor>(arguments[0]) != nullptr);
     return push(arguments[0]);
   case Meaning::tensor: {
-    // Storage, offset, shape, strides, whether it needs gradients, hooks; then flags, if there are any.
+    // The arguments: storage, offset, shape, strides, requires_grad, hooks, and optionally flags.
     needs(arguments.size() == 6 || arguments.size() == 7);
     needs(values_.get<Storage>(arguments[0]) != nullptr);
     if (arguments.size() == 7 && !expect<Dict>(arguments[6], "the flags of a tensor").items.empty())

@@ -15,7 +15,7 @@
 #include <fulgurite/core/body.hpp>
 
 namespace fulgurite::pickle {
-// Of pickle.hpp.
+// Declared in pickle.hpp.
 enum class Ref : std::uint32_t;
 struct Dict;
 struct Tensor;
@@ -24,19 +24,23 @@ struct Values;
 
 namespace fulgurite {
 
-/// Whether a file of that name is read as one that torch.save wrote: .pt, .pth, .ckpt or .bin. A file of another name
-/// never is, whatever it contains, so that none is taken for a pickle by surprise.
+/// True if a file of that name is read as a file of torch.save: .pt, .pth, .ckpt or .bin. A file with another name
+/// never is, whatever its contents, so that no file is taken for a pickle by surprise.
 bool is_pt_name(std::filesystem::path const& path);
 
-/// The tensors of a state dict that torch.save wrote (PyTorch 1.6 or newer), with the face of SafetensorsFile. Where
-/// the file holds a dict with "state_dict" in it, as a checkpoint of Lightning does, it is that one. No code of the
-/// file is run, and what is neither a tensor nor plain data is refused by name. All is checked when the file is opened,
-/// but checksums when bytes are read. Errors are [fulgurite.checkpoint.pt_zip], [...pt_pickle] and [...pt_file].
+/// The tensors of a state dict that torch.save wrote (PyTorch 1.6 or newer), with the interface of SafetensorsFile. If
+/// the file holds a dict with "state_dict" in it, as a checkpoint of Lightning does, the tensors are from there. No
+/// code in the file is run, and everything that is neither a tensor nor plain data is refused by name. The file is
+/// checked when it is opened, except for checksums, which are checked when bytes are read. Errors are
+/// [fulgurite.checkpoint.pt_zip], [...pt_pickle] and [...pt_file].
+///
+///     PtFile const weights("resnet18.pt");
+///     for (auto const& entry : weights.entries()) std::cout << entry.name << ' ' << entry.dtype << '\n';
 class PtFile {
  public:
   struct Entry {
     std::string name;
-    std::string dtype;  ///< safetensors' name, such as "F32"
+    std::string dtype;  ///< safetensors' name of the element type, such as "F32"
     std::vector<std::int64_t> shape;
     ZipArchive::Entry const* storage = nullptr;
     std::uint64_t offset = 0;           ///< in elements of the storage
@@ -52,7 +56,7 @@ class PtFile {
   void entries() && = delete;
   /// The tensor of that name, or nullptr.
   Entry const* find(std::string_view name) const;
-  /// Reads a tensor's bytes in row-major order into `into`, which has exactly the tensor's size.
+  /// Reads a tensor's bytes in row-major order into `into`, which must have exactly the tensor's size.
   void read(Entry const& entry, std::span<std::byte> into) const;
 
  private:
@@ -63,12 +67,12 @@ class PtFile {
   ZipArchive::Entry const* find_pickle();
   void check_kind() const;
 
-  /// The dict of weights, which is the file's value or stands in it.
+  /// The dict of weights: the file's value, or the entry "state_dict" in it.
   pickle::Dict const& state_dict(pickle::Values const& values) const;
 
   void add(pickle::Values const& values, pickle::Ref key, pickle::Tensor const& tensor);
 
-  /// How far the last element is from the first. Only for entries that have elements and fit.
+  /// The distance from the first element to the last. Only for entries that have elements and pass `fits`.
   static std::uint64_t reach(Entry const& entry);
   static bool fits(Entry const& entry, std::uint64_t count);
   static bool is_row_major(Entry const& entry);

@@ -71,7 +71,7 @@ FULGURITE_BODY void PtFile::check_kind() const {
   if (zip_.find(root_ + "constants.pkl") != nullptr)
     refuse("this is a program of TorchScript: save its weights, by torch.save(module.state_dict(), file)");
   auto const* const order = zip_.find(root_ + "byteorder");
-  if (order == nullptr) return;  // before PyTorch 2.1
+  if (order == nullptr) return;  // written before PyTorch 2.1
   std::string text(std::min<std::size_t>(static_cast<std::size_t>(order->size), 16), '\0');
   zip_.read(*order, 0, std::as_writable_bytes(std::span(text)));
   if (text != "little") refuse("its numbers are not little endian: save it on another machine");
@@ -119,7 +119,7 @@ FULGURITE_BULK_BODY void PtFile::add(pickle::Values const& values, pickle::Ref k
     wrong("lies in '" + entry.storage->name + "', which has " + std::to_string(entry.storage->size) + " bytes, not " +
           std::to_string(storage.count) + " elements");
   auto const bytes = safetensors::bytes_of(entry.dtype, entry.shape);
-  // An expanded tensor, which has more elements than its storage, could be made to fill any memory.
+  // An expanded tensor, which has more elements than its storage, could be made to fill any amount of memory.
   if (!bytes || *bytes > entry.storage->size) wrong("is larger than its storage: save it by .contiguous()");
   if (*bytes != 0 && !fits(entry, storage.count)) wrong("leaves its storage");
   if (!index_.emplace(entry.name, entries_.size()).second) wrong("occurs twice");

@@ -17,12 +17,12 @@ namespace fulgurite {
 
 namespace pickle {
 
-/// Writes the pickle of an OrderedDict of tensors, in protocol 2, with the opcodes and names that torch.load takes by
+/// Writes the pickle of an OrderedDict of tensors, in protocol 2, with the opcodes and names that torch.load accepts by
 /// default.
 class StateDictWriter {
  public:
   StateDictWriter();
-  /// Appends a tensor that fills the storage of that number.
+  /// Appends a tensor that fills the storage with that number.
   void add(std::string_view name, std::string_view storage, std::span<std::int64_t const> shape, std::size_t number);
   std::string finish() && { return std::move(text_ += "u."); }  // SETITEMS, STOP
 
@@ -38,13 +38,13 @@ class StateDictWriter {
   std::string text_;
 };
 
-/// PyTorch's name of the storages of that element type, by safetensors' name for it; empty for one that it lacks.
+/// PyTorch's name of the storage for safetensors' name of an element type; empty if PyTorch has none.
 std::string_view storage_of(std::string_view dtype);
 
 }  // namespace pickle
 
-/// Writes the weights so that Python's `torch.load(path)` gives a state dict of them, also with weights_only=True, its
-/// default. Durable as write_safetensors is, and `each` is the same: it is called twice, in the same order.
+/// Writes the weights as a state dict for Python's `torch.load(path)`, also with weights_only=True, its default. It is
+/// durable as write_safetensors is, with the same `each`: called twice, in the same order.
 ///   write_pt("best.pt", [&](auto&& f) { LibTorch::each_weight(model, f); });
 void write_pt(std::filesystem::path const& path, EachWeight each, std::uint64_t wide = zip::elsewhere);
 

@@ -41,8 +41,8 @@ FULGURITE_BODY void StateDictWriter::add(std::string_view name, std::string_view
     for (auto const extent : shape.subspan(i + 1)) stride *= static_cast<std::uint64_t>(extent);
     integer(stride);
   }
-  text_ += "t\x89";  // NEWFALSE: it needs no gradients
-  ordered_dict();    // it has no hooks
+  text_ += "t\x89";  // NEWFALSE: requires_grad
+  ordered_dict();    // no hooks
   text_ += "tR";     // REDUCE
 }
 
@@ -108,7 +108,7 @@ FULGURITE_BODY void write_pt(std::filesystem::path const& path, EachWeight each,
     zip.add(root + "data/" + std::to_string(written++), view.bytes);
   });
   if (written != sizes.size()) refuse("", "set shrank while the file was written");
-  zip.add(root + "version", "3\n");  // of PyTorch's use of zip archives
+  zip.add(root + "version", "3\n");  // the version of PyTorch's use of zip archives
   zip.finish();
   file.commit();
 }

@@ -1,7 +1,6 @@
 #pragma once
 // A file with the weights of a model and the state of its run, in the safetensors format. The state is text in the
-// file's metadata; tensors of the state stand beside the weights, under names with a prefix. Python reads the weights
-// alone by
+// file's metadata; its tensors are stored with the weights, under names with a prefix. Python reads only the weights by
 //   weights = {n: t for n, t in safetensors.torch.load_file(path).items() if not n.startswith("fulgurite:")}
 
 #include <concepts>
@@ -31,57 +30,58 @@
 
 namespace fulgurite {
 
-// What a run was put together from, as its files say it: the names of its parts, and one short value for them and for
-// the layout of the weights.
+// The parts from which a run was assembled, as its files list them: their names, and one short fingerprint of them and
+// of the layout of the weights.
 
 /// The entry of the state that lists the parts: an object of lists of names, by kind.
 inline constexpr char const* assembly_key = "assembly";
-/// The entry of the metadata that holds the value.
+/// The entry of the metadata with the fingerprint.
 inline constexpr char const* fingerprint_key = "fulgurite.fingerprint";
 
-/// Sixteen hexadecimal digits of all that `state` lists of the run's parts, and of the names, element types and shapes
-/// of the weights. Two files have the same where the same program wrote them, wherever their runs were.
+/// Sixteen hexadecimal digits, computed from the parts of the run that `state` lists, and from the names, element types
+/// and shapes of the weights. Two files have the same fingerprint if the same program wrote them, at whatever point of
+/// a run.
 std::string fingerprint(ArchiveNode const& state, std::vector<safetensors::Entry> const& tensors);
 
 // The hyper-parameters of a run as text in the metadata of its files.
 
-/// The entry of the metadata that holds them, where a run has any.
+/// The entry of the metadata with the hyper-parameters, if a run has any.
 inline constexpr char const* hyperparameters_key = "hyperparameters";
 
-/// `{"lr":0.001,"layers":4,"optimizer":"adam"}`, in the order in which they were declared, in the words of saved state:
-/// a number that is no integer has a point or an exponent, and what JSON cannot say is an object ("$bits", "$bytes").
+/// `{"lr":0.001,"layers":4,"optimizer":"adam"}`, in the order of declaration, in the notation of saved state: a number
+/// that is not an integer has a point or an exponent, and a value that JSON lacks is an object ("$bits", "$bytes").
 std::string hyperparameter_text(std::span<Hyperparameter const> all);
 
-/// The entry of the metadata that holds the state.
+/// The entry of the metadata with the state.
 inline constexpr char const* run_state_key = "fulgurite";
-/// The entry with the version of what this library puts into a file, and the version that it writes and reads.
+/// The entry with the version of this library's format, and the version that it writes and reads.
 inline constexpr char const* run_format_key = "fulgurite.format";
-/// Another version is refused when a file is read.
+/// A file of another version is refused when it is read.
 inline constexpr char const* run_format = "2";
 
-/// Throws an Error that names the part of the state which makes its text longer than the header of a file can be.
+/// Throws an Error that names the part of the state because of which the text is longer than a file's header may be.
 [[noreturn]] void refuse_long_state(std::filesystem::path const& path, ArchiveNode const& tree, std::uint64_t longest);
 
-/// The metadata of such a file, from the state of the run. `tensor(ArchiveTensor const&)` is called for each tensor of
-/// it. `longest`: what a header may have in bytes.
+/// The metadata of such a file, from the state of the run. Calls `tensor(ArchiveTensor const&)` for each tensor in the
+/// state. `longest`: the maximum size of a header in bytes.
 Metadata run_metadata(std::filesystem::path const& path, ArchiveNode const& tree,
                       std::span<Hyperparameter const> hyperparameters, Metadata metadata, std::uint64_t longest,
                       FunctionRef<void(ArchiveTensor const&)> tensor);
 
-/// Adds the value that stands for the program to the metadata of a file.
+/// Adds the fingerprint of the program to the metadata of a file.
 struct AddFingerprint {
   ArchiveNode const& state;
   void operator()(Metadata& metadata, std::vector<safetensors::Entry> const& tensors) const;
 };
 
-/// No weight may have a name that only tensors of the state have.
+/// Throws if a weight has a name that is reserved for tensors of the state.
 void refuse_state_name(std::filesystem::path const& path, std::string_view weight);
 
-/// Writes such a file from a state that has been saved: see save_run_file.
+/// Writes such a file from a state that is saved already: see save_run_file.
 void write_run_file(std::filesystem::path const& path, ArchiveNode const& tree, EachWeight each_weight,
                     std::span<Hyperparameter const> hyperparameters, Metadata metadata, std::uint64_t longest);
 
-/// Writes such a file; `Backend::save` calls it. `each_weight(f)` hands over the weights, `fold(archive)` saves the
+/// Writes such a file; `Backend::save` calls it. `each_weight(f)` passes the weights to `f`, `fold(archive)` saves the
 /// state of the run. Tensors of the state are written one by one after the weights, so nothing may change them until
 /// this returns.
 ///   save_run_file(path, [&](auto&& f) { each_weight(model, f); }, fold);
@@ -89,38 +89,38 @@ void save_run_file(std::filesystem::path const& path, EachWeight each_weight, Fu
                    std::span<Hyperparameter const> hyperparameters = {}, Metadata metadata = {},
                    std::uint64_t longest = safetensors::longest_header);
 
-/// The file holds the state of a run, in this library's format, and every byte of it is as it was written. Errors
-/// [fulgurite.checkpoint.no_run_state] where the file holds weights alone, [fulgurite.checkpoint.format] where another
-/// version wrote it, [fulgurite.checkpoint.checksum] where it is damaged.
+/// Checks that the file holds the state of a run, in this library's format, and that every byte of it is as it was
+/// written. Throws [fulgurite.checkpoint.no_run_state] if the file holds only weights, [fulgurite.checkpoint.format] if
+/// another version wrote it, and [fulgurite.checkpoint.checksum] if it is damaged.
 void check_run_file(SafetensorsFile const& file);
 
-/// Reads the state from a file, with all its tensors, for `load_state`. Nothing in the file is trusted; that all of it,
-/// weights too, is as it was written is checked first: see check_run_file.
+/// Reads the state from a file, with all its tensors, for `load_state`. Nothing in the file is trusted: check_run_file
+/// first checks all of it, including the weights.
 ArchiveNode run_state(SafetensorsFile const& file);
-/// The same, or an empty tree where the file holds weights alone.
+/// Reads the state from a file, as run_state does; an empty tree if the file holds only weights.
 ArchiveNode run_state_if_any(SafetensorsFile const& file);
 
-// What the data module of a run has learned, read back from one of the run's files: a second program needs it to see
-// rows as they were trained on.
+// The state of a run's data module, read from one of the run's files: another program needs it to encode rows as in
+// training.
 
-/// The entries of a run's state that are the data module's and the model's own.
+/// The entries of a run's state for the data module and for the model.
 inline constexpr char const* data_module_key = "data_module";
 inline constexpr char const* model_key = "model";
 
-/// The state of a run's file, with the values of its tensors or without; empty where the file holds weights alone, or
-/// another version or another library wrote it.
+/// The state in a run's file, with or without the values of its tensors; empty if the file holds only weights, or was
+/// written by another version or another library.
 ArchiveNode state_beside_weights(SafetensorsFile const& file, bool with_tensors);
-/// The names of what one part of a run has saved.
+/// The names of the values that one part of a run has saved.
 std::vector<std::string> entries_of(ArchiveNode const& state, char const* part);
 
-/// The state of a run's file, for what the data module of the run saved. Errors: those of run_state, and
-/// [fulgurite.checkpoint.no_data_state] where the file keeps no data module.
+/// The state in a run's file, for the part of the data module. Throws the errors of run_state, and
+/// [fulgurite.checkpoint.no_data_state] if the file has no data module.
 ArchiveNode state_with_data(SafetensorsFile const& file);
 
-/// What the data module of a run has saved of itself, in an object that reads it by its own `state(archive)`:
+/// Loads the saved state of a run's data module into a new object, which reads it by its own `state(archive)`:
 ///   auto houses = data_state<data::TableInputs>("runs/a/last.safetensors");
 ///   auto words = data_state<data::Vocabulary>("runs/b/last.safetensors");
-/// The file of data that the run was trained on is not needed. Entries that `T` does not read are skipped.
+/// The data with which the run was trained is not needed. Entries that `T` does not read are skipped.
 template <std::default_initializable T>
 T data_state(std::filesystem::path const& file) {
   auto const tree = state_with_data(SafetensorsFile(file));
@@ -129,26 +129,26 @@ T data_state(std::filesystem::path const& file) {
   return object;
 }
 
-/// Takes what tells one weight from another.
+/// Receives the name, element type and shape of a weight.
 using TakeShape = FunctionRef<void(std::string_view name, std::string_view dtype, std::vector<std::int64_t> shape)>;
-/// In which parts a program differs from the one that wrote a file, in words; empty where it does in none, or the file
-/// does not say of which parts its run was. `each_shape(f)` calls f(name, dtype, shape) for each weight of the program,
-/// `fold(archive)` saves its list of parts.
+/// Describes in which parts a program differs from the one that wrote a file; empty if in none, or if the file does not
+/// list the parts of its run. `each_shape(f)` calls f(name, dtype, shape) for each weight of the program,
+/// `fold(archive)` saves the program's list of parts.
 std::string assembly_difference(SafetensorsFile const& file, ArchiveNode const& state,
                                 FunctionRef<void(TakeShape)> each_shape, FunctionRef<void(StateSaver&)> fold);
 
-// The settings with which a run was made, read back from one of its files.
+// The settings of a run, read from one of its files.
 
-/// A list whose entries a file can set.
+/// True for lists whose entries can be set from a file.
 template <class T>
 inline constexpr bool is_readable_list = false;
 template <class T>
   requires(std::is_arithmetic_v<T> || std::is_enum_v<T> || std::same_as<T, std::string>)
 inline constexpr bool is_readable_list<std::vector<T>> = true;
 
-/// Goes through the function `hyperparameters(list)` of an object, in the place of a list, and sets the members that it
-/// names to what a file says. What is named and lies outside of the object, such as a text in quotes or a static
-/// constant, cannot be set, and has to be what the file says.
+/// Takes the place of the list in an object's function `hyperparameters(list)`, and sets the members that it names to
+/// the values in a file. A named value outside of the object, such as a string literal or a static constant, cannot be
+/// set, and must equal the value in the file.
 template <class H>
 class HyperparameterReader {
  public:
@@ -168,12 +168,12 @@ class HyperparameterReader {
       if (found == nullptr) differs(name, "is not there");
       else if constexpr (std::is_array_v<T>) fixed(name, *found, std::string(std::string_view(value)));
       else if (!is_member(value)) fixed(name, *found, value);
-      else read(name, *found, const_cast<T&>(value));  // of an object that is not const: see hyperparameters below
+      else read(name, *found, const_cast<T&>(value));  // the object is not const: see hyperparameters below
     }
     return *this;
   }
 
-  /// What could not be set, and why; empty where all was.
+  /// The values that could not be set, and why; empty if all were set.
   std::string const& differences() const { return differences_; }
 
  private:
@@ -195,7 +195,7 @@ class HyperparameterReader {
     if (!take(from, now) || !(now == value)) differs(name, "is " + to_text(from) + ", and here it cannot be set");
   }
 
-  /// Whether the saved value is one of T, exactly.
+  /// Sets `to` and returns true if the saved value can be represented exactly as a T.
   template <class T>
   static bool take(ArchiveNode const& from, T& to) {
     if constexpr (is_readable_list<T>) {
@@ -245,7 +245,7 @@ class HyperparameterReader {
   std::string differences_{};
 };
 
-/// Whose members are set: those of H, or of its `hparams` where these declare settings and H does not.
+/// The type whose members are set: H, or that of its `hparams` if those declare settings and H does not.
 template <class H>
 constexpr auto settings_of() {
   if constexpr (
@@ -255,12 +255,15 @@ constexpr auto settings_of() {
   else return std::type_identity<H>();
 }
 
-/// The settings of the run that has written this file, as `H` declares them for loggers, too:
-///   struct Settings { double lr = 1e-3; int layers = 4; void hyperparameters(auto& list) const { list("lr",
-///   lr)("layers", layers); } };
+/// Reads the settings of the run that wrote this file, as `H` also declares them for loggers:
+///   struct Settings {
+///     double lr = 1e-3;
+///     int layers = 4;
+///     void hyperparameters(auto& list) const { list("lr", lr)("layers", layers); }
+///   };
 ///   Net net(hyperparameters<Settings>("runs/a/last.safetensors"));
-/// `H{}` has to be possible, and so has assigning one: a const member cannot be set. The file may have more names than
-/// H. An Error lists all names that are missing or of another type.
+/// `H{}` must be valid and assignable: a const member cannot be set. The file may have more names than H. The Error
+/// [fulgurite.checkpoint.hyperparameters] lists all names that are missing or of another type.
 template <std::default_initializable H>
 H hyperparameters(std::filesystem::path const& file) {
   constexpr bool settable = std::is_move_assignable_v<typename decltype(settings_of<H>())::type>;

@@ -14,7 +14,7 @@ namespace fulgurite::assembly {
 using Names = std::vector<std::string>;
 using Shapes = std::map<std::string, std::pair<std::string, std::vector<std::int64_t>>, std::less<>>;
 
-/// Floating types stand for each other here, as they do where weights are loaded: the precision decides between them.
+/// Floating types count as equal here, as they do when weights are loaded: the precision decides between them.
 FULGURITE_BODY std::string kind(std::string_view dtype) {
   return dtype.starts_with('F') || dtype.starts_with('B') ? dtype == "BOOL" ? "BOOL" : "F" : std::string(dtype);
 }
@@ -29,7 +29,7 @@ FULGURITE_BODY void add(std::string& list, std::string const& one, char const* b
   list += one;
 }
 
-/// Empty where the weights have the same names and shapes.
+/// Describes the difference; empty if the weights have the same names and shapes.
 FULGURITE_BODY std::string difference(Shapes const& now, Shapes const& then) {
   std::size_t differ = 0, fresh = 0, gone = 0;
   for (auto const& [name, shape] : now) {
@@ -45,7 +45,7 @@ FULGURITE_BODY std::string difference(Shapes const& now, Shapes const& then) {
   return said;
 }
 
-/// The names of one kind of parts; none where there is no such kind.
+/// The names of one kind of parts; empty if there is no such kind.
 FULGURITE_BODY Names names_in(ArchiveNode const* parts, std::string_view kind) {
   Names names;
   auto const* const found = parts == nullptr ? nullptr : parts->find(kind);
@@ -57,7 +57,7 @@ FULGURITE_BODY Names names_in(ArchiveNode const* parts, std::string_view kind) {
   return names;
 }
 
-/// Empty where there are the same names.
+/// Describes the difference; empty if the names are the same.
 FULGURITE_BODY std::string difference(Names const& now, Names const& then) {
   Names fresh, gone;
   std::set_difference(now.begin(), now.end(), then.begin(), then.end(), std::back_inserter(fresh));
@@ -83,7 +83,7 @@ FULGURITE_BODY std::string fingerprint(ArchiveNode const& state, std::vector<saf
   }
   sort_seldom(lines);
   if (auto const* const parts = state.find(assembly_key)) lines.push_back(to_text(*parts));
-  std::uint64_t value = 14695981039346656037U;  // FNV-1a: nobody has a reason to forge it
+  std::uint64_t value = 14695981039346656037U;  // FNV-1a: no one has a reason to forge it
   for (auto const& line : lines)
     for (char const c : line + '\n') value = (value ^ static_cast<unsigned char>(c)) * 1099511628211U;
   char digits[17];
@@ -137,7 +137,7 @@ FULGURITE_BODY Metadata run_metadata(std::filesystem::path const& path, ArchiveN
   metadata[run_state_key] = std::move(text);
   metadata[run_format_key] = run_format;
   if (!hyperparameters.empty()) metadata[hyperparameters_key] = hyperparameter_text(hyperparameters);
-  metadata.emplace("format", "pt");  // Python's libraries ask for it before they load
+  metadata.emplace("format", "pt");  // Python's libraries check it before they load
   return metadata;
 }
 

@@ -28,14 +28,14 @@ namespace fulgurite {
 
 static_assert(std::endian::native == std::endian::little, "safetensors files are little endian");
 
-/// Texts beside the tensors, by name: the position of the run, hyper-parameters, the state of callbacks.
+/// Texts stored with the tensors, by name: the position in the run, hyper-parameters, the state of callbacks.
 using Metadata = std::map<std::string, std::string>;
 
 namespace safetensors {
 
 inline constexpr std::uint64_t longest_header = 100'000'000;  ///< the format's own limit
 
-/// The place of one tensor in a file. Offsets count from the end of the header.
+/// The position of one tensor in a file. Offsets count from the end of the header.
 struct Entry {
   std::string name;
   std::string dtype;
@@ -44,7 +44,7 @@ struct Entry {
   std::uint64_t end = 0;
 };
 
-/// The header with its padding, without the eight bytes of its length.
+/// The header with its padding, but without the eight bytes of its length.
 std::string header_of(std::vector<Entry> const& entries, Metadata const& metadata);
 
 }  // namespace safetensors
@@ -53,8 +53,8 @@ std::string header_of(std::vector<Entry> const& entries, Metadata const& metadat
 
 namespace fulgurite::safetensors {
 
-// Checksums inside a safetensors file, as two entries of its metadata, which other programs pass over: of each tensor,
-// and of the header that holds them. Each is eight hexadecimal digits of CRC-32C.
+// Checksums inside a safetensors file, as two entries of its metadata, which other programs ignore: one with a checksum
+// for each tensor, one for the header that holds them. Each is eight hexadecimal digits of CRC-32C.
 
 /// The entry with the checksums of the tensors, in the order of their bytes.
 inline constexpr char const* tensor_sums_key = "fulgurite.crc32c";
@@ -65,30 +65,34 @@ inline constexpr std::size_t sum_digits = 8;
 
 std::string sum_text(std::uint32_t sum);
 
-/// Where the value of such an entry begins in a header that header_of made. A text that looks the same cannot stand
-/// elsewhere: quotes inside of texts are escaped.
+/// Where the value of such an entry begins in a header that header_of made. The same text cannot occur elsewhere, since
+/// quotes inside of strings are escaped.
 std::size_t sum_place(std::string_view header, std::string_view key);
 
-/// Makes room for the checksums of so many tensors, so that the header's length is known before they are.
+/// Reserves space for the checksums of this many tensors, so that the header's length is known before the checksums
+/// are.
 void reserve_sums(Metadata& metadata, std::size_t tensors);
 
-/// Puts them into a header with such room.
+/// Writes the checksums into a header with reserved space.
 void enter_sums(std::string& header, std::span<std::uint32_t const> of_tensors);
 
 /// The checksum of a header that has one.
 std::uint32_t header_sum(std::string header);
 
-/// The numbers in a text of such digits; nothing where it is not one.
+/// The checksums in a text of such digits; nullopt if the text is not one.
 std::optional<std::vector<std::uint32_t>> sums_in(std::string_view text);
 
 }  // namespace fulgurite::safetensors
 
 namespace fulgurite {
 
-/// A safetensors file, opened and checked: every claim of its header holds before a tensor is read, so `read` cannot
-/// leave it. Only the header is kept in memory. Errors are [fulgurite.checkpoint.safetensors] with file and byte. Where
-/// the file has checksums, its header and each tensor that is read have to be those that were written, else the Error
-/// is [fulgurite.checkpoint.checksum].
+/// A safetensors file, opened and checked: every claim of its header is verified before a tensor is read, so `read`
+/// cannot leave the file. Only the header is kept in memory. Throws [fulgurite.checkpoint.safetensors] with file and
+/// byte for an invalid file. If the file has checksums, its header and each tensor that is read must match them;
+/// otherwise the Error is [fulgurite.checkpoint.checksum].
+///
+///     SafetensorsFile const weights("best.safetensors");
+///     for (auto const& entry : weights.entries()) std::cout << entry.name << ' ' << entry.dtype << '\n';
 class SafetensorsFile {
  public:
   using Entry = safetensors::Entry;
@@ -100,15 +104,16 @@ class SafetensorsFile {
   Metadata const& metadata() const& { return metadata_; }
   /// The tensors, in the order of their bytes.
   std::vector<Entry> const& entries() const& { return entries_; }
-  void metadata() && = delete;  // `for (auto& e : SafetensorsFile(path).entries())` would walk what is gone
+  void
+  metadata() && = delete;  // `for (auto& e : SafetensorsFile(path).entries())` would iterate over a destroyed object
   void entries() && = delete;
   /// The tensor of that name, or nullptr.
   Entry const* find(std::string_view name) const;
-  /// Reads a tensor's bytes into `into`, which has exactly the tensor's size.
+  /// Reads a tensor's bytes into `into`, which must have exactly the tensor's size.
   void read(Entry const& entry, std::span<std::byte> into) const;
-  /// Whether there is a checksum of each tensor and of the header.
+  /// True if there are checksums of each tensor and of the header.
   bool has_checksums() const { return sums_.has_value(); }
-  /// Reads all tensors to compare their checksums.
+  /// Reads all tensors and compares their checksums.
   void verify() const;
 
  private:
@@ -118,7 +123,7 @@ class SafetensorsFile {
   void load(std::span<std::byte> into, std::uint64_t offset) const;
 
   void compare(Entry const& entry, std::uint32_t sum) const;
-  /// Both checksums or none: a file that was written with them cannot lose one of them unnoticed.
+  /// Requires both kinds of checksums or none: a file that was written with them cannot lose one unnoticed.
   void take_sums(std::string header);
 
   void parse(std::string const& header);
@@ -138,14 +143,14 @@ class SafetensorsFile {
 
 // Writes named tensors and texts as one safetensors file, durably.
 
-/// Whether a file gets a checksum of each tensor and of its header.
+/// Whether a file gets checksums of each tensor and of its header.
 enum class Checksums : bool { none, written };
 
-/// Adds to the metadata what follows from names, types and shapes.
+/// Adds metadata that depends on the names, types and shapes.
 using AddMetadata = FunctionRef<void(Metadata&, std::vector<safetensors::Entry> const&)>;
 
-/// Writes the weights durably: after this returns, or throws, `path` holds all of the new file or is as it was.
-/// `each(f)` calls f(std::string_view name, WeightView) for every tensor, in the same order each time; it is called
+/// Writes the weights durably: after this returns, or throws, `path` holds all of the new file or is unchanged.
+/// `each(f)` must call f(std::string_view name, WeightView) for every tensor, in the same order each time; it is called
 /// twice, so that only one tensor at a time need be in host memory:
 ///   write_safetensors("best.safetensors", {{"epoch", "3"}}, [&](auto&& f) { LibTorch::each_weight(model, f); });
 void write_safetensors(std::filesystem::path const& path, Metadata metadata, EachWeight each,

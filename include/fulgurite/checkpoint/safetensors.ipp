@@ -251,7 +251,8 @@ FULGURITE_BODY void write_safetensors(std::filesystem::path const& path, Metadat
                   "cannot write " + path.string() + ": the metadata '" + name + "' is not UTF-8");
 
   std::vector<Entry> entries;
-  std::map<std::string, std::size_t, std::less<>> order;  // name -> place: first as handed over, then in the file
+  std::map<std::string, std::size_t, std::less<>>
+      order;  // name to position: first the order of `each`, later that in the file
   each([&](std::string_view name, WeightView const& view) {
     auto const bytes = safetensors::bytes_of(view.dtype, view.shape);
     if (!bytes)

@@ -1,6 +1,6 @@
 #pragma once
 // Reads zip archives that may be damaged or malicious: every offset and length is checked against the file before an
-// entry is read. Entries have to be stored as they are; nothing is decompressed, and nothing is written anywhere.
+// entry is read. Entries must be stored without compression; nothing is decompressed, and no file is written.
 
 #include <array>
 #include <bit>
@@ -21,26 +21,26 @@
 
 namespace fulgurite::zip {
 
-// The layout of a zip archive, as far as a file of PyTorch uses it: entries that are stored as they are, then their
-// directory, then where the directory is, in 64 bits and in 32.
+// The layout of a zip archive, as far as PyTorch's files use it: entries stored without compression, the directory of
+// the entries, and then the position of the directory, in 64 bits and in 32.
 
 static_assert(std::endian::native == std::endian::little, "zip archives are little endian");
 
 inline constexpr std::uint32_t local_mark = 0x04034b50;      ///< begins the header before each entry's bytes
 inline constexpr std::uint32_t directory_mark = 0x02014b50;  ///< begins each entry of the directory
-inline constexpr std::uint32_t end64_mark = 0x06064b50;      ///< says where the directory is, in 64 bits
-inline constexpr std::uint32_t locator_mark = 0x07064b50;    ///< says where that is
-inline constexpr std::uint32_t end_mark = 0x06054b50;        ///< says where the directory is, in 32 bits
+inline constexpr std::uint32_t end64_mark = 0x06064b50;      ///< begins the position of the directory, in 64 bits
+inline constexpr std::uint32_t locator_mark = 0x07064b50;    ///< begins the position of that record
+inline constexpr std::uint32_t end_mark = 0x06054b50;        ///< begins the position of the directory, in 32 bits
 inline constexpr std::size_t local_size = 30, directory_size = 46, end64_size = 56, locator_size = 20, end_size = 22;
 
-/// Flags of an entry: its sizes and its checksum follow behind its bytes; its name is UTF-8.
+/// Flags of an entry: its sizes and its checksum follow after its bytes; its name is UTF-8.
 inline constexpr std::uint16_t sizes_follow = 1U << 3, name_is_utf8 = 1U << 11;
-/// What a field of 16 or 32 bits holds when the number stands elsewhere in 64.
+/// The value of a 16 or 32 bit field whose number is stored elsewhere in 64 bits.
 inline constexpr std::uint64_t elsewhere16 = 0xFFFF, elsewhere = 0xFFFFFFFF;
 /// The extra field that holds such numbers.
 inline constexpr std::uint16_t wide_numbers = 1;
 
-/// A number of the archive. The caller has made sure that its bytes are there.
+/// Reads a number. The caller must have checked that its bytes exist.
 template <class I>
 I number(std::string_view bytes, std::size_t at) {
   I value{};
@@ -56,16 +56,16 @@ void append(std::string& bytes, I value) {
   bytes.append(raw, sizeof(I));
 }
 
-/// Goes on with the checksum of an archive's entries; it begins with 0.
+/// Continues the checksum of an entry; it starts with 0.
 std::uint32_t checksum(std::uint32_t sum, std::span<std::byte const> bytes);
 
 }  // namespace fulgurite::zip
 
 namespace fulgurite {
 
-// The bytes of an archive, read from its file at any place.
+// Reads the bytes of an archive at any position.
 
-/// Errors are [fulgurite.checkpoint.pt_zip] with file and byte.
+/// An open archive file. Throws [fulgurite.checkpoint.pt_zip] with file and byte.
 class ZipFile {
  public:
   explicit ZipFile(std::filesystem::path path);
@@ -84,20 +84,20 @@ class ZipFile {
   std::uint64_t size_ = 0;
 };
 
-// The directory of a zip archive: where it is, and what it says of the entries, which may be wrong or malicious.
+// The directory of a zip archive: its position, and the entries that it lists, which may be wrong or malicious.
 
 /// One entry of an archive.
 struct ZipEntry {
   std::string name;
   std::uint64_t header = 0;  ///< where the entry begins in the file
-  std::uint64_t begin = 0;   ///< where its bytes begin
+  std::uint64_t begin = 0;   ///< where the entry's bytes begin
   std::uint64_t size = 0;
   std::uint32_t checksum = 0;
-  std::uint64_t listed = 0;    ///< where the directory tells of it
-  mutable bool sound = false;  ///< whether the checksum has been found to be right
+  std::uint64_t listed = 0;    ///< where the directory lists the entry
+  mutable bool sound = false;  ///< true once the checksum was found to be right
 };
 
-/// Read as a whole by its construction. Whether entries lie where they can is left to ZipArchive.
+/// The constructor reads the whole directory. ZipArchive checks that the entries are inside of the file.
 class ZipDirectory {
  public:
   static constexpr std::uint64_t longest_directory = 100'000'000;
@@ -106,19 +106,20 @@ class ZipDirectory {
   explicit ZipDirectory(ZipFile const& file);
 
   std::vector<ZipEntry> entries() { return std::move(entries_); }
-  /// Where it begins, and entries have to end.
+  /// Where the directory begins; entries must end before it.
   std::uint64_t begin() const { return begin_; }
 
  private:
   [[noreturn]] void fail(std::uint64_t byte, std::string const& why) const { file_.fail(byte, why); }
 
-  /// The end of the archive says where the directory is. Nothing may follow it, so that there is one way to read it.
+  /// The end of the archive gives the position of the directory. Nothing may follow it, so that there is only one way
+  /// to read the archive.
   void find();
   void find_wide(std::string const& locator);
 
   void read();
   std::size_t read_entry(std::string const& bytes, std::size_t at);
-  /// Numbers that are too large for 32 bits stand in an extra field, in the order of this list.
+  /// Numbers that are too large for 32 bits are in an extra field, in the order of this list.
   template <class Refuse>
   static void widen(std::string_view extra, std::array<std::uint64_t*, 3> numbers, Refuse const& refuse) {
     std::string_view wide;
@@ -139,13 +140,13 @@ class ZipDirectory {
   ZipFile const& file_;
   std::uint64_t count_ = 0;
   std::uint64_t begin_ = 0, size_ = 0;
-  std::uint64_t end_ = 0;  ///< where it has to end
+  std::uint64_t end_ = 0;  ///< where the directory must end
   std::vector<ZipEntry> entries_;
 };
 
-/// A zip archive whose entries are stored without compression, opened and checked: entries lie inside the file and do
-/// not overlap, so reading one cannot leave it. Errors are [fulgurite.checkpoint.pt_zip] with file and byte. Reading
-/// remembers whose checksum was right, so an object serves one thread at a time.
+/// A zip archive whose entries are stored without compression, opened and checked: entries are inside of the file and
+/// do not overlap, so reading one cannot leave it. Throws [fulgurite.checkpoint.pt_zip] with file and byte. Reading
+/// records which checksums were right, so only one thread at a time may use an object.
 class ZipArchive {
  public:
   using Entry = ZipEntry;
@@ -158,7 +159,7 @@ class ZipArchive {
   void entries() && = delete;
   /// The entry of that name, or nullptr.
   Entry const* find(std::string_view name) const;
-  /// Reads a part of an entry's bytes. The first time, the checksum of the whole entry is compared.
+  /// Reads a part of an entry's bytes. The first read of an entry compares the checksum of all of it.
   void read(Entry const& entry, std::uint64_t offset, std::span<std::byte> into) const;
 
  private:
@@ -167,8 +168,7 @@ class ZipArchive {
   void compare(Entry const& entry, std::uint32_t sum) const;
   void verify(Entry const& entry) const;
 
-  /// The header before each entry repeats its name, and says where its bytes begin. Entries end where there is no more
-  /// `room`.
+  /// The header before each entry repeats its name and gives the position of its bytes. Entries must end before `room`.
   void read_headers(std::uint64_t room);
 
   ZipFile file_;
@@ -178,8 +178,8 @@ class ZipArchive {
 
 // Writes zip archives of stored entries, as torch.save does: each entry's bytes begin at a multiple of 64.
 
-/// Puts entries one after the other into a DurableFile, which the caller commits after `finish()`. Numbers of `wide` or
-/// more, such as the size of an entry of 4 GiB, are written in 64 bits; tests ask for that earlier.
+/// Writes entries one after the other to a DurableFile, which the caller commits after `finish()`. Numbers from `wide`
+/// on, such as the size of an entry of 4 GiB, are written in 64 bits; tests use a lower limit.
 class ZipWriter {
  public:
   explicit ZipWriter(DurableFile& file, std::uint64_t wide = zip::elsewhere) : file_(&file), wide_(wide) {}
@@ -192,10 +192,10 @@ class ZipWriter {
 
  private:
   static constexpr std::size_t alignment = 64;
-  static constexpr std::uint16_t version = 45;  // of the format: it has numbers of 64 bits
+  static constexpr std::uint16_t version = 45;  // version of the format: 64-bit numbers need 45
 
   std::uint32_t narrow(std::uint64_t number) const;
-  /// What both headers of an entry hold.
+  /// Appends the fields that both headers of an entry have.
   void common(std::string& header, std::uint64_t size, std::uint32_t sum, std::string_view name) const;
   static std::string numbers(std::vector<std::uint64_t> const& all);
 

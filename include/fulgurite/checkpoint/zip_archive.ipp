@@ -182,7 +182,7 @@ FULGURITE_BODY void ZipArchive::read_headers(std::uint64_t room) {
   std::vector<Entry*> order;
   order.reserve(entries_.size());
   for (auto& entry : entries_) order.push_back(&entry);
-  // Of two that claim the same place the later one is at fault.
+  // If two entries claim the same bytes, the later one is refused.
   sort_seldom(order,
               [](Entry const* a, Entry const* b) { return a->header != b->header ? a->header < b->header : a < b; });
   std::uint64_t free = 0;
@@ -203,7 +203,7 @@ FULGURITE_BODY void ZipArchive::read_headers(std::uint64_t room) {
 }
 
 FULGURITE_BODY void ZipWriter::add(std::string_view name, std::span<std::byte const> bytes) {
-  // The header is padded by an extra field; this one's number and its letters are those of PyTorch.
+  // An extra field pads the header; its number and its letters are those of PyTorch.
   auto const sum = zip::checksum(0, bytes);
   std::uint64_t const size = bytes.size();
   auto const sizes = size < wide_ ? std::string() : numbers({size, size});
@@ -249,7 +249,7 @@ FULGURITE_BODY void ZipWriter::finish() {
   bool const many = count_ >= zip::elsewhere16;
   if (many || size >= wide_ || at_ >= wide_) {
     zip::append(end, zip::end64_mark);
-    zip::append(end, std::uint64_t{zip::end64_size - 12});  // what follows this number
+    zip::append(end, std::uint64_t{zip::end64_size - 12});  // the size of what follows this number
     zip::append(end, std::uint16_t{version});
     zip::append(end, std::uint16_t{version});
     zip::append(end, std::uint64_t{0});  // all in one file
@@ -279,7 +279,7 @@ FULGURITE_BODY void ZipWriter::common(std::string& header, std::uint64_t size, s
                                       std::string_view name) const {
   zip::append(header, std::uint16_t{version});
   zip::append(header, zip::name_is_utf8);
-  zip::append(header, std::uint16_t{0});           // stored
+  zip::append(header, std::uint16_t{0});           // stored without compression
   zip::append(header, std::uint32_t{0x00210000});  // 1980-01-01: the same weights make the same bytes
   zip::append(header, sum);
   zip::append(header, narrow(size));

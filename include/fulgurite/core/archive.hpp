@@ -1,6 +1,6 @@
 #pragma once
-// Loading a state as a whole or not at all, and the state of one object as text. Includes both archives that `void
-// state(auto& archive)` is called with: the one that saves and the one that loads.
+// Loads a state as a whole or not at all, and converts the state of one object to text. Includes both archives with
+// which `void state(auto& archive)` is called: the one that saves and the one that loads.
 
 #include <concepts>
 #include <cstddef>
@@ -23,10 +23,11 @@
 
 namespace fulgurite::archive {
 
-// What an archive that saves and one that loads refuse alike. Each function is consteval, so that its sentence comes
-// where it is called, before errors of what follows.
+// What both archives refuse. Each function is consteval, so that its sentence comes at the place of the call, before
+// errors of the code that follows.
 
-/// Does not compile unless `archive.tensor` can take a T. The answer, so that nothing else is said of a wrong one.
+/// Does not compile unless `archive.tensor` can take a T. Returns the result, so that callers skip the code that would
+/// add errors.
 template <class T>
 consteval bool takes_tensor() {
   constexpr bool known = ArchivedTensor<T>;
@@ -35,15 +36,15 @@ consteval bool takes_tensor() {
   return known;
 }
 
-/// Does not compile unless a T says what is kept of it, or that nothing is.
+/// Does not compile unless a T has state, or declares that it needs none.
 template <class T>
 consteval void require_state() {
-  constexpr bool remembers = Remembers<T>;  // a bool: the concept's own explanation would bury the sentence
+  constexpr bool remembers = Remembers<T>;  // a bool, since the concept's own explanation would hide the sentence
   static_assert(remembers, "[fulgurite.checkpoint.no_state] an archived object needs `void state(auto& archive)`, "
                            "or `using Stateless = ByChoice;`");
 }
 
-/// Does not compile unless a T is a value that an archive knows.
+/// Does not compile unless an archive can take a T as a value.
 template <class T>
 consteval void require_value() {
   static_assert(archivable<T>,
@@ -51,7 +52,7 @@ consteval void require_value() {
                 "optionals and vectors: give other types `void state(auto& archive)`");
 }
 
-/// Has `state`, and is nothing that an archive takes by another rule.
+/// True if a type has `state` and is not handled by another rule of an archive.
 template <class V, class Archive>
 inline constexpr bool is_object =
     Stateful<V, Archive> && !ArchivedTensor<V> && !is_scalar<V> && !is_optional<V> && !is_vector<V> && !is_array<V> &&
@@ -61,7 +62,7 @@ inline constexpr bool is_object =
 
 namespace fulgurite {
 
-// The archive that saves: `void state(auto& archive)` puts its values into a tree.
+// The archive that saves: `void state(auto& archive)` writes its values to a tree.
 
 /// Saves the state of objects into a tree:
 ///   ArchiveNode tree;
@@ -75,7 +76,7 @@ class StateSaver {
  public:
   static constexpr bool loading = false;
   /// Whether the tree gets copies of the tensors' bytes, or handles that fetch the bytes when they are read. Handles
-  /// are for whoever writes the tree to a file before anything changes a tensor.
+  /// are for callers that write the tree to a file before anything changes a tensor.
   enum class Tensors { copied, borrowed };
 
   explicit StateSaver(ArchiveNode& tree, std::string path = {}, Tensors tensors = Tensors::copied);
@@ -89,12 +90,12 @@ class StateSaver {
     else put_value(name, std::as_const(value));
     return *this;
   }
-  /// An option that the program gives. Loading compares it and never sets it.
+  /// An option that the program sets. Loading compares it and never sets it.
   template <class T>
   StateSaver& option(std::string_view name, T const& given) {
     return (*this)(name, given);
   }
-  /// An option that a run may move, such as a learning rate: `now` is its present value, which is state.
+  /// An option that a run may change, such as a learning rate: `now` is its current value, which is state.
   template <class T>
   StateSaver& option(std::string_view name, T const& given, T& now) {
     return (*this)(name, given)(archive::moved_name(name), now);
@@ -105,7 +106,8 @@ class StateSaver {
     if constexpr (archive::takes_tensor<std::remove_cvref_t<T>>()) (*this)(name, value);
     return *this;
   }
-  /// An object with `state`, a function that takes an archive, or one that needs no state and leaves no trace.
+  /// An object with `state`, a function that takes an archive, or an object that needs no state, for which nothing is
+  /// saved.
   template <class T>
   StateSaver& child(std::string_view key, T&& object) {
     using Plain = std::remove_cvref_t<T>;
@@ -177,30 +179,31 @@ void StateSaver::put_value(std::string_view name, V const& value) {
 }
 
 // The archive that loads: `void state(auto& archive)` gets its values from a tree, or throws an Error with the full
-// name of the entry at fault.
+// name of the wrong entry.
 
 /// Loads a state. An entry that is missing, of another type or out of range is an Error
 /// [fulgurite.checkpoint.state_entry] with its full name, such as "callbacks.EarlyStopping.best". Entries before it
-/// have their new values by then; `load_state` restores these, too, and lets the loader go on after an entry that does
-/// not fit, so that its Error tells of all of them.
+/// have their new values by then. `load_state` also restores these, and lets the loader continue after an entry that
+/// does not fit, so that its Error lists all of them.
 class StateLoader {
  public:
   static constexpr bool loading = true;
   using Problems = std::vector<Error>;
   using Commits = std::vector<std::function<void()>>;
-  /// Of options whose value in the tree is not the program's: name and both values.
+  /// One text, with the name and both values, for each option whose value in the tree differs from the program's.
   using Differences = std::vector<std::string>;
 
-  /// With `problems`, an entry that does not fit is left as it is, and what is wrong with it is added to them. With
-  /// `commits`, what `commit` is given waits in there. With `differences`, options that differ are added to them.
+  /// With `problems`, an entry that does not fit is left unchanged, and its Error is added to `problems`. With
+  /// `commits`, functions that are passed to `commit` are added to it and not called. With `differences`, options that
+  /// differ are added to it.
   explicit StateLoader(ArchiveNode const& tree, std::string path = {}, Problems* problems = nullptr,
                        Commits* commits = nullptr, Differences* differences = nullptr);
   explicit StateLoader(ArchiveNode&&, std::string = {}, Problems* = nullptr, Commits* = nullptr,
-                       Differences* = nullptr) = delete;  // the tree must outlive it
+                       Differences* = nullptr) = delete;  // the tree must outlive the loader
 
-  /// For what cannot fail and is costly to undo, such as writing to large tensors: `write()` is called when all of the
-  /// state has been found to fit, or at once where nobody waits for that. Tensors so written are saved as handles that
-  /// are `written_last()`.
+  /// For writes that cannot fail and are costly to undo, such as to large tensors: `write()` is called when all of the
+  /// state is known to fit, or at once if no caller waits for that. Tensors that are written this way are saved as
+  /// handles that are `written_last()`.
   template <class Write>
   void commit(Write&& write) const {
     if (commits_ == nullptr) write();
@@ -208,7 +211,7 @@ class StateLoader {
   }
 
   bool has(std::string_view name) const { return tree_->find(name) != nullptr; }
-  /// Entries here that are not asked for may be left out: they belong to parts that the program has no more.
+  /// Allows unread entries here: they belong to parts that the program no longer has.
   void leave_out_others() const;
   /// The names of all entries here, in the order in which they were saved.
   std::vector<std::string> names() const;
@@ -225,14 +228,14 @@ class StateLoader {
     }
     return *this;
   }
-  /// An option that the program gives: it is compared with the saved one and never set.
+  /// An option that the program sets: it is compared with the saved one and never set.
   template <class T>
   StateLoader& option(std::string_view name, T const& given) {
     is_same(name, given);
     return *this;
   }
-  /// An option that a run may move. Where the program gives the same as before, `now` is what was saved, else what the
-  /// program gives.
+  /// An option that a run may change. If the program's value equals the saved one, `now` becomes the saved current
+  /// value; otherwise it becomes the program's value.
   template <class T>
   StateLoader& option(std::string_view name, T const& given, T& now) {
     if (is_same(name, given)) return (*this)(archive::moved_name(name), now);
@@ -240,7 +243,7 @@ class StateLoader {
     pass_moved(name);
     return *this;
   }
-  /// The options so far, also of children, that differ.
+  /// The options so far, including those of children, that differ.
   Differences differences() const { return differences_ ? *differences_ : Differences(); }
 
   /// A value that is a tensor.
@@ -265,10 +268,10 @@ class StateLoader {
   }
 
  private:
-  /// Does `load`, and keeps what an Error says where that is wanted.
+  /// Calls `load`, and adds its Error to the problems if these are collected.
   void note(FunctionRef<void()> load);
 
-  /// Whether the option has the same value in the tree. One that is not there was saved by another version.
+  /// True if the option has the same value in the tree. A missing option was saved by another version.
   bool same_option(std::string_view name, FunctionRef<void(StateSaver&)> give);
   bool same_option(std::string_view name, archive::Scalar const& given);
   template <class T>
@@ -276,10 +279,10 @@ class StateLoader {
     if constexpr (archive::is_scalar<T>) return same_option(name, archive::scalar(given));
     else return same_option(name, [&](StateSaver& here) { here(name, given); });
   }
-  /// The present value of an option that the program has given another one needs not be loaded.
+  /// Marks the saved current value of an option as read: the program has set the option to another value.
   void pass_moved(std::string_view option) const;
 
-  /// Nothing where what is wrong was noted.
+  /// nullopt if the Error was added to the problems.
   std::optional<archive::ReadScalar> scalar_entry(std::string_view name, archive::ScalarKind kind);
 
   void nested(std::string_view key, FunctionRef<void(StateLoader&)> load);
@@ -300,7 +303,7 @@ class StateLoader {
                        FunctionRef<void(std::size_t, std::string const&)> get_one);
   void get_object(ArchiveNode const& node, std::string const& path, FunctionRef<void(StateLoader&)> load) const;
   void get_object(std::string_view name, FunctionRef<void(StateLoader&)> load);
-  /// That of a tensor which is none at all was saved as null.
+  /// The tensor in a node. An empty SavedTensor was saved as null.
   static SavedTensor const& tensor_in(ArchiveNode const& node, std::string const& path);
   /// The beginning of a value, for messages.
   static std::string brief(ArchiveNode const& node);
@@ -313,7 +316,7 @@ class StateLoader {
 
   template <class V>
   void get(ArchiveNode const& node, V& value, std::string const& path) {
-    if constexpr (std::is_same_v<V, ArchiveNode>) {  // as it is, for who loads it later
+    if constexpr (std::is_same_v<V, ArchiveNode>) {  // unchanged, for callers that load it later
       value = node;
       node.read = ArchiveNode::Read::need_not;
     } else if constexpr (ArchivedTensor<V>) {
@@ -357,7 +360,7 @@ void StateLoader::get_value(std::string_view name, V& value) {
   note([&] { get(entry(name), value, full(name)); });
 }
 
-// What states mostly hold is in the library.
+// The library contains the instantiations for the types that states mostly use.
 #define FULGURITE_ARCHIVED(DO, V)                                                                                      \
   DO(void StateSaver::put_value(std::string_view, V const&));                                                          \
   DO(void StateLoader::get_value(std::string_view, V&))
@@ -378,46 +381,46 @@ void StateLoader::get_value(std::string_view name, V& value) {
   FULGURITE_ARCHIVED(DO, std::vector<std::string>)
 FULGURITE_ALL_ARCHIVED(FULGURITE_EXTERN);
 
-// Copies of the tensors in a saved state, where the tensors are: a few operations of the tensor library for all of
-// them.
+// Copies of the tensors in a saved state, on their devices: a few operations of the tensor library for all of them.
 
 /// Which tensors of a state are copied.
 enum class Copied : bool {
-  all,          ///< so that no later change reaches the state
-  written_soon  ///< without those that a load writes to last: the state is for going back where it fails before
+  all,          ///< all, so that no later change affects the state
+  written_soon  ///< all except those that a load writes last: for restoring the state if a load fails before that
 };
 
-/// Puts copies in the place of handles. Each library copies its own at once, on their devices; bytes of a handle that
-/// belongs to none are fetched.
+/// Replaces handles by copies. Each library copies its own tensors at once, on their devices; for a handle that belongs
+/// to no library, the bytes are fetched.
 void keep_tensors(ArchiveNode& tree, Copied which = Copied::all);
 
-// Entries of a saved state that nothing was loaded from: parts of the run that was saved and that are missing now.
+// Entries of a saved state from which nothing was loaded: parts of the saved run that are missing now.
 
 /// Whether a state may hold entries that nothing reads.
 enum class Unread : bool { allowed, refused };
 
-/// Their full names, such as "optimizers.1 SGD"; of an object that nothing has read, its own name alone.
+/// The full names of unread entries, such as "optimizers.1 SGD"; for an object that was not read at all, only its own
+/// name.
 std::vector<std::string> unread_entries(ArchiveNode const& node, std::string const& path = {});
 
-/// What is said of them.
+/// The Error for unread entries.
 Error refuse_unread(std::vector<std::string> const& names);
 
-/// load_state by its two halves.
+/// load_state with its two functions.
 void load_state_by(ArchiveNode const& tree, FunctionRef<void(StateSaver&)> save, FunctionRef<void(StateLoader&)> load,
                    Unread unread);
 
-/// Loads all of a state, or nothing. `fold(archive)` visits what is to be loaded, as `state` does, and is called with a
-/// saver first: where the new state turns out not to fit, the old one is loaded again, and one Error tells of every
-/// entry that does not. What was given to `archive.commit` is done last, when all of it fits.
+/// Loads all of a state, or nothing. `fold(archive)` visits the objects to load, as `state` does, and is called with a
+/// saver first: if the new state turns out not to fit, the old one is restored, and one Error lists every entry that
+/// does not fit. Functions that were passed to `archive.commit` are called last, when all of it fits.
 ///   load_state(tree, [&](auto& archive) { archive.child("early", early_stopping); });
-/// With Unread::refused an entry that neither this fold nor an earlier one of the same tree has read does not fit: what
-/// it was saved from is missing here.
+/// With Unread::refused, an entry that neither this fold nor an earlier one of the same tree has read does not fit,
+/// since the object from which it was saved is missing here.
 template <class Fold>
 void load_state(ArchiveNode const& tree, Fold&& fold, Unread unread = Unread::allowed) {
   load_state_by(tree, fold, fold, unread);
 }
 
-/// The state of one object as text, tensors included, and back.
+/// The state of one object as text, including tensors.
 template <class T>
 std::string state_text(T& object) {
   ArchiveNode tree;
@@ -425,40 +428,41 @@ std::string state_text(T& object) {
   object.state(saver);
   return to_text(tree);
 }
-/// Loads the state of one object from the text that state_text made, all of it or nothing. `source` is what an Error
-/// calls the text.
+/// Loads the state of one object from the text that state_text made, all of it or nothing. `source` names the text in
+/// an Error.
 template <class T>
 void load_state_text(T& object, std::string_view text, std::string source = "saved state") {
   auto const tree = from_text(text, std::move(source));
   load_state(tree, [&](auto& archive) { object.state(archive); });
 }
 
-/// Holds what all parts of a run save in `state(archive)`, and gives it back to them. Tensors are copied where they
-/// are: on their devices, those that lie side by side in one operation.
+/// Holds the values that all parts of a run save in `state(archive)`, and restores them. Tensors are copied on their
+/// devices, adjacent ones in one operation.
 class StateMemory {
  public:
   using Saver = StateSaver;
 
-  /// fold(archive)
+  /// Saves by calling fold(archive).
   void save(FunctionRef<void(StateSaver&)> fold);
-  /// Saves what is held once more, among what that archive saves.
+  /// Saves the held state to another archive.
   void add_to(StateSaver& archive) const;
-  /// Saves one entry of it. False where there is none of that name.
+  /// Saves one entry of the held state. Returns false if there is none of that name.
   bool add_to(StateSaver& archive, std::string_view name) const;
-  /// Holds an entry of a state that is loaded, for who loads it later.
+  /// Holds an entry of a state that is being loaded, for loading it later.
   void take(std::string_view name, StateLoader& archive);
   bool holds_nothing() const { return tree_.holds_nothing(); }
-  /// All of it as text, tensors included, and back: what another process can hold.
+  /// The held state as text, including tensors, for another process; `read` takes such a text.
   std::string text() const { return to_text(tree_); }
   void read(std::string_view text) { tree_ = from_text(text, "what a rank has saved of itself"); }
-  /// fold(archive) with an archive that saves, of which nothing is kept: for who has to take part in a fold alone.
+  /// Calls fold(archive) with an archive that saves, and drops the result: for processes that only have to take part in
+  /// a fold.
   static void visit(FunctionRef<void(StateSaver&)> fold);
-  /// All of it, or nothing.
+  /// Loads all of it, or nothing.
   template <class Fold>
   void load(Fold&& fold) const {
     load_state(tree_, fold);
   }
-  /// Into the very parts that it was saved from, so that all of it fits: nothing is kept for a failure.
+  /// Restores the state of the same objects that were saved. All of it fits, so nothing is kept for a failure.
   void put_back(FunctionRef<void(StateLoader&)> fold) const;
 
  private:
@@ -467,7 +471,7 @@ class StateMemory {
 
 }  // namespace fulgurite
 
-// Stands in a body file behind the definition of a class's `state(auto& archive)`: the library has it for both
+// Follows the definition of a class's `state(auto& archive)` in a body file: the library instantiates it for both
 // archives.
 #if defined(FULGURITE_COMPILED)
 #define FULGURITE_STATE(...)                                                                                           \

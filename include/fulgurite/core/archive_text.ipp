@@ -157,7 +157,7 @@ FULGURITE_BULK_BODY ArchiveNode read(json::Reader& in, TensorLookup const& looku
   if (next == '{') {
     ArchiveNode::Object object;
     ArchiveNode alone;
-    bool whole = false;  // the object stands for one special value, and has no other member
+    bool whole = false;  // the object is one special value, and has no other member
     in.object([&](std::string const& key) {
       bool const first = !whole && object.empty();
       if (first && key.starts_with('$')) {

@@ -27,7 +27,7 @@
 
 namespace fulgurite {
 
-// One named tensor as bytes: what a tensor library hands to the file format, and the format's element types.
+// One named tensor as bytes: what a tensor library passes to the file format, and the format's element types.
 
 /// A named tensor's bytes on the host, in row-major order and little endian. `dtype` is safetensors' name of the
 /// element type, such as "F32".
@@ -37,9 +37,9 @@ struct WeightView {
   std::span<std::byte const> bytes;
 };
 
-/// Takes a tensor and its name.
+/// Receives a tensor and its name.
 using TakeWeight = FunctionRef<void(std::string_view name, WeightView const& view)>;
-/// Hands over each tensor, in the same order each time.
+/// Calls its argument for each tensor, in the same order each time.
 using EachWeight = FunctionRef<void(TakeWeight)>;
 
 namespace safetensors {
@@ -84,18 +84,18 @@ constexpr std::optional<std::uint64_t> bytes_of(std::string_view dtype, std::spa
 
 }  // namespace safetensors
 
-// One tensor inside a saved state: what a callback or an optimizer that keeps tensors puts into an archive.
+// One tensor inside a saved state, from a callback or an optimizer that keeps tensors.
 
-/// The element type (by safetensors' name for it, such as "F32"), the shape and the bytes of one tensor, in row-major
-/// order and little endian. It either owns its bytes or is a handle of a tensor, from which it fetches them each time
-/// they are read; a file that is written from the latter needs one tensor at a time in the host's memory. Copies share
-/// the bytes. The default is no tensor at all.
+/// The element type (by safetensors' name, such as "F32"), the shape and the bytes of one tensor, in row-major order
+/// and little endian. It either owns its bytes, or is a handle of a tensor, from which it fetches them each time they
+/// are read; a file that is written from handles needs one tensor at a time in host memory. Copies share the bytes. A
+/// default one is no tensor.
 class SavedTensor {
  public:
   using Bytes = std::span<std::byte const>;
-  /// Calls its argument once with the bytes, which live as long as that call.
+  /// Calls its argument once with the bytes, which are valid during that call.
   using Fetch = std::function<void(FunctionRef<void(Bytes)>)>;
-  /// Makes each of several handles of one library the handle of a copy, which lies on the same device.
+  /// Replaces each of several handles of one library by the handle of a copy on the same device.
   using Keep = void (*)(std::span<SavedTensor* const>);
 
   SavedTensor();
@@ -105,7 +105,7 @@ class SavedTensor {
   SavedTensor(std::string_view dtype, std::vector<std::int64_t> shape, Fetch fetch);
   SavedTensor(std::string_view dtype, std::vector<std::int64_t> shape, std::vector<std::byte> bytes);
 
-  /// A handle that also gives the tensor itself to its own library.
+  /// A handle that also holds the tensor itself, for its own library.
   SavedTensor(std::string_view dtype, std::vector<std::int64_t> shape, Fetch fetch, std::any of, Keep how);
 
   explicit operator bool() const { return !dtype_.empty(); }
@@ -113,20 +113,20 @@ class SavedTensor {
   std::vector<std::int64_t> const& shape() const { return shape_; }
   std::uint64_t size() const { return size_; }  ///< in bytes
 
-  /// Calls f(bytes); the bytes live as long as the call.
+  /// Calls f(bytes); the bytes are valid during the call.
   void read(FunctionRef<void(Bytes)> f) const;
-  /// A copy that owns its bytes, so that no later change of the tensor reaches it.
+  /// A copy that owns its bytes, so that later changes of the tensor do not affect it.
   SavedTensor owned() const;
-  /// The tensor itself, where this is a handle of one of type T; else nullptr.
+  /// The tensor itself, if this is a handle of one of type T; else nullptr.
   template <class T>
   T const* tensor() const {
     return std::any_cast<T>(&tensor_);
   }
-  /// How the library copies handles; nullptr where bytes are all that there is.
+  /// How the library copies handles; nullptr if there are only bytes.
   Keep keep() const { return keep_; }
 
-  /// Says of a handle that a load writes to the tensor in `archive.commit` alone: until all of the state has been found
-  /// to fit, the tensor stays as it is, and nobody needs a copy to go back to.
+  /// Declares that a load writes to the tensor of this handle only in `archive.commit`: until all of the state is known
+  /// to fit, the tensor is unchanged, so no copy is needed to restore it.
   SavedTensor written_last() &&;
   bool is_written_last() const { return written_last_; }
 
@@ -148,8 +148,8 @@ class SavedTensor {
 
 /// How an archive saves and loads tensors of type T. Each tensor library specialises it:
 ///   static SavedTensor save(T const& tensor);  // a handle whose bytes are fetched later; SavedTensor{} for no tensor
-///   static void load(T& to, SavedTensor const& from, std::string const& name);  // or an Error that names it
-/// Where `load` throws, `to` is as it was.
+///   static void load(T& to, SavedTensor const& from, std::string const& name);  // or throws an Error with the name
+/// If `load` throws, `to` must be unchanged.
 template <class T>
 struct TensorState;
 
@@ -159,30 +159,30 @@ struct TensorState<SavedTensor> {
   static void load(SavedTensor& to, SavedTensor const& from, std::string const&) { to = from; }
 };
 
-/// Whether an archive takes values of this type as tensors.
+/// True if an archive takes values of this type as tensors.
 template <class T>
 concept ArchivedTensor = requires(T& to, T const& tensor, SavedTensor const& saved, std::string const& name) {
   { TensorState<T>::save(tensor) } -> std::convertible_to<SavedTensor>;
   TensorState<T>::load(to, saved, name);
 };
 
-/// Tensors of the state are told from weights by this prefix of their names. No weight's name may begin with it.
+/// This prefix of their names distinguishes tensors of the state from weights. No weight's name may begin with it.
 inline constexpr std::string_view state_tensor_prefix = "fulgurite:";
-/// Whether a tensor of that name in a file belongs to the state, not to the weights.
+/// True if a tensor of that name in a file belongs to the state, not to the weights.
 constexpr bool is_state_tensor(std::string_view name) { return name.starts_with(state_tensor_prefix); }
 
 struct ArchiveNode;
 struct ArchiveEntry;
 
-/// Named values in the order in which they were added. A look-up takes logarithmic time, so that an object may have any
+/// Named values in the order in which they were added. A look-up takes logarithmic time, so an object may have any
 /// number of entries.
 class ArchiveObject {
  public:
-  ArchiveNode const* find(std::string_view name) const;  ///< nullptr where there is none of that name
-  ArchiveNode* change(std::string_view name);            ///< the same, to be changed
-  ArchiveNode* add(std::string_view name);               ///< an empty entry; nullptr where there is one already
+  ArchiveNode const* find(std::string_view name) const;  ///< nullptr if there is none of that name
+  ArchiveNode* change(std::string_view name);            ///< a mutable entry; nullptr if there is none
+  ArchiveNode* add(std::string_view name);               ///< an empty entry; nullptr if there is one already
   template <class F>
-  void each(F&& f);  ///< f(ArchiveNode&) for all entries, in their order
+  void each(F&& f);  ///< calls f(ArchiveNode&) for all entries, in their order
   inline bool empty() const;
   inline ArchiveEntry const* begin() const;
   ArchiveEntry const* end() const;
@@ -198,8 +198,8 @@ struct ArchiveTensor {
   SavedTensor tensor;
 };
 
-/// One value: nothing (an empty optional), a scalar, a list, an object with named entries, or a tensor.
-/// Integers are `int64_t` wherever they fit, `uint64_t` only above.
+/// One value: nothing (an empty optional), a scalar, a list, an object with named entries, or a tensor. Integers are
+/// `int64_t` if they fit, otherwise `uint64_t`.
 struct ArchiveNode {
   using List = std::vector<ArchiveNode>;
   using Object = ArchiveObject;
@@ -207,7 +207,7 @@ struct ArchiveNode {
   using Value =
       std::variant<std::monostate, bool, std::int64_t, std::uint64_t, double, std::string, List, Object, ArchiveTensor>;
   Value value;
-  mutable Read read = Read::no;  ///< of an entry: whether something was loaded from it
+  mutable Read read = Read::no;  ///< whether something was loaded from this entry
 
   ArchiveNode();
   ArchiveNode(Value of);
@@ -234,25 +234,25 @@ inline bool ArchiveObject::empty() const { return entries_.empty(); }
 inline ArchiveEntry const* ArchiveObject::begin() const { return entries_.data(); }
 
 namespace archive {
-/// Where the present value of an option stands that a run may move, beside what the program gave.
+/// The entry for the current value of an option that a run may change; the option's own entry has the program's value.
 std::string moved_name(std::string_view option);
 }  // namespace archive
 
-/// f(ArchiveNode&) for what stands directly below a node.
+/// Calls f(ArchiveNode&) for the direct children of a node.
 template <class F>
 void each_child(ArchiveNode& node, F&& f) {
   if (auto* const list = std::get_if<ArchiveNode::List>(&node.value))
     for (auto& item : *list) f(item);
   if (auto* const object = std::get_if<ArchiveNode::Object>(&node.value)) object->each(f);
 }
-/// f(ArchiveTensor&) for each tensor of a tree, in the order in which they were saved.
+/// Calls f(ArchiveTensor&) for each tensor of a tree, in the order in which they were saved.
 template <class F>
 void each_tensor(ArchiveNode& node, F&& f) {
   if (auto* const one = std::get_if<ArchiveTensor>(&node.value)) f(*one);
   each_child(node, [&](ArchiveNode& child) { each_tensor(child, f); });
 }
 
-// Which types of the standard library an archive can save: those that it takes apart into entries.
+// The types of the standard library that an archive can save by splitting them into entries.
 
 namespace archive {
 using fulgurite::is_optional;
@@ -271,14 +271,14 @@ inline constexpr bool is_duration<std::chrono::duration<R, P>> = true;
 template <class V>
 inline constexpr bool archivable = false;
 
-/// What is saved as one number, whatever its own type: truth values, integers, enumerations, durations by their count,
-/// numbers with a point.
+/// True for types that are saved as one number: booleans, integers, enumerations, durations (their count), floating
+/// point.
 template <class V>
 inline constexpr bool is_scalar =
     std::is_integral_v<V> || std::is_enum_v<V> || std::is_same_v<V, float> || std::is_same_v<V, double>;
 template <class R, class P>
 inline constexpr bool is_scalar<std::chrono::duration<R, P>> = is_scalar<R>;
-/// An integer is unsigned where it is too large for the other type.
+/// An integer is unsigned only if it is too large for std::int64_t.
 using Scalar = std::variant<bool, std::int64_t, std::uint64_t, double>;
 
 template <class V>
@@ -294,7 +294,7 @@ Scalar scalar(V value) {
   } else return static_cast<std::int64_t>(value);
 }
 
-/// Which numbers a type takes, and one of them as it is read: all 64 bits of an integer or of a truth value, else
+/// The range of numbers that a type accepts, and a number that was read: `bits` for an integer or a boolean, else
 /// `real`.
 struct ScalarKind {
   enum Sort : std::uint8_t { truth, integer, real } sort;

@@ -1,17 +1,17 @@
 #pragma once
-// Declarations and bodies. x.hpp declares; the body file x.ipp beside it defines what depends on no template parameter,
-// and FULGURITE_BODY stands in front of each definition there, or FULGURITE_BULK_BODY where it works through many
-// bytes, rows or tensors, or is called for each batch. Where nothing is defined, which is the default, x.hpp includes
-// its body file, and both say `inline`: header-only. What runs seldom is made small. Where all units of a program
-// define FULGURITE_COMPILED, x.hpp does not include it, and the program links the libraries made of src/, which have
-// all body files; or one unit of it defines FULGURITE_IMPLEMENTATION and includes fulgurite/bodies.hpp.
-// tests/layout/bodies.py checks what stands where.
+// Declarations and bodies. x.hpp declares; the body file x.ipp in the same folder defines everything that does not
+// depend on template parameters. Each definition there begins with FULGURITE_BODY, or with FULGURITE_BULK_BODY if it
+// processes many bytes, rows or tensors, or is called for each batch; FULGURITE_BODY functions run seldom and are
+// optimized for size. By default, with none of the macros defined, x.hpp includes its body file, and both macros mean
+// `inline`: header-only. If all units of a program define FULGURITE_COMPILED, x.hpp does not include it. The program
+// then links the libraries made from src/, which contain all body files; or one of its units defines
+// FULGURITE_IMPLEMENTATION and includes fulgurite/bodies.hpp. tests/layout/bodies.py checks the placement.
 //
-// A template that is mostly used with types of this library is in the library for these, too:
-// FULGURITE_EXTERN(class Team<Batch>) behind its definition in x.hpp says that it is there, so that no other unit makes
-// it, and FULGURITE_INSTANTIATE(class Team<Batch>) in x.ipp makes it. A member that is defined inside of its class is
-// inline, and each unit makes it all the same: what is long stands behind the class. A function with a constraint stays
-// in its class, since g++ 12 and clang do not agree on the name of one.
+// A template that is mostly used with types of this library is instantiated for these in the library, too:
+// FULGURITE_EXTERN(class Team<Batch>) after its definition in x.hpp declares that, so that no other unit instantiates
+// it, and FULGURITE_INSTANTIATE(class Team<Batch>) in x.ipp does it. A member that is defined inside of its class is
+// inline, and each unit instantiates it anyway: long members are defined after the class. A function with a constraint
+// stays in its class, since g++ 12 and clang mangle its name differently.
 
 #if defined(FULGURITE_IMPLEMENTATION) && !defined(FULGURITE_COMPILED)
 #define FULGURITE_COMPILED 1
@@ -35,8 +35,9 @@
 #define FULGURITE_INSTANTIATE(...)
 #endif
 
-// How a class is moved and destroyed that has many members, or large ones: FULGURITE_MOVES(Class) in it declares that,
-// and FULGURITE_MOVES_BODY(Class) stands in the body file. One that can be copied says so beside it.
+// Moving and destroying a class with many members, or large ones: FULGURITE_MOVES(Class) in the class declares these
+// functions, and FULGURITE_MOVES_BODY(Class) in the body file defines them. A class that can be copied declares its
+// copy functions in addition.
 #define FULGURITE_MOVES(Class)                                                                                         \
   Class(Class&&) noexcept;                                                                                             \
   Class& operator=(Class&&) noexcept;                                                                                  \
@@ -46,8 +47,8 @@
   FULGURITE_BULK_BODY Class& Class::operator=(Class&&) noexcept = default;                                             \
   FULGURITE_BULK_BODY Class::~Class() = default
 
-// A program whose units disagree would have two versions of its functions. It does not link: one unit says that this
-// variable is one per thread, the other that it is not, and each linker names the variable.
+// A program whose units disagree would have two versions of its functions. It does not link: one unit declares this
+// variable thread-local, the other does not, and each linker names the variable.
 #if defined(FULGURITE_COMPILED)
 [[gnu::used]] inline constinit thread_local char fulgurite_all_units_must_define_FULGURITE_COMPILED_or_none = 0;
 #else

@@ -1,5 +1,5 @@
 #pragma once
-// The one exception of the library: what went wrong, where, and what to do about it.
+// The only exception of the library: what went wrong, where, and what to do about it.
 
 #include <array>
 #include <atomic>
@@ -14,9 +14,9 @@
 
 #include <fulgurite/core/body.hpp>
 
-// Refuses compiler flags that let a program's arithmetic differ from what is written.
-// A trainer promises the same bits on every run, after a resume, and from a captured step; and it looks for losses that
-// are not finite. Both are untrue where the compiler may reorder sums or take it that no number is ever infinite or
+// Refuses compiler flags that change a program's arithmetic.
+// A trainer promises the same bits on every run, after a resume, and from a captured step, and it checks losses for
+// values that are not finite. Neither works if the compiler may reorder sums or assume that no number is infinite or
 // NaN.
 
 #if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__) ||                               \
@@ -28,8 +28,8 @@ static_assert(
 
 namespace fulgurite {
 
-/// Thrown for bad input at run time (an option, a file, a missing device), before training starts wherever that can be
-/// known. `what()` reads "[identifier] sentence"; the identifier is stable and listed in the tests.
+/// Thrown for bad input at run time (an option, a file, a missing device), before training starts if it can be known by
+/// then. `what()` reads "[identifier] sentence"; the identifier is stable and listed in the tests.
 class Error : public std::runtime_error {
  public:
   Error(std::string_view identifier, std::string const& sentence);
@@ -41,14 +41,14 @@ class Error : public std::runtime_error {
   std::size_t length_;
 };
 
-// Several things that are wrong at once, as one Error.
+// Several errors at once, as one Error.
 
-/// One Error stays as it is. Several are one of a saved state, whose sentence has them all.
+/// A single Error is returned unchanged. Several become one Error of a saved state, whose sentence contains them all.
 Error all_of(std::vector<Error> const& errors);
 
-// A file that was to be new is there already.
+// A file that must be new exists already.
 
-/// Thrown inside a NewNamesOnly where a file of that name exists.
+/// Thrown inside a NewNamesOnly if a file of that name exists.
 class FileExists : public Error {
  public:
   explicit FileExists(std::filesystem::path const& file);
@@ -56,8 +56,8 @@ class FileExists : public Error {
 
 // The exception of a run that the system asked to end.
 
-/// Thrown by the callback Signals at the next place where a run can go on from. A program that catches it returns
-/// `exit_code()`, as a shell expects of a program that a signal has ended: 130 after Ctrl-C, 143 after SIGTERM.
+/// Thrown by the callback Signals at the next point from which a run can resume. A program that catches it should
+/// return `exit_code()`, as a shell expects of a program that a signal has ended: 130 after Ctrl-C, 143 after SIGTERM.
 class Interrupted : public Error {
  public:
   explicit Interrupted(int signal);
@@ -74,10 +74,10 @@ class Interrupted : public Error {
 
 namespace fulgurite::loop {
 
-// The exception of a process whose run ends because another one of its run has ended.
+// The exception of a process that ends because another process of its run has ended.
 
-/// Thrown by a collective of a distributed strategy. `rank()` failed first; the text says why, where that is known. Who
-/// gets it is not the cause, and tells nobody.
+/// Thrown by a collective of a distributed strategy. `rank()` failed first; the text gives the reason, if it is known.
+/// The process that receives it is not the cause, and does not notify the others.
 class RankEnded : public Error {
  public:
   RankEnded(int rank, std::string const& text);
@@ -92,42 +92,42 @@ class RankEnded : public Error {
 
 namespace fulgurite {
 
-// Signals that are noted instead of ending the program at once.
+// Records signals instead of ending the program at once.
 
-/// While one lives, the first of its signals to come is noted. Whichever of them comes next does what it would have
-/// done without this: it ends the program, unless the program has a handler of its own for it. Then the handlers are as
-/// they were. Handlers belong to the process: one of these at a time. Error where a signal cannot be caught.
+/// While an object exists, the first of its signals is recorded. The next one of them has its previous effect: it ends
+/// the program, unless the program has a handler of its own for it. The destructor restores the handlers. Handlers
+/// belong to the process, so only one object may exist at a time. Throws if a signal cannot be caught.
 class CaughtSignals {
  public:
-  /// `request` is another signal, which is noted for itself as often as it comes, and never ends the program; 0: none.
+  /// `request` is a separate signal that is recorded each time and never ends the program; 0: none.
   explicit CaughtSignals(std::vector<int> const& signals, int request = 0);
   ~CaughtSignals() { restore(); }
   CaughtSignals(CaughtSignals const&) = delete;
   CaughtSignals& operator=(CaughtSignals const&) = delete;
 
-  /// The signal that came first, of those that shall end the program; 0 while none has, and until the next of these
-  /// lives.
+  /// The first of the signals that end the program; 0 if none has come. It is kept until the next object is made.
   static int caught() { return noted_; }
-  /// The signal that requests something, where it has come; else 0.
+  /// The signal `request` if it has come; else 0.
   static int requested() { return noted_request_; }
-  /// The one to obey: a request, since it asks for more than an end; else the first.
+  /// The signal to act on: a request, since it asks for more than an end; else the first one.
   static int gravest();
 
  private:
   using Action = struct sigaction;
   using Handler = void (*)(int);
-  static constexpr std::size_t most = 65;  ///< one more than the last signal's number
+  static constexpr std::size_t most = 65;  ///< one more than the highest signal number
 
   void listen(int signal, Handler handler);
   bool keep(int signal, Action const& before, Action const& now);
   void restore();
 
-  /// Calls nothing but what a handler may call.
+  /// A signal handler: it calls only functions that are allowed in one.
   static void note(int signal);
 
   static inline std::atomic<int> noted_ = 0, noted_request_ = 0;
   static_assert(std::atomic<int>::is_always_lock_free, "a handler may touch nothing that locks");
-  /// What each signal does without this; one that the program ignored ends it, since it was asked to end it here.
+  /// The action of each signal without this object. A signal that the program ignored ends it here, since the user
+  /// listed it.
   static inline std::array<Action, most> without_{};
   std::vector<std::pair<int, Action>> before_{};
 };

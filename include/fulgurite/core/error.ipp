@@ -79,7 +79,7 @@ FULGURITE_BODY void CaughtSignals::listen(int signal, Handler handler) {
 
 FULGURITE_BODY bool CaughtSignals::keep(int signal, Action const& before, Action const& now) {
   before_.emplace_back(signal, before);
-  bool const ours = before.sa_handler == &note;  // of another one that lives: that must not be called by itself
+  bool const ours = before.sa_handler == &note;  // the handler of another object: it must not call itself
   without_[static_cast<std::size_t>(signal)] = ours || before.sa_handler == SIG_IGN ? Action{} : before;
   if (::sigaction(signal, &now, nullptr) == 0) return true;
   before_.pop_back();
@@ -96,7 +96,7 @@ FULGURITE_BODY void CaughtSignals::note(int signal) {
   int none = 0;
   if (!noted_.compare_exchange_strong(none, signal)) {
     ::sigaction(signal, &without_[static_cast<std::size_t>(signal)], nullptr);
-    ::raise(signal);  // heard as soon as this function returns
+    ::raise(signal);  // delivered as soon as this function returns
   }
   errno = error;
 }

@@ -1,6 +1,6 @@
 #pragma once
-// A function that is lent for the time of a call, so that what takes one need not be a template: one function of code
-// for each that is lent, where std::function makes a dozen.
+// A reference to a function, for the duration of a call, so that functions which take one need not be templates. It
+// generates one function for each referenced one, where std::function generates a dozen.
 
 #include <concepts>
 #include <cstddef>
@@ -14,13 +14,13 @@
 
 namespace fulgurite {
 
-/// What std::is_invocable_r says of objects that are called. Compilers answer it in a fraction of its time, and each
-/// trainer lends some thirty functions.
+/// The same as std::is_invocable_r for objects that are called, but compilers evaluate it in a fraction of the time,
+/// and each trainer makes some thirty references.
 template <class F, class Result, class... Args>
 concept LentAs = requires(F& f, Args&&... args) { static_cast<Result>(f(static_cast<Args&&>(args)...)); };
 
-/// Two pointers: to something that can be called, which must live as long as this, and to how it is called. A default
-/// one is empty, which can be asked for, and must not be called.
+/// Two pointers: to a callable object, which must live as long as this, and to the function that calls it. A default
+/// one is empty: it converts to false, and must not be called.
 ///   void each_weight(FunctionRef<void(std::string_view)> take);   each_weight([&](std::string_view name) { ... });
 template <class Signature>
 class FunctionRef;
@@ -36,7 +36,7 @@ class FunctionRef<Result(Args...)> {
       : what_(const_cast<void*>(static_cast<void const*>(std::addressof(f)))),
         how_(&call<std::remove_reference_t<F>>) {}
 
-  /// A member function of an object that lives as long as this.
+  /// Refers to a member function of an object, which must live as long as this.
   template <auto Member, class T>
   static FunctionRef to(T& object) {
     FunctionRef made;
@@ -62,14 +62,14 @@ class FunctionRef<Result(Args...)> {
   Result (*how_)(void*, Args...) = nullptr;
 };
 
-// Sorting where time does not matter: files, names, entries of a file. std::sort makes some four kilobytes of code for
-// each type and each order, in every program; here there is one function for all of them.
+// Sorting where speed does not matter: files, names, entries of a file. std::sort generates about four kilobytes of
+// code for each type and each order, in every program; this is one function for all of them.
 
-/// Sorts `count` places, which only the two functions know, by a heap: never more than 2 n log n comparisons.
+/// Sorts `count` positions, to which only the two functions have access, by a heap: at most 2 n log n comparisons.
 void sort_places(std::size_t count, FunctionRef<bool(std::size_t, std::size_t)> before,
                  FunctionRef<void(std::size_t, std::size_t)> exchange);
 
-/// Sorts what lies in one piece of memory, as std::sort does: what is equal comes in any order.
+/// Sorts a contiguous range, like std::sort: the order of equal elements is unspecified.
 ///   sort_seldom(files);   sort_seldom(rows, [](Row const& a, Row const& b) { return a.size < b.size; });
 template <class Range, class Before = std::less<>>
 void sort_seldom(Range& range, Before before = {}) {

@@ -1,5 +1,5 @@
 #pragma once
-// A strict reader of JSON that pulls one piece at a time and says where it failed; used for file headers and saved
+// A strict reader of JSON that reads one piece at a time and reports where it failed; used for file headers and saved
 // state.
 
 #include <charconv>
@@ -14,7 +14,7 @@
 
 namespace fulgurite::json {
 
-/// A text as JSON, in quotes. `text` has to be valid UTF-8.
+/// A string as JSON, in quotes. `text` must be valid UTF-8.
 std::string quoted(std::string_view text);
 
 /// Reads values from a text one after the other. Every failure is an Error with `identifier`, which names `source` and
@@ -32,7 +32,7 @@ class Reader {
   bool accept_word(std::string_view word);
   void expect_end();
 
-  /// Calls element() at each element of an array; it has to read that element.
+  /// Calls element() at each element of an array; it must read that element.
   template <class F>
   void array(F&& element) {
     enter('[');
@@ -43,8 +43,8 @@ class Reader {
     }
     --depth_;
   }
-  /// Calls member(key) at each member of an object; it has to read the value. Names may repeat: whether that is a
-  /// mistake is the caller's decision.
+  /// Calls member(key) at each member of an object; it must read the value. Names may repeat: the caller decides if
+  /// that is an error.
   template <class F>
   void object(F&& member) {
     enter('{');
@@ -64,7 +64,7 @@ class Reader {
   /// The characters of a number in JSON's grammar: no leading zeros, no plus sign, digits on both sides of the point.
   std::string_view number();
 
-  /// Reads an integer, which has neither point nor exponent and fits into `I`.
+  /// Reads an integer without point or exponent that fits into `I`.
   template <class I>
   I integer() {
     auto const text = number();

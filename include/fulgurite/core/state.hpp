@@ -1,5 +1,5 @@
 #pragma once
-// Which objects carry state that a checkpoint must hold, and how they say so.
+// Which objects have state that a checkpoint must hold, and how they declare it.
 
 #include <concepts>
 #include <cstdint>
@@ -18,20 +18,23 @@ namespace fulgurite {
 class StateSaver;
 class StateLoader;
 
-/// `using Stateless = ByChoice;` says on purpose that a struct's members are configuration, or may be lost.
+/// `using Stateless = ByChoice;` declares that a struct's members are configuration, or may be lost.
 struct ByChoice {};
 
-/// Both saves and loads: `void state(auto& archive) { archive("best", best)("bad", bad).option("patience", patience);
-/// }`. A value is state, and loading sets it. An option is what the program gives: a file holds it too, loading never
-/// sets it, and a fit that resumes from a file with other options warns once and lists them all.
+/// A type whose `state` both saves and loads:
+///
+///     void state(auto& archive) { archive("best", best)("bad", bad).option("patience", patience); }
+///
+/// A value is state, and loading sets it. An option is set by the program: a file holds it too, but loading never sets
+/// it, and a fit that resumes from a file with other options warns once and lists all that differ.
 template <class T, class Archive>
 concept Stateful = requires(T& object, Archive& archive) { object.state(archive); };
 
-/// It says, by `using Stateless = ByChoice`, that a checkpoint may forget its members.
+/// A type that declares, by `using Stateless = ByChoice`, that a checkpoint need not hold its members.
 template <class T>
 concept DeclaredStateless = requires { typename T::Stateless; };
 
-/// Stands in for an archive where only the presence of `state` is asked.
+/// Takes the place of an archive to check whether a type has `state`.
 struct ArchiveProbe {
   static constexpr bool loading = false;
   template <class V>
@@ -56,49 +59,50 @@ struct ArchiveProbe {
   }
 };
 
-/// Loading, the saved state has no entry of that name: an older one, or one of a program with fewer parts.
+/// When loading: true if the saved state has no entry of that name, since it is older or from a program with fewer
+/// parts.
 template <class Archive>
 bool lacks(Archive const& archive, std::string_view name) {
   if constexpr (requires { archive.has(name); }) return !archive.has(name);
   else return false;
 }
 
-/// Loading, calls write() when all of the state is known to fit; at once in an archive that does not wait for it.
+/// When loading: calls write() once all of the state is known to fit; at once if the archive does not wait for that.
 template <class Archive, class Write>
 void commit(Archive const& archive, Write&& write) {
   if constexpr (requires { archive.commit(write); }) archive.commit(std::forward<Write>(write));
   else write();
 }
 
-/// Loading, entries that nobody asks for may be left out: those of a program with more parts. Anywhere else such an
-/// entry means that the file does not fit.
+/// When loading: allows unread entries here, those of a program with more parts. Anywhere else an unread entry means
+/// that the file does not fit.
 template <class Archive>
 void leave_out_others(Archive const& archive) {
   if constexpr (requires { archive.leave_out_others(); }) archive.leave_out_others();
 }
 
-/// Loading, the options so far that are not those of the saved state: a sentence each. Saving, none.
+/// When loading: one sentence for each option so far that differs from the saved state. When saving: empty.
 template <class Archive>
 std::vector<std::string> differences(Archive const& archive) {
   if constexpr (requires { archive.differences(); }) return archive.differences();
   else return {};
 }
 
-/// Nothing of it can be forgotten by a checkpoint: it has `state`, no members at all, or says that it needs none.
+/// A type of which a checkpoint forgets nothing: it has `state`, has no members, or declares that it needs no state.
 template <class T>
 concept Remembers = std::is_empty_v<T> || (std::is_polymorphic_v<T> && sizeof(T) == sizeof(void*)) ||
                     DeclaredStateless<T> || Stateful<T, ArchiveProbe>;
 
-// What a model or a data module says of its own settings, so that loggers and files can tell how a run was made.
+// The settings that a model or a data module declares, so that loggers and files can record how a run was made.
 
-/// A list of settings, such as the widths of layers: its entries need not have one type.
+/// A list of settings, such as the widths of layers: its entries may have different types.
 using HyperparameterValues = std::vector<std::variant<bool, std::int64_t, double, std::string>>;
 /// A named setting of a run: `{"lr", 1e-3}`, `{"optimizer", std::string("adam")}`, `{"layers", std::int64_t{4}}`.
 using Hyperparameter =
     std::pair<std::string, std::variant<bool, std::int64_t, double, std::string, HyperparameterValues>>;
 
-/// The text of a setting. `text(value)` is that of one number, truth value or text; a list is "[a, b]" of these, with
-/// `between` between two of them.
+/// The text of a setting. `text(value)` returns the text of one number, boolean or string; a list becomes "[a, b]",
+/// with `between` between two entries.
 template <class Text>
 std::string setting_text(Hyperparameter::second_type const& setting, Text const& text,
                          std::string_view between = ", ") {
@@ -113,17 +117,18 @@ std::string setting_text(Hyperparameter::second_type const& setting, Text const&
       setting);
 }
 
-/// What one entry of a hyper-parameter may be.
+/// True for types of a single hyper-parameter.
 template <class V>
 inline constexpr bool is_setting =
     std::is_arithmetic_v<V> || std::is_enum_v<V> || std::convertible_to<V const&, std::string_view>;
-/// A std::vector of such entries.
+/// True for a std::vector of such types.
 template <class V>
 inline constexpr bool is_setting_list = false;
 template <class V>
 inline constexpr bool is_setting_list<std::vector<V>> = is_setting<V>;
 
-/// Collects settings in the order in which they are named. A model, a data module, or its member `hparams`, says which:
+/// Collects settings in the order in which they are named. A model, a data module, or its member `hparams`, declares
+/// them:
 ///
 ///   struct Settings {
 ///     double lr = 1e-3;
@@ -136,7 +141,7 @@ class HyperparameterList {
   HyperparameterList();
   FULGURITE_MOVES(HyperparameterList);
 
-  /// A name again with another value is an Error: two places would tell two stories of one run.
+  /// Adds a setting. The same name with another value is an Error, since one run cannot have both.
   template <class V>
   HyperparameterList& operator()(std::string_view name, V const& value) {
     constexpr bool one = is_setting<V>, list = is_setting_list<V>;
@@ -154,7 +159,7 @@ class HyperparameterList {
     return *this;
   }
 
-  /// What an object declares; one that declares nothing adds nothing.
+  /// Adds the settings that an object declares, if any.
   template <class T>
   HyperparameterList& of(T const& object) {
     if constexpr (requires { object.hyperparameters(*this); }) object.hyperparameters(*this);
@@ -178,7 +183,7 @@ class HyperparameterList {
   std::vector<Hyperparameter> all_;
 };
 
-/// What these declare, together: `hyperparameters(model)`, `hyperparameters(model, data)`.
+/// The settings that these objects declare, together: `hyperparameters(model)`, `hyperparameters(model, data)`.
 template <class... Ts>
 std::vector<Hyperparameter> hyperparameters(Ts const&... objects) {
   HyperparameterList list;

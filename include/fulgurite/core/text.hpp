@@ -17,23 +17,23 @@
 
 namespace fulgurite {
 
-// Lines for a person to read. Where a progress bar is drawn on the same terminal, they come out above it.
+// Lines for a person to read. If a progress bar is drawn on the same terminal, they are printed above it.
 
-/// What is drawn on a terminal of this process and makes room for lines that others write; null where nothing is.
-/// report::BlockOfLines sets it.
+/// Prints lines above what this process has drawn on a terminal; null if nothing is drawn. report::BlockOfLines sets
+/// it.
 inline std::atomic<void (*)(std::FILE* stream, std::string_view lines)> writes_above{nullptr};
 
-/// Writes lines, each of which ends with a newline: any number of them, as long as they like. What the library says
-/// while a run goes on goes through here.
+/// Prints any number of lines of any length, each of which ends with a newline. All output of the library during a run
+/// uses this function.
 void tell(std::FILE* stream, std::string_view lines);
 
 }  // namespace fulgurite
 
 namespace fulgurite::utf8 {
 
-// The one decoder of UTF-8: where a character ends, and whether it is one.
+// The only decoder of UTF-8: where a character ends, and whether it is valid.
 
-/// Bytes of the character that begins at `at`, 1 to 4; 0 where none does: a stray or a missing continuation, an
+/// The number of bytes, 1 to 4, of the character at `at`; 0 if it is invalid: a stray or a missing continuation, an
 /// overlong form, a surrogate, or a number above U+10FFFF.
 constexpr std::size_t length(std::string_view text, std::size_t at) {
   auto const lead = static_cast<unsigned char>(text[at]);
@@ -52,7 +52,7 @@ constexpr std::size_t length(std::string_view text, std::size_t at) {
   return overlong || surrogate || code > 0x10FFFF ? 0 : bytes;
 }
 
-/// Whether all of the text is UTF-8.
+/// True if all of the text is UTF-8.
 constexpr bool is_valid(std::string_view text) {
   for (std::size_t at = 0; at < text.size();) {
     std::size_t const bytes = length(text, at);
@@ -68,11 +68,11 @@ namespace fulgurite {
 
 // Spans of time as a person writes them: DD:HH:MM:SS, days, hours, minutes and seconds.
 
-/// Time, as options take it: `.max_time = Seconds{90}`, or any duration of std::chrono, such as 2h.
+/// Time in options: `.max_time = Seconds{90}`, or any duration of std::chrono, such as 2h.
 using Seconds = std::chrono::duration<double>;
 
-/// The seconds of "00:12:00:00", which are twelve hours; nothing where the text is no DD:HH:MM:SS. Hours are below 24,
-/// minutes and seconds below 60.
+/// The seconds of a text such as "00:12:00:00", which is twelve hours; nullopt if the text is not DD:HH:MM:SS. Hours
+/// must be below 24, minutes and seconds below 60.
 constexpr std::optional<Seconds> seconds_of(std::string_view text) {
   constexpr std::array<int, 4> unit{86400, 3600, 60, 1};
   constexpr std::array<int, 4> below{std::numeric_limits<int>::max() / 86400, 24, 60, 60};
@@ -92,7 +92,7 @@ constexpr std::optional<Seconds> seconds_of(std::string_view text) {
   return Seconds(seconds);
 }
 
-/// The same as options take it; an Error says what is wrong with another text.
+/// The seconds of such a text; throws [fulgurite.options.time] for any other text.
 constexpr Seconds time_of(std::string_view text) {
   auto const seconds = seconds_of(text);
   if (!seconds)
@@ -101,7 +101,7 @@ constexpr Seconds time_of(std::string_view text) {
   return *seconds;
 }
 
-/// "00:12:00:00" of twelve hours. Parts of a second are left out.
+/// "00:12:00:00" for twelve hours. Fractions of a second are dropped.
 std::string time_text(Seconds time);
 
 }  // namespace fulgurite

@@ -1,5 +1,5 @@
 #pragma once
-// Small tools for types, packs and tuples, and the types that options, and answers of hooks, are written in.
+// Small tools for types, packs and tuples, and the types of options and of hooks' results.
 
 #include <algorithm>
 #include <concepts>
@@ -15,11 +15,11 @@
 
 #include <fulgurite/core/body.hpp>
 
-// What a class says of itself as a constant: `static constexpr TYPE NAME = ...`.
+// Constants by which a class describes itself: `static constexpr TYPE NAME = ...`.
 
-// Whether class C says NAME, as a value of TYPE or as a text. A data member of such a name means something else; it is
-// asked for first, since g++ 12 takes the question for its value for an error. Macros, since a name cannot be passed
-// on.
+// True if class C has NAME as a constant of TYPE, or as a text. A data member of such a name means something else; it
+// is checked first, since g++ 12 otherwise reports an error for the check of its value. These are macros, since a name
+// cannot be passed on.
 #define FULGURITE_SAYS(C, TYPE, NAME)                                                                                  \
   requires {                                                                                                           \
     requires !std::is_member_pointer_v<decltype(&C::NAME)>;                                                            \
@@ -33,18 +33,18 @@
 
 namespace fulgurite {
 
-// Whether a type is a std::optional.
+// Recognizes std::optional.
 
-/// `T` is a std::optional, of whatever.
+/// True if `T` is a std::optional.
 template <class T>
 inline constexpr bool is_optional = false;
 template <class T>
 inline constexpr bool is_optional<std::optional<T>> = true;
 
-// The name of a type as the user wrote it, known to the compiler.
+// The name of a type as the user wrote it, at compile time.
 
-/// `type_name<Net>()` is "Net"; of a template the name alone: `type_name<EarlyStopping<...>>()` is "EarlyStopping".
-/// Namespaces are left out.
+/// `type_name<Net>()` is "Net". For a template it is only the name: `type_name<EarlyStopping<...>>()` is
+/// "EarlyStopping". Namespaces are dropped.
 template <class T>
 consteval std::string_view type_name() {
   std::string_view name = __PRETTY_FUNCTION__;
@@ -54,10 +54,9 @@ consteval std::string_view type_name() {
   return last == std::string_view::npos ? name : name.substr(last + 2);
 }
 
-// A string literal as a template argument: the name of a metric, of a loader.
+// A string literal as a template argument: the name of a metric or of a loader.
 
-/// Structural, so that `Metric<"val/loss">` is a type of its own. Prose never travels in one: clang prints it as
-/// numbers.
+/// Structural, so that `Metric<"val/loss">` is a type. It is not for sentences: clang prints its text as numbers.
 template <std::size_t N>
 struct FixedString {
   char text[N]{};
@@ -66,18 +65,18 @@ struct FixedString {
   constexpr std::string_view view() const { return {text, N - 1}; }
 };
 
-// A function of each element of a tuple. std::apply does the same by five functions of code for each use, this by one.
+// Calls a function for each element of a tuple. std::apply generates five functions for each use, this generates one.
 
-/// f(element) for each, in order.
+/// Calls f(element) for each element, in order.
 template <class F, class... Ts>
 constexpr void each_of(std::tuple<Ts...>& elements, F&& f) {
   [&]<std::size_t... I>(std::index_sequence<I...>)
       __attribute__((always_inline)) { (f(std::get<I>(elements)), ...); }(std::index_sequence_for<Ts...>{});
 }
 
-// A pack of objects as indexed bases: empty ones cost nothing, access is a cast.
+// A pack of objects as indexed bases: empty ones cost nothing, and access is a cast.
 
-/// One value of Slots; its position keeps two of the same type apart. An empty one takes no memory.
+/// One value of Slots; its position distinguishes two of the same type. An empty value takes no memory.
 template <std::size_t I, class T>
 struct Slot {
   [[no_unique_address]] T value;
@@ -91,7 +90,7 @@ struct IndexedSlots;
 template <std::size_t I, class... Ts>
 using TypeAt = __type_pack_element<I, Ts...>;
 #else
-// Only the base class is looked up: std::tuple_element makes the rest of the list anew at each position.
+// Only the base class is looked up: std::tuple_element instantiates the rest of the list at each position.
 template <std::size_t I, class T>
 std::type_identity<T> slot_type(Slot<I, T> const*);
 template <std::size_t I, class... Ts>
@@ -104,7 +103,7 @@ struct IndexedSlots<std::index_sequence<I...>, Ts...> : Slot<I, Ts>... {
   constexpr explicit IndexedSlots(Ts&&... values) : Slot<I, Ts>{std::move(values)}... {}
 };
 
-/// Callbacks live in one: `get<I>()` by position, `get<T>()` by type (each type occurs once; a rule sees to that).
+/// Holds the callbacks: `get<I>()` by position, `get<T>()` by type (a rule ensures that each type occurs once).
 template <class... Ts>
 struct Slots : IndexedSlots<std::index_sequence_for<Ts...>, Ts...> {
   using Base = IndexedSlots<std::index_sequence_for<Ts...>, Ts...>;
@@ -131,40 +130,40 @@ struct Slots : IndexedSlots<std::index_sequence_for<Ts...>, Ts...> {
   }
 };
 
-// What the compiler knows of a fact: yes, no, or "ask at run time".
+// A fact at compile time: yes, no, or known only at run time.
 
 /// A trait such as `Strategy::on_gpu`. With `at_run_time` a rule becomes an early exception instead of a compile error.
 enum class Known : std::uint8_t { no, yes, at_run_time };
 
-// What a hook may answer. Every callback sees every event; the gravest answer wins.
+// The results that a hook may return. Every callback is notified of every event; the maximum of the results decides.
 
-/// "Stop training": `void on_train_epoch_end(...)` becomes `Stop on_train_epoch_end(...) { return Stop{wait >=
-/// patience}; }`.
+/// Requests that training stops: `void on_train_epoch_end(...)` becomes `Stop on_train_epoch_end(...) { return
+/// Stop{wait >= patience}; }`.
 struct Stop {
   bool now = true;
 };
 
-/// The answer of `on_train_batch_start` alone, where an epoch can be left early (Lightning's -1): `return
-/// Flow::skip_epoch;`. The loops use it for every hook, since the three answers are ordered by gravity.
+/// The result of `on_train_batch_start`, which may end an epoch early (Lightning's -1): `return Flow::skip_epoch;`. The
+/// loops use this type for every hook; its values are in ascending order of priority.
 enum class Flow : std::uint8_t { proceed, skip_epoch, stop };
 
 /// By value on purpose: std::max returns a reference, for which g++ 12 spills a one-byte enum to the stack.
 constexpr Flow graver(Flow a, Flow b) { return a < b ? b : a; }
 
-/// What a hook answered, in the one vocabulary of the loops.
+/// A hook's result, in the type that the loops use.
 constexpr Flow as_flow(Stop answer) { return answer.now ? Flow::stop : Flow::proceed; }
 constexpr Flow as_flow(Flow answer) { return answer; }
 
-/// Which way a metric gets better. The default is `min` everywhere and is never guessed from a name: for an accuracy
-/// say Mode::max.
+/// The direction in which a metric improves. The default is `min` everywhere and is never guessed from a name: for an
+/// accuracy, give Mode::max.
 enum class Mode : std::uint8_t { min, max };
 
-/// Where options have a Mode: one is made of it, and is one.
+/// The type of options that have a Mode; converts from and to Mode.
 struct ModeOption {
   Mode mode;
 
   constexpr ModeOption(Mode which) : mode(which) {}
-  /// Refused: a text could be misspelt.
+  /// Refused at compile time: a string could be misspelt.
   template <std::convertible_to<std::string_view> Text>
   ModeOption(Text const&) {
     constexpr bool is_text = std::convertible_to<Text, std::string_view>;
@@ -174,11 +173,11 @@ struct ModeOption {
   constexpr operator Mode() const { return mode; }
 };
 
-// What stands in the place of a metric where a text or nothing was given, so that the trainer can refuse it in one
+// Types that take the place of a metric where a string or nothing was given, so that the trainer can refuse it in one
 // sentence.
 
-/// `EarlyStopping{"val/loss"}` is an `EarlyStopping<MetricText>`. A class that is made of a metric gets this by a
-/// deduction guide; the trainer refuses whatever lists it among its `Watches`.
+/// `EarlyStopping{"val/loss"}` is an `EarlyStopping<MetricText>`. A class that takes a metric gets this from a
+/// deduction guide; the trainer refuses every class that lists it in its `Watches`.
 struct MetricText {
   using metric = MetricText;
   template <std::convertible_to<std::string_view> Text>
@@ -195,8 +194,8 @@ struct MetricLeftOut {
   static constexpr std::string_view name() { return {}; }
 };
 
-/// Where Lightning's callbacks have an option `monitor`: naming it is refused, and so are options without names, of
-/// which the first would be this one.
+/// Takes the place of the option `monitor` of Lightning's callbacks. Naming it is refused, and so are options without
+/// names, the first of which would be this one.
 struct MonitorOption {
   constexpr MonitorOption() = default;
   template <class T>
@@ -209,10 +208,10 @@ struct MonitorOption {
   }
 };
 
-// A folder among options that the compiler can know: nothing is allocated for the default.
+// A folder in options that are compile-time constants: the default allocates nothing.
 
-/// The current folder, or the one that was given. A std::filesystem::path is no type for constants, so it is made only
-/// when there is one.
+/// The current folder, or the given one. A std::filesystem::path cannot be a constant, so one is made only if a folder
+/// is given.
 class RootFolder {
  public:
   constexpr RootFolder() = default;

@@ -1,5 +1,5 @@
 #pragma once
-// Writes metrics as plain lines, for output that a person scrolls through: logs of CI, of a batch system, a pipe.
+// Writes metrics as plain lines, for output that a person scrolls through: logs of CI or of a batch system, a pipe.
 
 #include <cstdio>
 #include <optional>
@@ -14,29 +14,29 @@
 
 namespace fulgurite {
 
-/// How often a line is written, and where to.
+/// Options of ConsoleLogger: how often a line is written, and to which stream.
 struct ConsoleLoggerOptions {
-  /// Steps between two lines, at least; 0: a line for each row, which `log_every_n_steps` spaces. -1: only the ends of
+  /// Minimum of steps between two lines; 0: a line for each row (see `log_every_n_steps`); -1: only at the ends of
   /// epochs.
   long every_n_steps = 0;
   std::FILE* stream = stdout;
 };
 
-/// `ConsoleLogger{}`, `ConsoleLogger{{.every_n_steps = 500}}`, `ConsoleLogger{{.every_n_steps = -1}}`. A line has the
-/// latest value of each metric that was logged since the line before, with its step where that is an earlier one:
-/// "epoch 0, step 49: loss 0.4321, val/acc 0.91 (step 39)". What no line was due for yet is written when the run ends.
-/// Only rank 0 writes, and nothing is overwritten, so that the lines are the same in a file and in a terminal.
+/// Prints metrics as lines: `ConsoleLogger{}`, `ConsoleLogger{{.every_n_steps = 500}}`, `ConsoleLogger{{.every_n_steps
+/// = -1}}`. A line has the latest value of each metric that was logged since the previous line, with its step if that
+/// is an earlier one: "epoch 0, step 49: loss 0.4321, val/acc 0.91 (step 39)". Remaining values are written when the
+/// run ends. Only rank zero writes. Nothing is overwritten, so the lines are the same in a file and in a terminal.
 class ConsoleLogger {
  public:
   using Hooks = Implements<hook::on_train_epoch_start>;
-  using Stateless = ByChoice;  // lines that were written are not taken back
+  using Stateless = ByChoice;  // written lines cannot be taken back
 
   explicit ConsoleLogger(ConsoleLoggerOptions options = {});
 
   void on_train_epoch_start();
 
   void log_metrics(std::span<Scalar const> row, long step);
-  /// Writes what is left.
+  /// Writes the remaining values.
   void finalize(auto /*status*/) {
     write_line();
     epoch_.reset();
@@ -54,7 +54,7 @@ class ConsoleLogger {
   void write_line();
 
   ConsoleLoggerOptions options_;
-  std::vector<Value> values_{};  ///< in the order in which they first came
+  std::vector<Value> values_{};  ///< in the order in which they were first logged
   std::optional<long> epoch_ = std::nullopt, written_ = std::nullopt;
   long step_ = 0;
 };

@@ -13,23 +13,23 @@
 
 namespace fulgurite::logger {
 
-// A CSV file of numbers that grows by rows and by columns and loses neither.
+// A CSV file of numbers to which rows and columns can be added without losing any.
 
-/// A table that grows by rows and by columns, which are sorted. What becomes of a row when the process is killed, and
-/// of a file that is deleted or changed meanwhile, is GrowingFile's to say. A new column rewrites the file, durably:
-/// the old one or the new one is there, never half of one.
+/// A table to which rows and columns are added; the columns are sorted. GrowingFile documents what happens to a row if
+/// the process is killed, and to a file that is deleted or changed meanwhile. A new column rewrites the file durably:
+/// after a crash there is the old file or the new one, never half of one.
 class CsvTable {
  public:
-  /// Opens a table. One that exists is continued.
+  /// Opens a table. An existing table is continued.
   explicit CsvTable(std::filesystem::path path);
 
   void add(std::vector<Cell> const& cells);
 
-  /// Drops all rows after the first `rows`, and the columns that only those had: the table is as it was when it had
-  /// that many. Durably, as a new column is made.
+  /// Drops all rows after the first `rows`, and the columns that only dropped rows had: the table is as it was with
+  /// that many rows. The file is replaced durably.
   void keep(long rows);
 
-  /// Waits until all rows are on the disk: a file that tells of them may be written then.
+  /// Waits until all rows are on disk. Call it before a checkpoint that counts these rows is written.
   void sync() const { file_.sync(); }
 
   long rows() const { return rows_; }
@@ -40,7 +40,7 @@ class CsvTable {
  private:
   static std::string row(std::vector<std::string> const& columns, std::vector<Cell> const& cells);
 
-  /// f(cells) for the first rows of the file.
+  /// Calls f(cells) for the first `rows` rows of the file.
   template <class F>
   void each_row(long rows, F&& f) const {
     CsvReader in(file_.number(), path());
@@ -49,30 +49,31 @@ class CsvTable {
     for (long i = 0; i < rows && in.next(cells); ++i) f(cells);
   }
 
-  // The table is copied row by row, so that a long one need not fit into memory.
+  // The table is copied row by row, so a long one need not fit into memory.
   void rewrite(std::vector<std::string> columns, std::vector<Cell> const& cells);
 
   GrowingFile file_;
   std::vector<std::string> columns_;
-  long rows_ = 0;  ///< without the names of the columns
+  long rows_ = 0;  ///< without the header
 };
 
 }  // namespace fulgurite::logger
 
 namespace fulgurite {
 
-/// Which folder below save_dir belongs to the run, and what its columns are called.
+/// Options of CSVLogger: which folder below save_dir belongs to the run, and the names of its columns.
 struct CSVLoggerOptions {
   std::string name = "lightning_logs";  ///< a folder below save_dir, or several ("mlp/wide"); "" is save_dir itself
-  /// Not given: one above the highest version in the folder. A version that exists is continued, and none of its rows
-  /// is lost. A version that another logger of this kind is writing to, in this process or another, is an Error.
+  /// Not given: one above the highest version in the folder. An existing version is continued, and none of its rows is
+  /// lost. If another CSVLogger, in this process or another, is writing to that version, it is an Error
+  /// [fulgurite.logger.version_in_use].
   std::optional<long> version = std::nullopt;
-  std::string prefix = "";  ///< "a" turns "loss" into "a-loss"
+  std::string prefix = "";  ///< a prefix for names: "a" turns "loss" into "a-loss"
 };
 
 namespace logger {
 
-/// The table of a run's folder.
+/// The table in a run's folder.
 struct RunTable : CsvTable {
   static constexpr std::string_view owner = "CSVLogger", lock = ".lock";
   RunTable(std::filesystem::path const& folder, NothingMore const&) : CsvTable(folder / "metrics.csv") {}
@@ -83,14 +84,16 @@ FULGURITE_FOLDER_LOGGER(EXTERN, RunTable, NothingMore);
 
 }  // namespace logger
 
-/// `CSVLogger{}`, `CSVLogger{"runs"}`, `CSVLogger{"runs", {.name = "mlp"}}`. Each call of `log_metrics` adds a row,
-/// with the columns `epoch` and `step` among the metrics; the cell of a metric that a row lacks is empty. Every row is
-/// handed to the kernel before the call returns (see logger::CsvTable). `hparams.yaml` lies beside the table. Only rank
-/// 0 writes. A folder that is deleted during a call (fit, validate, test) is made again with the next row, and has all
-/// rows and the hyper-parameters. A fit that goes on from a file goes on in the folder of its run, where no version is
-/// given: rows that were written after the file are dropped with the first new one, which is said. A metrics.csv that
-/// somebody else edits or replaces meanwhile is an Error [fulgurite.logger.table_changed] at the next row, and is not
-/// written over.
+/// Logs metrics to a CSV table: `CSVLogger{}`, `CSVLogger{"runs"}`, `CSVLogger{"runs", {.name = "mlp"}}`. Each call of
+/// `log_metrics` adds a row; `epoch` and `step` are columns, too. A cell is empty if the row lacks that metric. Each
+/// row is handed to the kernel before the call returns (see logger::CsvTable). `hparams.yaml` is written to the same
+/// folder. Only rank zero writes.
+///
+/// If the folder is deleted during a run (fit, validate, test), the next row makes it again, with all rows and the
+/// hyper-parameters. If a fit resumes from a file and no version is given, it continues in the folder of its run: rows
+/// that were written after the file are dropped with the first new row, which is a warning. If another program edits or
+/// replaces metrics.csv meanwhile, the next row throws [fulgurite.logger.table_changed], and the file is not
+/// overwritten.
 class CSVLogger : public logger::FolderLogger<logger::RunTable> {
  public:
   explicit CSVLogger(std::filesystem::path save_dir = {}, CSVLoggerOptions options = {});

@@ -20,7 +20,7 @@ FULGURITE_BODY CsvTable::CsvTable(std::filesystem::path path) : file_(std::move(
   std::vector<std::string> row;
   if (in.next(row) && (row.size() > 1 || !row.front().empty())) columns_ = row;
   while (in.next(row)) ++rows_;
-  // A row that a power cut left unfinished is ended, so that the next one stands for itself.
+  // Ends a row that a power cut left unfinished, so that the next row begins on a line of its own.
   char last = '\n';
   if (file_.size() > 0) file::read_at(file_.number(), std::as_writable_bytes(std::span(&last, 1)), file_.size() - 1);
   if (last != '\n') file_.append("\n");

@@ -1,6 +1,6 @@
 #pragma once
-// What loggers that write into a run's folder have in common: what stands there, how a run goes on with it, and when
-// rows are dropped.
+// Shared by the loggers that write into a run's folder: what the folder contains, how a resumed run continues in it,
+// and when rows are dropped.
 
 #include <charconv>
 #include <filesystem>
@@ -27,42 +27,42 @@
 
 namespace fulgurite::report {
 
-// Texts for the folder of a run that say what the program was and where it ran; a report shows them.
+// Texts for a run's folder that describe the program and the machine; a report shows them.
 
 /// This machine and this program's compiler, in a few lines.
 std::string system_text();
 
-/// Puts describe.txt, options.txt and system.txt beside a run's rows. They are for people, so the disk is not waited
-/// for, and what cannot be written is left out.
+/// Writes describe.txt, options.txt and system.txt into a run's folder. They are for people, so this does not wait for
+/// the disk, and a file that cannot be written is left out.
 void put_notes(std::filesystem::path const& folder, std::string const& program, std::string const& options);
 
 }  // namespace fulgurite::report
 
 namespace fulgurite::logger {
 
-// Where a logger's folders lie, as its options say, and which of these cannot be.
+// The folders of a logger, from its options, and which options are invalid.
 
-/// Which folder below save_dir belongs to the run, and what its columns are called: what the options of each logger
-/// say.
+/// Which folder below save_dir belongs to the run, and the names of its columns: the options that all of these loggers
+/// share.
 struct FolderOptions {
   std::string name = {};
   std::optional<long> version = std::nullopt;
   std::string prefix = {};
 };
 
-/// Refuses a name that leads elsewhere, and a version that is none. `owner` is the logger's name.
+/// Throws for a name that leads out of the folder, and for an invalid version. `owner` is the logger's name.
 void check_folder(std::string const& owner, FolderOptions const& options);
 
-/// The folder around the versions.
+/// The folder that contains the versions.
 std::filesystem::path folder_root(std::filesystem::path const& save_dir, FolderOptions const& options,
                                   TrainerOptions const& trainer);
 
-// A folder of its own for each run: version_0, version_1, ..., safe against two runs that start at once.
+// Gives each run a folder of its own: version_0, version_1, ... Safe if two runs start at the same time.
 
-/// The next number; an Error where there is none.
+/// The next number; throws if there is none.
 long version_after(long number, std::filesystem::path const& root);
 
-/// f(number, path) for each version_N in `root`, in any order.
+/// Calls f(number, path) for each version_N in `root`, in any order.
 template <class F>
 void each_version(std::filesystem::path const& root, F&& f) {
   std::error_code error;
@@ -76,22 +76,22 @@ void each_version(std::filesystem::path const& root, F&& f) {
   }
 }
 
-/// The number above the highest version_N in `root`, 0 where there is none. Gaps are not filled.
+/// One above the highest version_N in `root`; 0 if there is none. Gaps are not filled.
 long next_version(std::filesystem::path const& root);
 
-/// Makes the first version folder that is free, from a number on. mkdir decides a race: who comes second takes the next
+/// Makes the first free version folder from `number` on. mkdir decides a race: the second process takes the next
 /// number.
 std::filesystem::path claim_version(std::filesystem::path const& root, long number);
 
 /// Makes the next version's folder in `root`.
 std::filesystem::path new_version(std::filesystem::path const& root);
 
-// One writer for a version's folder, however many processes were given the same number.
+// Allows one writer in a version's folder, however many processes were given the same number.
 
-/// Keeps other loggers away from a folder while it exists: they get the Error [fulgurite.logger.version_in_use], in
-/// this process or another. The lock is a file, `.lock` or what each kind of logger calls its own, and has the name of
-/// its owner. The kernel ends it with its process, so a run that is killed does not block its folder. On a file system
-/// without locks it has no effect.
+/// Keeps other loggers, in this process or another, out of a folder while it exists: they throw
+/// [fulgurite.logger.version_in_use]. The lock is a file that contains the name of its owner; it is called `.lock`, or
+/// as the kind of logger defines. The kernel releases it when the process ends, so a killed run does not block its
+/// folder. On a file system without locks it has no effect.
 class VersionLock {
  public:
   explicit VersionLock(std::filesystem::path const& folder, std::string_view name = ".lock");
@@ -99,8 +99,8 @@ class VersionLock {
   VersionLock& operator=(VersionLock&&) = default;
   ~VersionLock();
 
-  /// Whether the lock is still held. It is not where the folder was deleted meanwhile: somebody else may hold one of
-  /// that name.
+  /// True if the lock is still held. It is not if the folder was deleted meanwhile: another process may then hold a
+  /// lock of the same name.
   bool holds() const;
 
  private:
@@ -110,17 +110,18 @@ class VersionLock {
   FileDescriptor descriptor_;
 };
 
-/// Of a logger with such a `Table`; see FolderLogger for what it takes.
+/// The folder of a logger with such a `Table`; see FolderLogger for the requirements.
 template <class Table>
 class ChosenFolder {
  public:
   ChosenFolder(std::filesystem::path save_dir, FolderOptions options);
 
-  /// A run begins. Whether this process writes anything of it: rank 0 does, and nobody in a dev run.
+  /// A run begins: chooses the folder. Returns true if this process writes: rank zero does, except in a fast_dev_run or
+  /// barebones.
   bool choose(Context& ctx, auto const& more);
-  /// Told before a run begins: the folder of the run that it goes on with.
+  /// Sets the folder of the run that the next fit resumes; called before that fit begins.
   void continue_in(std::filesystem::path folder) { continued_ = std::move(folder); }
-  /// The run has failed before it went on: the folder is that of before.
+  /// The fit failed before it resumed: restores the previous folder.
   void do_not_continue();
   void end() {
     continued_.clear();
@@ -142,17 +143,18 @@ class ChosenFolder {
   }
   static bool is_same(std::filesystem::path const& a, std::filesystem::path const& b);
   static std::filesystem::path new_folder(std::filesystem::path const& root, auto const& more);
-  /// A logger before this one has made the run's folder where this one would, and is of another kind.
+  /// True if a logger of another kind, listed before this one, has made the run's folder where this one would.
   static bool may_share(std::filesystem::path const& folder, std::filesystem::path const& root);
 
-  /// A program that logs elsewhere by now does not write into the folders of another one.
+  /// Continues in the folder of the resumed run if it is below `root`. A program that now logs elsewhere does not write
+  /// into another program's folders.
   void go_on_in(Context& ctx, std::filesystem::path const& folder, std::filesystem::path const& root);
 
   std::filesystem::path save_dir_;
   FolderOptions options_;
   std::filesystem::path folder_{};
-  std::filesystem::path continued_{};                           ///< of the run that the next fit goes on with
-  std::optional<std::filesystem::path> before_ = std::nullopt;  ///< its folder before that one, until the fit is over
+  std::filesystem::path continued_{};                           ///< the folder of the run that the next fit resumes
+  std::optional<std::filesystem::path> before_ = std::nullopt;  ///< the folder before that, until the fit is over
   bool goes_on_ = false;
 };
 
@@ -239,10 +241,10 @@ void ChosenFolder<Table>::go_on_in(Context& ctx, std::filesystem::path const& fo
 
 // A row as loggers write it: its axis first, and each name with the logger's prefix.
 
-/// A name behind its prefix, where there is one: "a-loss".
+/// A name with its prefix, if there is one: "a-loss".
 std::string prefixed(std::string const& prefix, std::string_view name);
 
-/// The cells of a row, `step` first, and the names that they point to.
+/// The cells of a row, `step` first, and the names to which they point.
 class NamedRow {
  public:
   NamedRow(std::span<Scalar const> row, long step, std::string const& prefix);
@@ -255,26 +257,25 @@ class NamedRow {
   std::vector<Cell> cells_{};
 };
 
-// Hyper-parameters as a YAML mapping that any YAML reader gives back with the right types.
+// Hyper-parameters as a YAML mapping that any YAML reader reads back with the right types.
 
-/// A mapping with one "name: value" in each line. Texts are in double quotes, lists in
-/// brackets.
+/// A mapping with one "name: value" a line. Strings are in double quotes, lists in brackets.
 std::string hparams_yaml(std::span<Hyperparameter const> parameters);
 
-/// What a logger that needs no more than a folder is made with.
+/// The settings of a logger that needs only a folder.
 struct NothingMore {};
 
-/// The logger of a `Table`, which is a file in the run's folder:
-///   Table(folder, more)    opens it; one that exists is continued
-///   add(cells)             a row; the first cell is the axis, "step"
-///   tell(hyperparameters)  where they stand in the file, too; hparams.yaml lies beside it in any case
-///   rows(), keep(rows)     how many entries there are, and drops those that follow the first so many
-///   before_last(n)         how many entries come before the last n rows
+/// Base of loggers that write a `Table`, which is a file in the run's folder. A Table has:
+///   Table(folder, more)    opens it; an existing one is continued
+///   add(cells)             adds a row; the first cell is the axis, "step"
+///   tell(hyperparameters)  optional: writes them to the file, too; hparams.yaml is written in any case
+///   rows(), keep(rows)     the number of entries, and dropping all entries after the first `rows`
+///   before_last(n)         the number of entries before the last n rows
 ///   sync(), path()
-///   owner, lock            the logger's name in errors, and the name of the file that keeps a second one away
-/// and, where folders are not called version_N, new_run(root, more) and each_run(root, f); finish(success), where the
-/// end of a run stands in the file.
-/// Loggers of several kinds in one trainer, with the same save_dir and name, share the folder of the first of them.
+///   owner, lock            the logger's name in errors, and the name of the lock file
+/// If folders are not named version_N, it also has new_run(root, more) and each_run(root, f); if the file records the
+/// end of a run, finish(success). Loggers of several kinds in one trainer, with the same save_dir and name, share the
+/// folder of the first of them.
 template <class Table, class More = NothingMore>
 class FolderLogger {
  public:
@@ -282,24 +283,24 @@ class FolderLogger {
   static constexpr bool inert_in_dev_run = true;
 
   void setup(Context& ctx);
-  /// The folder of the run that the next fit goes on with, told before its setup.
+  /// Sets the folder of the run that the next fit resumes; called before its setup.
   void continue_in(std::filesystem::path folder) { folder_.continue_in(std::move(folder)); }
 
-  /// The fit has failed before it went on from its file: the folder is that of before, and no row is dropped.
+  /// The fit failed before it resumed from its file: restores the previous folder, and drops no row.
   void do_not_continue();
 
-  /// So many of the last rows come again when a run goes on from a file that is written now.
+  /// Announces that the last `rows` rows will be logged again by a run that resumes from a file that is written now.
   void expect_again(long rows);
 
   void on_train_start(Context& ctx);
-  /// A file tells how many rows there are, so they are on the disk before it.
+  /// A checkpoint contains the number of rows, so they must be on disk before it is.
   void before_save(Context&);
 
   void log_metrics(std::span<Scalar const> row, long step);
 
   void log_hyperparams(std::span<Hyperparameter const> parameters);
-  /// describe.txt, the program that the trainer's types make, options.txt, what it was told, and system.txt, the
-  /// machine, stand beside the rows, where report::html finds them. A run that goes on has those of its last fit, whose
+  /// Writes describe.txt (the program that the trainer's types make), options.txt (its options) and system.txt (the
+  /// machine) into the run's folder, where report::html finds them. A resumed run has those of its last fit, whose
   /// limits may be higher.
   template <class Whole>
   void log_program(std::type_identity<Whole> program, auto const& asked) {
@@ -309,11 +310,11 @@ class FolderLogger {
     if constexpr (requires { Table::notes; }) folder /= Table::notes;
     report::put_notes(folder, text, report::options_text(asked.options, report::automatic_options(asked.optimization)));
   }
-  /// Releases the folder, so that another logger may use it. A further row takes it again.
+  /// Releases the folder, so that another logger may use it. A further row locks it again.
   void finalize(auto status);
 
-  /// How far the table is. Loading, rows that are too many are dropped later, when the run goes on: a file that turns
-  /// out not to fit drops none. Error [fulgurite.logger.rows_missing] where the table lacks rows.
+  /// Saves or loads the number of rows. When loading, surplus rows are dropped later, when the run resumes: a file that
+  /// turns out not to fit drops none. Throws [fulgurite.logger.rows_missing] if the table has fewer rows.
   void state(auto& archive);
 
   /// The run's folder, `lightning_logs/version_N`; empty before setup.
@@ -324,10 +325,10 @@ class FolderLogger {
  protected:
   FolderLogger(std::filesystem::path save_dir, FolderOptions options, More more = {});
 
-  /// f(table), when all that comes before it in the file stands there.
+  /// Calls f(table) after everything that precedes it in the file is written.
   template <class F>
   void write(F&& f);
-  /// Whether there is anything to be written to; an Error before the first run, when nobody knows of a folder yet.
+  /// True if there is a file to write to. Throws before the first run, when no folder is known yet.
   bool writes(char const* what) const;
   std::string prefixed(std::string_view name) const;
   bool goes_on() const { return folder_.goes_on(); }
@@ -343,12 +344,13 @@ class FolderLogger {
   ChosenFolder<Table> folder_;
   More more_;
   std::string hyperparameters_ = hparams_yaml({});
-  long again_ = 0;                           ///< of the entries, which are of a window that is to be done again
-  long rows_ = 0;                            ///< of the table, as it was last open
-  std::optional<long> keep_ = std::nullopt;  ///< the rows that stay, when a row follows
+  long again_ = 0;                           ///< entries of an accumulation window that will be done again
+  long rows_ = 0;                            ///< rows of the table when it was last open
+  std::optional<long> keep_ = std::nullopt;  ///< rows that are kept when the next row is written
   bool trains_ = false, begun_ = false;
-  std::optional<std::vector<Hyperparameter>> untold_ = std::nullopt;  ///< to the table, which hears of it with a row
-  bool told_ = false, told_then_ = false;  ///< the table has hyper-parameters, as it is and when a file was written
+  std::optional<std::vector<Hyperparameter>> untold_ =
+      std::nullopt;                        ///< not in the table yet; written with the next row
+  bool told_ = false, told_then_ = false;  ///< whether the table has hyper-parameters: now, and when a file was written
   std::optional<VersionLock> lock_ = std::nullopt;
   std::optional<Table> table_ = std::nullopt;
 };
@@ -504,7 +506,7 @@ void FolderLogger<Table, More>::open() {
   rows_ = table_->rows();
 }
 
-// Behind a Table and in its body file: the library has its logger, see FULGURITE_EXTERN.
+// Follows the definition of a Table and its body file: the library instantiates its logger, see FULGURITE_EXTERN.
 #define FULGURITE_FOLDER_LOGGER(WHAT, TABLE, MORE)                                                                     \
   FULGURITE_##WHAT(class ChosenFolder<TABLE>);                                                                         \
   FULGURITE_##WHAT(bool ChosenFolder<TABLE>::choose(Context&, MORE const&));                                           \

@@ -98,10 +98,10 @@ FULGURITE_BODY VersionLock::VersionLock(std::filesystem::path const& folder, std
       throw Error("fulgurite.logger.version_in_use",
                   "another logger writes into " + folder.string() + " now (" + owner(opened.number()) +
                       "): give this one another version, or none, so that it gets one of its own");
-    // The owner before may have removed the file between the two calls.
+    // The previous owner may have removed the file between the two calls.
     if (file::leads_to(path_, opened.number())) descriptor_ = std::move(opened);
   }
-  // The text is for people to read. The lock is the kernel's, so it does not matter whether the text can be written.
+  // The text is for people. The lock is the kernel's, so it does not matter if the text cannot be written.
   if (::ftruncate(descriptor_.number(), 0) == 0)
     file::write_all(descriptor_.number(), "process " + std::to_string(::getpid()) + " on " + file::host_name());
 }

@@ -157,7 +157,7 @@ FULGURITE_BODY void GrowingFile::append(std::string_view piece) {
     size_ += piece.size();
     return;
   }
-  // Half a row would be glued to the next one; if even this fails there is nothing left to do.
+  // Part of a row would be joined to the next one, so the file is cut; if even that fails, nothing more can be done.
   if (::ftruncate(descriptor_.number(), static_cast<off_t>(size_)) != 0) errno = 0;
   file::fail("fulgurite.file.write", "append a row to", path_, error);
 }

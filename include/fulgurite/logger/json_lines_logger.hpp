@@ -1,5 +1,5 @@
 #pragma once
-// Writes metrics as JSON, one object a line, which programs read without knowing the columns beforehand:
+// Writes metrics as JSON, one object a line, for programs that do not know the columns beforehand:
 // <save_dir>/lightning_logs/version_N/metrics.jsonl.
 
 #include <cstdint>
@@ -16,22 +16,22 @@
 
 namespace fulgurite::logger {
 
-// Rows of metrics as lines of JSON, and where such a line ends in a file.
+// Rows of metrics as lines of JSON, and how to find the end of such a line in a file.
 
-/// The form of a file of JSON objects, one a line. A line that tells hyper-parameters is no row.
+/// The format of a file of JSON objects, one a line. A line of hyper-parameters is not a row.
 struct JsonLine {
   static constexpr std::string_view told = "{\"hparams\":";
 
-  /// The line that begins there; nothing where it has no end, or is no object.
+  /// The line that begins at `at`; nullopt if it has no end or is not an object.
   static std::optional<JournalEntry> next(FileWindow& file, std::uint64_t at, std::uint64_t size);
-  /// Whether what begins there was not written to its end.
+  /// True if the line that begins at `at` was not written to its end.
   static bool is_torn(FileWindow& file, std::uint64_t at, std::uint64_t size);
 
-  /// A line without its end; nothing where it has none. It is valid until the next look into the file.
+  /// A line without its newline; nullopt if it has none. The view is valid until the file is read again.
   static std::optional<std::string_view> whole(FileWindow& file, std::uint64_t at, std::uint64_t size);
 };
 
-/// A number as JSON. What is not finite, which JSON has no number for, is one of the texts "nan", "inf" and "-inf".
+/// A number as JSON. NaN and infinities, for which JSON has no number, are the strings "nan", "inf" and "-inf".
 std::string json_number(double value);
 
 /// A row: {"step":3,"loss":0.5,"epoch":0}.
@@ -44,16 +44,16 @@ std::string json_hyperparameters(std::vector<Hyperparameter> const& all);
 
 namespace fulgurite {
 
-/// Which folder below save_dir belongs to the run, and what the metrics are called.
+/// Options of JsonLinesLogger: which folder below save_dir belongs to the run, and the names of the metrics.
 struct JsonLinesLoggerOptions {
   std::string name = "lightning_logs";         ///< a folder below save_dir, or several; "" is save_dir itself
-  std::optional<long> version = std::nullopt;  ///< not given: a new one, or that of the loggers before this one
-  std::string prefix = "";                     ///< "a" turns "loss" into "a-loss"
+  std::optional<long> version = std::nullopt;  ///< not given: a new version, or that of the loggers before this one
+  std::string prefix = "";                     ///< a prefix for names: "a" turns "loss" into "a-loss"
 };
 
 namespace logger {
 
-/// The lines of a run's folder.
+/// The lines file in a run's folder.
 struct JsonLines : Journal<JsonLine> {
   static constexpr std::string_view owner = "JsonLinesLogger", lock = ".jsonl.lock";
   JsonLines(std::filesystem::path const& folder, NothingMore const&) : Journal(folder / "metrics.jsonl") {}
@@ -65,11 +65,12 @@ FULGURITE_FOLDER_LOGGER(EXTERN, JsonLines, NothingMore);
 
 }  // namespace logger
 
-/// `JsonLinesLogger{}`, `JsonLinesLogger{"runs", {.name = "mlp"}}`. A row is a line such as
-/// {"step":3,"loss":0.5,"epoch":0}; the first line of a fit is {"hparams":{...}}, where there are hyper-parameters.
-/// Numbers read back exactly; what is not finite is "nan", "inf" or "-inf", since JSON has no number for it. A line is
-/// handed to the kernel before the call returns. Unlike a table, a new metric costs nothing, and a run of a thousand
-/// metrics has no empty cells. Folders, versions and going on are as CSVLogger has them. Only rank 0 writes.
+/// Logs metrics as lines of JSON: `JsonLinesLogger{}`, `JsonLinesLogger{"runs", {.name = "mlp"}}`. A row is a line such
+/// as {"step":3,"loss":0.5,"epoch":0}; if there are hyper-parameters, the first line of a fit is {"hparams":{...}}.
+/// Numbers are read back exactly; NaN and infinities are "nan", "inf" and "-inf", since JSON has no number for them.
+/// Each line is handed to the kernel before the call returns. Unlike in a table, a new metric costs nothing, and a run
+/// of a thousand metrics has no empty cells. Folders, versions and resuming are as for CSVLogger. Only rank zero
+/// writes.
 class JsonLinesLogger : public logger::FolderLogger<logger::JsonLines> {
  public:
   explicit JsonLinesLogger(std::filesystem::path save_dir = {}, JsonLinesLoggerOptions options = {});

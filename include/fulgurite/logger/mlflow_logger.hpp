@@ -1,5 +1,5 @@
 #pragma once
-// Writes a run as MLflow's file store has it, without MLflow: <save_dir>/mlruns/EXPERIMENT/RUN/.
+// Writes a run in the format of MLflow's file store, without MLflow: <save_dir>/mlruns/EXPERIMENT/RUN/.
 
 #include <unistd.h>
 
@@ -22,39 +22,40 @@
 
 namespace fulgurite::logger::mlflow {
 
-// Names, addresses and descriptions as MLflow's file store has them.
+// Names, addresses and descriptions in the format of MLflow's file store.
 
-/// The name of a metric or a setting as the path of its file: what MLflow does not take becomes an underscore.
+/// The path of the file of a metric or a setting; characters that MLflow does not allow become underscores.
 std::string file_name(std::string_view name);
 
-/// A text in YAML, between single quotes.
+/// A text in YAML, in single quotes.
 std::string quoted(std::string_view text);
 
-/// The address of a folder.
+/// The address (URI) of a folder.
 std::string address(std::filesystem::path const& folder);
 
-/// The number of an experiment: 0 for "Default", as MLflow has it, else made of the name, so that all runs of a name
-/// meet in one folder.
+/// The number of an experiment: 0 for "Default", as in MLflow, otherwise derived from the name, so that all runs with
+/// one name are in one folder.
 std::string experiment_number(std::string_view name);
 
-/// Makes a folder whose name, 32 hexadecimal digits, no other run has.
+/// Makes a folder with a unique name of 32 hexadecimal digits.
 std::filesystem::path claim_run(std::filesystem::path const& experiment);
 
 }  // namespace fulgurite::logger::mlflow
 
 namespace fulgurite::logger {
 
-// A run in MLflow's file store: a file for each metric, and a journal from which these can be made again.
+// A run in MLflow's file store: a file for each metric, and a journal from which these files can be made again.
 
-/// What a run is called, where it belongs, and who tells it the time.
+/// The names of the experiment and the run, and the source of times.
 struct MlflowNames {
   std::string experiment = {}, run = {};
   double (*now)() = &wall_seconds;
 };
 
-/// `mlruns/EXPERIMENT/RUN/`: metrics/NAME has a line "milliseconds value step" for each value, params/NAME a setting,
-/// meta.yaml the run's beginning, end and state. MLflow reads these. `rows.jsonl` beside them has whole rows: one that
-/// is there is logged, and the files of the metrics are made of it again when the run is gone on with.
+/// `mlruns/EXPERIMENT/RUN/`: metrics/NAME has a line "milliseconds value step" for each value, params/NAME has a
+/// setting, and meta.yaml has the run's start, end and status. MLflow reads these. `rows.jsonl` in the same folder has
+/// whole rows: a row that is there is logged, and when the run resumes, the files of the metrics are made again from
+/// it.
 class MlflowRun : public Journal<JsonLine> {
  public:
   static constexpr std::string_view owner = "MLflowLogger", lock = ".lock", notes = "artifacts";
@@ -80,7 +81,7 @@ class MlflowRun : public Journal<JsonLine> {
 
   GrowingFile& metric(std::string_view name);
 
-  /// The files of all metrics, of the rows in the journal.
+  /// Makes the files of all metrics from the rows in the journal.
   void make_metrics();
 
   std::string started_before() const;
@@ -98,18 +99,19 @@ FULGURITE_FOLDER_LOGGER(EXTERN, MlflowRun, MlflowNames);
 
 namespace fulgurite {
 
-/// What the experiment and the run are called in MLflow.
+/// Options of MLflowLogger: the names of the experiment and the run.
 struct MLflowLoggerOptions {
-  std::string experiment = "Default";       ///< runs of one name are listed together
-  std::string run = "";                     ///< not given: the beginning of the run's number
-  std::string prefix = "";                  ///< "a" turns "loss" into "a-loss"
+  std::string experiment = "Default";       ///< runs of one experiment are listed together
+  std::string run = "";                     ///< empty: the first digits of the run's id
+  std::string prefix = "";                  ///< a prefix for names: "a" turns "loss" into "a-loss"
   double (*now)() = &logger::wall_seconds;  ///< seconds since 1970, for the times in the files
 };
 
-/// `MLflowLogger{}`, `MLflowLogger{"runs", {.experiment = "mlp"}}`; then `mlflow ui --backend-store-uri runs/mlruns`.
-/// MLflow 3 reads such a folder where the environment has MLFLOW_ALLOW_FILE_STORE=true. A metric is a file, so that
-/// "val" and "val/loss" cannot both be metrics; what MLflow does not allow in a name becomes an underscore. Each run
-/// has a number of its own; one that goes on from a file goes on in its folder, as with CSVLogger. Only rank 0 writes.
+/// Logs to MLflow's file store: `MLflowLogger{}`, `MLflowLogger{"runs", {.experiment = "mlp"}}`; then `mlflow ui
+/// --backend-store-uri runs/mlruns`. MLflow 3 reads such a folder if the environment has MLFLOW_ALLOW_FILE_STORE=true.
+/// Each metric is a file, so "val" and "val/loss" cannot both be metrics; characters that MLflow does not allow in a
+/// name become underscores. Each run has an id of its own; a resumed run continues in its folder, as with CSVLogger.
+/// Only rank zero writes.
 class MLflowLogger : public logger::FolderLogger<logger::MlflowRun, logger::MlflowNames> {
  public:
   explicit MLflowLogger(std::filesystem::path save_dir = {}, MLflowLoggerOptions options = {});

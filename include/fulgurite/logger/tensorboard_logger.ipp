@@ -31,7 +31,7 @@ FULGURITE_BULK_BODY Histogram histogram(std::span<double const> values, std::siz
     ++all.finite;
   }
   if (all.finite == 0) return all;
-  // Halves, since the whole distance between two doubles may be too large for one.
+  // Half of the range, since the distance between two doubles may be too large for a double.
   double const half = all.max / 2 - all.min / 2;
   if (!(half > 0)) buckets = 1;
   for (std::size_t i = 1; i < buckets; ++i) {
@@ -81,7 +81,7 @@ FULGURITE_BULK_BODY std::string png_file(std::span<std::uint8_t const> pixels, P
     throw Error("fulgurite.logger.image",
                 text + ": give height x width x channels of them, 1 to 4 channels, and no more than 1 GiB");
   }
-  std::string lines;  // each begins with its filter, of which 0 is none
+  std::string lines;  // each line begins with its filter; 0: none
   lines.reserve(height * (width * channels + 1));
   for (std::size_t row = 0; row != height; ++row) {
     auto const line = pixels.subspan(row * width * channels, width * channels);
@@ -95,11 +95,11 @@ FULGURITE_BULK_BODY std::string png_file(std::span<std::uint8_t const> pixels, P
     throw Error("fulgurite.logger.image",
                 "log_image: zlib has no memory left to compress the picture: log a smaller one");
   packed.resize(length);
-  constexpr char colours[] = {0, 4, 2, 6};  // by channels
+  constexpr char colours[] = {0, 4, 2, 6};  // by the number of channels
   std::string head = png::big_endian(width) + png::big_endian(height);
   head += '\x08';
   head += colours[channels - 1];
-  head.append(3, '\0');  // the one compression, the one filtering, not interlaced
+  head.append(3, '\0');  // the only compression, the only filter method, not interlaced
   std::string file = "\x89PNG\r\n\x1a\n";
   file += png::chunk("IHDR", head);
   file += png::chunk("IDAT", packed);
@@ -151,8 +151,8 @@ FULGURITE_BULK_BODY std::string metadata(std::string_view plugin, std::int64_t k
 
 FULGURITE_BULK_BODY std::string number(std::string_view tag, double number) {
   std::string tensor, fields = metadata("scalars", 1);
-  protobuf::integer(tensor, 1, 1);  // of float
-  protobuf::text(tensor, 2, {});    // without dimensions
+  protobuf::integer(tensor, 1, 1);  // the type: float
+  protobuf::text(tensor, 2, {});    // no dimensions
   std::string bytes;
   protobuf::raw(bytes, static_cast<float>(number));
   protobuf::text(tensor, 5, bytes);
@@ -164,7 +164,7 @@ FULGURITE_BULK_BODY std::string text(std::string_view tag, std::string_view text
   std::string dimension, shape, tensor, fields = metadata("text", 2);
   protobuf::integer(dimension, 1, 1);
   protobuf::text(shape, 2, dimension);
-  protobuf::integer(tensor, 1, 7);  // of texts
+  protobuf::integer(tensor, 1, 7);  // the type: string
   protobuf::text(tensor, 2, shape);
   protobuf::text(tensor, 8, utf8_text(text));
   protobuf::text(fields, 8, tensor);
@@ -229,7 +229,7 @@ FULGURITE_BULK_BODY std::string hyperparameters(double wall_time, std::vector<Hy
   protobuf::real(session, 5, wall_time);
   protobuf::text(content, 3, session);
   fields = metadata("hparams", 2, content);
-  protobuf::integer(tensor, 1, 1);  // a number without a value: all is in the metadata
+  protobuf::integer(tensor, 1, 1);  // a number without a value: everything is in the metadata
   protobuf::text(tensor, 2, {});
   protobuf::text(fields, 8, tensor);
   return value("_hparams_/session_start_info", fields);
@@ -321,7 +321,7 @@ FULGURITE_BODY std::string EventFile::name(std::filesystem::path const& folder, 
   }
   if (!newest.empty()) return newest;
   auto seconds = std::to_string(static_cast<long long>(clock.now()));
-  seconds.insert(0, 10 - std::min<std::size_t>(10, seconds.size()), '0');  // so that names are sorted by time
+  seconds.insert(0, 10 - std::min<std::size_t>(10, seconds.size()), '0');  // so that names sort by time
   std::string made(begin);
   made += seconds + "." + file::host_name() + "." + std::to_string(::getpid());
   return made.append(end);

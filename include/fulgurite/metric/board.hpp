@@ -1,6 +1,6 @@
 #pragma once
-// The board: one cell for each declared metric, and a meter where it has a definition. Steps store into it, the loop
-// folds it after each step.
+// The board: one cell for each declared metric, and a meter if the metric has a definition. Steps store into it, and
+// the loop folds it after each step.
 
 #include <algorithm>
 #include <array>
@@ -21,9 +21,9 @@
 
 namespace fulgurite {
 
-// What has been logged of one metric: the entry of this step, and the running figures of this epoch.
+// The logged values of one metric: the entry of this step, and the running totals of this epoch.
 
-/// Running figures of one metric over an epoch, on the host, in double precision.
+/// Running totals of one metric over an epoch, on the host, in double precision.
 struct Figures {
   double last = 0;
   double sum = 0;
@@ -43,7 +43,7 @@ struct Figures {
     ++count;
   }
 
-  /// Adds what another loader has seen.
+  /// Adds the totals of another loader.
   constexpr void merge(Figures const& other) {
     if (other.count == 0) return;
     last = other.last;
@@ -57,7 +57,7 @@ struct Figures {
 
   void state(auto& archive);
 
-  /// The epoch's value; nothing was logged: nullopt. A NaN stays visible in every reduction.
+  /// The epoch's value; nullopt if nothing was logged. A NaN stays visible in every reduction.
   constexpr std::optional<double> reduced(Reduce by) const {
     if (count == 0) return std::nullopt;
     if (sum != sum) return sum;
@@ -71,31 +71,31 @@ struct Figures {
   }
 };
 
-/// Where a value was logged, which decides whether it is reported per step or per epoch.
+/// Where a value was logged, which decides if it is reported per step or per epoch.
 enum class Origin : std::uint8_t { train_step, train_epoch, evaluation };
 
-/// What has been logged of one metric in an open epoch or evaluation.
+/// The logged values of one metric in an open epoch or evaluation.
 struct Cell {
-  double weight = 0;  ///< of the last entry
+  double weight = 0;  ///< the weight of the last entry
   Origin origin = Origin::train_step;
-  bool in_step_row = false;  ///< logged since the last row of step values
-  bool shared = false;       ///< `epoch` holds what all ranks have logged
-  bool again = false;        ///< logged more than once in this step ...
-  long waiting = 0;          ///< entries whose reading would wait for a device
+  bool in_step_row = false;  ///< true if logged since the last row of step values
+  bool shared = false;       ///< true if `epoch` holds the values of all ranks
+  bool again = false;        ///< true if logged more than once in this step
+  long waiting = 0;          ///< the number of entries that cannot be read without waiting for a device
   Figures epoch;
-  Figures before;  ///< ... and the epoch as it was until then
+  Figures before;  ///< if `again`: the totals before this step
 
-  /// Of a cell whose entries are all read and settled.
+  /// Saves or loads. All entries must be read and settled.
   void state(auto& archive);
 
   void restart();
 };
 
-/// Whether a metric's value is reported per step and per epoch, from its declaration and the place where it was logged.
+/// True if the metric's value is reported per step, from its declaration and the place where it was logged.
 constexpr bool per_step(DeclaredMetric const& metric, Origin origin) {
   return metric.on_step == Report::by_hook ? origin == Origin::train_step : metric.on_step == Report::yes;
 }
-/// The same of the value of an epoch.
+/// True if the metric's value is reported per epoch.
 constexpr bool per_epoch(DeclaredMetric const& metric, Origin origin) {
   return metric.on_epoch == Report::by_hook ? origin != Origin::train_step : metric.on_epoch == Report::yes;
 }
@@ -107,10 +107,10 @@ std::string reported_name(DeclaredMetric const& metric, Origin origin, bool epoc
 
 namespace fulgurite::metric {
 
-// What is counted of the metrics of a list that have a definition: their meters, and what the step at hand adds to
-// them when it is over.
+// The meters of the metrics that have a definition, and the updates of the current step, which are added when it is
+// over.
 
-/// Part of a Board. Without such a metric it is nothing.
+/// Part of a Board. Empty if no metric has a definition.
 template <class List, class Backend, bool Any = DeclaredMeters<List, Backend>::any>
 class Counts {
  public:
@@ -124,9 +124,9 @@ class Counts<List, Backend, true> : public DeclaredMeters<List, Backend> {
  public:
   using Tally = typename Backend::Tally;
 
-  /// Waits for `fold`: what an update of the step at hand adds. A recorded step posts it again on each replay.
+  /// Keeps an update of the current step until `fold`. A recorded step posts its updates again on each replay.
   void take(std::size_t metric, Tally more) { taken_.emplace_back(metric, std::move(more)); }
-  /// The step is over.
+  /// Adds the updates, when the step is over.
   void fold() {
     for (auto const& [metric, more] : taken_) {
       auto const add = [&, wanted = metric](std::size_t at, auto& meter) {
@@ -136,24 +136,24 @@ class Counts<List, Backend, true> : public DeclaredMeters<List, Backend> {
     }
     taken_.clear();
   }
-  /// The step is evaluated again.
+  /// Drops the updates, when a step is evaluated again.
   void discard_step() { taken_.clear(); }
-  /// Nothing has been counted.
+  /// Clears all counts.
   void restart() {
     taken_.clear();
     Meters::restart();
   }
-  /// f(position of the metric, what the step at hand adds to it)
+  /// Calls f(position of the metric, update) for each update of the current step.
   template <class F>
   void each_taken(F&& f) const {
     for (auto const& [metric, more] : taken_) f(metric, more);
   }
 
-  /// Adds what another rank, or loader, has counted.
+  /// Adds the counts of another rank or loader.
   void merge(Counts& other) {
     this->each([&](auto at, auto& meter) { meter.merge(other.template get<at>()); });
   }
-  /// One of the metrics, as it is after `fold`.
+  /// Saves or loads one of the metrics, in its state after `fold`.
   void state(std::size_t metric, auto& archive) {
     this->each([&](std::size_t at, auto& meter) {
       if (at != metric || lacks(archive, "counted")) return;
@@ -169,21 +169,21 @@ class Counts<List, Backend, true> : public DeclaredMeters<List, Backend> {
 
 namespace fulgurite {
 
-/// One cell of a logger's row. The name lives as long as the program, or as long as the call.
+/// One cell of a logger's row. The name must live as long as the program, or as long as the call.
 struct Scalar {
   std::string_view name;
   double value;
 };
 
-/// What a board has beside its cells, and what it does with them whatever metrics there are: one class for each tensor
+/// The part of a board, except its cells, that does not depend on the list of metrics: one class for each tensor
 /// library. `Backend` supplies the value type and reads it: `reading_waits`, `read`, `read_all`.
 template <class Backend>
 class BoardEntries {
  public:
   using Value = typename Backend::Value;
-  static constexpr std::size_t most_waiting = 4096;  ///< entries kept for one reading of a device, at most
+  static constexpr std::size_t most_waiting = 4096;  ///< limit of entries that wait for one reading of a device
 
-  /// One logged value, or what one update counts, as a recorded step posts it again on each replay.
+  /// One logged value, or one update of a meter. A recorded step posts it again on each replay.
   struct Entry {
     std::size_t metric;
     Value value;
@@ -198,7 +198,7 @@ class BoardEntries {
 
  protected:
   using Cells = std::span<Cell>;
-  /// What a log call stores into: no look-up, no allocation, no host read.
+  /// The target of a log call: no look-up, no allocation, no read on the host.
   struct Slot {
     enum class Holds : std::uint8_t { nothing, tensor, number };
     Value tensor{};
@@ -211,17 +211,17 @@ class BoardEntries {
     double weight;
   };
 
-  /// Reads what waits, and a further value if there is one, which is returned.
+  /// Reads all waiting entries, and `also`, if given, whose value is returned.
   double read_waiting(Cells cells, Value const* also);
   void discard_step(Cells cells, std::span<Slot> slots);
   void restart(Cells cells, std::span<Slot> slots);
   void reserve(std::size_t metrics, std::size_t steps);
-  /// Each cell under the name of its metric.
+  /// Saves or loads each cell under the name of its metric.
   void state(Cells cells, std::span<std::string_view const> names, auto& archive);
 
-  /// The metric is logged in this step for a second time: what was there before is kept.
+  /// Called when the metric is logged for a second time in this step: keeps the totals of before.
   void keep_earlier(Cell& cell, Slot const& slot, std::size_t metric);
-  /// The value in a slot waits for `read_waiting`.
+  /// Moves the value of a slot to the entries that wait for `read_waiting`.
   void wait(Cell& cell, Slot& slot, std::size_t metric);
 
   std::vector<Waiting> waiting_{};
@@ -229,7 +229,7 @@ class BoardEntries {
   std::vector<double> numbers_{};
   std::vector<Entry>
       earlier_{};           ///< tensors logged in this step and already settled, since their metric was logged again
-  std::size_t folded_ = 0;  ///< of the waiting, those of finished steps
+  std::size_t folded_ = 0;  ///< the number of waiting entries that belong to finished steps
   bool dirty_ = false;
 };
 
@@ -327,7 +327,7 @@ class Board<MetricList<Ms...>, Backend> : public BoardEntries<Backend> {
   using Counts = metric::Counts<List, Backend>;
   static constexpr std::size_t size = sizeof...(Ms);
 
-  /// A store. A second value in one step is folded first, so both count.
+  /// Stores a value. If the metric has a value in this step already, that one is folded first, so both count.
   [[gnu::always_inline]] void log_tensor(std::size_t metric, Value const& value, double weight, Origin origin) {
     auto& slot = open(metric, weight, origin);
     slot.tensor = Backend::keep(value);
@@ -339,14 +339,14 @@ class Board<MetricList<Ms...>, Backend> : public BoardEntries<Backend> {
     slot.holds = Slot::Holds::number;
   }
 
-  /// Counts for the metric at position `I` what an update of its definition is given, when the step is over.
+  /// Records an update of the definition of the metric at position `I`; it is added when the step is over.
   template <std::size_t I, class... Args>
   void count(Args const&... args) {
     counts.take(I, counts.template get<I>().tallied(args...));
     dirty_ = true;
   }
 
-  /// After a step: values on the host are added to the epoch's figures, others wait for `collect`.
+  /// Called after a step: adds values on the host to the epoch's totals; other values wait for `collect`.
   [[gnu::always_inline]] void fold() {
     if constexpr (size != 0) {
       if (!dirty_) return;
@@ -363,19 +363,19 @@ class Board<MetricList<Ms...>, Backend> : public BoardEntries<Backend> {
     }
   }
 
-  /// Reads what waits, with one host synchronisation for all of it; `also` is a further value, which is returned.
+  /// Reads all waiting values, with one synchronisation of the host, and `also`, if given, whose value is returned.
   double collect(Value const* also = nullptr) {
     fold();
     return this->read_waiting(cells_, also);
   }
 
-  /// Forgets the entries of this step: a closure is evaluated again, only its last evaluation counts.
+  /// Drops the entries of this step: a closure is evaluated again, and only its last evaluation counts.
   void discard_step() {
     Entries::discard_step(cells_, slots_);
     if constexpr (Counts::any) counts.discard_step();
   }
 
-  /// A new epoch, or evaluation, begins.
+  /// Called when a new epoch or evaluation begins.
   void restart() {
     Entries::restart(cells_, slots_);
     if constexpr (Counts::any) counts.restart();
@@ -383,7 +383,7 @@ class Board<MetricList<Ms...>, Backend> : public BoardEntries<Backend> {
 
   void reserve(std::size_t steps) { Entries::reserve(size, steps); }
 
-  /// f(Entry) for what this step has logged so far as tensors, and counted; a recording keeps them.
+  /// Calls f(Entry) for each tensor and each update that this step has logged so far; a recording keeps them.
   template <class F>
   void each_pending(F&& f) const {
     for (auto const& entry : earlier_) f(entry);
@@ -392,7 +392,7 @@ class Board<MetricList<Ms...>, Backend> : public BoardEntries<Backend> {
     if constexpr (Counts::any)
       counts.each_taken([&](std::size_t i, Value const& more) { f(Entry{i, more, 1, Origin::train_step}); });
   }
-  /// The value is nobody else's: no copy of it is needed.
+  /// Stores an entry. No one else uses its value, so it is not copied.
   void post(Entry const& entry) {
     if constexpr (Counts::any) {
       if (List::counted[entry.metric]) {
@@ -406,8 +406,8 @@ class Board<MetricList<Ms...>, Backend> : public BoardEntries<Backend> {
     slot.holds = Slot::Holds::tensor;
   }
 
-  /// The open epoch's figures and counts, each under the name of its metric. What waits for a device is read first. A
-  /// metric that the saved state does not know begins anew.
+  /// Saves or loads the open epoch's totals and counts, each under the name of its metric. Values that wait for a
+  /// device are read first. A metric that the saved state does not have starts empty.
   void state(auto& archive) {
     collect();
     if constexpr (std::remove_cvref_t<decltype(archive)>::loading) restart();
@@ -424,7 +424,7 @@ class Board<MetricList<Ms...>, Backend> : public BoardEntries<Backend> {
     }
   }
 
-  /// What a metric's meter has come to, over all ranks: its value of this epoch, like one that was logged.
+  /// Sets the result of a metric's meter, over all ranks, as the metric's value of this epoch, like a logged value.
   void settle_count(std::size_t metric, double value, Origin origin) {
     auto& cell = cells_[metric];
     cell.restart();
@@ -453,7 +453,7 @@ class Board<MetricList<Ms...>, Backend> : public BoardEntries<Backend> {
     return slot;
   }
 
-  /// The metric has been logged in this step before.
+  /// Called if the metric was logged in this step before.
   void settle_early(std::size_t metric) {
     this->keep_earlier(cells_[metric], slots_[metric], metric);
     settle(metric);

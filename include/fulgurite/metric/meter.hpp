@@ -1,5 +1,5 @@
 #pragma once
-// A metric at work: a definition, and what it has seen so far. Knows no tensor library: a Store does.
+// A metric with its state: a definition, and the counts so far. A Store keeps them in a tensor library's types.
 
 #include <concepts>
 #include <cstddef>
@@ -17,34 +17,37 @@
 
 namespace fulgurite::metric {
 
-/// Options that are wrong are an Error, or where `constexpr` asks a definition's own fault(), a compile error.
+/// Throws [fulgurite.metric.options] for invalid options; in a `constexpr`, a definition's own fault() makes it a
+/// compile error.
 template <class D>
 void require_sound(D const& definition) {
   if constexpr (requires { definition.fault(); })
     if (char const* const fault = definition.fault()) {
       std::string what = std::string(name_of<D>()) + ": " + fault;
-      if constexpr (requires { definition.threshold; })  // a fault begins with the option that it is of
+      if constexpr (requires { definition.threshold; })  // a fault begins with the name of its option
         if (std::string_view(fault).starts_with(".threshold")) what += ", got " + std::to_string(definition.threshold);
       throw Error("fulgurite.metric.options", what);
     }
 }
 
-/// Update it with each batch, compute() at the end, reset() before the next. `Store` keeps tensors, and is made by
-/// Store(definition): fulgurite::metric::Meter has that of LibTorch.
+/// A metric by hand: `metric::Meter f1{metric::F1{.num_classes = 10}};`. Call update(predictions, target) for each
+/// batch, compute() at the end, reset() before the next pass. `Store` keeps tensors, and is constructed as
+/// Store(definition): fulgurite::metric::Meter uses that of LibTorch.
 template <Definition D, class Store>
 class BasicMeter {
  public:
   explicit BasicMeter(D definition = {}) : definition_((require_sound(definition), std::move(definition))) {}
 
-  /// Adds a batch. Most metrics take (predictions, target); their definitions say which shapes. Reads nothing on the
-  /// host; what cannot be known without, such as a label that is no class, is an Error of compute().
+  /// Adds a batch. Most metrics take (predictions, target); their definitions document the shapes. It reads nothing on
+  /// the host; errors that need such a read, such as a label that is not a class, are thrown by compute().
   template <class... Args>
   void update(Args const&... args) {
     Store::Scope::refuse_recording();
     if constexpr (takes<Args...>) add(tallied(args...));
-    else tallied(args...);  // which says so
+    else tallied(args...);  // its static_assert reports the error
   }
-  /// The two halves of it, for who adds later, such as a step that is recorded: what an update with these adds, ...
+  /// First half of update, for callers that add later, such as a recorded step: returns what an update with these
+  /// arguments adds.
   template <class... Args>
   auto tallied(Args const&... args) const {
     static_assert(takes<Args...>,
@@ -55,7 +58,7 @@ class BasicMeter {
     if constexpr (tallies_itself<Args...>) return definition_.tally(args...);
     else if constexpr (takes<Args...>) return tally(definition_, args...);
   }
-  /// ... and adding it.
+  /// Second half of update: adds the result of `tallied`.
   template <class Tally>
   void add(Tally const& more) {
     [[maybe_unused]] typename Store::Scope const scope{};
@@ -63,13 +66,14 @@ class BasicMeter {
     ++updates_;
   }
 
-  /// The value of all that it was updated with since reset(); an Error if that is nothing. Reads the device once.
+  /// The value over all updates since reset(); throws [fulgurite.metric.empty] if there were none. Reads the device
+  /// once.
   auto compute() const {
     require_updates(updates_);
     return definition_.compute(std::span<double const>(store_.numbers()));
   }
-  /// The same over all ranks: `compute(ctx)`, in a hook of an epoch's or a validation's end. Each rank has to ask, and
-  /// gets the same. What this rank keeps stays its own.
+  /// The value over all ranks: `compute(ctx)`, in a hook at the end of an epoch or a validation. A collective: each
+  /// rank must call it, and gets the same result. This rank's own state is not changed.
   template <class Ranks>
   auto compute(Ranks& ranks) const {
     long updates = updates_;
@@ -77,7 +81,7 @@ class BasicMeter {
     require_updates(updates);
     return definition_.compute(std::span<double const>(numbers));
   }
-  /// The same, nothing where no rank has seen anything.
+  /// The value over all ranks, or nullopt if no rank was updated. A collective.
   template <class Ranks>
   auto value(Ranks& ranks) const {
     long updates = updates_;
@@ -85,14 +89,14 @@ class BasicMeter {
     using Value = decltype(definition_.compute(std::span<double const>(numbers)));
     return updates == 0 ? std::optional<Value>() : definition_.compute(std::span<double const>(numbers));
   }
-  /// The value of each class, of metrics that are averages over classes.
+  /// The value of each class, for metrics that are averages over classes.
   std::vector<double> per_class() const
     requires requires(D const& d, std::span<double const> sums) { d.per_class(sums); }
   {
     require_updates(updates_);
     return definition_.per_class(store_.numbers());
   }
-  /// The same over all ranks, as compute(ctx) is.
+  /// The value of each class over all ranks, as compute(ctx). A collective.
   template <class Ranks>
   std::vector<double> per_class(Ranks& ranks) const
     requires requires(D const& d, std::span<double const> sums) { d.per_class(sums); }
@@ -107,7 +111,7 @@ class BasicMeter {
     store_.reset();
     updates_ = 0;
   }
-  /// Adds what another one of the same options has seen: of another process, or another loader.
+  /// Adds the updates of another meter with the same options: of another process, or of another loader.
   void merge(BasicMeter const& other) {
     if constexpr (std::equality_comparable<D>)
       if (!(definition_ == other.definition_))
@@ -122,7 +126,7 @@ class BasicMeter {
   void state(auto& archive) { archive("updates", updates_).child("kept", store_); }
 
   D const& definition() const { return definition_; }
-  /// How often it was updated since reset().
+  /// The number of updates since reset().
   long updates() const { return updates_; }
 
  private:
@@ -145,7 +149,7 @@ class BasicMeter {
 
 // The meters of a model's declared metrics, for one loader.
 
-/// What a metric without definition has in the place of a meter.
+/// Takes the place of a meter for a metric without a definition.
 struct NoMeter {};
 
 namespace declared {
@@ -162,7 +166,7 @@ struct Place<M, Backend> {
 };
 }  // namespace declared
 
-/// One for each metric of the list that has a definition; `Backend::Meter<Definition>` knows the tensors.
+/// A meter for each metric of the list that has a definition; `Backend::Meter<Definition>` is its type.
 template <class List, class Backend>
 class DeclaredMeters;
 
@@ -170,7 +174,7 @@ template <auto... Ms, class Backend>
 class DeclaredMeters<MetricList<Ms...>, Backend> {
  public:
   static constexpr bool any = (is_counted<decltype(Ms)> || ...);
-  /// Some of them have several numbers.
+  /// True if some of them have several numbers.
   static constexpr bool any_several = (counts_several<decltype(Ms)> || ...);
   /// The type of a metric, by its position.
   template <std::size_t I>
@@ -180,7 +184,7 @@ class DeclaredMeters<MetricList<Ms...>, Backend> {
   auto& get() {
     return std::get<I>(meters_);
   }
-  /// f(position as a constant, meter) for each.
+  /// Calls f(position as a constant, meter) for each.
   template <class F>
   void each([[maybe_unused]] F&& f) {
     [&]<std::size_t... I>(std::index_sequence<I...>) { (at<I>(f), ...); }(std::index_sequence_for<decltype(Ms)...>());

@@ -1,5 +1,5 @@
 #pragma once
-// A metric is a named constant of the model: a misspelt one is an undeclared identifier, not a missing key.
+// A metric is a named constant of the model: a misspelt metric is an undeclared identifier, not a missing key.
 
 #include <array>
 #include <concepts>
@@ -14,16 +14,16 @@
 
 namespace fulgurite {
 
-/// How the values of an epoch become one. The mean is weighted by the batch size: sum(v * size) / sum(size).
+/// How the values of an epoch are reduced to one. The mean is weighted by the batch size: sum(v * size) / sum(size).
 enum class Reduce : std::uint8_t { mean, sum, min, max };
 
-/// Whether a value is reported per step, per epoch: true or false. `by_hook` means Lightning's default of the place
+/// Whether a value is reported per step or per epoch: true or false. `by_hook` means Lightning's default for the place
 /// where it is logged (training steps: per step; validation, test and epoch hooks: per epoch).
 struct Report {
   enum Kind : std::uint8_t { by_hook, yes, no };
   Kind kind = by_hook;
   constexpr Report(Kind which) : kind(which) {}
-  /// A bool alone, since numbers and texts are convertible to one.
+  /// Only a bool is accepted, since numbers and strings would convert to bool.
   template <std::same_as<bool> Bool>
   constexpr Report(Bool on) : kind(on ? yes : no) {}
   constexpr operator Kind() const { return kind; }
@@ -36,7 +36,7 @@ struct Last {
   static constexpr std::string_view name() { return M::name(); }
 };
 
-/// Reads a metric of one evaluation loader, instead of the weighted mean over all:
+/// Reads a metric's value of one evaluation loader instead of the weighted mean over all:
 /// `EarlyStopping{Net::val_loss.of("clean")}`. The name is the loader's own (`named<"clean">(loader)`), or
 /// "dataloader_idx_1".
 template <class M>
@@ -46,8 +46,10 @@ struct OfLoader {
   static constexpr std::string_view name() { return M::name(); }
 };
 
-/// Declared once by the model, with all its options, and listed in `using Metrics = MetricList<...>`:
+/// A metric that a model logs. The model declares it once, with all its options, and lists it in `using Metrics =
+/// MetricList<...>`:
 ///   static constexpr fulgurite::Metric<"val/loss"> val_loss{.prog_bar = true};
+/// `ctx.log(val_loss, loss)` logs a value; callbacks watch it as `EarlyStopping{Net::val_loss}`.
 template <FixedString Name, class Of = void>
 struct Metric {
   using metric = Metric;
@@ -56,27 +58,28 @@ struct Metric {
   bool logger = true;
   Report on_step = Report::by_hook;
   Report on_epoch = Report::by_hook;
-  /// Several processes: the rows of steps have the value over all of them, at the price of one more exchange a row;
-  /// without it, rank 0's own. Values of epochs are always those of all processes.
+  /// With several processes: rows of steps have the value over all processes, which costs one more exchange for each
+  /// row; false: they have rank zero's own value. Values of epochs are always those of all processes.
   bool sync_on_step = false;
 
   static constexpr std::string_view name() { return Name.view(); }
-  /// Reported both ways, a metric has two names, `loss_step` and `loss_epoch`; these are the two values behind them.
+  /// A metric that is reported both per step and per epoch has two names, `loss_step` and `loss_epoch`; these are its
+  /// two values.
   constexpr Last<Metric> step() const { return {}; }
   constexpr Metric epoch() const { return *this; }
   constexpr Last<Metric> last() const { return {}; }
-  /// A literal, of which no copy is made.
+  /// `loader` is a string literal, which is not copied.
   template <std::size_t N>
   constexpr OfLoader<Metric> of(char const (&loader)[N]) const {
     return {loader};
   }
 };
 
-/// The value of a metric object over an epoch or an evaluation, such as F1, which is not the mean of the batches'
+/// A metric that is computed over a whole epoch or evaluation, such as F1, which is not the mean of the batches'
 /// values:
 ///   static constexpr fulgurite::Metric<"val/f1", metric::F1> val_f1{.how = {.num_classes = 10}};
-/// `ctx.update(val_f1, logits, labels)` counts a batch of training, a validation or a test. It has one value of each
-/// epoch and evaluation, over all ranks; callbacks watch it like any other. Programs on LibTorch include
+/// `ctx.update(val_f1, logits, labels)` counts a batch of training, a validation or a test. The metric has one value
+/// for each epoch and evaluation, over all ranks; callbacks watch it like any other. Programs on LibTorch must include
 /// torch/metric/meter.hpp for it.
 template <FixedString Name, class Of>
   requires(!std::is_void_v<Of>)
@@ -92,14 +95,14 @@ struct Metric<Name, Of> {
   static constexpr bool sync_on_step = false;
 
   static constexpr std::string_view name() { return Name.view(); }
-  /// A literal, of which no copy is made.
+  /// `loader` is a string literal, which is not copied.
   template <std::size_t N>
   constexpr OfLoader<Metric> of(char const (&loader)[N]) const {
     return {loader};
   }
 };
 
-/// Refused: the name is part of a metric's type, and no value.
+/// Refused at compile time: a metric's name is part of its type, not a value.
 template <>
 struct Metric<"", MetricNameAsValue> {
   using metric = Metric;
@@ -119,19 +122,19 @@ struct Metric<"", MetricNameAsValue> {
 template <std::convertible_to<std::string_view> Text, class... Options>
 Metric(Text const&, Options const&...) -> Metric<"", MetricNameAsValue>;
 
-/// Whether a metric has a definition, for which batches are counted; else its values are logged.
+/// True if a metric has a definition, for which batches are counted; otherwise its values are logged.
 template <class M>
 inline constexpr bool is_counted = requires { typename M::metric::Definition; };
 
-/// A metric that a model declares, as code sees it that knows no types.
+/// A metric that a model declares, for code that does not depend on its type.
 struct DeclaredMetric {
   std::string_view name;
   bool prog_bar, logger;
   Reduce reduce = Reduce::mean;
   Report on_step = Report::by_hook, on_epoch = Report::by_hook;
   bool sync_on_step = false;
-  bool counted = false;  ///< it has a definition
-  bool several = false;  ///< its definition computes several numbers
+  bool counted = false;  ///< true if it has a definition
+  bool several = false;  ///< true if its definition computes several numbers
 };
 
 /// The metrics of a model, in the order of the log's columns.
@@ -140,7 +143,7 @@ struct MetricList {
   static constexpr std::size_t size = sizeof...(Ms);
   static constexpr std::array<std::string_view, size> names{Ms.name()...};
   static constexpr std::array<bool, size> by_step{(Ms.on_step == Report::yes)...};
-  /// Which of them have a definition.
+  /// True for each metric that has a definition.
   static constexpr std::array<bool, size> counted{is_counted<decltype(Ms)>...};
 
   template <class M>
@@ -156,7 +159,7 @@ struct MetricList {
   template <class M>
   static constexpr bool contains = index_of<M>() < size;
 
-  /// f(position, metric) for each metric.
+  /// Calls f(position, metric) for each metric.
   template <class F>
   static constexpr void each(F&& f) {
     std::size_t at = 0;
@@ -164,17 +167,18 @@ struct MetricList {
   }
 };
 
-/// What a callback reads: `using Watches = MetricTypes<M>`; the trainer refuses one that the model does not declare.
+/// The metrics that a callback reads: `using Watches = MetricTypes<M>`; the trainer refuses a metric that the model
+/// does not declare.
 template <class... Ms>
 struct MetricTypes {};
 
-/// One of them is a text, where a metric should be.
+/// True if one of them is a string where a metric should be.
 template <class Watches>
 inline constexpr bool watches_text = false;
 template <class... Ms>
 inline constexpr bool watches_text<MetricTypes<Ms...>> = (std::is_same_v<Ms, MetricText> || ...);
 
-/// The metrics a model declares; a model without `Metrics` logs nothing.
+/// The metrics that a model declares; a model without `Metrics` logs nothing.
 template <class Model>
 struct MetricsOf {
   using type = MetricList<>;
@@ -189,11 +193,11 @@ struct MetricsOf<Model> {
 
 namespace fulgurite::metric {
 
-// What a metric keeps between update() and compute(), and what is asked of a definition of one.
+// What a metric keeps between update() and compute(), and the requirements for a definition.
 
-/// A fixed number of sums, `sums()` of them: batches, and processes, add up. What a definition keeps that says nothing.
+/// A fixed number of sums, `sums()`: batches and processes are added. The default of definitions without `Keeps`.
 struct Sums {};
-/// Every sample, as a row of `width()` numbers: for what no sum can tell.
+/// Every sample, as a row of `width()` numbers: for metrics that cannot be computed from sums.
 struct Samples {};
 /// The last `window` values.
 struct Window {};
@@ -210,30 +214,29 @@ struct Of<D> {
 };
 }  // namespace keeps
 
-/// Which of them a definition keeps.
+/// What a definition keeps: Sums, Samples or Window.
 template <class D>
 using KeptBy = typename keeps::Of<D>::type;
 
-/// What a metric is, apart from any tensor: its options and its formula. Accuracy, MeanSquaredError and AUROC are some.
-/// One of your own has these members, `tally(predictions, target)`, which returns what an update adds, and if it likes
-/// a name() and a fault(): docs/metrics.md shows one of ten lines.
+/// A metric without its state: its options and its formula, independent of any tensor library, such as Accuracy,
+/// MeanSquaredError and AUROC. Your own has these members, a `tally(predictions, target)` that returns what an update
+/// adds, and optionally name() and fault(): docs/metrics.md shows one of ten lines.
 template <class D>
 concept Definition =
     std::copy_constructible<D> && requires(D const& d, std::span<double const> numbers) { d.compute(numbers); };
 
-/// A definition whose sums are not added: `joined(a, b)` makes those of two batches, or processes, into those of both,
-/// from `parts` numbers of each, which may be doubles or tensors. Where there are several outputs, the sums are all
-/// first numbers, then all second ones, ...
+/// A definition whose sums are not added: `joined(a, b)` combines those of two batches, or processes, from `parts`
+/// numbers of each, which may be doubles or tensors. For several outputs, the sums are all first numbers, then all
+/// second ones, ...
 template <class D>
 concept JoinsSums = requires(std::array<double, D::parts> const& numbers) { D::joined(numbers, numbers); };
 
-/// How a definition's sums of two batches, or processes, become one: they are added, or the least or greatest counts,
-/// or they are joined.
+/// How the sums of two batches, or processes, are combined: added, the minimum or the maximum, or by `join`.
 struct Combining {
   Reduce reduce = Reduce::sum;
   void (*join)(std::span<double> all, std::span<double const> more) = nullptr;
 };
-/// The same of one definition.
+/// The Combining of a definition.
 template <class D>
 constexpr Combining combining_of() {
   if constexpr (JoinsSums<D>)
@@ -249,7 +252,7 @@ constexpr Combining combining_of() {
   else if constexpr (requires { D::reduce; }) return {.reduce = D::reduce};
   else return {};
 }
-/// What a sum is before the first update.
+/// The value of a sum before the first update.
 constexpr double neutral(Reduce how) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   return how == Reduce::min ? infinity : how == Reduce::max ? -infinity : 0;
@@ -262,7 +265,7 @@ constexpr std::string_view name_of() {
   else return "a metric";
 }
 
-/// A declared metric has no definition, or one whose value is one number.
+/// True if a declared metric has no definition, or one whose value is a single number.
 template <class M>
 inline constexpr bool counts_one_number = true;
 template <class M>
@@ -271,7 +274,8 @@ inline constexpr bool counts_one_number<M> =
     requires(typename M::metric::Definition const& d, std::span<double const> numbers) {
       { d.compute(numbers) } -> std::convertible_to<double>;
     };
-/// A declared metric whose definition computes several numbers and names them: `each(value, f)` calls f(name, number).
+/// True if a declared metric's definition computes several numbers and names them: `each(value, f)` calls f(name,
+/// number).
 template <class M>
 inline constexpr bool counts_several = false;
 template <class M>
@@ -279,7 +283,7 @@ template <class M>
 inline constexpr bool counts_several<M> =
     !counts_one_number<M> && requires(typename M::metric::Definition const& d, std::span<double const> numbers,
                                       void (&f)(std::string_view, double)) { d.each(d.compute(numbers), f); };
-/// A declared metric has no definition, or one with options that make sense.
+/// True if a declared metric has no definition, or one with valid options.
 template <class M>
 constexpr bool is_sound(M const& metric) {
   if constexpr (requires { metric.how.fault(); }) return metric.how.fault() == nullptr;

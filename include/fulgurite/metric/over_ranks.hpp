@@ -1,6 +1,6 @@
 #pragma once
-// What a metric keeps, over all ranks: through a context, `accuracy.compute(ctx)`, or through the strategy itself. What
-// keeps tensors for a meter includes it.
+// Combines what a metric keeps over all ranks: through a context, `accuracy.compute(ctx)`, or through the strategy
+// itself. Included by the files that store tensors for a meter.
 
 #include <algorithm>
 #include <concepts>
@@ -14,14 +14,14 @@
 
 namespace fulgurite::metric {
 
-/// A context: it gives all ranks what each has.
+/// A context: it gathers each rank's numbers on all ranks.
 template <class Ranks>
 concept Gathers = requires(Ranks& ranks, std::span<double const> numbers) { ranks.all_gather(numbers); };
 /// Such a context, or a strategy of several processes.
 template <class Ranks>
 concept SeveralRanks = Gathers<Ranks> || requires { requires Ranks::is_distributed; };
 
-/// The numbers of each rank, in their order.
+/// The numbers of each rank, in the order of the ranks.
 template <SeveralRanks Ranks>
 std::vector<std::vector<double>> of_each_rank(Ranks& ranks, std::vector<double> const& mine) {
   if constexpr (Gathers<Ranks>) {
@@ -38,14 +38,14 @@ std::vector<std::vector<double>> of_each_rank(Ranks& ranks, std::vector<double> 
   }
 }
 
-/// Two numbers of a sum's kind as one.
+/// Combines two numbers of a sum.
 constexpr double combined(Reduce how, double a, double b) {
   if (how == Reduce::sum) return a + b;
-  if (a != a || b != b) return a + b;  // not a number: it stays visible
+  if (a != a || b != b) return a + b;  // NaN stays visible
   return how == Reduce::max ? std::max(a, b) : std::min(a, b);
 }
 
-/// Sums, and the number of updates, become those of all ranks. Every rank has to come here.
+/// Combines the sums, and adds the numbers of updates, over all ranks. A collective.
 template <class Ranks>
 void combine_over_ranks(Ranks& ranks, std::vector<double>& sums, Combining how, long& updates) {
   if constexpr (SeveralRanks<Ranks>) {
@@ -75,7 +75,7 @@ void combine_over_ranks(Ranks& ranks, std::vector<double>& sums, Combining how, 
   }
 }
 
-/// Samples become those of all ranks, in their order.
+/// Concatenates the samples of all ranks, in the order of the ranks. A collective.
 template <class Ranks>
 void join_over_ranks(Ranks& ranks, std::vector<double>& samples, long& updates) {
   if constexpr (SeveralRanks<Ranks>) {

@@ -1,5 +1,5 @@
 #pragma once
-// What a trainer is, in words: the exact program that its types make, and what its options switch off.
+// A description of a trainer: the exact program that its types make, and what its options switch off.
 
 #include <array>
 #include <span>
@@ -21,9 +21,9 @@
 
 namespace fulgurite {
 
-// The trainer's options as a person reads them, one a line.
+// The trainer's options as text for a person, one a line.
 
-/// How much of a loader is taken: "all", "10 batches" or "0.5 of it".
+/// How much of a loader is used: "all", "10 batches" or "0.5 of it".
 std::string field_text(Limit const& limit);
 std::string field_text(ValidationInterval const& every);
 std::string field_text(Clip const& clip);
@@ -33,8 +33,8 @@ std::string field_text(Silence const& silence);
 
 namespace report {
 
-/// f(name, option) for each, in their order, but for the clock, and for default_root_dir: where a run lies is no part
-/// of what it is.
+/// Calls f(name, option) for each option, in order, except for the clock, and for default_root_dir: a run's folder is
+/// not a part of what it does.
 template <class F>
 void each_option(TrainerOptions const& o, F f) {
   f("max_epochs", o.max_epochs), f("min_epochs", o.min_epochs), f("max_steps", o.max_steps);
@@ -51,14 +51,14 @@ void each_option(TrainerOptions const& o, F f) {
       f("silence", o.silence);
 }
 
-/// The options of automatic optimization; nullptr where it is manual.
+/// The options of automatic optimization; nullptr in manual optimization.
 template <class Optimization>
 Automatic const* automatic_options(Optimization const& how) {
   if constexpr (std::is_convertible_v<Optimization const*, Automatic const*>) return &how;
   else return nullptr;
 }
 
-/// All options with their values, `max_epochs = 10`, those that nobody gave too; then those of the optimization.
+/// All options with their values, including defaults, such as `max_epochs = 10`; then those of the optimization.
 std::string options_text(TrainerOptions const& options, Automatic const* how);
 
 }  // namespace report
@@ -84,7 +84,7 @@ std::string described_loader(std::string_view from) {
   });
   return line + names + "\n";
 }
-/// The same for each loader of a tuple.
+/// A line for each loader of a tuple.
 template <class L>
 std::string described_loaders(std::string_view from) {
   if constexpr (!loop::is_tuple<std::remove_cvref_t<L>>) return described_loader<L>(from);
@@ -93,7 +93,7 @@ std::string described_loaders(std::string_view from) {
       return (std::string() + ... + described_loader<Ls>(from));
     }(std::type_identity<std::remove_cvref_t<L>>());
 }
-/// What a call would be given: a data module by its functions and the loaders that it hands out, else a loader.
+/// The data of a call: for a data module, its functions and the loaders that it returns; otherwise a loader.
 template <class D>
 std::string described_data() {
   if constexpr (!DataModuleLike<D>) return described_loaders<D>("loader");
@@ -125,14 +125,14 @@ std::string described_data() {
 
 }  // namespace report
 
-/// The program that a trainer's types make, as a constant of the compiler. Print it, or test it:
+/// The program that a trainer's types make, as a compile-time constant. Print it, or test it:
 /// `static_assert(description<decltype(trainer)>.find("Adam") != std::string_view::npos)`.
 template <class Trainer>
 inline constexpr std::string_view description = report::DescribedTrainer<std::remove_cvref_t<Trainer>>::view;
 
 namespace report {
 
-/// A description, and what the options of a trainer add to its program and switch off. `idle`: which callbacks a
+/// A description, and what the options of a trainer add to its program and switch off. `idle`: the callbacks that a
 /// fast_dev_run leaves out.
 std::string program_text(Description const& description, TrainerOptions const& options, Automatic const* how,
                          std::span<bool const> idle);
@@ -146,10 +146,10 @@ std::string program_text(std::type_identity<Trainer<M, S, P, O, Cs...>>, Trainer
 
 }  // namespace report
 
-/// `std::cout << describe(trainer);` prints the same, and below it what only this trainer object knows: what its
-/// options add and switch off, and, where its strategy has an `account()`, what the strategy has done so far.
-/// `describe(trainer, train, val)`, or `describe(trainer, data_module)`, says of the loaders as well what is asked of
-/// each; none of them is read.
+/// Describes a trainer: `std::cout << describe(trainer);` prints the program that its types make, then what only this
+/// object knows: what its options add and switch off, and, if its strategy has an `account()`, what the strategy has
+/// done so far. `describe(trainer, train, val)`, or `describe(trainer, data_module)`, also lists the functions of each
+/// loader that are called; no loader is read.
 template <class M, class S, class P, class O, class... Cs, class... Data>
 std::string describe(Trainer<M, S, P, O, Cs...> const& trainer, Data const&...) {
   std::string text =

@@ -1,6 +1,6 @@
 #pragma once
-// The description of a trainer's types, as a constant: its parts, who hears what in which order, what is off, and what
-// a checkpoint holds.
+// The description of a trainer's types, as a constant: its parts, which parts are notified of each event and in which
+// order, what is off, and what a checkpoint contains.
 
 #include <algorithm>
 #include <array>
@@ -26,8 +26,8 @@
 
 namespace fulgurite::report {
 
-/// Takes a text while a constant is computed; without memory it only counts. No template, so that what writes is
-/// compiled once for both.
+/// Collects a text at compile time; without memory it only counts. It is not a template, so that the functions which
+/// write to it are compiled once for both uses.
 struct TextBuilder {
   char* text;
   std::size_t size = 0;
@@ -41,7 +41,7 @@ struct TextBuilder {
     line_ = end == more.npos ? line_ + more.size() : more.size() - end - 1;
     return *this;
   }
-  /// Adds blanks up to a column of the last line, at least one.
+  /// Appends spaces up to a column of the last line, at least one.
   constexpr TextBuilder& to_column(std::size_t column) {
     do *this << " ";
     while (line_ < column);
@@ -49,28 +49,28 @@ struct TextBuilder {
   }
 
  private:
-  std::size_t line_ = 0;  ///< characters of the line at hand
+  std::size_t line_ = 0;  ///< characters in the current line
 };
 
-// A description before it is text: parts, which the compiler puts together for each trainer type in little time, and of
-// which ordinary code makes the text.
+// A description before it becomes text: parts, which the compiler assembles quickly for each trainer type, and which
+// ordinary code converts to text.
 
-/// A text, a column up to which blanks follow, or a line for a hook: its name, and who has it, in the order in which
-/// they are notified.
+/// A text, a column up to which spaces follow, or a line for a hook: its name, and the parts that have it, in the order
+/// in which they are notified.
 struct DescribedPart {
   enum class Kind : std::uint8_t { text, column, hook };
   char const* text = nullptr;
-  std::uint16_t size = 0;  ///< of the text; or the column
+  std::uint16_t size = 0;  ///< length of the text; or the column
   Kind kind = Kind::text;
-  std::uint8_t indent = 0;  ///< of a hook
+  std::uint8_t indent = 0;  ///< for a hook
   bool model = false, strategy = false;
-  bool model_before_monitors = false;  ///< else the model comes behind all callbacks
+  bool model_before_monitors = false;  ///< false: the model follows all callbacks
 };
 
-/// Takes parts while a constant is computed; without memory it only counts.
+/// Collects parts at compile time; without memory it only counts.
 struct DescribedParts {
   DescribedPart* parts = nullptr;
-  bool* who = nullptr;  ///< which callbacks have a hook, as they are declared: so many for each hook
+  bool* who = nullptr;  ///< which callbacks have a hook, in order of declaration: a group for each hook
   std::size_t size = 0, who_size = 0;
 
   constexpr DescribedParts& operator<<(std::string_view text) {
@@ -96,16 +96,16 @@ struct DescribedParts {
   }
 };
 
-/// The parts of one trainer type, and the names that lines for hooks are made of.
+/// The parts of one trainer type, and the names that occur in the lines for hooks.
 struct Description {
   std::span<DescribedPart const> parts;
   std::span<bool const> who;
   std::string_view model, strategy;
-  std::span<std::string_view const> callbacks;  ///< their types' names, as they are declared
-  std::span<Order const> orders;                ///< of the same
-  std::span<std::size_t const> firing_order;    ///< of their positions
+  std::span<std::string_view const> callbacks;  ///< names of their types, in order of declaration
+  std::span<Order const> orders;                ///< the Order of each callback
+  std::span<std::size_t const> firing_order;    ///< positions of the callbacks
 
-  /// Puts the text where the builder says, and returns the builder.
+  /// Writes the text to the builder, and returns the builder.
   constexpr TextBuilder write(TextBuilder out) const {
     auto rest = who;
     for (auto const& part : parts) {
@@ -122,7 +122,7 @@ struct Description {
   }
 
  private:
-  /// None where nobody has the hook.
+  /// Writes the line of a hook; nothing if no part has the hook.
   constexpr void line(TextBuilder& out, DescribedPart const& hook, std::span<bool const> have) const {
     bool any = false;
     auto const name = [&](std::string_view one) {
@@ -145,16 +145,16 @@ struct Description {
   static constexpr std::string_view blanks = "      ";
 };
 
-// Which of the functions that are no events a part has: what the loops ask of callbacks, optimizers, schedules,
-// strategies and loaders only where it is there.
+// The optional functions of a part that are not events: functions of callbacks, optimizers, schedules, strategies and
+// loaders that the loops only call if they exist.
 
-/// f(name), where `T` can be called so.
+/// Calls f(name) if `T` has the function with these arguments.
 template <class Hook, class T, class... Args, class F>
 constexpr void name_if(F& f) {
   if constexpr (Hook::template accepts<T, Args...>) f(Hook::name());
 }
 
-/// f(name) for each function that an optimizer has beside those that every one has.
+/// Calls f(name) for each optional function that an optimizer has.
 template <class O, class F>
 constexpr void each_function_of_optimizer(F f) {
   using namespace hook::of_optimizer;
@@ -167,7 +167,7 @@ constexpr void each_function_of_optimizer(F f) {
   if constexpr (Stateful<O, ArchiveProbe>) f(std::string_view("state"));
 }
 
-/// f(name) for each function that a schedule on an optimizer `O` has beside its call operator.
+/// Calls f(name) for each optional function that a schedule on an optimizer `O` has.
 template <class S, class O, class F>
 constexpr void each_function_of_schedule(F f) {
   using namespace hook::of_schedule;
@@ -182,7 +182,7 @@ constexpr void each_function_of_schedule(F f) {
   if constexpr (Stateful<S, ArchiveProbe>) f(std::string_view("state"));
 }
 
-/// f(name) for each function that a strategy has beside those that every one has, and beside those around a step.
+/// Calls f(name) for each optional function that a strategy has, except for those around a step.
 template <class S, class F>
 constexpr void each_function_of_strategy(F f) {
   using namespace hook::of_strategy;
@@ -202,7 +202,7 @@ constexpr void each_function_of_strategy(F f) {
   name_if<hook::account, S>(f);
 }
 
-/// f(name) for each function by which a callback speaks of files, or a logger of its folders.
+/// Calls f(name) for each function of a callback that names files, or of a logger that concerns its folders.
 template <class C, class F>
 constexpr void each_function_of_callback(F f) {
   if constexpr (loop::SaysKey<C>) f(hook::state_key::name());
@@ -215,7 +215,7 @@ constexpr void each_function_of_callback(F f) {
   name_if<hook::earlier_runs, C, TrainerOptions const>(f);
 }
 
-/// f(name) for each function that a loader has beside `begin` and `end`.
+/// Calls f(name) for each function that a loader has in addition to `begin` and `end`.
 template <class L, class F>
 constexpr void each_function_of_loader(F f) {
   if constexpr (SizedLoader<L>) f(std::string_view("size"));
@@ -279,25 +279,24 @@ class Describer {
     }(std::make_index_sequence<sizeof...(Cs)>{});
   }
 
-  /// Writes the name of a hook that somebody has, and who is notified, in order.
+  /// Adds the line of a hook, if any part has it: the parts that are notified, in order.
   template <class Hook>
   constexpr void event(Hook, std::string_view indent) {
     if (automatic || Hook::in_manual)
       out.hook(Hook::name(), indent.size(), have<Hook>, Hook::template named<M>,
                loop::strategy_hears<Hook> && Hook::template named<S>, hook::model_before_monitors<Hook>);
   }
-  /// A function that is asked of callbacks alone, and who has it.
+  /// Adds a function that only callbacks have, and which of them have it.
   template <class Hook>
   constexpr void of_callbacks(Hook, std::string_view indent) {
     out.hook(Hook::name(), indent.size(), have<Hook>);
   }
-  /// A function that a strategy may have.
+  /// Adds a function that a strategy may have.
   template <class Hook>
   constexpr void of_strategy(Hook, std::string_view indent) {
     out.hook(Hook::name(), indent.size(), none, false, Hook::template named<S>);
   }
-  /// Writes what the loop does at a hook that a model may override: the model's function where it has one, else
-  /// `otherwise`.
+  /// Adds the action of a hook that a model may override: the model if it has the function, else `otherwise`.
   template <class Hook>
   constexpr void action(Hook, std::string_view indent, std::string_view otherwise) {
     if (!automatic && !Hook::in_manual) return;
@@ -343,7 +342,7 @@ class Describer {
     };
     (one(std::type_identity<Ss>{}), ...);
   }
-  /// Writes what a callback reads and writes, as its constants `Watches`, `reads` and `writes` say.
+  /// Adds what a callback reads and writes, from its constants `Watches`, `reads` and `writes`.
   template <class C>
   constexpr void touches() {
     bool any = false;
@@ -358,7 +357,7 @@ class Describer {
                     requires !std::is_same_v<typename C::Watches, C>;
                   })
       [&]<class... Ms>(MetricTypes<Ms...>) { (read(Ms::name()), ...); }(typename C::Watches{});
-    // Only texts that are known while compiling count. A data member of that name is something else.
+    // Only texts that are constants count. A data member of that name means something else.
     if constexpr (FULGURITE_SAYS_TEXT(C, reads)) read(C::reads);
     if constexpr (FULGURITE_SAYS_TEXT(C, writes)) {
       if (!any) out.to_column(42);
@@ -366,7 +365,7 @@ class Describer {
     }
   }
 
-  // What is called in a fit and in an evaluation, from above to below.
+  // The calls in a fit and in an evaluation, from first to last.
 
   constexpr void fit() {
     out << "\nfit\n";
@@ -448,7 +447,7 @@ class Describer {
     (event(Hooks{}, "  "), ...);
   }
 
-  /// What loggers hear, in a fit as elsewhere.
+  /// Adds the functions of loggers, which are called in a fit and elsewhere.
   constexpr void rows() {
     if constexpr ((hook::log_metrics::named<Cs> || ...)) {
       out << "\nrows of metrics\n";
@@ -457,7 +456,7 @@ class Describer {
     }
   }
 
-  /// What the loops ask of a part only where it is there.
+  /// Adds the optional functions of all parts.
   constexpr void functions() {
     out << "\nfunctions that are no events\n";
     functions_of(strategy, [](auto f) { each_function_of_strategy<S>(f); });
@@ -546,7 +545,8 @@ struct Described {
   static constexpr Description description = Describer::describe(made.parts, made.who);
 };
 
-/// The text of a description as a constant. Apart from the parts, since it takes longer, and few programs ask for it.
+/// The text of a description as a constant. Separate from the parts, since it compiles more slowly, and few programs
+/// use it.
 template <class Describer>
 struct ConstantText {
   static constexpr auto const& description = Described<Describer>::description;

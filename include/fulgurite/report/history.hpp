@@ -1,5 +1,5 @@
 #pragma once
-// What a run has logged, as curves: kept short however long the run is.
+// The values that a run has logged, as curves of limited length, however long the run is.
 
 #include <cmath>
 #include <cstddef>
@@ -13,15 +13,15 @@
 
 namespace fulgurite::report {
 
-/// Curves by name, in the order in which their first values came. A curve that has `most` points is thinned: two
-/// neighbours become their mean, and from then on so many values one point.
+/// Curves by name, in the order of their first values. A curve that reaches `most` points is thinned: each two
+/// neighbours are replaced by their mean, and from then on a point is the mean of twice as many values.
 class History {
  public:
   explicit History(std::size_t most = 2000) : most_(most) {}
 
   void add(std::string_view name, double x, double y);
 
-  /// A curve of each name, with the values that have not become a point yet as its last one.
+  /// A curve for each name. Its last point is the mean of the values that do not fill a point yet.
   std::vector<Curve> curves() const;
   bool empty() const { return series_.empty(); }
   void clear() { series_.clear(); }
@@ -35,8 +35,8 @@ class History {
   struct Series {
     std::string name{};
     std::vector<double> x{}, y{};
-    std::size_t each = 1;          ///< values a point
-    std::vector<Point> waiting{};  ///< for their point
+    std::size_t each = 1;          ///< values in a point
+    std::vector<Point> waiting{};  ///< values for the next point
   };
 
   static Point mean_of(std::vector<Point> const& points);
@@ -51,45 +51,48 @@ class History {
 
 // Curves that are the cells of a square matrix, as those of metric::ConfusionMatrix: val/pairs.0.0, val/pairs.0.1, ...
 
-/// Its cells row by row, each with its values over the steps.
+/// The cells of a matrix row by row, each with its values over the steps.
 struct Matrix {
   std::string name;
-  std::size_t size = 0;  ///< rows, and columns
+  std::size_t size = 0;  ///< number of rows, and of columns
   std::vector<Curve> cells{};
 };
 
 namespace matrices {
 
 struct Cell {
-  std::string name;  ///< of the matrix
+  std::string name;  ///< name of the matrix
   std::size_t row = 0, column = 0;
 };
 
-/// The whole number behind the last point, which is taken off with it. "07" is a text, as no matrix writes it.
+/// Removes the number after the last point from `name`, together with the point, and returns it. "07" is not a number,
+/// since no matrix writes it.
 std::optional<std::size_t> take_number(std::string_view& name);
-/// "val/pairs.2.0" is one; with several loaders the loader's name stands behind it, as "val/pairs.2.0/night".
+/// The cell that a label names, such as "val/pairs.2.0"; with several loaders the loader's name follows, as in
+/// "val/pairs.2.0/night".
 std::optional<Cell> cell_of(std::string_view label);
 
 }  // namespace matrices
 
-/// Takes the matrices out of `curves`: as many plots as cells would hide all others. A part of one is none.
+/// Removes the matrices from `curves` and returns them: a plot for each cell would hide all others. An incomplete
+/// matrix is not one.
 std::vector<Matrix> take_matrices(std::vector<Curve>& curves);
 
-// Many curves as several plots: what belongs together by its name is in one, such as train/loss and val/loss.
+// Groups many curves into several plots by their names: train/loss and val/loss share one.
 
-/// What a metric is of, without the data that it was measured on: "loss" of "val/loss", "train_loss" and
-/// "train/loss_step". A name that says nothing else stays as it is. Of the parts of a metric it is the metric: "range"
-/// of "val/range.min", "f1" of "val/f1.3".
+/// The name of a metric without the data on which it was measured: "loss" for "val/loss", "train_loss" and
+/// "train/loss_step". A name with no other part is unchanged. For parts of a metric it is the metric: "range" for
+/// "val/range.min", "f1" for "val/f1.3".
 std::string subject_of(std::string_view name);
 
-/// So many curves have each a colour and a dash of their own.
+/// The number of curves that have different colours and dashes.
 inline constexpr std::size_t most_curves = 12;
 
-/// A plot for each subject, in the order in which they come; a further one where it would have too many curves. The
-/// cells of a matrix are left out: nobody can look at a hundred of them.
+/// A plot for each subject, in the order of first occurrence, and further ones for subjects with too many curves. The
+/// cells of a matrix are left out: no one can read a hundred of them.
 std::vector<Plot> panels(std::vector<Curve> curves, Axis const& x = {.name = "step"});
 
-/// The plots side by side, as one SVG file: `columns` in a row.
+/// The plots as one SVG file, with `columns` plots in a row.
 std::string svg_of(std::vector<Plot> const& plots, std::string_view title, std::size_t columns = 2);
 
 }  // namespace fulgurite::report

@@ -88,7 +88,7 @@ FULGURITE_BODY std::optional<std::size_t> take_number(std::string_view& name) {
   auto const point = name.rfind('.');
   if (point == std::string_view::npos || point == 0) return std::nullopt;
   auto const digits = name.substr(point + 1);
-  if (digits.size() > 6) return std::nullopt;  // no matrix has so many rows, and counts of cells stay numbers
+  if (digits.size() > 6) return std::nullopt;  // no matrix has so many rows, and this bounds the number of cells
   std::size_t number = 0;
   auto const [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
   if (error != std::errc() || end != digits.data() + digits.size() || digits != std::to_string(number))
@@ -122,7 +122,7 @@ FULGURITE_BODY std::vector<Matrix> take_matrices(std::vector<Curve>& curves) {
     at->size = std::max({at->size, cells.back()->row + 1, cells.back()->column + 1});
     at->cells.emplace_back();  // as many as there are
   }
-  // The size is compared first: of a single name with a large number in it there is no square.
+  // The size is compared first: a single name with a large number in it does not make a square.
   std::erase_if(all, [](Matrix const& one) {
     return one.size < 2 || one.size > one.cells.size() || one.size * one.size != one.cells.size();
   });
@@ -179,7 +179,7 @@ FULGURITE_BODY std::string svg_of(std::vector<Plot> const& plots, std::string_vi
                "\"/>\n<text class=\"title\" x=\"", gap + 8, "\" y=\"27\">", xml_text(title), "</text>\n");
   for (std::size_t i = 0; i != plots.size(); ++i) {
     auto picture = plots[i].svg();
-    if (auto const from = picture.find("<style>"); from != std::string::npos)  // there is one for all
+    if (auto const from = picture.find("<style>"); from != std::string::npos)  // one style for all
       picture.erase(from, picture.find("</style>") + 8 - from);
     plot::append(all, "<g transform=\"translate(", gap + static_cast<double>(i % columns) * (width + gap), " ",
                  head + static_cast<double>(i / columns) * (height + gap), ")\">\n", picture, "</g>\n");

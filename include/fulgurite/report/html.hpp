@@ -17,34 +17,34 @@
 
 namespace fulgurite::report {
 
-// The best value of a metric's curve, and which end of it is good.
+// The best value of a metric's curve: whether the smallest or the largest is best.
 
-/// Of metrics that count mistakes the smallest value is best. Words of a name stand between '/', '.', '_' and '-':
-/// "answers" has no "wer" in it.
+/// True if the smallest value is best, as for metrics that count errors. The words of a name are separated by '/', '.',
+/// '_' and '-': "answers" does not contain "wer".
 bool smaller_is_better(std::string_view name);
 
-/// The best value of a curve, at which step it was, and the last one.
+/// The best value of a curve, its step, and the last value.
 struct BestValue {
   double value = 0, last = 0;
   double step = 0;
   bool any = false;
 };
-/// Passes over values that are no numbers. `smaller`: the smallest is best.
+/// Skips values that are NaN. `smaller`: the smallest is best.
 BestValue best_of(Curve const* curve, bool smaller);
 
-// What describe.txt says, in pairs of a name and a text, so that two programs can be compared.
+// The contents of describe.txt as pairs of a name and a text, for comparing two programs.
 
-/// Lines of a name, blanks and a text, as system.txt has them.
+/// Lines of a name, spaces and a text, as in system.txt.
 std::vector<std::pair<std::string, std::string>> two_columns(std::string_view text);
 
-/// "precision" and "Float32", "fit: backward" and who hears it, "off: predict" and why; what stands below callbacks is
-/// a list of their names. The part about options is left out: options.txt has them all.
+/// "precision" and "Float32", "fit: backward" and the parts that have the hook, "off: predict" and the reason; for
+/// "callbacks" a list of their names. The part about options is left out: options.txt has them all.
 std::vector<std::pair<std::string, std::string>> described_rows(std::string_view text);
 
-// Names for runs that are shown together: what differs in their paths.
+// Names for runs that are shown together: the parts in which their paths differ.
 
-/// A short name for each run, and what all their paths have in common, `runs/*/version_0`, where a star stands for the
-/// name; empty where nothing is common.
+/// A short name for each run, and the common part of all paths, `runs/*/version_0`, in which a star stands for the
+/// name; empty if they have nothing in common.
 struct RunNames {
   std::vector<std::string> names{};
   std::string common{};
@@ -59,7 +59,7 @@ std::string joined(Parts const& parts);
 
 }  // namespace run_names
 
-/// A single path keeps its name as a whole.
+/// A single path is its own name.
 RunNames names_of_runs(std::vector<std::filesystem::path> const& paths);
 
 namespace html_page {
@@ -74,35 +74,37 @@ class Page {
   std::string run_key(std::size_t run) const;
   void cell(std::string_view text);
 
-  /// The heads of a table's columns, one for each run, and the end of that row.
+  /// The headers of a table's columns, one for each run, and the end of that row.
   std::string columns() const;
 
   void head();
 
-  /// All metrics in the order in which the runs have them.
+  /// All metrics, in the order in which the runs have them.
   std::vector<std::string> metrics() const;
   Curve const* curve_of(std::size_t run, std::string_view metric) const;
 
-  /// One run: a plot for each kind of metric. Several: one for each metric, in which a run keeps its colour.
+  /// For one run, a plot for each kind of metric. For several, a plot for each metric, in which each run keeps its
+  /// colour.
   void curves();
-  /// When it was, and what came last, in a line of their own: a table of several runs has narrow columns.
+  /// A cell with a best value. Its step and the last value are on a line of their own, since a table of several runs
+  /// has narrow columns.
   void value(BestValue const& one, bool wins);
   void best();
 
-  /// Confusion matrices, each as its last values.
+  /// Confusion matrices, each with its last values.
   void matrices();
 
   /// Hyper-parameters, the trainer's options, the program and the machine.
   void settings();
   static std::string note_of(RunFolder const& run, std::string_view file);
 
-  /// What a SimpleProfiler has written: a bar of shares, and the actions that took most by themselves.
+  /// The results of a SimpleProfiler: a bar of shares, and the actions with the longest own times.
   void times();
-  /// Texts that lie beside the rows. One that all runs have, and have alike, is shown once.
+  /// Texts in the runs' folders. A text that is the same in all runs is shown once.
   void notes();
 
   std::vector<RunFolder> const& runs_;
-  std::vector<std::vector<Curve>> curves_{};  ///< of each run, but for the cells of matrices
+  std::vector<std::vector<Curve>> curves_{};  ///< of each run, without the cells of matrices
   std::vector<std::vector<Matrix>> matrices_{};
   std::vector<std::string> names_{};
   std::string common_{};
@@ -113,13 +115,13 @@ class Page {
 
 /// A page about the runs in these folders, which loggers have written (metrics.csv or metrics.jsonl, hparams.yaml):
 ///   report::write_html("report.html", {"lightning_logs/version_3", "lightning_logs/version_4"});
-/// Curves, best values, confusion matrices; hyper-parameters, the trainer's options, the program and the machine side
-/// by side, first what differs; where the time went (SimpleProfiler with a filename), and the texts that lie in the
-/// folders (describe.txt, config.toml). Runs are named by what differs in their paths. The page is one file and needs
-/// no network.
-/// A folder with such folders in it stands for all of them. Error [fulgurite.report.no_run] where there is no run.
+/// It has curves, best values and confusion matrices; a comparison of hyper-parameters, the trainer's options, the
+/// program and the machine, differences first; where the time went (from a SimpleProfiler with a filename); and the
+/// texts in the folders (describe.txt, config.toml). Runs are named by the parts in which their paths differ. The page
+/// is one file and needs no network. A folder that contains runs' folders stands for all of them. Throws
+/// [fulgurite.report.no_run] if there is no run.
 std::string html(std::vector<std::filesystem::path> const& folders);
-/// The same as a file, which is there as a whole or not at all.
+/// Writes the page to a file, atomically.
 inline void write_html(std::filesystem::path const& file, std::vector<std::filesystem::path> const& folders) {
   write_durably(file, html(folders));
 }

@@ -55,7 +55,7 @@ FULGURITE_BODY std::vector<std::pair<std::string, std::string>> described_rows(s
     else (known->second += ", ") += value;
   };
   constexpr std::string_view first = "Trainer of ", callbacks = "callbacks";
-  constexpr std::size_t column = 34;  // of who hears a hook; a long name has one blank before it
+  constexpr std::size_t column = 34;  // column of the parts that have a hook; a long name is followed by one space
   std::string part;
   bool listed = false;
   while (!text.empty()) {
@@ -109,7 +109,7 @@ FULGURITE_BODY RunNames names_of_runs(std::vector<std::filesystem::path> const& 
   std::vector<Parts> all;
   for (auto const& path : paths) all.push_back(parts_of(path));
   Parts before, after;
-  // One part stays of each.
+  // One part of each path is kept.
   auto const longer = [&] { return std::ranges::all_of(all, [](Parts const& one) { return one.size() > 1; }); };
   if (all.size() > 1) {
     while (longer() && std::ranges::all_of(all, [&](Parts const& one) { return one.front() == all[0].front(); })) {
@@ -222,7 +222,7 @@ FULGURITE_BODY void Page::value(BestValue const& one, bool wins) {
 FULGURITE_BODY void Page::best() {
   made_ += "<h2>Best values</h2>\n<div class=\"wide\"><table><tr><th>metric</th><th></th>" + columns();
   for (auto const& metric : metrics()) {
-    if (metric.starts_with("lr-") || metric == "lr") continue;  // no rate is best
+    if (metric.starts_with("lr-") || metric == "lr") continue;  // a learning rate has no best value
     bool const smaller = smaller_is_better(metric);
     std::vector<BestValue> all;
     for (std::size_t i = 0; i != runs_.size(); ++i) all.push_back(best_of(curve_of(i, metric), smaller));
@@ -254,7 +254,7 @@ FULGURITE_BODY void Page::settings() {
     options.push_back(run.options);
     machines.push_back(two_columns(note_of(run, "system.txt")));
     auto rows = described_rows(note_of(run, "describe.txt"));
-    // Its parts come first, then who is called when, and where one part is another one that differs in many lines.
+    // The program's parts come first, then the hooks, where the exchange of one part changes many lines.
     auto const calls_begin =
         std::ranges::find_if(rows, [](auto const& row) { return row.first.find(": ") != std::string::npos; });
     calls.emplace_back(calls_begin, rows.end());
@@ -263,7 +263,7 @@ FULGURITE_BODY void Page::settings() {
   }
   made_ += comparison("Hyper-parameters", columns(), hyperparameters);
   made_ += comparison("Options of the trainer", columns(), options, true);
-  if (runs_.size() == 1) return;  // its texts stand below as they are
+  if (runs_.size() == 1) return;  // its texts are shown below unchanged
   made_ += comparison("Program", columns(), programs);
   if (auto const called = comparison("", columns(), calls); !called.empty())
     made_ += "<details><summary>who is called when</summary>" + called + "</details>\n";

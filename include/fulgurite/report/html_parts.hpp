@@ -14,7 +14,7 @@
 
 namespace fulgurite::report::html_page {
 
-// How a report looks, and what shows the values under the pointer. Nothing of it is fetched from elsewhere.
+// The style of a report, and the script that shows the values under the pointer. Nothing is fetched from elsewhere.
 
 inline constexpr std::string_view style = R"(
 :root{color-scheme:light dark;--ground:#fff;--text:#24292f;--faint:#57606a;--line:#d8dee4;--mark:#fff3c4;
@@ -53,8 +53,8 @@ td:first-child{min-width:110px;overflow-wrap:anywhere}.plot svg{overflow:visible
 .plot text{font-size:19px}.plot .title{font-size:24px}.plot .legend{font-size:16px}}
 )";
 
-/// Under each plot stand its values as JSON: the ends of the axis of x, and each curve. Where the frame lies is read
-/// from the picture itself.
+/// Each plot is followed by its values as JSON: the ends of the x axis, and each curve. The position of the frame is
+/// read from the SVG itself.
 inline constexpr std::string_view script = R"(
 for (const plot of document.querySelectorAll('.plot')) {
   const svg = plot.querySelector('svg'), tip = plot.querySelector('.tip');
@@ -92,12 +92,12 @@ for (const plot of document.querySelectorAll('.plot')) {
 }
 )";
 
-// What was set in several runs, side by side on a page: first what differs.
+// The settings of several runs in a table, differences first.
 
-/// Values by name, of one run; empty where nothing is known of it.
+/// Values by name, of one run; empty if unknown.
 using Values = std::vector<std::pair<std::string, std::string>>;
 
-/// A name, its value in each run, and whether they differ: a run of which nothing is known does not.
+/// A name, its value in each run, and whether they differ: a run whose values are unknown does not count as different.
 struct Compared {
   std::string name;
   std::vector<std::string> values;
@@ -106,24 +106,24 @@ struct Compared {
 
 std::vector<Compared> compared(std::vector<Values> const& runs);
 
-/// A table of what differs, with `heads` for its columns; what is the same stands folded up below, once. Of a single
-/// run all stands in one table, folded up where `folded`.
+/// A table of the differences, with `heads` for its columns; equal values follow once, collapsed. For a single run one
+/// table has all values, collapsed if `folded`.
 std::string comparison(std::string_view title, std::string const& heads, std::vector<Values> const& runs,
                        bool folded = false);
 
-// One plot on a page: its picture, and its numbers for the script that shows them.
+// One plot on a page: its SVG, and its numbers for the script that shows them.
 
-/// JSON has no word for infinity.
+/// A number in JSON, which has none for infinity.
 std::string script_number(double value);
-/// A text in a script: nothing in it may end the script.
+/// A string in a script element: nothing in it may end the element.
 std::string script_text(std::string_view text);
 
-/// The curves as they are drawn, and what a script needs to tell the values under the pointer.
+/// The curves as a drawing, and the values that the script shows under the pointer.
 std::string figure(Plot const& one);
 
 // A matrix of counts on a page, with its last values.
 
-/// Rows are labels, columns what was predicted. A cell is the darker the larger its part of its row.
+/// Rows are labels, columns are predictions. The larger a cell's share of its row, the darker it is.
 std::string table_of(Matrix const& matrix);
 
 // Where the time of a run went, as a page shows it.
@@ -131,7 +131,7 @@ std::string table_of(Matrix const& matrix);
 /// From the rows that a SimpleProfiler has written.
 Profile profile_of(std::vector<std::vector<std::string>> const& rows);
 
-/// A bar of shares, a sentence, and all actions where one asks for them.
+/// A bar of shares, a sentence, and all actions in a collapsed table.
 std::string shares(Profile const& profile);
 
 }  // namespace fulgurite::report::html_page

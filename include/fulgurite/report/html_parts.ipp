@@ -79,9 +79,9 @@ FULGURITE_BODY std::string script_text(std::string_view text) {
 
 FULGURITE_BODY std::string figure(Plot const& one) {
   auto svg = one.svg();
-  if (auto const from = svg.find("<style>"); from != std::string::npos)  // there is one for all
+  if (auto const from = svg.find("<style>"); from != std::string::npos)  // one style for all
     svg.erase(from, svg.find("</style>") + 8 - from);
-  // Along a linear axis two places tell where it begins and ends.
+  // For a linear axis, two positions determine both ends.
   auto const layout = plot::layout(one.x, one.y, one.curves, one.marks);
   double low = 0, high = 1;
   bool any = false;

@@ -1,5 +1,5 @@
 #pragma once
-// Numbers as a person reads them, and numbers as a program reads them back exactly.
+// Numbers for people to read, and numbers that a program reads back exactly.
 
 #include <array>
 #include <chrono>
@@ -31,26 +31,27 @@ std::string formatted(char const* format, T value) {
   return longer;
 }
 
-/// A count in Lightning's notation: 203530 is "203 K", 1234 is "1.2 K", 7 is "7". From 100 on digits are cut off, not
+/// A count in Lightning's notation: 203530 is "203 K", 1234 is "1.2 K", 7 is "7". From 100 on, digits are cut off, not
 /// rounded.
 std::string count_text(std::int64_t count);
 
 /// A number of bytes in powers of 1000: 814120 is "814.1 kB".
 std::string bytes_text(std::int64_t bytes);
 
-/// Seconds as tqdm writes them, whole: 75.4 is "01:15", 3725 is "1:02:05".
+/// Whole seconds in tqdm's format: 75.4 is "01:15", 3725 is "1:02:05".
 std::string clock_text(double seconds);
 
-/// The shortest text that reads back as the same double; "nan", "inf", "-inf" for what is not finite.
+/// The shortest text that reads back as the same double; "nan", "inf", "-inf" for other values.
 std::string exact(double value);
 
 }  // namespace fulgurite::report
 
 namespace fulgurite::reflect {
 
-// A setting as a person reads it.
+// The text of a setting, for a person.
 
-/// A field as a person reads it. For a type of your own write a function `field_text(T const&)` beside it.
+/// The text of a field, for a person. For a type of your own, define a function `field_text(T const&)` in its
+/// namespace.
 template <class T>
   requires std::is_arithmetic_v<T> || std::is_enum_v<T>
 std::string field_text(T const& value) {
@@ -75,25 +76,23 @@ std::string field_text(std::optional<T> const& value) {
 
 namespace fulgurite::report {
 
-// Numbers and texts written so that YAML readers read them as such.
+// Numbers and strings in YAML, so that readers get the right types.
 
-/// The number as YAML, exact and always with a point: readers of YAML 1.1 would take 1e-05 for a text and 3 for an
+/// The number as YAML, exact and always with a point: readers of YAML 1.1 would read 1e-05 as a string and 3 as an
 /// integer.
 std::string yaml(double value);
 
-/// The text in double quotes. YAML's readers refuse files with bytes that are no UTF-8, each of which becomes the sign
-/// for an unknown character, U+FFFD, and with control characters, which are escaped; so are those that YAML takes for
-/// ends of lines.
+/// The text in double quotes. YAML readers refuse bytes that are not UTF-8, which become U+FFFD, and control
+/// characters, which are escaped; so are characters that YAML takes for ends of lines.
 std::string yaml(std::string_view text);
 
-// Any text as the text of an XML file.
+// Any text as text in an XML file.
 
-/// The text with XML's own characters written as entities, so that it can stand in an element or in an attribute.
-/// Control characters become blanks. Bytes that are no UTF-8, and the two characters that XML forbids, become the
-/// replacement character.
+/// The text for an element or an attribute, with XML's own characters as entities. Control characters become spaces.
+/// Bytes that are not UTF-8, and the two characters that XML forbids, become U+FFFD.
 std::string xml_text(std::string_view text);
 
-/// The same of a text of several lines, which it stays.
+/// Like xml_text, but keeps line breaks.
 std::string xml_lines(std::string_view text);
 
 }  // namespace fulgurite::report

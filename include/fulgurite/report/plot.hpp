@@ -19,13 +19,13 @@
 
 namespace fulgurite::report {
 
-// An axis of a plot: which values it can show, where each lies, and the numbers beside it.
+// An axis of a plot: the values that it can show, their positions, and its tick labels.
 
-/// How an axis is divided: in equal steps, in powers of ten, or in powers of two. The last two show positive values
-/// alone.
+/// How an axis is divided: in equal steps, in powers of ten, or in powers of two. The last two show only positive
+/// values.
 enum class Scale { linear, log, log2 };
 
-/// An axis by its name, "learning rate", and its scale.
+/// The name of an axis, such as "learning rate", and its scale.
 struct Axis {
   std::string name{};
   Scale scale = Scale::linear;
@@ -33,34 +33,34 @@ struct Axis {
 
 namespace plot {
 
-/// A number beside an axis; `at` is 0 at the axis' low end and 1 at its high end.
+/// A number at an axis; `at` is 0 at the axis' low end and 1 at its high end.
 struct Tick {
   double at = 0;
   std::string text{};
 };
 
-/// "1e-05" as "1e-5", "1e+06" as "1e6".
+/// Shortens an exponent: "1e-05" becomes "1e-5", "1e+06" becomes "1e6".
 std::string without_filling(std::string text);
 
-/// A number with so many digits behind its point, in any locale.
+/// A number with this many digits after its point, in any locale.
 std::string fixed(double value, int digits, std::chars_format form = std::chars_format::fixed);
 
 /// m times 10 to the k, as precisely as a double can be.
 double decimal(int m, int k);
 
-/// The part of an axis that is shown, from the smallest to the largest value that it was given.
+/// The range of values that an axis shows, from the smallest to the largest included value.
 class Range {
  public:
   explicit Range(Scale scale) : scale_(scale) {}
 
-  /// Whether the value has a place on this axis.
+  /// True if the axis can show the value.
   bool shows(double value) const;
-  /// Makes room for a value that this axis shows.
+  /// Extends the range to a value that the axis can show.
   void include(double value);
-  /// Ends the choice of values. Leaves `margin` of the length free at both ends; an axis of one value, or of values
-  /// that differ in their last digits, gets a length.
+  /// Ends the choice of values. Leaves `margin` of the length free at both ends; if there is only one value, or if
+  /// values differ only in their last digits, the axis still gets a length.
   void close(double margin);
-  /// Where a value that this axis shows lies, from 0 to 1.
+  /// The position, from 0 to 1, of a value that the axis can show.
   double part(double value) const { return place(along(value)); }
 
   /// About `most` ticks at round values, from low to high.
@@ -84,17 +84,17 @@ class Range {
 
 }  // namespace plot
 
-// What a plot shows, and what its two drawings have in common: the ranges of the axes, and the lines without gaps.
+// The contents of a plot, and what both drawings share: the ranges of the axes, and the lines between gaps.
 
-/// A line through the points (x[i], y[i]), in their order. Where a point is not finite, or its axis cannot show it, the
-/// line has a gap. A curve without a label is not in the legend.
+/// A line through the points (x[i], y[i]), in their order. At a point that is not finite, or that its axis cannot show,
+/// the line has a gap. A curve without a label is not in the legend.
 struct Curve {
   std::string label{};
   std::vector<double> x{}, y{};
-  bool faint = false;  ///< drawn behind the others, as the raw values behind their mean
+  bool faint = false;  ///< drawn behind the others, as raw values behind their mean
 };
 
-/// A point that is to be seen, with a few words beside it.
+/// A highlighted point with a label.
 struct Mark {
   double x = 0, y = 0;
   std::string label{};
@@ -102,7 +102,7 @@ struct Mark {
 
 namespace plot {
 
-/// Where a point lies: 0 and 1 are the ends of an axis.
+/// The position of a point: 0 and 1 are the ends of an axis.
 struct Place {
   double x = 0, y = 0;
 };
@@ -115,10 +115,10 @@ struct Lines {
   bool faint = false;
 };
 
-/// A plot whose values have become places.
+/// A plot whose values are converted to positions.
 struct Layout {
   Range x, y;
-  std::vector<Lines> curves{};  ///< in the order given
+  std::vector<Lines> curves{};  ///< in the given order
   std::vector<std::pair<Place, std::string>> marks{};
 };
 
@@ -129,9 +129,9 @@ Layout layout(Axis const& x, Axis const& y, std::vector<Curve> const& curves, st
 
 namespace fulgurite::report::plot {
 
-// A plot as an SVG file that needs nothing beside it and can be read on light and dark screens.
+// A plot as an SVG file that needs no other file and can be read on light and dark screens.
 
-/// Colours by class: on light ground, and where the reader's system is dark. Six colours, then the same six dashed.
+/// Colours by class, for light screens and for systems in dark mode. Six colours, then the same six dashed.
 inline constexpr std::string_view style = R"(
 text{font:12px system-ui,sans-serif;fill:#24292f}
 .title{font-size:15px;font-weight:600}
@@ -174,18 +174,18 @@ class Svg {
 
  private:
   static constexpr double width = 720, height = 420, right = width - 28;
-  static constexpr double letter = 7;                ///< about a letter's width
-  static constexpr std::size_t colours = 6;          ///< as many as `style` has
-  static constexpr std::size_t most_with_dots = 32;  ///< a curve of more points is a line alone
+  static constexpr double letter = 7;                ///< approximate width of a letter
+  static constexpr std::size_t colours = 6;          ///< the number of colours in `style`
+  static constexpr std::size_t most_with_dots = 32;  ///< a curve with more points is drawn without dots
 
   double across(double part) const;
   double down(double part) const;
 
   void open(std::string_view title);
 
-  /// The labels side by side below the title, in as many lines as they take; the plot begins below them.
+  /// Writes the labels next to each other below the title, in as many lines as needed; the plot begins below them.
   void legend(double at);
-  /// The classes of a curve, or of its dots.
+  /// The CSS classes of a curve, or of its dots.
   std::string kind(std::size_t i, std::string_view first = "curve") const;
 
   void curve(std::size_t i);
@@ -202,20 +202,20 @@ class Svg {
 
 // A plot as lines of text for a terminal.
 
-/// The field of characters in which curves are drawn.
+/// The grid of characters in which curves are drawn.
 class Field {
  public:
   Field(std::size_t columns, std::size_t rows);
 
-  /// A curve in characters of one kind.
+  /// Draws a curve with one kind of character.
   void draw(Lines const& curve, std::string_view symbol);
-  /// A curve in Braille patterns, of which a character has two columns of four dots.
+  /// Draws a curve in Braille patterns; a character has two columns of four dots.
   void draw_fine(Lines const& curve);
   void put(Place place, std::string_view symbol);
   std::string row(std::size_t i) const;
 
  private:
-  /// Calls `visit(x, y)` for each dot of a field of this size that the curve goes through; y counts from the top.
+  /// Calls `visit(x, y)` for each dot of a grid of this size through which the curve goes; y counts from the top.
   template <class Visit>
   static void walk(Lines const& curve, std::size_t columns, std::size_t rows, Visit visit) {
     auto const on = [](double part, std::size_t n) {
@@ -240,7 +240,7 @@ class Field {
   std::vector<std::string> cells_;
 };
 
-/// The characters of a plot: of the frame, of curves after the first one, of marks.
+/// The characters of a plot: for the frame, for curves after the first one, and for marks.
 struct Symbols {
   std::string_view wall, wall_tick, corner, floor, floor_tick, first, mark;
   std::array<std::string_view, 5> others;
@@ -248,10 +248,10 @@ struct Symbols {
 inline constexpr Symbols fine_symbols{"│", "┤", "└", "─", "┬", "⠒", "●", {"·", "∘", "×", "+", "▪"}};
 inline constexpr Symbols ascii_symbols{"|", "+", "+", "-", "+", "*", "@", {".", "o", "x", "#", "~"}};
 
-/// One line: control characters would break the picture.
+/// The text in one line: control characters would break the drawing.
 std::string one_line(std::string_view text);
 
-/// Text in the middle of so many columns.
+/// The text, centred in this many columns.
 std::string centred(std::string_view text, std::size_t columns);
 
 std::string text(std::string_view title, Axis const& x, Axis const& y, Layout const& layout, std::size_t width,
@@ -261,20 +261,20 @@ std::string text(std::string_view title, Axis const& x, Axis const& y, Layout co
 
 namespace fulgurite::report {
 
-/// What a terminal can show.
+/// The characters that a terminal can show.
 enum class Glyphs { ascii, utf8 };
 
 /// Reads LC_ALL, LC_CTYPE and LANG as a terminal does: the first of them that is set decides.
 Glyphs glyphs_of_environment();
 
-/// Curves over one another, with names at the axes, a legend and marked points. Points that are not finite are gaps.
+/// Curves in one plot, with names at the axes, a legend and marked points. Points that are not finite are gaps.
 ///   report::Plot plot{.title = "Learning rate",
 ///                     .x = {.name = "learning rate", .scale = report::Scale::log}, .y = {.name = "loss"},
 ///                     .curves = {{.label = "loss", .x = rates, .y = losses}},
 ///                     .marks = {{.x = 0.01, .y = 0.4, .label = "suggestion: 0.01"}}};
 ///   plot.save("rates.svg");
 ///   std::cout << plot.text(80, 20);
-/// A curve with other numbers of x than of y is an Error, [fulgurite.report.plot_sizes].
+/// A curve whose x and y have different sizes throws [fulgurite.report.plot_sizes].
 struct Plot {
   std::string title{};
   Axis x{}, y{};
@@ -284,12 +284,12 @@ struct Plot {
   /// The text of an SVG file. It needs no other file, and has colours for light and for dark screens.
   std::string svg() const;
 
-  /// Lines of at most `width` columns, and `height` lines with one more for each label of a curve or a mark; an axis
-  /// keeps 10 columns and 4 lines, however small that is. The first curve is drawn in Braille patterns.
+  /// At most `width` columns and `height` lines, plus one line for each label of a curve or a mark. An axis has at
+  /// least 10 columns and 4 lines, even if that exceeds the size. The first curve is drawn in Braille patterns.
   std::string text(int width = 72, int height = 18, Glyphs glyphs = glyphs_of_environment()) const;
 
-  /// Writes the plot, as `svg()` where the name ends in .svg, and as `text()` in UTF-8 where it ends in .txt. After an
-  /// Error, [fulgurite.file.write], the file is as it was.
+  /// Writes the plot, as `svg()` if the name ends in .svg, and as `text()` in UTF-8 if it ends in .txt. If it throws
+  /// [fulgurite.file.write], the file is unchanged.
   void save(std::filesystem::path const& file) const;
 };
 

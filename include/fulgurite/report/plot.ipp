@@ -76,7 +76,7 @@ FULGURITE_BODY double Range::value_at(double along) const {
 }
 
 FULGURITE_BODY double Range::place(double along) const {
-  // Halves, since the difference of the ends may be beyond the largest double.
+  // Halves, since the difference of the ends may exceed the largest double.
   return std::clamp((along / 2 - from_ / 2) / (to_ / 2 - from_ / 2), 0.0, 1.0);
 }
 
@@ -115,7 +115,7 @@ FULGURITE_BODY std::vector<Tick> Range::linear(double low, double high, int most
   double const largest = std::max(std::abs(low), std::abs(high));
   std::vector<Tick> made;
   for (double i = first; i <= last; ++i) {
-    // Divided where the step is a fraction, so that three steps of 0.1 are 0.3.
+    // Divides if the step is a fraction, so that three steps of 0.1 are 0.3.
     double const v = exponent < 0 && exponent > -300 ? i * m / decimal(1, -exponent) : i * step;
     made.push_back({part(v), i == 0                                ? "0"
                              : exponent > -6 && largest < 999999.5 ? fixed(v, std::max(0, -exponent))
@@ -262,7 +262,7 @@ FULGURITE_BODY std::string Svg::drawn(std::vector<Place> const& line) const {
   for (auto const& place : line) {
     std::string point;
     append(point, across(place.x), " ", down(place.y));
-    if (point == last) continue;  // thousands of points lie on hundreds of pixels
+    if (point == last) continue;  // thousands of points fall on hundreds of pixels
     append(path, path.empty() ? "M" : "L", point);
     last = std::move(point);
   }
@@ -296,7 +296,7 @@ FULGURITE_BODY void Field::draw(Lines const& curve, std::string_view symbol) {
 }
 
 FULGURITE_BODY void Field::draw_fine(Lines const& curve) {
-  // The dots of a pattern, from the top down: the left column, then the right one.
+  // The bits of a pattern's dots, from top to bottom: the left column, then the right one.
   static constexpr std::array<std::array<unsigned, 4>, 2> bits{{{0x01, 0x02, 0x04, 0x40}, {0x08, 0x10, 0x20, 0x80}}};
   std::vector<unsigned> dots(cells_.size());
   walk(curve, 2 * columns_, 4 * rows_,
@@ -346,7 +346,7 @@ FULGURITE_BODY std::string text(std::string_view title, Axis const& x, Axis cons
   auto const symbol = [&](std::size_t i) {
     return i == 0 ? symbols.first : symbols.others[(i - 1) % symbols.others.size()];
   };
-  // The first curve is drawn last, over the others, unless it is the faint one.
+  // The first curve is drawn last, over the others, unless it is faint.
   for (bool const faint : {true, false})
     for (std::size_t i = layout.curves.size(); i-- != 0;) {
       if (layout.curves[i].faint != faint) continue;

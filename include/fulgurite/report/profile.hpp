@@ -1,5 +1,5 @@
 #pragma once
-// Where the time of a run went: a table of its actions, and one sentence.
+// Where the time of a run was spent: a table of its actions, and one sentence.
 
 #include <array>
 #include <cstddef>
@@ -17,16 +17,16 @@
 
 namespace fulgurite::report {
 
-// The most memory that this process had resident at one time, as Linux counts it.
+// The maximum of this process's resident memory, as Linux counts it.
 
-/// Bytes since `restart_host_peak()`, or since the process began where the system does not let it restart. Nothing
-/// where the system does not tell.
+/// Bytes since `restart_host_peak()`, or since the process began if the system cannot restart the count. nullopt if the
+/// system does not provide it.
 std::optional<double> host_peak();
-/// From now on host_peak() counts anew, where the system lets it (Linux).
+/// Restarts the count of host_peak(), if the system supports it (Linux).
 inline void restart_host_peak() { std::ofstream("/proc/self/clear_refs") << 5; }
 
-/// Reads the numbers from /proc at each call. A number that the system does not offer is left out, so on other systems
-/// than Linux the list is empty.
+/// Reads the numbers from /proc at each call. A number that the system does not provide is left out, so on systems
+/// other than Linux the list is empty.
 class HostStats {
  public:
   using Stats = std::vector<std::pair<std::string, double>>;
@@ -47,27 +47,27 @@ class HostStats {
   std::uint64_t all_ = 0, idle_ = 0;
 };
 
-/// Parts by the words of a file.
+/// The names of the parts in files.
 inline constexpr std::array<std::string_view, parts_of_a_run> part_names{
     "data",       "transfer", "step",    "backward", "update", "exchange",
     "evaluation", "hooks",    "logging", "saving",   "own",    "loop"};
 
-/// What a run spent on one action, in nanoseconds.
+/// The time that a run spent on one action, in nanoseconds.
 struct Spent {
   std::string action{};
   RunPart part = RunPart::loop;
   long calls = 0;
-  std::int64_t total = 0;    ///< with the actions inside of it
-  std::int64_t own = 0;      ///< without them
-  std::int64_t longest = 0;  ///< of one call
+  std::int64_t total = 0;    ///< including nested actions
+  std::int64_t own = 0;      ///< excluding nested actions
+  std::int64_t longest = 0;  ///< the longest call
 };
 
-/// A length of time as a person reads it: "1.20 s", "35.1 ms", "812 us", "64 ns".
+/// A duration for a person: "1.20 s", "35.1 ms", "812 us", "64 ns".
 std::string duration_text(double nanoseconds);
 
 namespace profile {
 
-/// How the sentence calls a part after "... % of the time", and how it does after that.
+/// The words for a part in the sentence, after the first "... % of the time" and later, and the advice for it.
 struct Words {
   std::string_view first, later, cure;
 };
@@ -94,39 +94,40 @@ inline constexpr std::array<Words, parts_of_a_run> words{{
 
 }  // namespace profile
 
-/// The actions of a run, and how long all of it took.
+/// The actions of a run, and its total time.
 struct Profile {
   std::vector<Spent> spent{};
   std::int64_t total = 0;
 
-  /// What each part took by itself, in percent of the run; what no action tells of belongs to the loop.
+  /// The time of each part, excluding nested parts, in percent of the run; time outside of any action belongs to the
+  /// loop.
   std::array<double, parts_of_a_run> shares() const;
 
-  /// "62 % of the time waits for data, 21 % is backward, 12 % training_step, 5 % the rest: ..." and, where the largest
-  /// part is none of the model's, what to do about it.
+  /// "62 % of the time waits for data, 21 % is backward, 12 % training_step, 5 % the rest: ..." and, if the largest
+  /// part is not the model's own, advice.
   std::string sentence() const;
 
-  /// The actions, those that took most first, as Lightning's SimpleProfiler shows them. Own: without the actions inside
-  /// of it. `most`: so many of them, and how many are left out; `columns`: where the table would be wider, its last
-  /// columns go, then names lose their beginnings, then the calls and the mean go. 0 means no limit.
+  /// The actions, the longest total first, in the layout of Lightning's SimpleProfiler. Own: excluding nested actions.
+  /// `most`: the maximum number of rows; the table says how many are left out. `columns`: the maximum width; a wider
+  /// table first loses its last columns, then the beginnings of names, then the calls and the mean. 0 means no limit.
   std::string table(std::size_t most = 0, std::size_t columns = 0) const;
 
  private:
   TextTable table_of(std::vector<Spent> const& rows) const;
 };
 
-/// The same as a table for programs: part,action,calls,total_s,own_s,longest_s; the first row is the whole run.
+/// The profile as CSV: part,action,calls,total_s,own_s,longest_s; the first row is the whole run.
 std::string profile_csv(Profile const& profile);
 
-// Which operators took the time: from events with a beginning and an end to a table of sums.
+// Which operators took the time: sums events with a beginning and an end.
 
-/// Something that ran once. Times are in nanoseconds, of one clock.
+/// One execution of an operator. Times are in nanoseconds, of one clock.
 struct OperatorEvent {
   std::string name{};
   std::uint64_t thread = 0;
   std::int64_t began = 0, ended = 0;
-  std::int64_t bytes = 0;      ///< allocated, or freed where it is negative; of an event that is no operator by itself
-  bool is_allocation = false;  ///< it lies inside of the operator that asked for it
+  std::int64_t bytes = 0;      ///< allocated, or freed if negative; only for allocation events
+  bool is_allocation = false;  ///< an allocation inside of the operator that requested it
   bool on_device = false;      ///< a kernel of a GPU
 };
 
@@ -134,21 +135,21 @@ struct OperatorEvent {
 struct OperatorTime {
   std::string name{};
   long calls = 0;
-  std::int64_t own = 0, total = 0;  ///< without, and with, the operators inside of it
-  std::int64_t bytes = 0;           ///< allocated less freed, by itself
-  std::int64_t device = 0;          ///< of a GPU
+  std::int64_t own = 0, total = 0;  ///< excluding and including nested operators
+  std::int64_t bytes = 0;           ///< allocated minus freed, excluding nested operators
+  std::int64_t device = 0;          ///< time on a GPU
 };
 
-/// Those with the most time of their own first.
+/// Sorts by own time, of host and GPU together, the longest first.
 void order_by_time(std::vector<OperatorTime>& rows);
 
-/// Sums events by name, those with the most time of their own first. On one thread events lie inside of each other.
+/// Sums events by name, sorted by own time, the longest first. On one thread events are nested.
 std::vector<OperatorTime> operator_times(std::vector<OperatorEvent> events);
 
 /// Adds the sums of another recording.
 void add_operator_times(std::vector<OperatorTime>& rows, std::vector<OperatorTime> more);
 
-/// The first rows as a table. Shares are of the time that all operators took by themselves.
+/// The first rows as a table. Percentages are of the sum of all own times.
 std::string operator_table(std::vector<OperatorTime> const& rows, std::size_t most = 20, std::size_t columns = 0);
 
 }  // namespace fulgurite::report

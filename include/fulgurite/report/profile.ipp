@@ -32,8 +32,7 @@ FULGURITE_BODY HostStats::Stats HostStats::read() {
 FULGURITE_BODY void HostStats::processor(Stats& stats) {
   std::ifstream in("/proc/stat");
   std::string word;
-  // The columns are user, nice, system, idle, iowait, irq, softirq and steal. The columns behind them are contained
-  // in these.
+  // The columns are user, nice, system, idle, iowait, irq, softirq and steal. Later columns are included in these.
   std::uint64_t all = 0, idle = 0, ticks = 0;
   if (!(in >> word) || word != "cpu") return;
   for (int field = 0; field != 8 && in >> ticks; ++field) {
@@ -102,7 +101,7 @@ FULGURITE_BODY std::string Profile::sentence() const {
     text += profile::words[order[i]].later;
   }
   text += '.';
-  // Where nothing trains, a validation or a test is all that was asked for.
+  // If nothing was trained, the user asked only for a validation or a test, so advice about it would not help.
   bool const trains = of[static_cast<std::size_t>(RunPart::step)] > 0;
   bool const cured = !first.cure.empty() && (trains || order[0] != static_cast<std::size_t>(RunPart::evaluation));
   if (cured) (text += ' ') += first.cure;
@@ -178,7 +177,8 @@ FULGURITE_BULK_BODY std::vector<OperatorTime> operator_times(std::vector<Operato
       sum.device += took;
       continue;
     }
-    // What is allocated at an operator's last moment is its own; an operator that begins there is not inside of it.
+    // Memory that is allocated in an operator's last moment belongs to it; an operator that begins then is not nested
+    // in it.
     std::int64_t const over_by = event.began + (event.is_allocation ? 0 : 1);
     while (!around.empty() && (around.back().thread != event.thread || around.back().ended < over_by))
       around.pop_back();

@@ -1,6 +1,5 @@
 #pragma once
-// What is drawn at the bottom of a terminal while a run goes on: lines that are written again and again, and those of
-// progress bars, as tqdm draws them.
+// The lines at the bottom of a terminal during a run, which are redrawn repeatedly, and progress bars in tqdm's format.
 
 #include <array>
 #include <cstddef>
@@ -18,34 +17,34 @@
 
 namespace fulgurite::report {
 
-/// Whether both are the same terminal, or the same stream.
+/// True if both are the same terminal, or the same stream.
 bool same_terminal(std::FILE* one, std::FILE* other);
 
-/// A block of lines as it was last drawn. Between two drawings the cursor stands in the line above it, which is empty
-/// but for `unfinished`: what somebody has printed and not yet ended by a newline.
+/// A block of lines as it was last drawn. Between two drawings the cursor is in the line above it, which is empty
+/// except for `unfinished`: printed text that does not end with a newline yet.
 struct DrawnBlock {
   std::FILE* stream;
   std::vector<std::string> lines{};
   std::string unfinished{};
 
-  static constexpr char const* erase = "\r\x1b[J";  ///< from the line above the block on
+  static constexpr char const* erase = "\r\x1b[J";  ///< erases from the line above the block on
 
   /// Each call is one write, so that nothing flickers.
   void write(std::string_view text) const;
-  /// The line above the block, from its beginning.
+  /// The text that redraws the line above the block, with its unfinished text.
   std::string line_above() const;
   void draw() const;
 };
 
-/// Which block is drawn now. A process has one such place, since a terminal has one bottom.
+/// The block that is drawn now. A process has only one, since a terminal has one bottom.
 struct Screen {
-  std::recursive_mutex mutex{};  ///< also of whoever writes: loaders have threads that may print
+  std::recursive_mutex mutex{};  ///< also locked by code that prints: loaders have threads that may print
   DrawnBlock* drawn = nullptr;
 };
-/// Never destroyed: what is printed while the program ends may still ask.
+/// Never destroyed: output at the end of the program may still use it.
 Screen& screen();
 
-/// What `write` writes, whole lines, takes the place of the block, which is drawn anew below them.
+/// Erases the block, calls `write`, which must print whole lines, and redraws the block below them.
 template <class Write>
 void write_above(DrawnBlock const& block, Write write) {
   block.write(DrawnBlock::erase);
@@ -53,22 +52,22 @@ void write_above(DrawnBlock const& block, Write write) {
   block.draw();
 }
 
-/// What `tell` does while a block is drawn.
+/// The action of `tell` while a block is drawn.
 void tell_above(std::FILE* stream, std::string_view lines);
 
-// What a program prints by std::cout, std::cerr and std::clog while lines are drawn on the same terminal comes out
-// above them.
+// Prints the output of a program by std::cout, std::cerr and std::clog above the lines that are drawn on the same
+// terminal.
 
-/// Stands before the buffer of one of the standard streams while a block is drawn. Whole lines go on to that buffer at
-/// once, above the block. A line that has no end yet is held, and shown when the stream is flushed. A thread that has
-/// begun to print when the stream is given back still finds the buffer: it lives as long as the process.
+/// Replaces the buffer of one of the standard streams while a block is drawn. Whole lines are passed on at once, above
+/// the block. An unfinished line is held, and shown when the stream is flushed. A thread that is printing when the
+/// stream is restored still finds this buffer: it lives as long as the process.
 class PrintedAbove : public std::streambuf {
  public:
   PrintedAbove(std::ostream& of, std::FILE* goes_to) : of_(of), goes_to_(goes_to) {}
 
-  /// Nothing happens to a stream that goes elsewhere, such as into a file.
+  /// Replaces the buffer, unless the stream goes elsewhere, such as to a file.
   void take(DrawnBlock const& block);
-  /// Where somebody else has put a buffer before this one, it stays.
+  /// Restores the buffer. If other code has replaced it since, that buffer stays.
   void give_back();
 
  protected:
@@ -77,10 +76,10 @@ class PrintedAbove : public std::streambuf {
   int sync() override;
 
  private:
-  /// Of a line without an end, what can stand in one line: nothing where it has codes for the terminal.
+  /// An unfinished line as it can be shown in one line; empty if it has control codes.
   std::string shown() const;
   void pass_on(std::string_view text);
-  /// A stream that has failed stays so.
+  /// Sets the stream's buffer. A stream that has failed remains failed.
   void put(std::streambuf* buffer);
 
   std::ostream& of_;
@@ -90,18 +89,19 @@ class PrintedAbove : public std::streambuf {
   std::string held_{};
 };
 
-/// The three streams. Never destroyed, as they are not.
+/// The three streams. Never destroyed, like the streams themselves.
 std::array<PrintedAbove, 3>& printed_above();
 
-// Lines at the bottom of a terminal that are written again and again.
+// Lines at the bottom of a terminal that are redrawn repeatedly.
 
-/// Draws lines and redraws them in their place. From the first show() until they are left, wiped or kept, what others
-/// say comes out above them: all that goes through `tell`, and with `redirect` what the program prints by std::cout,
-/// std::cerr and std::clog on the same terminal. Of what comes by printf, or from another process, one line at a time
-/// does. Of several blocks in a process the first one that is drawn has this; the others are drawn beside it.
+/// Draws lines and redraws them in place. From the first show() until leave(), wipe() or keep(), other output is
+/// printed above them: everything that uses `tell`, and with `redirect` the program's output by std::cout, std::cerr
+/// and std::clog on the same terminal. Output by printf, or from another process, is only printed above them if it
+/// comes one line at a time. With several blocks in a process, this holds for the first one that is drawn; the others
+/// are drawn without it.
 class BlockOfLines {
  public:
-  static constexpr int beside = 2;  ///< lines of the screen that are not the block's: the one above, the one below
+  static constexpr int beside = 2;  ///< lines of the screen outside of the block: the one above, the one below
 
   explicit BlockOfLines(std::FILE* stream, bool redirect = true);
   /// A copy has drawn nothing yet.
@@ -112,15 +112,15 @@ class BlockOfLines {
     if (block_) leave();
   }
 
-  /// Lines are to be no wider than the terminal. One that the block had, and has no more, is erased.
+  /// Draws lines, which must not be wider than the terminal. Earlier lines that are no longer in the block are erased.
   void show(std::vector<std::string> lines);
-  /// Only the first so many lines stay.
+  /// Keeps only the first `lines` lines.
   void shorten(std::size_t lines);
   /// Removes the block.
   void wipe();
-  /// Writes this text in place of the block, and leaves it there for good.
+  /// Replaces the block by this text, permanently.
   void keep(std::string_view line);
-  /// Leaves the block as it is; what is written next begins below.
+  /// Leaves the block on the screen; later output begins below it.
   void leave();
   void write(std::string_view text) { block_->write(text); }
 
@@ -132,44 +132,43 @@ class BlockOfLines {
   bool redirect_;
 };
 
-// One line of a progress bar, character for character as tqdm draws it.
+// One line of a progress bar, in the same format as tqdm.
 
-/// What a line shows. `rate` is in items per second.
+/// The contents of a line. `rate` is in items per second.
 struct ProgressLine {
   std::string_view title;
   long done = 0;
-  std::optional<long> total = std::nullopt;  ///< without it neither a bar nor an end is shown
+  std::optional<long> total = std::nullopt;  ///< if not given, neither a bar nor an end is shown
   double elapsed = 0;
   std::optional<double> rate = std::nullopt;
-  std::string_view postfix = {};                      ///< "train/loss=0.123, val/loss=0.200"
-  std::string_view watched = {};                      ///< one of these, which a callback watches: it is left out last
-  std::optional<double> seconds_left = std::nullopt;  ///< at most, whatever the rate says
+  std::string_view postfix = {};  ///< "train/loss=0.123, val/loss=0.200"
+  std::string_view watched = {};  ///< the metric among these that a callback watches: it is dropped last
+  std::optional<double> seconds_left = std::nullopt;  ///< upper limit, whatever the rate says
 };
 
-/// A bar of `columns` columns of which `part`, from 0 to 1, is filled: with block characters in eighths of a column, in
-/// ASCII in tenths.
+/// A bar of `columns` columns, filled to `part`, from 0 to 1: with block characters in eighths of a column, in ASCII in
+/// tenths.
 std::string progress_bar(double part, std::size_t columns, bool ascii);
 
-/// What stands for metrics that found no room.
+/// Replaces metrics for which there is no room.
 inline constexpr std::string_view more_metrics = "...";
 
-/// The metrics without the last of them that is not `watched`, with dots at the end in its place; without `watched`
-/// where it is the only one.
+/// Removes the last metric that is not `watched`, and appends dots instead; removes `watched` if it is the only one.
 std::string without_last(std::string_view metrics, std::string_view watched = {});
 
 /// The whole line: "Epoch 3:  45%|████▌     | 225/500 [00:12<00:15, 18.02it/s, train/loss=0.123]". `columns` is the
-/// width of the line; the bar takes what the rest leaves, at least one column, and 10 where `columns` is 0, which means
-/// unknown. What finds no room is left out as a whole, as a number that is cut in two reads as another one: metrics,
-/// the last first, then the rate, the metric that is watched, the times, the bar, the title. Below one item a second
-/// the rate is shown as seconds an item, "1.53s/it".
+/// width of the line; the bar gets the remaining columns, at least one, and 10 if `columns` is 0, which means unknown.
+/// Parts for which there is no room are left out as a whole, since a number that is cut in two reads as another number:
+/// first metrics, from the last one on, then the rate, the watched metric, the times, the bar, the title. Below one
+/// item a second the rate is shown as seconds an item, "1.53s/it".
 std::string progress_line(ProgressLine line, int columns = 0, bool ascii = false);
 
-/// A metric's value in three significant digits, filled up to five characters so that the line does not jump: "0.123",
+/// A metric's value in three significant digits, padded to five characters so that the line does not jump: "0.123",
 /// "2.000", "1e-05".
 std::string short_value(double value);
 
-/// Items a second, smoothed as tqdm does: the quotient of two moving averages, of items and of seconds between two
-/// looks.
+/// Items a second, smoothed as in tqdm: the quotient of two moving averages, of the items and of the seconds between
+/// two updates.
 class Rate {
  public:
   void add(double items, double seconds);
@@ -182,15 +181,16 @@ class Rate {
   double seconds_ = 0;
 };
 
-// The figures behind one progress bar between its first and its last item.
+// The counts and times of one progress bar between its first and its last item.
 
-/// What stands behind a line's rate.
+/// The text after a line's rate.
 struct Postfix {
   std::string metrics{};  ///< "train/loss=0.123, val/loss=0.200"
-  std::string watched{};  ///< one of them, which is left out last
+  std::string watched{};  ///< one of the metrics, which is dropped last
 };
 
-/// Keeps count of items and times (in seconds) for one bar. It is told both, draws nothing, and looks at no clock.
+/// Counts items and times (in seconds) for one bar. The caller supplies both; the meter draws nothing, and reads no
+/// clock.
 class ProgressMeter {
  public:
   ProgressMeter() = default;
@@ -205,12 +205,12 @@ class ProgressMeter {
   long done() const { return done_; }
   double last_look() const { return now_; }
   void set_total(std::optional<long> total) { total_ = total; }
-  /// The moment at which the last item is over in any case; nullopt: there is none.
+  /// Sets the time at which the last item is over in any case; nullopt: there is none.
   void end_by(std::optional<double> moment) { ends_ = moment; }
 
-  /// The line of a bar that runs, with the smoothed rate.
+  /// The line of a running bar, with the smoothed rate.
   std::string running(Postfix const& postfix, int columns, bool ascii);
-  /// The line of a bar that is finished, with the rate over all its items.
+  /// The line of a finished bar, with the rate over all its items.
   std::string finished(Postfix const& postfix, int columns, bool ascii) const;
 
  private:

@@ -36,10 +36,10 @@ FULGURITE_BODY std::string DrawnBlock::line_above() const {
 
 FULGURITE_BODY void DrawnBlock::draw() const {
   std::string text = line_above() + "\n";
-  // Erased before it is written: erased afterwards, a line that fills the last column would lose that column.
+  // Each line is erased before it is written: erasing afterwards would remove a character in the last column.
   for (auto const& line : lines) ((text += "\x1b[K") += line) += '\n';
   text += "\x1b[J\x1b[" + std::to_string(lines.size() + 1) + "A";
-  write(unfinished.empty() ? text : text + line_above());  // what follows stands behind it
+  write(unfinished.empty() ? text : text + line_above());  // later output follows it
 }
 
 FULGURITE_BODY Screen& screen() {
@@ -216,7 +216,7 @@ FULGURITE_BODY std::string progress_line(ProgressLine line, int columns, bool as
                            : *line.rate < 1.0 ? formatted("%5.2f", 1.0 / *line.rate) + "s/it"
                                               : formatted("%5.2f", *line.rate) + "it/s";
   std::string const title = line.title.empty() ? "" : std::string(line.title) + ": ";
-  // More items are done than were announced, so the total is wrong and is not shown.
+  // If more items are done than announced, the total is wrong and is not shown.
   bool const known = line.total && *line.total > 0 && line.done <= *line.total;
   double const part = known ? static_cast<double>(line.done) / static_cast<double>(*line.total) : 0;
   std::string const share = known ? formatted("%3.0f", part * 100) + "%" : "";
@@ -230,7 +230,7 @@ FULGURITE_BODY std::string progress_line(ProgressLine line, int columns, bool as
   }
 
   auto const most = static_cast<std::size_t>(std::max(columns, 0));
-  // With a bar, where there is an end and room for one.
+  // The bar is included if there is a total and room for it.
   auto const joined = [&](std::string const& right) {
     if (!known) return title + right;
     auto const taken = display_width(title + share + right) + 3;

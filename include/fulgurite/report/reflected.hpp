@@ -1,6 +1,6 @@
 #pragma once
-// Settings that are named once: Boost.Hana's adaptation of a struct is what they are listed, printed, checked and saved
-// by. Optional: a program that names its settings in `hyperparameters(list)` needs neither this header nor Hana.
+// Settings that are named once: Boost.Hana's adaptation of a struct lists, prints, checks and saves them. Optional: a
+// program that names its settings in `hyperparameters(list)` needs neither this header nor Hana.
 
 #include <chrono>
 #include <concepts>
@@ -30,7 +30,7 @@
 
 namespace fulgurite::reflect {
 
-/// A struct whose fields are known by name. Write it below the struct, in the global namespace:
+/// A struct whose fields are known by name. Adapt it after the struct, in the global namespace:
 ///
 ///     struct Settings {
 ///       double lr = 1e-3;
@@ -41,11 +41,11 @@ namespace fulgurite::reflect {
 ///     };
 ///     BOOST_HANA_ADAPT_STRUCT(Settings, lr, layers);
 ///
-/// What is named there is all that anybody hears of it: a field that is left out is in no list, text, check or file.
+/// Only fields that are named there are used: a field that is left out is in no list, text, check or file.
 template <class T>
 concept Reflected = boost::hana::Struct<std::remove_cvref_t<T>>::value;
 
-/// f(name, field) for each field, in the order of the adaptation.
+/// Calls f(name, field) for each field, in the order of the adaptation.
 template <Reflected T, class F>
 constexpr void each_field(T& object, F&& f) {
   boost::hana::unpack(boost::hana::accessors<std::remove_const_t<T>>(), [&](auto... field) {
@@ -53,8 +53,8 @@ constexpr void each_field(T& object, F&& f) {
   });
 }
 
-/// f(name, field, owner) for each field and, in the place of one that is such a struct itself, for each of its own: its
-/// name is then `outer.inner`, and `owner` the struct that has it.
+/// Calls f(name, field, owner) for each field. For a field that is such a struct itself, calls it for each of the inner
+/// fields instead, with the name `outer.inner` and the inner struct as `owner`.
 template <Reflected T, class F>
 constexpr void each_leaf(T& object, F&& f, std::string const& before = {}) {
   each_field(object, [&]<class Field>(std::string_view name, Field& field) {
@@ -72,8 +72,8 @@ std::vector<std::string_view> names(T const& object) {
   return all;
 }
 
-/// Names all fields to a list of hyper-parameters, or to what reads them from a file: each is a number, a truth value,
-/// an enum or a text.
+/// Passes all fields to a list of hyper-parameters, or to a reader of them: each must be a number, a boolean, an enum
+/// or a string.
 template <Reflected T>
 void list(T const& object, auto& to) {
   each_leaf(object, [&](std::string_view name, auto const& field, auto const&) { to(name, field); });
@@ -85,8 +85,8 @@ void state(T& object, auto& archive) {
   each_leaf(object, [&](std::string_view name, auto& field, auto&) { archive(name, field); });
 }
 
-/// A line for each field that can be shown, `lr = 0.001`. With `beside` only those whose text is another one there:
-/// `text(options, TrainerOptions{})` is what was asked for.
+/// A line such as `lr = 0.001` for each field that has a text. With `beside`, only those whose text differs from the
+/// one there: `text(options, TrainerOptions{})` shows the options that were given.
 template <Reflected T>
 std::string text(T const& object, T const* beside = nullptr) {
   std::vector<std::optional<std::string>> known;
@@ -113,33 +113,33 @@ std::string text(T const& object, T const& beside) {
   return text(object, &beside);
 }
 
-/// What a field may be; `ranges` of a struct is a tuple of these.
+/// The allowed range of a field; `ranges` of a struct is a tuple of these.
 template <class T, class Field>
 struct Range {
   Field T::* field;
   std::optional<Field> least, most;
 };
-/// The field is at least this.
+/// The field must be at least this.
 template <class T, class Field>
 constexpr Range<T, Field> at_least(Field T::* field, std::type_identity_t<Field> least) {
   return {field, least, std::nullopt};
 }
-/// The field is from `least` to `most`, both included.
+/// The field must be from `least` to `most`, both included.
 template <class T, class Field>
 constexpr Range<T, Field> within(Field T::* field, std::type_identity_t<Field> least,
                                  std::type_identity_t<Field> most) {
   return {field, least, most};
 }
 
-/// A range as a person reads it: "from 0 to 0.9", "at least 1".
+/// A range as text for a person: "from 0 to 0.9", "at least 1".
 template <class T, class Field>
 std::string range_text(Range<T, Field> const& range) {
   if (range.most) return "from " + field_text(*range.least) + " to " + field_text(*range.most);
   return "at least " + field_text(*range.least);
 }
 
-/// Throws [fulgurite.options.field] for the first field that is not within its range: a NaN is within none. `before`:
-/// what its name begins with.
+/// Throws [fulgurite.options.field] for the first field that is out of its range; NaN is out of every range. `before`:
+/// a prefix for the field's name.
 template <Reflected T>
 void check_ranges(T const& settings, std::string const& before = {}) {
   auto const check = [&](auto const& range) {
@@ -156,8 +156,8 @@ void check_ranges(T const& settings, std::string const& before = {}) {
     if constexpr (Reflected<Field>) check_ranges(field, before + std::string(name) + ".");
   });
 }
-/// Returns the settings, checked, so that a constructor can check what it is given:
-/// `Net(Settings s) : hparams(reflect::checked(s))`. Errors: [fulgurite.options.field].
+/// Returns the settings after checking them, for constructors: `Net(Settings s) : hparams(reflect::checked(s))`. Throws
+/// [fulgurite.options.field].
 template <Reflected T>
 T checked(T settings) {
   check_ranges(settings);
@@ -166,7 +166,8 @@ T checked(T settings) {
 
 }  // namespace fulgurite::reflect
 
-// The trainer's options, reflected: `reflect::text(trainer.options(), TrainerOptions{})` says what was asked for.
+// The trainer's options, reflected: `reflect::text(trainer.options(), TrainerOptions{})` shows the options that were
+// given.
 
 BOOST_HANA_ADAPT_STRUCT(fulgurite::TrainerOptions, max_epochs, min_epochs, max_steps, min_steps, max_time,
                         limit_train_batches, limit_val_batches, limit_test_batches, limit_predict_batches,

@@ -1,5 +1,5 @@
 #pragma once
-// What the folder of a run holds: its metrics, hyper-parameters, notes, and the times that a profiler has written.
+// The contents of a run's folder: its metrics, hyper-parameters, notes, and the times that a profiler has written.
 
 #include <cmath>
 #include <cstddef>
@@ -19,7 +19,7 @@
 
 namespace fulgurite::report {
 
-// The numbers in a TensorBoard event file: of ours, and of other programs.
+// Reads the numbers in a TensorBoard event file, of this library or of other programs.
 
 namespace events {
 
@@ -30,13 +30,13 @@ T number_in(std::string_view bytes) {
   return value;
 }
 
-/// A value of a summary, where it is a number: a field of its own, or a tensor of one float.
+/// The value of a summary, if it is a number: a field of its own, or a tensor of one float.
 std::optional<double> number_of(std::string_view value);
 
 }  // namespace events
 
-/// f(tag, step, value) for each number in the bytes of an event file, in their order. It ends at a record that is not
-/// whole, as the last one of a run that is still written may be, or whose checksum is wrong.
+/// Calls f(tag, step, value) for each number in the bytes of an event file, in order. It stops at a record that is not
+/// complete, as the last one of a running program may be, or whose checksum is wrong.
 template <class F>
 void each_event_scalar(std::string_view file, F&& f) {
   constexpr std::size_t head = 12, around = 16;  // length and its checksum; the event's checksum
@@ -59,18 +59,18 @@ void each_event_scalar(std::string_view file, F&& f) {
   }
 }
 
-// The files of a run's folder, read one by one: tables, JSON lines, event files, a mapping.
+// The files of a run's folder, by format: tables, JSON lines, event files, a mapping.
 
 namespace run_folder {
 
 std::string text_of(std::filesystem::path const& file);
 
-/// The rows of a table that another program may be writing: one that is cut off is left out.
+/// The rows of a table to which another program may be writing: an incomplete row is left out.
 std::vector<std::vector<std::string>> rows_of(std::string_view text);
 
 std::optional<double> number_of(std::string_view text);
 
-/// Values by name, in the order in which names come. `step` and `epoch` are no metrics.
+/// Values by name, in the order of first occurrence. `step` and `epoch` are not metrics.
 class Values {
  public:
   void add(std::string_view name, double step, double value);
@@ -82,14 +82,14 @@ std::vector<Curve> of_csv(std::string_view text);
 /// The event files of TensorBoardLogger, or of another writer, one after the other.
 std::vector<Curve> of_events(std::vector<std::filesystem::path> const& files);
 bool is_event_file(std::filesystem::path const& file);
-/// The files in a folder, in the order of their names; none where there is no folder.
+/// The files in a folder, in the order of their names; empty if there is no folder.
 std::vector<std::filesystem::path> files_in(std::filesystem::path const& folder);
 
-/// The rows of JsonLinesLogger, or of MLflowLogger, which have the time as well. A line that is no object with a step
-/// is left out: the last one may be half written.
+/// The rows of JsonLinesLogger, or of MLflowLogger, which also have the time. A line that is not an object with a step
+/// is left out: the last one may be incomplete.
 std::vector<Curve> of_json_lines(std::string_view text, std::string const& name);
 
-/// The mapping that our loggers write: a name and a value in each line.
+/// The mapping that this library's loggers write: a name and a value in each line.
 std::vector<std::pair<std::string, std::string>> of_yaml(std::string_view text);
 
 /// options.txt: `max_epochs = 10` in each line.
@@ -97,27 +97,27 @@ std::vector<std::pair<std::string, std::string>> of_options(std::string_view tex
 
 }  // namespace run_folder
 
-/// A run as its loggers left it, also while it is still being written.
+/// A run as its loggers have written it, possibly while it is still being written.
 struct RunFolder {
   std::filesystem::path path{};
   std::vector<Curve> curves{};  ///< of each metric by step, in the order of the table's columns
   std::vector<std::pair<std::string, std::string>> hyperparameters{};
   std::vector<std::pair<std::string, std::string>> options{};  ///< of the trainer, by name
-  /// Texts that lie beside: describe.txt, system.txt, config.toml, tables of profilers; by the file's name.
+  /// Texts in the same folder: describe.txt, system.txt, config.toml, tables of profilers; by file name.
   std::vector<std::pair<std::string, std::string>> notes{};
-  /// Of a SimpleProfiler with a filename: rows of its .csv, without the first.
+  /// From a SimpleProfiler with a filename: the rows of its .csv, without the header.
   std::vector<std::vector<std::string>> times{};
 };
 
-/// Whether a run's loggers have written there.
+/// True if a run's loggers have written to this folder.
 bool is_run_folder(std::filesystem::path const& folder);
 
-/// Reads a folder of a run: its metrics, which one logger of ours has written, hparams.yaml, texts. Error
-/// [fulgurite.report.no_run] where no logger has.
+/// Reads a run's folder: its metrics, from one logger of this library, hparams.yaml, and texts. Throws
+/// [fulgurite.report.no_run] if no logger has written to it.
 RunFolder read_run_folder(std::filesystem::path const& folder);
 
-/// The runs in these folders. A folder that is no run's stands for those of its folders that are, version_2 before
-/// version_10. One that is named twice is there once.
+/// Reads the runs in these folders. A folder that is not a run's stands for its subfolders that are, version_2 before
+/// version_10. A run that is named twice is read once.
 std::vector<RunFolder> read_run_folders(std::vector<std::filesystem::path> const& folders);
 
 }  // namespace fulgurite::report

@@ -19,7 +19,7 @@ FULGURITE_BULK_BODY std::optional<double> number_of(std::string_view value) {
   if (auto const plain = protobuf::find(value, 2); plain && plain->size() == 4) return number_in<float>(*plain);
   auto const tensor = protobuf::find(value, 8);
   auto const kind = tensor ? protobuf::find(*tensor, 1) : std::nullopt;
-  if (!kind || *kind != "\x01") return std::nullopt;  // not of float
+  if (!kind || *kind != "\x01") return std::nullopt;  // not a float
   for (unsigned const field : {5U, 4U})
     if (auto const bytes = protobuf::find(*tensor, field); bytes && bytes->size() == 4) return number_in<float>(*bytes);
   return std::nullopt;
@@ -194,7 +194,7 @@ FULGURITE_BODY RunFolder read_run_folder(std::filesystem::path const& folder) {
     run.curves = of_events(events);
   }
   run.hyperparameters = of_yaml(text_of(folder / "hparams.yaml"));
-  std::ranges::copy(files_in(folder / "artifacts"), std::back_inserter(files));  // MLflow's place for texts
+  std::ranges::copy(files_in(folder / "artifacts"), std::back_inserter(files));  // MLflow's folder for texts
   for (auto const& file : files) {
     auto const name = file.filename().string();
     if (name == "options.txt") run.options = of_options(text_of(file));

@@ -1,5 +1,5 @@
 #pragma once
-// What is known about the place where output goes: whether it is a person's terminal, and how wide it is.
+// Facts about the destination of output: whether it is a person's terminal, and its width.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,65 +13,69 @@
 
 namespace fulgurite::report {
 
-/// Whether the stream is a terminal, to which control codes may be written: one that says TERM=dumb is none.
+/// True if the stream is a terminal that accepts control codes: with TERM=dumb it does not.
 bool is_terminal(std::FILE* stream);
 
-/// The width of the terminal behind the stream, in columns; 0 where it is not known.
+/// The width of the stream's terminal, in columns; 0 if it is not known.
 int terminal_columns(std::FILE* stream);
 
-/// The width to keep to: the one that is asked for, else the terminal's, also of one that says TERM=dumb. 0, no limit:
-/// in a file, or where it is not known.
+/// The maximum width of text: `asked` if given, else the terminal's, also with TERM=dumb. 0 means no limit: in a file,
+/// or if the width is not known.
 std::size_t text_columns(std::FILE* stream, int asked);
 
-/// Its height in lines; 0 where it is not known.
+/// The height of the stream's terminal, in lines; 0 if it is not known.
 int terminal_lines(std::FILE* stream);
 
-/// The width of UTF-8 text, counting one column for each code point: right for our own output and for Latin names.
+/// The width of UTF-8 text, counting one column for each code point: right for this library's output and for Latin
+/// names.
 std::size_t display_width(std::string_view text);
 
 /// The beginning of the text that fits into `columns` columns; no character is cut in half.
 std::string_view clipped(std::string_view text, std::size_t columns);
 
-// Text that is broken between words, so that a terminal does not break it inside of one.
+// Text that is wrapped between words, so that a terminal does not break a word.
 
 /// The lines of a text, none wider than `columns` unless one word is, such as a path. 0: one line.
 std::vector<std::string> wrapped_lines(std::string_view text, std::size_t columns);
-/// The same lines as one text; each ends with a newline.
+/// The wrapped lines as one text; each ends with a newline.
 std::string wrapped(std::string_view text, std::size_t columns);
 
-// Columns as wide as their widest cell, a rule above and below the rows.
+// Columns as wide as their widest cell, with a rule above and below the rows.
 
-/// What is left of a cell in a table that has to be narrower.
+/// Which part of a cell is kept in a table that must be narrower.
 enum class Clip : std::uint8_t { never, keeps_beginning, keeps_end };
 
-/// `TextTable{{{.title = "Name"}, {.title = "Params"}}}`, then `add({"body", "203 K"})` for each row, then `text()`.
+/// A table of text: `TextTable{{{.title = "Name"}, {.title = "Params"}}}`, then `add({"body", "203 K"})` for each row,
+/// then `text()`.
 class TextTable {
  public:
   struct Column {
     std::string title;
     Clip clip = Clip::never;
-    int goes = 0;  ///< when it is left out of a table that would be too wide: 1 first, 2 then, and so on; 0 never
+    int goes =
+        0;  ///< in which order columns are left out of a table that is too wide: 1 first, then 2, and so on; 0 never
   };
 
   explicit TextTable(std::vector<Column> columns);
 
-  /// Adds a row. Cells that are missing stay empty, and those beyond the last column are dropped.
+  /// Adds a row. Missing cells are empty, and surplus cells are dropped.
   void add(std::vector<std::string> cells);
 
-  /// The table; it ends with the lower rule and a newline. At most `most` columns wide, as far as that can be had: what
-  /// goes first goes, then cells are clipped, those that keep their ends least, then the other columns go that may. 0:
-  /// as wide as need be.
+  /// The table; it ends with the lower rule and a newline. At most `most` columns wide, if possible: first columns with
+  /// `goes` = 1 are left out, then cells are clipped, those that keep their ends least, then the other columns with
+  /// `goes` are left out. 0: as wide as needed.
   std::string text(std::size_t most = 0) const;
 
  private:
   static std::size_t width(std::vector<std::size_t> const& widths);
-  static constexpr std::size_t least = 8;      ///< of a cell that is clipped
-  static constexpr std::size_t readable = 24;  ///< of one that keeps its end, which tells it from others
+  static constexpr std::size_t least = 8;  ///< minimum width of a clipped cell
+  static constexpr std::size_t readable =
+      24;  ///< minimum for a cell that keeps its end, which distinguishes it from others
   static constexpr int last_to_go = 1000;
 
-  /// Takes from the widest of the columns that may be clipped until the table has `most`, or as far as may be.
+  /// Narrows the widest columns that may be clipped until the table has `most` columns, or as far as possible.
   void clip(std::vector<std::size_t>& widths, std::size_t most, std::size_t least_of_ends) const;
-  /// Leaves out the column that goes first among those up to `goes`, of several the last.
+  /// Leaves out the column that goes first among those up to `goes`; of several, the last one.
   bool leave_out(int goes);
   static std::string fitted(std::string const& cell, std::size_t width, Clip clip);
   std::string line(std::vector<std::string> const& cells) const;
@@ -81,39 +85,39 @@ class TextTable {
   std::vector<std::vector<std::string>> rows_{};
 };
 
-// A table that is given column by column, in several parts where it would be too wide.
+// A table that is given column by column; split into several tables if it would be too wide.
 
-/// The first cell of a column is its title; all have as many cells. The first column names the rows: where `most`
-/// columns, 0 for any number, do not hold all, each further table begins with it again. Names then keep their ends, and
-/// other cells are whole.
+/// The first cell of a column is its title; all columns have the same number of cells. The first column names the rows:
+/// if `most` columns of text (0: any number) do not hold all, each further table begins with it again. Names then keep
+/// their ends, and other cells are never clipped.
 std::string tables_of(std::vector<std::vector<std::string>> const& columns, std::size_t most);
 
-// The table of a model's modules and parameters that a person reads, in Lightning's layout, and the rows it is made of,
-// which a tensor library delivers.
+// The table of a model's modules and parameters for a person, in Lightning's layout, and its rows, which a tensor
+// library supplies.
 
-/// One row of a model's summary. A list of rows begins with the whole model, whose `name` is empty and where a
-/// parameter that two modules share counts once; its modules follow in depth-first order down to `max_depth`.
+/// One row of a model's summary. The first row is the whole model: its `name` is empty, and a parameter that two
+/// modules share counts once in it. The modules follow in depth-first order down to `max_depth`.
 struct ModelRow {
   std::string name;               ///< dotted, as in a checkpoint: "body.0"
   std::string type;               ///< "Linear"
   std::int64_t parameters = 0;    ///< elements
-  std::int64_t trainable = 0;     ///< of these, elements that require a gradient
-  std::int64_t bytes = 0;         ///< parameters and buffers, in the precision they have now
+  std::int64_t trainable = 0;     ///< elements that require a gradient
+  std::int64_t bytes = 0;         ///< parameters and buffers, in their current precision
   bool training = true;           ///< train or eval mode
-  std::int64_t shared = 0;        ///< of the parameters, those that a module above in the list has, too
+  std::int64_t shared = 0;        ///< parameters that a module above in the list has, too
   std::string shared_with = {};   ///< the name of that module
-  std::string in = {}, out = {};  ///< sizes of what went in and came out with an example: "[32, 10]"; empty: unknown
+  std::string in = {}, out = {};  ///< sizes of the input and the output with an example: "[32, 10]"; empty: unknown
   std::int64_t flops = -1;        ///< of matrix products and convolutions with an example; -1: unknown
 };
 
-/// Whether a module's parameters train: "yes", "frozen", or how many do; "-" where it has none.
+/// Whether a module's parameters train: "yes", "frozen", or how many do; "-" if it has none.
 std::string trainable_text(ModelRow const& row);
 
-/// The table with its totals; ends with a newline. `rows[0]` is the whole model. Parameters that stand in two modules
-/// are marked in the second by a star, which a line explains. Sizes and operations have columns where an example was
-/// run. `most` columns at most, 0: as wide as need be. Modes and sizes in bytes go first; then types and sizes of
-/// tensors keep their beginnings, and names their ends, of 24 columns at least; then FLOPs, sizes of tensors and what
-/// trains go.
+/// The table with its totals; ends with a newline. `rows[0]` is the whole model. Parameters that two modules share are
+/// marked in the second one by a star, which a line explains. There are columns for sizes and operations if an example
+/// was run. At most `most` columns wide, 0: as wide as needed. First the modes and sizes in bytes are left out; then
+/// types and sizes of tensors keep their beginnings, and names their ends, of at least 24 columns; then FLOPs, sizes of
+/// tensors and the column of trainable parameters are left out.
 std::string model_table(std::span<ModelRow const> rows, std::size_t most = 0);
 
 }  // namespace fulgurite::report

@@ -159,7 +159,7 @@ FULGURITE_BODY std::string tables_of(std::vector<std::vector<std::string>> const
     for (auto const& cell : cells) widest = std::max(widest, display_width(cell));
     return widest;
   };
-  constexpr std::size_t readable = 24;  // of names
+  constexpr std::size_t readable = 24;  // for names
   auto const names = std::min(width(columns[0]), std::max(readable, display_width(columns[0][0])));
   std::string text;
   for (std::size_t from = 1; from < columns.size();) {
