@@ -31,7 +31,8 @@ CODE = re.compile(r'\b[DCWPS][0-9]{1,3}\b|\b[Ff]inding [0-9]+|\b[Ii]ssue [0-9]+'
 PLAIN = ['include/fulgurite/**/*.hpp', 'include/fulgurite/**/*.ipp', 'README.md', 'CONTRIBUTING.md',
          *(f'docs/{page}.md' for page in ('semantics', 'words', 'loaders', 'capture', 'building', 'from_lightning'))]
 # Rooms whose comments and texts keep to the field's words, and words of a private dialect that they must not have.
-FIELD = ['torch/capture', 'torch/optim', 'distributed', 'tuner', 'cli', 'defaults', 'policy', 'concept', 'schedule']
+FIELD = ['torch/capture', 'torch/optim', 'distributed', 'tuner', 'cli', 'defaults', 'policy', 'concept', 'schedule',
+         'hook', *(f'torch/{room}' for room in ('chain', 'data', 'metric', 'native', 'profile', 'weights'))]
 DIALECT = re.compile(r'\b(anew|at hand|go(es|ne|ing)? on|went on|hears?|heard|tells|tried out|tries \w+ out|puts? back|'
                      r'anybody|somebody|sisters|gravest?|graver|at its place)\b')
 SAID = re.compile(r'//.*|"(?:[^"\\\n]|\\.)*"')
