@@ -20,8 +20,7 @@ FULGURITE_BULK_BODY void Position::resume_at(long batch) {
 }
 
 FULGURITE_BULK_BODY long Position::begin(long batches) {
-  bool const finished =
-      batches >= 0 && first_ > 0 && first_ >= batches;  // the checkpoint was written after the last batch
+  bool const finished = batches >= 0 && first_ > 0 && first_ >= batches;  // the checkpoint is from the epoch's end
   if (!chosen_ && (begun_ || finished)) {
     ++epoch_;
     first_ = 0;

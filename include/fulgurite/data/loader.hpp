@@ -307,8 +307,7 @@ class Loader : public SampledBatches<Loader<D, S, Collate>, Collated<Collate, D>
     return reader_.next(batch, [this](std::size_t k) { return plan_->make(k, {}); });
   }
 
-  std::shared_ptr<Plan>
-      plan_;  // shared with the workers, which may still read it after another loader was move-assigned to this one
+  std::shared_ptr<Plan> plan_;  // shared with the workers, which may still read it after a move assignment
   BatchReader<Batch> reader_;
 };
 

@@ -166,8 +166,7 @@ struct SharedForm<std::tuple<Ts...>> {
     std::apply([&](auto const&... value) { (SharedForm<Ts>::put(parts, value), ...); }, values);
   }
   static auto take(SharedReader& reader) {
-    return std::tuple<decltype(SharedForm<Ts>::take(reader))...>{
-        SharedForm<Ts>::take(reader)...};  // braces evaluate in order
+    return std::tuple<decltype(SharedForm<Ts>::take(reader))...>{SharedForm<Ts>::take(reader)...};  // in order
   }
 };
 

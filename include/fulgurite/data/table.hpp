@@ -85,8 +85,7 @@ CsvFile read_csv(std::filesystem::path const& path, CsvOptions options = {});
 struct TableTypes {
   std::vector<std::string> categories = {};  ///< columns that hold categories although they look like numbers
   std::vector<std::string> leave_out = {};   ///< columns that are not read
-  std::vector<std::string> missing = {"",    "NA",   "N/A", "nan",
-                                      "NaN", "null", "?"};  ///< the texts that mean a missing value
+  std::vector<std::string> missing = {"", "NA", "N/A", "nan", "NaN", "null", "?"};  ///< texts for a missing value
 };
 
 /// How to read a file whose columns are known, saved in checkpoints: see TableInputs.

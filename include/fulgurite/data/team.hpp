@@ -447,8 +447,7 @@ class BatchReader {
       action();
     } catch (...) {
       next_ = last_;
-      if (team_)
-        team_->halt(!options_.persistent_workers || team_->is_broken());  // `leave` handles a worker that hangs
+      if (team_) team_->halt(!options_.persistent_workers || team_->is_broken());  // `leave` handles hanging workers
       throw;
     }
   }

@@ -200,8 +200,7 @@ struct VerdictOnCall<Call, std::tuple<Ls...>> {
   static consteval auto judge() { return first(Call::template Evaluates<Ls>::judge()...); }
 };
 template <class Call>
-struct VerdictOnCall<Call, std::tuple<>> : VerdictOnCall<Call, std::tuple<std::tuple<>>> {
-};  // an empty tuple stands for no loader
+struct VerdictOnCall<Call, std::tuple<>> : VerdictOnCall<Call, std::tuple<std::tuple<>>> {};  // no loader
 
 // The verdict on each call of a trainer, from the arguments of the call.
 

@@ -20,8 +20,7 @@ namespace fulgurite::data {
 
 /// How data::mnist splits, scales and batches the images.
 struct MnistOptions {
-  bool normalise =
-      false;  ///< standardise with the training set's mean and deviation (mnist_scale); false: scale to [0, 1]
+  bool normalise = false;  ///< standardise by the training set's mnist_scale; false: scale to [0, 1]
   Share validation = 0.2;  ///< a fraction or a count of the images
   long batch_size = 64;
   bool shuffle = true;

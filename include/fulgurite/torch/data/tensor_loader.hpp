@@ -154,8 +154,7 @@ class TensorLoader : public SampledBatches<TensorLoader<S, Transform>, Batch, S>
   using Base = SampledBatches<TensorLoader, Batch, S>;
 
  public:
-  static constexpr bool batches_stay_valid =
-      true;  ///< there are two buffers in turn, and a transform sees only its batch
+  static constexpr bool batches_stay_valid = true;  ///< two buffers take turns; a transform sees only its batch
 
   /// Throws fulgurite.data.lengths unless there is one target per sample, fulgurite.data.batch_size for a batch size
   /// below 1, fulgurite.data.pin_memory if there is nothing to pin or no GPU, and fulgurite.data.workers for workers

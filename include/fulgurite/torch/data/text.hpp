@@ -69,7 +69,7 @@ class BlockLoader : public Batches<BlockLoader, Batch> {
   using Base = Batches<BlockLoader, Batch>;
 
  public:
-  static constexpr bool batches_stay_valid = true;  ///< there are two buffers in turn
+  static constexpr bool batches_stay_valid = true;  ///< two buffers take turns
 
   /// Throws fulgurite.data.block if .block is below 1 or the sequence is shorter than block + 1, and likewise for
   /// .batch_size and .batches.

@@ -116,9 +116,8 @@ FULGURITE_BULK_BODY TextModule::TextModule(std::string_view text, Vocabulary voc
     : TextModule(parted(vocabulary.encode(text), options), std::move(vocabulary), options) {}
 
 FULGURITE_BULK_BODY
-TextModule::TextModule(
-    Parts parts, Vocabulary&& vocabulary,
-    TextOptions options)  // by reference, since it is moved only after it was used to encode the parts
+TextModule::TextModule(Parts parts, Vocabulary&& vocabulary,
+                       TextOptions options)  // by reference, since it is moved only after encoding the parts
     : vocabulary_(std::move(vocabulary)),
       train_(std::move(parts.train), pieces(options, true)),
       validation_(std::move(parts.validation), pieces(options, false)) {}

@@ -149,9 +149,7 @@ struct OfGradients {
   // Gradients: see clip.hpp.
   template <class Parameters>
   static bool no_gradients(Parameters const& parameters) {
-    if constexpr (requires {
-                    parameters.no_gradients();
-                  })  // these gradients are defined even if they were not received
+    if constexpr (requires { parameters.no_gradients(); })  // defined even if not received
       return parameters.no_gradients();
     for (auto const& parameter : parameters)
       if (parameter.grad().defined()) return false;

@@ -174,9 +174,8 @@ class Plan {
 
   void strips(Kernel const (&kernel)[2], float const* b, float const* a, float* c) const;
 
-  static constexpr std::int64_t cached = 4096;  // numbers of C or of a sum that stay in the cache
-  static constexpr std::int64_t worth_threads = 1
-                                                << 20;  // multiplications; they take some ten microseconds on one core
+  static constexpr std::int64_t cached = 4096;            // numbers of C or of a sum that stay in the cache
+  static constexpr std::int64_t worth_threads = 1 << 20;  // multiplications: some ten microseconds on one core
 
   ProductShape shape_;
   Order a_, b_;

@@ -272,8 +272,7 @@ FULGURITE_BULK_BODY Plan::Plan(ProductShape const& shape, Blocks const& blocks, 
       strip_(strip),
       panel_(shape.m),
       threads_(shape.work() >= worth_threads ? shape.threads : 1) {
-  bool const twice =
-      block() != shape.k || shape.epilogue != Epilogue::none;  // what is read twice should stay in the caches
+  bool const twice = block() != shape.k || shape.epilogue != Epilogue::none;  // C is then best kept in the cache
   if (twice) panel_ = std::min(panel_, std::max<std::int64_t>(16, cached / shape.n / 16 * 16));
   if (threads_ > 1 && shape.batch < threads_) {
     auto const parts = (threads_ + shape.matrices() - 1) / shape.matrices();

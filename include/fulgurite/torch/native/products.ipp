@@ -194,8 +194,7 @@ FULGURITE_BULK_BODY Matmul on_this_thread() {
 FULGURITE_BULK_BODY Verdicts::Verdicts(Kernels const* kernels) : kernels_(kernels), number_(++made()) {}
 
 FULGURITE_BULK_BODY Verdicts& Verdicts::of_process() {
-  static Verdicts* const all =
-      new Verdicts(process_kernels());  // never destroyed, since threads may use it until the very end
+  static Verdicts* const all = new Verdicts(process_kernels());  // threads may use it until the very end
   return *all;
 }
 
@@ -246,8 +245,7 @@ FULGURITE_BULK_BODY std::atomic<std::uint64_t>& Verdicts::made() {
 }
 
 FULGURITE_BULK_BODY Plan const* Verdicts::search(ProductShape const& shape, Operands const& given) {
-  Marked const as_ever(
-      Matmul::libtorch);  // LibTorch's kernel may call another operator, which must not be intercepted again
+  Marked const as_ever(Matmul::libtorch);  // an operator that LibTorch's kernel calls must not be intercepted
   std::lock_guard const lock(mutex_);
   auto const [found, fresh] = all_.try_emplace(shape);
   if (fresh)

@@ -71,8 +71,7 @@ FULGURITE_BULK_BODY void nll_loss_backward(float* to, float gradient, float tota
                                            std::int64_t const* classes_of, std::int64_t samples, std::int64_t classes,
                                            std::int64_t ignored) {
   std::fill_n(to, samples * classes, 0.0F);
-  float const volatile quotient =
-      gradient / total_weight;  // otherwise compilers negate first, and NaN gets another sign
+  float const volatile quotient = gradient / total_weight;  // or compilers negate first, and NaN has another sign
   float const each = -quotient;
   for (std::int64_t i = 0; i != samples; ++i)
     if (auto const which = classes_of[i]; which != ignored) to[i * classes + which] = each;
@@ -212,8 +211,7 @@ FULGURITE_BULK_BODY std::vector<SmallCall> SmallCalls::nll_loss() const {
   if (!is_nll(0, 1, 2, 3) || !is_number(5) || !is_number(6)) return {};
   auto call = made({0, 1}, {5, 6}, [](SmallCall const& c) {
     if (!native::nll_loss(c.to(0), c.to(1), c.from(0), c.classes(), c.rows, c.columns, c.number))
-      at::cpu::nll_loss_forward(c.in[0], c.in[1], {}, at::Reduction::Mean,
-                                c.number);  // throws LibTorch's error, which names the class
+      at::cpu::nll_loss_forward(c.in[0], c.in[1], {}, at::Reduction::Mean, c.number);  // throws LibTorch's error
   });
   return with_matrix(call, call.in[0], all_[4].toInt());
 }

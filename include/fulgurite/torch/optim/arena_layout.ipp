@@ -219,8 +219,7 @@ FULGURITE_BULK_BODY void ArenaLayout::require_shape(Slot const& slot) {
 FULGURITE_BULK_BODY void ArenaLayout::take_data(Slot& slot) {
   require_shape(slot);
   auto const gradient = slot.parameter.grad();
-  if (gradient.defined())
-    slot.parameter.mutable_grad().reset();  // otherwise LibTorch would compare it with the new data
+  if (gradient.defined()) slot.parameter.mutable_grad().reset();  // LibTorch would compare the new data with it
   auto part = slice(buffers_[slot.buffer].parameters, slot.begin, slot.gradient);
   part.copy_(slot.parameter.detach());
   slot.parameter.set_data(part);

@@ -54,8 +54,7 @@ class AdvancedProfiler {
                  hook::on_predict_batch_start, hook::teardown, hook::on_exception, hook::profile_action>;
   using Stateless = ByChoice;  // a resumed run is recorded from where it resumes
   static constexpr Order order = Order::profiler;
-  static constexpr bool records_process =
-      true;  ///< LibTorch has only one profiler per process, so a sweep refuses this callback
+  static constexpr bool records_process = true;  ///< LibTorch has one profiler per process: not for sweeps
 
   explicit AdvancedProfiler(AdvancedProfilerOptions options = {});
   AdvancedProfiler(AdvancedProfiler&&) = default;

@@ -191,8 +191,7 @@ FULGURITE_BULK_BODY LeavesNoTrace::LeavesNoTrace(torch::nn::Module& model)
 
 FULGURITE_BULK_BODY LeavesNoTrace::~LeavesNoTrace() {
   model_.train(was_training_);
-  for (auto const& [module, training] : modes_)
-    module->train(training);  // from the outside in, since each call also sets the modules below
+  for (auto const& [module, training] : modes_) module->train(training);  // outside in: each sets those below
   for (auto& [buffer, before] : buffers_) buffer.copy_(before);
   random_.restore();
 }

@@ -193,8 +193,7 @@ FULGURITE_BULK_BODY void copy_into(std::span<at::Tensor const> to, std::span<at:
       }
     } else if (first_to.const_data_ptr() != first_from.const_data_ptr()) {
       stretch(first_to, to[order[end - 1]]).copy_(stretch(first_from, from[order[end - 1]]));
-      for (auto i = begin; i != end; ++i)
-        to[order[i]].unsafeGetTensorImpl()->bump_version();  // as copy_ itself does for the tensor that it writes
+      for (auto i = begin; i != end; ++i) to[order[i]].unsafeGetTensorImpl()->bump_version();  // as copy_ itself does
     }
     begin = end;
   }
