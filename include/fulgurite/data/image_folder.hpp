@@ -93,7 +93,8 @@ FileKind kind_of_file(std::filesystem::path const& path);
 Image read_image(std::filesystem::path const& path);
 
 /// A dataset of the pictures below a root, `root/cat/1.png`, `root/dog/a/7.pgm`. Classes and files are sorted by name.
-/// A picture is read when `get` is called; several threads may call it at once.
+/// A picture is read when `get` is called; several threads may call it at once:
+/// `data::ImageFolder pets("pets"); auto [image, label] = pets.get(0);`.
 class ImageFolder {
  public:
   struct Sample {

@@ -31,7 +31,12 @@ decltype(auto) sample_at(D const& dataset, std::size_t i) {
   else return dataset[i];
 }
 
-/// A dataset has `size()` and a const `get(i)` or `operator[](i)`: a `std::vector` of samples, or a struct of yours.
+/// A dataset has `size()` and a const `get(i)` or `operator[](i)`: a `std::vector` of samples, or a struct of yours:
+///
+///     struct Squares {
+///       std::size_t size() const { return 100; }
+///       std::pair<float, float> get(std::size_t i) const { return {float(i), float(i * i)}; }
+///     };
 template <class D>
 concept Dataset = requires(std::remove_reference_t<D> const& dataset, std::size_t i) {
   { dataset.size() } -> std::convertible_to<std::size_t>;

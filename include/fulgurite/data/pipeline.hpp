@@ -333,8 +333,8 @@ class InBatches {
   Collate collate_;
 };
 
-/// A loader of unknown length over a range of samples. `collate(std::vector<Sample>)` makes a batch from each
-/// `batch_size` of them.
+/// A loader of unknown length over a range of samples: `stream_in_batches([] { return std::views::iota(0, 100); },
+/// {.batch_size = 8})`. `collate(std::vector<Sample>)` makes a batch from each `batch_size` of them.
 template <class Open, class Collate = ByDefault>
   requires std::ranges::input_range<Opened<Open>>
 auto stream_in_batches(Open open, StreamOptions options, Collate collate = {}) {

@@ -106,7 +106,12 @@ struct RankShare {
 
 /// Depends only on the seed, the epoch, the number of the batch and the rank: every rank draws its own numbers.
 /// `row(i)` is a generator for the i-th sample of the batch. It depends on the sample's place in the whole epoch, so
-/// its numbers are the same in one process and in several, and for every batch size.
+/// its numbers are the same in one process and in several, and for every batch size:
+///
+///     auto shift = [](std::vector<float> samples, data::BatchRandom& random) {
+///       for (std::size_t i = 0; i != samples.size(); ++i) samples[i] += float(random.row(i).uniform(-0.1, 0.1));
+///       return samples;
+///     };
 class BatchRandom : public Random {
  public:
   BatchRandom(std::uint64_t seed, long epoch, std::size_t batch, long batch_size, RankShare const& share);
@@ -120,7 +125,13 @@ class BatchRandom : public Random {
 };
 
 /// A sampler: `indices(epoch)` is a range of `size()` positions in a dataset. Two calls with the same epoch must give
-/// the same order, whatever happened between them.
+/// the same order, whatever happened between them:
+///
+///     struct Chosen {
+///       std::vector<std::size_t> positions;
+///       std::size_t size() const { return positions.size(); }
+///       std::vector<std::size_t> const& indices(long) const { return positions; }
+///     };
 template <class S>
 concept Sampler = std::movable<S> && requires(S const& sampler, long epoch) {
   { sampler.size() } -> std::convertible_to<std::size_t>;
@@ -303,8 +314,8 @@ struct Split {
   std::vector<std::size_t> train, validation;
 };
 
-/// Splits `total` samples at random. The same seed gives the same parts. A shuffle may use the same seed, since the
-/// split draws from a separate stream.
+/// Splits `total` samples at random: `auto const parts = data::split(dataset.size(), 0.2, 7);`. The same seed gives the
+/// same parts. A shuffle may use the same seed, since the split draws from a separate stream.
 Split split(std::size_t total, Share validation, std::uint64_t seed);
 
 }  // namespace fulgurite::data

@@ -120,7 +120,14 @@ class SharedVector {
 
 /// `put(parts, value)` stores a value, `take(reader)` makes the object that represents it in each process. There are
 /// specializations for vectors of numbers and of plain structs, for pairs, tuples and vectors of types that have one,
-/// and, with torch/data/stack.hpp, for tensors; you may specialize it for your own type.
+/// and, with torch/data/stack.hpp, for tensors; you may specialize it for your own type:
+///
+///     template <>
+///     struct fulgurite::data::SharedForm<Text> {
+///       using Words = SharedForm<std::vector<int>>;
+///       static void put(SharedParts& parts, Text const& text) { Words::put(parts, text.words); }
+///       static auto take(SharedReader& reader) { return Words::take(reader); }
+///     };
 template <class T>
 struct SharedForm;
 

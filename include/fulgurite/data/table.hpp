@@ -219,7 +219,11 @@ struct ColumnEncoding {
   void state(auto& archive);
 };
 
-/// The encoding of a table's columns, which a checkpoint saves.
+/// The encoding of a table's columns, which a checkpoint saves:
+///
+///     data::TableEncoding const encoding(table, parts.train, "price");
+///     std::vector<float> features(table.rows() * encoding.width());
+///     encoding.encode(table, features.data());
 class TableEncoding {
  public:
   TableEncoding() = default;

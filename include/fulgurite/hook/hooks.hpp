@@ -82,7 +82,18 @@ inline constexpr bool takes_context_alone<Result (T::*)(Context const&) const> =
   }
 
 // clang-format off
-// Events. They are dispatched to the callbacks first, then to the model.
+// Events. They are dispatched to the callbacks in firing order, then to the model, then to the strategy. A callback is
+// a struct with some of these functions:
+//
+//     struct TenEpochs {
+//       void on_train_batch_end(auto& outputs, auto& batch, auto& ctx) { std::printf("%ld\n", ctx.batch_idx()); }
+//       Stop on_train_epoch_end(auto& ctx) { return Stop{ctx.current_epoch() >= 9}; }
+//     };
+//     auto trainer = make_trainer<Net>(TrainerOptions{.max_epochs = 100}, TenEpochs{});
+//
+// The arguments before ctx: on_exception receives the exception, on_*_batch_start the batch, on_*_batch_end the outputs
+// of the step and the batch, on_before_zero_grad and on_before_optimizer_step the optimizer, on_before_backward the
+// loss. docs/semantics.md, Order of hooks, says when each event happens.
 #define FULGURITE_EVENTS(ROW)                                                                   \
   ROW(setup,                        Takes::nothing, Answer::none,           Where::every_stage) \
   ROW(teardown,                     Takes::nothing, Answer::none,           Where::every_stage) \

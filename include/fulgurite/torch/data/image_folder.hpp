@@ -177,9 +177,9 @@ class ImageModule : public ImageInputs {
   Evaluation validation_;
 };
 
-/// Pictures of `root/class/name.png` (or .pgm, .ppm), split by the seed, or validated on those of another folder.
-/// Errors: fulgurite.data.image_folder, .image_size, and fulgurite.data.sample when a picture is read whose file is
-/// damaged.
+/// A data module over pictures `root/class/name.png` (or .pgm, .ppm), split by the seed, or validated on those of
+/// another folder: `data::image_folder("pets", {.height = 64, .width = 64, .batch_size = 32, .workers = 4})`. Errors:
+/// fulgurite.data.image_folder, .image_size, and fulgurite.data.sample when a picture is read whose file is damaged.
 template <SharedTransform Transform = Untouched>
 ImageModule<Transform> image_folder(std::filesystem::path const& root, ImageFolderOptions const& options = {},
                                     Transform transform = {}) {

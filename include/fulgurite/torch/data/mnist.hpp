@@ -65,9 +65,10 @@ void MnistModule<Transform>::state(auto& archive) {
   require_same_scale(kept, scale_);
 }
 
-/// MNIST's data module: train-* is split into training and validation, and t10k-* is the test set. If the folder has
-/// only one of the two, it is split into training and validation. Throws fulgurite.data.mnist_missing if there is
-/// neither; other errors are those of `read_mnist` and `Share`.
+/// MNIST's data module, `data::mnist("data/mnist", {.batch_size = 128})`: train-* is split into training and
+/// validation, and t10k-* is the test set. If the folder has only one of the two, it is split into training and
+/// validation. Throws fulgurite.data.mnist_missing if there is neither; other errors are those of `read_mnist` and
+/// `Share`.
 template <BatchTransform Transform = Untouched>
 MnistModule<Transform> mnist(std::filesystem::path const& folder, MnistOptions options = {}, Transform transform = {}) {
   return {TensorModule<Transform>(mnist_sets(folder, options), loader_options(options), std::move(transform)),
@@ -120,9 +121,9 @@ struct Digits8x8Options {
 /// The datasets of `digits8x8`.
 SplitSets digit_sets(std::filesystem::path const& folder, Digits8x8Options const& options);
 
-/// A data module of the digits in digits.csv.gz (or digits.csv) in a folder: images N x 1 x 8 x 8 in [0, 1], split into
-/// training and validation. Throws fulgurite.data.digits_missing if the folder has neither file; other errors are those
-/// of `read_digits_csv` and `Share`.
+/// A data module of the digits in digits.csv.gz (or digits.csv) in a folder, `data::digits8x8("data/digits")`: images N
+/// x 1 x 8 x 8 in [0, 1], split into training and validation. Throws fulgurite.data.digits_missing if the folder has
+/// neither file; other errors are those of `read_digits_csv` and `Share`.
 template <BatchTransform Transform = Untouched>
 TensorModule<Transform> digits8x8(std::filesystem::path const& folder, Digits8x8Options options = {},
                                   Transform transform = {}) {

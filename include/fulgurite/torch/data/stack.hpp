@@ -192,8 +192,8 @@ struct CollateOf<Sample> {
   using type = Stack;
 };
 
-/// For `.on_worker_start`: a worker's tensor operations run only in its own thread, and those of the training loop keep
-/// their threads. Call it in the thread that trains.
+/// For loaders of tensors, `.on_worker_start = data::one_thread_each()`: a worker's tensor operations run only in its
+/// own thread, and those of the training loop keep their threads. Call it in the thread that trains.
 std::function<void()> one_thread_each();
 
 /// Shares a dense CPU tensor of any type. The tensors that ranks get are contiguous and must not be written to; loaders

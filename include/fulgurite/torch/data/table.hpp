@@ -23,8 +23,10 @@ namespace fulgurite::data {
 // The features of rows as the model was trained on them; another program can restore them from a checkpoint.
 
 /// What predictions need to know about a table: how its columns become features, which classes the target has, and how
-/// its file is read. A TableModule is one; `data_state<data::TableInputs>("last.safetensors")` restores it from a
-/// checkpoint without the table.
+/// its file is read. A TableModule is one; another program restores it from a checkpoint, without the table:
+///
+///     auto const houses = data_state<data::TableInputs>("last.safetensors");
+///     auto const prices = model.forward(houses.inputs("new_houses.csv"));
 class TableInputs {
  public:
   TableInputs() = default;
@@ -136,7 +138,8 @@ class SeriesInputs {
   torch::Tensor inputs(Series const& series) const;
   torch::Tensor inputs(std::filesystem::path const& file) const;
 
-  /// Converts predictions (..., targets) to the units of the series: float32, or float64 if the values need it.
+  /// Converts predictions (..., targets) to the units of the series, `load.in_units(model.forward(batch.data))`:
+  /// float32, or float64 if the values need it.
   torch::Tensor in_units(torch::Tensor const& predicted) const;
 
   /// The numeric columns of a table, whose rows are time steps. Columns of text are left out.

@@ -265,9 +265,9 @@ struct Finetuning {
 
 }  // namespace libtorch
 
-/// Makes the part trainable, and adds those of its parameters that the optimizer does not have yet as a new group.
-/// Returns their number. A callback derived from BaseFinetuning calls its own function of that name, which also keeps
-/// the group in the callback's state.
+/// Makes the part trainable, and adds those of its parameters that the optimizer does not have yet as a new group:
+/// `unfreeze_and_add_param_group(backbone, optimizer, {.lr = 1e-4})`. Returns their number. A callback derived from
+/// BaseFinetuning calls its own function of that name, which also keeps the group in the callback's state.
 template <libtorch::PartOfModel Part, class Optimizer>
 std::size_t unfreeze_and_add_param_group(Part& part, Optimizer& optimizer, UnfreezeOptions const& how = {}) {
   return finetuning::unfreeze_and_add_param_group<libtorch::Finetuning>(part, optimizer, how).size();
