@@ -69,8 +69,7 @@ class Position {
   bool chosen_ = false;
 };
 
-/// Base of loaders. `struct Mine : Batches<Mine, MyBatch>` becomes a loader, which is an input range of batches, by two
-/// members:
+/// Base of loaders. `struct Mine : Batches<Mine, MyBatch>` becomes a loader, an input range of batches, by two members:
 ///
 ///     void start(long epoch, long first);        // begin at batch `first` of `epoch`, abandoning any unfinished pass
 ///     bool next(std::optional<MyBatch>& batch);  // fill in the next batch, or return false at the end

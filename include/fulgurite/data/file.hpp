@@ -18,8 +18,7 @@
 
 namespace fulgurite::data {
 
-/// The bytes of a file. Throws [fulgurite.data.file] if it is not a readable regular file, or ends before its reported
-/// length.
+/// The bytes of a file. Throws [fulgurite.data.file] unless it is a readable regular file of the reported length.
 std::vector<std::uint8_t> read_file(std::filesystem::path const& path);
 
 // Reads gzip piece by piece from memory, through zlib (link with -lz).
@@ -32,7 +31,7 @@ inline constexpr std::size_t largest_gzip_ratio = 1032;
 bool is_gzip(std::span<std::uint8_t const> bytes);
 
 /// A source of unpacked bytes. `read` fills its span, and fills less only at the end. The compressed bytes must outlive
-/// this object. Throws [fulgurite.data.gzip] if they are damaged, cut off, followed by something else, or fail their
+/// this object. Throws [fulgurite.data.gzip] if they are damaged, cut off, followed by something else, or have a wrong
 /// checksum.
 class Gunzip {
  public:
@@ -87,8 +86,7 @@ class Vocabulary {
 
   std::string characters() const;
 
-  /// The numbers of a text's characters. Throws [fulgurite.data.unknown_character] for a character that the vocabulary
-  /// lacks.
+  /// The numbers of a text's characters. Throws [fulgurite.data.unknown_character] for a character not in it.
   std::vector<std::int64_t> encode(std::string_view text) const;
 
   /// The text of these numbers. Throws [fulgurite.data.unknown_number] for a number outside 0 to size()-1.

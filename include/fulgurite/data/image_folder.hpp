@@ -51,8 +51,7 @@ Image read_netpbm(std::span<std::uint8_t const> file, std::string const& name);
 /// True if the bytes begin like a PNG file.
 bool is_png(std::span<std::uint8_t const> file);
 
-/// Reads a PNG file from memory. Any bytes are safe input: the header gives the size of the picture before anything is
-/// unpacked.
+/// Reads a PNG file from memory. Any bytes are safe input: the header gives the size before anything is unpacked.
 class PngReader {
  public:
   PngReader(std::span<std::uint8_t const> file, std::string name);
@@ -82,8 +81,7 @@ class PngReader {
   bool has_palette_ = false;
 };
 
-/// The kind of a file by its first bytes: a picture that read_image can read, a picture of another kind, or something
-/// else.
+/// The kind of a file by its first bytes: a picture for read_image, a picture of another kind, or something else.
 enum class FileKind : std::uint8_t { picture, other_picture, other };
 
 /// A file that cannot be opened counts as `other`.

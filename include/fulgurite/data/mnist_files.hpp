@@ -78,8 +78,7 @@ struct MnistFiles {
 };
 
 /// Finds the files of one part, "train" or "t10k", in a folder, under the usual names: with - or . before idx, with or
-/// without .gz. Returns nothing if neither file exists. Throws [fulgurite.data.mnist_missing] if only one of them
-/// exists.
+/// without .gz. Returns nothing if there is none, and throws [fulgurite.data.mnist_missing] if there is only one.
 std::optional<MnistFiles> mnist_files(std::filesystem::path const& folder, std::string const& part);
 
 /// Reads images and labels. Errors: those of `read_idx`; fulgurite.data.mnist_shape if there are no images or they are
@@ -94,8 +93,7 @@ std::optional<std::filesystem::path> find_mnist(std::span<std::filesystem::path 
 // the digit. scikit-learn's wheel contains 1,797 handwritten digits in this form, as
 // sklearn/datasets/data/digits.csv.gz.
 
-/// Reads a digits CSV file from memory, plain or compressed by gzip. Any bytes are safe input: a malformed line is an
-/// Error.
+/// Reads a digits CSV file from memory, plain or compressed by gzip. Any bytes are safe: a malformed line is an Error.
 class DigitsCsvReader {
  public:
   explicit DigitsCsvReader(std::string name) : name_(std::move(name)) {}

@@ -59,8 +59,7 @@ FULGURITE_BULK_BODY Idx IdxReader::parse(Source read, std::size_t most, std::siz
                                              " at most: it was cut off, or its header is damaged; fetch it again");
     count *= length;
   }
-  // The array grows as bytes arrive: a small gzip file could contain a thousand times its size, and often contains
-  // less.
+  // The array grows as bytes arrive, since a gzip file's content may be up to a thousand times as large as the file.
   std::size_t found = 0;
   for (bool more = true; more && found < count;) {
     idx.values.resize(std::min(count, std::max<std::size_t>(2 * found, 1 << 20)));

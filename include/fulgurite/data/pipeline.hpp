@@ -190,8 +190,7 @@ pipeline::Ordering<S> ordered(S sampler) {
   return pipeline::Ordering<S>(std::move(sampler));
 }
 
-/// Batches of `size` samples: makes a Loader. `collate(std::vector<Sample>)` makes one batch. Errors as those of
-/// Loader.
+/// Batches of `size` samples: makes a Loader. `collate(std::vector<Sample>)` makes one batch. Errors: as Loader.
 template <class Collate = ByDefault>
 pipeline::Batching<Collate> batch(long size, BatchingOptions options = {}, Collate collate = {}) {
   return {BatchOptions{.batch_size = size,

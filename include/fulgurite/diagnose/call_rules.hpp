@@ -107,8 +107,7 @@ consteval HookVerdict training_overrides() {
       scheduling_override<R>(std::type_identity<typename loop::Optimizers<R>::Schedulers>{}));
 }
 
-/// Checks that the batch hooks of T, a callback or the model, can be called with the arguments that an evaluation
-/// passes.
+/// Checks that the batch hooks of T, a callback or the model, can be called with the arguments of an evaluation.
 template <class R, class Kind, class T, class Outputs, class Batch>
 consteval HookVerdict evaluation_fault() {
   using Ctx = RunContext<R, typename Kind::Phase>;
@@ -163,8 +162,7 @@ template <class R, class Source, class Phase, class Loader>
 using Batch = typename decltype(batch_of(std::declval<loop::State<R>&>(), std::declval<Source&>(),
                                          std::declval<RunContext<R, Phase>&>(), std::declval<Loader&>()))::type;
 
-/// Truncated back-propagation: checks the model's own split function, the type of a slice, and the step's result for a
-/// slice.
+/// Truncated back-propagation: checks the model's split function, the type of a slice, and the step's result for it.
 template <class R, class Ctx, class B>
 consteval HookVerdict split_fault() {
   return {hook::override_fault<hook::tbptt_split_batch, typename R::Model, R::automatic, Ctx, B, long>(),
@@ -374,8 +372,8 @@ struct EvaluationRules {
   }
 };
 
-/// Several loaders of an evaluation. `InFit`: the evaluation is part of a fit, in which callbacks make no trial run of
-/// evaluation.
+/// Several loaders of an evaluation. `InFit`: the evaluation is part of a fit, where no callback makes trial runs of
+/// it.
 template <class R, class Kind, class Pack, class Loaders, bool InFit>
 struct LoadersRules {
   using Rules = LoadersRules;
@@ -396,7 +394,8 @@ struct LoadersRules {
   }
 };
 
-/// Training and validation. A fit must have the step and the loader of both, or waive validation.
+/// A fit needs a training loader, and for validation both a step and a loader, or neither; `Waived` (NoValidation) allows
+/// a step without a loader.
 template <class R, class Source, bool Waived>
 struct FitRules {
   using Rules = FitRules;

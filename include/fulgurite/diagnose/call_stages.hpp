@@ -161,7 +161,7 @@ template <class Kind, class Source>
 struct LoadersOf<true, Kind, Source>
     : std::type_identity<decltype(std::declval<Source&>().template evaluation<typename Kind::Loader>())> {};
 
-/// The stages of fit, with its validation if both step and loader exist, or if NoValidation was given.
+/// The stages of fit, including its validation if there is a loader for it.
 template <class Passed, class R, class Source, bool Waived, class... Cs>
 struct Training {
   using Stages = TrainingStages<Passed, R, Source, Waived, Cs...>;

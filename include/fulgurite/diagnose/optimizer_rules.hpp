@@ -1,6 +1,5 @@
 #pragma once
-// Rules about the result of configure_optimizers: optimizers with or without schedules, and no more than the mode can
-// drive.
+// Rules about the result of configure_optimizers: optimizers with or without schedules, as many as the mode can drive.
 
 #include <concepts>
 #include <cstddef>

@@ -167,8 +167,7 @@ consteval auto about() {
 }  // namespace judge
 }  // namespace fulgurite
 
-// The sentence about a name that looks like a hook and is not one. near_miss_refusals.hpp and misspelt_*.hpp have the
-// rows.
+// The sentence about a name that looks like a hook and is not one. Rows: near_miss_refusals.hpp, misspelt_*.hpp.
 
 #pragma GCC system_header  // shortens g++'s output: it omits the trace through the macro below
 

@@ -21,8 +21,7 @@
 namespace fulgurite::judge {
 
 // A function that the library calls on one kind of participant would never be called on another, which is an error.
-// Names that users also give to functions of their own are refused only in the form that the library calls, or not at
-// all.
+// Names that users also give to functions of their own are only refused in the form that the library calls, if at all.
 
 // `FULGURITE_FAULT` is the fault for this kind of participant.
 #define FULGURITE_ROW(NAME, ...)                                                                                       \

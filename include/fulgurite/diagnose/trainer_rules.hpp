@@ -150,8 +150,7 @@ struct PartRules {
     return Fine{};
   }
 };
-/// make_trainer(...) without a type in angle brackets and without a model; or a trainer declared without template
-/// arguments.
+/// make_trainer(...) without a type in angle brackets and without a model; or a trainer declared without them.
 template <class... Args>
 struct NamelessRules {
   using Rules = NamelessRules;
@@ -221,7 +220,7 @@ struct CaptureRules {
   }
 };
 
-/// The parts of truncated back-propagation must exist together, and a strategy that splits the model needs
+/// The parts of truncated back-propagation must be complete, and a strategy that splits the model needs
 /// configure_model.
 template <class R>
 struct RecurrenceRules {

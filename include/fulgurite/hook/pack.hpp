@@ -197,7 +197,7 @@ struct Pack {
 
   /// True if a callback is a profiler.
   static constexpr bool profiles = names<hook::profile_action>;
-  /// The profilers' objects for an action, which lasts until they are destroyed. Compiles to nothing without a
+  /// The profilers' objects for an action, which lasts as long as these objects. Compiles to nothing without a
   /// profiler.
   template <class A, bool Counts = true>
   [[gnu::always_inline]] constexpr auto profile() {

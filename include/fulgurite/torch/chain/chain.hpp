@@ -1,6 +1,6 @@
 #pragma once
-// Chain: a sequence of layers that the compiler knows. It is torch::nn::Sequential without type erasure, with checked
-// shapes.
+// Chain: a sequence of layers that the compiler knows. It is a torch::nn::Sequential with checked shapes and no type
+// erasure.
 
 #include <cerrno>
 #include <cstddef>
@@ -30,8 +30,7 @@
 
 namespace fulgurite::chain {
 
-// LibTorch's module for each type of layer. The module holds the layer's parameters, initialises and saves them, and
-// computes.
+// LibTorch's module for each type of layer. It holds, initialises and saves the layer's parameters, and computes.
 
 /// A tag for a layer type, by which overloads of `build` are chosen.
 template <class L>

@@ -96,8 +96,7 @@ struct Size2 {
 
 namespace fulgurite::chain {
 
-/// What is wrong with a layer, or with two consecutive layers. chain/shapes.hpp has a refusal for each fault except
-/// `none`.
+/// What is wrong with a layer, or with two consecutive layers. chain/shapes.hpp has a refusal for each but `none`.
 enum class Fault : std::uint8_t {
   none,
   empty,     ///< there is no layer at all
@@ -177,8 +176,7 @@ struct Window {
   }
 };
 
-/// The result for a sample with channels, followed by one dimension for each window. `channels` 0 accepts any number of
-/// them.
+/// The result for a sample with channels, followed by one dimension for each window. `channels` 0 accepts any number.
 template <std::size_t N>
 constexpr Step slide(Shape in, Extent channels, std::array<Window, N> const& windows) {
   for (auto const& window : windows)

@@ -16,8 +16,7 @@ template <class... Layers>
 class Chain;
 
 /// Adds its input to the output of its layer (usually a Chain); both must have the same shape. Its parameters have the
-/// names that they have in that layer. Example: `Chain<Residual<Chain<Linear<4, 6>, Tanh, Linear<6, 4>>>, Linear<4,
-/// 2>>`.
+/// names that they have in that layer. Example: `Residual<Chain<Linear<4, 6>, Tanh, Linear<6, 4>>>`.
 template <class Branch>
 struct Residual;
 

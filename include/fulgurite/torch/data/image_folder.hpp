@@ -44,8 +44,7 @@ struct ImageFolderOptions {
 };
 
 /// What predictions need to know about pictures in folders: the classes, and how a picture becomes a tensor. An
-/// ImageModule is one; `data_state<data::ImageInputs>("last.safetensors")` restores it from a checkpoint without the
-/// folders.
+/// ImageModule is one; `data_state<data::ImageInputs>("last.safetensors")` restores it without the folders.
 class ImageInputs {
  public:
   ImageInputs() = default;

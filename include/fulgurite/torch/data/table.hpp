@@ -101,8 +101,7 @@ class TableModule : public TensorModule<>, public TableInputs {
 };
 
 /// Reads a file of comma-separated values, plain or compressed by gzip, and splits it by the seed:
-/// `data::table("houses.csv", {.target = "price"})`. Errors: those of read_csv, typed and Share, and
-/// fulgurite.data.target.
+/// `data::table("houses.csv", {.target = "price"})`. Errors: as read_csv, typed and Share; fulgurite.data.target.
 TableModule table(std::filesystem::path const& file, TableOptions const& options);
 
 // Time steps as the model was trained on them, and its predictions in the units of the series; another program can

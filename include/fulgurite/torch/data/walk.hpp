@@ -143,8 +143,7 @@ constexpr decltype(auto) with_fields(T& object, F&& f) {
 
 namespace torch::data {
 template <typename Data, typename Target>
-struct Example;  // not included: its header costs as much as all of ATen, and programs with such batches have included
-                 // it
+struct Example;  // its header costs as much as all of ATen; programs with such batches include it
 }
 
 namespace fulgurite::libtorch {
@@ -152,8 +151,8 @@ namespace fulgurite::libtorch {
 template <class T>
 concept TensorLike = std::is_base_of_v<at::Tensor, std::remove_cvref_t<T>>;
 
-/// torch::nn::utils::rnn::PackedSequence, recognised by its members. Its tensors are read-only, so it is replaced as a
-/// whole.
+/// torch::nn::utils::rnn::PackedSequence, recognised by its members. Its tensors are read-only, so the whole is
+/// replaced.
 template <class T>
 concept PackedSequenceLike = requires(T const& packed) {
   packed.data();
@@ -288,8 +287,7 @@ void each_tensor(T const& object, F&& f) {
 
 // Moves a batch to a device and converts its floating-point tensors, in every container that the traversal knows.
 
-/// A copy from pinned memory overlaps with other work. After a copy from pageable memory, that memory may be reused at
-/// once.
+/// A copy from pinned memory overlaps with other work. Pageable memory may be reused at once after the call.
 at::Tensor to_device(at::Tensor const& tensor, at::Device device);
 
 /// Replaces every tensor of the object by its copy on the device.

@@ -26,8 +26,7 @@
 namespace fulgurite::libtorch {
 
 // Random numbers for a single thread. LibTorch has one CPU generator for the whole process, and most operators that
-// draw (such as dropout) are called without a generator: kernels in front of LibTorch's own pass the thread's
-// generator.
+// draw (such as dropout) are called without a generator: kernels before LibTorch's own add the thread's.
 
 /// The generator of this thread's operators if the call names none; undefined: the process's generator.
 inline at::Generator& own_generator() {
@@ -50,7 +49,7 @@ void draw(c10::OperatorHandle const& op, c10::DispatchKeySet keys, torch::jit::S
 /// of these. False if other code has registered kernels there.
 bool draws_apart();
 
-/// While it lives, operators of this thread draw from its own generator, which starts like the process's after
+/// While it lives, operators of this thread draw from its own generator, which starts as after
 /// torch::manual_seed(seed).
 class OwnRandom {
  public:
@@ -110,8 +109,7 @@ class RngScope {
 
 // What a sweep needs from LibTorch: threads that share neither random numbers nor cores.
 
-/// Made by the thread that starts the others. Throws [fulgurite.random.apart] if threads cannot have their own random
-/// numbers.
+/// Made by the thread that starts the others. Throws [fulgurite.random.apart] if threads cannot be kept apart.
 class Apart {
  public:
   explicit Apart(bool is_possible = draws_apart());
