@@ -394,8 +394,8 @@ struct LoadersRules {
   }
 };
 
-/// A fit needs a training loader, and for validation both a step and a loader, or neither; `Waived` (NoValidation) allows
-/// a step without a loader.
+/// A fit needs a training loader, and for validation both a step and a loader, or neither; `Waived` (NoValidation)
+/// allows a step without a loader.
 template <class R, class Source, bool Waived>
 struct FitRules {
   using Rules = FitRules;
