@@ -1,6 +1,6 @@
 #pragma once
-// What all loaders of this library share, and a base for a loader of your own: begin and end, epochs, and the position
-// that a checkpoint keeps.
+// What all loaders of this library share, and a base class for your own loader: begin and end, epochs, and the position
+// that a checkpoint saves.
 
 #include <cstddef>
 #include <iterator>
@@ -15,17 +15,17 @@
 
 namespace fulgurite::data {
 
-// The position of a loader: its epoch, and how many of the epoch's batches were consumed. A checkpoint keeps it.
+// The position of a loader: its epoch, and how many of the epoch's batches were consumed. A checkpoint saves it.
 
-/// Decides which samples batch k holds. A negative number means that it is not known, as of a stream.
+/// Decides which samples batch k holds. A negative number means that it is unknown, as for a stream.
 struct Layout {
   long batches = -1, batch_size = -1, samples = -1;
-  long order = -1;  ///< stands for the samples, the kind of their order and its seed; the epoch is saved apart
+  long order = -1;  ///< a hash of the samples, the kind of their order and its seed; the epoch is saved separately
   bool operator==(Layout const&) const = default;
 };
 
-/// Keeps the position of a loader; each `Batches` has one. A batch is consumed when it is moved past with `++`; what
-/// workers have prefetched does not count.
+/// Keeps the position of a loader; each `Batches` has one. A batch is consumed when `++` moves past it; batches that
+/// workers have prefetched do not count.
 class Position {
  public:
   long epoch() const { return epoch_; }
@@ -37,19 +37,19 @@ class Position {
   /// Makes the next `begin()` start at this batch of its epoch.
   void resume_at(long batch);
 
-  /// Begins an epoch and returns the first batch to yield. `batches` is the number of the epoch's batches, negative
-  /// where it is not known.
+  /// Begins an epoch and returns the index of the first batch to yield. `batches` is the number of batches in the
+  /// epoch, negative if unknown.
   long begin(long batches);
 
   void advance() { ++consumed_; }
 
-  /// The batches hold other samples from the next `begin()` on, which starts the epoch that it would have started.
-  /// Error [fulgurite.data.batch_size_within] where it would have gone on inside of an epoch. `batches`: of an epoch,
-  /// so far.
+  /// Makes the batches hold other samples from the next `begin()` on; that call starts the same epoch as it would have
+  /// done otherwise. Throws [fulgurite.data.batch_size_within] if it would have resumed inside an epoch. `batches`: the
+  /// number of batches in an epoch until now.
   void lay_out_anew(long batches);
 
-  /// Saves or loads the position. Error [fulgurite.data.resume] where a position within an epoch meets another layout;
-  /// between epochs the layout may change.
+  /// Saves or loads the position. Throws [fulgurite.data.resume] if a position within an epoch is loaded into another
+  /// layout; between epochs the layout may change.
   void state(auto& archive, Layout const now) {
     Layout saved = now;
     archive("epoch", epoch_)("consumed", consumed_)("batches", saved.batches)("batch_size", saved.batch_size)(
@@ -69,18 +69,18 @@ class Position {
   bool chosen_ = false;
 };
 
-/// `struct Mine : Batches<Mine, MyBatch>` becomes a loader, an input range of batches, by two members:
+/// Base of loaders. `struct Mine : Batches<Mine, MyBatch>` becomes a loader, an input range of batches, by two members:
 ///
-///     void start(long epoch, long first);           // begin at batch `first` of `epoch`, ending what was going on
-///     bool next(std::optional<MyBatch>& batch);     // fill in the next batch, or return false at the end
+///     void start(long epoch, long first);        // begin at batch `first` of `epoch`, abandoning any unfinished pass
+///     bool next(std::optional<MyBatch>& batch);  // fill in the next batch, or return false at the end
 ///
-/// and, where they are known, `std::size_t size() const` (batches of an epoch) and `Layout layout() const`. Without a
-/// size, `next` is called only when the step on the batch before is over, so it may ask the model, and may fill the
-/// same memory again. A loader that does neither says `static constexpr bool batches_stay_valid = true`, and the loops
-/// may read it one batch ahead; see `BatchesStayValid`.
+/// and, if they are known, `std::size_t size() const` (the number of batches in an epoch) and `Layout layout() const`.
+/// Without a size, `next` is called only after the step on the previous batch, so it may use the model and may fill the
+/// same memory again. A loader that does neither declares `static constexpr bool batches_stay_valid = true`, and the
+/// loops may read it one batch ahead; see `BatchesStayValid`.
 ///
-/// Each `begin()` starts an epoch: the one given to `set_epoch`, else the one after the last. It may be called at any
-/// time, also after a loop that was left early; older iterators are invalid then. A batch stays in memory until the
+/// Each `begin()` starts an epoch: the one given to `set_epoch`, otherwise the one after the last. It may be called at
+/// any time, also after leaving a loop early; older iterators are then invalid. A batch stays in memory until the
 /// second `++` after it was yielded, or until the next `begin()`. A loader may be moved between epochs.
 template <class Derived, class B>
 class Batches {
@@ -94,7 +94,7 @@ class Batches {
     using pointer = B*;
     using difference_type = std::ptrdiff_t;
     using iterator_category =
-        std::input_iterator_tag;  // all five, since range-v3's counted views ask std::iterator_traits
+        std::input_iterator_tag;  // all five types, since range-v3's counted views use std::iterator_traits
 
     Iterator() = default;
     explicit Iterator(Batches* loader) : loader_(loader) {}
@@ -123,7 +123,7 @@ class Batches {
   /// Makes the next `begin()` start at batch `batch` of the epoch. A loop that counts its batches itself calls this
   /// after `state` has loaded.
   void resume_at(long batch) { position_.resume_at(batch); }
-  /// How many batches of this epoch were consumed, that is, moved past with `++`.
+  /// How many batches of this epoch were consumed, that is, how many `++` has moved past.
   long consumed() const { return position_.consumed(); }
 
   void state(auto& archive);
@@ -131,9 +131,9 @@ class Batches {
  protected:
   /// While on, each epoch has the order and the random numbers of epoch 0.
   void repeat_epoch(bool on) { repeats_ = on; }
-  /// For loaders whose batches are cut anew: the next `begin()` starts an epoch.
+  /// For loaders whose batches change their size or samples: the next `begin()` starts an epoch.
   void lay_out_anew() { position_.lay_out_anew(where().batches); }
-  /// The number of the epoch whose order and random numbers the batches have.
+  /// The number of the epoch that determines the batches' order and random numbers.
   long drawn_epoch() const { return repeats_ ? 0 : position_.epoch(); }
 
  private:
@@ -153,7 +153,7 @@ class Batches {
 
 template <class Derived, class B>
 typename Batches<Derived, B>::Iterator Batches<Derived, B>::begin() {
-  ended_ = true;  // it stays true if what follows throws
+  ended_ = true;  // stays true if one of the following calls throws
   slots_[0].reset();
   slots_[1].reset();
   long const first = position_.begin(where().batches);
@@ -183,8 +183,8 @@ void Batches<Derived, B>::pull() {
   ended_ = !self().next(slots_[current_]);
 }
 
-/// A base like Batches<Derived, B>, with `size`, `layout` and the sampler's state. `start` and `next` remain to be
-/// written.
+/// A base class like Batches<Derived, B> that adds `size`, `layout` and the sampler's state. The derived class has to
+/// define `start` and `next`.
 template <class Derived, class B, Sampler S>
 class SampledBatches : public Batches<Derived, B> {
  public:
@@ -194,35 +194,35 @@ class SampledBatches : public Batches<Derived, B> {
   Layout layout() const;
 
   long batch_size() const { return batch_size_; }
-  /// Holds from the next `begin()` on, which starts an epoch. Errors: [fulgurite.data.batch_size] below 1,
-  /// [fulgurite.data.batch_size_within] after a file of the middle of an epoch was loaded.
+  /// Takes effect at the next `begin()`, which starts an epoch. Errors: [fulgurite.data.batch_size] below 1,
+  /// [fulgurite.data.batch_size_within] after loading a checkpoint from the middle of an epoch.
   void set_batch_size(long size);
 
-  /// Takes the part of one process among several, of the order that the sampler gives to all of them: every `world`-th
-  /// sample. In training all get equally many: where the samples do not divide evenly, the first ones come once more,
-  /// or with `.drop_last` the rest is left out. In evaluation every sample is seen once. The trainer calls this. A
-  /// loader with a `Stride` is left as it is.
+  /// Keeps one rank's part of the order that the sampler gives to all ranks: every `world`-th sample. In training all
+  /// ranks get equally many: if the samples do not divide evenly, the first ones are repeated, or the rest is dropped
+  /// with `.drop_last`. In evaluation every sample is seen once. The trainer calls this. It does nothing to a loader
+  /// with a `Stride`.
   void shard(int rank, int world, bool training);
 
-  /// While on, every epoch has the same order: the samples as they lie in the dataset where the sampler is one of
-  /// `.shuffle`, else the order of epoch 0.
+  /// While on, every epoch has the same order: the dataset's own order if the sampler supports `in_order`, as that of
+  /// `.shuffle` does, otherwise the order of epoch 0.
   void in_order(bool on);
 
   void state(auto& archive);
 
-  /// What this loader takes of the order that all ranks share.
+  /// The part of all ranks' common order that this loader takes.
   RankShare share() const {
     if constexpr (requires { sampler_.share(); }) return sampler_.share();
     else return share_;
   }
 
  protected:
-  /// Error [fulgurite.data.batch_size] for a batch size below 1.
+  /// Throws [fulgurite.data.batch_size] for a batch size below 1.
   SampledBatches(S sampler, long batch_size, bool drop_last);
 
-  /// The samples of an epoch.
+  /// The number of samples in an epoch.
   std::size_t samples() const { return share_.world == 1 ? sampler_.size() : share_.size(sampler_.size()); }
-  /// f(index) for each of them, of a data set that has so many.
+  /// Calls `f(index)` for each sample of an epoch. `of_data`: the number of samples in the dataset.
   void each_sample(long epoch, std::size_t of_data, auto&& f) const {
     if (share_.world == 1) return each_index(sampler_, epoch, of_data, f);
     std::vector<std::size_t> order;

@@ -16,11 +16,11 @@ FULGURITE_BULK_BODY void Position::resume_at(long batch) {
   if (batch < 0)
     throw Error("fulgurite.data.resume_at", "batch " + std::to_string(batch) + " to resume at: batches count from 0");
   first_ = consumed_ = batch;
-  if (begun_) chosen_ = true;  // the batch of the epoch that was going on
+  if (begun_) chosen_ = true;  // the batch refers to the current epoch
 }
 
 FULGURITE_BULK_BODY long Position::begin(long batches) {
-  bool const finished = batches >= 0 && first_ > 0 && first_ >= batches;  // a checkpoint taken after the last batch
+  bool const finished = batches >= 0 && first_ > 0 && first_ >= batches;  // the checkpoint is from the epoch's end
   if (!chosen_ && (begun_ || finished)) {
     ++epoch_;
     first_ = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// Several loaders as one: each batch is a tuple of theirs.
+// Several loaders as one: each batch is a tuple of their batches.
 
 #include <algorithm>
 #include <concepts>
@@ -22,13 +22,13 @@
 
 namespace fulgurite::data {
 
-// One loader among several that are read side by side, and how far it has been read.
+// One of several loaders that are read side by side, and how far it has been read.
 
-/// The type of a loader's batches, as a value.
+/// The type of a loader's batches, without a reference.
 template <class L>
 using BatchOf = std::remove_cvref_t<decltype(*std::begin(std::declval<L&>()))>;
 
-/// One of the combined loaders and its position. `L` is a reference where the loader was given by std::ref.
+/// One of the combined loaders and its position. `L` is a reference if the loader was given by std::ref.
 template <class L>
 class CombinedPart {
  public:
@@ -38,9 +38,9 @@ class CombinedPart {
 
   Loader& loader() { return loader_; }
   Loader const& loader() const { return loader_; }
-  bool ended() const { return ended_; }  ///< at least once in this epoch
+  bool ended() const { return ended_; }  ///< true if it ended at least once in this epoch
 
-  /// The batches of one pass, after the limit; negative where the number is not known.
+  /// The number of batches in one pass, after the limit; negative if unknown.
   long size() const {
     if constexpr (SizedLoader<Loader>) {
       auto const all = static_cast<long>(const_cast<Loader&>(loader_).size());
@@ -51,7 +51,7 @@ class CombinedPart {
   }
   void limit(double part) { part_ = part; }
 
-  /// Begins pass `number` at its batch `first`. `ended` says whether earlier passes of this epoch were completed.
+  /// Begins pass `number` at its batch `first`. `ended` is true if earlier passes of this epoch were completed.
   void open(long number, long first, bool ended) {
     at_.reset();
     if constexpr (requires { loader_.set_epoch(number); }) loader_.set_epoch(number);
@@ -70,15 +70,15 @@ class CombinedPart {
   }
   void again() { open(number_ + 1, 0, true); }
 
-  /// Takes the next batch of this pass; false where there is none.
+  /// Takes the next batch of this pass; returns false if there is none.
   bool take(std::optional<BatchOf<L>>& into) {
     if (!at_) return false;
-    bool const limited = part_ < 1 && taken_ == size();  // what lies behind a limit is not read
+    bool const limited = part_ < 1 && taken_ == size();  // batches beyond the limit are not read
     if (!limited && !std::exchange(fresh_, false)) ++*at_;
     if (limited || !(*at_ != std::end(loader_))) return close(), false;
     ++taken_;
     decltype(auto) batch = **at_;
-    // Loaders of this library hold a batch for us alone, so it can be moved; elsewhere it may be the user's own.
+    // Loaders of this library own their batch, so it can be moved from; other loaders may yield the user's own object.
     if constexpr (std::derived_from<Loader, Batches<Loader, BatchOf<L>>> || !std::is_reference_v<decltype(batch)>)
       into.emplace(std::move(batch));
     else into.emplace(batch);
@@ -93,21 +93,21 @@ class CombinedPart {
   bool fresh_ = false, ended_ = false;
 };
 
-/// When an epoch of combined loaders ends: `min_size` with the shortest loader; `max_size` with the longest, where the
-/// others have no batch any more; `max_size_cycle` with the longest, where the others begin again. `sequential` is
-/// refused here: pass a std::tuple of evaluation loaders instead.
+/// When an epoch of combined loaders ends: `min_size` with the shortest loader; `max_size` with the longest, while the
+/// others yield no more batches; `max_size_cycle` with the longest, while the others start again. `sequential` does not
+/// compile here: pass a std::tuple of evaluation loaders instead.
 enum class CombineMode : std::uint8_t { min_size, max_size, max_size_cycle, sequential };
 
 /// The type that a loader contributes to a combined batch.
 template <CombineMode Mode, class L>
 using BatchIn = std::conditional_t<Mode == CombineMode::max_size, std::optional<BatchOf<L>>, BatchOf<L>>;
 
-/// The loader that `combined` makes. It has a size where all of its loaders have one. With `max_size` the batch is a
+/// The loader that `combined` returns. It has a size if all of its loaders have one. With `max_size` the batch is a
 /// tuple of std::optional.
 ///
-/// All loaders are told the epoch of this one. A pass that `max_size_cycle` begins again within an epoch has a number
-/// of its own, so that a seeded order does not come twice. A resumed epoch goes on at the same batches; loaders without
-/// `resume_at` are read from the start, and what was consumed is dropped.
+/// All loaders get the epoch of this one. A pass that `max_size_cycle` starts again within an epoch gets a number of
+/// its own, so that a seeded order is not repeated. A resumed epoch continues with the same batches; loaders without
+/// `resume_at` are read from the start, and the consumed batches are dropped.
 template <CombineMode Mode, class... Ls>
   requires(sizeof...(Ls) > 0)
 class Combined : public Batches<Combined<Mode, Ls...>, std::tuple<BatchIn<Mode, Ls>...>> {
@@ -117,9 +117,9 @@ class Combined : public Batches<Combined<Mode, Ls...>, std::tuple<BatchIn<Mode, 
  public:
   using typename Base::Batch;
   static constexpr CombineMode combine_mode = Mode;
-  static constexpr bool wraps_loaders = true;  ///< what is missing in one of the loaders is missing here
+  static constexpr bool wraps_loaders = true;  ///< a function that one of the loaders lacks is missing here, too
   static constexpr bool shards_itself = (ShardsItself<std::remove_reference_t<Ls>> && ...);
-  /// A combined batch holds the batches that the loaders made, so it stays valid as long as theirs do.
+  /// A combined batch holds the batches of the loaders, so it stays valid as long as theirs do.
   static constexpr bool batches_stay_valid = (BatchesStayValid<std::remove_reference_t<Ls>> && ...);
 
   explicit Combined(Ls... loaders) : parts_(CombinedPart<Ls>(std::forward<Ls>(loaders))...) {}
@@ -130,8 +130,8 @@ class Combined : public Batches<Combined<Mode, Ls...>, std::tuple<BatchIn<Mode, 
     return static_cast<std::size_t>(Mode == CombineMode::min_size ? shortest() : longest());
   }
 
-  /// Limits each loader to a part of it, from 0 to 1 and rounded down; 1 means all of it. This is what a limit that is
-  /// a Fraction means for combined loaders; a limit that is a count limits this loader as a whole. Error
+  /// Limits each loader to a fraction of it, from 0 to 1 and rounded down; 1 means all of it. A limit that is a
+  /// Fraction does this for combined loaders; a limit that is a count limits this loader as a whole. Throws
   /// [fulgurite.options.fraction_too_small].
   void limit_each(double part)
     requires sized
@@ -147,7 +147,7 @@ class Combined : public Batches<Combined<Mode, Ls...>, std::tuple<BatchIn<Mode, 
     });
   }
 
-  /// Of the first loader. Setting it sets all of them.
+  /// The batch size of the first loader. Setting it sets the batch size of all of them.
   long batch_size() const
     requires(SettableBatchSize<std::remove_reference_t<Ls>> && ...)
   {
@@ -163,15 +163,15 @@ class Combined : public Batches<Combined<Mode, Ls...>, std::tuple<BatchIn<Mode, 
     each([&](auto& one) { loop::set_batch_size_of(one.loader(), size); });
   }
 
-  /// The part of one process among several, of each of the loaders.
+  /// Restricts each of the loaders to one rank's part.
   void shard(int rank, int world, bool training)
     requires(ShardableLoader<std::remove_reference_t<Ls>> && ...)
   {
     each([&](auto& one) { loop::shard_of(one.loader(), rank, world, training); });
   }
 
-  /// While on, epochs are not shuffled, from the next one on. Returns false where a loader cannot be told, which may
-  /// then shuffle all the same.
+  /// While on, epochs are not shuffled, from the next one on. Returns false if one of the loaders does not support
+  /// this; that loader may still shuffle.
   bool in_order(bool on) {
     bool all = true;
     each([&](auto& one) { all &= loop::keep_order(one.loader(), on); });
@@ -194,7 +194,7 @@ class Combined : public Batches<Combined<Mode, Ls...>, std::tuple<BatchIn<Mode, 
   void start(long epoch, long first) {
     long const most = longest();
     bool const replay = Mode != CombineMode::min_size && !sized &&
-                        first > 0;  // the position of each loader after so many batches is not known
+                        first > 0;  // the position of each loader after `first` batches is unknown
     each([&](auto& one) {
       long const size = one.size();
       if constexpr (Mode == CombineMode::max_size_cycle) {
@@ -262,9 +262,9 @@ class Combined : public Batches<Combined<Mode, Ls...>, std::tuple<BatchIn<Mode, 
   std::tuple<CombinedPart<Ls>...> parts_;
 };
 
-/// Several loaders as one: `auto both = data::combined<data::CombineMode::min_size>(std::move(labelled),
-/// std::ref(unlabelled));`. The step receives `std::tuple<A, B>`, as `auto& [a, b] = batch;`. Loaders are moved in, or
-/// borrowed by std::ref.
+/// Combines several loaders into one, for steps that need a batch of each: `auto both =
+/// data::combined<data::CombineMode::min_size>(std::move(labelled), std::ref(unlabelled));`. The step receives
+/// `std::tuple<A, B>`, as `auto& [a, b] = batch;`. Loaders are moved in, or borrowed by std::ref.
 template <CombineMode Mode = CombineMode::max_size_cycle, class... Ls>
 auto combined(Ls... loaders) {
   constexpr bool side_by_side = Mode != CombineMode::sequential;
@@ -274,14 +274,14 @@ auto combined(Ls... loaders) {
   return Combined<Mode, std::unwrap_reference_t<Ls>...>(std::move(loaders)...);
 }
 
-// An evaluation loader with a name, by which its values are told from those of other loaders.
+// An evaluation loader with a name, which distinguishes its metrics from those of other loaders.
 
-/// Refers to a loader that belongs to somebody else, and is a loader itself.
+/// A loader that refers to a loader owned by the caller.
 template <class L>
 class Borrowed {
  public:
   static constexpr bool batches_stay_valid = BatchesStayValid<L>;
-  static constexpr bool wraps_loaders = true;  ///< what is missing in the loader is missing here
+  static constexpr bool wraps_loaders = true;  ///< a function that the loader lacks is missing here, too
   static constexpr bool shards_itself = ShardsItself<L>;
 
   explicit Borrowed(L& loader) : loader_(&loader) {}
@@ -349,7 +349,7 @@ class Borrowed {
   L* loader_;
 };
 
-/// The loader that `named` makes: the one it was given, with a name.
+/// The loader that `named` returns: the given one, with a name.
 template <FixedString Name, class L>
 class Named : public L {
  public:
@@ -362,12 +362,12 @@ class Named : public L {
 /// of `val_loss/dataloader_idx_0` and `_1`. The loader is moved in, or borrowed by std::ref.
 template <FixedString Name, class L>
 auto named(L loader) {
-  using Given = std::unwrap_reference_t<L>;  // a reference where std::ref was given
+  using Given = std::unwrap_reference_t<L>;  // a reference if std::ref was given
   using Kept = std::conditional_t<std::is_reference_v<Given>, Borrowed<std::remove_reference_t<Given>>, L>;
   return Named<Name, Kept>(Kept(std::move(loader)));
 }
 
-/// The loader that `of_this_rank` makes.
+/// The loader that `of_this_rank` returns.
 template <class L>
 class OfThisRank : public L {
  public:
@@ -375,9 +375,9 @@ class OfThisRank : public L {
   explicit OfThisRank(L loader) : L(std::move(loader)) {}
 };
 
-/// Says of a loader that cannot be shared out between processes that each of them was given its own part already:
-/// `trainer.fit(net, data::of_this_rank(my_batches(rank)))`. The loader is moved in, or borrowed by std::ref. Said of a
-/// loader that is the same in every process, all of them train on the same batches.
+/// Declares that a loader, which cannot be sharded over ranks, already yields only this rank's part: `trainer.fit(net,
+/// data::of_this_rank(my_batches(rank)))`. The loader is moved in, or borrowed by std::ref. If the loader is in fact
+/// the same in every process, all of them train on the same batches.
 template <class L>
 auto of_this_rank(L loader) {
   using Given = std::unwrap_reference_t<L>;

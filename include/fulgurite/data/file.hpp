@@ -1,5 +1,5 @@
 #pragma once
-// Reads a whole file into memory. Its length is asked first, so that memory is allocated only for bytes that exist.
+// Reads a whole file into memory. Its length is read first, so that memory is allocated only for bytes that exist.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,22 +18,21 @@
 
 namespace fulgurite::data {
 
-/// The bytes of a file. Error [fulgurite.data.file] for what is not a readable regular file, or ends before the length
-/// that was told.
+/// The bytes of a file. Throws [fulgurite.data.file] unless it is a readable regular file of the reported length.
 std::vector<std::uint8_t> read_file(std::filesystem::path const& path);
 
 // Reads gzip piece by piece from memory, through zlib (link with -lz).
 
-/// The largest number of bytes that gzip's deflate can make of one byte: 258 bytes from two bits. It bounds what a
-/// compressed file can contain before it is unpacked.
+/// The largest number of bytes that gzip's deflate can produce from one compressed byte: 258 bytes from two bits. It
+/// bounds the size of a compressed file's content before it is unpacked.
 inline constexpr std::size_t largest_gzip_ratio = 1032;
 
-/// Whether the bytes begin as a gzip file does.
+/// True if the bytes begin like a gzip file.
 bool is_gzip(std::span<std::uint8_t const> bytes);
 
 /// A source of unpacked bytes. `read` fills its span, and fills less only at the end. The compressed bytes must outlive
-/// this object. Error [fulgurite.data.gzip] where they are damaged, cut off or followed by something else, or fail
-/// their checksum.
+/// this object. Throws [fulgurite.data.gzip] if they are damaged, cut off, followed by something else, or have a wrong
+/// checksum.
 class Gunzip {
  public:
   Gunzip(std::span<std::uint8_t const> compressed, std::string name);
@@ -46,7 +45,7 @@ class Gunzip {
  private:
   std::size_t inflate_some(std::span<std::uint8_t> into);
 
-  /// Several gzip files may follow one another; anything else behind one is an Error.
+  /// Several gzip files may follow one another; anything else after one is an Error.
   void end_of_member();
 
   [[noreturn]] void refuse(std::string const& what, std::string const& cure) const;
@@ -58,11 +57,11 @@ class Gunzip {
   bool ended_ = false;
 };
 
-// Turns the characters of a text into numbers and back. Characters are Unicode's, the text is UTF-8.
+// Turns the characters of a text into numbers and back. Characters are Unicode code points, the text is UTF-8.
 
-/// Calls `f(character, offset)` for each character of `text`: `character` is its one to four bytes, `offset` the byte
-/// at which it begins. Error [fulgurite.data.utf8] where the text is not UTF-8; it names the byte and `source`, which
-/// is what the text is called.
+/// Calls `f(character, offset)` for each character of `text`: `character` is its one to four bytes, `offset` the
+/// position of the first one. Throws [fulgurite.data.utf8] if the text is not UTF-8; the Error names the byte and
+/// `source`, the name of the text.
 inline void each_character(std::string_view text, std::string_view source, auto&& f) {
   for (std::size_t at = 0, bytes = 0; at < text.size(); at += bytes) {
     bytes = utf8::length(text, at);
@@ -74,8 +73,8 @@ inline void each_character(std::string_view text, std::string_view source, auto&
   }
 }
 
-/// Maps each character of a text to a number from 0 to size()-1, in the order of the characters' bytes. Any text with
-/// the same characters gives the same numbers. `data_state<data::Vocabulary>(file)` restores that of a TextModule from
+/// Maps each character of a text to a number from 0 to size()-1, in the order of the characters' bytes. Texts with the
+/// same characters give the same numbers. `data_state<data::Vocabulary>(file)` restores a TextModule's vocabulary from
 /// a checkpoint.
 class Vocabulary {
  public:
@@ -87,21 +86,20 @@ class Vocabulary {
 
   std::string characters() const;
 
-  /// The numbers of a text's characters. Error [fulgurite.data.unknown_character] for one that the vocabulary does not
-  /// have.
+  /// The numbers of a text's characters. Throws [fulgurite.data.unknown_character] for a character not in it.
   std::vector<std::int64_t> encode(std::string_view text) const;
 
-  /// The text of these numbers. Error [fulgurite.data.unknown_number] for one outside 0 to size()-1.
+  /// The text of these numbers. Throws [fulgurite.data.unknown_number] for a number outside 0 to size()-1.
   std::string decode(std::span<std::int64_t const> numbers) const;
 
-  /// Loading into one that has characters, these have to be the same: another character would stand for a number. Error
-  /// [fulgurite.data.text_changed].
+  /// Loading into a vocabulary that has characters already requires the same ones, since otherwise the numbers would
+  /// mean other characters. Throws [fulgurite.data.text_changed].
   void state(auto& archive);
 
  private:
   void refuse_change(Vocabulary const& saved) const;
 
-  std::vector<std::string> characters_;  // sorted; a few hundred at most, each within the string itself
+  std::vector<std::string> characters_;  // sorted; a few hundred at most, each short enough for the string's own buffer
 };
 
 }  // namespace fulgurite::data

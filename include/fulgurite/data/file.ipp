@@ -51,7 +51,7 @@ FULGURITE_BULK_BODY std::size_t Gunzip::inflate_some(std::span<std::uint8_t> int
   constexpr std::size_t most = std::numeric_limits<uInt>::max();  // zlib counts in 32 bits
   auto const given = static_cast<uInt>(std::min(rest_.size(), most)),
              wanted = static_cast<uInt>(std::min(into.size(), most));
-  stream_.next_in = const_cast<Bytef*>(rest_.data());  // zlib does not write there
+  stream_.next_in = const_cast<Bytef*>(rest_.data());  // zlib does not write to its input
   stream_.avail_in = given;
   stream_.next_out = into.data();
   stream_.avail_out = wanted;
@@ -61,7 +61,7 @@ FULGURITE_BULK_BODY std::size_t Gunzip::inflate_some(std::span<std::uint8_t> int
     end_of_member();
   } else if (status == Z_MEM_ERROR) {
     throw std::bad_alloc();
-  } else if (status == Z_BUF_ERROR) {  // nothing left to read
+  } else if (status == Z_BUF_ERROR) {  // no input left
     refuse("the compressed data end too early", "it was cut off, probably while downloading: fetch it again");
   } else if (status != Z_OK) {
     refuse(std::string("the compressed data are damaged (") + (stream_.msg ? stream_.msg : "unknown reason") + ")",

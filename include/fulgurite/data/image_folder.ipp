@@ -76,7 +76,7 @@ FULGURITE_BULK_BODY Image read_netpbm(std::span<std::uint8_t const> file, std::s
   std::size_t const white = number("largest value", 65535);
   check_image_size(name, 2, image);
   if (white != 255) refuse_image(name, at, "the largest value is " + std::to_string(white) + ": only 255 is read");
-  ++at;  // one space
+  ++at;  // one white space
   std::size_t const bytes = image.rows * image.columns * image.channels;
   if (at > file.size() || file.size() - at < bytes)
     refuse_image(name, file.size(),
@@ -197,7 +197,7 @@ FULGURITE_BULK_BODY FileKind kind_of_file(std::filesystem::path const& path) {
   file.read(first.data(), static_cast<std::streamsize>(first.size()));
   first.resize(static_cast<std::size_t>(file.gcount()));
   auto const bytes = std::span(reinterpret_cast<std::uint8_t const*>(first.data()), first.size());
-  auto const size = first.find_first_not_of(" \t\r\n", 2);  // so begins no sentence
+  auto const size = first.find_first_not_of(" \t\r\n", 2);  // a space in this place distinguishes the file from prose
   bool const netpbm =
       is_netpbm(bytes) && size != first.npos && (bytes[size] == '#' || (size > 2 && std::isdigit(bytes[size]) != 0));
   if (is_png(bytes) || netpbm) return FileKind::picture;

@@ -1,5 +1,5 @@
 #pragma once
-// The general loader: it takes any dataset with a size and an index, a sampler, a function that makes a batch of
+// The general loader: it takes any dataset with a size and an index, a sampler, a function that makes a batch from
 // samples, and worker threads.
 
 #include <algorithm>
@@ -23,15 +23,20 @@
 
 namespace fulgurite::data {
 
-/// Reads sample `i` by `get(i)`, else by `[i]`. Both are called on a const dataset, since workers read several samples
-/// at once.
+/// Reads sample `i` by `get(i)`, otherwise by `[i]`. Both are called on a const dataset, since workers read several
+/// samples at once.
 template <class D>
 decltype(auto) sample_at(D const& dataset, std::size_t i) {
   if constexpr (requires { dataset.get(i); }) return dataset.get(i);
   else return dataset[i];
 }
 
-/// A dataset has `size()` and a const `get(i)` or `operator[](i)`: a `std::vector` of samples, or a struct of yours.
+/// A dataset has `size()` and a const `get(i)` or `operator[](i)`: a `std::vector` of samples, or a struct of yours:
+///
+///     struct Squares {
+///       std::size_t size() const { return 100; }
+///       std::pair<float, float> get(std::size_t i) const { return {float(i), float(i * i)}; }
+///     };
 template <class D>
 concept Dataset = requires(std::remove_reference_t<D> const& dataset, std::size_t i) {
   { dataset.size() } -> std::convertible_to<std::size_t>;
@@ -42,13 +47,13 @@ concept Dataset = requires(std::remove_reference_t<D> const& dataset, std::size_
 template <Dataset D>
 using Sample = std::remove_cvref_t<decltype(sample_at(std::declval<std::remove_reference_t<D> const&>(), 0))>;
 
-/// A function that makes batches and draws random numbers while it does, as augmentation does: `collate(samples,
-/// random)`, where `random` is a BatchRandom, or a Random.
+/// A function that makes batches and draws random numbers, for augmentation: `collate(samples, random)`, where `random`
+/// is a BatchRandom, or a Random.
 template <class Collate, class D>
 concept CollatesAtRandom = Dataset<D> && std::invocable<Collate const&, std::vector<Sample<D>>, BatchRandom&>;
 
 namespace collating {
-/// The function makes batches of these samples; Loader refuses one that does not.
+/// True if the function makes batches from these samples; otherwise Loader does not compile.
 template <class Collate, class D>
 concept Makes = CollatesAtRandom<Collate, D> || std::invocable<Collate const&, std::vector<Sample<D>>>;
 
@@ -62,11 +67,11 @@ template <class Collate, class D>
 struct Result<Collate, D> : std::invoke_result<Collate const&, std::vector<Sample<D>>, BatchRandom&> {};
 }  // namespace collating
 
-/// The type of the batch that a function makes of a dataset's samples.
+/// The type of the batch that a function makes from a dataset's samples.
 template <class Collate, Dataset D>
 using Collated = std::remove_cvref_t<typename collating::Result<Collate, D>::type>;
 
-/// How a loader holds its dataset: `std::cref(dataset)` is borrowed, anything else is kept.
+/// How a loader stores its dataset: `std::cref(dataset)` is borrowed, anything else is owned.
 template <class D>
 struct Held {
   using type = D;
@@ -76,7 +81,7 @@ struct Held<std::reference_wrapper<D>> {
   using type = D const&;
 };
 
-/// Makes a batch by putting its samples into a vector.
+/// Makes a batch by putting the samples into a vector.
 struct AsVector {
   template <class Sample>
   std::vector<Sample> operator()(std::vector<Sample> samples) const {
@@ -84,20 +89,20 @@ struct AsVector {
   }
 };
 
-/// What makes the batches of a loader that is given no function. Here it is AsVector, which makes a vector of samples.
-/// torch/data/stack.hpp, which fulgurite.hpp includes, specializes it: samples that hold tensors are stacked by Stack.
-/// So the batches of such samples depend on an include: a loader that is made where only the headers of data/ are
-/// included yields vectors of them. Include stack.hpp before such a loader, in every source file of a program, or give
-/// the loader its function, Stack{} or AsVector{}: then no include counts.
+/// The function that makes batches if a loader is given none. The default is AsVector. torch/data/stack.hpp, which
+/// fulgurite.hpp includes, specializes this template: samples that hold tensors are stacked by Stack. The batches of
+/// such samples therefore depend on an include: a loader made where only the headers of data/ are included yields
+/// vectors. Include stack.hpp before such a loader in every source file of a program, or pass Stack{} or AsVector{} to
+/// the loader, which makes it independent of includes.
 template <class Sample>
 struct CollateOf {
   using type = AsVector;
 };
-/// Stands for it until the samples are known.
+/// A placeholder for CollateOf until the type of the samples is known.
 struct ByDefault {};
 
 namespace collating {
-/// The function that was given, else that of the samples.
+/// The given function, or the default for the samples.
 template <class Sample, class Collate>
 auto chosen(Collate collate) {
   if constexpr (std::same_as<Collate, ByDefault>) return typename CollateOf<Sample>::type{};
@@ -105,8 +110,8 @@ auto chosen(Collate collate) {
 }
 }  // namespace collating
 
-/// A function that makes batches and can put them into page-locked memory: `can_pin()` throws where there is no GPU,
-/// `pin(batch)` does it.
+/// A function that makes batches and can put them into page-locked memory: `can_pin()` throws if there is no GPU,
+/// `pin(batch)` pins.
 template <class Collate, class Batch>
 concept PinsBatches = requires(Collate const& collate, Batch& batch) {
   collate.can_pin();
@@ -125,7 +130,7 @@ struct Epoch {
   std::uint64_t seed = 0;
   RankShare share = {};
 
-  /// Makes batch k; nothing where it is no longer wanted before it is complete.
+  /// Makes batch k; returns nothing if a stop is requested before it is complete.
   std::optional<Collated<Collate, D>> make(std::size_t k, AtWork const& at) const {
     std::size_t const begin = k * batch_size, end = std::min(order.size(), begin + batch_size);
     std::vector<Sample<D>> samples;
@@ -140,7 +145,7 @@ struct Epoch {
     at.reads(AtWork::no_sample);
     guarded(
         [&] {
-          if constexpr (!collating::Makes<Collate, D>) {  // refused
+          if constexpr (!collating::Makes<Collate, D>) {  // Loader's static_assert reports this
           } else if constexpr (CollatesAtRandom<Collate, D>) {
             BatchRandom random{seed, number, k, static_cast<long>(batch_size), share};
             batch.emplace(collate(std::move(samples), random));
@@ -155,7 +160,7 @@ struct Epoch {
   }
 
  private:
-  /// Runs an action; what it throws is nested in the Error that is thrown instead.
+  /// Runs an action. An exception from it is nested in the Error that is thrown instead.
   static void guarded(auto&& action, auto&& error) {
     try {
       action();
@@ -178,26 +183,26 @@ struct Epoch {
   }
 };
 
-/// How batches are made, for a loader that is given a sampler, which decides the order.
+/// How batches are made by a loader that is given a sampler. The sampler decides the order.
 struct BatchOptions {
   long batch_size = 1;     ///< samples in a batch
-  std::uint64_t seed = 0;  ///< of the `BatchRandom` that a function which makes batches may take
-  bool drop_last = false;  ///< leave out a last batch with fewer samples
+  std::uint64_t seed = 0;  ///< seed of the `BatchRandom` that a collate function may take
+  bool drop_last = false;  ///< drop a last batch with fewer samples
   int workers = 0;         ///< threads that read samples ahead; 0: read them in the loop itself
-  int prefetch = 2;        ///< batches that each worker may be ahead
+  int prefetch = 2;        ///< how many batches each worker may be ahead
   std::function<void()> on_worker_start =
       {};  ///< runs in each worker before its first sample; with LibTorch: `data::one_thread_each()`
-  bool persistent_workers = true;        ///< they stay from epoch to epoch; false: they end with each
-  std::chrono::milliseconds timeout{0};  ///< how long the loop waits for one batch, and the loader's end for a sample
-                                         ///< that is being read, as 30s; 0: for ever
-  bool pin_memory = false;               ///< batches in page-locked memory; needs CUDA, and `Stack` or `Pinnable`
+  bool persistent_workers = true;        ///< workers live across epochs; false: they end with each epoch
+  std::chrono::milliseconds timeout{0};  ///< longest wait of the loop for one batch, and of the destructor for a sample
+                                         ///< that is being read, as 30s; 0: no limit
+  bool pin_memory = false;               ///< put batches into page-locked memory; needs CUDA, and `Stack` or `Pinnable`
 };
 
-/// How batches are made and in which order, for a loader that makes its own sampler.
+/// How batches are made and in which order, by a loader that makes its own sampler.
 struct LoaderOptions {
   long batch_size = 1;
-  bool shuffle = false;    ///< another order of the samples in each epoch; false: the data set's own
-  std::uint64_t seed = 0;  ///< with the number of the epoch it decides the order
+  bool shuffle = false;    ///< a new order of the samples in each epoch; false: the dataset's own order
+  std::uint64_t seed = 0;  ///< decides the order, together with the number of the epoch
   bool drop_last = false;
   int workers = 0;
   int prefetch = 2;
@@ -211,16 +216,17 @@ struct LoaderOptions {
 /// sampler `Loader loader{dataset, Stride{...}, {.batch_size = 32}, collate};`.
 ///
 /// Samples are read by `dataset[i]` or `dataset.get(i)` from several threads at once, so these must be const and free
-/// of data races. `collate(std::vector<Sample>)`, or `collate(std::vector<Sample>, BatchRandom&)` for
-/// augmentation, makes the batch; without one `Stack` does of samples that hold tensors, and of others a batch is a
-/// vector. A dataset given by value is kept, one given by
-/// `std::cref` is borrowed. Workers stay from epoch to epoch, waiting, and `.on_worker_start` runs once in each. With
-/// workers, batches arrive in the same order as without. An exception of the dataset
-/// arrives in the loop as fulgurite.data.sample with the index of the sample (the original nested in it), one of
-/// `collate` as fulgurite.data.collate; the epoch is then over, and `begin()` starts another. A worker that does not
-/// bring its batch within `.timeout` is fulgurite.data.worker_hangs, and so is the next `begin()` until it comes back.
-/// A loader that ends waits for each sample that is being read, for `.timeout` at most: a thread that takes longer is
-/// left behind with the dataset, which must live as long as it where it is borrowed.
+/// of data races. A dataset given by value is owned, one given by `std::cref` is borrowed.
+/// `collate(std::vector<Sample>)`, or `collate(std::vector<Sample>, BatchRandom&)` for augmentation, makes the batch;
+/// the default is `Stack` for samples that hold tensors, and a vector for others. Workers live across epochs, and
+/// `.on_worker_start` runs once in each. With workers, batches arrive in the same order as without.
+///
+/// An exception of the dataset arrives in the loop as fulgurite.data.sample with the index of the sample, one of
+/// `collate` as fulgurite.data.collate, both with the original nested; the epoch is then over, and `begin()` starts
+/// another. If a worker does not deliver its batch within `.timeout`, fulgurite.data.worker_hangs is thrown, and again
+/// by each `begin()` until the worker returns. The destructor waits for each sample that is being read, for `.timeout`
+/// at most: a thread that takes longer is detached together with the dataset. A borrowed dataset must live as long as
+/// that thread.
 template <Dataset D, Sampler S = OptionalShuffle, class Collate = typename CollateOf<Sample<D>>::type>
 class Loader : public SampledBatches<Loader<D, S, Collate>, Collated<Collate, D>, S> {
   using Base = SampledBatches<Loader, Collated<Collate, D>, S>;
@@ -234,8 +240,8 @@ class Loader : public SampledBatches<Loader<D, S, Collate>, Collated<Collate, D>
   using typename Base::Batch;
   static constexpr bool batches_stay_valid = true;  ///< workers read ahead anyway, so no sample can depend on a step
 
-  /// Errors: fulgurite.data.batch_size, .workers, .prefetch or .timeout, for a number that makes no sense;
-  /// fulgurite.data.pin_memory where there is no GPU, or a `collate` that cannot pin.
+  /// Errors: fulgurite.data.batch_size, .workers, .prefetch or .timeout for a number out of range;
+  /// fulgurite.data.pin_memory if there is no GPU, or `collate` cannot pin.
   Loader(D dataset, S sampler, BatchOptions options, Collate collate = {})
       : Base(std::move(sampler), options.batch_size, options.drop_last),
         plan_(new Plan{std::forward<D>(dataset), std::move(collate)}),
@@ -256,7 +262,7 @@ class Loader : public SampledBatches<Loader<D, S, Collate>, Collated<Collate, D>
     requires std::same_as<S, OptionalShuffle>
       : Loader(static_cast<std::size_t>(dataset.size()), dataset, options, collate) {}
 
-  /// Of the last pass; see Waited.
+  /// The waiting time of the last pass; see Waited.
   Waited waited() const { return reader_.waited(); }
 
   void state(auto& archive) {
@@ -269,7 +275,7 @@ class Loader : public SampledBatches<Loader<D, S, Collate>, Collated<Collate, D>
   using Base::batch_size_;
   using Plan = Epoch<D, Collate>;
 
-  /// `dataset` is moved from only after `count`, its size, was asked for.
+  /// `dataset` is moved from only after `count`, its size, was read.
   Loader(std::size_t count, D& dataset, LoaderOptions& o, Collate& collate)
       : Loader(std::forward<D>(dataset), OptionalShuffle{count, o.shuffle, o.seed},
                BatchOptions{.batch_size = o.batch_size,
@@ -292,7 +298,7 @@ class Loader : public SampledBatches<Loader<D, S, Collate>, Collated<Collate, D>
   }
 
   void start(long epoch, long first) {
-    reader_.leave();  // the workers of an epoch that was left early still read the plan
+    reader_.leave();  // the workers of an unfinished epoch still read the plan
     plan_->number = epoch;
     plan_->batch_size = static_cast<std::size_t>(batch_size_);
     plan_->share = this->share();
@@ -306,7 +312,7 @@ class Loader : public SampledBatches<Loader<D, S, Collate>, Collated<Collate, D>
     return reader_.next(batch, [this](std::size_t k) { return plan_->make(k, {}); });
   }
 
-  std::shared_ptr<Plan> plan_;  // shared with the workers: they may still read it when another loader is moved in here
+  std::shared_ptr<Plan> plan_;  // shared with the workers, which may still read it after a move assignment
   BatchReader<Batch> reader_;
 };
 
@@ -319,7 +325,7 @@ Loader(D, S, BatchOptions) -> Loader<typename Held<D>::type, S>;
 template <class D, Sampler S, class Collate>
 Loader(D, S, BatchOptions, Collate) -> Loader<typename Held<D>::type, S, Collate>;
 
-/// Another name for Loader, PyTorch's.
+/// PyTorch's name for Loader.
 template <Dataset D, Sampler S = OptionalShuffle, class Collate = typename CollateOf<Sample<D>>::type>
 using DataLoader = Loader<D, S, Collate>;
 

@@ -59,8 +59,7 @@ FULGURITE_BULK_BODY Idx IdxReader::parse(Source read, std::size_t most, std::siz
                                              " at most: it was cut off, or its header is damaged; fetch it again");
     count *= length;
   }
-  // The array grows as bytes arrive: a small gzip file may truthfully be able to contain a thousand times its size,
-  // and yet contain less.
+  // The array grows as bytes arrive, since a gzip file's content may be up to a thousand times as large as the file.
   std::size_t found = 0;
   for (bool more = true; more && found < count;) {
     idx.values.resize(std::min(count, std::max<std::size_t>(2 * found, 1 << 20)));
@@ -289,7 +288,7 @@ FULGURITE_BULK_BODY DigitImage draw_digit(std::size_t digit, Random& random) {
   for (Stroke const& stroke : glyph)
     for (std::size_t i = 1; i < stroke.size(); ++i) {
       Point const a = hand(stroke[i - 1]), b = hand(stroke[i]);
-      double const reach = hand.radius() + 1;  // farther pixels stay black
+      double const reach = hand.radius() + 1;  // pixels farther away stay black
       for (int y = pixel(std::min(a.y, b.y) - reach); y <= pixel(std::max(a.y, b.y) + reach); ++y)
         for (int x = pixel(std::min(a.x, b.x) - reach); x <= pixel(std::max(a.x, b.x) + reach); ++x) {
           double& known = nearest[digit_side * static_cast<std::size_t>(y) + static_cast<std::size_t>(x)];
@@ -299,7 +298,7 @@ FULGURITE_BULK_BODY DigitImage draw_digit(std::size_t digit, Random& random) {
   DigitImage image{};
   for (std::size_t i = 0; i < image.size(); ++i) {
     double const cover =
-        std::clamp(hand.radius() + 0.5 - nearest[i], 0.0, 1.0);  // the edge runs through a pixel: partly covered
+        std::clamp(hand.radius() + 0.5 - nearest[i], 0.0, 1.0);  // pixels on the edge are partly covered
     image[i] = static_cast<std::uint8_t>(std::lround(255 * hand.ink() * cover));
   }
   return image;

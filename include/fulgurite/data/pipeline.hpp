@@ -1,6 +1,6 @@
 #pragma once
-// Loaders written as a pipeline, as views are: `dataset | shuffle(7) | batch(64)`. It makes the very Loader that its
-// options make, so batches, files and threads are the same.
+// Loaders written as a pipeline, like views: `dataset | shuffle(7) | batch(64)`. The result is the same Loader that the
+// options make, so batches, checkpoints and threads are the same.
 
 #include <chrono>
 #include <concepts>
@@ -23,20 +23,20 @@
 
 namespace fulgurite::data {
 
-/// How `batch(n, ...)` makes its batches: LoaderOptions without what the other steps say.
+/// Options of `batch(n, ...)`: LoaderOptions without those that other steps set.
 struct BatchingOptions {
-  bool drop_last = false;  ///< leave out a last batch with fewer samples
+  bool drop_last = false;  ///< drop a last batch with fewer samples
   int workers = 0;         ///< threads that read samples ahead; 0: read them in the loop itself
-  int prefetch = 2;        ///< batches that each worker may be ahead
+  int prefetch = 2;        ///< how many batches each worker may be ahead
   std::function<void()> on_worker_start = {};
-  bool persistent_workers = true;        ///< they stay from epoch to epoch
-  std::chrono::milliseconds timeout{0};  ///< how long the loop waits for one batch; 0: for ever
-  bool pin_memory = false;               ///< batches in page-locked memory; needs CUDA
+  bool persistent_workers = true;        ///< workers live across epochs
+  std::chrono::milliseconds timeout{0};  ///< longest wait of the loop for one batch; 0: no limit
+  bool pin_memory = false;               ///< put batches into page-locked memory; needs CUDA
 };
 
 namespace pipeline {
 
-/// A step says so by a base class; two steps are one, which can be kept and given a dataset later.
+/// The base class that marks a step. Two steps joined are a step, which can be stored and applied to a dataset later.
 struct Step {};
 template <class S>
 concept IsStep = std::derived_from<std::remove_cvref_t<S>, Step>;
@@ -47,14 +47,14 @@ struct Ordered {
   D dataset;
   S sampler;
 };
-/// A dataset of which only these samples are visited.
+/// A dataset restricted to these samples.
 template <class D>
 struct Chosen {
   D dataset;
   std::vector<std::size_t> samples;
 };
 
-/// What a step can be given.
+/// True if a step can be applied to this type.
 template <class Left>
 inline constexpr bool is_dataset = Dataset<typename Held<Left>::type>;
 template <class Left>
@@ -66,7 +66,7 @@ inline constexpr bool is_chosen = false;
 template <class D>
 inline constexpr bool is_chosen<Chosen<D>> = true;
 
-/// Says what is wrong with the order of steps, once: what stands before a step that does not fit is handed on.
+/// Reports a wrong order of steps once; a step that does not fit then returns its input unchanged.
 template <class Left, bool Fits>
 consteval bool fits() {
   static_assert(Fits, "[fulgurite.data.pipeline] this step does not follow what stands before it: write dataset | "
@@ -121,7 +121,7 @@ struct Ordering : Step {
   }
 };
 
-/// The step `batch(n)`, which is the last.
+/// The step `batch(n)`, which must be the last.
 template <class Collate>
 struct Batching : Step {
   BatchOptions options;
@@ -151,7 +151,7 @@ struct Batching : Step {
   }
 };
 
-/// Two steps as one.
+/// Two steps joined.
 template <IsStep A, IsStep B>
 struct Joined : Step {
   A first;
@@ -177,11 +177,11 @@ auto operator|(Left&& left, S const& step) {
 }  // namespace pipeline
 
 /// `dataset | shuffle(7) | batch(64)` is `Loader{dataset, {.batch_size = 64, .shuffle = true, .seed = 7}}`, of the same
-/// type. A dataset is kept as a Loader keeps it: moved or copied in, or borrowed where it is given by std::cref.
+/// type. The dataset is stored as in a Loader: moved or copied in, or borrowed if given by std::cref.
 inline pipeline::Shuffling shuffle(std::uint64_t seed = 0) { return pipeline::Shuffling(seed); }
 
 /// Only these samples of the dataset, by their positions: `dataset | subset(split.train) | shuffle(7) | batch(64)`.
-/// Error [fulgurite.data.index], when an epoch begins, for one that is not there.
+/// Throws [fulgurite.data.index] when an epoch begins if a position is out of range.
 pipeline::Choosing subset(std::vector<std::size_t> samples);
 
 /// The order of any sampler: `dataset | ordered(Stride{...}) | batch(64)`.
@@ -190,7 +190,7 @@ pipeline::Ordering<S> ordered(S sampler) {
   return pipeline::Ordering<S>(std::move(sampler));
 }
 
-/// Batches of so many samples: a Loader. `collate(std::vector<Sample>)` makes one. Errors as those of Loader.
+/// Batches of `size` samples: makes a Loader. `collate(std::vector<Sample>)` makes one batch. Errors: as Loader.
 template <class Collate = ByDefault>
 pipeline::Batching<Collate> batch(long size, BatchingOptions options = {}, Collate collate = {}) {
   return {BatchOptions{.batch_size = size,
@@ -204,30 +204,30 @@ pipeline::Batching<Collate> batch(long size, BatchingOptions options = {}, Colla
           std::move(collate)};
 }
 
-// Loaders of unknown length: from a function that gives batch after batch, or from any input range.
+// Loaders of unknown length: from a function that returns batch after batch, or from any input range.
 
-/// Calls `open(epoch)`, or `open()` where it takes no epoch.
+/// Calls `open(epoch)`, or `open()` if it takes no epoch.
 template <class Open>
 decltype(auto) opened(Open& open, long epoch) {
   if constexpr (std::invocable<Open&, long>) return open(epoch);
   else return open();
 }
 
-/// What `open` gives: the function that yields the batches of an epoch.
+/// The result of `open`: the function that yields the batches of an epoch.
 template <class Open>
 using Opened = std::remove_cvref_t<decltype(opened(std::declval<Open&>(), 0L))>;
 
-/// An unsized loader: `open` is called by each `begin()` and gives a function that returns the next batch, or nothing
-/// at the end:
+/// An unsized loader. Each `begin()` calls `open`, which returns a function that returns the next batch, or nothing at
+/// the end:
 ///
 ///     Stream lines{[] {
 ///       return [file = std::ifstream("log.txt"), line = std::string()]() mutable {
 ///         return std::getline(file, line) ? std::optional(parsed(line)) : std::nullopt; };
 ///     }};
 ///
-/// The function is called for a batch when the step on the one before is over: it may act with the model that is being
-/// trained, and may hand out the same memory each time. Therefore a stream does not promise that batches stay valid,
-/// and its end is found out after the last step; `ctx.is_last_batch()` does not tell before. To resume, it reads the
+/// The function is called for a batch only after the step on the previous one: it may use the model in training, and
+/// may return the same memory each time. A stream therefore does not promise that batches stay valid, and its end is
+/// detected only after the last step, so `ctx.is_last_batch()` cannot report it before. To resume, a stream reads the
 /// consumed batches again and drops them.
 template <class Open>
 class Stream : public Batches<Stream<Open>, typename std::invoke_result_t<Opened<Open>&>::value_type> {
@@ -237,7 +237,7 @@ class Stream : public Batches<Stream<Open>, typename std::invoke_result_t<Opened
 
   explicit Stream(Open open) : open_(std::move(open)) {}
 
-  /// Of a stream that cuts its batches itself, as `stream_in_batches` does.
+  /// The batch size of a stream that cuts its batches itself, as `stream_in_batches` does.
   long batch_size() const
     requires requires(Open const& open) { open.batch_size(); }
   {
@@ -272,14 +272,14 @@ class Stream : public Batches<Stream<Open>, typename std::invoke_result_t<Opened
   std::optional<Opened<Open>> source_;
 };
 
-/// An unsized loader over the range of batches that `open(epoch)` or `open()` returns anew for each epoch:
-/// `stream_of([] { return std::views::iota(0, 100) | std::views::transform(batch_number); })`.
+/// An unsized loader over a range of batches, which `open(epoch)` or `open()` returns for each epoch: `stream_of([] {
+/// return std::views::iota(0, 100) | std::views::transform(batch_number); })`.
 template <class Open>
   requires std::ranges::input_range<Opened<Open>>
 auto stream_of(Open open) {
   return Stream{[open = std::move(open)](long epoch) mutable {
     using Range = Opened<Open>;
-    // The range lies on the heap, since an iterator may point into it and it must not move any more.
+    // The range is on the heap since an iterator may point into it, so it must not be moved.
     return [range = std::make_unique<Range>(opened(open, epoch)),
             at = std::optional<std::ranges::iterator_t<Range>>()]() mutable {
       using Yielded = std::ranges::range_value_t<Range>;
@@ -296,7 +296,7 @@ struct StreamOptions {
   bool drop_last = false;
 };
 
-/// Cuts a stream of samples into batches; what `stream_in_batches` gives to its Stream.
+/// Cuts a stream of samples into batches; `stream_in_batches` passes it to its Stream.
 template <class Samples, class Collate>
 class InBatches {
  public:
@@ -332,8 +332,8 @@ class InBatches {
   Collate collate_;
 };
 
-/// A loader of unknown length over a range of samples: `batch_size` of them become a batch by
-/// `collate(std::vector<Sample>)`.
+/// A loader of unknown length over a range of samples: `stream_in_batches([] { return std::views::iota(0, 100); },
+/// {.batch_size = 8})`. `collate(std::vector<Sample>)` makes a batch from each `batch_size` of them.
 template <class Open, class Collate = ByDefault>
   requires std::ranges::input_range<Opened<Open>>
 auto stream_in_batches(Open open, StreamOptions options, Collate collate = {}) {

@@ -1,5 +1,5 @@
 #pragma once
-// Samplers: which samples an epoch visits, and in which order. A pure function of the sampler and the epoch's number.
+// Samplers decide which samples an epoch visits, and in which order: a pure function of the sampler and the epoch.
 
 #include <algorithm>
 #include <array>
@@ -19,13 +19,14 @@
 
 namespace fulgurite::data {
 
-// The library's own generator: the same numbers with every compiler and standard library, and no global state touched.
+// The library's own generator: the same numbers with every compiler and standard library, without global state.
 
-/// xoshiro256** (Blackman and Vigna, 2018), a value: copy it to repeat it, give it a stream to get an independent one.
+/// xoshiro256** (Blackman and Vigna, 2018), a value type: copy it to repeat its numbers, give it a stream to get an
+/// independent generator.
 ///
-/// `Random{seed, epoch, batch}` is a pure function of its arguments, so what is drawn for one batch does not depend on
-/// how many were drawn before: an epoch that is begun in its middle sees the same data. The four words of state come
-/// from splitmix64 (Steele, Lea and Flood, 2014), started at a mix of the three arguments.
+/// `Random{seed, epoch, batch}` is a pure function of its arguments, so the numbers for one batch do not depend on how
+/// many were drawn before: an epoch that is resumed in the middle sees the same data. The four words of state come from
+/// splitmix64 (Steele, Lea and Flood, 2014), started at a mix of the three arguments.
 class Random {
  public:
   using result_type = std::uint64_t;
@@ -35,7 +36,7 @@ class Random {
     for (auto& word : state_) word = mixed(key += golden);
   }
 
-  /// Begins with the four words of the state, which published test vectors give.
+  /// Starts from the four words of the state, as in published test vectors.
   explicit constexpr Random(std::array<std::uint64_t, 4> const& state) : state_(state) {}
 
   constexpr std::uint64_t operator()() {
@@ -50,7 +51,7 @@ class Random {
     return result;
   }
 
-  /// A whole number in [0, n), n > 0, all equally likely: draws below 2^64 mod n are thrown away.
+  /// An integer in [0, n), n > 0, all equally likely: draws below 2^64 mod n are discarded.
   constexpr std::uint64_t below(std::uint64_t n) {
     std::uint64_t const unfair = (0 - n) % n;
     std::uint64_t drawn = (*this)();
@@ -78,14 +79,14 @@ class Random {
   std::array<std::uint64_t, 4> state_{};
 };
 
-/// What becomes of the samples that are left over when the ranks do not divide them evenly. Ranks that reduce gradients
-/// together must have equally many batches, or the one with more waits for ever: `repeat` takes the first samples once
-/// more, `drop` leaves the rest out. `keep` gives the first ranks one sample more, for evaluation in which ranks do not
-/// wait for each other: each sample is then seen exactly once.
+/// What happens to the remaining samples if the ranks do not divide them evenly. Ranks that reduce gradients together
+/// must have equally many batches, or the one with more waits forever: `repeat` takes the first samples again, `drop`
+/// leaves the rest out. `keep` gives the first ranks one more sample, for evaluation in which ranks do not wait for
+/// each other: each sample is then seen exactly once.
 enum class Leftover : std::uint8_t { repeat, drop, keep };
 
-/// Every `world`-th position of an order that all ranks share, from `rank` on. Batch after batch, what the ranks take
-/// is together what one process with batches `world` times as large would take.
+/// Every `world`-th position of an order that all ranks share, starting at `rank`. The k-th batches of all ranks
+/// together are the k-th batch of one process with batches `world` times as large.
 struct RankShare {
   int rank = 0;
   int world = 1;
@@ -93,19 +94,24 @@ struct RankShare {
 
   bool operator==(RankShare const&) const = default;
 
-  /// How many of `all` positions are this rank's.
+  /// The number of positions, out of `all`, that belong to this rank.
   std::size_t size(std::size_t all) const;
-  /// The place of this rank's i-th sample among those that all ranks take.
+  /// The index of this rank's i-th sample in the sequence of all ranks' samples.
   std::size_t place(std::size_t i) const;
-  /// Its position in the order, of which the first samples come once more behind the last one.
+  /// The position of this rank's i-th sample in the order; after the last position the order starts again.
   std::size_t position(std::size_t i, std::size_t all) const { return place(i) % all; }
 };
 
-// The random numbers of one batch, for what changes batches as they are made.
+// The random numbers of one batch, for functions that augment batches while making them.
 
-/// Depends on the seed, the epoch, the number of the batch and the rank alone: every rank draws numbers of its own.
-/// `row(i)` is a generator for the i-th sample of the batch, and depends on the sample's place in the whole epoch, so
-/// that what is drawn from it is the same in one process and in several, and for every batch size.
+/// Depends only on the seed, the epoch, the number of the batch and the rank: every rank draws its own numbers.
+/// `row(i)` is a generator for the i-th sample of the batch. It depends on the sample's place in the whole epoch, so
+/// its numbers are the same in one process and in several, and for every batch size:
+///
+///     auto shift = [](std::vector<float> samples, data::BatchRandom& random) {
+///       for (std::size_t i = 0; i != samples.size(); ++i) samples[i] += float(random.row(i).uniform(-0.1, 0.1));
+///       return samples;
+///     };
 class BatchRandom : public Random {
  public:
   BatchRandom(std::uint64_t seed, long epoch, std::size_t batch, long batch_size, RankShare const& share);
@@ -118,24 +124,30 @@ class BatchRandom : public Random {
   RankShare share_;
 };
 
-/// A sampler: `indices(epoch)` is a range of `size()` positions in a dataset. Called twice with the same epoch it gives
-/// the same order, whatever happened in between.
+/// A sampler: `indices(epoch)` is a range of `size()` positions in a dataset. Two calls with the same epoch must give
+/// the same order, whatever happened between them:
+///
+///     struct Chosen {
+///       std::vector<std::size_t> positions;
+///       std::size_t size() const { return positions.size(); }
+///       std::vector<std::size_t> const& indices(long) const { return positions; }
+///     };
 template <class S>
 concept Sampler = std::movable<S> && requires(S const& sampler, long epoch) {
   { sampler.size() } -> std::convertible_to<std::size_t>;
   { sampler.indices(epoch) } -> std::ranges::input_range;
 };
 
-/// A number that stands for what `sampler` visits and how, but for the epoch: a fit that resumes inside an epoch needs
-/// the same. -1: the sampler does not say, by `std::uint64_t order_key() const`.
+/// A number that identifies the samples and the kind of order of `sampler`, regardless of the epoch: resuming a fit
+/// inside an epoch needs the same number. -1 if the sampler has no `std::uint64_t order_key() const`.
 template <Sampler S>
 long order_of(S const& sampler) {
   if constexpr (requires { sampler.order_key(); }) return static_cast<long>(sampler.order_key() >> 1);
   else return -1;
 }
 
-/// Calls `f(index)` for each position of an epoch. Error [fulgurite.data.index] for one that a dataset of `samples`
-/// samples does not have.
+/// Calls `f(index)` for each position of an epoch. Throws [fulgurite.data.index] for a position beyond the dataset's
+/// `samples` samples.
 template <Sampler S>
 void each_index(S const& sampler, long epoch, std::size_t samples, auto&& f) {
   for (std::size_t const index : sampler.indices(epoch)) {
@@ -150,10 +162,10 @@ void each_index(S const& sampler, long epoch, std::size_t samples, auto&& f) {
 /// The number of batches in an epoch. The last one may be smaller, unless it is dropped.
 std::size_t batch_count(std::size_t samples, long batch_size, bool drop_last);
 
-/// Checks an option that is a count: throws an Error with `identifier` where `value` is less than `least`.
+/// Checks an option that is a count: throws an Error with `identifier` if `value` is less than `least`.
 void at_least(long least, std::string_view identifier, std::string const& option, long value);
 
-/// 0, 1, 2, ... below a number. A range of std::views would do, whose header takes longer to read than this one.
+/// The range 0, 1, 2, ..., count - 1. std::views::iota would do, but its header takes longer to compile than this one.
 struct Positions {
   struct Iterator {
     using iterator_category = std::input_iterator_tag;
@@ -181,7 +193,7 @@ struct Positions {
   std::size_t operator[](std::size_t position) const { return position; }
 };
 
-/// Visits 0, 1, 2, ...: for validation, and for data that have an order of their own.
+/// Visits 0, 1, 2, ...: for validation, and for data with an order of their own.
 struct Sequential {
   std::size_t count = 0;
 
@@ -190,9 +202,9 @@ struct Sequential {
   std::uint64_t order_key() const { return 2; }
 };
 
-/// Visits 0 to count-1 in an order that is another one in each epoch: the shuffle of Fisher and Yates, from the end,
-/// where i swaps with one of 0 .. i, on `Random{seed, epoch}`. All orders are equally likely, and epoch 7 can be had
-/// without the six before it.
+/// Visits 0 to count-1 in a new order in each epoch: the Fisher-Yates shuffle from the end, in which i swaps with one
+/// of 0 .. i, drawn from `Random{seed, epoch}`. All orders are equally likely, and the order of epoch 7 needs none of
+/// the six before it.
 struct Shuffle {
   std::size_t count = 0;
   std::uint64_t seed = 0;
@@ -233,7 +245,7 @@ class Subset {
     inner_.count = chosen_.size();
   }
 
-  /// Error [fulgurite.data.subset] where `inner` could visit a position beyond the list.
+  /// Throws [fulgurite.data.subset] if `inner` could visit a position beyond the list.
   Subset(std::vector<std::size_t> chosen, Inner inner);
 
   std::size_t size() const { return inner_.size(); }
@@ -243,7 +255,7 @@ class Subset {
     requires requires(Inner const& inner) { inner.order_key(); }
   {
     std::uint64_t key = inner_.order_key();
-    for (auto const index : chosen_) key = (key ^ index) * 0x100000001b3U;  // Fowler, Noll and Vo
+    for (auto const index : chosen_) key = (key ^ index) * 0x100000001b3U;  // the hash of Fowler, Noll and Vo
     return key;
   }
 
@@ -279,9 +291,9 @@ std::vector<std::size_t> Subset<Inner>::indices(long epoch) const {
 FULGURITE_EXTERN(class Subset<OptionalShuffle>);
 FULGURITE_EXTERN(class Subset<Sequential>);
 
-// Dividing samples into those to train on and those to validate on: by a fraction or a count, repeatable by a seed.
+// Splits samples into training and validation: by a fraction or a count, reproducible by a seed.
 
-/// A part of something, as a fraction in [0, 1) or as a count: `0.2` is a fifth, `2000` is that many.
+/// A part of something, as a fraction in [0, 1) or as a count: `0.2` is a fifth, `2000` is 2000 samples.
 class Share {
  public:
   constexpr Share(std::floating_point auto fraction)
@@ -289,8 +301,8 @@ class Share {
   constexpr Share(std::integral auto count)
       : value_(static_cast<double>(count)), fraction_(false) {}  // implicit: .validation = 2000
 
-  /// The number that this part of `total` is, rounded to the nearest. Error [fulgurite.data.share] where it is
-  /// negative, or is all of `total`.
+  /// The number of samples in this part of `total`, rounded to the nearest. Throws [fulgurite.data.share] if it is
+  /// negative or all of `total`.
   std::size_t of(std::size_t total) const;
 
  private:
@@ -298,13 +310,13 @@ class Share {
   bool fraction_;
 };
 
-/// The positions of the samples of each part, ascending.
+/// The positions of the samples of each part, in ascending order.
 struct Split {
   std::vector<std::size_t> train, validation;
 };
 
-/// Divides `total` samples at random. The same seed gives the same parts. The seed of a shuffle may be the same number,
-/// since the split draws from a stream of its own.
+/// Splits `total` samples at random: `auto const parts = data::split(dataset.size(), 0.2, 7);`. The same seed gives the
+/// same parts. A shuffle may use the same seed, since the split draws from a separate stream.
 Split split(std::size_t total, Share validation, std::uint64_t seed);
 
 }  // namespace fulgurite::data

@@ -1,5 +1,5 @@
 #pragma once
-// Data that all processes of a machine read in one and the same memory: data::shared(strategy, make).
+// Data that all processes of a machine read in the same memory: data::shared(strategy, make).
 
 #include <cstddef>
 #include <cstdint>
@@ -18,10 +18,10 @@
 
 namespace fulgurite::data {
 
-// Bytes that several processes of one machine see, once in memory. No name leads to them: they are gone when the last
-// process that sees them ends, however it ends.
+// Bytes that several processes of one machine share in memory. The memory has no name, so it is freed when the last
+// process that maps it ends, however it ends.
 
-/// What is to lie in shared memory, part by part. Borrowed parts have to live until they are written.
+/// The content for shared memory, part by part. Borrowed parts must live until they are written.
 class SharedParts {
  public:
   void borrow(std::span<std::byte const> part);
@@ -29,7 +29,7 @@ class SharedParts {
   void number(Number value) {
     copy(std::as_bytes(std::span(&value, 1)));
   }
-  /// Until all is written.
+  /// Keeps an owner alive until everything is written.
   void keep(std::shared_ptr<void const> owner);
   std::vector<std::span<std::byte const>> const& all() const { return parts_; }
 
@@ -41,16 +41,16 @@ class SharedParts {
   std::vector<std::shared_ptr<void const>> owners_;
 };
 
-/// A mapping that can only be read, in every process. It lives as long as this object.
+/// A mapping that is read-only in every process. It lives as long as this object.
 class SharedMemory {
  public:
-  /// Each part begins at a multiple of so many bytes, behind one unit that says how long it is.
+  /// Each part begins at a multiple of this many bytes, after one unit that holds the part's length.
   static constexpr std::size_t unit = 64;
 
-  /// Makes it from parts. Error [fulgurite.data.shared_memory] where there is no room.
+  /// Makes shared memory from parts. Throws [fulgurite.data.shared_memory] if there is not enough memory.
   static std::shared_ptr<SharedMemory const> of(SharedParts const& parts);
 
-  /// That of another process of this machine, which says where it is by `address()`.
+  /// Maps the memory of another process of this machine, given the result of its `address()`.
   static std::shared_ptr<SharedMemory const> at(std::string const& address);
 
   SharedMemory(SharedMemory const&) = delete;
@@ -58,9 +58,9 @@ class SharedMemory {
   ~SharedMemory();
 
   std::span<std::byte const> bytes() const;
-  /// For `at`, in another process, as long as `leave` was not called.
+  /// The argument for `at` in another process. Valid until `leave` is called.
   std::string address() const;
-  /// Closes the file; what is mapped stays.
+  /// Closes the file; the mapping stays.
   void leave() const;
 
  private:
@@ -94,10 +94,10 @@ class SharedReader {
   std::size_t at_ = 0;
 };
 
-// How values lie in shared memory, and what the processes that map it hold in their place.
+// How values are stored in shared memory, and which types represent them in the processes that map it.
 
-/// Values in shared memory, which nobody can write: a range like `std::vector<T> const`, and a std::span of it is one
-/// of the same memory. Copies share it.
+/// Read-only values in shared memory: a range like `std::vector<T> const`. A std::span of it refers to the same memory,
+/// and copies share it.
 template <class T>
 class SharedVector {
  public:
@@ -118,21 +118,28 @@ class SharedVector {
   std::span<T const> values_;
 };
 
-/// `put(parts, value)` says what of a value is kept, `take(reader)` makes what stands for it in each process. There is
-/// one for vectors of numbers and of plain structs, for pairs, tuples and vectors of what has one, and, with
-/// torch/data/stack.hpp, for tensors; a type of yours may specialize it.
+/// `put(parts, value)` stores a value, `take(reader)` makes the object that represents it in each process. There are
+/// specializations for vectors of numbers and of plain structs, for pairs, tuples and vectors of types that have one,
+/// and, with torch/data/stack.hpp, for tensors; you may specialize it for your own type:
+///
+///     template <>
+///     struct fulgurite::data::SharedForm<Text> {
+///       using Words = SharedForm<std::vector<int>>;
+///       static void put(SharedParts& parts, Text const& text) { Words::put(parts, text.words); }
+///       static auto take(SharedReader& reader) { return Words::take(reader); }
+///     };
 template <class T>
 struct SharedForm;
 
-/// What `data::shared` can keep.
+/// A type that `data::shared` can store.
 template <class T>
 concept HasSharedForm = requires(SharedParts& parts, T const& value, SharedReader& reader) {
   SharedForm<T>::put(parts, value);
   SharedForm<T>::take(reader);
 };
 
-/// Copied as bytes, and means the same in another process: no pointer, no std::string_view or std::span. Of a struct of
-/// yours nobody can see what is in it, so it must not hold such either.
+/// A type that can be copied as bytes and has the same meaning in another process: no pointer, no std::string_view or
+/// std::span. A struct must not contain these either, which cannot be checked.
 template <class T>
 concept PlainValue = std::is_trivially_copyable_v<T> && !std::is_pointer_v<T> && !std::is_same_v<T, bool> &&
                      !std::ranges::enable_view<T>;
@@ -179,14 +186,14 @@ struct SharedForm<std::pair<A, B>> {
   static auto take(SharedReader& reader) { return std::pair{SharedForm<A>::take(reader), SharedForm<B>::take(reader)}; }
 };
 
-/// Which machine, and which of its containers, this process runs on: processes that say the same see each other.
+/// The machine and the container that this process runs on: processes with the same result can map each other's memory.
 std::string machine_of_this_process();
 
-/// Where the memory is that the rank with the number `rank` is to map: of those that say they are on the same machine,
-/// the last before it that made some. Each line is what a rank said: its machine, a line feed, an address or nothing.
+/// The address of the memory that rank `rank` has to map: of the ranks on its machine, the last one up to `rank` that
+/// made some. Each element of `said` comes from one rank: its machine, a line feed, and an address or nothing.
 std::string address_for(std::size_t rank, std::vector<std::string> const& said);
 
-/// What `shared` does with what can be shared.
+/// `shared` for a type that has a SharedForm.
 template <HasSharedForm Made, class Strategy, class Make>
 auto shared_by_ranks(Strategy& strategy, Make& make) {
   auto const made = [&] {
@@ -220,23 +227,22 @@ auto shared_by_ranks(Strategy& strategy, Make& make) {
   return SharedForm<Made>::take(reader);
 }
 
-/// Data that do not change, once in the memory of each machine, however many ranks it has:
+/// Puts data that do not change into memory once per machine, however many ranks it has:
 ///
 ///     auto [images, labels] = data::shared(strategy, [] { return std::pair{read_images(), read_labels()}; });
 ///
-/// One rank of a machine calls `make`; what it returned is copied into shared memory, and all ranks, that one too, get
-/// a view of it: a SharedVector<T> for a std::vector<T>, a tensor for a tensor (torch/data/stack.hpp), a pair, tuple
-/// or vector of these. Nobody can write to it: a program that does is killed (SIGSEGV). A collective of all ranks; the
-/// others wait for `make` no longer than the strategy's `.timeout`. With one process it is the same, without the
-/// others.
+/// One rank of a machine calls `make`. Its result is copied into shared memory, and every rank, including that one,
+/// gets a read-only view: a SharedVector<T> for a std::vector<T>, a tensor for a tensor (torch/data/stack.hpp), a pair,
+/// tuple or vector of these. A program that writes to it is killed (SIGSEGV). This is a collective of all ranks; the
+/// others wait for `make` no longer than the strategy's `.timeout`. It works in a single process, too.
 ///
-/// The memory has no name and is freed when the last view of it is gone, or the last process, even by SIGKILL. However
-/// many tensors there are, it is one file handle, and none once all have mapped it. Errors: what `make` throws, which
-/// the others are told; [fulgurite.data.shared_memory]; [fulgurite.data.shared_machine].
+/// The memory has no name and is freed with its last view or its last process, even after SIGKILL. It uses one file
+/// handle for any number of tensors, and none once all ranks have mapped it. Errors: the exception of `make`, which the
+/// other ranks receive as well; [fulgurite.data.shared_memory]; [fulgurite.data.shared_machine].
 template <class Strategy, class Make>
 auto shared(Strategy&& strategy, Make&& make) {
   using Made = std::remove_cvref_t<std::invoke_result_t<Make&>>;
-  constexpr bool shareable = HasSharedForm<Made>;  // by a name: of a concept g++ would explain each requirement
+  constexpr bool shareable = HasSharedForm<Made>;  // named, since g++ would explain each requirement of a concept
   static_assert(shareable, "[fulgurite.data.shareable] data::shared keeps vectors of numbers or plain structs, tensors "
                            "(torch/data/stack.hpp), and pairs, tuples and vectors of these: return such, or "
                            "specialize data::SharedForm for this type");

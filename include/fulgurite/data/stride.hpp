@@ -1,5 +1,5 @@
 #pragma once
-// The sampler of one process among several: it takes every world-th sample of an order that all of them share.
+// The sampler of one process among several: it takes every world-th sample of an order that all processes share.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,20 +17,20 @@
 
 namespace fulgurite::data {
 
-/// Visits every `world`-th position of `inner`, from `rank` on: `Stride{Shuffle{n, seed}, {.rank = 1, .world = 4}}`
-/// visits 1, 5, 9, ... of the shuffled order. All ranks need the same inner sampler, with the same seed, and the same
-/// epoch.
+/// Visits every `world`-th position of `inner`, starting at `rank`: `Stride{Shuffle{n, seed}, {.rank = 1, .world = 4}}`
+/// visits positions 1, 5, 9, ... of the shuffled order. All ranks need the same inner sampler with the same seed, and
+/// the same epoch.
 template <Sampler Inner>
 class Stride {
  public:
-  static constexpr bool shares_samples = true;  ///< a loader of it is not shared out once more
+  static constexpr bool shares_samples = true;  ///< so a loader with this sampler is not sharded again
   struct Options {
     int rank = 0;
     int world = 1;
     Leftover leftover = Leftover::repeat;
   };
 
-  /// Error [fulgurite.data.rank] unless 0 <= rank < world.
+  /// Throws [fulgurite.data.rank] unless 0 <= rank < world.
   Stride(Inner inner, Options options) : inner_(std::move(inner)), options_(options) {
     if (options.rank < 0 || options.rank >= options.world)
       throw Error("fulgurite.data.rank", "rank " + std::to_string(options.rank) + " of a world of " +

@@ -22,7 +22,7 @@ FULGURITE_BULK_BODY CsvReader::CsvReader(std::string name, CsvOptions options)
 
 FULGURITE_BULK_BODY CsvFile CsvReader::read(std::string text) {
   auto const kept = std::make_shared<std::string>(std::move(text));
-  if (kept->starts_with("\xEF\xBB\xBF")) at_ = write_ = 3;  // the mark with which Windows begins UTF-8
+  if (kept->starts_with("\xEF\xBB\xBF")) at_ = write_ = 3;  // the byte order mark with which Windows begins UTF-8 files
   CsvFile file{name_, {}, {}, {}, kept};
   std::vector<std::string_view> row;
   while (next_row(*kept, row)) {

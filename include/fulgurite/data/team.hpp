@@ -1,5 +1,5 @@
 #pragma once
-// Worker threads that make batches ahead of the loop and hand them over in order, pass after pass.
+// Worker threads that make batches ahead of the loop and deliver them in order, pass after pass.
 
 #include <algorithm>
 #include <atomic>
@@ -26,24 +26,24 @@
 
 namespace fulgurite::data {
 
-// What every loader with workers asks of them, and where a worker is while it makes a batch.
+// The options that every loader with workers passes on, and the state of a worker while it makes a batch.
 
-/// The threads that read ahead. Loaders have these as options of their own, by the same names.
+/// Options of the threads that read ahead. Loaders have options of the same names.
 struct WorkerOptions {
   int workers = 0;                             ///< threads that make batches ahead; 0: the loop makes them itself
-  int prefetch = 2;                            ///< batches that each worker may be ahead
+  int prefetch = 2;                            ///< how many batches each worker may be ahead
   std::function<void()> on_worker_start = {};  ///< runs in each worker before its first sample
-  bool persistent_workers = true;              ///< they stay from epoch to epoch; false: they end with each
-  /// How long the loop waits for one batch, and the end of the loader for a thread that still reads a sample: one that
-  /// takes longer is left behind. 0: for ever.
+  bool persistent_workers = true;              ///< workers live across epochs; false: they end with each epoch
+  /// Longest wait of the loop for one batch, and of the loader's destructor for a thread that still reads a sample; a
+  /// thread that takes longer is detached. 0: no limit.
   std::chrono::milliseconds timeout{0};
 
-  /// Errors [fulgurite.data.workers], [fulgurite.data.prefetch] and [fulgurite.data.timeout] for what makes no sense.
+  /// Throws [fulgurite.data.workers], [fulgurite.data.prefetch] or [fulgurite.data.timeout] for a value out of range.
   void check() const;
 };
 
-/// Handed to what makes a batch: whether it is still wanted, and where to note which sample is being read, so that an
-/// Error can name it. Empty where the loop makes the batch itself.
+/// Passed to the function that makes a batch: a stop token, and where to store the index of the sample that is being
+/// read, so that an Error can name it. Empty if the loop itself makes the batch.
 struct AtWork {
   static constexpr std::size_t no_sample = static_cast<std::size_t>(-1);
   std::stop_token stop = {};
@@ -52,23 +52,23 @@ struct AtWork {
   void reads(std::size_t index) const;
 };
 
-// How long a loop waits for the batches of a pass, measured where they are handed over.
+// How long a loop waits for the batches of a pass, measured when they are delivered.
 
-/// Two readings of the clock for each wait that is measured, and two of the process's time for each pass.
+/// Reads the clock twice for each measured wait, and the process's CPU time twice for each pass.
 class WaitClock {
   using Clock = std::chrono::steady_clock;
   static double since(Clock::time_point from, Clock::time_point to);
 
  public:
   void begin();
-  /// Runs what the loop has to wait for.
+  /// Runs and measures work that the loop waits for.
   auto waiting(auto&& work) { return counted(work, 1); }
-  /// The same for work of every batch: the first 16 are measured, then one of 16, in the place of all.
+  /// For work that is done for every batch: measures the first 16, then every 16th, which counts 16 times.
   auto sampled(auto&& work) {
     if (++batches_ <= every) return counted(work, 1);
     return batches_ % every == 0 ? counted(work, every) : work();
   }
-  /// The last batch was handed over; what follows is no part of the pass.
+  /// The last batch was delivered; the time after it is not part of the pass.
   void end();
 
   Waited so_far(int workers) const;
@@ -89,15 +89,15 @@ class WaitClock {
   Clock::time_point began_{}, ended_{};
   std::clock_t processor_began_ = 0, processor_ended_ = 0;
   double seconds_ = 0;
-  std::size_t batches_ = 0;  // of those that are sampled
+  std::size_t batches_ = 0;  // that went through `sampled`
   bool begun_ = false, over_ = false;
 };
 
-// What the workers of a Team share with the loop. It is owned by all of them: a thread that hangs may outlive its
-// loader.
+// The state that the workers of a Team share with the loop. They own it jointly, since a thread that hangs may outlive
+// its loader.
 
-/// Batches `claimed` to `last` of a pass have yet to be begun, those from `taken` on to be handed over. All members are
-/// read under the mutex, but for a worker's `sample`.
+/// Batches from `claimed` to `last` of a pass are not yet started, those from `taken` on not yet delivered. All members
+/// are read under the mutex, except a worker's `sample`.
 template <class Batch>
 struct TeamWork {
   using Make = std::function<std::optional<Batch>(std::size_t, AtWork const&)>;
@@ -110,25 +110,25 @@ struct TeamWork {
   struct Worker {
     std::atomic<std::size_t> sample{AtWork::no_sample};
     bool started = false, busy = false, ended = false;
-    bool hangs = false;  // it has been waited for in vain, and has not come back since
+    bool hangs = false;  // the loop timed out waiting for it, and it has not returned since
   };
 
   std::mutex mutex;
-  std::condition_variable changed;  // for the loop
-  std::condition_variable room;     // for the workers
+  std::condition_variable changed;  // notifies the loop
+  std::condition_variable room;     // notifies the workers
   std::function<void()> on_start;
   Make make;
   std::vector<Slot> slots;
   std::deque<Worker> workers;  // a worker keeps a reference to its entry
   std::size_t claimed = 0, taken = 0, last = 0;
-  std::exception_ptr broken;  // what `on_start` threw
-  std::stop_source stop;      // of this pass
+  std::exception_ptr broken;  // the exception of `on_start`
+  std::stop_source stop;      // of the current pass
   bool ending = false;
 
   Slot& slot(std::size_t k) { return slots[k % slots.size()]; }
 
-  /// The life of one worker. Batches are claimed in order, so that some worker always has the one that the loop waits
-  /// for.
+  /// The thread function of one worker. Batches are claimed in order, so that some worker always makes the batch that
+  /// the loop waits for.
   void work(std::size_t index, Worker& me);
 
  private:
@@ -191,7 +191,7 @@ std::exception_ptr TeamWork<Batch>::started() const {
   }
 }
 
-/// What a worker was at that was waited for in vain.
+/// What a worker was doing when the loop timed out waiting for it.
 struct HangingWorker {
   std::size_t index, workers;
   bool started;
@@ -199,13 +199,13 @@ struct HangingWorker {
   long epoch;
   std::chrono::milliseconds waited;
 };
-/// The Error that says it.
+/// The Error [fulgurite.data.worker_hangs] for that worker.
 Error worker_hangs(HangingWorker const& worker);
 
-/// Calls `make(k, at)` for the batches of a pass in up to `options.workers` threads, at most `.prefetch` batches for
-/// each ahead of `take`. The threads wait for the next pass; the destructor ends and joins them, after the sample that
-/// each is reading. One that does not come back within `.timeout`, or was waited for in vain before, is left behind,
-/// with what it needs. `BatchReader` uses it.
+/// Calls `make(k, at)` for the batches of a pass in up to `options.workers` threads, each at most `.prefetch` batches
+/// ahead of `take`. The threads wait for the next pass. The destructor ends and joins them, each after its current
+/// sample. A thread that does not return within `.timeout`, or timed out before, is detached and keeps what it needs
+/// alive. `BatchReader` uses this class.
 template <class Batch>
 class Team {
   using Work = TeamWork<Batch>;
@@ -218,22 +218,22 @@ class Team {
   Team(Team const&) = delete;
   Team& operator=(Team const&) = delete;
 
-  /// Batches first .. last-1 of an epoch. What was going on is left first.
+  /// Starts batches first .. last-1 of an epoch, after leaving the pass before it.
   void begin(long epoch, std::size_t first, std::size_t last, Make make);
 
-  /// Nobody begins another batch of this pass, and the one that each makes is given up at its next sample.
+  /// No worker starts another batch of this pass, and each abandons its current batch at the next sample.
   void halt(bool for_good = false);
 
-  /// Ends the pass: when it returns, no worker reads. Error [fulgurite.data.worker_hangs] where one does not come back.
+  /// Ends the pass: when it returns, no worker reads. Throws [fulgurite.data.worker_hangs] if a worker does not return.
   void leave();
 
-  /// The next batch in order, or nothing after the last. Rethrows what `make` threw for that batch, or what `on_start`
-  /// threw. Error [fulgurite.data.worker_hangs] after `.timeout`.
+  /// The next batch in order, or nothing after the last. Rethrows the exception of `make` for that batch, or of
+  /// `on_start`. Throws [fulgurite.data.worker_hangs] after `.timeout`.
   std::optional<Batch> take();
 
-  /// The same where the batch is made already, and nothing otherwise: `take` then waits.
+  /// The next batch if it is ready; otherwise nothing, and `take` would wait.
   std::optional<Batch> try_take();
-  /// `on_start` failed in a worker, which is of no further use.
+  /// True if `on_start` failed in a worker. The team is then unusable.
   bool is_broken() const;
 
  private:
@@ -244,7 +244,7 @@ class Team {
 
   void start_one();
 
-  /// False where the time is over.
+  /// Returns false on timeout.
   bool wait(std::unique_lock<std::mutex>& lock, auto const& until) {
     if (options_.timeout.count() > 0) return work_->changed.wait_for(lock, options_.timeout, until);
     work_->changed.wait(lock, until);
@@ -396,11 +396,11 @@ std::size_t Team<Batch>::batch_of(std::size_t worker) const {
   return work_->taken;
 }
 
-// The part of a loader that has the batches of a pass made: by its workers, or in the loop itself.
+// The part of a loader that makes the batches of a pass: by its workers, or in the loop itself.
 
-/// `leave()`, then `begin(epoch, first, last, make)`, then `next` until it returns false. `make(k, at)` makes batch k
-/// in the workers, several at once; without workers `next` makes it by `here(k)`. A copy has the same options, and
-/// threads of its own.
+/// Call `leave()`, then `begin(epoch, first, last, make)`, then `next` until it returns false. `make(k, at)` makes
+/// batch k in the workers, several at once; without workers `next` makes it by `here(k)`. A copy has the same options,
+/// and threads of its own.
 template <class Batch>
 class BatchReader {
  public:
@@ -419,13 +419,13 @@ class BatchReader {
 
   bool has_workers() const { return options_.workers > 0; }
 
-  /// Ends what is going on: no worker reads any more, so that what they read may be changed. Error
-  /// [fulgurite.data.worker_hangs] where one does not come back; it may be called again.
+  /// Ends the current pass: afterwards no worker reads, so the data that they read may be changed. Throws
+  /// [fulgurite.data.worker_hangs] if a worker does not return; it may be called again.
   void leave();
 
   void begin(long epoch, std::size_t first, std::size_t last, Make make);
 
-  /// Fills in the next batch, or returns false at the end. After an exception the pass is over.
+  /// Fills in the next batch, or returns false at the end. An exception ends the pass.
   bool next(std::optional<Batch>& batch, auto&& here) {
     if (next_ == last_) return false;
     guarded([&] {
@@ -434,7 +434,7 @@ class BatchReader {
     });
     if (++next_ == last_) {
       clock_.end();
-      if (!options_.persistent_workers) team_.reset();  // which have made all
+      if (!options_.persistent_workers) team_.reset();  // all batches are made
     }
     return true;
   }
@@ -447,7 +447,7 @@ class BatchReader {
       action();
     } catch (...) {
       next_ = last_;
-      if (team_) team_->halt(!options_.persistent_workers || team_->is_broken());  // `leave` sees to one that hangs
+      if (team_) team_->halt(!options_.persistent_workers || team_->is_broken());  // `leave` handles hanging workers
       throw;
     }
   }

@@ -1,6 +1,6 @@
 #pragma once
-// Rules about one call of fit, validate, test or predict: do the steps take what the loaders yield, and has every step
-// its loader? call_stages.hpp asks them in order.
+// Rules about one call of fit, validate, test or predict: the steps must take what the loaders yield, and every step
+// must have its loader. call_stages.hpp evaluates these rules in order.
 
 #include <array>
 #include <concepts>
@@ -25,9 +25,9 @@
 
 namespace fulgurite::judge {
 
-// What is wrong with steps, and with the hooks around them, where the batch's type is known.
+// What is wrong with steps, and with the hooks around them, once the batch's type is known.
 
-/// The names that a refusal of an evaluation can show.
+/// The HookIds that a refusal of an evaluation may name.
 template <class Kind>
 struct Ids;
 template <>
@@ -46,15 +46,15 @@ struct Ids<loop::Prediction> {
                           end = HookId::on_predict_batch_end;
 };
 
-// One event of `T` in a function that returns the first verdict: nothing is instantiated for a hook that `T` does not
-// have.
+// Checks one event of `T` in a function that returns the first verdict. Nothing is instantiated for a hook that `T`
+// does not have.
 #define FULGURITE_ASK(HOOK, ID, ...)                                                                                   \
   if constexpr (HOOK::template named<T>) {                                                                             \
     constexpr auto fault = hook::event_fault<HOOK, T, R::automatic, __VA_ARGS__>();                                    \
     if (fault != HookFault::none) return {fault, ID};                                                                  \
   }
 
-/// The events that receive an optimizer, against each of them.
+/// Checks the events that receive an optimizer, for each optimizer.
 template <class R, class T, class... Os>
 consteval HookVerdict optimizer_hooks(std::type_identity<std::tuple<Os...>>) {
   using Ctx = RunContext<R, phase::Train>;
@@ -65,7 +65,7 @@ consteval HookVerdict optimizer_hooks(std::type_identity<std::tuple<Os...>>) {
                            HookId::on_before_optimizer_step}...);
 }
 
-/// The events of a stage that receive a batch, against the batch that its loader yields.
+/// Checks the training events that receive a batch, with the type that the loader yields.
 template <class R, class T, class Outputs, class Loss, class Batch>
 consteval HookVerdict training_fault() {
   using Ctx = RunContext<R, phase::Train>;
@@ -80,7 +80,7 @@ consteval HookVerdict training_fault() {
   return {};
 }
 
-/// One function of the model moves all schedules of its optimizer.
+/// Checks the model's function that moves all schedules of an optimizer.
 template <class R, class... Ss>
 consteval HookVerdict scheduling_override(std::type_identity<std::tuple<Ss...>>) {
   using Ctx = RunContext<R, phase::Train>;
@@ -88,8 +88,8 @@ consteval HookVerdict scheduling_override(std::type_identity<std::tuple<Ss...>>)
                            HookId::lr_scheduler_step}...);
 }
 
-/// Whether the model's overrides of clearing, backward, clipping and the step can be called with what training gives
-/// them.
+/// Checks that the model's overrides of clearing, backward, clipping and the step can be called with the arguments that
+/// training passes.
 template <class R, class Loss>
 consteval HookVerdict training_overrides() {
   using M = typename R::Model;
@@ -107,7 +107,7 @@ consteval HookVerdict training_overrides() {
       scheduling_override<R>(std::type_identity<typename loop::Optimizers<R>::Schedulers>{}));
 }
 
-/// Whether T, a callback or the model, can be called at the batches of an evaluation with what it has for its hooks.
+/// Checks that the batch hooks of T, a callback or the model, can be called with the arguments of an evaluation.
 template <class R, class Kind, class T, class Outputs, class Batch>
 consteval HookVerdict evaluation_fault() {
   using Ctx = RunContext<R, typename Kind::Phase>;
@@ -120,8 +120,8 @@ consteval HookVerdict evaluation_fault() {
 }
 #undef FULGURITE_ASK
 
-/// A step can be called with the loader's batch. Asking what it returns compiles its body here, not far below the
-/// program.
+/// Checks that a step can be called with the loader's batch. Naming its return type compiles its body here, close to
+/// the program, which keeps errors in that body short.
 template <class Step, class M, class B, class Ctx>
 consteval HookVerdict step_fault(HookId id) {
   if constexpr (Step::template accepts<M, B, Ctx>) {
@@ -135,15 +135,15 @@ consteval HookVerdict step_fault(HookId id) {
     return {HookFault::step_batch, id};
   }
 }
-/// What a step of the model returns for a batch.
+/// The type that a step of the model returns for a batch.
 template <class Step, class M, class B, class Ctx>
 using StepResult = decltype(loop::call_step<Step>(std::declval<M&>(), std::declval<B&>(), std::declval<Ctx&>()));
 
-/// What the hooks behind a step of an evaluation are given.
+/// The outputs that the hooks after an evaluation step receive.
 template <class Result>
 using OutputsOf = std::conditional_t<std::is_void_v<Result>, loop::NoOutput, std::remove_reference_t<Result>>;
 
-/// What an evaluation runs and what it runs on.
+/// Checks that both the step of an evaluation and its loader exist.
 template <class Kind, class M, class Source>
 consteval HookVerdict missing_half() {
   if constexpr (!Kind::Step::template named<M>) return {HookFault::missing_step, Ids<Kind>::step};
@@ -151,18 +151,18 @@ consteval HookVerdict missing_half() {
   else return {};
 }
 
-/// The type of batch that a step of `Phase` receives from this loader; never called, only its type is asked for.
+/// The type of batch that a step of `Phase` receives from this loader. Never called; only its return type is used.
 template <class R, class Source, class Ctx, class Loader>
 auto batch_of(loop::State<R>& run, Source& source, Ctx& ctx, Loader& loader) {
   return loop::with_batch(run, source, ctx, loop::present(*std::begin(loader)),
                           []<class B>(B&) { return std::type_identity<B>{}; });
 }
-/// The batch that a step receives of a loader: after the transfer hooks and the move to the device.
+/// The batch that a step receives from a loader: after the transfer hooks and the move to the device.
 template <class R, class Source, class Phase, class Loader>
 using Batch = typename decltype(batch_of(std::declval<loop::State<R>&>(), std::declval<Source&>(),
                                          std::declval<RunContext<R, Phase>&>(), std::declval<Loader&>()))::type;
 
-/// Truncated back-propagation: the model's own cut, a slice of it, and what the step makes of a slice.
+/// Truncated back-propagation: checks the model's split function, the type of a slice, and the step's result for it.
 template <class R, class Ctx, class B>
 consteval HookVerdict split_fault() {
   return {hook::override_fault<hook::tbptt_split_batch, typename R::Model, R::automatic, Ctx, B, long>(),
@@ -173,12 +173,12 @@ template <class R, class Ctx, class B>
 using Slice = std::remove_reference_t<decltype(*std::begin(
     std::declval<decltype(loop::time_slices<R>(std::declval<typename R::Model&>(), std::declval<B&>(), 1L,
                                                std::declval<Ctx&>()))&>()))>;
-/// What training_step returns for a slice.
+/// The type that training_step returns for a slice.
 template <class R, class Ctx, class B>
 using SliceResult = std::remove_cvref_t<decltype(loop::call_training_step(
     std::declval<typename R::Model&>(), std::declval<Slice<R, Ctx, B>&>(),
     std::declval<std::optional<typename loop::HiddenOf<typename R::Model>::type> const&>(), std::declval<Ctx&>()))>;
-/// The step of a model that carries a state also returns the next one.
+/// Checks that the step of a model that carries a hidden state also returns the next one.
 template <class M, class Result>
 consteval bool carries_hidden() {
   if constexpr (!Recurrent<M>) return true;
@@ -189,18 +189,18 @@ consteval bool carries_hidden() {
     };
 }
 
-/// The name that a loader's type says; empty where it says none.
+/// The name that a loader's type declares; empty if there is none.
 template <class L>
 consteval std::string_view name_of_loader() {
   if constexpr (loop::NamedLoader<L>) return L::loader_name;
   else return {};
 }
 
-/// Several loaders in one, as data::combined makes them: it says in which mode.
+/// Several loaders in one, as made by data::combined; `combine_mode` is the mode.
 template <class L>
 concept CombinesLoaders = FULGURITE_SAYS(L, decltype(L::combine_mode), combine_mode);
 
-/// Two of several loaders have the same name.
+/// True if two of several loaders have the same name.
 template <class Loaders>
 inline constexpr bool named_twice = false;
 template <class... Ls>
@@ -211,13 +211,13 @@ inline constexpr bool named_twice<std::tuple<Ls...>> = [] {
       if (!names[i].empty() && names[i] == names[j]) return true;
   return false;
 }();
-/// Whether a loader of a tuple draws from several others.
+/// True if a loader of a tuple is a combined loader.
 template <class Loaders>
 inline constexpr bool any_combines = false;
 template <class... Ls>
 inline constexpr bool any_combines<std::tuple<Ls...>> = (CombinesLoaders<std::remove_reference_t<Ls>> || ...);
 
-/// The first callback that works with one loader alone.
+/// The first callback that only works with a single loader.
 template <class Pack>
 struct wants_one_loader {
   static constexpr bool found = false;
@@ -230,17 +230,17 @@ struct wants_one_loader<Pack<C, Cs...>>
 
 }  // namespace fulgurite::judge
 
-#pragma GCC system_header  // spares g++ the trace through the macro of a row
+#pragma GCC system_header  // shortens g++'s output: it omits the trace through a row's macro
 
 namespace fulgurite::judge {
 
-/// A data set, and no data module, which may have samples beside its loaders.
+/// True for a dataset that is not a data module; a data module may have samples besides its loaders.
 template <class D>
 inline constexpr bool only_samples = IndexedSamples<D> && !DataModuleLike<D>;
 
 // clang-format off
-/// The model of a call is the trainer's own type, and a variable. `Given` is how it was passed: `M&` is right; `Data`
-/// is what followed it.
+/// The model of a call must be an lvalue of the trainer's own model type. `Given` is how it was passed: `M&` is right;
+/// `Data` are the arguments after it.
 template <class M, class Given, class... Data>
 struct BorrowRules {
   using Rules = BorrowRules;
@@ -269,7 +269,7 @@ struct BorrowRules {
   }
 };
 
-/// A call with another number of arguments.
+/// A call with a wrong number of arguments.
 template <class... Args>
 struct CallRules {
   using Rules = CallRules;
@@ -283,7 +283,7 @@ struct CallRules {
   }
 };
 
-/// A data module and a loader: which of its loaders would count?
+/// A call with both a data module and a loader, which is ambiguous.
 template <class M, bool Mixed>
 struct MixRules {
   using Rules = MixRules;
@@ -296,7 +296,7 @@ struct MixRules {
   }
 };
 
-/// What an automatic training_step returns.
+/// The type that an automatic training_step may return.
 template <class R, class Result>
 struct ResultRules {
   using Rules = ResultRules;
@@ -326,7 +326,7 @@ struct ResultRules {
   }
 };
 
-/// training_step, against the batch `B`.
+/// Checks training_step with the batch `B`.
 template <class R, class StepCtx, class B>
 struct TrainingRules {
   using Rules = TrainingRules;
@@ -354,7 +354,7 @@ struct TrainingRules {
   }
 };
 
-/// The step of an evaluation, against the batch `B`.
+/// Checks the step of an evaluation with the batch `B`.
 template <class R, class Kind, class B>
 struct EvaluationRules {
   using Rules = EvaluationRules;
@@ -372,7 +372,8 @@ struct EvaluationRules {
   }
 };
 
-/// Several loaders of an evaluation. `InFit`: that of a fit, where nobody tries evaluation out.
+/// Several loaders of an evaluation. `InFit`: the evaluation is part of a fit, where no callback makes trial runs of
+/// it.
 template <class R, class Kind, class Pack, class Loaders, bool InFit>
 struct LoadersRules {
   using Rules = LoadersRules;
@@ -393,7 +394,8 @@ struct LoadersRules {
   }
 };
 
-/// Training and validation, of which fit has both or says why not.
+/// A fit needs a training loader, and for validation both a step and a loader, or neither; `Waived` (NoValidation)
+/// allows a step without a loader.
 template <class R, class Source, bool Waived>
 struct FitRules {
   using Rules = FitRules;

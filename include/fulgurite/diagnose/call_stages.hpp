@@ -1,9 +1,9 @@
 #pragma once
 // The verdict on one call of fit, validate, test or predict, in stages.
 //
-// Compilers print every instantiation between the program and an error in the body of a user's function, and asking
-// what a function returns compiles its body. So a verdict is no chain of calls: its stages are asked for one after the
-// other from one class, each once those before it are known, and none is far below the program.
+// Compilers print every instantiation between the program and an error in the body of a user's function, and naming a
+// function's return type compiles its body. A verdict is therefore not a chain of calls: one class evaluates its stages
+// one after the other, each after those before it are known, so that all of them are close to the program.
 
 #include <cstddef>
 #include <tuple>
@@ -23,19 +23,19 @@
 #include <fulgurite/loop/tell.hpp>
 #include <fulgurite/loop/whole_run.hpp>
 
-#pragma GCC system_header  // spares g++ the trace through the macro of a rule
+#pragma GCC system_header  // shortens g++'s output: it omits the trace through a row's macro
 
 namespace fulgurite::judge {
 
-/// How the model was passed, and whether what follows it goes together.
+/// Checks how the model was passed, and that the arguments after it go together.
 template <class M, bool Mixed, class Model, class... Data>
 consteval auto passed() {
   FULGURITE_RULES(BorrowRules<M, Model, Data...>::judge())
   return MixRules<M, Mixed>::judge();
 }
 
-/// What every call begins with: how the model was passed (`Passed` is the verdict on that), the data module, what
-/// callbacks need of the source.
+/// The first checks of every call: how the model was passed (`Passed` is the verdict on that), the data module, and
+/// what callbacks need of the source.
 template <class Passed, class R, class Source, class... Cs>
 consteval auto given() {
   using Module = ModuleOf<Source>;
@@ -49,7 +49,7 @@ consteval auto given() {
   }
 }
 
-/// A loader, and the batch that it yields on its way to a step of `Phase`.
+/// Checks a loader, and its batch on the way to a step of `Phase`.
 template <class R, class Source, class Phase, class Loader>
 consteval auto loader() {
   FULGURITE_RULES(LoaderRules<R, Loader>::judge())
@@ -57,7 +57,7 @@ consteval auto loader() {
   return transfer_from<R, Source, Phase, Loader>();
 }
 
-/// What an automatic training_step returns.
+/// The return type of an automatic training_step.
 template <class R, class Ctx, class B, bool Cut = Recurrent<typename R::Model>>
 struct Returns {
   using Result = std::remove_cvref_t<StepResult<hook::training_step, typename R::Model, B, Ctx>>;
@@ -67,7 +67,7 @@ struct Returns<R, Ctx, B, true> {
   using Result = SliceResult<R, Ctx, B>;
 };
 
-/// What the hooks behind a training step are given.
+/// The outputs that the hooks after a training step receive.
 template <class R, class Ctx, class B, bool Automatic = R::automatic>
 struct AfterStep {
   using Outputs = loop::NoOutput;
@@ -80,7 +80,7 @@ struct AfterStep<R, Ctx, B, true> {
   using Loss = std::remove_pointer_t<decltype(loop::loss_of<typename R::Backend>(std::declval<Result&>()))>;
 };
 
-/// What a fit trains on, and what its step receives of it.
+/// The loader that a fit trains on.
 template <class Source>
 using TrainLoader = std::remove_reference_t<decltype(std::declval<Source&>().train())>;
 /// The batch that training_step receives.
@@ -107,7 +107,7 @@ struct TrainingStages {
       return about<training_overrides<R, typename AfterStep<R, Ctx, B>::Loss>(), M>();
     }
   }
-  /// The batch hooks of everybody: the model, the callbacks, the strategy.
+  /// Checks the batch hooks of the model, the callbacks and the strategy.
   static consteval auto judge() {
     FULGURITE_RULES(step()) {
       using B = TrainBatch<R, Source>;
@@ -131,7 +131,7 @@ struct RequestStages {
   }
 };
 
-/// The stages of one loader of an evaluation.
+/// The stages for one loader of an evaluation.
 template <class R, class Kind, class Source, class Loaders, bool InFit, class L, class... Cs>
 struct EvaluationStages {
   using M = typename R::Model;
@@ -154,14 +154,14 @@ struct EvaluationStages {
   }
 };
 
-/// The loaders of an evaluation as the source gives them; void where none is to be judged.
+/// The loaders of an evaluation as the source gives them; void if there is no evaluation to check.
 template <bool Evaluates, class Kind, class Source>
 struct LoadersOf : std::type_identity<void> {};
 template <class Kind, class Source>
 struct LoadersOf<true, Kind, Source>
     : std::type_identity<decltype(std::declval<Source&>().template evaluation<typename Kind::Loader>())> {};
 
-/// fit, until the validation that it has where both halves are there (or NoValidation was said).
+/// The stages of fit, including its validation if there is a loader for it.
 template <class Passed, class R, class Source, bool Waived, class... Cs>
 struct Training {
   using Stages = TrainingStages<Passed, R, Source, Waived, Cs...>;
@@ -173,7 +173,7 @@ struct Training {
   template <class L>
   using Evaluates = EvaluationStages<R, loop::Validation, Source, Loaders, true, std::remove_reference_t<L>, Cs...>;
 };
-/// validate, test or predict.
+/// The stages of validate, test or predict.
 template <class Passed, class R, class Kind, class Source, class... Cs>
 struct Request {
   using Stages = RequestStages<Passed, R, Kind, Source, Cs...>;
@@ -184,8 +184,8 @@ struct Request {
   using Evaluates = EvaluationStages<R, Kind, Source, Loaders, false, std::remove_reference_t<L>, Cs...>;
 };
 
-/// The verdict on a call, which is Training or Request: behind all else, each loader of its evaluation. `judge` gives
-/// it with its sentence.
+/// The verdict on a call, which is Training or Request: after all other stages, each loader of its evaluation is
+/// checked. `judge` returns the verdict with its sentence.
 template <class Call, class Loaders = typename Call::Loaders>
 struct VerdictOnCall;
 template <class Call>
@@ -200,12 +200,12 @@ struct VerdictOnCall<Call, std::tuple<Ls...>> {
   static consteval auto judge() { return first(Call::template Evaluates<Ls>::judge()...); }
 };
 template <class Call>
-struct VerdictOnCall<Call, std::tuple<>> : VerdictOnCall<Call, std::tuple<std::tuple<>>> {};  // which is no loader
+struct VerdictOnCall<Call, std::tuple<>> : VerdictOnCall<Call, std::tuple<std::tuple<>>> {};  // no loader
 
-// The verdict on each call of a trainer, from what the call was given.
+// The verdict on each call of a trainer, from the arguments of the call.
 
-/// `Run` is the key of the trainer's runs, `Cs` are its callbacks. Where a call is declared, VerdictOnCall is asked
-/// about one of these: g++ adds a line to every refusal for each alias that asks it for somebody else.
+/// `Run` is the key of the trainer's runs, `Cs` are its callbacks. Declarations of calls use VerdictOnCall directly on
+/// one of these types: g++ adds a line to every refusal for each alias in between.
 template <class Run, class... Cs>
 struct Calls {
   using M = typename Run::Model;
@@ -215,7 +215,7 @@ struct Calls {
   using Evaluation = Request<decltype(passed<M, false, Model, Data>()), Run, Kind, loop::SourceOf<Data, true>, Cs...>;
 };
 
-/// What predict_step makes of the batches of a source.
+/// The predictions that predict_step makes from a source.
 template <class Run, class Source>
 using PredictedBy =
     loop::Predicted<Run,
@@ -223,7 +223,7 @@ using PredictedBy =
                           std::remove_reference_t<std::tuple_element_t<
                               0, decltype(std::declval<Source&>().template evaluation<hook::predict_dataloader>())>>>>;
 
-/// Whether a call goes on from a file, or from a snapshot of the same kind of run.
+/// True if `From` is a file, or a snapshot of the same kind of run.
 template <class Run, class From>
 consteval bool of_this_run() {
   constexpr bool fits = !loop::is_snapshot<From> || std::is_same_v<From, Snapshot<Run>>;
@@ -232,9 +232,9 @@ consteval bool of_this_run() {
   return fits;
 }
 
-// Calls of a trainer with another number of arguments than any has, or with a file as an option.
+// Calls of a trainer with a number of arguments that no overload has, or with a file as an option.
 
-/// Each is refused in a sentence. `M`: the trainer's model.
+/// Each of these calls is refused with a sentence. `M`: the trainer's model.
 template <class M>
 class OtherCalls {
   using Option = refusal::CkptPathOption;

@@ -1,5 +1,5 @@
 #pragma once
-// Rules about callbacks: each for itself, in the run that it is put into, and all together.
+// Rules about callbacks: each alone, each in the run that it belongs to, and all together.
 
 #include <cstddef>
 #include <tuple>
@@ -12,14 +12,14 @@
 #include <fulgurite/hook/policy_hooks.hpp>
 #include <fulgurite/metric/metric.hpp>
 
-// Rules about each policy alone and between them. They speak of traits, never of concrete policies.
+// Rules about each policy alone and between policies. They use traits, never concrete policies.
 
-#pragma GCC system_header  // spares g++ the trace through the macro of a row
+#pragma GCC system_header  // shortens g++'s output: it omits the trace through a row's macro
 
 namespace fulgurite::judge {
 
-/// The first of the functions that every strategy has, or every one of several processes, and this one lacks, by name:
-/// most of them take what only the loops know.
+/// The first of the functions that every strategy, or every distributed strategy, must have and this one lacks. Only
+/// names are checked, since most of these functions take types that only the loops know.
 template <class S>
 consteval HookVerdict strategy_lacks() {
 #define FULGURITE_ROW(NAME, ...)                                                                                       \
@@ -31,7 +31,7 @@ consteval HookVerdict strategy_lacks() {
 }
 
 // clang-format off
-/// A trait that a run would know, and a rule cannot.
+/// A trait must be a constant, not a variable that is known only at run time.
 template <class Subject, bool SaysInTime>
 struct TraitRules {
   using Rules = TraitRules;
@@ -44,7 +44,7 @@ struct TraitRules {
   }
 };
 
-/// From each policy alone to the rules between them.
+/// The rules for each policy alone, then those between them.
 template <class S, class P, class O>
 struct PolicyRules {
   using Rules = PolicyRules;
@@ -71,18 +71,18 @@ struct PolicyRules {
     FULGURITE_RULE("[fulgurite.policy.strategy_needs_gpu] this strategy runs on GPUs alone: give it a CUDA device, or "
                    "use SingleDevice{cpu}",
                    accepts<S>, !needs_gpu<S>() || S::on_gpu != Known::no)
-    // `template <class P> static constexpr bool supports = ...` in the strategy.
+    // A strategy declares `template <class P> static constexpr bool supports = ...`.
     FULGURITE_RULE("[fulgurite.policy.precision_support] this strategy cannot compute in that precision: use one that "
                    "it supports, such as Float32{}",
                    accepts<S>, supports<S, P>())
-    // Float16 is fast, and its overflow noticed, on GPUs alone; at_run_time becomes an early exception.
+    // Only on GPUs Float16 is fast and its overflow is detected; at_run_time becomes an exception before the run.
     FULGURITE_RULE("[fulgurite.policy.fp16_needs_gpu] Fp16Mixed scales the loss, which needs a GPU: use Bf16Mixed, or "
                    "a CUDA device",
                    accepts<S>, !P::scales_loss || S::on_gpu != Known::no)
     FULGURITE_RULE("[fulgurite.pipeline.automatic] this strategy takes the model apart, so forward and backward take "
                    "turns and no step drives them by hand: use Automatic{}, or another strategy",
                    accepts<S>, !splits_model<S>() || O::automatic)
-    // A step that runs the user's own optimizer calls cannot be recorded as one.
+    // A step in which the user's code calls the optimizer cannot be recorded.
     FULGURITE_RULE("[fulgurite.capture.automatic] only automatic optimization can be captured: use Automatic{}, or "
                    "the strategy without Captured",
                    accepts<S>, !S::captures || O::automatic)
@@ -93,15 +93,15 @@ struct PolicyRules {
 
 }  // namespace fulgurite::judge
 
-// Rules about a model: from the class itself to its steps. Optimizers and hooks are judged against the contexts they
-// receive, in trainer_rules.hpp.
+// Rules about a model: from the class itself to its steps. trainer_rules.hpp checks optimizers and hooks with the
+// contexts that they receive.
 
-#pragma GCC system_header  // spares g++ the trace through the macro of a row
+#pragma GCC system_header  // shortens g++'s output: it omits the trace through a row's macro
 
 namespace fulgurite::judge {
 
 // clang-format off
-/// `NoneMisspelt`: it is known already that no name of the model is a near miss.
+/// `NoneMisspelt`: it was checked before that no name in the model is a near miss.
 template <class M, bool NoneMisspelt>
 struct ModelRules {
   using Rules = ModelRules;
@@ -152,17 +152,17 @@ struct ModelRules {
 
 }  // namespace fulgurite::judge
 
-#pragma GCC system_header  // spares g++ the trace through the macro of a row
+#pragma GCC system_header  // shortens g++'s output: it omits the trace through a row's macro
 
 namespace fulgurite::judge {
 
-/// Several things in one: an array, a vector, a tuple.
+/// True for several things in one: an array, a vector, a tuple.
 template <class T>
 consteval bool is_list() {
   return requires(T& list) { list.begin(); } || requires { std::tuple_size<T>::value; };
 }
-/// It can be called, as a lambda can, and hears nothing. Asked by name, since a generic operator() has no address:
-/// beside a second one the name is ambiguous.
+/// True for a class that can be called, like a lambda, and has no hook. The check is for the name, since a generic
+/// operator() has no address: a second one makes the name ambiguous.
 template <class T>
 consteval bool is_bare_function() {
   if constexpr (!Probeable<T> || has_any_hook<T>()) return false;
@@ -176,7 +176,7 @@ consteval bool is_bare_function() {
 }
 
 // clang-format off
-/// What is watched is named by the model's constant.
+/// A callback must name what it watches by the model's constant, not by a text.
 template <class Subject, bool WatchesText>
 struct TextRules {
   using Rules = TextRules;
@@ -190,8 +190,8 @@ struct TextRules {
   }
 };
 
-/// One callback, apart from the parameters of its hooks. `NoneMisspelt`: it is known already that no name of it is a
-/// near miss.
+/// Rules about one callback, except the parameters of its hooks. `NoneMisspelt`: it was checked before that no name in
+/// it is a near miss.
 template <class Metrics, bool NoneMisspelt, bool HasLogger, class T, class... All>
 struct CallbackRules {
   using Rules = CallbackRules;
@@ -251,7 +251,7 @@ struct CallbackRules {
   }
 };
 
-/// What one callback needs of the run that it is put into, which has `Optimizers` of them.
+/// What one callback needs of its run, which has `Optimizers` optimizers.
 template <class R, std::size_t Optimizers, class T>
 struct NeedRules {
   using Rules = NeedRules;
@@ -284,7 +284,7 @@ struct NeedRules {
   }
 };
 
-/// The position, counted from 0, of the second that is true; their number where there is none.
+/// The position, counted from 0, of the second argument that is true; the number of arguments if there is none.
 template <class... Bools>
 consteval std::size_t second(Bools... is) {
   std::size_t at = 0, count = 0, found = sizeof...(Bools);
@@ -292,7 +292,7 @@ consteval std::size_t second(Bools... is) {
   return found;
 }
 
-/// Callbacks that would be in each other's way.
+/// Callbacks that conflict with each other.
 template <class... Cs>
 struct TogetherRules {
   using Rules = TogetherRules;

@@ -1,5 +1,5 @@
 #pragma once
-// Rules about what is given to a call beside the model: a data module, loaders, and how data are prepared.
+// Rules about the arguments of a call after the model: a data module, loaders, and how data are prepared.
 
 #include <tuple>
 #include <type_traits>
@@ -16,14 +16,14 @@
 
 namespace fulgurite::judge {
 
-// What is wrong with the hooks of a data module, and with those that a batch passes on its way to the device.
+// What is wrong with the hooks of a data module, and with the transfer hooks, through which a batch passes.
 
 /// The data module of a source of batches.
 template <class Source>
 using ModuleOf = std::remove_reference_t<decltype(std::declval<Source&>().module())>;
 
-/// What the data module and the model both have, and only one of them can give. `using OverridesModel = ...` in the
-/// data module says that its own are meant, as in Lightning.
+/// Finds a function that both the data module and the model have although only one of them may. `using OverridesModel =
+/// ...` in the data module declares that its own functions are meant, as in Lightning.
 template <class Module, class M>
 consteval HookVerdict two_sources() {
   if constexpr (requires { typename Module::OverridesModel; }) return {};
@@ -35,14 +35,15 @@ consteval HookVerdict two_sources() {
   return {};
 }
 
-/// prepare_data runs in one process of several, so what it leaves in its object the others would not have.
+/// False if prepare_data is not const. It runs in only one of several processes, so the others would lack what it
+/// stores in its object.
 template <class T>
 inline constexpr bool prepares_const = true;
 template <class T>
   requires(hook::prepare_data::accepts<T>)
 inline constexpr bool prepares_const<T> = requires(T const& object) { object.prepare_data(); };
 
-/// A data module's own names.
+/// Checks the data module's own hooks.
 template <class R, class Module>
 consteval HookVerdict module_hooks() {
   if constexpr (!std::is_class_v<Module>) return {};
@@ -54,19 +55,19 @@ consteval HookVerdict module_hooks() {
         two_sources<Module, typename R::Model>());
 }
 
-/// It holds other loaders and has what they have: a function that is missing in one of them is missing here.
+/// A loader that holds other loaders and forwards to them: a function that one of them lacks is missing here, too.
 template <class L>
 concept WrapsLoaders = FULGURITE_SAYS(L, bool, wraps_loaders);
 
-/// A `batch_size` is this library's where what sets it is there, too. A `shard` that does not fit is told by
-/// data.not_shared_out, where there is somebody to share with.
+/// A `batch_size` belongs to this library only if there is a matching setter. Rule data.not_shared_out reports a
+/// `shard` that does not fit, if there are several processes.
 template <class T>
 consteval HookVerdict asked_batch_size() {
   if constexpr (!hook::set_batch_size::accepts<T, long> || !hook::batch_size::is_plain<T> || SettableBatchSize<T>)
     return {};
   else return {HookFault::parameters, HookId::batch_size};
 }
-/// What a loader may have beside its batches, and what a strategy does with it.
+/// Checks what a loader may have besides its batches, and what a strategy does with the loader.
 template <class L>
 consteval HookVerdict loader_hooks() {
   using T = std::remove_const_t<L>;
@@ -81,14 +82,14 @@ consteval HookVerdict loader_hooks() {
                  unfit<hook::set_batch_size, T, long>(HookId::set_batch_size), asked_batch_size<T>());
 }
 
-/// A transfer hook of the data module or the model.
+/// Checks a transfer hook of the data module or the model.
 template <class Hook, class Module, class M, class Ctx, class B>
 consteval HookVerdict transfer_fault(HookId id) {
   HookVerdict const of_model{hook::override_fault<Hook, M, true, Ctx, B>(), id};
   if constexpr (!Probeable<Module>) return of_model;
   else return worst(HookVerdict{hook::override_fault<Hook, Module, true, Ctx, B>(), id}, of_model);
 }
-/// The transfer hook of the data module, or the model's, returns nothing, so the step would get none.
+/// True if the transfer hook of the data module, or of the model, returns nothing, so that the step would get no batch.
 template <class Hook, class Module, class M, class Ctx, class B>
 consteval bool swallows() {
   if constexpr (Overrides<Hook, Module, Ctx, B>)
@@ -98,19 +99,19 @@ consteval bool swallows() {
     return std::is_void_v<decltype(call_override<Hook>(std::declval<M&>(), std::declval<Ctx&>(), std::declval<B&>()))>;
   else return false;
 }
-/// What happens to a batch without a transfer hook: nothing.
+/// The default of a transfer hook: the batch stays the same.
 struct Same {
   template <class B>
   B&& operator()(B&& batch) const {
     return std::forward<B>(batch);
   }
 };
-/// What a transfer hook of the module or the model makes of `B`.
+/// The type that a transfer hook of the module or the model makes of `B`.
 template <class R, class Module, class Hook, class Ctx, class B, class Otherwise = Same>
 using Staged = std::remove_reference_t<decltype(loop::transfer_stage<Hook>(
     std::declval<Module&>(), std::declval<typename R::Model&>(), std::declval<Ctx&>(), std::declval<B&>(),
     std::declval<Otherwise>()))>;
-/// What happens to a batch without transfer_batch_to_device: the strategy moves it.
+/// The default of transfer_batch_to_device: the strategy moves the batch.
 template <class Strategy>
 struct Moves {
   Strategy& strategy;
@@ -122,11 +123,11 @@ struct Moves {
 
 }  // namespace fulgurite::judge
 
-#pragma GCC system_header  // spares g++ the trace through the macro of a row
+#pragma GCC system_header  // shortens g++'s output: it omits the trace through a row's macro
 
 namespace fulgurite::judge {
 
-/// Several loaders stand where training reads one.
+/// True if training, which reads one loader, is given several.
 template <class Source>
 consteval bool trains_on_tuple() {
   if constexpr (Source::trains) return loop::is_tuple<std::remove_cvref_t<decltype(std::declval<Source&>().train())>>;
@@ -134,7 +135,7 @@ consteval bool trains_on_tuple() {
 }
 
 // clang-format off
-/// A data module, where it is not the model.
+/// A data module that is not the model.
 template <class Module>
 struct ModuleRules {
   using Rules = ModuleRules;
@@ -150,7 +151,7 @@ struct ModuleRules {
   }
 };
 
-/// prepare_data runs in one process of several, so what it leaves in its object the others would not have.
+/// prepare_data runs in only one of several processes, so the others would lack what it stores in its object.
 template <class T>
 struct PrepareRules {
   using Rules = PrepareRules;
@@ -163,7 +164,7 @@ struct PrepareRules {
   }
 };
 
-/// What the functions that a call asks for loaders return, in a data module or in a model that has them itself.
+/// The return types of the loader functions that a call uses, in a data module or in a model that has them itself.
 template <class Module, class... Hooks>
 struct ReturnedLoaderRules {
   using Rules = ReturnedLoaderRules;
@@ -176,7 +177,7 @@ struct ReturnedLoaderRules {
   }
 };
 
-/// What a callback needs of where batches come from.
+/// What a callback needs of the source of batches.
 template <class T, bool FromModule>
 struct SourceRules {
   using Rules = SourceRules;
@@ -189,7 +190,7 @@ struct SourceRules {
   }
 };
 
-/// One thing that is to be a loader.
+/// An argument that should be a loader.
 template <class R, class L>
 struct LoaderRules {
   using Rules = LoaderRules;
@@ -210,7 +211,7 @@ struct LoaderRules {
   }
 };
 
-/// The same, where it is trained on.
+/// A loader that is trained on.
 template <class R, class L, bool Trains>
 struct TrainingLoaderRules {
   using Rules = TrainingLoaderRules;
@@ -218,7 +219,7 @@ struct TrainingLoaderRules {
   using S = typename R::Strategy;
   template <bool Says = false, class = void>
   static consteval auto judge() {
-    // The last step's gradients tell the others that the epoch ends with it.
+    // The gradients of the last step carry the message to the other processes that the epoch ends.
     FULGURITE_RULE("[fulgurite.data.end_unknown] several processes have to know the epoch's last batch before its "
                    "step: give the loader size(), or `static constexpr bool batches_stay_valid = true` if it may be "
                    "read one batch ahead",
@@ -227,7 +228,7 @@ struct TrainingLoaderRules {
   }
 };
 
-/// A strategy's `move` takes the batch, where nobody else brings it to the device.
+/// Checks that a strategy's `move` takes the batch, if no hook moves it to the device instead.
 template <class S, class Batch, bool Overridden>
 consteval HookVerdict move_fault() {
   using Move = hook::of_strategy::move;
@@ -235,7 +236,7 @@ consteval HookVerdict move_fault() {
   else return {HookFault::parameters, HookId::of_strategy_move};
 }
 
-/// What a transfer hook returns; `Returns`: something.
+/// The result of a transfer hook. `Returns`: it returns something.
 template <class M, bool Returns>
 struct BatchResultRules {
   using Rules = BatchResultRules;
@@ -248,7 +249,7 @@ struct BatchResultRules {
   }
 };
 
-/// The three transfer hooks, each against what the one before it leaves of a batch `Raw`.
+/// The three transfer hooks, each with the result of the one before it, starting from a batch `Raw`.
 template <class R, class Module, class Ctx, class Raw>
 struct TransferRules {
   using Rules = TransferRules;
@@ -281,7 +282,7 @@ struct TransferRules {
 };
 // clang-format on
 
-/// What callbacks need of the loaders, and how data are prepared.
+/// Checks what callbacks need of the loaders, and how data are prepared.
 template <class R, class Source, class... Cs>
 consteval auto sources() {
   FULGURITE_RULES(first(SourceRules<Cs, !std::is_same_v<ModuleOf<Source>, NoModule>>::judge()...))

@@ -1,9 +1,9 @@
 #pragma once
-// The sentences about hooks, overrides and steps: a row for each name.
+// The sentences about hooks, overrides and steps: one row per name.
 
 #include <fulgurite/diagnose/rule.hpp>
 
-#pragma GCC system_header  // spares g++ the trace through the macros below
+#pragma GCC system_header  // shortens g++'s output: it omits the trace through the macros below
 
 namespace fulgurite::refusal {
 
@@ -218,9 +218,9 @@ FULGURITE_STEP(configure_optimizers)
 
 }  // namespace fulgurite::refusal
 
-// The sentences about functions of optimizers, schedules and strategies: a row for each name.
+// The sentences about functions of optimizers, schedules and strategies: one row per name.
 
-#pragma GCC system_header  // spares g++ the trace through the macro below
+#pragma GCC system_header  // shortens g++'s output: it omits the trace through the macro below
 
 namespace fulgurite::refusal {
 

@@ -1,8 +1,7 @@
 #pragma once
-// What a member of a context, an optimizer's handle, a limit or the trainer says where it is used as it cannot be: each
-// sentence once. The member itself asks, in a static_assert, for what must hold. A row of rules (rule.hpp) would stand
-// one call further from the program, and compilers print every call on the way. Includes nothing, so that everything
-// may include it.
+// The sentences for wrong uses of members of a context, an optimizer's handle, a limit or the trainer: each sentence
+// once. The member itself has the static_assert. A row of rules (rule.hpp) would be one call further from the program,
+// and compilers print every call in between. This header includes nothing, so that every other header may include it.
 
 // Metrics: ctx.log, log_dynamic, update, value.
 #define FULGURITE_SENTENCE_METRIC_DYNAMIC_VALUE                                                                        \
@@ -32,7 +31,7 @@
   "[fulgurite.metric.several] this metric's definition computes several numbers, which go to the loggers and "         \
   "results alone: keep a metric::Meter of it in the model, and compute() it"
 
-// The same in a captured step.
+// Metrics in a captured step.
 #define FULGURITE_SENTENCE_CAPTURE_HOST_NUMBER                                                                         \
   "[fulgurite.capture.host_number] a captured step is replayed without running your code, so a number logged in "      \
   "it would never change: log a tensor"
@@ -40,7 +39,7 @@
   "[fulgurite.capture.host_number] a captured step is replayed without running your code, so a number that is "        \
   "counted in it would never change: update the metric with tensors"
 
-// Members that one context has, and others lack.
+// Members that only some contexts have.
 #define FULGURITE_SENTENCE_CONTEXT_FIXED_WINDOW                                                                        \
   "[fulgurite.context.fixed_window] this strategy keeps one accumulation window for a whole fit: use "                 \
   "Automatic{.accumulate_grad_batches = k}"

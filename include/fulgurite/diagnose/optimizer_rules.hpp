@@ -1,6 +1,5 @@
 #pragma once
-// Rules about what configure_optimizers returns: optimizers with or without schedules, and as many as the mode can
-// drive.
+// Rules about the result of configure_optimizers: optimizers with or without schedules, as many as the mode can drive.
 
 #include <concepts>
 #include <cstddef>
@@ -31,13 +30,13 @@
 
 namespace fulgurite::judge {
 
-/// What an entry of configure_optimizers' answer consists of.
+/// The parts of an entry in configure_optimizers' result.
 template <class T>
 struct Parts {
   using Optimizer = T;
   static constexpr bool scheduled_well = true, whole_factor = false;
 };
-/// The factor of a schedule is a whole number or a truth, in which 1 / (1 + n) is 0.
+/// True if a schedule's factor is an integer or a bool, with which 1 / (1 + n) would be 0.
 template <class S>
 inline constexpr bool has_whole_factor = false;
 template <class S>
@@ -50,13 +49,13 @@ struct Parts<Scheduled<O, S, Configured>> {
   static constexpr bool scheduled_well = Parts<O>::scheduled_well && ScheduleLike<S>,
                         whole_factor = Parts<O>::whole_factor || has_whole_factor<S>;
 };
-/// What the tensor library can take as an optimizer.
+/// A type that the tensor library can use as an optimizer.
 template <class Backend, class T>
 concept Optimizes = std::is_same_v<T, NoOptimizer> || requires(T& optimizer) {
   requires OptimizerLike<std::remove_cvref_t<decltype(Backend::adopt(std::move(optimizer)))>>;
 };
 
-/// The metric that a schedule follows is one of the model's.
+/// True if the metric that a schedule follows is declared in the model.
 template <class Metrics, class T>
 inline constexpr bool follows_declared = true;
 template <class Metrics, class O, class S, bool Configured>
@@ -65,44 +64,44 @@ template <class Metrics, class O, class S, bool Configured>
   requires requires { typename S::Watches; }
 inline constexpr bool follows_declared<Metrics, Scheduled<O, S, Configured>> =
     follows_declared<Metrics, O> && watches_declared<Metrics, S>();
-/// A schedule names its metric by a text, where a constant of the model is wanted.
+/// True if a schedule names its metric by a text instead of a constant of the model.
 template <class T>
 inline constexpr bool follows_text = false;
 template <class O, class S, bool Configured>
 inline constexpr bool follows_text<Scheduled<O, S, Configured>> = follows_text<O> || watches_a_text<S>();
-/// The same of one of the optimizers that were returned.
+/// The same for any of the returned optimizers.
 template <class List>
 inline constexpr bool any_follows_text = false;
 template <class... Os>
 inline constexpr bool any_follows_text<OptimizerList<Os...>> = (follows_text<Os> || ...);
-/// A schedule follows a metric that has several numbers.
+/// True if a schedule follows a metric that has several numbers.
 template <class T>
 inline constexpr bool follows_several = false;
 template <class O, class S, bool Configured>
 inline constexpr bool follows_several<Scheduled<O, S, Configured>> = follows_several<O> || watches_several<S>();
-/// The same of one of the optimizers that were returned.
+/// The same for any of the returned optimizers.
 template <class List>
 inline constexpr bool any_follows_several = false;
 template <class... Os>
 inline constexpr bool any_follows_several<OptimizerList<Os...>> = (follows_several<Os> || ...);
-/// All schedules that follow a metric follow one of the model's.
+/// True if all schedules that follow a metric follow one of the model's.
 template <class Metrics, class List>
 inline constexpr bool all_follow_declared = false;
 template <class Metrics, class... Os>
 inline constexpr bool all_follow_declared<Metrics, OptimizerList<Os...>> = (follows_declared<Metrics, Os> && ...);
 
-/// All that was returned are optimizers, and there is one at least.
+/// True if everything that was returned is an optimizer, and there is at least one.
 template <class Backend, class List>
 inline constexpr bool all_optimize = false;
 template <class Backend, class... Os>
 inline constexpr bool all_optimize<Backend, OptimizerList<Os...>> =
     sizeof...(Os) != 0 && (Optimizes<Backend, typename Parts<Os>::Optimizer> && ...);
-/// Every schedule is one that an optimizer can have.
+/// True if an optimizer can have every one of the schedules.
 template <class List>
 inline constexpr bool all_scheduled_well = false;
 template <class... Os>
 inline constexpr bool all_scheduled_well<OptimizerList<Os...>> = (Parts<Os>::scheduled_well && ...);
-/// Any of their schedules has.
+/// True if any of the schedules has a whole-number factor.
 template <class List>
 inline constexpr bool any_whole_factor = false;
 template <class... Os>
@@ -113,48 +112,48 @@ template <class Backend, class O>
 concept ListsTensors = requires(std::remove_reference_t<decltype(std::declval<O&>().parameters())>& list) {
   requires std::derived_from<std::remove_cvref_t<decltype(*std::begin(list))>, typename Backend::Value>;
 };
-/// The same of all optimizers that were returned.
+/// The same for all returned optimizers.
 template <class Backend, class List>
 inline constexpr bool all_list_tensors = false;
 template <class Backend, class... Os>
 inline constexpr bool all_list_tensors<Backend, OptimizerList<Os...>> =
     (ListsTensors<Backend, typename loop::Entry<Backend, Os>::Optimizer> && ...);
 
-/// A schedule that moves a momentum is on an optimizer that has one.
+/// True if a schedule that changes a momentum is on an optimizer that has one.
 template <class Backend, class T>
 inline constexpr bool has_momentum_for = true;
 template <class Backend, class O, class S, bool Configured>
 inline constexpr bool has_momentum_for<Backend, Scheduled<O, S, Configured>> =
     has_momentum_for<Backend, O> && (!MovesMomentum<S> || HasMomentum<typename loop::Entry<Backend, O>::Optimizer>);
-/// The same of all optimizers that were returned.
+/// The same for all returned optimizers.
 template <class Backend, class List>
 inline constexpr bool all_have_momentum = false;
 template <class Backend, class... Os>
 inline constexpr bool all_have_momentum<Backend, OptimizerList<Os...>> = (has_momentum_for<Backend, Os> && ...);
 
-/// Interval and frequency were given to a schedule.
+/// True if a schedule was given an interval and frequency.
 template <class T>
 inline constexpr bool is_configured = false;
 template <class O, class S, bool Configured>
 inline constexpr bool is_configured<Scheduled<O, S, Configured>> = Configured || is_configured<O>;
-/// The same of one of the schedules that were returned.
+/// The same for any of the returned schedules.
 template <class List>
 inline constexpr bool any_configured = false;
 template <class... Os>
 inline constexpr bool any_configured<OptimizerList<Os...>> = (is_configured<Os> || ...);
 
-/// What configure_optimizers returns.
+/// The type that configure_optimizers returns.
 template <class R>
 using Returned = std::remove_cvref_t<decltype(loop::configure_optimizers<R>(
     std::declval<typename R::Model&>(), std::declval<RunContext<R, phase::Fit>&>()))>;
 
-/// What it returns is moved into the run.
+/// True if the result is a value, which can be moved into the run.
 template <class R>
 inline constexpr bool returns_by_value =
     std::is_same_v<Returned<R>, decltype(loop::configure_optimizers<R>(std::declval<typename R::Model&>(),
                                                                        std::declval<RunContext<R, phase::Fit>&>()))>;
 
-/// It can be called.
+/// Checks that configure_optimizers can be called.
 template <class R>
 consteval HookVerdict optimizers_asked() {
   using M = typename R::Model;
@@ -163,66 +162,66 @@ consteval HookVerdict optimizers_asked() {
     return {};
   else return {HookFault::parameters, HookId::configure_optimizers};
 }
-/// It returns by value what can be driven.
+/// True if it returns, by value, something that can be driven.
 template <class R>
 consteval bool returns_optimizers() {
   if constexpr (std::is_void_v<Returned<R>>) return false;
   else return returns_by_value<R> && all_optimize<typename R::Backend, typename loop::AsList<Returned<R>>::type>;
 }
-/// The gradients of all optimizers stay at one place in memory.
+/// True if the gradients of all optimizers stay at a fixed place in memory.
 template <class Os>
 inline constexpr bool all_stable = false;
 template <class... Os>
 inline constexpr bool all_stable<std::tuple<Os...>> = (Os::stable_gradients && ...);
-/// The same of the optimizers of a run.
+/// The same for the optimizers of a run.
 template <class R>
 consteval bool all_gradients_stable() {
   return all_stable<decltype(loop::Optimizers<R>::optimizers)>;
 }
-/// Each process can keep its own part of the state of all optimizers.
+/// True if each process can keep its own part of the state of all optimizers.
 template <class Os>
 inline constexpr bool all_in_parts = false;
 template <class... Os>
 inline constexpr bool all_in_parts<std::tuple<Os...>> = (state_in_parts<Os>() && ...);
-/// The same of the optimizers of a run.
+/// The same for the optimizers of a run.
 template <class R>
 consteval bool all_states_in_parts() {
   return all_in_parts<decltype(loop::Optimizers<R>::optimizers)>;
 }
 
-/// The strategy can bring the parts of all these optimizers together.
+/// True if the strategy can gather the parts of all these optimizers.
 template <class S, class... Os>
 consteval bool gathers_all(std::tuple<Os...> const*) {
   return (gathers<S, Os>() && ...);
 }
-/// Whether the strategy can bring together what each process keeps of the optimizers.
+/// True if the strategy can gather the parts of the optimizers of a run.
 template <class R>
 consteval bool all_gathered() {
   using All = decltype(loop::Optimizers<R>::optimizers);
   return gathers_all<typename R::Strategy>(static_cast<All const*>(nullptr));
 }
 
-// What rules ask of parts whose state a checkpoint must hold.
+// Conditions on parts of a trainer whose state a checkpoint must hold.
 
-/// It leaves files from which a fit can go on.
+/// The callback writes files from which a fit can resume.
 template <class C>
 concept LeavesFiles = loop::NamesLast<C> || loop::NamesHpc<C>;
-/// A trainer with such a callback writes files.
+/// True if one of the trainer's callbacks writes such files.
 template <class... Cs>
 inline constexpr bool any_leaves_files = (LeavesFiles<Cs> || ...);
 
-/// A function of the number of moves that is called as a constant changes nothing of its own.
+/// A schedule that can be called as a constant computes its factor from the number of moves alone, and has no state.
 template <class S>
 concept FixedSchedule = !RateSetter<S> && requires(S const& schedule, long moves) {
   { schedule(moves) } -> std::convertible_to<double>;
 };
-/// The schedule can be saved, or needs no state.
+/// True if the schedule can be saved, or has no state.
 template <class T>
 inline constexpr bool schedule_remembers = true;
 template <class O, class S, bool Configured>
 inline constexpr bool schedule_remembers<Scheduled<O, S, Configured>> =
     schedule_remembers<O> && (Remembers<S> || FixedSchedule<S>);
-/// The same of all schedules that were returned.
+/// The same for all returned schedules.
 template <class List>
 inline constexpr bool all_schedules_remember = true;
 template <class... Os>
@@ -230,14 +229,14 @@ inline constexpr bool all_schedules_remember<OptimizerList<Os...>> = (schedule_r
 
 }  // namespace fulgurite::judge
 
-// Rules about trainers that leave files: no part of them may forget what it had learned.
+// Rules about trainers that write checkpoints: every part with state must be able to save it.
 
-#pragma GCC system_header  // spares g++ the trace through the macro of a row
+#pragma GCC system_header  // shortens g++'s output: it omits the trace through a row's macro
 
 namespace fulgurite::judge {
 
 // clang-format off
-/// A strategy, a precision or an optimization.
+/// A strategy, a precision or an optimization policy.
 template <class T>
 struct PolicyStateRules {
   using Rules = PolicyStateRules;
@@ -250,7 +249,7 @@ struct PolicyStateRules {
   }
 };
 
-/// What configure_optimizers returns.
+/// The result of configure_optimizers.
 template <class R>
 struct OptimizerStateRules {
   using Rules = OptimizerStateRules;
@@ -267,7 +266,7 @@ struct OptimizerStateRules {
   }
 };
 
-/// What a fit trains or validates on.
+/// A loader that a fit trains or validates on.
 template <class L>
 struct LoaderStateRules {
   using Rules = LoaderStateRules;
@@ -282,7 +281,7 @@ struct LoaderStateRules {
 };
 // clang-format on
 
-/// The parts of a trainer whose file somebody asks for.
+/// Checks the parts of a trainer that writes a file on request.
 template <class R>
 consteval auto remembered_in_files() {
   FULGURITE_RULES(first(PolicyStateRules<typename R::Strategy>::judge(),
@@ -290,36 +289,36 @@ consteval auto remembered_in_files() {
                         PolicyStateRules<typename R::Optimization>::judge()))
   return OptimizerStateRules<R>::judge();
 }
-/// Those of a trainer that leaves files.
+/// The same for a trainer with a callback that writes checkpoints.
 template <class R, class... Cs>
 consteval auto remembered() {
   if constexpr (!any_leaves_files<Cs...>) return Fine{};
   else return remembered_in_files<R>();
 }
-/// Its training loader.
+/// The same for the training loader.
 template <class L, class... Cs>
 consteval auto place_remembered() {
   if constexpr (!any_leaves_files<Cs...>) return Fine{};
   else return LoaderStateRules<L>::judge();
 }
 
-/// A validation loader of a fit; that of another call is read once, and forgotten.
+/// The same for a validation loader of a fit; the loaders of other calls are read once, and need no state.
 template <bool InFit, class L, class... Cs>
 consteval auto place_remembered_in() {
   if constexpr (!InFit) return Fine{};
   else return place_remembered<L, Cs...>();
 }
 
-/// A name that has to be callable. `As` is the type that the loops call it on: a schedule is const where it is only
-/// asked.
+/// Checks a name that must be callable. `As` is the type that the loops call it on: a schedule is const if the call
+/// only reads it.
 template <class Hook, class T, class As, class... Args>
 consteval HookVerdict needed(HookId id) {
   if constexpr (!Hook::template named<T>) return {};
   else if constexpr (Hook::template accepts<As, Args...>) return {};
   else return {HookFault::parameters, id};
 }
-/// The same of what may be missing. It may also be there for some types alone, by a `requires` behind it, so only a
-/// plain function counts; and a class with a member for what it keeps, such as `double momentum`, means no function.
+/// Checks a name that is optional. A `requires` after it may limit it to some types, so only a plain function counts; a
+/// data member of that name, such as `double momentum`, is not meant as one.
 template <class Hook, class T, class As, class... Args>
 consteval HookVerdict optional_one(HookId id, bool is_function) {
   return is_function ? needed<Hook, T, As, Args...>(id) : HookVerdict{};
@@ -330,14 +329,14 @@ consteval HookVerdict optional_one(HookId id, bool is_function) {
   optional_one<hook::FULGURITE_KIND::NAME, T, AS __VA_OPT__(, ) __VA_ARGS__>(FULGURITE_ID(NAME),                       \
                                                                              hook::FULGURITE_KIND::NAME::is_plain<T>)
 
-/// A class of the user's own; LibTorch's optimizers have another interface, to which the backend adapts.
+/// A class of the user; LibTorch's optimizers have another interface, which the backend adapts.
 template <class T>
 concept OwnClass = Probeable<T> && !requires(T& o) { o.param_groups(); };
-/// It says that it is an optimizer: whoever clears gradients is one.
+/// A class that is meant as an optimizer, since it has zero_grad.
 template <class T>
 concept MeantAsOptimizer = OwnClass<T> && hook::of_optimizer::zero_grad::named<T>;
 
-/// Who says which gradients were received can be told so again.
+/// A class that reports which gradients were received must have `set_received`, too, which restores this.
 template <class T>
 consteval HookVerdict put_back() {
   if constexpr (!hook::of_optimizer::received::accepts<T>) return {};
@@ -350,7 +349,7 @@ consteval HookVerdict put_back() {
 
 #define FULGURITE_KIND of_optimizer
 #define FULGURITE_ID(NAME) HookId::of_optimizer_##NAME
-/// An optimizer of the user's own. Misspelt names come first: zero_grad may be one.
+/// Checks a user's own optimizer. Misspelt names come first, since zero_grad may be one.
 template <class T>
 consteval HookVerdict optimizer_functions() {
   if constexpr (!OwnClass<T>) return {};
@@ -376,13 +375,13 @@ consteval HookVerdict optimizer_functions() {
 #undef FULGURITE_ID
 #undef FULGURITE_KIND
 
-// A schedule may keep a number or a text under such a name, which is then no function of the table.
+// A schedule may have a number or a text of such a name, which is not a function of the table.
 #define FULGURITE_SCHEDULE_CALLS(NAME, ...)                                                                            \
   (hook::of_schedule::NAME::named<__VA_ARGS__> &&                                                                      \
    !requires { requires std::is_object_v<std::remove_reference_t<decltype(__VA_ARGS__::NAME)>>; })
 #define FULGURITE_KIND of_schedule
 #define FULGURITE_ID(NAME) HookId::of_schedule_##NAME
-/// A schedule on an optimizer `O`, as loop/scheduler.hpp calls it.
+/// Checks a schedule on an optimizer `O`, as loop/scheduler.hpp calls it.
 template <class T, class O>
 consteval HookVerdict schedule_functions() {
   if constexpr (!Probeable<T>) return {};
@@ -408,8 +407,8 @@ consteval HookVerdict schedule_functions() {
 #undef FULGURITE_ID
 #undef FULGURITE_KIND
 
-/// What one of several processes has to have, and what one that is alone may have: what the loops hand over for good
-/// is asked for as it is called, since `std::string&&` may stand there.
+/// Checks a function that a distributed strategy must have, and another may have. Arguments that the loops move from
+/// are checked as rvalues, since the function may take `std::string&&`.
 template <class Hook, class T, class... Args>
 consteval HookVerdict of_several(HookId id) {
   if constexpr (!(T::is_distributed ? Hook::template named<T> : Hook::template is_plain<T>)) return {};
@@ -420,9 +419,9 @@ consteval HookVerdict of_several(HookId id) {
 #define FULGURITE_ID(NAME) HookId::of_strategy_##NAME
 #define FULGURITE_OF_SEVERAL(NAME, ...)                                                                                \
   of_several<hook::of_strategy::NAME, T __VA_OPT__(, ) __VA_ARGS__>(HookId::of_strategy_##NAME)
-/// What the trainer's types are enough to ask of a strategy; what receives a loss or a batch is asked where that is
-/// known. Of `gradients` it is asked only whether it is there: its result is deduced, so that asking how it can be
-/// called would compile it, and training_step with it.
+/// Checks a strategy as far as the trainer's types suffice; functions that receive a loss or a batch are checked once
+/// that type is known. `gradients` only has to exist: its result is deduced, so checking the call would compile it, and
+/// training_step with it.
 template <class R, class T = typename R::Strategy>
 consteval HookVerdict strategy_functions() {
   if constexpr (constexpr auto near = misspelt_of_strategy<T>(); bool(near)) return near;
@@ -449,17 +448,17 @@ consteval HookVerdict strategy_functions() {
 #undef FULGURITE_NEEDED
 #undef FULGURITE_OPTIONAL
 
-/// What configure_optimizers returned, entry by entry: the first optimizer that is unfit, and whose it is.
+/// The optimizer in an entry of configure_optimizers' result.
 template <class T>
 struct OptimizerOf : std::type_identity<T> {};
 template <class O, class S, bool Configured>
 struct OptimizerOf<Scheduled<O, S, Configured>> : OptimizerOf<O> {};
-/// The first optimizer that has a function which cannot be called as the loops call it.
+/// The verdict on the first optimizer with a function that cannot be called as the loops call it.
 template <class... Os>
 consteval auto optimizers_unfit(std::type_identity<OptimizerList<Os...>>) {
   return first(about<optimizer_functions<typename OptimizerOf<Os>::type>(), typename OptimizerOf<Os>::type>()...);
 }
-/// The schedules among them, on their optimizers.
+/// The verdict on an entry's schedule, with its optimizer.
 template <class Backend, class T>
 consteval auto schedule_unfit(std::type_identity<T>) {
   return Fine{};
@@ -469,24 +468,24 @@ consteval auto schedule_unfit(std::type_identity<Scheduled<O, S, Configured>>) {
   return first(schedule_unfit<Backend>(std::type_identity<O>{}),
                about<schedule_functions<S, typename loop::Entry<Backend, O>::Optimizer>(), S>());
 }
-/// The first schedule that has such a function.
+/// The verdict on the first schedule with such a function.
 template <class Backend, class... Os>
 consteval auto schedules_unfit(std::type_identity<OptimizerList<Os...>>) {
   return first(schedule_unfit<Backend>(std::type_identity<Os>{})...);
 }
 
-/// A name that is nothing without the constant that says so.
+/// False if a class that is meant as an optimizer does not declare `needs_closure` and `stable_gradients`.
 template <class T>
 inline constexpr bool says_constants = true;
 template <MeantAsOptimizer T>
 inline constexpr bool says_constants<T> =
     FULGURITE_SAYS(T, bool, needs_closure) && FULGURITE_SAYS(T, bool, stable_gradients);
-/// All optimizers say the constants that their functions need.
+/// True if all optimizers declare these constants.
 template <class List>
 inline constexpr bool all_say_constants = true;
 template <class... Os>
 inline constexpr bool all_say_constants<OptimizerList<Os...>> = (says_constants<typename OptimizerOf<Os>::type> && ...);
-/// A schedule has the function of one that sets rates, and does not say `sets_rates`.
+/// True if a schedule has a function of schedules that set rates, and does not declare `sets_rates`.
 template <class T>
 inline constexpr bool sets_rates_unsaid = false;
 template <class O, class S, bool Configured>
@@ -496,7 +495,7 @@ template <class O, class S, bool Configured>
 inline constexpr bool sets_rates_unsaid<Scheduled<O, S, Configured>> =
     sets_rates_unsaid<O> || FULGURITE_SCHEDULE_CALLS(move, S) || FULGURITE_SCHEDULE_CALLS(observe, S);
 #undef FULGURITE_SCHEDULE_CALLS
-/// The same of one of the optimizers that were returned.
+/// The same for any of the returned optimizers.
 template <class List>
 inline constexpr bool any_sets_rates_unsaid = false;
 template <class... Os>
@@ -504,7 +503,7 @@ inline constexpr bool any_sets_rates_unsaid<OptimizerList<Os...>> = (sets_rates_
 
 }  // namespace fulgurite::judge
 
-#pragma GCC system_header  // spares g++ the trace through the macro of a row
+#pragma GCC system_header  // shortens g++'s output: it omits the trace through a row's macro
 
 namespace fulgurite::judge {
 
@@ -555,11 +554,11 @@ struct OptimizerRules {
       FULGURITE_RULE("[fulgurite.model.one_optimizer] automatic optimization drives exactly one optimizer: return "
                      "one, or use Manual{}",
                      accepts<M>, !R::automatic || loop::Optimizers<R>::count == 1)
-      // It would see gradients of different scales.
+      // The optimizer would see gradients of different scales.
       FULGURITE_RULE("[fulgurite.policy.closure_needs_unscaled] an optimizer that evaluates the loss several times a "
                      "step cannot work with a scaled loss: use Float32 or Bf16Mixed",
                      accepts<M>, !R::Precision::scales_loss || !loop::Optimizers<R>::needs_closure)
-      // It looks at the loss to decide how often, and each process has another one.
+      // The optimizer decides by the loss how often to evaluate it, and each process has a different loss.
       FULGURITE_RULE("[fulgurite.optimizer.closure_distributed] an optimizer that evaluates the loss several times a "
                      "step would do so differently in each process: take another optimizer, or train in one process",
                      accepts<M>, !S::is_distributed || !loop::Optimizers<R>::needs_closure)
@@ -571,7 +570,7 @@ struct OptimizerRules {
                      "this one the parts cannot be brought together: use one of fulgurite::optim, such as "
                      "optim::AdamW",
                      accepts<M>, !splits_model<S>() || all_gathered<R>())
-      // A replayed step writes into the same gradients each time.
+      // A replayed step always writes to the same gradients.
       FULGURITE_RULE("[fulgurite.capture.stable_gradients] a captured step needs gradients that stay where they are: "
                      "use an optimizer with stable_gradients, such as fulgurite::optim::Adam",
                      accepts<M>, !S::captures || all_gradients_stable<R>())

@@ -1,6 +1,6 @@
 #pragma once
-// What the options of a trainer must fulfil, a row for each rule: asked of a constant by the compiler, of a value
-// before the run.
+// The rules for the options of a trainer, one row each: the compiler checks constants, and values are checked before
+// the run.
 
 #include <optional>
 #include <string>
@@ -14,7 +14,7 @@
 
 namespace fulgurite::loop {
 
-// What rules ask of single options: a bound, a range, a limit that is none.
+// Conditions that rules use for single options: a bound, a range, no limit.
 
 constexpr bool unlimited(auto const& value) { return !value || *value < 0; }
 constexpr bool in_range(Limit const& limit) {
@@ -32,17 +32,17 @@ constexpr bool least(std::optional<T> const& value, T bound) {
 
 }  // namespace fulgurite::loop
 
-#pragma GCC system_header  // spares g++ the trace through the macro of a row; there is nothing but rows here
+#pragma GCC system_header  // shortens g++'s output: it omits the trace through a row's macro; this header has only rows
 
 namespace fulgurite::loop {
 
-/// The rules about options of a type. `judge(o, refuse)` calls `refuse(identifier, option, its value, sentence)` for
-/// the first one that does not hold and returns the row's place in this file, else 0. `judge<place>` is the error of
-/// that row.
+/// The rules for a type of options. `judge(o, refuse)` calls `refuse(identifier, option, its value, sentence)` for the
+/// first rule that is violated and returns the line of that row in this file, or 0 if there is none. `judge<place>` is
+/// the compile error of that row.
 template <class Options>
 struct OptionRules;
 
-/// A row: "[fulgurite.area.rule] ", the option, the sentence, what must hold of the options `o`.
+/// A row: "[fulgurite.area.rule] ", the option, the sentence, the condition on the options `o`.
 #define FULGURITE_OPTION(IDENTIFIER, OPTION, SENTENCE, ...)                                                            \
   if constexpr (Place != 0) {                                                                                          \
     constexpr bool OPTION = Place != __LINE__;                                                                         \
@@ -161,7 +161,7 @@ struct OptionRules<Automatic> {
 // clang-format on
 #undef FULGURITE_OPTION
 
-/// Of an optimization policy of one's own: those that Automatic has, where its trainer drives the optimizer, too.
+/// The rules for a user's own optimization policy: those of Automatic, if its trainer also drives the optimizer.
 template <class Options>
 struct OptionRules {
   template <int Place = 0, class Refuse>
@@ -177,11 +177,11 @@ struct OptionRules {
 
 namespace fulgurite {
 
-// Options are checked: a constant that does not fulfil its rules is refused by the compiler, a value before the run.
+// Options are checked: a constant that violates its rules is a compile error, a value is an Error before the run.
 
 namespace loop {
 
-/// A value as a sentence shows it.
+/// Formats a value for a sentence.
 template <class T>
   requires std::is_arithmetic_v<T>
 std::string shown(T value) {
@@ -196,7 +196,7 @@ std::string shown(std::optional<T> const& value) {
   return value ? shown(*value) : "nullopt";
 }
 
-/// The other half of a pair that does not fit.
+/// The other option of a pair that does not fit together, for the message.
 std::string beside(std::string_view rule, TrainerOptions const& o);
 template <class Optimization>
 std::string beside(std::string_view, Optimization const&) {
@@ -214,13 +214,13 @@ struct Throw {
     refuse_option(bracketed, option, shown(value) + beside(bracketed, options), sentence);
   }
 };
-/// Says nothing: the row is all that is asked for.
+/// Does nothing: only the row that `judge` returns is needed.
 struct Silent {
   template <class... Args>
   constexpr void operator()(Args const&...) const {}
 };
 
-/// Nothing has started yet.
+/// Checks options before anything has started.
 template <class Options>
 void check(Options const& o) {
   OptionRules<Options>::judge(o, Throw<Options>{o});
@@ -228,14 +228,14 @@ void check(Options const& o) {
 FULGURITE_EXTERN(void check(TrainerOptions const&));
 FULGURITE_EXTERN(void check(Automatic const&));
 
-/// Only fit needs an end.
+/// Checks that a fit will end; no other call needs this.
 void check_end(TrainerOptions const& o);
 
 }  // namespace loop
 
-/// Options that the compiler knows, checked by it: `make_trainer<Net>(constant([] { return TrainerOptions{.max_epochs =
-/// 10}; }), ...)`, and the same with `Automatic{...}`. What does not hold is a compile error with the sentence that the
-/// run would have thrown.
+/// Options that are known and checked at compile time: `make_trainer<Net>(constant([] { return
+/// TrainerOptions{.max_epochs = 10}; }), ...)`, and the same with `Automatic{...}`. A violated rule is a compile error
+/// with the sentence that the run would have thrown.
 template <class F>
 constexpr auto constant(F options) {
   using Rules = loop::OptionRules<decltype(options())>;

@@ -1,5 +1,5 @@
 #pragma once
-// What is wrong with the hooks of a trainer's participants, apart from those that receive a batch.
+// What is wrong with the hooks of a trainer's participants, except those that receive a batch.
 
 #include <filesystem>
 #include <span>
@@ -20,14 +20,15 @@
 
 namespace fulgurite::judge {
 
-// A function that the library calls on one kind of participant is silent in another: it would never be called. A name
-// that people give to functions of their own as well is refused only in the form that the library calls, or not at all.
+// A function that the library calls on one kind of participant would never be called on another, which is an error.
+// Names that users also give to functions of their own are only refused in the form that the library calls, if at all.
 
-// `FULGURITE_FAULT` is whose it is not.
+// `FULGURITE_FAULT` is the fault for this kind of participant.
 #define FULGURITE_ROW(NAME, ...)                                                                                       \
   if constexpr (hook::NAME::is_function<T>) return {FULGURITE_FAULT, HookId::NAME};
 
-/// A logger's function in the form that loggers are called in: whoever logs by itself may have one of that name.
+/// Finds a logger's function in the form that loggers are called in; a class that logs by itself may have another
+/// function of that name.
 template <class T>
 consteval HookVerdict writes_rows(HookFault fault) {
   using hook::finalize;
@@ -43,10 +44,10 @@ consteval HookVerdict writes_rows(HookFault fault) {
 }
 
 #define FULGURITE_FAULT HookFault::not_of_callback
-/// An `account` is many things.
+/// `account` is not checked, since the name has many other meanings.
 template <class T>
 consteval HookVerdict foreign_to_callback() {
-  if constexpr (!hook::NoneForeignToCallback<hook::Probe<T>>) {  // name by name only where there is one
+  if constexpr (!hook::NoneForeignToCallback<hook::Probe<T>>) {  // checks single names only if there is one
     FULGURITE_OVERRIDES(FULGURITE_ROW)
     FULGURITE_STEPS(FULGURITE_ROW)
     FULGURITE_DATA_HOOKS(FULGURITE_ROW)
@@ -60,7 +61,7 @@ consteval HookVerdict foreign_to_callback() {
 #undef FULGURITE_FAULT
 
 #define FULGURITE_FAULT HookFault::not_of_model
-/// What a strategy is asked for around a step, a model's own step may call.
+/// A model may have the functions that a strategy has around a step, since its own step may call them.
 template <class T>
 consteval HookVerdict foreign_to_model() {
   FULGURITE_CALLBACK_HOOKS(FULGURITE_ROW)
@@ -69,8 +70,8 @@ consteval HookVerdict foreign_to_model() {
 #undef FULGURITE_FAULT
 
 #define FULGURITE_FAULT HookFault::not_of_data
-/// One that is a model, too, says `using OverridesModel = ...`. `process_dataloader` may be what its own factories
-/// call.
+/// A data module that is also a model declares `using OverridesModel = ...`. `process_dataloader` is not checked, since
+/// the module's own factories may call it.
 template <class T>
 consteval HookVerdict foreign_to_data() {
   if constexpr (requires { typename T::OverridesModel; }) return {};
@@ -93,7 +94,7 @@ consteval HookVerdict foreign_to_data() {
 #undef FULGURITE_FAULT
 
 #define FULGURITE_FAULT HookFault::not_of_strategy
-/// `backward` is one of its own.
+/// `backward` is one of a strategy's own functions.
 template <class T>
 consteval HookVerdict foreign_to_strategy() {
 #define FULGURITE_OVERRIDE(NAME, ...)                                                                                  \
@@ -109,7 +110,7 @@ consteval HookVerdict foreign_to_strategy() {
 #undef FULGURITE_FAULT
 #undef FULGURITE_ROW
 
-/// A function of a hook's name, or of one that is almost a hook's, in a class that nothing is called on.
+/// Finds a function with a hook's name, or almost a hook's name, in a class on which nothing is called.
 template <class P>
 consteval bool has_any_function() {
   if constexpr (!Probeable<P>) return false;
@@ -129,14 +130,14 @@ consteval bool has_any_function() {
   }
 }
 
-/// The first verdict that finds a fault; none where none does.
+/// The first verdict with a fault; an empty one if there is none.
 constexpr HookVerdict worst(HookVerdict a) { return a ? a : HookVerdict{}; }
 template <class... Vs>
 constexpr HookVerdict worst(HookVerdict a, Vs... rest) {
   return a ? a : worst(rest...);
 }
 
-/// The phase in which a hook's context is.
+/// The phase of a hook's context.
 template <Where Place>
 struct PhaseAt : std::type_identity<phase::Fit> {};
 template <>
@@ -157,8 +158,8 @@ struct PhaseAt<Where::predict> : std::type_identity<phase::Predict> {};
 template <class R, class Hook>
 using ContextOf = RunContext<R, typename PhaseAt<Hook::where>::type>;
 
-/// Events that receive nothing but ctx, and the model's overrides that do. Of what takes more, that Manual never calls
-/// it.
+/// Checks events that receive only ctx, and the model's overrides that do. For those that take more, checks only that
+/// Manual would call them.
 template <class R, class T>
 consteval HookVerdict plain_hooks() {
   constexpr bool is_strategy = std::is_same_v<T, typename R::Strategy>;
@@ -176,7 +177,7 @@ consteval HookVerdict plain_hooks() {
   return {};
 }
 
-/// Loader factories and prepare_data are called with nothing.
+/// Checks loader factories and prepare_data, which are called without arguments.
 template <class T>
 consteval HookVerdict data_calls() {
 #define FULGURITE_ROW(NAME, ...)                                                                                       \
@@ -186,7 +187,7 @@ consteval HookVerdict data_calls() {
 #undef FULGURITE_ROW
   return {};
 }
-/// A logger's functions are called as tell.hpp and frame.hpp do.
+/// Checks a logger's functions with the arguments that tell.hpp and frame.hpp pass.
 template <class T>
 consteval HookVerdict logger_calls() {
   if (hook::log_metrics::named<T> && !hook::log_metrics::accepts<T, std::span<Scalar const> const, long>)
@@ -197,14 +198,14 @@ consteval HookVerdict logger_calls() {
   return {};
 }
 
-/// It has the name, and no call with these arguments fits.
+/// Reports a name that exists and cannot be called with these arguments.
 template <class Hook, class T, class... Args>
 consteval HookVerdict uncallable(HookId id) {
   if constexpr (!Hook::template named<T>) return {};
   else if constexpr (Hook::template accepts<T, Args...>) return {};
   else return {HookFault::parameters, id};
 }
-/// What is asked of callbacks alone, as loop/tell.hpp and loop/callbacks.hpp ask.
+/// Checks the functions of callbacks only, as loop/tell.hpp and loop/callbacks.hpp call them.
 template <class R, class T>
 consteval HookVerdict callback_calls() {
   return worst(uncallable<hook::before_save, T, RunContext<R, phase::Fit>>(HookId::before_save),
@@ -214,15 +215,15 @@ consteval HookVerdict callback_calls() {
                uncallable<hook::profile_action, T, ProfiledAction const>(HookId::profile_action),
                uncallable<hook::end_if_asked, T>(HookId::end_if_asked));
 }
-/// What is called only where it is there and fits. A member of such a name that access hides may be no function, so
-/// only a public one counts that is neither overloaded nor a template.
+/// Checks a function that is called only if it exists and fits. A hidden member of such a name may not be a function,
+/// so only a public one counts that is neither overloaded nor a template.
 template <class Hook, class T, class... Args>
 consteval HookVerdict unfit(HookId id) {
   if constexpr (!Hook::template is_plain<T>) return {};
   else if constexpr (Hook::template accepts<T, Args...>) return {};
   else return {HookFault::parameters, id};
 }
-/// What a callback may say of files, and a logger of its folders, as loop/callbacks.hpp asks.
+/// Checks what a callback may provide about files, and a logger about its folders, as loop/callbacks.hpp calls it.
 template <class T>
 consteval HookVerdict file_calls() {
   if constexpr (constexpr auto near = misspelt_of_callback<T>(); bool(near)) return near;
@@ -240,8 +241,8 @@ consteval HookVerdict file_calls() {
                  unfit<hook::continue_in, T, std::filesystem::path const>(HookId::continue_in),
                  unfit<hook::earlier_runs, T, TrainerOptions const>(HookId::earlier_runs));
 }
-/// `hyperparameters(list)` that could be called, were the object no constant: loggers and files are given constants. A
-/// function of another meaning does not take a list.
+/// Reports a `hyperparameters(list)` that could be called if it were const: loggers and files pass constants. A
+/// function with another meaning does not take a list.
 template <class T>
 consteval HookVerdict settings_calls() {
   using Settings = hook::hyperparameters;
@@ -254,12 +255,12 @@ consteval HookVerdict settings_calls() {
     return {};
   } else return {};
 }
-/// What a strategy may have, apart from what receives a loss or a loader.
+/// Checks what a strategy may have, except functions that receive a loss or a loader.
 template <class S>
 consteval HookVerdict strategy_calls() {
   return worst(uncallable<hook::no_sync, S, bool>(HookId::no_sync), uncallable<hook::account, S>(HookId::account));
 }
-/// Whether the strategy's hooks around backward, and its backward, can be called with the loss.
+/// Checks that the strategy's hooks around backward, and its backward, can be called with the loss.
 template <class S, class Loss>
 consteval HookVerdict seam_calls() {
   using Seed = decltype(S::Backend::seed(std::declval<Loss&>(), 1.0));
@@ -268,14 +269,14 @@ consteval HookVerdict seam_calls() {
                uncallable<hook::of_strategy::backward, S, Loss, Seed>(HookId::of_strategy_backward));
 }
 
-/// A base class that the backend must see, and that the model inherits privately.
+/// True if the model inherits privately from a base class that the backend must see.
 template <class Backend, class M>
 consteval bool hides_base() {
   if constexpr (requires { Backend::template hides_base<M>; }) return Backend::template hides_base<M>;
   else return false;
 }
 
-/// Everything that loop/automatic.hpp calls inside the strategy's seam, beside training_step.
+/// Everything besides training_step that loop/automatic.hpp calls inside the strategy's capture.
 #define FULGURITE_INSIDE_THE_SEAM(ROW)                                                                                 \
   ROW(on_before_zero_grad)                                                                                             \
   ROW(optimizer_zero_grad)                                                                                             \
@@ -283,7 +284,7 @@ consteval bool hides_base() {
   ROW(backward)                                                                                                        \
   ROW(on_after_backward)
 
-/// The first hook of T that replays would leave out.
+/// The first hook of T that replays would skip.
 template <class T>
 consteval HookVerdict replayed() {
   if (acts_on_tensors<T>()) return {};

@@ -1,5 +1,5 @@
 #pragma once
-// The verdict on a whole trainer: everything that does not depend on the batch.
+// The verdict on a whole trainer: all checks that do not depend on the batch.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,10 +22,10 @@
 #include <fulgurite/loop/tell.hpp>
 #include <fulgurite/policy/policies.hpp>
 
-// The arguments of make_trainer: options first, then policies, callbacks and words in any order. Which is which, what
-// is left out, what is there twice.
+// The arguments of make_trainer: options first, then policies, callbacks and words in any order. Classifies them, and
+// finds which are missing and which are given twice.
 
-#pragma GCC system_header  // spares g++ the trace through the macro of a row
+#pragma GCC system_header  // shortens g++'s output: it omits the trace through a row's macro
 
 namespace fulgurite {
 
@@ -33,7 +33,7 @@ class ResultsTable;
 
 namespace judge {
 
-/// What an argument of make_trainer is, behind the options.
+/// The kind of an argument of make_trainer after the options.
 enum class Argument : std::uint8_t { strategy, precision, optimization, word, callback };
 
 template <class T>
@@ -44,7 +44,8 @@ consteval Argument argument_of() {
   else if constexpr (StrategyLike<T>) return Argument::strategy;
   else return Argument::callback;
 }
-/// It stands where a policy of this kind belongs: it is one, or it is nothing else, and rules say what it lacks.
+/// True if an argument in a policy's place may be meant as that policy: it is one, or it is of no other kind; rules
+/// then report what it lacks.
 template <Argument Kind, class T>
 consteval bool may_be() {
   if constexpr (argument_of<T>() != Argument::callback) return argument_of<T>() == Kind;
@@ -52,8 +53,8 @@ consteval bool may_be() {
   else return true;
 }
 
-/// Nothing has to be added or put in order: options, strategy, precision, optimization in this order, then callbacks
-/// alone, on a tensor library to which nothing is added, or with a policy that is refused for what it lacks.
+/// True if nothing has to be added or reordered: options, strategy, precision and optimization in this order, then only
+/// callbacks, with a tensor library that has no default callbacks, or with a policy that is refused anyway.
 template <class... Args>
 inline constexpr bool as_written = false;
 template <class Options, class S, class P, class O, class... Cs>
@@ -64,28 +65,28 @@ inline constexpr bool as_written<Options, S, P, O, Cs...> =
     (!policy::adds_defaults<S>() || argument_of<S>() != Argument::strategy || argument_of<P>() != Argument::precision ||
      argument_of<O>() != Argument::optimization);
 
-/// Options come first.
+/// True if the first argument are options.
 template <class... Args>
 inline constexpr bool begins_with_options = false;
 template <class First, class... Rest>
 inline constexpr bool begins_with_options<First, Rest...> = std::is_convertible_v<First, TrainerOptions>;
 
-/// A call with the model alone.
+/// True for a call with only the model.
 template <class M, class... Args>
 inline constexpr bool is_model = false;
 template <class M>
 inline constexpr bool is_model<M, M&> = true;
 
-/// How many of `Given` are of one kind.
+/// The number of arguments of one kind.
 template <Argument Kind, class... Given>
 inline constexpr std::size_t count_of = (std::size_t{argument_of<Given>() == Kind} + ... + 0);
 
-/// A word that is said twice.
+/// True if a word is given twice.
 template <class... Given>
 consteval bool repeats_word() {
   return ((policy::is_word<Given> && times<Given, Given...> != 1) || ...);
 }
-/// A word, and a callback that it would leave out.
+/// True if a word and a callback contradict each other.
 template <class... Given>
 consteval bool contradicts() {
   if constexpr (count_of<Argument::word, Given...> == 0) return false;
@@ -114,7 +115,7 @@ struct ArgumentRules {
 template <class M, class... Given>
 struct PartRules {
   using Rules = PartRules;
-  /// Callbacks of ours are added.
+  /// True if default callbacks are added.
   static constexpr bool adds =
       times<NoDefaults, Given...> == 0 &&
       ((argument_of<Given>() != Argument::strategy || policy::adds_defaults<Given>()) && ...);
@@ -149,7 +150,7 @@ struct PartRules {
     return Fine{};
   }
 };
-/// make_trainer(...) without a type in angle brackets, and without a model; or a trainer declared without them.
+/// make_trainer(...) without a type in angle brackets and without a model; or a trainer declared without them.
 template <class... Args>
 struct NamelessRules {
   using Rules = NamelessRules;
@@ -177,12 +178,12 @@ struct ModelNameRules<refusal::given<Args...>> : NamelessRules<Args...> {};
 }  // namespace judge
 }  // namespace fulgurite
 
-#pragma GCC system_header  // spares g++ the trace through the macro of a row
+#pragma GCC system_header  // shortens g++'s output: it omits the trace through a row's macro
 
 namespace fulgurite::judge {
 
 // clang-format off
-/// A base class that the backend must see, and that the model inherits privately.
+/// The model inherits privately from a base class that the backend must see.
 template <class R>
 struct BaseRules {
   using Rules = BaseRules;
@@ -200,7 +201,7 @@ struct BaseRules {
   }
 };
 
-/// What a strategy that captures would replay: tensor operations, and none of the calls that led to them.
+/// What a capturing strategy would replay: tensor operations, but not the calls that led to them.
 template <class R, class... Cs>
 struct CaptureRules {
   using Rules = CaptureRules;
@@ -211,7 +212,7 @@ struct CaptureRules {
                    "use the strategy without Captured, or remove `using Hidden`",
                    accepts<M>, !Recurrent<M>)
     FULGURITE_RULES(first(about<replayed<M>(), M>(), about<replayed<Cs>(), Cs>()...))
-    // It receives the loss already multiplied, by a number that the scaler has read.
+    // The model's backward receives the loss multiplied by a number that the scaler has read.
     FULGURITE_RULE("[fulgurite.capture.scale] the model's own backward receives the loss times a scale that changes, "
                    "and a captured step would keep the first: use Float32 or Bf16Mixed, or leave backward out",
                    accepts<M>, !R::Precision::scales_loss || !hook::backward::named<M>)
@@ -219,7 +220,8 @@ struct CaptureRules {
   }
 };
 
-/// What belongs to truncated back-propagation stands together, and a strategy that splits the model finds where.
+/// The parts of truncated back-propagation must be complete, and a strategy that splits the model needs
+/// configure_model.
 template <class R>
 struct RecurrenceRules {
   using Rules = RecurrenceRules;
@@ -229,7 +231,7 @@ struct RecurrenceRules {
     FULGURITE_RULE("[fulgurite.model.hidden_manual] Manual does not cut batches along time, so `using Hidden` has no "
                    "effect: slice them in training_step and remove it, or use Automatic{.tbptt = k}",
                    accepts<M>, !Recurrent<M> || R::automatic)
-    // Each slice is a step, in which the processes meet.
+    // Each slice is a step with a collective of the processes.
     FULGURITE_RULE("[fulgurite.model.hidden_distributed] the batches of several processes may be of different length, "
                    "and a model with Hidden steps once for each slice of one: train in one process, or remove `using "
                    "Hidden`",
@@ -251,7 +253,7 @@ consteval auto captured() {
   else return Fine{};
 }
 
-/// Policies, model and callbacks, before a context exists.
+/// Checks policies, model and callbacks, before a context exists.
 template <class M, class S, class P, class O, class... Cs>
 consteval auto parts() {
   FULGURITE_RULES(PolicyRules<S, P, O>::judge()) {
@@ -262,7 +264,7 @@ consteval auto parts() {
   }
 }
 
-/// The verdict on a trainer. `Trainer<Net>` alone, whose other types make_trainer deduces, lacks arguments.
+/// The verdict on a trainer. `Trainer<Net>` alone lacks the template arguments that make_trainer deduces.
 template <class M, class S, class P, class O, class... Cs>
 consteval auto trainer() {
   FULGURITE_RULES(ModelNameRules<M>::judge())
@@ -271,7 +273,7 @@ consteval auto trainer() {
     using R = Run<M, S, P, O>;
     FULGURITE_RULES(BaseRules<R>::judge())
     FULGURITE_RULES(OptimizerRules<R>::judge())
-    // Before the hooks: finding out what they return compiles their bodies, which may ask for what is not there.
+    // Before the hooks, since finding out what they return compiles their bodies, which may need missing parts.
     FULGURITE_RULES(first(NeedRules<R, loop::Optimizers<R>::count, Cs>::judge()...))
     FULGURITE_RULES(TogetherRules<Cs...>::judge())
     FULGURITE_RULES(remembered<R, Cs...>())
@@ -293,10 +295,10 @@ using VerdictOn = decltype(trainer<M, S, P, O, Cs...>());
 
 namespace fulgurite {
 
-// What stands in for a trainer that the compiler has refused.
+// Replaces a trainer that does not compile.
 
-/// What a trainer holds, if it is well-formed. A refused one is hollow: it declares the interface, so that nothing else
-/// is reported.
+/// The body of a trainer that passes all rules. The body of a refused one is hollow: it declares the interface, so that
+/// nothing else is reported.
 template <bool Sound, class M, class S, class P, class O, class... Cs>
 class TrainerBody {
  public:

@@ -1,5 +1,5 @@
 #pragma once
-// What can be wrong with a hook, found out once for each participant: the first fault and the hook it concerns.
+// Finds what is wrong with a hook, once for each participant: the first fault and the hook it concerns.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace fulgurite::near_miss {
 
-// Has a class a name that looks like a hook and is none? It would be silently ignored. Names can only be probed one by
-// one; beyond the table, a promise (`using Hooks = Implements<...>`) is the net.
+// Whether a class has a name that looks like a hook and is not one. Such a function would be silently ignored. Names
+// can only be probed one by one; for names outside the table there is the promise (`using Hooks = Implements<...>`).
 
 struct Decoy {
 #define FULGURITE_ROW(NAME, ...) void NAME();
@@ -24,14 +24,14 @@ struct Decoy {
   FULGURITE_LOADER_NEAR_MISSES(FULGURITE_ROW)
 #undef FULGURITE_ROW
 };
-/// One class may derive from another, and both be asked: the names are looked for in a class that derives from each
-/// through a part of its own.
+/// One class may derive from another, and both may be probed together: the names are looked up in a class that derives
+/// from each through a separate Part.
 template <class T>
 struct Part : T {};
 template <class... Ts>
 struct Probe : Part<Ts>..., Decoy {};
 
-/// No name of the table at all: one question for nearly every class.
+/// True if a class has no name of the table: a single check that suffices for nearly every class.
 template <class P>
 concept Clean = requires {
 #define FULGURITE_ROW(NAME, ...) &P::NAME;
@@ -40,7 +40,7 @@ concept Clean = requires {
 #undef FULGURITE_ROW
 };
 
-// The same of what is asked for names of its own: callbacks, loaders, optimizers, schedules, strategies.
+// The same check for tables that apply to one kind only: callbacks, loaders, optimizers, schedules, strategies.
 #define FULGURITE_DECOY(NAME) void NAME();
 #define FULGURITE_NONE(NAME) &P::NAME;
 #define FULGURITE_KIND(KIND, NAMES)                                                                                    \
@@ -64,7 +64,7 @@ FULGURITE_KIND(Strategy, FULGURITE_NEAR_MISSES_OF_STRATEGIES)
 
 namespace fulgurite {
 
-/// Every name of the tables, so that a refusal can say which.
+/// Every name of the tables, so that a refusal can say which one it is about.
 enum class HookId : std::uint16_t {
   none,
 #define FULGURITE_ROW(NAME, ...) NAME,
@@ -88,29 +88,29 @@ enum class HookId : std::uint16_t {
 #undef FULGURITE_ROW
 };
 
-/// What can be wrong with one function. Where several are, the first one found is told.
+/// What can be wrong with one function. If there are several faults, the first one found is reported.
 enum class HookFault : std::uint8_t {
   none,
-  parameters,       ///< the name is there, no form of it can be called
-  missing,          ///< a function without which it cannot be driven
-  result,           ///< answers something else than the loops understand
-  no_effect,        ///< answers Stop where nothing could stop
-  skip_epoch,       ///< answers Flow elsewhere than in on_train_batch_start
+  parameters,       ///< the name exists, but no form of it can be called
+  missing,          ///< a required function is missing
+  result,           ///< returns something that the loops do not understand
+  no_effect,        ///< returns Stop where nothing can be stopped
+  skip_epoch,       ///< returns Flow elsewhere than in on_train_batch_start
   never_called,     ///< manual optimization does not call it
   near_miss,        ///< almost a hook's name
-  promise,          ///< listed in `Hooks`, but missing
-  not_of_model,     ///< a model has what only others are asked for
-  not_of_callback,  ///< the same of a callback
-  not_of_data,      ///< the same of a data module
-  not_of_strategy,  ///< the same of a strategy
-  two_sources,      ///< the model and its data module both have what only one can give
+  promise,          ///< listed in `Hooks`, but does not exist
+  not_of_model,     ///< a model has a function that is only called on other participants
+  not_of_callback,  ///< the same for a callback
+  not_of_data,      ///< the same for a data module
+  not_of_strategy,  ///< the same for a strategy
+  two_sources,      ///< both the model and its data module have a function that only one may have
   captured,         ///< a replayed step would not call it
-  step_batch,       ///< a step cannot be called with the loader's batch
-  missing_step,     ///< a call runs a step that the model does not have
-  no_loader,        ///< a step has nothing to run on
+  step_batch,       ///< the step cannot be called with the loader's batch
+  missing_step,     ///< the call runs a step that the model does not have
+  no_loader,        ///< there is no loader for the step
 };
 
-/// What is wrong, and with which function; nothing where `fault` is none.
+/// What is wrong, and with which function; nothing if `fault` is none.
 struct HookVerdict {
   HookFault fault = HookFault::none;
   HookId hook = HookId::none;
@@ -119,7 +119,7 @@ struct HookVerdict {
 
 namespace hook {
 
-/// Whether the loops understand what a hook answers, and can do as it says.
+/// Checks that the loops understand the result of a hook, and can act on it.
 template <class Hook, class Result>
 consteval HookFault result_fault() {
   using Plain = std::remove_cvref_t<Result>;
@@ -131,13 +131,13 @@ consteval HookFault result_fault() {
   else return HookFault::result;
 }
 
-/// An event with exactly these arguments (`ctx` last).
+/// Checks an event with exactly these arguments (`ctx` last).
 template <class Hook, class T, bool Automatic, class... Args>
 consteval HookFault event_fault() {
   if constexpr (!Hook::template named<T>) return HookFault::none;
   else if constexpr (!Automatic && !Hook::in_manual) return HookFault::never_called;
   else if constexpr (!Listens<Hook, T, Args...>) return HookFault::parameters;
-  else {  // not through `invoke`: each call between a hook's body and here is a line of every error in that body
+  else {  // not through `invoke`: each call from here to a hook's body adds a line to every error in that body
     using Given = std::tuple<Args&...>;
     constexpr std::size_t all = sizeof...(Args), taken = static_cast<std::size_t>(arity<Hook, T, Args...>());
     if constexpr (taken == 0) return result_fault<Hook, decltype(Hook::call(std::declval<T&>()))>();
@@ -152,7 +152,7 @@ consteval HookFault event_fault() {
   }
 }
 
-/// What is called with all its arguments, with or without ctx.
+/// Checks a function that is called with all its arguments, with or without ctx.
 template <class Hook, class T, bool Automatic, class Ctx, class... Args>
 consteval HookFault override_fault() {
   if constexpr (!Hook::template named<T>) return HookFault::none;

@@ -1,6 +1,6 @@
 #pragma once
-// The one table of hooks: every name that the library may call on what a user wrote, what it receives, what its answer
-// may do, of whom it is asked.
+// The one table of hooks: every name that the library may call on a user's class, its arguments, the effect of its
+// result, and which participants may have it.
 
 #include <concepts>
 #include <cstdint>
@@ -14,19 +14,19 @@ namespace fulgurite {
 
 class Context;
 
-/// What a hook receives before `ctx`. An event may take any suffix of it, or nothing:
-/// `(outputs, batch, ctx)`, `(batch, ctx)`, `(ctx)`, `()`. An override takes all of it, with or without `ctx`.
+/// The arguments of a hook before `ctx`. An event may take any suffix of the full list, or nothing: `(outputs, batch,
+/// ctx)`, `(batch, ctx)`, `(ctx)`, `()`. An override takes all arguments, with or without `ctx`.
 enum class Takes : std::uint8_t { nothing, one, two, three };
 
-/// What the answer of a hook may do.
+/// The effect that the result of a hook may have.
 enum class Answer : std::uint8_t { none, may_stop, may_skip_epoch, value };
 
-/// When a hook's parameters can be checked: with the trainer, or where the batch's type is known.
+/// When a hook's parameters can be checked: with the trainer, or when the batch's type is known.
 enum class Where : std::uint8_t { fit, train, train_end, validate, validate_end, test, test_end, predict, every_stage };
 
 namespace hook {
 
-/// Constants of one row.
+/// The constants of one row.
 template <Takes Arguments, Answer Result, Where Place, bool InManual = true>
 struct Row {
   static constexpr Takes takes = Arguments;
@@ -39,7 +39,7 @@ template <class Pointer>
 inline constexpr bool is_function_pointer =
     std::is_member_function_pointer_v<Pointer> || std::is_function_v<std::remove_pointer_t<Pointer>>;
 
-/// A member function that is no template and takes a Context, which is no type of a program.
+/// True for a non-template member function that takes a Context, a type that no program has.
 template <class Pointer>
 inline constexpr bool takes_context_alone = false;
 template <class Result, class T>
@@ -51,11 +51,11 @@ inline constexpr bool takes_context_alone<Result (T::*)(Context const&)> = true;
 template <class Result, class T>
 inline constexpr bool takes_context_alone<Result (T::*)(Context const&) const> = true;
 
-// `named` asks whether any member of that name exists, private and overloaded ones too: a decoy of the same name makes
-// the look-up ambiguous exactly then. The own name of the class is none. `accepts` asks for the call. When they
-// disagree, the program is refused. `is_function` is false of a public data member, which means no call; `is_plain` is
-// true of a public member function that is neither overloaded nor a template, and so of nothing that access hides.
-// `accepts_given` asks for the call with what is handed over for good.
+// `named` is true if a member of that name exists, also a private or overloaded one: exactly then a decoy of the same
+// name makes the lookup ambiguous. The name of the class itself does not count. `accepts` checks the call. If `named`
+// is true and `accepts` is not, the program does not compile. `is_function` is false for a public data member, which is
+// not meant as a hook. `is_plain` is true for a public member function that is neither overloaded nor a template, and
+// so never for a hidden one. `accepts_given` checks the call with arguments that are moved from.
 #define FULGURITE_HOOK(NAME, ...)                                                                                      \
   struct NAME : Row<__VA_ARGS__> {                                                                                     \
     static constexpr std::string_view name() { return #NAME; }                                                         \
@@ -82,7 +82,18 @@ inline constexpr bool takes_context_alone<Result (T::*)(Context const&) const> =
   }
 
 // clang-format off
-// Events: callbacks first, then the model.
+// Events. They are dispatched to the callbacks in firing order, then to the model, then to the strategy. A callback is
+// a struct with some of these functions:
+//
+//     struct TenEpochs {
+//       void on_train_batch_end(auto& outputs, auto& batch, auto& ctx) { std::printf("%ld\n", ctx.batch_idx()); }
+//       Stop on_train_epoch_end(auto& ctx) { return Stop{ctx.current_epoch() >= 9}; }
+//     };
+//     auto trainer = make_trainer<Net>(TrainerOptions{.max_epochs = 100}, TenEpochs{});
+//
+// The arguments before ctx: on_exception receives the exception, on_*_batch_start the batch, on_*_batch_end the outputs
+// of the step and the batch, on_before_zero_grad and on_before_optimizer_step the optimizer, on_before_backward the
+// loss. docs/semantics.md, Order of hooks, says when each event happens.
 #define FULGURITE_EVENTS(ROW)                                                                   \
   ROW(setup,                        Takes::nothing, Answer::none,           Where::every_stage) \
   ROW(teardown,                     Takes::nothing, Answer::none,           Where::every_stage) \
@@ -120,7 +131,7 @@ inline constexpr bool takes_context_alone<Result (T::*)(Context const&) const> =
   ROW(on_predict_batch_start,       Takes::one,     Answer::none,           Where::predict)     \
   ROW(on_predict_batch_end,         Takes::two,     Answer::none,           Where::predict)
 
-// The model's own: it replaces what the trainer would do, or prepares something. Callbacks must not have them.
+// Overrides of the model: they replace what the trainer would do, or prepare something. Callbacks must not have them.
 #define FULGURITE_OVERRIDES(ROW)                                                                       \
   ROW(configure_model,               Takes::nothing, Answer::none,  Where::every_stage)                \
   ROW(backward,                      Takes::one,     Answer::none,  Where::train)                      \
@@ -136,7 +147,7 @@ inline constexpr bool takes_context_alone<Result (T::*)(Context const&) const> =
   ROW(on_test_model_train,           Takes::nothing, Answer::none,  Where::test_end)                   \
   ROW(on_predict_model_eval,         Takes::nothing, Answer::none,  Where::predict)
 
-// The data module's, or the model's where the data module has none.
+// Hooks of the data module, or of the model if the data module does not have them.
 #define FULGURITE_DATA_HOOKS(ROW)                                                                      \
   ROW(prepare_data,                  Takes::nothing, Answer::none,  Where::every_stage)                \
   ROW(train_dataloader,              Takes::nothing, Answer::value, Where::train)                      \
@@ -147,12 +158,12 @@ inline constexpr bool takes_context_alone<Result (T::*)(Context const&) const> =
   ROW(transfer_batch_to_device,      Takes::one,     Answer::value, Where::every_stage)                \
   ROW(on_after_batch_transfer,       Takes::one,     Answer::value, Where::every_stage)
 
-// What a logger, and only a logger, has.
+// Hooks of loggers only.
 #define FULGURITE_LOGGER_HOOKS(ROW)                                                                    \
   ROW(log_metrics,                   Takes::two,     Answer::none,  Where::every_stage)                \
   ROW(log_hyperparams,               Takes::one,     Answer::none,  Where::every_stage)                \
   ROW(finalize,                      Takes::one,     Answer::none,  Where::every_stage)
-// What a callback may have beside events: asked of callbacks alone, with all its arguments.
+// What a callback, and only a callback, may have besides events; called with all arguments.
 #define FULGURITE_CALLBACK_HOOKS(ROW)                                                                  \
   ROW(before_save,                   Takes::nothing, Answer::none,  Where::fit)                        \
   ROW(after_save,                    Takes::nothing, Answer::none,  Where::fit)                        \
@@ -160,8 +171,8 @@ inline constexpr bool takes_context_alone<Result (T::*)(Context const&) const> =
   ROW(limits_time,                   Takes::nothing, Answer::value, Where::fit)                        \
   ROW(profile_action,                Takes::one,     Answer::value, Where::every_stage)                \
   ROW(end_if_asked,                  Takes::nothing, Answer::none,  Where::every_stage)
-// What a callback may say of the files of runs, and a logger of their folders. Who has `log_dir()` is known as a logger
-// by that; it is not called, and is no row.
+// What a callback may provide about the files of runs, and a logger about its folders. A class with `log_dir()` counts
+// as a logger; as it is never called as a hook, it has no row.
 #define FULGURITE_FILE_HOOKS(ROW)                                                                      \
   ROW(state_key,                     Takes::nothing, Answer::value, Where::fit)                        \
   ROW(last_checkpoints,              Takes::one,     Answer::value, Where::every_stage)                \
@@ -174,14 +185,14 @@ inline constexpr bool takes_context_alone<Result (T::*)(Context const&) const> =
 // What a model, a data module or its `hparams` may have.
 #define FULGURITE_SETTINGS_HOOKS(ROW)                                                                  \
   ROW(hyperparameters,               Takes::one,     Answer::none,  Where::every_stage)
-// What a strategy may have beside what every strategy has.
+// What a strategy may have besides the functions that every strategy has.
 #define FULGURITE_STRATEGY_HOOKS(ROW)                                                                  \
   ROW(pre_backward,                  Takes::one,     Answer::none,  Where::train)                      \
   ROW(post_backward,                 Takes::one,     Answer::none,  Where::train)                      \
   ROW(process_dataloader,            Takes::one,     Answer::none,  Where::every_stage)                \
   ROW(no_sync,                       Takes::one,     Answer::value, Where::train)                      \
   ROW(account,                       Takes::nothing, Answer::value, Where::every_stage)
-// What a loader may have beside begin, end and size. The last three may be functions beside it, too.
+// What a loader may have besides begin, end and size. The last three may be free functions, too.
 #define FULGURITE_LOADER_HOOKS(ROW)                                                                    \
   ROW(set_epoch,                     Takes::one,     Answer::none,  Where::every_stage)                \
   ROW(in_order,                      Takes::one,     Answer::value, Where::every_stage)                \
@@ -190,7 +201,7 @@ inline constexpr bool takes_context_alone<Result (T::*)(Context const&) const> =
   ROW(batch_size,                    Takes::nothing, Answer::value, Where::every_stage)                \
   ROW(set_batch_size,                Takes::one,     Answer::none,  Where::every_stage)                \
   ROW(shard,                         Takes::three,   Answer::none,  Where::every_stage)
-// What the loops run: they take a batch, with or without ctx.
+// The steps that the loops call: they take a batch, with or without ctx.
 #define FULGURITE_STEPS(ROW)                                                                           \
   ROW(training_step,                 Takes::one,     Answer::value, Where::train)                      \
   ROW(validation_step,               Takes::one,     Answer::value, Where::validate)                   \
@@ -199,7 +210,7 @@ inline constexpr bool takes_context_alone<Result (T::*)(Context const&) const> =
   ROW(configure_optimizers,          Takes::nothing, Answer::value, Where::fit)
 // clang-format on
 
-/// All names in one decoy, so that each class is probed by one type and not by one a name.
+/// All names in one decoy, so that each class is probed by one type instead of one per name.
 struct Decoy {
 #define FULGURITE_ROW(NAME, ...) void NAME();
   FULGURITE_EVENTS(FULGURITE_ROW)
@@ -214,11 +225,12 @@ struct Decoy {
   FULGURITE_STEPS(FULGURITE_ROW)
 #undef FULGURITE_ROW
 };
-/// A class in which a name of `T` and the decoy of that name meet; see FULGURITE_HOOK.
+/// A class in which a name of `T` and the same name of the decoy are ambiguous; see FULGURITE_HOOK.
 template <class T>
 struct Probe : T, Decoy {};
 
-/// None of the names that only others than callbacks are asked for: one question for nearly every callback.
+/// True if a class has no name that only other participants than callbacks may have: a single check that suffices for
+/// nearly every callback.
 template <class P>
 concept NoneForeignToCallback = requires {
 #define FULGURITE_ROW(NAME, ...) &P::NAME;
@@ -228,7 +240,7 @@ concept NoneForeignToCallback = requires {
   FULGURITE_STRATEGY_HOOKS(FULGURITE_ROW)
 #undef FULGURITE_ROW
 };
-/// No name of the table at all.
+/// True if a class has no name of the table.
 template <class P>
 concept NoneAtAll = NoneForeignToCallback<P> && requires {
 #define FULGURITE_ROW(NAME, ...) &P::NAME;
@@ -257,15 +269,15 @@ struct List {};
 
 }  // namespace hook
 
-/// What a callback promises to have: a misspelt hook then fails with the compiler's own "did you mean".
-///   using Hooks = Implements<hook::on_train_batch_start, hook::on_train_batch_end>;
+/// The hooks that a callback promises to have. A misspelt one then fails with the compiler's own "did you mean".
+///     using Hooks = Implements<hook::on_train_batch_start, hook::on_train_batch_end>;
 template <class... Hooks>
 struct Implements {};
 
-// Which form of a hook an object takes, and the call in that form.
+// Which form of a hook an object has, and the call in that form.
 
-/// Number of trailing arguments an event takes: the longest suffix of `(First..., ctx)` that it accepts, -1 when it
-/// takes none.
+/// The number of trailing arguments that an event takes: that of the longest suffix of `(First..., ctx)` that it
+/// accepts; -1 if it accepts none.
 template <class Hook, class T, class C>
 consteval int arity() {
   if constexpr (!Hook::template named<T>) return -1;
@@ -286,16 +298,16 @@ consteval int arity() {
   else return arity<Hook, T, B, C>();
 }
 
-/// The object hears this event. Its name is asked first: nearly always the answer is no, and then nothing else is
-/// instantiated.
+/// The object handles this event. The name is checked first: usually the object does not have it, and then nothing else
+/// is instantiated.
 template <class Hook, class T, class... Args>
 concept Listens = Hook::template named<T> && arity<Hook, T, Args...>() >= 0;
 
-/// It takes the outputs of a step too.
+/// The object also takes the outputs of a step.
 template <class Hook, class T, class... Args>
 concept WantsOutputs = Hook::template named<T> && arity<Hook, T, Args...>() == 3;
 
-/// Calls the event in the form that `T` takes; `Listens` holds.
+/// Calls the event in the form that `T` has. Requires `Listens`.
 template <class Hook, class T, class C>
 [[gnu::always_inline]] constexpr decltype(auto) invoke(T& object, C& ctx) {
   if constexpr (arity<Hook, T, C>() == 1) return Hook::call(object, ctx);
@@ -312,18 +324,18 @@ template <class Hook, class T, class A, class B, class C>
   else return invoke<Hook>(object, batch, ctx);
 }
 
-/// An override takes all its arguments, with or without `ctx`.
+/// `T` has this override: it takes all arguments, with or without `ctx`.
 template <class Hook, class T, class C, class... A>
 concept Overrides = Hook::template named<T> && (Hook::template accepts<T, A..., C> || Hook::template accepts<T, A...>);
 
-/// Calls it; `Overrides` holds.
+/// Calls the override. Requires `Overrides`.
 template <class Hook, class T, class C, class... A>
 [[gnu::always_inline]] constexpr decltype(auto) call_override(T& object, C& ctx, A&... a) {
   if constexpr (Hook::template accepts<T, A..., C>) return Hook::call(object, a..., ctx);
   else return Hook::call(object, a...);
 }
 
-/// The call's answer, in the one vocabulary of the loops.
+/// Calls the event and converts its result to Flow, which the loops use.
 template <class Hook, class T, class... Args>
 [[gnu::always_inline]] constexpr Flow answer_of(T& object, Args&... args) {
   using Result = decltype(invoke<Hook>(object, args...));

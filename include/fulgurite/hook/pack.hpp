@@ -1,5 +1,5 @@
 #pragma once
-// The callbacks of a trainer in firing order, and the fold that tells them, then the model, of an event.
+// The callbacks of a trainer in firing order, and the fold that dispatches an event to them and to the model.
 
 #include <algorithm>
 #include <array>
@@ -16,10 +16,10 @@
 
 namespace fulgurite {
 
-/// What an action is a part of, for the one sentence that says where the time goes.
+/// The part of a run that an action belongs to, for the sentence that reports where the time goes.
 enum class RunPart : std::uint8_t {
-  data,        ///< a loader is waited for
-  transfer,    ///< a batch goes to its device
+  data,        ///< waiting for a loader
+  transfer,    ///< moving a batch to its device
   step,        ///< training_step
   backward,    ///< gradients
   update,      ///< the optimizer, clipping and clearing
@@ -28,25 +28,25 @@ enum class RunPart : std::uint8_t {
   hooks,       ///< hooks of callbacks, model, strategy
   logging,     ///< rows for loggers
   saving,      ///< checkpoints
-  own,         ///< what a program names itself: ctx.profile("...")
-  loop         ///< what surrounds all others: an epoch, a validation
+  own,         ///< actions that a program names itself: ctx.profile("...")
+  loop         ///< actions that contain others: an epoch, a validation
 };
-/// How many there are.
+/// The number of parts.
 inline constexpr std::size_t parts_of_a_run = 12;
 
-/// Something that takes time. A profiler knows it again by its number: each action of a program has one, from 0 on.
+/// An action that takes time. A profiler identifies it by its number: the actions of a program are numbered from 0.
 struct ProfiledAction {
   std::size_t id = 0;
-  char const* name = "";  ///< Lightning's where it has one: "[Callback]EarlyStopping.on_train_epoch_end"
+  char const* name = "";  ///< Lightning's name if it has one: "[Callback]EarlyStopping.on_train_epoch_end"
   RunPart part = RunPart::own;
-  bool counts = true;  ///< false: time that belongs to one which is counted elsewhere
+  bool counts = true;  ///< false: only adds time to an action that is counted elsewhere
 };
 
 namespace action {
 
 std::size_t new_id();
 
-/// An action by its whole name.
+/// An action with a fixed name.
 template <FixedString Name, RunPart In>
 struct Plain {
   static constexpr RunPart part = In;
@@ -56,21 +56,21 @@ struct Plain {
 /// "[Strategy]SingleDevice.backward".
 std::string name_of(std::string_view role, std::string_view type, std::string_view what);
 
-/// One of a participant. Two objects of one type are one.
+/// An action of a participant. Two objects of one type share it.
 template <FixedString Role, class T, FixedString What, RunPart In>
 struct Of {
   static constexpr RunPart part = In;
   static std::string name() { return name_of(Role.view(), type_name<T>(), What.view()); }
 };
 
-/// The same of a hook, or another function of the library's tables, by its row.
+/// The action of a hook, or of another function in the library's tables, by its row.
 template <FixedString Role, class T, class Hook, RunPart In = RunPart::hooks>
 struct HookOf {
   static constexpr RunPart part = In;
   static std::string name() { return name_of(Role.view(), type_name<T>(), Hook::name()); }
 };
 
-/// The one action of such a type. Without `Counts` the time is added to it, and it is not counted.
+/// The only action of type `A`. Without `Counts`, time is added to the action, but it is not counted.
 template <class A, bool Counts = true>
 ProfiledAction const& action_of() {
   if constexpr (Counts) {
@@ -86,27 +86,28 @@ ProfiledAction const& action_of() {
 
 }  // namespace action
 
-// The seam for profilers: an action lasts as long as what they return for it. Without a profiler nothing is left of it.
+// The interface for profilers: an action lasts as long as the object that they return for it. Without a profiler it
+// compiles to nothing.
 
-/// A callback that is told of every action, and returns an object that lives as long as the action does:
-///   auto profile_action(ProfiledAction const& action) { return Watched(action); }
+/// A callback that is notified of every action, and returns an object that lives as long as the action:
+///     auto profile_action(ProfiledAction const& action) { return Watched(action); }
 template <class T>
 concept Profiler = hook::profile_action::named<T>;
 
 namespace hook {
 
-/// Nobody watches.
+/// Used if there is no profiler.
 struct Unprofiled {};
 
-/// What several profilers return for one action. Ended in the reverse order.
+/// The objects that several profilers return for one action. They are destroyed in reverse order.
 template <class First, class Rest>
 struct Watched {
   First first;
   Rest rest;
 };
 
-/// Runs something: as it is here, as an action of the pack's profilers there. `more` adds to the action without
-/// counting it.
+/// Runs a function without measuring it; Timed runs it as an action of the pack's profilers. `more` adds time to the
+/// action without counting it.
 struct Untimed {
   template <class F>
   [[gnu::always_inline]] constexpr decltype(auto) operator()(F&& f) const {
@@ -117,7 +118,7 @@ struct Untimed {
     return f();
   }
 };
-/// The latter.
+/// Runs a function as an action of the pack's profilers; see Untimed.
 template <class A, class Pack>
 class Timed {
  public:
@@ -137,7 +138,7 @@ class Timed {
   Pack* pack_;
 };
 
-/// `timed<A>(pack)([&] { ... })`: the work, as the action A where somebody watches.
+/// `timed<A>(pack)([&] { ... })` runs the function, as the action A if there is a profiler.
 template <class A, class Pack>
 [[gnu::always_inline]] inline auto timed([[maybe_unused]] Pack& pack) {
   if constexpr (Pack::profiles) return Timed<A, Pack>(pack);
@@ -146,25 +147,25 @@ template <class A, class Pack>
 
 }  // namespace hook
 
-/// Groups of callbacks, in firing order; inside a group the user's order holds. Say `static constexpr Order order =
-/// ...`.
+/// Groups of callbacks in firing order; within a group the user's order applies. A callback chooses its group by
+/// `static constexpr Order order = ...`.
 enum class Order : std::uint8_t { profiler, tuner, normal, timer, progress, summary, monitor, checkpoint };
 
-/// The group of a callback: what it says, else that of the user's own.
+/// The group of a callback: the one it declares, or `normal`.
 template <class T>
 consteval Order order_of() {
   if constexpr (FULGURITE_SAYS(T, Order, order)) return T::order;
   else return Order::normal;
 }
 
-/// How far an event has come: how many have heard it, and the gravest of their answers.
+/// The state of an event's dispatch: how many participants it has reached, and the strongest Flow that they returned.
 struct HeardSoFar {
   int participants = 0;
   Flow gravest = Flow::proceed;
 };
 
 namespace hook {
-/// Of this one event the model hears before the callbacks that watch and save: they must see what it did.
+/// For this event the model is notified before the callbacks that watch and save, which must see its effects.
 template <class Hook>
 inline constexpr bool model_before_monitors = std::is_same_v<Hook, on_train_epoch_end>;
 }  // namespace hook
@@ -187,16 +188,17 @@ struct Pack {
     return at;
   }();
 
-  /// Some callback has a function of that name.
+  /// True if a callback has a function of that name.
   template <class Hook>
   static constexpr bool names = (Hook::template named<Cs> || ...);
 
   template <std::size_t I>
   using At = typename Slots<Cs...>::template Type<I>;
 
-  /// Some callback is a profiler.
+  /// True if a callback is a profiler.
   static constexpr bool profiles = names<hook::profile_action>;
-  /// What the profilers return for an action; it lasts until the result ends. Nothing at all without a profiler.
+  /// The profilers' objects for an action, which lasts as long as these objects. Compiles to nothing without a
+  /// profiler.
   template <class A, bool Counts = true>
   [[gnu::always_inline]] constexpr auto profile() {
     if constexpr (profiles) return watch(action::action_of<A, Counts>());
@@ -213,7 +215,8 @@ struct Pack {
     }
   }
 
-  /// Those that hear `Hook` with these arguments, in firing order: `From` <= order < `To`.
+  /// The callbacks that handle `Hook` with these arguments, in firing order: those with order >= `From` if `Upwards`,
+  /// otherwise those before `From`.
   template <class Hook, Order From, bool Upwards, class... Args>
   static consteval auto subscribers() {
     constexpr std::array<bool, size + 1> wanted{(Listens<Hook, Cs, Args...> && (order_of<Cs>() >= From) == Upwards)...,
@@ -233,7 +236,7 @@ struct Pack {
       (tell_watched<Hook, "Callback">(told, slots.template get<list[N]>(), args...), ...);
     }(std::make_index_sequence<list.size()>{});
   }
-  /// The same as an action. Profilers do not watch themselves.
+  /// Dispatches the event to one participant as an action. Profilers do not profile themselves.
   template <class Hook, FixedString Role, class T, class... Args>
   [[gnu::always_inline]] constexpr void tell_watched(HeardSoFar& told, T& participant, Args&... args) {
     if constexpr (profiles && !Profiler<T>) {
@@ -249,8 +252,8 @@ struct Pack {
     ++told.participants;
   }
 
-  /// Tells the callbacks, then the model. Two statements: the order of evaluation of arguments differs between
-  /// compilers.
+  /// Dispatches the event to the callbacks, then to the model. In separate statements, since the order of evaluation of
+  /// arguments differs between compilers.
   template <class Hook, class Model, class... Args>
   [[gnu::always_inline]] constexpr void fire(HeardSoFar& told, Model& model, Args&... args) {
     if constexpr (hook::model_before_monitors<Hook>) {
@@ -269,7 +272,7 @@ struct Pack {
     else return Flow::proceed;
   }
 
-  /// Somebody takes the outputs of a step, so they are built.
+  /// True if a participant takes the outputs of a step, so that they must be built.
   template <class Hook, class Model, class Strategy, class Outputs, class Batch, class Ctx>
   static consteval bool wants_outputs() {
     constexpr bool others =
@@ -277,7 +280,7 @@ struct Pack {
     return (WantsOutputs<Hook, Cs, Outputs, Batch, Ctx> || ... || others);
   }
 
-  /// f(callback) for each, in firing order.
+  /// Calls `f(callback)` for each callback, in firing order.
   template <class F>
   constexpr void each(F&& f) {
     [&]<std::size_t... N>(std::index_sequence<N...>) __attribute__((always_inline)) {

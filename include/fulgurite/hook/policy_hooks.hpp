@@ -1,14 +1,14 @@
 #pragma once
-// The part of the table that is about what drives a run: optimizers, their schedules, strategies. Each kind has names
-// of its own, which mean something else elsewhere (`step`, `move`), so each is probed by a decoy of its own. A
-// precision is not here: nothing is called on it, rules and loops read its constants.
+// The part of the hook table for optimizers, their schedules and strategies. Some of their names mean something else
+// elsewhere (`step`, `move`), so each kind is probed by a decoy of its own. Precisions have no hooks: rules and loops
+// only read their constants.
 
 #include <fulgurite/hook/hooks.hpp>
 
 namespace fulgurite::hook {
 
 // clang-format off
-// What an optimizer has to have; `step()`, or `step(closure)` where it says `needs_closure`.
+// Functions that every optimizer must have; `step(closure)` instead of `step()` if it declares `needs_closure`.
 #define FULGURITE_OPTIMIZER_FUNCTIONS(ROW)                                                             \
   ROW(zero_grad,                     Takes::nothing, Answer::none,  Where::train)                      \
   ROW(step,                          Takes::nothing, Answer::none,  Where::train)                      \
@@ -16,7 +16,7 @@ namespace fulgurite::hook {
   ROW(groups,                        Takes::nothing, Answer::value, Where::fit)                        \
   ROW(lr,                            Takes::one,     Answer::value, Where::fit)                        \
   ROW(set_lr,                        Takes::two,     Answer::none,  Where::fit)
-// What it may have.
+// Functions that an optimizer may have.
 #define FULGURITE_OPTIMIZER_HOOKS(ROW)                                                                 \
   ROW(momentum,                      Takes::one,     Answer::value, Where::fit)                        \
   ROW(set_momentum,                  Takes::two,     Answer::none,  Where::fit)                        \
@@ -25,8 +25,8 @@ namespace fulgurite::hook {
   ROW(gradients_finite,              Takes::nothing, Answer::value, Where::train)                      \
   ROW(received,                      Takes::nothing, Answer::value, Where::fit)                        \
   ROW(set_received,                  Takes::one,     Answer::none,  Where::fit)
-// What a schedule may have beside its call operator. The first three are what one has in its place that says
-// `sets_rates`.
+// Functions that a schedule may have besides its call operator. A schedule that declares `sets_rates` has the first
+// three instead of the call operator.
 #define FULGURITE_SCHEDULE_HOOKS(ROW)                                                                  \
   ROW(move,                          Takes::one,     Answer::none,  Where::fit)                        \
   ROW(observe,                       Takes::two,     Answer::none,  Where::fit)                        \
@@ -36,7 +36,7 @@ namespace fulgurite::hook {
   ROW(momentum,                      Takes::one,     Answer::value, Where::fit)                        \
   ROW(moves_momentum,                Takes::nothing, Answer::value, Where::fit)                        \
   ROW(check,                         Takes::nothing, Answer::none,  Where::fit)
-// What a strategy has to have.
+// Functions that every strategy must have.
 #define FULGURITE_STRATEGY_FUNCTIONS(ROW)                                                              \
   ROW(setup,                         Takes::two,     Answer::none,  Where::every_stage)                \
   ROW(teardown,                      Takes::one,     Answer::none,  Where::every_stage)                \
@@ -47,7 +47,7 @@ namespace fulgurite::hook {
   ROW(backward,                      Takes::two,     Answer::none,  Where::train)                      \
   ROW(flush,                         Takes::two,     Answer::none,  Where::train)                      \
   ROW(rank,                          Takes::nothing, Answer::value, Where::every_stage)
-// What one of several processes has to have beside them.
+// Functions that a strategy for several processes must have in addition.
 #define FULGURITE_DISTRIBUTED_FUNCTIONS(ROW)                                                           \
   ROW(world,                         Takes::nothing, Answer::value, Where::every_stage)                \
   ROW(local_rank,                    Takes::nothing, Answer::value, Where::every_stage)                \
@@ -58,7 +58,7 @@ namespace fulgurite::hook {
   ROW(broadcast,                     Takes::one,     Answer::value, Where::every_stage)                \
   ROW(gather,                        Takes::one,     Answer::value, Where::every_stage)                \
   ROW(barrier,                       Takes::one,     Answer::none,  Where::every_stage)
-// What it may have of the same kind: hooks.hpp has those that are called around a step.
+// Further functions that a strategy may have; hooks.hpp has those that are called around a step.
 #define FULGURITE_STRATEGY_ANSWERS(ROW)                                                                \
   ROW(matmul_scope,                  Takes::nothing, Answer::value, Where::every_stage)                \
   ROW(share_state,                   Takes::one,     Answer::none,  Where::fit)                        \

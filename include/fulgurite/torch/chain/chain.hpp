@@ -1,6 +1,6 @@
 #pragma once
-// Chain: layers one after another, known to the compiler. torch::nn::Sequential without type erasure, with checked
-// shapes.
+// Chain: a sequence of layers that the compiler knows. It is a torch::nn::Sequential with checked shapes and no type
+// erasure.
 
 #include <cerrno>
 #include <cstddef>
@@ -30,22 +30,22 @@
 
 namespace fulgurite::chain {
 
-// LibTorch's module for each type of layer. It holds the layer's parameters, initialises and saves them, and computes.
+// LibTorch's module for each type of layer. It holds, initialises and saves the layer's parameters, and computes.
 
-/// Names a layer in a call of `build`, which overloads choose by.
+/// A tag for a layer type, by which overloads of `build` are chosen.
 template <class L>
 using Tag = std::type_identity<L>;
 
-/// A module of LibTorch, made with these options.
+/// Makes a LibTorch module with these options.
 template <class Impl>
 std::shared_ptr<Impl> make(auto const&... options) {
   return std::make_shared<Impl>(options...);
 }
 
-/// Height and width as LibTorch's options take them.
+/// Height and width in the form that LibTorch's options take.
 torch::ExpandingArray<2> both(Size2 size);
 
-/// A layer of the user's own.
+/// A user's own layer.
 template <class L>
   requires requires { typename L::Module; }
 auto build(Tag<L>) {
@@ -137,7 +137,7 @@ namespace fulgurite {
 
 namespace chain {
 
-/// How a layer is made and run: the type of its module, `make()`, and `forward(module, x)`.
+/// How a layer is made and called: the type of its module, `make()`, and `forward(module, x)`.
 template <class L>
 struct Parts {
   using Module = typename decltype(build(Tag<L>{}))::element_type;
@@ -160,8 +160,8 @@ struct Parts<Residual<Branch>> {
   }
 };
 
-/// The layers that have a module, which are all but Input. Empty if the layers do not fit, so that one mistake is one
-/// error.
+/// The layers that have a module: all except Input. The list is empty if the layers do not fit, so that one mistake
+/// causes one error.
 template <class Seen, class... Rest>
 struct Held {
   using type = Seen;
@@ -178,7 +178,7 @@ struct Modules<List<Layers...>> {
 
   static type make() {
     return type{Parts<Layers>::make()...};
-  }  // braces make them in this order, and so random numbers are drawn in it
+  }  // braces evaluate in order, so random numbers are drawn in this order
   static at::Tensor forward(type const& all, at::Tensor x) {
     [&]<std::size_t... Is>(std::index_sequence<Is...>) {
       ((x = Parts<Layers>::forward(*std::get<Is>(all), std::move(x))), ...);
@@ -197,16 +197,16 @@ struct Modules<List<Layers...>> {
 
 }  // namespace chain
 
-/// `Chain<Linear<784, 256>, ReLU, Linear<256, 10>>`: a module whose layers must fit each other, or it does not compile;
-/// with the constants of ChainShape (parameter_count, flops, output_shape). Parameters are initialised and named as
-/// those of torch::nn::Sequential ("0.weight", "2.bias"), so either reads the other's files; Input<...> takes no
-/// number.
+/// A module that runs layers in sequence: `Chain<Linear<784, 256>, ReLU, Linear<256, 10>>`. Layers that do not fit each
+/// other do not compile. A chain has the constants of ChainShape (parameter_count, flops, output_shape). Its parameters
+/// are initialised and named like those of torch::nn::Sequential ("0.weight", "2.bias"), so either can read the other's
+/// files; Input<...> does not count as a layer.
 ///
-/// Part of a model:   Chain<Linear<784, 256>, ReLU, Linear<256, 10>> body{*this, "body"};    then body(x)
-/// Or the model:      struct Net : Chain<Linear<784, 10>> { auto training_step(auto const& batch) { ... } };
+///     Part of a model:   Chain<Linear<784, 256>, ReLU, Linear<256, 10>> body{*this, "body"};    then body(x)
+///     Or the model:      struct Net : Chain<Linear<784, 10>> { auto training_step(auto const& batch) { ... } };
 ///
-/// Copies share their layers, as handles do. clone() is a deep copy; of a class derived from Chain it throws
-/// fulgurite.chain.clone, since it would cut that class off: override clone, or hold the chain as a member.
+/// Copies share their layers, like LibTorch's module holders. clone() is a deep copy; for a class derived from Chain it
+/// throws fulgurite.chain.clone, since it would slice the object: override clone, or hold the chain as a member.
 template <class... Layers>
 class Chain : public torch::nn::Module, public chain::Constants<Layers...> {
   using Facts = chain::Constants<Layers...>;
@@ -216,10 +216,10 @@ class Chain : public torch::nn::Module, public chain::Constants<Layers...> {
 
  public:
   Chain() : Chain(Modules::make()) {}
-  /// A chain without layers yet, as the holders of torch::nn have it: for a member that reset() assigns, `body =
+  /// A chain without layers, like an empty holder of torch::nn: for a member that reset() assigns, `body =
   /// decltype(body)(*this, "body")`. Using it before throws fulgurite.chain.unassigned.
   explicit Chain(std::nullptr_t) {}
-  /// Registers itself under this name in the model that it is a member of.
+  /// Registers itself under this name in the model `parent`.
   Chain(torch::nn::Module& parent, std::string name) : Chain() {
     parent.register_module(std::move(name), std::make_shared<Chain>(*this));
   }
@@ -227,13 +227,13 @@ class Chain : public torch::nn::Module, public chain::Constants<Layers...> {
   at::Tensor forward(at::Tensor x) { return Modules::forward(layers(), std::move(x)); }
   at::Tensor operator()(at::Tensor x) { return Modules::forward(layers(), std::move(x)); }
 
-  /// LibTorch's module of a layer, by its index: `body.layer<0>().weight`.
+  /// LibTorch's module of a layer, by index: `body.layer<0>().weight`.
   template <std::size_t I>
   auto& layer() const {
     return *std::get<I>(layers());
   }
 
-  /// f(module, forward) for each layer, in order; forward(x) is what the layer makes of x.
+  /// Calls `f(module, forward)` for each layer, in order; forward(x) is the layer's output for x.
   template <class F>
   void each_layer(F&& f) const {
     Modules::each(layers(), f);
@@ -252,7 +252,7 @@ class Chain : public torch::nn::Module, public chain::Constants<Layers...> {
     *copy->training_ = is_training();
     return copy;
   }
-  /// All copies share one flag, so that a member of a model is in train() when the model is.
+  /// All copies share one flag, so that a member of a model is in training mode when the model is.
   void train(bool on = true) override {
     *training_ = on;
     Module::train(on);
@@ -272,8 +272,8 @@ class Chain : public torch::nn::Module, public chain::Constants<Layers...> {
                     "as in reset(), before it is used");
     return layers_;
   }
-  /// For clone() of a model around this: takes the values of the other chain in place, since copies of this one share
-  /// their layers.
+  /// Used when clone() copies a model that contains this chain: copies the other chain's values in place, since copies
+  /// of this chain share their layers.
   void clone_(torch::nn::Module& other, std::optional<torch::Device> const& device) override {
     auto const copy = std::dynamic_pointer_cast<Chain>(other.clone(device));
     assign(*copy, std::make_index_sequence<std::tuple_size_v<decltype(layers_)>>{});

@@ -9,25 +9,25 @@
 
 namespace fulgurite::chain {
 
-// The shape of one sample as a constant: what a layer takes and gives. A batch adds a dimension in front, which no
-// shape here has.
+// The shape of one sample as a compile-time constant: the input and output of a layer. A batch has one more dimension
+// in front, which shapes here leave out.
 
-/// How many numbers a shape has along a dimension, such as channels or pixels; also counts of parameters and FLOPs.
+/// The size of a shape along one dimension, such as channels or pixels; also used for counts of parameters and FLOPs.
 using Extent = std::int64_t;
 
-/// An extent or a count that the types do not tell, as the height of an image without `Input<...>`.
+/// An extent or count that the types do not determine, such as the height of an image without `Input<...>`.
 inline constexpr Extent unknown = -1;
 
-/// `Shape{3, 28, 28}`: three channels of 28 by 28. A default one is of unknown rank.
+/// `Shape{3, 28, 28}` is three channels of 28 by 28. A default-constructed shape has unknown rank.
 class Shape {
  public:
-  static constexpr std::size_t most = 8;  ///< dimensions beside the batch's
+  static constexpr std::size_t most = 8;  ///< the largest number of dimensions, without that of the batch
 
   constexpr Shape() = default;
   constexpr Shape(std::integral auto... extents)
     requires(sizeof...(extents) <= most)
       : rank_(static_cast<int>(sizeof...(extents))), extents_{static_cast<Extent>(extents)...} {}
-  /// A sample that is one number, such as a token.
+  /// The shape of a sample that is one number, such as a token.
   static constexpr Shape scalar() {
     Shape one;
     one.rank_ = 0;
@@ -44,14 +44,14 @@ class Shape {
     return other;
   }
   constexpr Shape with_last(Extent extent) const { return with(rank_ - 1, extent); }
-  /// The shape with one dimension more. There are at most `most`, which the caller checks.
+  /// The shape with one more dimension. The caller makes sure that there are at most `most`.
   constexpr Shape then(Extent extent) const {
     auto other = *this;
     other.extents_[static_cast<std::size_t>(other.rank_++)] = extent;
     return other;
   }
 
-  /// The product of the extents [from, to); unknown if one of them is.
+  /// The product of the extents in [from, to); unknown if one of them is.
   constexpr Extent elements(int from, int to) const {
     if (!known_rank()) return unknown;
     Extent all = 1;
@@ -70,7 +70,7 @@ class Shape {
   std::array<Extent, most> extents_{};
 };
 
-/// Whether two extents are both known and differ.
+/// True if both extents are known and differ.
 constexpr bool differ(Extent a, Extent b) { return a != unknown && b != unknown && a != b; }
 
 /// A product of counts, unknown if one of them is.
@@ -82,8 +82,8 @@ constexpr Extent plus(Extent a, Extent b) { return a == unknown || b == unknown 
 
 namespace fulgurite {
 
-/// A height and a width, as of a kernel, a stride or a padding. One number stands for both: `Conv2d<1, 8, 3>`,
-/// `Conv2d<1, 8, Size2{3, 5}>`.
+/// A height and a width, for a kernel, a stride or a padding. One number stands for both: `Conv2d<1, 8, 3>`, `Conv2d<1,
+/// 8, Size2{3, 5}>`.
 struct Size2 {
   chain::Extent height, width;
 
@@ -96,23 +96,23 @@ struct Size2 {
 
 namespace fulgurite::chain {
 
-/// What is wrong with a layer, or with two that follow each other. Each but `none` has a refusal in chain/shapes.hpp.
+/// What is wrong with a layer, or with two consecutive layers. chain/shapes.hpp has a refusal for each but `none`.
 enum class Fault : std::uint8_t {
   none,
-  empty,     ///< no layer at all
-  layer,     ///< something that is no layer
-  extents,   ///< a layer of a size below 1, a stride of 0, a negative padding
-  rate,      ///< a dropout's
-  groups,    ///< that do not divide the channels
-  padding,   ///< of a pool, beyond half its window
-  features,  ///< two layers, two numbers
+  empty,     ///< there is no layer at all
+  layer,     ///< a type that is not a layer
+  extents,   ///< a layer of a size below 1, a stride of 0, or a negative padding
+  rate,      ///< a dropout rate outside [0, 1)
+  groups,    ///< groups that do not divide the channels
+  padding,   ///< a pool's padding that exceeds half its window
+  features,  ///< two layers that disagree on a number of features
   channels,
   rank,
-  window,    ///< larger than what it slides over
-  residual,  ///< a branch that gives another shape than it takes
+  window,    ///< a window that is larger than its input
+  residual,  ///< a branch whose output shape differs from its input shape
 };
 
-/// Which layer is meant: its position and, if chains are nested, the position inside of it.
+/// The position of a layer in a chain and, for nested chains, the positions inside of it.
 struct Path {
   static constexpr std::size_t most = 8;
   std::array<int, most> index{};
@@ -127,17 +127,16 @@ struct Path {
   }
 };
 
-/// The answer of `step(shape)`. A layer fills `out` and `flops`, or gives `refuse(...)`; the rest is filled by the
-/// chain.
+/// The result of `step(shape)`. A layer sets `out` and `flops`, or returns `refuse(...)`; the chain sets the rest.
 struct Step {
   Shape out{};
-  Extent flops = 0;  ///< forward, of one sample
+  Extent flops = 0;  ///< of forward, for one sample
   Fault fault = Fault::none;
   Extent gives = 0, takes = 0;  ///< the two numbers that disagree
-  Path at{}, giver{};           ///< the layer that is wrong, and the one whose number it does not take
+  Path at{}, giver{};           ///< the layer at fault, and the one whose output it does not take
 };
 
-/// What a layer's `step` returns where it does not take a shape: the fault, and the two numbers that disagree.
+/// The result of a layer's `step` for a shape that it does not take: the fault, and the two numbers that disagree.
 constexpr Step refuse(Fault fault, Extent gives = 0, Extent takes = 0) {
   return {.fault = fault, .gives = gives, .takes = takes};
 }
@@ -145,31 +144,31 @@ constexpr Step refuse(Fault fault, Extent gives = 0, Extent takes = 0) {
 /// Marks a layer whose module chain/chain.hpp knows.
 struct BuiltIn {};
 
-/// What a layer declares: how many trainable numbers it has, and what it makes of a shape. Optional are `keeps_shape`,
-/// true for a layer that works on each number alone, and `natural`, the shape that it takes if no other layer and no
-/// Input tells. A layer of your own names its LibTorch module, too, which is made without arguments: `using Module =
-/// ScaleImpl;`.
+/// The interface of a layer: `parameter_count`, the number of trainable numbers, and `step(shape)`, which computes the
+/// output shape. Optional: `keeps_shape`, true for an elementwise layer, and `natural`, the input shape that is assumed
+/// if neither another layer nor an Input determines it. A layer of your own also names its LibTorch module, which is
+/// constructed without arguments: `using Module = ScaleImpl;`.
 template <class L>
 concept Layer = (std::derived_from<L, BuiltIn> || requires { typename L::Module; }) && requires(Shape shape) {
   { L::parameter_count } -> std::convertible_to<Extent>;
   { L::step(shape) } -> std::same_as<Step>;
 };
 
-/// Whether a layer gives the shape that it takes, whatever that is.
+/// True if a layer's output has the shape of its input, for any shape.
 template <class L>
 constexpr bool keeps_shape() {
   if constexpr (requires { L::keeps_shape; }) return L::keeps_shape;
   else return false;
 }
 
-// How many places a window finds along one dimension.
+// How many positions a window has along one dimension.
 
 /// A window along one dimension, with stride, padding and dilation.
 struct Window {
   Extent kernel, stride, padding, dilation;
 
   constexpr bool sane() const { return kernel > 0 && stride > 0 && padding >= 0 && dilation > 0; }
-  /// The least extent in which it fits.
+  /// The smallest extent in which the window fits.
   constexpr Extent least() const { return std::max<Extent>(dilation * (kernel - 1) + 1 - 2 * padding, 1); }
   constexpr bool fits(Extent in) const { return in == unknown || in >= least(); }
   constexpr Extent places(Extent in) const {
@@ -177,7 +176,7 @@ struct Window {
   }
 };
 
-/// A sample of channels and of the dimensions along which windows slide. `channels` 0: any number of them.
+/// The result for a sample with channels, followed by one dimension for each window. `channels` 0 accepts any number.
 template <std::size_t N>
 constexpr Step slide(Shape in, Extent channels, std::array<Window, N> const& windows) {
   for (auto const& window : windows)
@@ -201,11 +200,11 @@ constexpr Step slide(Shape in, Extent channels, std::array<Window, N> const& win
 
 namespace fulgurite {
 
-// Layers that count features: Linear, Embedding, Flatten; and Input, which tells a chain what it is given.
+// Layers that count features: Linear, Embedding, Flatten; and Input, which declares the input shape of a chain.
 
-/// The shape of one sample, without the dimension of the batch. `Input<1, 28, 28>` as the first of a chain's types lets
-/// the compiler check each extent. It is no layer: it has no index and costs nothing. Further on in a chain it asserts
-/// the shape that is reached. Extents below 1 are refused.
+/// The shape of one sample, without the batch dimension. `Input<1, 28, 28>` as the first type of a chain lets the
+/// compiler check every extent. It is not a layer: it has no index and costs nothing. Later in a chain it asserts the
+/// shape at that point. Extents below 1 do not compile.
 template <chain::Extent... Extents>
 struct Input : chain::BuiltIn {
   static constexpr bool keeps_shape = false;
@@ -222,7 +221,7 @@ struct Input : chain::BuiltIn {
   }
 };
 
-/// As torch::nn::Linear, over the last dimension. FLOPs: 2 In Out for each row; the bias is not counted.
+/// Like torch::nn::Linear, over the last dimension. FLOPs: 2 In Out for each row; the bias is not counted.
 template <chain::Extent In, chain::Extent Out, bool Bias = true>
 struct Linear : chain::BuiltIn {
   static constexpr chain::Extent parameter_count = In * Out + (Bias ? Out : 0);
@@ -237,8 +236,8 @@ struct Linear : chain::BuiltIn {
   }
 };
 
-/// As torch::nn::Embedding: Count vectors of length Features. Takes whole numbers, and gives one dimension more. FLOPs:
-/// none, since it only looks up.
+/// Like torch::nn::Embedding: Count vectors of length Features. Takes integers, and adds one dimension. FLOPs: none,
+/// since it only looks up.
 template <chain::Extent Count, chain::Extent Features>
 struct Embedding : chain::BuiltIn {
   static constexpr chain::Extent parameter_count = Count * Features;
@@ -253,7 +252,7 @@ struct Embedding : chain::BuiltIn {
   }
 };
 
-/// As torch::nn::Flatten: each sample becomes one row of features.
+/// Like torch::nn::Flatten: each sample becomes one row of features.
 struct Flatten : chain::BuiltIn {
   static constexpr chain::Extent parameter_count = 0;
 
@@ -265,13 +264,13 @@ struct Flatten : chain::BuiltIn {
 
 // Convolutions over one and two dimensions. A sample has its channels first.
 
-// These options hold constants only, so that they can be template arguments: Conv2d<3, 16, 3, Conv2dOptions{.stride =
-// 2, .padding = 1}>.
+// These options have only constants, so they can be template arguments: Conv2d<3, 16, 3, Conv2dOptions{.stride = 2,
+// .padding = 1}>.
 struct Conv1dOptions {
   chain::Extent stride = 1, padding = 0, dilation = 1, groups = 1;
   bool bias = true;
 };
-/// The same for images; each pair is height and width, and one number means both.
+/// Options of Conv2d; each pair is height and width, and one number means both.
 struct Conv2dOptions {
   Size2 stride = 1, padding = 0, dilation = 1;
   chain::Extent groups = 1;
@@ -280,8 +279,8 @@ struct Conv2dOptions {
 
 namespace chain {
 
-/// The answer of a convolution to the shape of a sample: channels `from` to `to`, a window for each dimension after
-/// them. Its work in FLOPs counts a multiplication and an addition apart, and no bias.
+/// The result of a convolution for the shape of a sample: channels `from` to `to`, then a window for each dimension.
+/// FLOPs count a multiplication and an addition separately, and no bias.
 template <std::size_t N>
 constexpr Step convolve(Shape in, Extent from, Extent to, Extent groups, std::array<Window, N> const& windows) {
   if (from < 1 || to < 1 || groups < 1) return refuse(Fault::extents);
@@ -296,7 +295,7 @@ constexpr Step convolve(Shape in, Extent from, Extent to, Extent groups, std::ar
 
 }  // namespace chain
 
-/// As torch::nn::Conv1d, padded with zeros. FLOPs: 2 Out (In / groups) Kernel for each place of the result; the bias is
+/// Like torch::nn::Conv1d, padded with zeros. FLOPs: 2 Out (In / groups) Kernel for each output position; the bias is
 /// not counted.
 template <chain::Extent In, chain::Extent Out, chain::Extent Kernel, Conv1dOptions Options = {}>
 struct Conv1d : chain::BuiltIn {
@@ -310,8 +309,8 @@ struct Conv1d : chain::BuiltIn {
   }
 };
 
-/// As torch::nn::Conv2d, padded with zeros. FLOPs: 2 Out (In / groups) times the kernel's height and width for each
-/// place of the result; the bias is not counted.
+/// Like torch::nn::Conv2d, padded with zeros. FLOPs: 2 Out (In / groups) times the kernel's height and width for each
+/// output position; the bias is not counted.
 template <chain::Extent In, chain::Extent Out, Size2 Kernel, Conv2dOptions Options = {}>
 struct Conv2d : chain::BuiltIn {
   static constexpr chain::Extent parameter_count =
@@ -337,8 +336,8 @@ struct BatchNormOptions {
 
 namespace chain {
 
-/// What BatchNorm1d and BatchNorm2d have in common. `over` takes shapes of `least` to `most` dimensions, the first of
-/// which has to be Features.
+/// The common base of BatchNorm1d and BatchNorm2d. `over` takes shapes of `least` to `most` dimensions, of which the
+/// first must be Features.
 template <Extent Features, BatchNormOptions Options>
 struct BatchNorm : BuiltIn {
   static constexpr bool keeps_shape = true;
@@ -355,7 +354,8 @@ struct BatchNorm : BuiltIn {
 
 }  // namespace chain
 
-/// Normalises a row of features, or the channels of a sequence (begin the chain with Input<channels, length> then).
+/// Like torch::nn::BatchNorm1d: normalises a row of features, or the channels of a sequence, for which the chain has to
+/// begin with Input<channels, length>.
 template <chain::Extent Features, BatchNormOptions Options = {}>
 struct BatchNorm1d : chain::BatchNorm<Features, Options> {
   static constexpr chain::Shape natural{Features};
@@ -363,7 +363,7 @@ struct BatchNorm1d : chain::BatchNorm<Features, Options> {
   static constexpr chain::Step step(chain::Shape in) { return BatchNorm1d::over(in.known_rank() ? in : natural, 1, 2); }
 };
 
-/// Normalises the channels of images.
+/// Like torch::nn::BatchNorm2d: normalises the channels of images.
 template <chain::Extent Features, BatchNormOptions Options = {}>
 struct BatchNorm2d : chain::BatchNorm<Features, Options> {
   static constexpr chain::Shape natural{Features, chain::unknown, chain::unknown};
@@ -371,8 +371,8 @@ struct BatchNorm2d : chain::BatchNorm<Features, Options> {
   static constexpr chain::Step step(chain::Shape in) { return BatchNorm2d::over(in.known_rank() ? in : natural, 3, 3); }
 };
 
-/// `LayerNorm<64>` normalises over the last dimension, `LayerNorm<8, 8>` over the last two, and so on; with scale and
-/// shift.
+/// Like torch::nn::LayerNorm: `LayerNorm<64>` normalises over the last dimension, `LayerNorm<8, 8>` over the last two,
+/// and so on; with scale and shift.
 template <chain::Extent... Extents>
 struct LayerNorm : chain::BuiltIn {
   static constexpr bool keeps_shape = true;
@@ -393,18 +393,18 @@ struct LayerNorm : chain::BuiltIn {
   }
 };
 
-// Layers that leave the shape as it is and have nothing to learn: activations and dropout. FLOPs: none counted.
+// Layers without parameters that keep the shape: activations and dropout. FLOPs: none counted.
 
 namespace chain {
 
-/// A layer that computes each number from itself alone.
+/// An elementwise layer: each output depends on one input.
 struct Pointwise : BuiltIn {
   static constexpr bool keeps_shape = true;
   static constexpr Extent parameter_count = 0;
   static constexpr Step step(Shape in) { return {in}; }
 };
 
-/// The rate is `auto`, since 0 does not convert to a constant of type double. NaN fails the test, too.
+/// Rate is `auto`, since 0 does not convert to a template argument of type double. NaN fails the test, too.
 template <auto Rate>
 struct Dropping : Pointwise {
   static constexpr Step step(Shape in) {
@@ -413,7 +413,7 @@ struct Dropping : Pointwise {
   }
 };
 
-/// A layer along a dimension, which is counted with the batch's as 0; negative numbers count from the end.
+/// A layer along one dimension. The batch is dimension 0; negative numbers count from the end.
 template <int Dimension>
 struct Along : Pointwise {
   static constexpr Step step(Shape in) {
@@ -425,12 +425,12 @@ struct Along : Pointwise {
 
 }  // namespace chain
 
-// Layers for chains, as those of torch::nn with the same name and default options: any shape in, the same shape out.
-/// Hands on what it receives.
+// Elementwise layers are like those of torch::nn with the same name and default options: they take and keep any shape.
+/// Returns its input.
 struct Identity : chain::Pointwise {};
-/// The greater of x and 0.
+/// The larger of x and 0.
 struct ReLU : chain::Pointwise {};
-/// x times the normal distribution's share below x.
+/// x times the normal distribution function of x.
 struct GELU : chain::Pointwise {};
 /// The hyperbolic tangent: numbers between -1 and 1.
 struct Tanh : chain::Pointwise {};
@@ -442,38 +442,38 @@ struct SiLU : chain::Pointwise {};
 struct Mish : chain::Pointwise {};
 /// log(1 + exp(x)), a smooth ReLU.
 struct Softplus : chain::Pointwise {};
-/// x, or Slope times x where x is negative.
+/// x, or Slope times x if x is negative.
 template <auto Slope = 0.01>
 struct LeakyReLU : chain::Pointwise {};
-/// x, or Alpha (exp(x) - 1) where x is negative.
+/// x, or Alpha (exp(x) - 1) if x is negative.
 template <auto Alpha = 1.0>
 struct ELU : chain::Pointwise {};
 
-/// Over the last dimension, unless another is given: `Softmax<1>` is over channels.
+/// Softmax over the last dimension or a given one: `Softmax<1>` is over channels.
 template <int Dimension = -1>
 struct Softmax : chain::Along<Dimension> {};
-/// Its logarithm, computed so that small shares are not lost.
+/// The logarithm of Softmax, computed so that small probabilities are not lost.
 template <int Dimension = -1>
 struct LogSoftmax : chain::Along<Dimension> {};
 
-/// `Dropout<0.1>` zeroes a tenth of the numbers in training, and scales the others up. The rate is in [0, 1).
+/// `Dropout<0.1>` zeroes a tenth of the numbers in training and scales up the others. The rate is in [0, 1).
 template <auto Rate = 0.5>
 struct Dropout : chain::Dropping<Rate> {};
-/// The same of whole channels.
+/// Like Dropout, but zeroes whole channels.
 template <auto Rate = 0.5>
 struct Dropout2d : chain::Dropping<Rate> {};
 
-// Pools over images; they have nothing to learn. FLOPs: none counted.
+// Pools over images, without parameters. FLOPs: none counted.
 
-/// Options as a template argument: MaxPool2d<3, Pool2dOptions{.stride = 2, .padding = 1}>.
+/// Options of MaxPool2d and AvgPool2d as a template argument: MaxPool2d<3, Pool2dOptions{.stride = 2, .padding = 1}>.
 struct Pool2dOptions {
-  Size2 stride = 0;  ///< 0: the window's own size
+  Size2 stride = 0;  ///< 0: the size of the window
   Size2 padding = 0;
 };
 
 namespace chain {
 
-/// What MaxPool2d and AvgPool2d have in common: the shape that they give. No FLOPs are counted.
+/// The common base of MaxPool2d and AvgPool2d: it computes the output shape.
 template <Size2 Kernel, Pool2dOptions Options>
 struct Pool2d : BuiltIn {
   static constexpr Size2 stride{Options.stride.height ? Options.stride.height : Kernel.height,
@@ -492,14 +492,15 @@ struct Pool2d : BuiltIn {
 
 }  // namespace chain
 
-/// These are as those of torch::nn.
+/// Like torch::nn::MaxPool2d: the largest number in each window.
 template <Size2 Kernel, Pool2dOptions Options = {}>
 struct MaxPool2d : chain::Pool2d<Kernel, Options> {};
-/// The mean over each window, in place of the greatest.
+/// Like torch::nn::AvgPool2d: the mean over each window.
 template <Size2 Kernel, Pool2dOptions Options = {}>
 struct AvgPool2d : chain::Pool2d<Kernel, Options> {};
 
-/// Brings images of any size to the size Out: `AdaptiveAvgPool2d<1>` gives the mean of each channel.
+/// Like torch::nn::AdaptiveAvgPool2d: pools images of any size to the size Out. `AdaptiveAvgPool2d<1>` gives the mean
+/// of each channel.
 template <Size2 Out>
 struct AdaptiveAvgPool2d : chain::BuiltIn {
   static constexpr chain::Extent parameter_count = 0;

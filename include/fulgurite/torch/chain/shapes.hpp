@@ -1,5 +1,5 @@
 #pragma once
-// The facts about a chain that need no LibTorch: what the compiler checks, and the constants.
+// The part of a chain that does not need LibTorch: the compile-time checks and constants.
 
 #include <cstddef>
 #include <type_traits>
@@ -9,24 +9,24 @@
 
 namespace fulgurite {
 
-// Sends a shape through a pack of layers, and finds what comes out, what it costs, or the first layer that refuses it.
-// Chains may nest.
+// Passes a shape through a pack of layers, and finds the output shape and the cost, or the first layer that does not
+// take its input. Chains may be nested.
 
 template <class... Layers>
 class Chain;
 
-/// Adds its input to what its layer (usually a Chain) makes of it; both must have one shape. Its parameters have the
-/// names that the layer gives them.
+/// Adds its input to the output of its layer (usually a Chain); both must have the same shape. Its parameters have the
+/// names that they have in that layer. Example: `Residual<Chain<Linear<4, 6>, Tanh, Linear<6, 4>>>`.
 template <class Branch>
 struct Residual;
 
 namespace chain {
 
-/// Layers as a type, in order.
+/// A list of layers, in order.
 template <class... Layers>
 struct List {};
 
-/// The layers inside of a layer that is a chain; `void` for all others.
+/// The layers of a layer that is itself a chain; `void` for all others.
 template <class L>
 struct Inner {
   using type = void;
@@ -40,22 +40,22 @@ struct Inner<Residual<Branch>> {
   using type = List<Branch>;
 };
 
-/// Whether L is an Input<...>, which only tells the shape of a sample.
+/// True if L is an Input<...>, which only declares the shape of a sample.
 template <class L>
 inline constexpr bool is_input = false;
 template <Extent... Extents>
 inline constexpr bool is_input<Input<Extents...>> = true;
-/// Whether L is a Chain inside of another.
+/// True if L is a Chain inside of another.
 template <class L>
 inline constexpr bool is_chain = false;
 template <class... Layers>
 inline constexpr bool is_chain<Chain<Layers...>> = true;
 
-/// The facts of a layer, which may be a chain, without Chain itself, which needs LibTorch.
+/// The facts about a layer, which may be a chain, without using Chain itself, which needs LibTorch.
 template <class L>
 struct Facts {};
 
-/// The shape that the first layer which expects one takes; layers that keep the shape are passed over.
+/// The shape that the first layer with an expectation takes; layers that keep the shape are skipped.
 template <class... Layers>
 constexpr Shape natural() {
   Shape found;
@@ -68,8 +68,8 @@ constexpr Shape natural() {
   return found;
 }
 
-/// Sends the shape of a sample through the layers: what comes out and the FLOPs of all, or the first fault and where it
-/// is.
+/// Passes the shape of a sample through the layers. Returns the output shape and the total FLOPs, or the first fault
+/// and its position.
 template <class... Layers>
 constexpr Step run(Shape in) {
   Step sum{.out = in};
@@ -96,7 +96,7 @@ constexpr Step run(Shape in) {
   return sum;
 }
 
-/// How many numbers a layer learns; 0 for what is no layer, which `run` refuses.
+/// The number of a layer's trainable numbers; 0 for a type that is not a layer, which `run` refuses.
 template <class L>
 constexpr Extent parameters_of() {
   if constexpr (requires { Facts<L>::parameters(); }) return Facts<L>::parameters();
@@ -135,17 +135,17 @@ template <class Indices, class... Layers>
 struct Leaves;
 template <std::size_t... Is, class... Layers>
 struct Leaves<std::index_sequence<Is...>, Layers...> : Leaf<Is, Layers>... {};
-/// Never defined: overload resolution finds the one base of Leaves with position I.
+/// Never defined: overload resolution finds the only base of Leaves with position I.
 template <std::size_t I, class L>
 Leaf<I, L> leaf(Leaf<I, L> const*);
-/// The layer at position I of a list, as the ::type of what is returned.
+/// The layer at position I of a list, as the ::type of the result.
 template <std::size_t I, class... Layers>
 auto at(List<Layers...>)
     -> decltype(leaf<I>(static_cast<Leaves<std::index_sequence_for<Layers...>, Layers...>*>(nullptr)));
 
-/// Where an empty path leads to.
+/// The result of an empty path.
 struct Nothing;
-/// The layer that a path leads to, as the ::type of what is returned; `Nothing` for an empty path.
+/// The layer at a path, as the ::type of the result; `Nothing` for an empty path.
 template <class Layers, Path P, std::size_t Depth = 0>
 constexpr auto resolve() {
   if constexpr (P.depth == 0) {
@@ -162,24 +162,24 @@ constexpr auto resolve() {
 
 namespace fulgurite::chain {
 
-// The sentences about chains that do not fit. The compiler prints the template arguments of the one that fails: the two
-// layers and the two numbers.
+// The sentences about chains that do not fit. With the failed assertion the compiler prints its template arguments: the
+// two layers and the two numbers.
 
-/// Two halves of a sentence: this layer gives that number, but the next one takes this number.
+/// Two halves of a message: this layer gives that number, but the next one takes this number.
 template <Extent Number, class Layer>
 struct Gives;
 template <Extent Number, class Layer>
 struct Takes;
 
-/// Always false. The compiler prints its arguments with a refusal: which number a layer gives, and which the next
-/// takes.
+/// Always false. The compiler prints its arguments with a refusal: the number that a layer gives, and the number that
+/// the next one takes.
 template <class A, class B>
 inline constexpr bool fits = false;
 /// Always false. The compiler prints the layer that a refusal is about.
 template <class Layer>
 inline constexpr bool is_right = false;
 
-/// One row for each fault. Only the first fault of a chain is instantiated, so that a mistake is one error.
+/// One specialization per fault. Only the first fault of a chain is instantiated, so that one mistake causes one error.
 template <Fault, class Gives, class Takes, class Layer>
 struct Refusal {};
 
@@ -230,7 +230,7 @@ template <class G, class T, class L> struct Refusal<Fault::empty, G, T, L> {
 };
 // clang-format on
 
-/// The refusal that a chain's first fault calls for, as its ::type.
+/// The refusal for a chain's first fault, as its ::type.
 template <class Layers, Fault F, Extent Given, Extent Taken, Path At, Path Giver>
 struct Verdict {
   using Wrong = typename decltype(resolve<Layers, At>())::type;
@@ -238,11 +238,11 @@ struct Verdict {
   using type = Refusal<F, Gives<Given, Before>, Takes<Taken, Wrong>, Wrong>;
 };
 
-/// Whether the types tell a count.
+/// True if the types determine a count.
 template <Extent Count>
 inline constexpr bool is_known = Count != unknown;
 
-/// The FLOPs of a chain for one sample. Does not compile where the types do not tell them.
+/// The FLOPs of a chain for one sample. Does not compile if the types do not determine them.
 template <Extent Count>
 consteval Extent known_flops() {
   static_assert(is_known<Count>, "[fulgurite.chain.flops] the work of a chain depends on the extents of its input: "
@@ -256,7 +256,7 @@ namespace fulgurite {
 
 namespace chain {
 
-/// What the types tell, even if the layers do not fit.
+/// The constants that the types determine, even if the layers do not fit.
 template <class... Layers>
 class Constants {
   static constexpr Shape starts_with = natural<Layers...>();
@@ -265,23 +265,23 @@ class Constants {
  public:
   /// The number of trainable numbers.
   static constexpr Extent parameter_count = (Extent{0} + ... + parameters_of<Layers>());
-  /// The operations of forward for one sample; a multiplication with its addition counts as two. Counted as PyTorch's
-  /// FlopCounterMode (and with it Lightning's measure_flops) does: Linear 2 rows In Out, convolutions 2 Out (In /
-  /// groups) kernel places, and nothing else. A step of training takes about three times as many.
+  /// The operations of forward for one sample. A multiplication with its addition counts as two. The count is that of
+  /// PyTorch's FlopCounterMode, which Lightning's measure_flops uses: Linear 2 rows In Out, convolutions 2 Out (In /
+  /// groups) kernel positions, and nothing else. A training step takes about three times as many.
   static constexpr Extent flops = known_flops<ran.flops>();
   static constexpr Shape input_shape = starts_with;
   static constexpr Shape output_shape = ran.out;
 
  protected:
   static constexpr bool sound = ran.fault == Fault::none;
-  /// Asking for its size is an error unless the layers fit.
+  /// The size of this type is only available if the layers fit.
   using Said = typename Verdict<List<Layers...>, ran.fault, ran.gives, ran.takes, ran.at, ran.giver>::type;
 };
 
 }  // namespace chain
 
-/// What `Chain<Layers...>` knows of itself; it does not compile if two layers do not fit. Shapes are those of one
-/// sample, without a dimension for the batch. Without `Input<...>` in front, a chain takes what its first layer
+/// Base of Chain with its compile-time constants; does not compile if two layers do not fit. Shapes are those of one
+/// sample, without the batch dimension. Without `Input<...>` in front, the input shape is the one that the first layer
 /// expects: Linear<784, 256> one row of 784, Conv2d<3, ...> three channels of an image of unknown height and width
 /// (`chain::unknown`).
 template <class... Layers>

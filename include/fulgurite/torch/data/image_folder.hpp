@@ -26,25 +26,25 @@
 
 namespace fulgurite::data {
 
-/// How pictures are made into tensors, split and batched.
+/// How pictures are converted to tensors, split and batched.
 struct ImageFolderOptions {
-  long channels = 3;           ///< 3: red, green and blue, also of grey pictures; 1: grey, also of coloured ones
-  long height = 0, width = 0;  ///< every picture is resized to that; 0: all have one size, and keep it
-  Share validation = 0.2;      ///< a fraction or a count of the pictures; not looked at with .validation_folder
+  long channels = 3;  ///< 3: red, green and blue, grey pictures are converted; 1: grey, coloured ones are converted
+  long height = 0, width = 0;  ///< every picture is resized to this size; 0: all must have one size, and keep it
+  Share validation = 0.2;      ///< a fraction or a count of the pictures; ignored with .validation_folder
   std::filesystem::path validation_folder = {};  ///< pictures to validate on, with the same classes
   long batch_size = 32;
   bool shuffle = true;
-  std::uint64_t seed = 0;  ///< of the split, the shuffle, and what a transform draws
-  bool drop_last = false;  ///< for training
-  int workers = 0;         ///< threads that read and unpack pictures ahead
+  std::uint64_t seed = 0;  ///< of the split, the shuffle, and a transform's random numbers
+  bool drop_last = false;  ///< of the training batches
+  int workers = 0;         ///< threads that read and decode pictures ahead
   int prefetch = 2;
   bool persistent_workers = true;
-  std::chrono::milliseconds timeout{0};  ///< how long the loop waits for one batch; 0: for ever
+  std::chrono::milliseconds timeout{0};  ///< longest wait of the loop for one batch; 0: no limit
   bool pin_memory = false;
 };
 
-/// What predictions need of pictures in folders: the classes, and how a picture becomes a tensor. An ImageModule is
-/// one; `data_state<data::ImageInputs>("last.safetensors")` restores it without the folders.
+/// What predictions need to know about pictures in folders: the classes, and how a picture becomes a tensor. An
+/// ImageModule is one; `data_state<data::ImageInputs>("last.safetensors")` restores it without the folders.
 class ImageInputs {
  public:
   ImageInputs() = default;
@@ -52,12 +52,12 @@ class ImageInputs {
 
   std::vector<std::string> const& classes() const { return classes_; }
 
-  /// A picture as the model sees it: channels x height x width, float32 from 0 to 1.
+  /// A picture as the model's input: channels x height x width, float32 from 0 to 1.
   torch::Tensor tensor(Image read) const;
-  /// A batch of that one picture. Errors: those of read_image.
+  /// A batch of one picture. Errors: those of read_image.
   torch::Tensor inputs(std::filesystem::path const& file) const;
 
-  /// Loading into one that has classes, these and the size of pictures have to be the same. Errors:
+  /// Loading into an object that has classes already requires the same classes and size of pictures. Errors:
   /// [fulgurite.data.classes_changed], [fulgurite.data.size_changed].
   void state(auto& archive);
 
@@ -71,7 +71,7 @@ class ImageInputs {
   std::int64_t channels_ = 3, height_ = 0, width_ = 0;
 };
 
-/// Pictures as tensors, with an int64 class. A data set for a Loader.
+/// A dataset, for a Loader, of pictures as tensors with an int64 class.
 class ImageTensors {
  public:
   ImageTensors(std::filesystem::path const& root, ImageFolderOptions const& options);
@@ -87,7 +87,7 @@ class ImageTensors {
   ImageInputs inputs_;
 };
 
-/// Stacks pictures, and puts training batches through a transform that many workers may share.
+/// Stacks pictures, and passes training batches through a transform that many workers may share.
 template <class Transform>
 struct StackPictures : Stack {
   Transform transform = {};
@@ -105,9 +105,9 @@ struct StackPictures : Stack {
   }
 };
 
-/// The loaders of pictures in folders. Pictures are read batch by batch, so the set need not fit into memory; with
-/// `.workers` that is done ahead. Only training batches go through `transform(batch)`, or `transform(batch, random)`,
-/// which several workers may call at once; `random` is a BatchRandom.
+/// The data module for pictures in folders. Pictures are read batch by batch, so the dataset need not fit into memory;
+/// `.workers` read ahead. Only training batches pass through `transform(batch)` or `transform(batch, random)`, where
+/// `random` is a BatchRandom; several workers may call it at once.
 template <SharedTransform Transform = Untouched>
 class ImageModule : public ImageInputs {
  public:
@@ -117,7 +117,7 @@ class ImageModule : public ImageInputs {
   ImageModule(std::filesystem::path const& root, ImageFolderOptions const& options, Transform transform = {})
       : ImageModule(ImageTensors(root, options), options, std::move(transform)) {}
 
-  /// Pictures in a batch, of all loaders alike. What is set holds from their next epochs on.
+  /// The batch size of all loaders. A new value takes effect at their next epochs.
   long batch_size() const { return train_.batch_size(); }
   void set_batch_size(long size) {
     train_.set_batch_size(size);
@@ -176,9 +176,9 @@ class ImageModule : public ImageInputs {
   Evaluation validation_;
 };
 
-/// Pictures of `root/class/name.png` (or .pgm, .ppm), split by the seed, or validated on those of another folder.
-/// Errors: fulgurite.data.image_folder, .image_size, and of each picture, when it is read, fulgurite.data.sample with
-/// what is wrong with the file.
+/// A data module over pictures `root/class/name.png` (or .pgm, .ppm), split by the seed, or validated on those of
+/// another folder: `data::image_folder("pets", {.height = 64, .width = 64, .batch_size = 32, .workers = 4})`. Errors:
+/// fulgurite.data.image_folder, .image_size, and fulgurite.data.sample when a picture is read whose file is damaged.
 template <SharedTransform Transform = Untouched>
 ImageModule<Transform> image_folder(std::filesystem::path const& root, ImageFolderOptions const& options = {},
                                     Transform transform = {}) {

@@ -1,5 +1,5 @@
 #pragma once
-// MNIST (and sets in its format) from a folder: data::mnist("data/mnist", {.batch_size = 128}).
+// MNIST, or a dataset in its format, from a folder: data::mnist("data/mnist", {.batch_size = 128}).
 
 #include <chrono>
 #include <cstddef>
@@ -20,36 +20,36 @@ namespace fulgurite::data {
 
 /// How data::mnist splits, scales and batches the images.
 struct MnistOptions {
-  bool normalise = false;  ///< shift and scale by the training set's mean and deviation (mnist_scale); else [0, 1]
+  bool normalise = false;  ///< standardise by the training set's mnist_scale; false: scale to [0, 1]
   Share validation = 0.2;  ///< a fraction or a count of the images
   long batch_size = 64;
   bool shuffle = true;
   std::uint64_t seed = 0;  ///< of the shuffle and the split
-  bool drop_last = false;  ///< for training
-  int workers = 0;         ///< these as in TensorLoaderOptions
+  bool drop_last = false;  ///< of the training batches
+  int workers = 0;         ///< this and the following as in TensorLoaderOptions
   int prefetch = 2;
   bool persistent_workers = true;
   std::chrono::milliseconds timeout{0};
   bool pin_memory = false;
 };
 
-/// The mean of MNIST's training pictures, and their deviation.
+/// The mean and standard deviation of MNIST's training pictures.
 inline constexpr Standardization mnist_scale{0.1307, 0.3081};
 
-/// The sets of `mnist`.
+/// The datasets of `mnist`.
 SplitSets mnist_sets(std::filesystem::path const& folder, MnistOptions const& options);
 
-/// Pictures of a checkpoint, and those at hand.
+/// Throws [fulgurite.data.scale_changed] if the pictures of a checkpoint were scaled differently from the current ones.
 void require_same_scale(std::optional<Standardization> const& kept, std::optional<Standardization> const& now);
 
-/// A TensorModule of pictures that may be shifted and scaled, which checkpoints keep where they are.
+/// A TensorModule of pictures that may be standardised. Checkpoints record whether they are.
 template <BatchTransform Transform = Untouched>
 class MnistModule : public TensorModule<Transform> {
  public:
   MnistModule(TensorModule<Transform> module, std::optional<Standardization> scale)
       : TensorModule<Transform>(std::move(module)), scale_(scale) {}
 
-  /// Error [fulgurite.data.scale_changed] where a checkpoint is of pictures that were scaled otherwise.
+  /// Throws [fulgurite.data.scale_changed] if the checkpoint's pictures were scaled differently.
   void state(auto& archive);
 
  private:
@@ -65,37 +65,38 @@ void MnistModule<Transform>::state(auto& archive) {
   require_same_scale(kept, scale_);
 }
 
-/// Reads train-* into training and validation, and t10k-* as the test set. If the folder has only one of the two, it is
-/// split into training and validation. Throws fulgurite.data.mnist_missing if there is neither, and what `read_mnist`
-/// and `Share` throw.
+/// MNIST's data module, `data::mnist("data/mnist", {.batch_size = 128})`: train-* is split into training and
+/// validation, and t10k-* is the test set. If the folder has only one of the two, it is split into training and
+/// validation. Throws fulgurite.data.mnist_missing if there is neither; other errors are those of `read_mnist` and
+/// `Share`.
 template <BatchTransform Transform = Untouched>
 MnistModule<Transform> mnist(std::filesystem::path const& folder, MnistOptions options = {}, Transform transform = {}) {
   return {TensorModule<Transform>(mnist_sets(folder, options), loader_options(options), std::move(transform)),
           options.normalise ? std::optional(mnist_scale) : std::nullopt};
 }
 
-// Digits drawn by the program itself, for when there are no files: the same kind of module as data::mnist.
+// Digits that the program draws itself, for use without files: the same kind of module as data::mnist.
 
 /// How many digits data::digits draws, and how they are batched.
 struct DigitsOptions {
-  long train = 8000, validation = 2000, test = 0;  ///< how many images of each
+  long train = 8000, validation = 2000, test = 0;  ///< the number of images of each
   long batch_size = 64;
   bool shuffle = true;
   std::uint64_t seed = 0;  ///< of the drawing and the shuffle
-  bool drop_last = false;  ///< for training
-  int workers = 0;         ///< these as in TensorLoaderOptions
+  bool drop_last = false;  ///< of the training batches
+  int workers = 0;         ///< this and the following as in TensorLoaderOptions
   int prefetch = 2;
   bool persistent_workers = true;
   std::chrono::milliseconds timeout{0};
   bool pin_memory = false;
 };
 
-/// The sets of `digits`.
+/// The datasets of `digits`.
 SplitSets digit_sets(DigitsOptions const& options);
 
-/// `data::digits({.train = 8000, .validation = 2000})`: batches as MNIST's, drawn from `seed`; 10,000 images take a
-/// third of a second. Easier than MNIST: these ten digits have two or three ways of being written each, and a machine's
-/// steady hand.
+/// A data module of digits drawn from `seed`, with batches like MNIST's: `data::digits({.train = 8000, .validation =
+/// 2000})`. 10,000 images take a third of a second. Easier than MNIST: each digit has only two or three shapes, drawn
+/// with a machine's precision.
 template <BatchTransform Transform = Untouched>
 TensorModule<Transform> digits(DigitsOptions options = {}, Transform transform = {}) {
   return TensorModule<Transform>(digit_sets(options), loader_options(options), std::move(transform));
@@ -109,20 +110,20 @@ struct Digits8x8Options {
   long batch_size = 64;
   bool shuffle = true;
   std::uint64_t seed = 0;  ///< of the shuffle and the split
-  bool drop_last = false;  ///< for training
-  int workers = 0;         ///< these as in TensorLoaderOptions
+  bool drop_last = false;  ///< of the training batches
+  int workers = 0;         ///< this and the following as in TensorLoaderOptions
   int prefetch = 2;
   bool persistent_workers = true;
   std::chrono::milliseconds timeout{0};
   bool pin_memory = false;
 };
 
-/// The sets of `digits8x8`.
+/// The datasets of `digits8x8`.
 SplitSets digit_sets(std::filesystem::path const& folder, Digits8x8Options const& options);
 
-/// Reads digits.csv.gz (or digits.csv) from a folder: images N x 1 x 8 x 8 in [0, 1], split into training and
-/// validation. Throws fulgurite.data.digits_missing if the folder has none, and what `read_digits_csv` and `Share`
-/// throw.
+/// A data module of the digits in digits.csv.gz (or digits.csv) in a folder, `data::digits8x8("data/digits")`: images N
+/// x 1 x 8 x 8 in [0, 1], split into training and validation. Throws fulgurite.data.digits_missing if the folder has
+/// neither file; other errors are those of `read_digits_csv` and `Share`.
 template <BatchTransform Transform = Untouched>
 TensorModule<Transform> digits8x8(std::filesystem::path const& folder, Digits8x8Options options = {},
                                   Transform transform = {}) {

@@ -1,6 +1,6 @@
 #pragma once
-// For data::Loader with LibTorch: samples of tensors become batches of tensors, and workers leave the processor to the
-// training loop.
+// For data::Loader with LibTorch: samples of tensors become batches of tensors, and workers leave the other cores to
+// the training loop.
 
 #include <algorithm>
 #include <concepts>
@@ -28,19 +28,19 @@
 
 namespace fulgurite::data {
 
-// The batch that this library's loaders yield: LibTorch's own pair of tensors, so that a model works with the loaders
-// of torch::data as well.
+// The batch type of this library's loaders: LibTorch's own pair of tensors, so that a model also works with the loaders
+// of torch::data.
 
-/// `batch.data` and `batch.target`, samples along dimension 0.
+/// `batch.data` and `batch.target`, with samples along dimension 0.
 using Batch = torch::data::Example<>;
 
-// Batches in page-locked memory, from where copies to a GPU overlap with the step.
+// Batches in page-locked memory, from which copies to a GPU overlap with the step.
 
-/// Error [fulgurite.data.pin_memory] where there is no GPU to copy to.
+/// Throws [fulgurite.data.pin_memory] if there is no GPU to copy to.
 void refuse_pinning_without_gpu();
 
-/// Every tensor of a batch that lies on the CPU is replaced by its copy in page-locked memory. A part with a
-/// `pin_memory()` of its own is asked for it; one that cannot be looked into stays as it is.
+/// Replaces every CPU tensor of a batch by its copy in page-locked memory. For a part with its own `pin_memory()`, that
+/// is called; a part whose fields cannot be found stays as it is.
 template <class T>
 void pin_in_place(T& object) {
   using namespace libtorch;
@@ -56,13 +56,13 @@ void pin_in_place(T& object) {
   }
 }
 
-/// For a data::Loader with `.pin_memory` and a function of your own that makes its batches: `Pinnable{your_function}`.
-/// `Stack` needs none.
+/// Wraps a collate function of yours for a data::Loader with `.pin_memory`: `Pinnable{your_function}`. `Stack` does not
+/// need it.
 template <class Collate>
 class Pinnable {
  public:
   explicit Pinnable(Collate collate) : collate_(std::move(collate)) {}
-  /// Makes the batch, as the function does.
+  /// Makes the batch with the wrapped function.
   template <class... Args>
     requires std::invocable<Collate const&, Args...>
   decltype(auto) operator()(Args&&... args) const {
@@ -80,7 +80,7 @@ class Pinnable {
 
 namespace collating {
 
-/// The fields of a struct, by reference: a Hana struct's, or those that structured bindings find.
+/// References to the fields of a struct: those of a Hana struct, or those that structured bindings find.
 template <class T>
 auto fields_of(T& object) {
   if constexpr (libtorch::walk::HanaStruct<T>)
@@ -91,7 +91,7 @@ auto fields_of(T& object) {
 template <class T>
 using Fields = decltype(fields_of(std::declval<T&>()));
 
-/// A struct of tensors, or of such structs: a batch of it is such a struct, too.
+/// True for a struct of tensors, or of such structs: its batch is a struct of the same type.
 template <class T>
 inline constexpr bool is_record = false;
 template <class Fields>
@@ -104,11 +104,11 @@ template <class T>
            !libtorch::walk::Container<T> && !libtorch::walk::is_example<T> && !is_optional<T>)
 inline constexpr bool is_record<T> = are_tensors<Fields<T>>;
 
-/// What numbers of a batch are as a tensor, as PyTorch has them: integers are of 64 bits.
+/// The element type of a tensor that holds numbers of a batch, as in PyTorch: integers become 64 bits wide.
 template <class T>
 using Element = std::conditional_t<std::integral<T> && !std::same_as<T, bool>, std::int64_t, T>;
 
-/// Whether Stack makes batches of these samples.
+/// True if Stack can make batches of these samples.
 template <class T>
 inline constexpr bool stacks =
     std::same_as<T, torch::Tensor> || std::same_as<T, Batch> || std::same_as<T, bool> || std::integral<T> ||
@@ -120,9 +120,10 @@ inline constexpr bool stacks<std::tuple<Ts...>> = (stacks<Ts> && ...);
 
 }  // namespace collating
 
-/// Collates as PyTorch does: tensors to a tensor by `torch::stack`, numbers to a tensor, texts to a vector, `{data,
-/// target}` to a `Batch`, pairs, tuples and structs of tensors member by member. A struct has at most 12 members, or is
-/// adapted for Hana. It is what a loader of samples that hold tensors does by itself.
+/// Collates like PyTorch: tensors become a tensor by `torch::stack`, numbers a tensor, texts a vector, `{data, target}`
+/// a `Batch`, and pairs, tuples and structs of tensors are collated member by member. A struct may have at most 12
+/// members, or must be adapted for Hana. Stack is the default of a loader whose samples hold tensors: `Loader
+/// loader{dataset, {.batch_size = 32}, Stack{}};`.
 class Stack {
   template <class Sample>
   auto column(std::vector<Sample>& samples, auto member) const {
@@ -177,7 +178,7 @@ class Stack {
     return batch;
   }
 
-  /// What a Loader with `.pin_memory` asks for.
+  /// A Loader with `.pin_memory` calls this.
   void can_pin() const { refuse_pinning_without_gpu(); }
   template <class Made>
   void pin(Made& batch) const {
@@ -191,12 +192,13 @@ struct CollateOf<Sample> {
   using type = Stack;
 };
 
-/// For `.on_worker_start`: tensor operations in a worker run in the worker's thread alone, and those of the training
-/// loop keep their threads. Call it in the thread that trains.
+/// For loaders of tensors, `.on_worker_start = data::one_thread_each()`: a worker's tensor operations run only in its
+/// own thread, and those of the training loop keep their threads. Call it in the thread that trains.
 std::function<void()> one_thread_each();
 
-/// A dense tensor of the CPU, of any type. What ranks get is contiguous and must not be written to; loaders do not, as
-/// they gather batches into memory of their own. Error [fulgurite.data.shared_tensor] for other tensors.
+/// Shares a dense CPU tensor of any type. The tensors that ranks get are contiguous and must not be written to; loaders
+/// do not write to them, since they gather batches into their own memory. Throws [fulgurite.data.shared_tensor] for
+/// other tensors.
 template <>
 struct SharedForm<torch::Tensor> {
   static void put(SharedParts& parts, torch::Tensor const& tensor) {
@@ -216,12 +218,12 @@ struct SharedForm<torch::Tensor> {
     auto const type = static_cast<torch::ScalarType>(reader.number<std::int64_t>());
     std::vector<std::int64_t> sizes(static_cast<std::size_t>(reader.number<std::int64_t>()));
     for (auto& size : sizes) size = reader.number<std::int64_t>();
-    auto* const at = const_cast<std::byte*>(reader.next().data());  // tensors know no memory that is only read
+    auto* const at = const_cast<std::byte*>(reader.next().data());  // tensors have no notion of read-only memory
     return torch::from_blob(at, sizes, [memory = reader.memory()](void*) {}, torch::TensorOptions().dtype(type));
   }
 };
 
-/// What a TensorLoader is made of.
+/// Shares the tensors of a TensorLoader.
 template <>
 struct SharedForm<Batch> {
   static void put(SharedParts& parts, Batch const& both) {

@@ -17,7 +17,7 @@ FULGURITE_BULK_BODY Batch Stack::operator()(std::vector<Batch> samples) const {
 }
 
 FULGURITE_BULK_BODY std::function<void()> one_thread_each() {
-  int const others = torch::get_num_threads();  // this also fixes the number for the calling thread
+  int const others = torch::get_num_threads();  // this call also fixes the number for the calling thread
   return [others] { libtorch::run_in_this_thread(others); };
 }
 

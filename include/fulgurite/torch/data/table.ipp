@@ -277,7 +277,7 @@ void TableModule::state(auto& archive) {
   if constexpr (std::remove_cvref_t<decltype(archive)>::loading)
     commit(archive, [this, seen = inputs(table_)] {
       LoadingMode const mode;
-      data_.copy_(seen);  // the loaders have this very tensor
+      data_.copy_(seen);  // the loaders have views of this tensor
     });
 }
 FULGURITE_STATE(TableModule)

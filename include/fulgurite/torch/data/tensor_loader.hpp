@@ -1,5 +1,5 @@
 #pragma once
-// The loader for data that fit into memory: a whole batch is gathered at once, into memory that is used again.
+// The loader for data that fit into memory: a whole batch is gathered at once, into reused memory.
 
 #include <algorithm>
 #include <array>
@@ -28,20 +28,20 @@
 
 namespace fulgurite::data {
 
-// Memory for batches: two tensors that take turns. They are allocated once, and never overwritten while somebody still
-// needs the batch in them.
+// Memory for batches: two tensors in turn. They are allocated once, and never overwritten while the batch in them is
+// still in use.
 
-/// The modes in which a batch is loaded: no graph, and no inference mode either, since a buffer that is first filled
-/// while validating in inference mode could never be trained on.
+/// Modes for loading a batch: no graph, but not inference mode either, since a buffer that is first filled during
+/// validation in inference mode could never be used in training.
 struct LoadingMode {
   c10::InferenceMode off{false};
   torch::NoGradGuard no_grad;
 };
 
-/// `next` gives uninitialised memory for a batch: that of two calls ago, unless a handle, a view or a graph of that
-/// batch is still alive (as a loss that was kept, or a prediction that is a view of its input). Then that memory is
-/// left to whoever holds it, and new memory is allocated. A copy begins with memory of its own: the loader that it
-/// belongs to may be read by another thread.
+/// `next` returns uninitialised memory for a batch: the memory of two calls ago, unless a handle, a view or a graph of
+/// that batch is still alive (such as a loss that was kept, or a prediction that is a view of its input). In that case
+/// it leaves that memory to its holders and allocates new memory. A copy starts without memory, since another thread
+/// may read the loader that it belongs to.
 class Buffers {
  public:
   Buffers() = default;
@@ -54,8 +54,8 @@ class Buffers {
   Buffers& operator=(Buffers&&) = default;
   ~Buffers() = default;
 
-  /// A tensor of `rows` samples of these `sizes`, of at most `capacity` rows. A further call with the same arguments
-  /// allocates nothing but a handle; one with another capacity gives the old memory back.
+  /// A tensor of `rows` samples of `sizes`; `capacity` is the largest number of rows. A repeated call with the same
+  /// arguments only allocates a handle; one with another capacity frees the old memory.
   torch::Tensor next(std::int64_t rows, std::int64_t capacity, torch::IntArrayRef sizes,
                      torch::TensorOptions const& options);
 
@@ -64,24 +64,24 @@ class Buffers {
   unsigned turn_ = 0;
 };
 
-/// Options of a TensorLoader, with PyTorch's names. An Error where a batch has no row.
+/// Options of a TensorLoader, with PyTorch's names. A batch size below 1 is an Error.
 struct TensorLoaderOptions {
   long batch_size = 1;
   bool shuffle = false;
   std::uint64_t seed = 0;
   bool drop_last = false;
-  int workers = 0;   ///< threads that gather and transform batches ahead; 0: the loop does. For data on the CPU
-  int prefetch = 2;  ///< batches that each worker may be ahead
-  bool persistent_workers = true;        ///< they stay from epoch to epoch
-  std::chrono::milliseconds timeout{0};  ///< how long the loop waits for one batch; 0: for ever
-  bool pin_memory = false;  ///< batches in page-locked memory: their copies to a GPU overlap with the step. Needs CUDA,
-                            ///< and data on the CPU
+  int workers = 0;   ///< threads that gather and transform batches ahead; 0: the loop does it. For data on the CPU
+  int prefetch = 2;  ///< how many batches each worker may be ahead
+  bool persistent_workers = true;        ///< workers live across epochs
+  std::chrono::milliseconds timeout{0};  ///< longest wait of the loop for one batch; 0: no limit
+  bool pin_memory = false;  ///< put batches into page-locked memory, from which copies to a GPU overlap with the step.
+                            ///< Needs CUDA, and data on the CPU
 };
 
-/// Options of a loader that was given a sampler, which decides the order.
+/// Options of a loader that is given a sampler. The sampler decides the order.
 struct GatherOptions {
   long batch_size = 1;
-  std::uint64_t seed = 0;  ///< of the `BatchRandom` that a transform may take
+  std::uint64_t seed = 0;  ///< seed of the `BatchRandom` that a transform may take
   bool drop_last = false;
   int workers = 0;
   int prefetch = 2;
@@ -90,10 +90,10 @@ struct GatherOptions {
   bool pin_memory = false;
 };
 
-/// The same without the order.
+/// The options without those for the order.
 GatherOptions without_order(TensorLoaderOptions const& o);
 
-/// What a module of tensors is told of its loaders, under the same names.
+/// The loader options in the options of a data module of tensors, which have the same names.
 template <class Options>
 TensorLoaderOptions loader_options(Options const& o) {
   return {.batch_size = o.batch_size,
@@ -107,7 +107,7 @@ TensorLoaderOptions loader_options(Options const& o) {
           .pin_memory = o.pin_memory};
 }
 
-/// The workers of a loader that works with whole tensors: each takes one thread.
+/// Worker options of a loader that processes whole tensors: each worker takes one thread.
 template <class Options>
 WorkerOptions workers_of(Options const& o) {
   return {.workers = o.workers,
@@ -117,21 +117,21 @@ WorkerOptions workers_of(Options const& o) {
           .timeout = o.timeout};
 }
 
-/// Batches stay as they were loaded.
+/// The transform that returns a batch as it is.
 struct Untouched {
   Batch operator()(Batch batch) const { return batch; }
 };
 
-/// A function of a batch, or of a batch and its random numbers, that returns the batch to be used in its place.
+/// A function of a batch, or of a batch and its random numbers, that returns the batch to use instead.
 template <class T>
 concept BatchTransform = std::invocable<T&, Batch> || std::invocable<T&, Batch, BatchRandom&>;
 
-/// Several workers may call it at once: it can be copied, and called where it is const.
+/// A transform that several workers may call at once: it can be copied, and called as const.
 template <class T>
 concept SharedTransform =
     std::copy_constructible<T> && (std::invocable<T const&, Batch> || std::invocable<T const&, Batch, BatchRandom&>);
 
-/// What `transform` makes of a batch.
+/// The result of `transform` for a batch.
 template <class Transform>
 Batch transformed(Transform& transform, Batch batch, [[maybe_unused]] BatchRandom random) {
   if constexpr (std::invocable<Transform&, Batch, BatchRandom&>) {
@@ -141,23 +141,24 @@ Batch transformed(Transform& transform, Batch batch, [[maybe_unused]] BatchRando
   }
 }
 
-/// A sized range of batches from two tensors with samples along dimension 0, on any device (the batches are made
-/// there): `TensorLoader loader{images, labels, {.batch_size = 128, .shuffle = true}};`. One `index_select` a tensor
-/// makes the batch; nothing is done per sample. `transform(batch)` or `transform(batch, random)` changes whole batches
-/// (augmentation); `random` is a BatchRandom: it depends on the seed, the epoch, the batch and the rank alone, and
-/// `random.row(i)` on the sample's place in the epoch alone, whatever the number of ranks. A batch may be written to:
-/// it never is the data itself. With `.workers` a transform is called in several threads at once, so it must be const,
-/// and draw from `random` alone.
+/// A sized range of batches from two tensors with samples along dimension 0, on any device, where the batches are made,
+/// too: `TensorLoader loader{images, labels, {.batch_size = 128, .shuffle = true}};`. One `index_select` per tensor
+/// makes a batch; nothing is done per sample. A batch may be written to: it is never a view of the data.
+///
+/// `transform(batch)` or `transform(batch, random)` changes whole batches (augmentation). `random` is a BatchRandom: it
+/// depends only on the seed, the epoch, the batch and the rank, and `random.row(i)` only on the sample's place in the
+/// epoch, for any number of ranks. With `.workers`, several threads call the transform at once, so it must be const and
+/// draw only from `random`.
 template <Sampler S = OptionalShuffle, BatchTransform Transform = Untouched>
 class TensorLoader : public SampledBatches<TensorLoader<S, Transform>, Batch, S> {
   using Base = SampledBatches<TensorLoader, Batch, S>;
 
  public:
-  static constexpr bool batches_stay_valid = true;  ///< two buffers take turns; a transform sees nothing but its batch
+  static constexpr bool batches_stay_valid = true;  ///< two buffers take turns; a transform sees only its batch
 
-  /// Throws fulgurite.data.lengths unless there is a target for each sample, fulgurite.data.batch_size for a batch size
-  /// below 1, fulgurite.data.pin_memory if there is nothing to pin, or no device for which to, and
-  /// fulgurite.data.workers for workers that could not help.
+  /// Throws fulgurite.data.lengths unless there is one target per sample, fulgurite.data.batch_size for a batch size
+  /// below 1, fulgurite.data.pin_memory if there is nothing to pin or no GPU, and fulgurite.data.workers for workers
+  /// that could not help.
   TensorLoader(torch::Tensor data, torch::Tensor target, S sampler, GatherOptions options, Transform transform = {});
 
   TensorLoader(torch::Tensor const& data, torch::Tensor target, TensorLoaderOptions options, Transform transform = {})
@@ -165,7 +166,7 @@ class TensorLoader : public SampledBatches<TensorLoader<S, Transform>, Batch, S>
       : TensorLoader(data, std::move(target), OptionalShuffle{rows(data), options.shuffle, options.seed},
                      without_order(options), std::move(transform)) {}
 
-  /// Of the last pass; see Waited.
+  /// The waiting time of the last pass; see Waited.
   Waited waited() const { return reader_.waited(); }
 
   void state(auto& archive);
@@ -180,7 +181,7 @@ class TensorLoader : public SampledBatches<TensorLoader<S, Transform>, Batch, S>
 
   void start(long epoch, long first);
 
-  /// Batches for workers: each in memory of its own, of what this epoch is made of.
+  /// The function with which workers make batches of this epoch, each in its own memory.
   typename BatchReader<Batch>::Make making(long epoch) const;
 
   bool next(std::optional<Batch>& batch);
@@ -226,7 +227,7 @@ TensorLoader<S, Transform>::TensorLoader(torch::Tensor data, torch::Tensor targe
 template <Sampler S, BatchTransform Transform>
 void TensorLoader<S, Transform>::state(auto& archive) {
   Base::state(archive);
-  archive.option("seed", static_cast<long>(options_.seed));  // of what a transform draws
+  archive.option("seed", static_cast<long>(options_.seed));  // a transform draws from this seed
 }
 
 template <Sampler S, BatchTransform Transform>
@@ -299,7 +300,7 @@ TensorLoader(torch::Tensor, torch::Tensor, S, GatherOptions) -> TensorLoader<S>;
 template <Sampler S, BatchTransform T>
 TensorLoader(torch::Tensor, torch::Tensor, S, GatherOptions, T) -> TensorLoader<S, T>;
 
-// Behind the class and in the body file, of the loaders that this library makes: see FULGURITE_EXTERN.
+// Used after the class and in the body file for the loaders that this library makes: see FULGURITE_EXTERN.
 #define FULGURITE_TENSOR_LOADER(WHAT, ...)                                                                             \
   FULGURITE_##WHAT(class Batches<TensorLoader<__VA_ARGS__>, Batch>);                                                   \
   FULGURITE_##WHAT(class SampledBatches<TensorLoader<__VA_ARGS__>, Batch, __VA_ARGS__>);                               \
@@ -314,16 +315,16 @@ FULGURITE_TENSOR_LOADER(EXTERN, OptionalShuffle);
 FULGURITE_TENSOR_LOADER(EXTERN, Subset<OptionalShuffle>);
 FULGURITE_TENSOR_LOADER(EXTERN, Subset<Sequential>);
 
-// A data module over tensors in memory: what data::mnist and data::digits return.
+// A data module over tensors in memory, as returned by data::mnist and data::digits.
 
-/// All samples of a set, in memory.
+/// All samples of a dataset, in memory.
 struct TensorSet {
   torch::Tensor data, target;
 
   std::size_t size() const;
 };
 
-/// What a module of tensors is made of.
+/// The datasets of a module of tensors.
 struct SplitSets {
   TensorSet set;
   Split parts;
@@ -333,8 +334,8 @@ struct SplitSets {
   FULGURITE_MOVES(SplitSets);
 };
 
-/// The loaders of a run over one set that is split in two, and perhaps a second one to test on. Pass it to
-/// `trainer.fit(model, module)`. Only training batches go through `transform` (augmentation).
+/// A data module over one dataset that is split in two, and optionally a second one for tests: `trainer.fit(model,
+/// module)`. Only training batches pass through `transform` (augmentation).
 template <BatchTransform Transform = Untouched>
 class TensorModule {
  public:
@@ -348,7 +349,7 @@ class TensorModule {
   TensorModule& operator=(TensorModule const&);
   FULGURITE_MOVES(TensorModule);
 
-  /// Rows of a batch, of all loaders alike. What is set holds from their next epochs on.
+  /// The batch size of all loaders. A new value takes effect at their next epochs.
   long batch_size() const { return train_.batch_size(); }
   void set_batch_size(long size);
 
@@ -356,11 +357,11 @@ class TensorModule {
   Evaluation& val_dataloader() { return validation_; }
 
   bool has_test() const { return test_.has_value(); }
-  /// Throws fulgurite.data.no_test_set where there is none.
+  /// Throws fulgurite.data.no_test_set if there is no test set.
   Evaluation& test_dataloader();
 
  private:
-  /// For evaluation no sample is left out.
+  /// The options for evaluation, where no sample is dropped.
   static GatherOptions whole(TensorLoaderOptions options);
   static std::vector<std::size_t> all(std::size_t count);
   static Subset<OptionalShuffle> shuffled(std::vector<std::size_t> chosen, TensorLoaderOptions const& options);
@@ -431,7 +432,7 @@ Subset<OptionalShuffle> TensorModule<Transform>::shuffled(std::vector<std::size_
 
 FULGURITE_EXTERN(class TensorModule<>);
 
-/// Grey images as floats N x 1 x rows x columns in [0, 1], labels as int64.
+/// Converts grey images to floats N x 1 x rows x columns in [0, 1], and labels to int64.
 TensorSet as_tensors(LabelledImages const& images);
 
 }  // namespace fulgurite::data

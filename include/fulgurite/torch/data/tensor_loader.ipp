@@ -11,16 +11,16 @@ FULGURITE_BULK_BODY torch::Tensor Buffers::next(std::int64_t rows, std::int64_t 
   LoadingMode const mode;
   turn_ ^= 1U;
   torch::Tensor& buffer = buffers_[turn_];
-  // A copy to a GPU may still be reading pinned memory. LibTorch's allocator, which keeps that memory, knows when it
-  // is free again.
+  // A copy to a GPU may still be reading pinned memory. LibTorch's allocator, which owns that memory, knows when it is
+  // free again.
   if (!buffer.defined() || buffer.size(0) != capacity || buffer.storage().use_count() > 1 || options.pinned_memory()) {
     std::vector<std::int64_t> shape{capacity};
     shape.insert(shape.end(), sizes.begin(), sizes.end());
-    buffer.reset();  // before the new one, since both may not fit
+    buffer.reset();  // before the new one is allocated, since both may not fit
     buffer = torch::empty(shape, options);
   }
   return buffer.narrow(0, 0, rows)
-      .detach();  // for autograd it is no view, so a batch may be written to and need a gradient
+      .detach();  // autograd then does not see a view, so a batch may be written to and require a gradient
 }
 
 FULGURITE_BULK_BODY GatherOptions without_order(TensorLoaderOptions const& o) {

@@ -27,43 +27,44 @@
 
 namespace fulgurite::data {
 
-// Batches of pieces of one long sequence of numbers. The target of a piece is the same piece one place on: this is what
-// a language model is trained on.
+// Batches of pieces of one long sequence of numbers. The target of a piece is the same piece shifted by one, as for
+// training a language model.
 
 /// How a sequence is cut into pieces for a BlockLoader.
 struct BlockOptions {
-  long block = 128;    ///< numbers in a piece: T
-  bool random = true;  ///< pieces from anywhere; else one after another, each once
+  long block = 128;    ///< the length T of a piece
+  bool random = true;  ///< pieces from random positions; false: consecutive pieces, each once
   long batches =
-      0;  ///< of an epoch; 0: as many as make one pass over the sequence (random ones overlap and leave gaps)
-  long batch_size = 32;  ///< pieces in a batch: B
+      0;  ///< batches in an epoch; 0: as many as make one pass over the sequence (random pieces overlap and leave gaps)
+  long batch_size = 32;  ///< the number B of pieces in a batch
   std::uint64_t seed = 0;
-  int workers = 0;                       ///< threads that cut batches ahead; 0: the loop does
-  int prefetch = 2;                      ///< batches that each worker may be ahead
-  bool persistent_workers = true;        ///< they stay from epoch to epoch
-  std::chrono::milliseconds timeout{0};  ///< how long the loop waits for one batch; 0: for ever
-  bool pin_memory = false;               ///< batches in page-locked memory; needs CUDA
+  int workers = 0;                       ///< threads that cut batches ahead; 0: the loop does it
+  int prefetch = 2;                      ///< how many batches each worker may be ahead
+  bool persistent_workers = true;        ///< workers live across epochs
+  std::chrono::milliseconds timeout{0};  ///< longest wait of the loop for one batch; 0: no limit
+  bool pin_memory = false;               ///< put batches into page-locked memory; needs CUDA
 };
 
-/// Cuts pieces of a sequence, for one process among several.
+/// Cuts pieces from a sequence, for one of several processes.
 struct BlockCut {
   std::shared_ptr<std::vector<std::int64_t> const> numbers;
   BlockOptions options;
   RankShare share;
 
-  /// Pieces that do not overlap; each needs one number after it.
+  /// The number of pieces that do not overlap; each needs one number after it.
   long pieces() const;
   long own_pieces() const;
-  /// The i-th piece of this process.
+  /// The start of the i-th piece of this process.
   long piece(long i) const;
 
-  /// Batch k of an epoch, in memory of these buffers.
+  /// Makes batch k of an epoch in the memory of these buffers.
   Batch batch(long k, long epoch, Buffers& data_memory, Buffers& target_memory) const;
 };
 
-/// A sized range of batches whose data and target are int64 tensors B x T: `target[b][t] == data[b][t + 1]`. Random
-/// pieces depend on the seed, the epoch and the number of the batch alone. Pieces in order leave out a rest that fills
-/// none, and their last batch may have fewer rows.
+/// A sized range of batches of int64 tensors B x T, where `target[b][t] == data[b][t + 1]`: `BlockLoader
+/// loader{numbers, {.block = 128, .batch_size = 32}};`. Random pieces depend only on the seed, the epoch and the number
+/// of the batch. Consecutive pieces leave out a remainder that does not fill a piece, and their last batch may have
+/// fewer rows.
 class BlockLoader : public Batches<BlockLoader, Batch> {
   using Base = Batches<BlockLoader, Batch>;
 
@@ -78,21 +79,21 @@ class BlockLoader : public Batches<BlockLoader, Batch> {
   Layout layout() const;
 
   long batch_size() const { return options_.batch_size; }
-  /// Pieces in a batch, from the next `begin()` on, which starts an epoch. Where `.batches` was given, there are still
-  /// so many.
+  /// Sets the number of pieces in a batch from the next `begin()` on, which starts an epoch. A given number of
+  /// `.batches` stays the same.
   void set_batch_size(long size);
 
-  /// The part of one process among several: pieces from elsewhere, or each `world`-th one. In training all processes
-  /// have equally many batches. The trainer calls this.
+  /// Restricts the loader to one rank's part: other random pieces, or every `world`-th one. In training all ranks have
+  /// equally many batches. The trainer calls this.
   void shard(int rank, int world, bool training);
 
-  /// What this loader takes of the pieces that all ranks share.
+  /// The part of all ranks' pieces that this loader takes.
   RankShare share() const { return share_; }
 
-  /// Switched on, every epoch from the next one on has the pieces of epoch 0, as overfit_batches needs it.
+  /// While on, every epoch from the next one on has the pieces of epoch 0, for overfit_batches.
   void in_order(bool on) { this->repeat_epoch(on); }
 
-  /// Of the last pass; see Waited.
+  /// The waiting time of the last pass; see Waited.
   Waited waited() const { return reader_.waited(); }
 
   void state(auto& archive);
@@ -121,20 +122,20 @@ class BlockLoader : public Batches<BlockLoader, Batch> {
 
 /// How a text is cut into pieces and split.
 struct TextOptions {
-  long block = 128;        ///< characters in a piece
-  long batches = 0;        ///< training batches of an epoch; 0: as many as make one pass over the text
-  Share validation = 0.1;  ///< the end of the text: a fraction, or a count of characters
+  long block = 128;        ///< the length of a piece in characters
+  long batches = 0;        ///< training batches in an epoch; 0: as many as make one pass over the text
+  Share validation = 0.1;  ///< the end of the text: a fraction or a count of characters
   long batch_size = 32;
   std::uint64_t seed = 0;
-  int workers = 0;  ///< these as in BlockOptions
+  int workers = 0;  ///< this and the following as in BlockOptions
   int prefetch = 2;
   bool persistent_workers = true;
   std::chrono::milliseconds timeout{0};
   bool pin_memory = false;
 };
 
-/// A vocabulary and two loaders of int64 batches B x block: random pieces to train on, and the held-out end of the
-/// text, piece by piece, to validate on.
+/// A data module over a text: a vocabulary and two loaders of int64 batches B x block. It trains on random pieces, and
+/// validates on the consecutive pieces at the end of the text, which are held out.
 class TextModule {
  public:
   TextModule(std::string_view text, TextOptions options);
@@ -143,11 +144,11 @@ class TextModule {
   std::vector<std::int64_t> encode(std::string_view text) const { return vocabulary_.encode(text); }
   std::string decode(std::span<std::int64_t const> numbers) const { return vocabulary_.decode(numbers); }
 
-  /// Pieces in a batch, of both loaders alike. What is set holds from their next epochs on.
+  /// The batch size of both loaders. A new value takes effect at their next epochs.
   long batch_size() const { return train_.batch_size(); }
   void set_batch_size(long size);
 
-  /// The vocabulary. Error [fulgurite.data.text_changed] where a run goes on with another one.
+  /// Saves or loads the vocabulary. Throws [fulgurite.data.text_changed] if a run is resumed with another one.
   void state(auto& archive);
 
   BlockLoader& train_dataloader() { return train_; }
@@ -177,16 +178,17 @@ class TextFiles {
   TextFiles(std::vector<std::filesystem::path> files) : files_(std::move(files)) {}
 
   /// Reads the files one after another. Throws fulgurite.data.file, fulgurite.data.utf8, or fulgurite.data.text if they
-  /// hold nothing.
+  /// are empty.
   std::string read() const;
 
  private:
   std::vector<std::filesystem::path> files_;
 };
 
-/// Reads files of UTF-8. For a text that the program already has, use `data::text_of(string, options)`.
+/// Makes a data module from UTF-8 files: `data::text({"a.txt", "b.txt"}, {.block = 128, .batch_size = 32})`. For a text
+/// in memory use `data::text_of(string, options)`.
 TextModule text(TextFiles const& files, TextOptions options = {});
-/// The same of a text in memory.
+/// Makes a data module from a text in memory.
 inline TextModule text_of(std::string_view content, TextOptions options = {}) { return {content, options}; }
 
 }  // namespace fulgurite::data

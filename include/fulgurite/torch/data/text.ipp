@@ -117,7 +117,7 @@ FULGURITE_BULK_BODY TextModule::TextModule(std::string_view text, Vocabulary voc
 
 FULGURITE_BULK_BODY
 TextModule::TextModule(Parts parts, Vocabulary&& vocabulary,
-                       TextOptions options)  // by reference, since it is moved only after it has encoded the parts
+                       TextOptions options)  // by reference, since it is moved only after encoding the parts
     : vocabulary_(std::move(vocabulary)),
       train_(std::move(parts.train), pieces(options, true)),
       validation_(std::move(parts.validation), pieces(options, false)) {}

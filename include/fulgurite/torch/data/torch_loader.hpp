@@ -1,5 +1,5 @@
 #pragma once
-// A loader of torch::data in the shape of this library's loaders: a loop may leave it early and begin again.
+// Adapts a loader of torch::data to this library's loaders: a loop may leave it early and begin again.
 
 #include <cstddef>
 #include <exception>
@@ -16,28 +16,28 @@
 
 namespace fulgurite::data {
 
-/// With this word the user of a TorchLoader says that a batch of the data set stays as it was made until the second
-/// `++` after it, and does not depend on training steps.
+/// An argument of TorchLoader that promises: a batch stays unchanged until the second `++` after it, and does not
+/// depend on training steps.
 struct ReadAhead {};
 
-/// `TorchLoader loader{torch::data::make_data_loader(dataset, 64)};`: unsized, since LibTorch does not tell how many
-/// batches there are; `TorchLoader loader{std::move(torch_loader), 157}` says it, and is sized.
+/// `TorchLoader loader{torch::data::make_data_loader(dataset, 64)};` is unsized, since LibTorch does not report the
+/// number of batches; `TorchLoader loader{std::move(torch_loader), 157}` gives that number, and is sized.
 ///
-/// An unsized one is not read ahead, so that its end is known after the last step: without workers it is the data set
-/// that makes each batch, and it may fill one tensor again and again. `TorchLoader loader{std::move(torch_loader),
-/// ReadAhead{}}` says that it does not; one that collates samples (`Stack`) makes new tensors.
+/// An unsized loader is not read ahead, so its end is detected only after the last step: without workers the dataset
+/// makes each batch, and may fill the same tensor every time. `TorchLoader loader{std::move(torch_loader),
+/// ReadAhead{}}` promises that it does not; a dataset that collates samples (`Stack`) makes new tensors.
 ///
-/// LibTorch refuses to begin again before the last batch was taken. After a loop that left early this one therefore
-/// reads the rest of the epoch first; where that takes long (or for ever), give a function that makes the loader: it is
-/// called again instead. LibTorch's RandomSampler draws from the global generator, so such an epoch cannot be repeated
-/// from its number: for that, use `Loader`. What a worker throws arrives as fulgurite.data.torch_loader.
+/// LibTorch does not allow a new pass before the last batch was taken. After a loop that left early, this loader
+/// therefore first reads the rest of the epoch. If that takes long (or forever), pass a function that makes the loader:
+/// it is called again instead. LibTorch's RandomSampler draws from the global generator, so its epochs cannot be
+/// repeated from their numbers; use `Loader` for that. An exception in a worker arrives as fulgurite.data.torch_loader.
 template <class L, bool Sized = false, bool Stays = false>
 class TorchLoader : public Batches<TorchLoader<L, Sized, Stays>, typename L::BatchType> {
   using Base = Batches<TorchLoader, typename L::BatchType>;
 
  public:
   using typename Base::Batch;
-  static constexpr bool batches_stay_valid = Stays;  ///< as its user has said
+  static constexpr bool batches_stay_valid = Stays;  ///< as promised by ReadAhead
   using Make = std::function<std::unique_ptr<L>()>;
 
   explicit TorchLoader(std::unique_ptr<L> loader, std::size_t batches = 0)
@@ -58,7 +58,7 @@ class TorchLoader : public Batches<TorchLoader<L, Sized, Stays>, typename L::Bat
   using Iterator = torch::data::Iterator<Batch>;
 
   void start(long /*epoch*/, long first) {
-    if (at_ && make_) loader_.reset();  // joins its workers
+    if (at_ && make_) loader_.reset();  // this joins its workers
     else if (at_ && loader_->options().workers > 0) guarded([this] { drain(); });
     at_.reset();
     if (!loader_) loader_ = make_();
@@ -83,7 +83,7 @@ class TorchLoader : public Batches<TorchLoader<L, Sized, Stays>, typename L::Bat
         if (!std::exchange(fresh_, false)) ++*at_;
         more = *at_ != loader_->end();
       } catch (torch::data::WorkerException const&) {
-        // This is one of the batches that nobody wants any more; the next ++ goes on behind it.
+        // The failed batch is one of those to skip; the next ++ continues after it.
       }
   }
 
@@ -99,7 +99,7 @@ class TorchLoader : public Batches<TorchLoader<L, Sized, Stays>, typename L::Bat
   std::size_t batches_;
   Make make_;
   std::unique_ptr<L> loader_;
-  std::optional<Iterator> at_;  // held while an epoch is going on
+  std::optional<Iterator> at_;  // set during an epoch
   bool fresh_ = false;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
-// The one walk over the structure of batches: it finds the tensors in whatever a loader yields. Moving, converting,
-// counting and recording are all written with it.
+// The only traversal of a batch's structure: it finds the tensors in whatever a loader yields. Moving, converting,
+// counting and recording batches all use it.
 
 #include <algorithm>
 #include <concepts>
@@ -27,20 +27,20 @@
 
 namespace fulgurite::aggregate {
 
-// The fields of a plain struct that gives no help: they are counted by brace initialization, and named by structured
-// bindings.
+// The fields of a plain struct that is not adapted: they are counted by brace initialization, and accessed by
+// structured bindings.
 
 inline constexpr std::size_t most_fields = 12;
 
-/// Converts to whatever type a field has. The conversion is const, so that a converting constructor of the field (as
-/// std::optional's) is preferred to it.
+/// Converts to the type of any field. The conversion is const, so that a converting constructor of the field (such as
+/// that of std::optional) is preferred to it.
 struct Anything {
   template <class T>
   operator T() const;  // declared only
 };
 
-/// Converts to a base class of T alone. Tells whether an aggregate has bases, through which structured bindings cannot
-/// see.
+/// Converts only to a base class of T. Detects whether an aggregate has base classes, whose fields structured bindings
+/// do not reach.
 template <class T>
 struct AnyBaseOf {
   template <class B>
@@ -48,7 +48,7 @@ struct AnyBaseOf {
   operator B() const;
 };
 
-/// A type that no field takes, except one that takes everything, such as std::any.
+/// A type that only fields that take everything accept, such as std::any.
 struct Unrelated {};
 
 template <std::size_t>
@@ -59,14 +59,14 @@ consteval bool takes(std::index_sequence<I...>) {
   return requires { T{Any<I>{}...}; };
 }
 
-/// Whether braces fit around the middle initializers: `T{before..., {inside...}, after...}`.
+/// True if braces can enclose the middle initializers: `T{before..., {inside...}, after...}`.
 template <class T, std::size_t... B, std::size_t... I, std::size_t... A>
 consteval bool takes_nested(std::index_sequence<B...>, std::index_sequence<I...>, std::index_sequence<A...>) {
   return requires { T{Any<B>{}..., {Any<I>{}...}, Any<A>{}...}; };
 }
 
-/// How many initializers T takes. Elements of an array member count one by one, since braces may be left out. A result
-/// of one more than the most that is looked for means: too many.
+/// The number of initializers that T takes. Elements of an array member count one by one, since braces may be omitted.
+/// most_fields + 1 means: too many.
 template <class T, std::size_t N = most_fields + 1>
 consteval std::size_t initializers() {
   if constexpr (N == 0) return 0;
@@ -74,7 +74,7 @@ consteval std::size_t initializers() {
   else return initializers<T, N - 1>();
 }
 
-/// Whether an array member of K elements begins at initializer I: braces around K of them fit, and leave room for
+/// True if an array member of K elements begins at initializer I: braces around K of them fit, and leave room for
 /// exactly the rest.
 template <class T, std::size_t I, std::size_t K, std::size_t N>
 consteval bool array_at() {
@@ -105,15 +105,15 @@ consteval std::size_t count() {
   else return n;
 }
 
-/// The number of fields of a struct that can be looked into; 0 for all other types: those that are no aggregate, have
-/// base classes or array members, or too many fields.
+/// The number of fields of a struct that structured bindings can access; 0 for types that are not aggregates, or have
+/// base classes, array members or too many fields.
 template <class T>
 inline constexpr std::size_t fields = [] {
   if constexpr (std::is_class_v<T> && std::is_aggregate_v<T> && !std::is_empty_v<T>) return count<T>();
   else return std::size_t{0};
 }();
 
-/// f(field...) with all fields of the object, in order; without any if the type cannot be looked into.
+/// Calls `f(field...)` with all fields of the object, in order; without arguments if the fields cannot be accessed.
 template <class T, class F>
 constexpr decltype(auto) with_fields(T& object, F&& f) {
   constexpr std::size_t n = fields<std::remove_const_t<T>>;
@@ -143,7 +143,7 @@ constexpr decltype(auto) with_fields(T& object, F&& f) {
 
 namespace torch::data {
 template <typename Data, typename Target>
-struct Example;  // its header costs as much as all of ATen, and whoever has such batches has included it
+struct Example;  // its header costs as much as all of ATen; programs with such batches include it
 }
 
 namespace fulgurite::libtorch {
@@ -151,8 +151,8 @@ namespace fulgurite::libtorch {
 template <class T>
 concept TensorLike = std::is_base_of_v<at::Tensor, std::remove_cvref_t<T>>;
 
-/// torch::nn::utils::rnn::PackedSequence, known by its members. Its tensors can only be read, so it is replaced as a
-/// whole.
+/// torch::nn::utils::rnn::PackedSequence, recognised by its members. Its tensors are read-only, so the whole is
+/// replaced.
 template <class T>
 concept PackedSequenceLike = requires(T const& packed) {
   packed.data();
@@ -161,7 +161,7 @@ concept PackedSequenceLike = requires(T const& packed) {
   packed.unsorted_indices();
 };
 
-/// A batch type may have a way of its own to move, `Batch to(torch::Device) const`, which is preferred to the walk.
+/// A batch type may define its own move, `Batch to(torch::Device) const`, which is preferred to the traversal.
 template <class T>
 concept MovesItself =
     std::is_class_v<T> && !TensorLike<T> && !PackedSequenceLike<T> && requires(T const& batch, at::Device device) {
@@ -174,7 +174,7 @@ inline constexpr bool is_example = false;
 template <class D, class T>
 inline constexpr bool is_example<torch::data::Example<D, T>> = true;
 
-/// Containers that own their elements. A view does not, and through one a walk would write into what it looks at.
+/// Containers that own their elements. Views are excluded, since writing through one would change the viewed object.
 template <class T>
 concept Container = requires(T& t) {
   typename T::allocator_type;
@@ -202,8 +202,8 @@ struct AnyOf {
 
 }  // namespace walk
 
-/// f(part) for each direct part of a batch: element, field, or what an optional holds. Nothing happens for a type that
-/// cannot be looked into.
+/// Calls `f(part)` for each direct part of a batch: element, field, or content of an optional. Does nothing for a type
+/// whose fields cannot be accessed.
 template <class T, class F>
 void each_part(T& object, F&& f) {
   using B = std::remove_const_t<T>;
@@ -230,7 +230,7 @@ consteval bool tuple_holds(std::index_sequence<I...>, std::integral_constant<std
   return (holds<std::remove_const_t<std::tuple_element_t<I, T>>, Depth>() || ...);
 }
 
-/// Whether values of type T can hold tensors. A type that contains itself is cut off at a depth, and said to.
+/// True if values of type T can hold tensors. The recursion into a type that contains itself stops at Depth, with true.
 template <class T, std::size_t Depth>
 consteval bool holds() {
   if constexpr (TensorLike<T> || PackedSequenceLike<T> || MovesItself<T> || Depth == 0) return true;
@@ -256,21 +256,21 @@ consteval bool holds() {
 }
 }  // namespace walk
 
-/// Whether a batch type can hold tensors at all. If it cannot, nothing is walked, copied or moved.
+/// True if a batch type can hold tensors at all. If not, nothing is traversed, copied or moved.
 template <class T>
 inline constexpr bool holds_tensors = walk::holds<std::remove_cvref_t<T>, 6>();
 
-/// A class whose parts cannot be found, because of private members, base classes, or more fields than can be counted.
+/// True for a class whose parts cannot be found, because of private members, base classes, or too many fields.
 template <class T, class B = std::remove_cvref_t<T>>
 inline constexpr bool hides_parts =
     std::is_class_v<B> && !std::is_empty_v<B> && !TensorLike<B> && !PackedSequenceLike<B> && !walk::is_optional<B> &&
     !walk::is_example<B> && !walk::Container<B> && !walk::TupleLike<B> && !walk::HanaStruct<B> &&
     aggregate::fields<B> == 0;
-/// One that does not move itself either. It may hold tensors.
+/// True for a class with hidden parts that does not move itself either. It may hold tensors.
 template <class T, class B = std::remove_cvref_t<T>>
 inline constexpr bool is_opaque = hides_parts<B> && !MovesItself<B>;
 
-/// f(tensor) for each defined tensor, in order of declaration or iteration.
+/// Calls `f(tensor)` for each defined tensor, in order of declaration or iteration.
 template <class T, class F>
 void each_tensor(T const& object, F&& f) {
   if constexpr (!holds_tensors<T>) {
@@ -285,9 +285,9 @@ void each_tensor(T const& object, F&& f) {
   }
 }
 
-// Moves a batch to a device and converts its floating tensors, for every container that the walk knows.
+// Moves a batch to a device and converts its floating-point tensors, in every container that the traversal knows.
 
-/// A copy from pinned memory overlaps with other work; pageable memory may be used again at once in any case.
+/// A copy from pinned memory overlaps with other work. Pageable memory may be reused at once after the call.
 at::Tensor to_device(at::Tensor const& tensor, at::Device device);
 
 /// Replaces every tensor of the object by its copy on the device.
@@ -308,7 +308,7 @@ void move_in_place(T& object, at::Device device) {
   }
 }
 
-/// Replaces every floating tensor of the object by one of the given type.
+/// Replaces every floating-point tensor of the object by one of the given type.
 template <class T>
 void convert_in_place(T& object, at::ScalarType type) {
   if constexpr (!holds_tensors<T> || std::is_const_v<T>) {
@@ -321,12 +321,12 @@ void convert_in_place(T& object, at::ScalarType type) {
   }
 }
 
-/// The batch to be changed and returned: a value whose handles are copied, so that the loader's batch stays as it is. A
-/// batch that cannot be copied is changed in place.
+/// The batch that is changed and returned: a copy of its handles, so that the loader's batch stays as it is. A batch
+/// that cannot be copied is changed in place.
 template <class B>
 using Changed = std::conditional_t<std::is_constructible_v<std::remove_cvref_t<B>, B>, std::remove_cvref_t<B>, B>;
 
-/// The batch on the device. If its type can hold no tensor, it is returned as the reference that was given.
+/// The batch on the device. If its type cannot hold tensors, the given reference is returned.
 template <class B>
 auto moved(B&& batch, at::Device device) -> std::conditional_t<holds_tensors<B>, Changed<B>, B> {
   if constexpr (!holds_tensors<B>) return std::forward<B>(batch);
@@ -337,8 +337,8 @@ auto moved(B&& batch, at::Device device) -> std::conditional_t<holds_tensors<B>,
   }
 }
 
-/// The batch with its floating tensors in the type of the precision. For Float32 and the mixed precisions it is the
-/// batch itself, untouched.
+/// The batch with its floating-point tensors in the type of the precision. For Float32 and the mixed precisions it is
+/// the batch itself.
 template <class B, class Precision>
 auto convert_input(B&& batch, Precision const&)
     -> std::conditional_t<converts_inputs<Precision> && holds_tensors<B>, Changed<B>, B> {
@@ -351,9 +351,9 @@ auto convert_input(B&& batch, Precision const&)
   }
 }
 
-/// The weight of this batch in a mean over batches: `batch.batch_size()`, or `batch_size(batch)` as found in its
-/// namespace, else the leading extent of the first tensor (1 for a scalar, the number of sequences for a
-/// PackedSequence); 0 if there is no tensor.
+/// The weight of this batch in a mean over batches: `batch.batch_size()`, or `batch_size(batch)` found by ADL,
+/// otherwise the first extent of the first tensor (1 for a scalar, the number of sequences for a PackedSequence); 0 if
+/// there is no tensor.
 template <class B>
 long batch_extent(B const& batch) {
   if constexpr (requires {
@@ -368,7 +368,7 @@ long batch_extent(B const& batch) {
   else if constexpr (TensorLike<B>)
     return !batch.defined() ? 0 : batch.dim() == 0 ? 1 : static_cast<long>(batch.size(0));
   else if constexpr (PackedSequenceLike<B>) {
-    auto const& sizes = batch.batch_sizes();  // on the CPU by definition
+    auto const& sizes = batch.batch_sizes();  // always on the CPU
     return sizes.defined() && sizes.numel() != 0
                ? static_cast<long>(*static_cast<std::int64_t const*>(sizes.const_data_ptr()))
                : 0;
@@ -381,12 +381,12 @@ long batch_extent(B const& batch) {
   }
 }
 
-// Cutting batches along time, and detaching what is carried from one slice to the next: truncated back-propagation on
-// LibTorch.
+// Truncated back-propagation on LibTorch: slices batches along time, and detaches the state that is passed from one
+// slice to the next.
 
 namespace slicing {
 
-/// A list of sequences: each is cut along its first dimension.
+/// A list of sequences; each is sliced along its first dimension.
 template <class T>
 concept Sequences = walk::Container<T> && TensorLike<typename T::value_type>;
 
@@ -395,8 +395,8 @@ concept Sequences = walk::Container<T> && TensorLike<typename T::value_type>;
               why + ": give the model `tbptt_split_batch(batch, k, ctx)`, which cuts it as you mean");
 }
 
-/// How many time steps a batch has: dimension 1 of its tensors, dimension 0 of the sequences in a list. All must agree.
-/// -1: there is nothing to cut.
+/// The number of time steps in a batch: dimension 1 of its tensors, dimension 0 of the sequences in a list. All must
+/// agree. -1 means that there is nothing to slice.
 template <class T>
 void measure(T const& part, std::int64_t& steps) {
   auto const agree = [&](std::int64_t found) {
@@ -435,9 +435,9 @@ void cut(T& part, std::int64_t from, std::int64_t count) {
 
 }  // namespace slicing
 
-/// Slices of `length` time steps; the last one may be shorter. They are views of the batch, and nothing is copied. A
-/// tensor (batch, time, ...) is cut along dimension 1, each sequence of a list along dimension 0. Throws
-/// fulgurite.data.time if lengths differ or time cannot be found.
+/// Slices of `length` time steps; the last one may be shorter. They are views of the batch; nothing is copied. A tensor
+/// (batch, time, ...) is sliced along dimension 1, each sequence of a list along dimension 0. Throws
+/// fulgurite.data.time if lengths differ or there is no time dimension.
 template <class Batch>
 std::vector<std::remove_const_t<Batch>> time_slices(Batch const& batch, long length) {
   std::int64_t steps = -1;
@@ -459,7 +459,7 @@ void detach_in_place(T& part) {
   }
 }
 
-/// The state that one slice hands to the next, without the graph behind it.
+/// The state that one slice passes to the next, detached from its graph.
 template <class Hidden>
 Hidden detached_state(Hidden const& hidden) {
   Hidden state = hidden;

@@ -1,6 +1,6 @@
 #pragma once
-// What the loops, which do not know LibTorch, need from a tensor library, answered with LibTorch. Each part of the
-// answer has a header of its own.
+// What the loops, which do not know LibTorch, need from a tensor library, implemented with LibTorch. Each part has a
+// header of its own.
 
 #include <concepts>
 #include <cstddef>
@@ -44,11 +44,11 @@
 
 namespace fulgurite::libtorch {
 
-// The scale of the loss under Fp16Mixed: it keeps small gradients above the least number of float16; a step whose
-// gradients overflow is skipped.
+// The loss scale of Fp16Mixed. It keeps small gradients above the smallest float16; a step whose gradients overflow is
+// skipped.
 
-/// Computes as torch.amp.GradScaler does. Everything stays on the device; `finite()` is the only time in a step that
-/// the host waits. With several optimizers: call unscale, finite and step for each of them, then update once.
+/// Computes like torch.amp.GradScaler. Everything stays on the device; only `finite()` makes the host wait in a step.
+/// With several optimizers, call unscale, finite and step for each of them, then update once.
 template <class Precision>
 class Scaler {
  public:
@@ -59,8 +59,8 @@ class Scaler {
         found_(at::zeros({1}, scale_.options())),
         found_any_(at::zeros({1}, scale_.options())) {}
 
-  /// The gradient that backward starts with: scale * factor, in the type and shape of the loss, which itself is never
-  /// multiplied. There is one tensor for each factor and kind of loss, and its value follows the scale, so that a
+  /// The gradient that backward starts with: scale * factor, in the type and shape of the loss, so that the loss itself
+  /// is never multiplied. There is one tensor for each factor and kind of loss. Its value follows the scale, so that a
   /// captured step can read the same tensor each time.
   at::Tensor seed(at::Tensor const& loss, double factor) {
     require_scalar(loss);
@@ -72,13 +72,13 @@ class Scaler {
     return made.seed;
   }
 
-  /// Divides the gradients by the scale and remembers whether one of them was infinite or not a number.
+  /// Divides the gradients by the scale and records whether one of them was infinite or not a number.
   template <class Parameters>
   void unscale(Parameters const& parameters) {
     Gradients const gradients(parameters);
     found_.zero_();
     if (gradients->empty()) return;
-    auto const inverse = scale_.to(at::kDouble).reciprocal_().to(at::kFloat);  // in double, as GradScaler does
+    auto const inverse = scale_.to(at::kDouble).reciprocal_().to(at::kFloat);  // in double, like GradScaler
     if (gradients.on_one_device()) {
       at::_amp_foreach_non_finite_check_and_unscale_(*gradients, found_, inverse);
     } else {
@@ -91,11 +91,11 @@ class Scaler {
     found_any_ = at::maximum(found_any_, found_);
   }
 
-  /// Whether the gradients unscaled last may be stepped with. Waits for the device.
+  /// True if the gradients that were unscaled last may be used for a step. Waits for the device.
   bool finite() const { return read(found_) == 0.0; }
 
-  /// Call it once a step: after an overflow the scale becomes smaller, after `growth_interval` good steps in a row
-  /// larger.
+  /// Call this once per step: reduces the scale after an overflow, and increases it after `growth_interval` good steps
+  /// in a row.
   void update() {
     at::NoGradGuard const no_graph;
     at::_amp_update_scale_(scale_, good_steps_, found_any_, precision_.growth_factor, precision_.backoff_factor,
@@ -107,8 +107,8 @@ class Scaler {
   /// Waits for the device.
   double scale() const { return read(scale_); }
 
-  /// The scale and the run of good steps. Gradients that were unscaled in a step that was not finished do not count
-  /// after loading: that step is run anew, or never.
+  /// The scale and the number of good steps in a row. Gradients that were unscaled in an unfinished step are ignored
+  /// after loading: that step is run again, or never.
   void state(auto& archive) {
     double now = scale();
     std::int64_t good = good_steps_.item<std::int64_t>();
@@ -140,7 +140,7 @@ class Scaler {
   std::vector<Seed> seeds_;
 };
 
-// The part of the Backend of LibTorch that is about gradients, and about numbers that are infinite or not a number.
+// The part of LibTorch's Backend for gradients, and for numbers that are infinite or not a number.
 
 /// A base of fulgurite::LibTorch.
 struct OfGradients {
@@ -149,7 +149,7 @@ struct OfGradients {
   // Gradients: see clip.hpp.
   template <class Parameters>
   static bool no_gradients(Parameters const& parameters) {
-    if constexpr (requires { parameters.no_gradients(); })  // these stay defined
+    if constexpr (requires { parameters.no_gradients(); })  // defined even if not received
       return parameters.no_gradients();
     for (auto const& parameter : parameters)
       if (parameter.grad().defined()) return false;
@@ -168,7 +168,7 @@ struct OfGradients {
     libtorch::clip_value(parameters, limit);
   }
 
-  /// Whether optimizers with an arena may read large gradients where backward has made them.
+  /// Sets whether optimizers with an arena may read large gradients in the memory in which backward made them.
   template <class Optimizers>
   static void leave_gradients(Optimizers& optimizers, bool leave) {
     each_of(optimizers, [&](auto& optimizer) {
@@ -185,7 +185,7 @@ struct OfGradients {
   static bool gradients_finite(Parameters const& parameters) {
     return libtorch::gradients_finite(parameters);
   }
-  /// The same with what was seen of large ones when backward made them.
+  /// A check that uses what was found in large gradients when backward made them.
   using GradientLooks = libtorch::GradientLooks;
   template <class Parameters>
   static bool gradients_finite(Parameters const& parameters, SeenGradients const& seen) {
@@ -210,14 +210,14 @@ struct OfGradients {
     libtorch::note_weights(noted, parameters);
   }
 
-  /// The gradient of a parameter, undefined where it has none; and the way to give it one, in the memory that an arena
-  /// keeps for it. An undefined one takes it away.
+  /// The gradient of a parameter, undefined if it has none; and its setter, which uses the memory that an arena has for
+  /// it. Setting an undefined gradient removes it.
   static Value gradient(Value const& parameter) { return parameter.grad(); }
   static void set_gradient(Value const& parameter, Value const& gradient);
 };
 
-// The part of the Backend of LibTorch that is about the tensors of a model: averages of weights, batch norms,
-// parameters by name, summaries.
+// The part of LibTorch's Backend for the tensors of a model: averages of weights, batch norms, parameters by name,
+// summaries.
 
 /// A base of fulgurite::LibTorch.
 struct OfModels {
@@ -232,7 +232,7 @@ struct OfModels {
   static std::vector<Value> buffers(Model& model) {
     return libtorch::buffers(libtorch::module_if_any(model));
   }
-  /// The names of both, in their order.
+  /// The names of weights and buffers, in their order.
   template <class Model>
   static std::vector<std::string> weight_names(Model& model) {
     return libtorch::weight_names(libtorch::module_if_any(model));
@@ -246,10 +246,10 @@ struct OfModels {
   static void lerp_into(std::span<Value> averages, std::span<Value const> values, double t);
   static SavedTensor saved(Value const& value) { return libtorch::saved(value); }
   static void restore(Value& to, SavedTensor const& from);
-  /// Whether what was saved fits, else an Error; and the way back for many, which does not fail.
+  /// Throws an Error unless the saved tensor fits; and the restoration of many tensors, which does not fail.
   static void require_fit(Value const& to, SavedTensor const& from) { libtorch::require_average(to, from); }
   static void restore(std::span<Value const> to, std::span<SavedTensor const> from) { libtorch::restore(to, from); }
-  /// A new tensor of saved bytes, beside another one.
+  /// A new tensor from saved bytes, on the device of another one.
   static Value made_from(SavedTensor const& from, Value const& beside);
   template <class Model>
   static bool has_batch_norm(Model& model) {
@@ -287,7 +287,7 @@ struct OfModels {
   static auto summarize(Model const& model, int max_depth) {
     return libtorch::summarize(model, max_depth);
   }
-  /// Adds what a run of the model's example shows, where it has one.
+  /// Adds the results of a run with the model's example input, if it has one.
   template <class Model>
   static void run_example(Model& model, std::vector<report::ModelRow>& rows) {
     if constexpr (libtorch::HasExample<Model>) libtorch::run_example(model, rows);
@@ -303,20 +303,20 @@ template <Definition D>
 class Meter;  // torch/metric/meter.hpp, for programs that declare a metric with a definition
 }  // namespace metric
 
-/// The Backend of every strategy that computes with LibTorch. All members are static; what has to be undone is returned
-/// as an object that undoes it in its destructor.
+/// The Backend of every strategy that computes with LibTorch. All members are static; scopes are objects whose
+/// destructor restores the previous state.
 struct LibTorch : libtorch::Finetuning, libtorch::OfGradients, libtorch::OfModels {
   using Value = at::Tensor;
   template <class T>
   static constexpr bool is_value = libtorch::TensorLike<T>;
   template <class D>
   using Meter = metric::Meter<D>;
-  using Tally = at::Tensor;  ///< what an update of a meter adds
+  using Tally = at::Tensor;  ///< the result of a tally, which a meter adds
   template <class Precision>
   using Scaler = libtorch::Scaler<Precision>;
 
-  /// Whether the model derives from torch::nn::Module without `public`: its parameters, modes and device would be out
-  /// of reach.
+  /// True if the model derives non-publicly from torch::nn::Module: its parameters, modes and device would be
+  /// inaccessible.
   template <class Model>
   static constexpr bool hides_base =
       std::is_base_of_v<torch::nn::Module, Model> && !std::derived_from<Model, torch::nn::Module>;
@@ -336,7 +336,7 @@ struct LibTorch : libtorch::Finetuning, libtorch::OfGradients, libtorch::OfModel
   static long batch_size(B const& batch) {
     return libtorch::batch_extent(batch);
   }
-  /// Whether the batch holds any tensor. Asked where its size is 0.
+  /// True if the batch holds any tensor. Used if its size is 0.
   template <class B>
   static bool holds_tensor(B const& batch) {
     bool holds = false;
@@ -377,13 +377,13 @@ struct LibTorch : libtorch::Finetuning, libtorch::OfGradients, libtorch::OfModel
   [[nodiscard]] static auto autocast(Precision const& precision, at::Device device) {
     return libtorch::autocast(precision, device);
   }
-  /// While the returned object lives, it looks for a tensor that is made without naming a type, and that therefore is
-  /// not in the type of the precision: see value.hpp.
+  /// Returns an object that, while it lives, detects tensors that are made without naming a type and therefore do not
+  /// have the type of the precision: see value.hpp.
   template <class Precision>
   [[nodiscard]] static auto watch_factories(Precision const&, libtorch::FactoryWatch::Tell tell) {
     return libtorch::FactoryWatch(libtorch::scalar_type(Precision::parameters), std::move(tell));
   }
-  /// The name of the loss's type where that is not the type of the precision; else empty.
+  /// The name of the loss's type if it differs from the type of the precision; otherwise empty.
   template <class Precision>
   static std::string other_type(Value const& loss, Precision const&) {
     auto const type = libtorch::scalar_type(Precision::parameters);
@@ -396,11 +396,11 @@ struct LibTorch : libtorch::Finetuning, libtorch::OfGradients, libtorch::OfModel
   [[nodiscard]] static auto evaluating(Model& model, bool now = true) {
     return libtorch::evaluating(model, now);
   }
-  /// Of all default generators.
+  /// Seeds all default generators.
   static void seed(std::uint64_t seed) { at::manual_seed(seed); }
   [[nodiscard]] static auto isolated_rng() { return libtorch::RngScope(); }
   [[nodiscard]] static auto rng_state() { return libtorch::RngState(); }
-  /// Threads that draw and compute for themselves: see rng.hpp.
+  /// Threads with their own random numbers and cores: see rng.hpp.
   using Apart = libtorch::Apart;
   [[nodiscard]] static auto anomaly(bool on) { return libtorch::AnomalyScope(on); }
   [[nodiscard]] static auto algorithms(bool deterministic, std::optional<bool> benchmark) {
@@ -411,7 +411,8 @@ struct LibTorch : libtorch::Finetuning, libtorch::OfGradients, libtorch::OfModel
     return Toggle(optimizer, all);
   }
 
-  /// A torch::optim optimizer is moved into the shape that the loops drive; what already has that shape passes through.
+  /// Adapts a torch::optim optimizer to the interface that the loops drive; an optimizer that already has it is
+  /// returned as it is.
   template <class O>
     requires(!std::is_lvalue_reference_v<O>)
   static auto adopt(O&& optimizer) {
@@ -419,18 +420,18 @@ struct LibTorch : libtorch::Finetuning, libtorch::OfGradients, libtorch::OfModel
     else return O(std::move(optimizer));
   }
 
-  /// What configure_optimizers returns; a tensor in two groups of an optimizer is refused with its names.
+  /// The result of configure_optimizers. If an optimizer has a tensor in two groups, the Error names the tensor.
   template <class Model, class Make>
   static auto made_optimizers(Model& model, Make const& make) {
     return libtorch::made_with_names(model, make);
   }
-  /// Throws fulgurite.optimizer.twice where an optimizer would step a tensor twice.
+  /// Throws fulgurite.optimizer.twice if an optimizer would step a tensor twice.
   template <class Model, class Optimizers>
   static void check_optimizers(Model& model, Optimizers& optimizers) {
     each_of(optimizers, [&](auto& optimizer) { libtorch::require_listed_once(model, optimizer); });
   }
 
-  // The model as a whole: see weights.hpp, summary.hpp.
+  // The whole model: see weights.hpp, summary.hpp.
   template <class Model>
   static void each_weight(Model& model, TakeWeight f) {
     libtorch::each_weight(model, f);
@@ -440,7 +441,7 @@ struct LibTorch : libtorch::Finetuning, libtorch::OfGradients, libtorch::OfModel
                    std::span<Hyperparameter const> hyperparameters = {}) {
     libtorch::save(path, model, state, hyperparameters);
   }
-  /// The same into memory, from which another thread writes it.
+  /// Saves to memory, from which another thread writes the file.
   using Background = BackgroundWriter;
   template <class Model>
   static void image(RunImage& into, Model& model, FunctionRef<void(StateSaver&)> state,

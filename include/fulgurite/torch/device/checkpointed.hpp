@@ -1,5 +1,5 @@
 #pragma once
-// Activations that are computed again: of a block only the inputs are kept, and backward runs the block a second time.
+// Activation checkpointing: only the inputs of a block are kept, and backward runs the block a second time.
 
 #include <concepts>
 #include <cstddef>
@@ -27,12 +27,12 @@
 
 namespace fulgurite::libtorch {
 
-/// In which type autocast ran one kind of device on a thread at one moment, if it did.
+/// The type that autocast used for one kind of device on this thread when the object was made; nothing if it was off.
 class AutocastAsNow {
  public:
   explicit AutocastAsNow(at::DeviceType device);
 
-  /// Until it ends, the device computes on this thread as it did at that moment.
+  /// Until the scope ends, autocast for the device on this thread is as it was then.
   class Scope {
    public:
     explicit Scope(AutocastAsNow const& then);
@@ -51,8 +51,8 @@ class AutocastAsNow {
   std::optional<at::ScalarType> type_;
 };
 
-/// The buffers of a block, which a second run would change a second time, as the averages of a batch norm. When the
-/// scope ends they are as they were when it began. A block that is no module has none.
+/// Saves the buffers of a block, such as the averages of a batch norm, which a second run would update again, and
+/// restores them at the end of the scope. A block that is not a module has none.
 class BuffersKept {
  public:
   explicit BuffersKept(auto const& block) {
@@ -68,7 +68,7 @@ class BuffersKept {
   std::vector<std::pair<at::Tensor, at::Tensor>> kept_;
 };
 
-/// A block, with all besides its inputs that decides what it computes.
+/// A block, and everything besides its inputs that determines its result.
 template <class Block>
 struct Rerun : torch::CustomClassHolder {
   Block block;
@@ -79,7 +79,8 @@ struct Rerun : torch::CustomClassHolder {
   explicit Rerun(Block&& its) : block(std::forward<Block>(its)) {
     if (auto const kind = at::getAccelerator()) accelerator.emplace(*kind);
   }
-  /// Runs `what(block)` with a graph, as the block was run first; random numbers and buffers are left as they are now.
+  /// Runs `what(block)` with a graph, under the conditions of the block's first run; restores random numbers and
+  /// buffers afterwards.
   void again(auto&& what) {
     RngScope const after;
     BuffersKept const buffers(block);
@@ -92,7 +93,7 @@ struct Rerun : torch::CustomClassHolder {
   }
 };
 
-/// The node in the graph that stands for a whole block.
+/// The node of the graph that represents a whole block.
 template <class Block, std::size_t Inputs>
 struct CheckpointedBlock : torch::autograd::Function<CheckpointedBlock<Block, Inputs>> {
   using List = torch::autograd::variable_list;
@@ -119,12 +120,12 @@ struct CheckpointedBlock : torch::autograd::Function<CheckpointedBlock<Block, In
     List inputs;
     for (auto const& input : context->get_saved_variables())
       inputs.push_back(input.detach().requires_grad_(input.requires_grad()));
-    // What backward reads of the second run must not be put back before.
+    // Buffers must not be restored before backward has read the results of the second run.
     kept->again([&](auto& block) {
       auto const result = call(block, inputs);
       if (result.requires_grad()) torch::autograd::backward({result}, {gradients.front()});
     });
-    List all(2);  // The block and the tensor that asks for gradients have none.
+    List all(2);  // the block and the tensor that requires gradients have no gradient
     for (auto const& input : inputs) all.push_back(input.grad());
     return all;
   }
@@ -146,18 +147,19 @@ struct CheckpointedBlock : torch::autograd::Function<CheckpointedBlock<Block, In
 
 namespace fulgurite {
 
-/// `block(inputs...)`, or its `forward`, of whose intermediate results none is kept: backward computes them again. Use
-/// it for blocks that are large in memory and cheap to compute, as the layers of a transformer: memory falls to the
-/// inputs of the blocks, and a step takes about a third longer. Result and gradients have the bits of the block itself:
-/// the second run draws the same random numbers, computes in the same precision, and leaves a module's buffers alone.
+/// Activation checkpointing: runs `block(inputs...)`, or its `forward`, without keeping intermediate results; backward
+/// computes them again. Use it for blocks that need much memory and are cheap to compute, such as the layers of a
+/// transformer: `x = checkpointed(layer, x);`. Memory is reduced to the inputs of the blocks, and a step takes about a
+/// third longer. Result and gradients have the same bits as without it: the second run draws the same random numbers,
+/// computes in the same precision, and does not change a module's buffers.
 ///
-/// `block`: a module, or a function of tensors that returns a tensor. A module (or a pointer to one) is referred to
-/// and must live until backward; anything else is copied, and what a lambda refers to must live as long. `inputs`:
-/// tensors. Without a graph, as in validation, it is the block itself.
+/// `block`: a module, or a function of tensors that returns a tensor. A module (or a pointer to one) is referenced and
+/// must live until backward; anything else is copied, and what a lambda captures by reference must live as long.
+/// `inputs`: tensors. Without a graph, as in validation, it just calls the block.
 ///
-/// In a captured fit, a block that draws random numbers has its steps run as they are written, which is said once. An
-/// Error: [fulgurite.checkpointed.some_gradients] for torch::autograd::grad, and
-/// [fulgurite.checkpointed.second_gradients] for create_graph.
+/// In a captured fit, the steps of a block that draws random numbers are not replayed; a warning says so once. Throws
+/// [fulgurite.checkpointed.some_gradients] for torch::autograd::grad, and [fulgurite.checkpointed.second_gradients] for
+/// create_graph.
 ///
 /// Source: Chen et al., Training Deep Nets with Sublinear Memory Cost, 2016.
 template <class Block, std::same_as<at::Tensor>... Inputs>
@@ -167,7 +169,7 @@ at::Tensor checkpointed(Block&& block, Inputs const&... inputs) {
                                   Plain&, std::remove_cv_t<Plain>>;
   using Node = libtorch::CheckpointedBlock<Held, sizeof...(Inputs)>;
   if (!at::GradMode::is_enabled()) return Node::call(block, {inputs...});
-  // Parameters inside of the block want gradients even where no input does.
+  // Parameters inside of the block require gradients even if no input does.
   auto const asks = at::empty({0}).requires_grad_(!(inputs.requires_grad() || ...));
   Held held(std::forward<Block>(block));
   return Node::apply(c10::make_intrusive<libtorch::Rerun<Held>>(std::forward<Held>(held)), asks, inputs...);

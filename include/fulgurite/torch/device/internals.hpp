@@ -1,24 +1,25 @@
 #pragma once
-// What this library uses of LibTorch that LibTorch does not promise to keep, in one place, and the version for which it
-// was tested. A new version of LibTorch means: read this list, run the torch tests, and change the number below.
+// Features of LibTorch that this library uses although LibTorch does not guarantee them, in one place, and the version
+// that they were tested with. For a new version of LibTorch: read this list, run the torch tests, and change the number
+// below.
 //
-//   - A dispatch key that nobody else has taken, at which operators are written down (recording_key).
-//   - The key below it, which every thread includes, for products of matrices (product_key, native/products.hpp)
-//     and for operators that draw random numbers (device/rng.hpp, which knows them by their schemas, and relies on what
-//     makes a tensor of random numbers calling one of them), and two keys of LibTorch's own tests, which a thread
-//     leaves out of its dispatch (product_mark, certified_mark).
-//   - Autocast, declared here again, since its own header would bring in the operator library.
-//   - Memory that changes hands between two storages (swap_memory).
-//   - Storages and tensors by their implementations: unsafeGetStorageImpl, unsafeGetTensorImpl, make_tensor,
+//   - A dispatch key that nothing else uses, at which operators are recorded (recording_key).
+//   - The key below it, which every thread includes: for matrix products (product_key, native/products.hpp) and for
+//     operators that draw random numbers (device/rng.hpp, which recognises them by their schemas, and relies on every
+//     operator that creates a random tensor calling one of them). Two keys of LibTorch's own tests, which a thread
+//     excludes from its dispatch (product_mark, certified_mark).
+//   - Autocast, declared here again, since its own header would include the operator library.
+//   - Swapping the memory of two storages (swap_memory).
+//   - The implementations of storages and tensors: unsafeGetStorageImpl, unsafeGetTensorImpl, make_tensor,
 //     shallow_copy_and_detach, set_storage_keep_dtype, set_sizes_contiguous, version_counter, set_wrapped_number
 //     (capture/, optim/, weights/averaging.hpp, device/value.hpp).
 //   - The lists of hooks that a tensor keeps for autograd (capture/world.hpp).
-//   - Kernels of the CPU called past the dispatcher: at::cpu::linalg_vector_norm (optim/clip.hpp), at::cpu::sqrt_out
-//     (optim/arena_optimizer.hpp), at::cpu::mm_out and its like (native/products.hpp); memory for a result without the
-//     dispatcher (at::detail::empty_cpu), and a loop over a tensor for its threads (native/plan.hpp).
-//   - Names and signatures of operators, which decide what a tape may do with a call (capture/recorder.hpp,
+//   - CPU kernels called without the dispatcher: at::cpu::linalg_vector_norm (optim/clip.hpp), at::cpu::sqrt_out
+//     (optim/arena_optimizer.hpp), at::cpu::mm_out and the like (native/products.hpp); memory for a result without the
+//     dispatcher (at::detail::empty_cpu), and a tensor's loop over its elements, for its threads (native/plan.hpp).
+//   - Names and signatures of operators, which determine what a tape may do with a call (capture/recorder.hpp,
 //     capture/tape_step.hpp, capture/tape.hpp).
-//   - The state in which a CUDA graph leaves the allocators when its recording fails (capture/graph/cuda_graph.hpp).
+//   - The state in which a CUDA graph leaves the allocators if its recording fails (capture/graph/cuda_graph.hpp).
 
 #include <concepts>
 #include <exception>
@@ -73,20 +74,20 @@ TORCH_API void clear_cache();
 
 namespace fulgurite::libtorch {
 
-/// Where calls of operators are intercepted while a step is recorded. The key lies below autograd and autocast and has
-/// no kernel in LibTorch, so it costs nothing while it is not included.
+/// The key at which operator calls are intercepted while a step is recorded. It lies below autograd and autocast and
+/// has no kernel in LibTorch, so it costs nothing while it is not included.
 inline constexpr auto recording_key = c10::DispatchKey::Fake;
 
-/// Where products of matrices are intercepted. LibTorch has kernels there for operators that make tensors of nothing,
-/// and none for those that multiply or that fill a tensor with random numbers.
+/// The key at which matrix products are intercepted. LibTorch has kernels there for operators that create tensors, and
+/// none for those that multiply or fill a tensor with random numbers.
 inline constexpr auto product_key = c10::DispatchKey::BackendSelect;
-/// By leaving these keys out of its dispatch a thread says that a scope for products is open, and that speed does not
-/// matter there. Autograd hands what is left out on to the threads that it starts. No operator has a kernel there, so
-/// leaving them out does nothing else.
+/// By excluding these keys from its dispatch a thread marks that a scope for products is open, and that speed does not
+/// matter in it. Autograd passes excluded keys on to the threads that it starts. No operator has a kernel at them, so
+/// excluding them has no other effect.
 inline constexpr auto product_mark = c10::DispatchKey::TESTING_ONLY_GenericMode,
                       certified_mark = c10::DispatchKey::TESTING_ONLY_GenericWrapper;
 
-/// While it lives, products of matrices on this thread are computed as `how` says, whatever was said before.
+/// While it lives, matrix products on this thread are computed as `how` says, overriding outer scopes.
 class Marked {
  public:
   explicit Marked(Matmul how);
@@ -98,10 +99,10 @@ class Marked {
   c10::impl::ForceDispatchKeyGuard guard_;
 };
 
-/// Everybody who looks at one of the two storages sees the memory of the other.
+/// Swaps the memory of two storages for all of their users.
 void swap_memory(c10::StorageImpl& a, c10::StorageImpl& b);
 
-// This library's names of element types, as LibTorch's scalar types.
+// Maps this library's names of element types to LibTorch's scalar types.
 
 constexpr at::ScalarType scalar_type(Dtype type) {
   switch (type) {
@@ -113,16 +114,16 @@ constexpr at::ScalarType scalar_type(Dtype type) {
   return at::ScalarType::Float;
 }
 
-/// Whether a precision changes the type of parameters and inputs, as Float64, Bf16True and Fp16True do.
+/// True if a precision changes the type of parameters and inputs: Float64, Bf16True and Fp16True.
 template <class Precision>
 inline constexpr bool converts_inputs = std::remove_cvref_t<Precision>::parameters != Dtype::float32;
 
-// The scope in which a step runs in its precision: autocast for the mixed precisions, on this thread alone. LibTorch
-// itself has no such guard. Float64, Bf16True and Fp16True need none: the parameters and the batches are converted, and
-// a tensor that a step makes from nothing has the type that the step names.
+// The scope in which a step runs in its precision: autocast for the mixed precisions, only on this thread. LibTorch
+// itself has no such guard. Float64, Bf16True and Fp16True need none: parameters and batches are converted, and a
+// tensor that a step creates has the type that the step names.
 
-/// Until the scope ends, operators of this thread run in `type` where LibTorch deems that safe. Scopes nest. LibTorch
-/// keeps the parameters that it has cast, for reuse; the outermost scope makes it forget them.
+/// Until the scope ends, operators of this thread run in `type` where LibTorch considers that safe. Scopes nest.
+/// LibTorch caches the parameters that it has cast; the outermost scope clears this cache.
 class AutocastScope {
  public:
   AutocastScope(at::DeviceType device, at::ScalarType type);
@@ -144,11 +145,11 @@ auto autocast(Precision const&, at::Device device) {
   else return NoScope{};
 }
 
-// Modes that are switched until a scope ends, on this thread or in one model: gradients, and train() or eval().
+// Modes that are changed until a scope ends, on this thread or in one model: gradients, and train() or eval().
 
-/// No gradients until the scope ends; with `inference` LibTorch's inference mode, whose tensors can never be trained
-/// on. Where autocast is on, casts of parameters that were made in the scope are forgotten: they have no graph, and a
-/// later training step must not reuse them.
+/// Disables gradients until the scope ends; with `inference` by LibTorch's inference mode, whose tensors can never be
+/// used in training. If autocast is on, casts of parameters made in the scope are dropped from the cache: they have no
+/// graph, so a later training step must not reuse them.
 class NoGradScope {
  public:
   explicit NoGradScope(bool inference = false) {
@@ -166,8 +167,8 @@ class NoGradScope {
   std::optional<c10::InferenceMode> inference_;
 };
 
-/// The model is in eval() until the scope ends (with `now` false the model sees to that itself). Afterwards each
-/// sub-module has the flag that it had before, so that one which was frozen in eval() still is.
+/// The model is in eval() until the scope ends (if `now` is false, the model does this itself). Afterwards each
+/// sub-module has its previous flag, so one that was frozen in eval() stays in it.
 class EvaluationScope {
  public:
   explicit EvaluationScope(torch::nn::Module& model, bool now = true);
@@ -190,41 +191,42 @@ auto evaluating(Model& model, [[maybe_unused]] bool now = true) {
   else return NoScope{};
 }
 
-/// From here on operators that this thread calls run in it alone. `others`: how many threads those have that begin
-/// later. LibTorch sets a thread's number and the number for threads to come in one call, and only another thread can
-/// undo the latter.
+/// From now on this thread runs its operators alone. `others`: the number of threads for threads that start later.
+/// LibTorch sets the number of a thread and that of later threads in one call, and only another thread can undo the
+/// latter.
 void run_in_this_thread(int others);
 
-// The device that operators of this thread use where only its kind is named, as torch::kCUDA does.
+// The device that operators of this thread use if only a kind is named, as in torch::kCUDA.
 
-/// From here on it is this one, for the CPU nothing changes.
+/// Makes the device current for this thread; does nothing for the CPU.
 void make_current(c10::Device device);
 
-// Memory that runs out: which exceptions of LibTorch say so, and what its caches hold.
+// Running out of memory: which exceptions of LibTorch mean it, and the content of LibTorch's caches.
 
-/// Whether a text of LibTorch says that there was no memory for something. LibTorch has a type for it on GPUs alone;
-/// its allocator on the CPU, the CUDA runtime and NVIDIA's libraries say it in words.
+/// True if a message of LibTorch means that there was not enough memory. LibTorch has an exception type for this on
+/// GPUs only; its CPU allocator, the CUDA runtime and NVIDIA's libraries report it in words.
 bool tells_of_no_memory(std::string_view text);
 
 bool out_of_memory(std::exception const& error);
 
-/// The allocator of a GPU that is in use; null for the CPU.
+/// The current allocator of a GPU; null for the CPU.
 c10::DeviceAllocator* device_allocator(c10::Device device);
 
-/// Gives back what is kept for later and in use by nobody: of the device's allocator, and of the C library.
+/// Frees unused memory in the caches of the device's allocator and of the C library.
 void free_caches(c10::Device device);
 
-/// The most bytes of the device that tensors had at one time since `restart_peak_memory`; nothing for the CPU.
+/// The largest number of bytes that tensors had on the device at one time since `restart_peak_memory`; nothing for the
+/// CPU.
 std::optional<double> peak_memory(c10::Device device);
 void restart_peak_memory(c10::Device device);
 
-// How much memory LibTorch's allocator of a device holds, and how to wait for a device.
+// The memory that LibTorch's allocator of a device holds, and waiting for a device.
 
 /// Bytes and counts under the names of PyTorch's torch.cuda.memory_stats ("allocated_bytes.all.current", "... .peak",
 /// "num_ooms"). Empty for the CPU.
 std::vector<std::pair<std::string, double>> device_stats(c10::Device device);
 
-/// Returns when the device has done all that it was given; at once for the CPU.
+/// Returns when the device has finished all its work; at once for the CPU.
 void synchronize(c10::Device device);
 
 }  // namespace fulgurite::libtorch

@@ -52,8 +52,8 @@ FULGURITE_BULK_BODY EvaluationScope::~EvaluationScope() {
 FULGURITE_BULK_BODY void run_in_this_thread(int others) {
   static std::mutex one_at_a_time;
   std::lock_guard const lock(one_at_a_time);
-  at::get_num_threads();  // a thread's first question settles its number by the default; asked later, it would undo the
-                          // next line
+  at::get_num_threads();  // a thread's first call of this sets its number to the default; if it came later, it would
+                          // undo the next line
   at::set_num_threads(1);
   std::thread([others] { at::set_num_threads(others); }).join();
 }
@@ -72,9 +72,9 @@ FULGURITE_BULK_BODY bool tells_of_no_memory(std::string_view text) {
       "CUBLAS_STATUS_ALLOC_FAILED",
       "CUSOLVER_STATUS_ALLOC_FAILED",
       "CUDNN_STATUS_ALLOC_FAILED",
-      "DEVICE_ALLOCATION_FAILED",  // of cuDNN 9, with its name before it
+      "DEVICE_ALLOCATION_FAILED",  // cuDNN 9, after the error's name
       "HOST_ALLOCATION_FAILED",
-      // What cuDNN of old says where it finds no algorithm whose workspace can be had.
+      // Older versions of cuDNN report this if no algorithm's workspace fits into memory.
       "cuDNN error: CUDNN_STATUS_NOT_SUPPORTED. This error may appear if you passed in a non-contiguous input.",
   };
   for (auto const& word : words)

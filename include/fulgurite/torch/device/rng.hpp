@@ -1,6 +1,6 @@
 #pragma once
-// Random numbers drawn inside a scope leave no trace outside it, and a run that goes on later draws those that it would
-// have drawn.
+// Random numbers drawn inside a scope do not affect those outside it, and a resumed run draws the same numbers as one
+// that was not interrupted.
 
 #include <cstdint>
 #include <string>
@@ -25,31 +25,31 @@
 
 namespace fulgurite::libtorch {
 
-// Random numbers of one thread alone. LibTorch has one generator for the CPU, of the whole process, and most operators
-// that draw (dropout among them) are called without naming one: kernels before LibTorch's own name the thread's.
+// Random numbers for a single thread. LibTorch has one CPU generator for the whole process, and most operators that
+// draw (such as dropout) are called without a generator: kernels before LibTorch's own add the thread's.
 
-/// What operators of this thread draw from where no generator is named; undefined: the process's.
+/// The generator of this thread's operators if the call names none; undefined: the process's generator.
 inline at::Generator& own_generator() {
   thread_local at::Generator generator;
   return generator;
 }
 
-/// The generator of the CPU for this thread.
+/// The CPU generator of this thread.
 at::Generator cpu_generator();
 
 bool takes_generator(c10::Argument const& argument);
 
-/// Names the thread's generator in a call of an operator that lies on the stack, where the call names none.
+/// Passes the thread's generator to an operator call on the stack, if the call names none.
 void name_generator(c10::OperatorHandle const& op, torch::jit::Stack& stack);
 
 void draw(c10::OperatorHandle const& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
 
-/// Whether threads can have random numbers of their own, which the first call sees to. The operators that take a
-/// generator and a tensor get a kernel at a key where they have none; those that make a tensor of random numbers call
-/// one of these. False: somebody else has put kernels there.
+/// True if threads can have their own random numbers; the first call installs the kernels. Operators that take a
+/// generator and a tensor get a kernel at a key at which they have none; operators that create a random tensor call one
+/// of these. False if other code has registered kernels there.
 bool draws_apart();
 
-/// While it lives, operators of this thread draw from a generator of its own, which begins as the process's does after
+/// While it lives, operators of this thread draw from its own generator, which starts as after
 /// torch::manual_seed(seed).
 class OwnRandom {
  public:
@@ -63,10 +63,10 @@ class OwnRandom {
 };
 
 /// The default generators of this machine: the CPU's, and those of the accelerator that LibTorch was built for. `used`:
-/// leaves out devices that this process has not used. A thread with random numbers of its own has those alone.
+/// only those of devices that this process has used. A thread with its own random numbers has only its own generator.
 std::vector<at::Generator> default_generators(bool used);
 
-/// The states of all default generators: the CPU's, and those of the devices that this process uses.
+/// The states of all default generators: those of the CPU and of the devices that this process uses.
 class RngState {
  public:
   RngState();
@@ -75,11 +75,11 @@ class RngState {
   FULGURITE_MOVES(RngState);
   void restore();
 
-  /// Saves the states as bytes under the names of their devices, "cpu" and "cuda:0". Loading changes no generator:
-  /// `restore` does, and sets those that were saved, whether this process has used their devices or not. A generator
-  /// that was not saved keeps its state. A saved one whose device this machine lacks is passed over without an error,
-  /// since a run may go on with fewer devices; only the CPU's must be there. Error [fulgurite.random.state] for bytes
-  /// that are not the state of such a generator; then nothing has changed.
+  /// Saves the states as bytes under the names of their devices, "cpu" and "cuda:0". Loading changes no generator;
+  /// `restore` sets all generators that were saved, also those of devices that this process has not used. A generator
+  /// that was not saved keeps its state. A saved generator whose device this machine lacks is skipped without an error,
+  /// since a run may resume with fewer devices; only the CPU's is required. Throws [fulgurite.random.state] for bytes
+  /// that are not the state of such a generator, and then changes nothing.
   void state(auto& archive);
 
  private:
@@ -89,13 +89,13 @@ class RngState {
   };
 
   static at::Tensor state_of(at::Generator generator);
-  /// The bytes, once a copy of the generator has taken them.
+  /// Returns the bytes if a copy of the generator accepts them.
   static at::Tensor checked(at::Generator generator, at::Tensor const& bytes);
 
   std::vector<Saved> saved_;
 };
 
-/// When the scope ends, every default generator is as it was when it began.
+/// Saves the state of every default generator, and restores it when the scope ends.
 class RngScope {
  public:
   RngScope() = default;
@@ -107,21 +107,21 @@ class RngScope {
   RngState state_;
 };
 
-// What a sweep needs of LibTorch: threads that share neither random numbers nor cores with one another.
+// What a sweep needs from LibTorch: threads that share neither random numbers nor cores.
 
-/// Made by the thread that begins others. Error [fulgurite.random.apart] where LibTorch cannot tell threads apart.
+/// Made by the thread that starts the others. Throws [fulgurite.random.apart] if threads cannot be kept apart.
 class Apart {
  public:
   explicit Apart(bool is_possible = draws_apart());
-  /// As many threads as before are the default again, whatever members have set.
+  /// Restores the default number of threads, which members may have changed.
   ~Apart() { at::set_num_threads(threads_); }
   Apart(Apart const&) = delete;
   Apart& operator=(Apart const&) = delete;
 
-  /// For the thread that calls it: one core, and its own random numbers while the object lives.
+  /// Gives the calling thread one core, and its own random numbers while the returned object lives.
   OwnRandom thread(std::uint64_t seed) const;
 
-  /// Whether somebody has drawn from the generator of the process, or seeded it.
+  /// True if the generator of the process was used or seeded since this object was made.
   bool disturbed() const;
 
  private:

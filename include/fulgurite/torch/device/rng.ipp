@@ -49,7 +49,7 @@ FULGURITE_BULK_BODY bool draws_apart() {
       if (op->hasKernelForDispatchKey(product_key)) return false;
       names.push_back(name.name.substr(6) + (name.overload_name.empty() ? "" : "." + name.overload_name));
     }
-    // It lives as long as the process, and is held where a search for leaks finds it.
+    // Never deleted; through this static pointer a leak checker still reaches it.
     static auto* const library = new torch::Library(torch::Library::IMPL, "aten", product_key, __FILE__, __LINE__);
     for (auto const& name : names) library->impl(name.c_str(), torch::CppFunction::makeFromBoxedFunction<&draw>());
     return true;
@@ -103,7 +103,7 @@ FULGURITE_BODY at::Tensor RngState::checked(at::Generator generator, at::Tensor 
       return bytes;
     }
   } catch (c10::Error const&) {
-    // LibTorch's sentence speaks of a size or of a type: what follows says whose state it is.
+    // LibTorch's message is only about a size or a type; the Error below names the generator.
   }
   throw Error("fulgurite.random.state", "what was saved for " + generator.device().str() +
                                             " is not the state of its generator of random numbers: the file was "

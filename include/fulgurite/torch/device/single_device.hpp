@@ -1,7 +1,7 @@
 #pragma once
 // The strategy of one process and one device: SingleDevice{cpu}, SingleDevice{cuda}, SingleDevice{Cuda{1}},
-// SingleDevice{automatic}, SingleDevice{NamedDevice{"cuda:1"}}. On the CPU a second word says which matrix products
-// steps use: SingleDevice{cpu, Matmul::libtorch}.
+// SingleDevice{automatic}, SingleDevice{NamedDevice{"cuda:1"}}. On the CPU a second argument chooses the matrix
+// products of steps: SingleDevice{cpu, Matmul::libtorch}.
 
 #include <optional>
 #include <string>
@@ -28,25 +28,26 @@
 
 namespace fulgurite::libtorch {
 
-// Moves the parameters and buffers of a module to a device and to a floating type. Module::to would convert buffers of
-// whole numbers as well.
+// Moves the parameters and buffers of a module to a device and converts them to a floating-point type. Module::to would
+// also convert integer buffers.
 
-/// The tensors are changed in place and keep their identity, which optimizers and users hold on to. A tensor that is as
-/// it should be is not touched.
+/// Changes tensors in place: they keep their identity, on which optimizers and users rely. A tensor that needs no
+/// change is not touched.
 void relocate(at::Tensor& tensor, at::Device device, std::optional<at::ScalarType> type);
 
-/// A model that is no torch::nn::Module has nothing that could be moved for it.
+/// Does nothing for a model that is not a torch::nn::Module.
 void relocate(torch::nn::Module const* model, at::Device device, std::optional<at::ScalarType> type);
 
-/// Throws an Error where LibTorch does not see this GPU.
+/// Throws an Error if LibTorch does not see this GPU.
 void require_device(at::Device device);
 
 }  // namespace fulgurite::libtorch
 
 namespace fulgurite {
 
-/// Model and batches live on one device. `automatic` decides when the strategy is constructed: it takes the first GPU
-/// if LibTorch sees one, else the CPU. NamedDevice takes a name, as from the command line.
+/// Model and batches are on one device: `make_trainer<Net>(TrainerOptions{.max_epochs = 5}, SingleDevice{cuda})`.
+/// `automatic` decides when the strategy is constructed: it takes the first GPU if LibTorch sees one, otherwise the
+/// CPU. NamedDevice takes a name, such as from the command line.
 template <class Device>
 class SingleDevice {
  public:
@@ -58,12 +59,12 @@ class SingleDevice {
 
   explicit SingleDevice(Device device, Matmul matmul = Matmul::faster) : device_(choose(device)), matmul_(matmul) {}
 
-  /// Throws an Error if the device is not there.
+  /// Throws an Error if the device does not exist.
   void require_device() const { libtorch::require_device(device_); }
 
-  /// Moves the model, and converts it to the type of the precision. A GPU becomes the thread's current one: tensors
-  /// that a step makes on torch::kCUDA are made there. Throws an Error, before anything is touched, if the device is
-  /// not there.
+  /// Moves the model to the device, and converts it to the type of the precision. A GPU becomes the thread's current
+  /// one, so tensors that a step creates on torch::kCUDA are on it. Throws an Error before any change if the device
+  /// does not exist.
   template <class Model, class Precision>
   void setup(Model& model, Precision const&) {
     require_device();
@@ -71,49 +72,49 @@ class SingleDevice {
     libtorch::relocate(libtorch::module_if_any(model), device_, libtorch::scalar_type(Precision::parameters));
   }
 
-  /// The model is back on the CPU, in the type it was trained in.
+  /// Moves the model back to the CPU, in the type it was trained in.
   template <class Model>
   void teardown(Model& model) {
     libtorch::relocate(libtorch::module_if_any(model), at::Device(at::kCPU), std::nullopt);
   }
 
   at::Device device() const { return device_; }
-  /// Asked by rules about GPUs where the type of the device does not tell.
+  /// For rules about GPUs, if the type of the device does not determine this.
   bool is_on_gpu() const { return device_.is_cuda(); }
 
-  /// Whether `move` reaches all tensors of a B. A class that cannot be looked into keeps its tensors where they are,
-  /// which is wrong if they have to move.
+  /// True if `move` reaches all tensors of a B. The tensors of a class with hidden parts stay on their device, which is
+  /// only correct if they do not have to move.
   template <class B>
   static constexpr bool moves = on_gpu != Known::yes || !libtorch::is_opaque<B>;
 
-  /// On the CPU this is the batch itself: nothing is copied or counted. For a GPU it is a copy of the batch's handles,
-  /// with the tensors moved.
+  /// On the CPU this is the batch itself: nothing is copied. For a GPU it is a copy of the batch's handles, with the
+  /// tensors moved.
   template <class B>
   decltype(auto) move(B&& batch) {
     if constexpr (on_gpu == Known::no) return static_cast<Same<B>>(std::forward<B>(batch));
     else return libtorch::moved(std::forward<B>(batch), device_);
   }
 
-  /// Runs one step: body(batch) is training_step, clearing and backward. A strategy that records steps replaces this
-  /// function.
+  /// Runs one step: body(batch) consists of training_step, clearing and backward. A strategy that records steps
+  /// replaces this function.
   template <class Batch, class Board, class Body>
   auto gradients(StepKey, Batch& batch, Board&, Body&& body) {
     auto const products = matmul_scope();
     return body(batch);
   }
 
-  /// In it, products of the CPU are computed as was asked for.
+  /// While this scope is open, matrix products on the CPU are computed as chosen in the constructor.
   std::optional<MatmulScope> matmul_scope() const {
     return device_.is_cpu() ? std::optional<MatmulScope>(std::in_place, matmul_) : std::nullopt;
   }
-  /// What describe(trainer) prints of a strategy's work.
+  /// The lines that describe(trainer) prints about a strategy's work.
   std::vector<std::string> account() const {
     return device_.is_cpu() ? libtorch::native::products_account(matmul_) : std::vector<std::string>();
   }
 
   void backward(at::Tensor const& loss, at::Tensor const& seed) { loss.backward(seed); }
 
-  /// An accumulation window has ended early: its gradients become the mean over the batches that it had.
+  /// Called if an accumulation window ends early: scales its gradients to the mean over the batches that it had.
   template <class Optimizer>
   void flush(Optimizer& optimizer, double scale) {
     Backend::scale_gradients(optimizer.parameters(), scale);
@@ -129,7 +130,7 @@ class SingleDevice {
   void state(auto&) {}
 
  private:
-  /// A temporary is moved into the result, since a reference to it would dangle.
+  /// A temporary is returned by value, since a reference to it would dangle.
   template <class B>
   using Same = std::conditional_t<std::is_lvalue_reference_v<B>, B, std::remove_reference_t<B>>;
 
@@ -146,8 +147,8 @@ class SingleDevice {
   Matmul matmul_;
 };
 
-/// What was given is no device, and a sentence says so. The rest is that of a real device, so that compilers report
-/// nothing more.
+/// Refuses an argument that is not a device, with one sentence. The base class has the interface of a real device, so
+/// that compilers report nothing else.
 template <class Given>
 class SingleDevice<NoDevice<Given>> : public SingleDevice<Cpu> {
  public:

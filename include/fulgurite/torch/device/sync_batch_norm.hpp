@@ -1,5 +1,5 @@
 #pragma once
-// A batch norm whose mean and variance are those of all ranks' batches together.
+// A batch norm over the batches of all ranks: mean and variance are those of all batches together.
 
 #include <optional>
 #include <ostream>
@@ -19,54 +19,55 @@
 
 namespace fulgurite::libtorch {
 
-// Mean and variance of what several ranks have. Sums over ranks are in float64 and the same in all of them, since each
-// makes them in the order of ranks.
+// Mean and variance over the values of several ranks. Sums over ranks are in float64 and identical in all ranks, since
+// each rank adds in the order of ranks.
 
-/// Of each channel over all ranks, in float64.
+/// Mean and variance of each channel over all ranks, in float64.
 struct Moments {
   at::Tensor mean, variance;
-  at::Tensor count;  ///< of values in a channel, a scalar
+  at::Tensor count;  ///< number of values in a channel, a scalar
 };
 
-/// What a layer asks of the same layer in other ranks. All of them are collectives; `normalize` is one in backward.
+/// How a layer communicates with the same layer in other ranks. All functions are collectives; `normalize` is one in
+/// backward.
 struct LayerRanks {
   virtual ~LayerRanks() = default;
-  /// What each rank has, in the order of ranks along a new first dimension.
+  /// The tensors of all ranks, in the order of ranks along a new first dimension.
   virtual at::Tensor stack(at::Tensor const& mine) = 0;
   virtual void sum_in_place(at::Tensor const& tensor) = 0;
-  /// NormalizedByRanks, whose headers programs with one process need not read.
+  /// Applies NormalizedByRanks, whose headers programs with one process need not include.
   virtual at::Tensor normalize(at::Tensor const& input, std::optional<at::Tensor> const& weight,
                                std::optional<at::Tensor> const& bias, Moments const& moments, double eps) = 0;
 };
 
-/// Layers compute in float32 where tensors are of a narrower type.
+/// The tensor in float32 if its type is narrower, in which layers compute.
 at::Tensor widened(at::Tensor const& tensor);
-/// One number a channel, against an input of so many dimensions.
+/// Reshapes one number per channel for an input with this number of dimensions.
 at::Tensor along_channels(at::Tensor const& values, at::Tensor const& input);
 
-/// Each rank tells its own moments, from which those of all follow without loss where means lie far from zero. A rank
-/// without samples counts for nothing.
+/// The moments over all ranks, from each rank's own moments. This loses no precision if means are far from zero. A rank
+/// without samples does not count.
 Moments moments_of(at::Tensor const& input, LayerRanks& ranks);
 
 }  // namespace fulgurite::libtorch
 
 namespace fulgurite {
 
-/// Batch normalization over the samples of all ranks, for inputs of any number of dimensions from two on, channels
-/// second: `SyncBatchNorm norm = register_module("norm", SyncBatchNorm(64));` in place of BatchNorm1d, 2d or 3d.
-/// Parameters, buffers, options and their names are those of torch::nn::BatchNorm2d, so weights of one are weights of
-/// the other.
+/// Batch normalization over the samples of all ranks, for inputs with at least two dimensions, of which the second is
+/// the channels: `SyncBatchNorm norm = register_module("norm", SyncBatchNorm(64));` instead of BatchNorm1d, 2d or 3d.
+/// Parameters, buffers, options and their names are those of torch::nn::BatchNorm2d, so weights can be exchanged with
+/// it.
 ///
-/// In a fit of DistributedDataParallel with several ranks a forward in training exchanges the moments of the channels,
-/// and its backward the two sums that the gradient needs: one small collective each. So all ranks have to run it
-/// equally often. Everywhere else, in evaluation, in one process, it is a torch::nn::BatchNorm to the last bit.
+/// In a fit of DistributedDataParallel with several ranks, a forward in training exchanges the moments of the channels,
+/// and its backward the two sums that the gradient needs: one small collective each. All ranks must therefore run it
+/// equally often. In evaluation and in one process its bits are those of a torch::nn::BatchNorm.
 class SyncBatchNormImpl : public torch::nn::BatchNormImplBase<2, SyncBatchNormImpl> {
  public:
   using torch::nn::BatchNormImplBase<2, SyncBatchNormImpl>::BatchNormImplBase;
 
   at::Tensor forward(at::Tensor const& input);
 
-  /// Called by a strategy where a fit begins, and with nullptr where it ends.
+  /// A strategy calls this when a fit begins, and with nullptr when it ends.
   void connect(libtorch::LayerRanks* ranks) { ranks_.of = ranks; }
 
   void pretty_print(std::ostream& stream) const override;
@@ -75,7 +76,7 @@ class SyncBatchNormImpl : public torch::nn::BatchNormImplBase<2, SyncBatchNormIm
   void _check_input_dim(at::Tensor const& input) override;
 
  private:
-  /// A copy of a layer, such as that of an average of weights, belongs to no fit.
+  /// A copy of a layer, such as in an average of weights, is not connected to a fit.
   struct Connection {
     libtorch::LayerRanks* of = nullptr;
     Connection() = default;

@@ -38,7 +38,7 @@ FULGURITE_BULK_BODY Moments moments_of(at::Tensor const& input, LayerRanks& rank
   auto const means = all.narrow(1, 0, channels), variances = all.narrow(1, channels, channels);
   auto const counts = all.narrow(1, 2 * channels, 1);
   auto const count = counts.sum();
-  if (count.is_cpu() && count.item<double>() < 2)  // LibTorch refuses one value, too; a GPU would have to be waited for
+  if (count.is_cpu() && count.item<double>() < 2)  // as in LibTorch; on a GPU this check would have to wait
     throw Error("fulgurite.distributed.sync_batchnorm_input",
                 "all ranks together have fewer than 2 values in a channel, which have no variance: give the batch more "
                 "samples, or evaluate the model");

@@ -1,5 +1,5 @@
 #pragma once
-// Tensors as values: what a metric keeps, how numbers are read on the host, and the gradient that backward starts from.
+// Tensors as values: what a metric keeps, reading numbers on the host, and the gradient that backward starts from.
 
 #include <functional>
 #include <memory>
@@ -23,13 +23,13 @@
 
 namespace fulgurite::libtorch {
 
-/// Whether anybody but the owner of this handle may write to the tensor's memory: it is a parameter or a buffer, or a
-/// view or a detached handle of one.
+/// True if the tensor's memory may be written to through other handles: it is a parameter or a buffer, or a view or a
+/// detached handle of one.
 bool held_elsewhere(at::Tensor const& value);
 
 /// The handle that a metric keeps of a logged value. It is read after the step (a captured step is recorded first), and
-/// on a GPU many steps later. Until then it must not keep the graph alive, and a parameter or a buffer, which is
-/// updated in place, has to be copied.
+/// on a GPU many steps later. Until then it must not keep the graph alive; a parameter or a buffer has to be copied,
+/// since it is updated in place.
 at::Tensor keep(at::Tensor const& value);
 
 inline bool reading_waits(at::Tensor const& value) { return !value.is_cpu(); }
@@ -41,37 +41,38 @@ T const* data_of(at::Tensor const& tensor) {
   return static_cast<T const*>(tensor.const_data_ptr());
 }
 
-/// The number in a tensor of one element; else an Error. On the CPU it is loaded from memory, without an operator.
+/// The number in a one-element tensor; throws an Error for other sizes. On the CPU it is loaded from memory, without an
+/// operator.
 double read(at::Tensor const& value);
 
-/// Reads many values and waits for the device once: values on a device are gathered there, and copied together.
+/// Reads many values and waits for the device only once: values on a device are gathered there, and copied together.
 void read_all(std::span<at::Tensor const> values, std::span<double> into);
 
 void require_scalar(at::Tensor const& loss);
 
-/// Throws an Error if backward has nothing to run through. LibTorch would say that in its own words, with a stack
-/// trace.
+/// Throws an Error if the loss has no graph for backward. LibTorch's own message would come with a stack trace.
 void require_graph(at::Tensor const& loss);
 
 bool same_kind(at::Tensor const& a, at::Tensor const& b);
 
 /// The gradient to start backward with, so that `loss.backward(seed)` equals `(loss * factor).backward()` without
-/// touching the loss. For a factor of 1 it is undefined, which is LibTorch's own default. Others are made once for each
+/// multiplying the loss. For a factor of 1 it is undefined, which is LibTorch's default. Others are cached for each
 /// thread, factor and kind of loss.
 at::Tensor seed(at::Tensor const& loss, double factor);
 
-/// The loss times a factor, with its graph: what a model's own `backward` receives.
+/// The loss times a factor, with its graph. A model's own `backward` receives it.
 at::Tensor scaled(at::Tensor const& loss, double factor);
 
 /// The value of the loss without its graph, for hooks that receive a step's outputs.
 at::Tensor detached(at::Tensor const& loss, double factor);
 
-// Switches of LibTorch that the whole process shares. Several trainers at once may want the same position of one; a
-// trainer that wants another is refused.
+// Switches of LibTorch that the whole process shares. Several trainers at once may use the same position of a switch; a
+// trainer that needs the other position gets an Error.
 
-/// Operators take deterministic algorithms, and throw where there is none: what
-/// torch.use_deterministic_algorithms(true) does. cuBLAS repeats its bits in workspaces of one kind alone, which the
-/// environment names and LibTorch asks for: it is set where nobody has, in time if nothing was multiplied on a GPU yet.
+/// Makes operators use deterministic algorithms, and throw if there is none, like
+/// torch.use_deterministic_algorithms(true). cuBLAS is only reproducible with workspaces of one kind, which LibTorch
+/// requires an environment variable for. If the variable is not set, this sets it, which is in time if nothing was
+/// multiplied on a GPU before.
 struct DeterministicSwitch {
   static constexpr char const* option = "deterministic";
   using State = std::pair<bool, bool>;
@@ -80,7 +81,7 @@ struct DeterministicSwitch {
   static State wanted(bool on) { return {on, false}; }
 };
 
-/// cuDNN tries several algorithms for each shape, and takes the fastest.
+/// cuDNN measures several algorithms for each shape, and uses the fastest.
 struct BenchmarkSwitch {
   static constexpr char const* option = "benchmark";
   using State = bool;
@@ -89,7 +90,7 @@ struct BenchmarkSwitch {
   static State wanted(bool on) { return on; }
 };
 
-/// An exception in backward names the function that returned a nan.
+/// An exception in backward names the function that returned a NaN.
 struct AnomalySwitch {
   static constexpr char const* option = "detect_anomaly";
   using State = std::pair<bool, bool>;
@@ -98,8 +99,8 @@ struct AnomalySwitch {
   static State wanted(bool on) { return {on, on}; }
 };
 
-/// Holds one switch in the wanted position, or leaves it alone if none is wanted. The first holder sets it, others
-/// join, and the last one puts it back. Throws an Error if another holder wants the other position.
+/// Holds one switch in the given position, or does nothing if none is given. The first holder sets it, others join, and
+/// the last one restores it. Throws an Error if another holder needs the other position.
 template <class Switch>
 class SharedSwitch {
  public:
@@ -144,8 +145,8 @@ class SharedSwitch {
   std::optional<bool> wish_;
 };
 
-/// Which algorithms operators may take, for the length of a fit or an evaluation. A trainer that asks for nothing
-/// changes nothing, and computes with what another one has asked for.
+/// Restricts the algorithms of operators during a fit or an evaluation. A trainer without such options changes nothing,
+/// and runs under the restrictions of another trainer.
 class AlgorithmScope {
  public:
   AlgorithmScope(bool deterministic, std::optional<bool> benchmark);
@@ -155,7 +156,7 @@ class AlgorithmScope {
   SharedSwitch<BenchmarkSwitch> benchmark_;
 };
 
-/// LibTorch's anomaly detection. While one trainer asks for it, backward looks for a nan in all of them.
+/// LibTorch's anomaly detection. While one trainer uses it, it is on for all trainers.
 class AnomalyScope {
  public:
   explicit AnomalyScope(bool on);
@@ -164,12 +165,12 @@ class AnomalyScope {
   SharedSwitch<AnomalySwitch> on_;
 };
 
-// Looks at one step of a fit whose precision is not LibTorch's default type, and says where the step relies on that
+// Observes one step of a fit whose precision is not LibTorch's default type, and reports where the step relies on that
 // default.
 
-/// The inputs are read from where they lie, and not by RecordFunction::inputs(): that function first asserts a member
-/// which is only there in debug builds, while LibTorch itself is built without it, so a debug build of a program would
-/// read beyond the object.
+/// The inputs are read directly, and not by RecordFunction::inputs(): that function first asserts a member that only
+/// exists in debug builds, while LibTorch itself is a release build, so a debug build of a program would read beyond
+/// the object.
 template <auto Inputs>
 struct RecordedInputs {
   friend auto const& recorded_inputs(at::RecordFunction const& call) { return call.*Inputs; }
@@ -177,23 +178,23 @@ struct RecordedInputs {
 auto const& recorded_inputs(at::RecordFunction const& call);
 template struct RecordedInputs<&at::RecordFunction::inputs_>;
 
-/// Finds the first function of this thread that makes a floating tensor from nothing (torch::zeros, torch::randn)
-/// without being given a type, so that the tensor has LibTorch's default type instead of `wanted`. There is one default
-/// type for the whole process, and a fit leaves it alone, since other threads make tensors, too. `torch::tensor({0.5})`
-/// cannot be told from one that names its type.
+/// Finds the first function of this thread that creates a floating-point tensor (torch::zeros, torch::randn) without a
+/// type argument, so that the tensor has LibTorch's default type instead of `wanted`. The default type belongs to the
+/// whole process, and a fit does not change it, since other threads create tensors, too. `torch::tensor({0.5})` cannot
+/// be distinguished from a call that names its type.
 class FactoryWatch {
  public:
   using Tell = std::function<void(std::string const& function, std::string const& made, std::string const& wanted)>;
 
-  /// Without somebody to tell, nothing is watched.
+  /// Does not observe anything if `tell` is empty.
   FactoryWatch(at::ScalarType wanted, Tell tell);
-  /// Tells in the destructor, and so before an exception of the step itself, which may well come from the wrong type.
+  /// Reports in the destructor, and so before an exception of the step itself, whose cause may be the wrong type.
   ~FactoryWatch();
   FactoryWatch(FactoryWatch const&) = delete;
   FactoryWatch& operator=(FactoryWatch const&) = delete;
 
  private:
-  /// Looks at the outermost call alone: what it calls in turn is LibTorch's own affair.
+  /// Marks an outermost call: calls inside of it are made by LibTorch, not by the user.
   struct Call final : at::ObserverContext {
     explicit Call(FactoryWatch& of);
     ~Call() override { watch->inside_ = false; }

@@ -47,7 +47,7 @@ FULGURITE_BULK_BODY void read_all(std::span<at::Tensor const> values, std::span<
   std::vector<std::size_t> place;
   for (std::size_t i = 0; i != values.size(); ++i) {
     if (!values[i].defined() || values[i].is_cpu() || values[i].numel() != 1) {
-      into[i] = read(values[i]);  // which also throws the error, if there is one
+      into[i] = read(values[i]);  // read also throws the error, if there is one
       continue;
     }
     auto const flat = values[i].reshape({}).to(at::kDouble);
@@ -89,7 +89,7 @@ FULGURITE_BULK_BODY at::Tensor seed(at::Tensor const& loss, double factor) {
   thread_local std::vector<Made> cache;
   for (auto const& made : cache)
     if (made.factor == factor && same_kind(made.seed, loss)) return made.seed;
-  if (cache.size() == 64) cache.clear();  // a factor that changes every step must not grow it for ever
+  if (cache.size() == 64) cache.clear();  // limits the cache for a factor that changes in every step
   at::NoGradGuard const no_graph;
   return cache.emplace_back(Made{factor, at::full_like(loss.detach(), factor)}).seed;
 }
@@ -159,7 +159,7 @@ FULGURITE_BULK_BODY std::unique_ptr<at::ObserverContext> FactoryWatch::begins(at
   if (!type || static_cast<std::size_t>(*type) >= inputs.size() || !inputs[static_cast<std::size_t>(*type)].isNone())
     return nullptr;
   for (auto const& input : inputs)
-    if (input.isTensor() || input.isTensorList()) return nullptr;  // then the type comes from there
+    if (input.isTensor() || input.isTensorList()) return nullptr;  // the result then has the type of this input
   return std::make_unique<Call>(*watch);
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Metrics on LibTorch's tensors: `Meter accuracy{Accuracy{.num_classes = 10}}`. Includes what tallies those of the
-// library.
+// Metrics on LibTorch's tensors: `Meter accuracy{Accuracy{.num_classes = 10}}`. Includes the tally functions of the
+// library's metrics.
 
 #include <array>
 #include <cstddef>
@@ -27,33 +27,35 @@
 
 namespace fulgurite::libtorch {
 
-// What holds while a metric is updated: no gradients, and no inference mode.
+// The modes in which a metric is updated: no gradients, and no inference mode.
 
-/// Tensors that a metric keeps are normal ones, also where an evaluation makes tensors for inference, so that a later
-/// epoch may write to them.
+/// A metric keeps normal tensors, even if an evaluation runs in inference mode, so that a later epoch may write to
+/// them.
 class MetricScope {
  public:
   MetricScope() = default;
-  /// What is kept by somebody of whom a recording does not know would stand still while the step is replayed.
+  /// Throws in a recording: a metric that the recorder does not know would not be updated when the step is replayed.
   static void refuse_recording();
   MetricScope(MetricScope const&) = delete;
   MetricScope& operator=(MetricScope const&) = delete;
 
  private:
   c10::InferenceMode const normal_{false};
-  at::NoGradGuard const no_graph_;  // after the above, which turns gradients on
+  at::NoGradGuard const no_graph_;  // after normal_, which turns gradients on
 };
 
-/// A tensor where the other one lies. One that a file has left on the CPU moves to the device of what is added to it;
-/// a number of the host goes to the device where the sums are. Neither waits for the device.
+/// Moves one tensor to the device of the other. A kept tensor that was loaded from a file to the CPU moves to the
+/// device of the tensor that is added; an added host number moves to the device of the sums. Neither waits for the
+/// device.
 void meet(at::Tensor& kept, at::Tensor& added);
 
 /// The elements of a tensor on the host, in double precision, in row-major order.
 std::vector<double> host_numbers(at::Tensor const& tensor);
 
-// The samples of a metric that no sum can tell, such as the scores below a curve.
+// The samples of a metric that sums cannot compute, such as the scores for a curve.
 
-/// Copies of rows, on their device until compute() reads them: a loader may reuse the memory of a batch.
+/// Copies of rows, which stay on their device until compute() reads them. Copies are needed since a loader may reuse
+/// the memory of a batch.
 class KeptSamples {
  public:
   using Scope = MetricScope;
@@ -76,16 +78,16 @@ class KeptSamples {
   void state(auto& archive);
 
  private:
-  /// All rows as one tensor, on the device of the latest.
+  /// All rows as one tensor, on the device of the latest row.
   at::Tensor together() const;
 
   std::int64_t width_;
   std::vector<at::Tensor> parts_ = {};
 };
 
-// The sums of a metric in one tensor, on the device of what is counted.
+// The sums of a metric in one tensor, on the device of the tensors that are counted.
 
-/// In double precision, in which counts are exact up to 9e15. Copies are values of their own.
+/// Sums in double precision, in which counts are exact up to 9e15. Copies are independent values.
 class KeptSums {
  public:
   using Scope = MetricScope;
@@ -95,7 +97,7 @@ class KeptSums {
     if constexpr (metric::JoinsSums<D>) join_ = &joined<D>;
   }
 
-  /// Adds what tally() of a definition has returned: one dimension, as many elements as there are sums.
+  /// Adds the result of a definition's tally(): one dimension, one element per sum.
   void add(at::Tensor more);
 
   std::vector<double> numbers() const;
@@ -130,7 +132,7 @@ class KeptSums {
 
 // The last values of a metric, in one tensor on their device.
 
-/// The newest stands at the end. Over ranks a window is that of each, and the sums are added.
+/// The newest value is at the end. With several ranks each has its own window, and the sums are added.
 class KeptWindow {
  public:
   using Scope = MetricScope;
@@ -141,7 +143,7 @@ class KeptWindow {
   /// Adds one value or several, [values].
   void add(at::Tensor more);
 
-  /// The sum of the values, and how many they are.
+  /// The sum of the values, and their number.
   std::vector<double> numbers() const;
   template <class Ranks>
   std::vector<double> numbers_of_all(Ranks& ranks, long& updates) const {
@@ -185,10 +187,11 @@ struct StoreOf<metric::Window> {
 
 namespace metric {
 
-/// A metric at work on LibTorch's tensors, on whichever device they are; what it keeps lies there, too:
-///   metric::Meter accuracy{metric::Accuracy{.num_classes = 10}};
-///   accuracy.update(logits, labels);        // in each step
-///   double const value = accuracy.compute();  // at the epoch's end, then accuracy.reset()
+/// A metric that computes with LibTorch's tensors and keeps its state on their device:
+///
+///     metric::Meter accuracy{metric::Accuracy{.num_classes = 10}};
+///     accuracy.update(logits, labels);          // in each step
+///     double const value = accuracy.compute();  // at the epoch's end, then accuracy.reset()
 template <Definition D>
 class Meter : public BasicMeter<D, typename libtorch::StoreOf<KeptBy<D>>::type> {
  public:

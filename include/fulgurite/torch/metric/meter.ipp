@@ -70,7 +70,7 @@ FULGURITE_BULK_BODY void KeptSums::add(at::Tensor more) {
     sums_ = join_(sums_, more);
     return;
   }
-  if (sums_.use_count() > 1) sums_ = sums_.clone();  // a copy of this, or a file that is being written, has it, too
+  if (sums_.use_count() > 1) sums_ = sums_.clone();  // a copy, or a file that is being written, shares the tensor
   if (how_.reduce == Reduce::max) at::maximum_out(sums_, sums_, more);
   else if (how_.reduce == Reduce::min) at::minimum_out(sums_, sums_, more);
   else sums_.add_(more);

@@ -1,5 +1,5 @@
 #pragma once
-// What the metrics of this library count of a batch of LibTorch's tensors.
+// What the metrics of this library count in a batch of LibTorch's tensors.
 
 #include <concepts>
 #include <cstdint>
@@ -28,48 +28,49 @@
 
 namespace fulgurite::libtorch {
 
-/// Labels are integers, and lie where the predictions lie; else an Error. `who` is the metric's name.
+/// Throws an Error unless labels are integers on the device of the predictions. `who` is the metric's name.
 void require_labels(at::Tensor const& predictions, at::Tensor const& labels, std::string_view who);
 
 [[noreturn]] void refuse_shapes(at::Tensor const& predictions, at::Tensor const& target, std::string_view who,
                                 std::string const& wanted);
 
-/// Whether predictions are scores [batch, classes, ...] of labels [batch, ...].
+/// True if predictions are scores [batch, classes, ...] for labels [batch, ...].
 bool are_scores(at::Tensor const& predictions, at::Tensor const& labels, long classes);
 
 /// Scores [samples, classes] in the order of labels.reshape({-1}).
 at::Tensor flat_scores(at::Tensor const& scores, long classes);
 
-/// Places behind those of the classes: where a sample is counted that is of none, is ignored, has no number for a
-/// score, or a number that is no probability.
+/// Extra counters after those of the classes, for a sample whose label is not a class, that is ignored, whose score is
+/// NaN, or whose score is not a probability.
 enum BehindClasses : std::int64_t { no_class, ignored, not_a_number, no_probability, places_behind };
 
-/// The place of each sample: its label, or one of those behind. `unsound` and `outside` may be undefined: samples whose
-/// scores are no numbers, or no probabilities.
+/// The counter of each sample: that of its label, or an extra one. `unsound` and `outside` mark samples whose scores
+/// are NaN, or not probabilities; they may be undefined.
 at::Tensor places(at::Tensor const& labels, long classes, long ignore_index, at::Tensor const& unsound,
                   at::Tensor const& outside);
 
-/// Which numbers lie outside of 0 to 1, but for what rounding makes of a mean of probabilities.
+/// Marks numbers outside of 0 to 1, with a tolerance for the rounding in a mean of probabilities.
 at::Tensor outside_of_one(at::Tensor const& scores);
 
-/// How often each index from 0 to `size` - 1 occurs, without a look at the greatest one.
+/// How often each index from 0 to `size` - 1 occurs, without computing the largest index.
 at::Tensor occurrences(at::Tensor const& index, std::int64_t size);
 
 }  // namespace fulgurite::libtorch
 
 namespace fulgurite {
 
-// What Accuracy, Precision, Recall, F1 and ConfusionMatrix count of a batch.
+// What Accuracy, Precision, Recall, F1 and ConfusionMatrix count in a batch.
 
 namespace libtorch {
 
-/// Where each sample is counted by its label, and where by its prediction: the same place where it is not judged.
+/// The counter of each sample by its label, and the one by its prediction; both are the same extra counter if the
+/// sample is not judged.
 struct Judged {
   at::Tensor label, predicted;
 };
 
-/// A sample whose label is among the `top_k` highest scores counts as predicted to be that. Logits are compared with
-/// the logit of the threshold, so that nothing is rounded.
+/// If the label of a sample is among the `top_k` highest scores, the label counts as its prediction. Logits are
+/// compared with the logit of the threshold, which avoids rounding.
 Judged judge(at::Tensor const& predictions, at::Tensor const& target, long classes, long top_k, double threshold,
              bool logits, long ignore_index, std::string_view who);
 
@@ -80,14 +81,15 @@ Judged judge(M const& of, at::Tensor const& predictions, at::Tensor const& targe
   return judge(predictions, target, of.num_classes, top_k, of.threshold, of.logits, of.ignore_index, of.name());
 }
 
-/// [found of each class, predicted of each class, labels of each class, no class, not a number, no probability].
+/// Returns [hits of each class, predictions of each class, labels of each class, no class, not a number, no
+/// probability].
 at::Tensor class_sums(Judged const& judged, long classes);
 
 }  // namespace libtorch
 
 namespace metric {
 
-/// What an update of each adds to its sums; found by the compiler through the definition.
+/// The sums that an update of each metric adds; overload resolution finds the function by the definition.
 at::Tensor tally(Accuracy const& of, at::Tensor const& predictions, at::Tensor const& target);
 at::Tensor tally(Precision const& of, at::Tensor const& predictions, at::Tensor const& target);
 at::Tensor tally(Recall const& of, at::Tensor const& predictions, at::Tensor const& target);
@@ -99,9 +101,9 @@ at::Tensor tally(ConfusionMatrix const& of, at::Tensor const& predictions, at::T
 
 namespace fulgurite::metric {
 
-// What Perplexity sums up of a batch.
+// What Perplexity sums up in a batch.
 
-/// [negative log likelihoods, tokens, labels that are not in the vocabulary].
+/// Returns [negative log likelihoods, tokens, labels that are not in the vocabulary].
 at::Tensor tally(Perplexity const& of, at::Tensor const& predictions, at::Tensor const& target);
 
 }  // namespace fulgurite::metric
@@ -119,17 +121,17 @@ struct Scored {
 
 Scored scored(at::Tensor const& predictions, at::Tensor const& target, long classes, std::string_view who);
 
-/// Rows of the scores and the label. Logits of one head stay as they are: sigmoid() does not change their order.
+/// Rows of the scores and the label. Logits of a single head are not converted, since sigmoid() keeps their order.
 at::Tensor rows_of(Scored const& of, bool logits);
 
-/// [for each head: negatives of each bin, positives of each bin; no class; not a number; no probability].
+/// Returns [for each head: negatives in each bin, positives in each bin; no class; not a number; no probability].
 at::Tensor bins_of(Scored const& of, long classes, long thresholds, bool logits);
 
 }  // namespace libtorch
 
 namespace metric {
 
-/// What an update of each adds; found by the compiler through the definition.
+/// What an update of each metric adds; overload resolution finds the function by the definition.
 at::Tensor tally(AUROC const& of, at::Tensor const& predictions, at::Tensor const& target);
 at::Tensor tally(AveragePrecision const& of, at::Tensor const& predictions, at::Tensor const& target);
 at::Tensor tally(BinnedAUROC const& of, at::Tensor const& predictions, at::Tensor const& target);
@@ -137,36 +139,36 @@ at::Tensor tally(BinnedAveragePrecision const& of, at::Tensor const& predictions
 
 }  // namespace metric
 
-// What MeanSquaredError, MeanAbsoluteError and R2 sum up of a batch.
+// What MeanSquaredError, MeanAbsoluteError and R2 sum up in a batch.
 
 namespace libtorch {
 
-/// Predictions minus targets, in single precision where neither has double. Shapes that LibTorch would stretch are an
-/// Error: [batch, 1] and [batch] would compare everything with everything.
+/// Predictions minus targets, in single precision if neither is double. Throws an Error for shapes that LibTorch would
+/// broadcast: [batch, 1] and [batch] would compare everything with everything.
 at::Tensor differences(at::Tensor const& predictions, at::Tensor const& target, std::string_view who);
 
-/// A number of the host beside a tensor.
+/// A host number as a tensor on the device of another one.
 at::Tensor number_beside(at::Tensor const& tensor, double value);
 
-/// [sum, how many].
+/// Returns [sum, number of terms].
 at::Tensor sum_and_count(at::Tensor const& terms);
 
 }  // namespace libtorch
 
 namespace metric {
 
-/// What an update of each adds to its sums; found by the compiler through the definition.
+/// The sums that an update of each metric adds; overload resolution finds the function by the definition.
 at::Tensor tally(MeanSquaredError const& of, at::Tensor const& predictions, at::Tensor const& target);
 at::Tensor tally(MeanAbsoluteError const& of, at::Tensor const& predictions, at::Tensor const& target);
 at::Tensor tally(R2 const& of, at::Tensor const& predictions, at::Tensor const& target);
 
 }  // namespace metric
 
-// What MeanMetric, MinMax and MeanOfLast take of a value.
+// What MeanMetric, MinMax and MeanOfLast use of a value.
 
 namespace libtorch {
 
-/// A tensor, or a number of the host.
+/// A tensor, or a host number.
 template <class V>
 concept TensorOrNumber = std::is_arithmetic_v<V> || std::same_as<V, at::Tensor>;
 
@@ -179,7 +181,8 @@ void require_values(at::Tensor const& value, std::string_view who);
 
 namespace metric {
 
-/// What an update of each adds; found by the compiler through the definition. A weight belongs to every element.
+/// What an update of each metric adds; overload resolution finds the function by the definition. A weight applies to
+/// every element.
 template <libtorch::TensorOrNumber V>
 at::Tensor tally(MeanMetric const& of, V const& value, double weight = 1) {
   auto const values = libtorch::as_tensor(value);

@@ -90,7 +90,7 @@ FULGURITE_BULK_BODY Judged judge(at::Tensor const& predictions, at::Tensor const
   }
   auto place = places(labels, classes, ignore_index, unsound, outside);
   auto const judged = place.lt(classes);
-  // A prediction that is no class is the sample's fault, as such a label is.
+  // A prediction that is not a class counts as a fault of the sample, like such a label.
   auto const known = predicted.ge(0).logical_and(predicted.lt(classes));
   place = place.masked_fill(judged.logical_and(known.logical_not()), classes + no_class);
   return {place, at::where(judged.logical_and(known), predicted, place)};
@@ -188,7 +188,7 @@ FULGURITE_BULK_BODY at::Tensor bins_of(Scored const& of, long classes, long thre
   auto const head = at::arange(heads, labels.options());
   auto const positive = labels.eq(heads == 1 ? at::ones({1}, labels.options()) : head).to(at::kLong);
   auto index = (head * 2 + positive) * bins + at::bucketize(scores.clamp(0, 1), limits, false, true);
-  // A sample with a fault counts once, not once a head; place 3 behind the bins is read by nobody.
+  // A sample with a fault counts once, not once per head; the counter at place 3 after the bins is never read.
   auto const fault = at::full_like(labels, 3)
                          .masked_fill(outside_of_one(scores).any(1, true), 2)
                          .masked_fill(scores.isnan().any(1, true), 1)

@@ -1,6 +1,6 @@
 #pragma once
-// MatmulScope: until it ends, matrix products of this thread take the faster way where it gives the same bits. Apart
-// from products.hpp, so that a program that trains reads neither that nor the operators of LibTorch behind it.
+// MatmulScope: until it ends, matrix products of this thread use LIBXSMM if that gives the same bits. Separate from
+// products.hpp, so that a program that trains includes neither that header nor the operators of LibTorch behind it.
 
 #include <string>
 #include <vector>
@@ -13,20 +13,21 @@
 
 namespace fulgurite::libtorch::native {
 
-/// Whether the kernels are in place, which the first call sees to. The key is the one below that of the recorder of
-/// captured steps, so both work at once; every thread includes it anyway, and for these operators LibTorch has nothing
-/// there, so nothing is replaced. Where no scope is open they ask for that and pass on. False: the program has no
-/// LIBXSMM, or somebody else has put kernels there (another copy of this library with hidden symbols).
+/// True if the kernels are in place; the first call installs them. Their key is the one below that of the recorder of
+/// captured steps, so both work at once. Every thread includes this key anyway, and LibTorch has no kernels there for
+/// these operators, so nothing is replaced. If no scope is open, the kernels only check that and forward the call.
+/// False if the program has no LIBXSMM, or other code has registered kernels there (such as another copy of this
+/// library with hidden symbols).
 bool intercepts();
 
 }  // namespace fulgurite::libtorch::native
 
 namespace fulgurite {
 
-/// mm, addmm, bmm, baddbmm and linear of float32 tensors on the CPU are computed by LIBXSMM's kernels instead of
-/// MKL's, forward and backward, on this thread and on those that autograd starts from it. No bit of a result changes:
-/// each product is certified before it is used. Nothing happens where the program is built without LIBXSMM. A scope
-/// within another one says anew what is done: `MatmulScope const as_ever(Matmul::libtorch);`.
+/// While this object lives, mm, addmm, bmm, baddbmm and linear of float32 tensors on the CPU are computed by LIBXSMM's
+/// kernels instead of MKL's, forward and backward, on this thread and on those that autograd starts from it. No bit of
+/// a result changes: each product is certified before it is used. Without LIBXSMM nothing happens. An inner scope
+/// overrides the outer one: `MatmulScope const plain(Matmul::libtorch);`.
 class MatmulScope {
  public:
   explicit MatmulScope(Matmul how = Matmul::faster)
@@ -38,7 +39,7 @@ class MatmulScope {
   static bool is_possible() {
     using enum at::Float32Precision;
     auto const wanted = at::globalContext().float32Precision(at::Float32Backend::MKLDNN, at::Float32Op::MATMUL);
-    bool const exact = wanted == NONE || wanted == IEEE;  // LibTorch can be told to compute in less than float32
+    bool const exact = wanted == NONE || wanted == IEEE;  // LibTorch can be configured to compute in less than float32
     return exact && libtorch::native::intercepts();
   }
 
@@ -49,7 +50,7 @@ class MatmulScope {
 
 namespace fulgurite::libtorch::native {
 
-/// What a strategy tells of the products of the process so far, for a person.
+/// The lines that a strategy prints about the products of the process so far.
 std::vector<std::string> products_account(Matmul how);
 
 }  // namespace fulgurite::libtorch::native

@@ -1,6 +1,6 @@
 #pragma once
-// How one product is cut into calls of small kernels: the inner length into blocks and columns into strips, which
-// decides the bits; rows into panels, which does not.
+// How one product is divided into calls of small kernels: the inner length into blocks and the columns into strips,
+// which affects the bits; the rows into panels, which does not.
 
 #include <array>
 #include <atomic>
@@ -18,21 +18,21 @@
 
 namespace fulgurite::libtorch::native {
 
-// Where the kernels of small products come from: LIBXSMM, where the program is built with it.
+// Where the kernels of small products come from: LIBXSMM, if the program is built with it.
 
-/// C = A B for one shape, all three with rows one after the other; A may be turned. B comes first, as for a library
-/// that thinks in columns.
+/// C = A B for one shape, all three row-major; A may be transposed. B is the first argument, since the library is
+/// column-major.
 using Kernel = void (*)(float const* b, float const* a, float* c, ...);
 
 struct Kernels {
   char const* name;
-  /// nullptr: there is none for this shape. Distances are those from row to row, or where A is turned from column to
-  /// column.
+  /// Returns nullptr if there is no kernel for this shape. Distances are those between rows or, for a transposed A,
+  /// between columns.
   Kernel (*product)(int m, int n, int k, int a_distance, bool a_turned, int b_distance, int c_distance);
 };
 
-/// Of the process. Units that are built with LIBXSMM put its kernels here, so that all others, which are the same code
-/// with and without it, have them too.
+/// The kernels of the process. Units that are built with LIBXSMM store its kernels here, so that all other units, whose
+/// code is the same with and without it, have them too.
 std::atomic<Kernels const*>& process_kernels();
 
 }  // namespace fulgurite::libtorch::native
@@ -52,16 +52,17 @@ inline bool const libxsmm_is_here = [] {
 
 namespace fulgurite::libtorch::native {
 
-/// c[i] = d[i] + c[i] for n numbers; with d == nullptr zeros are added. The sums are the same on every processor; only
-/// how many are made at once differs, which compilers do not choose at the optimization that users choose.
+/// c[i] = d[i] + c[i] for n numbers; for d == nullptr zeros are added. The sums are the same on every processor; only
+/// the number of additions at once differs. It is written by hand, since compilers do not choose it at the usual
+/// optimization levels.
 void add_to(float* c, float const* d, std::int64_t n);
 
-/// A matrix whose columns follow each other, `distance` apart, is written so that its rows do.
+/// Writes a column-major matrix, whose columns are `distance` apart, in row-major order.
 void turn(float* to, float const* from, std::int64_t rows, std::int64_t columns, std::int64_t distance);
 
-/// f(i) for all i from 0 to n, each once, on as many threads as LibTorch may use. at::parallel_for is a template that
-/// runs on one thread where the program that includes it is compiled without OpenMP; LibTorch's own loop over the
-/// elements of a tensor is compiled with it.
+/// Calls `f(i)` for all i from 0 to n - 1, each once, on as many threads as LibTorch may use. at::parallel_for is a
+/// template that runs on one thread if the program that includes it is compiled without OpenMP; LibTorch's own loop
+/// over the elements of a tensor is compiled with it.
 template <class F>
 void on_threads(std::int64_t n, F const& f) {
   if (n == 1 || at::get_num_threads() == 1 || at::in_parallel_region()) {
@@ -71,7 +72,7 @@ void on_threads(std::int64_t n, F const& f) {
   at::TensorBase const places = at::detail::empty_cpu({n}, at::kByte);
   auto const* const begin = static_cast<char const*>(places.const_data_ptr());
   auto walk = at::TensorIterator::borrowing_nullary_op(places);
-  // The form with rows: the one without is wrapped by LibTorch in a copy of the pointers, of which g++ 12 says at -O2
+  // The overload with rows: LibTorch wraps the one without in a copy of the pointers, for which g++ 12 warns at -O2
   // that it may be read before it is written.
   walk.for_each(
       [&](char** data, std::int64_t const* strides, std::int64_t size, std::int64_t rows) {
@@ -83,22 +84,24 @@ void on_threads(std::int64_t n, F const& f) {
       1);
 }
 
-// One matrix product as memory shows it: sizes, strides, threads, and what happens to it on its way into the result.
+// One matrix product, described by its memory: sizes, strides, threads, and how the result is combined with other
+// numbers.
 
 enum class Epilogue : std::uint8_t {
   none,       ///< C = A B
-  row,        ///< C = row + A B, the same row everywhere
+  row,        ///< C = row + A B, with the same row everywhere
   onto,       ///< C = C + A B
-  zero_plus,  ///< C = 0 + A B, which differs from A B where that is -0
-  then_onto,  ///< C = C + (A B), the product summed first; `onto` adds its blocks in turn
+  zero_plus,  ///< C = 0 + A B, which differs from A B if that is -0
+  then_onto,  ///< C = C + (A B), the product summed first; `onto` adds its blocks one by one
 };
 
-/// A is m x k, B is k x n, C is m x n and contiguous. All that decides LibTorch's bits beside the values is a member.
+/// A is m x k, B is k x n, C is m x n and contiguous. The members are everything besides the values that affects
+/// LibTorch's bits.
 struct ProductShape {
-  std::int64_t batch = 0;  ///< 0: plain matrices, otherwise that many of each
+  std::int64_t batch = 0;  ///< 0: plain matrices, otherwise the number of matrices in each batch
   std::int64_t m = 0, n = 0, k = 0;
-  std::array<std::int64_t, 3> a = {}, b = {};  ///< strides: from matrix to matrix, from row to row, within a row
-  std::array<std::uint8_t, 3> beyond = {};     ///< bytes that A, B and C begin past a multiple of 64
+  std::array<std::int64_t, 3> a = {}, b = {};  ///< strides: between matrices, between rows, within a row
+  std::array<std::uint8_t, 3> beyond = {};     ///< offsets in bytes of A, B and C from a multiple of 64
   Epilogue epilogue = Epilogue::none;
   int threads = 1;
   bool operator==(ProductShape const&) const = default;
@@ -106,7 +109,7 @@ struct ProductShape {
   std::int64_t matrices() const { return batch == 0 ? 1 : batch; }
   std::int64_t work() const;
 
-  /// As it is written in accounts: rows, columns and inner length.
+  /// The text for accounts: rows, columns and inner length.
   std::string text() const;
 };
 
@@ -114,7 +117,7 @@ struct ProductHash {
   std::size_t operator()(ProductShape const& shape) const;
 };
 
-/// How the rows of a matrix of this shape follow each other: one after the other (`distance` apart), or as columns do.
+/// The memory order of a matrix: row-major with rows `distance` apart, or column-major.
 struct Order {
   bool turned;
   std::int64_t distance;
@@ -123,42 +126,43 @@ std::optional<Order> order_of(std::int64_t rows, std::int64_t columns, std::arra
 
 std::uint8_t beyond(void const* where);
 
-/// Dense numbers of the CPU in single precision, as they are: no flag says that they are conjugated or negated.
+/// True for a dense float32 tensor on the CPU without conjugation or negation flags.
 bool is_plain_float(at::Tensor const& tensor);
 
-/// Of mm(A, B) and bmm(A, B), where A and B lie in one of the two orders; C is to be contiguous and to begin `c_beyond`
-/// bytes past a multiple of 64.
+/// The shape of mm(A, B) or bmm(A, B) if A and B have one of the two orders. C is assumed contiguous, `c_beyond` bytes
+/// after a multiple of 64.
 std::optional<ProductShape> product_shape(at::Tensor const& a, at::Tensor const& b, Epilogue epilogue,
                                           std::uint8_t c_beyond = 0);
 
-/// Memory of this thread that the next product overwrites, one piece for each use.
+/// Memory of this thread, separate for each use, which the next product overwrites.
 float* scratch(std::size_t use, std::int64_t size);
 
-/// The blocks of an inner length. MKL takes whole ones as long as it can and then what is left (on AMD's processors),
-/// or halves what is left as soon as it is less than two blocks (on Intel's with AVX-512: 784 is 384, 200 and 200).
+/// The blocks of an inner length. MKL takes whole blocks as long as it can and then the remainder (on AMD's
+/// processors), or halves the remainder as soon as it is less than two blocks (on Intel's with AVX-512: 784 is 384, 200
+/// and 200).
 struct Blocks {
   std::int64_t length = 0;
   bool halves = false;
 
-  /// The next block, where so many numbers are left.
+  /// The length of the next block if `left` numbers remain.
   std::int64_t next(std::int64_t left) const;
-  /// All lengths that occur, at most three: `length` comes first, and a length that is not there is 0.
+  /// All lengths that occur, at most three: `length` comes first; 0 stands for no length.
   std::array<std::int64_t, 3> lengths(std::int64_t whole) const;
 };
 
 class Plan {
  public:
-  /// Each block of the inner length is summed by itself, from 0, and added to what the blocks before it have made, as
-  /// MKL does it. The last `strip` columns, where that is not 0, have kernels of their own. Nullopt: there is no kernel
-  /// for a part of it.
+  /// Sums each block of the inner length separately, from 0, and adds it to the sum of the blocks before it, like MKL.
+  /// The last `strip` columns have kernels of their own, unless `strip` is 0. Returns nullopt if there is no kernel for
+  /// a part of the product.
   static std::optional<Plan> make(ProductShape const& shape, Blocks const& blocks, std::int64_t strip,
                                   Kernels const& kernels);
 
   ProductShape const& shape() const { return shape_; }
-  /// Of the inner length, the longest block.
+  /// The longest block of the inner length.
   std::int64_t block() const { return lengths_[0]; }
 
-  /// `row`: what Epilogue::row adds.
+  /// `row`: the row that Epilogue::row adds.
   void run(float const* a, float const* b, float* c, float const* row = nullptr) const;
 
  private:
@@ -170,8 +174,8 @@ class Plan {
 
   void strips(Kernel const (&kernel)[2], float const* b, float const* a, float* c) const;
 
-  static constexpr std::int64_t cached = 4096;            // numbers, of C or of a sum
-  static constexpr std::int64_t worth_threads = 1 << 20;  // multiplications: some ten microseconds of one core
+  static constexpr std::int64_t cached = 4096;            // numbers of C or of a sum that stay in the cache
+  static constexpr std::int64_t worth_threads = 1 << 20;  // multiplications: some ten microseconds on one core
 
   ProductShape shape_;
   Order a_, b_;
@@ -179,7 +183,7 @@ class Plan {
   std::array<std::int64_t, 3> lengths_;
   std::int64_t strip_, panel_;
   int threads_;
-  Kernel kernel_[2][3][2] = {};  ///< for the rows of a panel, those of the last one; each length; both strips
+  Kernel kernel_[2][3][2] = {};  ///< indices: full panel or last panel; length; strip
 };
 
 }  // namespace fulgurite::libtorch::native

@@ -41,8 +41,8 @@ FULGURITE_BULK_BODY Kernel libxsmm_product(int m, int n, int k, int a_distance, 
 
 namespace fulgurite::libtorch::native {
 
-// Passes over numbers beside a product: adding what was multiplied to something, and turning a matrix. LIBXSMM has a
-// kernel that turns; this one takes a third of its time.
+// Loops over numbers besides the product: adding to the result, and transposing a matrix. LIBXSMM has a kernel that
+// transposes; this one takes a third of its time.
 
 namespace passes {
 
@@ -50,7 +50,7 @@ using Four = float __attribute__((vector_size(16)));
 using Eight = float __attribute__((vector_size(32)));
 using Sixteen = float __attribute__((vector_size(64)));
 
-/// c = d + c, as many numbers at a time as the processor adds at once; returns how many are done.
+/// c = d + c, with as many numbers at a time as the processor adds at once; returns how many are done.
 template <class Numbers>
 [[gnu::always_inline]] inline std::int64_t add(float* c, float const* d, std::int64_t n) {
   constexpr std::int64_t width = sizeof(Numbers) / sizeof(float);
@@ -73,8 +73,8 @@ template <class Numbers>
   return add<Eight>(c, d, n);
 }
 
-/// Eight rows of eight numbers each, `next` apart, become eight columns. Written out, since compilers keep arrays of
-/// registers in memory at the optimization that users choose.
+/// Transposes eight rows of eight numbers each, `next` apart. Written out, since compilers keep arrays of registers in
+/// memory at the usual optimization levels.
 [[gnu::target("avx2")]] inline void turn_8x8(float* to, std::int64_t distance, float const* from, std::int64_t next) {
   auto const r0 = _mm256_loadu_ps(from);
   auto const r1 = _mm256_loadu_ps(from + 1 * next);
@@ -101,8 +101,8 @@ template <class Numbers>
   _mm256_storeu_ps(to + 6 * distance, _mm256_permute2f128_ps(c2, d2, 0x31));
   _mm256_storeu_ps(to + 7 * distance, _mm256_permute2f128_ps(c3, d3, 0x31));
 }
-/// All but the rows beyond a multiple of 16 and the columns beyond a multiple of 8. A line of the cache holds 16
-/// numbers of a column: both halves of it are taken while it is there.
+/// Transposes everything except the rows beyond a multiple of 16 and the columns beyond a multiple of 8. A cache line
+/// holds 16 numbers of a column: both halves are used while it is in the cache.
 [[gnu::target("avx2")]] inline void turn_256(float* to, float const* from, std::int64_t rows, std::int64_t columns,
                                              std::int64_t distance) {
   for (std::int64_t r = 0; r + 16 <= rows; r += 16)
@@ -272,13 +272,13 @@ FULGURITE_BULK_BODY Plan::Plan(ProductShape const& shape, Blocks const& blocks, 
       strip_(strip),
       panel_(shape.m),
       threads_(shape.work() >= worth_threads ? shape.threads : 1) {
-  bool const twice = block() != shape.k || shape.epilogue != Epilogue::none;  // what is gone over again stays in caches
+  bool const twice = block() != shape.k || shape.epilogue != Epilogue::none;  // C is then best kept in the cache
   if (twice) panel_ = std::min(panel_, std::max<std::int64_t>(16, cached / shape.n / 16 * 16));
   if (threads_ > 1 && shape.batch < threads_) {
     auto const parts = (threads_ + shape.matrices() - 1) / shape.matrices();
     panel_ = std::min(panel_, ((shape.m + parts - 1) / parts + 7) / 8 * 8);
   }
-  if (b_.turned && shape.batch != 0) panel_ = shape.m;  // so that each B is turned once
+  if (b_.turned && shape.batch != 0) panel_ = shape.m;  // so that each B is transposed once
 }
 
 FULGURITE_BULK_BODY float const* Plan::turned(float const* b) const {

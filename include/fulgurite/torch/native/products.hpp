@@ -1,6 +1,6 @@
 #pragma once
-// Matrix products by LIBXSMM with LibTorch's bits: which are certified, and which of those are worth it.
-// matmul_scope.hpp is what a program opens.
+// Matrix products by LIBXSMM with LibTorch's bits: which are certified, and which of those are worth it. Programs use
+// matmul_scope.hpp.
 
 #include <array>
 #include <atomic>
@@ -23,22 +23,23 @@
 
 namespace fulgurite::libtorch::native {
 
-// The same product by LibTorch's own kernels, below everything that somebody may have put before them.
+// The same product by LibTorch's own kernels, without any kernels that were registered in front of them.
 
-/// `c` is contiguous; with Epilogue::onto and then_onto it holds what is added to. `row`: what Epilogue::row adds.
+/// `c` is contiguous; for Epilogue::onto and then_onto it holds the numbers to add to. `row`: the row that
+/// Epilogue::row adds.
 void product_by_libtorch(Epilogue epilogue, at::Tensor const& a, at::Tensor const& b, at::Tensor const& c,
                          at::Tensor const& row);
 
-// Whether small kernels give LibTorch's very bits for a product, and in which blocks: tried before they are used.
+// Tests whether small kernels give LibTorch's exact bits for a product, and with which blocks, before they are used.
 
-/// What a product is computed from. `start`: the row of Epilogue::row, or what C holds before Epilogue::onto and
+/// The input of a product. `start`: the row of Epilogue::row, or the content of C before Epilogue::onto and
 /// Epilogue::then_onto.
 struct Operands {
   float const *a, *b, *start = nullptr;
 };
 
-/// Numbers that begin as many bytes past a multiple of 64 as those that they stand for: LibTorch's kernels may add in
-/// another order elsewhere.
+/// A copy of numbers with the same offset from a multiple of 64 bytes as the original: LibTorch's kernels may add in
+/// another order for other offsets.
 class Sample {
  public:
   Sample(std::int64_t size, std::uint8_t beyond);
@@ -55,26 +56,27 @@ class Sample {
   float* begin_;
 };
 
-/// Values to try: as they come, sparse as after a relu, so small or so large that sums leave the range, with infinities
-/// beside zeros, with NaN (not beside infinities: which of two kinds of NaN a sum keeps depends on the order of its
+/// Test values: as they come, sparse as after a relu, so small or so large that sums leave the range, with infinities
+/// and zeros, with NaN (but without infinities: which of two kinds of NaN a sum keeps depends on the order of its
 /// terms).
 enum class Draw : std::uint8_t { normal, again, sparse, tiny, huge, infinite, nan };
 inline constexpr std::array draws{Draw::normal, Draw::again,    Draw::sparse, Draw::tiny,
                                   Draw::huge,   Draw::infinite, Draw::nan};
 
-/// Its own numbers, so that nobody's generator moves.
+/// A private random generator, so that no other generator advances.
 class Numbers {
  public:
   void fill(Sample& sample, Draw draw);
   void fill(float* to, std::int64_t size, Draw draw);
-  /// What is added to products is as large as they are: beside more, what becomes of tiny ones could not be seen.
+  /// The numbers that products are added to are as large as the products: next to larger ones, errors in tiny products
+  /// would not be visible.
   void fill_start(Sample& sample, Draw draw);
 
  private:
   static float scale_of(Draw draw);
   void fill(float* to, std::int64_t size, Draw draw, float scale);
 
-  /// Near enough to a normal distribution: a sum of four, with all its bits in use.
+  /// Approximates a normal distribution by a sum of four numbers, with all of its bits in use.
   static float normal(std::uint64_t bits);
   std::uint64_t next();
   std::uint64_t state_ = 88172645463325252U;
@@ -84,16 +86,16 @@ class Certifier {
  public:
   explicit Certifier(ProductShape const& shape);
 
-  /// The plan that gives LibTorch's bits on these values and on all draws; nullopt: none does.
+  /// The plan that gives LibTorch's bits for these values and for all draws; nullopt if there is none.
   std::optional<Plan> search(Operands const& given, Kernels const& kernels);
 
  private:
-  /// LIBXSMM with AVX-512 takes 64 columns at a time, and sums up to 16 that remain as two chains, which MKL does not.
-  /// Two strips, neither of which leaves 1 to 16 columns, keep MKL's order of summation.
+  /// LIBXSMM with AVX-512 takes 64 columns at a time, and sums up to 16 remaining columns as two chains, unlike MKL.
+  /// Two strips, neither of which leaves a remainder of 1 to 16 columns, keep MKL's order of summation.
   static constexpr std::int64_t last_strip = 48;
 
   void take(Operands const& given);
-  /// On the given values, which are those that were taken last, and on all draws.
+  /// True if the bits are the same for the given values, which were taken last, and for all draws.
   bool same_everywhere(Plan const& plan, Operands const& given);
   static std::int64_t span(std::int64_t step, std::int64_t count) { return step * (count - 1); }
   std::int64_t last(std::array<std::int64_t, 3> const& strides, std::int64_t rows, std::int64_t columns) const;
@@ -111,23 +113,23 @@ class Certifier {
   Sample a_, b_, start_, theirs_, ours_;
 };
 
-// Whether a scope for matrix products is open on this thread, and what it says.
+// The current scope for matrix products on this thread.
 
 Matmul on_this_thread();
 
-// Which products are certified, of the whole process: each shape is tried once.
+// The certified products of the process: each shape is tested once.
 
 class Verdicts {
  public:
-  /// Without kernels every product is LibTorch's.
+  /// Without kernels LibTorch computes every product.
   explicit Verdicts(Kernels const* kernels);
   Verdicts(Verdicts const&) = delete;
   Verdicts& operator=(Verdicts const&) = delete;
 
   static Verdicts& of_process();
 
-  /// The plan of a certified product; nullptr: LibTorch's. The first time that a shape is asked for it is tried, on
-  /// these values among others. Plans stay as long as the verdicts.
+  /// The plan of a certified product; nullptr if LibTorch has to compute it. The first call for a shape tests it, with
+  /// these values among others. Plans live as long as this object.
   Plan const* find(ProductShape const& shape, Operands const& given);
 
   struct Count {
@@ -135,8 +137,9 @@ class Verdicts {
   };
   Count count() const;
 
-  /// For a person: how many products are whose, in which blocks, and which have no block that fits. Those that differ
-  /// only in where their numbers lie are one, as their text is, or two, where one of them alone is certified.
+  /// A report for users: how many products LIBXSMM or LibTorch computes, in which blocks, and for which no block fits.
+  /// Products that differ only in their memory layout count as one, as their text is the same, or as two if only one of
+  /// them is certified.
   std::string account() const;
 
  private:
@@ -145,7 +148,8 @@ class Verdicts {
     ProductShape shape = {};
     Plan const* plan = nullptr;
   };
-  /// So that the threads of a step need no lock. No array: compilers write out how each of its parts begins.
+  /// Per thread, so that the threads of a step need no lock. Not an array, since compilers would write out the
+  /// initialisation of each element.
   static std::vector<Seen>& last_seen();
   static std::atomic<std::uint64_t>& made();
 
@@ -157,63 +161,62 @@ class Verdicts {
   std::unordered_map<ProductShape, std::unique_ptr<Plan const>, ProductHash> all_;
 };
 
-// Where LIBXSMM's kernels are used: a rule of shape and processor, never a measurement, which could say one thing today
-// and another tomorrow.
+// Where LIBXSMM's kernels are used: a rule of shape and processor, never a measurement, whose result could change from
+// day to day.
 
-/// Of a processor, what the rule asks. MKL stays with AVX2 on AMD's.
+/// The kinds of processors that the rule distinguishes. MKL uses only AVX2 on AMD's.
 enum class Processor : std::uint8_t {
   other,
-  amd_in_halves,  ///< Zen 4: AVX-512 in two turns of 256 bits, so that AVX2 multiplies as fast
+  amd_in_halves,  ///< Zen 4: AVX-512 as two halves of 256 bits, so that AVX2 multiplies equally fast
   amd_whole,      ///< Zen 5: all 512 bits at once
-  intel_bf16,     ///< Sapphire Rapids and newer, which are known by AVX-512 with BF16: MKL reaches the core's peak
+  intel_bf16,     ///< Sapphire Rapids and newer, recognised by AVX-512 with BF16: MKL reaches the core's peak
 };
 
-/// The processor at hand. AMD's families: 25 is Zen 4 where there is AVX-512, 26 is Zen 5.
+/// The processor of this machine. AMD's families: 25 is Zen 4 if it has AVX-512, 26 is Zen 5.
 Processor this_processor();
 
-/// Up to here a call of MKL's takes longer than the multiplications themselves: some 0.6 microseconds, in which a core
-/// does 27,000 of them.
+/// Up to this number of multiplications, the overhead of a call of MKL exceeds the time of the multiplications: some
+/// 0.6 microseconds, in which a core does 27,000 of them.
 inline constexpr std::int64_t small_product = 16384;
 
-/// What was measured on Zen 5 (`tools/dev bench products`): twice as fast from 8 rows and 16 columns on, where B is
-/// transposed, and so copied first, too.
+/// Measured on Zen 5 (`tools/dev bench products`): twice as fast from 8 rows and 16 columns on, even if B is
+/// transposed, and so copied first.
 bool pays_whole(ProductShape const& shape);
 
-/// What was measured on Zen 4, where both reach the same peak and LIBXSMM wins a tenth, for widths of whole registers.
-/// A copy of B pays for many rows and short inner lengths alone there, and a bias for long ones, which MKL adds without
-/// another pass. What is added to after the product is another pass of both.
+/// Measured on Zen 4, where both reach the same peak and LIBXSMM gains a tenth for widths of whole registers. There a
+/// copy of B only pays for many rows and short inner lengths, and a bias only for long ones, since MKL adds it without
+/// another pass. Adding after the product is another pass for both.
 bool pays_in_halves(ProductShape const& shape);
 
-/// Up to so many multiplications of one matrix a call's own time can be seen beside them on Intel's processors.
+/// Up to this number of multiplications in one matrix, the overhead of a call is measurable on Intel's processors.
 inline constexpr std::int64_t seen_on_intel = 1 << 20;
 
-/// What was measured on Intel's Granite Rapids, where both reach the same peak, so that only shorter calls and sums
-/// that are still in the first cache win: a tenth at a million multiplications, half as much again at a hundred
-/// thousand. Turning B first costs as much as is won where it is wide, unless a bias is added, for which LibTorch
-/// copies it first.
+/// Measured on Intel's Granite Rapids, where both reach the same peak, so that only smaller overhead and sums that are
+/// still in the first cache help: a gain of a tenth at a million multiplications, of half at a hundred thousand.
+/// Transposing a wide B first costs as much as it gains, unless a bias is added, for which LibTorch copies B first.
 bool pays_on_intel(ProductShape const& shape);
 
-/// Sizes that the rule may say yes to, asked before a shape is made: what is left alone should cost nothing.
+/// True if the rule may accept these sizes. It is checked before a shape is made, so that other products cost nothing.
 bool may_be_faster(at::Tensor const& a, at::Tensor const& b, Processor on = this_processor());
 
-/// Small products everywhere. On older processors of Intel's, on AMD's without AVX-512 and on those of other makers,
-/// MKL is taken to be as fast as LIBXSMM for larger ones.
+/// True for small products on every processor. For larger ones on Intel's older processors, on AMD's without AVX-512
+/// and on those of other makers, MKL is assumed to be as fast as LIBXSMM.
 bool is_faster(ProductShape const& shape, Processor on = this_processor());
 
-// Matrix products of steps that run as they are written: kernels before LibTorch's own, which look whether a scope is
+// Matrix products of steps that are not replayed: kernels in front of LibTorch's own, which check whether a scope is
 // open on their thread.
 
-/// The plan for a product at hand; nullptr: LibTorch's. LibTorch does not let products start threads where threads run
-/// already, and what it does there is not what is tried here.
+/// The plan for the current product; nullptr if LibTorch has to compute it. Inside a parallel region LibTorch does not
+/// start threads for products, and its results there are not the certified ones.
 Plan const* plan_of(std::optional<ProductShape> const& shape, Operands const& given, Matmul how);
 
-/// How a product on this thread is to be computed, from what costs least to ask.
+/// How to compute a product on this thread; the cheapest checks come first.
 Matmul asked_for(at::Tensor const& a, at::Tensor const& b);
 
 float const* numbers(at::Tensor const& tensor);
 
-/// How `start` is added to a product of this shape, where that is one of the two ways that are known: as a row, or as a
-/// whole.
+/// How `start` is added to a product of this shape, if that is one of the two supported ways: as a row, or as a whole
+/// matrix.
 std::optional<Epilogue> epilogue_of(at::Tensor const& start, at::Tensor const& a, at::Tensor const& b,
                                     at::Scalar const& beta, at::Scalar const& alpha);
 
@@ -223,8 +226,8 @@ at::Tensor computed(Plan const& plan, Operands const& given);
 
 inline constexpr c10::DispatchKeySet below_products(c10::DispatchKeySet::FULL_AFTER, product_key);
 
-/// The two operators that only multiply, and the two that add: `Own` is LibTorch's. Batches and matrices differ by what
-/// they are given.
+/// The kernels of the two operators that only multiply, and of the two that add; `Own` is LibTorch's. Batches and
+/// matrices differ in their arguments.
 template <class Own>
 at::Tensor multiplied(c10::DispatchKeySet keys, at::Tensor const& a, at::Tensor const& b) {
   if (auto const how = asked_for(a, b); how != Matmul::libtorch)

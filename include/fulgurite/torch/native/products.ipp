@@ -112,12 +112,12 @@ FULGURITE_BULK_BODY Certifier::Certifier(ProductShape const& shape)
 FULGURITE_BULK_BODY std::optional<Plan> Certifier::search(Operands const& given, Kernels const& kernels) {
   take(given);
   std::vector<std::array<std::int64_t, 3>> tried;
-  // MKL takes 192 of the inner length at a time on AMD's processors, where there are more, and halves what is less
+  // On AMD's processors MKL takes 192 of the inner length at a time if there are more, and halves a remainder of less
   // than two of these; on Intel's with AVX-512 it takes 384.
   for (Blocks const& blocks : {Blocks{shape_.k}, Blocks{384, true}, Blocks{192}, Blocks{shape_.k / 2}, Blocks{128},
                                Blocks{256}, Blocks{384}, Blocks{512}}) {
     if (blocks.length == 0) continue;
-    auto const lengths = blocks.lengths(shape_.k);  // which are another set for each other cut
+    auto const lengths = blocks.lengths(shape_.k);  // these differ for each way of cutting
     if (std::find(tried.begin(), tried.end(), lengths) != tried.end()) continue;
     tried.push_back(lengths);
     for (std::int64_t const strip : {std::int64_t{0}, last_strip})
@@ -194,7 +194,7 @@ FULGURITE_BULK_BODY Matmul on_this_thread() {
 FULGURITE_BULK_BODY Verdicts::Verdicts(Kernels const* kernels) : kernels_(kernels), number_(++made()) {}
 
 FULGURITE_BULK_BODY Verdicts& Verdicts::of_process() {
-  static Verdicts* const all = new Verdicts(process_kernels());  // threads may ask until the very end
+  static Verdicts* const all = new Verdicts(process_kernels());  // threads may use it until the very end
   return *all;
 }
 
@@ -245,7 +245,7 @@ FULGURITE_BULK_BODY std::atomic<std::uint64_t>& Verdicts::made() {
 }
 
 FULGURITE_BULK_BODY Plan const* Verdicts::search(ProductShape const& shape, Operands const& given) {
-  Marked const as_ever(Matmul::libtorch);  // a kernel of LibTorch's that calls another operator must not ask again
+  Marked const as_ever(Matmul::libtorch);  // an operator that LibTorch's kernel calls must not be intercepted
   std::lock_guard const lock(mutex_);
   auto const [found, fresh] = all_.try_emplace(shape);
   if (fresh)

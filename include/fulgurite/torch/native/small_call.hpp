@@ -1,5 +1,5 @@
 #pragma once
-// An operator on few numbers as a function and its arguments, which a replay calls instead of the operator.
+// A function with its arguments, which a replay calls instead of an operator on few numbers.
 
 #include <cstddef>
 #include <cstdint>
@@ -23,8 +23,8 @@
 
 namespace fulgurite::libtorch::native {
 
-// A loop over numbers that lie one after the other, four at a time. Compilers leave such a loop as it is at the
-// optimization that users choose; vectors of 16 bytes are in every processor that LibTorch runs on.
+// A loop over consecutive numbers, four at a time. Compilers do not vectorise such a loop at the usual optimization
+// levels; every processor that LibTorch supports has vectors of 16 bytes.
 
 template <class T>
 using Wide __attribute__((vector_size(16))) = T;
@@ -40,8 +40,8 @@ inline void put_wide(T* to, Wide<T> const& numbers) {
   std::memcpy(to, &numbers, sizeof numbers);
 }
 
-/// to[i] = f(from[i]...) for n numbers. `f` is called with vectors and, for what remains, with single numbers, so that
-/// it has to do the same with both; `to` may be one of the others.
+/// to[i] = f(from[i]...) for n numbers. `f` is called with vectors and, for the remainder, with single numbers, and
+/// must compute the same for both; `to` may be one of the inputs.
 template <class T, class F, class... From>
 inline void each_number(std::int64_t n, F f, T* to, From const*... from) {
   constexpr std::int64_t width = sizeof(Wide<T>) / sizeof(T);
@@ -50,14 +50,14 @@ inline void each_number(std::int64_t n, F f, T* to, From const*... from) {
   for (; i != n; ++i) to[i] = f(from[i]...);
 }
 
-// What LibTorch's CPU kernels compute for common operators on float32, in the same order and so with the same bits,
-// without what stands between a caller and the arithmetic: dispatch, boxed arguments, iterators. For a few hundred
-// numbers that takes many times as long as the arithmetic.
+// The computation of LibTorch's CPU kernels for common operators on float32, in the same order and so with the same
+// bits, without the overhead of dispatch, boxed arguments and iterators. For a few hundred numbers that overhead takes
+// many times as long as the arithmetic.
 
 /// aten::relu.
 void relu(float* to, float const* x, std::int64_t n);
 
-/// aten::threshold_backward with threshold 0: the gradient, where the result of relu was not 0.
+/// aten::threshold_backward with threshold 0: the gradient where the result of relu was not 0.
 void relu_backward(float* to, float const* gradient, float const* result, std::int64_t n);
 
 void add(float* to, float const* a, float const* b, std::int64_t n);
@@ -66,8 +66,8 @@ void multiply(float* to, float const* a, float const* b, std::int64_t n);
 /// aten::mse_loss_backward. `scale`: 2 over the number of elements for a mean.
 void mse_backward(float* to, float scale, float gradient, float const* x, float const* target, std::int64_t n);
 
-/// Sums of which LibTorch takes `step` terms in turn in each of four levels, so that rounding errors stay small
-/// (ATen/native/cpu/SumKernel.cpp). `term(i)` gives the i-th; up to 2^19 of them.
+/// Sums like LibTorch, which adds `step` terms at a time in each of four levels to keep rounding errors small
+/// (ATen/native/cpu/SumKernel.cpp). `term(i)` is the i-th of at most 2^19 terms.
 template <class T, class Term>
 inline T cascade_sum(std::int64_t count, Term term) {
   constexpr std::int64_t step = 16;
@@ -95,41 +95,41 @@ inline T interleaved_sum(std::int64_t count, Term term) {
   return part[0] + part[1] + part[2] + part[3];
 }
 
-/// aten::sum over the rows of a matrix. LibTorch takes the first columns, as many as fill its registers, in one order,
-/// and the rest in another; `plain` says where the rest begins, a multiple of 4.
+/// aten::sum over the rows of a matrix. LibTorch sums the first columns, as many as fill its registers, in one order,
+/// and the remaining ones in another. `plain` is the first remaining column, a multiple of 4.
 void column_sums(float* to, float const* x, std::int64_t rows, std::int64_t columns, std::int64_t plain);
 
-/// aten::nll_loss_forward for the mean without weights of classes. False: a class is none of 0..classes-1, and nothing
-/// is written.
+/// aten::nll_loss_forward for the mean without class weights. Returns false, and writes nothing, if a class is not in
+/// 0..classes-1.
 bool nll_loss(float* loss, float* total_weight, float const* log_probabilities, std::int64_t const* classes_of,
               std::int64_t samples, std::int64_t classes, std::int64_t ignored);
 
-/// aten::nll_loss_backward of the same. Classes were looked at by the forward pass.
+/// aten::nll_loss_backward of the same. The forward pass has checked the classes.
 void nll_loss_backward(float* to, float gradient, float total_weight, std::int64_t const* classes_of,
                        std::int64_t samples, std::int64_t classes, std::int64_t ignored);
 
-/// From so many numbers on LibTorch may share an operator among threads, and what a call costs does not matter.
+/// From this number on LibTorch may run an operator on several threads, and the cost of a call does not matter.
 inline constexpr std::int64_t few_numbers = 32768;
 
-/// A call that `run()` makes on the memory that its tensors have at that moment.
+/// A call that `run()` makes on the current memory of its tensors.
 struct SmallCall {
   using Function = void (*)(SmallCall const&);
   Function function;
   std::vector<at::Tensor> in, out;
-  std::int64_t rows = 1, columns = 0;  ///< of the first tensor of `in` or, where that is a number, of the result
-  std::int64_t number = 0;             ///< what the function needs besides
+  std::int64_t rows = 1, columns = 0;  ///< those of the first tensor in `in` or, if that is a number, of the result
+  std::int64_t number = 0;             ///< an additional argument of the function
 
   void run() const { function(*this); }
   float const* from(std::size_t i) const;
   std::int64_t const* classes() const;
   float* to(std::size_t i = 0) const;
-  at::Tensor& place() const;  // LibTorch's functions ask for it, and keep it
+  at::Tensor& place() const;  // LibTorch's functions may resize and keep it
 };
 
-/// Reads a call of an operator in the form that writes into places it is given.
+/// Interprets a call of an operator in its out variant.
 class SmallCalls {
  public:
-  /// Candidates, of which at most one has LibTorch's bits: that has to be tried. `name`: with the overload.
+  /// The candidates, of which at most one has LibTorch's bits, which has to be tested. `name`: with the overload.
   static std::vector<SmallCall> of(std::string_view name, torch::jit::Stack const& arguments);
 
  private:
@@ -139,25 +139,25 @@ class SmallCalls {
   bool is(std::size_t i, double number) const;
   bool is_false(std::size_t i) const;
   bool is_absent(std::size_t i) const;
-  /// Dense float32 numbers of the CPU, few of them.
+  /// True for a dense float32 CPU tensor with few numbers.
   bool is_few(std::size_t i) const;
   bool is_number(std::size_t i) const;
   bool is_matrix(std::size_t i) const;
 
   SmallCall made(std::initializer_list<std::size_t> from, std::initializer_list<std::size_t> to, Function f) const;
 
-  /// A function of each element of tensors of one shape.
+  /// A function of each element in tensors of one shape.
   std::vector<SmallCall> each(std::initializer_list<std::size_t> from, std::size_t to, Function f) const;
 
   std::vector<SmallCall> log_softmax(std::initializer_list<std::size_t> from, std::size_t to) const;
 
   std::vector<SmallCall> mse_backward() const;
 
-  /// How many columns LibTorch sums in the plain order follows from the width of its registers, of which it has kernels
-  /// for several.
+  /// The number of columns that LibTorch sums in the plain order depends on the width of its registers, and it has
+  /// kernels for several widths.
   std::vector<SmallCall> column_sums() const;
 
-  /// A mean over classes that are numbers, none of them with a weight.
+  /// True for a mean over integer classes without weights.
   bool is_nll(std::size_t x, std::size_t target, std::size_t weight, std::size_t reduction) const;
   std::vector<SmallCall> nll_loss() const;
   std::vector<SmallCall> nll_loss_backward() const;

@@ -71,7 +71,7 @@ FULGURITE_BULK_BODY void nll_loss_backward(float* to, float gradient, float tota
                                            std::int64_t const* classes_of, std::int64_t samples, std::int64_t classes,
                                            std::int64_t ignored) {
   std::fill_n(to, samples * classes, 0.0F);
-  float const volatile quotient = gradient / total_weight;  // else compilers negate before, and NaN has another sign
+  float const volatile quotient = gradient / total_weight;  // or compilers negate first, and NaN has another sign
   float const each = -quotient;
   for (std::int64_t i = 0; i != samples; ++i)
     if (auto const which = classes_of[i]; which != ignored) to[i * classes + which] = each;
@@ -104,7 +104,7 @@ FULGURITE_BULK_BODY std::vector<SmallCall> SmallCalls::of(std::string_view name,
   if (name == "aten::sum.IntList_out") return call.column_sums();
   if (name == "aten::nll_loss_forward.output") return call.nll_loss();
   if (name == "aten::nll_loss_backward.grad_input") return call.nll_loss_backward();
-  // LibTorch's own arithmetic, called by its type and not through the dispatcher.
+  // LibTorch's own arithmetic, called directly and not through the dispatcher.
   if (name == "aten::_log_softmax.out" && call.is_false(2)) return call.log_softmax({0}, 3);
   if (name == "aten::_log_softmax_backward_data.out") return call.log_softmax({0, 1}, 4);
   if (name == "aten::tanh.out") return call.each({0}, 1, [](C const& c) { at::cpu::tanh_out(c.place(), c.in[0]); });
@@ -188,7 +188,7 @@ FULGURITE_BULK_BODY std::vector<SmallCall> SmallCalls::column_sums() const {
       made({0}, {4}, [](SmallCall const& c) { native::column_sums(c.to(), c.from(0), c.rows, c.columns, c.number); });
   call.rows = call.in[0].size(0);
   call.columns = call.in[0].size(1);
-  if (call.columns == 1 || call.out[0].numel() != call.columns) return {};  // one column is summed along itself
+  if (call.columns == 1 || call.out[0].numel() != call.columns) return {};  // a single column is summed along itself
   std::vector<SmallCall> all;
   for (std::int64_t const lanes : {16, 8, 4}) {
     auto const at_once = call.columns >= lanes ? 4 * lanes : 4;
@@ -211,7 +211,7 @@ FULGURITE_BULK_BODY std::vector<SmallCall> SmallCalls::nll_loss() const {
   if (!is_nll(0, 1, 2, 3) || !is_number(5) || !is_number(6)) return {};
   auto call = made({0, 1}, {5, 6}, [](SmallCall const& c) {
     if (!native::nll_loss(c.to(0), c.to(1), c.from(0), c.classes(), c.rows, c.columns, c.number))
-      at::cpu::nll_loss_forward(c.in[0], c.in[1], {}, at::Reduction::Mean, c.number);  // says which class it is
+      at::cpu::nll_loss_forward(c.in[0], c.in[1], {}, at::Reduction::Mean, c.number);  // throws LibTorch's error
   });
   return with_matrix(call, call.in[0], all_[4].toInt());
 }

@@ -28,7 +28,7 @@ FULGURITE_BULK_BODY void Arena::look() {
   put_right();
   for (auto& buffer : buffers_) {
     auto const now = version(buffer.gradients);
-    if (now == buffer.version) continue;  // a replay may have cleared without calling zero_grad()
+    if (now == buffer.version) continue;  // a replay may have cleared the gradients without calling zero_grad()
     buffer.version = now;
     for (auto const i : buffer.slots) slots_[i].received = false;
   }

@@ -219,7 +219,7 @@ FULGURITE_BULK_BODY void ArenaLayout::require_shape(Slot const& slot) {
 FULGURITE_BULK_BODY void ArenaLayout::take_data(Slot& slot) {
   require_shape(slot);
   auto const gradient = slot.parameter.grad();
-  if (gradient.defined()) slot.parameter.mutable_grad().reset();  // else LibTorch would compare it
+  if (gradient.defined()) slot.parameter.mutable_grad().reset();  // LibTorch would compare the new data with it
   auto part = slice(buffers_[slot.buffer].parameters, slot.begin, slot.gradient);
   part.copy_(slot.parameter.detach());
   slot.parameter.set_data(part);
@@ -229,8 +229,8 @@ FULGURITE_BULK_BODY void ArenaLayout::take_data(Slot& slot) {
 FULGURITE_BULK_BODY void ArenaLayout::take_gradient(Slot& slot) {
   auto const& gradient = slot.parameter.grad();
   slot.gradient.copy_(gradient.is_sparse() ? gradient.to_dense()
-                                           : gradient.detach());  // this write makes it count as received
-  if (slot.stays) slot.gradient.add_(0);                          // the same bits as adding to a cleared slice
+                                           : gradient.detach());  // so that this write marks it as received
+  if (slot.stays) slot.gradient.add_(0);                          // same bits as adding to a cleared slice
   slot.parameter.mutable_grad() = slot.gradient;
 }
 

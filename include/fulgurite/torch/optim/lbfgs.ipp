@@ -43,7 +43,7 @@ lbfgs_state(SavedLBFGS const& from, std::vector<at::Tensor> const& parameters, s
     for (auto const& known : libtorch::element_names) {
       bool const fits = value.dtype() == known.name &&
                         (vector ? known.type == type && value.shape() == std::vector{count} : value.shape().empty());
-      if (!fits) continue;  // a number may be of an integer type: H_diag begins as one
+      if (!fits) continue;  // a number may have an integer type: H_diag starts with one
       auto made = at::empty(value.shape(), parameters.front().options().requires_grad(false).dtype(known.type));
       libtorch::restore(made, value);
       return made;
@@ -57,7 +57,7 @@ lbfgs_state(SavedLBFGS const& from, std::vector<at::Tensor> const& parameters, s
     std::deque<at::Tensor> all;
     for (auto const& value : values) all.push_back(tensor(value, vectors));
     while (all.size() > static_cast<std::size_t>(history_size))
-      all.pop_front();  // drops the oldest; history_size is smaller than when it was saved
+      all.pop_front();  // drop the oldest: history_size is smaller than in the saved state
     return all;
   };
   state->func_evals(from.func_evals).n_iter(from.n_iter).t(from.t).prev_loss(from.prev_loss);

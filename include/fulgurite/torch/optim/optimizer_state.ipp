@@ -38,7 +38,7 @@ namespace fulgurite::libtorch {
 #define FULGURITE_OPTION(name)                                                                                         \
   if constexpr (requires { now.name(); }) f(#name, given.name(), now.name())
 
-/// f(name, value given, value now&) for each option of a parameter group.
+/// Calls `f(name, given_value, current_value&)` for each option of a parameter group.
 template <class Options, class F>
 void each_option(Options const& given, Options& now, F&& f) {
   FULGURITE_OPTION(lr);
@@ -62,7 +62,7 @@ void each_option(Options const& given, Options& now, F&& f) {
 }
 #undef FULGURITE_OPTION
 
-/// Saves or loads the options of a group. Rates and momenta are what schedules have made of them: state.
+/// Saves or loads the options of a group. Learning rates and momenta are state, since schedules change them.
 template <class Options, class Archive>
 void fold_options(Options const& given, Options& now, Archive& archive) {
   each_option(given, now, [&]<class V>(std::string_view name, V const& before, V& value) {
@@ -78,7 +78,7 @@ void fold_options(Options const& given, Options& now, Archive& archive) {
   });
 }
 
-/// f(name, value&) for everything that is kept of a parameter: numbers, tensors, and LBFGS's lists of tensors.
+/// Calls `f(name, value&)` for each part of a parameter's state: numbers, tensors, and LBFGS's lists of tensors.
 template <class State, class F>
 void each_kept(State& all, F&& f) {
   FULGURITE_FIELD(step);
@@ -103,10 +103,9 @@ void each_kept(State& all, F&& f) {
 }
 #undef FULGURITE_FIELD
 
-// Loads what optimizer_state.hpp has saved of a torch::optim optimizer: all is read and compared before anything
-// changes.
+// Loads the saved state of a torch::optim optimizer: everything is read and compared before anything changes.
 
-/// How many parameters each group has.
+/// The number of parameters in each group.
 template <class X>
 std::vector<std::size_t> group_sizes(X const& optimizer) {
   std::vector<std::size_t> sizes;
@@ -114,14 +113,14 @@ std::vector<std::size_t> group_sizes(X const& optimizer) {
   return sizes;
 }
 
-/// Those of one group. One that was added behind our back has its present ones.
+/// The given options of a group. For a group that was added without our knowledge: its current options.
 template <class Options, class X>
 Options const& given_to(GivenOptions const& given, X const& optimizer, std::size_t group) {
   auto const& all = group < given.size() ? *given[group] : optimizer.param_groups()[group].options();
   return static_cast<Options const&>(all);
 }
 
-/// What was saved of an optimizer, read and compared with one before a bit of that is changed.
+/// The saved state of an optimizer, read and compared with the current one before anything changes.
 template <class X>
 class OptimizerReader {
   using Options = typename OptionsOf<X>::type;
@@ -144,7 +143,7 @@ class OptimizerReader {
     refuse_what_differs();
   }
 
-  /// Makes it the state of the optimizer. A parameter that had no state when it was saved has none from now on.
+  /// Replaces the optimizer's state. A parameter without saved state has none afterwards.
   void commit() {
     auto& all = optimizer_->state();
     for (auto& [parameter, state] : states_)
@@ -201,18 +200,18 @@ class OptimizerReader {
         from(name, value);
       }
     });
-    if constexpr (is_lbfgs) {  // LibTorch takes these lengths on trust
+    if constexpr (is_lbfgs) {  // LibTorch does not check these lengths
       auto const past = state.old_dirs().size();
       auto const longest = static_cast<std::size_t>(std::max<std::int64_t>(0, options.history_size()));
       if (state.old_stps().size() != past || state.ro().size() != past)
         return differs(where_ + " has lists of old steps whose lengths do not agree");
       for (auto* list : {&state.old_dirs(), &state.old_stps(), &state.ro()})
         while (list->size() > longest) list->pop_front();
-      if (state.al() && state.al()->size() < longest) state.al(std::nullopt);  // each step fills it again
+      if (state.al() && state.al()->size() < longest) state.al(std::nullopt);  // each step refills it
     }
   }
 
-  /// LibTorch steps with tensors that some options need and would be undefined.
+  /// Some options need tensors in LibTorch's step that would be undefined; a state without them is an Error.
   void refuse_lacking([[maybe_unused]] Options const& given, State const& state) {
     auto const needs = [&](char const* option, char const* name) {
       differs(where_ + " has no " + name + ", which the program's option " + option + " needs");
@@ -225,7 +224,7 @@ class OptimizerReader {
     }
   }
 
-  /// A new tensor with the saved numbers, where the parameter is.
+  /// A new tensor with the saved numbers, on the parameter's device.
   at::Tensor tensor(std::string_view name, SavedTensor const& saved, at::Tensor const& parameter) {
     if (!saved) return {};
     auto const refused = [&](at::ScalarType type, std::vector<std::int64_t> const& shape) {
@@ -234,7 +233,8 @@ class OptimizerReader {
       return at::Tensor();
     };
     at::Tensor made;
-    if constexpr (is_lbfgs) {  // keeps vectors of all parameters together, and single numbers, which may be whole
+    if constexpr (is_lbfgs) {  // LBFGS keeps vectors for all parameters together, and single numbers, which may be
+                               // integers
       bool const vector = name != "H_diag" && name != "ro" && name != "al";
       std::int64_t count = 0;
       auto type = parameter.scalar_type();
@@ -266,7 +266,7 @@ class OptimizerReader {
     return shape_text(std::vector<std::int64_t>(sizes.begin(), sizes.end()));
   }
 
-  // What is trained on must not be made in inference mode, where a load may fall.
+  // A load may run in inference mode, but tensors made in it cannot be trained on.
   c10::InferenceMode const no_inference_{false};
   at::NoGradGuard const no_graph_ = {};
   X* optimizer_;
@@ -276,7 +276,7 @@ class OptimizerReader {
   std::vector<std::pair<void*, std::unique_ptr<State>>> states_;
 };
 
-/// A field as an archive takes it: tensors become handles, pairs arrays.
+/// A field in the form that an archive takes: tensors become handles, pairs arrays.
 FULGURITE_BULK_BODY SavedTensor archived(at::Tensor const& value) {
   if (value.defined() && value.layout() != at::kStrided)
     throw Error("fulgurite.optimizer.state", "an optimizer keeps a sparse tensor, as SGD with momentum does of sparse "

@@ -1,5 +1,6 @@
 #pragma once
-// Records the operators of some steps with LibTorch's own profiler: a trace to look at, and a table of what takes time.
+// Records the operators of some steps with LibTorch's profiler: writes a trace, and prints a table of the time they
+// take.
 
 #include <cstddef>
 #include <cstdio>
@@ -24,40 +25,41 @@
 
 namespace fulgurite {
 
-/// Which steps are recorded, what of them, and where it goes.
+/// Which steps are recorded, what is recorded of them, and where the result goes.
 struct AdvancedProfilerOptions {
-  int wait = 1;                        ///< batches before a recording that are left alone
-  int warmup = 1;                      ///< then batches while the profiler gets ready, which are not recorded
-  int active = 3;                      ///< then batches that are
-  int repeat = 1;                      ///< recordings; 0: until the run ends
-  std::filesystem::path dirpath = {};  ///< of the files; not given: the run's folder, else default_root_dir
-  std::string filename = "profile";    ///< fit-profile-2.pt.trace.json, with the number of the first batch
+  int wait = 1;                        ///< batches before each recording that are skipped
+  int warmup = 1;                      ///< batches after those for the profiler's warm-up, not recorded
+  int active = 3;                      ///< batches after those that are recorded
+  int repeat = 1;                      ///< the number of recordings; 0: until the run ends
+  std::filesystem::path dirpath = {};  ///< folder of the files; default: the run's folder, otherwise default_root_dir
+  std::string filename = "profile";    ///< as in fit-profile-2.pt.trace.json, where 2 is the first batch
   bool export_to_chrome = true;        ///< write a trace of each recording
-  bool record_shapes = false;          ///< the sizes of operators' inputs, in the trace
-  bool profile_memory = true;          ///< what operators allocate and free, in the trace
-  bool with_flops = false;             ///< of products and convolutions, in the trace
+  bool record_shapes = false;          ///< record the sizes of operators' inputs in the trace
+  bool profile_memory = true;          ///< record memory that operators allocate and free in the trace
+  bool with_flops = false;             ///< record FLOPs of matrix products and convolutions in the trace
   std::size_t row_limit = 20;          ///< rows of the table
-  std::FILE* stream = stderr;          ///< nullptr: the table is not printed
+  std::FILE* stream = stderr;          ///< where the table is printed; nullptr: nowhere
 };
 
-/// Records what LibTorch does in a few steps: `AdvancedProfiler{}`. Each recording is a file that chrome://tracing and
-/// ui.perfetto.dev show, the trainer's actions among the operators and, on a GPU, its kernels. At the end a table is
-/// printed: self and total time of operators, calls, memory. A recorded step is slower than it would be; the others are
-/// not. Only what the training thread does is seen, not workers of loaders. `operators()` has the sums until the next
-/// run.
+/// A callback that records LibTorch's operators in a few steps, to find out what takes time:
+/// `make_trainer<Net>(TrainerOptions{.max_epochs = 1}, AdvancedProfiler{})`. Each recording is a file for
+/// chrome://tracing or ui.perfetto.dev. It shows the trainer's actions among the operators and, on a GPU, its kernels.
+/// At the end a table is printed: self and total time of operators, calls, memory. Recorded steps are slower than
+/// normal ones; other steps are not. Only the training thread is recorded, not the workers of loaders. `operators()`
+/// returns the totals until the next run.
 class AdvancedProfiler {
  public:
   using Hooks =
       Implements<hook::setup, hook::on_train_batch_start, hook::on_validation_batch_start, hook::on_test_batch_start,
                  hook::on_predict_batch_start, hook::teardown, hook::on_exception, hook::profile_action>;
-  using Stateless = ByChoice;  // a run that goes on is recorded from there
+  using Stateless = ByChoice;  // a resumed run is recorded from where it resumes
   static constexpr Order order = Order::profiler;
-  static constexpr bool records_process = true;  ///< LibTorch has one profiler: a sweep refuses it
+  static constexpr bool records_process = true;  ///< LibTorch has one profiler per process: not for sweeps
 
   explicit AdvancedProfiler(AdvancedProfilerOptions options = {});
   AdvancedProfiler(AdvancedProfiler&&) = default;
 
-  /// An action among the operators. It ends early where the recording does.
+  /// An action among the operators. It ends early if the recording does.
   class Running {
    public:
     Running(AdvancedProfiler& profiler, ProfiledAction const& action);
@@ -87,17 +89,17 @@ class AdvancedProfiler {
                                                                  " batches, and wait + warmup leave out the first " +
                                                                  std::to_string(long{options_.wait} + options_.warmup));
   }
-  /// What was recorded until then is kept as well.
+  /// Also keeps what was recorded before an exception.
   void on_exception(auto& ctx) { tell(ctx); }
 
-  /// Of the run at hand, or of the last one: operators and actions, with those first that took most by themselves.
+  /// Operators and actions of the current or last run, sorted by self time, longest first.
   std::vector<report::OperatorTime> const& operators() const { return operators_; }
   std::vector<std::filesystem::path> const& traces() const { return traces_; }
 
  private:
   using Activity = torch::profiler::impl::ActivityType;
 
-  /// The batch's place in its cycle of wait, warmup and active batches decides what begins or ends before it.
+  /// The batch's place in the cycle of wait, warmup and active batches decides what begins or ends before it.
   void begin_batch(auto& ctx) {
     long const length = long{options_.wait} + options_.warmup + options_.active, at = batch_++ % length;
     if (recording_ && at == 0) end_recording(ctx);
@@ -116,7 +118,7 @@ class AdvancedProfiler {
   static std::set<Activity> activities(bool gpu);
   void prepare(bool gpu);
   void begin_recording(bool gpu);
-  /// What is open ends with the recording: its record is gone afterwards.
+  /// Ends open actions first, since the recording deletes their records.
   void end_recording(auto& ctx) {
     auto const result = stop();
     if (!options_.export_to_chrome || ctx.dev_run()) return;
@@ -147,9 +149,9 @@ class AdvancedProfiler {
   AdvancedProfilerOptions options_;
   bool recording_ = false, told_ = false;
   long batch_ = 0, first_ = 0;
-  int recordings_ = 0;  ///< that are over
+  int recordings_ = 0;  ///< completed recordings
   std::size_t step_depth_ = 0;
-  std::vector<std::unique_ptr<at::RecordFunction>> open_{};  ///< actions under way, the innermost last
+  std::vector<std::unique_ptr<at::RecordFunction>> open_{};  ///< running actions, innermost last
   std::vector<report::OperatorTime> operators_{};
   std::vector<std::filesystem::path> traces_{};
 };

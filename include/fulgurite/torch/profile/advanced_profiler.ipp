@@ -81,7 +81,7 @@ FULGURITE_BODY std::unique_ptr<torch::autograd::profiler::ProfilerResult> Advanc
                       .is_allocation = allocation,
                       .on_device = event.deviceType() != c10::DeviceType::CPU});
   }
-  report::add_operator_times(operators_, report::operator_times(std::move(events)));  // events of long runs are many
+  report::add_operator_times(operators_, report::operator_times(std::move(events)));  // now: long runs have many events
   return result;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Names the parts of a run for NVIDIA's tools, Nsight Systems and the like. Only where NVTX's header is: it comes with
-// CUDA, and with the wheels that LibTorch's CUDA build brings along. Nothing is linked.
+// Marks the parts of a run for NVIDIA's tools, such as Nsight Systems. Available only with NVTX's header, which comes
+// with CUDA and with the wheels of LibTorch's CUDA build. Nothing is linked.
 
 #if __has_include(<nvtx3/nvToolsExt.h>)
 
@@ -12,13 +12,13 @@
 
 namespace fulgurite {
 
-/// Every action of a run is a range: `NvtxProfiler{}`, then `nsys profile ./program`. While no tool watches, a range
-/// costs a look at a pointer.
+/// A callback that makes every action of a run an NVTX range: pass `NvtxProfiler{}` to make_trainer, then run `nsys
+/// profile ./program`. While no tool is attached, a range costs one check of a pointer.
 struct NvtxProfiler {
   using Hooks = Implements<hook::profile_action>;
   static constexpr Order order = Order::profiler;
 
-  /// A range that is open.
+  /// An open range.
   struct Range {
     bool open;
     explicit Range(ProfiledAction const& action) : open(action.counts) {

@@ -1,6 +1,6 @@
 #pragma once
-// What the callbacks that average weights need of LibTorch: handles, copies, interpolation, bytes; and running
-// statistics of batch norms that are taken anew.
+// What the callbacks that average weights need of LibTorch: handles, copies, interpolation, bytes; and the
+// recomputation of batch norms' running statistics.
 
 #include <concepts>
 #include <cstddef>
@@ -35,27 +35,26 @@
 
 namespace fulgurite::libtorch {
 
-/// All parameters in order. They are handles: what is written to them is written to the model.
+/// All parameters in order. They are handles: writing to them changes the model.
 std::vector<at::Tensor> weights(torch::nn::Module const* model);
 std::vector<at::Tensor> buffers(torch::nn::Module const* model);
 
-/// Whether such a tensor can be averaged: whole numbers, as counts, cannot.
+/// True if a tensor can be averaged; integers, such as counts, cannot.
 bool averages(at::Tensor const& value);
 
 /// average += t * (value - average).
 void lerp_into(at::Tensor& average, at::Tensor const& value, double t);
-/// Whether the numbers of both lie at the same places, and are of a type whose results do not depend on the place in
-/// memory.
+/// True if both tensors have the same memory layout, and a type whose results do not depend on the position in memory.
 bool same_layout(at::Tensor const& a, at::Tensor const& b);
 
-/// The same for all values: those that lie side by side (see `clones`) in one operation, the others in a few kernels on
-/// a GPU instead of one for each tensor.
+/// The same for many values: contiguous ones (see `clones`) in one operation, the others in a few kernels on a GPU
+/// instead of one per tensor.
 void lerp_into(std::span<at::Tensor> averages, std::span<at::Tensor const> values, double t);
 
-/// Whether the saved bytes fit a tensor of an average.
+/// Throws an Error unless the saved bytes fit a tensor of an average.
 void require_average(at::Tensor const& to, SavedTensor const& from);
 
-/// f(norm) for each batch norm below `model` that has running statistics.
+/// Calls `f(norm)` for each batch norm below `model` that has running statistics.
 template <class F>
 void each_tracking_norm(torch::nn::Module& model, F&& f) {
   auto const visit = [&]<class Norm>(std::shared_ptr<torch::nn::Module> const& module, std::type_identity<Norm>) {
@@ -69,7 +68,7 @@ void each_tracking_norm(torch::nn::Module& model, F&& f) {
   }
 }
 
-/// f(norm) for each of them that updates its statistics. One that was set to eval() does not.
+/// Calls `f(norm)` for each batch norm that updates its running statistics. One in eval() does not.
 template <class F>
 void each_batch_norm(torch::nn::Module& model, F&& f) {
   each_tracking_norm(model, [&](auto const& norm) {
@@ -77,7 +76,7 @@ void each_batch_norm(torch::nn::Module& model, F&& f) {
   });
 }
 
-/// The running statistics of all batch norms: of each its mean, its variance, and how many batches they are of.
+/// The running statistics of all batch norms: for each its mean, its variance, and the number of batches.
 template <class Model>
 std::vector<at::Tensor> running_statistics([[maybe_unused]] Model& model) {
   std::vector<at::Tensor> all;
@@ -88,14 +87,14 @@ std::vector<at::Tensor> running_statistics([[maybe_unused]] Model& model) {
   return all;
 }
 
-/// Copies of them.
+/// Copies of the running statistics.
 template <class Model>
 std::vector<SavedTensor> norm_statistics(Model& model) {
   std::vector<SavedTensor> all;
   for (auto const& one : running_statistics(model)) all.push_back(saved(one.detach().clone()));
   return all;
 }
-/// Such copies into the model that they were taken of.
+/// Restores such copies in the model that they were made from.
 template <class Model>
 void restore_norm_statistics(Model& model, std::span<SavedTensor const> from) {
   auto to = running_statistics(model);
@@ -114,8 +113,8 @@ bool has_batch_norm(Model& model) {
   return found;
 }
 
-/// The running statistics of batch norms start anew. While this lives they are the mean over all batches; afterwards
-/// they are updated with the momentum that they had.
+/// Resets the running statistics of batch norms. While this object lives they are the mean over all batches; afterwards
+/// they are updated with their previous momentum.
 class BatchNormScope {
  public:
   explicit BatchNormScope(torch::nn::Module& model);
@@ -135,7 +134,7 @@ auto reset_batch_norm([[maybe_unused]] Model& model) {
 
 // Masks over the parameters of a LibTorch model, which set the smallest values to zero.
 
-/// A mask is a tensor of its parameter's type, so that one operator applies all of them.
+/// A mask is a tensor of its parameter's type, so that one operator applies all masks.
 class Masks {
  public:
   template <class Model>
@@ -168,7 +167,7 @@ class Masks {
   void load(std::vector<SavedMask> const& from);
 
  private:
-  // Validation may run in inference mode, whose tensors could not be written to later.
+  // Validation may run in inference mode, but the tensors must be writable later.
   struct Mode {
     c10::InferenceMode off{false};
     at::NoGradGuard no_graph{};
@@ -177,7 +176,7 @@ class Masks {
   void prune(double amount, std::size_t from, std::size_t to);
 
   std::vector<std::string> names_;
-  std::vector<at::Tensor> weights_, masks_, initial_;  ///< in the same order; initial_ only where it is kept
+  std::vector<at::Tensor> weights_, masks_, initial_;  ///< in the same order; initial_ only with keep_initial
   std::size_t masked_ = 0, size_ = 0;
 };
 
@@ -190,11 +189,11 @@ Masks masks(Model& model, PruningChoice const& choice) {
 
 namespace fulgurite {
 
-// Freezing parts of a model and making them trainable again.
+// Freezes parts of a model and makes them trainable again.
 
 namespace libtorch {
 
-/// f(module) for a part of a model and all modules below it. The part need not be held by a pointer.
+/// Calls `f(module)` for a part of a model and all modules below it. The part need not be held by a pointer.
 template <class F>
 void each_module(torch::nn::Module& part, F&& f) {
   f(part);
@@ -207,9 +206,9 @@ void set_trainable(torch::nn::Module& module, bool on);
 
 }  // namespace libtorch
 
-/// From now on the parameters of the part receive no gradient. Batch norms stay trainable; with `train_bn` false they,
-/// too, stand still: they normalise with their running statistics, and do not update them. `part`: a module, or what
-/// holds one.
+/// Freezes a part of a model, for example a pretrained backbone: `freeze(backbone)`. Its parameters receive no gradient
+/// from now on. Batch norms stay trainable; with `train_bn` false they are frozen, too: they normalise with their
+/// running statistics, and do not update them. `part`: a module, or a holder of one.
 template <libtorch::PartOfModel Part>
 void freeze(Part& part, bool train_bn = true) {
   libtorch::each_module(libtorch::module_of(part), [&](auto& module) {
@@ -217,21 +216,21 @@ void freeze(Part& part, bool train_bn = true) {
   });
 }
 
-/// The reverse of freeze: all parameters of the part receive gradients again, and its batch norms learn.
+/// The reverse of freeze: all parameters of the part receive gradients again, and its batch norms are trained.
 template <libtorch::PartOfModel Part>
 void make_trainable(Part& part) {
   libtorch::each_module(libtorch::module_of(part), [](auto& module) { libtorch::set_trainable(module, true); });
 }
 
-/// The same under Lightning's name.
+/// Lightning's name for make_trainable.
 template <libtorch::PartOfModel Part>
 void unfreeze(Part& part) {
   make_trainable(part);
 }
 
-/// The parameters that are trainable, or with `requires_grad` false those that are frozen; a tensor with several names
-/// is listed once. While a part of the model is frozen the optimizer is given the former:
-/// `torch::optim::SGD(filter_params(*this), 0.1)`.
+/// The trainable parameters, or with `requires_grad` false the frozen ones; a tensor with several names is listed once.
+/// While a part of the model is frozen, give the optimizer the trainable ones: `torch::optim::SGD(filter_params(*this),
+/// 0.1)`.
 template <libtorch::PartOfModel Part>
 std::vector<at::Tensor> filter_params(Part& part, bool requires_grad = true) {
   auto parameters = libtorch::distinct(libtorch::module_of(part).parameters());
@@ -266,9 +265,9 @@ struct Finetuning {
 
 }  // namespace libtorch
 
-/// Makes the part trainable. Parameters of it that the optimizer does not have yet become a new group. Returns how many
-/// these are. A callback derived from BaseFinetuning calls its own function of that name, which also keeps the group in
-/// the callback's state.
+/// Makes the part trainable, and adds those of its parameters that the optimizer does not have yet as a new group:
+/// `unfreeze_and_add_param_group(backbone, optimizer, {.lr = 1e-4})`. Returns their number. A callback derived from
+/// BaseFinetuning calls its own function of that name, which also keeps the group in the callback's state.
 template <libtorch::PartOfModel Part, class Optimizer>
 std::size_t unfreeze_and_add_param_group(Part& part, Optimizer& optimizer, UnfreezeOptions const& how = {}) {
   return finetuning::unfreeze_and_add_param_group<libtorch::Finetuning>(part, optimizer, how).size();

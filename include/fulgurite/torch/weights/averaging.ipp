@@ -157,7 +157,7 @@ FULGURITE_BULK_BODY bool is_batch_norm(torch::nn::Module const& module) {
 FULGURITE_BODY void set_trainable(torch::nn::Module& module, bool on) {
   for (auto& parameter : module.parameters(false)) {
     parameter.set_requires_grad(on);
-    if (!on) parameter.mutable_grad().reset();  // what is left of it must not enter an update or a norm
+    if (!on) parameter.mutable_grad().reset();  // a remaining gradient must not enter an update or a norm
   }
   if (is_batch_norm(module)) module.train(on);
 }

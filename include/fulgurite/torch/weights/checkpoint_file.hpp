@@ -1,6 +1,6 @@
 #pragma once
-// Checkpoint files of LibTorch models: weights as safetensors, the state of the run as text in its metadata, tensors of
-// the state beside the weights.
+// Checkpoint files of LibTorch models: weights as safetensors, the state of the run as text in its metadata, and
+// tensors of the state next to the weights.
 
 #include <filesystem>
 #include <span>
@@ -24,7 +24,7 @@ namespace fulgurite {
 
 namespace libtorch {
 
-/// Writes the weights and, by `state(archive)`, everything of the run that is not a weight.
+/// Writes the weights and, by `state(archive)`, the rest of the run's state.
 template <class Model>
 void save(std::filesystem::path const& path, Model& model, FunctionRef<void(StateSaver&)> state,
           std::span<Hyperparameter const> hyperparameters = {}) {
@@ -38,12 +38,12 @@ namespace libtorch {
 /// Names for an Error, such as "('seen', 'mean')".
 std::string in_brackets(std::vector<std::string> const& names);
 
-/// Weights alone would drop what else the file keeps for predictions, so a strict load of a whole file refuses one that
-/// keeps a data module; otherwise its entries are in the report.
+/// Loading only weights would drop what the file keeps for predictions, so a strict load of a whole file throws if the
+/// file has the state of a data module; otherwise that state's entries are added to the report.
 void note_data_state(SafetensorsFile const& file, ArchiveNode const& state, WeightOptions const& options,
                      WeightReport& report);
 
-/// The object that has a model's state(archive): shared pointers and holders of modules have none of their own.
+/// The object that has a model's state(archive), behind a shared pointer or a module holder.
 template <class Model>
 auto& owner_of_state(Model& model) {
   if constexpr (!Stateful<Model, StateLoader> && requires { *model; }) return *model;
@@ -53,24 +53,24 @@ template <class Model>
 inline constexpr bool keeps_state =
     Stateful<std::remove_cvref_t<decltype(owner_of_state(std::declval<Model&>()))>, StateLoader>;
 
-/// How a part of a run saves and loads its own state; empty where it keeps none.
+/// How a part of a run saves and loads its own state; empty if it has none.
 struct OwnState {
   FunctionRef<void(StateSaver&)> save;
   FunctionRef<void(StateLoader&)> load;
 };
-/// The names of what a model keeps beside its weights.
+/// The names of a model's own state, besides its weights.
 std::vector<std::string> own_entries(OwnState const& own);
 
-/// Whether a load takes the model's own state from a file of that state. One that only the file or only the model has
-/// is in the report; of a whole file of a run, a strict load refuses it. A part of a model has no state of the whole.
+/// True if a load takes the model's own state from the file. State that only the file or only the model has is added to
+/// the report; a strict load of a whole run's file throws. A part of a model does not use the state of the whole.
 bool takes_model_state(SafetensorsFile const& file, ArchiveNode const& state, bool keeps,
                        std::vector<std::string> const& own, WeightOptions const& options, WeightReport& report);
 
-/// Loads the weights of a run's file and what it keeps of the model beside them, or neither where one does not fit.
+/// Loads the weights in a run's file and the model's own state, or neither if one does not fit.
 WeightReport load_model(torch::nn::Module const* model, OwnState const& own, SafetensorsFile const& file,
                         ArchiveNode const& state, WeightOptions const& options);
 
-/// What follows for any model.
+/// The part of load_path_into that is the same for any model.
 WeightReport load_path(torch::nn::Module const* model, OwnState const& own, std::filesystem::path const& path,
                        WeightOptions const& options);
 WeightReport load_path(torch::nn::Module const* model, OwnState const& own, OwnState const& data,
@@ -87,44 +87,49 @@ WeightReport load_path_into(Model& model, Rest const&... rest) {
 
 }  // namespace libtorch
 
-/// Loads the weights of a file into a model, or a part of one: of a checkpoint or any other safetensors file, or, where
-/// the name ends in .pt, .pth, .ckpt or .bin, of one that Python's torch.save or Lightning wrote. Without options the
-/// model has to be built exactly as the saved one: an Error lists what is missing, unknown or different, and nothing is
-/// changed. What the model keeps by state(archive) is loaded with its weights; a run's file and a model of which only
-/// one keeps it do not fit, [fulgurite.checkpoint.model_state]. Nor may the file keep a data module,
-/// [fulgurite.checkpoint.data_state]: see below.
-///   load_weights(model, trainer.callback<Best>().best_model_path());
-///   auto const report = load_weights(model, "lightning.ckpt", {.strict = false, .remove_prefix = {"model."}});
+/// Loads the weights in a file into a model, or a part of one. The file is a checkpoint or any other safetensors file
+/// or, if the name ends in .pt, .pth, .ckpt or .bin, one that Python's torch.save or Lightning wrote:
+///
+///     load_weights(model, trainer.callback<Best>().best_model_path());
+///     auto const report = load_weights(model, "lightning.ckpt", {.strict = false, .remove_prefix = {"model."}});
+///
+/// Without options the model has to be built exactly as the saved one: otherwise an Error lists what is missing,
+/// unknown or different, and nothing is changed. A model's own state(archive) is loaded with its weights; if only the
+/// run's file or only the model has it, that is an Error [fulgurite.checkpoint.model_state]. A file with the state of a
+/// data module is an Error [fulgurite.checkpoint.data_state]: use the overload below.
 template <class Model>
 [[nodiscard]] WeightReport load_weights(Model& model, std::filesystem::path const& path, WeightOptions const& options) {
   return libtorch::load_path_into(model, path, options);
 }
 
-/// The same, with what the file keeps of the data module, such as means and categories: both, or neither where one does
-/// not fit. `data` is a data module or what reads a part of its state, such as data::TableInputs; data_state<T>(file)
-/// makes one without the file of data that the run was trained on.
-///   auto houses = data_state<data::TableInputs>(file);
-///   House model(houses.features().size());
-///   load_weights(model, houses, file);
+/// Loads a file's weights and its state of a data module, such as means and categories: both, or neither if one does
+/// not fit. `data` is a data module, or an object that reads a part of its state, such as data::TableInputs;
+/// data_state<T>(file) makes one without the dataset that the run was trained on:
+///
+///     auto houses = data_state<data::TableInputs>(file);
+///     House model(houses.features().size());
+///     load_weights(model, houses, file);
 template <class Model, Stateful<StateLoader> Data>
 WeightReport load_weights(Model& model, Data& data, std::filesystem::path const& path,
                           WeightOptions const& options = {}) {
   auto const fold = [&](auto& archive) { archive.child(data_module_key, data); };
   return libtorch::load_path_into(model, libtorch::OwnState{fold, fold}, path, options);
 }
-/// All of a file into all of a model, so that there is nothing to report, unless a file that is not of a run lacks what
-/// the model keeps by state(archive).
+/// Loads all weights of a file into a whole model, so that there is nothing to report, except for a file that is not a
+/// run's and lacks the model's own state(archive).
 template <class Model>
 WeightReport load_weights(Model& model, std::filesystem::path const& path) {
   return load_weights(model, path, WeightOptions{});
 }
 
-// Weights for Python: a file that torch.load reads.
+// Weights for Python: a file that torch.load can read.
 
 /// Writes parameters and buffers of a model, or of a part of one, for Python:
-///   save_pt(model, "weights.pt");            // C++
-///   net.load_state_dict(torch.load("weights.pt"))  # Python
-/// The file is replaced as a whole, or stays as it was.
+///
+///     save_pt(model, "weights.pt");                  // C++
+///     net.load_state_dict(torch.load("weights.pt"))  # Python
+///
+/// The file is replaced completely, or stays as it was.
 template <class Model>
 void save_pt(Model& model, std::filesystem::path const& path) {
   if constexpr (libtorch::PartOfModel<Model>)

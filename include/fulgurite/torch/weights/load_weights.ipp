@@ -26,7 +26,7 @@ FULGURITE_BODY MappedName mapped_name(std::string_view name, WeightOptions const
       continue;
     }
     name.remove_prefix(at->size());
-    prefixes.erase(at);  // each goes once: a model may have such a name inside
+    prefixes.erase(at);  // each prefix is removed once: a model may have such a name inside
     at = prefixes.begin();
   }
   if (!name.starts_with(options.from)) return {std::string(name), false};
@@ -172,7 +172,7 @@ FULGURITE_INSTANTIATE(WeightReport load_weights(torch::nn::Module const*, Safete
 FULGURITE_INSTANTIATE(WeightReport load_weights(torch::nn::Module const*, PtFile const&, WeightOptions const&));
 
 FULGURITE_BULK_BODY RunFile::RunFile(std::filesystem::path const& path) {
-  if (is_pt_name(path) && is_zip(path)) {  // a ModelCheckpoint's own files may have such an ending, too
+  if (is_pt_name(path) && is_zip(path)) {  // a ModelCheckpoint's own files may also have such an extension
     file_.emplace<PtFile>(path);
   } else {
     tree_ = run_state_if_any(file_.emplace<SafetensorsFile>(path));

@@ -31,10 +31,10 @@
 
 namespace fulgurite::libtorch {
 
-// The class of a module whose type only the running program knows, as people write it: "Linear".
+// The class of an object whose dynamic type is only known at run time, as people write it: "Linear".
 
-/// Without namespaces in front, with template arguments, and without the Impl that module holders add:
-/// "torch::nn::LinearImpl" is "Linear".
+/// Without leading namespaces, with template arguments, and without the Impl that module holders add:
+/// "torch::nn::LinearImpl" becomes "Linear".
 template <class T>
 std::string class_name(T const& object) {
   std::string name = c10::demangle(typeid(object).name());
@@ -44,10 +44,10 @@ std::string class_name(T const& object) {
   return name;
 }
 
-// How many floating-point operations an operator takes: those of matrix products and convolutions, a multiplication and
-// an addition being two.
+// The number of an operator's floating-point operations: only matrix products and convolutions count, and a
+// multiplication and an addition are two.
 
-/// f(tensor) for the defined tensors among the inputs or outputs of an operator, in lists, too.
+/// Calls `f(tensor)` for the defined tensors in the inputs or outputs of an operator, including those in lists.
 template <class Values, class F>
 void each_tensor_in(Values const& values, F&& f) {
   for (c10::IValue const& value : values) {
@@ -60,7 +60,7 @@ void each_tensor_in(Values const& values, F&& f) {
   }
 }
 
-/// An operator's share that is counted: known at once, or for each element of its output.
+/// The counted operations of an operator: a known number, or a number for each element of its output.
 struct Operation {
   enum Kind : std::uint8_t { none, known, for_each_output } kind = none;
   std::int64_t count = 0;
@@ -68,19 +68,19 @@ struct Operation {
   std::int64_t flops(std::span<std::int64_t const> out) const;
 };
 
-/// The definitions are those of PyTorch's FlopCounterMode; recurrent layers count their weights once a time step.
+/// Counts like PyTorch's FlopCounterMode; recurrent layers count their weights once per time step.
 Operation operation_of(std::string_view name, c10::ArrayRef<c10::IValue const> inputs);
 
 }  // namespace fulgurite::libtorch
 
 namespace fulgurite {
 
-// Modules in C++ have no hooks, so a module of your own says itself what went in and out.
+// Modules in C++ have no hooks, so a user's own module reports its input and output sizes itself.
 
 namespace libtorch {
 
 std::string sizes_text(at::IntArrayRef sizes);
-/// The sizes of all tensors in some values.
+/// The sizes of all tensors in the values.
 template <class... Ts>
 std::string all_sizes(Ts const&... values) {
   std::string text;
@@ -92,7 +92,7 @@ std::string all_sizes(Ts const&... values) {
   return text;
 }
 
-/// Who wants to know, in this thread.
+/// The receiver of reported sizes, one per thread.
 class SizeListener {
  public:
   virtual void hear(torch::nn::Module const& module, std::string in, std::string out) = 0;
@@ -104,9 +104,12 @@ class SizeListener {
 
 }  // namespace libtorch
 
-/// In `forward` of a module of your own, so that the model's summary has its sizes, which are a `?` without:
-///   torch::Tensor forward(torch::Tensor x) { return fulgurite::tell_sizes(*this, body->forward(x), x); }
-/// Returns `out`. While no summary is made it looks at a pointer, and does nothing else.
+/// Reports a module's input and output sizes for the model's summary, which otherwise shows a `?`. Call it in `forward`
+/// of your own module:
+///
+///     torch::Tensor forward(torch::Tensor x) { return fulgurite::tell_sizes(*this, body->forward(x), x); }
+///
+/// Returns `out`. While no summary is made, it only checks a pointer.
 template <class Out, class... In>
 Out tell_sizes(torch::nn::Module const& module, Out out, In const&... in) {
   if (auto* const listener = libtorch::SizeListener::current()) [[unlikely]]
@@ -118,30 +121,30 @@ Out tell_sizes(torch::nn::Module const& module, Out out, In const&... in) {
 
 namespace fulgurite::libtorch {
 
-// Watches the operators that a model runs, and tells which of its modules they belong to, what went in and out, and how
-// many operations the matrix products among them took.
+// Observes the operators that a model runs, and finds the modules that they belong to, the sizes of their inputs and
+// outputs, and the operations of the matrix products among them.
 
 using Sizes = std::vector<std::int64_t>;
 
-/// What was seen of one module: sizes of its first input and of its last output, and operations of its own operators.
+/// The observations for one module: sizes of its first input and its last output, and operations of its own operators.
 struct SeenModule {
   std::string name, type;
   torch::nn::Module const* module = nullptr;
   Sizes in = {}, out = {};
   std::int64_t flops = 0;
-  bool told = false;  ///< by the module itself, see tell_sizes: of its last call
+  bool told = false;  ///< true if the module itself reported the sizes of its last call, see tell_sizes
   std::string told_in = {}, told_out = {};
 };
 
-/// An operator that no other one called: of a module, or of none that has parameters.
+/// An operator that no other operator called; it belongs to a module, or to none that has parameters.
 struct SeenOperator {
-  std::string name = {};  ///< "maxpool2d", as its module is called
+  std::string name = {};  ///< as in the module's name, "maxpool2d"
   std::size_t module = static_cast<std::size_t>(-1);
   Sizes in = {}, out = {};
 };
 
-/// While it lives, operators of this thread are watched. LibTorch's modules in C++ have no hooks, so an operator is
-/// taken for that of the module whose parameters it is given.
+/// While it lives, it observes operators of this thread. LibTorch's modules in C++ have no hooks, so an operator is
+/// attributed to the module whose parameters it receives.
 class ExampleObserver final : private SizeListener {
  public:
   explicit ExampleObserver(torch::nn::Module const& model);
@@ -150,19 +153,19 @@ class ExampleObserver final : private SizeListener {
   ExampleObserver& operator=(ExampleObserver const&) = delete;
 
   std::vector<SeenModule>& modules() { return seen_; }
-  /// In the order in which they ran.
+  /// The operators in the order in which they ran.
   std::vector<SeenOperator> const& operators() const { return operators_; }
-  /// Of all operators, those of no module among them.
+  /// The operations of all operators, including those of no module.
   std::int64_t flops() const { return flops_; }
 
  private:
   static constexpr std::size_t none = static_cast<std::size_t>(-1);
   /// An operator that is running.
   struct Running {
-    std::size_t module = none;  ///< the outermost operator with a module's parameters speaks for those inside of it
-    std::size_t at = none;      ///< in the list of operators that no other one called
+    std::size_t module = none;  ///< the outermost operator with a module's parameters stands for those inside of it
+    std::size_t at = none;      ///< index in the list of operators that no other one called
     bool outermost = false;
-    bool counted = false;  ///< so those inside of it are not
+    bool counted = false;  ///< counted, so that operators inside of it are not
     Operation operation = {};
   };
 
@@ -176,11 +179,11 @@ class ExampleObserver final : private SizeListener {
 
   void end(at::RecordFunction const& function);
 
-  /// aten::max_pool2d is maxpool2d.
+  /// Converts aten::max_pool2d to maxpool2d.
   static std::string plain(std::string_view name);
 
-  /// The module most of whose parameters are among the inputs. Of tied weights an embedding has those that are looked
-  /// up in.
+  /// The module that has the most parameters among the inputs. If weights are tied, an embedding owns those that are
+  /// looked up.
   std::size_t owner(std::string_view name, c10::ArrayRef<c10::IValue const> inputs) const;
 
   std::unordered_map<void const*, std::vector<std::size_t>> owners_;
@@ -191,16 +194,16 @@ class ExampleObserver final : private SizeListener {
   at::CallbackHandle handle_ = 0;
 };
 
-// Runs a model once with its example input, for the sizes and operations in its summary, and leaves no trace.
+// Runs a model once with its example input, for the sizes and operations in its summary, without side effects.
 
-/// The model has `example_input_array`, a value or a function, for `forward`.
+/// The model has `example_input_array`, a value or a function, as input for `forward`.
 template <class Model>
 concept HasExample = std::derived_from<Model, torch::nn::Module> &&
                      (requires(Model& model) { model.example_input_array(); } || (requires(Model& model) {
                         model.example_input_array;
                       } && !std::is_member_function_pointer_v<decltype(&Model::example_input_array)>));
 
-/// Modes and buffers of a model, and random numbers, put back when this ends. The model is in eval mode meanwhile.
+/// Puts the model in eval mode. At the end it restores modes and buffers of the model, and random numbers.
 class LeavesNoTrace {
  public:
   explicit LeavesNoTrace(torch::nn::Module& model);
@@ -217,11 +220,11 @@ class LeavesNoTrace {
   std::vector<std::pair<at::Tensor, at::Tensor>> buffers_;
 };
 
-/// A module of LibTorch's own.
+/// True for a module of LibTorch's own.
 bool is_builtin(torch::nn::Module const& module);
 
-/// What is seen of a Sequential: its modules run one after the other. One without parameters, of LibTorch's own, is
-/// known by the operator that is called as it is: MaxPool2d by max_pool2d.
+/// Completes the observations of a Sequential: its modules run one after the other. A LibTorch module without
+/// parameters is recognised by the operator with its name: MaxPool2d by max_pool2d.
 class FollowedSequential {
  public:
   FollowedSequential(std::vector<SeenModule>& modules, std::vector<SeenOperator> const& operators)
@@ -230,7 +233,7 @@ class FollowedSequential {
   void follow(SeenModule& whole);
 
  private:
-  /// The first operator of a module from `at` on.
+  /// The first operator of a module at or after `at`.
   std::size_t first_of(SeenModule const& part, std::size_t at = 0) const;
   static bool is_of(SeenOperator const& operation, SeenModule const& part);
   static void take(SeenModule& part, SeenOperator const& operation);
@@ -239,11 +242,11 @@ class FollowedSequential {
   std::vector<SeenOperator> const& operators_;
 };
 
-/// Sizes and operations for the rows of a summary.
+/// Adds sizes and operations to the rows of a summary.
 void add_seen(std::vector<report::ModelRow>& rows, ExampleObserver& observer);
 
-/// Runs `forward` with the example, on the model's device and in its type. Error
-/// [fulgurite.model.example_input] with what `forward` threw.
+/// Runs `forward` with the example, on the model's device and in its type. Throws [fulgurite.model.example_input] with
+/// the message of `forward`'s exception.
 template <HasExample Model>
 void run_example(Model& model, std::vector<report::ModelRow>& rows) {
   LeavesNoTrace const unchanged(model);
@@ -279,10 +282,10 @@ report::ModelRow model_row(std::string name, torch::nn::Module const& module);
 void add_children(std::vector<report::ModelRow>& rows, torch::nn::Module const& module, std::string const& prefix,
                   int depth);
 
-/// Marks parameters that a module has together with one above it in the list: tied weights. `rows` are of this model.
+/// Marks parameters that a module shares with a module above it in the list: tied weights. `rows` are of this model.
 void mark_shared(std::vector<report::ModelRow>& rows, torch::nn::Module const& model);
 
-/// The whole model first, then its modules depth first; a negative depth means all of them.
+/// The rows of the whole model, then of its modules depth first; a negative depth means all of them.
 std::vector<report::ModelRow> module_rows(torch::nn::Module const& model, int max_depth);
 template <class Model>
 std::vector<report::ModelRow> summarize(Model const& model, int max_depth) {

@@ -129,7 +129,7 @@ FULGURITE_BULK_BODY void ExampleObserver::begin(at::RecordFunction const& functi
     each_tensor_in(inputs, [&](at::Tensor const& tensor) {
       if (in.empty() && !owners_.contains(tensor.const_data_ptr())) in = tensor.sizes().vec();
     });
-    if (!in.empty()) {  // else it prepares parameters, as the transpose of a weight
+    if (!in.empty()) {  // otherwise it prepares parameters, such as the transpose of a weight
       now.at = operators_.size();
       operators_.push_back({plain(name), now.module, std::move(in)});
     }
@@ -140,7 +140,7 @@ FULGURITE_BULK_BODY void ExampleObserver::begin(at::RecordFunction const& functi
 }
 
 FULGURITE_BULK_BODY void ExampleObserver::end(at::RecordFunction const& function) {
-  if (running_.empty()) return;  // it had begun before
+  if (running_.empty()) return;  // it began before the observation
   auto const now = std::move(running_.back());
   running_.pop_back();
   Sizes out;
@@ -191,7 +191,7 @@ FULGURITE_BULK_BODY LeavesNoTrace::LeavesNoTrace(torch::nn::Module& model)
 
 FULGURITE_BULK_BODY LeavesNoTrace::~LeavesNoTrace() {
   model_.train(was_training_);
-  for (auto const& [module, training] : modes_) module->train(training);  // from the outside in: each sets those below
+  for (auto const& [module, training] : modes_) module->train(training);  // outside in: each sets those below
   for (auto& [buffer, before] : buffers_) buffer.copy_(before);
   random_.restore();
 }
@@ -245,7 +245,7 @@ FULGURITE_BODY void add_seen(std::vector<report::ModelRow>& rows, ExampleObserve
   auto& modules = observer.modules();
   for (auto& seen : modules) {
     bool const is_one = is_builtin(*seen.module) && seen.module->children().empty();
-    if (!is_one) seen.in = seen.out = {};  // what its operators were given need not be what it was given
+    if (!is_one) seen.in = seen.out = {};  // the inputs of its operators may differ from its own input
   }
   for (auto& seen : modules)
     if (seen.type == "Sequential" && is_builtin(*seen.module))
@@ -292,7 +292,7 @@ FULGURITE_BODY void mark_shared(std::vector<report::ModelRow>& rows, torch::nn::
   auto const is_below = [](std::string const& name, std::string const& of) {
     return name == of || name.starts_with(of + ".");
   };
-  std::unordered_map<void const*, std::string> first;  // the module that a parameter was met in first
+  std::unordered_map<void const*, std::string> first;  // the module in which a parameter was found first
   for (auto const& module : modules)
     for (auto const& parameter : module.value()->parameters(false))
       first.emplace(parameter.unsafeGetTensorImpl(), module.key());

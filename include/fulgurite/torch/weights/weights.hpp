@@ -1,5 +1,5 @@
 #pragma once
-// The parameters and buffers of a module as named bytes: what a file of weights holds.
+// The parameters and buffers of a module as named bytes: the content of a weights file.
 
 #include <concepts>
 #include <cstddef>
@@ -27,20 +27,20 @@
 
 namespace fulgurite::libtorch {
 
-// The parameters of a model by name, and of a part of it, however the part is held.
+// The parameters of a model, or of a part of it, by name, for every kind of holder.
 
-/// Each defined tensor once. A module that is registered under two names shows its parameters twice.
+/// Each defined tensor once. The parameters of a module that is registered under two names would be listed twice.
 std::vector<at::Tensor> distinct(std::vector<at::Tensor> all);
 
-/// The model as LibTorch knows it, whatever functions of the same names it has of its own; nullptr where it is no
-/// torch::nn::Module, and has no tensors by name.
+/// The model as a torch::nn::Module, whose functions are called even if the model has some of the same names; nullptr
+/// if it is not one, and has no named tensors.
 template <class Model>
 torch::nn::Module const* module_if_any([[maybe_unused]] Model const& model) {
   if constexpr (std::derived_from<Model, torch::nn::Module>) return &model;
   else return nullptr;
 }
 
-/// Each parameter once, under its first name: one that two modules share has two names. Empty if the model is no
+/// Each parameter once, under its first name: one that two modules share has two names. Empty if the model is not a
 /// torch::nn::Module.
 std::vector<std::pair<std::string, at::Tensor>> named_parameters(torch::nn::Module const* model);
 template <class Model>
@@ -48,7 +48,7 @@ std::vector<std::pair<std::string, at::Tensor>> named_parameters(Model& model) {
   return named_parameters(module_if_any(model));
 }
 
-/// The module behind an argument, which is a module, a holder of one (torch::nn::Linear, torch::nn::AnyModule) or a
+/// The module behind an argument, which may be a module, a holder of one (torch::nn::Linear, torch::nn::AnyModule) or a
 /// smart pointer to one.
 template <class Part>
 torch::nn::Module& module_of(Part& part) {
@@ -76,12 +76,12 @@ inline constexpr ElementName element_names[] = {{at::ScalarType::Double, "F64"},
 
 std::string_view element_name(at::ScalarType type, std::string_view weight);
 
-/// Calls its argument with parameters, then buffers, by their dotted names.
+/// Calls `f` with all parameters, then all buffers, by their dotted names.
 void each_named_tensor(torch::nn::Module const* model, FunctionRef<void(std::string const&, at::Tensor const&)> f);
 
 std::vector<std::string> weight_names(torch::nn::Module const* model);
 
-/// Hands over each parameter and buffer. The bytes live as long as the call.
+/// Passes each parameter and buffer to `f`. The bytes are valid during the call.
 void each_weight(torch::nn::Module const* model, TakeWeight f);
 template <class Model>
 void each_weight(Model& model, TakeWeight f) {
@@ -90,58 +90,59 @@ void each_weight(Model& model, TakeWeight f) {
 
 std::string shape_text(std::span<std::int64_t const> shape);
 
-// How tensors lie in one flat buffer: where each begins, how it is seen, and which ones may not be moved apart.
+// The layout of tensors in one flat buffer: where each begins, how it is viewed, and which tensors may not be
+// separated.
 
-/// Where the next slice may begin. Each begins where LibTorch's allocators would let a tensor begin, since kernels
-/// choose their paths by alignment, and with the path the last bits of a result.
+/// Where the next slice may begin. Slices are aligned like tensors of LibTorch's allocators, since kernels choose their
+/// code by alignment, and with it the last bits of a result.
 std::int64_t aligned(std::int64_t elements, at::Tensor const& like);
 
-/// A part of `flat` in the shape of `like`. Unlike a view it has a version counter of its own: a write to one slice, or
-/// to the whole, does not show in the version of another.
+/// A part of `flat` in the shape of `like`. Unlike a view it has its own version counter: a write to one slice, or to
+/// the whole buffer, does not change the version of another slice.
 at::Tensor slice(at::Tensor const& flat, std::int64_t begin, at::Tensor const& like);
 
-/// The system may have the memory of these zeros until somebody asks for it: a hint, of which nothing depends.
+/// Lets the system reclaim the memory of these zeros until it is used: a hint, on which nothing depends.
 void give_back([[maybe_unused]] void* zeros, [[maybe_unused]] std::size_t bytes);
 
-/// The bytes that a tensor reaches.
+/// The range of bytes that a tensor occupies.
 struct Extent {
   char const* begin;
   char const* end;
 };
 Extent extent(at::Tensor const& tensor);
 
-/// Throws an Error if two parameters share memory, since an arena would part them. One parameter under two names is
+/// Throws an Error if two parameters share memory, since an arena would separate them. One parameter under two names is
 /// allowed.
 void require_apart(std::vector<at::Tensor> const& parameters);
 
-// Copies of many tensors in few operations: tensors that lie side by side in memory, as the slices of an arena do, are
+// Copies of many tensors in few operations: tensors that are neighbours in memory, such as the slices of an arena, are
 // copied as one.
 
 /// A copy with memory of its own, even where `value` is a view of a larger one.
 at::Tensor clone(at::Tensor const& value);
 
-/// Copies in place: whoever else holds the tensor, or a larger one of which it is a view, sees the new values.
+/// Copies in place: other handles of the tensor, and a larger tensor of which it is a view, see the new values.
 void copy_into(at::Tensor& to, at::Tensor const& from);
 
-/// Whether `b` begins in the same memory where a slice that follows `a` would.
+/// True if `b` begins in the same memory as a slice right after `a` would.
 bool follows(at::Tensor const& a, at::Tensor const& b);
-/// Whether the numbers of both lie at the same places relative to their beginnings, without gaps, and neighbours of
-/// both at the same distances, which are those of the device.
+/// True if the elements of both have the same layout without gaps, and the same distances to their neighbours, which
+/// are those of the device.
 bool same_places(at::Tensor const& a, at::Tensor const& b);
 /// A flat tensor of `length` numbers that begins where `first` does.
 at::Tensor stretch(at::Tensor const& first, std::int64_t length);
-/// The same for neighbours, from the beginning of one to the end of another.
+/// A flat tensor over neighbours, from the beginning of `first` to the end of `last`.
 at::Tensor stretch(at::Tensor const& first, at::Tensor const& last);
 
-/// The places of values, neighbours one after the other. Else they are in the order in which they were given.
+/// The indices of the values, ordered so that neighbours follow one another; otherwise in the given order.
 std::vector<std::size_t> neighbours_together(std::span<at::Tensor const> values);
 
-/// Copies in place, neighbours that were neighbours where they come from in one operation, the others in a few kernels
-/// on a GPU instead of one for each tensor. Both have the same shapes.
+/// Copies in place. Runs that are neighbours in both source and destination are copied in one operation, the others in
+/// a few kernels on a GPU instead of one per tensor. Both lists have the same shapes.
 void copy_into(std::span<at::Tensor const> to, std::span<at::Tensor const> from);
 
-/// Copies of all values that lie side by side in memory, as the slices of an arena do. Where the values themselves lie
-/// side by side as well, one operation copies them all, or averages them.
+/// Copies of all values, placed next to each other in memory like the slices of an arena. If the values themselves are
+/// neighbours as well, one operation copies, or averages, all of them.
 std::vector<at::Tensor> clones(std::span<at::Tensor const> values);
 
 }  // namespace fulgurite::libtorch
@@ -154,24 +155,24 @@ namespace libtorch {
 
 void keep(std::span<SavedTensor* const> handles);
 
-/// Keeps a handle of the tensor: its bytes are fetched from its device when they are read.
+/// Keeps a handle of the tensor: its bytes are copied from its device when they are read.
 SavedTensor saved(at::Tensor const& value);
 
-/// Puts handles of copies in the place of handles; the copies lie on the same devices.
+/// Replaces handles by handles of copies on the same devices.
 void keep(std::span<SavedTensor* const> handles);
 
-/// Whether the saved bytes are a tensor of this type and shape.
+/// True if the saved bytes are a tensor of this type and shape.
 bool fits(at::Tensor const& to, SavedTensor const& from);
 
-/// Copies what was saved into a tensor that it fits.
+/// Copies a saved tensor into one of the same type and shape.
 void restore(at::Tensor const& to, SavedTensor const& from);
-/// The same for many, neighbours in one operation where they were saved as neighbours.
+/// The same for many tensors; those that were saved as neighbours are copied in one operation.
 void restore(std::span<at::Tensor const> to, std::span<SavedTensor const> from);
 
 }  // namespace libtorch
 
-/// Loading into a defined tensor writes into its memory, and needs a saved one of the same type and shape. An undefined
-/// tensor becomes what was saved: of a snapshot on its device, of a file on the CPU.
+/// Loading into a defined tensor writes into its memory, and needs a saved tensor of the same type and shape. An
+/// undefined tensor becomes the saved one: on its device for a snapshot, on the CPU for a file.
 template <>
 struct TensorState<at::Tensor> {
   static SavedTensor save(at::Tensor const& tensor) {

@@ -103,7 +103,7 @@ FULGURITE_BULK_BODY Extent extent(at::Tensor const& tensor) {
 FULGURITE_BULK_BODY void require_apart(std::vector<at::Tensor> const& parameters) {
   std::vector<Extent> extents;
   for (auto const& parameter : parameters) extents.push_back(extent(parameter));
-  // One without elements lies where its neighbour begins, and overlaps nothing.
+  // A tensor without elements begins where its neighbour begins, and overlaps nothing.
   sort_seldom(extents,
               [](Extent const& a, Extent const& b) { return a.begin != b.begin ? a.begin < b.begin : a.end < b.end; });
   for (std::size_t i = 1; i < extents.size(); ++i)
@@ -226,7 +226,7 @@ FULGURITE_BULK_BODY std::vector<at::Tensor> clones(std::span<at::Tensor const> v
     auto const& [flat, begin] = places[i];
     from.push_back(values[i].detach());
     all.push_back(slice(flats[flat].memory, begin, from.back()));
-    // The gap behind it: one operation may take it along with the numbers.
+    // Zeroes the gap after the tensor, which one operation may process together with the elements.
     auto const end = begin + values[i].numel(), next = begin + aligned(values[i].numel(), values[i]);
     if (end == next || !values[i].is_cpu()) continue;
     auto const size = static_cast<std::int64_t>(values[i].element_size());
