@@ -58,6 +58,13 @@ inline constexpr bool is_object =
     Stateful<V, Archive> && !ArchivedTensor<V> && !is_scalar<V> && !is_optional<V> && !is_vector<V> && !is_array<V> &&
     !std::is_same_v<V, ArchiveNode> && !std::is_convertible_v<V const&, std::string_view>;
 
+/// Is a value that an archive takes, or has `state`. What a list or an optional holds is not looked at.
+template <class V, class Archive>
+inline constexpr bool is_taken =
+    Stateful<V, Archive> || ArchivedTensor<V> || is_scalar<V> || is_optional<V> || is_vector<V> || is_array<V> ||
+    std::is_same_v<V, ArchiveNode> || std::is_same_v<V, std::filesystem::path> ||
+    std::is_convertible_v<V const&, std::string_view>;
+
 }  // namespace fulgurite::archive
 
 namespace fulgurite {
@@ -87,7 +94,8 @@ class StateSaver {
     if constexpr (archive::is_scalar<V>) put_scalar(name, archive::scalar(value));
     else if constexpr (archive::is_object<V, StateSaver>) put_object(name, const_cast<V&>(std::as_const(value)));
     else if constexpr (std::is_convertible_v<V const&, std::string_view> && !ArchivedTensor<V>) put_text(name, value);
-    else put_value(name, std::as_const(value));
+    else if constexpr (archive::is_taken<V, StateSaver>) put_value(name, std::as_const(value));
+    else archive::require_value<V>();
     return *this;
   }
   /// An option that the program sets. Loading compares it and never sets it.
@@ -223,8 +231,10 @@ class StateLoader {
       if (auto const read = scalar_entry(name, archive::scalar_kind<V>())) value = archive::from_scalar<V>(*read);
     } else if constexpr (archive::is_object<V, StateLoader>) {
       get_object(name, [&](StateLoader& inner) { value.state(inner); });
-    } else {
+    } else if constexpr (archive::is_taken<V, StateLoader>) {
       get_value(name, value);
+    } else {
+      archive::require_value<V>();
     }
     return *this;
   }
