@@ -460,6 +460,7 @@ class Board<MetricList<Ms...>, Backend> : public BoardEntries<Backend> {
   }
 
   void settle(std::size_t metric) {
+    if constexpr (size == 0) return;  // g++ 12 warns of the cells that a board without metrics does not have
     auto& slot = slots_[metric];
     auto& cell = cells_[metric];
     if (slot.holds == Slot::Holds::number) {
