@@ -16,7 +16,8 @@ MOST_OF_EPOCH = 40 * 114_900
 
 
 def main() -> None:
-    half, whole, unwatched, twice, asked = (counts_of(sys.argv[1])[number] for number in range(5))
+    counts = counts_of(sys.argv[1])
+    half, whole, unwatched, twice, asked = (counts[number] for number in range(5))
     replay = (whole - half) / REPLAYS
     look = (whole - unwatched) / (2 * REPLAYS)
     guard = asked / 1000
