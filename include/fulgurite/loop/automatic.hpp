@@ -177,12 +177,12 @@ template <class R, class Pack, class Ctx>
     check_loss_type(run, loss_of<Backend>(result));
     if (key.first) clear_gradients(run, pack, ctx);
     if (auto* loss = loss_of<Backend>(result)) {
-      if constexpr (requires { run.parts.strategy.pre_backward(*loss); }) run.parts.strategy.pre_backward(*loss);
+      if constexpr (hook::pre_backward::named<typename R::Strategy>) run.parts.strategy.pre_backward(*loss);
       tell<hook::on_before_backward>(run, pack, *loss, ctx);
       hook::timed<action::backward<R>>(pack)(
           [&]() __attribute__((always_inline)) { backward(run, ctx, *loss, 1.0 / key.divisor); });
       tell<hook::on_after_backward>(run, pack, ctx);
-      if constexpr (requires { run.parts.strategy.post_backward(*loss); }) run.parts.strategy.post_backward(*loss);
+      if constexpr (hook::post_backward::named<typename R::Strategy>) run.parts.strategy.post_backward(*loss);
     }
     return result;
   };

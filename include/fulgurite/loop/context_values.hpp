@@ -104,10 +104,8 @@ struct ProgramCallsOf {
     }
   }
 
-  static void device_stats([[maybe_unused]] RunCore& core,
-                           [[maybe_unused]] FunctionRef<void(std::string const&, double)> f) {
-    if constexpr (requires { R::Backend::device_stats(of(core).parts.strategy.device()); })
-      for (auto const& [name, value] : R::Backend::device_stats(of(core).parts.strategy.device())) f(name, value);
+  static void device_stats(RunCore& core, FunctionRef<void(std::string const&, double)> f) {
+    for (auto const& [name, value] : R::Backend::device_stats(of(core).parts.strategy.device())) f(name, value);
   }
 
   static std::size_t evaluation_boards(RunCore const& core) {

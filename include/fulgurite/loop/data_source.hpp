@@ -278,7 +278,7 @@ void prepare_loader(State<R>& run, Loader& loader, [[maybe_unused]] bool trainin
   if constexpr (shares<R> && !splits_model<R> && ShardableLoader<Loader> && !ShardsItself<Loader>)
     if (run.asked.options.use_distributed_sampler)
       shard_of(loader, run.parts.strategy.rank(), run.parts.strategy.world(), training);
-  if constexpr (requires { run.parts.strategy.process_dataloader(loader); })
+  if constexpr (hook::process_dataloader::named<typename R::Strategy>)
     if (run.asked.options.use_distributed_sampler) run.parts.strategy.process_dataloader(loader);
 }
 

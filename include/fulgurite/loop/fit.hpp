@@ -215,7 +215,7 @@ class OpenFit {
     parts.optimizers.emplace(AsList<std::remove_cvref_t<decltype(made_optimizers(ctx))>>::make(made_optimizers(ctx)));
     if constexpr (requires { R::Backend::check_optimizers(*parts.model, parts.optimizers->optimizers); })
       R::Backend::check_optimizers(*parts.model, parts.optimizers->optimizers);
-    if constexpr (requires { parts.strategy.share_state(parts.optimizers->optimizers); })
+    if constexpr (hook::of_strategy::share_state::named<typename R::Strategy>)
       parts.strategy.share_state(parts.optimizers->optimizers);
     arrange_gradients(run_, pack_);
     if constexpr (R::Precision::scales_loss) parts.scaler.emplace(parts.precision, parts.strategy.device());

@@ -151,11 +151,12 @@ void set_up(State<R>& run, Pack& pack, Source& source, Ctx& ctx, File&& file) {
   check_device(run);
   auto& module = source.module();
   using Module = std::remove_cvref_t<decltype(module)>;
-  if constexpr (requires { module.prepare_data(); } || requires { run.parts.model->prepare_data(); })
+  using Model = typename R::Model;
+  using Prepare = hook::prepare_data;
+  if constexpr (Prepare::named<Module> || Prepare::named<Model>)
     once_a_machine(run, "prepare_data", [&] {
-      if constexpr (requires { module.prepare_data(); }) module.prepare_data();
-      if constexpr (!std::is_same_v<Module, typename R::Model>)
-        if constexpr (requires { run.parts.model->prepare_data(); }) run.parts.model->prepare_data();
+      if constexpr (Prepare::named<Module>) module.prepare_data();
+      if constexpr (Prepare::named<Model> && !std::is_same_v<Module, Model>) run.parts.model->prepare_data();
     });
   file.find();
   tell_all<hook::setup>(run, pack, source, ctx);

@@ -112,11 +112,11 @@ template <class R, class Pack>
 inline constexpr bool nobody_between =
     !Pack::template names<hook::on_after_backward> && !Pack::template names<hook::on_before_optimizer_step> &&
     !hook::on_after_backward::named<typename R::Model> && !hook::on_before_optimizer_step::named<typename R::Model> &&
-    !requires(typename R::Strategy& strategy, typename R::Value& loss) { strategy.post_backward(loss); };
+    !hook::post_backward::named<typename R::Strategy>;
 
 template <class R, class Pack>
 inline constexpr bool looks_early = R::automatic && !scales_loss<R> && !shares<R> && !Optimizers<R>::needs_closure &&
-                                    nobody_between<R, Pack> && requires { typename R::Backend::GradientLooks; };
+                                    nobody_between<R, Pack> && looks_at_gradients<typename R::Backend>;
 
 /// True if nothing needs gradients in one buffer or after another backward. A window of several batches adds to
 /// gradients: if two of them share memory, both would receive what is added to one.
@@ -148,7 +148,7 @@ void arrange_gradients([[maybe_unused]] State<R>& run, Pack const&) {
 /// Called at the end of a fit: model and optimizers belong to the user again.
 template <class R>
 void leave_gradients_alone([[maybe_unused]] State<R>& run) {
-  if constexpr (requires { run.parts.looks.detach(); }) run.parts.looks.detach();
+  if constexpr (looks_at_gradients<typename R::Backend>) run.parts.looks.detach();
   if constexpr (may_leave_gradients<R>)
     if (run.parts.optimizers && std::exchange(run.parts.leaves_gradients, false))
       R::Backend::leave_gradients(run.parts.optimizers->optimizers, false);

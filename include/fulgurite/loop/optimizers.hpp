@@ -228,13 +228,16 @@ struct ScalerOf<Backend, P> {
   using type = std::optional<typename Backend::template Scaler<P>>;
 };
 
+/// True if the tensor library can check large gradients as soon as backward has made them.
+template <class Backend>
+inline constexpr bool looks_at_gradients = requires { typename Backend::GradientLooks; };
 struct NoLooks {};
 template <class Backend>
 struct LooksOf {
   using type = NoLooks;
 };
 template <class Backend>
-  requires requires { typename Backend::GradientLooks; }
+  requires looks_at_gradients<Backend>
 struct LooksOf<Backend> {
   using type = typename Backend::GradientLooks;
 };

@@ -403,7 +403,8 @@ void statistics_pass(State<R>& run, Pack const&, Source& source, EpochPlan const
       return !end.after_step();
     };
     out_of_count<R>(loader, run.progress.epoch, [&] { each_batch(loader, plan.most(), take); });
-    if constexpr (requires { run.parts.strategy.share_statistics(model); }) run.parts.strategy.share_statistics(model);
+    if constexpr (hook::of_strategy::share_statistics::named<typename R::Strategy>)
+      run.parts.strategy.share_statistics(model);
   }
   run.facts = outside;
 }

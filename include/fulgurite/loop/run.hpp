@@ -627,7 +627,7 @@ struct State : RunCore {
 /// Sets the strategy's precision of matrix products for the lifetime of the result, if the strategy has that option.
 template <class R>
 auto products_scope(State<R>& run) {
-  if constexpr (requires { run.parts.strategy.matmul_scope(); }) return run.parts.strategy.matmul_scope();
+  if constexpr (hook::of_strategy::matmul_scope::named<typename R::Strategy>) return run.parts.strategy.matmul_scope();
   else return 0;
 }
 

@@ -192,7 +192,7 @@ void fails(State<R>& run, [[maybe_unused]] std::exception const& error) {
     bool const ends_with_all = run.shared.ends_by != 0 && dynamic_cast<Interrupted const*>(&error) != nullptr;
     if (!heard && (run.shared.together || ends_with_all)) return;
     run.shared.alone = true;
-    if constexpr (requires { run.parts.strategy.abort(error.what()); })
+    if constexpr (hook::of_strategy::abort::named<typename R::Strategy>)
       if (!heard) run.parts.strategy.abort(error.what());
   }
 }

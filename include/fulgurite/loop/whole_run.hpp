@@ -173,7 +173,7 @@ class PartsOfAll {
 template <class R>
 auto whole_state(State<R>& run, bool needed) {
   auto& strategy = run.parts.strategy;
-  if constexpr (requires { strategy.whole_state(run.parts.optimizers->optimizers); }) {
+  if constexpr (hook::of_strategy::whole_state::named<typename R::Strategy>) {
     using Whole = decltype(strategy.whole_state(run.parts.optimizers->optimizers));
     std::optional<Whole> whole;
     if (needed && run.shared.alone && speaks_for_all(run) && strategy.world() != 1)
