@@ -44,7 +44,6 @@
 #include <fulgurite/loop/between_runs.hpp>
 #include <fulgurite/loop/checkpointing.hpp>
 #include <fulgurite/loop/context_reads.hpp>
-#include <fulgurite/loop/context_values.hpp>
 #include <fulgurite/loop/data_source.hpp>
 #include <fulgurite/loop/evaluate.hpp>
 #include <fulgurite/loop/fit.hpp>
@@ -58,7 +57,7 @@
 #include <fulgurite/loop/tell.hpp>
 #include <fulgurite/loop/train_epoch.hpp>
 #include <fulgurite/loop/trainer.hpp>
-#include <fulgurite/loop/validation_timing.hpp>
+#include <fulgurite/loop/decisions.hpp>
 
 #include <fulgurite/tuner/batch_size_finder.hpp>
 #include <fulgurite/tuner/learning_rate_finder.hpp>

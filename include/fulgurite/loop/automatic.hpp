@@ -12,13 +12,12 @@
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/loop/context_reads.hpp>
 #include <fulgurite/loop/data_source.hpp>
+#include <fulgurite/loop/decisions.hpp>
 #include <fulgurite/loop/exchange.hpp>
 #include <fulgurite/loop/non_finite.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/run_context.hpp>
-#include <fulgurite/loop/shared_decisions.hpp>
 #include <fulgurite/loop/tell.hpp>
-#include <fulgurite/loop/validation_timing.hpp>
 
 namespace fulgurite::loop {
 

@@ -8,7 +8,7 @@
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/text.hpp>
 #include <fulgurite/loop/context.hpp>
-#include <fulgurite/loop/shared_decisions.hpp>
+#include <fulgurite/loop/decisions.hpp>
 
 namespace fulgurite {
 

@@ -16,14 +16,13 @@
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/data_source.hpp>
+#include <fulgurite/loop/decisions.hpp>
 #include <fulgurite/loop/exchange.hpp>
 #include <fulgurite/loop/loader_state.hpp>
 #include <fulgurite/loop/options.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/run_context.hpp>
-#include <fulgurite/loop/shared_decisions.hpp>
 #include <fulgurite/loop/tell.hpp>
-#include <fulgurite/loop/validation_timing.hpp>
 
 namespace fulgurite::loop {
 

@@ -13,6 +13,7 @@
 #include <fulgurite/loop/checkpointing.hpp>
 #include <fulgurite/loop/context_reads.hpp>
 #include <fulgurite/loop/data_source.hpp>
+#include <fulgurite/loop/decisions.hpp>
 #include <fulgurite/loop/evaluate.hpp>
 #include <fulgurite/loop/exchange.hpp>
 #include <fulgurite/loop/frame.hpp>
@@ -23,7 +24,6 @@
 #include <fulgurite/loop/run_context.hpp>
 #include <fulgurite/loop/tell.hpp>
 #include <fulgurite/loop/train_epoch.hpp>
-#include <fulgurite/loop/validation_timing.hpp>
 
 namespace fulgurite::loop {
 

@@ -15,13 +15,12 @@
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/data_source.hpp>
+#include <fulgurite/loop/decisions.hpp>
 #include <fulgurite/loop/evaluate.hpp>
 #include <fulgurite/loop/kept_run.hpp>
 #include <fulgurite/loop/run.hpp>
-#include <fulgurite/loop/shared_decisions.hpp>
 #include <fulgurite/loop/tell.hpp>
 #include <fulgurite/loop/train_epoch.hpp>
-#include <fulgurite/loop/validation_timing.hpp>
 
 namespace fulgurite::loop {
 

@@ -60,7 +60,7 @@ struct Carried {
   long slices = 0;   ///< slices of the current batch that were stepped on, while others of it follow
   /// The random state when the pass over the training data began: a loader may have shuffled with it.
   std::optional<decltype(R::Backend::rng_state())> pass_random = std::nullopt;
-  /// The random state at the end of an epoch that was cut short: see run_position.hpp.
+  /// The random state at the end of an epoch that was cut short: see run_state.hpp.
   std::optional<decltype(R::Backend::rng_state())> cut_random = std::nullopt;
   typename R::Value loss{};  ///< loss of the last batch, for a model with its own optimizer_step
 };
@@ -619,7 +619,7 @@ struct State : RunCore {
   [[no_unique_address]] SharedOf<R> shared{};
   [[no_unique_address]] FilesUnderWay<typename R::Backend> under_way{};
   std::optional<typename LeftBy<typename R::Backend>::type> left{};  ///< what is kept of the last fit's data
-  /// The state before hooks were notified of the end of an epoch that was cut short; see run_position.hpp.
+  /// The state before hooks were notified of the end of an epoch that was cut short; see run_state.hpp.
   std::optional<typename LeftBy<typename R::Backend>::type> before_cut{};
   std::optional<BeforeValidation<R>> before_validation{};  ///< of the running validation, or of one that failed
 };

@@ -18,13 +18,53 @@
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/diagnose/member_sentences.hpp>
-#include <fulgurite/loop/context_values.hpp>
+#include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/options.hpp>
 #include <fulgurite/loop/run.hpp>
-#include <fulgurite/loop/shared_decisions.hpp>
 #include <fulgurite/policy/policies.hpp>
 
 namespace fulgurite::loop {
+
+// Members that only one kind of context has. In any other context, calling one is a compile error that says where it
+// exists.
+
+/// The members of the context of a manual training_step, which hides these, and one that no context has.
+struct NotHere {
+  template <bool Fine = false, class... Args>
+  void backward(Args const&...) const {
+    static_assert(Fine, FULGURITE_SENTENCE_CONTEXT_MANUAL_ONLY("backward", "return the loss, or use Manual{}"));
+  }
+  template <bool Fine = false, class... Args>
+  void minimize(Args const&...) const {
+    static_assert(Fine, FULGURITE_SENTENCE_CONTEXT_MANUAL_ONLY("minimize", "return the loss, or use Manual{}"));
+  }
+  template <bool Fine = false, class... Args>
+  void step(Args const&...) const {
+    static_assert(Fine, FULGURITE_SENTENCE_CONTEXT_MANUAL_ONLY("step", "return the loss, or use Manual{}"));
+  }
+  template <bool Fine = false, class... Args>
+  int toggle(Args const&...) const {
+    static_assert(Fine, FULGURITE_SENTENCE_CONTEXT_MANUAL_ONLY("toggle", "use Manual{} for several optimizers"));
+    return 0;
+  }
+  /// Lightning's name for `backward`; no context has it.
+  template <bool Fine = false, class... Args>
+  void manual_backward(Args const&...) const {
+    static_assert(Fine, FULGURITE_SENTENCE_CONTEXT_MANUAL_BACKWARD);
+  }
+};
+
+// Metrics that were declared as constants.
+
+/// True if M is the type of a metric that was declared as a constant.
+template <class M>
+inline constexpr bool is_metric_constant = requires { typename M::metric; };
+/// The metric's position among the model's metrics; Metrics::size if the model does not declare it.
+template <class Metrics, class M>
+consteval std::size_t place_of() {
+  if constexpr (is_metric_constant<M>) return Metrics::template index_of<M>();
+  else return Metrics::size;
+}
 
 // Clipping that a strategy or an optimizer does not support.
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include <fulgurite/loop/shared_decisions.hpp>
+#include <fulgurite/loop/decisions.hpp>
 #include <fulgurite/loop/tell.hpp>
 
 namespace fulgurite::loop {

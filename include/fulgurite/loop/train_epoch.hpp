@@ -14,11 +14,11 @@
 #include <fulgurite/loop/context_reads.hpp>
 #include <fulgurite/loop/data_source.hpp>
 #include <fulgurite/loop/evaluate.hpp>
-#include <fulgurite/loop/going_back.hpp>
+#include <fulgurite/loop/kept_run.hpp>
 #include <fulgurite/loop/loader_state.hpp>
 #include <fulgurite/loop/manual.hpp>
 #include <fulgurite/loop/run.hpp>
-#include <fulgurite/loop/run_position.hpp>
+#include <fulgurite/loop/run_state.hpp>
 #include <fulgurite/loop/tell.hpp>
 
 namespace fulgurite::loop {

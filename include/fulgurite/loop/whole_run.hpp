@@ -22,11 +22,10 @@
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
 #include <fulgurite/loop/data_source.hpp>
+#include <fulgurite/loop/decisions.hpp>
 #include <fulgurite/loop/loader_state.hpp>
 #include <fulgurite/loop/run.hpp>
-#include <fulgurite/loop/run_position.hpp>
 #include <fulgurite/loop/run_state.hpp>
-#include <fulgurite/loop/shared_decisions.hpp>
 
 namespace fulgurite::loop {
 

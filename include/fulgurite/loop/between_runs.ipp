@@ -1,7 +1,7 @@
 #pragma once
-// The bodies of loop/run_evaluation.hpp.
+// The bodies of loop/between_runs.hpp.
 
-#include <fulgurite/loop/run_evaluation.hpp>
+#include <fulgurite/loop/between_runs.hpp>
 
 namespace fulgurite::loop {
 

@@ -1,7 +1,8 @@
 #pragma once
-// The bodies of loop/shared_decisions.hpp.
+// The bodies of loop/decisions.hpp.
 
-#include <fulgurite/loop/shared_decisions.hpp>
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/loop/decisions.hpp>
 
 namespace fulgurite::loop {
 
@@ -148,14 +149,84 @@ FULGURITE_BULK_BODY bool is_too_few(Error const& error) {
          error.identifier() == "fulgurite.metric.constant_target" || error.identifier() == "fulgurite.metric.empty";
 }
 
-}  // namespace fulgurite::loop
-
-namespace fulgurite::loop {
-
 FULGURITE_BULK_BODY void hear_stop(RunCore& run, bool by_time) {
   auto& stop = run.due.stop;
   if (!std::exchange(stop.asked, true) || !by_time) stop.by_time = by_time;
   stop.holds = true;
+}
+
+FULGURITE_BULK_BODY std::optional<long> limited(std::optional<long> size, Limit const& limit, std::string const& name) {
+  if (limit.kind == Limit::Kind::batches) return size ? std::min(*size, limit.batches) : limit.batches;
+  if (limit.none()) return 0;
+  if (!size) {
+    if (limit.all()) return std::nullopt;
+    throw Error("fulgurite.options.fraction_of_unsized",
+                name + " is a Fraction, but the loader has no size(): use a count of batches");
+  }
+  auto const part = static_cast<long>(static_cast<double>(*size) * limit.part);
+  if (part == 0 && *size > 0)
+    throw Error("fulgurite.options.fraction_too_small",
+                name + " = " + std::to_string(limit.part) + " of " + std::to_string(*size) +
+                    " batches is less than one: use at least " + std::to_string(1.0 / static_cast<double>(*size)));
+  return part;
+}
+
+FULGURITE_BULK_BODY EpochPlan plan_epoch(TrainerOptions const& o, std::optional<long> size, std::optional<long> taken,
+                                         bool has_validation) {
+  EpochPlan plan;
+  (size ? plan.batches : plan.limit) = taken;
+  auto const& v = o.val_check_interval;
+  if (!has_validation) return plan;
+  if (v.kind == ValidationInterval::Kind::batches) {
+    plan.interval = v.batches;
+    if (plan.batches && v.batches > *plan.batches && o.check_val_every_n_epoch)
+      throw Error(
+          "fulgurite.options.val_check_interval",
+          "val_check_interval = " + std::to_string(v.batches) + " batches is more than the " +
+              std::to_string(*plan.batches) +
+              " of an epoch, so validation would never run: lower it, or set check_val_every_n_epoch = std::nullopt");
+  } else if (v.kind == ValidationInterval::Kind::fraction) {
+    if (plan.batches) plan.interval = std::max(1L, static_cast<long>(static_cast<double>(*plan.batches) * v.part));
+    else if (!v.epoch_end())
+      throw Error("fulgurite.options.fraction_of_unsized",
+                  "val_check_interval is a Fraction, but the training loader has no size(): use a count of batches");
+  }
+  return plan;
+}
+
+FULGURITE_BULK_BODY bool validates_in(TrainerOptions const& o, int epoch) {
+  return !o.check_val_every_n_epoch || (epoch + 1) % *o.check_val_every_n_epoch == 0;
+}
+
+FULGURITE_BULK_BODY bool asks_for_batches(RunCore const& run, SafePoint const& point) {
+  if (point.at >= At::epoch_end) return false;
+  if (point.at == At::before_batch && !point.began && run.progress.batch == 0) return false;
+  return point.at <= At::batch_end || !(point.last || steps_exhausted(run) || stops(run));
+}
+
+FULGURITE_BULK_BODY std::string end_reason(RunCore const& run) {
+  auto const& options = run.asked.options;
+  auto const& stop = run.due.stop;
+  if (steps_exhausted(run)) return "max_steps = " + std::to_string(*options.max_steps);
+  if (epochs_exhausted(run)) return "max_epochs = " + std::to_string(*options.max_epochs);
+  if (!stops(run)) return {};
+  if (!stop.asked && !stop.monitors.empty()) return stop.monitors.front().why;
+  if (!stop.why.empty()) return stop.why;
+  return stop.by_time ? "max_time" : "a stop that the model or a callback requested";
+}
+
+FULGURITE_BULK_BODY bool reopen_epoch(RunCore& run, SafePoint& point) {
+  auto& progress = run.progress;
+  bool const ends = point.at == At::epoch_end && !point.last;
+  bool const ended = point.at > At::epoch_end && progress.cut_short >= 0;
+  if ((!ends && !ended) || steps_exhausted(run) || stops(run)) return false;
+  if (ended) {
+    --progress.epoch;
+    progress.batch = progress.window_start = std::exchange(progress.cut_short, -1);
+  }
+  if (progress.batch == 0) point = {.at = At::after_epoch};
+  else point = {.at = At::before_batch, .began = true, .observed = progress.global_step};
+  return true;
 }
 
 }  // namespace fulgurite::loop
