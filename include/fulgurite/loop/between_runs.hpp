@@ -15,7 +15,6 @@
 #include <utility>
 #include <vector>
 
-#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/diagnose/call_stages.hpp>
@@ -33,6 +32,7 @@
 #include <fulgurite/loop/resumption.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/run_context.hpp>
+#include <fulgurite/loop/sentences.hpp>
 #include <fulgurite/loop/tell.hpp>
 #include <fulgurite/loop/whole_run.hpp>
 
@@ -43,8 +43,8 @@ class NoRates final : public LearningRates {
  public:
   std::vector<double> now() const override { return {}; }
   std::vector<double> initial() const override { return {}; }
-  void set(std::span<double const> rates) override;
-  void begin_from(std::span<double const> rates) override;
+  void set(std::span<double const> rates) override { check_rates(rates, 0); }
+  void begin_from(std::span<double const> rates) override { check_rates(rates, 0); }
 };
 
 /// The only callback of an evaluation in a trial run. It calls the plan's functions for each batch.
@@ -539,7 +539,3 @@ class BetweenRuns : public OwnedRun<R, Pack<Cs...>> {
 };
 
 }  // namespace fulgurite::loop
-
-#if !defined(FULGURITE_COMPILED)
-#include <fulgurite/loop/between_runs.ipp>
-#endif

@@ -14,7 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/loop/optimizers.hpp>
@@ -132,22 +131,6 @@ struct StepKey {
 };
 
 }  // namespace fulgurite
-
-namespace fulgurite::loop {
-
-// The error of a strategy whose check finds that steps were replayed wrongly.
-
-/// The fit catches this and rolls back to the last checked state; if it cannot, this error ends the fit. `reason`: what
-/// the user's code did, for the warning. `same_model`: the model still consists of the same tensors. `no_way`: why the
-/// fit cannot roll back.
-class WrongReplay : public Error {
- public:
-  WrongReplay(std::string const& why, bool same, std::string const& no_way = "nobody has asked");
-  std::string reason;
-  bool same_model;
-};
-
-}  // namespace fulgurite::loop
 
 namespace fulgurite {
 
@@ -357,7 +340,3 @@ struct Watch {
 };
 
 }  // namespace fulgurite::loop
-
-#if !defined(FULGURITE_COMPILED)
-#include <fulgurite/loop/context_reads.ipp>
-#endif

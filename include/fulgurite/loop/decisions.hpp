@@ -341,6 +341,12 @@ struct EpochPlan {
 /// [fulgurite.options.val_check_interval] for an interval that the epoch never reaches.
 EpochPlan plan_epoch(TrainerOptions const& o, std::optional<long> size, std::optional<long> taken, bool has_validation);
 
+/// Warns if an epoch has fewer steps than log_every_n_steps.
+void warn_of_few_rows(RunCore& run, EpochPlan const& plan);
+
+/// Warns if an accumulation window is longer than an epoch, since each window ends with its epoch.
+void warn_of_long_window(RunCore& run, EpochPlan const& plan);
+
 /// True if this epoch ends with, or contains, a validation.
 bool validates_in(TrainerOptions const& o, int epoch);
 /// Marks loaders that were requested before the epochs whose validation they are meant for: the first validation

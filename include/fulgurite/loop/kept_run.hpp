@@ -15,7 +15,6 @@
 
 #include <fulgurite/concept/concepts.hpp>
 #include <fulgurite/concept/data.hpp>
-#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/core/types.hpp>
@@ -26,6 +25,7 @@
 #include <fulgurite/loop/options.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/run_state.hpp>
+#include <fulgurite/loop/sentences.hpp>
 #include <fulgurite/loop/tell.hpp>
 #include <fulgurite/loop/whole_run.hpp>
 
@@ -237,8 +237,6 @@ inline constexpr bool any_searches = false;
 template <class... Cs>
 inline constexpr bool any_searches<Pack<Cs...>> = (judge::searches<Cs>() || ...);
 
-void check_steps(RehearsalPlan const& plan);
-
 /// Replaces the function that writes files.
 inline constexpr auto refuse_to_write = [](std::filesystem::path const& file) {
   throw Error("fulgurite.tuner.saves", "save_checkpoint(" + file.string() +
@@ -272,9 +270,6 @@ void forget_searches(State<R>& run) {
 
 // The learning rates of a run's optimizers as one list.
 
-/// Throws [fulgurite.tuner.rates] unless there is one rate for each group.
-void check_rates(std::size_t given, std::size_t groups);
-
 template <class R>
 class RatesOf final : public LearningRates {
  public:
@@ -295,13 +290,13 @@ class RatesOf final : public LearningRates {
     return all;
   }
   void set(std::span<double const> rates) override {
-    check_rates(rates.size(), now().size());
+    check_rates(rates, now().size());
     each([&, i = std::size_t{0}](auto& optimizer, auto&) mutable {
       for (std::size_t g = 0; g != optimizer.groups(); ++g) optimizer.set_lr(g, rates[i++]);
     });
   }
   void begin_from(std::span<double const> rates) override {
-    check_rates(rates.size(), now().size());
+    check_rates(rates, now().size());
     each([&, i = std::size_t{0}](auto& optimizer, auto& scheduler) mutable {
       scheduler.begin_from(rates.subspan(i, optimizer.groups()));
       i += optimizer.groups();
@@ -452,7 +447,3 @@ class Retreat {
 struct NoRetreat {};
 
 }  // namespace fulgurite::loop
-
-#if !defined(FULGURITE_COMPILED)
-#include <fulgurite/loop/kept_run.ipp>
-#endif

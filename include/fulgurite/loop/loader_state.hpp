@@ -13,13 +13,13 @@
 
 #include <fulgurite/concept/concepts.hpp>
 #include <fulgurite/concept/data.hpp>
-#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/data_source.hpp>
 #include <fulgurite/loop/run.hpp>
+#include <fulgurite/loop/sentences.hpp>
 
 namespace fulgurite::loop {
 
@@ -208,8 +208,6 @@ inline constexpr bool data_has_state = [] {
 template <class L>
 concept ReadAnew = LoaderLike<L> && !Jumps<L> && !KeepsPlace<L>;
 
-[[noreturn]] void refuse_short(long consumed, long had);
-
 /// Begins a pass over a loader whose first `consumed` batches were trained on before. A loader that neither has
 /// resume_at nor saves its position is read from its beginning; a warning is given if that may take long. An iterator
 /// of a sized loader stays at the last of these batches: the next one is then made in the usual place, after the random
@@ -300,8 +298,6 @@ struct PassPlace {
   bool used = false;   ///< for a sized loader: the iterator is still at the previous batch
   bool empty = false;  ///< the loader had no batch
 };
-
-[[noreturn]] void throw_short(long promised, long had);
 
 /// Calls f(batch, index, end) for each remaining batch up to `limit`, or with `One` for the next one only. `f` returns
 /// true to continue; it must return false if `end.after_step()` is true. This function returns true if the pass
@@ -477,7 +473,3 @@ void redo_window(State<R>& run, Source& source) {
 }
 
 }  // namespace fulgurite::loop
-
-#if !defined(FULGURITE_COMPILED)
-#include <fulgurite/loop/loader_state.ipp>
-#endif

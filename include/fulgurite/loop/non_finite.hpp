@@ -18,13 +18,13 @@
 #include <type_traits>
 #include <utility>
 
-#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/loop/context_reads.hpp>
 #include <fulgurite/loop/data_source.hpp>
 #include <fulgurite/loop/run.hpp>
+#include <fulgurite/loop/sentences.hpp>
 #include <fulgurite/policy/policies.hpp>
 
 namespace fulgurite::loop {
@@ -185,11 +185,6 @@ template <class R>
                             "' holds a nan: buffers are written while the loss is computed, and are not put back";
 }
 
-std::string place_of_batch(long batch, int epoch, bool no_rows);
-[[noreturn]] void refuse_update(std::string const& what, std::string const& where, long step,
-                                std::string const& buffer);
-void warn_of_skipped(Warn warn, std::string const& what, std::string const& where, std::string const& buffer);
-
 /// Handles a non-finite value in the current batch: throws, or lets the update of its window be skipped.
 template <class R>
 [[gnu::cold, gnu::noinline]] void found_non_finite(State<R>& run, std::string const& what) {
@@ -226,8 +221,6 @@ template <class R>
       loss && is_number<R>(*loss) ? " (the loss is " + std::to_string(R::Backend::read(*loss)) + ")" : std::string();
   found_non_finite(run, "a gradient is not finite" + of);
 }
-
-[[noreturn]] void refuse_non_finite(long from, long to);
 
 /// Reads what was noted on a device, together with waiting metrics, and checks the weights. Throws
 /// [fulgurite.loop.non_finite] if one is not finite, so that nothing with such values is written.
@@ -434,7 +427,3 @@ void closure_step(State<R>& run, O& optimizer, Step&& step) {
 }
 
 }  // namespace fulgurite::loop
-
-#if !defined(FULGURITE_COMPILED)
-#include <fulgurite/loop/non_finite.ipp>
-#endif

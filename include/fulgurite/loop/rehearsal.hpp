@@ -9,7 +9,6 @@
 #include <type_traits>
 #include <utility>
 
-#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/core/types.hpp>
@@ -51,12 +50,6 @@ void reload_if_due(State<R>& run, Source& source, EpochPlan& plan) {
   run.loading.training_since = run.progress.epoch;
   plan = plan_training(run, source);
 }
-
-/// Warns if an epoch has fewer steps than log_every_n_steps.
-void warn_of_few_rows(RunCore& run, EpochPlan const& plan);
-
-/// Warns if an accumulation window is longer than an epoch, since each window ends with its epoch.
-void warn_of_long_window(RunCore& run, EpochPlan const& plan);
 
 /// Requests the validation loaders now, so that a limit that does not fit them is found before training.
 template <class R, class Source>
@@ -409,7 +402,3 @@ void statistics_pass(State<R>& run, Pack const&, Source& source, EpochPlan const
 }
 
 }  // namespace fulgurite::loop
-
-#if !defined(FULGURITE_COMPILED)
-#include <fulgurite/loop/rehearsal.ipp>
-#endif

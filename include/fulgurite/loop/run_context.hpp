@@ -14,13 +14,13 @@
 #include <vector>
 
 #include <fulgurite/concept/concepts.hpp>
-#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/diagnose/member_sentences.hpp>
 #include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/options.hpp>
 #include <fulgurite/loop/run.hpp>
+#include <fulgurite/loop/sentences.hpp>
 #include <fulgurite/policy/policies.hpp>
 
 namespace fulgurite::loop {
@@ -124,13 +124,7 @@ struct LogOptions {
   long batch_size = 0;                                           ///< 0: inferred from the batch
 };
 
-namespace loop {
-
-[[noreturn]] void refuse_log_place(std::string_view name, bool by_step);
-[[noreturn]] void refuse_no_rows(std::string_view name, long batch);
-[[noreturn]] void refuse_no_size(std::string_view name);
-
-}  // namespace loop
+namespace loop {}  // namespace loop
 
 /// What a hook with `auto& ctx` receives: a Context, and members that depend on the program's types: the model, its
 /// optimizers, its metrics. `Phase` decides which members exist; using one in another phase is a compile error. Do not
@@ -621,7 +615,3 @@ void observe_schedulers(State<R>& run, Ctx& ctx, Interval interval, long before,
 }
 
 }  // namespace fulgurite::loop
-
-#if !defined(FULGURITE_COMPILED)
-#include <fulgurite/loop/run_context.ipp>
-#endif

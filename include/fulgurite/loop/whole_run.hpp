@@ -17,7 +17,6 @@
 #include <vector>
 
 #include <fulgurite/concept/data.hpp>
-#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
@@ -26,6 +25,7 @@
 #include <fulgurite/loop/loader_state.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/run_state.hpp>
+#include <fulgurite/loop/sentences.hpp>
 
 namespace fulgurite::loop {
 
@@ -256,9 +256,6 @@ void fold_model(State<R>& run, Source& source, Archive& archive) {
   fold_parts(run, archive);
 }
 
-/// Gives one warning for all options of the program that differ from those of the file.
-void warn_of_options(std::vector<std::string> const& differences, Warn warn);
-
 /// The whole state. `source` has the training loader, which gives its position; the current random state is included.
 template <class R, class Source, class Archive>
 void fold_everything(State<R>& run, Source& source, Archive& archive) {
@@ -443,8 +440,6 @@ class Snapshot {
 
 namespace loop {
 
-/// Throws [fulgurite.trainer.open_fit] if the run is not between two fits.
-void refuse_open(RunCore const& run, std::string const& what);
 template <class R>
 void between_fits(State<R> const& run, std::string const& what) {
   refuse_open(run, what);
@@ -504,7 +499,3 @@ void restore(Trainer& trainer, From const& from) {
 }
 
 }  // namespace fulgurite
-
-#if !defined(FULGURITE_COMPILED)
-#include <fulgurite/loop/whole_run.ipp>
-#endif
