@@ -17,12 +17,12 @@
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/data_source.hpp>
 #include <fulgurite/loop/decisions.hpp>
-#include <fulgurite/loop/exchange.hpp>
 #include <fulgurite/loop/loader_state.hpp>
 #include <fulgurite/loop/options.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/run_context.hpp>
 #include <fulgurite/loop/tell.hpp>
+#include <fulgurite/loop/whole_run.hpp>
 
 namespace fulgurite::loop {
 
@@ -172,6 +172,21 @@ void in_evaluation_mode(State<R>& run, Ctx& ctx, Body&& body) {
   RunContext<R, typename Kind::EndPhase> after(run);
   if constexpr (Listens<typename Kind::model_train, Model, RunContext<R, typename Kind::EndPhase>>)
     invoke<typename Kind::model_train>(model, after);
+}
+
+/// Runs `step()`, which is validation_step or test_step, and the end hooks of its batch, with outputs on the process
+/// that has them.
+template <class Hook, class R, class Pack, class Ctx, class Batch, class Step>
+Flow split_evaluation(State<R>& run, Pack& pack, Ctx& ctx, Batch& batch, Step&& step) {
+  auto& strategy = run.parts.strategy;
+  if constexpr (std::is_void_v<decltype(step())>) {
+    NoOutput nothing;
+    if (strategy.evaluate(batch, step)) return tell<Hook>(run, pack, nothing, batch, ctx);
+  } else {
+    std::optional<std::remove_cvref_t<decltype(step())>> outputs;
+    if (strategy.evaluate(batch, [&] { outputs.emplace(step()); })) return tell<Hook>(run, pack, *outputs, batch, ctx);
+  }
+  return tell<Hook>(run, pack, batch, ctx);
 }
 
 template <class Kind, class R, class Pack, class Source, class Ctx, class Raw>

@@ -15,7 +15,6 @@
 #include <fulgurite/loop/data_source.hpp>
 #include <fulgurite/loop/decisions.hpp>
 #include <fulgurite/loop/evaluate.hpp>
-#include <fulgurite/loop/exchange.hpp>
 #include <fulgurite/loop/frame.hpp>
 #include <fulgurite/loop/loader_state.hpp>
 #include <fulgurite/loop/non_finite.hpp>

@@ -11,7 +11,7 @@
 
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/diagnose/member_sentences.hpp>
-#include <fulgurite/loop/exchange.hpp>
+#include <fulgurite/loop/decisions.hpp>
 #include <fulgurite/loop/non_finite.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/run_context.hpp>

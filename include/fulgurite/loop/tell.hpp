@@ -4,6 +4,7 @@
 #include <array>
 #include <concepts>
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include <fulgurite/core/body.hpp>
+#include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/fwd.hpp>
 #include <fulgurite/hook/hooks.hpp>
@@ -19,6 +21,8 @@
 #include <fulgurite/loop/callbacks.hpp>
 #include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/run.hpp>
+#include <fulgurite/metric/board.hpp>
+#include <fulgurite/metric/metric.hpp>
 
 namespace fulgurite::action {
 
@@ -413,6 +417,50 @@ template <class R, class Pack>
   if constexpr (has_logger<Pack>)
     if (!run.due.posted.empty()) [[unlikely]]
       log_posted(run, step);
+}
+
+// Metrics over several ranks: logged values are combined at the ends of epochs and evaluations.
+
+/// Replaces the training epoch's figures by those of all ranks. `origin`: those logged in steps, or those logged in
+/// hooks of the epoch. A collective, also for ranks that have logged nothing.
+void share_epoch(RunCore& run, Origin origin);
+
+/// Replaces the figures of an evaluation, for all of its loaders, by those of all ranks. Counted values already are the
+/// same on each rank.
+void share_evaluation(RunCore& run);
+
+template <class Metrics>
+inline constexpr bool any_sync_on_step = [] {
+  bool any = false;
+  for (auto const& metric : declared_metrics<Metrics>) any = any || metric.sync_on_step;
+  return any;
+}();
+
+/// Replaces a step's values by those of all ranks before its row is logged, for metrics with sync_on_step.
+void share_step_values(RunCore& run);
+/// Copies what the last rank has logged in this epoch to all ranks, so that rank 0 can log it.
+void share_last_rank(RunCore& run);
+template <class R>
+void share_step(State<R>& run) {
+  if constexpr (splits_model<R>) {
+    if constexpr (State<R>::metrics != 0) share_last_rank(run);
+  } else if constexpr (shares<R> && any_sync_on_step<typename R::Metrics>) {
+    share_step_values(run);
+  }
+}
+
+// The value of a meter over all ranks.
+
+/// True if there were too few samples for a value to be defined, such as samples of only one class.
+bool is_too_few(Error const& error);
+
+/// The value of a meter over all ranks; nullopt if no rank has updated it. A collective.
+template <class R, class Meter>
+auto counted_value(State<R>& run, Meter& meter) -> std::optional<decltype(meter.compute())> {
+  if constexpr (shares<R>)
+    if (!run.shared.alone) return meter.value(run.parts.strategy);
+  if (meter.updates() == 0) return std::nullopt;
+  return meter.compute();
 }
 
 }  // namespace fulgurite::loop
