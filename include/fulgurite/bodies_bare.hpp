@@ -61,10 +61,9 @@
 #include <fulgurite/logger/tensorboard_logger.ipp>
 #include <fulgurite/loop/callbacks.ipp>
 #include <fulgurite/loop/checkpoint_files.ipp>
-#include <fulgurite/loop/checkpointing.ipp>
+#include <fulgurite/loop/safe_points.ipp>
 #include <fulgurite/loop/context.ipp>
 #include <fulgurite/loop/resumption.ipp>
-#include <fulgurite/loop/frame.ipp>
 #include <fulgurite/loop/run.ipp>
 #include <fulgurite/loop/run_state.ipp>
 #include <fulgurite/loop/scheduler.ipp>

@@ -42,12 +42,11 @@
 #include <fulgurite/diagnose/trainer_rules.hpp>
 #include <fulgurite/loop/automatic.hpp>
 #include <fulgurite/loop/between_runs.hpp>
-#include <fulgurite/loop/checkpointing.hpp>
+#include <fulgurite/loop/safe_points.hpp>
 #include <fulgurite/loop/context_reads.hpp>
 #include <fulgurite/loop/data_source.hpp>
 #include <fulgurite/loop/evaluate.hpp>
 #include <fulgurite/loop/fit.hpp>
-#include <fulgurite/loop/frame.hpp>
 #include <fulgurite/loop/manual.hpp>
 #include <fulgurite/loop/non_finite.hpp>
 #include <fulgurite/loop/optimizers.hpp>

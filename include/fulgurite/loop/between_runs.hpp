@@ -22,16 +22,15 @@
 #include <fulgurite/diagnose/optimizer_rules.hpp>
 #include <fulgurite/diagnose/option_rules.hpp>
 #include <fulgurite/hook/pack.hpp>
-#include <fulgurite/loop/checkpointing.hpp>
 #include <fulgurite/loop/data_source.hpp>
 #include <fulgurite/loop/evaluate.hpp>
 #include <fulgurite/loop/fit.hpp>
-#include <fulgurite/loop/frame.hpp>
 #include <fulgurite/loop/kept_run.hpp>
 #include <fulgurite/loop/loader_state.hpp>
 #include <fulgurite/loop/resumption.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/run_context.hpp>
+#include <fulgurite/loop/safe_points.hpp>
 #include <fulgurite/loop/sentences.hpp>
 #include <fulgurite/loop/tell.hpp>
 #include <fulgurite/loop/whole_run.hpp>

@@ -10,17 +10,16 @@
 
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/core/text.hpp>
-#include <fulgurite/loop/checkpointing.hpp>
 #include <fulgurite/loop/context_reads.hpp>
 #include <fulgurite/loop/data_source.hpp>
 #include <fulgurite/loop/decisions.hpp>
 #include <fulgurite/loop/evaluate.hpp>
-#include <fulgurite/loop/frame.hpp>
 #include <fulgurite/loop/loader_state.hpp>
 #include <fulgurite/loop/non_finite.hpp>
 #include <fulgurite/loop/resumption.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/run_context.hpp>
+#include <fulgurite/loop/safe_points.hpp>
 #include <fulgurite/loop/tell.hpp>
 #include <fulgurite/loop/train_epoch.hpp>
 

@@ -19,13 +19,13 @@
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
 #include <fulgurite/loop/decisions.hpp>
-#include <fulgurite/loop/frame.hpp>
 #include <fulgurite/loop/kept_run.hpp>
 #include <fulgurite/loop/loader_state.hpp>
 #include <fulgurite/loop/non_finite.hpp>
 #include <fulgurite/loop/rehearsal.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/run_state.hpp>
+#include <fulgurite/loop/safe_points.hpp>
 #include <fulgurite/loop/tell.hpp>
 #include <fulgurite/loop/whole_run.hpp>
 

@@ -9,7 +9,6 @@
 
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/loop/automatic.hpp>
-#include <fulgurite/loop/checkpointing.hpp>
 #include <fulgurite/loop/context_reads.hpp>
 #include <fulgurite/loop/data_source.hpp>
 #include <fulgurite/loop/evaluate.hpp>
@@ -18,6 +17,7 @@
 #include <fulgurite/loop/manual.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/run_state.hpp>
+#include <fulgurite/loop/safe_points.hpp>
 #include <fulgurite/loop/sentences.hpp>
 #include <fulgurite/loop/tell.hpp>
 
