@@ -154,71 +154,10 @@ struct HiddenOf<M> {
   using type = typename M::Hidden;
 };
 
-template <class M, class Slice, class Ctx>
-concept HasRecurrentStep =
-    Recurrent<M> && (hook::training_step::accepts<M, Slice, std::optional<typename M::Hidden> const, Ctx> ||
-                     hook::training_step::accepts<M, Slice, std::optional<typename M::Hidden> const>);
-
-/// Calls training_step in the form that the model declares.
-template <class M, class Batch, class Hidden, class Ctx>
-decltype(auto) call_training_step(M& model, Batch& batch, std::optional<Hidden> const& hidden, Ctx& ctx) {
-  if constexpr (!Recurrent<M>) {
-    if constexpr (hook::training_step::accepts<M, Batch, Ctx>) return hook::training_step::call(model, batch, ctx);
-    else return hook::training_step::call(model, batch);
-  } else if constexpr (hook::training_step::accepts<M, Batch, std::optional<Hidden> const, Ctx>) {
-    return hook::training_step::call(model, batch, hidden, ctx);
-  } else {
-    return hook::training_step::call(model, batch, hidden);
-  }
-}
-
-/// The slices of a batch, in order of time, by the model's `tbptt_split_batch(batch, k, ctx)` or else by the backend.
-template <class R, class Batch, class Ctx>
-auto time_slices(typename R::Model& model, Batch& batch, long length, Ctx& ctx) {
-  if constexpr (hook::tbptt_split_batch::named<typename R::Model>)
-    return call_override<hook::tbptt_split_batch>(model, ctx, batch, length);
-  else return R::Backend::time_slices(batch, length);
-}
-
-/// Throws [fulgurite.options.tbptt] unless a slice length is given exactly for a model that declares Hidden, and with
-/// windows of one batch.
-template <class M>
-void check_slices(int tbptt, int window) {
-  if (Recurrent<M> && tbptt == 0)
-    throw Error("fulgurite.options.tbptt",
-                "the model declares Hidden, so its batches are cut along time: say how long a slice is, "
-                "Automatic{.tbptt = 16}");
-  if (!Recurrent<M> && tbptt != 0)
-    throw Error("fulgurite.options.tbptt",
-                "tbptt = " + std::to_string(tbptt) +
-                    " carries a state from slice to slice, and the model "
-                    "declares none: add `using Hidden = ...` and training_step(batch, hidden, ctx)");
-  if (tbptt != 0 && window != 1)
-    throw Error("fulgurite.options.tbptt", "tbptt steps after each slice, accumulate_grad_batches = " +
-                                               std::to_string(window) + " after several batches: use one of them");
-}
-
 }  // namespace loop
 }  // namespace fulgurite
 
 namespace fulgurite::loop {
-
-/// The position of a batch in its accumulation window.
-struct WindowPlace {
-  StepKey key;
-  double rescale;  ///< factor for gradients of a window shorter than its divisor (loaders without a size), else 1
-};
-
-/// The window of batch `b`. Windows restart in each epoch; the last window may be shorter, and then averages over the
-/// batches that it has. `seen`: the batches of the window before this one, without those that the loader left out.
-/// `end`: the batch after the window, if the loader has that many.
-inline WindowPlace window_of(long b, long start, long seen, long end, std::optional<long> batches, bool last) {
-  long const divisor = (batches ? std::min(end, *batches) : end) - start;
-  bool const closes = b + 1 == end || last;
-  double const rescale =
-      closes && seen + 1 != divisor ? static_cast<double>(divisor) / static_cast<double>(seen + 1) : 1.0;
-  return {{seen == 0, closes, static_cast<int>(divisor)}, rescale};
-}
 
 // State of the search for losses and gradients that are infinite or not a number.
 

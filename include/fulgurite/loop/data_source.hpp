@@ -246,6 +246,32 @@ auto outputs_of(T& result, double factor) {
   }
 }
 
+template <class M, class Slice, class Ctx>
+concept HasRecurrentStep =
+    Recurrent<M> && (hook::training_step::accepts<M, Slice, std::optional<typename M::Hidden> const, Ctx> ||
+                     hook::training_step::accepts<M, Slice, std::optional<typename M::Hidden> const>);
+
+/// Calls training_step in the form that the model declares.
+template <class M, class Batch, class Hidden, class Ctx>
+decltype(auto) call_training_step(M& model, Batch& batch, std::optional<Hidden> const& hidden, Ctx& ctx) {
+  if constexpr (!Recurrent<M>) {
+    if constexpr (hook::training_step::accepts<M, Batch, Ctx>) return hook::training_step::call(model, batch, ctx);
+    else return hook::training_step::call(model, batch);
+  } else if constexpr (hook::training_step::accepts<M, Batch, std::optional<Hidden> const, Ctx>) {
+    return hook::training_step::call(model, batch, hidden, ctx);
+  } else {
+    return hook::training_step::call(model, batch, hidden);
+  }
+}
+
+/// The slices of a batch, in order of time, by the model's `tbptt_split_batch(batch, k, ctx)` or else by the backend.
+template <class R, class Batch, class Ctx>
+auto time_slices(typename R::Model& model, Batch& batch, long length, Ctx& ctx) {
+  if constexpr (hook::tbptt_split_batch::named<typename R::Model>)
+    return call_override<hook::tbptt_split_batch>(model, ctx, batch, length);
+  else return R::Backend::time_slices(batch, length);
+}
+
 /// Calls the step in the form that the model declares.
 template <class Hook, class Model, class Batch, class Ctx>
 decltype(auto) call_step(Model& model, Batch& batch, Ctx& ctx) {

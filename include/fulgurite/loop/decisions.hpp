@@ -216,6 +216,25 @@ int shared_signal(State<R>& run, int mine) {
   return mine;
 }
 
+// The windows of batches whose gradients make one step.
+
+/// The position of a batch in its accumulation window.
+struct WindowPlace {
+  StepKey key;
+  double rescale;  ///< factor for gradients of a window shorter than its divisor (loaders without a size), else 1
+};
+
+/// The window of batch `b`. Windows restart in each epoch; the last window may be shorter, and then averages over the
+/// batches that it has. `seen`: the batches of the window before this one, without those that the loader left out.
+/// `end`: the batch after the window, if the loader has that many.
+inline WindowPlace window_of(long b, long start, long seen, long end, std::optional<long> batches, bool last) {
+  long const divisor = (batches ? std::min(end, *batches) : end) - start;
+  bool const closes = b + 1 == end || last;
+  double const rescale =
+      closes && seen + 1 != divisor ? static_cast<double>(divisor) / static_cast<double>(seen + 1) : 1.0;
+  return {{seen == 0, closes, static_cast<int>(divisor)}, rescale};
+}
+
 // How many batches and optimizer steps a run will have, if that is known.
 
 /// The number of batches of a loader; nullopt if it has no size.

@@ -457,7 +457,7 @@ class RunContext : public Context, public loop::NotHere {
     static_assert(Fine, FULGURITE_SENTENCE_CONTEXT_FIXED_WINDOW);
     asked(Asks::accumulate);
     loop::check_window<R>("ctx.accumulate", batches);
-    loop::check_slices<typename R::Model>(state().optimization.tbptt, batches);
+    loop::check_slices(Recurrent<typename R::Model>, state().optimization.tbptt, batches);
     state().asked.window_length = batches;
   }
 

@@ -28,6 +28,7 @@
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/run_context.hpp>
 #include <fulgurite/loop/run_state.hpp>
+#include <fulgurite/loop/sentences.hpp>
 #include <fulgurite/loop/tell.hpp>
 #include <fulgurite/loop/whole_run.hpp>
 #include <fulgurite/policy/policies.hpp>
@@ -449,7 +450,7 @@ void check_optimization(State<R>& run) {
     using M = typename R::Model;
     int const k = run.optimization.accumulate_grad_batches;
     check_window<R>("accumulate_grad_batches", k);
-    check_slices<M>(run.optimization.tbptt, k);
+    check_slices(Recurrent<M>, run.optimization.tbptt, k);
     using O = std::tuple_element_t<0, decltype(Optimizers<R>::optimizers)>;
     check_clip<R, O>(run.optimization.clip);
     if (k > 1 && (hook::optimizer_step::named<M> || hook::optimizer_zero_grad::named<M>))

@@ -54,6 +54,12 @@ void warn_of_options(std::vector<std::string> const& differences, Warn warn);
 /// Throws [fulgurite.trainer.open_fit] if the run is not between two fits.
 void refuse_open(RunCore const& run, std::string const& what);
 
+// Of batches that are cut along time.
+
+/// Throws [fulgurite.options.tbptt] unless a slice length is given exactly for a model that declares Hidden
+/// (`recurrent`), and with windows of one batch.
+void check_slices(bool recurrent, int tbptt, int window);
+
 // Of trial runs.
 
 /// Throws [fulgurite.tuner.steps] unless a trial run has a step.

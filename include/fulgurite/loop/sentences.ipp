@@ -131,4 +131,19 @@ FULGURITE_BULK_BODY void check_rates(std::span<double const> rates, std::size_t 
                                              "(more where a callback has added groups, none in an evaluation)");
 }
 
+FULGURITE_BULK_BODY void check_slices(bool recurrent, int tbptt, int window) {
+  if (recurrent && tbptt == 0)
+    throw Error("fulgurite.options.tbptt",
+                "the model declares Hidden, so its batches are cut along time: say how long a slice is, "
+                "Automatic{.tbptt = 16}");
+  if (!recurrent && tbptt != 0)
+    throw Error("fulgurite.options.tbptt",
+                "tbptt = " + std::to_string(tbptt) +
+                    " carries a state from slice to slice, and the model "
+                    "declares none: add `using Hidden = ...` and training_step(batch, hidden, ctx)");
+  if (tbptt != 0 && window != 1)
+    throw Error("fulgurite.options.tbptt", "tbptt steps after each slice, accumulate_grad_batches = " +
+                                               std::to_string(window) + " after several batches: use one of them");
+}
+
 }  // namespace fulgurite::loop
