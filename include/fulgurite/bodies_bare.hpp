@@ -61,13 +61,13 @@
 #include <fulgurite/logger/tensorboard_logger.ipp>
 #include <fulgurite/loop/callbacks.ipp>
 #include <fulgurite/loop/checkpoint_files.ipp>
-#include <fulgurite/loop/safe_points.ipp>
 #include <fulgurite/loop/context.ipp>
+#include <fulgurite/loop/decisions.ipp>
 #include <fulgurite/loop/resumption.ipp>
 #include <fulgurite/loop/run.ipp>
 #include <fulgurite/loop/run_state.ipp>
+#include <fulgurite/loop/safe_points.ipp>
 #include <fulgurite/loop/scheduler.ipp>
-#include <fulgurite/loop/decisions.ipp>
 #include <fulgurite/loop/sentences.ipp>
 #include <fulgurite/loop/tell.ipp>
 #include <fulgurite/metric/board.ipp>

@@ -20,9 +20,9 @@
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/automatic.hpp>
-#include <fulgurite/loop/context_reads.hpp>
 #include <fulgurite/loop/loader_state.hpp>
 #include <fulgurite/loop/options.hpp>
+#include <fulgurite/loop/parts.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/run_state.hpp>
 #include <fulgurite/loop/sentences.hpp>

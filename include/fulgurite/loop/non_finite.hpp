@@ -21,8 +21,8 @@
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/hooks.hpp>
-#include <fulgurite/loop/context_reads.hpp>
 #include <fulgurite/loop/data_source.hpp>
+#include <fulgurite/loop/parts.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/sentences.hpp>
 #include <fulgurite/policy/policies.hpp>

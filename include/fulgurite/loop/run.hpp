@@ -29,9 +29,8 @@
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/callbacks.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
-#include <fulgurite/loop/context_reads.hpp>
-#include <fulgurite/loop/optimizers.hpp>
 #include <fulgurite/loop/options.hpp>
+#include <fulgurite/loop/parts.hpp>
 #include <fulgurite/metric/board.hpp>
 
 namespace fulgurite::loop {

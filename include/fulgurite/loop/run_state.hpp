@@ -20,9 +20,9 @@
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/loop/automatic.hpp>
 #include <fulgurite/loop/callbacks.hpp>
-#include <fulgurite/loop/context_reads.hpp>
 #include <fulgurite/loop/decisions.hpp>
 #include <fulgurite/loop/loader_state.hpp>
+#include <fulgurite/loop/parts.hpp>
 #include <fulgurite/loop/run.hpp>
 
 namespace fulgurite::loop {

@@ -1,5 +1,6 @@
 #pragma once
-// Dispatch of one event: callbacks are notified in firing order, then the model, then the strategy.
+// Dispatch of one event: callbacks are notified in firing order, then the model, then the strategy; and what follows an
+// event: metrics of several ranks are combined, loggers receive rows, schedules move.
 
 #include <array>
 #include <concepts>
@@ -461,6 +462,60 @@ auto counted_value(State<R>& run, Meter& meter) -> std::optional<decltype(meter.
     if (!run.shared.alone) return meter.value(run.parts.strategy);
   if (meter.updates() == 0) return std::nullopt;
   return meter.compute();
+}
+
+// When schedules move in automatic optimization: after steps and epochs, or when the value of their metric is known.
+
+/// The scheduler's schedule follows a metric: it moves by the metric's values instead of counts.
+template <class S>
+concept Observing = requires { requires S::observes; };
+
+template <class Tuple>
+inline constexpr bool any_observing = false;
+template <class... Ss>
+inline constexpr bool any_observing<std::tuple<Ss...>> = (Observing<Ss> || ...);
+template <class R>
+inline constexpr bool observes_any = any_observing<decltype(Optimizers<R>::schedulers)>;
+
+/// Moves the schedules of a finished step or epoch. A model that overrides lr_scheduler_step moves them itself.
+template <class R, class Ctx>
+void tick_schedulers(State<R>& run, Ctx& ctx, Interval interval) {
+  long const after = interval == Interval::step ? run.progress.global_step : run.progress.epoch + 1;
+  run.parts.optimizers->each_scheduler([&]<class S>(S& scheduler) {
+    if constexpr (!Observing<S>) {
+      if (scheduler.interval() != interval || !scheduler.due(after - 1, after)) return;
+      if constexpr (hook::lr_scheduler_step::named<typename R::Model>)
+        call_override<hook::lr_scheduler_step>(*run.parts.model, ctx, scheduler);
+      else scheduler.step();
+    }
+  });
+}
+
+/// Moves the schedules that follow a metric, if the metric was logged since they last moved: after the validation of a
+/// step, or at the end of an epoch after everything was logged. `before` and `after` count the run's steps, or its
+/// epochs; they may differ by more than one, since a batch of a recurrent model has several steps.
+template <class R, class Ctx>
+void observe_schedulers(State<R>& run, Ctx& ctx, Interval interval, long before, long after) {
+  run.parts.optimizers->each_scheduler([&]<class S>(S& scheduler) {
+    if constexpr (Observing<S>) {
+      if (scheduler.interval() != interval || !scheduler.due(before, after)) return;
+      auto const seen = ctx.watched_value(scheduler.metric());
+      if (!seen.value) {
+        auto const name = std::string(std::remove_cvref_t<decltype(scheduler.metric())>::name());
+        if (scheduler.strict())
+          throw Error("fulgurite.schedule.metric",
+                      "a schedule follows '" + name + "', which nobody has logged by the end of epoch " +
+                          std::to_string(ctx.current_epoch()) +
+                          ": log it, or move the schedule when it is known ({.frequency = ...})");
+        run.warn("fulgurite.schedule.metric",
+                 "a schedule follows '" + name + "', which has no value yet: it does not move");
+      } else if (scheduler.takes(seen)) {
+        if constexpr (hook::lr_scheduler_step::named<typename R::Model>)
+          call_override<hook::lr_scheduler_step>(*run.parts.model, ctx, scheduler);
+        else scheduler.step(*seen.value);
+      }
+    }
+  });
 }
 
 }  // namespace fulgurite::loop
