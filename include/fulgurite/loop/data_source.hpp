@@ -308,6 +308,15 @@ void prepare_loader(State<R>& run, Loader& loader, [[maybe_unused]] bool trainin
     if (run.asked.options.use_distributed_sampler) run.parts.strategy.process_dataloader(loader);
 }
 
+/// True if a loader is told the epoch whose batches it yields.
+template <class Loader>
+concept HearsEpoch = requires(Loader& loader) { loader.set_epoch(long{}); };
+/// Tells it to a loader that wants to know.
+template <class Loader>
+void tell_epoch([[maybe_unused]] Loader& loader, [[maybe_unused]] long epoch) {
+  if constexpr (HearsEpoch<Loader>) loader.set_epoch(epoch);
+}
+
 /// The training loader, prepared as the options and the strategy require, so that its number of batches is that of the
 /// training.
 template <class R, class Source>

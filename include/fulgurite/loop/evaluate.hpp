@@ -263,8 +263,7 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
     each_loader(loaders, [&](auto& loader, std::size_t position) {
       if (ends_pass(pack)) return;
       check_not_empty<R>(loader);
-      if constexpr (requires { loader.set_epoch(long{}); })
-        if (facts.stage == Stage::fit && !facts.sanity_checking) loader.set_epoch(long{run.progress.epoch});
+      if (facts.stage == Stage::fit && !facts.sanity_checking) tell_epoch(loader, run.progress.epoch);
       facts.loader = facts.board = position;
       auto batches = batches_of(loader, limit, Kind::limit);
       if (most) batches = batches ? std::min(*batches, *most) : *most;
@@ -344,7 +343,7 @@ template <class R, class Source>
 void keep_before_validation(State<R>& run, Source& source) {
   run.before_validation.reset();  // otherwise its parts would be saved in place of the current ones
   BeforeValidation<R> before{{run.due.stop, run.loading.validation_since, run.due.rows}};
-  if constexpr (requires { typename R::Backend::RunFile::Memory; }) {
+  if constexpr (keeps_in_memory<typename R::Backend>) {
     using Saver = typename R::Backend::RunFile::Saver;
     before.parts.save([&](auto& archive) {
       if constexpr (Stateful<typename R::Model, Saver> && !splits_model<R>) archive.child("model", *run.parts.model);

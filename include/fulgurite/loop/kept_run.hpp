@@ -149,7 +149,7 @@ class KeptRun {
   void put_back_loader(Loader& loader) const {
     if constexpr (Stateful<Loader, typename Backend::RunFile::Saver>)
       loader_.put_back([&](auto& archive) { archive.child("train_loader", loader); });
-    if constexpr (requires { loader.set_epoch(long{}); }) loader.set_epoch(long{place_.progress().epoch});
+    tell_epoch(loader, place_.progress().epoch);
     // If a pass was over when it was kept, the next pass would otherwise start at its last batch.
     if constexpr (Jumps<Loader>) loader.resume_at(0);
   }
@@ -317,10 +317,7 @@ class RatesOf final : public LearningRates {
 /// A loader whose `begin()` can yield the batches of an epoch again: stored batches, or a loader that knows its
 /// position in an epoch.
 template <class Loader>
-concept Repeats = StoredBatches<Loader> || requires(Loader& loader) {
-  loader.set_epoch(long{});
-  loader.resume_at(long{});
-};
+concept Repeats = StoredBatches<Loader> || (HearsEpoch<Loader> && Jumps<Loader>);
 
 /// A rollback point, taken at the start of an accumulation window: a snapshot of weights, buffers, and the saved state
 /// of the optimizer, the schedules, the callbacks and the model; also counters, logged values, random numbers.

@@ -261,7 +261,7 @@ class Rehearsal final : public Rehearser<R> {
     RunContext<R, phase::Train> ctx(run_);
     run_.facts.is_last_batch = false;
     begin_shared_epoch(run_);
-    if constexpr (requires { loader.set_epoch(long{}); }) loader.set_epoch(long{progress.epoch});
+    tell_epoch(loader, progress.epoch);
     if (!std::exchange(begun, false)) tell<hook::on_train_epoch_start>(run_, pack, ctx);
     if (!stops(run_)) {
       TrainEpoch<R, Conducted, Data> batches(run_, pack, data, shape);
@@ -297,8 +297,7 @@ void load_anew(State<R>& run, Source& source, EpochPlan& plan) {
   int const since = run.loading.validation_since;  // so that the next reload is due as before
   check_validation(run, source);
   run.loading.validation_since = since;
-  auto& loader = source.train();
-  if constexpr (requires { loader.set_epoch(long{}); }) loader.set_epoch(long{run.progress.epoch});
+  tell_epoch(source.train(), run.progress.epoch);
 }
 
 /// Runs each of `searches`. What they set stays for the training.
@@ -329,12 +328,12 @@ template <class R, class Loader, class Pass>
 void out_of_count([[maybe_unused]] Loader& loader, [[maybe_unused]] long epoch, Pass&& pass) {
   [[maybe_unused]] auto const stand_between_epochs = [&] {
     if constexpr (Jumps<Loader>) {
-      if constexpr (requires { loader.set_epoch(epoch); }) loader.set_epoch(epoch);
+      tell_epoch(loader, epoch);
       loader.resume_at(0);
     }
   };
   stand_between_epochs();
-  if constexpr (requires { typename R::Backend::RunFile::Memory; }) {
+  if constexpr (keeps_in_memory<typename R::Backend>) {
     using RunFile = typename R::Backend::RunFile;
     if constexpr (Stateful<Loader, typename RunFile::Saver>) {
       typename RunFile::Memory place;

@@ -497,13 +497,17 @@ struct Searching {
 
 namespace fulgurite::loop {
 
+/// True if the backend has files, and can keep in memory what a file would hold.
+template <class Backend>
+inline constexpr bool keeps_in_memory = requires { typename Backend::RunFile::Memory; };
+
 /// What is kept of the data after their fit, if the backend has files.
 template <class Backend>
 struct LeftBy {
   struct type {};
 };
 template <class Backend>
-  requires requires { typename Backend::RunFile::Memory; }
+  requires keeps_in_memory<Backend>
 struct LeftBy<Backend> {
   using type = typename Backend::RunFile::Memory;
 };

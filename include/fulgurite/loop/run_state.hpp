@@ -495,7 +495,7 @@ void keep_before_cut(State<R>& run, Pack const&) {
   auto stop = run.due.stop;
   stop.asked = stop.asked || stop.waits;
   run.due.stop_before_cut = stop.lasting();
-  if constexpr (requires { typename R::Backend::RunFile::Memory; }) {
+  if constexpr (keeps_in_memory<typename R::Backend>) {
     run.carried.cut_random.emplace(R::Backend::rng_state());
     run.before_cut.emplace().save([&](auto& archive) { fold_before_cut<R, Pack>(run, archive); });
   }

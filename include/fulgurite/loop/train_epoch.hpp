@@ -618,7 +618,7 @@ class TrainEpoch {
                       " and runs on from there as it is written; hooks of the batches since then are called again, and "
                       "globals and members outside of state(archive) stay as they are now");
     hear_strategy(run);
-    if constexpr (requires { loader.set_epoch(long{}); }) loader.set_epoch(long{run.progress.epoch});
+    tell_epoch(loader, run.progress.epoch);
     observed_ = run.progress.global_step;
   }
 
