@@ -266,9 +266,6 @@ std::vector<std::vector<T>> run_prediction(State<R>& run, Pack& pack, Source& so
   return all;
 }
 
-// What a trainer does between its runs: new options, files and snapshots of everything that it owns, searches, access
-// to its callbacks.
-
 // The data module of a trainer's last fit, for validate(model) and test(model).
 
 /// A reference to the module, with functions that evaluate on it: the trainer's type does not contain the module's.

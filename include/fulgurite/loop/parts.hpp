@@ -273,8 +273,6 @@ class FittedModel {
   decltype(std::declval<State&>().parts.model) before_;
 };
 
-// What a training step reads from its context, and what the trainer watches during a fit.
-
 // What a training step reads from its context. A strategy that replays steps compares these values before each replay.
 
 /// One kind of read from a context. Those before `comparable` return a number that can be compared and set. The others

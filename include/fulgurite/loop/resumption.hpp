@@ -209,8 +209,6 @@ struct EvaluatedFile<R, Source, Anew> {
   void load() {}
 };
 
-// How a fit resumes from a file or a snapshot: checks that it fits the program, and loads all of it or nothing.
-
 // Checks before training that the program's loaders can continue where those of the file were.
 
 /// Throws [fulgurite.resume.ranks]. Inside an epoch each rank has trained on its part of the batches so far; with other
