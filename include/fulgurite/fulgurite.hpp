@@ -42,23 +42,20 @@
 #include <fulgurite/diagnose/trainer_rules.hpp>
 #include <fulgurite/loop/automatic.hpp>
 #include <fulgurite/loop/between_runs.hpp>
-#include <fulgurite/loop/checkpointing.hpp>
-#include <fulgurite/loop/context_reads.hpp>
-#include <fulgurite/loop/context_values.hpp>
 #include <fulgurite/loop/data_source.hpp>
+#include <fulgurite/loop/decisions.hpp>
 #include <fulgurite/loop/evaluate.hpp>
 #include <fulgurite/loop/fit.hpp>
-#include <fulgurite/loop/frame.hpp>
 #include <fulgurite/loop/manual.hpp>
 #include <fulgurite/loop/non_finite.hpp>
-#include <fulgurite/loop/optimizers.hpp>
 #include <fulgurite/loop/options.hpp>
+#include <fulgurite/loop/parts.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/run_context.hpp>
+#include <fulgurite/loop/safe_points.hpp>
 #include <fulgurite/loop/tell.hpp>
 #include <fulgurite/loop/train_epoch.hpp>
 #include <fulgurite/loop/trainer.hpp>
-#include <fulgurite/loop/validation_timing.hpp>
 
 #include <fulgurite/tuner/batch_size_finder.hpp>
 #include <fulgurite/tuner/learning_rate_finder.hpp>

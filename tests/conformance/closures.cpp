@@ -1,7 +1,7 @@
 // Section 11.5: the closure of a step, steps without a loss, repeating optimizers, clipping.
 #include <cmath>
 
-#include <fulgurite/loop/optimizers.hpp>
+#include <fulgurite/loop/parts.hpp>
 
 #include "observed.hpp"
 #include "trace.hpp"

@@ -7,7 +7,7 @@
 #include <catch2/matchers/catch_matchers.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <fulgurite/core/archive.hpp>
-#include <fulgurite/loop/optimizers.hpp>
+#include <fulgurite/loop/parts.hpp>
 #include <fulgurite/schedule/schedule.hpp>
 #include <fulgurite/torch/device/backend.hpp>
 #include <fulgurite/torch/optim/adam.hpp>

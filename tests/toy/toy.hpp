@@ -12,7 +12,7 @@
 
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/core/types.hpp>
-#include <fulgurite/loop/context_reads.hpp>
+#include <fulgurite/loop/parts.hpp>
 #include <fulgurite/metric/metric.hpp>
 
 #include "backend.hpp"

@@ -8,7 +8,7 @@
 
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
-#include <fulgurite/loop/optimizers.hpp>
+#include <fulgurite/loop/parts.hpp>
 #include <fulgurite/policy/policies.hpp>
 
 #include "toy.hpp"

@@ -15,7 +15,7 @@
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/context.hpp>
-#include <fulgurite/loop/context_reads.hpp>
+#include <fulgurite/loop/parts.hpp>
 #include <fulgurite/report/progress_line.hpp>
 
 namespace fulgurite::report {

@@ -13,7 +13,7 @@
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/context.hpp>
-#include <fulgurite/loop/optimizers.hpp>
+#include <fulgurite/loop/parts.hpp>
 
 namespace fulgurite {
 

@@ -88,6 +88,27 @@ class RankEnded : public Error {
   int rank_;
 };
 
+// The error of a strategy whose check finds that steps were replayed wrongly.
+
+/// The fit catches this and rolls back to the last checked state; if it cannot, this error ends the fit. `reason`: what
+/// the user's code did, for the warning. `same_model`: the model still consists of the same tensors. `no_way`: why the
+/// fit cannot roll back.
+class WrongReplay : public Error {
+ public:
+  WrongReplay(std::string const& why, bool same, std::string const& no_way = "nobody has asked");
+  std::string reason;
+  bool same_model;
+};
+
+// The error of an option whose value cannot be.
+
+[[noreturn]] void refuse_text(char const* identifier, std::string const& name, std::string const& value,
+                              std::string const& cure);
+[[noreturn]] inline void refuse_option(char const* identifier, std::string const& name, auto value,
+                                       std::string const& cure) {
+  refuse_text(identifier, name, std::to_string(value), cure);
+}
+
 }  // namespace fulgurite::loop
 
 namespace fulgurite {

@@ -49,6 +49,18 @@ namespace fulgurite::loop {
 FULGURITE_BULK_BODY RankEnded::RankEnded(int rank, std::string const& text)
     : Error("fulgurite.distributed.rank_ended", "rank " + std::to_string(rank) + " ended: " + text), rank_(rank) {}
 
+FULGURITE_BULK_BODY WrongReplay::WrongReplay(std::string const& why, bool same, std::string const& no_way)
+    : Error("fulgurite.capture.wrong_replay",
+            "steps of this fit were replayed wrongly since the last check, and it cannot go back, since " + no_way +
+                ": " + why + ". Use the strategy without Captured"),
+      reason(why),
+      same_model(same) {}
+
+FULGURITE_BODY void refuse_text(char const* identifier, std::string const& name, std::string const& value,
+                                std::string const& cure) {
+  throw Error(identifier, name + " = " + value + ": " + cure);
+}
+
 }  // namespace fulgurite::loop
 
 namespace fulgurite {

@@ -18,9 +18,9 @@
 #include <fulgurite/diagnose/data_rules.hpp>
 #include <fulgurite/diagnose/rule.hpp>
 #include <fulgurite/loop/automatic.hpp>
-#include <fulgurite/loop/context_reads.hpp>
 #include <fulgurite/loop/evaluate.hpp>
 #include <fulgurite/loop/manual.hpp>
+#include <fulgurite/loop/parts.hpp>
 #include <fulgurite/loop/train_epoch.hpp>
 
 namespace fulgurite::judge {

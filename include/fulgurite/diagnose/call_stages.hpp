@@ -19,7 +19,7 @@
 #include <fulgurite/diagnose/trainer_rules.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
 #include <fulgurite/loop/data_source.hpp>
-#include <fulgurite/loop/run_evaluation.hpp>
+#include <fulgurite/loop/evaluate.hpp>
 #include <fulgurite/loop/tell.hpp>
 #include <fulgurite/loop/whole_run.hpp>
 

@@ -282,6 +282,7 @@ FULGURITE_FUNCTION(strategy, matmul_scope, "()")
 FULGURITE_FUNCTION(strategy, share_state, "(auto& optimizers)")
 FULGURITE_FUNCTION(strategy, whole_state, "(auto& optimizers)")
 FULGURITE_FUNCTION(strategy, share_statistics, "(auto& model)")
+FULGURITE_FUNCTION(strategy, abort, "(std::string_view text)")
 
 #undef FULGURITE_FUNCTION
 // clang-format on

@@ -23,7 +23,7 @@
 #include <fulgurite/hook/policy_hooks.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
 #include <fulgurite/loop/loader_state.hpp>
-#include <fulgurite/loop/optimizers.hpp>
+#include <fulgurite/loop/parts.hpp>
 #include <fulgurite/loop/run_context.hpp>
 #include <fulgurite/loop/run_state.hpp>
 #include <fulgurite/metric/metric.hpp>
@@ -437,9 +437,9 @@ consteval HookVerdict strategy_functions() {
                  FULGURITE_OF_SEVERAL(reduce_in_place, std::span<double>, std::span<Reduce const>),
                  FULGURITE_OF_SEVERAL(reduce_gradients, std::span<double>, All&),
                  FULGURITE_OF_SEVERAL(broadcast, std::string), FULGURITE_OF_SEVERAL(gather, std::string),
-                 FULGURITE_OF_SEVERAL(barrier, std::string_view), FULGURITE_OPTIONAL(matmul_scope, T),
-                 FULGURITE_OPTIONAL(share_state, T, All), FULGURITE_OPTIONAL(whole_state, T, All),
-                 FULGURITE_OPTIONAL(share_statistics, T, M));
+                 FULGURITE_OF_SEVERAL(barrier, std::string_view), FULGURITE_NEEDED(matmul_scope, T),
+                 FULGURITE_NEEDED(share_state, T, All), FULGURITE_NEEDED(whole_state, T, All),
+                 FULGURITE_NEEDED(share_statistics, T, M), FULGURITE_OF_SEVERAL(abort, char const*));
   }
 }
 #undef FULGURITE_OF_SEVERAL

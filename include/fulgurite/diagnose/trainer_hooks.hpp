@@ -12,9 +12,9 @@
 #include <fulgurite/hook/faults.hpp>
 #include <fulgurite/hook/policy_hooks.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
-#include <fulgurite/loop/frame.hpp>
 #include <fulgurite/loop/run_context.hpp>
 #include <fulgurite/loop/run_state.hpp>
+#include <fulgurite/loop/safe_points.hpp>
 #include <fulgurite/loop/tell.hpp>
 #include <fulgurite/metric/board.hpp>
 
@@ -187,7 +187,7 @@ consteval HookVerdict data_calls() {
 #undef FULGURITE_ROW
   return {};
 }
-/// Checks a logger's functions with the arguments that tell.hpp and frame.hpp pass.
+/// Checks a logger's functions with the arguments that tell.hpp and safe_points.hpp pass.
 template <class T>
 consteval HookVerdict logger_calls() {
   if (hook::log_metrics::named<T> && !hook::log_metrics::accepts<T, std::span<Scalar const> const, long>)

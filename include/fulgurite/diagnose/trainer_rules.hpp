@@ -16,8 +16,8 @@
 #include <fulgurite/diagnose/trainer_hooks.hpp>
 #include <fulgurite/hook/policy_hooks.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
-#include <fulgurite/loop/context_reads.hpp>
 #include <fulgurite/loop/options.hpp>
+#include <fulgurite/loop/parts.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/tell.hpp>
 #include <fulgurite/policy/policies.hpp>

@@ -35,7 +35,7 @@
 #include <fulgurite/distributed/connection.hpp>
 #include <fulgurite/distributed/gradients.hpp>
 #include <fulgurite/distributed/group.hpp>
-#include <fulgurite/loop/context_reads.hpp>
+#include <fulgurite/loop/parts.hpp>
 #include <fulgurite/metric/metric.hpp>
 #include <fulgurite/policy/policies.hpp>
 #include <fulgurite/torch/data/walk.hpp>

@@ -35,7 +35,7 @@
 #include <fulgurite/distributed/group.hpp>
 #include <fulgurite/distributed/pipeline_schedule.hpp>
 #include <fulgurite/distributed/stages.hpp>
-#include <fulgurite/loop/context_reads.hpp>
+#include <fulgurite/loop/parts.hpp>
 #include <fulgurite/metric/metric.hpp>
 #include <fulgurite/policy/policies.hpp>
 #include <fulgurite/torch/data/walk.hpp>

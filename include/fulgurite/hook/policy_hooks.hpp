@@ -63,7 +63,8 @@ namespace fulgurite::hook {
   ROW(matmul_scope,                  Takes::nothing, Answer::value, Where::every_stage)                \
   ROW(share_state,                   Takes::one,     Answer::none,  Where::fit)                        \
   ROW(whole_state,                   Takes::one,     Answer::value, Where::fit)                        \
-  ROW(share_statistics,              Takes::one,     Answer::none,  Where::fit)
+  ROW(share_statistics,              Takes::one,     Answer::none,  Where::fit)                        \
+  ROW(abort,                         Takes::one,     Answer::none,  Where::every_stage)
 // clang-format on
 
 #define FULGURITE_ROW(...) FULGURITE_HOOK(__VA_ARGS__);

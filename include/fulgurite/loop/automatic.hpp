@@ -10,15 +10,13 @@
 #include <utility>
 
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/loop/context_reads.hpp>
 #include <fulgurite/loop/data_source.hpp>
-#include <fulgurite/loop/exchange.hpp>
+#include <fulgurite/loop/decisions.hpp>
 #include <fulgurite/loop/non_finite.hpp>
+#include <fulgurite/loop/parts.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/run_context.hpp>
-#include <fulgurite/loop/shared_decisions.hpp>
 #include <fulgurite/loop/tell.hpp>
-#include <fulgurite/loop/validation_timing.hpp>
 
 namespace fulgurite::loop {
 
@@ -162,6 +160,17 @@ class StepSeam {
 template <class R>
 inline constexpr bool closure_is_shown = Optimizers<R>::needs_closure || hook::optimizer_step::named<typename R::Model>;
 
+/// Clears the gradients of the previous window, after on_before_zero_grad.
+template <class R, class Pack, class Ctx>
+[[gnu::always_inline]] inline void clear_gradients(State<R>& run, Pack& pack, Ctx& ctx) {
+  auto& optimizer = std::get<0>(run.parts.optimizers->optimizers);
+  tell<hook::on_before_zero_grad>(run, pack, optimizer, ctx);
+  [[maybe_unused]] auto const watched = pack.template profile<action::zero_grad<R>>();
+  if constexpr (hook::optimizer_zero_grad::named<typename R::Model>)
+    call_override<hook::optimizer_zero_grad>(*run.parts.model, ctx, optimizer);
+  else optimizer.zero_grad();
+}
+
 /// training_step, clearing and backward: everything that a capture records.
 template <class R, class Pack, class Ctx>
 [[gnu::always_inline]] inline auto step_body(State<R>& run, Pack& pack, Ctx& ctx) {
@@ -177,15 +186,56 @@ template <class R, class Pack, class Ctx>
     check_loss_type(run, loss_of<Backend>(result));
     if (key.first) clear_gradients(run, pack, ctx);
     if (auto* loss = loss_of<Backend>(result)) {
-      if constexpr (requires { run.parts.strategy.pre_backward(*loss); }) run.parts.strategy.pre_backward(*loss);
+      if constexpr (hook::pre_backward::named<typename R::Strategy>) run.parts.strategy.pre_backward(*loss);
       tell<hook::on_before_backward>(run, pack, *loss, ctx);
       hook::timed<action::backward<R>>(pack)(
           [&]() __attribute__((always_inline)) { backward(run, ctx, *loss, 1.0 / key.divisor); });
       tell<hook::on_after_backward>(run, pack, ctx);
-      if constexpr (requires { run.parts.strategy.post_backward(*loss); }) run.parts.strategy.post_backward(*loss);
+      if constexpr (hook::post_backward::named<typename R::Strategy>) run.parts.strategy.post_backward(*loss);
     }
     return result;
   };
+}
+
+// Steps of a strategy that splits the model: each process runs its part. A batch is cut into micro batches, whose
+// forward and backward passes alternate. Only the last process runs the model's step to its end and has the model's
+// output.
+
+/// The functions that the strategy calls for each micro batch, in an order that it chooses.
+template <class R, class Pack, class Ctx>
+struct SplitStep {
+  State<R>& run;
+  Pack& pack;
+  Ctx& ctx;
+  StepKey key;
+
+  /// Runs training_step. What it logs is weighted by the samples of the micro batch.
+  template <class Batch>
+  typename R::Value forward(Batch& micro_batch) {
+    [[maybe_unused]] auto const watched = pack.template profile<action::training_step<R>>();
+    [[maybe_unused]] auto const scope = R::Backend::autocast(run.parts.precision, run.parts.strategy.device());
+    [[maybe_unused]] auto const watch = watch_factories(run);
+    measure(run, micro_batch);
+    auto loss = call_training_step(*run.parts.model, micro_batch, run.carried.hidden, ctx);
+    check_loss_type(run, &loss);
+    return loss;
+  }
+  /// Runs on the process that has the loss, for one of `count` micro batches.
+  void backward(typename R::Value& loss, int count) {
+    tell<hook::on_before_backward>(run, pack, loss, ctx);
+    hook::timed<action::backward<R>>(pack)([&] { loop::backward(run, ctx, loss, 1.0 / (key.divisor * count)); });
+  }
+};
+
+/// Computes the gradients of one batch. Returns the mean of its losses on all processes.
+template <class R, class Pack, class Ctx, class Batch>
+typename R::Value split_gradients(State<R>& run, Pack& pack, Ctx& ctx, Batch& batch, StepKey key) {
+  if (key.first) clear_gradients(run, pack, ctx);
+  SplitStep<R, Pack, Ctx> step{run, pack, ctx, key};
+  auto loss = run.parts.strategy.gradients(key, batch, run.measured.train_board, step);
+  measure(run, batch);
+  tell<hook::on_after_backward>(run, pack, ctx);
+  return loss;
 }
 
 /// Passes the warnings of a strategy that replays steps to the run's warnings.

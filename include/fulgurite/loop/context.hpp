@@ -16,7 +16,7 @@
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/function_ref.hpp>
 #include <fulgurite/core/types.hpp>
-#include <fulgurite/loop/context_reads.hpp>
+#include <fulgurite/loop/parts.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/metric/metric.hpp>
 
@@ -308,6 +308,39 @@ void publish_evaluation(RunCore& run);
 /// Calls f(reported name, value of each loader) for each metric that the last evaluation reported.
 void each_loader_value(RunCore const& run,
                        FunctionRef<void(std::string_view, std::vector<std::optional<double>> const&)> f);
+
+// Figures of metrics over several ranks.
+
+/// The figures of several cells, sent in one collective.
+class FiguresOnTheWay {
+ public:
+  /// `of_last`: the model is split, and the values that the last rank has logged count for all.
+  explicit FiguresOnTheWay(bool of_last) : of_last_(of_last) {}
+
+  void add(Figures& figures);
+  bool empty() const { return all_.empty(); }
+  std::span<double> values() { return values_; }
+  std::span<Reduce const> how() const { return how_; }
+
+  /// Replaces the figures by those of all ranks; `last` becomes the mean of the ranks' last values. With a split model
+  /// throws [fulgurite.pipeline.metric] on all ranks if another rank has logged a metric that the last one has not:
+  /// that value would be lost.
+  void arrive();
+
+ private:
+  void add(double value, Reduce how);
+
+  bool of_last_;
+  std::vector<Figures*> all_;
+  std::vector<double> values_;
+  std::vector<Reduce> how_;
+};
+
+void share(RunCore& run, FiguresOnTheWay& figures);
+
+/// Sums figures that a decision needs over all ranks. `news`: this rank has figures that were not shared yet. Returns
+/// true if any rank has.
+bool share_found(RunCore& run, Figures& mine, bool news);
 
 }  // namespace fulgurite::loop
 

@@ -8,7 +8,7 @@
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/text.hpp>
 #include <fulgurite/loop/context.hpp>
-#include <fulgurite/loop/shared_decisions.hpp>
+#include <fulgurite/loop/decisions.hpp>
 
 namespace fulgurite {
 
@@ -292,6 +292,56 @@ each_loader_value(RunCore const& run,
           if (own == name) of_loaders[l] = number_of_loader;
       f(name, of_loaders);
     }
+}
+
+FULGURITE_BULK_BODY void FiguresOnTheWay::add(Figures& figures) {
+  all_.push_back(&figures);
+  bool const any = figures.count != 0;
+  add(figures.sum, Reduce::sum);
+  add(figures.weighted, Reduce::sum);
+  add(figures.weight, Reduce::sum);
+  add(figures.least, of_last_ ? Reduce::sum : Reduce::min);
+  add(figures.greatest, of_last_ ? Reduce::sum : Reduce::max);
+  add(static_cast<double>(figures.count), Reduce::sum);
+  add(any ? figures.last : 0, Reduce::sum);
+  add(any ? 1 : 0, Reduce::sum);
+  if (of_last_) add(any ? 1 : 0, Reduce::max);
+}
+
+FULGURITE_BULK_BODY void FiguresOnTheWay::arrive() {
+  std::size_t const each = of_last_ ? 9 : 8;
+  for (std::size_t i = 0; i != all_.size(); ++i) {
+    double const* const at = &values_[i * each];
+    if (of_last_ && at[7] == 0 && at[8] != 0)
+      throw Error("fulgurite.pipeline.metric",
+                  "a metric was logged by another rank and not by the last one, whose values are everybody's: log it "
+                  "in a step behind through_stages, or in a hook on all ranks");
+    *all_[i] = {.last = at[7] == 0 ? 0 : at[6] / at[7],
+                .sum = at[0],
+                .weighted = at[1],
+                .weight = at[2],
+                .least = at[3],
+                .greatest = at[4],
+                .count = static_cast<long>(at[5])};
+  }
+}
+
+FULGURITE_BULK_BODY void FiguresOnTheWay::add(double value, Reduce how) {
+  values_.push_back(value);
+  how_.push_back(how);
+}
+
+FULGURITE_BULK_BODY void share(RunCore& run, FiguresOnTheWay& figures) {
+  if (!figures.empty() && run.program->reduce(run, figures.values(), figures.how())) figures.arrive();
+}
+
+FULGURITE_BULK_BODY bool share_found(RunCore& run, Figures& mine, bool news) {
+  Figures all = news ? mine : Figures{};
+  FiguresOnTheWay figures(run.program->splits_model);
+  figures.add(all);
+  share(run, figures);
+  if (all.count != 0) mine = all;
+  return all.count != 0;
 }
 
 }  // namespace fulgurite::loop

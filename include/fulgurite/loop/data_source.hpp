@@ -246,6 +246,32 @@ auto outputs_of(T& result, double factor) {
   }
 }
 
+template <class M, class Slice, class Ctx>
+concept HasRecurrentStep =
+    Recurrent<M> && (hook::training_step::accepts<M, Slice, std::optional<typename M::Hidden> const, Ctx> ||
+                     hook::training_step::accepts<M, Slice, std::optional<typename M::Hidden> const>);
+
+/// Calls training_step in the form that the model declares.
+template <class M, class Batch, class Hidden, class Ctx>
+decltype(auto) call_training_step(M& model, Batch& batch, std::optional<Hidden> const& hidden, Ctx& ctx) {
+  if constexpr (!Recurrent<M>) {
+    if constexpr (hook::training_step::accepts<M, Batch, Ctx>) return hook::training_step::call(model, batch, ctx);
+    else return hook::training_step::call(model, batch);
+  } else if constexpr (hook::training_step::accepts<M, Batch, std::optional<Hidden> const, Ctx>) {
+    return hook::training_step::call(model, batch, hidden, ctx);
+  } else {
+    return hook::training_step::call(model, batch, hidden);
+  }
+}
+
+/// The slices of a batch, in order of time, by the model's `tbptt_split_batch(batch, k, ctx)` or else by the backend.
+template <class R, class Batch, class Ctx>
+auto time_slices(typename R::Model& model, Batch& batch, long length, Ctx& ctx) {
+  if constexpr (hook::tbptt_split_batch::named<typename R::Model>)
+    return call_override<hook::tbptt_split_batch>(model, ctx, batch, length);
+  else return R::Backend::time_slices(batch, length);
+}
+
 /// Calls the step in the form that the model declares.
 template <class Hook, class Model, class Batch, class Ctx>
 decltype(auto) call_step(Model& model, Batch& batch, Ctx& ctx) {
@@ -278,8 +304,17 @@ void prepare_loader(State<R>& run, Loader& loader, [[maybe_unused]] bool trainin
   if constexpr (shares<R> && !splits_model<R> && ShardableLoader<Loader> && !ShardsItself<Loader>)
     if (run.asked.options.use_distributed_sampler)
       shard_of(loader, run.parts.strategy.rank(), run.parts.strategy.world(), training);
-  if constexpr (requires { run.parts.strategy.process_dataloader(loader); })
+  if constexpr (hook::process_dataloader::named<typename R::Strategy>)
     if (run.asked.options.use_distributed_sampler) run.parts.strategy.process_dataloader(loader);
+}
+
+/// True if a loader is told the epoch whose batches it yields.
+template <class Loader>
+concept HearsEpoch = requires(Loader& loader) { loader.set_epoch(long{}); };
+/// Tells it to a loader that wants to know.
+template <class Loader>
+void tell_epoch([[maybe_unused]] Loader& loader, [[maybe_unused]] long epoch) {
+  if constexpr (HearsEpoch<Loader>) loader.set_epoch(epoch);
 }
 
 /// The training loader, prepared as the options and the strategy require, so that its number of batches is that of the

@@ -16,14 +16,13 @@
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/data_source.hpp>
-#include <fulgurite/loop/exchange.hpp>
+#include <fulgurite/loop/decisions.hpp>
 #include <fulgurite/loop/loader_state.hpp>
 #include <fulgurite/loop/options.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/run_context.hpp>
-#include <fulgurite/loop/shared_decisions.hpp>
 #include <fulgurite/loop/tell.hpp>
-#include <fulgurite/loop/validation_timing.hpp>
+#include <fulgurite/loop/whole_run.hpp>
 
 namespace fulgurite::loop {
 
@@ -175,6 +174,21 @@ void in_evaluation_mode(State<R>& run, Ctx& ctx, Body&& body) {
     invoke<typename Kind::model_train>(model, after);
 }
 
+/// Runs `step()`, which is validation_step or test_step, and the end hooks of its batch, with outputs on the process
+/// that has them.
+template <class Hook, class R, class Pack, class Ctx, class Batch, class Step>
+Flow split_evaluation(State<R>& run, Pack& pack, Ctx& ctx, Batch& batch, Step&& step) {
+  auto& strategy = run.parts.strategy;
+  if constexpr (std::is_void_v<decltype(step())>) {
+    NoOutput nothing;
+    if (strategy.evaluate(batch, step)) return tell<Hook>(run, pack, nothing, batch, ctx);
+  } else {
+    std::optional<std::remove_cvref_t<decltype(step())>> outputs;
+    if (strategy.evaluate(batch, [&] { outputs.emplace(step()); })) return tell<Hook>(run, pack, *outputs, batch, ctx);
+  }
+  return tell<Hook>(run, pack, batch, ctx);
+}
+
 template <class Kind, class R, class Pack, class Source, class Ctx, class Raw>
 Flow evaluation_batch(State<R>& run, Pack& pack, Source& source, Ctx& ctx, Raw&& raw) {
   using Backend = typename R::Backend;
@@ -249,8 +263,7 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
     each_loader(loaders, [&](auto& loader, std::size_t position) {
       if (ends_pass(pack)) return;
       check_not_empty<R>(loader);
-      if constexpr (requires { loader.set_epoch(long{}); })
-        if (facts.stage == Stage::fit && !facts.sanity_checking) loader.set_epoch(long{run.progress.epoch});
+      if (facts.stage == Stage::fit && !facts.sanity_checking) tell_epoch(loader, run.progress.epoch);
       facts.loader = facts.board = position;
       auto batches = batches_of(loader, limit, Kind::limit);
       if (most) batches = batches ? std::min(*batches, *most) : *most;
@@ -330,7 +343,7 @@ template <class R, class Source>
 void keep_before_validation(State<R>& run, Source& source) {
   run.before_validation.reset();  // otherwise its parts would be saved in place of the current ones
   BeforeValidation<R> before{{run.due.stop, run.loading.validation_since, run.due.rows}};
-  if constexpr (requires { typename R::Backend::RunFile::Memory; }) {
+  if constexpr (keeps_in_memory<typename R::Backend>) {
     using Saver = typename R::Backend::RunFile::Saver;
     before.parts.save([&](auto& archive) {
       if constexpr (Stateful<typename R::Model, Saver> && !splits_model<R>) archive.child("model", *run.parts.model);

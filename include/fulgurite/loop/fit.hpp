@@ -10,20 +10,18 @@
 
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/core/text.hpp>
-#include <fulgurite/loop/checkpointing.hpp>
-#include <fulgurite/loop/context_reads.hpp>
 #include <fulgurite/loop/data_source.hpp>
+#include <fulgurite/loop/decisions.hpp>
 #include <fulgurite/loop/evaluate.hpp>
-#include <fulgurite/loop/exchange.hpp>
-#include <fulgurite/loop/frame.hpp>
 #include <fulgurite/loop/loader_state.hpp>
 #include <fulgurite/loop/non_finite.hpp>
+#include <fulgurite/loop/parts.hpp>
 #include <fulgurite/loop/resumption.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/run_context.hpp>
+#include <fulgurite/loop/safe_points.hpp>
 #include <fulgurite/loop/tell.hpp>
 #include <fulgurite/loop/train_epoch.hpp>
-#include <fulgurite/loop/validation_timing.hpp>
 
 namespace fulgurite::loop {
 
@@ -43,8 +41,7 @@ Flow tell_or_rest(State<R>& run, Pack& pack, Ctx& ctx) {
 template <class R, class Source>
 void stand_between_epochs(State<R>& run, Source& source) {
   auto& loader = source.train();
-  if constexpr (Jumps<std::remove_reference_t<decltype(loader)>> && requires { loader.set_epoch(long{}); })
-    loader.set_epoch(long{run.progress.epoch});
+  if constexpr (Jumps<std::remove_reference_t<decltype(loader)>>) tell_epoch(loader, run.progress.epoch);
 }
 
 /// `from`: the number of parts that are finished. If a part fails, a resumed fit starts with that part.
@@ -215,7 +212,7 @@ class OpenFit {
     parts.optimizers.emplace(AsList<std::remove_cvref_t<decltype(made_optimizers(ctx))>>::make(made_optimizers(ctx)));
     if constexpr (requires { R::Backend::check_optimizers(*parts.model, parts.optimizers->optimizers); })
       R::Backend::check_optimizers(*parts.model, parts.optimizers->optimizers);
-    if constexpr (requires { parts.strategy.share_state(parts.optimizers->optimizers); })
+    if constexpr (hook::of_strategy::share_state::named<typename R::Strategy>)
       parts.strategy.share_state(parts.optimizers->optimizers);
     arrange_gradients(run_, pack_);
     if constexpr (R::Precision::scales_loss) parts.scaler.emplace(parts.precision, parts.strategy.device());
@@ -302,7 +299,7 @@ class OpenFit {
 
   /// Keeps the saved state of the data, for a file that is requested after the fit, when the data are out of reach.
   void keep_data() {
-    if constexpr (requires { typename R::Backend::RunFile::Memory; })
+    if constexpr (keeps_in_memory<typename R::Backend>)
       if constexpr (data_has_state<R, Source, typename R::Backend::RunFile::Saver>)
         run_.left.emplace().save([this](auto& archive) {
           fold_data_module<R>(source_, archive);
@@ -375,7 +372,7 @@ class OpenFit {
     run_.facts.is_last_batch = false;
     if (std::exchange(run_.progress.cut_short, -1) >= 0) run_.measured.cut_short = {};
     forget_cut(run_);
-    if constexpr (requires { loader.set_epoch(long{}); }) loader.set_epoch(long{run_.progress.epoch});
+    tell_epoch(loader, run_.progress.epoch);
     begin_shared_epoch(run_);
     if (tell_or_rest<hook::on_train_epoch_start>(ctx) == Flow::stop) wish_stop(run_);
     agree_on_stop(run_);
@@ -418,8 +415,7 @@ class OpenFit {
         if (point.at == At::after_epoch && point.began) source_.train().resume_at(0);
       if (point.at >= At::epoch_end || (run_.progress.batch == 0 && point.at == At::before_batch && !point.began))
         return;
-      if constexpr (requires { source_.train().set_epoch(long{}); })
-        source_.train().set_epoch(long{run_.progress.epoch});
+      tell_epoch(source_.train(), run_.progress.epoch);
       epoch_.emplace(run_, pack_, source_, plan_);
       epoch_->find_place(run_, point);
     });

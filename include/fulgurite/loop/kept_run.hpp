@@ -1,24 +1,32 @@
 #pragma once
-// Copies everything of an open run that steps can change, between two epochs, and restores it.
+// Copies everything of an open run that steps can change, between two epochs, and restores it: for trial runs, and to
+// go back to the last state in which every replayed step was known to be right.
 
+#include <array>
 #include <cstddef>
 #include <filesystem>
+#include <optional>
 #include <span>
+#include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <fulgurite/concept/concepts.hpp>
-#include <fulgurite/core/body.hpp>
+#include <fulgurite/concept/data.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/pack.hpp>
+#include <fulgurite/loop/automatic.hpp>
 #include <fulgurite/loop/loader_state.hpp>
 #include <fulgurite/loop/options.hpp>
+#include <fulgurite/loop/parts.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/run_state.hpp>
+#include <fulgurite/loop/sentences.hpp>
+#include <fulgurite/loop/tell.hpp>
 #include <fulgurite/loop/whole_run.hpp>
 
 namespace fulgurite::loop {
@@ -141,7 +149,7 @@ class KeptRun {
   void put_back_loader(Loader& loader) const {
     if constexpr (Stateful<Loader, typename Backend::RunFile::Saver>)
       loader_.put_back([&](auto& archive) { archive.child("train_loader", loader); });
-    if constexpr (requires { loader.set_epoch(long{}); }) loader.set_epoch(long{place_.progress().epoch});
+    tell_epoch(loader, place_.progress().epoch);
     // If a pass was over when it was kept, the next pass would otherwise start at its last batch.
     if constexpr (Jumps<Loader>) loader.resume_at(0);
   }
@@ -229,8 +237,6 @@ inline constexpr bool any_searches = false;
 template <class... Cs>
 inline constexpr bool any_searches<Pack<Cs...>> = (judge::searches<Cs>() || ...);
 
-void check_steps(RehearsalPlan const& plan);
-
 /// Replaces the function that writes files.
 inline constexpr auto refuse_to_write = [](std::filesystem::path const& file) {
   throw Error("fulgurite.tuner.saves", "save_checkpoint(" + file.string() +
@@ -264,9 +270,6 @@ void forget_searches(State<R>& run) {
 
 // The learning rates of a run's optimizers as one list.
 
-/// Throws [fulgurite.tuner.rates] unless there is one rate for each group.
-void check_rates(std::size_t given, std::size_t groups);
-
 template <class R>
 class RatesOf final : public LearningRates {
  public:
@@ -287,13 +290,13 @@ class RatesOf final : public LearningRates {
     return all;
   }
   void set(std::span<double const> rates) override {
-    check_rates(rates.size(), now().size());
+    check_rates(rates, now().size());
     each([&, i = std::size_t{0}](auto& optimizer, auto&) mutable {
       for (std::size_t g = 0; g != optimizer.groups(); ++g) optimizer.set_lr(g, rates[i++]);
     });
   }
   void begin_from(std::span<double const> rates) override {
-    check_rates(rates.size(), now().size());
+    check_rates(rates, now().size());
     each([&, i = std::size_t{0}](auto& optimizer, auto& scheduler) mutable {
       scheduler.begin_from(rates.subspan(i, optimizer.groups()));
       i += optimizer.groups();
@@ -309,8 +312,135 @@ class RatesOf final : public LearningRates {
   State<R>& run_;
 };
 
-}  // namespace fulgurite::loop
+// Rollback: the last state of a run in which every replayed step was known to be right.
 
-#if !defined(FULGURITE_COMPILED)
-#include <fulgurite/loop/kept_run.ipp>
-#endif
+/// A loader whose `begin()` can yield the batches of an epoch again: stored batches, or a loader that knows its
+/// position in an epoch.
+template <class Loader>
+concept Repeats = StoredBatches<Loader> || (HearsEpoch<Loader> && Jumps<Loader>);
+
+/// A rollback point, taken at the start of an accumulation window: a snapshot of weights, buffers, and the saved state
+/// of the optimizer, the schedules, the callbacks and the model; also counters, logged values, random numbers.
+template <class R>
+class Retreat {
+  using Backend = typename R::Backend;
+
+ public:
+  bool is_taken() const { return batch_.has_value(); }
+  /// Drops the rollback point, such as after a validation, whose hooks must not be called twice.
+  void drop() { batch_.reset(); }
+
+  /// Sets whether the loader can yield the epoch again. If not, no state is kept.
+  void set_repeats(bool repeats) { repeats_ = repeats; }
+  /// True if steps may be replayed, and a rollback is possible.
+  bool is_wanted(State<R> const& run) const {
+    return possible && repeats_ && run.parts.strategy.goes_back() && run.parts.strategy.may_replay();
+  }
+  /// The reason why the fit cannot roll back, for an Error.
+  std::string why_not(State<R> const& run, bool same_model) const {
+    if (!same_model) return "the model has other parameters, buffers or modules by now";
+    if (!run.parts.strategy.goes_back()) return "CaptureOptions has go_back = false";
+    if (!possible) return "an optimizer has no state(archive)";
+    if (!repeats_) return "the loader cannot yield the epoch's batches again (set_epoch and resume_at)";
+    return "a validation or a checkpoint came in between";
+  }
+
+  /// Called at the start of each batch. Takes a new rollback point, unless the last one is still valid or no step can
+  /// be replayed.
+  void offer(State<R>& run, long batch) {
+    if constexpr (possible) {
+      if (batch != run.progress.window_start || run.parts.strategy.unchecked() != 0 || !is_wanted(run)) return;
+      if (batch_ && replays_ == run.parts.strategy.replays()) return;
+      take(run, batch);
+    }
+  }
+
+  /// Restores everything to the start of a batch, and returns that batch's number.
+  long put_back(State<R>& run) {
+    if constexpr (possible) {
+      kept_->put_back(*run.parts.model, [&](auto& archive) { fold(run, archive); });
+      run.facts = facts_;
+      run.progress = progress_;
+      run.asked.window_length = window_;
+      run.due.stop = stop_;
+      run.due.statistics_pass = statistics_requested_;
+      run.measured.train_board = board_;
+      run.values.results = results_;
+      run.carried.loss = last_loss_;
+      run.carried.slices = slices_;
+      run.carried.hidden = hidden_;
+      run.watch.finite.look = look_;
+      run.due.requests = requests_;
+      run.due.posted = posted_;
+      run.due.heard = {};
+      run.made.outcome = outcome_;
+      run.due.held_rows.clear();
+    }
+    return from_ = *batch_;
+  }
+  /// True if a loader that is read from its beginning has reached that batch. Restores the random state there.
+  bool reached(long batch) {
+    if (batch == from_ && random_) random_->restore();
+    return batch >= from_;
+  }
+
+ private:
+  using Value = typename R::Value;
+  /// False if an optimizer has no `state(archive)`: then no rollback is possible.
+  static constexpr bool possible = optimizers_remember<R, typename Backend::RunFile::Saver>;
+
+  template <class Archive>
+  static void fold(State<R>& run, Archive& archive) {
+    fold_weights_state(run, archive);
+    fold_parts(run, archive);
+    fold_optimizers(run, archive);
+  }
+
+  void take(State<R>& run, long batch) {
+    deliver_held(run);  // their steps were checked, and no rollback goes back before them
+    drop();
+    replays_ = run.parts.strategy.replays();
+    kept_.reset();  // frees its memory for the next one
+    kept_.emplace(*run.parts.model, [&](auto& archive) { fold(run, archive); });
+    facts_ = run.facts;
+    progress_ = run.progress;
+    window_ = run.asked.window_length;
+    stop_ = run.due.stop;
+    statistics_requested_ = run.due.statistics_pass;
+    board_ = run.measured.train_board;
+    results_ = run.values.results;
+    last_loss_ = run.carried.loss;
+    slices_ = run.carried.slices;
+    hidden_ = run.carried.hidden;
+    look_ = run.watch.finite.look;
+    requests_ = run.due.requests;
+    posted_ = run.due.posted;
+    outcome_ = run.made.outcome;
+    random_ = Backend::rng_state();
+    batch_ = batch;
+  }
+
+  std::optional<long> batch_;
+  bool repeats_ = false;
+  long replays_ = 0, from_ = 0;
+  std::optional<Snapshot<R>> kept_;
+  Facts facts_;
+  Progress progress_;
+  int window_ = 1;
+  StopRequest stop_{};
+  bool statistics_requested_ = false;
+  typename State<R>::Board board_;
+  AllFigures results_{};
+  Value last_loss_{};
+  long slices_ = 0;
+  decltype(Carried<R>::hidden) hidden_{};
+  Look look_ = Look::off;
+  std::vector<CheckpointRequest> requests_;
+  std::vector<std::pair<std::string, double>> posted_;
+  Outcome outcome_;
+  std::optional<decltype(Backend::rng_state())> random_;
+};
+/// Stands for Retreat if no step is replayed.
+struct NoRetreat {};
+
+}  // namespace fulgurite::loop

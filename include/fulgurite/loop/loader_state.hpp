@@ -13,13 +13,13 @@
 
 #include <fulgurite/concept/concepts.hpp>
 #include <fulgurite/concept/data.hpp>
-#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/data_source.hpp>
 #include <fulgurite/loop/run.hpp>
+#include <fulgurite/loop/sentences.hpp>
 
 namespace fulgurite::loop {
 
@@ -118,41 +118,6 @@ inline constexpr bool any_keeps_place = false;
 template <class... Ls>
 inline constexpr bool any_keeps_place<std::tuple<Ls...>> = (KeepsPlace<std::remove_reference_t<Ls>> || ...);
 
-/// The validation loaders whose passes depend on their own state, by their positions. Loaders with resume_at start each
-/// pass from its beginning: the loops call their set_epoch.
-template <class R, class Source, class Archive>
-void fold_validation_loaders(State<R>& run, Source& source, Archive& archive) {
-  if constexpr (Source::template evaluates<hook::val_dataloader>) {
-    if constexpr (any_keeps_place<decltype(source.template evaluation<hook::val_dataloader>())>) {
-      if (!run.loading.validation_is_open || lacks(archive, "val_loaders") ||
-          add_before_validation(run, "val_loaders", archive))
-        return;
-      auto loaders = source.template evaluation<hook::val_dataloader>();
-      archive.child("val_loaders", [&](auto& inner) {
-        auto one = [&, i = 0](auto& loader) mutable {
-          auto const name = std::to_string(i++);
-          if constexpr (KeepsPlace<std::remove_reference_t<decltype(loader)>>)
-            if (!lacks(inner, name)) inner.child(name, loader);
-        };
-        each_of(loaders, one);
-      });
-    }
-  }
-}
-
-/// The training loader, if it has a state and was requested, and the validation loaders. Inside an epoch the file must
-/// have the position of a loader that has no other way to restore it.
-template <class R, class Source, class Archive>
-void fold_loaders(State<R>& run, Source& source, Archive& archive) {
-  if constexpr (Source::trains)
-    if constexpr (Stateful<std::remove_reference_t<decltype(source.train())>, Archive>)
-      if (run.loading.training_is_open &&
-          ((KeepsPlace<std::remove_reference_t<decltype(source.train())>> && run.progress.is_inside_epoch()) ||
-           !lacks(archive, "train_loader")))
-        archive.child("train_loader", source.train());
-  fold_validation_loaders(run, source, archive);
-}
-
 /// True if the position of each loader of a fit can be restored.
 template <class Source>
 inline constexpr bool all_remember_place = [] {
@@ -177,22 +142,6 @@ inline constexpr bool loaders_have_state = [] {
   return has;
 }();
 
-/// Stands for the data of a finished fit: the state that they had saved.
-template <class R>
-struct LeftData : GivenLoaders<NoModule, NoModule> {
-  typename R::Backend::RunFile::Memory const& left;
-};
-
-/// The position of the run in its data.
-template <class R, class Source, class Archive>
-void fold_loader(State<R>& run, Source& source, Archive& archive) {
-  if constexpr (std::is_same_v<Source, LeftData<R>>) source.left.add_to(archive);
-  else fold_loaders(run, source, archive);
-  if (lacks(archive, "pass_random")) return;
-  if constexpr (Archive::loading) run.carried.pass_random.emplace(R::Backend::rng_state());
-  if (run.carried.pass_random) archive.child("pass_random", *run.carried.pass_random);
-}
-
 /// True if the data have a state that a file holds besides the run's own.
 template <class R, class Source, class Archive>
 inline constexpr bool data_has_state = [] {
@@ -207,8 +156,6 @@ inline constexpr bool data_has_state = [] {
 /// True for a loader that a resumed run reads from its beginning.
 template <class L>
 concept ReadAnew = LoaderLike<L> && !Jumps<L> && !KeepsPlace<L>;
-
-[[noreturn]] void refuse_short(long consumed, long had);
 
 /// Begins a pass over a loader whose first `consumed` batches were trained on before. A loader that neither has
 /// resume_at nor saves its position is read from its beginning; a warning is given if that may take long. An iterator
@@ -300,8 +247,6 @@ struct PassPlace {
   bool used = false;   ///< for a sized loader: the iterator is still at the previous batch
   bool empty = false;  ///< the loader had no batch
 };
-
-[[noreturn]] void throw_short(long promised, long had);
 
 /// Calls f(batch, index, end) for each remaining batch up to `limit`, or with `One` for the next one only. `f` returns
 /// true to continue; it must return false if `end.after_step()` is true. This function returns true if the pass
@@ -422,62 +367,4 @@ void each_loader(Loaders& loaders, F&& f) {
   each_of(loaders, [&, i = std::size_t{0}](auto& loader) mutable { f(loader, i++); });
 }
 
-/// Sets the position from which a fit resumes if it fails, or is saved, inside a batch. After the batch's step, while
-/// end hooks run, it resumes after these hooks, if the loader knows whether the batch was the last and does not save
-/// its own position. Otherwise the batch is repeated with its whole window, since its part of the gradients cannot be
-/// separated from that of earlier batches. A loader that saves its position cannot go back: then the window begins at
-/// the next batch.
-template <class R, class Source>
-void redo_window(State<R>& run, Source& source) {
-  auto& progress = run.progress;
-  if (run.point.at != At::before_batch) return;
-  bool const stepped = !run.facts.left_out || run.point.counts;
-  if (run.due.heard.template failed<hook::on_train_batch_end>()) {  // its step is already made
-    run.point = {.at = At::batch_end,
-                 .last = run.facts.is_last_batch,
-                 .counts = stepped,
-                 .accumulating = run.facts.accumulating,
-                 .began = true,
-                 .observed = progress.global_step - (stepped && !run.facts.accumulating)};
-    return;
-  }
-  bool told = run.facts.in_batch && run.facts.ended == progress.total_batches && !run.facts.end_unknown;
-  if constexpr (Source::trains) told = told && !KeepsPlace<std::remove_reference_t<decltype(source.train())>>;
-  if (told) {
-    progress.batch = run.facts.batch_idx + 1;
-    ++progress.total_batches;
-    run.measured.train_board.fold();
-    if (stepped && !run.facts.accumulating) progress.window_start = progress.batch;
-  }
-  // If a window ended before its full length, its step follows the batch.
-  bool flushing = !told && R::automatic && !run.facts.accumulating && progress.window_start != progress.batch;
-  if constexpr (Source::trains) flushing = flushing && !KeepsPlace<std::remove_reference_t<decltype(source.train())>>;
-  // The batch was finished, and something after it has failed.
-  if (run.facts.in_batch && progress.batch == run.facts.batch_idx + 1 && !flushing) {
-    bool const counts = told ? stepped && !run.facts.accumulating : progress.window_start == progress.batch;
-    run.point = {.at = told ? At::after_step : At::after_batch,
-                 .last = run.facts.is_last_batch,
-                 .counts = counts,
-                 .accumulating = run.facts.accumulating,
-                 .observed = progress.global_step - counts};
-    return;
-  }
-  if constexpr (Source::trains)
-    if constexpr (KeepsPlace<std::remove_reference_t<decltype(source.train())>>) {
-      using Loader = std::remove_reference_t<decltype(source.train())>;
-      if constexpr (BatchesStayValid<Loader> && !SizedLoader<Loader>) run.carried.slices = 0;  // it is past the batch
-      progress.window_start = progress.batch;
-      run.point.began |= run.facts.in_batch && progress.batch == 0;
-      return;
-    }
-  progress.total_batches -= progress.batch - progress.window_start;
-  progress.batch = progress.window_start;
-  run.point.began |= run.facts.in_batch && progress.batch == 0;
-  expect_rows(run.callbacks, run.due.rows_of_window(progress.total_batches));
-}
-
 }  // namespace fulgurite::loop
-
-#if !defined(FULGURITE_COMPILED)
-#include <fulgurite/loop/loader_state.ipp>
-#endif

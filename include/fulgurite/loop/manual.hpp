@@ -11,7 +11,7 @@
 
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/diagnose/member_sentences.hpp>
-#include <fulgurite/loop/exchange.hpp>
+#include <fulgurite/loop/decisions.hpp>
 #include <fulgurite/loop/non_finite.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/run_context.hpp>
@@ -201,13 +201,13 @@ class StepContext : public RunContext<R, phase::Train> {
     Base& ctx = *this;
     auto& run = this->state();
     run.watch.manual.before_backward(run, run.parts.optimizers->optimizers);
-    if constexpr (requires { run.parts.strategy.pre_backward(loss); }) run.parts.strategy.pre_backward(loss);
+    if constexpr (hook::pre_backward::named<typename R::Strategy>) run.parts.strategy.pre_backward(loss);
     loop::check_loss_type(run, &loss);
     loop::check_loss(run, loss);
     loop::tell<hook::on_before_backward>(run, *pack_, loss, ctx);
     hook::timed<action::backward<R>> (*pack_)([&] { loop::backward(run, ctx, loss, 1.0); });
     loop::tell<hook::on_after_backward>(run, *pack_, ctx);
-    if constexpr (requires { run.parts.strategy.post_backward(loss); }) run.parts.strategy.post_backward(loss);
+    if constexpr (hook::post_backward::named<typename R::Strategy>) run.parts.strategy.post_backward(loss);
     if constexpr (loop::shares<R>)
       if (run.shared.syncs) loop::exchange(run);
     run.watch.manual.after_backward(run, run.parts.optimizers->optimizers);
@@ -305,8 +305,7 @@ class StepContext : public RunContext<R, phase::Train> {
     auto& state = this->state();
     auto gradients = [&] { return Backend::toggled(loop::raw(optimizer), state.parts.optimizers->optimizers); };
     auto strategy = [&] {
-      if constexpr (requires { state.parts.strategy.no_sync(true); })
-        return state.parts.strategy.no_sync(!options.sync_grad);
+      if constexpr (hook::no_sync::named<typename R::Strategy>) return state.parts.strategy.no_sync(!options.sync_grad);
       else return loop::NothingToUndo{};
     };
     auto exchange = [&] {

@@ -18,13 +18,13 @@
 #include <type_traits>
 #include <utility>
 
-#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/hooks.hpp>
-#include <fulgurite/loop/context_reads.hpp>
 #include <fulgurite/loop/data_source.hpp>
+#include <fulgurite/loop/parts.hpp>
 #include <fulgurite/loop/run.hpp>
+#include <fulgurite/loop/sentences.hpp>
 #include <fulgurite/policy/policies.hpp>
 
 namespace fulgurite::loop {
@@ -112,11 +112,11 @@ template <class R, class Pack>
 inline constexpr bool nobody_between =
     !Pack::template names<hook::on_after_backward> && !Pack::template names<hook::on_before_optimizer_step> &&
     !hook::on_after_backward::named<typename R::Model> && !hook::on_before_optimizer_step::named<typename R::Model> &&
-    !requires(typename R::Strategy& strategy, typename R::Value& loss) { strategy.post_backward(loss); };
+    !hook::post_backward::named<typename R::Strategy>;
 
 template <class R, class Pack>
 inline constexpr bool looks_early = R::automatic && !scales_loss<R> && !shares<R> && !Optimizers<R>::needs_closure &&
-                                    nobody_between<R, Pack> && requires { typename R::Backend::GradientLooks; };
+                                    nobody_between<R, Pack> && looks_at_gradients<typename R::Backend>;
 
 /// True if nothing needs gradients in one buffer or after another backward. A window of several batches adds to
 /// gradients: if two of them share memory, both would receive what is added to one.
@@ -148,7 +148,7 @@ void arrange_gradients([[maybe_unused]] State<R>& run, Pack const&) {
 /// Called at the end of a fit: model and optimizers belong to the user again.
 template <class R>
 void leave_gradients_alone([[maybe_unused]] State<R>& run) {
-  if constexpr (requires { run.parts.looks.detach(); }) run.parts.looks.detach();
+  if constexpr (looks_at_gradients<typename R::Backend>) run.parts.looks.detach();
   if constexpr (may_leave_gradients<R>)
     if (run.parts.optimizers && std::exchange(run.parts.leaves_gradients, false))
       R::Backend::leave_gradients(run.parts.optimizers->optimizers, false);
@@ -184,11 +184,6 @@ template <class R>
                       : ". The buffer '" + name +
                             "' holds a nan: buffers are written while the loss is computed, and are not put back";
 }
-
-std::string place_of_batch(long batch, int epoch, bool no_rows);
-[[noreturn]] void refuse_update(std::string const& what, std::string const& where, long step,
-                                std::string const& buffer);
-void warn_of_skipped(Warn warn, std::string const& what, std::string const& where, std::string const& buffer);
 
 /// Handles a non-finite value in the current batch: throws, or lets the update of its window be skipped.
 template <class R>
@@ -226,8 +221,6 @@ template <class R>
       loss && is_number<R>(*loss) ? " (the loss is " + std::to_string(R::Backend::read(*loss)) + ")" : std::string();
   found_non_finite(run, "a gradient is not finite" + of);
 }
-
-[[noreturn]] void refuse_non_finite(long from, long to);
 
 /// Reads what was noted on a device, together with waiting metrics, and checks the weights. Throws
 /// [fulgurite.loop.non_finite] if one is not finite, so that nothing with such values is written.
@@ -434,7 +427,3 @@ void closure_step(State<R>& run, O& optimizer, Step&& step) {
 }
 
 }  // namespace fulgurite::loop
-
-#if !defined(FULGURITE_COMPILED)
-#include <fulgurite/loop/non_finite.ipp>
-#endif

@@ -14,7 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/text.hpp>
 #include <fulgurite/core/types.hpp>
@@ -364,18 +363,4 @@ struct TrainerOptions {
   [[no_unique_address]] elsewhere::Call<1> resume_from_checkpoint = elsewhere::unset;  ///< likewise
 };
 
-namespace loop {
-
-[[noreturn]] void refuse_text(char const* identifier, std::string const& name, std::string const& value,
-                              std::string const& cure);
-[[noreturn]] inline void refuse_option(char const* identifier, std::string const& name, auto value,
-                                       std::string const& cure) {
-  refuse_text(identifier, name, std::to_string(value), cure);
-}
-
-}  // namespace loop
 }  // namespace fulgurite
-
-#if !defined(FULGURITE_COMPILED)
-#include <fulgurite/loop/options.ipp>
-#endif

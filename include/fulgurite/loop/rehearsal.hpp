@@ -9,19 +9,17 @@
 #include <type_traits>
 #include <utility>
 
-#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/data_source.hpp>
+#include <fulgurite/loop/decisions.hpp>
 #include <fulgurite/loop/evaluate.hpp>
 #include <fulgurite/loop/kept_run.hpp>
 #include <fulgurite/loop/run.hpp>
-#include <fulgurite/loop/shared_decisions.hpp>
 #include <fulgurite/loop/tell.hpp>
 #include <fulgurite/loop/train_epoch.hpp>
-#include <fulgurite/loop/validation_timing.hpp>
 
 namespace fulgurite::loop {
 
@@ -52,12 +50,6 @@ void reload_if_due(State<R>& run, Source& source, EpochPlan& plan) {
   run.loading.training_since = run.progress.epoch;
   plan = plan_training(run, source);
 }
-
-/// Warns if an epoch has fewer steps than log_every_n_steps.
-void warn_of_few_rows(RunCore& run, EpochPlan const& plan);
-
-/// Warns if an accumulation window is longer than an epoch, since each window ends with its epoch.
-void warn_of_long_window(RunCore& run, EpochPlan const& plan);
 
 /// Requests the validation loaders now, so that a limit that does not fit them is found before training.
 template <class R, class Source>
@@ -269,7 +261,7 @@ class Rehearsal final : public Rehearser<R> {
     RunContext<R, phase::Train> ctx(run_);
     run_.facts.is_last_batch = false;
     begin_shared_epoch(run_);
-    if constexpr (requires { loader.set_epoch(long{}); }) loader.set_epoch(long{progress.epoch});
+    tell_epoch(loader, progress.epoch);
     if (!std::exchange(begun, false)) tell<hook::on_train_epoch_start>(run_, pack, ctx);
     if (!stops(run_)) {
       TrainEpoch<R, Conducted, Data> batches(run_, pack, data, shape);
@@ -305,8 +297,7 @@ void load_anew(State<R>& run, Source& source, EpochPlan& plan) {
   int const since = run.loading.validation_since;  // so that the next reload is due as before
   check_validation(run, source);
   run.loading.validation_since = since;
-  auto& loader = source.train();
-  if constexpr (requires { loader.set_epoch(long{}); }) loader.set_epoch(long{run.progress.epoch});
+  tell_epoch(source.train(), run.progress.epoch);
 }
 
 /// Runs each of `searches`. What they set stays for the training.
@@ -337,12 +328,12 @@ template <class R, class Loader, class Pass>
 void out_of_count([[maybe_unused]] Loader& loader, [[maybe_unused]] long epoch, Pass&& pass) {
   [[maybe_unused]] auto const stand_between_epochs = [&] {
     if constexpr (Jumps<Loader>) {
-      if constexpr (requires { loader.set_epoch(epoch); }) loader.set_epoch(epoch);
+      tell_epoch(loader, epoch);
       loader.resume_at(0);
     }
   };
   stand_between_epochs();
-  if constexpr (requires { typename R::Backend::RunFile::Memory; }) {
+  if constexpr (keeps_in_memory<typename R::Backend>) {
     using RunFile = typename R::Backend::RunFile;
     if constexpr (Stateful<Loader, typename RunFile::Saver>) {
       typename RunFile::Memory place;
@@ -403,13 +394,10 @@ void statistics_pass(State<R>& run, Pack const&, Source& source, EpochPlan const
       return !end.after_step();
     };
     out_of_count<R>(loader, run.progress.epoch, [&] { each_batch(loader, plan.most(), take); });
-    if constexpr (requires { run.parts.strategy.share_statistics(model); }) run.parts.strategy.share_statistics(model);
+    if constexpr (hook::of_strategy::share_statistics::named<typename R::Strategy>)
+      run.parts.strategy.share_statistics(model);
   }
   run.facts = outside;
 }
 
 }  // namespace fulgurite::loop
-
-#if !defined(FULGURITE_COMPILED)
-#include <fulgurite/loop/rehearsal.ipp>
-#endif

@@ -29,9 +29,8 @@
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/callbacks.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
-#include <fulgurite/loop/context_reads.hpp>
-#include <fulgurite/loop/optimizers.hpp>
 #include <fulgurite/loop/options.hpp>
+#include <fulgurite/loop/parts.hpp>
 #include <fulgurite/metric/board.hpp>
 
 namespace fulgurite::loop {
@@ -60,7 +59,7 @@ struct Carried {
   long slices = 0;   ///< slices of the current batch that were stepped on, while others of it follow
   /// The random state when the pass over the training data began: a loader may have shuffled with it.
   std::optional<decltype(R::Backend::rng_state())> pass_random = std::nullopt;
-  /// The random state at the end of an epoch that was cut short: see run_position.hpp.
+  /// The random state at the end of an epoch that was cut short: see run_state.hpp.
   std::optional<decltype(R::Backend::rng_state())> cut_random = std::nullopt;
   typename R::Value loss{};  ///< loss of the last batch, for a model with its own optimizer_step
 };
@@ -498,13 +497,17 @@ struct Searching {
 
 namespace fulgurite::loop {
 
+/// True if the backend has files, and can keep in memory what a file would hold.
+template <class Backend>
+inline constexpr bool keeps_in_memory = requires { typename Backend::RunFile::Memory; };
+
 /// What is kept of the data after their fit, if the backend has files.
 template <class Backend>
 struct LeftBy {
   struct type {};
 };
 template <class Backend>
-  requires requires { typename Backend::RunFile::Memory; }
+  requires keeps_in_memory<Backend>
 struct LeftBy<Backend> {
   using type = typename Backend::RunFile::Memory;
 };
@@ -619,7 +622,7 @@ struct State : RunCore {
   [[no_unique_address]] SharedOf<R> shared{};
   [[no_unique_address]] FilesUnderWay<typename R::Backend> under_way{};
   std::optional<typename LeftBy<typename R::Backend>::type> left{};  ///< what is kept of the last fit's data
-  /// The state before hooks were notified of the end of an epoch that was cut short; see run_position.hpp.
+  /// The state before hooks were notified of the end of an epoch that was cut short; see run_state.hpp.
   std::optional<typename LeftBy<typename R::Backend>::type> before_cut{};
   std::optional<BeforeValidation<R>> before_validation{};  ///< of the running validation, or of one that failed
 };
@@ -627,7 +630,7 @@ struct State : RunCore {
 /// Sets the strategy's precision of matrix products for the lifetime of the result, if the strategy has that option.
 template <class R>
 auto products_scope(State<R>& run) {
-  if constexpr (requires { run.parts.strategy.matmul_scope(); }) return run.parts.strategy.matmul_scope();
+  if constexpr (hook::of_strategy::matmul_scope::named<typename R::Strategy>) return run.parts.strategy.matmul_scope();
   else return 0;
 }
 

@@ -14,17 +14,57 @@
 #include <vector>
 
 #include <fulgurite/concept/concepts.hpp>
-#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/diagnose/member_sentences.hpp>
-#include <fulgurite/loop/context_values.hpp>
+#include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/options.hpp>
 #include <fulgurite/loop/run.hpp>
-#include <fulgurite/loop/shared_decisions.hpp>
+#include <fulgurite/loop/sentences.hpp>
 #include <fulgurite/policy/policies.hpp>
 
 namespace fulgurite::loop {
+
+// Members that only one kind of context has. In any other context, calling one is a compile error that says where it
+// exists.
+
+/// The members of the context of a manual training_step, which hides these, and one that no context has.
+struct NotHere {
+  template <bool Fine = false, class... Args>
+  void backward(Args const&...) const {
+    static_assert(Fine, FULGURITE_SENTENCE_CONTEXT_MANUAL_ONLY("backward", "return the loss, or use Manual{}"));
+  }
+  template <bool Fine = false, class... Args>
+  void minimize(Args const&...) const {
+    static_assert(Fine, FULGURITE_SENTENCE_CONTEXT_MANUAL_ONLY("minimize", "return the loss, or use Manual{}"));
+  }
+  template <bool Fine = false, class... Args>
+  void step(Args const&...) const {
+    static_assert(Fine, FULGURITE_SENTENCE_CONTEXT_MANUAL_ONLY("step", "return the loss, or use Manual{}"));
+  }
+  template <bool Fine = false, class... Args>
+  int toggle(Args const&...) const {
+    static_assert(Fine, FULGURITE_SENTENCE_CONTEXT_MANUAL_ONLY("toggle", "use Manual{} for several optimizers"));
+    return 0;
+  }
+  /// Lightning's name for `backward`; no context has it.
+  template <bool Fine = false, class... Args>
+  void manual_backward(Args const&...) const {
+    static_assert(Fine, FULGURITE_SENTENCE_CONTEXT_MANUAL_BACKWARD);
+  }
+};
+
+// Metrics that were declared as constants.
+
+/// True if M is the type of a metric that was declared as a constant.
+template <class M>
+inline constexpr bool is_metric_constant = requires { typename M::metric; };
+/// The metric's position among the model's metrics; Metrics::size if the model does not declare it.
+template <class Metrics, class M>
+consteval std::size_t place_of() {
+  if constexpr (is_metric_constant<M>) return Metrics::template index_of<M>();
+  else return Metrics::size;
+}
 
 // Clipping that a strategy or an optimizer does not support.
 
@@ -84,13 +124,7 @@ struct LogOptions {
   long batch_size = 0;                                           ///< 0: inferred from the batch
 };
 
-namespace loop {
-
-[[noreturn]] void refuse_log_place(std::string_view name, bool by_step);
-[[noreturn]] void refuse_no_rows(std::string_view name, long batch);
-[[noreturn]] void refuse_no_size(std::string_view name);
-
-}  // namespace loop
+namespace loop {}  // namespace loop
 
 /// What a hook with `auto& ctx` receives: a Context, and members that depend on the program's types: the model, its
 /// optimizers, its metrics. `Phase` decides which members exist; using one in another phase is a compile error. Do not
@@ -423,7 +457,7 @@ class RunContext : public Context, public loop::NotHere {
     static_assert(Fine, FULGURITE_SENTENCE_CONTEXT_FIXED_WINDOW);
     asked(Asks::accumulate);
     loop::check_window<R>("ctx.accumulate", batches);
-    loop::check_slices<typename R::Model>(state().optimization.tbptt, batches);
+    loop::check_slices(Recurrent<typename R::Model>, state().optimization.tbptt, batches);
     state().asked.window_length = batches;
   }
 
@@ -523,65 +557,3 @@ class RunContext : public Context, public loop::NotHere {
 };
 
 }  // namespace fulgurite
-
-namespace fulgurite::loop {
-
-// When schedules move in automatic optimization: after steps and epochs, or when the value of their metric is known.
-
-/// The scheduler's schedule follows a metric: it moves by the metric's values instead of counts.
-template <class S>
-concept Observing = requires { requires S::observes; };
-
-template <class Tuple>
-inline constexpr bool any_observing = false;
-template <class... Ss>
-inline constexpr bool any_observing<std::tuple<Ss...>> = (Observing<Ss> || ...);
-template <class R>
-inline constexpr bool observes_any = any_observing<decltype(Optimizers<R>::schedulers)>;
-
-/// Moves the schedules of a finished step or epoch. A model that overrides lr_scheduler_step moves them itself.
-template <class R, class Ctx>
-void tick_schedulers(State<R>& run, Ctx& ctx, Interval interval) {
-  long const after = interval == Interval::step ? run.progress.global_step : run.progress.epoch + 1;
-  run.parts.optimizers->each_scheduler([&]<class S>(S& scheduler) {
-    if constexpr (!Observing<S>) {
-      if (scheduler.interval() != interval || !scheduler.due(after - 1, after)) return;
-      if constexpr (hook::lr_scheduler_step::named<typename R::Model>)
-        call_override<hook::lr_scheduler_step>(*run.parts.model, ctx, scheduler);
-      else scheduler.step();
-    }
-  });
-}
-
-/// Moves the schedules that follow a metric, if the metric was logged since they last moved: after the validation of a
-/// step, or at the end of an epoch after everything was logged. `before` and `after` count the run's steps, or its
-/// epochs; they may differ by more than one, since a batch of a recurrent model has several steps.
-template <class R, class Ctx>
-void observe_schedulers(State<R>& run, Ctx& ctx, Interval interval, long before, long after) {
-  run.parts.optimizers->each_scheduler([&]<class S>(S& scheduler) {
-    if constexpr (Observing<S>) {
-      if (scheduler.interval() != interval || !scheduler.due(before, after)) return;
-      auto const seen = ctx.watched_value(scheduler.metric());
-      if (!seen.value) {
-        auto const name = std::string(std::remove_cvref_t<decltype(scheduler.metric())>::name());
-        if (scheduler.strict())
-          throw Error("fulgurite.schedule.metric",
-                      "a schedule follows '" + name + "', which nobody has logged by the end of epoch " +
-                          std::to_string(ctx.current_epoch()) +
-                          ": log it, or move the schedule when it is known ({.frequency = ...})");
-        run.warn("fulgurite.schedule.metric",
-                 "a schedule follows '" + name + "', which has no value yet: it does not move");
-      } else if (scheduler.takes(seen)) {
-        if constexpr (hook::lr_scheduler_step::named<typename R::Model>)
-          call_override<hook::lr_scheduler_step>(*run.parts.model, ctx, scheduler);
-        else scheduler.step(*seen.value);
-      }
-    }
-  });
-}
-
-}  // namespace fulgurite::loop
-
-#if !defined(FULGURITE_COMPILED)
-#include <fulgurite/loop/run_context.ipp>
-#endif

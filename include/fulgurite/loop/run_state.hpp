@@ -2,7 +2,11 @@
 // The state of a run: functions that save or load its parts, depending on the archive. Files, rollback of replayed
 // steps, and resuming all use them. See docs/checkpoint.md.
 
+#include <algorithm>
+#include <chrono>
 #include <cstddef>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -10,10 +14,15 @@
 #include <utility>
 #include <vector>
 
+#include <fulgurite/concept/concepts.hpp>
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/core/types.hpp>
+#include <fulgurite/loop/automatic.hpp>
 #include <fulgurite/loop/callbacks.hpp>
+#include <fulgurite/loop/decisions.hpp>
 #include <fulgurite/loop/loader_state.hpp>
+#include <fulgurite/loop/parts.hpp>
 #include <fulgurite/loop/run.hpp>
 
 namespace fulgurite::loop {
@@ -188,4 +197,352 @@ void fold_assembly(State<R>& run, Archive& archive) {
   }
 }
 
+// The part that only a resuming fit needs: the exact position, and what was open there.
+
+// A batch that is cut along time and was left between two of its slices: the number of slices that were stepped on, and
+// the model's state after them.
+
+/// True if a file can hold the Hidden: tensors, numbers, types with `state(archive)`, and tuples, pairs, arrays and
+/// vectors of those.
+template <class Backend, class T>
+inline constexpr bool hidden_is_kept =
+    Backend::template is_value<T> || Stateful<T, ArchiveProbe> || std::is_arithmetic_v<T>;
+template <class Backend, class T>
+inline constexpr bool hidden_is_kept<Backend, std::vector<T>> = hidden_is_kept<Backend, T>;
+template <class Backend, class T>
+  requires(!Backend::template is_value<T> && !Stateful<T, ArchiveProbe> && requires { std::tuple_size<T>::value; })
+inline constexpr bool hidden_is_kept<Backend, T> = []<std::size_t... I>(std::index_sequence<I...>) {
+  return (hidden_is_kept<Backend, std::tuple_element_t<I, T>> && ...);
+}(std::make_index_sequence<std::tuple_size_v<T>>());
+
+/// Saves or loads one part of a Hidden. A loaded tensor gets the device of `beside`.
+template <class Backend, class Archive, class T>
+void fold_hidden(Archive& archive, std::string const& name, T& part, typename Backend::Value const& beside) {
+  if constexpr (Backend::template is_value<T>) {
+    if constexpr (Archive::loading) {
+      if (lacks(archive, name)) return;  // it was an undefined tensor
+      auto saved = Backend::saved(beside);
+      archive.tensor(name, saved);
+      part = Backend::made_from(saved, beside);
+    } else if (part.defined()) {
+      archive.tensor(name, Backend::saved(part));
+    }
+  } else if constexpr (Stateful<T, ArchiveProbe>) {
+    archive.child(name, part);
+  } else if constexpr (std::is_arithmetic_v<T>) {
+    archive(name, part);
+  } else {
+    archive.child(name, [&](auto& inner) {
+      auto one = [&, at = 0](auto& element) mutable {
+        fold_hidden<Backend>(inner, std::to_string(at++), element, beside);
+      };
+      if constexpr (requires { std::tuple_size<T>::value; }) {
+        std::apply([&](auto&... all) { (one(all), ...); }, part);
+      } else {
+        // Marks the elements that are defined tensors. The list's length is that of its text; a separate count could be
+        // any number in a file from an untrusted source.
+        std::vector<bool> there;
+        for (auto const& element : part) {
+          if constexpr (requires { element.defined(); }) there.push_back(element.defined());
+          else there.push_back(true);
+        }
+        inner("there", there);
+        part.resize(there.size());
+        for (auto& element : part) one(element);
+      }
+    });
+  }
+}
+
+/// Writes nothing if no batch is open.
+template <class R, class Archive>
+void fold_slices(State<R>& run, Archive& archive) {
+  if constexpr (Recurrent<typename R::Model>) {
+    using Backend = typename R::Backend;
+    auto& carried = run.carried;
+    if constexpr (Archive::loading) {
+      carried.slices = 0;
+      if (lacks(archive, "slices")) return;
+      carried.hidden.reset();
+    } else if (carried.slices == 0) {
+      return;
+    }
+    if constexpr (hidden_is_kept<Backend, typename R::Model::Hidden>) {
+      auto const weights = Backend::weights(*run.parts.model);
+      if (weights.empty()) return;
+      archive.child("slices", [&](auto& inner) {
+        inner("stepped", carried.slices);
+        bool given = carried.hidden.has_value();
+        inner("given", given);
+        if (!given) return;
+        if (!carried.hidden) carried.hidden.emplace();
+        fold_hidden<Backend>(inner, "hidden", *carried.hidden, weights.front());
+      });
+    } else {
+      run.warn(
+          "fulgurite.resume.hidden",
+          "the run was left between two slices of a batch, and a file cannot hold the model's Hidden: the batch is "
+          "done again with all of its slices; give Hidden a state(archive)");
+    }
+  }
+}
+
+/// The gradients of parameters. `received`: which parameters have a gradient. Only the optimizer knows that if its
+/// gradients always exist, as slices of one buffer.
+template <class Backend, class Parameters, class Archive>
+void fold_gradients(Parameters const& parameters, std::vector<bool>& received, Archive& archive) {
+  archive("received", received);
+  long at = 0;
+  for (auto const& parameter : parameters) {
+    auto const name = std::to_string(at++);
+    if constexpr (Archive::loading) {
+      if (lacks(archive, name)) continue;
+      auto gradient = Backend::clone(parameter);
+      auto saved = Backend::saved(gradient);
+      archive.tensor(name, saved);
+      Backend::restore(gradient, saved);
+      Backend::set_gradient(parameter, gradient);
+    } else if (auto const gradient = Backend::gradient(parameter); gradient.defined()) {
+      archive.tensor(name, Backend::saved(gradient));
+    }
+  }
+}
+/// The gradients of one optimizer's parameters.
+template <class Backend, class Optimizer, class Archive>
+void fold_gradients_of(Optimizer& optimizer, Archive& archive) {
+  std::vector<bool> received;
+  if constexpr (requires { optimizer.received(); }) received = optimizer.received();
+  else
+    for (auto const& parameter : optimizer.parameters()) received.push_back(Backend::gradient(parameter).defined());
+  fold_gradients<Backend>(optimizer.parameters(), received, archive);
+  if constexpr (Archive::loading && requires { optimizer.set_received(received); }) optimizer.set_received(received);
+}
+
+/// The loss of the last batch of an open window. A closure returns it if the window is stepped before it is full.
+template <class R, class Archive>
+void fold_loss(State<R>& run, Archive& archive) {
+  if constexpr (R::automatic) {
+    if constexpr (closure_is_shown<R>) {
+      using Backend = typename R::Backend;
+      if (!run.point.accumulating) return;
+      if constexpr (Archive::loading) {
+        auto const& parameters = std::get<0>(run.parts.optimizers->optimizers).parameters();
+        if (lacks(archive, "loss") || parameters.empty()) return;
+        auto saved = Backend::saved(parameters.front());
+        archive.tensor("loss", saved);
+        run.carried.loss = Backend::made_from(saved, parameters.front());
+      } else if (run.carried.loss.defined()) {
+        archive.tensor("loss", Backend::saved(run.carried.loss));
+      }
+    }
+  }
+}
+
+/// The values of the last finished epoch and of the last evaluation, by the names of metrics and loaders.
+template <class Archive>
+void fold_results(RunCore& run, Archive& archive);
+FULGURITE_EXTERN(void fold_results(RunCore&, StateSaver&));
+FULGURITE_EXTERN(void fold_results(RunCore&, StateLoader&));
+
+/// The length of the next windows, which hooks may change.
+template <class R, class Archive>
+void fold_window_length(State<R>& run, Archive& archive) {
+  if constexpr (R::automatic)
+    archive.option("accumulate_grad_batches", run.optimization.accumulate_grad_batches, run.asked.window_length);
+}
+template <class O>
+Automatic const* automatic_of([[maybe_unused]] O const& optimization) {
+  if constexpr (std::is_same_v<O, Automatic>) return &optimization;
+  else return nullptr;
+}
+
+/// The limits that end a fit.
+struct Limits {
+  std::optional<int> epochs;
+  std::optional<long> steps;
+  std::optional<double> seconds;
+
+  explicit Limits(TrainerOptions const& options);
+  void state(auto& archive);
+  bool operator==(Limits const&) const = default;
+};
+
+/// The number of ranks over which an epoch's batches are distributed; the stages of a split model all have the same
+/// batches.
+template <class R>
+long shares_of_data(State<R> const& run) {
+  if constexpr (shares<R> && !splits_model<R>) return run.parts.strategy.world();
+  else return 1;
+}
+
+/// Requests and times of the run. Other entries follow in the file, so loaded values take effect only in `restore`,
+/// after all of them were read.
+class RunPosition {
+ public:
+  /// Values that the run's core does not have.
+  struct Beside {
+    ValidationBegan const* repeated;  ///< the validation that a resumed fit repeats; null: none
+    bool has_before_cut;
+    long shares_of_data;
+    Automatic const* automatic;  ///< null: manual optimization
+    long& finite_read_at;
+    int& scaled_out;
+  };
+  RunPosition(RunCore& run, Beside const& beside);
+  void state(auto& archive);
+  void restore();
+
+ private:
+  void fold_optimization(auto& archive);
+  void fold_stop(auto& archive);
+
+  RunCore& run_;
+  Beside beside_;
+  TrainerOptions::Clock::time_point now_;
+  double elapsed_;
+  std::optional<double> validated_{};
+  long in_window_;
+};
+
+template <class R, class Archive>
+void fold_run(State<R>& run, Archive& archive) {
+  RunPosition position(run, {.repeated = before_repeated_validation(run),
+                             .has_before_cut = run.before_cut.has_value(),
+                             .shares_of_data = shares_of_data(run),
+                             .automatic = automatic_of(run.optimization),
+                             .finite_read_at = run.watch.finite.read_at,
+                             .scaled_out = run.watch.finite.scaled_out});
+  position.state(archive);
+  archive.child("epoch_so_far", run.measured.train_board).child("epoch_cut_short", run.measured.cut_short);
+  if (!add_before_validation(run, "results", archive))
+    archive.child("results", [&](auto& inner) { fold_results(run, inner); });
+  // In manual optimization only the user knows whether gradients are kept for a later step.
+  bool const open = run.point.accumulating || !R::automatic;
+  if (open && !lacks(archive, "gradients"))
+    archive.child("gradients", [&](auto& inner) {
+      auto one = [&, i = 0](auto& optimizer) mutable {
+        inner.child(std::to_string(i++),
+                    [&](auto& innermost) { fold_gradients_of<typename R::Backend>(optimizer, innermost); });
+      };
+      each_of(run.parts.optimizers->optimizers, one);
+    });
+  fold_loss(run, archive);
+  fold_slices(run, archive);
+  if constexpr (Archive::loading) position.restore();
+}
+
+// An epoch that a limit or a stop ended before its data: the state of the run before hooks were notified of that end.
+// Files contain it, so that a fit that resumes inside the epoch continues as if the epoch had not ended.
+
+/// True if a callback of the pack keeps files, or changes weights at an epoch's end.
+template <class Pack>
+inline constexpr bool any_keeps_files = false;
+template <class... Cs>
+inline constexpr bool any_keeps_files<Pack<Cs...>> = (judge::keeps_checkpoints<Cs>() || ...);
+template <class Pack>
+inline constexpr bool any_moves_weights = false;
+template <class... Cs>
+inline constexpr bool any_moves_weights<Pack<Cs...>> = (judge::moves_weights<Cs>() || ...);
+
+/// True if files also hold the weights before the cut. A process that has only a part of the weights cannot save them
+/// here.
+template <class R, class Pack>
+inline constexpr bool keeps_moved_weights =
+    any_moves_weights<Pack> && !splits_model<R> && !judge::shards_parameters<typename R::Strategy>();
+
+template <class R, class Archive>
+void fold_weights(State<R>& run, Archive& archive) {
+  using Backend = typename R::Backend;
+  auto const weights = Backend::weights(*run.parts.model);
+  std::vector<decltype(Backend::saved(weights.front()))> saved;
+  for (auto const& weight : weights) saved.push_back(Backend::saved(weight));
+  archive("weights", saved);
+  if constexpr (Archive::loading) {
+    auto const count = std::min(weights.size(), saved.size());
+    for (std::size_t i = 0; i != count; ++i) Backend::require_fit(weights[i], saved[i]);
+    Backend::restore(std::span(weights).first(count), std::span(std::as_const(saved)).first(count));
+  }
+}
+
+/// State that hooks at an epoch's end can change. Weights and moments are included only if a callback declares that it
+/// changes weights. Callbacks that keep files are not included: their files are on the disk, and their rankings refer
+/// to these.
+template <class R, class Pack, class Archive>
+void fold_before_cut(State<R>& run, Archive& archive) {
+  archive.child("before_cut", [&](auto& inner) {
+    if constexpr (Stateful<typename R::Model, Archive> && !splits_model<R>) inner.child("model", *run.parts.model);
+    inner.child("callbacks", [&](auto& all) {
+      each_remembering(run.callbacks, [&](AnyCallback const& callback, std::string const& name) {
+        if (!callback.table->keeps_checkpoints && !lacks(all, name)) all.child(name, callback);
+      });
+      leave_out_others(all);
+    });
+    run.parts.optimizers->state(inner);
+    inner.child("results", [&](auto& all) { fold_results(run, all); });
+    fold_window_length(run, inner);
+    inner("statistics_pass", run.due.statistics_pass);
+    // The resuming program may have other callbacks than the one that wrote the file.
+    auto const is_there = [&](char const* name) { return !Archive::loading || !lacks(inner, name); };
+    if (!any_keeps_files<Pack> && is_there("outcome")) inner("outcome", run.made.outcome);
+    if constexpr (keeps_moved_weights<R, Pack>)
+      if (is_there("weights")) fold_weights(run, inner);
+  });
+}
+
+/// Saves the state when an epoch is cut short, before hooks are notified of its end.
+template <class R, class Pack>
+void keep_before_cut(State<R>& run, Pack const&) {
+  auto stop = run.due.stop;
+  stop.asked = stop.asked || stop.waits;
+  run.due.stop_before_cut = stop.lasting();
+  if constexpr (keeps_in_memory<typename R::Backend>) {
+    run.carried.cut_random.emplace(R::Backend::rng_state());
+    run.before_cut.emplace().save([&](auto& archive) { fold_before_cut<R, Pack>(run, archive); });
+  }
+}
+
+/// Drops the saved state when training continues, in the next epoch or inside the cut one.
+template <class R>
+void forget_cut(State<R>& run) {
+  run.before_cut.reset();
+  run.carried.cut_random.reset();
+}
+
+/// The random state, which each rank has for itself.
+template <class R, class Archive>
+void fold_cut_random(State<R>& run, Archive& archive) {
+  auto& random = run.carried.cut_random;
+  if constexpr (Archive::loading) {
+    random.reset();
+    if (!lacks(archive, "cut_random")) random.emplace(R::Backend::rng_state());
+  }
+  if (random) archive.child("cut_random", *random);
+}
+
+/// The part of a file that holds the state before the cut.
+template <class R, class Archive>
+void fold_kept_cut(State<R>& run, Archive& archive) {
+  fold_cut_random(run, archive);
+  if constexpr (!Archive::loading) {
+    if (run.before_cut) run.before_cut->add_to(archive);
+  } else {
+    run.before_cut.reset();
+    if (!lacks(archive, "before_cut")) run.before_cut.emplace().take("before_cut", archive);
+  }
+}
+
+/// For a run that is reset to a point inside such an epoch: undoes what hooks did at the epoch's end. The training
+/// weights already are those of that point.
+template <class R, class Pack>
+void go_back_before_cut(State<R>& run, Pack const&) {
+  if (!run.before_cut) return;
+  run.before_cut->load([&](auto& archive) { fold_before_cut<R, Pack>(run, archive); });
+  if (run.carried.cut_random) run.carried.cut_random->restore();
+  forget_cut(run);
+}
+
 }  // namespace fulgurite::loop
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/loop/run_state.ipp>
+#endif

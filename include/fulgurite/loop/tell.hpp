@@ -1,9 +1,11 @@
 #pragma once
-// Dispatch of one event: callbacks are notified in firing order, then the model, then the strategy.
+// Dispatch of one event: callbacks are notified in firing order, then the model, then the strategy; and what follows an
+// event: metrics of several ranks are combined, loggers receive rows, schedules move.
 
 #include <array>
 #include <concepts>
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,6 +14,7 @@
 #include <vector>
 
 #include <fulgurite/core/body.hpp>
+#include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/fwd.hpp>
 #include <fulgurite/hook/hooks.hpp>
@@ -19,6 +22,8 @@
 #include <fulgurite/loop/callbacks.hpp>
 #include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/run.hpp>
+#include <fulgurite/metric/board.hpp>
+#include <fulgurite/metric/metric.hpp>
 
 namespace fulgurite::action {
 
@@ -413,6 +418,104 @@ template <class R, class Pack>
   if constexpr (has_logger<Pack>)
     if (!run.due.posted.empty()) [[unlikely]]
       log_posted(run, step);
+}
+
+// Metrics over several ranks: logged values are combined at the ends of epochs and evaluations.
+
+/// Replaces the training epoch's figures by those of all ranks. `origin`: those logged in steps, or those logged in
+/// hooks of the epoch. A collective, also for ranks that have logged nothing.
+void share_epoch(RunCore& run, Origin origin);
+
+/// Replaces the figures of an evaluation, for all of its loaders, by those of all ranks. Counted values already are the
+/// same on each rank.
+void share_evaluation(RunCore& run);
+
+template <class Metrics>
+inline constexpr bool any_sync_on_step = [] {
+  bool any = false;
+  for (auto const& metric : declared_metrics<Metrics>) any = any || metric.sync_on_step;
+  return any;
+}();
+
+/// Replaces a step's values by those of all ranks before its row is logged, for metrics with sync_on_step.
+void share_step_values(RunCore& run);
+/// Copies what the last rank has logged in this epoch to all ranks, so that rank 0 can log it.
+void share_last_rank(RunCore& run);
+template <class R>
+void share_step(State<R>& run) {
+  if constexpr (splits_model<R>) {
+    if constexpr (State<R>::metrics != 0) share_last_rank(run);
+  } else if constexpr (shares<R> && any_sync_on_step<typename R::Metrics>) {
+    share_step_values(run);
+  }
+}
+
+// The value of a meter over all ranks.
+
+/// True if there were too few samples for a value to be defined, such as samples of only one class.
+bool is_too_few(Error const& error);
+
+/// The value of a meter over all ranks; nullopt if no rank has updated it. A collective.
+template <class R, class Meter>
+auto counted_value(State<R>& run, Meter& meter) -> std::optional<decltype(meter.compute())> {
+  if constexpr (shares<R>)
+    if (!run.shared.alone) return meter.value(run.parts.strategy);
+  if (meter.updates() == 0) return std::nullopt;
+  return meter.compute();
+}
+
+// When schedules move in automatic optimization: after steps and epochs, or when the value of their metric is known.
+
+/// The scheduler's schedule follows a metric: it moves by the metric's values instead of counts.
+template <class S>
+concept Observing = requires { requires S::observes; };
+
+template <class Tuple>
+inline constexpr bool any_observing = false;
+template <class... Ss>
+inline constexpr bool any_observing<std::tuple<Ss...>> = (Observing<Ss> || ...);
+template <class R>
+inline constexpr bool observes_any = any_observing<decltype(Optimizers<R>::schedulers)>;
+
+/// Moves the schedules of a finished step or epoch. A model that overrides lr_scheduler_step moves them itself.
+template <class R, class Ctx>
+void tick_schedulers(State<R>& run, Ctx& ctx, Interval interval) {
+  long const after = interval == Interval::step ? run.progress.global_step : run.progress.epoch + 1;
+  run.parts.optimizers->each_scheduler([&]<class S>(S& scheduler) {
+    if constexpr (!Observing<S>) {
+      if (scheduler.interval() != interval || !scheduler.due(after - 1, after)) return;
+      if constexpr (hook::lr_scheduler_step::named<typename R::Model>)
+        call_override<hook::lr_scheduler_step>(*run.parts.model, ctx, scheduler);
+      else scheduler.step();
+    }
+  });
+}
+
+/// Moves the schedules that follow a metric, if the metric was logged since they last moved: after the validation of a
+/// step, or at the end of an epoch after everything was logged. `before` and `after` count the run's steps, or its
+/// epochs; they may differ by more than one, since a batch of a recurrent model has several steps.
+template <class R, class Ctx>
+void observe_schedulers(State<R>& run, Ctx& ctx, Interval interval, long before, long after) {
+  run.parts.optimizers->each_scheduler([&]<class S>(S& scheduler) {
+    if constexpr (Observing<S>) {
+      if (scheduler.interval() != interval || !scheduler.due(before, after)) return;
+      auto const seen = ctx.watched_value(scheduler.metric());
+      if (!seen.value) {
+        auto const name = std::string(std::remove_cvref_t<decltype(scheduler.metric())>::name());
+        if (scheduler.strict())
+          throw Error("fulgurite.schedule.metric",
+                      "a schedule follows '" + name + "', which nobody has logged by the end of epoch " +
+                          std::to_string(ctx.current_epoch()) +
+                          ": log it, or move the schedule when it is known ({.frequency = ...})");
+        run.warn("fulgurite.schedule.metric",
+                 "a schedule follows '" + name + "', which has no value yet: it does not move");
+      } else if (scheduler.takes(seen)) {
+        if constexpr (hook::lr_scheduler_step::named<typename R::Model>)
+          call_override<hook::lr_scheduler_step>(*run.parts.model, ctx, scheduler);
+        else scheduler.step(*seen.value);
+      }
+    }
+  });
 }
 
 }  // namespace fulgurite::loop

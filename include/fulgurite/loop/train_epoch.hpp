@@ -7,18 +7,18 @@
 #include <type_traits>
 #include <utility>
 
-#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/loop/automatic.hpp>
-#include <fulgurite/loop/checkpointing.hpp>
-#include <fulgurite/loop/context_reads.hpp>
 #include <fulgurite/loop/data_source.hpp>
 #include <fulgurite/loop/evaluate.hpp>
-#include <fulgurite/loop/going_back.hpp>
+#include <fulgurite/loop/kept_run.hpp>
 #include <fulgurite/loop/loader_state.hpp>
 #include <fulgurite/loop/manual.hpp>
+#include <fulgurite/loop/parts.hpp>
 #include <fulgurite/loop/run.hpp>
-#include <fulgurite/loop/run_position.hpp>
+#include <fulgurite/loop/run_state.hpp>
+#include <fulgurite/loop/safe_points.hpp>
+#include <fulgurite/loop/sentences.hpp>
 #include <fulgurite/loop/tell.hpp>
 
 namespace fulgurite::loop {
@@ -91,15 +91,10 @@ void report_epoch(State<R>& run, Pack const&) {
 
 // A warning for a training loop that waits for its data while processors are idle.
 
-/// The number of processors that were idle in a pass during which the loop waited for a quarter of the time; 0 for
-/// passes shorter than 5 s, or if no processor was idle. `processors`: those of the machine.
-int idle_while_waiting(Waited const& waited, unsigned processors);
-
 /// Gives the warning once a fit, at the end of an epoch.
-void advise_on_data(RunCore& run, Waited const& waited);
 template <class Loader>
 void advise_on_data(RunCore& run, Loader const& loader) {
-  if constexpr (TellsWaiting<std::remove_cvref_t<Loader>>) advise_on_data(run, Waited(loader.waited()));
+  if constexpr (TellsWaiting<std::remove_cvref_t<Loader>>) advise_on_waiting(run, Waited(loader.waited()));
 }
 
 /// Counts a finished epoch, after all listeners were notified: the next one begins at its first batch.
@@ -182,9 +177,6 @@ template <class R, class Pack, class Ctx, class Batch>
     return tell<hook::on_train_batch_end>(run, pack, batch, ctx);
   }
 }
-
-void warn_of_left_out(Warn warn, long batch, int epoch);
-[[noreturn]] void refuse_empty_epoch(int epoch);
 
 /// An epoch while its batches run: for each batch its hooks, its step or its part of a window, and the validation that
 /// follows. `run` and `pack` are function arguments: the compiler would reload members after each call that it cannot
@@ -626,7 +618,7 @@ class TrainEpoch {
                       " and runs on from there as it is written; hooks of the batches since then are called again, and "
                       "globals and members outside of state(archive) stay as they are now");
     hear_strategy(run);
-    if constexpr (requires { loader.set_epoch(long{}); }) loader.set_epoch(long{run.progress.epoch});
+    tell_epoch(loader, run.progress.epoch);
     observed_ = run.progress.global_step;
   }
 
@@ -641,7 +633,3 @@ class TrainEpoch {
 };
 
 }  // namespace fulgurite::loop
-
-#if !defined(FULGURITE_COMPILED)
-#include <fulgurite/loop/train_epoch.ipp>
-#endif

@@ -17,18 +17,71 @@
 #include <vector>
 
 #include <fulgurite/concept/data.hpp>
-#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
+#include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/data_source.hpp>
+#include <fulgurite/loop/decisions.hpp>
 #include <fulgurite/loop/loader_state.hpp>
 #include <fulgurite/loop/run.hpp>
-#include <fulgurite/loop/run_position.hpp>
 #include <fulgurite/loop/run_state.hpp>
-#include <fulgurite/loop/shared_decisions.hpp>
+#include <fulgurite/loop/sentences.hpp>
 
 namespace fulgurite::loop {
+
+// How far the run is in its data.
+
+/// The validation loaders whose passes depend on their own state, by their positions. Loaders with resume_at start each
+/// pass from its beginning: the loops call their set_epoch.
+template <class R, class Source, class Archive>
+void fold_validation_loaders(State<R>& run, Source& source, Archive& archive) {
+  if constexpr (Source::template evaluates<hook::val_dataloader>) {
+    if constexpr (any_keeps_place<decltype(source.template evaluation<hook::val_dataloader>())>) {
+      if (!run.loading.validation_is_open || lacks(archive, "val_loaders") ||
+          add_before_validation(run, "val_loaders", archive))
+        return;
+      auto loaders = source.template evaluation<hook::val_dataloader>();
+      archive.child("val_loaders", [&](auto& inner) {
+        auto one = [&, i = 0](auto& loader) mutable {
+          auto const name = std::to_string(i++);
+          if constexpr (KeepsPlace<std::remove_reference_t<decltype(loader)>>)
+            if (!lacks(inner, name)) inner.child(name, loader);
+        };
+        each_of(loaders, one);
+      });
+    }
+  }
+}
+
+/// The training loader, if it has a state and was requested, and the validation loaders. Inside an epoch the file must
+/// have the position of a loader that has no other way to restore it.
+template <class R, class Source, class Archive>
+void fold_loaders(State<R>& run, Source& source, Archive& archive) {
+  if constexpr (Source::trains)
+    if constexpr (Stateful<std::remove_reference_t<decltype(source.train())>, Archive>)
+      if (run.loading.training_is_open &&
+          ((KeepsPlace<std::remove_reference_t<decltype(source.train())>> && run.progress.is_inside_epoch()) ||
+           !lacks(archive, "train_loader")))
+        archive.child("train_loader", source.train());
+  fold_validation_loaders(run, source, archive);
+}
+
+/// Stands for the data of a finished fit: the state that they had saved.
+template <class R>
+struct LeftData : GivenLoaders<NoModule, NoModule> {
+  typename R::Backend::RunFile::Memory const& left;
+};
+
+/// The position of the run in its data.
+template <class R, class Source, class Archive>
+void fold_loader(State<R>& run, Source& source, Archive& archive) {
+  if constexpr (std::is_same_v<Source, LeftData<R>>) source.left.add_to(archive);
+  else fold_loaders(run, source, archive);
+  if (lacks(archive, "pass_random")) return;
+  if constexpr (Archive::loading) run.carried.pass_random.emplace(R::Backend::rng_state());
+  if (run.carried.pass_random) archive.child("pass_random", *run.carried.pass_random);
+}
 
 // Checkpoints of several ranks: all ranks take part in saving, rank 0 writes, and the file has each rank's own state.
 
@@ -173,7 +226,7 @@ class PartsOfAll {
 template <class R>
 auto whole_state(State<R>& run, bool needed) {
   auto& strategy = run.parts.strategy;
-  if constexpr (requires { strategy.whole_state(run.parts.optimizers->optimizers); }) {
+  if constexpr (hook::of_strategy::whole_state::named<typename R::Strategy>) {
     using Whole = decltype(strategy.whole_state(run.parts.optimizers->optimizers));
     std::optional<Whole> whole;
     if (needed && run.shared.alone && speaks_for_all(run) && strategy.world() != 1)
@@ -256,9 +309,6 @@ void fold_model(State<R>& run, Source& source, Archive& archive) {
   fold_data_module_of_file(run, source, archive);
   fold_parts(run, archive);
 }
-
-/// Gives one warning for all options of the program that differ from those of the file.
-void warn_of_options(std::vector<std::string> const& differences, Warn warn);
 
 /// The whole state. `source` has the training loader, which gives its position; the current random state is included.
 template <class R, class Source, class Archive>
@@ -444,8 +494,6 @@ class Snapshot {
 
 namespace loop {
 
-/// Throws [fulgurite.trainer.open_fit] if the run is not between two fits.
-void refuse_open(RunCore const& run, std::string const& what);
 template <class R>
 void between_fits(State<R> const& run, std::string const& what) {
   refuse_open(run, what);
@@ -505,7 +553,3 @@ void restore(Trainer& trainer, From const& from) {
 }
 
 }  // namespace fulgurite
-
-#if !defined(FULGURITE_COMPILED)
-#include <fulgurite/loop/whole_run.ipp>
-#endif

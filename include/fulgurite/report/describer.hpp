@@ -199,6 +199,7 @@ constexpr void each_function_of_strategy(F f) {
   name_if<share_state, S, std::tuple<>>(f);
   name_if<whole_state, S, std::tuple<>>(f);
   name_if<share_statistics, S, std::tuple<>>(f);
+  if constexpr (abort::accepts_given<S, char const*>) f(abort::name());
   name_if<hook::account, S>(f);
 }
 

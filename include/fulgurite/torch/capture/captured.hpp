@@ -16,7 +16,7 @@
 
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/types.hpp>
-#include <fulgurite/loop/context_reads.hpp>
+#include <fulgurite/loop/parts.hpp>
 #include <fulgurite/policy/policies.hpp>
 #include <fulgurite/torch/capture/graphs.hpp>
 #include <fulgurite/torch/capture/recorder.hpp>

@@ -17,7 +17,7 @@
 #include <torch/nn/module.h>
 
 #include <fulgurite/core/body.hpp>
-#include <fulgurite/loop/context_reads.hpp>
+#include <fulgurite/loop/parts.hpp>
 #include <fulgurite/metric/board.hpp>
 #include <fulgurite/torch/capture/world.hpp>
 #include <fulgurite/torch/data/walk.hpp>

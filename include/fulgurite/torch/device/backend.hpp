@@ -27,7 +27,7 @@
 #include <fulgurite/checkpoint/background_writer.hpp>
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/types.hpp>
-#include <fulgurite/loop/run_position.hpp>
+#include <fulgurite/loop/run_state.hpp>
 #include <fulgurite/metric/board.hpp>
 #include <fulgurite/metric/metric.hpp>
 #include <fulgurite/torch/data/walk.hpp>

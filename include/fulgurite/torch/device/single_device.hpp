@@ -17,7 +17,7 @@
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/core/types.hpp>
-#include <fulgurite/loop/context_reads.hpp>
+#include <fulgurite/loop/parts.hpp>
 #include <fulgurite/metric/metric.hpp>
 #include <fulgurite/policy/policies.hpp>
 #include <fulgurite/torch/data/walk.hpp>

@@ -1,10 +1,22 @@
 #pragma once
-// The bodies of loop/validation_timing.hpp.
+// The bodies of loop/decisions.hpp.
 
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/loop/validation_timing.hpp>
+#include <fulgurite/loop/decisions.hpp>
 
 namespace fulgurite::loop {
+
+FULGURITE_BODY void wish_stop(RunCore& run, bool by_time) {
+  run.due.stop.by_time = by_time;
+  if (run.program->is_distributed) run.due.stop.waits = true;
+  else run.due.stop.holds = run.due.stop.asked = true;
+}
+
+FULGURITE_BULK_BODY void hear_stop(RunCore& run, bool by_time) {
+  auto& stop = run.due.stop;
+  if (!std::exchange(stop.asked, true) || !by_time) stop.by_time = by_time;
+  stop.holds = true;
+}
 
 FULGURITE_BULK_BODY std::optional<long> limited(std::optional<long> size, Limit const& limit, std::string const& name) {
   if (limit.kind == Limit::Kind::batches) return size ? std::min(*size, limit.batches) : limit.batches;
@@ -49,10 +61,6 @@ FULGURITE_BULK_BODY bool validates_in(TrainerOptions const& o, int epoch) {
   return !o.check_val_every_n_epoch || (epoch + 1) % *o.check_val_every_n_epoch == 0;
 }
 
-}  // namespace fulgurite::loop
-
-namespace fulgurite::loop {
-
 FULGURITE_BULK_BODY bool asks_for_batches(RunCore const& run, SafePoint const& point) {
   if (point.at >= At::epoch_end) return false;
   if (point.at == At::before_batch && !point.began && run.progress.batch == 0) return false;
@@ -82,6 +90,25 @@ FULGURITE_BULK_BODY bool reopen_epoch(RunCore& run, SafePoint& point) {
   if (progress.batch == 0) point = {.at = At::after_epoch};
   else point = {.at = At::before_batch, .began = true, .observed = progress.global_step};
   return true;
+}
+
+FULGURITE_BULK_BODY void warn_of_few_rows(RunCore& run, EpochPlan const& plan) {
+  auto const& options = run.asked.options;
+  if (!plan.batches || options.fast_dev_run != 0) return;
+  long const steps = (*plan.batches + run.asked.window_length - 1) / run.asked.window_length;
+  if (options.log_every_n_steps > steps)
+    run.warn("fulgurite.options.few_rows",
+             "the steps of an epoch (" + std::to_string(steps) + ") are fewer than log_every_n_steps = " +
+                 std::to_string(options.log_every_n_steps) + ": lower it to see the values of steps");
+}
+
+FULGURITE_BULK_BODY void warn_of_long_window(RunCore& run, EpochPlan const& plan) {
+  if (!plan.batches || run.asked.window_length <= *plan.batches || run.asked.options.fast_dev_run != 0) return;
+  run.warn("fulgurite.options.long_window",
+           "accumulate_grad_batches = " + std::to_string(run.asked.window_length) + " is more than the " +
+               std::to_string(*plan.batches) +
+               " batches of an epoch. A window ends with its epoch, so each step is the mean of " +
+               std::to_string(*plan.batches) + " batches: lower accumulate_grad_batches, or make epochs longer");
 }
 
 }  // namespace fulgurite::loop

@@ -1,5 +1,5 @@
 #pragma once
-// The bodies of loop/run_position.hpp.
+// The bodies of loop/run_state.hpp.
 
 #include <algorithm>
 #include <chrono>
@@ -7,7 +7,7 @@
 #include <utility>
 
 #include <fulgurite/core/archive.hpp>
-#include <fulgurite/loop/run_position.hpp>
+#include <fulgurite/loop/run_state.hpp>
 
 namespace fulgurite::loop {
 

@@ -1,5 +1,6 @@
 #pragma once
-// What a training step reads from its context, and what the trainer watches during a fit.
+// The parts of a run that follow from a program's types: optimizers and schedulers, made from the result of
+// configure_optimizers; what a training step reads from its context; and what the trainer watches during a fit.
 
 #include <algorithm>
 #include <array>
@@ -14,13 +15,263 @@
 #include <utility>
 #include <vector>
 
-#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/hooks.hpp>
-#include <fulgurite/loop/optimizers.hpp>
+#include <fulgurite/loop/options.hpp>
+#include <fulgurite/loop/scheduler.hpp>
 #include <fulgurite/policy/policies.hpp>
 
 namespace fulgurite::loop {
+
+/// One entry of the result of configure_optimizers: a plain optimizer, or a scheduled one, which may have several
+/// schedules. A plain one gets a scheduler that does nothing.
+template <class Backend, class T>
+struct Entry {
+  static constexpr bool scheduled = false;
+  using Optimizer = std::remove_cvref_t<decltype(Backend::adopt(std::declval<T>()))>;
+  using Schedulers = std::tuple<Scheduler<Optimizer, NoSchedule>>;
+  static Optimizer optimizer(T&& from) { return Backend::adopt(std::move(from)); }
+  static Schedulers schedulers(T&) { return {Scheduler<Optimizer, NoSchedule>(NoSchedule{}, ScheduleOptions{})}; }
+};
+template <class Backend, class O, class S, bool Configured>
+struct Entry<Backend, Scheduled<O, S, Configured>> {
+  static constexpr bool scheduled = true;
+  using Earlier = Entry<Backend, O>;
+  using Optimizer = typename Earlier::Optimizer;
+  static Optimizer optimizer(Scheduled<O, S, Configured>&& from) {
+    return Earlier::optimizer(std::move(from.optimizer));
+  }
+  static auto schedulers(Scheduled<O, S, Configured>& from) {
+    auto last = std::tuple(Scheduler<Optimizer, S>(std::move(from.schedule), std::move(from.options)));
+    if constexpr (Earlier::scheduled) return std::tuple_cat(Earlier::schedulers(from.optimizer), std::move(last));
+    else return last;
+  }
+  using Schedulers = decltype(schedulers(std::declval<Scheduled<O, S, Configured>&>()));
+};
+
+template <class T>
+struct AsList {
+  using type = OptimizerList<T>;
+  static type make(T&& one) { return {std::tuple<T>(std::move(one))}; }
+};
+template <>
+struct AsList<void> {
+  using type = OptimizerList<>;  // a rule refuses a configure_optimizers that returns nothing, by name
+};
+template <class... Os>
+struct AsList<OptimizerList<Os...>> {
+  using type = OptimizerList<Os...>;
+  static type make(type&& list) { return std::move(list); }
+};
+
+/// The optimizers and schedulers of a run. Never moved, since schedulers point to optimizers. An optimizer with several
+/// schedules has as many schedulers, one after the other.
+template <class Backend, class List>
+struct OptimizerSet;
+template <class Backend, class... Os>
+struct OptimizerSet<Backend, OptimizerList<Os...>> {
+  static constexpr std::size_t count = sizeof...(Os);
+  static constexpr bool needs_closure = (Entry<Backend, Os>::Optimizer::needs_closure || ...);
+  using Schedulers = decltype(std::tuple_cat(std::declval<typename Entry<Backend, Os>::Schedulers>()...));
+  Schedulers schedulers;
+  std::tuple<typename Entry<Backend, Os>::Optimizer...> optimizers;
+
+  explicit OptimizerSet(OptimizerList<Os...>&& list)
+      : OptimizerSet(std::move(list), std::index_sequence_for<Os...>{}) {}
+  OptimizerSet(OptimizerSet const&) = delete;
+  OptimizerSet& operator=(OptimizerSet const&) = delete;
+
+  /// Calls f(scheduler) for each scheduler that has a schedule.
+  template <class F>
+  void each_scheduler(F&& f) {
+    each_of(schedulers, [&]<class S>(S& s) { S::exists ? call(f, s) : void(); });
+  }
+  /// Calls f(optimizer, its first scheduler). The first scheduler's composed() is shared by all schedules of the
+  /// optimizer.
+  template <class F>
+  void each_with_first(F&& f) {
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      (f(std::get<I>(optimizers), std::get<first[I]>(schedulers)), ...);
+    }(std::index_sequence_for<Os...>{});
+  }
+  /// Saves or loads the rates and momenta of all groups, and the schedules that change them.
+  template <class Archive>
+  void state(Archive& archive) {
+    archive.child("rates", [&](auto& inner) {
+      each_with_first([&, number = 0](auto& optimizer, auto& scheduler) mutable {
+        inner.child(std::to_string(number++),
+                    [&](auto& innermost) { scheduler.composed().state(optimizer, innermost); });
+      });
+    });
+    archive.child("schedulers", [&](auto& inner) {
+      each_of(schedulers, [&, at = std::size_t{0}]<class S>(S& scheduler) mutable {
+        if constexpr (S::exists) inner.child(key(at), scheduler);
+        ++at;
+      });
+    });
+    if constexpr (Archive::loading)
+      each_with_first([](auto& optimizer, auto& scheduler) { scheduler.composed().settle(optimizer); });
+  }
+
+  /// The key of a schedule in files, by its position among the schedulers: the number of its optimizer, so that it
+  /// never sets another's rates, and for a further schedule of the same optimizer its own number.
+  static std::string key(std::size_t scheduler) {
+    auto const after = std::upper_bound(first.begin(), first.end(), scheduler);
+    auto key = std::to_string(after - first.begin() - 1);
+    if (scheduler != after[-1]) key += " #" + std::to_string(scheduler - after[-1] + 1);
+    return key;
+  }
+
+ private:
+  /// The position of each optimizer's first scheduler.
+  static constexpr auto first = [] {
+    std::array<std::size_t, count> begin{};
+    std::array<std::size_t, count> const size{std::tuple_size_v<typename Entry<Backend, Os>::Schedulers>...};
+    for (std::size_t i = 1; i < count; ++i) begin[i] = begin[i - 1] + size[i - 1];
+    return begin;
+  }();
+
+  template <std::size_t... I>
+  OptimizerSet(OptimizerList<Os...>&& list, std::index_sequence<I...>)
+      : schedulers(std::tuple_cat(Entry<Backend, Os>::schedulers(std::get<I>(list.all))...)),
+        optimizers(Entry<Backend, Os>::optimizer(std::move(std::get<I>(list.all)))...) {
+    (attach<first[I]>(std::get<I>(optimizers),
+                      std::make_index_sequence<std::tuple_size_v<typename Entry<Backend, Os>::Schedulers> - 1>{}),
+     ...);
+  }
+  template <std::size_t First, class O, std::size_t... Further>
+  void attach(O& optimizer, std::index_sequence<Further...>) {
+    auto& begins = std::get<First>(schedulers);
+    begins.attach(optimizer);
+    (std::get<First + 1 + Further>(schedulers).join(begins), ...);
+  }
+  template <class F, class S>
+  static void call(F& f, S& scheduler) {
+    if constexpr (S::exists) f(scheduler);
+  }
+};
+
+}  // namespace fulgurite::loop
+
+namespace fulgurite {
+
+// Training without an optimizer: steps are counted, parameters do not change.
+
+/// `NoOptimizer configure_optimizers() { return {}; }`: for measuring a model, or for a model that updates itself.
+/// Backward runs, hooks are called, steps are counted; no parameter changes and no gradient is cleared.
+struct NoOptimizer {};
+
+namespace loop {
+
+/// The optimizer that the loops use for NoOptimizer.
+template <class Value>
+struct AbsentOptimizer {
+  static constexpr bool needs_closure = false;
+  static constexpr bool stable_gradients = true;
+  static constexpr bool state_in_parts = true;
+  static constexpr std::string_view name() { return "NoOptimizer"; }
+  void zero_grad() {}
+  void step() {}
+  std::size_t groups() const { return 0; }
+  double lr(std::size_t) const { return 0; }
+  void set_lr(std::size_t, double) {}
+  std::vector<Value> const& parameters() const { return none; }
+  void state(auto&) {}
+  std::vector<Value> none = {};
+};
+
+template <class Backend>
+struct Entry<Backend, NoOptimizer> {
+  static constexpr bool scheduled = false;
+  using Optimizer = AbsentOptimizer<typename Backend::Value>;
+  using Schedulers = std::tuple<Scheduler<Optimizer, NoSchedule>>;
+  static Optimizer optimizer(NoOptimizer&&) { return {}; }
+  static Schedulers schedulers(NoOptimizer&) {
+    return {Scheduler<Optimizer, NoSchedule>(NoSchedule{}, ScheduleOptions{})};
+  }
+};
+
+}  // namespace loop
+}  // namespace fulgurite
+
+namespace fulgurite::loop {
+
+// Part of a run's state: the parts that it was assembled from.
+
+template <class R>
+decltype(auto) configure_optimizers(typename R::Model& model, RunContext<R, phase::Fit>& ctx) {
+  if constexpr (requires { model.configure_optimizers(ctx); }) return model.configure_optimizers(ctx);
+  else return model.configure_optimizers();
+}
+
+template <class R>
+using Optimizers =
+    OptimizerSet<typename R::Backend,
+                 typename AsList<std::remove_cvref_t<decltype(configure_optimizers<R>(
+                     std::declval<typename R::Model&>(), std::declval<RunContext<R, phase::Fit>&>()))>>::type>;
+
+/// Checks a window's length as soon as the optimizer is known. Throws [fulgurite.options.accumulate] or
+/// [fulgurite.optimizer.closure_accumulates].
+template <class R>
+void check_window(char const* name, int batches) {
+  if (batches < 1) refuse_option("fulgurite.options.accumulate", name, batches, "a window has at least 1 batch");
+  if (Optimizers<R>::needs_closure && batches > 1)
+    throw Error("fulgurite.optimizer.closure_accumulates",
+                "an optimizer that evaluates its closure several times would see only the last of " +
+                    std::to_string(batches) + " accumulated batches: use " + name + " = 1");
+}
+
+struct NoScaler {};
+template <class Backend, class P>
+struct ScalerOf {
+  using type = NoScaler;
+};
+template <class Backend, class P>
+  requires P::scales_loss
+struct ScalerOf<Backend, P> {
+  using type = std::optional<typename Backend::template Scaler<P>>;
+};
+
+/// True if the tensor library can check large gradients as soon as backward has made them.
+template <class Backend>
+inline constexpr bool looks_at_gradients = requires { typename Backend::GradientLooks; };
+struct NoLooks {};
+template <class Backend>
+struct LooksOf {
+  using type = NoLooks;
+};
+template <class Backend>
+  requires looks_at_gradients<Backend>
+struct LooksOf<Backend> {
+  using type = typename Backend::GradientLooks;
+};
+
+template <class R>
+struct Parts {
+  typename R::Strategy strategy;
+  typename R::Precision precision;
+  typename R::Model* model = nullptr;   ///< borrowed; set by the first call with a model
+  typename R::Model* fitted = nullptr;  ///< the last fit's model, to which optimizers and counters belong
+  std::optional<Optimizers<R>> optimizers = std::nullopt;
+  typename ScalerOf<typename R::Backend, typename R::Precision>::type scaler{};
+  bool leaves_gradients = false;  ///< large gradients stay where backward makes them
+  [[no_unique_address]] typename LooksOf<typename R::Backend>::type looks{};  ///< see non_finite.hpp
+};
+
+/// For its lifetime the run's model is that of the last fit; an evaluation since then may have had another one.
+template <class State>
+class FittedModel {
+ public:
+  explicit FittedModel(State& run) : run_(run), before_(std::exchange(run.parts.model, run.parts.fitted)) {}
+  FittedModel(FittedModel const&) = delete;
+  FittedModel& operator=(FittedModel const&) = delete;
+  ~FittedModel() { run_.parts.model = before_; }
+
+ private:
+  State& run_;
+  decltype(std::declval<State&>().parts.model) before_;
+};
 
 // What a training step reads from its context. A strategy that replays steps compares these values before each replay.
 
@@ -133,22 +384,6 @@ struct StepKey {
 
 }  // namespace fulgurite
 
-namespace fulgurite::loop {
-
-// The error of a strategy whose check finds that steps were replayed wrongly.
-
-/// The fit catches this and rolls back to the last checked state; if it cannot, this error ends the fit. `reason`: what
-/// the user's code did, for the warning. `same_model`: the model still consists of the same tensors. `no_way`: why the
-/// fit cannot roll back.
-class WrongReplay : public Error {
- public:
-  WrongReplay(std::string const& why, bool same, std::string const& no_way = "nobody has asked");
-  std::string reason;
-  bool same_model;
-};
-
-}  // namespace fulgurite::loop
-
 namespace fulgurite {
 
 // Truncated back-propagation through time: a batch is cut along time, each slice is a step, and a state is carried from
@@ -171,71 +406,10 @@ struct HiddenOf<M> {
   using type = typename M::Hidden;
 };
 
-template <class M, class Slice, class Ctx>
-concept HasRecurrentStep =
-    Recurrent<M> && (hook::training_step::accepts<M, Slice, std::optional<typename M::Hidden> const, Ctx> ||
-                     hook::training_step::accepts<M, Slice, std::optional<typename M::Hidden> const>);
-
-/// Calls training_step in the form that the model declares.
-template <class M, class Batch, class Hidden, class Ctx>
-decltype(auto) call_training_step(M& model, Batch& batch, std::optional<Hidden> const& hidden, Ctx& ctx) {
-  if constexpr (!Recurrent<M>) {
-    if constexpr (hook::training_step::accepts<M, Batch, Ctx>) return hook::training_step::call(model, batch, ctx);
-    else return hook::training_step::call(model, batch);
-  } else if constexpr (hook::training_step::accepts<M, Batch, std::optional<Hidden> const, Ctx>) {
-    return hook::training_step::call(model, batch, hidden, ctx);
-  } else {
-    return hook::training_step::call(model, batch, hidden);
-  }
-}
-
-/// The slices of a batch, in order of time, by the model's `tbptt_split_batch(batch, k, ctx)` or else by the backend.
-template <class R, class Batch, class Ctx>
-auto time_slices(typename R::Model& model, Batch& batch, long length, Ctx& ctx) {
-  if constexpr (hook::tbptt_split_batch::named<typename R::Model>)
-    return call_override<hook::tbptt_split_batch>(model, ctx, batch, length);
-  else return R::Backend::time_slices(batch, length);
-}
-
-/// Throws [fulgurite.options.tbptt] unless a slice length is given exactly for a model that declares Hidden, and with
-/// windows of one batch.
-template <class M>
-void check_slices(int tbptt, int window) {
-  if (Recurrent<M> && tbptt == 0)
-    throw Error("fulgurite.options.tbptt",
-                "the model declares Hidden, so its batches are cut along time: say how long a slice is, "
-                "Automatic{.tbptt = 16}");
-  if (!Recurrent<M> && tbptt != 0)
-    throw Error("fulgurite.options.tbptt",
-                "tbptt = " + std::to_string(tbptt) +
-                    " carries a state from slice to slice, and the model "
-                    "declares none: add `using Hidden = ...` and training_step(batch, hidden, ctx)");
-  if (tbptt != 0 && window != 1)
-    throw Error("fulgurite.options.tbptt", "tbptt steps after each slice, accumulate_grad_batches = " +
-                                               std::to_string(window) + " after several batches: use one of them");
-}
-
 }  // namespace loop
 }  // namespace fulgurite
 
 namespace fulgurite::loop {
-
-/// The position of a batch in its accumulation window.
-struct WindowPlace {
-  StepKey key;
-  double rescale;  ///< factor for gradients of a window shorter than its divisor (loaders without a size), else 1
-};
-
-/// The window of batch `b`. Windows restart in each epoch; the last window may be shorter, and then averages over the
-/// batches that it has. `seen`: the batches of the window before this one, without those that the loader left out.
-/// `end`: the batch after the window, if the loader has that many.
-inline WindowPlace window_of(long b, long start, long seen, long end, std::optional<long> batches, bool last) {
-  long const divisor = (batches ? std::min(end, *batches) : end) - start;
-  bool const closes = b + 1 == end || last;
-  double const rescale =
-      closes && seen + 1 != divisor ? static_cast<double>(divisor) / static_cast<double>(seen + 1) : 1.0;
-  return {{seen == 0, closes, static_cast<int>(divisor)}, rescale};
-}
 
 // State of the search for losses and gradients that are infinite or not a number.
 
@@ -357,7 +531,3 @@ struct Watch {
 };
 
 }  // namespace fulgurite::loop
-
-#if !defined(FULGURITE_COMPILED)
-#include <fulgurite/loop/context_reads.ipp>
-#endif

@@ -1,0 +1,493 @@
+#pragma once
+// Safe points of a run: callbacks request checkpoints, which are written there, after all listeners of an event were
+// notified, between steps; and what surrounds every run: preparation and setup before it, and the handling of an
+// exception, which brings it back to a safe point.
+
+#include <exception>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include <fulgurite/core/body.hpp>
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/core/function_ref.hpp>
+#include <fulgurite/core/state.hpp>
+#include <fulgurite/hook/pack.hpp>
+#include <fulgurite/loop/automatic.hpp>
+#include <fulgurite/loop/checkpoint_files.hpp>
+#include <fulgurite/loop/data_source.hpp>
+#include <fulgurite/loop/decisions.hpp>
+#include <fulgurite/loop/loader_state.hpp>
+#include <fulgurite/loop/non_finite.hpp>
+#include <fulgurite/loop/options.hpp>
+#include <fulgurite/loop/parts.hpp>
+#include <fulgurite/loop/run.hpp>
+#include <fulgurite/loop/run_context.hpp>
+#include <fulgurite/loop/run_state.hpp>
+#include <fulgurite/loop/sentences.hpp>
+#include <fulgurite/loop/tell.hpp>
+#include <fulgurite/loop/whole_run.hpp>
+#include <fulgurite/policy/policies.hpp>
+
+namespace fulgurite::loop {
+
+// Writing several files, of which one may fail: the others are still written, and every failure is reported.
+
+/// Keeps the error to throw after all attempts: the first one, or, in preference to it, the Interrupted of a requested
+/// end. Other errors become warnings: `warn(identifier, sentence)`.
+class FirstFailure {
+ public:
+  explicit FirstFailure(Warn warn) : warn_(warn) {}
+
+  /// Returns true if `work` did not throw.
+  bool attempt(FunctionRef<void()> work);
+  /// Throws the kept error; does nothing if there is none.
+  void rethrow() const;
+
+ private:
+  void say_first() const;
+
+  void warn(std::string_view identifier, std::string_view sentence) const { warn_(identifier, sentence); }
+
+  Warn warn_;
+  std::exception_ptr first_{};
+  bool interrupted_ = false;
+};
+
+/// Removes from the model what callbacks have put into it for a file.
+void restore_after_save(RunCore& run, Context& ctx);
+
+/// Writes the backend's file, with the hyper-parameters if its format can hold them.
+template <class R, class Source, class Fold>
+void save_model(State<R>& run, Source& source, std::filesystem::path const& path, Fold const& fold) {
+  auto& model = *run.parts.model;
+  if constexpr (requires(std::span<Hyperparameter const> all) { R::Backend::save(path, model, fold, all); }) {
+    auto const declared = declared_hyperparameters(run, source);
+    R::Backend::save(path, model, fold, std::span<Hyperparameter const>(declared));
+  } else {
+    R::Backend::save(path, model, fold);
+  }
+}
+
+/// Writes one file now: weights and the state of the run. Callbacks may give the file other weights than the training
+/// ones: their `before_save(ctx)` and `after_save(ctx)` are called around `save`, also if it throws.
+void show_and_save(RunCore& run, Context& ctx, FunctionRef<void()> save);
+template <class R>
+void show_and_save(State<R>& run, FunctionRef<void()> save) {
+  if (run.watch.finite.fresh) collect_and_check(run);
+  RunContext<R, phase::Fit> ctx(run);
+  show_and_save(run, ctx, save);
+}
+
+/// Saves or loads a file's content: the whole state of the run, or with `weights_only` what belongs to the weights.
+template <class R, class Source>
+auto fold_of_file(State<R>& run, Source& source, bool weights_only) {
+  return [&run, &source, weights_only](auto& archive) {
+    fold_assembly(run, archive);
+    if (!weights_only) return fold_everything(run, source, archive);
+    fold_weights_state(run, archive);
+    fold_data_module_of_file(run, source, archive);
+  };
+}
+
+/// Warns of state that a file does not hold, if the program itself requests the file. With callbacks that write files,
+/// a program with such parts does not compile.
+void warn_of_forgotten(RunCore& run, std::filesystem::path const& path, bool parts_remember);
+
+template <class R, class Source>
+void write_checkpoint(State<R>& run, Source& source, std::filesystem::path const& path, bool weights_only = false) {
+  auto const watched = run.own_actions.template begin<action::save_checkpoint>();
+  finish_files(run);
+  if (!weights_only) warn_of_forgotten(run, path, parts_remember<R, ArchiveProbe>);
+  auto const fold = fold_of_file(run, source, weights_only);
+  auto const save = [&] { save_model(run, source, path, fold); };
+  if constexpr (shares<R>) {
+    PartsOfAll<R, Source> const parts(run, source);
+    [[maybe_unused]] auto const whole = whole_state(run, !weights_only);
+    write_together(
+        run, path, [&] { show_and_save(run, save); },
+        [&] { show_and_save(run, [&] { R::Backend::RunFile::Memory::visit(fold); }); });
+  } else {
+    show_and_save(run, save);
+  }
+}
+
+/// True if another thread can write the files of such a run.
+template <class R>
+inline constexpr bool can_write_later = WritesLater<typename R::Backend> && !shares<R>;
+
+/// Copies the current state of the run; another thread writes the files from the copy.
+template <class R, class Source>
+void write_later(State<R>& run, Source& source, HeldFiles::Holder holder,
+                 std::span<CheckpointFiles::Planned const> planned, bool weights_only, CheckpointFiles::Then then) {
+  if constexpr (can_write_later<R>) {
+    auto const watched = run.own_actions.template begin<action::save_checkpoint>();
+    finish_files(run);  // there can be only one copy at a time
+    auto& writer = run.under_way.writer;
+    show_and_save(run, [&] {
+      auto const declared = declared_hyperparameters(run, source);
+      R::Backend::image(writer.image(), *run.parts.model, fold_of_file(run, source, weights_only), declared);
+    });
+    writer.clear();
+    for (auto const& one : planned) writer.plan(one.file, one.is_new);
+    run.under_way.holder = holder;
+    run.under_way.then = std::move(then);
+    writer.start();
+  }
+}
+
+/// Carries out requests in order: each finds the files of earlier ones on the disk. If one fails, the others are still
+/// carried out, and the first error is thrown at the end. With several ranks, if `failed_alone()` is true, no further
+/// request is carried out, since the other ranks still wait inside the file in which this rank failed.
+/// `files_of(holder)` makes the argument of a request; `finish()` finishes files that another thread writes.
+void do_requests(Due& due, Warn warn, FunctionRef<CheckpointFiles(HeldFiles::Holder)> files_of,
+                 FunctionRef<void()> finish, FunctionRef<bool()> failed_alone);
+
+/// Carries out the requests of this run.
+template <class R, class Source>
+void write_now(State<R>& run, Source& source) {
+  bool const writes = speaks_for_all(run);
+  HeldFiles::Holder holder = nullptr;
+  [[maybe_unused]] std::exception_ptr alone{};  // this rank has failed inside a file, in which the others wait
+  auto const failed_alone = [&] {
+    if constexpr (shares<R>) return !run.shared.together && !run.shared.alone;
+    else return false;
+  };
+  auto const write = [&](std::filesystem::path const& file, bool weights_only) {
+    if (alone) std::rethrow_exception(alone);
+    // `together` belongs to an earlier file; in this one a rank may fail alone.
+    [[maybe_unused]] bool together = false;
+    if constexpr (shares<R>) together = std::exchange(run.shared.together, false);
+    try {
+      write_checkpoint(run, source, file, weights_only);
+    } catch (FileExists const&) {  // all ranks find that it exists, and use the next name
+      if constexpr (shares<R>) run.shared.together = together;
+      throw;
+    } catch (...) {
+      if (failed_alone()) alone = std::current_exception();
+      throw;
+    }
+    if constexpr (shares<R>) run.shared.together = together;
+  };
+  [[maybe_unused]] auto const later = [&](std::span<CheckpointFiles::Planned const> planned, bool weights_only,
+                                          CheckpointFiles::Then then) {
+    write_later(run, source, holder, planned, weights_only, std::move(then));
+  };
+  [[maybe_unused]] auto const first_says = [&](bool mine) { return alone ? mine : any_rank(run, writes && mine); };
+  auto const files_of = [&](HeldFiles::Holder who) {
+    holder = who;
+    auto const awaited = CheckpointFiles::Awaited::template to<&Due::awaits>(run.due);
+    CheckpointFiles files(run.made.held_files, who, awaited, writes, write);
+    files.know_of_validation(run.point.validates);
+    if constexpr (shares<R>)
+      if (!run.shared.alone) files.are_shared(first_says);
+    if constexpr (can_write_later<R>)
+      if (run.asked.options.save_in_background) files.can_write_later(later);
+    return files;
+  };
+  do_requests(run.due, Warn::to<&State<R>::warn>(run), files_of, [&] { finish_files(run); }, failed_alone);
+}
+
+/// Not inlined, so that the code after each batch stays small when there is nothing to write.
+template <class R, class Source>
+[[gnu::noinline, gnu::cold]] void write_due(State<R>& run, Source& source, SafePoint const& point) {
+  if (run.searching.rehearsing) return run.due.requests.clear();
+  auto const before = std::exchange(run.point, point);
+  if (run.due.requests.empty()) finish_files(run);
+  else write_now(run, source);
+  run.point = before;
+}
+
+/// Called after all listeners of an event were notified. Finishes files that another thread has written, and writes
+/// requested ones. `point`: where a fit resumes from them. Inside an accumulation window both wait for its step.
+template <class R, class Pack, class Source>
+[[gnu::always_inline]] inline void write_requests(State<R>& run, Pack&, Source& source, SafePoint const& point) {
+  if ((!run.due.requests.empty() && !run.facts.accumulating) || answer_waits<Pack>(run)) [[unlikely]]
+    write_due(run, source, point);
+}
+
+// Files that the program itself saves, at once.
+
+/// Saves the whole run: inside a fit with the current state of its data, after it with the state that they had at its
+/// end.
+template <class R>
+void save_checkpoint(State<R>& run, NoModule& none, std::filesystem::path const& path) {
+  if (!run.parts.fitted || !run.parts.optimizers)
+    throw Error("fulgurite.trainer.nothing_to_save",
+                "there is no run to save to " + path.string() + " yet: call fit first");
+  FittedModel const fitted(run);
+  if constexpr (ChecksReplays<typename R::Strategy>)
+    if (run.parts.strategy.unchecked() != 0)
+      run.warn("fulgurite.capture.unchecked", "save_checkpoint in a hook: replayed steps were not checked, so " +
+                                                  path.string() + " may hold what is wrong: request_checkpoint");
+  if (run.loading.write) {
+    run.loading.write(path);
+  } else if (run.left) {
+    LeftData<R> data{{none, none}, *run.left};
+    write_checkpoint(run, data, path);
+  } else {
+    GivenLoaders<NoModule, NoModule> no_loaders{none, none};
+    write_checkpoint(run, no_loaders, path);
+  }
+  run.made.held_files.hold(path, nullptr);
+}
+
+// Options that replace several others: fast_dev_run, overfit_batches, barebones. A warning says what they replace, and
+// which callbacks they disable.
+
+/// The options in effect, from options that were checked.
+TrainerOptions effective(TrainerOptions given);
+
+/// Checks before anything starts. Under barebones a callback that reports is an Error, except for those that
+/// make_trainer has added, which do nothing then. A fast_dev_run warns of what it replaces and which callbacks are
+/// idle.
+void check_special(RunCore& run);
+
+/// Sets the position from which a fit resumes if it fails, or is saved, inside a batch. After the batch's step, while
+/// end hooks run, it resumes after these hooks, if the loader knows whether the batch was the last and does not save
+/// its own position. Otherwise the batch is repeated with its whole window, since its part of the gradients cannot be
+/// separated from that of earlier batches. A loader that saves its position cannot go back: then the window begins at
+/// the next batch.
+template <class R, class Source>
+void redo_window(State<R>& run, Source& source) {
+  auto& progress = run.progress;
+  if (run.point.at != At::before_batch) return;
+  bool const stepped = !run.facts.left_out || run.point.counts;
+  if (run.due.heard.template failed<hook::on_train_batch_end>()) {  // its step is already made
+    run.point = {.at = At::batch_end,
+                 .last = run.facts.is_last_batch,
+                 .counts = stepped,
+                 .accumulating = run.facts.accumulating,
+                 .began = true,
+                 .observed = progress.global_step - (stepped && !run.facts.accumulating)};
+    return;
+  }
+  bool told = run.facts.in_batch && run.facts.ended == progress.total_batches && !run.facts.end_unknown;
+  if constexpr (Source::trains) told = told && !KeepsPlace<std::remove_reference_t<decltype(source.train())>>;
+  if (told) {
+    progress.batch = run.facts.batch_idx + 1;
+    ++progress.total_batches;
+    run.measured.train_board.fold();
+    if (stepped && !run.facts.accumulating) progress.window_start = progress.batch;
+  }
+  // If a window ended before its full length, its step follows the batch.
+  bool flushing = !told && R::automatic && !run.facts.accumulating && progress.window_start != progress.batch;
+  if constexpr (Source::trains) flushing = flushing && !KeepsPlace<std::remove_reference_t<decltype(source.train())>>;
+  // The batch was finished, and something after it has failed.
+  if (run.facts.in_batch && progress.batch == run.facts.batch_idx + 1 && !flushing) {
+    bool const counts = told ? stepped && !run.facts.accumulating : progress.window_start == progress.batch;
+    run.point = {.at = told ? At::after_step : At::after_batch,
+                 .last = run.facts.is_last_batch,
+                 .counts = counts,
+                 .accumulating = run.facts.accumulating,
+                 .observed = progress.global_step - counts};
+    return;
+  }
+  if constexpr (Source::trains)
+    if constexpr (KeepsPlace<std::remove_reference_t<decltype(source.train())>>) {
+      using Loader = std::remove_reference_t<decltype(source.train())>;
+      if constexpr (BatchesStayValid<Loader> && !SizedLoader<Loader>) run.carried.slices = 0;  // it is past the batch
+      progress.window_start = progress.batch;
+      run.point.began |= run.facts.in_batch && progress.batch == 0;
+      return;
+    }
+  progress.total_batches -= progress.batch - progress.window_start;
+  progress.batch = progress.window_start;
+  run.point.began |= run.facts.in_batch && progress.batch == 0;
+  expect_rows(run.callbacks, run.due.rows_of_window(progress.total_batches));
+}
+
+// The handling of an exception in a run: who is notified, and what is still written.
+
+/// For a fit that fails before it has resumed from its file: loggers leave the folder of that file's run.
+void leave_run(RunCore& run);
+
+/// Runs `work` while another exception is handled. The first error is the one that is rethrown; a failure of the
+/// clean-up becomes a warning, and the clean-up continues. Each rank prints its own failures, unless they are silenced.
+/// `interrupted`: the first error is the end that a signal asked for; if `work` throws that again, it is no failure.
+void clean_up(Warnings& said, Silence const& silence, bool interrupted, FunctionRef<void()> work);
+
+template <class R, class Pack, class Source>
+void failed(State<R>& run, Pack& pack, Source& source, std::exception const& error) {
+  run.loading.count_training = nullptr;
+  fails(run, error);
+  bool const interrupted = dynamic_cast<Interrupted const*>(&error) != nullptr;
+  auto const still = [&](FunctionRef<void()> work) {
+    clean_up(run.said, run.asked.options.silence, interrupted, work);
+  };
+  still([&] { finish_files(run); });
+  still([&] { run.due.take_back(); });
+  still([&] {  // deliver the rows of listeners that will not be notified again of this event
+    if (run.due.heard.event.empty()) return;
+    deliver_posted(run, pack, run.point.at == At::epoch_end ? last_step(run) : run.progress.logged_steps);
+  });
+  RunContext<R, phase::Fit> ctx(run);
+  using Listeners = loop::Listeners<hook::on_exception, true, R, Pack, std::exception const, decltype(ctx)>;
+  void* const arguments[] = {address_of(error), address_of(ctx)};
+  auto const tell_of_it = [&](bool strategy) {
+    for (auto const& listener : Listeners::list)
+      if (listener.listens && (listener.who == Listeners::strategy) == strategy)
+        still([&] { listener.tell(participant(run, model_and_strategy(run), listener.who), arguments); });
+  };
+  tell_of_it(false);
+  if constexpr (!std::is_same_v<std::remove_cvref_t<decltype(source.module())>, typename R::Model>)
+    still([&] { tell_module<hook::on_exception>(source.module(), error, ctx); });
+  tell_of_it(true);
+  if (dynamic_cast<NotPutBack const*>(&error)) run.due.requests.clear();  // they would save the trial run
+  if constexpr (ChecksReplays<typename R::Strategy>)
+    still([&] {
+      if (dynamic_cast<WrongReplay const*>(&error)) {  // its results are known to be wrong
+        run.due.held_rows.clear();
+        run.due.requests.clear();
+      } else if (run.parts.strategy.unchecked() != 0) {
+        run.warn("fulgurite.capture.unchecked", std::to_string(run.parts.strategy.unchecked()) +
+                                                    " replayed steps were not checked, since the fit ended by an "
+                                                    "exception: files and rows written now may hold what is wrong");
+      }
+      deliver_held(run);
+    });
+  still([&] {
+    // While a file is being loaded, it is the valid state, and must not be overwritten.
+    if (run.parts.optimizers && !run.loading.resuming) {
+      redo_window(run, source);
+      if (auto const* const before = before_repeated_validation(run))
+        expect_rows(run.callbacks, run.due.rows - before->rows);
+      write_now(run, source);
+    }
+  });
+  run.loading.write = nullptr;
+  still([&] { finish_files(run); });
+  run.due.requests.clear();
+  run.due.posted.clear();
+  run.due.heard = {};  // requested files contain it; later events start from the first listener
+  if (!run.parts.optimizers || run.loading.resuming) still([&] { leave_run(run); });
+  still([&] { finalize_loggers(run.callbacks, Status::failed); });
+  leave_gradients_alone(run);
+  still([&] { run.parts.strategy.teardown(*run.parts.model); });
+  run.facts = {};
+  run.point = {};
+  run.before_validation.reset();
+  if constexpr (shares<R>) run.shared = {};
+  run.progress.batch = run.progress.window_start = 0;  // so that a later fit begins the epoch from its first batch
+  run.measured.train_board.restart();
+}
+
+/// Runs `body`. On an exception, it notifies on_exception of callbacks and model, writes requested checkpoints,
+/// finalizes loggers, and rethrows. No end or teardown hook runs then.
+template <class R, class Pack, class Source, class Body>
+decltype(auto) rescued(State<R>& run, Pack& pack, Source& source, Body&& body) {
+  try {
+    return body();
+  } catch (std::exception const& error) {
+    failed(run, pack, source, error);
+    throw;
+  } catch (...) {
+    Error const error("fulgurite.exception.unknown",
+                      "what was thrown is no std::exception: derive it from one, so that its reason can be told");
+    failed(run, pack, source, error);
+    throw;
+  }
+}
+
+/// A rule that depends on the machine: if the device is chosen at run time, loss scaling still needs a GPU.
+template <class R>
+void check_device(State<R>& run) {
+  if constexpr (judge::needs_gpu<typename R::Strategy>() && R::Strategy::on_gpu == Known::at_run_time)
+    if (!run.parts.strategy.is_on_gpu())
+      throw Error("fulgurite.policy.strategy_needs_gpu",
+                  "this strategy runs on GPUs alone, and this machine has none: use SingleDevice{cpu}");
+  if constexpr (R::Precision::scales_loss && R::Strategy::on_gpu == Known::at_run_time)
+    if (!run.parts.strategy.is_on_gpu())
+      throw Error(
+          "fulgurite.policy.fp16_needs_gpu",
+          "Fp16Mixed scales the loss, which needs a GPU, and this machine has none: use Bf16Mixed, or a CUDA device");
+}
+
+/// Calls prepare_data, setup and configure_model; then `file.load()` loads a file's weights into the model, and the
+/// strategy receives it. `file.find()` opens the file before setup, so that setup knows which run is resumed.
+template <class R, class Pack, class Source, class Ctx, class File>
+void set_up(State<R>& run, Pack& pack, Source& source, Ctx& ctx, File&& file) {
+  run.made.log_dir_before = run.made.log_dir;
+  run.made.metrics_file_before = run.made.outcome.metrics_file;
+  check_device(run);
+  auto& module = source.module();
+  using Module = std::remove_cvref_t<decltype(module)>;
+  using Model = typename R::Model;
+  using Prepare = hook::prepare_data;
+  if constexpr (Prepare::named<Module> || Prepare::named<Model>)
+    once_a_machine(run, "prepare_data", [&] {
+      if constexpr (Prepare::named<Module>) module.prepare_data();
+      if constexpr (Prepare::named<Model> && !std::is_same_v<Module, Model>) run.parts.model->prepare_data();
+    });
+  file.find();
+  tell_all<hook::setup>(run, pack, source, ctx);
+  if constexpr (shares<R>) run.made.log_dir = of_first_rank(run, run.made.log_dir.string());  // loggers write there
+  if constexpr (Listens<hook::configure_model, typename R::Model, Ctx>)
+    invoke<hook::configure_model>(*run.parts.model, ctx);
+  file.load();
+  run.parts.strategy.setup(*run.parts.model, run.parts.precision);
+}
+
+/// Runs `body` as `rescued` does, with the deterministic and benchmark options applied. For whole runs except fit,
+/// which applies them itself from open to close.
+template <class R, class Pack, class Source, class Body>
+decltype(auto) framed(State<R>& run, Pack& pack, Source& source, Body&& body) {
+  [[maybe_unused]] auto const algorithms =
+      R::Backend::algorithms(run.asked.options.deterministic, run.asked.options.benchmark);
+  return rescued(run, pack, source, body);
+}
+
+// Errors of a fit that can be found before any of it starts.
+
+/// Checks the options of automatic optimization against the model, the strategy and the optimizer.
+template <class R>
+void check_optimization(State<R>& run) {
+  if constexpr (R::automatic) {
+    using M = typename R::Model;
+    int const k = run.optimization.accumulate_grad_batches;
+    check_window<R>("accumulate_grad_batches", k);
+    check_slices(Recurrent<M>, run.optimization.tbptt, k);
+    using O = std::tuple_element_t<0, decltype(Optimizers<R>::optimizers)>;
+    check_clip<R, O>(run.optimization.clip);
+    if (k > 1 && (hook::optimizer_step::named<M> || hook::optimizer_zero_grad::named<M>))
+      run.warn("fulgurite.hook.once_a_window",
+               "the model has an optimizer_step or optimizer_zero_grad of its own: with accumulate_grad_batches = " +
+                   std::to_string(k) + " it is called once a window, not for every batch");
+    run.asked.window_length = k;
+  }
+}
+
+/// These errors occur before the run starts, so no hook is notified of them.
+template <class R, class Pack, class Source>
+void check_fit(State<R>& run, Pack& pack, Source& source) {
+  set_callbacks(run, pack);
+  auto const& options = run.asked.options;
+  check_optimization(run);
+  if (options.max_time) refuse_two_timers(run.callbacks);
+  if constexpr (requires { typename R::Backend::RunFile; }) refuse_equal_keys(run.callbacks);
+  if constexpr ((!WritesLater<typename R::Backend> || shares<R>) && any_names_files<Pack>)
+    if (options.save_in_background)
+      run.warn("fulgurite.options.save_in_background",
+               std::string("save_in_background is set, and ") +
+                   (shares<R> ? "several processes save together"
+                              : "the strategy's tensor library has no form of files that another thread could write") +
+                   ": they are written at once, and training waits for each");
+  check_special(run);
+  if (options.barebones && observes_any<R>)
+    throw Error("fulgurite.options.barebones",
+                "barebones keeps no metric, and a schedule follows one: leave one of them out");
+  if (options.reload_dataloaders_every_n_epochs != 0 && !requires { source.reload_training(); })
+    throw Error("fulgurite.options.reload",
+                "reload_dataloaders_every_n_epochs = " + std::to_string(options.reload_dataloaders_every_n_epochs) +
+                    " asks for new loaders, and fit was given some: pass a data module, which can make them again");
+}
+
+}  // namespace fulgurite::loop
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/loop/safe_points.ipp>
+#endif
