@@ -6,6 +6,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "models.hpp"
@@ -129,6 +130,7 @@ TEST_CASE("a loader whose batches arrive late makes advance wait without work") 
   queue.push(batches[2]);
   CHECK(fit.advance_for(1h) == FitStatus::waiting);
   queue.close();
+  CHECK(toy::refusal([&] { queue.push(batches[0]); }) == "fulgurite.data.queue_closed");
   CHECK(fit.advance() == FitStatus::finished);
   fit.close();
   CHECK(*listens.events == std::vector<std::string>{"train_start", "epoch_start", "batch 0", "batch 1", "batch 2",
@@ -164,4 +166,19 @@ TEST_CASE("an open fit that failed is over") {
   CHECK_THROWS_AS(fit.advance(), std::runtime_error);
   CHECK(fit.advance() == FitStatus::finished);
   CHECK(listens.events->back() == "exception broken");
+}
+
+TEST_CASE("a full BatchQueue makes push wait, and fit waits in the loader") {
+  toy::P net;
+  BatchQueue<double> queue(2);
+  std::thread other([&] {
+    for (double batch : toy::batches(6)) queue.push(batch);
+    queue.close();
+  });
+  Diary diary;
+  auto trainer = trainer_of(diary, {.max_epochs = 2, .limit_train_batches = 3});
+  trainer.fit(net, queue);
+  other.join();
+  CHECK(net.seen.size() == 6);
+  CHECK(queue.size_waiting() == 0);
 }

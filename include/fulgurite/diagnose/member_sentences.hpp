@@ -82,7 +82,7 @@
 
 // The trainer.
 #define FULGURITE_SENTENCE_OPEN_TEMPORARY                                                                              \
-  "[fulgurite.trainer.open_temporary] an open fit refers to its model and its data until it is closed: keep them in "   \
+  "[fulgurite.trainer.open_temporary] an open fit refers to its model and its data until it is closed: keep them in "  \
   "variables that outlive it, and pass these to open"
 #define FULGURITE_SENTENCE_TRAINER_MOVE                                                                                \
   "[fulgurite.trainer.move] a trainer stays where it was made, since its callbacks and runs refer to it: return "      \

@@ -308,9 +308,9 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
   /// Refused: the fit refers to the model and the data until it is closed.
   template <class Model, class... Data>
     requires(!std::is_lvalue_reference_v<Model> || (loop::is_temporary_data<Data> || ...))
-  refusal::Nothing open(Model&&, Data&&...) {
+  auto open(Model&&, Data&&...) {
     static_assert(sizeof(Model) == 0, FULGURITE_SENTENCE_OPEN_TEMPORARY);
-    return {};
+    return refusal::Nothing{};
   }
 
   /// Runs one pass of validation_step without gradients. Returns the metrics of each loader.
