@@ -107,7 +107,7 @@ TEST_CASE("advance_for trains on the batches that fit into the budget, and forge
   CHECK(made(5ms) == 50ms);  // over by one batch
   takes = {2ms};
   int skipped = 0;
-  while (made(5ms) == 0ms) ++skipped;
+  while (skipped != 20 && made(5ms) == 0ms) ++skipped;
   CHECK(skipped > 0);
   CHECK(skipped <= 8);
   CHECK(made(5ms) == 4ms);
