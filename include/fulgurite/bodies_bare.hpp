@@ -63,6 +63,7 @@
 #include <fulgurite/loop/checkpoint_files.ipp>
 #include <fulgurite/loop/context.ipp>
 #include <fulgurite/loop/decisions.ipp>
+#include <fulgurite/loop/open.ipp>
 #include <fulgurite/loop/resumption.ipp>
 #include <fulgurite/loop/run.ipp>
 #include <fulgurite/loop/run_state.ipp>

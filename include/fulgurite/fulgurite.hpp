@@ -63,6 +63,7 @@
 
 #include <fulgurite/schedule/schedule.hpp>
 
+#include <fulgurite/data/batch_queue.hpp>
 #include <fulgurite/data/batches.hpp>
 #include <fulgurite/data/combined.hpp>
 #include <fulgurite/data/file.hpp>

@@ -81,6 +81,9 @@
   "Batches{10} or Fraction{0.5}"
 
 // The trainer.
+#define FULGURITE_SENTENCE_OPEN_TEMPORARY                                                                              \
+  "[fulgurite.trainer.open_temporary] an open fit refers to its model and its data until it is closed: keep them in "  \
+  "variables that outlive it, and pass these to open"
 #define FULGURITE_SENTENCE_TRAINER_MOVE                                                                                \
   "[fulgurite.trainer.move] a trainer stays where it was made, since its callbacks and runs refer to it: return "      \
   "make_trainer<Net>(...) itself, or keep `new auto(make_trainer<Net>(...))` in a std::unique_ptr"

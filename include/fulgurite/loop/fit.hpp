@@ -131,6 +131,21 @@ class OpenFit {
     while (go<false>()) {}
   }
 
+  /// False if the training loader has `ready()`, and its next batch has not arrived.
+  bool is_ready() {
+    if constexpr (MayWait<std::remove_reference_t<decltype(source_.train())>>)
+      return !more() || source_.train().ready();
+    else return true;
+  }
+  /// Ends the fit as an exception does.
+  void abandon(Error const& why) noexcept {
+    try {
+      safely([&] { throw why; });
+    } catch (...) {
+      // The listeners know of it, and destructors do not throw.
+    }
+  }
+
   /// If called before `advance` returned false, the epoch is left unfinished: its end hooks do not run, and an open
   /// accumulation window is not stepped. To finish the epoch properly, request a stop and advance until it takes
   /// effect.

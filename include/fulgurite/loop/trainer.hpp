@@ -38,6 +38,7 @@
 #include <fulgurite/loop/data_source.hpp>
 #include <fulgurite/loop/decisions.hpp>
 #include <fulgurite/loop/fit.hpp>
+#include <fulgurite/loop/open.hpp>
 #include <fulgurite/loop/parts.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/metric/board.hpp>
@@ -270,6 +271,48 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
     if constexpr (Verdict::ok) last_.forget(), fit_from(model, Source(model), from);
   }
 
+  /// Opens a fit that the program's own loop advances; see OpenedFit. The arguments are those of `fit`, but the model
+  /// and the data must be variables, since the fit refers to them until it is closed. While it is open, the trainer can
+  /// run nothing else: [fulgurite.trainer.open_fit].
+  template <class Model, class Data, loop::StartingPoint From = loop::Anew,
+            class Verdict = typename judge::VerdictOnCall<Fit<Model&, SourceOf<Data&>, false, false, Data&>>::type>
+    requires(!loop::names_file<Data>)
+  auto open(Model& model, Data& data, From from = {}) {
+    static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
+    if constexpr (Verdict::ok) return remember<Data&>(data), opened(model, loop::source_of(data, none_), from);
+    else return refusal::Nothing{};
+  }
+  template <class Model, class Data, class Val, class Source = loop::SourceOfTwo<Data, std::remove_reference_t<Val>>,
+            loop::StartingPoint From = loop::Anew,
+            class Verdict = typename judge::VerdictOnCall<
+                Fit<Model&, Source, loop::is_waiver<Val>, loop::is_mixed<Data, Val, Source>, Data&, Val>>::type>
+    requires(!loop::names_file<Val> && (std::is_lvalue_reference_v<Val> || loop::is_waiver<Val>))
+  auto open(Model& model, Data& data, Val&& val, From from = {}) {
+    static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
+    if constexpr (Verdict::ok) {
+      remember<Data&>(data);
+      if constexpr (LoaderLike<Data>) return opened(model, Source{data, val}, from);
+      else return opened(model, Source(data), from);
+    } else {
+      return refusal::Nothing{};
+    }
+  }
+  template <class Model, loop::StartingPoint From = loop::Anew,
+            class Verdict = typename judge::VerdictOnCall<Fit<Model&, SourceOf<Model&>, false, false>>::type>
+  auto open(Model& model, From from = {}) {
+    static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
+    if constexpr (Verdict::ok) return last_.forget(), opened(model, SourceOf<Model&>(model), from);
+    else return refusal::Nothing{};
+  }
+
+  /// Refused: the fit refers to the model and the data until it is closed.
+  template <class Model, class... Data>
+    requires(!std::is_lvalue_reference_v<Model> || (loop::is_temporary_data<Data> || ...))
+  auto open(Model&&, Data&&...) {
+    static_assert(sizeof(Model) == 0, FULGURITE_SENTENCE_OPEN_TEMPORARY);
+    return refusal::Nothing{};
+  }
+
   /// Runs one pass of validation_step without gradients. Returns the metrics of each loader.
   template <class Model, class Data, loop::StartingPoint From = loop::Anew,
             class Verdict = typename judge::VerdictOnCall<Evaluation<Model, loop::Validation, Data>>::type>
@@ -328,8 +371,18 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
   template <class Source, class From>
   void fit_from(M& model, Source source, From const& from) {
     loop::check_end(state_.asked.options);
+    loop::refuse_open(state_, "a fit");
     state_.parts.model = state_.parts.fitted = &model;
     if constexpr (judge::of_this_run<Run, From>()) loop::fit(state_, pack_, source, from);
+  }
+
+  template <class Source, class From>
+  auto opened(M& model, Source source, From const& from) {
+    loop::check_end(state_.asked.options);
+    loop::refuse_open(state_, "a second fit");
+    state_.parts.model = state_.parts.fitted = &model;
+    return OpenedFit<Run, std::remove_reference_t<decltype(pack_)>, Source, From>(state_, pack_, std::move(source),
+                                                                                  from);
   }
 
   template <class Kind, class Data>

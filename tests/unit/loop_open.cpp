@@ -1,0 +1,184 @@
+// A fit that the program's own loop advances: the same events and weights as trainer.fit, batches that fit into a
+// budget of time, loaders whose batches arrive late, and fits that are left open.
+#include <catch2/catch_test_macros.hpp>
+
+#include <chrono>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "models.hpp"
+#include "toy.hpp"
+
+#include <fulgurite/data/batch_queue.hpp>
+#include <fulgurite/loop/trainer.hpp>
+
+using namespace fulgurite;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// The hooks of a run, in order.
+struct Diary {
+  using Stateless = ByChoice;
+  std::shared_ptr<std::vector<std::string>> events = std::make_shared<std::vector<std::string>>();
+  void on_train_start(auto&) { events->push_back("train_start"); }
+  void on_train_epoch_start(auto&) { events->push_back("epoch_start"); }
+  void on_train_batch_end(auto& ctx) { events->push_back("batch " + std::to_string(ctx.batch_idx())); }
+  void on_train_epoch_end(auto&) { events->push_back("epoch_end"); }
+  void on_train_end(auto&) { events->push_back("train_end"); }
+  void on_exception(std::exception const& error, auto&) { events->push_back(std::string("exception ") + error.what()); }
+  void teardown(auto&) { events->push_back("teardown"); }
+};
+
+auto trainer_of(Diary const& listens, TrainerOptions options = {.max_epochs = 2}) {
+  return make_trainer<toy::P>(std::move(options), toy::Device{}, Float32{}, Automatic{}, listens);
+}
+
+/// A clock that each batch moves on by as much as the test says.
+TrainerOptions::Clock::time_point now{};
+std::vector<TrainerOptions::Clock::duration> takes{};
+struct Slow {
+  using Stateless = ByChoice;
+  std::size_t next = 0;
+  void on_train_batch_end(auto&) { now += takes[next++ % takes.size()]; }
+};
+
+struct Fails {
+  using Stateless = ByChoice;
+  void on_train_batch_end(auto& ctx) {
+    if (ctx.batch_idx() == 1) throw std::runtime_error("broken");
+  }
+};
+
+}  // namespace
+
+TEST_CASE("an open fit makes the events and the weights of fit") {
+  Diary whole, stepped;
+  toy::P one, other;
+  auto data = toy::batches(3);
+  auto first = trainer_of(whole);
+  first.fit(one, data);
+  auto second = trainer_of(stepped);
+  int advanced = 0;
+  {
+    auto fit = second.open(other, data);
+    while (fit.advance() == FitStatus::more) ++advanced;
+    CHECK(fit.advance() == FitStatus::finished);
+    fit.close();
+    fit.close();
+    CHECK(fit.advance() == FitStatus::finished);
+  }
+  CHECK(advanced == 5);
+  CHECK(*stepped.events == *whole.events);
+  CHECK(other.p.value() == one.p.value());
+}
+
+TEST_CASE("an open fit with validation data, and with NoValidation") {
+  Diary listens;
+  toy::P net;
+  auto train = toy::batches(2), val = toy::batches(1);
+  auto trainer = trainer_of(listens, {.max_epochs = 1});
+  auto fit = trainer.open(net, train, NoValidation{});
+  while (fit.advance() != FitStatus::finished) {}
+  fit.close();
+  CHECK(listens.events->size() == 7);
+}
+
+TEST_CASE("advance_for trains on the batches that fit into the budget, and forgets a slow one") {
+  now = {};
+  takes = {2ms};
+  toy::P net;
+  auto data = toy::batches(100);
+  auto trainer = make_trainer<toy::P>(TrainerOptions{.max_epochs = 1, .now = [] { return now; }}, toy::Device{},
+                                      Float32{}, Automatic{}, Slow{});
+  auto fit = trainer.open(net, data);
+  auto const made = [&](auto budget) {
+    auto const before = now;
+    fit.advance_for(budget);
+    return now - before;
+  };
+  CHECK(made(7ms) == 6ms);  // a fourth batch would end at 8 ms
+  CHECK(made(2ms) == 2ms);
+  CHECK(made(1ms) == 0ms);  // no batch fits
+  takes = {50ms};
+  CHECK(made(5ms) == 50ms);  // over by one batch
+  takes = {2ms};
+  int skipped = 0;
+  while (skipped != 20 && made(5ms) == 0ms) ++skipped;
+  CHECK(skipped > 0);
+  CHECK(skipped <= 8);
+  CHECK(made(5ms) == 4ms);
+  fit.close();
+}
+
+TEST_CASE("a loader whose batches arrive late makes advance wait without work") {
+  Diary listens;
+  toy::P net;
+  auto const batches = toy::batches(3);
+  BatchQueue<std::remove_cvref_t<decltype(batches[0])>> queue;
+  auto trainer = trainer_of(listens, {.max_epochs = 1});
+  auto fit = trainer.open(net, queue);
+  CHECK(fit.advance() == FitStatus::waiting);
+  queue.push(batches[0]);
+  CHECK(fit.advance() == FitStatus::waiting);  // whether another one follows is not known
+  queue.push(batches[1]);
+  CHECK(fit.advance() == FitStatus::more);
+  CHECK(fit.advance() == FitStatus::waiting);
+  queue.push(batches[2]);
+  CHECK(fit.advance_for(1h) == FitStatus::waiting);
+  queue.close();
+  CHECK(toy::refusal([&] { queue.push(batches[0]); }) == "fulgurite.data.queue_closed");
+  CHECK(fit.advance() == FitStatus::finished);
+  fit.close();
+  CHECK(*listens.events == std::vector<std::string>{"train_start", "epoch_start", "batch 0", "batch 1", "batch 2",
+                                                    "epoch_end", "train_end", "teardown"});
+}
+
+TEST_CASE("an open fit that is left ends as by an exception, and the trainer can run again") {
+  Diary listens;
+  toy::P net;
+  auto data = toy::batches(3);
+  auto trainer = trainer_of(listens);
+  {
+    auto fit = trainer.open(net, data);
+    CHECK(fit.advance() == FitStatus::more);
+    CHECK(toy::refusal([&] { trainer.fit(net, data); }) == "fulgurite.trainer.open_fit");
+    CHECK(toy::refusal([&] { trainer.open(net, data).close(); }) == "fulgurite.trainer.open_fit");
+  }
+  REQUIRE(!listens.events->empty());
+  CHECK(listens.events->back().starts_with("exception [fulgurite.trainer.left_open]"));
+  listens.events->clear();
+  trainer.fit(net, data);
+  CHECK(listens.events->back() == "teardown");
+}
+
+TEST_CASE("an open fit that failed is over") {
+  Diary listens;
+  toy::P net;
+  auto data = toy::batches(3);
+  auto trainer =
+      make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{}, listens, Fails{});
+  auto fit = trainer.open(net, data);
+  CHECK(fit.advance() == FitStatus::more);
+  CHECK_THROWS_AS(fit.advance(), std::runtime_error);
+  CHECK(fit.advance() == FitStatus::finished);
+  CHECK(listens.events->back() == "exception broken");
+}
+
+TEST_CASE("a full BatchQueue makes push wait, and fit waits in the loader") {
+  toy::P net;
+  BatchQueue<double> queue(2);
+  std::thread other([&] {
+    for (double batch : toy::batches(6)) queue.push(batch);
+    queue.close();
+  });
+  Diary diary;
+  auto trainer = trainer_of(diary, {.max_epochs = 2, .limit_train_batches = 3});
+  trainer.fit(net, queue);
+  other.join();
+  CHECK(net.seen.size() == 6);
+  CHECK(queue.size_waiting() == 0);
+}
