@@ -30,7 +30,6 @@
 #include <fulgurite/checkpoint/safetensors.ipp>
 #include <fulgurite/checkpoint/zip_archive.ipp>
 #include <fulgurite/core/archive.ipp>
-#include <fulgurite/core/archive_text.ipp>
 #include <fulgurite/core/archive_tree.ipp>
 #include <fulgurite/core/error.ipp>
 #include <fulgurite/core/function_ref.ipp>

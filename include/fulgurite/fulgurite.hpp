@@ -100,7 +100,6 @@
 #include <fulgurite/checkpoint/safetensors.hpp>
 #include <fulgurite/checkpoint/zip_archive.hpp>
 #include <fulgurite/core/archive.hpp>
-#include <fulgurite/core/archive_text.hpp>
 #include <fulgurite/core/archive_tree.hpp>
 #include <fulgurite/core/json.hpp>
 

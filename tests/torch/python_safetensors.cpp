@@ -10,7 +10,7 @@
 
 #include <fulgurite/callback/model_checkpoint.hpp>
 #include <fulgurite/callback/weight_averaging.hpp>
-#include <fulgurite/core/archive_text.hpp>
+#include <fulgurite/core/archive_tree.hpp>
 #include <fulgurite/loop/trainer.hpp>
 #include <fulgurite/torch/data/tensor_loader.hpp>
 #include <fulgurite/torch/device/single_device.hpp>

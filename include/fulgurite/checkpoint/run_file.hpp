@@ -21,7 +21,6 @@
 
 #include <fulgurite/checkpoint/safetensors.hpp>
 #include <fulgurite/core/archive.hpp>
-#include <fulgurite/core/archive_text.hpp>
 #include <fulgurite/core/archive_tree.hpp>
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>

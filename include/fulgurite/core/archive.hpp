@@ -14,7 +14,6 @@
 #include <variant>
 #include <vector>
 
-#include <fulgurite/core/archive_text.hpp>
 #include <fulgurite/core/archive_tree.hpp>
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
