@@ -25,7 +25,6 @@
 #include <fulgurite/checkpoint/durable_file.ipp>
 #include <fulgurite/checkpoint/pickle.ipp>
 #include <fulgurite/checkpoint/pt_file.ipp>
-#include <fulgurite/checkpoint/pt_writer.ipp>
 #include <fulgurite/checkpoint/run_file.ipp>
 #include <fulgurite/checkpoint/safetensors.ipp>
 #include <fulgurite/checkpoint/zip_archive.ipp>

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include <fulgurite/checkpoint/pt_file.hpp>
-#include <fulgurite/checkpoint/pt_writer.hpp>
 #include <fulgurite/checkpoint/run_file.hpp>
 #include <fulgurite/checkpoint/safetensors.hpp>
 #include <fulgurite/core/archive.hpp>
