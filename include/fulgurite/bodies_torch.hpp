@@ -8,7 +8,6 @@
 #include <fulgurite/distributed/group.ipp>
 #include <fulgurite/distributed/pipeline.ipp>
 #include <fulgurite/distributed/stages.ipp>
-#include <fulgurite/distributed/store.ipp>
 #include <fulgurite/torch/capture/captured.ipp>
 #include <fulgurite/torch/capture/graphs.ipp>
 #include <fulgurite/torch/capture/recorder.ipp>
