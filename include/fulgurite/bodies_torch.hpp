@@ -3,7 +3,6 @@
 
 #include <fulgurite/distributed/connection.ipp>
 #include <fulgurite/distributed/distributed_data_parallel.ipp>
-#include <fulgurite/distributed/gradient_buckets.ipp>
 #include <fulgurite/distributed/gradients.ipp>
 #include <fulgurite/distributed/group.ipp>
 #include <fulgurite/distributed/pipeline.ipp>
