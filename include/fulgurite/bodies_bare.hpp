@@ -86,7 +86,6 @@
 #include <fulgurite/report/describe.ipp>
 #include <fulgurite/report/history.ipp>
 #include <fulgurite/report/html.ipp>
-#include <fulgurite/report/html_parts.ipp>
 #include <fulgurite/report/numbers.ipp>
 #include <fulgurite/report/plot.ipp>
 #include <fulgurite/report/profile.ipp>

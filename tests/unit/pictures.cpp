@@ -8,7 +8,6 @@
 #include <fulgurite/logger/folder_logger.hpp>
 #include <fulgurite/report/history.hpp>
 #include <fulgurite/report/html.hpp>
-#include <fulgurite/report/html_parts.hpp>
 
 #include "callback_run.hpp"
 #include "callback_stream.hpp"
