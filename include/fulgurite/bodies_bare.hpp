@@ -84,7 +84,6 @@
 #include <fulgurite/metric/formulas.ipp>
 #include <fulgurite/policy/policies.ipp>
 #include <fulgurite/report/describe.ipp>
-#include <fulgurite/report/history.ipp>
 #include <fulgurite/report/html.ipp>
 #include <fulgurite/report/numbers.ipp>
 #include <fulgurite/report/plot.ipp>

@@ -83,7 +83,6 @@
 #include <fulgurite/logger/folder_logger.hpp>
 #include <fulgurite/report/describe.hpp>
 #include <fulgurite/report/describer.hpp>
-#include <fulgurite/report/history.hpp>
 #include <fulgurite/report/html.hpp>
 #include <fulgurite/report/numbers.hpp>
 #include <fulgurite/report/plot.hpp>

@@ -21,9 +21,9 @@
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/context.hpp>
 #include <fulgurite/metric/board.hpp>
-#include <fulgurite/report/history.hpp>
 #include <fulgurite/report/profile.hpp>
 #include <fulgurite/report/progress_line.hpp>
+#include <fulgurite/report/run_folder.hpp>
 
 namespace fulgurite::report {
 

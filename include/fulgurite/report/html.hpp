@@ -11,7 +11,6 @@
 
 #include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/core/body.hpp>
-#include <fulgurite/report/history.hpp>
 #include <fulgurite/report/plot.hpp>
 #include <fulgurite/report/profile.hpp>
 #include <fulgurite/report/run_folder.hpp>
