@@ -12,7 +12,6 @@
 #include <fulgurite/torch/capture/recorder.ipp>
 #include <fulgurite/torch/capture/step_kind.ipp>
 #include <fulgurite/torch/capture/tape.ipp>
-#include <fulgurite/torch/capture/tape_memory.ipp>
 #include <fulgurite/torch/capture/tape_step.ipp>
 #include <fulgurite/torch/capture/tapes.ipp>
 #include <fulgurite/torch/capture/world.ipp>

@@ -17,7 +17,6 @@
 
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/torch/capture/recorder.hpp>
-#include <fulgurite/torch/capture/tape_memory.hpp>
 #include <fulgurite/torch/capture/tape_step.hpp>
 #include <fulgurite/torch/native/products.hpp>
 #include <fulgurite/torch/native/small_call.hpp>
