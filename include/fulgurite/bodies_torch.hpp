@@ -31,7 +31,6 @@
 #include <fulgurite/torch/device/sync_batch_norm.ipp>
 #include <fulgurite/torch/device/value.ipp>
 #include <fulgurite/torch/metric/meter.ipp>
-#include <fulgurite/torch/metric/tallies.ipp>
 #include <fulgurite/torch/native/matmul_scope.ipp>
 #include <fulgurite/torch/native/plan.ipp>
 #include <fulgurite/torch/native/products.ipp>
