@@ -42,7 +42,6 @@
 #include <fulgurite/torch/optim/clip.ipp>
 #include <fulgurite/torch/optim/lbfgs.ipp>
 #include <fulgurite/torch/optim/optimizer.ipp>
-#include <fulgurite/torch/optim/optimizer_state.ipp>
 #include <fulgurite/torch/optim/rmsprop.ipp>
 #include <fulgurite/torch/optim/sgd.ipp>
 #include <fulgurite/torch/profile/advanced_profiler.ipp>

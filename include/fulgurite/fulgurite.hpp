@@ -161,7 +161,6 @@
 #include <fulgurite/torch/optim/clip.hpp>
 #include <fulgurite/torch/optim/lbfgs.hpp>
 #include <fulgurite/torch/optim/optimizer.hpp>
-#include <fulgurite/torch/optim/optimizer_state.hpp>
 #include <fulgurite/torch/optim/rmsprop.hpp>
 #include <fulgurite/torch/optim/sgd.hpp>
 #include <fulgurite/torch/profile/advanced_profiler.hpp>
