@@ -47,6 +47,5 @@
 #include <fulgurite/torch/profile/advanced_profiler.ipp>
 #include <fulgurite/torch/weights/averaging.ipp>
 #include <fulgurite/torch/weights/checkpoint_file.ipp>
-#include <fulgurite/torch/weights/load_weights.ipp>
 #include <fulgurite/torch/weights/summary.ipp>
 #include <fulgurite/torch/weights/weights.ipp>

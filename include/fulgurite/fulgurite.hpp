@@ -167,7 +167,6 @@
 #include <fulgurite/torch/profile/nvtx_profiler.hpp>
 #include <fulgurite/torch/weights/averaging.hpp>
 #include <fulgurite/torch/weights/checkpoint_file.hpp>
-#include <fulgurite/torch/weights/load_weights.hpp>
 #include <fulgurite/torch/weights/summary.hpp>
 #include <fulgurite/torch/weights/weights.hpp>
 #endif

@@ -38,7 +38,6 @@
 #include <fulgurite/torch/optim/optimizer.hpp>
 #include <fulgurite/torch/weights/averaging.hpp>
 #include <fulgurite/torch/weights/checkpoint_file.hpp>
-#include <fulgurite/torch/weights/load_weights.hpp>
 #include <fulgurite/torch/weights/summary.hpp>
 #include <fulgurite/torch/weights/weights.hpp>
 
