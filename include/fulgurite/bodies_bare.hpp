@@ -20,7 +20,6 @@
 #include <fulgurite/callback/timer.ipp>
 #include <fulgurite/callback/watch.ipp>
 #include <fulgurite/callback/weight_averaging.ipp>
-#include <fulgurite/checkpoint/background_writer.ipp>
 #include <fulgurite/checkpoint/crc32c.ipp>
 #include <fulgurite/checkpoint/durable_file.ipp>
 #include <fulgurite/checkpoint/pickle.ipp>

@@ -24,7 +24,7 @@
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/zeros.h>
 
-#include <fulgurite/checkpoint/background_writer.hpp>
+#include <fulgurite/checkpoint/run_file.hpp>
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/loop/run_position.hpp>
