@@ -35,15 +35,13 @@
 #include <fulgurite/torch/native/plan.ipp>
 #include <fulgurite/torch/native/products.ipp>
 #include <fulgurite/torch/native/small_call.ipp>
-#include <fulgurite/torch/optim/adam.ipp>
 #include <fulgurite/torch/optim/arena.ipp>
 #include <fulgurite/torch/optim/arena_layout.ipp>
 #include <fulgurite/torch/optim/arena_optimizer.ipp>
 #include <fulgurite/torch/optim/clip.ipp>
+#include <fulgurite/torch/optim/first_order.ipp>
 #include <fulgurite/torch/optim/lbfgs.ipp>
 #include <fulgurite/torch/optim/optimizer.ipp>
-#include <fulgurite/torch/optim/rmsprop.ipp>
-#include <fulgurite/torch/optim/sgd.ipp>
 #include <fulgurite/torch/profile/advanced_profiler.ipp>
 #include <fulgurite/torch/weights/averaging.ipp>
 #include <fulgurite/torch/weights/checkpoint_file.ipp>

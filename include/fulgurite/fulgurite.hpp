@@ -156,13 +156,11 @@
 #include <fulgurite/torch/device/sync_batch_norm.hpp>
 #include <fulgurite/torch/device/value.hpp>
 #include <fulgurite/torch/metric/meter.hpp>
-#include <fulgurite/torch/optim/adam.hpp>
 #include <fulgurite/torch/optim/arena.hpp>
 #include <fulgurite/torch/optim/clip.hpp>
+#include <fulgurite/torch/optim/first_order.hpp>
 #include <fulgurite/torch/optim/lbfgs.hpp>
 #include <fulgurite/torch/optim/optimizer.hpp>
-#include <fulgurite/torch/optim/rmsprop.hpp>
-#include <fulgurite/torch/optim/sgd.hpp>
 #include <fulgurite/torch/profile/advanced_profiler.hpp>
 #include <fulgurite/torch/profile/nvtx_profiler.hpp>
 #include <fulgurite/torch/weights/averaging.hpp>

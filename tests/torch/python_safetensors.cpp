@@ -14,7 +14,7 @@
 #include <fulgurite/loop/trainer.hpp>
 #include <fulgurite/torch/data/tensor_loader.hpp>
 #include <fulgurite/torch/device/single_device.hpp>
-#include <fulgurite/torch/optim/adam.hpp>
+#include <fulgurite/torch/optim/first_order.hpp>
 #include <fulgurite/torch/weights/weights.hpp>
 
 namespace {
