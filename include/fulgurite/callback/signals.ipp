@@ -17,7 +17,6 @@
 
 #include <fulgurite/callback/checkpoint_name.hpp>
 #include <fulgurite/callback/signals.hpp>
-#include <fulgurite/core/function_ref.hpp>
 #include <fulgurite/core/text.hpp>
 #include <fulgurite/core/types.hpp>
 

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/core/function_ref.hpp>
+#include <fulgurite/core/types.hpp>
 #include <fulgurite/data/file.hpp>
 #include <fulgurite/data/image_folder.hpp>
 

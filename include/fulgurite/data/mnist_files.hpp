@@ -14,7 +14,7 @@
 #include <vector>
 
 #include <fulgurite/core/body.hpp>
-#include <fulgurite/core/function_ref.hpp>
+#include <fulgurite/core/types.hpp>
 #include <fulgurite/data/sampler.hpp>
 
 namespace fulgurite::data {

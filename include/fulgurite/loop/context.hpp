@@ -14,7 +14,6 @@
 #include <vector>
 
 #include <fulgurite/core/body.hpp>
-#include <fulgurite/core/function_ref.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/loop/context_reads.hpp>
 #include <fulgurite/loop/run.hpp>

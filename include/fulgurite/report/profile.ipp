@@ -8,7 +8,7 @@
 
 #include <unistd.h>
 
-#include <fulgurite/core/function_ref.hpp>
+#include <fulgurite/core/types.hpp>
 #include <fulgurite/report/numbers.hpp>
 #include <fulgurite/report/profile.hpp>
 

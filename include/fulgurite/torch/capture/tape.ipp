@@ -9,7 +9,7 @@
 #include <utility>
 #include <variant>
 
-#include <fulgurite/core/function_ref.hpp>
+#include <fulgurite/core/types.hpp>
 #include <fulgurite/torch/capture/tape.hpp>
 
 namespace fulgurite::libtorch::capture {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/core/function_ref.hpp>
+#include <fulgurite/core/types.hpp>
 #include <fulgurite/torch/capture/tape_step.hpp>
 
 namespace fulgurite::libtorch::capture {

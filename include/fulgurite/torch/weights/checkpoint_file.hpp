@@ -28,8 +28,8 @@
 #include <fulgurite/core/archive_tree.hpp>
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/core/function_ref.hpp>
 #include <fulgurite/core/state.hpp>
+#include <fulgurite/core/types.hpp>
 #include <fulgurite/torch/weights/weights.hpp>
 
 namespace fulgurite {

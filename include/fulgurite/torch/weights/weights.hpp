@@ -18,7 +18,7 @@
 #include <fulgurite/core/archive.hpp>
 #include <fulgurite/core/archive_tree.hpp>
 #include <fulgurite/core/body.hpp>
-#include <fulgurite/core/function_ref.hpp>
+#include <fulgurite/core/types.hpp>
 
 #if defined(__linux__)
 #include <sys/mman.h>
