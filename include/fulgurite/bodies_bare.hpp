@@ -30,7 +30,6 @@
 #include <fulgurite/core/archive.ipp>
 #include <fulgurite/core/archive_tree.ipp>
 #include <fulgurite/core/error.ipp>
-#include <fulgurite/core/json.ipp>
 #include <fulgurite/core/state.ipp>
 #include <fulgurite/core/text.ipp>
 #include <fulgurite/core/types.ipp>

@@ -99,7 +99,6 @@
 #include <fulgurite/checkpoint/zip_archive.hpp>
 #include <fulgurite/core/archive.hpp>
 #include <fulgurite/core/archive_tree.hpp>
-#include <fulgurite/core/json.hpp>
 
 #include <fulgurite/callback/backbone_finetuning.hpp>
 #include <fulgurite/callback/checkpoint_name.hpp>

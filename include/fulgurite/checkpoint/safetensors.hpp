@@ -17,7 +17,7 @@
 #include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/core/archive_tree.hpp>
 #include <fulgurite/core/body.hpp>
-#include <fulgurite/core/json.hpp>
+#include <fulgurite/core/text.hpp>
 #include <fulgurite/core/types.hpp>
 
 namespace fulgurite {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include <fulgurite/core/archive.hpp>
-#include <fulgurite/core/json.hpp>
+#include <fulgurite/core/text.hpp>
 #include <fulgurite/logger/json_lines_logger.hpp>
 #include <fulgurite/report/numbers.hpp>
 

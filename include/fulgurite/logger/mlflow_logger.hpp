@@ -12,8 +12,8 @@
 #include <vector>
 
 #include <fulgurite/core/body.hpp>
-#include <fulgurite/core/json.hpp>
 #include <fulgurite/core/state.hpp>
+#include <fulgurite/core/text.hpp>
 #include <fulgurite/logger/folder_logger.hpp>
 #include <fulgurite/logger/journal.hpp>
 #include <fulgurite/logger/json_lines_logger.hpp>

@@ -8,7 +8,6 @@
 #include <cstdint>
 
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/core/json.hpp>
 #include <fulgurite/core/text.hpp>
 #include <fulgurite/report/html.hpp>
 #include <fulgurite/report/numbers.hpp>

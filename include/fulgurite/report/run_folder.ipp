@@ -12,7 +12,7 @@
 
 #include <fulgurite/core/archive.hpp>
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/core/json.hpp>
+#include <fulgurite/core/text.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/report/numbers.hpp>
 #include <fulgurite/report/run_folder.hpp>
