@@ -19,7 +19,6 @@
 #include <fulgurite/metric/formulas.hpp>
 #include <fulgurite/metric/meter.hpp>
 #include <fulgurite/metric/metric.hpp>
-#include <fulgurite/metric/over_ranks.hpp>
 
 #include <fulgurite/policy/policies.hpp>
 

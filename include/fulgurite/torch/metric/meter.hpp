@@ -36,7 +36,6 @@
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/metric/formulas.hpp>
 #include <fulgurite/metric/meter.hpp>
-#include <fulgurite/metric/over_ranks.hpp>
 #include <fulgurite/torch/weights/weights.hpp>
 
 namespace fulgurite::libtorch {
