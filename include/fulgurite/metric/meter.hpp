@@ -20,7 +20,7 @@
 namespace fulgurite::metric {
 
 // Combines what a metric keeps over all ranks: through a context, `accuracy.compute(ctx)`, or through the strategy
-// itself. Included by the files that store tensors for a meter.
+// itself.
 
 /// A context: it gathers each rank's numbers on all ranks.
 template <class Ranks>
