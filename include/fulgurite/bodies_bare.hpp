@@ -15,7 +15,6 @@
 #include <fulgurite/callback/pruning_masks.ipp>
 #include <fulgurite/callback/signals.ipp>
 #include <fulgurite/callback/simple_profiler.ipp>
-#include <fulgurite/callback/stochastic_weight_averaging.ipp>
 #include <fulgurite/callback/throughput_monitor.ipp>
 #include <fulgurite/callback/timer.ipp>
 #include <fulgurite/callback/watch.ipp>
@@ -37,7 +36,6 @@
 #include <fulgurite/data/file.ipp>
 #include <fulgurite/data/image_folder.ipp>
 #include <fulgurite/data/mnist_files.ipp>
-#include <fulgurite/data/pipeline.ipp>
 #include <fulgurite/data/sampler.ipp>
 #include <fulgurite/data/shared.ipp>
 #include <fulgurite/data/table.ipp>
@@ -92,4 +90,3 @@
 #include <fulgurite/tuner/learning_rate_finder.ipp>
 #include <fulgurite/tuner/race.ipp>
 #include <fulgurite/tuner/size_trials.ipp>
-#include <fulgurite/tuner/space.ipp>

@@ -15,14 +15,12 @@
 #include <fulgurite/torch/capture/tape_step.ipp>
 #include <fulgurite/torch/capture/tapes.ipp>
 #include <fulgurite/torch/capture/world.ipp>
-#include <fulgurite/torch/chain/chain.ipp>
 #include <fulgurite/torch/data/image_folder.ipp>
 #include <fulgurite/torch/data/mnist.ipp>
 #include <fulgurite/torch/data/stack.ipp>
 #include <fulgurite/torch/data/table.ipp>
 #include <fulgurite/torch/data/tensor_loader.ipp>
 #include <fulgurite/torch/data/text.ipp>
-#include <fulgurite/torch/data/walk.ipp>
 #include <fulgurite/torch/device/backend.ipp>
 #include <fulgurite/torch/device/checkpointed.ipp>
 #include <fulgurite/torch/device/internals.ipp>

@@ -19,7 +19,7 @@
 //     dispatcher (at::detail::empty_cpu), and a tensor's loop over its elements, for its threads (native/plan.hpp).
 //   - Names and signatures of operators, which determine what a tape may do with a call (capture/recorder.hpp,
 //     capture/tape_step.hpp, capture/tape.hpp).
-//   - The state in which a CUDA graph leaves the allocators if its recording fails (capture/graph/cuda_graph.hpp).
+//   - The state in which a CUDA graph leaves the allocators if its recording fails (capture/graphs.hpp).
 
 #include <concepts>
 #include <exception>
@@ -200,6 +200,10 @@ void run_in_this_thread(int others);
 
 /// Makes the device current for this thread; does nothing for the CPU.
 void make_current(c10::Device device);
+
+/// The tensor on the device. A copy from pinned memory overlaps with other work. Pageable memory may be reused at once
+/// after the call.
+at::Tensor to_device(at::Tensor const& tensor, at::Device device);
 
 // Running out of memory: which exceptions of LibTorch mean it, and the content of LibTorch's caches.
 

@@ -62,6 +62,12 @@ FULGURITE_BULK_BODY void make_current(c10::Device device) {
   if (!device.is_cpu()) c10::impl::VirtualGuardImpl(device.type()).setDevice(device);
 }
 
+FULGURITE_BULK_BODY at::Tensor to_device(at::Tensor const& tensor, at::Device device) {
+  if (!tensor.defined() || tensor.device() == device) return tensor;
+  bool const overlaps = !device.is_cpu() && tensor.device().is_cpu() && tensor.is_pinned();
+  return tensor.to(tensor.options().device(device), overlaps);
+}
+
 FULGURITE_BULK_BODY bool tells_of_no_memory(std::string_view text) {
   static constexpr std::array<std::string_view, 11> words{
       "DefaultCPUAllocator: can't allocate memory",
