@@ -13,7 +13,6 @@
 #include <fulgurite/torch/capture/step_kind.ipp>
 #include <fulgurite/torch/capture/tape.ipp>
 #include <fulgurite/torch/capture/tape_step.ipp>
-#include <fulgurite/torch/capture/tapes.ipp>
 #include <fulgurite/torch/capture/world.ipp>
 #include <fulgurite/torch/data/image_folder.ipp>
 #include <fulgurite/torch/data/mnist.ipp>
