@@ -133,6 +133,7 @@
 #include <torch/nn.h>
 #include <torch/optim.h>
 
+#include <fulgurite/defaults.hpp>
 #include <fulgurite/torch/capture/captured.hpp>
 #include <fulgurite/torch/chain/chain.hpp>
 #include <fulgurite/torch/data/image_folder.hpp>
@@ -145,7 +146,6 @@
 #include <fulgurite/torch/data/walk.hpp>
 #include <fulgurite/torch/device/backend.hpp>
 #include <fulgurite/torch/device/checkpointed.hpp>
-#include <fulgurite/torch/device/default_strategy.hpp>
 #include <fulgurite/torch/device/internals.hpp>
 #include <fulgurite/torch/device/rng.hpp>
 #include <fulgurite/torch/device/single_device.hpp>
