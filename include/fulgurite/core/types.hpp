@@ -108,8 +108,8 @@ struct IndexedSlots<std::index_sequence<I...>, Ts...> : Slot<I, Ts>... {
 /// Holds the callbacks: `get<I>()` by position, `get<T>()` by type (a rule ensures that each type occurs once).
 template <class... Ts>
 struct Slots : IndexedSlots<std::index_sequence_for<Ts...>, Ts...> {
-  using Base = IndexedSlots<std::index_sequence_for<Ts...>, Ts...>;
-  using Base::Base;
+  constexpr explicit Slots(Ts&&... values)
+      : IndexedSlots<std::index_sequence_for<Ts...>, Ts...>(std::move(values)...) {}
   static constexpr std::size_t size = sizeof...(Ts);
   template <std::size_t I>
   using Type = TypeAt<I, Ts...>;

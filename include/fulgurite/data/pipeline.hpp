@@ -231,8 +231,7 @@ using Opened = std::remove_cvref_t<decltype(opened(std::declval<Open&>(), 0L))>;
 template <class Open>
 class Stream : public Batches<Stream<Open>, typename std::invoke_result_t<Opened<Open>&>::value_type> {
  public:
-  using Base = Batches<Stream, typename std::invoke_result_t<Opened<Open>&>::value_type>;
-  using typename Base::Batch;
+  using Batch = typename std::invoke_result_t<Opened<Open>&>::value_type;
 
   explicit Stream(Open open) : open_(std::move(open)) {}
 
@@ -251,7 +250,7 @@ class Stream : public Batches<Stream<Open>, typename std::invoke_result_t<Opened
   }
 
  private:
-  friend Base;
+  friend Batches<Stream, Batch>;
 
   void start(long epoch, long first) {
     source_.emplace(opened(open_, epoch));

@@ -1,5 +1,5 @@
 #pragma once
-// Adam, AdamW, RMSprop and SGD, each in one pass over flat buffers.
+// Adam, AdamW, RMSprop, Adagrad and SGD, each in one pass over flat buffers.
 
 #include <array>
 #include <cmath>
