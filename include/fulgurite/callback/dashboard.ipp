@@ -153,10 +153,6 @@ FULGURITE_BODY void LearningCurves::log_metrics(std::span<Scalar const> row, lon
 void LearningCurves::state(auto& archive) { archive.child("curves", history_); }
 FULGURITE_STATE(LearningCurves)
 
-}  // namespace fulgurite
-
-namespace fulgurite {
-
 FULGURITE_BODY std::string ResourcesLine::text(Context& ctx, double now) {
   std::string text;
   auto const add = [&](std::string const& fact) { (text += text.empty() ? "" : "   ") += fact; };

@@ -27,10 +27,6 @@ FULGURITE_BODY ResultsTable::ResultsTable(ResultsTableOptions options) : options
     throw Error("fulgurite.callback.results_columns", "ResultsTable: columns is the width of the table, or 0");
 }
 
-}  // namespace fulgurite
-
-namespace fulgurite {
-
 FULGURITE_BODY void ModelSummary::on_fit_start(Context& ctx) {
   if (options_.max_depth == 0 || ctx.rank() != 0 || ctx.options().barebones) return;
   std::vector<report::ModelRow> rows;

@@ -184,10 +184,6 @@ FULGURITE_BODY std::filesystem::path OnExceptionCheckpoint::file_in(std::filesys
   return (dirpath_.empty() ? root : dirpath_) / (filename_.value_or(usual) + ".safetensors");
 }
 
-}  // namespace fulgurite
-
-namespace fulgurite {
-
 /// A run that is ending by another exception. A signal that arrives meanwhile has no further effect; the destructor
 /// warns of it.
 struct FailingRun {

@@ -222,10 +222,6 @@ void save(std::filesystem::path const& path, Model& model, FunctionRef<void(Stat
   save_run_file(path, [&](TakeWeight f) { each_weight(model, f); }, state, hyperparameters);
 }
 
-}  // namespace libtorch
-
-namespace libtorch {
-
 /// Names for an Error, such as "('seen', 'mean')".
 std::string in_brackets(std::vector<std::string> const& names);
 
