@@ -63,27 +63,11 @@ inline constexpr char const* run_format_key = "fulgurite.format";
 /// A file of another version is refused when it is read.
 inline constexpr char const* run_format = "2";
 
-/// Throws an Error that names the part of the state because of which the text is longer than a file's header may be.
-[[noreturn]] void refuse_long_state(std::filesystem::path const& path, ArchiveNode const& tree, std::uint64_t longest);
-
-/// The metadata of such a file, from the state of the run. Calls `tensor(ArchiveTensor const&)` for each tensor in the
-/// state. `longest`: the maximum size of a header in bytes.
-Metadata run_metadata(std::filesystem::path const& path, ArchiveNode const& tree,
-                      std::span<Hyperparameter const> hyperparameters, Metadata metadata, std::uint64_t longest,
-                      FunctionRef<void(ArchiveTensor const&)> tensor);
-
 /// Adds the fingerprint of the program to the metadata of a file.
 struct AddFingerprint {
   ArchiveNode const& state;
   void operator()(Metadata& metadata, std::vector<safetensors::Entry> const& tensors) const;
 };
-
-/// Throws if a weight has a name that is reserved for tensors of the state.
-void refuse_state_name(std::filesystem::path const& path, std::string_view weight);
-
-/// Writes such a file from a state that is saved already: see save_run_file.
-void write_run_file(std::filesystem::path const& path, ArchiveNode const& tree, EachWeight each_weight,
-                    std::span<Hyperparameter const> hyperparameters, Metadata metadata, std::uint64_t longest);
 
 /// Writes such a file; `Backend::save` calls it. `each_weight(f)` passes the weights to `f`, `fold(archive)` saves the
 /// state of the run. Tensors of the state are written one by one after the weights, so nothing may change them until
@@ -92,11 +76,6 @@ void write_run_file(std::filesystem::path const& path, ArchiveNode const& tree, 
 void save_run_file(std::filesystem::path const& path, EachWeight each_weight, FunctionRef<void(StateSaver&)> fold,
                    std::span<Hyperparameter const> hyperparameters = {}, Metadata metadata = {},
                    std::uint64_t longest = safetensors::longest_header);
-
-/// Checks that the file holds the state of a run, in this library's format, and that every byte of it is as it was
-/// written. Throws [fulgurite.checkpoint.no_run_state] if the file holds only weights, [fulgurite.checkpoint.format] if
-/// another version wrote it, and [fulgurite.checkpoint.checksum] if it is damaged.
-void check_run_file(SafetensorsFile const& file);
 
 /// Reads the state from a file, with all its tensors, for `load_state`. Nothing in the file is trusted: check_run_file
 /// first checks all of it, including the weights.

@@ -120,8 +120,9 @@ FULGURITE_BODY std::string hyperparameter_text(std::span<Hyperparameter const> a
   return to_text(tree);
 }
 
-FULGURITE_BODY void refuse_long_state(std::filesystem::path const& path, ArchiveNode const& tree,
-                                      std::uint64_t longest) {
+/// Throws an Error that names the part of the state because of which the text is longer than a file's header may be.
+[[noreturn]] FULGURITE_BODY void refuse_long_state(std::filesystem::path const& path, ArchiveNode const& tree,
+                                                   std::uint64_t longest) {
   std::pair<std::size_t, std::string> part;
   for (auto const& [name, node] : std::get<ArchiveNode::Object>(tree.value))
     part = std::max(part, {to_text(node, [](ArchiveTensor const&) { return std::string(); }).size(), name});
@@ -131,6 +132,8 @@ FULGURITE_BODY void refuse_long_state(std::filesystem::path const& path, Archive
                   ": keep large values as tensors, by archive.tensor(name, tensor)");
 }
 
+/// The metadata of such a file, from the state of the run. Calls `tensor(ArchiveTensor const&)` for each tensor in the
+/// state. `longest`: the maximum size of a header in bytes.
 FULGURITE_BODY Metadata run_metadata(std::filesystem::path const& path, ArchiveNode const& tree,
                                      std::span<Hyperparameter const> hyperparameters, Metadata metadata,
                                      std::uint64_t longest, FunctionRef<void(ArchiveTensor const&)> tensor) {
@@ -153,6 +156,7 @@ FULGURITE_BODY void AddFingerprint::operator()(Metadata& metadata,
   metadata[fingerprint_key] = fingerprint(state, tensors);
 }
 
+/// Throws if a weight has a name that is reserved for tensors of the state.
 FULGURITE_BODY void refuse_state_name(std::filesystem::path const& path, std::string_view weight) {
   if (is_state_tensor(weight))
     throw Error("fulgurite.checkpoint.weights",
@@ -160,6 +164,7 @@ FULGURITE_BODY void refuse_state_name(std::filesystem::path const& path, std::st
                     "' has a name that only tensors of the run's state have: rename it");
 }
 
+/// Writes such a file from a state that is saved already: see save_run_file.
 FULGURITE_BODY void write_run_file(std::filesystem::path const& path, ArchiveNode const& tree, EachWeight each_weight,
                                    std::span<Hyperparameter const> hyperparameters, Metadata metadata,
                                    std::uint64_t longest) {
@@ -188,6 +193,9 @@ FULGURITE_BODY void save_run_file(std::filesystem::path const& path, EachWeight 
   write_run_file(path, tree, each_weight, hyperparameters, std::move(metadata), longest);
 }
 
+/// Checks that the file holds the state of a run, in this library's format, and that every byte of it is as it was
+/// written. Throws [fulgurite.checkpoint.no_run_state] if the file holds only weights, [fulgurite.checkpoint.format] if
+/// another version wrote it, and [fulgurite.checkpoint.checksum] if it is damaged.
 FULGURITE_BODY void check_run_file(SafetensorsFile const& file) {
   auto const& all = file.metadata();
   if (!all.contains(run_state_key))

@@ -55,9 +55,6 @@ struct Words {
   bool help = false, print_config = false;
 };
 
-/// Translates CLI11's error about an option: `error` names the option before a colon.
-std::string words_error(CLI::ParseError const& error, std::vector<std::string> const& arguments);
-
 /// The arguments in the form that CLI11 needs: it would take the next word for the value of `--name=`, and also an
 /// option that follows `--name`. `takes_value(word)`: true if it is an option with a value.
 template <class TakesValue>
@@ -116,9 +113,6 @@ std::string key(std::string_view name);
 /// All options with their values, with a table for each group; reading the text gives the same values. If options are
 /// linked and none was given, they are written as comments, since the file does not set them.
 std::string to_toml(Table const& table);
-
-/// The environment variable of an option: FULGURITE_TRAINER_MAX_EPOCHS for trainer.max_epochs.
-std::string variable_of(std::string_view name);
 
 /// Variables that the library, its examples, tests and tools read.
 inline constexpr auto own_variables =

@@ -13,6 +13,7 @@
 
 namespace fulgurite::cli {
 
+/// Translates CLI11's error about an option: `error` names the option before a colon.
 FULGURITE_BODY std::string words_error(CLI::ParseError const& error, std::vector<std::string> const& arguments) {
   std::string const what = error.what();
   auto const option = what.substr(0, what.find(':'));
@@ -147,6 +148,7 @@ FULGURITE_BODY std::string to_toml(Table const& table) {
   return text;
 }
 
+/// The environment variable of an option: FULGURITE_TRAINER_MAX_EPOCHS for trainer.max_epochs.
 FULGURITE_BODY std::string variable_of(std::string_view name) {
   std::string variable = "FULGURITE_";
   for (char const c : name) variable += c == '.' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));

@@ -411,9 +411,6 @@ enum class Unread : bool { allowed, refused };
 /// name.
 std::vector<std::string> unread_entries(ArchiveNode const& node, std::string const& path = {});
 
-/// The Error for unread entries.
-Error refuse_unread(std::vector<std::string> const& names);
-
 /// load_state with its two functions.
 void load_state_by(ArchiveNode const& tree, FunctionRef<void(StateSaver&)> save, FunctionRef<void(StateLoader&)> load,
                    Unread unread);

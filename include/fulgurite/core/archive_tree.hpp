@@ -345,9 +345,6 @@ std::string decimal(I value, int base = 10) {
 std::string text_of(double value);
 std::string text_of(std::string const& value);
 
-/// A tensor with its bytes as hexadecimal digits, for texts without a file for the tensors.
-std::string text_with_bytes(ArchiveTensor const& tensor);
-
 }  // namespace archive
 
 /// A tree as compact JSON. `tensor_text(ArchiveTensor const&)` returns the text for a tensor.
@@ -361,9 +358,6 @@ namespace archive {
 
 /// Finds a tensor by its name, for texts that contain names of tensors instead of their bytes.
 using TensorLookup = std::function<SavedTensor(std::string const& name)>;
-
-/// The bytes of a text of hexadecimal digits.
-std::string unhex(json::Reader& in, std::string_view text);
 
 /// A tensor: the name of one in the text's file, or an object with its type, shape and bytes.
 ArchiveNode tensor(json::Reader& in, TensorLookup const& lookup);

@@ -125,6 +125,7 @@ FULGURITE_BODY std::string text_of(std::string const& value) {
   return utf8::is_valid(value) ? json::quoted(value) : R"({"$bytes":")" + hex(value) + "\"}";
 }
 
+/// A tensor with its bytes as hexadecimal digits, for texts without a file for the tensors.
 FULGURITE_BULK_BODY std::string text_with_bytes(ArchiveTensor const& tensor) {
   auto const& saved = tensor.tensor;
   std::string shape;
@@ -170,6 +171,7 @@ FULGURITE_BODY std::string to_text(ArchiveNode const& node) {
 
 namespace fulgurite::archive {
 
+/// The bytes of a text of hexadecimal digits.
 FULGURITE_BULK_BODY std::string unhex(json::Reader& in, std::string_view text) {
   if (text.size() % 2 != 0) in.fail("hexadecimal digits come in pairs");
   std::string bytes;

@@ -146,9 +146,6 @@ class Pen {
   Stroke stroke_;
 };
 
-/// Makes all glyphs; `glyphs` caches them.
-std::vector<std::vector<Glyph>> make_glyphs();
-
 /// The ways to write each digit, several where people differ: `glyphs()[4][1]` is the second way to write a four.
 std::vector<std::vector<Glyph>> const& glyphs();
 

@@ -55,12 +55,6 @@ class Loopback {
   int port_ = 0;
 };
 
-/// Options of a TCP store at a place's port. `timeout`: how long a read waits for its key.
-c10d::TCPStoreOptions store_options(Place const& place, std::chrono::milliseconds timeout);
-
-/// A view of the store with a key prefix for this start of the processes, since an agent's store outlives a restart.
-Store keys_of(Place const& place, Store store);
-
 /// Returns what work() returns, run in a thread of its own: c10d waits for the store's answer without a limit, and a
 /// stopped process never answers. A caller that gives up abandons the thread, so `work` must own all that it needs.
 template <class Work>
@@ -73,9 +67,6 @@ auto in_background(Work work) {
 
 /// Opens another connection to the store.
 Store connect(Place const& place, std::chrono::milliseconds timeout);
-
-/// Opens the store of a run that rank 0 keeps. On one machine it is bound to loopback.
-Store serve(Place& place, std::chrono::milliseconds timeout);
 
 /// Converts a text to the store's bytes.
 std::vector<std::uint8_t> bytes_of(std::string_view text);
@@ -311,16 +302,6 @@ struct GroupOptions {
 
 namespace fulgurite::distributed {
 
-// The shutdown of a run's processes: the process that keeps the store waits for the others, and a failure of another
-// process counts.
-
-/// The process that keeps the store leaves last; if the run has failed, after the others have been notified.
-void leave_together(Store const& store, Place const& place, Watch& watch, bool failed,
-                    std::chrono::milliseconds patience) noexcept;
-
-/// Called if this process was about to end with success and a process that it started has failed. Ends with failure.
-[[noreturn]] void end_as_failed(Watch::Ended const& ended);
-
 // The error messages about ranks that are missing: which one has ended, has left, hangs, or is at another collective.
 
 /// Appends an entry to a comma-separated list, for a message.
@@ -331,14 +312,6 @@ void list(std::string& all, std::string_view one);
 
 /// Throws: `rank` has left, and will call no further collective.
 [[noreturn]] void throw_left(Place const& place, std::string_view what, int rank);
-
-/// Throws: a connection broke, the roll was called, and no rank has reported that it ended.
-[[noreturn]] void throw_lost(Place const& place, Watch& watch, std::string_view what, std::string_view why);
-
-/// Throws after a timeout. The Error says which ranks are absent, and which wait for something else, as far as the
-/// store knows.
-[[noreturn]] void throw_timeout(Place const& place, Watch& watch, std::string_view what,
-                                std::chrono::milliseconds timeout);
 
 // How the processes of a run find each other through their store, without waiting forever.
 

@@ -51,6 +51,7 @@ FULGURITE_BODY Loopback::~Loopback() {
 
 FULGURITE_BODY int Loopback::release() { return std::exchange(socket_, -1); }
 
+/// Options of a TCP store at a place's port. `timeout`: how long a read waits for its key.
 FULGURITE_BODY c10d::TCPStoreOptions store_options(Place const& place, std::chrono::milliseconds timeout) {
   c10d::TCPStoreOptions options;
   options.port = static_cast<std::uint16_t>(place.port);
@@ -60,6 +61,7 @@ FULGURITE_BODY c10d::TCPStoreOptions store_options(Place const& place, std::chro
   return options;
 }
 
+/// A view of the store with a key prefix for this start of the processes, since an agent's store outlives a restart.
 FULGURITE_BODY Store keys_of(Place const& place, Store store) {
   return c10::make_intrusive<c10d::PrefixStore>("fulgurite/" + std::to_string(place.restart), std::move(store));
 }
@@ -78,6 +80,7 @@ FULGURITE_BODY Store connect(Place const& place, std::chrono::milliseconds timeo
                   "place");
 }
 
+/// Opens the store of a run that rank 0 keeps. On one machine it is bound to loopback.
 FULGURITE_BODY Store serve(Place& place, std::chrono::milliseconds timeout) {
   auto options = store_options(place, timeout);
   options.isServer = true;
@@ -351,6 +354,7 @@ FULGURITE_BODY void GroupOptions::disagree(std::string const& name, int asked, i
                                                    ": give the launcher the same number, or leave the option out");
 }
 
+/// The process that keeps the store leaves last; if the run has failed, after the others have been notified.
 FULGURITE_BODY void leave_together(Store const& store, Place const& place, Watch& watch, bool failed,
                                    std::chrono::milliseconds patience) noexcept {
   try {
@@ -367,7 +371,8 @@ FULGURITE_BODY void leave_together(Store const& store, Place const& place, Watch
   } catch (...) {}
 }
 
-FULGURITE_BODY void end_as_failed(Watch::Ended const& ended) {
+/// Called if this process was about to end with success and a process that it started has failed. Ends with failure.
+[[noreturn]] FULGURITE_BODY void end_as_failed(Watch::Ended const& ended) {
   std::fprintf(stderr, "%s\n", loop::RankEnded(ended.rank, ended.text).what());
   std::fflush(nullptr);
   std::_Exit(1);
@@ -391,7 +396,9 @@ FULGURITE_BODY void throw_left(Place const& place, std::string_view what, int ra
                   .append(" has ended with success: all ranks have to run the same program to its end"));
 }
 
-FULGURITE_BODY void throw_lost(Place const& place, Watch& watch, std::string_view what, std::string_view why) {
+/// Throws: a connection broke, the roll was called, and no rank has reported that it ended.
+[[noreturn]] FULGURITE_BODY void throw_lost(Place const& place, Watch& watch, std::string_view what,
+                                            std::string_view why) {
   std::string silent;
   auto const all = watch.all();
   for (std::size_t rank = 0; all && rank != all->size(); ++rank) {
@@ -404,8 +411,10 @@ FULGURITE_BODY void throw_lost(Place const& place, Watch& watch, std::string_vie
   throw Error("fulgurite.distributed.lost", sentence);
 }
 
-FULGURITE_BODY void throw_timeout(Place const& place, Watch& watch, std::string_view what,
-                                  std::chrono::milliseconds timeout) {
+/// Throws after a timeout. The Error says which ranks are absent, and which wait for something else, as far as the
+/// store knows.
+[[noreturn]] FULGURITE_BODY void throw_timeout(Place const& place, Watch& watch, std::string_view what,
+                                               std::chrono::milliseconds timeout) {
   std::string sentence("rank ");
   sentence.append(std::to_string(place.rank)).append(" has waited ").append(std::to_string(timeout.count()));
   sentence.append(" ms (while ").append(what).append("). ");

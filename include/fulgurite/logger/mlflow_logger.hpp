@@ -37,9 +37,6 @@ std::string address(std::filesystem::path const& folder);
 /// one name are in one folder.
 std::string experiment_number(std::string_view name);
 
-/// Makes a folder with a unique name of 32 hexadecimal digits.
-std::filesystem::path claim_run(std::filesystem::path const& experiment);
-
 }  // namespace fulgurite::logger::mlflow
 
 namespace fulgurite::logger {

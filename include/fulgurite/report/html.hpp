@@ -118,11 +118,6 @@ std::string comparison(std::string_view title, std::string const& heads, std::ve
 
 // One plot on a page: its SVG, and its numbers for the script that shows them.
 
-/// A number in JSON, which has none for infinity.
-std::string script_number(double value);
-/// A string in a script element: nothing in it may end the element.
-std::string script_text(std::string_view text);
-
 /// The curves as a drawing, and the values that the script shows under the pointer.
 std::string figure(Plot const& one);
 
@@ -132,9 +127,6 @@ std::string figure(Plot const& one);
 std::string table_of(Matrix const& matrix);
 
 // Where the time of a run went, as a page shows it.
-
-/// From the rows that a SimpleProfiler has written.
-Profile profile_of(std::vector<std::vector<std::string>> const& rows);
 
 /// A bar of shares, a sentence, and all actions in a collapsed table.
 std::string shares(Profile const& profile);
@@ -155,17 +147,6 @@ struct BestValue {
   double step = 0;
   bool any = false;
 };
-/// Skips values that are NaN. `smaller`: the smallest is best.
-BestValue best_of(Curve const* curve, bool smaller);
-
-// The contents of describe.txt as pairs of a name and a text, for comparing two programs.
-
-/// Lines of a name, spaces and a text, as in system.txt.
-std::vector<std::pair<std::string, std::string>> two_columns(std::string_view text);
-
-/// "precision" and "Float32", "fit: backward" and the parts that have the hook, "off: predict" and the reason; for
-/// "callbacks" a list of their names. The part about options is left out: options.txt has them all.
-std::vector<std::pair<std::string, std::string>> described_rows(std::string_view text);
 
 // Names for runs that are shown together: the parts in which their paths differ.
 

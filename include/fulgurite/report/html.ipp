@@ -61,8 +61,10 @@ FULGURITE_BODY std::string comparison(std::string_view title, std::string const&
          "</summary>" + table + same + end + "</details>\n";
 }
 
+/// A number in JSON, which has none for infinity.
 FULGURITE_BODY std::string script_number(double value) { return std::isfinite(value) ? exact(value) : "null"; }
 
+/// A string in a script element: nothing in it may end the element.
 FULGURITE_BODY std::string script_text(std::string_view text) {
   std::string safe;
   for (std::size_t at = 0; at < text.size();) {
@@ -143,6 +145,7 @@ FULGURITE_BODY std::string table_of(Matrix const& matrix) {
          rows + "</table></div>\n";
 }
 
+/// From the rows that a SimpleProfiler has written.
 FULGURITE_BODY Profile profile_of(std::vector<std::vector<std::string>> const& rows) {
   Profile profile;
   for (auto const& row : rows) {
@@ -194,6 +197,7 @@ FULGURITE_BODY bool smaller_is_better(std::string_view name) {
   return false;
 }
 
+/// Skips values that are NaN. `smaller`: the smallest is best.
 FULGURITE_BODY BestValue best_of(Curve const* curve, bool smaller) {
   BestValue best;
   if (!curve) return best;
@@ -208,6 +212,7 @@ FULGURITE_BODY BestValue best_of(Curve const* curve, bool smaller) {
   return best;
 }
 
+/// Lines of a name, spaces and a text, as in system.txt.
 FULGURITE_BODY std::vector<std::pair<std::string, std::string>> two_columns(std::string_view text) {
   std::vector<std::pair<std::string, std::string>> rows;
   while (!text.empty()) {
@@ -219,6 +224,8 @@ FULGURITE_BODY std::vector<std::pair<std::string, std::string>> two_columns(std:
   return rows;
 }
 
+/// "precision" and "Float32", "fit: backward" and the parts that have the hook, "off: predict" and the reason; for
+/// "callbacks" a list of their names. The part about options is left out: options.txt has them all.
 FULGURITE_BODY std::vector<std::pair<std::string, std::string>> described_rows(std::string_view text) {
   std::vector<std::pair<std::string, std::string>> rows;
   auto const add = [&](std::string const& name, std::string_view value) {

@@ -152,6 +152,7 @@ FULGURITE_BODY std::string profile_csv(Profile const& profile) {
   return text;
 }
 
+/// Sorts by own time, of host and GPU together, the longest first.
 FULGURITE_BULK_BODY void order_by_time(std::vector<OperatorTime>& rows) {
   std::ranges::sort(rows, [](OperatorTime const& a, OperatorTime const& b) {
     return std::tuple(b.own + b.device, a.name) < std::tuple(a.own + a.device, b.name);

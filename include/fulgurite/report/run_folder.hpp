@@ -165,16 +165,8 @@ std::vector<Curve> of_csv(std::string_view text);
 
 /// The event files of TensorBoardLogger, or of another writer, one after the other.
 std::vector<Curve> of_events(std::vector<std::filesystem::path> const& files);
-bool is_event_file(std::filesystem::path const& file);
 /// The files in a folder, in the order of their names; empty if there is no folder.
 std::vector<std::filesystem::path> files_in(std::filesystem::path const& folder);
-
-/// The rows of JsonLinesLogger, or of MLflowLogger, which also have the time. A line that is not an object with a step
-/// is left out: the last one may be incomplete.
-std::vector<Curve> of_json_lines(std::string_view text, std::string const& name);
-
-/// The mapping that this library's loggers write: a name and a value in each line.
-std::vector<std::pair<std::string, std::string>> of_yaml(std::string_view text);
 
 /// options.txt: `max_epochs = 10` in each line.
 std::vector<std::pair<std::string, std::string>> of_options(std::string_view text);
@@ -192,9 +184,6 @@ struct RunFolder {
   /// From a SimpleProfiler with a filename: the rows of its .csv, without the header.
   std::vector<std::vector<std::string>> times{};
 };
-
-/// True if a run's loggers have written to this folder.
-bool is_run_folder(std::filesystem::path const& folder);
 
 /// Reads a run's folder: its metrics, from one logger of this library, hparams.yaml, and texts. Throws
 /// [fulgurite.report.no_run] if no logger has written to it.

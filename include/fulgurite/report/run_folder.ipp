@@ -306,6 +306,8 @@ FULGURITE_BODY std::vector<std::filesystem::path> files_in(std::filesystem::path
   return files;
 }
 
+/// The rows of JsonLinesLogger, or of MLflowLogger, which also have the time. A line that is not an object with a step
+/// is left out: the last one may be incomplete.
 FULGURITE_BODY std::vector<Curve> of_json_lines(std::string_view text, std::string const& name) {
   bool const is_journal = name.ends_with("rows.jsonl");
   Values values;
@@ -331,6 +333,7 @@ FULGURITE_BODY std::vector<Curve> of_json_lines(std::string_view text, std::stri
   return std::move(values.curves);
 }
 
+/// The mapping that this library's loggers write: a name and a value in each line.
 FULGURITE_BODY std::vector<std::pair<std::string, std::string>> of_yaml(std::string_view text) {
   std::vector<std::pair<std::string, std::string>> all;
   auto const plain = [](std::string_view quoted) {
@@ -369,6 +372,7 @@ FULGURITE_BODY std::vector<std::pair<std::string, std::string>> of_options(std::
 
 namespace fulgurite::report {
 
+/// True if a run's loggers have written to this folder.
 FULGURITE_BODY bool is_run_folder(std::filesystem::path const& folder) {
   std::error_code error;
   for (char const* name : {"metrics.csv", "metrics.jsonl", "rows.jsonl"})

@@ -130,9 +130,6 @@ class SmallTrial {
   Stack given_, theirs_, ours_;
 };
 
-/// The cache key for a trial's result: the operator, the sizes, and all arguments that are no tensors.
-std::string small_key(OutForm const& form, Stack const& arguments);
-
 /// The function to call in place of the operator; nullopt: the operator. `place`: where its only result goes, if not to
 /// its own memory. Must be called while the recorded values are still in memory.
 std::optional<native::SmallCall> small_call(Call const& call, OutForm const& form, at::Tensor const* place);

@@ -247,6 +247,7 @@ FULGURITE_BULK_BODY at::Tensor SmallTrial::copy(at::Tensor const& tensor) {
   return other;
 }
 
+/// The cache key for a trial's result: the operator, the sizes, and all arguments that are no tensors.
 FULGURITE_BULK_BODY std::string small_key(OutForm const& form, Stack const& arguments) {
   std::string key = c10::toString(form.op.operator_name());
   auto const number = [&](double value) { (key += 'b') += std::to_string(std::bit_cast<std::uint64_t>(value)); };

@@ -53,19 +53,6 @@ struct OutForm {
   Stack stack(Stack const& given, Stack const& places, at::Tensor const& made = {}) const;
 };
 
-std::vector<c10::OperatorHandle> const& overloads(std::string const& name);
-
-/// Returns the overload that takes the same arguments in the same order, followed by memory for each result. It must
-/// have a CPU kernel of its own, and not one that calls the plain form.
-std::optional<OutForm> same_arguments(c10::FunctionSchema const& plain, c10::OperatorHandle const& op);
-
-/// Some operators have no out-form, but another operator computes the same and has one.
-std::optional<OutForm> other_name(std::string const& name);
-
-/// Computes the mean of squared differences by other operators: LibTorch's own out-form of it warns, and divides the
-/// sum by a separate operator, which for a few numbers takes longer than the rest.
-std::optional<OutForm> mean_of_squares(Call const& call);
-
 // What a replay does to memory without an operator.
 
 /// Works on dense tensors only.

@@ -39,6 +39,8 @@ FULGURITE_BULK_BODY std::vector<c10::OperatorHandle> const& overloads(std::strin
   return found == all.end() ? none : found->second;
 }
 
+/// Returns the overload that takes the same arguments in the same order, followed by memory for each result. It must
+/// have a CPU kernel of its own, and not one that calls the plain form.
 FULGURITE_BULK_BODY std::optional<OutForm> same_arguments(c10::FunctionSchema const& plain,
                                                           c10::OperatorHandle const& op) {
   auto const& out = op.schema();
@@ -63,6 +65,7 @@ FULGURITE_BULK_BODY std::optional<OutForm> same_arguments(c10::FunctionSchema co
   return form;
 }
 
+/// Some operators have no out-form, but another operator computes the same and has one.
 FULGURITE_BULK_BODY std::optional<OutForm> other_name(std::string const& name) {
   using Kind = OutForm::Source::Kind;
   auto const named = [](char const* other, char const* overload) {
@@ -81,6 +84,8 @@ FULGURITE_BULK_BODY std::optional<OutForm> other_name(std::string const& name) {
   return std::nullopt;
 }
 
+/// Computes the mean of squared differences by other operators: LibTorch's own out-form of it warns, and divides the
+/// sum by a separate operator, which for a few numbers takes longer than the rest.
 FULGURITE_BULK_BODY std::optional<OutForm> mean_of_squares(Call const& call) {
   using Kind = OutForm::Source::Kind;
   if (call.name() != "aten::mse_loss" || call.in[2].toInt() != at::Reduction::Mean) return std::nullopt;

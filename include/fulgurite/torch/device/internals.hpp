@@ -207,14 +207,7 @@ at::Tensor to_device(at::Tensor const& tensor, at::Device device);
 
 // Running out of memory: which exceptions of LibTorch mean it, and the content of LibTorch's caches.
 
-/// True if a message of LibTorch means that there was not enough memory. LibTorch has an exception type for this on
-/// GPUs only; its CPU allocator, the CUDA runtime and NVIDIA's libraries report it in words.
-bool tells_of_no_memory(std::string_view text);
-
 bool out_of_memory(std::exception const& error);
-
-/// The current allocator of a GPU; null for the CPU.
-c10::DeviceAllocator* device_allocator(c10::Device device);
 
 /// Frees unused memory in the caches of the device's allocator and of the C library.
 void free_caches(c10::Device device);

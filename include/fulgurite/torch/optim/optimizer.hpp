@@ -165,9 +165,6 @@ FULGURITE_OPTIMIZER_STATE(FULGURITE_EXTERN, SGD);
 
 // Refuses an optimizer that lists a parameter twice, since it would be updated, and clipped, twice.
 
-/// Returns "a parameter 'a.weight', which is also 'b.weight'". `names`: all names of the tensor in the model.
-std::string parameter_text(std::vector<std::string> const& names);
-
 /// `names`: all names of the tensor in the model.
 [[noreturn]] void refuse_listed_twice(std::string_view optimizer, std::vector<std::string> const& names);
 

@@ -339,6 +339,7 @@ FULGURITE_OPTIMIZER_STATE(FULGURITE_INSTANTIATE, LBFGS);
 FULGURITE_OPTIMIZER_STATE(FULGURITE_INSTANTIATE, RMSprop);
 FULGURITE_OPTIMIZER_STATE(FULGURITE_INSTANTIATE, SGD);
 
+/// Returns "a parameter 'a.weight', which is also 'b.weight'". `names`: all names of the tensor in the model.
 FULGURITE_BODY std::string parameter_text(std::vector<std::string> const& names) {
   std::string what = "a parameter";
   for (std::size_t i = 0; i != names.size(); ++i) what += (i == 0 ? " '" : ", which is also '") + names[i] + "'";

@@ -106,19 +106,11 @@ std::vector<FileWeight> file_weights(File const& file) {
 FULGURITE_EXTERN(std::vector<FileWeight> file_weights(SafetensorsFile const&));
 FULGURITE_EXTERN(std::vector<FileWeight> file_weights(PtFile const&));
 
-/// The tensors of a file by their names in the model.
-std::map<std::string, FileWeight, std::less<>> mapped_weights(std::vector<FileWeight> const& file,
-                                                              WeightOptions const& options);
-
 /// The prefix whose removal turns the most names into wanted ones; empty if there is none.
 struct FittingPrefix {
   std::string prefix = {};
   bool of_all = false;  ///< all names have the prefix
 };
-FittingPrefix fitting_prefix(std::set<std::string, std::less<>> const& names,
-                             std::set<std::string, std::less<>> const& wanted);
-/// Advice for a file of which no name is in the model; empty if no prefix helps.
-std::string prefix_advice(std::vector<FileWeight> const& file, std::set<std::string, std::less<>> const& model);
 
 }  // namespace libtorch
 }  // namespace fulgurite
@@ -127,17 +119,6 @@ namespace fulgurite::libtorch {
 
 /// The element type with this name in a file.
 at::ScalarType element_type(std::string_view name);
-
-/// True if a tensor of the file may be loaded into this one of the model.
-bool may_load(at::Tensor const& to, std::string_view dtype, std::vector<std::int64_t> const& shape,
-              WeightOptions const& options);
-
-/// Throws the Error that lists everything that does not fit; `details` describes tensors that differ.
-[[noreturn]] void refuse_weights(std::vector<FileWeight> const& file, WeightReport const& report,
-                                 std::string const& details, std::set<std::string, std::less<>> const& names);
-/// Throws the Error for a file of which no name is in the model.
-[[noreturn]] void refuse_no_name(std::vector<FileWeight> const& file, std::size_t taken,
-                                 std::set<std::string, std::less<>> const& names, WeightOptions const& options);
 
 /// The part of loading that is common to all kinds of files and models; `read(index, bytes)` reads an entry of the
 /// file.
@@ -222,14 +203,6 @@ void save(std::filesystem::path const& path, Model& model, FunctionRef<void(Stat
   save_run_file(path, [&](TakeWeight f) { each_weight(model, f); }, state, hyperparameters);
 }
 
-/// Names for an Error, such as "('seen', 'mean')".
-std::string in_brackets(std::vector<std::string> const& names);
-
-/// Loading only weights would drop what the file keeps for predictions, so a strict load of a whole file throws if the
-/// file has the state of a data module; otherwise that state's entries are added to the report.
-void note_data_state(SafetensorsFile const& file, ArchiveNode const& state, WeightOptions const& options,
-                     WeightReport& report);
-
 /// The object that has a model's state(archive), behind a shared pointer or a module holder.
 template <class Model>
 auto& owner_of_state(Model& model) {
@@ -245,13 +218,6 @@ struct OwnState {
   FunctionRef<void(StateSaver&)> save;
   FunctionRef<void(StateLoader&)> load;
 };
-/// The names of a model's own state, besides its weights.
-std::vector<std::string> own_entries(OwnState const& own);
-
-/// True if a load takes the model's own state from the file. State that only the file or only the model has is added to
-/// the report; a strict load of a whole run's file throws. A part of a model does not use the state of the whole.
-bool takes_model_state(SafetensorsFile const& file, ArchiveNode const& state, bool keeps,
-                       std::vector<std::string> const& own, WeightOptions const& options, WeightReport& report);
 
 /// Loads the weights in a run's file and the model's own state, or neither if one does not fit.
 WeightReport load_model(torch::nn::Module const* model, OwnState const& own, SafetensorsFile const& file,

@@ -36,6 +36,7 @@ FULGURITE_BODY MappedName mapped_name(std::string_view name, WeightOptions const
 FULGURITE_INSTANTIATE(std::vector<FileWeight> file_weights(SafetensorsFile const&));
 FULGURITE_INSTANTIATE(std::vector<FileWeight> file_weights(PtFile const&));
 
+/// The tensors of a file by their names in the model.
 FULGURITE_BODY std::map<std::string, FileWeight, std::less<>> mapped_weights(std::vector<FileWeight> const& file,
                                                                              WeightOptions const& options) {
   std::map<std::string, FileWeight, std::less<>> mapped;
@@ -64,6 +65,7 @@ FULGURITE_BODY FittingPrefix fitting_prefix(std::set<std::string, std::less<>> c
   return {std::string(best->first), std::all_of(names.begin(), names.end(), has_it)};
 }
 
+/// Advice for a file of which no name is in the model; empty if no prefix helps.
 FULGURITE_BODY std::string prefix_advice(std::vector<FileWeight> const& file,
                                          std::set<std::string, std::less<>> const& model) {
   std::set<std::string, std::less<>> names;
@@ -83,6 +85,7 @@ FULGURITE_BULK_BODY at::ScalarType element_type(std::string_view name) {
               "a tensor in the file is of type '" + std::string(name) + "', which is not known here");
 }
 
+/// True if a tensor of the file may be loaded into this one of the model.
 FULGURITE_BODY bool may_load(at::Tensor const& to, std::string_view dtype, std::vector<std::int64_t> const& shape,
                              WeightOptions const& options) {
   auto const type = element_type(dtype);
@@ -90,8 +93,10 @@ FULGURITE_BODY bool may_load(at::Tensor const& to, std::string_view dtype, std::
   return (type == to.scalar_type() || converts) && to.sizes().vec() == shape;
 }
 
-FULGURITE_BODY void refuse_weights(std::vector<FileWeight> const& file, WeightReport const& report,
-                                   std::string const& details, std::set<std::string, std::less<>> const& names) {
+/// Throws the Error that lists everything that does not fit; `details` describes tensors that differ.
+[[noreturn]] FULGURITE_BODY void refuse_weights(std::vector<FileWeight> const& file, WeightReport const& report,
+                                                std::string const& details,
+                                                std::set<std::string, std::less<>> const& names) {
   std::string problems;
   auto const say = [&](char const* what, std::string const& list) {
     if (!list.empty()) (problems += problems.empty() ? "" : "; ") += std::string(what) + list;
@@ -113,8 +118,10 @@ FULGURITE_BODY void refuse_weights(std::vector<FileWeight> const& file, WeightRe
                                   : advice));
 }
 
-FULGURITE_BODY void refuse_no_name(std::vector<FileWeight> const& file, std::size_t taken,
-                                   std::set<std::string, std::less<>> const& names, WeightOptions const& options) {
+/// Throws the Error for a file of which no name is in the model.
+[[noreturn]] FULGURITE_BODY void refuse_no_name(std::vector<FileWeight> const& file, std::size_t taken,
+                                                std::set<std::string, std::less<>> const& names,
+                                                WeightOptions const& options) {
   auto const first = file.empty() ? "no tensors" : "'" + std::string(file.front().name) + "' among its names";
   auto const advice = prefix_advice(file, names);
   throw Error("fulgurite.checkpoint.no_weight_fits",
@@ -205,12 +212,15 @@ FULGURITE_BODY std::string RunFile::difference_from(torch::nn::Module const* mod
   return assembly_difference(*ours, tree_, each_shape, fold);
 }
 
+/// Names for an Error, such as "('seen', 'mean')".
 FULGURITE_BODY std::string in_brackets(std::vector<std::string> const& names) {
   std::string all;
   for (auto const& name : names) all += (all.empty() ? "('" : ", '") + name + "'";
   return all + ")";
 }
 
+/// Loading only weights would drop what the file keeps for predictions, so a strict load of a whole file throws if the
+/// file has the state of a data module; otherwise that state's entries are added to the report.
 FULGURITE_BODY void note_data_state(SafetensorsFile const& file, ArchiveNode const& state, WeightOptions const& options,
                                     WeightReport& report) {
   report.data_state = entries_of(state, data_module_key);
@@ -222,6 +232,7 @@ FULGURITE_BODY void note_data_state(SafetensorsFile const& file, ArchiveNode con
                   "load_weights(model, data, file), or say {.without_data_state = true}");
 }
 
+/// The names of a model's own state, besides its weights.
 FULGURITE_BODY std::vector<std::string> own_entries(OwnState const& own) {
   ArchiveNode state;
   StateSaver saver(state, {}, StateSaver::Tensors::borrowed);
@@ -229,6 +240,8 @@ FULGURITE_BODY std::vector<std::string> own_entries(OwnState const& own) {
   return entries_of(state, model_key);
 }
 
+/// True if a load takes the model's own state from the file. State that only the file or only the model has is added to
+/// the report; a strict load of a whole run's file throws. A part of a model does not use the state of the whole.
 FULGURITE_BODY bool takes_model_state(SafetensorsFile const& file, ArchiveNode const& state, bool keeps,
                                       std::vector<std::string> const& own, WeightOptions const& options,
                                       WeightReport& report) {

@@ -134,9 +134,6 @@ at::Tensor stretch(at::Tensor const& first, std::int64_t length);
 /// A flat tensor over neighbours, from the beginning of `first` to the end of `last`.
 at::Tensor stretch(at::Tensor const& first, at::Tensor const& last);
 
-/// The indices of the values, ordered so that neighbours follow one another; otherwise in the given order.
-std::vector<std::size_t> neighbours_together(std::span<at::Tensor const> values);
-
 /// Copies in place. Runs that are neighbours in both source and destination are copied in one operation, the others in
 /// a few kernels on a GPU instead of one per tensor. Both lists have the same shapes.
 void copy_into(std::span<at::Tensor const> to, std::span<at::Tensor const> from);
