@@ -18,7 +18,6 @@
 #include <fulgurite/callback/checkpoint_name.hpp>
 #include <fulgurite/callback/signals.hpp>
 #include <fulgurite/core/text.hpp>
-#include <fulgurite/core/types.hpp>
 
 namespace fulgurite::slurm {
 

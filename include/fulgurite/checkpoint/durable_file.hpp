@@ -14,7 +14,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include <fulgurite/core/body.hpp>
 

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <set>
 #include <system_error>
+#include <utility>
 
 #include <fcntl.h>
 #include <sys/file.h>

@@ -3,16 +3,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
 #include <limits>
 #include <set>
-#include <utility>
-#include <vector>
 
 #include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/checkpoint/pickle.hpp>
 #include <fulgurite/checkpoint/pt_file.hpp>
-#include <fulgurite/core/archive_tree.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/text.hpp>
 

@@ -7,12 +7,8 @@
 
 #include <algorithm>
 #include <iterator>
-#include <map>
 #include <set>
-#include <string_view>
 #include <system_error>
-#include <utility>
-#include <variant>
 
 #include <fulgurite/checkpoint/run_file.hpp>
 

@@ -11,7 +11,6 @@
 #include <sys/stat.h>
 
 #include <fulgurite/checkpoint/safetensors.hpp>
-#include <fulgurite/core/text.hpp>
 
 namespace fulgurite::safetensors {
 

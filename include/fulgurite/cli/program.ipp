@@ -2,8 +2,8 @@
 // The bodies of cli/program.hpp.
 
 #include <algorithm>
+#include <array>
 #include <cctype>
-#include <fstream>
 #include <map>
 #include <sstream>
 #include <system_error>

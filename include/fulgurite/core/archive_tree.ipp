@@ -3,16 +3,9 @@
 
 #include <bit>
 #include <cmath>
-#include <cstdint>
-#include <span>
 #include <system_error>
-#include <type_traits>
-#include <utility>
-#include <variant>
-#include <vector>
 
 #include <fulgurite/core/archive_tree.hpp>
-#include <fulgurite/core/text.hpp>
 
 namespace fulgurite {
 

@@ -1,7 +1,6 @@
 #pragma once
 // The bodies of core/text.hpp.
 
-#include <fulgurite/core/error.hpp>
 #include <fulgurite/core/text.hpp>
 
 namespace fulgurite {

@@ -1,7 +1,6 @@
 #pragma once
 // Pictures in folders: each folder below a root is a class, and each file in it is a picture of that class.
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>

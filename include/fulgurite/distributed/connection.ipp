@@ -13,11 +13,8 @@
 #include <csignal>
 #include <cstddef>
 #include <cstdlib>
-#include <exception>
 #include <system_error>
-#include <thread>
 
-#include <fulgurite/core/error.hpp>
 #include <fulgurite/core/text.hpp>
 #include <fulgurite/distributed/connection.hpp>
 

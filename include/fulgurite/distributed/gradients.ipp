@@ -1,7 +1,6 @@
 #pragma once
 // The bodies of distributed/gradients.hpp.
 
-#include <algorithm>
 #include <cstring>
 
 #include <fulgurite/distributed/gradients.hpp>

@@ -1,7 +1,6 @@
 #pragma once
 // The lines at the bottom of a terminal during a run, which are redrawn repeatedly, and progress bars in tqdm's format.
 
-#include <array>
 #include <cstddef>
 #include <cstdio>
 #include <memory>

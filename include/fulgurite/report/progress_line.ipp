@@ -2,6 +2,7 @@
 // The bodies of report/progress_line.hpp.
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <iostream>
 #include <utility>

@@ -8,7 +8,6 @@
 #include <limits>
 #include <system_error>
 #include <type_traits>
-#include <utility>
 
 #include <fulgurite/core/archive.hpp>
 #include <fulgurite/core/error.hpp>

@@ -2,7 +2,6 @@
 // The hyper-parameters of all members of a sweep: a list, all combinations of a grid, or random draws.
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <concepts>
 #include <cstddef>
@@ -12,10 +11,8 @@
 #include <initializer_list>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <type_traits>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include <fulgurite/core/error.hpp>

@@ -1,13 +1,7 @@
 #pragma once
 // The bodies of torch/capture/tape.hpp.
 
-#include <algorithm>
-#include <bit>
-#include <cstdint>
 #include <cstring>
-#include <exception>
-#include <mutex>
-#include <utility>
 #include <variant>
 
 #include <fulgurite/core/types.hpp>

@@ -3,9 +3,7 @@
 
 #include <cstring>
 #include <exception>
-#include <unordered_map>
-#include <unordered_set>
-#include <utility>
+#include <string>
 
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/types.hpp>

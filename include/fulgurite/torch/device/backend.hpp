@@ -3,7 +3,6 @@
 // header of its own.
 
 #include <concepts>
-#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <filesystem>

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <mutex>
+#include <string_view>
 #include <thread>
 
 #include <fulgurite/torch/device/internals.hpp>

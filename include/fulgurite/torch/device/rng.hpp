@@ -3,9 +3,6 @@
 // that was not interrupted.
 
 #include <cstdint>
-#include <string>
-#include <type_traits>
-#include <utility>
 #include <vector>
 
 #include <ATen/CPUGeneratorImpl.h>

@@ -3,6 +3,9 @@
 
 #include <cstddef>
 #include <mutex>
+#include <string>
+#include <type_traits>
+#include <utility>
 
 #include <fulgurite/core/archive.hpp>
 #include <fulgurite/torch/device/rng.hpp>

@@ -23,7 +23,6 @@
 #include <fulgurite/torch/device/internals.hpp>
 #include <fulgurite/torch/device/value.hpp>
 #include <fulgurite/torch/metric/meter.hpp>
-#include <fulgurite/torch/weights/weights.hpp>
 
 namespace fulgurite::libtorch {
 

@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cmath>
-#include <cstddef>
 #include <optional>
 #include <string_view>
 

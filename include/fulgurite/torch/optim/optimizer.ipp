@@ -12,11 +12,6 @@
 
 #include <algorithm>
 #include <deque>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <tuple>
-#include <utility>
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
@@ -25,10 +20,7 @@
 #include <c10/core/ScalarType.h>
 
 #include <fulgurite/core/archive.hpp>
-#include <fulgurite/core/error.hpp>
-#include <fulgurite/core/types.hpp>
 #include <fulgurite/torch/optim/optimizer.hpp>
-#include <fulgurite/torch/weights/weights.hpp>
 
 namespace fulgurite::libtorch {
 

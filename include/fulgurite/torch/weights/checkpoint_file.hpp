@@ -2,11 +2,9 @@
 // Checkpoint files of LibTorch models: weights as safetensors, the state of the run as text in its metadata, and
 // tensors of the state next to the weights.
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <set>
 #include <span>

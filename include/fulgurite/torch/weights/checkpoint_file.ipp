@@ -2,9 +2,10 @@
 // The bodies of torch/weights/checkpoint_file.hpp.
 
 #include <algorithm>
+#include <array>
 #include <fstream>
+#include <functional>
 
-#include <fulgurite/core/error.hpp>
 #include <fulgurite/torch/weights/checkpoint_file.hpp>
 
 namespace fulgurite {
