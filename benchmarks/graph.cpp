@@ -16,8 +16,7 @@
 #include <fulgurite/loop/trainer.hpp>
 #include <fulgurite/policy/policies.hpp>
 #include <fulgurite/torch/capture/captured.hpp>
-#include <fulgurite/torch/optim/adam.hpp>
-#include <fulgurite/torch/optim/sgd.hpp>
+#include <fulgurite/torch/optim/first_order.hpp>
 
 namespace {
 

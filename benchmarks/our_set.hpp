@@ -7,8 +7,7 @@
 
 #include <fulgurite/torch/data/tensor_loader.hpp>
 #include <fulgurite/torch/device/value.hpp>
-#include <fulgurite/torch/optim/adam.hpp>
-#include <fulgurite/torch/optim/sgd.hpp>
+#include <fulgurite/torch/optim/first_order.hpp>
 
 #include "nets.hpp"
 

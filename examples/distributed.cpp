@@ -9,7 +9,7 @@
 #include <fulgurite/callback/signals.hpp>
 #include <fulgurite/defaults.hpp>
 #include <fulgurite/distributed/distributed_data_parallel.hpp>
-#include <fulgurite/torch/optim/adam.hpp>
+#include <fulgurite/torch/optim/first_order.hpp>
 
 #include "helpers/arguments.hpp"
 #include "helpers/digits.hpp"

@@ -19,7 +19,7 @@
 #include <fulgurite/callback/signals.hpp>
 #include <fulgurite/defaults.hpp>
 #include <fulgurite/schedule/schedule.hpp>
-#include <fulgurite/torch/weights/load_weights.hpp>
+#include <fulgurite/torch/weights/checkpoint_file.hpp>
 
 #include "helpers/arguments.hpp"
 #include "helpers/digits.hpp"

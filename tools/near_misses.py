@@ -183,7 +183,7 @@ def names_header() -> str:
                       for kind, names in of_policies().items())
     return f'''#pragma once
 // Written by tools/near_misses.py: the names that look like hooks and are not; what each means stands in
-// diagnose/near_miss_refusals.hpp and diagnose/misspelt_*.hpp.
+// diagnose/near_miss_refusals.hpp and diagnose/misspelt_events.hpp.
 
 // clang-format off
 {macro('FULGURITE_NEAR_MISSES', plain)}
@@ -199,34 +199,25 @@ def names_header() -> str:
 '''
 
 
-# The sentences stand in several headers, none above 400 lines.
-EVALUATION = ('on_validation', 'on_test', 'on_predict')
-
-
-RENAMED = 'near_miss_refusals.hpp'
-MISSPELT = {'misspelt_events.hpp': 'a misspelt event of a fit',
-            'misspelt_evaluation.hpp': 'a misspelt event of validation, test or prediction',
-            'misspelt_functions.hpp': 'a misspelt step, override, or function of anything else than events'}
+OTHERS, EVENTS = 'near_miss_refusals.hpp', 'misspelt_events.hpp'
+ABOUT = {OTHERS: 'hooks that Lightning renamed or removed, of other names that its users expect, and of misspelt '
+                 'steps, overrides and functions',
+         EVENTS: 'misspelt events'}
 
 
 def part(name: str, meant: str, tables: dict[str, str]) -> str:
     """The header that has the sentence."""
-    if name in LIGHTNING:
-        return RENAMED
-    if tables[meant] != 'EVENTS':
-        return 'misspelt_functions.hpp'
-    return 'misspelt_evaluation.hpp' if meant.startswith(EVALUATION) else 'misspelt_events.hpp'
+    return EVENTS if name not in LIGHTNING and tables[meant] == 'EVENTS' else OTHERS
 
 
 def sentences_header(file: str) -> str:
     tables = hooks()
     found = {name: meant for name, meant in table().items() if part(name, meant, tables) == file}
-    if file == 'misspelt_functions.hpp':
+    if file == OTHERS:
         found |= {name: meant for names in of_policies().values() for name, meant in names.items()}
     lines = [f'FULGURITE_NEAR_MISS({name}, "{meant}")' for meant, names in grouped(found).items() for name in names]
-    about = MISSPELT.get(file, "hooks that Lightning renamed or removed, and of other names that its users expect")
-    others = [f'#include <fulgurite/diagnose/{name}>' for name in sorted(MISSPELT)] if file == RENAMED else []
-    opening = textwrap.wrap(f'Written by tools/near_misses.py: what is meant by {about}.', 117)
+    others = [f'#include <fulgurite/diagnose/{EVENTS}>'] if file == OTHERS else []
+    opening = textwrap.wrap(f'Written by tools/near_misses.py: what is meant by {ABOUT[file]}.', 117)
     return '\n'.join(['#pragma once', *(f'// {line}' for line in opening), '',
                       '#pragma GCC system_header  // spares g++ the trace through the macro', '', *others,
                       '#include <fulgurite/diagnose/rule.hpp>', '', 'namespace fulgurite::refusal {', '',
@@ -235,7 +226,7 @@ def sentences_header(file: str) -> str:
 
 def files() -> dict[pathlib.Path, str]:
     return {INCLUDE / 'hook' / 'near_miss_names.hpp': names_header(),
-            **{INCLUDE / 'diagnose' / file: sentences_header(file) for file in [RENAMED, *MISSPELT]}}
+            **{INCLUDE / 'diagnose' / file: sentences_header(file) for file in ABOUT}}
 
 
 if __name__ == '__main__':

@@ -89,7 +89,7 @@ def without_rules(include: pathlib.Path) -> None:
                 verdicts += 1
         path.write_text(text)
     sentences_of = [folder / 'diagnose' / f'{name}_refusals.hpp' for name in ('hook', 'near_miss')]
-    for path in [*sentences_of, *folder.glob('diagnose/misspelt_*.hpp')]:
+    for path in [*sentences_of, folder / 'diagnose' / 'misspelt_events.hpp']:
         text, rows = re.subn(r'^FULGURITE_\w+\(.*\)\n', '', path.read_text(), flags=re.M)
         path.write_text(text)
         sentences += rows

@@ -19,7 +19,6 @@
 #include <fulgurite/metric/formulas.hpp>
 #include <fulgurite/metric/meter.hpp>
 #include <fulgurite/metric/metric.hpp>
-#include <fulgurite/metric/over_ranks.hpp>
 
 #include <fulgurite/policy/policies.hpp>
 
@@ -31,9 +30,7 @@
 #include <fulgurite/diagnose/callback_rules.hpp>
 #include <fulgurite/diagnose/data_rules.hpp>
 #include <fulgurite/diagnose/hook_refusals.hpp>
-#include <fulgurite/diagnose/misspelt_evaluation.hpp>
 #include <fulgurite/diagnose/misspelt_events.hpp>
-#include <fulgurite/diagnose/misspelt_functions.hpp>
 #include <fulgurite/diagnose/near_miss_refusals.hpp>
 #include <fulgurite/diagnose/optimizer_rules.hpp>
 #include <fulgurite/diagnose/option_rules.hpp>
@@ -81,7 +78,6 @@
 #include <fulgurite/logger/folder_logger.hpp>
 #include <fulgurite/report/describe.hpp>
 #include <fulgurite/report/describer.hpp>
-#include <fulgurite/report/history.hpp>
 #include <fulgurite/report/html.hpp>
 #include <fulgurite/report/numbers.hpp>
 #include <fulgurite/report/plot.hpp>
@@ -93,14 +89,11 @@
 #include <fulgurite/checkpoint/crc32c.hpp>
 #include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/checkpoint/pt_file.hpp>
-#include <fulgurite/checkpoint/pt_writer.hpp>
 #include <fulgurite/checkpoint/run_file.hpp>
 #include <fulgurite/checkpoint/safetensors.hpp>
 #include <fulgurite/checkpoint/zip_archive.hpp>
 #include <fulgurite/core/archive.hpp>
-#include <fulgurite/core/archive_text.hpp>
 #include <fulgurite/core/archive_tree.hpp>
-#include <fulgurite/core/json.hpp>
 
 #include <fulgurite/callback/backbone_finetuning.hpp>
 #include <fulgurite/callback/checkpoint_name.hpp>
@@ -138,6 +131,7 @@
 #include <torch/nn.h>
 #include <torch/optim.h>
 
+#include <fulgurite/defaults.hpp>
 #include <fulgurite/torch/capture/captured.hpp>
 #include <fulgurite/torch/chain/chain.hpp>
 #include <fulgurite/torch/data/image_folder.hpp>
@@ -150,26 +144,21 @@
 #include <fulgurite/torch/data/walk.hpp>
 #include <fulgurite/torch/device/backend.hpp>
 #include <fulgurite/torch/device/checkpointed.hpp>
-#include <fulgurite/torch/device/default_strategy.hpp>
 #include <fulgurite/torch/device/internals.hpp>
 #include <fulgurite/torch/device/rng.hpp>
 #include <fulgurite/torch/device/single_device.hpp>
 #include <fulgurite/torch/device/sync_batch_norm.hpp>
 #include <fulgurite/torch/device/value.hpp>
 #include <fulgurite/torch/metric/meter.hpp>
-#include <fulgurite/torch/optim/adam.hpp>
 #include <fulgurite/torch/optim/arena.hpp>
 #include <fulgurite/torch/optim/clip.hpp>
+#include <fulgurite/torch/optim/first_order.hpp>
 #include <fulgurite/torch/optim/lbfgs.hpp>
 #include <fulgurite/torch/optim/optimizer.hpp>
-#include <fulgurite/torch/optim/optimizer_state.hpp>
-#include <fulgurite/torch/optim/rmsprop.hpp>
-#include <fulgurite/torch/optim/sgd.hpp>
 #include <fulgurite/torch/profile/advanced_profiler.hpp>
 #include <fulgurite/torch/profile/nvtx_profiler.hpp>
 #include <fulgurite/torch/weights/averaging.hpp>
 #include <fulgurite/torch/weights/checkpoint_file.hpp>
-#include <fulgurite/torch/weights/load_weights.hpp>
 #include <fulgurite/torch/weights/summary.hpp>
 #include <fulgurite/torch/weights/weights.hpp>
 #endif

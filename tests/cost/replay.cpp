@@ -15,7 +15,7 @@
 #include <fulgurite/torch/capture/captured.hpp>
 #include <fulgurite/torch/capture/world.hpp>
 #include <fulgurite/torch/device/single_device.hpp>
-#include <fulgurite/torch/optim/adam.hpp>
+#include <fulgurite/torch/optim/first_order.hpp>
 
 namespace {
 

@@ -22,8 +22,8 @@
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
+#include <fulgurite/distributed/connection.hpp>
 #include <fulgurite/distributed/place.hpp>
-#include <fulgurite/distributed/store.hpp>
 
 namespace fulgurite::test {
 

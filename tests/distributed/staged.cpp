@@ -31,7 +31,7 @@
 #include <fulgurite/logger/csv_logger.hpp>
 #include <fulgurite/torch/data/tensor_loader.hpp>
 #include <fulgurite/torch/device/single_device.hpp>
-#include <fulgurite/torch/optim/adam.hpp>
+#include <fulgurite/torch/optim/first_order.hpp>
 #include <fulgurite/trainer.hpp>
 
 #include "staged_pieces.hpp"

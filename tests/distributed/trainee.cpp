@@ -33,8 +33,7 @@
 #include <fulgurite/distributed/distributed_data_parallel.hpp>
 #include <fulgurite/torch/data/stack.hpp>
 #include <fulgurite/torch/data/tensor_loader.hpp>
-#include <fulgurite/torch/optim/adam.hpp>
-#include <fulgurite/torch/optim/sgd.hpp>
+#include <fulgurite/torch/optim/first_order.hpp>
 #include <fulgurite/trainer.hpp>
 
 #include "agent.hpp"

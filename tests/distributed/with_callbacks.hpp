@@ -18,7 +18,7 @@
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/data/combined.hpp>
 #include <fulgurite/torch/data/tensor_loader.hpp>
-#include <fulgurite/torch/optim/sgd.hpp>
+#include <fulgurite/torch/optim/first_order.hpp>
 #include <fulgurite/trainer.hpp>
 #include <fulgurite/tuner/learning_rate_finder.hpp>
 

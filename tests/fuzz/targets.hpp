@@ -22,7 +22,7 @@
 #include <fulgurite/checkpoint/pickle.hpp>
 #include <fulgurite/checkpoint/pt_file.hpp>
 #include <fulgurite/checkpoint/safetensors.hpp>
-#include <fulgurite/core/archive_text.hpp>
+#include <fulgurite/core/archive_tree.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/distributed/place.hpp>
 #include <fulgurite/logger/journal.hpp>

@@ -11,8 +11,6 @@ import flags  # noqa: E402
 UMBRELLA = 'fulgurite/fulgurite.hpp'
 LEFT_OUT = {  # beginnings of paths
     'fulgurite/fulgurite.hpp': 'is the umbrella',
-    'fulgurite/defaults.hpp': 'has a part of the umbrella, for programs that want to compile quicker',
-    'fulgurite/trainer.hpp': 'has a part of defaults.hpp',
     'fulgurite/cli': 'needs CLI11 and toml++, which need not be installed',
     'fulgurite/data/stride.hpp': 'includes range-v3, which costs half a second',
     'fulgurite/distributed/': 'includes process groups, which cost several seconds',

@@ -16,10 +16,8 @@
 #include <fulgurite/core/archive.hpp>
 #include <fulgurite/fulgurite.hpp>
 #include <fulgurite/torch/capture/captured.hpp>
-#include <fulgurite/torch/optim/adam.hpp>
+#include <fulgurite/torch/optim/first_order.hpp>
 #include <fulgurite/torch/optim/lbfgs.hpp>
-#include <fulgurite/torch/optim/rmsprop.hpp>
-#include <fulgurite/torch/optim/sgd.hpp>
 
 namespace {
 using fixtures::same_bits;

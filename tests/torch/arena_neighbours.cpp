@@ -14,8 +14,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <fulgurite/fulgurite.hpp>
-#include <fulgurite/torch/optim/adam.hpp>
-#include <fulgurite/torch/optim/sgd.hpp>
+#include <fulgurite/torch/optim/first_order.hpp>
 
 namespace {
 using fixtures::same_bits;

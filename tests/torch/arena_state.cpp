@@ -9,10 +9,8 @@
 
 #include <fulgurite/core/archive.hpp>
 #include <fulgurite/torch/device/backend.hpp>
-#include <fulgurite/torch/optim/adam.hpp>
+#include <fulgurite/torch/optim/first_order.hpp>
 #include <fulgurite/torch/optim/lbfgs.hpp>
-#include <fulgurite/torch/optim/rmsprop.hpp>
-#include <fulgurite/torch/optim/sgd.hpp>
 
 namespace {
 using fixtures::Net;

@@ -17,9 +17,7 @@
 
 #include <fulgurite/fulgurite.hpp>
 #include <fulgurite/torch/capture/captured.hpp>
-#include <fulgurite/torch/optim/adam.hpp>
-#include <fulgurite/torch/optim/rmsprop.hpp>
-#include <fulgurite/torch/optim/sgd.hpp>
+#include <fulgurite/torch/optim/first_order.hpp>
 
 using namespace fulgurite;
 namespace F = torch::nn::functional;

@@ -13,7 +13,7 @@
 
 #include <fulgurite/fulgurite.hpp>
 #include <fulgurite/torch/capture/captured.hpp>
-#include <fulgurite/torch/optim/sgd.hpp>
+#include <fulgurite/torch/optim/first_order.hpp>
 
 using namespace fulgurite;
 

@@ -8,7 +8,7 @@
 
 #include <fulgurite/loop/trainer.hpp>
 #include <fulgurite/torch/device/single_device.hpp>
-#include <fulgurite/torch/optim/sgd.hpp>
+#include <fulgurite/torch/optim/first_order.hpp>
 
 namespace {
 using fulgurite::LibTorch;

@@ -10,11 +10,11 @@
 
 #include <fulgurite/callback/model_checkpoint.hpp>
 #include <fulgurite/callback/weight_averaging.hpp>
-#include <fulgurite/core/archive_text.hpp>
+#include <fulgurite/core/archive_tree.hpp>
 #include <fulgurite/loop/trainer.hpp>
 #include <fulgurite/torch/data/tensor_loader.hpp>
 #include <fulgurite/torch/device/single_device.hpp>
-#include <fulgurite/torch/optim/adam.hpp>
+#include <fulgurite/torch/optim/first_order.hpp>
 #include <fulgurite/torch/weights/weights.hpp>
 
 namespace {

@@ -10,9 +10,8 @@
 #include <fulgurite/loop/parts.hpp>
 #include <fulgurite/schedule/schedule.hpp>
 #include <fulgurite/torch/device/backend.hpp>
-#include <fulgurite/torch/optim/adam.hpp>
+#include <fulgurite/torch/optim/first_order.hpp>
 #include <fulgurite/torch/optim/optimizer.hpp>
-#include <fulgurite/torch/optim/sgd.hpp>
 
 namespace {
 using namespace fulgurite;

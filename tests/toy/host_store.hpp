@@ -6,7 +6,6 @@
 #include <vector>
 
 #include <fulgurite/metric/meter.hpp>
-#include <fulgurite/metric/over_ranks.hpp>
 
 namespace toy {
 

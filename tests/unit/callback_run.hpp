@@ -12,7 +12,6 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include <fulgurite/checkpoint/background_writer.hpp>
 #include <fulgurite/checkpoint/run_file.hpp>
 #include <fulgurite/loop/trainer.hpp>
 

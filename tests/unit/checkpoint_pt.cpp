@@ -3,7 +3,6 @@
 #include <limits>
 
 #include <fulgurite/checkpoint/pt_file.hpp>
-#include <fulgurite/checkpoint/pt_writer.hpp>
 
 #include "../fuzz/memory_file.hpp"
 #include "checkpoint_folder.hpp"

@@ -4,7 +4,7 @@
 #include <string>
 
 #include <fulgurite/core/archive.hpp>
-#include <fulgurite/core/archive_text.hpp>
+#include <fulgurite/core/archive_tree.hpp>
 #include <fulgurite/core/error.hpp>
 
 namespace data_test {

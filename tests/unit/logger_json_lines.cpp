@@ -3,7 +3,7 @@
 #include <vector>
 
 #include <fulgurite/callback/signals.hpp>
-#include <fulgurite/core/json.hpp>
+#include <fulgurite/core/text.hpp>
 #include <fulgurite/logger/json_lines_logger.hpp>
 
 #include "logger_run.hpp"

@@ -7,7 +7,6 @@
 #include <fulgurite/logger/json_lines_logger.hpp>
 #include <fulgurite/logger/tensorboard_logger.hpp>
 #include <fulgurite/report/html.hpp>
-#include <fulgurite/report/html_parts.hpp>
 
 #include "callback_stream.hpp"
 #include "logger_run.hpp"

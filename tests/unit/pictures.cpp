@@ -6,9 +6,8 @@
 #include <fulgurite/callback/learning_rate_monitor.hpp>
 #include <fulgurite/callback/signals.hpp>
 #include <fulgurite/logger/folder_logger.hpp>
-#include <fulgurite/report/history.hpp>
 #include <fulgurite/report/html.hpp>
-#include <fulgurite/report/html_parts.hpp>
+#include <fulgurite/report/run_folder.hpp>
 
 #include "callback_run.hpp"
 #include "callback_stream.hpp"

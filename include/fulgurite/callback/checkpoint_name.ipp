@@ -223,10 +223,6 @@ void Timing::state(auto& archive) {
 }
 FULGURITE_STATE(Timing)
 
-}  // namespace fulgurite::checkpointing
-
-namespace fulgurite::checkpointing {
-
 FULGURITE_BODY void Timing::begin(Context const& ctx, bool goes_on) {
   if (!goes_on) waited_ = 0;
   time_checked_ = ctx.seconds_now() - waited_;

@@ -10,7 +10,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <vector>
 
 #include <fulgurite/callback/progress_bar.hpp>
@@ -21,9 +20,9 @@
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/context.hpp>
 #include <fulgurite/metric/board.hpp>
-#include <fulgurite/report/history.hpp>
 #include <fulgurite/report/profile.hpp>
 #include <fulgurite/report/progress_line.hpp>
+#include <fulgurite/report/run_folder.hpp>
 
 namespace fulgurite::report {
 
@@ -48,11 +47,6 @@ std::string filled(std::string_view line, std::size_t columns);
 /// Joins facts by three spaces. A fact for which there is no room is left out as a whole, since a number that is cut in
 /// two reads as another number.
 std::string facts_within(std::string_view facts, std::size_t columns);
-/// Cuts a title that is too wide at its beginning: names of metrics differ at their ends.
-std::string title_within(std::string_view title, std::size_t columns, Glyphs glyphs);
-
-/// Places plots side by side: as many as the width allows, in as many rows as the height allows.
-std::vector<std::string> plots_of(std::vector<Plot> plots, std::size_t width, std::size_t height, Glyphs glyphs);
 
 }  // namespace dashboard
 

@@ -44,6 +44,7 @@ FULGURITE_BODY std::string facts_within(std::string_view facts, std::size_t colu
   return std::string(room).append(gap).append(more);
 }
 
+/// Cuts a title that is too wide at its beginning: names of metrics differ at their ends.
 FULGURITE_BODY std::string title_within(std::string_view title, std::size_t columns, Glyphs glyphs) {
   std::string_view const dots = glyphs == Glyphs::ascii ? "..." : "…";
   std::size_t const all = display_width(title), marked = display_width(dots);
@@ -51,6 +52,7 @@ FULGURITE_BODY std::string title_within(std::string_view title, std::size_t colu
   return std::string(dots).append(title.substr(clipped(title, all - (columns - marked)).size()));
 }
 
+/// Places plots side by side: as many as the width allows, in as many rows as the height allows.
 FULGURITE_BODY std::vector<std::string> plots_of(std::vector<Plot> plots, std::size_t width, std::size_t height,
                                                  Glyphs glyphs) {
   std::vector<std::string> lines;
@@ -152,10 +154,6 @@ FULGURITE_BODY void LearningCurves::log_metrics(std::span<Scalar const> row, lon
 
 void LearningCurves::state(auto& archive) { archive.child("curves", history_); }
 FULGURITE_STATE(LearningCurves)
-
-}  // namespace fulgurite
-
-namespace fulgurite {
 
 FULGURITE_BODY std::string ResourcesLine::text(Context& ctx, double now) {
   std::string text;

@@ -12,7 +12,7 @@
 #include <fulgurite/callback/checkpoint_name.hpp>
 #include <fulgurite/callback/watch.hpp>
 #include <fulgurite/core/body.hpp>
-#include <fulgurite/core/function_ref.hpp>
+#include <fulgurite/core/types.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
 
 namespace fulgurite {

@@ -2,15 +2,10 @@
 // The bodies of callback/learning_rate_monitor.hpp.
 
 #include <algorithm>
-#include <map>
 #include <set>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include <fulgurite/callback/learning_rate_monitor.hpp>
 #include <fulgurite/core/archive.hpp>
-#include <fulgurite/core/error.hpp>
 #include <fulgurite/report/numbers.hpp>
 
 namespace fulgurite {

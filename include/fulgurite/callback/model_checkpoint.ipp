@@ -133,10 +133,6 @@ FULGURITE_STATE(Saver)
 
 FULGURITE_MOVES_BODY(Saver);
 
-}  // namespace fulgurite::checkpointing
-
-namespace fulgurite::checkpointing {
-
 FULGURITE_BODY bool Place::choose(Context const& ctx) {
   before_ = folder_;
   if (!given_.empty()) folder_ = given_;

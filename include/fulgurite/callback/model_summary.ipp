@@ -9,8 +9,8 @@
 #include <fulgurite/callback/model_summary.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/text.hpp>
-#include <fulgurite/report/history.hpp>
 #include <fulgurite/report/numbers.hpp>
+#include <fulgurite/report/run_folder.hpp>
 #include <fulgurite/report/terminal.hpp>
 
 namespace fulgurite {
@@ -26,10 +26,6 @@ FULGURITE_BODY ResultsTable::ResultsTable(ResultsTableOptions options) : options
   if (options.columns < 0)
     throw Error("fulgurite.callback.results_columns", "ResultsTable: columns is the width of the table, or 0");
 }
-
-}  // namespace fulgurite
-
-namespace fulgurite {
 
 FULGURITE_BODY void ModelSummary::on_fit_start(Context& ctx) {
   if (options_.max_depth == 0 || ctx.rank() != 0 || ctx.options().barebones) return;

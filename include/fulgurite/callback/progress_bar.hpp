@@ -8,7 +8,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <type_traits>
 
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/state.hpp>
@@ -32,12 +31,6 @@ namespace fulgurite {
 
 // The number of batches and the end that a bar or a dashboard shows for an epoch; a limit of the run may end it
 // earlier.
-
-/// The number of batches of the epoch, of which `done` are over, up to the batch in which max_steps ends it; nullopt if
-/// neither is known. If the loader has no size, this is an upper bound: the loader may end before max_steps. In manual
-/// optimization, and for sequences that are cut into slices, a batch may take any number of steps, so max_steps does
-/// not determine the number of batches.
-std::optional<long> announced_batches(Context& ctx, long done);
 
 /// The time at which max_time ends training, in seconds of the trainer's clock, and whether that is in this epoch.
 class AnnouncedEnd {

@@ -73,6 +73,10 @@ FULGURITE_BODY std::string outcome_line(Outcome const& outcome, int epochs, long
 
 namespace fulgurite {
 
+/// The number of batches of the epoch, of which `done` are over, up to the batch in which max_steps ends it; nullopt if
+/// neither is known. If the loader has no size, this is an upper bound: the loader may end before max_steps. In manual
+/// optimization, and for sequences that are cut into slices, a batch may take any number of steps, so max_steps does
+/// not determine the number of batches.
 FULGURITE_BODY std::optional<long> announced_batches(Context& ctx, long done) {
   std::optional<long> const batches = ctx.num_training_batches();
   auto const& most = ctx.options().max_steps;

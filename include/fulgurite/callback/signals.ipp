@@ -17,9 +17,7 @@
 
 #include <fulgurite/callback/checkpoint_name.hpp>
 #include <fulgurite/callback/signals.hpp>
-#include <fulgurite/core/function_ref.hpp>
 #include <fulgurite/core/text.hpp>
-#include <fulgurite/core/types.hpp>
 
 namespace fulgurite::slurm {
 
@@ -184,10 +182,6 @@ FULGURITE_BODY std::filesystem::path OnExceptionCheckpoint::file_in(std::filesys
   auto const usual = dirpath_.empty() ? checkpointing::name_of_run("on_exception", model) : "on_exception";
   return (dirpath_.empty() ? root : dirpath_) / (filename_.value_or(usual) + ".safetensors");
 }
-
-}  // namespace fulgurite
-
-namespace fulgurite {
 
 /// A run that is ending by another exception. A signal that arrives meanwhile has no further effect; the destructor
 /// warns of it.

@@ -48,10 +48,6 @@ FULGURITE_BODY void SimpleProfiler::add(ProfiledAction const& action, std::int64
   if (took > tally.longest) tally.longest = took;
 }
 
-}  // namespace fulgurite
-
-namespace fulgurite {
-
 FULGURITE_BODY void SimpleProfiler::on_exception(Context& ctx) {
   if (runs_) tell(ctx, ", until it failed");
 }

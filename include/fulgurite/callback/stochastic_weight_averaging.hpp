@@ -3,11 +3,13 @@
 // epoch are averaged.
 
 #include <algorithm>
+#include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <numbers>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -16,7 +18,6 @@
 
 #include <fulgurite/callback/weight_averaging.hpp>
 #include <fulgurite/core/archive_tree.hpp>
-#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/hook/hooks.hpp>
@@ -37,9 +38,6 @@ struct GroupRates {
 
 /// How the learning rate changes to its final value.
 enum class Annealing : std::uint8_t { cos, linear };
-
-/// The rate after a fraction `done`, from 0 to 1, of the annealing.
-double annealed(Annealing how, double from, double to, double done);
 
 // The point of a run at which something begins, as an option gives it.
 
@@ -226,7 +224,9 @@ class StochasticWeightAveraging {
     double const to = last[std::min(group, last.size() - 1)];
     if (epochs >= options_.annealing_epochs) return to;
     double const done = static_cast<double>(epochs) / static_cast<double>(options_.annealing_epochs);
-    return annealed(options_.annealing_strategy, initial_[group], to, done);
+    bool const linear = options_.annealing_strategy == Annealing::linear;
+    double const share = linear ? done : 0.5 * (1.0 - std::cos(std::numbers::pi * done));
+    return to * share + initial_[group] * (1.0 - share);
   }
 
   /// Restores the statistics that the pass for statistics has replaced. The results of that pass are kept, since the
@@ -262,7 +262,3 @@ class StochasticWeightAveraging {
 };
 
 }  // namespace fulgurite
-
-#if !defined(FULGURITE_COMPILED)
-#include <fulgurite/callback/stochastic_weight_averaging.ipp>
-#endif

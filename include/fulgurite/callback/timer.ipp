@@ -54,10 +54,6 @@ void Timer::state(auto& archive) {
 }
 FULGURITE_STATE(Timer)
 
-}  // namespace fulgurite
-
-namespace fulgurite {
-
 FULGURITE_BULK_BODY void Timer::on_train_batch_end(Context& ctx) {
   if (!limit_ || options_.interval != Interval::step || ctx.accumulating()) return;
   stop_when_spent(ctx);

@@ -14,7 +14,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include <fulgurite/core/body.hpp>
 
@@ -67,13 +66,6 @@ int write_all(int descriptor, std::string_view text);
 /// Reads from an offset until `into` is full or the file ends. Returns how many bytes there were, or -1 with errno set.
 ssize_t read_at(int descriptor, std::span<std::byte> into, std::uint64_t offset);
 
-/// Makes the entries of a folder durable. Returns 0 or errno. EINVAL is not a failure: the folder's file system cannot
-/// synchronise folders.
-int sync_folder(std::filesystem::path const& folder);
-
-/// The folder that contains a file; "." for a bare name.
-std::filesystem::path folder_of(std::filesystem::path const& file);
-
 }  // namespace file
 }  // namespace fulgurite
 
@@ -112,19 +104,9 @@ std::string temporary_prefix();
 /// name may already have the maximum length.
 std::string temporary_name();
 
-/// Makes an empty temporary in `folder`, and locks it as long as the descriptor is open. Returns -1 with errno set on
-/// failure.
-std::pair<FileDescriptor, std::filesystem::path> open_temporary(std::filesystem::path const& folder);
-
-/// True if the process in a temporary's name has ended. For links, which cannot be locked.
-bool made_by_the_dead(std::string_view name, std::string_view prefix);
-
 /// Removes temporaries of this machine whose process has ended. If the file system has no locks, that cannot be known,
 /// and all files are kept.
 void sweep_temporaries(std::filesystem::path const& folder);
-
-/// Calls sweep_temporaries the first time that this process writes into `folder`.
-void sweep_temporaries_once(std::filesystem::path const& folder);
 
 // Renames a finished file, but never over another file: if two processes want one name, the system decides which of
 // them gets it.

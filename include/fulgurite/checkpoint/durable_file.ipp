@@ -10,6 +10,7 @@
 #include <mutex>
 #include <set>
 #include <system_error>
+#include <utility>
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -64,12 +65,15 @@ FULGURITE_BODY ssize_t read_at(int descriptor, std::span<std::byte> into, std::u
   return static_cast<ssize_t>(done);
 }
 
+/// Makes the entries of a folder durable. Returns 0 or errno. EINVAL is not a failure: the folder's file system cannot
+/// synchronise folders.
 FULGURITE_BODY int sync_folder(std::filesystem::path const& folder) {
   FileDescriptor const opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!opened) return errno;
   return ::fsync(opened.number()) == 0 || errno == EINVAL ? 0 : errno;
 }
 
+/// The folder that contains a file; "." for a bare name.
 FULGURITE_BODY std::filesystem::path folder_of(std::filesystem::path const& file) {
   return file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
 }
@@ -122,6 +126,8 @@ FULGURITE_BODY std::string temporary_name() {
          ".tmp";
 }
 
+/// Makes an empty temporary in `folder`, and locks it as long as the descriptor is open. Returns -1 with errno set on
+/// failure.
 FULGURITE_BODY std::pair<FileDescriptor, std::filesystem::path> open_temporary(std::filesystem::path const& folder) {
   while (true) {
     auto path = folder / temporary_name();
@@ -133,6 +139,7 @@ FULGURITE_BODY std::pair<FileDescriptor, std::filesystem::path> open_temporary(s
   }
 }
 
+/// True if the process in a temporary's name has ended. For links, which cannot be locked.
 FULGURITE_BODY bool made_by_the_dead(std::string_view name, std::string_view prefix) {
   name.remove_prefix(prefix.size());
   pid_t process = 0;
@@ -155,6 +162,7 @@ FULGURITE_BODY void sweep_temporaries(std::filesystem::path const& folder) {
   }
 }
 
+/// Calls sweep_temporaries the first time that this process writes into `folder`.
 FULGURITE_BODY void sweep_temporaries_once(std::filesystem::path const& folder) {
   static std::mutex mutex;
   static std::set<std::filesystem::path> swept;

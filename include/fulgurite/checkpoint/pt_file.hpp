@@ -1,5 +1,6 @@
 #pragma once
-// Weights that Python saved: by torch.save(model.state_dict(), "x.pt"), or in a checkpoint of Lightning.
+// Weights for Python and from it: torch.save(model.state_dict(), "x.pt") reads and writes such files; a checkpoint of
+// Lightning is read, too.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,9 +10,11 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fulgurite/checkpoint/zip_archive.hpp>
+#include <fulgurite/core/archive_tree.hpp>
 #include <fulgurite/core/body.hpp>
 
 namespace fulgurite::pickle {
@@ -83,6 +86,39 @@ class PtFile {
   std::vector<Entry> entries_;
   std::map<std::string, std::size_t, std::less<>> index_;
 };
+
+namespace pickle {
+
+/// Writes the pickle of an OrderedDict of tensors, in protocol 2, with the opcodes and names that torch.load accepts by
+/// default.
+class StateDictWriter {
+ public:
+  StateDictWriter();
+  /// Appends a tensor that fills the storage with that number.
+  void add(std::string_view name, std::string_view storage, std::span<std::int64_t const> shape, std::size_t number);
+  std::string finish() && { return std::move(text_ += "u."); }  // SETITEMS, STOP
+
+ private:
+  void global(std::string_view name);
+  void ordered_dict() {
+    global("collections.OrderedDict");
+    text_ += ")R";  // EMPTY_TUPLE, REDUCE
+  }
+  void text(std::string_view value);
+  void integer(std::uint64_t value);
+
+  std::string text_;
+};
+
+/// PyTorch's name of the storage for safetensors' name of an element type; empty if PyTorch has none.
+std::string_view storage_of(std::string_view dtype);
+
+}  // namespace pickle
+
+/// Writes the weights as a state dict for Python's `torch.load(path)`, also with weights_only=True, its default. It is
+/// durable as write_safetensors is, with the same `each`: called twice, in the same order.
+///   write_pt("best.pt", [&](auto&& f) { LibTorch::each_weight(model, f); });
+void write_pt(std::filesystem::path const& path, EachWeight each, std::uint64_t wide = zip::elsewhere);
 
 }  // namespace fulgurite
 

@@ -3,10 +3,12 @@
 // file's metadata; its tensors are stored with the weights, under names with a prefix. Python reads only the weights by
 //   weights = {n: t for n, t in safetensors.torch.load_file(path).items() if not n.startswith("fulgurite:")}
 
+#include <atomic>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <exception>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -14,19 +16,20 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/checkpoint/safetensors.hpp>
 #include <fulgurite/core/archive.hpp>
-#include <fulgurite/core/archive_text.hpp>
 #include <fulgurite/core/archive_tree.hpp>
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/core/function_ref.hpp>
 #include <fulgurite/core/state.hpp>
+#include <fulgurite/core/types.hpp>
 
 namespace fulgurite {
 
@@ -59,27 +62,11 @@ inline constexpr char const* run_format_key = "fulgurite.format";
 /// A file of another version is refused when it is read.
 inline constexpr char const* run_format = "2";
 
-/// Throws an Error that names the part of the state because of which the text is longer than a file's header may be.
-[[noreturn]] void refuse_long_state(std::filesystem::path const& path, ArchiveNode const& tree, std::uint64_t longest);
-
-/// The metadata of such a file, from the state of the run. Calls `tensor(ArchiveTensor const&)` for each tensor in the
-/// state. `longest`: the maximum size of a header in bytes.
-Metadata run_metadata(std::filesystem::path const& path, ArchiveNode const& tree,
-                      std::span<Hyperparameter const> hyperparameters, Metadata metadata, std::uint64_t longest,
-                      FunctionRef<void(ArchiveTensor const&)> tensor);
-
 /// Adds the fingerprint of the program to the metadata of a file.
 struct AddFingerprint {
   ArchiveNode const& state;
   void operator()(Metadata& metadata, std::vector<safetensors::Entry> const& tensors) const;
 };
-
-/// Throws if a weight has a name that is reserved for tensors of the state.
-void refuse_state_name(std::filesystem::path const& path, std::string_view weight);
-
-/// Writes such a file from a state that is saved already: see save_run_file.
-void write_run_file(std::filesystem::path const& path, ArchiveNode const& tree, EachWeight each_weight,
-                    std::span<Hyperparameter const> hyperparameters, Metadata metadata, std::uint64_t longest);
 
 /// Writes such a file; `Backend::save` calls it. `each_weight(f)` passes the weights to `f`, `fold(archive)` saves the
 /// state of the run. Tensors of the state are written one by one after the weights, so nothing may change them until
@@ -88,11 +75,6 @@ void write_run_file(std::filesystem::path const& path, ArchiveNode const& tree, 
 void save_run_file(std::filesystem::path const& path, EachWeight each_weight, FunctionRef<void(StateSaver&)> fold,
                    std::span<Hyperparameter const> hyperparameters = {}, Metadata metadata = {},
                    std::uint64_t longest = safetensors::longest_header);
-
-/// Checks that the file holds the state of a run, in this library's format, and that every byte of it is as it was
-/// written. Throws [fulgurite.checkpoint.no_run_state] if the file holds only weights, [fulgurite.checkpoint.format] if
-/// another version wrote it, and [fulgurite.checkpoint.checksum] if it is damaged.
-void check_run_file(SafetensorsFile const& file);
 
 /// Reads the state from a file, with all its tensors, for `load_state`. Nothing in the file is trusted: check_run_file
 /// first checks all of it, including the weights.
@@ -293,6 +275,99 @@ H hyperparameters(std::filesystem::path const& file) {
                 "the hyper-parameters of " + file.string() + " do not fit: " + reader.differences());
   return object;
 }
+
+// Writes the files of a run on a separate thread, while the run continues.
+
+// A copy of everything that a run's file will hold: it can be written while the run continues.
+
+/// A copy of the weights and of the state of a run. The next copy uses its memory again.
+class RunImage {
+ public:
+  RunImage();
+  FULGURITE_MOVES(RunImage);
+
+  /// Makes the copy; the arguments are those of save_run_file.
+  void take(EachWeight each_weight, FunctionRef<void(StateSaver&)> fold,
+            std::span<Hyperparameter const> hyperparameters);
+
+  /// Writes the file, durably. Any thread may call it; `take` and `rename` must not be called until it returns.
+  void write(std::filesystem::path const& path) const;
+
+  /// Replaces `from` by `to` in the state: a file got another name after the copy was made.
+  void rename(std::filesystem::path const& from, std::filesystem::path const& to);
+
+ private:
+  struct Part {
+    std::string name, dtype;
+    std::vector<std::int64_t> shape;
+  };
+
+  void begin(std::span<Hyperparameter const> hyperparameters);
+  void copy(EachWeight each_weight);
+
+  void add(std::string name, std::string dtype, std::vector<std::int64_t> shape, std::span<std::byte const> bytes);
+
+  /// The tree keeps only the names of its tensors.
+  void copy_tensors();
+  static void rename(ArchiveNode& node, std::string const& from, std::string const& to);
+
+  ArchiveNode tree_;
+  std::vector<Hyperparameter> hyperparameters_;
+  std::vector<Part> parts_;
+  std::vector<std::vector<std::byte>>
+      memory_;  ///< memory of each part; kept from the previous copy if the size is the same
+};
+
+/// One copy of a run, and the files that are written from it. Call `plan` for each file, then `start`, and `wait` when
+/// it is `done`. Afterwards `write` gives the result of each file, and `remove` and `let_go` delete the files that they
+/// displace. Only the owning thread may call these.
+class BackgroundWriter {
+ public:
+  BackgroundWriter();
+  BackgroundWriter(BackgroundWriter const&) = delete;
+  BackgroundWriter& operator=(BackgroundWriter const&) = delete;
+  ~BackgroundWriter();
+
+  /// The copy that is written next. It may be changed while no write is in progress.
+  RunImage& image() { return image_; }
+
+  /// Adds a file to be written, after the earlier ones. `is_new`: if such a file exists by then, it is left unchanged.
+  void plan(std::filesystem::path file, bool is_new);
+  void start();
+  bool done() const { return done_.load(std::memory_order_acquire); }
+  void wait();
+
+  /// The result of a planned file, once: returns if it was written, and otherwise throws what was thrown then. A file
+  /// that was not planned, or not reached, is written now.
+  void write(std::filesystem::path const& path);
+  /// Removes a file's name at once; returns true if the file existed. Freeing the space of a large file takes longer
+  /// than copying it in memory: `let_go` makes the other thread do that.
+  bool remove(std::filesystem::path const& path);
+  void let_go();
+  /// Clears the list of files.
+  void clear();
+
+ private:
+  struct File {
+    std::filesystem::path path;
+    bool is_new;
+    bool tried;
+    std::exception_ptr failure;
+  };
+
+  template <class Work>
+  void elsewhere(Work const& work);
+
+  /// If a file cannot be written, the later ones are not written either: they would refer to it. A file whose name is
+  /// taken first gets another name.
+  void work() noexcept;
+
+  RunImage image_;
+  std::vector<File> files_;
+  std::vector<FileDescriptor> removed_;
+  std::atomic<bool> done_{true};
+  std::thread thread_{};
+};
 
 }  // namespace fulgurite
 

@@ -1,11 +1,14 @@
 #pragma once
 // The bodies of checkpoint/run_file.hpp.
 
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+
 #include <algorithm>
 #include <iterator>
-#include <map>
 #include <set>
-#include <utility>
+#include <system_error>
 
 #include <fulgurite/checkpoint/run_file.hpp>
 
@@ -113,8 +116,9 @@ FULGURITE_BODY std::string hyperparameter_text(std::span<Hyperparameter const> a
   return to_text(tree);
 }
 
-FULGURITE_BODY void refuse_long_state(std::filesystem::path const& path, ArchiveNode const& tree,
-                                      std::uint64_t longest) {
+/// Throws an Error that names the part of the state because of which the text is longer than a file's header may be.
+[[noreturn]] FULGURITE_BODY void refuse_long_state(std::filesystem::path const& path, ArchiveNode const& tree,
+                                                   std::uint64_t longest) {
   std::pair<std::size_t, std::string> part;
   for (auto const& [name, node] : std::get<ArchiveNode::Object>(tree.value))
     part = std::max(part, {to_text(node, [](ArchiveTensor const&) { return std::string(); }).size(), name});
@@ -124,6 +128,8 @@ FULGURITE_BODY void refuse_long_state(std::filesystem::path const& path, Archive
                   ": keep large values as tensors, by archive.tensor(name, tensor)");
 }
 
+/// The metadata of such a file, from the state of the run. Calls `tensor(ArchiveTensor const&)` for each tensor in the
+/// state. `longest`: the maximum size of a header in bytes.
 FULGURITE_BODY Metadata run_metadata(std::filesystem::path const& path, ArchiveNode const& tree,
                                      std::span<Hyperparameter const> hyperparameters, Metadata metadata,
                                      std::uint64_t longest, FunctionRef<void(ArchiveTensor const&)> tensor) {
@@ -146,6 +152,7 @@ FULGURITE_BODY void AddFingerprint::operator()(Metadata& metadata,
   metadata[fingerprint_key] = fingerprint(state, tensors);
 }
 
+/// Throws if a weight has a name that is reserved for tensors of the state.
 FULGURITE_BODY void refuse_state_name(std::filesystem::path const& path, std::string_view weight) {
   if (is_state_tensor(weight))
     throw Error("fulgurite.checkpoint.weights",
@@ -153,6 +160,7 @@ FULGURITE_BODY void refuse_state_name(std::filesystem::path const& path, std::st
                     "' has a name that only tensors of the run's state have: rename it");
 }
 
+/// Writes such a file from a state that is saved already: see save_run_file.
 FULGURITE_BODY void write_run_file(std::filesystem::path const& path, ArchiveNode const& tree, EachWeight each_weight,
                                    std::span<Hyperparameter const> hyperparameters, Metadata metadata,
                                    std::uint64_t longest) {
@@ -181,6 +189,9 @@ FULGURITE_BODY void save_run_file(std::filesystem::path const& path, EachWeight 
   write_run_file(path, tree, each_weight, hyperparameters, std::move(metadata), longest);
 }
 
+/// Checks that the file holds the state of a run, in this library's format, and that every byte of it is as it was
+/// written. Throws [fulgurite.checkpoint.no_run_state] if the file holds only weights, [fulgurite.checkpoint.format] if
+/// another version wrote it, and [fulgurite.checkpoint.checksum] if it is damaged.
 FULGURITE_BODY void check_run_file(SafetensorsFile const& file) {
   auto const& all = file.metadata();
   if (!all.contains(run_state_key))
@@ -278,6 +289,135 @@ FULGURITE_BODY std::string assembly_difference(SafetensorsFile const& file, Arch
   if (parts.empty()) return {};
   return "the file was written by a program that is put together differently (fingerprint " + value->second +
          "): " + parts;
+}
+
+FULGURITE_BULK_BODY RunImage::RunImage() = default;
+FULGURITE_MOVES_BODY(RunImage);
+
+FULGURITE_BODY void RunImage::take(EachWeight each_weight, FunctionRef<void(StateSaver&)> fold,
+                                   std::span<Hyperparameter const> hyperparameters) {
+  begin(hyperparameters);
+  StateSaver saver(tree_, {}, StateSaver::Tensors::borrowed);
+  fold(saver);
+  copy(each_weight);
+}
+
+FULGURITE_BODY void RunImage::write(std::filesystem::path const& path) const {
+  auto metadata = run_metadata(path, tree_, hyperparameters_, {}, safetensors::longest_header, [](auto const&) {});
+  auto const each = [&](TakeWeight f) {
+    for (std::size_t i = 0; auto const& part : parts_)
+      f(std::string_view(part.name), WeightView{part.dtype, part.shape, std::span(memory_[i++])});
+  };
+  write_safetensors(path, std::move(metadata), each, Checksums::written, AddFingerprint{tree_});
+}
+
+FULGURITE_BODY void RunImage::rename(std::filesystem::path const& from, std::filesystem::path const& to) {
+  if (!from.empty()) rename(tree_, from.native(), to.native());
+}
+
+FULGURITE_BODY void RunImage::begin(std::span<Hyperparameter const> hyperparameters) {
+  parts_.clear();
+  tree_ = {};
+  hyperparameters_.assign(hyperparameters.begin(), hyperparameters.end());
+}
+
+FULGURITE_BODY void RunImage::copy(EachWeight each_weight) {
+  each_weight([&](std::string_view name, WeightView const& view) {
+    refuse_state_name("a file of the run", name);
+    add(std::string(name), std::string(view.dtype), view.shape, view.bytes);
+  });
+  copy_tensors();
+}
+
+FULGURITE_BODY void RunImage::add(std::string name, std::string dtype, std::vector<std::int64_t> shape,
+                                  std::span<std::byte const> bytes) {
+  if (parts_.size() == memory_.size()) memory_.emplace_back();
+  memory_[parts_.size()].assign(bytes.begin(), bytes.end());
+  parts_.push_back({std::move(name), std::move(dtype), std::move(shape)});
+}
+
+FULGURITE_BODY void RunImage::copy_tensors() {
+  each_tensor(tree_, [&](ArchiveTensor& one) {
+    one.tensor.read([&](SavedTensor::Bytes bytes) {
+      add(std::string(state_tensor_prefix) + one.name, one.tensor.dtype(), one.tensor.shape(), bytes);
+    });
+    one.tensor = {};
+  });
+}
+
+FULGURITE_BODY void RunImage::rename(ArchiveNode& node, std::string const& from, std::string const& to) {
+  if (auto* const text = std::get_if<std::string>(&node.value); text != nullptr && *text == from) *text = to;
+  each_child(node, [&](ArchiveNode& child) { rename(child, from, to); });
+}
+
+template <class Work>
+void BackgroundWriter::elsewhere(Work const& work) {
+  // Signals are for the threads that the program knows.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    thread_ = std::thread(work);
+  } catch (...) { work(); }  // no more threads are available: the write runs here, and only takes longer
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+FULGURITE_BULK_BODY BackgroundWriter::BackgroundWriter() = default;
+FULGURITE_BULK_BODY BackgroundWriter::~BackgroundWriter() { wait(); }
+
+FULGURITE_BODY void BackgroundWriter::plan(std::filesystem::path file, bool is_new) {
+  files_.push_back({std::move(file), is_new, false, nullptr});
+}
+
+FULGURITE_BODY void BackgroundWriter::start() {
+  wait();
+  done_.store(false, std::memory_order_relaxed);
+  elsewhere([this] { work(); });
+}
+
+FULGURITE_BODY void BackgroundWriter::wait() {
+  if (thread_.joinable()) thread_.join();
+}
+
+FULGURITE_BODY void BackgroundWriter::write(std::filesystem::path const& path) {
+  for (auto& file : files_)
+    if (file.path == path && std::exchange(file.tried, false)) {
+      if (file.failure) std::rethrow_exception(std::exchange(file.failure, nullptr));
+      return;
+    }
+  image_.write(path);
+}
+
+FULGURITE_BODY bool BackgroundWriter::remove(std::filesystem::path const& path) {
+  FileDescriptor keeps(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  std::error_code ignored;
+  bool const removed = std::filesystem::remove(path, ignored);
+  if (removed && keeps) removed_.push_back(std::move(keeps));
+  return removed;
+}
+
+FULGURITE_BODY void BackgroundWriter::let_go() {
+  if (removed_.empty()) return;
+  wait();
+  elsewhere([this]() noexcept { removed_.clear(); });
+}
+
+FULGURITE_BODY void BackgroundWriter::clear() { files_.clear(); }
+
+FULGURITE_BODY void BackgroundWriter::work() noexcept {
+  for (std::exception_ptr failure; auto& file : files_) {
+    file.tried = true;
+    file.failure = failure;
+    if (failure) continue;
+    try {
+      NewNamesOnly const only(file.is_new);
+      image_.write(file.path);
+    } catch (FileExists const&) {
+      file.failure = std::current_exception();
+      break;
+    } catch (...) { failure = file.failure = std::current_exception(); }
+  }
+  done_.store(true, std::memory_order_release);
 }
 
 }  // namespace fulgurite

@@ -17,8 +17,8 @@
 #include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/core/archive_tree.hpp>
 #include <fulgurite/core/body.hpp>
-#include <fulgurite/core/function_ref.hpp>
-#include <fulgurite/core/json.hpp>
+#include <fulgurite/core/text.hpp>
+#include <fulgurite/core/types.hpp>
 
 namespace fulgurite {
 
@@ -69,18 +69,8 @@ std::string sum_text(std::uint32_t sum);
 /// quotes inside of strings are escaped.
 std::size_t sum_place(std::string_view header, std::string_view key);
 
-/// Reserves space for the checksums of this many tensors, so that the header's length is known before the checksums
-/// are.
-void reserve_sums(Metadata& metadata, std::size_t tensors);
-
-/// Writes the checksums into a header with reserved space.
-void enter_sums(std::string& header, std::span<std::uint32_t const> of_tensors);
-
 /// The checksum of a header that has one.
 std::uint32_t header_sum(std::string header);
-
-/// The checksums in a text of such digits; nullopt if the text is not one.
-std::optional<std::vector<std::uint32_t>> sums_in(std::string_view text);
 
 }  // namespace fulgurite::safetensors
 

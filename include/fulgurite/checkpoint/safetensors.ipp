@@ -11,7 +11,6 @@
 #include <sys/stat.h>
 
 #include <fulgurite/checkpoint/safetensors.hpp>
-#include <fulgurite/core/text.hpp>
 
 namespace fulgurite::safetensors {
 
@@ -48,11 +47,14 @@ FULGURITE_BODY std::size_t sum_place(std::string_view header, std::string_view k
   return header.npos;
 }
 
+/// Reserves space for the checksums of this many tensors, so that the header's length is known before the checksums
+/// are.
 FULGURITE_BODY void reserve_sums(Metadata& metadata, std::size_t tensors) {
   metadata[tensor_sums_key] = std::string(sum_digits * tensors, '0');
   metadata[header_sum_key] = std::string(sum_digits, '0');
 }
 
+/// Writes the checksums into a header with reserved space.
 FULGURITE_BODY void enter_sums(std::string& header, std::span<std::uint32_t const> of_tensors) {
   auto at = sum_place(header, tensor_sums_key);
   for (auto const sum : of_tensors) {
@@ -68,6 +70,7 @@ FULGURITE_BODY std::uint32_t header_sum(std::string header) {
   return crc32c(0, std::as_bytes(std::span(header)));
 }
 
+/// The checksums in a text of such digits; nullopt if the text is not one.
 FULGURITE_BODY std::optional<std::vector<std::uint32_t>> sums_in(std::string_view text) {
   if (text.size() % sum_digits != 0) return std::nullopt;
   std::vector<std::uint32_t> sums(text.size() / sum_digits);

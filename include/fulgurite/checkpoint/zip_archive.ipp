@@ -11,8 +11,8 @@
 
 #include <fulgurite/checkpoint/zip_archive.hpp>
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/core/function_ref.hpp>
 #include <fulgurite/core/text.hpp>
+#include <fulgurite/core/types.hpp>
 
 namespace fulgurite::zip {
 

@@ -2,7 +2,6 @@
 // The options of a program, each with its name, its kind, its meaning and the variable that it sets.
 
 #include <algorithm>
-#include <array>
 #include <concepts>
 #include <cstddef>
 #include <functional>

@@ -192,10 +192,6 @@ inline constexpr bool points = std::is_pointer_v<T> || requires(T& object) {
 template <class T>
 inline constexpr bool points<std::reference_wrapper<T>> = true;
 
-}  // namespace judge
-
-namespace judge {
-
 /// True if the class receives rows, so that callbacks such as LearningRateMonitor can log.
 template <class T>
 consteval bool takes_rows() {

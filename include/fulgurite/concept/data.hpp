@@ -4,7 +4,6 @@
 #include <concepts>
 #include <cstddef>
 #include <iterator>
-#include <span>
 #include <type_traits>
 
 #include <fulgurite/hook/hooks.hpp>

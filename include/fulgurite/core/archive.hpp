@@ -14,12 +14,11 @@
 #include <variant>
 #include <vector>
 
-#include <fulgurite/core/archive_text.hpp>
 #include <fulgurite/core/archive_tree.hpp>
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/core/function_ref.hpp>
 #include <fulgurite/core/state.hpp>
+#include <fulgurite/core/types.hpp>
 
 namespace fulgurite::archive {
 
@@ -411,9 +410,6 @@ enum class Unread : bool { allowed, refused };
 /// The full names of unread entries, such as "optimizers.1 SGD"; for an object that was not read at all, only its own
 /// name.
 std::vector<std::string> unread_entries(ArchiveNode const& node, std::string const& path = {});
-
-/// The Error for unread entries.
-Error refuse_unread(std::vector<std::string> const& names);
 
 /// load_state with its two functions.
 void load_state_by(ArchiveNode const& tree, FunctionRef<void(StateSaver&)> save, FunctionRef<void(StateLoader&)> load,

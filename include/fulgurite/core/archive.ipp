@@ -219,6 +219,7 @@ FULGURITE_BODY std::vector<std::string> unread_entries(ArchiveNode const& node, 
   return all;
 }
 
+/// The Error for unread entries.
 FULGURITE_BODY Error refuse_unread(std::vector<std::string> const& names) {
   std::string list;
   for (auto const& name : names) list += (list.empty() ? "'" : ", '") + name + "'";

@@ -5,7 +5,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <iterator>
 #include <optional>
 #include <string>
@@ -115,7 +114,7 @@ class Combined : public Batches<Combined<Mode, Ls...>, std::tuple<BatchIn<Mode, 
   static constexpr bool sized = (SizedLoader<std::remove_reference_t<Ls>> && ...);
 
  public:
-  using typename Base::Batch;
+  using Batch = std::tuple<BatchIn<Mode, Ls>...>;
   static constexpr CombineMode combine_mode = Mode;
   static constexpr bool wraps_loaders = true;  ///< a function that one of the loaders lacks is missing here, too
   static constexpr bool shards_itself = (ShardsItself<std::remove_reference_t<Ls>> && ...);

@@ -1,7 +1,6 @@
 #pragma once
 // Pictures in folders: each folder below a root is a class, and each file in it is a picture of that class.
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -28,28 +27,16 @@ struct Image {
 /// Pictures with more pixels along a side, or more bytes, are not read.
 inline constexpr std::size_t longest_image_side = 1U << 16, largest_image = std::size_t{1} << 28;
 
-/// Throws [fulgurite.data.image] with the file and the byte.
-[[noreturn]] void refuse_image(std::string const& name, std::size_t byte, std::string const& what);
-
-/// Throws [fulgurite.data.image] if the picture is empty or beyond the bounds.
-void check_image_size(std::string const& name, std::size_t byte, Image const& image);
-
 /// Converts a picture to 1 channel (grey: 0.299 red + 0.587 green + 0.114 blue) or to 3. Alpha is dropped.
 Image with_channels(Image image, std::size_t channels);
 
 // Reads the simplest formats: binary PGM (grey) and PPM (colour) with 8 bits per channel.
-
-/// True if the bytes begin like a binary PGM or PPM file.
-bool is_netpbm(std::span<std::uint8_t const> file);
 
 /// Reads a binary PGM or PPM file from memory. Any bytes are safe input. Throws [fulgurite.data.image] if the file is
 /// damaged, cut off, or has more than 8 bits per channel.
 Image read_netpbm(std::span<std::uint8_t const> file, std::string const& name);
 
 // Reads PNG pictures with 8 bits per channel or a palette, without interlacing; through zlib (link with -lz).
-
-/// True if the bytes begin like a PNG file.
-bool is_png(std::span<std::uint8_t const> file);
 
 /// Reads a PNG file from memory. Any bytes are safe input: the header gives the size before anything is unpacked.
 class PngReader {
@@ -83,9 +70,6 @@ class PngReader {
 
 /// The kind of a file by its first bytes: a picture for read_image, a picture of another kind, or something else.
 enum class FileKind : std::uint8_t { picture, other_picture, other };
-
-/// A file that cannot be opened counts as `other`.
-FileKind kind_of_file(std::filesystem::path const& path);
 
 /// Reads one PNG, PGM or PPM picture; its first bytes decide which. Errors: fulgurite.data.file, .image.
 Image read_image(std::filesystem::path const& path);

@@ -12,16 +12,18 @@
 #include <utility>
 
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/core/function_ref.hpp>
+#include <fulgurite/core/types.hpp>
 #include <fulgurite/data/file.hpp>
 #include <fulgurite/data/image_folder.hpp>
 
 namespace fulgurite::data {
 
-FULGURITE_BODY void refuse_image(std::string const& name, std::size_t byte, std::string const& what) {
+/// Throws [fulgurite.data.image] with the file and the byte.
+[[noreturn]] FULGURITE_BODY void refuse_image(std::string const& name, std::size_t byte, std::string const& what) {
   throw Error("fulgurite.data.image", name + ": at byte " + std::to_string(byte) + " " + what);
 }
 
+/// Throws [fulgurite.data.image] if the picture is empty or beyond the bounds.
 FULGURITE_BODY void check_image_size(std::string const& name, std::size_t byte, Image const& image) {
   bool const fits = image.rows >= 1 && image.columns >= 1 && image.rows <= longest_image_side &&
                     image.columns <= longest_image_side && image.rows <= largest_image / image.channels / image.columns;
@@ -49,6 +51,7 @@ FULGURITE_BULK_BODY Image with_channels(Image image, std::size_t channels) {
   return made;
 }
 
+/// True if the bytes begin like a binary PGM or PPM file.
 FULGURITE_BULK_BODY bool is_netpbm(std::span<std::uint8_t const> file) {
   return file.size() >= 2 && file[0] == 'P' && (file[1] == '5' || file[1] == '6');
 }
@@ -86,6 +89,7 @@ FULGURITE_BULK_BODY Image read_netpbm(std::span<std::uint8_t const> file, std::s
   return image;
 }
 
+/// True if the bytes begin like a PNG file.
 FULGURITE_BULK_BODY bool is_png(std::span<std::uint8_t const> file) {
   constexpr std::string_view mark = "\x89PNG\r\n\x1a\n";
   return file.size() >= mark.size() && std::equal(mark.begin(), mark.end(), file.begin(), [](char a, std::uint8_t b) {
@@ -191,6 +195,7 @@ FULGURITE_BULK_BODY Image PngReader::coloured() const {
   return made;
 }
 
+/// A file that cannot be opened counts as `other`.
 FULGURITE_BULK_BODY FileKind kind_of_file(std::filesystem::path const& path) {
   std::ifstream file(path, std::ios::binary);
   std::string first(32, '\0');

@@ -237,7 +237,7 @@ class Loader : public SampledBatches<Loader<D, S, Collate>, Collated<Collate, D>
                 "AsVector{}, or a collate(std::vector<Sample>) of your own");
 
  public:
-  using typename Base::Batch;
+  using Batch = Collated<Collate, D>;
   static constexpr bool batches_stay_valid = true;  ///< workers read ahead anyway, so no sample can depend on a step
 
   /// Errors: fulgurite.data.batch_size, .workers, .prefetch or .timeout for a number out of range;
@@ -272,7 +272,6 @@ class Loader : public SampledBatches<Loader<D, S, Collate>, Collated<Collate, D>
 
  private:
   friend Batches<Loader, Batch>;
-  using Base::batch_size_;
   using Plan = Epoch<D, Collate>;
 
   /// `dataset` is moved from only after `count`, its size, was read.
@@ -300,7 +299,7 @@ class Loader : public SampledBatches<Loader<D, S, Collate>, Collated<Collate, D>
   void start(long epoch, long first) {
     reader_.leave();  // the workers of an unfinished epoch still read the plan
     plan_->number = epoch;
-    plan_->batch_size = static_cast<std::size_t>(batch_size_);
+    plan_->batch_size = static_cast<std::size_t>(this->batch_size_);
     plan_->share = this->share();
     plan_->order.clear();
     this->each_sample(epoch, plan_->dataset.size(), [&](std::size_t index) { plan_->order.push_back(index); });

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include <fulgurite/core/body.hpp>
-#include <fulgurite/core/function_ref.hpp>
+#include <fulgurite/core/types.hpp>
 #include <fulgurite/data/sampler.hpp>
 
 namespace fulgurite::data {
@@ -145,9 +145,6 @@ class Pen {
  private:
   Stroke stroke_;
 };
-
-/// Makes all glyphs; `glyphs` caches them.
-std::vector<std::vector<Glyph>> make_glyphs();
 
 /// The ways to write each digit, several where people differ: `glyphs()[4][1]` is the second way to write a four.
 std::vector<std::vector<Glyph>> const& glyphs();

@@ -221,6 +221,7 @@ FULGURITE_BULK_BODY Pen& Pen::along(Arc const& arc) {
   return *this;
 }
 
+/// Makes all glyphs; `glyphs` caches them.
 FULGURITE_BODY std::vector<std::vector<Glyph>> make_glyphs() {
   auto const line = [](std::initializer_list<Point> points) { return Stroke(points); };
   Stroke const ring = Pen{}.along({{0.5, 0.5}, 0.34, 0.5, -80, 280});

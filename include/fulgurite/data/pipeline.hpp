@@ -15,7 +15,6 @@
 #include <utility>
 #include <vector>
 
-#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/data/batches.hpp>
 #include <fulgurite/data/loader.hpp>
@@ -98,7 +97,7 @@ struct Shuffling : Step {
 /// The step `subset(samples)`.
 struct Choosing : Step {
   std::vector<std::size_t> samples;
-  explicit Choosing(std::vector<std::size_t> all) : samples(std::move(all)) {}
+  Choosing(std::vector<std::size_t> all) : samples(std::move(all)) {}
 
   template <class Left>
   auto of(Left left) const {
@@ -182,7 +181,7 @@ inline pipeline::Shuffling shuffle(std::uint64_t seed = 0) { return pipeline::Sh
 
 /// Only these samples of the dataset, by their positions: `dataset | subset(split.train) | shuffle(7) | batch(64)`.
 /// Throws [fulgurite.data.index] when an epoch begins if a position is out of range.
-pipeline::Choosing subset(std::vector<std::size_t> samples);
+inline pipeline::Choosing subset(std::vector<std::size_t> samples) { return {std::move(samples)}; }
 
 /// The order of any sampler: `dataset | ordered(Stride{...}) | batch(64)`.
 template <Sampler S>
@@ -232,8 +231,7 @@ using Opened = std::remove_cvref_t<decltype(opened(std::declval<Open&>(), 0L))>;
 template <class Open>
 class Stream : public Batches<Stream<Open>, typename std::invoke_result_t<Opened<Open>&>::value_type> {
  public:
-  using Base = Batches<Stream, typename std::invoke_result_t<Opened<Open>&>::value_type>;
-  using typename Base::Batch;
+  using Batch = typename std::invoke_result_t<Opened<Open>&>::value_type;
 
   explicit Stream(Open open) : open_(std::move(open)) {}
 
@@ -252,7 +250,7 @@ class Stream : public Batches<Stream<Open>, typename std::invoke_result_t<Opened
   }
 
  private:
-  friend Base;
+  friend Batches<Stream, Batch>;
 
   void start(long epoch, long first) {
     source_.emplace(opened(open_, epoch));
@@ -343,7 +341,3 @@ auto stream_in_batches(Open open, StreamOptions options, Collate collate = {}) {
 }
 
 }  // namespace fulgurite::data
-
-#if !defined(FULGURITE_COMPILED)
-#include <fulgurite/data/pipeline.ipp>
-#endif

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <system_error>
+#include <utility>
 
 #include <fulgurite/core/archive.hpp>
 #include <fulgurite/data/file.hpp>

@@ -1,10 +1,7 @@
 #pragma once
 // The callbacks that make_trainer adds, unless the program names or excludes them.
 
-#include <cstddef>
 #include <tuple>
-#include <type_traits>
-#include <utility>
 
 #include <fulgurite/callback/model_checkpoint.hpp>
 #include <fulgurite/callback/model_summary.hpp>

@@ -5,7 +5,6 @@
 // function's return type compiles its body. A verdict is therefore not a chain of calls: one class evaluates its stages
 // one after the other, each after those before it are known, so that all of them are close to the program.
 
-#include <cstddef>
 #include <tuple>
 #include <type_traits>
 #include <utility>

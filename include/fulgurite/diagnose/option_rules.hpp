@@ -6,7 +6,6 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
-#include <utility>
 
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/loop/options.hpp>

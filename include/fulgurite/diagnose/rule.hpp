@@ -129,8 +129,8 @@ consteval auto first(Vs... verdicts) {
 }  // namespace fulgurite::judge
 
 // Leads from a fault of a hook to the sentence about it. hook_refusals.hpp has the sentences about hooks and about
-// functions of optimizers, schedules and strategies; near_miss_refusals.hpp and misspelt_*.hpp have those about names
-// that are almost hooks.
+// functions of optimizers, schedules and strategies; near_miss_refusals.hpp and misspelt_events.hpp have those about
+// names that are almost hooks.
 
 #pragma GCC system_header  // shortens g++'s output: it omits the trace through the macro below
 
@@ -167,7 +167,7 @@ consteval auto about() {
 }  // namespace judge
 }  // namespace fulgurite
 
-// The sentence about a name that looks like a hook and is not one. Rows: near_miss_refusals.hpp, misspelt_*.hpp.
+// The sentence about a name that looks like a hook and is not one. Rows: near_miss_refusals.hpp, misspelt_events.hpp.
 
 #pragma GCC system_header  // shortens g++'s output: it omits the trace through the macro below
 

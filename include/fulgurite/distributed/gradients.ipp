@@ -7,6 +7,209 @@
 
 namespace fulgurite::distributed {
 
+FULGURITE_BODY bool ExchangePlan::overlaps() const { return buckets.size() > tensors.size(); }
+
+FULGURITE_BODY void ExchangePlan::look() {
+  for (auto& item : items) item.received = item.slot ? item.slot->received : item.parameter.grad().defined();
+}
+
+FULGURITE_BODY std::int64_t ExchangePlan::end_of(Item const& item) { return item.offset + item.parameter.numel(); }
+
+FULGURITE_BODY void ExchangePlan::cut(std::int64_t most) {
+  constexpr auto none = std::numeric_limits<std::size_t>::max();
+  std::vector<std::size_t> open(tensors.size(), none);
+  for (auto i = items.size(); i-- != 0;) {
+    auto& item = items[i];
+    auto const bytes = static_cast<std::int64_t>(c10::elementSize(tensors[item.tensor].type));
+    auto& now = open[item.tensor];
+    if (now == none || (buckets[now].end - item.offset) * bytes > most) {
+      now = buckets.size();
+      buckets.push_back({item.tensor, item.offset, end_of(item)});
+    }
+    buckets[now].begin = item.offset;
+    ++buckets[now].items;
+    item.bucket = now;
+  }
+  if (items.empty()) return;
+  auto const first = items.front().bucket, last = buckets.size() - 1;
+  std::swap(buckets[first], buckets[last]);
+  for (auto& item : items)
+    if (item.bucket == first || item.bucket == last) item.bucket = first + last - item.bucket;
+  cut_stretches();
+  for (auto const i : loose) buckets[items[i].bucket].loose.push_back(i);
+}
+
+FULGURITE_BODY void ExchangePlan::cut_stretches() {
+  std::vector<Stretch> parts;
+  for (auto const& whole : stretches)
+    for (auto first = whole.first, last = first; first != whole.last; first = last) {
+      auto const bucket = items[first].bucket;
+      while (last != whole.last && items[last].bucket == bucket) ++last;
+      auto const offset = items[first].offset, size = end_of(items[last - 1]) - offset;
+      buckets[bucket].stretches.push_back(parts.size());
+      parts.push_back({whole.gradients.narrow(0, offset - whole.offset, size), whole.cleared, whole.tensor, offset,
+                       size, first, last});
+    }
+  stretches = std::move(parts);
+}
+
+FULGURITE_BODY std::size_t ExchangePlan::tensor_of(at::Tensor const& parameter, bool compressed) {
+  auto const type = compressed && parameter.is_floating_point() ? at::kBFloat16 : parameter.scalar_type();
+  std::size_t i = 0;
+  while (i != tensors.size() && (tensors[i].type != type || tensors[i].device != parameter.device())) ++i;
+  if (i == tensors.size()) tensors.push_back({type, parameter.device()});
+  tensors[i].as_gradients = tensors[i].as_gradients && type == parameter.scalar_type();
+  return i;
+}
+
+FULGURITE_BODY bool ExchangePlan::has(at::Tensor const& parameter) const {
+  for (auto const& item : items)
+    if (item.parameter.is_same(parameter)) return true;
+  return false;
+}
+
+FULGURITE_BODY void ExchangePlan::add_neighbours(libtorch::Arena& arena, libtorch::Arena::Buffer const& buffer,
+                                                 bool compressed) {
+  bool joined = false;
+  for (auto const i : buffer.slots) {
+    auto const& slot = arena.slots()[i];
+    if (!slot.parameter.requires_grad() || has(slot.parameter)) {
+      joined = false;
+      continue;
+    }
+    auto const tensor = tensor_of(slot.parameter, compressed);
+    if (!std::exchange(joined, true))
+      stretches.push_back({buffer.gradients_too.narrow(0, slot.begin, 0), buffer.gradients, tensor,
+                           tensors[tensor].size, 0, items.size(), items.size()});
+    auto& stretch = stretches.back();
+    auto const begin = slot.begin - stretch.gradients.storage_offset();
+    items.push_back({slot.parameter, tensor, stretch.offset + begin, &slot});
+    stretch.last = items.size();
+    stretch.size = begin + slot.parameter.numel();
+    tensors[tensor].size = stretch.offset + stretch.size;
+    stretch.gradients = buffer.gradients_too.narrow(0, stretch.gradients.storage_offset(), stretch.size);
+  }
+}
+
+FULGURITE_BODY void ReadyHooks::add(at::Tensor const& parameter, std::size_t number, Says const& says) {
+  auto const accumulator = torch::autograd::impl::grad_accumulator(parameter);
+  auto const key = accumulator->add_post_hook(std::make_unique<Hook>(number, says));
+  hooks_.emplace_back(accumulator, key);
+}
+
+FULGURITE_BODY void ReadyHooks::clear() {
+  for (auto const& [accumulator, key] : hooks_) accumulator->del_post_hook(key);
+  hooks_.clear();
+}
+
+FULGURITE_BODY ReadyHooks::Hook::Hook(std::size_t n, Says s) : number(n), says(std::move(s)) {}
+
+FULGURITE_BODY void GradientBuckets::prepare(Group& group, std::int64_t head) {
+  hooks_.clear();
+  for (std::size_t i = 0; i != plan.tensors.size(); ++i) {
+    auto& tensor = plan.tensors[i];
+    tensor.head = i == 0 ? (head + unit - 1) / unit * unit : 0;
+    tensor.buffer =
+        at::empty({tensor.head + tensor.size}, at::TensorOptions().dtype(tensor.type).device(tensor.device));
+  }
+  look_at_parts();
+  if (!plan.overlaps()) return;
+  group.open_buckets();
+  for (std::size_t i = 0; i != plan.items.size(); ++i)
+    hooks_.add(plan.items[i].parameter, i, [this](std::size_t item) { ready(item); });
+}
+
+FULGURITE_BODY bool GradientBuckets::changed() const {
+  return std::any_of(sent_.begin(), sent_.end(), [&](Sent const& one) {
+    if (one.item != none && !plan.items[one.item].parameter.grad().is_same(one.tensor)) return true;
+    return one.tensor.defined() && version_of(one.tensor) != one.version;
+  });
+}
+
+FULGURITE_BODY void GradientBuckets::sum(Group& group) {
+  for (auto next = begun_.size(); next != plan.buckets.size(); ++next) {
+    fill(plan.buckets[next]);
+    if (plan.overlaps()) begin(group, next, false);
+    else group.all_reduce(of_buckets_[next], occasion);
+  }
+  for (auto const& work : begun_) group.end(*work, occasion);
+  begun_.clear();
+  sent_.clear();
+}
+
+FULGURITE_BODY void GradientBuckets::scale(double by) {
+  for (auto const& tensor : plan.tensors)
+    if (tensor.as_gradients) tensor.sums.mul_(by);
+}
+
+FULGURITE_BODY std::uint32_t GradientBuckets::version_of(at::Tensor const& tensor) {
+  return tensor.unsafeGetTensorImpl()->version_counter().current_version();
+}
+
+FULGURITE_BODY void GradientBuckets::look_at_parts() {
+  of_items_.clear();
+  of_stretches_.clear();
+  of_buckets_.clear();
+  for (auto& tensor : plan.tensors) tensor.sums = tensor.buffer.narrow(0, tensor.head, tensor.size);
+  head_ = plan.tensors.empty() ? at::Tensor() : plan.tensors.front().buffer.narrow(0, 0, plan.tensors.front().head);
+  for (auto const& item : plan.items) of_items_.push_back(part(item));
+  for (auto const& stretch : plan.stretches)
+    of_stretches_.push_back(plan.tensors[stretch.tensor].sums.narrow(0, stretch.offset, stretch.size));
+  // The last bucket also carries the numbers in front.
+  for (auto const& bucket : plan.buckets) {
+    auto const& tensor = plan.tensors[bucket.tensor];
+    auto const begin = of_buckets_.size() + 1 == plan.buckets.size() ? 0 : tensor.head + bucket.begin;
+    of_buckets_.push_back(tensor.buffer.narrow(0, begin, tensor.head + bucket.end - begin));
+  }
+}
+
+FULGURITE_BODY at::Tensor GradientBuckets::part(Item const& item) const {
+  auto const flat = plan.tensors[item.tensor].sums.narrow(0, item.offset, item.parameter.numel());
+  if (!item.slot) return flat.view(item.parameter.sizes());
+  auto const& gradient = item.slot->gradient;
+  return flat.as_strided(gradient.sizes(), gradient.strides(), flat.storage_offset());
+}
+
+FULGURITE_BODY void GradientBuckets::begin(Group& group, std::size_t index, bool in_backward) {
+  begun_.push_back(group.begin_sum(of_buckets_[index], in_backward));
+}
+
+FULGURITE_BODY void GradientBuckets::ready(std::size_t index) {
+  if (!group_ || ready_[index]) return;
+  auto const& item = plan.items[index];
+  if (item.slot && !item.parameter.grad().is_same(item.slot->gradient)) return;
+  ready_[index] = true;
+  --left_[item.bucket];
+  for (auto next = begun_.size(); next + 1 < plan.buckets.size() && left_[next] == 0; ++next) {
+    at::NoGradGuard const no_graph;
+    fill(plan.buckets[next]);
+    note(plan.buckets[next]);
+    begin(*group_, next, true);
+  }
+}
+
+FULGURITE_BODY void GradientBuckets::fill(Bucket const& bucket) {
+  for (auto const i : bucket.stretches) of_stretches_[i].copy_(plan.stretches[i].gradients);
+  for (auto const i : bucket.loose) {
+    auto const& gradient = plan.items[i].parameter.grad();
+    if (gradient.defined()) of_items_[i].copy_(gradient.is_sparse() ? gradient.to_dense() : gradient);
+    else of_items_[i].zero_();
+  }
+}
+
+FULGURITE_BODY void GradientBuckets::note(Bucket const& bucket) {
+  auto const add = [&](at::Tensor const& tensor, std::size_t item) {
+    sent_.push_back({tensor, tensor.defined() ? version_of(tensor) : 0, item});
+  };
+  for (auto const i : bucket.stretches) {
+    auto const& stretch = plan.stretches[i];
+    add(stretch.gradients, none);
+    add(stretch.cleared, none);
+    for (auto item = stretch.first; item != stretch.last; ++item) add(plan.items[item].parameter.grad(), item);
+  }
+  for (auto const i : bucket.loose) add(plan.items[i].parameter.grad(), i);
+}
+
 FULGURITE_BODY void require_same(Group& group, std::vector<std::string> const& lines, std::string const& of) {
   std::string all;
   for (auto const& line : lines) all.append(line).append("\n");

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <tuple>
 #include <type_traits>
 #include <utility>

@@ -2,7 +2,6 @@
 // The one table of hooks: every name that the library may call on a user's class, its arguments, the effect of its
 // result, and which participants may have it.
 
-#include <concepts>
 #include <cstdint>
 #include <string_view>
 #include <type_traits>

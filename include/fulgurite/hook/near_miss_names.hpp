@@ -1,6 +1,6 @@
 #pragma once
 // Written by tools/near_misses.py: the names that look like hooks and are not; what each means stands in
-// diagnose/near_miss_refusals.hpp and diagnose/misspelt_*.hpp.
+// diagnose/near_miss_refusals.hpp and diagnose/misspelt_events.hpp.
 
 // clang-format off
 #define FULGURITE_NEAR_MISSES(ROW) \

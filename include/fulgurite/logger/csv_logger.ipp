@@ -8,7 +8,7 @@
 
 #include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/core/archive.hpp>
-#include <fulgurite/core/function_ref.hpp>
+#include <fulgurite/core/types.hpp>
 #include <fulgurite/logger/csv_logger.hpp>
 #include <fulgurite/report/numbers.hpp>
 

@@ -59,9 +59,6 @@ std::filesystem::path folder_root(std::filesystem::path const& save_dir, FolderO
 
 // Gives each run a folder of its own: version_0, version_1, ... Safe if two runs start at the same time.
 
-/// The next number; throws if there is none.
-long version_after(long number, std::filesystem::path const& root);
-
 /// Calls f(number, path) for each version_N in `root`, in any order.
 template <class F>
 void each_version(std::filesystem::path const& root, F&& f) {
@@ -75,9 +72,6 @@ void each_version(std::filesystem::path const& root, F&& f) {
     f(number, entry->path());
   }
 }
-
-/// One above the highest version_N in `root`; 0 if there is none. Gaps are not filled.
-long next_version(std::filesystem::path const& root);
 
 /// Makes the first free version folder from `number` on. mkdir decides a race: the second process takes the next
 /// number.

@@ -60,6 +60,7 @@ FULGURITE_BODY std::filesystem::path folder_root(std::filesystem::path const& sa
   return ((save_dir.empty() ? trainer.default_root_dir.path() : save_dir) / options.name).lexically_normal();
 }
 
+/// The next number; throws if there is none.
 FULGURITE_BODY long version_after(long number, std::filesystem::path const& root) {
   if (number == std::numeric_limits<long>::max())
     throw Error("fulgurite.logger.version",
@@ -68,6 +69,7 @@ FULGURITE_BODY long version_after(long number, std::filesystem::path const& root
   return number + 1;
 }
 
+/// One above the highest version_N in `root`; 0 if there is none. Gaps are not filled.
 FULGURITE_BODY long next_version(std::filesystem::path const& root) {
   long next = 0;
   each_version(root, [&](long number, std::filesystem::path const&) {

@@ -31,9 +31,6 @@ struct JsonLine {
   static std::optional<std::string_view> whole(FileWindow& file, std::uint64_t at, std::uint64_t size);
 };
 
-/// A number as JSON. NaN and infinities, for which JSON has no number, are the strings "nan", "inf" and "-inf".
-std::string json_number(double value);
-
 /// A row: {"step":3,"loss":0.5,"epoch":0}.
 std::string json_row(std::vector<Cell> const& cells);
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include <fulgurite/core/archive.hpp>
-#include <fulgurite/core/json.hpp>
+#include <fulgurite/core/text.hpp>
 #include <fulgurite/logger/json_lines_logger.hpp>
 #include <fulgurite/report/numbers.hpp>
 
@@ -35,6 +35,7 @@ FULGURITE_BULK_BODY std::optional<std::string_view> JsonLine::whole(FileWindow& 
   return end == std::string_view::npos ? std::nullopt : std::optional(bytes.substr(0, end));
 }
 
+/// A number as JSON. NaN and infinities, for which JSON has no number, are the strings "nan", "inf" and "-inf".
 FULGURITE_BULK_BODY std::string json_number(double value) {
   auto text = report::exact(value);
   return std::isfinite(value) ? text : json::quoted(text);

@@ -8,12 +8,11 @@
 #include <string>
 #include <string_view>
 #include <system_error>
-#include <variant>
 #include <vector>
 
 #include <fulgurite/core/body.hpp>
-#include <fulgurite/core/json.hpp>
 #include <fulgurite/core/state.hpp>
+#include <fulgurite/core/text.hpp>
 #include <fulgurite/logger/folder_logger.hpp>
 #include <fulgurite/logger/journal.hpp>
 #include <fulgurite/logger/json_lines_logger.hpp>
@@ -36,9 +35,6 @@ std::string address(std::filesystem::path const& folder);
 /// The number of an experiment: 0 for "Default", as in MLflow, otherwise derived from the name, so that all runs with
 /// one name are in one folder.
 std::string experiment_number(std::string_view name);
-
-/// Makes a folder with a unique name of 32 hexadecimal digits.
-std::filesystem::path claim_run(std::filesystem::path const& experiment);
 
 }  // namespace fulgurite::logger::mlflow
 

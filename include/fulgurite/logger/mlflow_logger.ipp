@@ -69,6 +69,7 @@ FULGURITE_BODY std::string experiment_number(std::string_view name) {
   return std::to_string(100'000'000'000'000'000U + sum % 900'000'000'000'000'000U);  // 18 digits
 }
 
+/// Makes a folder with a unique name of 32 hexadecimal digits.
 FULGURITE_BODY std::filesystem::path claim_run(std::filesystem::path const& experiment) {
   std::random_device random;
   for (;;) {

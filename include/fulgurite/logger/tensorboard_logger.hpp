@@ -96,9 +96,6 @@ std::string histogram(std::string_view tag, Histogram const& all);
 /// An image.
 std::string image(std::string_view tag, std::span<std::uint8_t const> pixels, PixelShape const& shape);
 
-/// A list as TensorBoard shows it, as text: the hparams plugin knows only numbers, booleans and texts.
-std::string list_text(HyperparameterValues const& values);
-
 /// The hyper-parameters of a run, for TensorBoard's tab "HParams".
 std::string hyperparameters(double wall_time, std::vector<Hyperparameter> const& all);
 

@@ -201,6 +201,7 @@ FULGURITE_BULK_BODY std::string image(std::string_view tag, std::span<std::uint8
   return value(tag, field);
 }
 
+/// A list as TensorBoard shows it, as text: the hparams plugin knows only numbers, booleans and texts.
 FULGURITE_BULK_BODY std::string list_text(HyperparameterValues const& values) {
   return setting_text(values, []<class T>(T const& v) -> std::string {
     if constexpr (std::is_same_v<T, bool>) return v ? "true" : "false";

@@ -16,7 +16,6 @@
 #include <fulgurite/concept/concepts.hpp>
 #include <fulgurite/core/archive.hpp>
 #include <fulgurite/core/body.hpp>
-#include <fulgurite/core/function_ref.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/hooks.hpp>

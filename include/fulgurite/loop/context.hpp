@@ -14,7 +14,6 @@
 #include <vector>
 
 #include <fulgurite/core/body.hpp>
-#include <fulgurite/core/function_ref.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/loop/parts.hpp>
 #include <fulgurite/loop/run.hpp>

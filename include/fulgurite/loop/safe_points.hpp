@@ -14,8 +14,8 @@
 
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/core/function_ref.hpp>
 #include <fulgurite/core/state.hpp>
+#include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/automatic.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>

@@ -234,27 +234,10 @@ struct ScoreGroup {
 /// Under which curve the area is computed.
 enum class Curve : bool { roc, precision_recall };
 
-namespace curves {
-
-void refuse_one_class(std::string_view who, std::string const& what);
-
-}  // namespace curves
-
 /// The area under the curve over all thresholds; `groups` begin with the highest score. ROC: the probability that a
 /// sample of the class has a higher score than one that is not, where equal scores count half. Precision-recall: the
 /// precision at each group's score, weighted by the recall that the group adds, without interpolation.
 double area(Curve curve, std::span<ScoreGroup const> groups, std::string_view who, std::size_t of_class);
-
-/// The groups of kept samples: each row has a score for each of `heads`, then the label. With one head the class is 1,
-/// otherwise that of the head.
-std::vector<ScoreGroup> groups_of(std::span<double const> rows, std::size_t heads, std::size_t head);
-
-/// The groups of counted samples: the negatives of each bin, then the positives, bins from the lowest.
-std::vector<ScoreGroup> groups_of_bins(std::span<double const> counts);
-
-/// Throws if a kept label is not a class, if a kept score is NaN, or, with several heads, whose scores depend on each
-/// other, if a score is not a probability. The scores of one head are only ranked, so any range is valid.
-void refuse_bad_rows(std::span<double const> rows, std::size_t heads, std::string_view who);
 
 // AUROC and average precision, exact and binned: their names, options, and how they are computed.
 
@@ -263,16 +246,10 @@ constexpr std::size_t heads_of(long num_classes) {
   return num_classes == 2 ? 1 : static_cast<std::size_t>(num_classes);
 }
 
-/// The mean area over the classes, each against the rest, from samples that were kept in rows.
-double area_of_rows(Curve curve, std::span<double const> rows, long num_classes, std::string_view who);
-
 /// The number of sums of the binned forms: for each class the negatives and the positives of each bin, and the faults.
 constexpr std::size_t binned_sums(long num_classes, long thresholds) {
   return heads_of(num_classes) * 2 * static_cast<std::size_t>(thresholds + 1) + ClassCounts::faults;
 }
-
-/// The mean area over the classes, from samples that were counted in bins.
-double area_of_bins(Curve curve, std::span<double const> sums, long num_classes, std::string_view who);
 
 /// Describes what is wrong with the options of the binned forms; nullptr if nothing is.
 constexpr char const* binned_fault(long num_classes, long thresholds) {

@@ -95,6 +95,8 @@ FULGURITE_BULK_BODY double area(Curve curve, std::span<ScoreGroup const> groups,
   return sum / all.positives / (curve == Curve::roc ? all.negatives : 1);
 }
 
+/// The groups of kept samples: each row has a score for each of `heads`, then the label. With one head the class is 1,
+/// otherwise that of the head.
 FULGURITE_BULK_BODY std::vector<ScoreGroup> groups_of(std::span<double const> rows, std::size_t heads,
                                                       std::size_t head) {
   std::vector<std::pair<double, bool>> scores;
@@ -110,6 +112,7 @@ FULGURITE_BULK_BODY std::vector<ScoreGroup> groups_of(std::span<double const> ro
   return groups;
 }
 
+/// The groups of counted samples: the negatives of each bin, then the positives, bins from the lowest.
 FULGURITE_BULK_BODY std::vector<ScoreGroup> groups_of_bins(std::span<double const> counts) {
   std::size_t const bins = counts.size() / 2;
   std::vector<ScoreGroup> groups;
@@ -117,6 +120,8 @@ FULGURITE_BULK_BODY std::vector<ScoreGroup> groups_of_bins(std::span<double cons
   return groups;
 }
 
+/// Throws if a kept label is not a class, if a kept score is NaN, or, with several heads, whose scores depend on each
+/// other, if a score is not a probability. The scores of one head are only ranked, so any range is valid.
 FULGURITE_BODY void refuse_bad_rows(std::span<double const> rows, std::size_t heads, std::string_view who) {
   double const classes = static_cast<double>(heads == 1 ? 2 : heads);
   double labels = 0, scores = 0, outside = 0;
@@ -136,6 +141,7 @@ FULGURITE_BODY void refuse_bad_rows(std::span<double const> rows, std::size_t he
   ClassCounts::refuse_faults(counted, static_cast<std::size_t>(classes), who);
 }
 
+/// The mean area over the classes, each against the rest, from samples that were kept in rows.
 FULGURITE_BULK_BODY double area_of_rows(Curve curve, std::span<double const> rows, long num_classes,
                                         std::string_view who) {
   std::size_t const heads = heads_of(num_classes);
@@ -146,6 +152,7 @@ FULGURITE_BULK_BODY double area_of_rows(Curve curve, std::span<double const> row
   return sum / static_cast<double>(heads);
 }
 
+/// The mean area over the classes, from samples that were counted in bins.
 FULGURITE_BULK_BODY double area_of_bins(Curve curve, std::span<double const> sums, long num_classes,
                                         std::string_view who) {
   ClassCounts::refuse_faults(sums.last(ClassCounts::faults), static_cast<std::size_t>(num_classes), who);

@@ -61,10 +61,6 @@ Automatic const* automatic_options(Optimization const& how) {
 /// All options with their values, including defaults, such as `max_epochs = 10`; then those of the optimization.
 std::string options_text(TrainerOptions const& options, Automatic const* how);
 
-}  // namespace report
-
-namespace report {
-
 template <class T>
 struct DescribedTrainer;
 template <class M, class S, class P, class O, class... Cs>

@@ -49,10 +49,6 @@ FULGURITE_BODY std::string first_column(std::string_view name) {
   return line;
 }
 
-}  // namespace fulgurite::report
-
-namespace fulgurite::report {
-
 FULGURITE_BODY std::string options_text(TrainerOptions const& options, Automatic const* how) {
   using reflect::field_text;
   std::string text;

@@ -39,9 +39,6 @@ struct Tick {
   std::string text{};
 };
 
-/// Shortens an exponent: "1e-05" becomes "1e-5", "1e+06" becomes "1e6".
-std::string without_filling(std::string text);
-
 /// A number with this many digits after its point, in any locale.
 std::string fixed(double value, int digits, std::chars_format form = std::chars_format::fixed);
 
@@ -247,12 +244,6 @@ struct Symbols {
 };
 inline constexpr Symbols fine_symbols{"│", "┤", "└", "─", "┬", "⠒", "●", {"·", "∘", "×", "+", "▪"}};
 inline constexpr Symbols ascii_symbols{"|", "+", "+", "-", "+", "*", "@", {".", "o", "x", "#", "~"}};
-
-/// The text in one line: control characters would break the drawing.
-std::string one_line(std::string_view text);
-
-/// The text, centred in this many columns.
-std::string centred(std::string_view text, std::size_t columns);
 
 std::string text(std::string_view title, Axis const& x, Axis const& y, Layout const& layout, std::size_t width,
                  std::size_t height, bool ascii);

@@ -13,6 +13,7 @@
 
 namespace fulgurite::report::plot {
 
+/// Shortens an exponent: "1e-05" becomes "1e-5", "1e+06" becomes "1e6".
 FULGURITE_BODY std::string without_filling(std::string text) {
   auto const e = text.find('e');
   if (e == std::string::npos) return text;
@@ -318,6 +319,7 @@ FULGURITE_BODY std::string Field::row(std::size_t i) const {
   return all;
 }
 
+/// The text in one line: control characters would break the drawing.
 FULGURITE_BODY std::string one_line(std::string_view text) {
   std::string all(text);
   for (char& c : all)
@@ -325,6 +327,7 @@ FULGURITE_BODY std::string one_line(std::string_view text) {
   return all;
 }
 
+/// The text, centred in this many columns.
 FULGURITE_BODY std::string centred(std::string_view text, std::size_t columns) {
   auto const words = one_line(clipped(text, columns));
   std::string all((columns - display_width(words)) / 2, ' ');

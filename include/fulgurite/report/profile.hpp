@@ -140,9 +140,6 @@ struct OperatorTime {
   std::int64_t device = 0;          ///< time on a GPU
 };
 
-/// Sorts by own time, of host and GPU together, the longest first.
-void order_by_time(std::vector<OperatorTime>& rows);
-
 /// Sums events by name, sorted by own time, the longest first. On one thread events are nested.
 std::vector<OperatorTime> operator_times(std::vector<OperatorEvent> events);
 

@@ -8,7 +8,7 @@
 
 #include <unistd.h>
 
-#include <fulgurite/core/function_ref.hpp>
+#include <fulgurite/core/types.hpp>
 #include <fulgurite/report/numbers.hpp>
 #include <fulgurite/report/profile.hpp>
 
@@ -152,6 +152,7 @@ FULGURITE_BODY std::string profile_csv(Profile const& profile) {
   return text;
 }
 
+/// Sorts by own time, of host and GPU together, the longest first.
 FULGURITE_BULK_BODY void order_by_time(std::vector<OperatorTime>& rows) {
   std::ranges::sort(rows, [](OperatorTime const& a, OperatorTime const& b) {
     return std::tuple(b.own + b.device, a.name) < std::tuple(a.own + a.device, b.name);

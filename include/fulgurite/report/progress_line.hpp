@@ -1,7 +1,6 @@
 #pragma once
 // The lines at the bottom of a terminal during a run, which are redrawn repeatedly, and progress bars in tqdm's format.
 
-#include <array>
 #include <cstddef>
 #include <cstdio>
 #include <memory>
@@ -16,9 +15,6 @@
 #include <fulgurite/core/body.hpp>
 
 namespace fulgurite::report {
-
-/// True if both are the same terminal, or the same stream.
-bool same_terminal(std::FILE* one, std::FILE* other);
 
 /// A block of lines as it was last drawn. Between two drawings the cursor is in the line above it, which is empty
 /// except for `unfinished`: printed text that does not end with a newline yet.
@@ -51,9 +47,6 @@ void write_above(DrawnBlock const& block, Write write) {
   write();
   block.draw();
 }
-
-/// The action of `tell` while a block is drawn.
-void tell_above(std::FILE* stream, std::string_view lines);
 
 // Prints the output of a program by std::cout, std::cerr and std::clog above the lines that are drawn on the same
 // terminal.
@@ -88,9 +81,6 @@ class PrintedAbove : public std::streambuf {
   bool taken_ = false;
   std::string held_{};
 };
-
-/// The three streams. Never destroyed, like the streams themselves.
-std::array<PrintedAbove, 3>& printed_above();
 
 // Lines at the bottom of a terminal that are redrawn repeatedly.
 

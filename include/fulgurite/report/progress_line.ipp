@@ -2,6 +2,7 @@
 // The bodies of report/progress_line.hpp.
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <iostream>
 #include <utility>
@@ -16,6 +17,7 @@
 
 namespace fulgurite::report {
 
+/// True if both are the same terminal, or the same stream.
 FULGURITE_BODY bool same_terminal(std::FILE* one, std::FILE* other) {
   if (one == other) return true;
   struct stat a{}, b{};
@@ -47,6 +49,7 @@ FULGURITE_BODY Screen& screen() {
   return *one;
 }
 
+/// The action of `tell` while a block is drawn.
 FULGURITE_BODY void tell_above(std::FILE* stream, std::string_view lines) {
   std::lock_guard const one_at_a_time(screen().mutex);
   auto const write = [&] {
@@ -122,6 +125,7 @@ FULGURITE_BODY void PrintedAbove::put(std::streambuf* buffer) {
   if (state != std::ios_base::goodbit) of_.setstate(state);
 }
 
+/// The three streams. Never destroyed, like the streams themselves.
 FULGURITE_BODY std::array<PrintedAbove, 3>& printed_above() {
   static auto* const all = new std::array<PrintedAbove, 3>{
       PrintedAbove(std::cout, stdout), PrintedAbove(std::cerr, stderr), PrintedAbove(std::clog, stderr)};

@@ -2,8 +2,6 @@
 // Settings that are named once: Boost.Hana's adaptation of a struct lists, prints, checks and saves them. Optional: a
 // program that names its settings in `hyperparameters(list)` needs neither this header nor Hana.
 
-#include <chrono>
-#include <concepts>
 #include <cstddef>
 #include <filesystem>
 #include <optional>
@@ -11,7 +9,6 @@
 #include <string_view>
 #include <tuple>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 #include <boost/hana/accessors.hpp>

@@ -110,9 +110,6 @@ struct ModelRow {
   std::int64_t flops = -1;        ///< of matrix products and convolutions with an example; -1: unknown
 };
 
-/// Whether a module's parameters train: "yes", "frozen", or how many do; "-" if it has none.
-std::string trainable_text(ModelRow const& row);
-
 /// The table with its totals; ends with a newline. `rows[0]` is the whole model. Parameters that two modules share are
 /// marked in the second one by a star, which a line explains. There are columns for sizes and operations if an example
 /// was run. At most `most` columns wide, 0: as wide as needed. First the modes and sizes in bytes are left out; then

@@ -180,6 +180,7 @@ FULGURITE_BODY std::string tables_of(std::vector<std::vector<std::string>> const
   return text;
 }
 
+/// Whether a module's parameters train: "yes", "frozen", or how many do; "-" if it has none.
 FULGURITE_BODY std::string trainable_text(ModelRow const& row) {
   if (row.parameters == 0) return "-";
   if (row.trainable == row.parameters) return "yes";

@@ -61,9 +61,6 @@ struct Standing {
   int epochs() const;
 };
 
-/// True if value `a` is better than `b`. NaN and nullopt rank last.
-bool value_before(Mode mode, std::optional<double> a, std::optional<double> b);
-
 /// True if `a` ranks before `b` in a table. Members that failed or never began rank last. Among the others, those that
 /// passed more rungs rank first, since a value after 9 epochs does not compare with one after 1; then those that were
 /// not interrupted; then the value decides.

@@ -12,6 +12,7 @@ namespace fulgurite::tune {
 
 FULGURITE_BODY int Standing::epochs() const { return static_cast<int>(curve.size()); }
 
+/// True if value `a` is better than `b`. NaN and nullopt rank last.
 FULGURITE_BODY bool value_before(Mode mode, std::optional<double> a, std::optional<double> b) {
   bool const has_a = a && !std::isnan(*a), has_b = b && !std::isnan(*b);
   return has_a && (!has_b || watch::better(mode, *a, *b));

@@ -2,7 +2,6 @@
 // The hyper-parameters of all members of a sweep: a list, all combinations of a grid, or random draws.
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <concepts>
 #include <cstddef>
@@ -12,16 +11,14 @@
 #include <initializer_list>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <type_traits>
 #include <utility>
-#include <variant>
 #include <vector>
 
-#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/data/sampler.hpp>
+#include <fulgurite/report/numbers.hpp>
 
 namespace fulgurite::tune {
 
@@ -45,13 +42,13 @@ struct Of<T S::*> {
 template <class T>
 concept Shown = std::is_arithmetic_v<T> || std::is_enum_v<T> || std::convertible_to<T const&, std::string_view>;
 
-std::string number(double value, bool exactly, bool single);
-
 template <class T>
 std::string text(T const& value, bool exactly = true) {
   if constexpr (std::is_same_v<T, bool>) return value ? "true" : "false";
   else if constexpr (std::is_floating_point_v<T>)
-    return number(static_cast<double>(value), exactly, std::is_same_v<T, float>);
+    return !exactly                   ? report::formatted("%.6g", static_cast<double>(value))
+           : std::is_same_v<T, float> ? report::formatted("%.9g", static_cast<double>(value))
+                                      : report::exact(static_cast<double>(value));
   else if constexpr (std::is_enum_v<T>) return std::to_string(static_cast<long long>(value));
   else if constexpr (std::is_arithmetic_v<T>) return std::to_string(value);
   else return std::string(std::string_view(value));
@@ -393,7 +390,3 @@ Space<Setting> list(std::initializer_list<Setting> settings) {
 }
 
 }  // namespace fulgurite::tune
-
-#if !defined(FULGURITE_COMPILED)
-#include <fulgurite/tuner/space.ipp>
-#endif

@@ -22,7 +22,6 @@
 #include <fulgurite/torch/capture/recorder.hpp>
 #include <fulgurite/torch/capture/step_kind.hpp>
 #include <fulgurite/torch/capture/tape.hpp>
-#include <fulgurite/torch/capture/tapes.hpp>
 #include <fulgurite/torch/capture/world.hpp>
 #include <fulgurite/torch/device/single_device.hpp>
 #include <fulgurite/torch/optim/clip.hpp>

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -65,8 +64,6 @@ class Recorder {
   static bool moved(IValue const& before, IValue const& after);
 };
 
-void intercept(c10::OperatorHandle const& op, c10::DispatchKeySet keys, Stack* stack);
-
 /// True if steps can be recorded. They cannot if something else has taken the dispatch key, such as another copy of
 /// this library with hidden symbols.
 bool available();
@@ -88,19 +85,10 @@ class Recording {
 
 // What a recording has to know about LibTorch's operators, by their names.
 
-bool one_of(std::string_view name, std::initializer_list<std::string_view> names);
-
 /// True if the operator returns uninitialized memory.
 bool is_empty_factory(std::string_view name);
 /// True if the operator's results depend on its arguments alone, and not on the values of tensors among them.
 bool is_constant_factory(std::string_view name);
-/// True if the operator sets its first argument without reading it.
-bool overwrites(std::string_view name);
-/// True if the operator's result depends on shapes and types only, not on values.
-bool reads_shapes_only(std::string_view name);
-/// True if the sizes of the operator's results depend on values of its arguments, although it lacks LibTorch's tag for
-/// that.
-bool is_sized_by_values(std::string_view name);
 /// True if the operator writes running statistics, although its schema does not declare that.
 bool writes_undeclared(std::string_view name);
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <initializer_list>
 #include <utility>
 
 #include <fulgurite/torch/capture/recorder.hpp>
@@ -120,16 +121,20 @@ FULGURITE_BULK_BODY bool is_constant_factory(std::string_view name) {
                        "aten::new_full", "aten::eye"});
 }
 
+/// True if the operator sets its first argument without reading it.
 FULGURITE_BULK_BODY bool overwrites(std::string_view name) {
   return one_of(name, {"aten::copy_", "aten::fill_", "aten::zero_", "aten::normal_", "aten::uniform_",
                        "aten::bernoulli_", "aten::random_", "aten::exponential_"});
 }
 
+/// True if the operator's result depends on shapes and types only, not on values.
 FULGURITE_BULK_BODY bool reads_shapes_only(std::string_view name) {
   return one_of(name, {"aten::is_same_size", "aten::result_type", "aten::_fused_sdp_choice",
                        "aten::_has_compatible_shallow_copy_type"});
 }
 
+/// True if the sizes of the operator's results depend on values of its arguments, although it lacks LibTorch's tag for
+/// that.
 FULGURITE_BULK_BODY bool is_sized_by_values(std::string_view name) {
   return one_of(name, {"aten::_pack_padded_sequence", "aten::_unique", "aten::_padded_dense_to_jagged_forward"});
 }

@@ -1,10 +1,16 @@
 #pragma once
 // One operator on a tape: the recorded call, the memory for its results, and how it is run again.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
+#include <memory>
 #include <optional>
-#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -18,7 +24,9 @@
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/torch/capture/recorder.hpp>
 #include <fulgurite/torch/capture/world.hpp>
+#include <fulgurite/torch/native/products.hpp>
 #include <fulgurite/torch/native/small_call.hpp>
+#include <fulgurite/torch/optim/clip.hpp>
 
 namespace fulgurite::libtorch::capture {
 
@@ -43,19 +51,6 @@ struct OutForm {
 
   Stack stack(Stack const& given, Stack const& places, at::Tensor const& made = {}) const;
 };
-
-std::vector<c10::OperatorHandle> const& overloads(std::string const& name);
-
-/// Returns the overload that takes the same arguments in the same order, followed by memory for each result. It must
-/// have a CPU kernel of its own, and not one that calls the plain form.
-std::optional<OutForm> same_arguments(c10::FunctionSchema const& plain, c10::OperatorHandle const& op);
-
-/// Some operators have no out-form, but another operator computes the same and has one.
-std::optional<OutForm> other_name(std::string const& name);
-
-/// Computes the mean of squared differences by other operators: LibTorch's own out-form of it warns, and divides the
-/// sum by a separate operator, which for a few numbers takes longer than the rest.
-std::optional<OutForm> mean_of_squares(Call const& call);
 
 // What a replay does to memory without an operator.
 
@@ -160,6 +155,198 @@ struct TapeStep {
  private:
   /// Moves the memory of `made` to `into`, so that `into` and its views have the new values.
   void adopt(at::Tensor const& made, at::Tensor const& into) const;
+};
+
+// The memory of a tape: a recorded step's results get memory of their own, and share it where possible.
+
+// Where the results of a tape are placed: results that are never needed at the same time share memory, as in a step
+// that frees what it no longer needs.
+
+/// Gives memory to storages that have none so far. If each result of a tape had a place of its own, a replay would
+/// touch several times as much memory as a plain step, and more than fits into the caches. For larger nets that costs
+/// more than a replay saves.
+class MemoryPlan {
+ public:
+  MemoryPlan() = default;
+  MemoryPlan(MemoryPlan const&) = delete;
+  MemoryPlan& operator=(MemoryPlan const&) = delete;
+
+  /// This storage gets its memory elsewhere, or keeps it permanently, so it shares memory with no other.
+  void leave_out(Storage storage) { apart_.insert(storage); }
+  /// The tape's step with this index reads or writes the storage.
+  void use(Storage storage, std::size_t step);
+
+  std::size_t last_use(Storage storage) const { return uses_.at(storage).last; }
+
+  /// Gives memory to all storages that were used and not left out. Each place begins at a cache line, as LibTorch's own
+  /// memory does, since kernels may sum in another order at another alignment.
+  void lay_out();
+
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  static constexpr std::size_t line = 64;
+  struct Use {
+    std::size_t number, first, last;  ///< index in the order of first uses; first and last step
+    Use(std::size_t n, std::size_t from, std::size_t to);
+  };
+  struct Place {
+    Storage storage;
+    std::size_t begin, end, last;
+  };
+
+  std::unordered_map<Storage, Use> uses_;
+  std::unordered_set<Storage> apart_;
+  std::size_t bytes_ = 0;
+  at::DataPtr memory_;
+};
+
+// A matrix product on a tape: calls the certified kernel directly in place of LibTorch's product.
+
+/// The positions of such a call's arguments.
+struct ProductArguments {
+  std::size_t a, b;
+  bool adds;  ///< the first argument is added to the product
+};
+std::optional<ProductArguments> product_arguments(Call const& call);
+
+/// Returns the plan of a recorded product, or nullptr if the scope open on this thread does not want one. Must be
+/// called while the recorded values are still in memory. `zeroed`: the result goes to a gradient that was cleared
+/// before, so zero is added while it is stored. `onto`: the gradient that the product is added to, or nullptr.
+native::Plan const* plan_of(Call const& call, bool zeroed, at::Tensor const* onto = nullptr);
+
+struct Product {
+  native::Plan const* plan;
+  at::Tensor a, b, c, start;
+
+  /// `place`: where the result goes, if not to its own memory; else nullptr.
+  Product(native::Plan const& by, Call const& call, at::Tensor const* place);
+
+  void run() const;
+};
+
+// Inspects each large gradient of a tape right after its last write, while it is in the cache: see GradientLooks.
+
+/// One look. If the last write is 0 + x, the look does it, too, in stretches that stay in the first-level cache.
+struct TapeLook {
+  std::shared_ptr<SeenGradients> seen;
+  at::Tensor gradient, added = {};  ///< the parameter's own handle; the x of 0 + x, or undefined
+  bool finite = true;
+
+  void run();
+  /// Reports the look. Call it after the version counters have been incremented as in the recorded step.
+  void report() const;
+
+ private:
+  static constexpr std::size_t stretch = 4096;
+
+  template <class T>
+  void run(std::size_t size) {
+    auto* const to = static_cast<T*>(gradient.mutable_data_ptr());
+    auto const* const from = added.defined() ? static_cast<T const*>(added.const_data_ptr()) : nullptr;
+    bool const looks = seen->looks();
+    finite = true;
+    if (!from) return void(finite = !looks || all_finite(to, size));
+    for (std::size_t i = 0; i < size; i += stretch) {
+      auto const length = std::min(stretch, size - i);
+      Memory::zero_plus(to + i, from + i, static_cast<std::int64_t>(length));
+      if (looks) finite = all_finite(to + i, length) && finite;
+    }
+  }
+};
+
+/// Calls `f(tensor)` for each tensor that a step of a tape may read or write.
+template <class What, class F>
+void each_tensor_of_step(What const& what, F f) {
+  if (auto const* call = std::get_if<TapeStep>(&what)) {
+    each_tensor_of(call->in, f);
+    for (auto const& result : call->adopted) f(result.into);
+  } else if (auto const* product = std::get_if<Product>(&what)) {
+    for (auto const* tensor : {&product->a, &product->b, &product->c, &product->start})
+      if (tensor->defined()) f(*tensor);
+  } else if (auto const* small = std::get_if<native::SmallCall>(&what)) {
+    for (auto const* tensors : {&small->in, &small->out})
+      for (auto const& tensor : *tensors) f(tensor);
+  } else if (auto const* memory = std::get_if<Memory>(&what)) {
+    for (auto const& tensor : memory->tensors) f(tensor);
+  } else {
+    auto const& look = std::get<TapeLook>(what);
+    f(look.gradient);
+    if (look.added.defined()) f(look.added);
+  }
+}
+
+/// The index of the last step that may write to this memory; nullopt: no step does.
+template <class Steps>
+std::optional<std::size_t> last_to_touch(Steps const& steps, at::Tensor const& memory) {
+  auto const mine = span_of(memory);
+  std::optional<std::size_t> last;
+  for (std::size_t i = 0; i != steps.size(); ++i)
+    each_tensor_of_step(steps[i].what, [&](at::Tensor const& tensor) {
+      if (storage_of(tensor) != storage_of(memory)) return;
+      auto const other = span_of(tensor);
+      if (other.begin < mine.end && mine.begin < other.end) last = i;
+    });
+  return last;
+}
+
+/// Inserts a look after the last write to each large gradient of these parameters.
+template <class Steps>
+void add_looks(Steps& steps, std::vector<at::Tensor> const& parameters) {
+  using Entry = typename Steps::value_type;
+  for (auto const& parameter : parameters) {
+    auto const& gradient = parameter.grad();
+    auto seen = GradientLooks::seen_of(parameter);
+    if (!seen || !gradient.defined() || !gradient.is_non_overlapping_and_dense() ||
+        (gradient.scalar_type() != at::kFloat && gradient.scalar_type() != at::kDouble))
+      continue;
+    auto const last = last_to_touch(steps, gradient);
+    if (!last) continue;
+    TapeLook look{std::move(seen), gradient};
+    auto const* const memory = std::get_if<Memory>(&steps[*last].what);
+    if (memory && memory->kind == Memory::Kind::zero_plus && span_of(memory->tensors[0]) == span_of(gradient)) {
+      look.added = memory->tensors[1];
+      steps[*last].what = std::move(look);
+    } else {
+      steps.insert(std::next(steps.begin(), static_cast<std::ptrdiff_t>(*last) + 1), Entry{std::move(look), {}});
+    }
+  }
+}
+
+/// The calls of a step, the steps of its tape, and their memory.
+class TapeMemory {
+ protected:
+  struct Entry {
+    std::variant<TapeStep, Memory, Product, native::SmallCall, TapeLook> what;
+    std::vector<Storage>
+        done;  ///< adopted memory that is no longer needed and still in the caches, for the next allocations
+  };
+
+  TapeMemory(std::vector<Call> calls, std::vector<at::Tensor> leaving);
+
+  bool is_constant(Call const& call) const;
+
+  /// Gives the batch, and everything that the step computes, new storages that no other tensor uses. Those of computed
+  /// tensors have no memory yet.
+  void own_memory(Listing const& listing, std::vector<at::Tensor> const& batch);
+  static at::Storage without_memory(std::size_t bytes);
+  /// A tensor of the same shape in memory of the tape.
+  at::Tensor scratch_like(at::Tensor const& tensor);
+  /// Gives the storage memory filled with a pattern, so that bytes which no call sets are easy to notice.
+  void fill(Storage storage);
+
+  /// Gives memory to what the step computes. The step's outputs, constants, and memory that the step allocates itself
+  /// and may fill in part have places of their own. Adopted results bring their memory along, which is freed after its
+  /// last use.
+  void share_memory(std::vector<TapeStep> const& constants);
+
+  MemoryPlan plan_;
+  std::vector<Call> calls_;
+  std::vector<Entry> steps_;
+  std::vector<at::Tensor> inputs_, leaving_;
+  std::vector<at::Storage> retired_;
+  std::unordered_set<Storage> made_, rewritten_;
+  TapeFacts facts_;
 };
 
 }  // namespace fulgurite::libtorch::capture

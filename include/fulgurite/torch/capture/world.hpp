@@ -92,20 +92,9 @@ std::unordered_map<std::type_index, std::size_t> sizes_of() {
   return {{typeid(Layers), sizeof(Layers)}...};
 }
 
-/// Returns the size of the whole object if its class is exactly one of LibTorch's layers; 0 for every other class,
-/// whose members are unknown.
-std::size_t size_of_known(torch::nn::Module const& module);
-
 // Guesses what a word in memory is from its value: an address, or part of a vector that has grown.
 
 inline constexpr std::size_t bytes_of_word = sizeof(std::uintptr_t);
-
-/// True if these bytes, a word or less, are a number in the address range in which Linux places a program's memory.
-bool may_be_address(char const* from, std::size_t size);
-
-/// True if byte `i` of these `size` bytes belongs to a std::vector that has as many elements as before or more, and has
-/// moved to a larger allocation. A vector is three pointers in all common libraries: begin, end, and end of its memory.
-bool is_of_grown_vector(char const* now, char const* before, std::size_t size, std::size_t i);
 
 // What a model keeps besides its tensors, as bytes: its own members, the options of LibTorch's layers, and for all
 // other modules the lists of their parameters and children.

@@ -42,6 +42,8 @@ FULGURITE_BULK_BODY Span span_of(at::Tensor const& tensor) {
   return {tensor.storage_offset() * item, tensor.numel() == 0 ? tensor.storage_offset() * item : (last + 1) * item};
 }
 
+/// Returns the size of the whole object if its class is exactly one of LibTorch's layers; 0 for every other class,
+/// whose members are unknown.
 FULGURITE_BULK_BODY std::size_t size_of_known(torch::nn::Module const& module) {
   using namespace torch::nn;
   static auto const sizes =
@@ -65,6 +67,7 @@ FULGURITE_BULK_BODY std::size_t size_of_known(torch::nn::Module const& module) {
   return found == sizes.end() ? 0 : found->second;
 }
 
+/// True if these bytes, a word or less, are a number in the address range in which Linux places a program's memory.
 FULGURITE_BODY bool may_be_address(char const* from, std::size_t size) {
   std::uintptr_t value = 0;
   std::memcpy(&value, from, size);
@@ -72,6 +75,8 @@ FULGURITE_BODY bool may_be_address(char const* from, std::size_t size) {
   return (value >= 4096 && value < one << 32U) || (value >= one << 44U && value < one << 48U);
 }
 
+/// True if byte `i` of these `size` bytes belongs to a std::vector that has as many elements as before or more, and has
+/// moved to a larger allocation. A vector is three pointers in all common libraries: begin, end, and end of its memory.
 FULGURITE_BODY bool is_of_grown_vector(char const* now, char const* before, std::size_t size, std::size_t i) {
   auto const at = [](char const* from) {
     std::uintptr_t value = 0;

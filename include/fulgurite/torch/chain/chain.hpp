@@ -23,7 +23,6 @@
 #include <torch/nn/modules/normalization.h>
 #include <torch/nn/modules/pooling.h>
 
-#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/torch/chain/layers.hpp>
 #include <fulgurite/torch/chain/shapes.hpp>
@@ -43,7 +42,7 @@ std::shared_ptr<Impl> make(auto const&... options) {
 }
 
 /// Height and width in the form that LibTorch's options take.
-torch::ExpandingArray<2> both(Size2 size);
+inline auto both(Size2 size) { return torch::ExpandingArray<2>({size.height, size.width}); }
 
 /// A user's own layer.
 template <class L>
@@ -298,7 +297,3 @@ class Chain : public torch::nn::Module, public chain::Constants<Layers...> {
 };
 
 }  // namespace fulgurite
-
-#if !defined(FULGURITE_COMPILED)
-#include <fulgurite/torch/chain/chain.ipp>
-#endif

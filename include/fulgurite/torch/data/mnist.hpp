@@ -2,7 +2,6 @@
 // MNIST, or a dataset in its format, from a folder: data::mnist("data/mnist", {.batch_size = 128}).
 
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <numeric>
-#include <utility>
 #include <vector>
 
 #include <fulgurite/core/archive.hpp>

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include <fulgurite/core/archive.hpp>
 #include <fulgurite/torch/data/table.hpp>

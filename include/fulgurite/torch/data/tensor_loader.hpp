@@ -11,7 +11,6 @@
 #include <numeric>
 #include <optional>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -173,7 +172,6 @@ class TensorLoader : public SampledBatches<TensorLoader<S, Transform>, Batch, S>
 
  private:
   friend Batches<TensorLoader, Batch>;
-  using Base::batch_size_;
 
   static std::size_t rows(torch::Tensor const& data) {
     return data.defined() && data.dim() > 0 ? static_cast<std::size_t>(data.size(0)) : 0;
@@ -247,7 +245,7 @@ typename BatchReader<Batch>::Make TensorLoader<S, Transform>::making(long epoch)
   if constexpr (SharedTransform<Transform>)
     if (reader_.has_workers())
       make = [data = data_, target = target_, order = order_, transform = transform_, options = options_, epoch,
-              size = batch_size_, share = this->share()](std::size_t k, AtWork const&) -> std::optional<Batch> {
+              size = this->batch_size_, share = this->share()](std::size_t k, AtWork const&) -> std::optional<Batch> {
         LoadingMode const mode;
         torch::Tensor const index = slice(order, k, size);
         auto const gathered = [&](torch::Tensor const& from) {
@@ -265,9 +263,9 @@ template <Sampler S, BatchTransform Transform>
 bool TensorLoader<S, Transform>::next(std::optional<Batch>& batch) {
   LoadingMode const mode;
   return reader_.next(batch, [this](std::size_t k) -> std::optional<Batch> {
-    torch::Tensor const index = slice(order_, k, batch_size_);
+    torch::Tensor const index = slice(order_, k, this->batch_size_);
     return transformed(transform_, Batch{gather(data_, index, data_buffers_), gather(target_, index, target_buffers_)},
-                       BatchRandom(options_.seed, this->drawn_epoch(), k, batch_size_, this->share()));
+                       BatchRandom(options_.seed, this->drawn_epoch(), k, this->batch_size_, this->share()));
   });
 }
 
@@ -287,7 +285,7 @@ torch::Tensor TensorLoader<S, Transform>::into(torch::Tensor memory, torch::Tens
 template <Sampler S, BatchTransform Transform>
 torch::Tensor TensorLoader<S, Transform>::gather(torch::Tensor const& from, torch::Tensor const& index,
                                                  Buffers& buffers) const {
-  return into(buffers.next(index.size(0), batch_size_, from.sizes().slice(1),
+  return into(buffers.next(index.size(0), this->batch_size_, from.sizes().slice(1),
                            from.options().pinned_memory(options_.pin_memory)),
               from, index);
 }

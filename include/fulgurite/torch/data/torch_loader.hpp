@@ -33,10 +33,8 @@ struct ReadAhead {};
 /// repeated from their numbers; use `Loader` for that. An exception in a worker arrives as fulgurite.data.torch_loader.
 template <class L, bool Sized = false, bool Stays = false>
 class TorchLoader : public Batches<TorchLoader<L, Sized, Stays>, typename L::BatchType> {
-  using Base = Batches<TorchLoader, typename L::BatchType>;
-
  public:
-  using typename Base::Batch;
+  using Batch = typename L::BatchType;
   static constexpr bool batches_stay_valid = Stays;  ///< as promised by ReadAhead
   using Make = std::function<std::unique_ptr<L>()>;
 
@@ -54,7 +52,7 @@ class TorchLoader : public Batches<TorchLoader<L, Sized, Stays>, typename L::Bat
   }
 
  private:
-  friend Base;
+  friend Batches<TorchLoader, Batch>;
   using Iterator = torch::data::Iterator<Batch>;
 
   void start(long /*epoch*/, long first) {

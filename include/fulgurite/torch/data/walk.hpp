@@ -6,7 +6,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -20,7 +19,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/torch/device/internals.hpp>
@@ -287,9 +285,6 @@ void each_tensor(T const& object, F&& f) {
 
 // Moves a batch to a device and converts its floating-point tensors, in every container that the traversal knows.
 
-/// A copy from pinned memory overlaps with other work. Pageable memory may be reused at once after the call.
-at::Tensor to_device(at::Tensor const& tensor, at::Device device);
-
 /// Replaces every tensor of the object by its copy on the device.
 template <class T>
 void move_in_place(T& object, at::Device device) {
@@ -468,7 +463,3 @@ Hidden detached_state(Hidden const& hidden) {
 }
 
 }  // namespace fulgurite::libtorch
-
-#if !defined(FULGURITE_COMPILED)
-#include <fulgurite/torch/data/walk.ipp>
-#endif

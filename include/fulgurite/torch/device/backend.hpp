@@ -3,7 +3,6 @@
 // header of its own.
 
 #include <concepts>
-#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <filesystem>
@@ -24,7 +23,7 @@
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/zeros.h>
 
-#include <fulgurite/checkpoint/background_writer.hpp>
+#include <fulgurite/checkpoint/run_file.hpp>
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/loop/run_state.hpp>
@@ -38,7 +37,6 @@
 #include <fulgurite/torch/optim/optimizer.hpp>
 #include <fulgurite/torch/weights/averaging.hpp>
 #include <fulgurite/torch/weights/checkpoint_file.hpp>
-#include <fulgurite/torch/weights/load_weights.hpp>
 #include <fulgurite/torch/weights/summary.hpp>
 #include <fulgurite/torch/weights/weights.hpp>
 

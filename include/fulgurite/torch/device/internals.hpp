@@ -19,14 +19,13 @@
 //     dispatcher (at::detail::empty_cpu), and a tensor's loop over its elements, for its threads (native/plan.hpp).
 //   - Names and signatures of operators, which determine what a tape may do with a call (capture/recorder.hpp,
 //     capture/tape_step.hpp, capture/tape.hpp).
-//   - The state in which a CUDA graph leaves the allocators if its recording fails (capture/graph/cuda_graph.hpp).
+//   - The state in which a CUDA graph leaves the allocators if its recording fails (capture/graphs.hpp).
 
 #include <concepts>
 #include <exception>
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -201,16 +200,13 @@ void run_in_this_thread(int others);
 /// Makes the device current for this thread; does nothing for the CPU.
 void make_current(c10::Device device);
 
+/// The tensor on the device. A copy from pinned memory overlaps with other work. Pageable memory may be reused at once
+/// after the call.
+at::Tensor to_device(at::Tensor const& tensor, at::Device device);
+
 // Running out of memory: which exceptions of LibTorch mean it, and the content of LibTorch's caches.
 
-/// True if a message of LibTorch means that there was not enough memory. LibTorch has an exception type for this on
-/// GPUs only; its CPU allocator, the CUDA runtime and NVIDIA's libraries report it in words.
-bool tells_of_no_memory(std::string_view text);
-
 bool out_of_memory(std::exception const& error);
-
-/// The current allocator of a GPU; null for the CPU.
-c10::DeviceAllocator* device_allocator(c10::Device device);
 
 /// Frees unused memory in the caches of the device's allocator and of the C library.
 void free_caches(c10::Device device);

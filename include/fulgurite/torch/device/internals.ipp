@@ -3,6 +3,7 @@
 
 #include <array>
 #include <mutex>
+#include <string_view>
 #include <thread>
 
 #include <fulgurite/torch/device/internals.hpp>
@@ -62,6 +63,14 @@ FULGURITE_BULK_BODY void make_current(c10::Device device) {
   if (!device.is_cpu()) c10::impl::VirtualGuardImpl(device.type()).setDevice(device);
 }
 
+FULGURITE_BULK_BODY at::Tensor to_device(at::Tensor const& tensor, at::Device device) {
+  if (!tensor.defined() || tensor.device() == device) return tensor;
+  bool const overlaps = !device.is_cpu() && tensor.device().is_cpu() && tensor.is_pinned();
+  return tensor.to(tensor.options().device(device), overlaps);
+}
+
+/// True if a message of LibTorch means that there was not enough memory. LibTorch has an exception type for this on
+/// GPUs only; its CPU allocator, the CUDA runtime and NVIDIA's libraries report it in words.
 FULGURITE_BULK_BODY bool tells_of_no_memory(std::string_view text) {
   static constexpr std::array<std::string_view, 11> words{
       "DefaultCPUAllocator: can't allocate memory",
@@ -86,6 +95,7 @@ FULGURITE_BULK_BODY bool out_of_memory(std::exception const& error) {
   return dynamic_cast<c10::OutOfMemoryError const*>(&error) != nullptr || tells_of_no_memory(error.what());
 }
 
+/// The current allocator of a GPU; null for the CPU.
 FULGURITE_BULK_BODY c10::DeviceAllocator* device_allocator(c10::Device device) {
   if (device.is_cpu()) return nullptr;
   auto* const allocator = dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(device.type()));

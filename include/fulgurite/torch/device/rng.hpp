@@ -3,9 +3,6 @@
 // that was not interrupted.
 
 #include <cstdint>
-#include <string>
-#include <type_traits>
-#include <utility>
 #include <vector>
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -37,8 +34,6 @@ inline at::Generator& own_generator() {
 /// The CPU generator of this thread.
 at::Generator cpu_generator();
 
-bool takes_generator(c10::Argument const& argument);
-
 /// Passes the thread's generator to an operator call on the stack, if the call names none.
 void name_generator(c10::OperatorHandle const& op, torch::jit::Stack& stack);
 
@@ -61,10 +56,6 @@ class OwnRandom {
  private:
   at::Generator before_;
 };
-
-/// The default generators of this machine: the CPU's, and those of the accelerator that LibTorch was built for. `used`:
-/// only those of devices that this process has used. A thread with its own random numbers has only its own generator.
-std::vector<at::Generator> default_generators(bool used);
 
 /// The states of all default generators: those of the CPU and of the devices that this process uses.
 class RngState {

@@ -3,6 +3,9 @@
 
 #include <cstddef>
 #include <mutex>
+#include <string>
+#include <type_traits>
+#include <utility>
 
 #include <fulgurite/core/archive.hpp>
 #include <fulgurite/torch/device/rng.hpp>
@@ -62,6 +65,8 @@ FULGURITE_BULK_BODY OwnRandom::OwnRandom(std::uint64_t seed)
 
 FULGURITE_BULK_BODY OwnRandom::~OwnRandom() { own_generator() = std::move(before_); }
 
+/// The default generators of this machine: the CPU's, and those of the accelerator that LibTorch was built for. `used`:
+/// only those of devices that this process has used. A thread with its own random numbers has only its own generator.
 FULGURITE_BODY std::vector<at::Generator> default_generators(bool used) {
   if (own_generator().defined()) return {own_generator()};
   auto& context = at::globalContext();

@@ -2,9 +2,7 @@
 // The bodies of torch/device/single_device.hpp.
 
 #include <ATen/core/grad_mode.h>
-#include <torch/cuda.h>
 
-#include <fulgurite/core/error.hpp>
 #include <fulgurite/torch/device/single_device.hpp>
 
 namespace fulgurite::libtorch {

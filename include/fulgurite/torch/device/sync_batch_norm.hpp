@@ -45,10 +45,6 @@ at::Tensor widened(at::Tensor const& tensor);
 /// Reshapes one number per channel for an input with this number of dimensions.
 at::Tensor along_channels(at::Tensor const& values, at::Tensor const& input);
 
-/// The moments over all ranks, from each rank's own moments. This loses no precision if means are far from zero. A rank
-/// without samples does not count.
-Moments moments_of(at::Tensor const& input, LayerRanks& ranks);
-
 }  // namespace fulgurite::libtorch
 
 namespace fulgurite {

@@ -21,6 +21,8 @@ FULGURITE_BULK_BODY at::Tensor along_channels(at::Tensor const& values, at::Tens
   return values.to(input.scalar_type()).view(shape);
 }
 
+/// The moments over all ranks, from each rank's own moments. This loses no precision if means are far from zero. A rank
+/// without samples does not count.
 FULGURITE_BULK_BODY Moments moments_of(at::Tensor const& input, LayerRanks& ranks) {
   at::NoGradGuard const no_graph;
   auto const x = widened(input.detach());

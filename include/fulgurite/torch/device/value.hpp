@@ -23,10 +23,6 @@
 
 namespace fulgurite::libtorch {
 
-/// True if the tensor's memory may be written to through other handles: it is a parameter or a buffer, or a view or a
-/// detached handle of one.
-bool held_elsewhere(at::Tensor const& value);
-
 /// The handle that a metric keeps of a logged value. It is read after the step (a captured step is recorded first), and
 /// on a GPU many steps later. Until then it must not keep the graph alive; a parameter or a buffer has to be copied,
 /// since it is updated in place.

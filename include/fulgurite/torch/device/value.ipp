@@ -11,6 +11,8 @@
 
 namespace fulgurite::libtorch {
 
+/// True if the tensor's memory may be written to through other handles: it is a parameter or a buffer, or a view or a
+/// detached handle of one.
 FULGURITE_BULK_BODY bool held_elsewhere(at::Tensor const& value) {
   if (!value.defined()) return false;
   if (value.use_count() > 1) return true;

@@ -3,9 +3,11 @@
 // library's metrics.
 
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -13,17 +15,84 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/maximum.h>
-#include <ATen/ops/minimum.h>
+#include <ATen/ops/stack.h>
 #include <c10/core/InferenceMode.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/metric/formulas.hpp>
 #include <fulgurite/metric/meter.hpp>
-#include <fulgurite/metric/over_ranks.hpp>
-#include <fulgurite/torch/metric/tallies.hpp>
 #include <fulgurite/torch/weights/weights.hpp>
+
+namespace fulgurite::metric {
+
+/// What an update of each metric adds to what it keeps of the batches; overload resolution finds the function by the
+/// definition.
+at::Tensor tally(Accuracy const& of, at::Tensor const& predictions, at::Tensor const& target);
+at::Tensor tally(Precision const& of, at::Tensor const& predictions, at::Tensor const& target);
+at::Tensor tally(Recall const& of, at::Tensor const& predictions, at::Tensor const& target);
+at::Tensor tally(F1 const& of, at::Tensor const& predictions, at::Tensor const& target);
+at::Tensor tally(ConfusionMatrix const& of, at::Tensor const& predictions, at::Tensor const& target);
+at::Tensor tally(Perplexity const& of, at::Tensor const& predictions, at::Tensor const& target);
+at::Tensor tally(AUROC const& of, at::Tensor const& predictions, at::Tensor const& target);
+at::Tensor tally(AveragePrecision const& of, at::Tensor const& predictions, at::Tensor const& target);
+at::Tensor tally(BinnedAUROC const& of, at::Tensor const& predictions, at::Tensor const& target);
+at::Tensor tally(BinnedAveragePrecision const& of, at::Tensor const& predictions, at::Tensor const& target);
+at::Tensor tally(MeanSquaredError const& of, at::Tensor const& predictions, at::Tensor const& target);
+at::Tensor tally(MeanAbsoluteError const& of, at::Tensor const& predictions, at::Tensor const& target);
+at::Tensor tally(R2 const& of, at::Tensor const& predictions, at::Tensor const& target);
+
+}  // namespace fulgurite::metric
+
+namespace fulgurite {
+
+// What MeanMetric, MinMax and MeanOfLast use of a value.
+
+namespace libtorch {
+
+/// A tensor, or a host number.
+template <class V>
+concept TensorOrNumber = std::is_arithmetic_v<V> || std::same_as<V, at::Tensor>;
+
+at::Tensor as_tensor(double value);
+at::Tensor as_tensor(at::Tensor const& value);
+
+void require_values(at::Tensor const& value, std::string_view who);
+
+/// Returns [sum, number of terms].
+at::Tensor sum_and_count(at::Tensor const& terms);
+
+}  // namespace libtorch
+
+namespace metric {
+
+/// What an update of each metric adds; overload resolution finds the function by the definition. A weight applies to
+/// every element.
+template <libtorch::TensorOrNumber V>
+at::Tensor tally(MeanMetric const& of, V const& value, double weight = 1) {
+  auto const values = libtorch::as_tensor(value);
+  libtorch::require_values(values, of.name());
+  auto const sums = libtorch::sum_and_count(values);
+  return weight == 1 ? sums : sums * weight;
+}
+template <libtorch::TensorOrNumber V>
+at::Tensor tally(MinMax const& of, V const& value) {
+  auto const values = libtorch::as_tensor(value);
+  libtorch::require_values(values, of.name());
+  return at::stack({-values.amin().to(at::kDouble), values.amax().to(at::kDouble)});
+}
+template <libtorch::TensorOrNumber V>
+at::Tensor tally(MeanOfLast const& of, V const& value) {
+  auto const values = libtorch::as_tensor(value);
+  libtorch::require_values(values, of.name());
+  if (values.numel() != 1)
+    throw Error("fulgurite.metric.shape", "MeanOfLast was updated with a tensor of " + std::to_string(values.numel()) +
+                                              " elements: give it the mean()");
+  return values.reshape({1});
+}
+
+}  // namespace metric
+}  // namespace fulgurite
 
 namespace fulgurite::libtorch {
 
@@ -48,9 +117,6 @@ class MetricScope {
 /// device of the tensor that is added; an added host number moves to the device of the sums. Neither waits for the
 /// device.
 void meet(at::Tensor& kept, at::Tensor& added);
-
-/// The elements of a tensor on the host, in double precision, in row-major order.
-std::vector<double> host_numbers(at::Tensor const& tensor);
 
 // The samples of a metric that sums cannot compute, such as the scores for a curve.
 

@@ -179,22 +179,8 @@ Processor this_processor();
 /// 0.6 microseconds, in which a core does 27,000 of them.
 inline constexpr std::int64_t small_product = 16384;
 
-/// Measured on Zen 5 (`tools/dev bench products`): twice as fast from 8 rows and 16 columns on, even if B is
-/// transposed, and so copied first.
-bool pays_whole(ProductShape const& shape);
-
-/// Measured on Zen 4, where both reach the same peak and LIBXSMM gains a tenth for widths of whole registers. There a
-/// copy of B only pays for many rows and short inner lengths, and a bias only for long ones, since MKL adds it without
-/// another pass. Adding after the product is another pass for both.
-bool pays_in_halves(ProductShape const& shape);
-
 /// Up to this number of multiplications in one matrix, the overhead of a call is measurable on Intel's processors.
 inline constexpr std::int64_t seen_on_intel = 1 << 20;
-
-/// Measured on Intel's Granite Rapids, where both reach the same peak, so that only smaller overhead and sums that are
-/// still in the first cache help: a gain of a tenth at a million multiplications, of half at a hundred thousand.
-/// Transposing a wide B first costs as much as it gains, unless a bias is added, for which LibTorch copies B first.
-bool pays_on_intel(ProductShape const& shape);
 
 /// True if the rule may accept these sizes. It is checked before a shape is made, so that other products cost nothing.
 bool may_be_faster(at::Tensor const& a, at::Tensor const& b, Processor on = this_processor());

@@ -57,9 +57,6 @@ inline void each_number(std::int64_t n, F f, T* to, From const*... from) {
 /// aten::relu.
 void relu(float* to, float const* x, std::int64_t n);
 
-/// aten::threshold_backward with threshold 0: the gradient where the result of relu was not 0.
-void relu_backward(float* to, float const* gradient, float const* result, std::int64_t n);
-
 void add(float* to, float const* a, float const* b, std::int64_t n);
 void multiply(float* to, float const* a, float const* b, std::int64_t n);
 

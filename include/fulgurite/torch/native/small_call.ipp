@@ -11,6 +11,7 @@ FULGURITE_BULK_BODY void relu(float* to, float const* x, std::int64_t n) {
   each_number(n, [](auto value) { return value < decltype(value){} ? decltype(value){} : value; }, to, x);
 }
 
+/// aten::threshold_backward with threshold 0: the gradient where the result of relu was not 0.
 FULGURITE_BULK_BODY void relu_backward(float* to, float const* gradient, float const* result, std::int64_t n) {
   each_number(
       n, [](auto value, auto seen) { return seen <= decltype(seen){} ? decltype(value){} : value; }, to, gradient,

@@ -45,9 +45,6 @@ struct Overlap {
   Overlap(ArenaPart const& part, std::int64_t buffer_size, std::int64_t slice_begin, std::int64_t slice_size);
 };
 
-/// The elements of `value` in the memory order of a slice with the shape and strides of `like`.
-at::Tensor in_memory_order(at::Tensor const& value, at::Tensor const& like);
-
 // The states of an arena's parameters: all of them, or the part of one process.
 
 /// A parameter, and its place in a buffer.

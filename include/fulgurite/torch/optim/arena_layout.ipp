@@ -25,6 +25,7 @@ FULGURITE_BULK_BODY Overlap::Overlap(ArenaPart const& part, std::int64_t buffer_
   length = std::max<std::int64_t>(0, to - from);
 }
 
+/// The elements of `value` in the memory order of a slice with the shape and strides of `like`.
 FULGURITE_BULK_BODY at::Tensor in_memory_order(at::Tensor const& value, at::Tensor const& like) {
   auto ordered = value;
   if (value.strides() != like.strides()) {

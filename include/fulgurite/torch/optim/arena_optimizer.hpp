@@ -297,8 +297,6 @@ struct Group {
 /// costs time but loses no gradient.
 template <class Rule>
 class ArenaOptimizer : public NamedState<Rule> {
-  using Base = NamedState<Rule>;
-
  public:
   using Options = typename Rule::Options;
   static constexpr bool needs_closure = false;
@@ -315,28 +313,28 @@ class ArenaOptimizer : public NamedState<Rule> {
   ArenaOptimizer(From const& from, std::floating_point auto lr) : ArenaOptimizer(from, with_rate(lr)) {}
   ArenaOptimizer(std::vector<Group<Options>> const& groups);
 
-  void zero_grad() { arena_->zero_grad(); }
+  void zero_grad() { this->arena_->zero_grad(); }
 
   void step();
 
-  std::size_t groups() const { return groups_.size(); }
-  double lr(std::size_t group) const { return groups_.at(group).lr; }
-  void set_lr(std::size_t group, double value) { groups_.at(group).lr = value; }
-  std::optional<double> momentum(std::size_t group) const { return Rule::momentum(groups_.at(group)); }
+  std::size_t groups() const { return this->groups_.size(); }
+  double lr(std::size_t group) const { return this->groups_.at(group).lr; }
+  void set_lr(std::size_t group, double value) { this->groups_.at(group).lr = value; }
+  std::optional<double> momentum(std::size_t group) const { return Rule::momentum(this->groups_.at(group)); }
   /// Sets the momentum of a group, or the first beta of Adam. Throws fulgurite.optim.option for a value out of range,
   /// and for a group that was constructed without momentum, since it has no momentum buffer.
   void set_momentum(std::size_t group, double value)
     requires requires(Options& options) { Rule::set_momentum(options, value); }
   {
-    Options options = groups_.at(group);
+    Options options = this->groups_.at(group);
     Rule::set_momentum(options, value);
     Rule::check(options);
     if (value != 0 && momentum(group) == 0.0) require_kept(group, options);
-    groups_[group] = options;
+    this->groups_[group] = options;
   }
 
-  std::optional<double> weight_decay(std::size_t group) const { return groups_.at(group).weight_decay; }
-  Options const& options(std::size_t group) const { return groups_.at(group); }
+  std::optional<double> weight_decay(std::size_t group) const { return this->groups_.at(group).weight_decay; }
+  Options const& options(std::size_t group) const { return this->groups_.at(group); }
 
   /// Adds a parameter group; the buffers are allocated again. Throws fulgurite.optimizer.twice for a parameter that is
   /// in another group.
@@ -346,20 +344,16 @@ class ArenaOptimizer : public NamedState<Rule> {
 
   /// Which gradients count as received, to save and restore: for a strategy that runs a step again and undoes its
   /// effects. See libtorch::Arena.
-  std::vector<bool> received() { return arena_->received(); }
-  void set_received(std::vector<bool> const& all) { arena_->set_received(all); }
+  std::vector<bool> received() { return this->arena_->received(); }
+  void set_received(std::vector<bool> const& all) { this->arena_->set_received(all); }
 
   /// True if all gradients are finite, found in one pass over memory; nullopt if that would wait for a device.
   std::optional<bool> gradients_finite();
 
   /// The parameters of all groups, in the order given. Clipping uses their flat gradients.
-  libtorch::ArenaParameters parameters() { return libtorch::ArenaParameters(*arena_); }
+  libtorch::ArenaParameters parameters() { return libtorch::ArenaParameters(*this->arena_); }
 
  private:
-  using Base::arena_;
-  using Base::groups_;
-  using Base::names_;
-
   static Options with_rate(double lr) {
     Options options;
     options.lr = lr;
@@ -375,8 +369,8 @@ template <class Rule>
 ArenaOptimizer<Rule>::ArenaOptimizer(torch::nn::Module const& module, Options const& options) : ArenaOptimizer() {
   add_group(module.parameters(), options);
   for (auto const& parameter : module.named_parameters())
-    for (std::size_t i = 0; i != arena_->slots().size(); ++i)
-      if (arena_->slots()[i].parameter.is_same(parameter.value())) names_[parameter.key()] = i;
+    for (std::size_t i = 0; i != this->arena_->slots().size(); ++i)
+      if (this->arena_->slots()[i].parameter.is_same(parameter.value())) this->names_[parameter.key()] = i;
 }
 
 template <class Rule>
@@ -392,8 +386,8 @@ ArenaOptimizer<Rule>::ArenaOptimizer(std::vector<Group<Options>> const& groups) 
 
 template <class Rule>
 void ArenaOptimizer<Rule>::step() {
-  arena_->update([&](libtorch::Arena::Run const& run, libtorch::Arena::Buffer const& buffer) {
-    libtorch::pass<Rule::states.size()>(Rule(groups_[run.group], run.steps), run, buffer);
+  this->arena_->update([&](libtorch::Arena::Run const& run, libtorch::Arena::Buffer const& buffer) {
+    libtorch::pass<Rule::states.size()>(Rule(this->groups_[run.group], run.steps), run, buffer);
   });
 }
 
@@ -403,35 +397,35 @@ void ArenaOptimizer<Rule>::add_group(std::vector<at::Tensor> const& parameters, 
   std::vector<at::Tensor> own;
   for (auto const& parameter : parameters) {
     auto const same = [&](at::Tensor const& other) { return other.is_same(parameter); };
-    if (std::any_of(arena_->parameters().begin(), arena_->parameters().end(), same))
+    if (std::any_of(this->arena_->parameters().begin(), this->arena_->parameters().end(), same))
       throw libtorch::InTwoGroups(name(), parameter);
     if (std::none_of(own.begin(), own.end(), same)) own.push_back(parameter);
   }
   auto const initial = Rule::initial(options);
-  arena_->add(own, groups_.size(), {initial.begin(), initial.end()});
-  groups_.push_back(options);
+  this->arena_->add(own, this->groups_.size(), {initial.begin(), initial.end()});
+  this->groups_.push_back(options);
 }
 
 template <class Rule>
 void ArenaOptimizer<Rule>::add_group(std::vector<at::Tensor> const& parameters, double lr) {
-  Options options = groups_.empty() ? Options{} : groups_.front();
+  Options options = this->groups_.empty() ? Options{} : this->groups_.front();
   options.lr = lr;
   add_group(parameters, options);
 }
 
 template <class Rule>
 std::optional<bool> ArenaOptimizer<Rule>::gradients_finite() {
-  for (auto const& buffer : arena_->buffers())
+  for (auto const& buffer : this->arena_->buffers())
     if (!buffer.gradients.is_cpu()) return std::nullopt;
-  return arena_->all_gradients([](at::Tensor const& flat) { return libtorch::all_finite(flat); });
+  return this->arena_->all_gradients([](at::Tensor const& flat) { return libtorch::all_finite(flat); });
 }
 
 template <class Rule>
 void ArenaOptimizer<Rule>::require_kept(std::size_t group, Options const& options) const {
   auto const needed = Rule::initial(options);
-  for (auto const& slot : arena_->slots())
+  for (auto const& slot : this->arena_->slots())
     for (std::size_t s = 0; slot.group == group && s != needed.size(); ++s)
-      if (needed[s] && !arena_->states().keeps(group, s))
+      if (needed[s] && !this->arena_->states().keeps(group, s))
         throw Error("fulgurite.optim.option", std::string(name()) + " was made without momentum in group " +
                                                   std::to_string(group) +
                                                   " and keeps no buffer for one: construct it "

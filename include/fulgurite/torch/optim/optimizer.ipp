@@ -1,10 +1,337 @@
 #pragma once
 // The bodies of torch/optim/optimizer.hpp.
 
+#if defined(FULGURITE_COMPILED)
+#include <torch/optim/adagrad.h>
+#include <torch/optim/adam.h>
+#include <torch/optim/adamw.h>
+#include <torch/optim/lbfgs.h>
+#include <torch/optim/rmsprop.h>
+#include <torch/optim/sgd.h>
+#endif
+
+#include <algorithm>
+#include <deque>
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <c10/core/InferenceMode.h>
+#include <c10/core/ScalarType.h>
+
+#include <fulgurite/core/archive.hpp>
 #include <fulgurite/torch/optim/optimizer.hpp>
 
 namespace fulgurite::libtorch {
 
+#define FULGURITE_FIELD(name)                                                                                          \
+  if constexpr (requires { all.name(); }) f(#name, all.name())
+
+#define FULGURITE_OPTION(name)                                                                                         \
+  if constexpr (requires { now.name(); }) f(#name, given.name(), now.name())
+
+/// Calls `f(name, given_value, current_value&)` for each option of a parameter group.
+template <class Options, class F>
+void each_option(Options const& given, Options& now, F&& f) {
+  FULGURITE_OPTION(lr);
+  FULGURITE_OPTION(momentum);
+  FULGURITE_OPTION(dampening);
+  FULGURITE_OPTION(nesterov);
+  FULGURITE_OPTION(betas);
+  FULGURITE_OPTION(eps);
+  FULGURITE_OPTION(weight_decay);
+  FULGURITE_OPTION(amsgrad);
+  FULGURITE_OPTION(alpha);
+  FULGURITE_OPTION(centered);
+  FULGURITE_OPTION(lr_decay);
+  FULGURITE_OPTION(initial_accumulator_value);
+  FULGURITE_OPTION(max_iter);
+  FULGURITE_OPTION(max_eval);
+  FULGURITE_OPTION(tolerance_grad);
+  FULGURITE_OPTION(tolerance_change);
+  FULGURITE_OPTION(history_size);
+  FULGURITE_OPTION(line_search_fn);
+}
+#undef FULGURITE_OPTION
+
+/// Saves or loads the options of a group. Learning rates and momenta are state, since schedules change them.
+template <class Options, class Archive>
+void fold_options(Options const& given, Options& now, Archive& archive) {
+  each_option(given, now, [&]<class V>(std::string_view name, V const& before, V& value) {
+    if constexpr (std::is_same_v<V, std::tuple<double, double>>) {
+      auto [first, second] = value;
+      archive("beta1", first).option("beta2", std::get<1>(before), second);
+      value = {first, second};
+    } else if (name == "lr" || name == "momentum") {
+      archive(name, value);
+    } else {
+      archive.option(name, before, value);
+    }
+  });
+}
+
+/// Calls `f(name, value&)` for each part of a parameter's state: numbers, tensors, and LBFGS's lists of tensors.
+template <class State, class F>
+void each_kept(State& all, F&& f) {
+  FULGURITE_FIELD(step);
+  FULGURITE_FIELD(momentum_buffer);
+  FULGURITE_FIELD(exp_avg);
+  FULGURITE_FIELD(exp_avg_sq);
+  FULGURITE_FIELD(max_exp_avg_sq);
+  FULGURITE_FIELD(square_avg);
+  FULGURITE_FIELD(grad_avg);
+  FULGURITE_FIELD(sum);
+  FULGURITE_FIELD(func_evals);
+  FULGURITE_FIELD(n_iter);
+  FULGURITE_FIELD(t);
+  FULGURITE_FIELD(prev_loss);
+  FULGURITE_FIELD(d);
+  FULGURITE_FIELD(H_diag);
+  FULGURITE_FIELD(prev_flat_grad);
+  FULGURITE_FIELD(old_dirs);
+  FULGURITE_FIELD(old_stps);
+  FULGURITE_FIELD(ro);
+  FULGURITE_FIELD(al);
+}
+#undef FULGURITE_FIELD
+
+// Loads the saved state of a torch::optim optimizer: everything is read and compared before anything changes.
+
+/// The number of parameters in each group.
+template <class X>
+std::vector<std::size_t> group_sizes(X const& optimizer) {
+  std::vector<std::size_t> sizes;
+  for (auto const& group : optimizer.param_groups()) sizes.push_back(group.params().size());
+  return sizes;
+}
+
+/// The given options of a group. For a group that was added without our knowledge: its current options.
+template <class Options, class X>
+Options const& given_to(GivenOptions const& given, X const& optimizer, std::size_t group) {
+  auto const& all = group < given.size() ? *given[group] : optimizer.param_groups()[group].options();
+  return static_cast<Options const&>(all);
+}
+
+/// The saved state of an optimizer, read and compared with the current one before anything changes.
+template <class X>
+class OptimizerReader {
+  using Options = typename OptionsOf<X>::type;
+  using State = typename ParamStateOf<X>::type;
+  static constexpr bool is_lbfgs = requires(State& state) { state.old_dirs(); };
+
+ public:
+  /// Throws an Error that names everything that differs.
+  template <class Archive>
+  OptimizerReader(X& optimizer, GivenOptions const& given, Archive& archive) : optimizer_(&optimizer), given_(given) {
+    std::string name;
+    std::vector<std::size_t> sizes;
+    archive("class", name)("parameters", sizes);
+    if (name != type_name<X>()) differs("it was saved by " + name);
+    if (auto const here = group_sizes(optimizer); sizes != here)
+      differs("it has " + said(sizes) + " parameters by group, here there are " + said(here));
+    refuse_what_differs();
+    for (std::size_t g = 0; g != sizes.size(); ++g)
+      archive.child("group." + std::to_string(g), [&](auto& from) { read_group(g, from); });
+    refuse_what_differs();
+  }
+
+  /// Replaces the optimizer's state. A parameter without saved state has none afterwards.
+  void commit() {
+    auto& all = optimizer_->state();
+    for (auto& [parameter, state] : states_)
+      if (state) all[parameter] = std::move(state);
+      else all.erase(parameter);
+    for (std::size_t g = 0; g != options_.size(); ++g)
+      static_cast<Options&>(optimizer_->param_groups()[g].options()) = std::move(options_[g]);
+  }
+
+ private:
+  template <class Archive>
+  void read_group(std::size_t g, Archive& from) {
+    auto const& group = optimizer_->param_groups()[g];
+    auto& options = options_.emplace_back(static_cast<Options const&>(group.options()));
+    auto const& given = given_to<Options>(given_, *optimizer_, g);
+    fold_options(given, options, from);
+    for (std::size_t p = 0; p != group.params().size(); ++p)
+      from.child("param." + std::to_string(p), [&](auto& one) {
+        auto const& parameter = group.params()[p];
+        where_ = "group." + std::to_string(g) + ".param." + std::to_string(p);
+        std::vector<std::int64_t> shape;
+        bool has_state = false;
+        one("shape", shape)("has_state", has_state);
+        if (shape != parameter.sizes().vec())
+          return differs(where_ + " has shape " + shape_text(shape) + ", here " + shape_text(parameter.sizes()));
+        auto state = has_state ? std::make_unique<State>() : nullptr;
+        if (state) {
+          read_state(parameter, options, *state, one);
+          refuse_lacking(given, *state);
+        }
+        states_.emplace_back(parameter.unsafeGetTensorImpl(), std::move(state));
+      });
+  }
+
+  template <class Archive>
+  void read_state(at::Tensor const& parameter, Options const& options, State& state, Archive& from) {
+    each_kept(state, [&]<class V>(std::string_view name, V& value) {
+      auto const made = [&](SavedTensor const& saved) { return tensor(name, saved, parameter); };
+      if constexpr (std::is_same_v<V, at::Tensor>) {
+        SavedTensor saved;
+        from.tensor(name, saved);
+        value = made(saved);
+      } else if constexpr (std::is_same_v<V, std::optional<std::vector<at::Tensor>>>) {
+        std::optional<std::vector<SavedTensor>> saved;
+        from(name, saved);
+        if (!saved) return;
+        value.emplace();
+        for (auto const& one : *saved) value->push_back(made(one));
+      } else if constexpr (std::is_same_v<V, std::deque<at::Tensor>>) {
+        std::vector<SavedTensor> saved;
+        from(name, saved);
+        for (auto const& one : saved) value.push_back(made(one));
+      } else {
+        from(name, value);
+      }
+    });
+    if constexpr (is_lbfgs) {  // LibTorch does not check these lengths
+      auto const past = state.old_dirs().size();
+      auto const longest = static_cast<std::size_t>(std::max<std::int64_t>(0, options.history_size()));
+      if (state.old_stps().size() != past || state.ro().size() != past)
+        return differs(where_ + " has lists of old steps whose lengths do not agree");
+      for (auto* list : {&state.old_dirs(), &state.old_stps(), &state.ro()})
+        while (list->size() > longest) list->pop_front();
+      if (state.al() && state.al()->size() < longest) state.al(std::nullopt);  // each step refills it
+    }
+  }
+
+  /// Some options need tensors in LibTorch's step that would be undefined; a state without them is an Error.
+  void refuse_lacking([[maybe_unused]] Options const& given, State const& state) {
+    auto const needs = [&](char const* option, char const* name) {
+      differs(where_ + " has no " + name + ", which the program's option " + option + " needs");
+    };
+    if constexpr (requires { given.amsgrad(); })
+      if (given.amsgrad() && !state.max_exp_avg_sq().defined()) needs("amsgrad", "max_exp_avg_sq");
+    if constexpr (requires { given.centered(); }) {
+      if (given.centered() && !state.grad_avg().defined()) needs("centered", "grad_avg");
+      if (given.momentum() > 0 && !state.momentum_buffer().defined()) needs("momentum", "momentum_buffer");
+    }
+  }
+
+  /// A new tensor with the saved numbers, on the parameter's device.
+  at::Tensor tensor(std::string_view name, SavedTensor const& saved, at::Tensor const& parameter) {
+    if (!saved) return {};
+    auto const refused = [&](at::ScalarType type, std::vector<std::int64_t> const& shape) {
+      differs(where_ + "." + std::string(name) + " is " + saved.description() + ", here " +
+              std::string(element_name(type, name)) + " " + shape_text(shape));
+      return at::Tensor();
+    };
+    at::Tensor made;
+    if constexpr (is_lbfgs) {  // LBFGS keeps vectors for all parameters together, and single numbers, which may be
+                               // integers
+      bool const vector = name != "H_diag" && name != "ro" && name != "al";
+      std::int64_t count = 0;
+      auto type = parameter.scalar_type();
+      for (auto const& each : optimizer_->param_groups().front().params()) {
+        count += each.numel();
+        type = c10::promoteTypes(type, each.scalar_type());
+      }
+      for (auto const& known : element_names)
+        if (saved.dtype() == known.name && (!vector || known.type == type))
+          made = at::empty(saved.shape(), parameter.options().requires_grad(false).dtype(known.type));
+      auto const wanted = vector ? std::vector{count} : std::vector<std::int64_t>{};
+      if (!made.defined() || saved.shape() != wanted) return refused(type, wanted);
+    } else {
+      made = at::empty_like(parameter.detach());
+      if (!fits(made, saved)) return refused(parameter.scalar_type(), parameter.sizes().vec());
+    }
+    restore(made, saved);
+    return made;
+  }
+
+  void differs(std::string const& how) { (differences_ += differences_.empty() ? "" : "; ") += how; }
+  void refuse_what_differs() const {
+    if (!differences_.empty())
+      throw Error("fulgurite.optimizer.state",
+                  "the saved state is not of this " + std::string(type_name<X>()) + ": " + differences_ +
+                      ". Groups, parameters and their order must be those of the optimizer that was saved");
+  }
+  static std::string said(std::vector<std::size_t> const& sizes) {
+    return shape_text(std::vector<std::int64_t>(sizes.begin(), sizes.end()));
+  }
+
+  // A load may run in inference mode, but tensors made in it cannot be trained on.
+  c10::InferenceMode const no_inference_{false};
+  at::NoGradGuard const no_graph_ = {};
+  X* optimizer_;
+  GivenOptions const& given_;
+  std::string where_, differences_;
+  std::vector<Options> options_;
+  std::vector<std::pair<void*, std::unique_ptr<State>>> states_;
+};
+
+/// A field in the form that an archive takes: tensors become handles, pairs arrays.
+FULGURITE_BULK_BODY SavedTensor archived(at::Tensor const& value) {
+  if (value.defined() && value.layout() != at::kStrided)
+    throw Error("fulgurite.optimizer.state", "an optimizer keeps a sparse tensor, as SGD with momentum does of sparse "
+                                             "gradients, which no file can hold: use dense gradients or no momentum");
+  return TensorState<at::Tensor>::save(value);
+}
+template <class List>
+  requires std::is_same_v<typename List::value_type, at::Tensor>
+std::vector<SavedTensor> archived(List const& values) {
+  std::vector<SavedTensor> all;
+  for (auto const& value : values) all.push_back(archived(value));
+  return all;
+}
+FULGURITE_BULK_BODY std::optional<std::vector<SavedTensor>>
+archived(std::optional<std::vector<at::Tensor>> const& values) {
+  if (!values) return std::nullopt;
+  return archived(*values);
+}
+template <class T>
+  requires(std::is_arithmetic_v<T> || is_optional<T>)
+T const& archived(T const& value) {
+  return value;
+}
+
+template <class X, class Archive>
+void save_optimizer(X const& optimizer, GivenOptions const& given, Archive& archive) {
+  using Options = typename OptionsOf<X>::type;
+  using State = typename ParamStateOf<X>::type;
+  archive("class", std::string(type_name<X>()))("parameters", group_sizes(optimizer));
+  auto const each_into = [](auto& to) {
+    return [&to](char const* name, auto const& value) { to(name, archived(value)); };
+  };
+  std::size_t g = 0;
+  for (auto const& group : optimizer.param_groups())
+    archive.child("group." + std::to_string(g), [&](auto& to) {
+      Options now = static_cast<Options const&>(group.options());
+      fold_options(given_to<Options>(given, optimizer, g), now, to);
+      std::size_t p = 0;
+      for (auto const& parameter : group.params())
+        to.child("param." + std::to_string(p++), [&](auto& one) {
+          auto const kept = optimizer.state().find(parameter.unsafeGetTensorImpl());
+          bool const stepped = kept != optimizer.state().end();
+          one("shape", parameter.sizes().vec())("has_state", stepped);
+          if (stepped) each_kept(static_cast<State const&>(*kept->second), each_into(one));
+        });
+      ++g;
+    });
+}
+
+template <class X, class Archive>
+void optimizer_state(X& optimizer, GivenOptions const& given, Archive& archive) {
+  if constexpr (Archive::loading) OptimizerReader<X>(optimizer, given, archive).commit();
+  else save_optimizer(optimizer, given, archive);
+}
+
+FULGURITE_OPTIMIZER_STATE(FULGURITE_INSTANTIATE, Adagrad);
+FULGURITE_OPTIMIZER_STATE(FULGURITE_INSTANTIATE, Adam);
+FULGURITE_OPTIMIZER_STATE(FULGURITE_INSTANTIATE, AdamW);
+FULGURITE_OPTIMIZER_STATE(FULGURITE_INSTANTIATE, LBFGS);
+FULGURITE_OPTIMIZER_STATE(FULGURITE_INSTANTIATE, RMSprop);
+FULGURITE_OPTIMIZER_STATE(FULGURITE_INSTANTIATE, SGD);
+
+/// Returns "a parameter 'a.weight', which is also 'b.weight'". `names`: all names of the tensor in the model.
 FULGURITE_BODY std::string parameter_text(std::vector<std::string> const& names) {
   std::string what = "a parameter";
   for (std::size_t i = 0; i != names.size(); ++i) what += (i == 0 ? " '" : ", which is also '") + names[i] + "'";

@@ -68,9 +68,6 @@ struct Operation {
   std::int64_t flops(std::span<std::int64_t const> out) const;
 };
 
-/// Counts like PyTorch's FlopCounterMode; recurrent layers count their weights once per time step.
-Operation operation_of(std::string_view name, c10::ArrayRef<c10::IValue const> inputs);
-
 }  // namespace fulgurite::libtorch
 
 namespace fulgurite {
@@ -220,9 +217,6 @@ class LeavesNoTrace {
   std::vector<std::pair<at::Tensor, at::Tensor>> buffers_;
 };
 
-/// True for a module of LibTorch's own.
-bool is_builtin(torch::nn::Module const& module);
-
 /// Completes the observations of a Sequential: its modules run one after the other. A LibTorch module without
 /// parameters is recognised by the operator with its name: MaxPool2d by max_pool2d.
 class FollowedSequential {
@@ -275,15 +269,6 @@ void run_example(Model& model, std::vector<report::ModelRow>& rows) {
   rows.front().flops = observer.flops();
   add_seen(rows, observer);
 }
-
-/// The row of one module with all modules below it. A tensor that two modules share counts once.
-report::ModelRow model_row(std::string name, torch::nn::Module const& module);
-
-void add_children(std::vector<report::ModelRow>& rows, torch::nn::Module const& module, std::string const& prefix,
-                  int depth);
-
-/// Marks parameters that a module shares with a module above it in the list: tied weights. `rows` are of this model.
-void mark_shared(std::vector<report::ModelRow>& rows, torch::nn::Module const& model);
 
 /// The rows of the whole model, then of its modules depth first; a negative depth means all of them.
 std::vector<report::ModelRow> module_rows(torch::nn::Module const& model, int max_depth);

@@ -16,6 +16,7 @@ FULGURITE_BULK_BODY std::int64_t Operation::flops(std::span<std::int64_t const> 
   return all;
 }
 
+/// Counts like PyTorch's FlopCounterMode; recurrent layers count their weights once per time step.
 FULGURITE_BULK_BODY Operation operation_of(std::string_view name, c10::ArrayRef<c10::IValue const> inputs) {
   constexpr std::string_view library = "aten::";
   if (!name.starts_with(library)) return {};
@@ -196,6 +197,7 @@ FULGURITE_BULK_BODY LeavesNoTrace::~LeavesNoTrace() {
   random_.restore();
 }
 
+/// True for a module of LibTorch's own.
 FULGURITE_BULK_BODY bool is_builtin(torch::nn::Module const& module) {
   return std::string_view(typeid(module).name()).starts_with("N5torch2nn");
 }
@@ -262,6 +264,7 @@ FULGURITE_BODY void add_seen(std::vector<report::ModelRow>& rows, ExampleObserve
   }
 }
 
+/// The row of one module with all modules below it. A tensor that two modules share counts once.
 FULGURITE_BODY report::ModelRow model_row(std::string name, torch::nn::Module const& module) {
   report::ModelRow row{.name = std::move(name), .type = class_name(module)};
   row.training = module.is_training();
@@ -287,6 +290,7 @@ FULGURITE_BODY void add_children(std::vector<report::ModelRow>& rows, torch::nn:
   }
 }
 
+/// Marks parameters that a module shares with a module above it in the list: tied weights. `rows` are of this model.
 FULGURITE_BODY void mark_shared(std::vector<report::ModelRow>& rows, torch::nn::Module const& model) {
   auto const modules = model.named_modules({}, false);
   auto const is_below = [](std::string const& name, std::string const& of) {

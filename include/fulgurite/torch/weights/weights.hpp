@@ -18,7 +18,7 @@
 #include <fulgurite/core/archive.hpp>
 #include <fulgurite/core/archive_tree.hpp>
 #include <fulgurite/core/body.hpp>
-#include <fulgurite/core/function_ref.hpp>
+#include <fulgurite/core/types.hpp>
 
 #if defined(__linux__)
 #include <sys/mman.h>
@@ -133,9 +133,6 @@ bool same_places(at::Tensor const& a, at::Tensor const& b);
 at::Tensor stretch(at::Tensor const& first, std::int64_t length);
 /// A flat tensor over neighbours, from the beginning of `first` to the end of `last`.
 at::Tensor stretch(at::Tensor const& first, at::Tensor const& last);
-
-/// The indices of the values, ordered so that neighbours follow one another; otherwise in the given order.
-std::vector<std::size_t> neighbours_together(std::span<at::Tensor const> values);
 
 /// Copies in place. Runs that are neighbours in both source and destination are copied in one operation, the others in
 /// a few kernels on a GPU instead of one per tensor. Both lists have the same shapes.

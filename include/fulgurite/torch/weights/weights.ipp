@@ -144,6 +144,7 @@ FULGURITE_BULK_BODY at::Tensor stretch(at::Tensor const& first, at::Tensor const
   return stretch(first, last.storage_offset() + last.numel() - first.storage_offset());
 }
 
+/// The indices of the values, ordered so that neighbours follow one another; otherwise in the given order.
 FULGURITE_BULK_BODY std::vector<std::size_t> neighbours_together(std::span<at::Tensor const> values) {
   using Place = std::tuple<void const*, at::ScalarType, std::int64_t>;
   auto const place = [](at::Tensor const& value, std::int64_t offset) {
