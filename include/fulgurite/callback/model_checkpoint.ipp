@@ -190,8 +190,8 @@ FULGURITE_BODY void Requests::tell_of_gone(Context const& ctx) {
   std::string all;
   for (auto const& file : gone_) (all += all.empty() ? "" : ", ") += file.string();
   ctx.warn_each("fulgurite.callback.checkpoint_gone", "ModelCheckpoint: " + all +
-                                                          ": kept by the run that goes on, and no longer there; what "
-                                                          "is gone leaves the ranking");
+                                                          ": kept by the run that is resumed, and no longer there; "
+                                                          "missing files leave the ranking");
 }
 
 FULGURITE_BODY Admission::Admission(ModelCheckpointOptions options, WatchedMetric monitor)

@@ -210,7 +210,7 @@ FULGURITE_BODY FailingRun::~FailingRun() {
     ctx.warn_each("fulgurite.run.failing",
                   "signal " + std::to_string(came) +
                       " came while the run was ending by an exception: its files are written, and it ends by that "
-                      "exception; no job is put back into SLURM's queue, since it would fail again");
+                      "exception; the job is not requeued in SLURM, since it would fail again");
   } catch (...) {}  // the warning cannot be given
 }
 
@@ -277,7 +277,7 @@ FULGURITE_BODY void Signals::leave(int signal, Context& ctx) {
   auto const begin_again = [this, ctx](bool first_rank) {
     if (auto const why = first_rank ? slurm::requeue(job_) : std::string(); !why.empty())
       ctx.warn_each("fulgurite.run.requeue",
-                    "the job was not put back into SLURM's queue (" + why + "): call scontrol requeue " + job_.name);
+                    "the job was not requeued in SLURM (" + why + "): call scontrol requeue " + job_.name);
     forget();
   };
   if (!in_fit(ctx) || (requeues && !trains_)) {

@@ -91,7 +91,7 @@ FULGURITE_BULK_BODY bool CsvReader::next_field(std::string& text) {
     if (c == options_.separator) return true;
     if (c == '\n') return ++line_, false;
     if (c == '\r' && (at_ == text.size() || text[at_] == '\n')) continue;
-    if (quoted) refuse(line_, "goes on behind the quote that ends a field: double the quotes inside of fields");
+    if (quoted) refuse(line_, "has text behind the quote that ends a field: double the quotes inside fields");
     text[write_++] = c;
   }
   return false;

@@ -256,7 +256,7 @@ struct OptimizerStateRules {
   using M = typename R::Model;
   template <bool Says = false, class = void>
   static consteval auto judge() {
-    FULGURITE_RULE("[fulgurite.resume.optimizer] an optimizer has no state(archive), so no fit could go on from the "
+    FULGURITE_RULE("[fulgurite.resume.optimizer] an optimizer has no state(archive), so no fit could resume from the "
                    "trainer's checkpoints: save its moments there, or write `using Stateless = fulgurite::ByChoice`",
                    accepts<M>, loop::optimizers_resume<R, ArchiveProbe>)
     FULGURITE_RULE("[fulgurite.schedule.state] a schedule changes when it is asked, and the trainer's checkpoints "

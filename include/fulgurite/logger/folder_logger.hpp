@@ -234,9 +234,9 @@ void ChosenFolder<Table>::go_on_in(Context& ctx, std::filesystem::path const& fo
   }
   folder_.clear();
   ctx.warn_each("fulgurite.logger.new_folder",
-                std::string(Table::owner) + ": the run that goes on was logged in " + folder.string() +
+                std::string(Table::owner) + ": the run that is resumed was logged in " + folder.string() +
                     (is_there ? ", which is not in " + root.string() : std::string(", which is not there")) +
-                    ": its rows go on in a new folder");
+                    ": its further rows are written to a new folder");
 }
 
 // A row as loggers write it: its axis first, and each name with the logger's prefix.
@@ -386,10 +386,10 @@ template <class Table, class More>
 void FolderLogger<Table, More>::on_train_start(Context& ctx) {
   trains_ = true;
   if (keep_ && *keep_ < rows_)
-    ctx.warn_each("fulgurite.logger.rows_dropped", owner() + ": the last " + std::to_string(rows_ - *keep_) +
-                                                       " rows of " + table_->path().string() +
-                                                       " are of a run that went further than the file which this one "
-                                                       "goes on from: they will be dropped when it goes on");
+    ctx.warn_each("fulgurite.logger.rows_dropped",
+                  owner() + ": the last " + std::to_string(rows_ - *keep_) + " rows of " + table_->path().string() +
+                      " are from after the checkpoint that this run resumes from: they are "
+                      "dropped when its training starts");
 }
 
 template <class Table, class More>
@@ -437,8 +437,8 @@ void FolderLogger<Table, More>::state(auto& archive) {
   if (rows < 0 || rows > rows_)
     throw Error("fulgurite.logger.rows_missing",
                 owner() + ": " + table_->path().string() + " has " + std::to_string(rows_) +
-                    " rows, and the file that the run goes on from was written after " + std::to_string(rows) +
-                    ": bring the table back, or move its folder away, so that the rows go on in a new one");
+                    " rows, and the checkpoint that the run resumes from was written after " + std::to_string(rows) +
+                    ": bring the table back, or move its folder away, so that further rows are written to a new one");
   keep_ = rows;
   told_then_ = told;
 }

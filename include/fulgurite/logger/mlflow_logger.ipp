@@ -211,8 +211,8 @@ FULGURITE_BODY MLflowLogger::MLflowLogger(std::filesystem::path save_dir, MLflow
     throw Error("fulgurite.logger.experiment",
                 "MLflowLogger: the experiment has no name: give it one, or leave it out");
   if (options.now == nullptr)
-    throw Error("fulgurite.logger.clock", "MLflowLogger: now is null: give a function that tells the seconds since "
-                                          "1970, or leave it out");
+    throw Error("fulgurite.logger.clock", "MLflowLogger: now is null: give a function that returns the seconds "
+                                          "since 1970, or leave it out");
 }
 
 FULGURITE_MOVES_BODY(MLflowLogger);

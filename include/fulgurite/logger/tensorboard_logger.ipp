@@ -338,7 +338,7 @@ FULGURITE_BODY TensorBoardLogger::TensorBoardLogger(std::filesystem::path save_d
                    {options.now}),
       log_graph_(options.log_graph) {
   if (options.now == nullptr)
-    throw Error("fulgurite.logger.clock", "TensorBoardLogger: now is null: give a function that tells the seconds "
+    throw Error("fulgurite.logger.clock", "TensorBoardLogger: now is null: give a function that returns the seconds "
                                           "since 1970, or leave it out");
 }
 

@@ -24,7 +24,7 @@ last_first(RunCore const& run, RunFiles const& format, CheckpointSearch const& s
 
 [[noreturn]] FULGURITE_BODY void refuse_weights_alone(std::string const& file) {
   throw Error("fulgurite.resume.weights_only",
-              file + " holds weights alone (was it saved with save_weights_only?), so no fit can go on from it: "
+              file + " holds weights alone (was it saved with save_weights_only?), so no fit can resume from it: "
                      "load_weights(model, file) begins a new run with its weights");
 }
 
@@ -32,7 +32,7 @@ last_first(RunCore const& run, RunFiles const& format, CheckpointSearch const& s
 [[noreturn]] FULGURITE_BODY void refuse_weights_of_others(std::string const& file) {
   throw Error("fulgurite.resume.weights_only",
               file + " holds weights and nothing of a run (what Python's programs keep beside them is not read), so no "
-                     "fit can go on from it: load_weights(model, file) before fit begins a new run with its weights, "
+                     "fit can resume from it: load_weights(model, file) before fit begins a new run with its weights, "
                      "and evaluations take it as it is");
 }
 
@@ -92,7 +92,7 @@ FULGURITE_BODY std::shared_ptr<void const> StartingFile::take(RunCore& run) {
                 "again: name a file, or leave it out");
   if (!file_ && from_)
     run.warn("fulgurite.resume.no_last",
-             "CkptPath{\"last\"}: no callback of this trainer has left a file, so the run begins anew");
+             "CkptPath{\"last\"}: no callback of this trainer has left a file, so the run starts from the beginning");
   return std::exchange(file_, nullptr);
 }
 
@@ -109,13 +109,13 @@ FULGURITE_BODY void StartingFile::look_for_rescued(RunCore& run) {
   files_ = {hpc_checkpoints(run.callbacks, search, true), true};
   if (!files_.files.empty()) {
     run.warn_each("fulgurite.resume.after_requeue",
-                  "the scheduler has started this run again; it goes on from " + files_.files.front().string());
+                  "the scheduler has started this run again; it resumes from " + files_.files.front().string());
     return;
   }
   files_ = {found::last_first(run, *format_, search, true), true};
   if (!files_.files.empty())
     run.warn_each("fulgurite.resume.after_exception",
-                  "the last fit ended by an exception; this one goes on from " + files_.files.front().string());
+                  "the last fit ended by an exception; this one resumes from " + files_.files.front().string());
 }
 
 FULGURITE_BODY void StartingFile::files_of_first_rank(RunCore& run) {

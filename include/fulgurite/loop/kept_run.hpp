@@ -234,7 +234,7 @@ void check_steps(RehearsalPlan const& plan);
 /// Replaces the function that writes files.
 inline constexpr auto refuse_to_write = [](std::filesystem::path const& file) {
   throw Error("fulgurite.tuner.saves", "save_checkpoint(" + file.string() +
-                                           ") in steps that are tried out, of which nothing is written: ask "
+                                           ") in a trial run, of which nothing is written: ask "
                                            "ctx.rehearsing() first");
 };
 

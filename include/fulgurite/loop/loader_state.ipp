@@ -8,7 +8,7 @@ namespace fulgurite::loop {
 
 FULGURITE_BULK_BODY void refuse_short(long consumed, long had) {
   throw Error("fulgurite.resume.short_loader", "the run stopped after " + std::to_string(consumed) +
-                                                   " batches of an epoch that was to go on, and the loader has " +
+                                                   " batches of an epoch that was not finished, and the loader has " +
                                                    std::to_string(had) + " now: resume with the same data and limits");
 }
 

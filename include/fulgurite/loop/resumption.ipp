@@ -29,7 +29,7 @@ FULGURITE_BODY bool warn_if_finished(RunCore& run) {
   if (ended)
     run.warn("fulgurite.resume.finished",
              "the run of this file had ended because a callback or a hook asked for a stop, so nothing more is "
-             "trained: change max_epochs, max_steps or max_time to go on with it");
+             "trained: change max_epochs, max_steps or max_time to continue it");
   return ended;
 }
 

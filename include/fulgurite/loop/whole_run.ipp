@@ -18,8 +18,8 @@ namespace fulgurite::loop {
 
 FULGURITE_BULK_BODY void refuse_open(RunCore const& run, std::string const& what) {
   if (run.loading.fit_is_open)
-    throw Error("fulgurite.trainer.open_fit", what + " inside of a fit, which goes on by what it has: do so before or "
-                                                     "after it");
+    throw Error("fulgurite.trainer.open_fit",
+                what + " inside of a fit, which keeps what it began with: do so before or after it");
 }
 
 }  // namespace fulgurite::loop
