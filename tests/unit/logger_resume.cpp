@@ -70,7 +70,7 @@ struct Replaying : SavingDevice {
   }
   long replays() const { return steps; }
   bool goes_back() const { return true; }
-  void tell(auto&&) {}
+  void write_hyperparameters(auto&&) {}
 };
 struct LogsLoss {
   static constexpr Metric<"loss"> loss{};

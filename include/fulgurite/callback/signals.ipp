@@ -159,7 +159,7 @@ FULGURITE_BODY void Signals::find_files(std::filesystem::path const& root, std::
 }
 
 FULGURITE_BODY void Signals::end_now() {
-  if (int const caught = CaughtSignals::gravest()) throw Interrupted(caught);
+  if (int const caught = CaughtSignals::to_act_on()) throw Interrupted(caught);
 }
 
 FULGURITE_BODY void Signals::forget() {
@@ -204,7 +204,7 @@ FULGURITE_BODY FailingRun::FailingRun(std::shared_ptr<CaughtSignals> signals, Co
     : caught(std::move(signals)), ctx(context) {}
 
 FULGURITE_BODY FailingRun::~FailingRun() {
-  int const came = caught ? CaughtSignals::gravest() : 0;
+  int const came = caught ? CaughtSignals::to_act_on() : 0;
   if (came == 0) return;
   try {
     ctx.warn_each("fulgurite.run.failing",
@@ -228,7 +228,7 @@ FULGURITE_BODY void Signals::setup(Context& ctx) {
 }
 
 FULGURITE_BULK_BODY void Signals::on_train_batch_end(Context& ctx) {
-  int const ends_by = ctx.signal_of_all(CaughtSignals::gravest());
+  int const ends_by = ctx.signal_of_all(CaughtSignals::to_act_on());
   if (ends_by == 0) [[likely]]
     return;
   // Requests the end once within an accumulation window of several batches; again if captured steps rolled back to a
@@ -242,7 +242,7 @@ FULGURITE_BULK_BODY void Signals::on_train_batch_end(Context& ctx) {
   // the latest signal that it received; several processes end by the signal that they have agreed on.
   bool const alone = ctx.world() == 1;
   ctx.request_checkpoint(
-      {this, [ends_by, alone](CheckpointFiles&) { throw Interrupted(alone ? CaughtSignals::gravest() : ends_by); }});
+      {this, [ends_by, alone](CheckpointFiles&) { throw Interrupted(alone ? CaughtSignals::to_act_on() : ends_by); }});
 }
 
 FULGURITE_BULK_BODY void Signals::on_validation_batch_end(Context& ctx) {
@@ -260,10 +260,10 @@ FULGURITE_BODY void Signals::on_exception(std::exception const& error, Context& 
 }
 
 FULGURITE_BODY void Signals::teardown(Context& ctx) {
-  late_ = ctx.signal_here(CaughtSignals::gravest());
+  late_ = ctx.signal_here(CaughtSignals::to_act_on());
   if (late_ == 0) {
     forget();
-    late_ = ctx.signal_here(CaughtSignals::gravest());
+    late_ = ctx.signal_here(CaughtSignals::to_act_on());
   }
   if (in_fit(ctx)) give_up(ctx, late_ == 0);
   if (late_ != 0) leave(late_, ctx);

@@ -53,10 +53,10 @@ FULGURITE_BODY void SimpleProfiler::add(ProfiledAction const& action, std::int64
 namespace fulgurite {
 
 FULGURITE_BODY void SimpleProfiler::on_exception(Context& ctx) {
-  if (runs_) tell(ctx, ", until it failed");
+  if (runs_) print(ctx, ", until it failed");
 }
 
-FULGURITE_BODY void SimpleProfiler::tell(Context& ctx, std::string_view how) {
+FULGURITE_BODY void SimpleProfiler::print(Context& ctx, std::string_view how) {
   runs_ = false;
   result_ = {.total = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - began_).count()};
   for (auto const& one : tallies_)

@@ -32,7 +32,7 @@ FULGURITE_BULK_BODY long Position::begin(long batches) {
   return consumed_;
 }
 
-FULGURITE_BULK_BODY void Position::lay_out_anew(long batches) {
+FULGURITE_BULK_BODY void Position::change_layout(long batches) {
   bool const finished = batches >= 0 && first_ >= batches;
   if (first_ > 0 && !finished)
     throw Error("fulgurite.data.batch_size_within",

@@ -159,7 +159,7 @@ class Combined : public Batches<Combined<Mode, Ls...>, std::tuple<BatchIn<Mode, 
     bool same = true;
     each([&](auto& one) { same = same && loop::batch_size_of(one.loader()) == size; });
     if (same) return;
-    this->lay_out_anew();
+    this->change_layout();
     each([&](auto& one) { loop::set_batch_size_of(one.loader(), size); });
   }
 

@@ -208,10 +208,10 @@ struct CallbackRules {
                    accepts<T>, !lacks_metric<T>())
     FULGURITE_RULE("[fulgurite.callback.lambda_event] a LambdaCallback is called at events, and this is none: "
                    "steps and overrides are functions of the model",
-                   accepts<T>, !hears_no_event<T>())
+                   accepts<T>, !names_no_event<T>())
     FULGURITE_RULE("[fulgurite.callback.lambda_twice] two functions of a LambdaCallback are called at the same event: "
                    "make one of them, or give a second LambdaCallback",
-                   accepts<T>, !hears_twice<T>())
+                   accepts<T>, !names_event_twice<T>())
     FULGURITE_RULE("[fulgurite.callback.twice] two callbacks have the same type: leave one out, or derive a type for "
                    "the second",
                    accepts<T>, times<T, All...> < 2)

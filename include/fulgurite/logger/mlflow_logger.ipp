@@ -121,7 +121,7 @@ FULGURITE_BODY void MlflowRun::keep(long rows) {
   make_metrics();
 }
 
-FULGURITE_BODY void MlflowRun::tell(std::vector<Hyperparameter> const& all) {
+FULGURITE_BODY void MlflowRun::write_hyperparameters(std::vector<Hyperparameter> const& all) {
   for (auto const& [name, value] : all)
     write_durably(folder_ / "params" / mlflow::file_name(name),
                   setting_text(value, []<class T>(T const& v) -> std::string {

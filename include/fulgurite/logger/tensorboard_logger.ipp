@@ -298,7 +298,7 @@ FULGURITE_BODY void EventFile::add(std::vector<Cell> const& cells) {
   add_values(values, static_cast<long>(cells.front().value));
 }
 
-FULGURITE_BODY void EventFile::tell(std::vector<Hyperparameter> const& all) {
+FULGURITE_BODY void EventFile::write_hyperparameters(std::vector<Hyperparameter> const& all) {
   add_values(event::hyperparameters(now_(), all), 0);
 }
 

@@ -53,7 +53,7 @@ void write_above(DrawnBlock const& block, Write write) {
 }
 
 /// The action of `tell` while a block is drawn.
-void tell_above(std::FILE* stream, std::string_view lines);
+void print_above(std::FILE* stream, std::string_view lines);
 
 // Prints the output of a program by std::cout, std::cerr and std::clog above the lines that are drawn on the same
 // terminal.

@@ -219,7 +219,7 @@ class CapturedSteps : private CapturedModel {
   void give_up(std::string const& reason) {
     forget();
     stay_as_written(reason);
-    report_->told = report_->noted;  // the loop that rolls back warns about it
+    report_->warned = report_->noted;  // the loop that rolls back warns about it
   }
 
  private:
@@ -335,7 +335,7 @@ class CapturedSteps : private CapturedModel {
     auto const shape = std::exchange(self.shape_, {});
     auto const before = Recordings::before(*self.world_, kind.kept);
     auto const logged = step.board;
-    auto const put_back = [&] {
+    auto const restore = [&] {
       before.restore();
       GradientLooks::forget(self.model_->parameters());
       step.board = logged;
@@ -354,10 +354,10 @@ class CapturedSteps : private CapturedModel {
           return self.recordings_.template compare<Result>(self.scene(), kind.kept, batch, step).wrong;
         });
     } catch (...) {
-      put_back();
+      restore();
       throw;
     }
-    put_back();
+    restore();
     if (!same_batch) return self.unproven(kind);  // the loader has overwritten it since
     ++self.report_->confirmed;
     if (!wrong.empty()) {

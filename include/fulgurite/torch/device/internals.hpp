@@ -205,7 +205,7 @@ void make_current(c10::Device device);
 
 /// True if a message of LibTorch means that there was not enough memory. LibTorch has an exception type for this on
 /// GPUs only; its CPU allocator, the CUDA runtime and NVIDIA's libraries report it in words.
-bool tells_of_no_memory(std::string_view text);
+bool means_out_of_memory(std::string_view text);
 
 bool out_of_memory(std::exception const& error);
 

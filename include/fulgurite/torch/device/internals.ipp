@@ -62,7 +62,7 @@ FULGURITE_BULK_BODY void make_current(c10::Device device) {
   if (!device.is_cpu()) c10::impl::VirtualGuardImpl(device.type()).setDevice(device);
 }
 
-FULGURITE_BULK_BODY bool tells_of_no_memory(std::string_view text) {
+FULGURITE_BULK_BODY bool means_out_of_memory(std::string_view text) {
   static constexpr std::array<std::string_view, 11> words{
       "DefaultCPUAllocator: can't allocate memory",
       "DefaultCPUAllocator: not enough memory",
@@ -83,7 +83,7 @@ FULGURITE_BULK_BODY bool tells_of_no_memory(std::string_view text) {
 }
 
 FULGURITE_BULK_BODY bool out_of_memory(std::exception const& error) {
-  return dynamic_cast<c10::OutOfMemoryError const*>(&error) != nullptr || tells_of_no_memory(error.what());
+  return dynamic_cast<c10::OutOfMemoryError const*>(&error) != nullptr || means_out_of_memory(error.what());
 }
 
 FULGURITE_BULK_BODY c10::DeviceAllocator* device_allocator(c10::Device device) {
