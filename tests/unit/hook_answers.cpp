@@ -124,8 +124,8 @@ TEST_CASE("the gravest answer wins: skip_epoch over proceed, Stop over skip_epoc
   CHECK(steps("", "", "", Flow::skip_epoch) == 0);
   CHECK(toy::noted("2 batch_start") == 5);
   CHECK(steps("", "", "", Flow::stop) == 1);
-  static_assert(graver(Flow::proceed, Flow::skip_epoch) == Flow::skip_epoch);
-  static_assert(graver(Flow::stop, Flow::skip_epoch) == Flow::stop);
+  static_assert(more_severe(Flow::proceed, Flow::skip_epoch) == Flow::skip_epoch);
+  static_assert(more_severe(Flow::stop, Flow::skip_epoch) == Flow::stop);
 }
 
 TEST_CASE("an event may take any suffix of what there is") {

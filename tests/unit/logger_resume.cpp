@@ -70,7 +70,7 @@ struct Replaying : SavingDevice {
   }
   long replays() const { return steps; }
   bool goes_back() const { return true; }
-  void write_hyperparameters(auto&&) {}
+  void pass_warnings(auto&&) {}
 };
 struct LogsLoss {
   static constexpr Metric<"loss"> loss{};

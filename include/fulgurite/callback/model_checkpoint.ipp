@@ -65,7 +65,7 @@ FULGURITE_BODY Results::Results(ModelCheckpointOptions options, WatchedMetric mo
     : options_(std::move(options)), place_(options_.dirpath), kept_(options_), monitor_(monitor) {}
 
 FULGURITE_BODY void Results::print(bool here, std::string const& what) const {
-  if (options_.verbose && here) fulgurite::tell(stderr, "ModelCheckpoint: " + what + "\n");
+  if (options_.verbose && here) fulgurite::print_lines(stderr, "ModelCheckpoint: " + what + "\n");
 }
 
 FULGURITE_BODY void Results::settle(SavedFile const& saved, Outcome& outcome) const {

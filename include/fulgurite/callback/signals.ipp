@@ -288,8 +288,8 @@ FULGURITE_BODY void Signals::leave(int signal, Context& ctx) {
                               auto const file = requeues ? hpc_files_.next() : file_;
                               files.write(file);
                               if (files.writes())
-                                tell(stderr, "interrupted: the run is saved to " + file.string() +
-                                                 "; the same program resumes from it\n");
+                                print_lines(stderr, "interrupted: the run is saved to " + file.string() +
+                                                        "; the same program resumes from it\n");
                               if (requeues) begin_again(files.writes());
                             }};
   ctx.request_checkpoint(std::move(request));

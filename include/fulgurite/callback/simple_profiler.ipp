@@ -69,7 +69,7 @@ FULGURITE_BODY void SimpleProfiler::print(Context& ctx, std::string_view how) {
     text += how;
     auto const columns = report::text_columns(options_.stream, 0);
     text += '\n' + result_.table(options_.row_limit, columns) + report::wrapped(result_.sentence(), columns);
-    fulgurite::tell(options_.stream, text);
+    fulgurite::print_lines(options_.stream, text);
     std::fflush(options_.stream);
   }
   if (options_.filename.empty() || ctx.dev_run()) return;

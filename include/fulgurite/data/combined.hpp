@@ -335,7 +335,7 @@ class Borrowed {
     get().limit_each(part);
   }
   Waited waited() const
-    requires TellsWaiting<L>
+    requires ReportsWaiting<L>
   {
     return get().waited();
   }

@@ -281,7 +281,7 @@ FULGURITE_BODY void Connection::close(int status) {
     if (!failed_) watch_->leave();
     auto const gone = [&](std::chrono::milliseconds time) { return others_->wait_for(time); };
     if (!gone(failed_ ? std::min(patience, options_.timeout) : options_.timeout)) {
-      tell(stderr, "rank 0 has ended, and now ends the processes that it started and that still run\n");
+      print_lines(stderr, "rank 0 has ended, and now ends the processes that it started and that still run\n");
       others_->signal(SIGTERM);
       if (!gone(patience / 5)) others_->signal(SIGKILL);
     }

@@ -192,7 +192,7 @@ template <class R, class Pack, class Ctx>
 template <class R>
 void hear_strategy(State<R>& run) {
   if constexpr (ChecksReplays<typename R::Strategy>)
-    run.parts.strategy.tell(
+    run.parts.strategy.pass_warnings(
         [&](std::string_view identifier, std::string_view sentence) { run.warn_each(identifier, sentence); });
 }
 

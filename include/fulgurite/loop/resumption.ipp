@@ -19,9 +19,9 @@ FULGURITE_BULK_BODY void refuse_other_shares(long consumed, long then, long now)
 FULGURITE_BODY void print_start(RunCore const& run, std::string const& file) {
   auto const& at = run.progress;
   if (run.asked.options.barebones) return;
-  fulgurite::tell(stderr, "resumes from " + file + ": epoch " + std::to_string(at.epoch) +
-                              (at.batch == 0 ? "" : ", batch " + std::to_string(at.batch)) + ", step " +
-                              std::to_string(at.global_step) + "\n");
+  fulgurite::print_lines(stderr, "resumes from " + file + ": epoch " + std::to_string(at.epoch) +
+                                     (at.batch == 0 ? "" : ", batch " + std::to_string(at.batch)) + ", step " +
+                                     std::to_string(at.global_step) + "\n");
 }
 
 FULGURITE_BODY bool warn_if_finished(RunCore& run) {

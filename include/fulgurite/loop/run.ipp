@@ -40,7 +40,7 @@ FULGURITE_BULK_BODY bool Warnings::is_of(std::string_view said, std::string_view
 FULGURITE_BULK_BODY void Warnings::say(std::string_view identifier, std::string_view sentence, bool aloud) {
   auto& said = said_.emplace_back("[");
   said.append(identifier).append("] ").append(sentence);
-  if (aloud) fulgurite::tell(stderr, "warning: " + said + "\n");
+  if (aloud) fulgurite::print_lines(stderr, "warning: " + said + "\n");
 }
 
 }  // namespace fulgurite::loop

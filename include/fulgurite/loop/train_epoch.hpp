@@ -99,7 +99,7 @@ int idle_while_waiting(Waited const& waited, unsigned processors);
 void advise_on_data(RunCore& run, Waited const& waited);
 template <class Loader>
 void advise_on_data(RunCore& run, Loader const& loader) {
-  if constexpr (TellsWaiting<std::remove_cvref_t<Loader>>) advise_on_data(run, Waited(loader.waited()));
+  if constexpr (ReportsWaiting<std::remove_cvref_t<Loader>>) advise_on_data(run, Waited(loader.waited()));
 }
 
 /// Counts a finished epoch, after all listeners were notified: the next one begins at its first batch.

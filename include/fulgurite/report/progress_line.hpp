@@ -52,7 +52,7 @@ void write_above(DrawnBlock const& block, Write write) {
   block.draw();
 }
 
-/// The action of `tell` while a block is drawn.
+/// The action of `print_lines` while a block is drawn.
 void print_above(std::FILE* stream, std::string_view lines);
 
 // Prints the output of a program by std::cout, std::cerr and std::clog above the lines that are drawn on the same
@@ -95,10 +95,10 @@ std::array<PrintedAbove, 3>& printed_above();
 // Lines at the bottom of a terminal that are redrawn repeatedly.
 
 /// Draws lines and redraws them in place. From the first show() until leave(), wipe() or keep(), other output is
-/// printed above them: everything that uses `tell`, and with `redirect` the program's output by std::cout, std::cerr
-/// and std::clog on the same terminal. Output by printf, or from another process, is only printed above them if it
-/// comes one line at a time. With several blocks in a process, this holds for the first one that is drawn; the others
-/// are drawn without it.
+/// printed above them: everything that uses `print_lines`, and with `redirect` the program's output by std::cout,
+/// std::cerr and std::clog on the same terminal. Output by printf, or from another process, is only printed above them
+/// if it comes one line at a time. With several blocks in a process, this holds for the first one that is drawn; the
+/// others are drawn without it.
 class BlockOfLines {
  public:
   static constexpr int beside = 2;  ///< lines of the screen outside of the block: the one above, the one below

@@ -444,7 +444,7 @@ class SizeTrials {
   }
   void say(std::string const& line) const {
     if (!search_.show) return;
-    tell(search_.stream, line + "\n");
+    print_lines(search_.stream, line + "\n");
     std::fflush(search_.stream);
   }
 

@@ -444,7 +444,7 @@ class Capturing : public Base {
   bool goes_back() const { return options_.go_back; }
   /// Calls `say(identifier, sentence)` for each new warning.
   template <class Say>
-  void tell(Say&& say) {
+  void pass_warnings(Say&& say) {
     capture::pass_on_reasons(*report_, say);
   }
 

@@ -142,7 +142,7 @@ class AdvancedProfiler {
     text += run_output::name_of(ctx.stage());
     text += '\n' + report::operator_table(operators_, options_.row_limit, report::text_columns(options_.stream, 0));
     for (auto const& trace : traces_) text += "Trace: " + trace.string() + '\n';
-    fulgurite::tell(options_.stream, text);
+    fulgurite::print_lines(options_.stream, text);
     std::fflush(options_.stream);
   }
 
