@@ -70,7 +70,7 @@ FULGURITE_BODY void Stopper::check(Context& ctx) {
   if (!now.value) {
     if (!options_.strict) return;
     throw Error("fulgurite.callback.early_stopping_metric",
-                "EarlyStopping watches '" + watched() + "', which nobody has logged by the end of epoch " +
+                "EarlyStopping watches '" + watched() + "', which was not logged by the end of epoch " +
                     std::to_string(ctx.current_epoch()) + ": log it, or say {.strict = false}");
   }
   if (!now.is_newer_than(logged_)) return;

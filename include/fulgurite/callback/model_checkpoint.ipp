@@ -262,7 +262,7 @@ FULGURITE_BODY std::optional<SavingFile> Admission::admitted(Context const& ctx,
 }
 
 FULGURITE_BODY void Admission::missing(Context const& ctx) {
-  std::string const what = "ModelCheckpoint watches '" + monitor_.written() + "', which nobody has logged by step " +
+  std::string const what = "ModelCheckpoint watches '" + monitor_.written() + "', which was not logged by step " +
                            std::to_string(ctx.global_step());
   if (validated_ || !ctx.has_validation())
     throw Error("fulgurite.callback.checkpoint_metric", what + ": log it, or watch another metric");

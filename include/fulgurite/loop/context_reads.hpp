@@ -142,7 +142,7 @@ namespace fulgurite::loop {
 /// fit cannot roll back.
 class WrongReplay : public Error {
  public:
-  WrongReplay(std::string const& why, bool same, std::string const& no_way = "nobody has asked");
+  WrongReplay(std::string const& why, bool same, std::string const& no_way = "no fit has caught this");
   std::string reason;
   bool same_model;
 };

@@ -9,7 +9,7 @@ namespace fulgurite::loop {
 
 FULGURITE_BULK_BODY void check_steps(RehearsalPlan const& plan) {
   if (plan.steps < 1)
-    refuse_option("fulgurite.tuner.steps", "a rehearsal's steps", plan.steps, "it has 1 step or more");
+    refuse_option("fulgurite.tuner.steps", "a trial run's steps", plan.steps, "it has 1 step or more");
 }
 
 FULGURITE_BULK_BODY void check_rates(std::size_t given, std::size_t groups) {

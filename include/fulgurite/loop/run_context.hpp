@@ -566,7 +566,7 @@ void observe_schedulers(State<R>& run, Ctx& ctx, Interval interval, long before,
         auto const name = std::string(std::remove_cvref_t<decltype(scheduler.metric())>::name());
         if (scheduler.strict())
           throw Error("fulgurite.schedule.metric",
-                      "a schedule follows '" + name + "', which nobody has logged by the end of epoch " +
+                      "a schedule follows '" + name + "', which was not logged by the end of epoch " +
                           std::to_string(ctx.current_epoch()) +
                           ": log it, or move the schedule when it is known ({.frequency = ...})");
         run.warn("fulgurite.schedule.metric",

@@ -196,7 +196,7 @@ std::vector<std::string> names_of_participants(RunCore const& run);
 
 /// Notifies all listeners. If one throws, records who was notified, for an event that must not be repeated.
 Flow notify_all(RunCore& run, Event const& event, ModelAndStrategy others, void* const* arguments);
-/// Records who was notified before an event failed: the first `told.participants`. A stop that one of them requested
+/// Records who was notified before an event failed, in the order of notification. A stop that one of them requested
 /// still applies.
 void note_heard(RunCore& run, Event const& event, DispatchState const& told);
 /// Notifies the listeners that an event had not reached when it failed.

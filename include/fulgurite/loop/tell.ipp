@@ -56,8 +56,8 @@ FULGURITE_BODY Flow notify_rest(RunCore& run, Event const& event, ModelAndStrate
       auto const& name = names[listener.who];
       if (heard.contains(name)) continue;
       if (!listener.listens) {
-        run.warn_each("fulgurite.resume.untold", name + " takes of " + heard.event +
-                                                     " what was gone when the run was stopped, and is not told: "
+        run.warn_each("fulgurite.resume.untold", name + " takes arguments of " + heard.event +
+                                                     " that were lost when the run was stopped, and is not called: "
                                                      "take it as (ctx), or as (batch, ctx)");
         continue;
       }

@@ -98,7 +98,7 @@ Taken<Result> record(Scene const& scene, Batch& batch, Step& step, at::Tensor*& 
 
 // Copies of a replay's outputs, since the next replay overwrites the tape's own tensors.
 
-/// A copy that nobody holds any more is reused; most losses are dropped before the next step.
+/// A copy that is not held any more is reused; most losses are dropped before the next step.
 class Copies {
  public:
   at::Tensor take(Tape const& tape, std::size_t number);
