@@ -1,7 +1,7 @@
 #pragma once
-// Written by tools/near_misses.py: what is meant by a misspelt event of validation, test or prediction.
+// Written by tools/near_misses.py: the intended name for a misspelt event of validation, test or prediction.
 
-#pragma GCC system_header  // spares g++ the trace through the macro
+#pragma GCC system_header  // keeps the macro out of g++'s trace
 
 #include <fulgurite/diagnose/rule.hpp>
 

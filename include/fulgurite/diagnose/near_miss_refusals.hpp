@@ -1,8 +1,8 @@
 #pragma once
-// Written by tools/near_misses.py: what is meant by hooks that Lightning renamed or removed, and of other names that
-// its users expect.
+// Written by tools/near_misses.py: the intended name for hooks that Lightning renamed or removed, and for other names
+// that its users expect.
 
-#pragma GCC system_header  // spares g++ the trace through the macro
+#pragma GCC system_header  // keeps the macro out of g++'s trace
 
 #include <fulgurite/diagnose/misspelt_evaluation.hpp>
 #include <fulgurite/diagnose/misspelt_events.hpp>
