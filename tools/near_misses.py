@@ -187,8 +187,8 @@ def names_header() -> str:
 
 // clang-format off
 {macro('FULGURITE_NEAR_MISSES', plain)}
-// The same for the loaders of a data module, each with the name that is meant: a class that has both may use such a name
-// for a member.
+// The same for the loaders of a data module, each with the name that is meant: a class that has both may use such a
+// name for a member.
 {macro('FULGURITE_LOADER_NEAR_MISSES', loaders)}
 // Names that look like functions of a loader; only loaders are checked for them.
 {macro('FULGURITE_NEAR_MISSES_OF_LOADERS', of_loaders)}

@@ -181,8 +181,8 @@
   ROW(confgure_optimizers) ROW(configure_optimisers) ROW(configure_optimizer) ROW(configure_optmizers) \
   ROW(configure_optimzers) ROW(on_configure_optimizers) ROW(configureOptimizers) ROW(configureoptimizers)
 
-// The same for the loaders of a data module, each with the name that is meant: a class that has both may use such a name
-// for a member.
+// The same for the loaders of a data module, each with the name that is meant: a class that has both may use such a
+// name for a member.
 #define FULGURITE_LOADER_NEAR_MISSES(ROW) \
   ROW(training_dataloader, train_dataloader) ROW(tng_dataloader, train_dataloader) \
   ROW(train_loader, train_dataloader) ROW(train_dataloaders, train_dataloader) \
