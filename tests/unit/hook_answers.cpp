@@ -120,7 +120,7 @@ TEST_CASE("every callback, and the model, hears an event that somebody before it
   CHECK(Trace(first, first + 3) == Trace{"1 batch_end", "2 batch_end", "model batch_end"});
 }
 
-TEST_CASE("the gravest answer wins: skip_epoch over proceed, Stop over skip_epoch") {
+TEST_CASE("the most severe answer wins: skip_epoch over proceed, Stop over skip_epoch") {
   CHECK(steps("", "", "", Flow::skip_epoch) == 0);
   CHECK(toy::noted("2 batch_start") == 5);
   CHECK(steps("", "", "", Flow::stop) == 1);
