@@ -1,4 +1,4 @@
-// Which kind of processor this is, of those that bars of matrix products tell apart.
+// Which kind of processor this is, of those that bars of matrix products distinguish.
 
 #include <fulgurite/torch/native/products.hpp>
 

@@ -60,7 +60,7 @@ class Stopwatch {
   std::vector<Clock::time_point> marks_;
 };
 
-/// A loop ready to run. `run(warm_up, steps)` trains so many steps with an optimizer that starts anew and gives the
+/// A loop ready to run. `run(warm_up, steps)` trains so many steps with an optimizer that starts afresh and gives the
 /// microseconds of one of the latter.
 struct Loop {
   std::function<double(long warm_up, long steps)> run;
@@ -103,7 +103,7 @@ inline void compare(std::vector<Row>& rows, std::vector<std::pair<std::string, L
 }
 
 /// Measures the variants of one workload against each other; the first is what the others are compared with. Every
-/// round warms up anew.
+/// round warms up again.
 inline std::vector<Row> measure(std::vector<std::pair<std::string, Loop>> const& variants, long warm_up, long steps,
                                 int rounds) {
   std::vector<Row> rows;

@@ -75,7 +75,7 @@ bool read(Arguments& to, int argc, char** argv) {
 using Kinds = std::vector<std::pair<std::string, Loops>>;
 
 /// Each kind of loop with LibTorch's matrix products, and, where there are others, with those. A quick run leaves out
-/// what only explains the rest. The first loop comes twice: how far two equal loops are apart tells what is noise.
+/// what only explains the rest. The first loop comes twice: how far two equal loops are apart shows what is noise.
 Kinds all_kinds(Arguments const& arguments) {
   constexpr auto libtorch = fulgurite::Matmul::libtorch, faster = fulgurite::Matmul::faster;
   bool const products = has_products(), brief = arguments.quick && products;

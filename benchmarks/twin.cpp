@@ -1,4 +1,4 @@
-// Through the dynamic twin with eight callbacks that hear nothing of a step: LibTorch's optimizers, prepared batches.
+// Through the dynamic twin with eight callbacks without a hook of a step: LibTorch's optimizers, prepared batches.
 
 #include <memory>
 #include <utility>

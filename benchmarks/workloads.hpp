@@ -14,7 +14,7 @@ struct Workload {
   std::string_view name;
   long steps;               ///< of a round
   long warm_up;             ///< of a round, not measured: enough for the checks that follow a capture
-  bool multiplies = false;  ///< most of a step are matrix products, so their speed is told
+  bool multiplies = false;  ///< most of a step are matrix products, so their speed is reported
 };
 
 /// 1500 steps a round, fewer where one takes a millisecond or more, so that all of it takes less than fifteen minutes.

@@ -1,4 +1,4 @@
-// Two networks against each other: one draws digits, the other tells drawn from real ones.
+// Two networks against each other: one draws digits, the other distinguishes drawn from real ones.
 // Pictures show how far the first has come.
 
 #include <fulgurite/fulgurite.hpp>

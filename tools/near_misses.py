@@ -152,12 +152,12 @@ def is_loader(name: str, meant: str) -> bool:
 
 
 def is_of_loader(meant: str) -> bool:
-    """Only loaders are asked for it: a class of another kind may have such a function for its own purposes."""
+    """Only loaders are checked for it: a class of another kind may have such a function for its own purposes."""
     return hooks().get(meant) == 'LOADER_HOOKS'
 
 
 def is_of_callback(meant: str) -> bool:
-    """The same of callbacks."""
+    """Only callbacks are checked for it."""
     return hooks().get(meant) == 'FILE_HOOKS'
 
 
@@ -182,19 +182,19 @@ def names_header() -> str:
     kinds = '\n'.join(macro(f'FULGURITE_NEAR_MISSES_OF_{kind}', [f'ROW({name})' for name in names])
                       for kind, names in of_policies().items())
     return f'''#pragma once
-// Written by tools/near_misses.py: the names that look like hooks and are not; what each means stands in
+// Written by tools/near_misses.py: the names that look like hooks and are not. What each one means is in
 // diagnose/near_miss_refusals.hpp and diagnose/misspelt_events.hpp.
 
 // clang-format off
 {macro('FULGURITE_NEAR_MISSES', plain)}
-// The same for the loaders of a data module, with what is meant: a class that has that as well keeps its loaders under
-// such names.
+// The same for the loaders of a data module, each with the name that is meant: a class that has both may use such a
+// name for a member.
 {macro('FULGURITE_LOADER_NEAR_MISSES', loaders)}
-// Names that look like functions of a loader, of which nothing else is asked for them.
+// Names that look like functions of a loader; only loaders are checked for them.
 {macro('FULGURITE_NEAR_MISSES_OF_LOADERS', of_loaders)}
-// Names that look like what a callback says of files, of which nothing else is asked for them.
+// Names that look like a callback's functions for files; only callbacks are checked for them.
 {macro('FULGURITE_NEAR_MISSES_OF_CALLBACKS', of_callbacks)}
-// The same of optimizers, schedules and strategies, each asked of its kind alone.
+// The same for optimizers, schedules and strategies; only classes of that kind are checked.
 {kinds}// clang-format on
 '''
 
@@ -217,9 +217,9 @@ def sentences_header(file: str) -> str:
         found |= {name: meant for names in of_policies().values() for name, meant in names.items()}
     lines = [f'FULGURITE_NEAR_MISS({name}, "{meant}")' for meant, names in grouped(found).items() for name in names]
     others = [f'#include <fulgurite/diagnose/{EVENTS}>'] if file == OTHERS else []
-    opening = textwrap.wrap(f'Written by tools/near_misses.py: what is meant by {ABOUT[file]}.', 117)
+    opening = textwrap.wrap(f'Written by tools/near_misses.py: the intended name for {ABOUT[file]}.', 117)
     return '\n'.join(['#pragma once', *(f'// {line}' for line in opening), '',
-                      '#pragma GCC system_header  // spares g++ the trace through the macro', '', *others,
+                      '#pragma GCC system_header  // keeps the macro out of g++\'s trace', '', *others,
                       '#include <fulgurite/diagnose/rule.hpp>', '', 'namespace fulgurite::refusal {', '',
                       '// clang-format off', *lines, '// clang-format on', '', '}  // namespace fulgurite::refusal', ''])
 

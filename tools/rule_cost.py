@@ -4,7 +4,7 @@ rules and with none.
     tools/rule_cost.py [--compiler COMPILER]... [--times N] [--against INCLUDE]
 
 There is no switch that turns the rules off, so a scratch copy of include/ has every verdict answer "fine" and lacks the
-sentences and the near misses. Prints user seconds (the best of N, 7 unless told) and counts of instantiations: clang's,
+sentences and the near misses. Prints user seconds (the best of N, 7 by default) and counts of instantiations: clang's,
 of classes and functions, from -ftime-trace; g++'s, of everything, from -fstats. With --against, the rules of another
 include folder stand beside them."""
 

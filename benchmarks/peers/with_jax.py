@@ -162,7 +162,7 @@ def whole_loop(workload: str):
         if steps not in compiled:
             first = not compiled
             compiled[steps] = steps_in_one(steps)
-            if not first:  # another number of steps is another program; the making of the first one is told
+            if not first:  # another number of steps is another program; the making of the first one is reported
                 began = time.perf_counter()
         now['weights'], now['state'] = compiled[steps](now['weights'], now['state'], xs, ys)
         jax.block_until_ready(now['weights'])

@@ -8,7 +8,7 @@ namespace twin {
 template <class Library>
 class Trainer;
 
-/// Derive and override what is to be heard. `Library` says what tensors and batches are.
+/// Derive and override the events of interest. `Library` says what tensors and batches are.
 template <class Library>
 class Callback {
  public:

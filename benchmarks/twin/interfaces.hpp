@@ -24,7 +24,7 @@ class Optimizer {
   virtual void clip_norm(double limit) = 0;
 };
 
-/// A model is also a callback: it hears every event, after the others.
+/// A model is also a callback: it is notified of every event, after the others.
 template <class Library>
 class Module : public Callback<Library> {
  public:

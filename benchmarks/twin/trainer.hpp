@@ -69,15 +69,15 @@ class Trainer {
     began_ = Options::Clock::now();
     try {
       optimizer_ = model.configure_optimizer();
-      tell([this](Callback& c) { c.on_fit_start(*this); });
+      notify([this](Callback& c) { c.on_fit_start(*this); });
       if (validation_ && options_.num_sanity_val_steps != 0) validate(options_.num_sanity_val_steps);
       book_.restart();
-      tell([this](Callback& c) { c.on_train_start(*this); });
+      notify([this](Callback& c) { c.on_train_start(*this); });
       while (!done()) epoch(train);
-      tell([this](Callback& c) { c.on_train_end(*this); });
-      tell([this](Callback& c) { c.on_fit_end(*this); });
+      notify([this](Callback& c) { c.on_train_end(*this); });
+      notify([this](Callback& c) { c.on_fit_end(*this); });
     } catch (std::exception const& error) {
-      tell([&](Callback& c) { c.on_exception(*this, error); });
+      notify([&](Callback& c) { c.on_exception(*this, error); });
       throw;
     }
   }
@@ -96,7 +96,7 @@ class Trainer {
 
  private:
   template <class F>
-  void tell(F&& f) {
+  void notify(F&& f) {
     for (auto& callback : callbacks_) f(*callback);
     f(*model_);
   }
@@ -119,12 +119,12 @@ class Trainer {
     interval_ = options_.val_check_interval.value_or(batches);
     window_start_ = 0;
     model_->train(true);
-    tell([this](Callback& c) { c.on_train_epoch_start(*this); });
+    notify([this](Callback& c) { c.on_train_epoch_start(*this); });
     for (batch_ = 0; batch_ != batches; ++batch_) {
       Batch const* batch = loader.next();
       if (!batch || !one(*batch, batches)) break;
     }
-    tell([this](Callback& c) { c.on_train_epoch_end(*this); });
+    notify([this](Callback& c) { c.on_train_epoch_end(*this); });
     call(hooks_.train_epoch_end);
     if (!loggers_.empty()) write(book_.means());
     book_.restart();
@@ -138,12 +138,12 @@ class Trainer {
     bool const closes = batch_ - window_start_ + 1 == options_.accumulate_grad_batches || last;
     accumulating_ = !closes;
     batch_size_ = Library::batch_size(batch);
-    tell([&](Callback& c) { c.on_train_batch_start(*this, batch); });
+    notify([&](Callback& c) { c.on_train_batch_start(*this, batch); });
     call(hooks_.train_batch_start);
 
     Tensor loss = gradients(batch, batch_ == window_start_, divisor);
     if (closes) update();
-    tell([&](Callback& c) { c.on_train_batch_end(*this, loss, batch); });
+    notify([&](Callback& c) { c.on_train_batch_end(*this, loss, batch); });
     call(hooks_.train_batch_end);
 
     if (options_.max_seconds && seconds() >= *options_.max_seconds) stop_ = true;
@@ -165,17 +165,17 @@ class Trainer {
   Tensor gradients(Batch const& batch, bool first, long divisor) {
     Tensor loss = model_->training_step(*this, batch);
     if (first) {
-      tell([this](Callback& c) { c.on_before_zero_grad(*this); });
+      notify([this](Callback& c) { c.on_before_zero_grad(*this); });
       optimizer_->zero_grad();
     }
-    tell([&](Callback& c) { c.on_before_backward(*this, loss); });
+    notify([&](Callback& c) { c.on_before_backward(*this, loss); });
     Library::backward(loss, 1.0 / static_cast<double>(divisor));
-    tell([this](Callback& c) { c.on_after_backward(*this); });
+    notify([this](Callback& c) { c.on_after_backward(*this); });
     return loss;
   }
 
   void update() {
-    tell([this](Callback& c) { c.on_before_optimizer_step(*this); });
+    notify([this](Callback& c) { c.on_before_optimizer_step(*this); });
     call(hooks_.before_optimizer_step);
     if (options_.clip_norm > 0) optimizer_->clip_norm(options_.clip_norm);
     optimizer_->step();
@@ -194,17 +194,17 @@ class Trainer {
     long const training_batch = batch_;
     long const training_size = batch_size_;
     model_->train(false);
-    tell([this](Callback& c) { c.on_validation_start(*this); });
+    notify([this](Callback& c) { c.on_validation_start(*this); });
     validation_->restart();
     batch_ = 0;
     for (Batch const* batch = validation_->next(); batch && (!limit || batch_ != *limit); batch = validation_->next()) {
       batch_size_ = Library::batch_size(*batch);
-      tell([&](Callback& c) { c.on_validation_batch_start(*this, *batch); });
+      notify([&](Callback& c) { c.on_validation_batch_start(*this, *batch); });
       model_->validation_step(*this, *batch);
-      tell([&](Callback& c) { c.on_validation_batch_end(*this, *batch); });
+      notify([&](Callback& c) { c.on_validation_batch_end(*this, *batch); });
       ++batch_;
     }
-    tell([this](Callback& c) { c.on_validation_end(*this); });
+    notify([this](Callback& c) { c.on_validation_end(*this); });
     call(hooks_.validation_end);
     model_->train(true);
     batch_ = training_batch;

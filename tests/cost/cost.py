@@ -95,13 +95,13 @@ def instructions(tap: Tap, program: dict[str, str]) -> None:
         validated <= MOST_WITH_VALIDATION,
         f'{validated:.2f}',
     )
-    # Where anybody hears the end of a batch, it is noted that the step is over, for files that are saved then.
-    hearing = {n: (a_step(program[f'null_fit_hearing_{n}'])[0] - fit - MOST_OF_A_MARK) / (2 * n) for n in (1, 8)}
+    # Where anything listens to the end of a batch, it is noted that the step is over, for files that are saved then.
+    listening = {n: (a_step(program[f'null_fit_listening_{n}'])[0] - fit - MOST_OF_A_MARK) / (2 * n) for n in (1, 8)}
     tap.fact(
-        'a callback that hears two events of a step takes at most 2 instructions for each (P1), and '
+        'a callback with hooks for two events of a step takes at most 2 instructions for each (P1), and '
         f'{MOST_OF_A_MARK} once',
-        max(hearing.values()) <= 2,
-        ', '.join(f'{count:.2f} each with {n}' for n, count in hearing.items()),
+        max(listening.values()) <= 2,
+        ', '.join(f'{count:.2f} each with {n}' for n, count in listening.items()),
     )
     scalar = a_step(program['null_logged'])[0] - fit
     tap.fact(
@@ -131,17 +131,17 @@ def instructions(tap: Tap, program: dict[str, str]) -> None:
 
 
 def calls(tap: Tap, program: dict[str, str]) -> None:
-    for name in ('null_fit_idle_0', 'null_fit_idle_64', 'null_fit_hearing_8', 'null_fit_validated', 'null_logged'):
+    for name in ('null_fit_idle_0', 'null_fit_idle_64', 'null_fit_listening_8', 'null_fit_validated', 'null_logged'):
         executed = a_step(program[name])[1]
         tap.fact(f'a step of {name} executes no indirect call or jump', executed == 0, f'{executed:.2f}')
-    seen = a_step(program['null_twin_hearing_8'])[1]
+    seen = a_step(program['null_twin_listening_8'])[1]
     tap.fact("the same count sees the twin's virtual calls", seen >= 16, f'{seen:.2f}')
 
 
 def assembly(tap: Tap, program: dict[str, str]) -> None:
     clock = int(run(program['null_fit_idle_0'], 'clock'))
     through_clock = re.compile(rf'call\s+\*0x{clock:x}\(%r\w+\)')
-    for name in ('null_fit_idle_0', 'null_fit_hearing_8', 'null_fit_validated', 'null_logged'):
+    for name in ('null_fit_idle_0', 'null_fit_listening_8', 'null_fit_validated', 'null_logged'):
         hot = {function: body for function, body in functions(program[name]) if HOT.search(function)}
         indirect = [f'{line} in {function[:120]}' for function, body in hot.items() for line in body
                     if re.search(r'\b(call|jmp)\w*\s+\*', line) and not through_clock.match(line)]
@@ -154,7 +154,7 @@ def assembly(tap: Tap, program: dict[str, str]) -> None:
 
 
 def texts(tap: Tap, program: dict[str, str]) -> None:
-    for kind, many in (('idle', 64), ('hearing', 8)):
+    for kind, many in (('idle', 64), ('listening', 8)):
         none = 0 if kind == 'idle' else 1
         ours, twins = (
             (text(program[f'null_{which}_{kind}_{many}']) - text(program[f'null_{which}_{kind}_{none}']))

@@ -1,4 +1,4 @@
-// fit of the null model with IDLE callbacks that hear nothing of a step, and HEARING ones that hear two events of each.
+// fit of the null model with IDLE callbacks without a hook of a step, and LISTENING ones with two such hooks.
 
 #include <cstddef>
 #include <cstdio>
@@ -28,7 +28,7 @@ struct Idle {
   void on_fit_start() {}
 };
 template <int>
-struct Hearing {
+struct Listening {
   using Stateless = fulgurite::ByChoice;
   long starts = 0, ends = 0;
   void on_train_batch_start() { ++starts; }
@@ -41,12 +41,12 @@ int train(long steps, Loaders... loaders) {
     Model model;
     auto trainer =
         fulgurite::make_trainer<Model>(fulgurite::TrainerOptions{.max_epochs = 1, .num_sanity_val_steps = 0}, Device{},
-                                       fulgurite::Float32{}, fulgurite::Automatic{}, Idle<I>{}..., Hearing<H>{}...);
+                                       fulgurite::Float32{}, fulgurite::Automatic{}, Idle<I>{}..., Listening<H>{}...);
     Count batches(steps);
     trainer.fit(model, batches, loaders...);
-    bool const heard = ((trainer.template callback<Hearing<H>>().ends == steps) && ...);
-    return report(steps, heard ? trainer.progress().global_step : -1);
-  }(std::make_integer_sequence<int, IDLE>{}, std::make_integer_sequence<int, HEARING>{});
+    bool const called = ((trainer.template callback<Listening<H>>().ends == steps) && ...);
+    return report(steps, called ? trainer.progress().global_step : -1);
+  }(std::make_integer_sequence<int, IDLE>{}, std::make_integer_sequence<int, LISTENING>{});
 }
 
 }  // namespace null

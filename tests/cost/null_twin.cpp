@@ -39,7 +39,7 @@ struct Idle final : twin::Callback<Library> {
   void on_fit_start(Trainer&) override {}
 };
 template <int>
-struct Hearing final : twin::Callback<Library> {
+struct Listening final : twin::Callback<Library> {
   long starts = 0, ends = 0;
   void on_train_batch_start(Trainer&, long const&) override { ++starts; }
   void on_train_batch_end(Trainer&, null::Value const&, long const&) override { ++ends; }
@@ -53,8 +53,8 @@ int main(int argc, char** argv) {
   null::Trainer trainer({.max_epochs = 1, .num_sanity_val_steps = 0});
   [&]<int... I, int... H>(std::integer_sequence<int, I...>, std::integer_sequence<int, H...>) {
     (trainer.add(std::make_unique<null::Idle<I>>()), ...);
-    (trainer.add(std::make_unique<null::Hearing<H>>()), ...);
-  }(std::make_integer_sequence<int, IDLE>{}, std::make_integer_sequence<int, HEARING>{});
+    (trainer.add(std::make_unique<null::Listening<H>>()), ...);
+  }(std::make_integer_sequence<int, IDLE>{}, std::make_integer_sequence<int, LISTENING>{});
   null::Count batches(steps), one(1);
   twin::RangeLoader<null::Library, null::Count> train(batches), validation(one);
 #ifdef VALIDATED

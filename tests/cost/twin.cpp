@@ -44,7 +44,7 @@ struct Theirs final : twin::Module<twin::Toy> {
   }
 };
 
-struct Hears {
+struct Listens {
   using Stateless = fulgurite::ByChoice;
   Events* events;
   std::optional<long> stop_after = std::nullopt;
@@ -66,10 +66,10 @@ struct Hears {
   void on_train_end(auto&) { events->push_back("over"); }
 };
 
-struct TwinHears final : twin::Callback<twin::Toy> {
+struct TwinListens final : twin::Callback<twin::Toy> {
   Events* events;
   std::optional<long> stop_after;
-  TwinHears(Events& to, std::optional<long> stop) : events(&to), stop_after(stop) {}
+  TwinListens(Events& to, std::optional<long> stop) : events(&to), stop_after(stop) {}
   void note(char const* what, Trainer& t) {
     events->push_back(what + std::string(" ") + std::to_string(t.batch_idx()));
   }
@@ -117,7 +117,7 @@ TEST_CASE("the dynamic twin trains the same weights through the same events, to 
       options, toy::Device{}, fulgurite::Float32{},
       fulgurite::Automatic{.accumulate_grad_batches = run.window,
                            .clip = run.clip > 0 ? fulgurite::Clip(fulgurite::ClipNorm{run.clip}) : fulgurite::Clip{}},
-      Hears{&ours, run.stop_after}, toy::Rows{});
+      Listens{&ours, run.stop_after}, toy::Rows{});
   trainer.fit(our_model, train, validation);
 
   Theirs their_model;
@@ -129,7 +129,7 @@ TEST_CASE("the dynamic twin trains the same weights through the same events, to 
                                  .accumulate_grad_batches = run.window,
                                  .clip_norm = run.clip});
   std::vector<double> losses;
-  twin.add(std::make_unique<TwinHears>(theirs, run.stop_after));
+  twin.add(std::make_unique<TwinListens>(theirs, run.stop_after));
   twin.add(std::make_unique<TwinRows>(losses));
   twin::RangeLoader<twin::Toy, std::vector<double>> batches(train), val_batches(validation);
   twin.fit(their_model, batches, &val_batches);

@@ -237,7 +237,7 @@ def written(of: Sources) -> str:
     headings = {
         'Refused by the compiler': refused,
         'Options: refused by the compiler where they are `constant(...)`, else when the trainer is made': options,
-        'Thrown as one Error, or told once as a warning': thrown}
+        'Thrown as one Error, or given once as a warning': thrown}
     return '\n'.join(line for heading, rows in headings.items() for line in by_area(heading, columns, rows))
 
 

@@ -1,4 +1,4 @@
-// refused: [fulgurite.callback.function] a function alone hears no event: name one, LambdaCallback{on<hook::on_train_start>(f)}
+// refused: [fulgurite.callback.function] a function alone is called at no event: name one, LambdaCallback{on<hook::on_train_start>(f)}
 #include <toy.hpp>
 
 #include <fulgurite/callback/lambda_callback.hpp>

@@ -1,4 +1,4 @@
-// refused: [fulgurite.callback.lambda_event] a LambdaCallback hears events, and this is none: steps and overrides are functions of the model
+// refused: [fulgurite.callback.lambda_event] a LambdaCallback is called at events, and this is none: steps and overrides are functions of the model
 #include <toy.hpp>
 
 #include <fulgurite/callback/lambda_callback.hpp>

@@ -1,4 +1,4 @@
-// refused: [fulgurite.callback.lambda_twice] two functions of a LambdaCallback hear the same event: make one of them, or give a second LambdaCallback
+// refused: [fulgurite.callback.lambda_twice] two functions of a LambdaCallback are called at the same event: make one of them, or give a second LambdaCallback
 #include <toy.hpp>
 
 #include <fulgurite/callback/lambda_callback.hpp>

@@ -1,4 +1,4 @@
-// refused: [fulgurite.resume.optimizer] an optimizer has no state(archive), so no fit could go on from the trainer's checkpoints: save its moments there, or write `using Stateless = fulgurite::ByChoice`
+// refused: [fulgurite.resume.optimizer] an optimizer has no state(archive), so no fit could resume from the trainer's checkpoints: save its moments there, or write `using Stateless = fulgurite::ByChoice`
 #include <vector>
 
 #include <toy.hpp>

@@ -1,4 +1,4 @@
-// refused: [fulgurite.trainer.no_model] make_trainer is told the model's type, or given the model: make_trainer<Net>(TrainerOptions{...}) or make_trainer(net, TrainerOptions{...}), then trainer.fit(net, loader)
+// refused: [fulgurite.trainer.no_model] make_trainer takes the model's type, or the model: make_trainer<Net>(TrainerOptions{...}) or make_trainer(net, TrainerOptions{...}), then trainer.fit(net, loader)
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>

@@ -80,10 +80,10 @@ TEST_CASE("outputs are built only where somebody takes them", "[order]") {
   STATIC_REQUIRE(built<TakesOutputs>);
 }
 
-TEST_CASE("the gravest answer wins, whatever its place", "[order]") {
-  STATIC_REQUIRE(graver(Flow::proceed, Flow::stop) == Flow::stop);
-  STATIC_REQUIRE(graver(Flow::stop, Flow::skip_epoch) == Flow::stop);
-  STATIC_REQUIRE(graver(Flow::skip_epoch, Flow::proceed) == Flow::skip_epoch);
+TEST_CASE("the most severe answer wins, whatever its place", "[order]") {
+  STATIC_REQUIRE(more_severe(Flow::proceed, Flow::stop) == Flow::stop);
+  STATIC_REQUIRE(more_severe(Flow::stop, Flow::skip_epoch) == Flow::stop);
+  STATIC_REQUIRE(more_severe(Flow::skip_epoch, Flow::proceed) == Flow::skip_epoch);
   STATIC_REQUIRE(as_flow(Stop{}) == Flow::stop);
   STATIC_REQUIRE(as_flow(Stop{false}) == Flow::proceed);
 }

@@ -162,7 +162,7 @@ TEST_CASE("checkpoint: a metric not known before the first validation is waited 
   Folder const folder;
   auto const warning =
       said([&] { run({5, 4, 3, 2}, {.save_top_k = -1, .save_on_train_epoch_end = true}, folder, 4, rarely); });
-  CHECK(warning == "warning: [fulgurite.callback.checkpoint_waits] ModelCheckpoint watches 'vl', which nobody has "
+  CHECK(warning == "warning: [fulgurite.callback.checkpoint_waits] ModelCheckpoint watches 'vl', which was not "
                    "logged by step 2: nothing is saved before it is\n" +
                        old_value("vl", 6, 4));
   CHECK(folder.files() == Kept{name(1, 4), name(2, 6), name(3, 8)});
@@ -175,7 +175,7 @@ TEST_CASE("checkpoint: a metric not known before the first validation is waited 
              ModelCheckpoint{Scripted::missing, {.dirpath = other.path, .save_on_train_epoch_end = true}});
     });
   });
-  CHECK(error.find("which nobody has logged by step 4: log it") != std::string::npos);
+  CHECK(error.find("which was not logged by step 4: log it") != std::string::npos);
 }
 
 TEST_CASE(

@@ -7,7 +7,7 @@ using Words = std::vector<std::string>;
 
 namespace {
 template <class Hook>
-constexpr bool takes = !requires { decltype(on<Hook>([] {}))::hears_no_event; };
+constexpr bool takes = !requires { decltype(on<Hook>([] {}))::names_no_event; };
 }  // namespace
 static_assert(takes<hook::on_train_start> && takes<hook::teardown>);
 static_assert(!takes<hook::training_step> && !takes<hook::optimizer_step> && !takes<hook::log_metrics> && !takes<int>,

@@ -186,7 +186,7 @@ TEST_CASE("checkpoint: a metric nobody logs") {
   Scripted model;
   auto const said =
       error_of([&] { fitted(model, quick(2), 2, ModelCheckpoint{Scripted::missing, {.dirpath = folder.path}}); });
-  CHECK(said == "[fulgurite.callback.checkpoint_metric] ModelCheckpoint watches 'missing', which nobody has logged by "
+  CHECK(said == "[fulgurite.callback.checkpoint_metric] ModelCheckpoint watches 'missing', which was not logged by "
                 "step 2: log it, or watch another metric");
 }
 

@@ -191,17 +191,17 @@ TEST_CASE("what is told while lines are drawn comes out above them, of one block
     BlockOfLines lines(stream.file), second(other.file);
     lines.show({"a", "b"});
     second.show({"c"});  // another terminal, or a second bar: drawn, and nothing makes room for it
-    fulgurite::tell(stream.file, "one\ntwo\nthree\n");
-    fulgurite::tell(other.file, "plain\n");
+    fulgurite::print_lines(stream.file, "one\ntwo\nthree\n");
+    fulgurite::print_lines(other.file, "plain\n");
     CHECK(screen(stream.all()) == std::vector<std::string>{"one", "two", "three", "", "a", "b", ""});
     auto copy = lines;
     copy.leave();  // it has drawn nothing
     auto moved = std::move(lines);
-    fulgurite::tell(stream.file, "four\n");
+    fulgurite::print_lines(stream.file, "four\n");
     CHECK(screen(stream.all()) == std::vector<std::string>{"one", "two", "three", "four", "", "a", "b", ""});
   }
   // One that goes out of scope leaves its lines, and what is told then begins below.
-  fulgurite::tell(stream.file, "five\n");
+  fulgurite::print_lines(stream.file, "five\n");
   CHECK(screen(stream.all()) == std::vector<std::string>{"one", "two", "three", "four", "a", "b", "five", ""});
   CHECK(fulgurite::writes_above.load() == nullptr);
 }

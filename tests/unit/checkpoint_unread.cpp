@@ -76,7 +76,7 @@ std::string goes_on(M& model, std::string const& file) {
 TEST_CASE("state: what nothing reads is refused by name where all was to be read, and nothing is changed") {
   First one{7};
   CHECK(loaded(R"({"x":{"a":1,"b":2},"y":{"a":3,"b":4},"z":[]})", [&](auto& archive) { archive.child("x", one); }) ==
-        unread + "'x.b', 'y', 'z': go on with the program that saved it, or begin a new run with its weights by "
+        unread + "'x.b', 'y', 'z': resume with the program that saved it, or begin a new run with its weights by "
                  "load_weights");
   CHECK(one.a == 7);
   Pair pair;

@@ -85,7 +85,7 @@ TEST_CASE("a file of digits that is not one is refused with its line") {
   told(good + line(-1, 2), "line 2 has no number");
   told(good + good.substr(2), "line 2 has no number from 0 to 9 in column 65");
   told(good + "\n" + good, "line 2 has no number from 0 to 16 in column 1");
-  told(good + line(1, 2) + ",3\n", "line 2 goes on behind column 65");
+  told(good + line(1, 2) + ",3\n", "line 2 has text after column 65");
   told(std::string(1000, '1'), "line 1 has more than 400 characters");
   CHECK(refusal([&] { parse(packed(good).substr(0, 20)); }) == "fulgurite.data.gzip");
 }

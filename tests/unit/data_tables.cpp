@@ -93,7 +93,7 @@ TEST_CASE("csv: what is not sound is an Error with the file and the line, and an
   CHECK(sentence([] { csv("a,b\n1,2\n3\n"); }) ==
         "[fulgurite.data.csv] t.csv: line 3 has 1 fields, and the table has 2 columns: mend the line");
   CHECK(sentence([] { csv("a,b\n\"1,2\n"); }).find("line 2 opens a quote that does not end") != std::string::npos);
-  CHECK(sentence([] { csv("a,b\n\"1\"x,2\n"); }).find("line 2 goes on behind the quote") != std::string::npos);
+  CHECK(sentence([] { csv("a,b\n\"1\"x,2\n"); }).find("line 2 has text behind the quote") != std::string::npos);
   CHECK(sentence([] { csv("a,a\n1,2\n"); }).find("line 1 names two columns 'a'") != std::string::npos);
   CHECK(sentence([] { csv("a,b\n"); }).find("line 2 is the end, and there was no row") != std::string::npos);
   CHECK(refusal([] { csv("a,b,c\n", {.most_columns = 2}); }) == "fulgurite.data.csv");

@@ -120,12 +120,12 @@ TEST_CASE("every callback, and the model, hears an event that somebody before it
   CHECK(Trace(first, first + 3) == Trace{"1 batch_end", "2 batch_end", "model batch_end"});
 }
 
-TEST_CASE("the gravest answer wins: skip_epoch over proceed, Stop over skip_epoch") {
+TEST_CASE("the most severe answer wins: skip_epoch over proceed, Stop over skip_epoch") {
   CHECK(steps("", "", "", Flow::skip_epoch) == 0);
   CHECK(toy::noted("2 batch_start") == 5);
   CHECK(steps("", "", "", Flow::stop) == 1);
-  static_assert(graver(Flow::proceed, Flow::skip_epoch) == Flow::skip_epoch);
-  static_assert(graver(Flow::stop, Flow::skip_epoch) == Flow::stop);
+  static_assert(more_severe(Flow::proceed, Flow::skip_epoch) == Flow::skip_epoch);
+  static_assert(more_severe(Flow::stop, Flow::skip_epoch) == Flow::stop);
 }
 
 TEST_CASE("an event may take any suffix of what there is") {

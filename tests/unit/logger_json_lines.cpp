@@ -99,7 +99,7 @@ TEST_CASE("json lines: a file that was cut at any byte is gone on with behind it
   {
     JsonLines file(folder.path, NothingMore{});
     std::vector<Hyperparameter> const told{{"lr", 0.5}};
-    file.tell(told);
+    file.write_hyperparameters(told);
     for (double step = 0; step != 3; ++step) file.add({{"step", step, true}, {"loss", 0.5}});
     CHECK(file.rows() == 4);
     CHECK(file.before_last(2) == 2);

@@ -70,7 +70,7 @@ struct Replaying : SavingDevice {
   }
   long replays() const { return steps; }
   bool goes_back() const { return true; }
-  void tell(auto&&) {}
+  void pass_warnings(auto&&) {}
 };
 struct LogsLoss {
   static constexpr Metric<"loss"> loss{};
@@ -380,7 +380,7 @@ TEST_CASE("csv: a fit that fails before it goes on from its file leaves that run
               trainer.fit(first, toy::batches(4), toy::batches(1), old);
             }).starts_with("[fulgurite.test.start]"));
     });
-    CHECK(warnings.find("they will be dropped when it goes on") != std::string::npos);
+    CHECK(warnings.find("they are dropped when its training starts") != std::string::npos);
     said([&] { begins_anew(trainer, first); });  // they are still there
   }
   SECTION("the loader is shorter than the file's place in it") {

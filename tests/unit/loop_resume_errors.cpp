@@ -417,7 +417,8 @@ TEST_CASE("resume: a loader whose size tells that it is too short is refused wit
       ModelCheckpoint{{.dirpath = folder.path, .filename = "{step}", .save_top_k = -1, .every_n_train_steps = 1}};
   trainer_of(1, checkpoints, begins()).fit(model, toy::batches(5), toy::batches(1));
   auto const file = CkptPath{folder / "step=4.safetensors"};
-  std::string const short_one = "the run stopped after 4 batches of an epoch that was to go on, and the loader has ";
+  std::string const short_one =
+      "the run stopped after 4 batches of an epoch that was not finished, and the loader has ";
   auto const refusal_of = [&]<class M>(M& of, TrainerOptions options, auto&... data) {
     epochs = fits = trainings = 0;
     of.p.set(42);

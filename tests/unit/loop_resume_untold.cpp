@@ -233,8 +233,9 @@ TEST_CASE("resume: who takes the outputs of a step whose end failed is not told,
   said([&] { CHECK_THROWS_AS(first.fit(model, toy::batches(2), NoValidation{}), Error); });
   heard.clear();
   auto const warnings = said([&] { then.fit(again, toy::batches(2), NoValidation{}, CkptPath{"failed"}); });
-  CHECK(warnings.find("[fulgurite.resume.untold] the model takes of on_train_batch_end what was gone when the run was "
-                      "stopped") != std::string::npos);
+  CHECK(
+      warnings.find("[fulgurite.resume.untold] the model takes arguments of on_train_batch_end that were lost when the "
+                    "run was stopped") != std::string::npos);
   CHECK(std::count(heard.begin(), heard.end(), "batch 0") == 0);
   CHECK(std::count(heard.begin(), heard.end(), "batch 1") == 1);
   CHECK(std::count_if(heard.begin(), heard.end(),

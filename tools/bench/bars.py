@@ -26,7 +26,7 @@ class Bar:
         return least and (self.sign == '>=' or self.value <= high * (1 + slack))
 
     def fails(self) -> bool:
-        """Missed by more than noise: that is what the exit status tells."""
+        """Missed by more than noise: the exit status says so."""
         return not self.met(self.spread)
 
     def short_by(self) -> float:

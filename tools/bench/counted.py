@@ -15,7 +15,7 @@ FACTS = [
     ('P1', 'subscribed-hook', r'at most 2 instructions for each', lambda said: numbers(said)[0], '<=', 2),
     ('P1', 'instructions-a-step', r'takes at most \d+ instructions', lambda said: numbers(said)[0], '<=', 60),
     ('P11', 'idle-callback-to-twin', r'text of one idle callback', lambda said: share(numbers(said)), '<=', 1),
-    ('P11', 'hearing-callback-to-twin', r'text of one hearing callback', lambda said: share(numbers(said)), '<=', 1),
+    ('P11', 'hook-to-twin', r'text of one listening callback', lambda said: share(numbers(said)), '<=', 1),
 ]
 
 

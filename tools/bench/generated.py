@@ -1,10 +1,10 @@
 """The sources whose compile time P10 compares: a trainer with n callbacks, and its dynamic twin with the same ones, on
 the toy tensor.
 
-Every callback is a class of its own and hears two events of six. All of one kind include the same headers, whatever n
-is."""
+Every callback is a class of its own with hooks for two events of six. All of one kind include the same headers,
+whatever n is."""
 
-# An event; what the twin's callbacks are told of it.
+# An event, and its arguments for the twin's callbacks.
 EVENTS = [
     ('on_fit_start', ''),
     ('on_train_epoch_start', ''),
@@ -51,23 +51,23 @@ int main() {{
 '''
 
 
-def heard(number: int):
+def events_of(number: int):
     return EVENTS[number % 6], EVENTS[(number + 1 + number // 6 % 5) % 6]
 
 
 def ours(n: int) -> str:
     classes = []
     for i in range(n):
-        hooks = ' '.join(f'void {event}(auto&) {{ ++heard; }}' for event, _ in heard(i))
-        classes.append(f'struct Callback{i} {{ using Stateless = fulgurite::ByChoice; long heard = 0; {hooks} }};')
+        hooks = ' '.join(f'void {event}(auto&) {{ ++calls; }}' for event, _ in events_of(i))
+        classes.append(f'struct Callback{i} {{ using Stateless = fulgurite::ByChoice; long calls = 0; {hooks} }};')
     return OURS.format(classes='\n'.join(classes), uses=', '.join(f'Callback{i}{{}}' for i in range(n)))
 
 
 def twins(n: int) -> str:
     classes = []
     for i in range(n):
-        hooks = ' '.join(f'void {event}(Trainer&{told}) override {{ ++heard; }}' for event, told in heard(i))
-        classes.append(f'struct Callback{i} final : twin::Callback<twin::Toy> {{ long heard = 0; {hooks} }};')
+        hooks = ' '.join(f'void {event}(Trainer&{given}) override {{ ++calls; }}' for event, given in events_of(i))
+        classes.append(f'struct Callback{i} final : twin::Callback<twin::Toy> {{ long calls = 0; {hooks} }};')
     return TWINS.format(
         classes='\n'.join(classes), uses='\n'.join(f'  trainer.add(std::make_unique<Callback{i}>());' for i in range(n))
     )

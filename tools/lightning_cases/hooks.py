@@ -1,4 +1,4 @@
-"""C154: hook sequences. A callback, a model and a data module that write down what they hear."""
+"""C154: hook sequences. A callback, a model and a data module that write down what is called on them."""
 
 import lightning.pytorch as pl
 import torch

@@ -231,8 +231,8 @@ class BackboneFinetuning : public BaseFinetuning<BackboneFinetuning> {
       optimizer.set_lr(group.group, group.lr);
     }
     if (options_.verbose && ctx.rank() == 0 && !groups().empty())
-      tell(stderr, "BackboneFinetuning: epoch " + std::to_string(epoch) + ", head's rate " + report::exact(head) +
-                       ", backbone's " + report::exact(groups().front().lr) + "\n");
+      print_lines(stderr, "BackboneFinetuning: epoch " + std::to_string(epoch) + ", head's rate " +
+                              report::exact(head) + ", backbone's " + report::exact(groups().front().lr) + "\n");
   }
 
  private:

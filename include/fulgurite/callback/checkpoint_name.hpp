@@ -36,7 +36,7 @@ class Timing {
 
   /// Training begins: steps and time count from here. For a resumed run, the time that it had already waited for its
   /// next file is added.
-  void begin(Context const& ctx, bool goes_on);
+  void begin(Context const& ctx, bool is_resumed);
 
   /// Updates the time waited for the next file.
   void look(Context const& ctx);
@@ -245,7 +245,7 @@ class Name {
   explicit Name(ModelCheckpointOptions const& options);
 
   /// True if the names contain values of metrics.
-  bool tells_metrics() const;
+  bool has_metrics() const;
 
   /// Throws if the run has no value for a field.
   void check(Context const& ctx) const;

@@ -201,7 +201,7 @@ FULGURITE_BODY Name::Name(ModelCheckpointOptions const& options)
     throw Error("fulgurite.callback.checkpoint_name", "a checkpoint's file name: " + why);
 }
 
-FULGURITE_BODY bool Name::tells_metrics() const {
+FULGURITE_BODY bool Name::has_metrics() const {
   bool any = false;
   template_.each_field([&](std::string const& field) { any = any || !is_count(field); });
   return any;
@@ -223,8 +223,8 @@ void Timing::state(auto& archive) {
 }
 FULGURITE_STATE(Timing)
 
-FULGURITE_BODY void Timing::begin(Context const& ctx, bool goes_on) {
-  if (!goes_on) waited_ = 0;
+FULGURITE_BODY void Timing::begin(Context const& ctx, bool is_resumed) {
+  if (!is_resumed) waited_ = 0;
   time_checked_ = ctx.seconds_now() - waited_;
   looked_ = ctx.global_step();
   if (rhythm_.seconds) static_cast<void>(ctx.has_come(time_checked_ + *rhythm_.seconds));  // registers the deadline

@@ -118,12 +118,12 @@ class Dashboard {
   void on_validation_start(Context& ctx);
   void on_validation_batch_end(Context& ctx);
   void on_validation_end(Context& ctx);
-  void on_test_start(Context& ctx) { tell_bar<hook::on_test_start>(ctx); }
-  void on_test_batch_end(Context& ctx) { tell_bar<hook::on_test_batch_end>(ctx); }
-  void on_test_end(Context& ctx) { tell_bar<hook::on_test_end>(ctx); }
-  void on_predict_start(Context& ctx) { tell_bar<hook::on_predict_start>(ctx); }
-  void on_predict_batch_end(Context& ctx) { tell_bar<hook::on_predict_batch_end>(ctx); }
-  void on_predict_end(Context& ctx) { tell_bar<hook::on_predict_end>(ctx); }
+  void on_test_start(Context& ctx) { notify_bar<hook::on_test_start>(ctx); }
+  void on_test_batch_end(Context& ctx) { notify_bar<hook::on_test_batch_end>(ctx); }
+  void on_test_end(Context& ctx) { notify_bar<hook::on_test_end>(ctx); }
+  void on_predict_start(Context& ctx) { notify_bar<hook::on_predict_start>(ctx); }
+  void on_predict_batch_end(Context& ctx) { notify_bar<hook::on_predict_batch_end>(ctx); }
+  void on_predict_end(Context& ctx) { notify_bar<hook::on_predict_end>(ctx); }
 
   void log_metrics(std::span<Scalar const> row, long step);
 
@@ -133,7 +133,7 @@ class Dashboard {
 
  private:
   template <class Hook>
-  void tell_bar(Context& ctx) {
+  void notify_bar(Context& ctx) {
     invoke<Hook>(bar_, ctx);
   }
   void start_epoch(Context& ctx, double began);

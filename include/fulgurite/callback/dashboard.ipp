@@ -178,34 +178,34 @@ FULGURITE_BODY std::string ResourcesLine::text(Context& ctx, double now) {
 
 FULGURITE_BODY void Dashboard::on_fit_start(Context& ctx) {
   on_ = terminal_ && ctx.rank() == 0;
-  if (!on_) return tell_bar<hook::on_fit_start>(ctx);
+  if (!on_) return notify_bar<hook::on_fit_start>(ctx);
   if (ctx.global_step() == 0) history_.clear();
   counts_.begin(ctx);
   resources_.begin();
 }
 
 FULGURITE_BODY void Dashboard::on_train_start(Context& ctx) {
-  if (!on_) return tell_bar<hook::on_train_start>(ctx);
-  counts_.go_on(ctx);
+  if (!on_) return notify_bar<hook::on_train_start>(ctx);
+  counts_.start_counting(ctx);
   end_.begin(ctx);
   began_ = ctx.seconds_now();
 }
 
 FULGURITE_BODY void Dashboard::on_sanity_check_start(Context& ctx) {
-  if (!on_) tell_bar<hook::on_sanity_check_start>(ctx);
+  if (!on_) notify_bar<hook::on_sanity_check_start>(ctx);
 }
 
 FULGURITE_BODY void Dashboard::on_sanity_check_end(Context& ctx) {
-  if (!on_) tell_bar<hook::on_sanity_check_end>(ctx);
+  if (!on_) notify_bar<hook::on_sanity_check_end>(ctx);
 }
 
 FULGURITE_BODY void Dashboard::on_train_epoch_start(Context& ctx) {
-  if (!on_) return tell_bar<hook::on_train_epoch_start>(ctx);
+  if (!on_) return notify_bar<hook::on_train_epoch_start>(ctx);
   start_epoch(ctx, ctx.seconds_now());
 }
 
 FULGURITE_BULK_BODY void Dashboard::on_train_batch_end(Context& ctx) {
-  if (!on_) return tell_bar<hook::on_train_batch_end>(ctx);
+  if (!on_) return notify_bar<hook::on_train_batch_end>(ctx);
   if (!train_) start_epoch(ctx, began_);  // the run resumes inside of the epoch
   double const now = ctx.seconds_now();
   if (train_->done() == 0) train_->start_at(ctx.batch_idx());
@@ -215,21 +215,21 @@ FULGURITE_BULK_BODY void Dashboard::on_train_batch_end(Context& ctx) {
 }
 
 FULGURITE_BODY void Dashboard::on_train_epoch_end(Context& ctx) {
-  if (!on_) return tell_bar<hook::on_train_epoch_end>(ctx);
+  if (!on_) return notify_bar<hook::on_train_epoch_end>(ctx);
   if (train_) train_->advance(train_->done(), ctx.seconds_now());
 }
 
 FULGURITE_BODY void Dashboard::on_train_end(Context& ctx) {
-  if (!on_) tell_bar<hook::on_train_end>(ctx);
+  if (!on_) notify_bar<hook::on_train_end>(ctx);
 }
 
 FULGURITE_BODY void Dashboard::on_validation_start(Context& ctx) {
-  if (!shows(ctx)) return tell_bar<hook::on_validation_start>(ctx);
+  if (!shows(ctx)) return notify_bar<hook::on_validation_start>(ctx);
   validation_.emplace("Validation", ctx.num_eval_batches(), ctx.seconds_now());
 }
 
 FULGURITE_BULK_BODY void Dashboard::on_validation_batch_end(Context& ctx) {
-  if (!shows(ctx)) return tell_bar<hook::on_validation_batch_end>(ctx);
+  if (!shows(ctx)) return notify_bar<hook::on_validation_batch_end>(ctx);
   if (!validation_) return;
   if (ctx.batch_idx() == 0) validation_->set_total(ctx.num_eval_batches());
   double const now = ctx.seconds_now();
@@ -238,12 +238,12 @@ FULGURITE_BULK_BODY void Dashboard::on_validation_batch_end(Context& ctx) {
 }
 
 FULGURITE_BODY void Dashboard::on_validation_end(Context& ctx) {
-  if (!shows(ctx)) return tell_bar<hook::on_validation_end>(ctx);
+  if (!shows(ctx)) return notify_bar<hook::on_validation_end>(ctx);
   validation_.reset();
 }
 
 FULGURITE_BODY void Dashboard::on_fit_end(Context& ctx) {
-  if (!on_) return tell_bar<hook::on_fit_end>(ctx);
+  if (!on_) return notify_bar<hook::on_fit_end>(ctx);
   draw(ctx, ctx.seconds_now());
   block_.leave();
   std::string line = counts_.line(ctx);

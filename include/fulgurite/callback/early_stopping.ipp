@@ -70,7 +70,7 @@ FULGURITE_BODY void Stopper::check(Context& ctx) {
   if (!now.value) {
     if (!options_.strict) return;
     throw Error("fulgurite.callback.early_stopping_metric",
-                "EarlyStopping watches '" + watched() + "', which nobody has logged by the end of epoch " +
+                "EarlyStopping watches '" + watched() + "', which was not logged by the end of epoch " +
                     std::to_string(ctx.current_epoch()) + ": log it, or say {.strict = false}");
   }
   if (!now.is_newer_than(logged_)) return;
@@ -81,7 +81,7 @@ FULGURITE_BODY void Stopper::check(Context& ctx) {
   bool const stop = judge(*now.value, ctx);
   if (stop) {
     epoch_ = ctx.current_epoch();
-    if (options_.verbose && ctx.rank() == 0) tell(stderr, message_ + "\n");
+    if (options_.verbose && ctx.rank() == 0) print_lines(stderr, message_ + "\n");
   }
   ctx.set_stop_request(state_key(), stop, message_);
 }
@@ -98,8 +98,8 @@ FULGURITE_BODY bool Stopper::judge(double value, Context& ctx) {
   double const counted = mode == Mode::min ? value + options_.min_delta : value - options_.min_delta;
   if (watch::better(mode, counted, best_score())) {
     if (options_.verbose && ctx.rank() == 0)
-      tell(stderr, "EarlyStopping: " + metric_.written() + " = " + report::exact(value) +
-                       (best_ ? " improves on " + report::exact(*best_) : " is the first value") + "\n");
+      print_lines(stderr, "EarlyStopping: " + metric_.written() + " = " + report::exact(value) +
+                              (best_ ? " improves on " + report::exact(*best_) : " is the first value") + "\n");
     best_ = value;
     wait_ = 0;
     // A ModelCheckpoint that watches a metric has set the outcome already, with the file of its best value.

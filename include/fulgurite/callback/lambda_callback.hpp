@@ -20,7 +20,7 @@ namespace fulgurite {
 /// trainer refuses it.
 template <class Event, class F>
 struct On {
-  static constexpr bool hears_no_event = true;
+  static constexpr bool names_no_event = true;
   F function;
 };
 
@@ -52,7 +52,7 @@ struct EventOf<On<Event, F>> {
   using type = Event;
 };
 template <class On, class... Ons>
-inline constexpr bool heard_once =
+inline constexpr bool named_once =
     (std::size_t{std::is_same_v<typename EventOf<On>::type, typename EventOf<Ons>::type>} + ...) == 1;
 }  // namespace lambda
 
@@ -64,8 +64,8 @@ template <class... Ons>
 struct LambdaCallback : Ons... {
   using Stateless = ByChoice;
   // The trainer refuses either.
-  static constexpr bool hears_no_event = (requires { Ons::hears_no_event; } || ...);
-  static constexpr bool hears_twice = !(lambda::heard_once<Ons, Ons...> && ...);
+  static constexpr bool names_no_event = (requires { Ons::names_no_event; } || ...);
+  static constexpr bool names_event_twice = !(lambda::named_once<Ons, Ons...> && ...);
   explicit LambdaCallback(Ons... functions) : Ons(std::move(functions))... {}
 };
 

@@ -62,10 +62,10 @@ class Place {
   bool choose(Context const& ctx);
 
   /// Warns if the folder contains files that this run did not write.
-  void tell_of_files(Context const& ctx) const;
+  void warn_of_files(Context const& ctx) const;
 
   /// Warns, once, if the resumed run writes to another folder than the loaded one. Returns true in that case.
-  bool tell_of_move(Context const& ctx);
+  bool warn_of_move(Context const& ctx);
 
   /// When loading, takes the folder of the loaded run, unless one was given or chosen.
   void state(auto& archive);
@@ -115,7 +115,7 @@ class Results {
  protected:
   Results(ModelCheckpointOptions options, WatchedMetric monitor);
 
-  void tell(bool here, std::string const& what) const;
+  void print(bool here, std::string const& what) const;
 
   void settle(SavedFile const& saved, Outcome& outcome) const;
 
@@ -158,7 +158,7 @@ class Requests : public Results {
   /// Requests the file "last", unless it already holds this step.
   void ask_for_last(Context const& ctx);
 
-  void tell_of_gone(Context const& ctx);
+  void warn_of_missing(Context const& ctx);
 
   std::optional<Waiting> waiting_ = std::nullopt;
   std::vector<std::filesystem::path> gone_{};  ///< files named in the loaded state that do not exist
@@ -202,7 +202,7 @@ class Admission : public Requests {
   void missing(Context const& ctx);
 
   /// Warns if the value that ranks the file was logged before the latest training step.
-  void tell_of_old_value(Context const& ctx);
+  void warn_of_old_value(Context const& ctx);
 
   /// How often the metric had been logged when a new value was seen, and the step at that time.
   struct Seen {

@@ -64,8 +64,8 @@ FULGURITE_BODY void Results::to_yaml(std::filesystem::path const& file) const {
 FULGURITE_BODY Results::Results(ModelCheckpointOptions options, WatchedMetric monitor)
     : options_(std::move(options)), place_(options_.dirpath), kept_(options_), monitor_(monitor) {}
 
-FULGURITE_BODY void Results::tell(bool here, std::string const& what) const {
-  if (options_.verbose && here) fulgurite::tell(stderr, "ModelCheckpoint: " + what + "\n");
+FULGURITE_BODY void Results::print(bool here, std::string const& what) const {
+  if (options_.verbose && here) fulgurite::print_lines(stderr, "ModelCheckpoint: " + what + "\n");
 }
 
 FULGURITE_BODY void Results::settle(SavedFile const& saved, Outcome& outcome) const {
@@ -93,7 +93,7 @@ FULGURITE_BODY void Requests::write_waiting(CheckpointFiles& files, Waiting cons
   waiting_.reset();  // the file holds the state after this request
   auto const then = [this, before = now.before, &outcome](CheckpointFiles const& done, SavedFile const& saved) {
     if (saved.file.empty()) last_saved_ = before;
-    else tell(done.writes(), "saved " + saved.file.string());
+    else print(done.writes(), "saved " + saved.file.string());
     settle(saved, outcome);
   };
   if (files.later()) kept_.save_later(files, dirpath(), options_, now.file, then);
@@ -143,14 +143,14 @@ FULGURITE_BODY bool Place::choose(Context const& ctx) {
   return moved();
 }
 
-FULGURITE_BODY void Place::tell_of_files(Context const& ctx) const {
+FULGURITE_BODY void Place::warn_of_files(Context const& ctx) const {
   std::error_code none;
   if (std::filesystem::is_directory(folder_, none) && !std::filesystem::is_empty(folder_, none))
     ctx.warn_each("fulgurite.callback.checkpoint_folder",
                   "ModelCheckpoint: " + folder_.string() + " is not empty: what lies there is left alone");
 }
 
-FULGURITE_BODY bool Place::tell_of_move(Context const& ctx) {
+FULGURITE_BODY bool Place::warn_of_move(Context const& ctx) {
   auto const from = std::exchange(moved_from_, {});
   if (!from.empty())
     ctx.warn_each("fulgurite.callback.checkpoint_moved",
@@ -181,13 +181,13 @@ FULGURITE_BODY void Requests::ask_for_last(Context const& ctx) {
                           }});
 }
 
-FULGURITE_BODY void Requests::tell_of_gone(Context const& ctx) {
+FULGURITE_BODY void Requests::warn_of_missing(Context const& ctx) {
   if (gone_.empty()) return;
   std::string all;
   for (auto const& file : gone_) (all += all.empty() ? "" : ", ") += file.string();
   ctx.warn_each("fulgurite.callback.checkpoint_gone", "ModelCheckpoint: " + all +
-                                                          ": kept by the run that goes on, and no longer there; what "
-                                                          "is gone leaves the ranking");
+                                                          ": kept by the run that is resumed, and no longer there; "
+                                                          "missing files leave the ranking");
 }
 
 FULGURITE_BODY Admission::Admission(ModelCheckpointOptions options, WatchedMetric monitor)
@@ -200,7 +200,7 @@ FULGURITE_BODY bool Admission::skips(Context const& ctx) const {
 FULGURITE_BODY void Admission::save_step_of_batch(Context const& ctx, long before) {
   waiting_ = Waiting{.before = before, .in_batch = true};
   ctx.request_checkpoint({this, [this, before, ctx](CheckpointFiles& files) {
-                            bool const by_validation = ctx.has_validation() && (monitor_ || name_.tells_metrics());
+                            bool const by_validation = ctx.has_validation() && (monitor_ || name_.has_metrics());
                             auto const follows = files.validation_follows();
                             last_saved_ = before;
                             // A later hook of the batch has failed. A validation that follows the last batch of an
@@ -247,18 +247,18 @@ FULGURITE_BODY std::optional<SavingFile> Admission::admitted(Context const& ctx,
     if (std::isnan(*now.score)) now.score = watch::worst(options_.mode);
     current_ = now.score;
     if (options_.save_top_k != 0 && !top().admits(*now.score)) {
-      tell(ctx.rank() == 0, monitor_.written() + " = " + report::exact(*now.score) + " is not among the best");
+      print(ctx.rank() == 0, monitor_.written() + " = " + report::exact(*now.score) + " is not among the best");
       return std::nullopt;
     }
   }
   if (!writes_any()) return std::nullopt;
-  if (monitor_) tell_of_old_value(ctx);
+  if (monitor_) warn_of_old_value(ctx);
   now.name = name_.text(ctx, epoch, monitor_);
   return now;
 }
 
 FULGURITE_BODY void Admission::missing(Context const& ctx) {
-  std::string const what = "ModelCheckpoint watches '" + monitor_.written() + "', which nobody has logged by step " +
+  std::string const what = "ModelCheckpoint watches '" + monitor_.written() + "', which was not logged by step " +
                            std::to_string(ctx.global_step());
   if (validated_ || !ctx.has_validation())
     throw Error("fulgurite.callback.checkpoint_metric", what + ": log it, or watch another metric");
@@ -266,7 +266,7 @@ FULGURITE_BODY void Admission::missing(Context const& ctx) {
     ctx.warn_each("fulgurite.callback.checkpoint_waits", what + ": nothing is saved before it is");
 }
 
-FULGURITE_BODY void Admission::tell_of_old_value(Context const& ctx) {
+FULGURITE_BODY void Admission::warn_of_old_value(Context const& ctx) {
   if (seen_.step >= ctx.global_step() || std::exchange(warned_of_age_, true)) return;
   ctx.warn_each("fulgurite.callback.checkpoint_old_value",
                 "ModelCheckpoint watches '" + monitor_.written() + "', which was last logged at step " +
@@ -282,7 +282,7 @@ FULGURITE_BODY void Saver::setup(Context& ctx) {
   if (place_.choose(ctx)) kept_.leave();
   kept_.respell(place_.take_other_spelling(), place_.folder());
   bool const writes = watch::in_fit(ctx) && ctx.rank() == 0;
-  moved_ = place_.tell_of_move(ctx);
+  moved_ = place_.warn_of_move(ctx);
   // A folder that cannot be made is an Error here, not only at the end of the first epoch.
   if (writes && writes_any()) DurableFile const probe(dirpath() / "probe");
   name_.check(ctx);
@@ -291,10 +291,10 @@ FULGURITE_BODY void Saver::setup(Context& ctx) {
 FULGURITE_BODY void Saver::on_fit_start(Context& ctx) { kept_.hold(ctx.held_files(), this); }
 
 FULGURITE_BODY void Saver::on_train_start(Context& ctx) {
-  if (place_.tell_of_move(ctx)) moved_ = true;
+  if (place_.warn_of_move(ctx)) moved_ = true;
   // Files of this run, written earlier in this program or before it was resumed, are expected.
   bool const is_own = !moved_ && (resumed_ || last_saved_ != 0);
-  if (ctx.rank() == 0 && options_.save_top_k != 0 && !is_own && watch::in_fit(ctx)) place_.tell_of_files(ctx);
+  if (ctx.rank() == 0 && options_.save_top_k != 0 && !is_own && watch::in_fit(ctx)) place_.warn_of_files(ctx);
   timing_.begin(ctx, resumed_);
   validated_ = false;
   in_fit_ = true;
@@ -304,7 +304,7 @@ FULGURITE_BODY void Saver::on_train_start(Context& ctx) {
     waiting_.reset();
     gone_.clear();
   }
-  tell_of_gone(ctx);
+  warn_of_missing(ctx);
   publish(ctx.outcome());
   if (!waiting_) return;  // otherwise the run was stopped between the request and its file
   if (waiting_->in_batch) save_step_of_batch(ctx, waiting_->before);

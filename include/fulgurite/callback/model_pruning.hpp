@@ -126,9 +126,9 @@ class ModelPruning {
     masks.apply_to_weights();
     masked_ = masks.masked();
     if (options_.verbose && ctx.rank() == 0)
-      tell(stderr, "ModelPruning: epoch " + std::to_string(ctx.current_epoch()) + ", " + std::to_string(masked_) +
-                       " of " + std::to_string(size_) + " weights are zero (" +
-                       report::formatted("%.2f", 100 * sparsity()) + " %)\n");
+      print_lines(stderr, "ModelPruning: epoch " + std::to_string(ctx.current_epoch()) + ", " +
+                              std::to_string(masked_) + " of " + std::to_string(size_) + " weights are zero (" +
+                              report::formatted("%.2f", 100 * sparsity()) + " %)\n");
   }
 
   /// `names`: the names of the pruned parameters.

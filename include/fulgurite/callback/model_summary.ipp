@@ -32,7 +32,7 @@ FULGURITE_BODY void ModelSummary::on_fit_start(Context& ctx) {
   std::vector<report::ModelRow> rows;
   ctx.model_rows(options_.max_depth, true, rows);
   auto const text = report::model_table(rows, report::text_columns(options_.stream, options_.columns));
-  fulgurite::tell(options_.stream, text);
+  fulgurite::print_lines(options_.stream, text);
   std::fflush(options_.stream);
 }
 
@@ -53,7 +53,7 @@ FULGURITE_BODY void ResultsTable::print(Context& ctx, std::string_view what) con
   });
   if (columns[0].size() == 1) return;
   auto const text = report::tables_of(columns, report::text_columns(options_.stream, options_.columns));
-  fulgurite::tell(options_.stream, text);
+  fulgurite::print_lines(options_.stream, text);
   std::fflush(options_.stream);
 }
 

@@ -51,7 +51,7 @@ class FitCounts {
  public:
   void begin(Context& ctx);
   /// Training starts: the position of a resumed run is known from here on.
-  void go_on(Context& ctx);
+  void start_counting(Context& ctx);
   /// Seconds since the fit began.
   double seconds(double now) const { return now - began_; }
   /// The epochs, steps and time of this process, and the result of the fit.

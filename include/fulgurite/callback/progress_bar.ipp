@@ -44,8 +44,8 @@ FULGURITE_BODY void ProgressBar::keep(std::string_view line) {
 }
 
 FULGURITE_BODY int ProgressBar::columns() const {
-  auto const told = static_cast<int>(report::text_columns(options_.stream, options_.columns));
-  return told == 0 && terminal_ ? 80 : told;  // a terminal without a size, as in some containers
+  auto const columns = static_cast<int>(report::text_columns(options_.stream, options_.columns));
+  return columns == 0 && terminal_ ? 80 : columns;  // a terminal without a size, as in some containers
 }
 
 }  // namespace fulgurite
@@ -101,10 +101,10 @@ FULGURITE_BODY void AnnouncedEnd::announce(report::ProgressMeter& meter, Context
 
 FULGURITE_BODY void FitCounts::begin(Context& ctx) {
   began_ = ctx.seconds_now();
-  go_on(ctx);
+  start_counting(ctx);
 }
 
-FULGURITE_BODY void FitCounts::go_on(Context& ctx) {
+FULGURITE_BODY void FitCounts::start_counting(Context& ctx) {
   epoch_ = ctx.current_epoch();
   step_ = ctx.global_step();
 }
@@ -121,7 +121,7 @@ FULGURITE_BODY void ProgressBar::on_fit_start(Context& ctx) {
 }
 
 FULGURITE_BODY void ProgressBar::on_train_start(Context& ctx) {
-  counts_.go_on(ctx);
+  counts_.start_counting(ctx);
   end_.begin(ctx);
   began_ = ctx.seconds_now();
 }

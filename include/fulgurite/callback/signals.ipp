@@ -157,7 +157,7 @@ FULGURITE_BODY void Signals::find_files(std::filesystem::path const& root, std::
 }
 
 FULGURITE_BODY void Signals::end_now() {
-  if (int const caught = CaughtSignals::gravest()) throw Interrupted(caught);
+  if (int const caught = CaughtSignals::to_act_on()) throw Interrupted(caught);
 }
 
 FULGURITE_BODY void Signals::forget() {
@@ -198,13 +198,13 @@ FULGURITE_BODY FailingRun::FailingRun(std::shared_ptr<CaughtSignals> signals, Co
     : caught(std::move(signals)), ctx(context) {}
 
 FULGURITE_BODY FailingRun::~FailingRun() {
-  int const came = caught ? CaughtSignals::gravest() : 0;
+  int const came = caught ? CaughtSignals::to_act_on() : 0;
   if (came == 0) return;
   try {
     ctx.warn_each("fulgurite.run.failing",
                   "signal " + std::to_string(came) +
                       " came while the run was ending by an exception: its files are written, and it ends by that "
-                      "exception; no job is put back into SLURM's queue, since it would fail again");
+                      "exception; the job is not requeued in SLURM, since it would fail again");
   } catch (...) {}  // the warning cannot be given
 }
 
@@ -222,7 +222,7 @@ FULGURITE_BODY void Signals::setup(Context& ctx) {
 }
 
 FULGURITE_BULK_BODY void Signals::on_train_batch_end(Context& ctx) {
-  int const ends_by = ctx.signal_of_all(CaughtSignals::gravest());
+  int const ends_by = ctx.signal_of_all(CaughtSignals::to_act_on());
   if (ends_by == 0) [[likely]]
     return;
   // Requests the end once within an accumulation window of several batches; again if captured steps rolled back to a
@@ -236,7 +236,7 @@ FULGURITE_BULK_BODY void Signals::on_train_batch_end(Context& ctx) {
   // the latest signal that it received; several processes end by the signal that they have agreed on.
   bool const alone = ctx.world() == 1;
   ctx.request_checkpoint(
-      {this, [ends_by, alone](CheckpointFiles&) { throw Interrupted(alone ? CaughtSignals::gravest() : ends_by); }});
+      {this, [ends_by, alone](CheckpointFiles&) { throw Interrupted(alone ? CaughtSignals::to_act_on() : ends_by); }});
 }
 
 FULGURITE_BULK_BODY void Signals::on_validation_batch_end(Context& ctx) {
@@ -254,10 +254,10 @@ FULGURITE_BODY void Signals::on_exception(std::exception const& error, Context& 
 }
 
 FULGURITE_BODY void Signals::teardown(Context& ctx) {
-  late_ = ctx.signal_here(CaughtSignals::gravest());
+  late_ = ctx.signal_here(CaughtSignals::to_act_on());
   if (late_ == 0) {
     forget();
-    late_ = ctx.signal_here(CaughtSignals::gravest());
+    late_ = ctx.signal_here(CaughtSignals::to_act_on());
   }
   if (in_fit(ctx)) give_up(ctx, late_ == 0);
   if (late_ != 0) leave(late_, ctx);
@@ -271,7 +271,7 @@ FULGURITE_BODY void Signals::leave(int signal, Context& ctx) {
   auto const begin_again = [this, ctx](bool first_rank) {
     if (auto const why = first_rank ? slurm::requeue(job_) : std::string(); !why.empty())
       ctx.warn_each("fulgurite.run.requeue",
-                    "the job was not put back into SLURM's queue (" + why + "): call scontrol requeue " + job_.name);
+                    "the job was not requeued in SLURM (" + why + "): call scontrol requeue " + job_.name);
     forget();
   };
   if (!in_fit(ctx) || (requeues && !trains_)) {
@@ -282,8 +282,8 @@ FULGURITE_BODY void Signals::leave(int signal, Context& ctx) {
                               auto const file = requeues ? hpc_files_.next() : file_;
                               files.write(file);
                               if (files.writes())
-                                tell(stderr, "interrupted: the run is saved to " + file.string() +
-                                                 "; the same program resumes from it\n");
+                                print_lines(stderr, "interrupted: the run is saved to " + file.string() +
+                                                        "; the same program resumes from it\n");
                               if (requeues) begin_again(files.writes());
                             }};
   ctx.request_checkpoint(std::move(request));

@@ -62,7 +62,7 @@ class SimpleProfiler {
   Running profile_action(ProfiledAction const& action);
 
   void setup();
-  void teardown(Context& ctx) { tell(ctx, ""); }
+  void teardown(Context& ctx) { print(ctx, ""); }
   /// Reports what was measured until the exception.
   void on_exception(Context& ctx);
 
@@ -78,7 +78,7 @@ class SimpleProfiler {
 
   void add(ProfiledAction const& action, std::int64_t took);
 
-  void tell(Context& ctx, std::string_view how);
+  void print(Context& ctx, std::string_view how);
 
   SimpleProfilerOptions options_;
   std::vector<Tally> tallies_{};  ///< indexed by the numbers of actions

@@ -49,10 +49,10 @@ FULGURITE_BODY void SimpleProfiler::add(ProfiledAction const& action, std::int64
 }
 
 FULGURITE_BODY void SimpleProfiler::on_exception(Context& ctx) {
-  if (runs_) tell(ctx, ", until it failed");
+  if (runs_) print(ctx, ", until it failed");
 }
 
-FULGURITE_BODY void SimpleProfiler::tell(Context& ctx, std::string_view how) {
+FULGURITE_BODY void SimpleProfiler::print(Context& ctx, std::string_view how) {
   runs_ = false;
   result_ = {.total = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - began_).count()};
   for (auto const& one : tallies_)
@@ -65,7 +65,7 @@ FULGURITE_BODY void SimpleProfiler::tell(Context& ctx, std::string_view how) {
     text += how;
     auto const columns = report::text_columns(options_.stream, 0);
     text += '\n' + result_.table(options_.row_limit, columns) + report::wrapped(result_.sentence(), columns);
-    fulgurite::tell(options_.stream, text);
+    fulgurite::print_lines(options_.stream, text);
     std::fflush(options_.stream);
   }
   if (options_.filename.empty() || ctx.dev_run()) return;

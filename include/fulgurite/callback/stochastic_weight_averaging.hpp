@@ -124,7 +124,7 @@ class StochasticWeightAveraging {
     of_ended_ = false;
     bool const of_ended = resumed && weights_.in_model();
     weights_.template bind<Average>(ctx, false);
-    if (of_ended) put_back_statistics(ctx);
+    if (of_ended) restore_statistics(ctx);
   }
 
   void on_train_epoch_start(auto& ctx) {
@@ -198,7 +198,7 @@ class StochasticWeightAveraging {
   void after_save(auto& ctx) {
     if (!std::exchange(of_ended_, false) || !weights_.bound()) return;
     weights_.exchange(ctx);
-    put_back_statistics(ctx);
+    restore_statistics(ctx);
   }
 
  private:
@@ -231,7 +231,7 @@ class StochasticWeightAveraging {
 
   /// Restores the statistics that the pass for statistics has replaced. The results of that pass are kept, since the
   /// run may have nothing left to do but its end.
-  void put_back_statistics(auto& ctx) {
+  void restore_statistics(auto& ctx) {
     using Backend = typename std::remove_cvref_t<decltype(ctx)>::Backend;
     if (statistics_before_.empty()) return;
     statistics_of_average_ = Backend::norm_statistics(ctx.model());

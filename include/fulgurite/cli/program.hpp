@@ -340,7 +340,7 @@ class Program {
         return said.help ? 0 : 2;
       }
       for (auto const& warning : resolve(table_, said, environment))
-        if (!options_.silence.has("fulgurite.cli.variable")) tell(err, warning);
+        if (!options_.silence.has("fulgurite.cli.variable")) print_lines(err, warning);
       if constexpr (seeds_data)
         if (table_.was_given("seed_everything") && !table_.was_given("data.seed"))
           data_.seed = static_cast<decltype(data_.seed)>(seed_);  // the seed of loaders

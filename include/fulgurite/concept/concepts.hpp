@@ -36,8 +36,8 @@ namespace fulgurite::judge {
   ROW(needs_one_eval_loader)  /* it runs trial evaluation steps with one loader */                                     \
   ROW(searches)               /* it requests trial steps, by ctx.request_search */                                     \
   ROW(lacks_metric)           /* it watches a metric, and was given none */                                            \
-  ROW(hears_no_event)         /* a function of a LambdaCallback is given for a name that is no event */                \
-  ROW(hears_twice)            /* two of its functions are given for one event */                                       \
+  ROW(names_no_event)         /* a function of a LambdaCallback is given for a name that is no event */                \
+  ROW(names_event_twice)      /* two of its functions are given for one event */                                       \
   ROW(finds_rate)             /* it searches for a learning rate */                                                    \
   ROW(finds_batch_size)       /* it searches for a batch size */                                                       \
   ROW(keeps_checkpoints)      /* it saves files during training: no default ModelCheckpoint is added */                \

@@ -22,7 +22,7 @@ struct Waited {
 /// A loader that reports waiting times. Yours may, too: if the loop waits for a training loader while processors are
 /// idle, a warning says so, once per fit.
 template <class L>
-concept TellsWaiting = requires(L const& loader) {
+concept ReportsWaiting = requires(L const& loader) {
   { loader.waited() } -> std::convertible_to<Waited>;
 };
 

@@ -225,7 +225,7 @@ FULGURITE_BODY Error refuse_unread(std::vector<std::string> const& names) {
   for (auto const& name : names) list += (list.empty() ? "'" : ", '") + name + "'";
   return Error("fulgurite.checkpoint.state_unread",
                "the saved state holds what nothing here is loaded from: " + list +
-                   ": go on with the program that saved it, or begin a new run with its weights by load_weights");
+                   ": resume with the program that saved it, or begin a new run with its weights by load_weights");
 }
 
 FULGURITE_BODY void load_state_by(ArchiveNode const& tree, FunctionRef<void(StateSaver&)> save,

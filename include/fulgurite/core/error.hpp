@@ -131,7 +131,7 @@ class CaughtSignals {
   /// The signal `request` if it has come; else 0.
   static int requested() { return noted_request_; }
   /// The signal to act on: a request, since it asks for more than an end; else the first one.
-  static int gravest();
+  static int to_act_on();
 
  private:
   using Action = struct sigaction;

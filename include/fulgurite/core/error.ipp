@@ -71,7 +71,7 @@ FULGURITE_BULK_BODY CaughtSignals::CaughtSignals(std::vector<int> const& signals
   if (request != 0) listen(request, [](int caught) { noted_request_ = caught; });
 }
 
-FULGURITE_BULK_BODY int CaughtSignals::gravest() {
+FULGURITE_BULK_BODY int CaughtSignals::to_act_on() {
   int const request = requested();
   return request != 0 ? request : caught();
 }

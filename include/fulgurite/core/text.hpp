@@ -27,7 +27,7 @@ inline std::atomic<void (*)(std::FILE* stream, std::string_view lines)> writes_a
 
 /// Prints any number of lines of any length, each of which ends with a newline. All output of the library during a run
 /// uses this function.
-void tell(std::FILE* stream, std::string_view lines);
+void print_lines(std::FILE* stream, std::string_view lines);
 
 }  // namespace fulgurite
 

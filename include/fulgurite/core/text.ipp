@@ -5,7 +5,7 @@
 
 namespace fulgurite {
 
-FULGURITE_BODY void tell(std::FILE* stream, std::string_view lines) {
+FULGURITE_BODY void print_lines(std::FILE* stream, std::string_view lines) {
   if (auto const above = writes_above.load()) above(stream, lines);
   else std::fwrite(lines.data(), 1, lines.size(), stream);
 }

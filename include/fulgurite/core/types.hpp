@@ -150,7 +150,7 @@ struct Stop {
 enum class Flow : std::uint8_t { proceed, skip_epoch, stop };
 
 /// By value on purpose: std::max returns a reference, for which g++ 12 spills a one-byte enum to the stack.
-constexpr Flow graver(Flow a, Flow b) { return a < b ? b : a; }
+constexpr Flow more_severe(Flow a, Flow b) { return a < b ? b : a; }
 
 /// A hook's result, in the type that the loops use.
 constexpr Flow as_flow(Stop answer) { return answer.now ? Flow::stop : Flow::proceed; }

@@ -46,7 +46,7 @@ class Position {
   /// Makes the batches hold other samples from the next `begin()` on; that call starts the same epoch as it would have
   /// done otherwise. Throws [fulgurite.data.batch_size_within] if it would have resumed inside an epoch. `batches`: the
   /// number of batches in an epoch until now.
-  void lay_out_anew(long batches);
+  void change_layout(long batches);
 
   /// Saves or loads the position. Throws [fulgurite.data.resume] if a position within an epoch is loaded into another
   /// layout; between epochs the layout may change.
@@ -132,7 +132,7 @@ class Batches {
   /// While on, each epoch has the order and the random numbers of epoch 0.
   void repeat_epoch(bool on) { repeats_ = on; }
   /// For loaders whose batches change their size or samples: the next `begin()` starts an epoch.
-  void lay_out_anew() { position_.lay_out_anew(where().batches); }
+  void change_layout() { position_.change_layout(where().batches); }
   /// The number of the epoch that determines the batches' order and random numbers.
   long drawn_epoch() const { return repeats_ ? 0 : position_.epoch(); }
 
@@ -251,7 +251,7 @@ template <class Derived, class B, Sampler S>
 void SampledBatches<Derived, B, S>::set_batch_size(long size) {
   at_least(1, "fulgurite.data.batch_size", ".batch_size", size);
   if (size == batch_size_) return;
-  this->lay_out_anew();
+  this->change_layout();
   batch_size_ = size;
 }
 
@@ -260,7 +260,7 @@ void SampledBatches<Derived, B, S>::shard(int rank, int world, bool training) {
   if constexpr (!requires { S::shares_samples; }) {
     RankShare const now{rank, world, !training ? Leftover::keep : drop_last_ ? Leftover::drop : Leftover::repeat};
     if (now == share_) return;
-    this->lay_out_anew();
+    this->change_layout();
     share_ = now;
   }
 }

@@ -32,11 +32,11 @@ FULGURITE_BULK_BODY long Position::begin(long batches) {
   return consumed_;
 }
 
-FULGURITE_BULK_BODY void Position::lay_out_anew(long batches) {
+FULGURITE_BULK_BODY void Position::change_layout(long batches) {
   bool const finished = batches >= 0 && first_ >= batches;
   if (first_ > 0 && !finished)
     throw Error("fulgurite.data.batch_size_within",
-                "another batch size for a loader that goes on after " + std::to_string(first_) +
+                "another batch size for a loader that resumes after " + std::to_string(first_) +
                     " batches of an epoch, which are not the same samples then: set it between epochs");
   if (!chosen_ && (begun_ || first_ > 0)) {
     ++epoch_;

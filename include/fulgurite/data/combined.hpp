@@ -158,7 +158,7 @@ class Combined : public Batches<Combined<Mode, Ls...>, std::tuple<BatchIn<Mode, 
     bool same = true;
     each([&](auto& one) { same = same && loop::batch_size_of(one.loader()) == size; });
     if (same) return;
-    this->lay_out_anew();
+    this->change_layout();
     each([&](auto& one) { loop::set_batch_size_of(one.loader(), size); });
   }
 
@@ -334,7 +334,7 @@ class Borrowed {
     get().limit_each(part);
   }
   Waited waited() const
-    requires TellsWaiting<L>
+    requires ReportsWaiting<L>
   {
     return get().waited();
   }

@@ -187,7 +187,7 @@ FULGURITE_BULK_BODY void DigitsCsvReader::add(std::string_view line, std::size_t
     line.remove_prefix(static_cast<std::size_t>(end - line.data()));
     if (column < values && line.starts_with(',')) line.remove_prefix(1);
   }
-  if (!line.empty()) refuse(number, "goes on behind column " + std::to_string(values + 1));
+  if (!line.empty()) refuse(number, "has text after column " + std::to_string(values + 1));
 }
 
 FULGURITE_BULK_BODY void DigitsCsvReader::refuse(std::size_t line, std::string const& what) const {

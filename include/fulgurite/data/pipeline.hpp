@@ -245,7 +245,7 @@ class Stream : public Batches<Stream<Open>, typename std::invoke_result_t<Opened
     requires requires(Open& open) { open.set_batch_size(size); }
   {
     if (size == open_.batch_size()) return;
-    this->lay_out_anew();
+    this->change_layout();
     open_.set_batch_size(size);
   }
 

@@ -202,7 +202,7 @@ auto shared_by_ranks(Strategy& strategy, Make& make) {
     SharedForm<Made>::put(parts, value);
     return SharedMemory::of(parts);
   };
-  auto const telling = [&](auto&& action) {
+  auto const or_abort = [&](auto&& action) {
     try {
       return action();
     } catch (std::exception const& error) {
@@ -213,11 +213,11 @@ auto shared_by_ranks(Strategy& strategy, Make& make) {
   std::shared_ptr<SharedMemory const> memory;
   if constexpr (requires { strategy.gather(std::string()); }) {
     strategy.barrier("data that ranks share");
-    if (strategy.local_rank() == 0) memory = telling(made);
+    if (strategy.local_rank() == 0) memory = or_abort(made);
     auto const said =
         strategy.gather(machine_of_this_process().append("\n").append(memory ? memory->address() : std::string()));
     if (!memory)
-      memory = telling([&] { return SharedMemory::at(address_for(static_cast<std::size_t>(strategy.rank()), said)); });
+      memory = or_abort([&] { return SharedMemory::at(address_for(static_cast<std::size_t>(strategy.rank()), said)); });
     strategy.barrier("mapping shared data");
   } else {
     memory = made();

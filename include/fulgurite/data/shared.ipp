@@ -33,7 +33,7 @@ FULGURITE_BULK_BODY std::shared_ptr<SharedMemory const> SharedMemory::of(SharedP
     made->write(std::as_bytes(std::span(&size, 1)));
     made->write(part);
   }
-  // From here on nobody can change the memory through any mapping.
+  // From here on the memory cannot be changed through any mapping.
   if (::fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) != 0)
     refuse("sealing it", errno);
   made->map();

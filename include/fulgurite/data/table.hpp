@@ -210,7 +210,7 @@ Standardization standardization_of(std::size_t count, auto const& value) {
 /// all are 0 if the value is missing or new.
 struct ColumnEncoding {
   std::string name;
-  bool is_number = true, tells_missing = false;
+  bool is_number = true, flags_missing = false;
   Standardization standard = {};
   std::vector<std::string> labels = {};
 

@@ -92,7 +92,7 @@ FULGURITE_BULK_BODY bool CsvReader::next_field(std::string& text) {
     if (c == options_.separator) return true;
     if (c == '\n') return ++line_, false;
     if (c == '\r' && (at_ == text.size() || text[at_] == '\n')) continue;
-    if (quoted) refuse(line_, "goes on behind the quote that ends a field: double the quotes inside of fields");
+    if (quoted) refuse(line_, "has text behind the quote that ends a field: double the quotes inside fields");
     text[write_++] = c;
   }
   return false;
@@ -265,7 +265,7 @@ FULGURITE_BULK_BODY double Standardization::operator()(double value) const {
 }
 
 FULGURITE_BULK_BODY std::size_t ColumnEncoding::width() const {
-  return is_number ? 1 + std::size_t{tells_missing} : labels.size();
+  return is_number ? 1 + std::size_t{flags_missing} : labels.size();
 }
 
 FULGURITE_BULK_BODY TableEncoding::TableEncoding(Table const& table, std::span<std::size_t const> rows,
@@ -284,7 +284,7 @@ FULGURITE_BULK_BODY std::vector<std::string> TableEncoding::features() const {
   std::vector<std::string> names;
   for (auto const& column : columns_) {
     if (column.is_number) names.push_back(column.name);
-    if (column.tells_missing) names.push_back(column.name + " is missing");
+    if (column.flags_missing) names.push_back(column.name + " is missing");
     for (auto const& label : column.labels) names.push_back(column.name + " = " + label);
   }
   return names;
@@ -321,7 +321,7 @@ FULGURITE_BULK_BODY ColumnEncoding TableEncoding::learned(TableColumn const& col
   ColumnEncoding made{.name = column.name, .is_number = column.is_number};
   if (column.is_number) {
     made.standard = standardization_of(rows.size(), [&](std::size_t i) { return column.numbers[rows[i]]; });
-    made.tells_missing = std::ranges::any_of(rows, [&](std::size_t row) { return column.is_missing(row); });
+    made.flags_missing = std::ranges::any_of(rows, [&](std::size_t row) { return column.is_missing(row); });
     return made;
   }
   std::vector<bool> seen(column.labels.size());
@@ -338,7 +338,7 @@ FULGURITE_BULK_BODY void TableEncoding::one(ColumnEncoding const& encoding, Tabl
   bool const missing = column.is_missing(row);
   if (encoding.is_number) {
     if (!missing) into[0] = as_float(encoding.standard(column.numbers[row]), table, column, row);
-    else if (encoding.tells_missing) into[1] = 1;
+    else if (encoding.flags_missing) into[1] = 1;
   } else if (!missing) {
     auto const value = *column.label(row);
     auto const at = std::ranges::lower_bound(encoding.labels, value, {},
@@ -382,7 +382,7 @@ void Standardization::state(auto& archive) { archive("mean", mean)("deviation", 
 FULGURITE_STATE(Standardization)
 
 void ColumnEncoding::state(auto& archive) {
-  archive("name", name)("is_number", is_number)("tells_missing", tells_missing)("labels", labels);
+  archive("name", name)("is_number", is_number)("tells_missing", flags_missing)("labels", labels);
   archive.child("standard", standard);
 }
 FULGURITE_STATE(ColumnEncoding)

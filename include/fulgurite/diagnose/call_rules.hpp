@@ -250,7 +250,7 @@ struct BorrowRules {
     FULGURITE_RULE("[fulgurite.trainer.swapped] the model comes first, the data after it: write trainer.fit(model, "
                    "data)",
                    accepts<T>, std::is_same_v<T, M> || !(std::is_same_v<std::remove_cvref_t<Data>, M> || ...))
-    FULGURITE_RULE("[fulgurite.trainer.text] a text is no data: a file to go on from is CkptPath{\"last\"}, the last "
+    FULGURITE_RULE("[fulgurite.trainer.text] a text is no data: a file to resume from is CkptPath{\"last\"}, the last "
                    "argument, and a loader is a range of batches",
                    accepts<T>, !(std::is_convertible_v<Data, std::string_view> || ...))
     FULGURITE_RULE("[fulgurite.data.dataset] a data set has samples, and a trainer reads batches: pass a loader of it, "
@@ -277,7 +277,7 @@ struct CallRules {
   static consteval auto judge() {
     FULGURITE_RULE("[fulgurite.trainer.call] fit takes the model, its training data and perhaps validation data: "
                    "trainer.fit(net, train, val); validate, test and predict take the model and data: "
-                   "trainer.test(net, data); a file to go on from is the last argument: CkptPath{\"last\"}",
+                   "trainer.test(net, data); a file to resume from is the last argument: CkptPath{\"last\"}",
                    accepts<refusal::given<Args...>>, sizeof...(Args) == std::size_t(-1))
     return Fine{};
   }

@@ -206,12 +206,12 @@ struct CallbackRules {
     FULGURITE_RULE("[fulgurite.callback.no_metric] this callback watches a metric, and none is given: pass the model's "
                    "constant first, as in EarlyStopping{Net::val_loss, {.patience = 5}}",
                    accepts<T>, !lacks_metric<T>())
-    FULGURITE_RULE("[fulgurite.callback.lambda_event] a LambdaCallback hears events, and this is none: steps and "
-                   "overrides are functions of the model",
-                   accepts<T>, !hears_no_event<T>())
-    FULGURITE_RULE("[fulgurite.callback.lambda_twice] two functions of a LambdaCallback hear the same event: make one "
-                   "of them, or give a second LambdaCallback",
-                   accepts<T>, !hears_twice<T>())
+    FULGURITE_RULE("[fulgurite.callback.lambda_event] a LambdaCallback is called at events, and this is none: "
+                   "steps and overrides are functions of the model",
+                   accepts<T>, !names_no_event<T>())
+    FULGURITE_RULE("[fulgurite.callback.lambda_twice] two functions of a LambdaCallback are called at the same event: "
+                   "make one of them, or give a second LambdaCallback",
+                   accepts<T>, !names_event_twice<T>())
     FULGURITE_RULE("[fulgurite.callback.twice] two callbacks have the same type: leave one out, or derive a type for "
                    "the second",
                    accepts<T>, times<T, All...> < 2)
@@ -224,7 +224,7 @@ struct CallbackRules {
     FULGURITE_RULE("[fulgurite.callback.list] callbacks are given one by one, each with its own type, and this is a "
                    "list: make_trainer<Net>(options, EarlyStopping{...}, ModelCheckpoint{...})",
                    accepts<T>, !is_list<T>() || has_any_hook<T>())
-    FULGURITE_RULE("[fulgurite.callback.function] a function alone hears no event: name one, "
+    FULGURITE_RULE("[fulgurite.callback.function] a function alone is called at no event: name one, "
                    "LambdaCallback{on<hook::on_train_start>(f)}",
                    accepts<T>, !is_bare_function<T>())
     FULGURITE_RULE("[fulgurite.callback.inert] this callback has no hook, so it would never be called: give it one, "

@@ -1,7 +1,7 @@
 #pragma once
-// Written by tools/near_misses.py: what is meant by misspelt events.
+// Written by tools/near_misses.py: the intended name for misspelt events.
 
-#pragma GCC system_header  // spares g++ the trace through the macro
+#pragma GCC system_header  // keeps the macro out of g++'s trace
 
 #include <fulgurite/diagnose/rule.hpp>
 

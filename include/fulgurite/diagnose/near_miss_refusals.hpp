@@ -1,8 +1,8 @@
 #pragma once
-// Written by tools/near_misses.py: what is meant by hooks that Lightning renamed or removed, of other names that its
-// users expect, and of misspelt steps, overrides and functions.
+// Written by tools/near_misses.py: the intended name for hooks that Lightning renamed or removed, of other names that
+// its users expect, and of misspelt steps, overrides and functions.
 
-#pragma GCC system_header  // spares g++ the trace through the macro
+#pragma GCC system_header  // keeps the macro out of g++'s trace
 
 #include <fulgurite/diagnose/misspelt_events.hpp>
 #include <fulgurite/diagnose/rule.hpp>

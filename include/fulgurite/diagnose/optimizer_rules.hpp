@@ -256,7 +256,7 @@ struct OptimizerStateRules {
   using M = typename R::Model;
   template <bool Says = false, class = void>
   static consteval auto judge() {
-    FULGURITE_RULE("[fulgurite.resume.optimizer] an optimizer has no state(archive), so no fit could go on from the "
+    FULGURITE_RULE("[fulgurite.resume.optimizer] an optimizer has no state(archive), so no fit could resume from the "
                    "trainer's checkpoints: save its moments there, or write `using Stateless = fulgurite::ByChoice`",
                    accepts<M>, loop::optimizers_resume<R, ArchiveProbe>)
     FULGURITE_RULE("[fulgurite.schedule.state] a schedule changes when it is asked, and the trainer's checkpoints "
@@ -338,7 +338,7 @@ concept MeantAsOptimizer = OwnClass<T> && hook::of_optimizer::zero_grad::named<T
 
 /// A class that reports which gradients were received must have `set_received`, too, which restores this.
 template <class T>
-consteval HookVerdict put_back() {
+consteval HookVerdict restores_received() {
   if constexpr (!hook::of_optimizer::received::accepts<T>) return {};
   else if constexpr (!hook::of_optimizer::set_received::named<T>)
     return {HookFault::missing, HookId::of_optimizer_set_received};
@@ -369,7 +369,7 @@ consteval HookVerdict optimizer_functions() {
                  FULGURITE_NEEDED(set_lr, T, std::size_t, double), FULGURITE_OPTIONAL(momentum, T, std::size_t),
                  FULGURITE_OPTIONAL(set_momentum, T, std::size_t, double),
                  FULGURITE_OPTIONAL(weight_decay, T, std::size_t), FULGURITE_OPTIONAL(group_name, T, std::size_t),
-                 FULGURITE_OPTIONAL(gradients_finite, T), FULGURITE_OPTIONAL(received, T), put_back<T>());
+                 FULGURITE_OPTIONAL(gradients_finite, T), FULGURITE_OPTIONAL(received, T), restores_received<T>());
   }
 }
 #undef FULGURITE_ID

@@ -156,7 +156,7 @@ struct NamelessRules {
   using Rules = NamelessRules;
   template <bool Says = false, class = void>
   static consteval auto judge() {
-    FULGURITE_RULE("[fulgurite.trainer.no_model] make_trainer is told the model's type, or given the model: "
+    FULGURITE_RULE("[fulgurite.trainer.no_model] make_trainer takes the model's type, or the model: "
                    "make_trainer<Net>(TrainerOptions{...}) or make_trainer(net, TrainerOptions{...}), then "
                    "trainer.fit(net, loader)",
                    accepts<refusal::given<Args...>>, sizeof...(Args) == std::size_t(-1))

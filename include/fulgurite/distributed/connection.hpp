@@ -168,7 +168,7 @@ class Watch {
     mutable std::mutex mutex = {};
     mutable std::condition_variable changed = {};
     bool stops = false, over = false, asked = false, leaves = false, calls_roll = false, answered_roll = false;
-    std::optional<Ended> ended = {}, telling = {};
+    std::optional<Ended> ended = {}, to_publish = {};
     std::optional<std::pair<int, Clock::time_point>> left = {};
     std::string waits = {}, waits_published = {};
     std::optional<std::vector<Seen>> others = {};

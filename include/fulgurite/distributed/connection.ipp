@@ -180,8 +180,8 @@ FULGURITE_BODY std::optional<Watch::Ended> Watch::ended_within(std::chrono::mill
 
 FULGURITE_BODY void Watch::notify(int rank, std::string text) {
   std::unique_lock lock(shared_->mutex);
-  if (shared_->ended || shared_->telling) return;
-  shared_->telling = Ended{rank, std::move(text)};
+  if (shared_->ended || shared_->to_publish) return;
+  shared_->to_publish = Ended{rank, std::move(text)};
   shared_->changed.notify_all();
   shared_->changed.wait_for(lock, std::chrono::seconds(1), [&] { return shared_->ended.has_value(); });
 }
@@ -235,17 +235,17 @@ FULGURITE_BODY void Watch::work(std::shared_ptr<Shared> shared, Place place, Sto
 FULGURITE_BODY bool Watch::look(Shared& shared, Notices& notices) {
   std::unique_lock lock(shared.mutex);
   shared.changed.wait_for(lock, std::chrono::milliseconds(100), [&] {
-    return shared.stops || shared.asked || shared.leaves || shared.calls_roll || (shared.telling && !shared.ended) ||
+    return shared.stops || shared.asked || shared.leaves || shared.calls_roll || (shared.to_publish && !shared.ended) ||
            shared.waits != shared.waits_published;
   });
   if (shared.stops) return false;
-  auto const telling = shared.ended ? std::nullopt : shared.telling;
+  auto const to_publish = shared.ended ? std::nullopt : shared.to_publish;
   auto const waits = shared.waits;
   bool const published = waits == shared.waits_published, asked = std::exchange(shared.asked, false);
   bool const leaves = shared.leaves, calls_roll = std::exchange(shared.calls_roll, false);
   bool const looks_for_left = !shared.left && !waits.empty();
   lock.unlock();
-  if (telling) notices.end(*telling);
+  if (to_publish) notices.end(*to_publish);
   if (leaves) notices.leave();
   if (calls_roll) notices.call_roll();
   if (!published) notices.waits(waits);
@@ -543,7 +543,7 @@ FULGURITE_BODY void Connection::close(int status) {
     if (!failed_) watch_->leave();
     auto const gone = [&](std::chrono::milliseconds time) { return others_->wait_for(time); };
     if (!gone(failed_ ? std::min(patience, options_.timeout) : options_.timeout)) {
-      tell(stderr, "rank 0 has ended, and now ends the processes that it started and that still run\n");
+      print_lines(stderr, "rank 0 has ended, and now ends the processes that it started and that still run\n");
       others_->signal(SIGTERM);
       if (!gone(patience / 5)) others_->signal(SIGKILL);
     }

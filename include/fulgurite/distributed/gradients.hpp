@@ -404,8 +404,8 @@ class GradientExchange {
     double const share = 1.0 / group.place().world;
     for (std::size_t i = 0; i != riders.size(); ++i) riders[i] = numbers[plan.items.size() + i];
     buckets_.scale(share);
-    for (std::size_t i = 0; i != plan.stretches.size(); ++i) put_back_stretch(i, numbers, share);
-    for (auto const i : plan.loose) put_back_item(i, numbers[i], share);
+    for (std::size_t i = 0; i != plan.stretches.size(); ++i) write_stretch(i, numbers, share);
+    for (auto const i : plan.loose) write_item(i, numbers[i], share);
   }
 
  private:
@@ -454,9 +454,9 @@ class GradientExchange {
 
   /// Copies a whole range back at once if this rank received all gradients in it that any rank has, so that no gradient
   /// is newly received.
-  void put_back_stretch(std::size_t index, std::vector<double> const& numbers, double share);
+  void write_stretch(std::size_t index, std::vector<double> const& numbers, double share);
   /// Writing to an arena's slice marks the gradient as received.
-  void put_back_item(std::size_t index, double count, double share);
+  void write_item(std::size_t index, double count, double share);
   void write(at::Tensor const& to, at::Tensor const& sum, std::size_t tensor, double share) const;
 
   static constexpr int most_changes = 3;

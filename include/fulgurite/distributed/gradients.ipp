@@ -365,17 +365,17 @@ FULGURITE_BODY std::vector<double> GradientExchange::exchanged_numbers(Group& gr
   return sum;
 }
 
-FULGURITE_BODY void GradientExchange::put_back_stretch(std::size_t index, std::vector<double> const& numbers,
-                                                       double share) {
+FULGURITE_BODY void GradientExchange::write_stretch(std::size_t index, std::vector<double> const& numbers,
+                                                    double share) {
   auto const& stretch = buckets_.plan.stretches[index];
   bool whole = true;
   auto const& items = buckets_.plan.items;
   for (auto i = stretch.first; i != stretch.last; ++i) whole = whole && (numbers[i] > 0) == items[i].received;
   if (whole) return write(stretch.gradients, buckets_.part_of_stretch(index), stretch.tensor, share);
-  for (auto i = stretch.first; i != stretch.last; ++i) put_back_item(i, numbers[i], share);
+  for (auto i = stretch.first; i != stretch.last; ++i) write_item(i, numbers[i], share);
 }
 
-FULGURITE_BODY void GradientExchange::put_back_item(std::size_t index, double count, double share) {
+FULGURITE_BODY void GradientExchange::write_item(std::size_t index, double count, double share) {
   if (count == 0) return;
   auto& item = buckets_.plan.items[index];
   auto& gradient = item.parameter.mutable_grad();

@@ -1,5 +1,5 @@
 #pragma once
-// Written by tools/near_misses.py: the names that look like hooks and are not; what each means stands in
+// Written by tools/near_misses.py: the names that look like hooks and are not. What each one means is in
 // diagnose/near_miss_refusals.hpp and diagnose/misspelt_events.hpp.
 
 // clang-format off
@@ -181,8 +181,8 @@
   ROW(confgure_optimizers) ROW(configure_optimisers) ROW(configure_optimizer) ROW(configure_optmizers) \
   ROW(configure_optimzers) ROW(on_configure_optimizers) ROW(configureOptimizers) ROW(configureoptimizers)
 
-// The same for the loaders of a data module, with what is meant: a class that has that as well keeps its loaders under
-// such names.
+// The same for the loaders of a data module, each with the name that is meant: a class that has both may use such a
+// name for a member.
 #define FULGURITE_LOADER_NEAR_MISSES(ROW) \
   ROW(training_dataloader, train_dataloader) ROW(tng_dataloader, train_dataloader) \
   ROW(train_loader, train_dataloader) ROW(train_dataloaders, train_dataloader) \
@@ -197,14 +197,14 @@
   ROW(prediction_dataloader, predict_dataloader) ROW(perdict_dataloader, predict_dataloader) \
   ROW(predictDataloader, predict_dataloader) ROW(predictdataloader, predict_dataloader)
 
-// Names that look like functions of a loader, of which nothing else is asked for them.
+// Names that look like functions of a loader; only loaders are checked for them.
 #define FULGURITE_NEAR_MISSES_OF_LOADERS(ROW) \
   ROW(set_epochs) ROW(set_epcoh) ROW(set_epoc) ROW(on_set_epoch) ROW(setEpoch) ROW(setepoch) ROW(on_in_order) \
   ROW(inOrder) ROW(inorder) ROW(on_limit_each) ROW(limitEach) ROW(limiteach) ROW(on_resume_at) ROW(resumeAt) \
   ROW(resumeat) ROW(bacth_size) ROW(on_batch_size) ROW(set_batches_size) ROW(set_bacth_size) ROW(on_set_batch_size) \
   ROW(setBatchSize) ROW(setbatch_size) ROW(set_batchsize) ROW(on_shard)
 
-// Names that look like what a callback says of files, of which nothing else is asked for them.
+// Names that look like a callback's functions for files; only callbacks are checked for them.
 #define FULGURITE_NEAR_MISSES_OF_CALLBACKS(ROW) \
   ROW(on_state_key) ROW(stateKey) ROW(statekey) ROW(last_chekpoints) ROW(last_checkponts) ROW(on_last_checkpoints) \
   ROW(lastCheckpoints) ROW(lastcheckpoints) ROW(hpc_chekpoints) ROW(hpc_checkponts) ROW(on_hpc_checkpoints) \
@@ -214,7 +214,7 @@
   ROW(contiune_in) ROW(continu_in) ROW(on_continue_in) ROW(continueIn) ROW(continuein) ROW(ealier_runs) \
   ROW(on_earlier_runs) ROW(earlierRuns) ROW(earlierruns)
 
-// The same of optimizers, schedules and strategies, each asked of its kind alone.
+// The same for optimizers, schedules and strategies; only classes of that kind are checked.
 #define FULGURITE_NEAR_MISSES_OF_OPTIMIZERS(ROW) \
   ROW(ZeroGrad) ROW(zero_grads) ROW(zero_gradient) ROW(zero_gradients) ROW(zeroGrad) ROW(zerograd) ROW(setLr) \
   ROW(setlr) ROW(momemtum) ROW(momentun) ROW(set_momemtum) ROW(set_momentun) ROW(setMomentum) ROW(setmomentum) \

@@ -159,9 +159,9 @@ consteval Order order_of() {
 }
 
 /// The state of an event's dispatch: how many participants it has reached, and the strongest Flow that they returned.
-struct HeardSoFar {
+struct DispatchState {
   int participants = 0;
-  Flow gravest = Flow::proceed;
+  Flow most_severe = Flow::proceed;
 };
 
 namespace hook {
@@ -230,44 +230,44 @@ struct Pack {
   }
 
   template <class Hook, Order From, bool Upwards, class... Args>
-  [[gnu::always_inline]] constexpr void tell(HeardSoFar& told, Args&... args) {
+  [[gnu::always_inline]] constexpr void notify(DispatchState& dispatch, Args&... args) {
     constexpr auto list = subscribers<Hook, From, Upwards, Args...>();
     [&]<std::size_t... N>(std::index_sequence<N...>) __attribute__((always_inline)) {
-      (tell_watched<Hook, "Callback">(told, slots.template get<list[N]>(), args...), ...);
+      (notify_watched<Hook, "Callback">(dispatch, slots.template get<list[N]>(), args...), ...);
     }(std::make_index_sequence<list.size()>{});
   }
   /// Dispatches the event to one participant as an action. Profilers do not profile themselves.
   template <class Hook, FixedString Role, class T, class... Args>
-  [[gnu::always_inline]] constexpr void tell_watched(HeardSoFar& told, T& participant, Args&... args) {
+  [[gnu::always_inline]] constexpr void notify_watched(DispatchState& dispatch, T& participant, Args&... args) {
     if constexpr (profiles && !Profiler<T>) {
       [[maybe_unused]] auto const watched = profile<action::HookOf<Role, T, Hook>>();
-      tell_one<Hook>(told, participant, args...);
+      notify_one<Hook>(dispatch, participant, args...);
     } else {
-      tell_one<Hook>(told, participant, args...);
+      notify_one<Hook>(dispatch, participant, args...);
     }
   }
   template <class Hook, class T, class... Args>
-  [[gnu::always_inline]] static constexpr void tell_one(HeardSoFar& told, T& participant, Args&... args) {
-    told.gravest = graver(told.gravest, answer_of<Hook>(participant, args...));
-    ++told.participants;
+  [[gnu::always_inline]] static constexpr void notify_one(DispatchState& dispatch, T& participant, Args&... args) {
+    dispatch.most_severe = more_severe(dispatch.most_severe, answer_of<Hook>(participant, args...));
+    ++dispatch.participants;
   }
 
   /// Dispatches the event to the callbacks, then to the model. In separate statements, since the order of evaluation of
   /// arguments differs between compilers.
   template <class Hook, class Model, class... Args>
-  [[gnu::always_inline]] constexpr void fire(HeardSoFar& told, Model& model, Args&... args) {
+  [[gnu::always_inline]] constexpr void fire(DispatchState& dispatch, Model& model, Args&... args) {
     if constexpr (hook::model_before_monitors<Hook>) {
-      tell<Hook, Order::monitor, false>(told, args...);
-      if constexpr (Listens<Hook, Model, Args...>) tell_watched<Hook, "LightningModule">(told, model, args...);
-      tell<Hook, Order::monitor, true>(told, args...);
+      notify<Hook, Order::monitor, false>(dispatch, args...);
+      if constexpr (Listens<Hook, Model, Args...>) notify_watched<Hook, "LightningModule">(dispatch, model, args...);
+      notify<Hook, Order::monitor, true>(dispatch, args...);
     } else {
-      tell<Hook, Order::profiler, true>(told, args...);
-      if constexpr (Listens<Hook, Model, Args...>) tell_watched<Hook, "LightningModule">(told, model, args...);
+      notify<Hook, Order::profiler, true>(dispatch, args...);
+      if constexpr (Listens<Hook, Model, Args...>) notify_watched<Hook, "LightningModule">(dispatch, model, args...);
     }
   }
 
   template <class Hook, class Model, class... Args>
-  [[gnu::always_inline]] static constexpr Flow tell_model(Model& model, Args&... args) {
+  [[gnu::always_inline]] static constexpr Flow notify_model(Model& model, Args&... args) {
     if constexpr (Listens<Hook, Model, Args...>) return answer_of<Hook>(model, args...);
     else return Flow::proceed;
   }

@@ -53,7 +53,7 @@ FULGURITE_BODY void ConsoleLogger::write_line() {
     between = ", ";
   }
   line += '\n';
-  tell(options_.stream, line);
+  print_lines(options_.stream, line);
   std::fflush(options_.stream);
   written_ = step_;
 }

@@ -125,7 +125,7 @@ class ChosenFolder {
   bool is_chosen() const { return !folder_.empty(); }
   std::filesystem::path const& path() const { return folder_; }
   bool is(std::filesystem::path const& folder) const { return is_same(folder, folder_); }
-  bool goes_on() const { return goes_on_; }
+  bool is_resumed() const { return is_resumed_; }
   FolderOptions const& options() const { return options_; }
 
   /// The folders of all runs that such a logger has made, or may continue.
@@ -149,7 +149,7 @@ class ChosenFolder {
   std::filesystem::path folder_{};
   std::filesystem::path continued_{};                           ///< the folder of the run that the next fit resumes
   std::optional<std::filesystem::path> before_ = std::nullopt;  ///< the folder before that, until the fit is over
-  bool goes_on_ = false;
+  bool is_resumed_ = false;
 };
 
 template <class Table>
@@ -162,7 +162,7 @@ template <class Table>
 bool ChosenFolder<Table>::choose(Context& ctx, auto const& more) {
   auto const earlier = std::exchange(continued_, {});
   before_.reset();
-  goes_on_ = false;
+  is_resumed_ = false;
   if (ctx.rank() != 0 || ctx.dev_run() || ctx.options().barebones) return false;
   auto const root = root_of(ctx.options());
   if (!earlier.empty() && !options_.version) go_on_in(ctx, earlier, root);
@@ -180,7 +180,7 @@ void ChosenFolder<Table>::do_not_continue() {
   continued_.clear();
   if (before_) folder_ = *before_;
   before_.reset();
-  goes_on_ = false;
+  is_resumed_ = false;
 }
 
 template <class Table>
@@ -222,15 +222,15 @@ void ChosenFolder<Table>::go_on_in(Context& ctx, std::filesystem::path const& fo
   std::error_code missing;
   bool const is_there = std::filesystem::is_directory(folder, missing);
   if (is_there && is_same(folder.parent_path(), root)) {
-    goes_on_ = true;
+    is_resumed_ = true;
     folder_ = folder;
     return;
   }
   folder_.clear();
   ctx.warn_each("fulgurite.logger.new_folder",
-                std::string(Table::owner) + ": the run that goes on was logged in " + folder.string() +
+                std::string(Table::owner) + ": the run that is resumed was logged in " + folder.string() +
                     (is_there ? ", which is not in " + root.string() : std::string(", which is not there")) +
-                    ": its rows go on in a new folder");
+                    ": its further rows are written to a new folder");
 }
 
 // A row as loggers write it: its axis first, and each name with the logger's prefix.
@@ -262,11 +262,11 @@ struct NothingMore {};
 /// Base of loggers that write a `Table`, which is a file in the run's folder. A Table has:
 ///   Table(folder, more)    opens it; an existing one is continued
 ///   add(cells)             adds a row; the first cell is the axis, "step"
-///   tell(hyperparameters)  optional: writes them to the file, too; hparams.yaml is written in any case
 ///   rows(), keep(rows)     the number of entries, and dropping all entries after the first `rows`
 ///   before_last(n)         the number of entries before the last n rows
 ///   sync(), path()
 ///   owner, lock            the logger's name in errors, and the name of the lock file
+///   write_hyperparameters(all)   optional: writes them to the file, too; hparams.yaml is written in any case
 /// If folders are not named version_N, it also has new_run(root, more) and each_run(root, f); if the file records the
 /// end of a run, finish(success). Loggers of several kinds in one trainer, with the same save_dir and name, share the
 /// folder of the first of them.
@@ -325,11 +325,12 @@ class FolderLogger {
   /// True if there is a file to write to. Throws before the first run, when no folder is known yet.
   bool writes(char const* what) const;
   std::string prefixed(std::string_view name) const;
-  bool goes_on() const { return folder_.goes_on(); }
+  bool is_resumed() const { return folder_.is_resumed(); }
   static std::string owner() { return std::string(Table::owner); }
 
  private:
-  static constexpr bool tells = requires(Table& table, std::vector<Hyperparameter> const& all) { table.tell(all); };
+  static constexpr bool keeps_hyperparameters =
+      requires(Table& table, std::vector<Hyperparameter> const& all) { table.write_hyperparameters(all); };
 
   void drop_rows();
 
@@ -342,9 +343,10 @@ class FolderLogger {
   long rows_ = 0;                            ///< rows of the table when it was last open
   std::optional<long> keep_ = std::nullopt;  ///< rows that are kept when the next row is written
   bool trains_ = false, begun_ = false;
-  std::optional<std::vector<Hyperparameter>> untold_ =
-      std::nullopt;                        ///< not in the table yet; written with the next row
-  bool told_ = false, told_then_ = false;  ///< whether the table has hyper-parameters: now, and when a file was written
+  std::optional<std::vector<Hyperparameter>> pending_ =
+      std::nullopt;                   ///< not in the table yet; written with the next row
+  bool has_hyperparameters_ = false;  ///< whether the table has them now
+  bool had_hyperparameters_ = false;  ///< whether it had them when the loaded checkpoint was written
   std::optional<VersionLock> lock_ = std::nullopt;
   std::optional<Table> table_ = std::nullopt;
 };
@@ -356,7 +358,7 @@ void FolderLogger<Table, More>::setup(Context& ctx) {
   trains_ = false;
   begun_ = true;
   if (!folder_.choose(ctx, more_)) return;
-  if (folder_.goes_on()) {
+  if (folder_.is_resumed()) {
     lock_.reset();
     table_.reset();
   }
@@ -380,10 +382,10 @@ template <class Table, class More>
 void FolderLogger<Table, More>::on_train_start(Context& ctx) {
   trains_ = true;
   if (keep_ && *keep_ < rows_)
-    ctx.warn_each("fulgurite.logger.rows_dropped", owner() + ": the last " + std::to_string(rows_ - *keep_) +
-                                                       " rows of " + table_->path().string() +
-                                                       " are of a run that went further than the file which this one "
-                                                       "goes on from: they will be dropped when it goes on");
+    ctx.warn_each("fulgurite.logger.rows_dropped",
+                  owner() + ": the last " + std::to_string(rows_ - *keep_) + " rows of " + table_->path().string() +
+                      " are from after the checkpoint that this run resumes from: they are "
+                      "dropped when its training starts");
 }
 
 template <class Table, class More>
@@ -401,14 +403,14 @@ template <class Table, class More>
 void FolderLogger<Table, More>::log_hyperparams(std::span<Hyperparameter const> parameters) {
   if (!folder_.is_chosen()) return;
   hyperparameters_ = hparams_yaml(parameters);
-  if (!goes_on()) write_durably(folder_.path() / "hparams.yaml", hyperparameters_);
-  if constexpr (tells) untold_.emplace(parameters.begin(), parameters.end());
+  if (!is_resumed()) write_durably(folder_.path() / "hparams.yaml", hyperparameters_);
+  if constexpr (keeps_hyperparameters) pending_.emplace(parameters.begin(), parameters.end());
 }
 
 template <class Table, class More>
 void FolderLogger<Table, More>::finalize(auto status) {
   if (table_ && trains_) drop_rows();
-  if (table_ && untold_) write([](Table&) {});
+  if (table_ && pending_) write([](Table&) {});
   if constexpr (requires(Table& table) { table.finish(status); })
     if (table_) table_->finish(status);
   folder_.end();
@@ -422,19 +424,19 @@ template <class Table, class More>
 void FolderLogger<Table, More>::state(auto& archive) {
   auto folder = folder_.path();
   long rows = keep_.value_or(rows_) - again_;
-  bool told = keep_ ? told_then_ : told_;
+  bool has_hyperparameters = keep_ ? had_hyperparameters_ : has_hyperparameters_;
   archive("folder", folder)("rows", rows);
-  if constexpr (tells) archive("told", told);
+  if constexpr (keeps_hyperparameters) archive("told", has_hyperparameters);
   if (!archive.loading) return;
   keep_.reset();
   if (!table_ || !folder_.is(folder)) return;
   if (rows < 0 || rows > rows_)
     throw Error("fulgurite.logger.rows_missing",
                 owner() + ": " + table_->path().string() + " has " + std::to_string(rows_) +
-                    " rows, and the file that the run goes on from was written after " + std::to_string(rows) +
-                    ": bring the table back, or move its folder away, so that the rows go on in a new one");
+                    " rows, and the checkpoint that the run resumes from was written after " + std::to_string(rows) +
+                    ": bring the table back, or move its folder away, so that further rows are written to a new one");
   keep_ = rows;
-  told_then_ = told;
+  had_hyperparameters_ = has_hyperparameters;
 }
 
 template <class Table, class More>
@@ -451,12 +453,12 @@ template <class F>
 void FolderLogger<Table, More>::write(F&& f) {
   open();
   drop_rows();
-  if constexpr (tells) {
-    if (untold_ && !(goes_on() && told_)) {
-      table_->tell(*untold_);
-      told_ = true;
+  if constexpr (keeps_hyperparameters) {
+    if (pending_ && !(is_resumed() && has_hyperparameters_)) {
+      table_->write_hyperparameters(*pending_);
+      has_hyperparameters_ = true;
     }
-    untold_.reset();
+    pending_.reset();
   }
   f(*table_);
   rows_ = table_->rows();
@@ -481,7 +483,7 @@ void FolderLogger<Table, More>::drop_rows() {
   if (!keep_) return;
   table_->keep(*keep_);
   keep_.reset();
-  told_ = told_then_;
+  has_hyperparameters_ = had_hyperparameters_;
   rows_ = table_->rows();
 }
 

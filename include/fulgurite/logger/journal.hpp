@@ -182,14 +182,14 @@ class Journal {
   std::filesystem::path const& path() const { return file_.path(); }
 
  private:
-  /// Calls go_on(entry) for each entry until it returns false. Returns the end of the last entry.
+  /// Calls visit(entry) for each entry until it returns false. Returns the end of the last entry.
   template <class F>
-  std::uint64_t each(F&& go_on) const {
+  std::uint64_t each(F&& visit) const {
     FileWindow window(file_.number(), file_.path());
     std::uint64_t at = 0;
     while (std::optional<JournalEntry> const entry = Format::next(window, at, file_.size())) {
       at = entry->end;
-      if (!go_on(*entry)) break;
+      if (!visit(*entry)) break;
     }
     return at;
   }

@@ -130,8 +130,8 @@ FULGURITE_BODY void GrowingFile::require_ours() {
   if (!ours)
     throw Error("fulgurite.logger.table_changed",
                 path_.string() +
-                    " was written to or replaced by somebody else while rows were added to it, and is left alone: give "
-                    "each run a version of its own, and edit copies");
+                    " was written to or replaced by another program while rows were added to it, and is left alone: "
+                    "give each run a version of its own, and edit copies");
   if (is_there) return;
   DurableFile out(path_);
   std::array<std::byte, 65536> block;

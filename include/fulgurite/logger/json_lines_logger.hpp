@@ -20,7 +20,7 @@ namespace fulgurite::logger {
 
 /// The format of a file of JSON objects, one a line. A line of hyper-parameters is not a row.
 struct JsonLine {
-  static constexpr std::string_view told = "{\"hparams\":";
+  static constexpr std::string_view hyperparameters = "{\"hparams\":";
 
   /// The line that begins at `at`; nullopt if it has no end or is not an object.
   static std::optional<JournalEntry> next(FileWindow& file, std::uint64_t at, std::uint64_t size);
@@ -55,7 +55,7 @@ struct JsonLines : Journal<JsonLine> {
   static constexpr std::string_view owner = "JsonLinesLogger", lock = ".jsonl.lock";
   JsonLines(std::filesystem::path const& folder, NothingMore const&) : Journal(folder / "metrics.jsonl") {}
   void add(std::vector<Cell> const& cells) { append(json_row(cells)); }
-  void tell(std::vector<Hyperparameter> const& all) { append(json_hyperparameters(all)); }
+  void write_hyperparameters(std::vector<Hyperparameter> const& all) { append(json_hyperparameters(all)); }
 };
 
 FULGURITE_FOLDER_LOGGER(EXTERN, JsonLines, NothingMore);

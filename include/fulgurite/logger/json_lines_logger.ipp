@@ -16,7 +16,7 @@ namespace fulgurite::logger {
 FULGURITE_BULK_BODY std::optional<JournalEntry> JsonLine::next(FileWindow& file, std::uint64_t at, std::uint64_t size) {
   auto const line = whole(file, at, size);
   if (!line || !line->starts_with('{') || !line->ends_with('}')) return std::nullopt;
-  return JournalEntry{at + line->size() + 1, !line->starts_with(told)};
+  return JournalEntry{at + line->size() + 1, !line->starts_with(hyperparameters)};
 }
 
 FULGURITE_BODY bool JsonLine::is_torn(FileWindow& file, std::uint64_t at, std::uint64_t size) {
@@ -53,7 +53,7 @@ FULGURITE_BULK_BODY std::string json_row(std::vector<Cell> const& cells) {
 }
 
 FULGURITE_BULK_BODY std::string json_hyperparameters(std::vector<Hyperparameter> const& all) {
-  std::string line(JsonLine::told);
+  std::string line(JsonLine::hyperparameters);
   line += '{';
   for (auto const& [name, value] : all) {
     if (line.back() != '{') line += ',';

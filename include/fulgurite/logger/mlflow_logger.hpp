@@ -68,7 +68,7 @@ class MlflowRun : public Journal<JsonLine> {
 
   void add(std::vector<Cell> const& cells);
   void keep(long rows);
-  void tell(std::vector<Hyperparameter> const& all);
+  void write_hyperparameters(std::vector<Hyperparameter> const& all);
   void finish(Status status);
 
  private:

@@ -122,7 +122,7 @@ FULGURITE_BODY void MlflowRun::keep(long rows) {
   make_metrics();
 }
 
-FULGURITE_BODY void MlflowRun::tell(std::vector<Hyperparameter> const& all) {
+FULGURITE_BODY void MlflowRun::write_hyperparameters(std::vector<Hyperparameter> const& all) {
   for (auto const& [name, value] : all)
     write_durably(folder_ / "params" / mlflow::file_name(name),
                   setting_text(value, []<class T>(T const& v) -> std::string {
@@ -212,8 +212,8 @@ FULGURITE_BODY MLflowLogger::MLflowLogger(std::filesystem::path save_dir, MLflow
     throw Error("fulgurite.logger.experiment",
                 "MLflowLogger: the experiment has no name: give it one, or leave it out");
   if (options.now == nullptr)
-    throw Error("fulgurite.logger.clock", "MLflowLogger: now is null: give a function that tells the seconds since "
-                                          "1970, or leave it out");
+    throw Error("fulgurite.logger.clock", "MLflowLogger: now is null: give a function that returns the seconds "
+                                          "since 1970, or leave it out");
 }
 
 FULGURITE_MOVES_BODY(MLflowLogger);

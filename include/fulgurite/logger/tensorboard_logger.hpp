@@ -158,7 +158,7 @@ class EventFile : public Journal<EventRecord> {
 
   /// Writes a row as one record, so a reader has all of it or nothing.
   void add(std::vector<Cell> const& cells);
-  void tell(std::vector<Hyperparameter> const& all);
+  void write_hyperparameters(std::vector<Hyperparameter> const& all);
 
   /// Adds one event, with the values of a summary.
   void add_values(std::string_view values, long step);
@@ -202,7 +202,7 @@ class TensorBoardLogger : public logger::FolderLogger<logger::EventFile, logger:
 
   void on_fit_start(auto& ctx) {
     using Backend = typename std::remove_cvref_t<decltype(ctx)>::Backend;
-    if (!log_graph_ || goes_on() || !writes("log_graph")) return;
+    if (!log_graph_ || is_resumed() || !writes("log_graph")) return;
     if constexpr (requires { Backend::summarize(ctx.model(), -1); }) {
       std::vector<report::ModelRow> const rows = Backend::summarize(ctx.model(), -1);
       std::string text = "    ";  // Markdown sets lines indented by four spaces in a fixed width

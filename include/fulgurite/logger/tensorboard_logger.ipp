@@ -299,7 +299,7 @@ FULGURITE_BODY void EventFile::add(std::vector<Cell> const& cells) {
   add_values(values, static_cast<long>(cells.front().value));
 }
 
-FULGURITE_BODY void EventFile::tell(std::vector<Hyperparameter> const& all) {
+FULGURITE_BODY void EventFile::write_hyperparameters(std::vector<Hyperparameter> const& all) {
   add_values(event::hyperparameters(now_(), all), 0);
 }
 
@@ -339,7 +339,7 @@ FULGURITE_BODY TensorBoardLogger::TensorBoardLogger(std::filesystem::path save_d
                    {options.now}),
       log_graph_(options.log_graph) {
   if (options.now == nullptr)
-    throw Error("fulgurite.logger.clock", "TensorBoardLogger: now is null: give a function that tells the seconds "
+    throw Error("fulgurite.logger.clock", "TensorBoardLogger: now is null: give a function that returns the seconds "
                                           "since 1970, or leave it out");
 }
 

@@ -242,7 +242,7 @@ typename R::Value split_gradients(State<R>& run, Pack& pack, Ctx& ctx, Batch& ba
 template <class R>
 void hear_strategy(State<R>& run) {
   if constexpr (ChecksReplays<typename R::Strategy>)
-    run.parts.strategy.tell(
+    run.parts.strategy.pass_warnings(
         [&](std::string_view identifier, std::string_view sentence) { run.warn_each(identifier, sentence); });
 }
 

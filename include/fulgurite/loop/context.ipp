@@ -34,7 +34,7 @@ FULGURITE_BULK_BODY double Context::seconds_now() const {
 
 FULGURITE_BODY void Context::print(std::string_view line) const {
   asked(Asks::warn);
-  if (rank() == 0) tell(stdout, std::string(line) + "\n");
+  if (rank() == 0) print_lines(stdout, std::string(line) + "\n");
 }
 
 FULGURITE_BULK_BODY WatchedValue Context::watched_value(WatchedMetric const& metric) const {

@@ -298,8 +298,8 @@ void prepare_loader(State<R>& run, Loader& loader, [[maybe_unused]] bool trainin
   bool const ordered = run.asked.options.overfit_batches.has_value();
   if (!keep_order(loader, ordered) && ordered)
     run.warn("fulgurite.options.overfit_order",
-             "overfit_batches wants the same first batches in every epoch, and a loader "
-             "cannot be told to keep its order: give it `void in_order(bool)`, or see "
+             "overfit_batches takes the same first batches in every epoch, and a loader has no "
+             "function to keep its order: give it `void in_order(bool)`, or make sure "
              "that it does not shuffle");
   if constexpr (shares<R> && !splits_model<R> && ShardableLoader<Loader> && !ShardsItself<Loader>)
     if (run.asked.options.use_distributed_sampler)

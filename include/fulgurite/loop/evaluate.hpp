@@ -208,14 +208,14 @@ Flow evaluation_batch(State<R>& run, Pack& pack, Source& source, Ctx& ctx, Raw&&
           return call_step<typename Kind::Step>(model, batch, ctx);
         };
         if constexpr (splits_model<R>) {
-          flow = graver(flow, split_evaluation<typename Kind::batch_end>(run, pack, ctx, batch, step));
+          flow = more_severe(flow, split_evaluation<typename Kind::batch_end>(run, pack, ctx, batch, step));
         } else if constexpr (std::is_void_v<decltype(step())>) {
           step();
           NoOutput nothing;
-          flow = graver(flow, tell<typename Kind::batch_end>(run, pack, nothing, batch, ctx));
+          flow = more_severe(flow, tell<typename Kind::batch_end>(run, pack, nothing, batch, ctx));
         } else {
           auto&& outputs = step();
-          flow = graver(flow, tell<typename Kind::batch_end>(run, pack, outputs, batch, ctx));
+          flow = more_severe(flow, tell<typename Kind::batch_end>(run, pack, outputs, batch, ctx));
         }
         run.facts.in_batch = false;
         run.measured.eval_boards[run.facts.loader].fold();
@@ -258,8 +258,8 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
         return R::Backend::no_grad(run.facts.stage != Stage::fit && run.asked.options.inference_mode);
       else return R::Backend::no_grad(run.asked.options.inference_mode);
     }();
-    flow = graver(flow, tell<typename Kind::start>(run, pack, ctx));
-    flow = graver(flow, tell<typename Kind::epoch_start>(run, pack, ctx));
+    flow = more_severe(flow, tell<typename Kind::start>(run, pack, ctx));
+    flow = more_severe(flow, tell<typename Kind::epoch_start>(run, pack, ctx));
     each_loader(loaders, [&](auto& loader, std::size_t position) {
       if (ends_pass(pack)) return;
       check_not_empty<R>(loader);
@@ -273,7 +273,7 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
           [&](auto&& raw, long b, auto&& end) {
             facts.batch_idx = b;
             facts.is_last_batch = end.before_step();
-            flow = graver(flow, evaluation_batch<Kind>(run, pack, source, ctx, raw));
+            flow = more_severe(flow, evaluation_batch<Kind>(run, pack, source, ctx, raw));
             if (!facts.sanity_checking)
               deliver_posted(run, pack, facts.stage == Stage::fit ? run.progress.logged_steps : b);
             if constexpr (has_logger<Pack> && any_per_step<typename R::Metrics>(Origin::evaluation)) {
@@ -292,7 +292,7 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
     facts.loader = 0;
     facts.board = outside_loaders;
     settle_meters(run);
-    flow = graver(flow, tell<typename Kind::epoch_end>(run, pack, ctx));
+    flow = more_severe(flow, tell<typename Kind::epoch_end>(run, pack, ctx));
     share_evaluation(run);
     std::vector<MetricValue> row;
     for (std::size_t l = 0; l != n; ++l) {
@@ -314,7 +314,7 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
       if (!facts.sanity_checking) log_row(run, row, run.progress.logged_steps);
     if (flow == Flow::stop && !outside.sanity_checking) wish_stop(run);  // kept if the next event fails
     RunContext<R, typename Kind::EndPhase> after(run);
-    flow = graver(flow, tell<typename Kind::end>(run, pack, after));
+    flow = more_severe(flow, tell<typename Kind::end>(run, pack, after));
     if (facts.stage != Stage::fit) deliver_posted(run, pack, run.progress.logged_steps);
   });
   if (flow == Flow::stop && !outside.sanity_checking) wish_stop(run);
@@ -376,7 +376,7 @@ void validate_in_fit(State<R>& run, Pack& pack, Source& source, SafePoint const&
       keep_before_validation(run, source);
       if (!run.facts.accumulating &&
           Listens<hook::on_validation_model_zero_grad, typename R::Model, RunContext<R, phase::ValidateEnd>>)
-        Pack::template tell_model<hook::on_validation_model_zero_grad>(*run.parts.model, ctx);
+        Pack::template notify_model<hook::on_validation_model_zero_grad>(*run.parts.model, ctx);
       int const every = run.asked.options.reload_dataloaders_every_n_epochs;
       if (every != 0 && run.progress.epoch - run.loading.validation_since >= every) {
         if constexpr (requires { source.reload_validation(); }) source.reload_validation();

@@ -240,7 +240,7 @@ inline constexpr bool any_searches<Pack<Cs...>> = (judge::searches<Cs>() || ...)
 /// Replaces the function that writes files.
 inline constexpr auto refuse_to_write = [](std::filesystem::path const& file) {
   throw Error("fulgurite.tuner.saves", "save_checkpoint(" + file.string() +
-                                           ") in steps that are tried out, of which nothing is written: ask "
+                                           ") in a trial run, of which nothing is written: ask "
                                            "ctx.rehearsing() first");
 };
 

@@ -182,7 +182,7 @@ template <class R>
     name = R::Backend::buffer_with_nan(*run.parts.model);
   return name.empty() ? name
                       : ". The buffer '" + name +
-                            "' holds a nan: buffers are written while the loss is computed, and are not put back";
+                            "' holds a nan: buffers are written while the loss is computed, and are not restored";
 }
 
 /// Handles a non-finite value in the current batch: throws, or lets the update of its window be skipped.
@@ -338,10 +338,10 @@ template <class R>
                 who + " has left out the last " + count + " updates, and its scale has come down to " + left +
                     ": gradients that are not finite at any scale do not come from the scale. Look at the losses and "
                     "at the learning rate; detect_anomaly = true names the function. Bf16Mixed has the range of "
-                    "float32 and needs no scaler; non_finite = NonFinite::skip warns and goes on");
+                    "float32 and needs no scaler; non_finite = NonFinite::skip warns and continues");
   run.warn("fulgurite.loop.scaler_skips", who + " has left out the last " + count +
                                               " updates, and its scale has come down to " + left +
-                                              ": the fit goes on without a step, as non_finite asks for");
+                                              ": the fit continues without a step, as non_finite asks for");
 }
 
 /// Makes the update. Skips and counts it if its loss or gradients are not finite; skips it if the loss is scaled and

@@ -186,8 +186,8 @@ class Rehearsal final : public Rehearser<R> {
     if constexpr (!optimizers_remember<R, typename Backend::RunFile::Saver>)
       if (!run_.searching.alone)
         throw Error("fulgurite.tuner.optimizer",
-                    "an optimizer has no state(archive), so steps that are tried out inside of a fit cannot be taken "
-                    "back: give it one that saves its moments (without moments: its rate), or search before the fit");
+                    "an optimizer has no state(archive), so the steps of a trial run inside of a fit cannot be undone: "
+                    "give it one that saves its moments (without moments: its rate), or search before the fit");
     if (run_.loading.training_is_open && !plan.fresh_loader) return rehearse_on(plan, source_);
     auto own = source_.anew();  // the fit requests its own loaders later
     rehearse_on(plan, own);

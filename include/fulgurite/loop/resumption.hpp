@@ -278,7 +278,7 @@ class Resumption {
         throw Error(
             "fulgurite.resume.snapshot",
             "this fit has a loader or a data module that keeps its place by a state, and the snapshot was taken "
-            "when no fit had ended with such: go on from a file, or take the snapshot after the fit");
+            "when no fit had ended with such: resume from a file, or take the snapshot after the fit");
     before_.keep_model();
     note([&] { file_->load_weights(*run_.parts.model); });
     note([&] {
@@ -385,7 +385,8 @@ class Resumption {
   void refuse_forgetful() {
     if constexpr (!optimizers_resume<R, Saver>)
       throw Error("fulgurite.resume.optimizer",
-                  "an optimizer has no state(archive), so the run cannot go on: give it one that saves its moments");
+                  "an optimizer has no state(archive), so the run cannot be resumed: give it one that saves its "
+                  "moments");
   }
 
   /// Collects errors of parts that do not fit, to throw them together. Any other exception ends the fit at once.

@@ -26,7 +26,7 @@ last_first(RunCore const& run, RunFiles const& format, CheckpointSearch const& s
 
 [[noreturn]] FULGURITE_BODY void refuse_weights_alone(std::string const& file) {
   throw Error("fulgurite.resume.weights_only",
-              file + " holds weights alone (was it saved with save_weights_only?), so no fit can go on from it: "
+              file + " holds weights alone (was it saved with save_weights_only?), so no fit can resume from it: "
                      "load_weights(model, file) begins a new run with its weights");
 }
 
@@ -34,7 +34,7 @@ last_first(RunCore const& run, RunFiles const& format, CheckpointSearch const& s
 [[noreturn]] FULGURITE_BODY void refuse_weights_of_others(std::string const& file) {
   throw Error("fulgurite.resume.weights_only",
               file + " holds weights and nothing of a run (what Python's programs keep beside them is not read), so no "
-                     "fit can go on from it: load_weights(model, file) before fit begins a new run with its weights, "
+                     "fit can resume from it: load_weights(model, file) before fit begins a new run with its weights, "
                      "and evaluations take it as it is");
 }
 
@@ -94,7 +94,7 @@ FULGURITE_BODY std::shared_ptr<void const> StartingFile::take(RunCore& run) {
                 "again: name a file, or leave it out");
   if (!file_ && from_)
     run.warn("fulgurite.resume.no_last",
-             "CkptPath{\"last\"}: no callback of this trainer has left a file, so the run begins anew");
+             "CkptPath{\"last\"}: no callback of this trainer has left a file, so the run starts from the beginning");
   return std::exchange(file_, nullptr);
 }
 
@@ -111,13 +111,13 @@ FULGURITE_BODY void StartingFile::look_for_rescued(RunCore& run) {
   files_ = {hpc_checkpoints(run.callbacks, search, true), true};
   if (!files_.files.empty()) {
     run.warn_each("fulgurite.resume.after_requeue",
-                  "the scheduler has started this run again; it goes on from " + files_.files.front().string());
+                  "the scheduler has started this run again; it resumes from " + files_.files.front().string());
     return;
   }
   files_ = {found::last_first(run, *format_, search, true), true};
   if (!files_.files.empty())
     run.warn_each("fulgurite.resume.after_exception",
-                  "the last fit ended by an exception; this one goes on from " + files_.files.front().string());
+                  "the last fit ended by an exception; this one resumes from " + files_.files.front().string());
 }
 
 FULGURITE_BODY void StartingFile::files_of_first_rank(RunCore& run) {
@@ -176,9 +176,9 @@ FULGURITE_BULK_BODY void refuse_other_shares(long consumed, long then, long now)
 FULGURITE_BODY void print_start(RunCore const& run, std::string const& file) {
   auto const& at = run.progress;
   if (run.asked.options.barebones) return;
-  fulgurite::tell(stderr, "resumes from " + file + ": epoch " + std::to_string(at.epoch) +
-                              (at.batch == 0 ? "" : ", batch " + std::to_string(at.batch)) + ", step " +
-                              std::to_string(at.global_step) + "\n");
+  fulgurite::print_lines(stderr, "resumes from " + file + ": epoch " + std::to_string(at.epoch) +
+                                     (at.batch == 0 ? "" : ", batch " + std::to_string(at.batch)) + ", step " +
+                                     std::to_string(at.global_step) + "\n");
 }
 
 FULGURITE_BODY bool warn_if_finished(RunCore& run) {
@@ -186,7 +186,7 @@ FULGURITE_BODY bool warn_if_finished(RunCore& run) {
   if (ended)
     run.warn("fulgurite.resume.finished",
              "the run of this file had ended because a callback or a hook asked for a stop, so nothing more is "
-             "trained: change max_epochs, max_steps or max_time to go on with it");
+             "trained: change max_epochs, max_steps or max_time to continue it");
   return ended;
 }
 

@@ -40,7 +40,7 @@ FULGURITE_BULK_BODY bool Warnings::is_of(std::string_view said, std::string_view
 FULGURITE_BULK_BODY void Warnings::say(std::string_view identifier, std::string_view sentence, bool aloud) {
   auto& said = said_.emplace_back("[");
   said.append(identifier).append("] ").append(sentence);
-  if (aloud) fulgurite::tell(stderr, "warning: " + said + "\n");
+  if (aloud) fulgurite::print_lines(stderr, "warning: " + said + "\n");
 }
 
 }  // namespace fulgurite::loop
@@ -63,8 +63,8 @@ namespace fulgurite::loop {
 
 FULGURITE_BULK_BODY NotPutBack::NotPutBack(char const* why)
     : Error("fulgurite.tuner.put_back",
-            std::string("what steps that were tried out have changed could not be put back, so the run is not as it "
-                        "was before them: go on from a file of it, or begin anew; ") +
+            std::string("what a trial run has changed could not be restored, so the run is not as it was before: "
+                        "resume from a file of it, or start it again; ") +
                 why) {}
 
 }  // namespace fulgurite::loop

@@ -35,7 +35,7 @@ void fold_callbacks(State<R>& run, Archive& archive) {
     if (add_callback_before_validation(run, name, archive)) return;
     if (lacks(archive, name))
       return run.warn_each("fulgurite.resume.callback",
-                           "the file holds no state of " + name + ", so this callback starts anew");
+                           "the file holds no state of " + name + ", so this callback starts without one");
     auto const before = differences(archive).size();
     archive.child(name, callback);
     if (differences(archive).size() != before) run.due.other_monitors.push_back(name);

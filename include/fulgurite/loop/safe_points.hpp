@@ -387,7 +387,7 @@ decltype(auto) rescued(State<R>& run, Pack& pack, Source& source, Body&& body) {
     throw;
   } catch (...) {
     Error const error("fulgurite.exception.unknown",
-                      "what was thrown is no std::exception: derive it from one, so that its reason can be told");
+                      "what was thrown is no std::exception: derive it from one, so that its reason can be reported");
     failed(run, pack, source, error);
     throw;
   }

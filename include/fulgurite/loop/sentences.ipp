@@ -36,7 +36,7 @@ FULGURITE_BODY void refuse_no_size(std::string_view name) {
 
 FULGURITE_BULK_BODY void refuse_short(long consumed, long had) {
   throw Error("fulgurite.resume.short_loader", "the run stopped after " + std::to_string(consumed) +
-                                                   " batches of an epoch that was to go on, and the loader has " +
+                                                   " batches of an epoch that was not finished, and the loader has " +
                                                    std::to_string(had) + " now: resume with the same data and limits");
 }
 
@@ -114,13 +114,13 @@ FULGURITE_BODY void warn_of_options(std::vector<std::string> const& differences,
 
 FULGURITE_BULK_BODY void refuse_open(RunCore const& run, std::string const& what) {
   if (run.loading.fit_is_open)
-    throw Error("fulgurite.trainer.open_fit", what + " inside of a fit, which goes on by what it has: do so before or "
-                                                     "after it");
+    throw Error("fulgurite.trainer.open_fit",
+                what + " inside of a fit, which keeps what it began with: do so before or after it");
 }
 
 FULGURITE_BULK_BODY void check_steps(RehearsalPlan const& plan) {
   if (plan.steps < 1)
-    refuse_option("fulgurite.tuner.steps", "a rehearsal's steps", plan.steps, "it has 1 step or more");
+    refuse_option("fulgurite.tuner.steps", "a trial run's steps", plan.steps, "it has 1 step or more");
 }
 
 FULGURITE_BULK_BODY void check_rates(std::span<double const> rates, std::size_t groups) {

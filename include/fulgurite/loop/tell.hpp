@@ -201,9 +201,9 @@ std::vector<std::string> names_of_participants(RunCore const& run);
 
 /// Notifies all listeners. If one throws, records who was notified, for an event that must not be repeated.
 Flow notify_all(RunCore& run, Event const& event, ModelAndStrategy others, void* const* arguments);
-/// Records who was notified before an event failed: the first `told.participants`. A stop that one of them requested
+/// Records who was notified before an event failed, in the order of notification. A stop that one of them requested
 /// still applies.
-void note_heard(RunCore& run, Event const& event, HeardSoFar const& told);
+void note_heard(RunCore& run, Event const& event, DispatchState const& told);
 /// Notifies the listeners that an event had not reached when it failed.
 Flow notify_rest(RunCore& run, Event const& event, ModelAndStrategy others, void* const* arguments);
 
@@ -221,10 +221,10 @@ inline constexpr bool is_of_a_batch = Hook::takes != Takes::nothing || std::is_s
 
 /// Separate statements, since the order of evaluation of function arguments differs between compilers.
 template <class Hook, class R, class Pack, class... Args>
-[[gnu::always_inline]] inline void tell_all_of(HeardSoFar& told, State<R>& run, Pack& pack, Args&... args) {
+[[gnu::always_inline]] inline void tell_all_of(DispatchState& told, State<R>& run, Pack& pack, Args&... args) {
   pack.template fire<Hook>(told, *run.parts.model, args...);
   if constexpr (strategy_hears<Hook> && Listens<Hook, typename R::Strategy, Args...>)
-    pack.template tell_watched<Hook, "Strategy">(told, run.parts.strategy, args...);
+    pack.template notify_watched<Hook, "Strategy">(told, run.parts.strategy, args...);
 }
 
 /// Notifies all listeners. If one throws, records who was notified of an event that must not be repeated; nothing is
@@ -237,7 +237,7 @@ template <class Hook, class R, class Pack, class... Args>
     void* const arguments[] = {address_of(args)...};
     return notify_all(run, All::event, model_and_strategy(run), arguments);
   } else {
-    HeardSoFar told;
+    DispatchState told;
     if constexpr (heard_once<Hook>) {
       try {
         tell_all_of<Hook>(told, run, pack, args...);
@@ -248,7 +248,7 @@ template <class Hook, class R, class Pack, class... Args>
     } else {
       tell_all_of<Hook>(told, run, pack, args...);
     }
-    return told.gravest;
+    return told.most_severe;
   }
 }
 
@@ -504,7 +504,7 @@ void observe_schedulers(State<R>& run, Ctx& ctx, Interval interval, long before,
         auto const name = std::string(std::remove_cvref_t<decltype(scheduler.metric())>::name());
         if (scheduler.strict())
           throw Error("fulgurite.schedule.metric",
-                      "a schedule follows '" + name + "', which nobody has logged by the end of epoch " +
+                      "a schedule follows '" + name + "', which was not logged by the end of epoch " +
                           std::to_string(ctx.current_epoch()) +
                           ": log it, or move the schedule when it is known ({.frequency = ...})");
         run.warn("fulgurite.schedule.metric",

@@ -22,24 +22,25 @@ FULGURITE_BODY std::vector<std::string> names_of_participants(RunCore const& run
 }
 
 FULGURITE_BODY Flow notify_all(RunCore& run, Event const& event, ModelAndStrategy others, void* const* arguments) {
-  HeardSoFar told;
+  DispatchState told;
   try {
     for (auto const& listener : event.listeners) {
       if (!listener.listens) continue;
       auto const watched = listener.action == nullptr ? OwnAction() : run.own_actions.begin(listener.action());
-      told.gravest = graver(told.gravest, listener.tell(participant(run, others, listener.who), arguments));
+      told.most_severe =
+          more_severe(told.most_severe, listener.tell(participant(run, others, listener.who), arguments));
       ++told.participants;
     }
   } catch (...) {
     if (event.is_heard_once) note_heard(run, event, told);
     throw;
   }
-  return told.gravest;
+  return told.most_severe;
 }
 
-FULGURITE_BODY void note_heard(RunCore& run, Event const& event, HeardSoFar const& told) {
+FULGURITE_BODY void note_heard(RunCore& run, Event const& event, DispatchState const& told) {
   if (run.facts.stage != Stage::fit || run.facts.sanity_checking) return;
-  if (told.gravest == Flow::stop) wish_stop(run);
+  if (told.most_severe == Flow::stop) wish_stop(run);
   run.due.heard = {.event = std::string(event.name)};
   auto const names = names_of_participants(run);
   int left = told.participants;
@@ -56,14 +57,14 @@ FULGURITE_BODY Flow notify_rest(RunCore& run, Event const& event, ModelAndStrate
       auto const& name = names[listener.who];
       if (heard.contains(name)) continue;
       if (!listener.listens) {
-        run.warn_each("fulgurite.resume.untold", name + " takes of " + heard.event +
-                                                     " what was gone when the run was stopped, and is not told: "
+        run.warn_each("fulgurite.resume.untold", name + " takes arguments of " + heard.event +
+                                                     " that were lost when the run was stopped, and is not called: "
                                                      "take it as (ctx), or as (batch, ctx)");
         continue;
       }
       heard.by.push_back(name);  // before the call, so that a file that the listener writes counts it as notified
       try {
-        gravest = graver(gravest, listener.tell(participant(run, others, listener.who), arguments));
+        gravest = more_severe(gravest, listener.tell(participant(run, others, listener.who), arguments));
       } catch (...) {
         heard.by.pop_back();
         throw;

@@ -94,7 +94,7 @@ void report_epoch(State<R>& run, Pack const&) {
 /// Gives the warning once a fit, at the end of an epoch.
 template <class Loader>
 void advise_on_data(RunCore& run, Loader const& loader) {
-  if constexpr (TellsWaiting<std::remove_cvref_t<Loader>>) advise_on_waiting(run, Waited(loader.waited()));
+  if constexpr (ReportsWaiting<std::remove_cvref_t<Loader>>) advise_on_waiting(run, Waited(loader.waited()));
 }
 
 /// Counts a finished epoch, after all listeners were notified: the next one begins at its first batch.

@@ -89,7 +89,7 @@ inline constexpr std::array<Words, parts_of_a_run> words{{
     {"writes rows of loggers", "loggers", "A larger log_every_n_steps writes fewer."},
     {"writes checkpoints", "checkpoints", "save_in_background = true writes them beside the training."},
     {"is in the program's own actions", "the program's own actions", ""},
-    {"is the trainer's, or is not told apart", "everything else", ""},
+    {"is the trainer's, or cannot be attributed", "everything else", ""},
 }};
 
 }  // namespace profile

@@ -85,10 +85,10 @@ class PrintedAbove : public std::streambuf {
 // Lines at the bottom of a terminal that are redrawn repeatedly.
 
 /// Draws lines and redraws them in place. From the first show() until leave(), wipe() or keep(), other output is
-/// printed above them: everything that uses `tell`, and with `redirect` the program's output by std::cout, std::cerr
-/// and std::clog on the same terminal. Output by printf, or from another process, is only printed above them if it
-/// comes one line at a time. With several blocks in a process, this holds for the first one that is drawn; the others
-/// are drawn without it.
+/// printed above them: everything that uses `print_lines`, and with `redirect` the program's output by std::cout,
+/// std::cerr and std::clog on the same terminal. Output by printf, or from another process, is only printed above them
+/// if it comes one line at a time. With several blocks in a process, this holds for the first one that is drawn; the
+/// others are drawn without it.
 class BlockOfLines {
  public:
   static constexpr int beside = 2;  ///< lines of the screen outside of the block: the one above, the one below

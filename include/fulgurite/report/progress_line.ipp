@@ -32,8 +32,8 @@ FULGURITE_BODY void DrawnBlock::write(std::string_view text) const {
 }
 
 FULGURITE_BODY std::string DrawnBlock::line_above() const {
-  int const told = terminal_columns(stream);
-  return "\r\x1b[K" + std::string(clipped(unfinished, told > 0 ? static_cast<std::size_t>(told) - 1 : 79));
+  int const columns = terminal_columns(stream);
+  return "\r\x1b[K" + std::string(clipped(unfinished, columns > 0 ? static_cast<std::size_t>(columns) - 1 : 79));
 }
 
 FULGURITE_BODY void DrawnBlock::draw() const {
@@ -50,7 +50,7 @@ FULGURITE_BODY Screen& screen() {
 }
 
 /// The action of `tell` while a block is drawn.
-FULGURITE_BODY void tell_above(std::FILE* stream, std::string_view lines) {
+FULGURITE_BODY void print_above(std::FILE* stream, std::string_view lines) {
   std::lock_guard const one_at_a_time(screen().mutex);
   auto const write = [&] {
     std::fwrite(lines.data(), 1, lines.size(), stream);
@@ -174,7 +174,7 @@ FULGURITE_BODY void BlockOfLines::begin() {
   screen().drawn = block_.get();
   if (redirect_)
     for (auto& stream : printed_above()) stream.take(*block_);
-  writes_above = &tell_above;
+  writes_above = &print_above;
 }
 
 FULGURITE_BODY void BlockOfLines::end(std::string const& instead) {

@@ -338,7 +338,7 @@ class SizeTrials {
     try {
       while (auto const size = steps_.next()) {
         found_.trials.push_back(tried(*size));
-        say(told(found_.trials.back()));
+        say(described(found_.trials.back()));
       }
       if (auto const size = steps_.found()) found_.size = *size;
       else
@@ -433,7 +433,7 @@ class SizeTrials {
 
   auto now() const { return rehearser_.context().options().now(); }
 
-  static std::string told(BatchSizeTrial const& trial) {
+  static std::string described(BatchSizeTrial const& trial) {
     std::string line = "batch size " + std::to_string(trial.size) + (trial.fits ? ": fits" : ": out of memory");
     if (trial.seconds_per_step) {
       line += report::formatted(", %.4g s/step", *trial.seconds_per_step);
@@ -444,7 +444,7 @@ class SizeTrials {
   }
   void say(std::string const& line) const {
     if (!search_.show) return;
-    tell(search_.stream, line + "\n");
+    print_lines(search_.stream, line + "\n");
     std::fflush(search_.stream);
   }
 

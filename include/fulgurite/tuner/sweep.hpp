@@ -421,7 +421,7 @@ class Heat {
     std::lock_guard const lock(one_at_a_time_);
     ++done_;
     keep(i, now);
-    if (options_.verbose) tell(stderr, line(i, now) + "\n");
+    if (options_.verbose) print_lines(stderr, line(i, now) + "\n");
   }
 
   /// Frees the models of members that can no longer be the best. With rungs all members are kept: all of them exist at

@@ -218,7 +218,7 @@ class CapturedSteps : private CapturedModel {
   void give_up(std::string const& reason) {
     forget();
     stay_as_written(reason);
-    report_->told = report_->noted;  // the loop that rolls back warns about it
+    report_->warned = report_->noted;  // the loop that rolls back warns about it
   }
 
  private:
@@ -334,7 +334,7 @@ class CapturedSteps : private CapturedModel {
     auto const shape = std::exchange(self.shape_, {});
     auto const before = Recordings::before(*self.world_, kind.kept);
     auto const logged = step.board;
-    auto const put_back = [&] {
+    auto const restore = [&] {
       before.restore();
       GradientLooks::forget(self.model_->parameters());
       step.board = logged;
@@ -353,10 +353,10 @@ class CapturedSteps : private CapturedModel {
           return self.recordings_.template compare<Result>(self.scene(), kind.kept, batch, step).wrong;
         });
     } catch (...) {
-      put_back();
+      restore();
       throw;
     }
-    put_back();
+    restore();
     if (!same_batch) return self.unproven(kind);  // the loader has overwritten it since
     ++self.report_->confirmed;
     if (!wrong.empty()) {
@@ -443,7 +443,7 @@ class Capturing : public Base {
   bool goes_back() const { return options_.go_back; }
   /// Calls `say(identifier, sentence)` for each new warning.
   template <class Say>
-  void tell(Say&& say) {
+  void pass_warnings(Say&& say) {
     capture::pass_on_reasons(*report_, say);
   }
 

@@ -330,8 +330,8 @@ void shape_of(B const& batch, std::vector<std::int64_t>& row) {
     row.push_back(batch.batch_size());
 }
 
-/// Holds the batch's shape and tensors while one step runs, and no longer, since loaders reuse memory that nobody
-/// holds.
+/// Holds the batch's shape and tensors while one step runs, and no longer, since loaders reuse memory that is not
+/// held.
 class HeldLeaves {
  public:
   template <class Batch>

@@ -218,9 +218,9 @@ struct CaptureReport {
   std::vector<libtorch::capture::TapeFacts> tapes = {};  ///< one for each kind and shape of step
   Count dropped;   ///< how often recordings were dropped or made again because the model had changed
   Count unproven;  ///< replays that can no longer be checked, because the model was changed after them
-  Count told_unproven;
-  Count noted;  ///< size of `reasons`
-  Count told;   ///< number of reasons that were given as warnings
+  Count warned_unproven;
+  Count noted;   ///< size of `reasons`
+  Count warned;  ///< number of reasons that were given as warnings
 };
 
 namespace libtorch::capture {
@@ -238,19 +238,19 @@ void add_tape(CaptureReport& report, TapeFacts const& facts);
 /// Calls `say(identifier, sentence)` for each reason that was not given as a warning yet.
 template <class Say>
 void pass_on_reasons(CaptureReport& report, Say&& say) {
-  if (long const all = report.unproven, n = all - report.told_unproven; n != 0) {
-    report.told_unproven = all;
+  if (long const all = report.unproven, n = all - report.warned_unproven; n != 0) {
+    report.warned_unproven = all;
     say("fulgurite.capture.unchecked",
         std::to_string(n) + " replayed steps can no longer be checked, since the model was changed after them in a way "
                             "that cannot be undone for a check: they may be wrong if something else changed, too");
   }
-  while (report.told < report.noted) {
+  while (report.warned < report.noted) {
     std::string reason;
     {
       std::lock_guard const lock(lists_of_reports());
-      if (report.told >= report.noted) return;  // another thread has given it
-      reason = report.reasons[static_cast<std::size_t>(long{report.told})];
-      ++report.told;
+      if (report.warned >= report.noted) return;  // another thread has given it
+      reason = report.reasons[static_cast<std::size_t>(long{report.warned})];
+      ++report.warned;
     }
     say("fulgurite.capture.eager", "steps of a captured fit run as they are written, because of this: " + reason);
   }
@@ -340,7 +340,7 @@ Taken<Result> record(Scene const& scene, Batch& batch, Step& step, at::Tensor*& 
 
 // Copies of a replay's outputs, since the next replay overwrites the tape's own tensors.
 
-/// A copy that nobody holds any more is reused; most losses are dropped before the next step.
+/// A copy that is not held any more is reused; most losses are dropped before the next step.
 class Copies {
  public:
   at::Tensor take(Tape const& tape, std::size_t number);

@@ -199,7 +199,7 @@ class WindowModule : public TensorModule<>, public SeriesInputs {
     Series series;
     Split parts;
     SeriesInputs inputs;
-    torch::Tensor scaled, foretold;
+    torch::Tensor scaled, forecast;
     TensorSet set;
     Made(Series from, WindowOptions const& options);
   };
@@ -213,7 +213,7 @@ class WindowModule : public TensorModule<>, public SeriesInputs {
   static std::size_t checked(Series& series);
 
   Series series_;
-  torch::Tensor scaled_, foretold_;
+  torch::Tensor scaled_, forecast_;
 };
 
 /// Windows of a tensor: time steps x columns, named "0", "1", ..., or only time steps: `data::windows(series, {.length

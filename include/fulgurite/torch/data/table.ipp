@@ -209,12 +209,12 @@ FULGURITE_BULK_BODY WindowModule::Made::Made(Series from, WindowOptions const& o
   if (targets.empty())
     for (std::int64_t c = 0; c != values.size(1); ++c) targets.push_back(c);
   scaled = torch::empty(series.values.sizes(), torch::kFloat);
-  foretold = torch::empty({series.values.size(0), static_cast<std::int64_t>(targets.size())});
+  forecast = torch::empty({series.values.size(0), static_cast<std::int64_t>(targets.size())});
   inputs = {series.columns, std::move(standard), std::move(targets), reading_of(options.types, options.csv)};
   auto const windows = [&](torch::Tensor const& of, std::int64_t first, std::int64_t count) {
     return of.unfold(0, options.length + options.horizon, options.stride).narrow(2, first, count).transpose(1, 2);
   };
-  set = {windows(scaled, 0, options.length), windows(foretold, options.length, options.horizon)};
+  set = {windows(scaled, 0, options.length), windows(forecast, options.length, options.horizon)};
 }
 
 FULGURITE_BULK_BODY WindowModule::WindowModule(Made&& made, WindowOptions const& options)
@@ -222,14 +222,14 @@ FULGURITE_BULK_BODY WindowModule::WindowModule(Made&& made, WindowOptions const&
       SeriesInputs(std::move(made.inputs)),
       series_(std::move(made.series)),
       scaled_(std::move(made.scaled)),
-      foretold_(std::move(made.foretold)) {
+      forecast_(std::move(made.forecast)) {
   show(inputs(series_));
 }
 
 FULGURITE_BULK_BODY void WindowModule::show(torch::Tensor const& seen) {
   LoadingMode const mode;
   scaled_.copy_(seen);
-  foretold_.copy_(seen.index_select(1, torch::tensor(targets_)));
+  forecast_.copy_(seen.index_select(1, torch::tensor(targets_)));
 }
 
 FULGURITE_BULK_BODY std::size_t WindowModule::checked(Series& series) {

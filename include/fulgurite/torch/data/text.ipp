@@ -52,7 +52,7 @@ FULGURITE_BULK_BODY Layout BlockLoader::layout() const {
 FULGURITE_BULK_BODY void BlockLoader::set_batch_size(long size) {
   at_least(1, "fulgurite.data.batch_size", ".batch_size", size);
   if (size == options_.batch_size) return;
-  this->lay_out_anew();
+  this->change_layout();
   options_.batch_size = size;
   count();
 }
@@ -60,7 +60,7 @@ FULGURITE_BULK_BODY void BlockLoader::set_batch_size(long size) {
 FULGURITE_BULK_BODY void BlockLoader::shard(int rank, int world, bool training) {
   RankShare const now{rank, world, training ? Leftover::repeat : Leftover::keep};
   if (now == share_) return;
-  this->lay_out_anew();
+  this->change_layout();
   share_ = now;
   count();
 }

@@ -378,8 +378,8 @@ struct LibTorch : libtorch::Finetuning, libtorch::OfGradients, libtorch::OfModel
   /// Returns an object that, while it lives, detects tensors that are made without naming a type and therefore do not
   /// have the type of the precision: see value.hpp.
   template <class Precision>
-  [[nodiscard]] static auto watch_factories(Precision const&, libtorch::FactoryWatch::Tell tell) {
-    return libtorch::FactoryWatch(libtorch::scalar_type(Precision::parameters), std::move(tell));
+  [[nodiscard]] static auto watch_factories(Precision const&, libtorch::FactoryWatch::Report report) {
+    return libtorch::FactoryWatch(libtorch::scalar_type(Precision::parameters), std::move(report));
   }
   /// The name of the loss's type if it differs from the type of the precision; otherwise empty.
   template <class Precision>

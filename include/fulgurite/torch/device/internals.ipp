@@ -71,7 +71,7 @@ FULGURITE_BULK_BODY at::Tensor to_device(at::Tensor const& tensor, at::Device de
 
 /// True if a message of LibTorch means that there was not enough memory. LibTorch has an exception type for this on
 /// GPUs only; its CPU allocator, the CUDA runtime and NVIDIA's libraries report it in words.
-FULGURITE_BULK_BODY bool tells_of_no_memory(std::string_view text) {
+FULGURITE_BULK_BODY bool means_out_of_memory(std::string_view text) {
   static constexpr std::array<std::string_view, 11> words{
       "DefaultCPUAllocator: can't allocate memory",
       "DefaultCPUAllocator: not enough memory",
@@ -92,7 +92,7 @@ FULGURITE_BULK_BODY bool tells_of_no_memory(std::string_view text) {
 }
 
 FULGURITE_BULK_BODY bool out_of_memory(std::exception const& error) {
-  return dynamic_cast<c10::OutOfMemoryError const*>(&error) != nullptr || tells_of_no_memory(error.what());
+  return dynamic_cast<c10::OutOfMemoryError const*>(&error) != nullptr || means_out_of_memory(error.what());
 }
 
 /// The current allocator of a GPU; null for the CPU.

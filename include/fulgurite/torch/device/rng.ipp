@@ -118,8 +118,8 @@ FULGURITE_BODY at::Tensor RngState::checked(at::Generator generator, at::Tensor 
 FULGURITE_BULK_BODY Apart::Apart(bool is_possible) : threads_(at::get_num_threads()) {
   if (!is_possible)
     throw Error("fulgurite.random.apart",
-                "threads cannot have random numbers of their own here, since somebody else stands before LibTorch's "
-                "operators that draw (another copy of this library with hidden symbols?): link one copy");
+                "threads cannot have random numbers of their own here, since LibTorch's random operators are "
+                "already replaced (by another copy of this library with hidden symbols?): link one copy");
   before_ = state();
 }
 

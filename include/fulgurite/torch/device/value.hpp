@@ -100,18 +100,18 @@ struct AnomalySwitch {
 template <class Switch>
 class SharedSwitch {
  public:
-  explicit SharedSwitch(std::optional<bool> wish) : wish_(wish) {
-    if (!wish_) return;
+  explicit SharedSwitch(std::optional<bool> wanted) : wanted_(wanted) {
+    if (!wanted_) return;
     std::lock_guard const lock(holders().mutex);
-    if (holders().count != 0 && holders().position != *wish_) refuse();
+    if (holders().count != 0 && holders().position != *wanted_) refuse();
     if (holders().count++ == 0) {
-      holders().position = *wish_;
+      holders().position = *wanted_;
       holders().before = Switch::now();
-      Switch::put(Switch::wanted(*wish_));
+      Switch::put(Switch::wanted(*wanted_));
     }
   }
   ~SharedSwitch() {
-    if (!wish_) return;
+    if (!wanted_) return;
     std::lock_guard const lock(holders().mutex);
     if (--holders().count == 0) Switch::put(holders().before);
   }
@@ -131,14 +131,14 @@ class SharedSwitch {
   }
   [[noreturn]] void refuse() const {
     auto const said = [](bool on) { return std::string(Switch::option) + (on ? " = true" : " = false"); };
-    throw Error("fulgurite.options.shared_switch", "this trainer needs " + said(*wish_) +
-                                                       ", another one that is running needs " + said(!*wish_) +
+    throw Error("fulgurite.options.shared_switch", "this trainer needs " + said(*wanted_) +
+                                                       ", another one that is running needs " + said(!*wanted_) +
                                                        " (deterministic asks for benchmark = false, where benchmark is "
                                                        "not set): LibTorch has one such switch for the whole process. "
                                                        "Give both the same options, or run one after the other");
   }
 
-  std::optional<bool> wish_;
+  std::optional<bool> wanted_;
 };
 
 /// Restricts the algorithms of operators during a fit or an evaluation. A trainer without such options changes nothing,
@@ -180,10 +180,10 @@ template struct RecordedInputs<&at::RecordFunction::inputs_>;
 /// be distinguished from a call that names its type.
 class FactoryWatch {
  public:
-  using Tell = std::function<void(std::string const& function, std::string const& made, std::string const& wanted)>;
+  using Report = std::function<void(std::string const& function, std::string const& made, std::string const& wanted)>;
 
-  /// Does not observe anything if `tell` is empty.
-  FactoryWatch(at::ScalarType wanted, Tell tell);
+  /// Does not observe anything if `report` is empty.
+  FactoryWatch(at::ScalarType wanted, Report report);
   /// Reports in the destructor, and so before an exception of the step itself, whose cause may be the wrong type.
   ~FactoryWatch();
   FactoryWatch(FactoryWatch const&) = delete;
@@ -207,7 +207,7 @@ class FactoryWatch {
   static void ends(at::RecordFunction const& call, at::ObserverContext* context);
 
   at::ScalarType wanted_;
-  Tell tell_;
+  Report report_;
   FactoryWatch* outer_ = nullptr;
   at::CallbackHandle handle_{};
   bool inside_ = false;

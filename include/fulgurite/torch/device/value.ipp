@@ -132,9 +132,9 @@ FULGURITE_BULK_BODY AlgorithmScope::AlgorithmScope(bool deterministic, std::opti
 
 FULGURITE_BULK_BODY AnomalyScope::AnomalyScope(bool on) : on_(on ? std::optional(true) : std::nullopt) {}
 
-FULGURITE_BULK_BODY FactoryWatch::FactoryWatch(at::ScalarType wanted, Tell tell)
-    : wanted_(wanted), tell_(std::move(tell)) {
-  if (!tell_) return;
+FULGURITE_BULK_BODY FactoryWatch::FactoryWatch(at::ScalarType wanted, Report report)
+    : wanted_(wanted), report_(std::move(report)) {
+  if (!report_) return;
   outer_ = std::exchange(watching(), this);
   handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(&begins, &ends)
                                            .needsInputs(true)
@@ -143,10 +143,10 @@ FULGURITE_BULK_BODY FactoryWatch::FactoryWatch(at::ScalarType wanted, Tell tell)
 }
 
 FULGURITE_BULK_BODY FactoryWatch::~FactoryWatch() {
-  if (!tell_) return;
+  if (!report_) return;
   at::removeCallback(handle_);
   watching() = outer_;
-  if (!function_.empty()) tell_(function_, c10::toString(made_), c10::toString(wanted_));
+  if (!function_.empty()) report_(function_, c10::toString(made_), c10::toString(wanted_));
 }
 
 FULGURITE_BULK_BODY FactoryWatch::Call::Call(FactoryWatch& of) : watch(&of) { watch->inside_ = true; }

@@ -82,7 +82,7 @@ class AdvancedProfiler {
   void on_test_batch_start(auto& ctx) { begin_batch(ctx); }
   void on_predict_batch_start(auto& ctx) { begin_batch(ctx); }
   void teardown(auto& ctx) {
-    tell(ctx);
+    print(ctx);
     if (recordings_ == 0)
       ctx.warn_each("fulgurite.callback.profiler_too_short", "AdvancedProfiler has recorded nothing: the run had " +
                                                                  std::to_string(batch_) +
@@ -90,7 +90,7 @@ class AdvancedProfiler {
                                                                  std::to_string(long{options_.wait} + options_.warmup));
   }
   /// Also keeps what was recorded before an exception.
-  void on_exception(auto& ctx) { tell(ctx); }
+  void on_exception(auto& ctx) { print(ctx); }
 
   /// Operators and actions of the current or last run, sorted by self time, longest first.
   std::vector<report::OperatorTime> const& operators() const { return operators_; }
@@ -134,20 +134,20 @@ class AdvancedProfiler {
   void open(std::string_view name);
   void close(std::size_t depth);
 
-  void tell(auto& ctx) {
+  void print(auto& ctx) {
     if (recording_) end_recording(ctx);
-    if (operators_.empty() || std::exchange(told_, true)) return;
+    if (operators_.empty() || std::exchange(printed_, true)) return;
     if (!options_.stream || ctx.rank() != 0) return;
     std::string text = "AdvancedProfiler: ";
     text += run_output::name_of(ctx.stage());
     text += '\n' + report::operator_table(operators_, options_.row_limit, report::text_columns(options_.stream, 0));
     for (auto const& trace : traces_) text += "Trace: " + trace.string() + '\n';
-    fulgurite::tell(options_.stream, text);
+    fulgurite::print_lines(options_.stream, text);
     std::fflush(options_.stream);
   }
 
   AdvancedProfilerOptions options_;
-  bool recording_ = false, told_ = false;
+  bool recording_ = false, printed_ = false;
   long batch_ = 0, first_ = 0;
   int recordings_ = 0;  ///< completed recordings
   std::size_t step_depth_ = 0;

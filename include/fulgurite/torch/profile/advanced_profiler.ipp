@@ -36,7 +36,7 @@ FULGURITE_BULK_BODY AdvancedProfiler::Running::~Running() {
 FULGURITE_BULK_BODY void AdvancedProfiler::setup() {
   batch_ = 0;
   recordings_ = 0;
-  told_ = false;
+  printed_ = false;
   operators_.clear();
   traces_.clear();
 }

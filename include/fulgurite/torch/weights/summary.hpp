@@ -92,7 +92,7 @@ std::string all_sizes(Ts const&... values) {
 /// The receiver of reported sizes, one per thread.
 class SizeListener {
  public:
-  virtual void hear(torch::nn::Module const& module, std::string in, std::string out) = 0;
+  virtual void report(torch::nn::Module const& module, std::string in, std::string out) = 0;
   static SizeListener*& current();
 
  protected:
@@ -110,7 +110,7 @@ class SizeListener {
 template <class Out, class... In>
 Out tell_sizes(torch::nn::Module const& module, Out out, In const&... in) {
   if (auto* const listener = libtorch::SizeListener::current()) [[unlikely]]
-    listener->hear(module, libtorch::all_sizes(in...), libtorch::all_sizes(out));
+    listener->report(module, libtorch::all_sizes(in...), libtorch::all_sizes(out));
   return out;
 }
 
@@ -129,8 +129,8 @@ struct SeenModule {
   torch::nn::Module const* module = nullptr;
   Sizes in = {}, out = {};
   std::int64_t flops = 0;
-  bool told = false;  ///< true if the module itself reported the sizes of its last call, see tell_sizes
-  std::string told_in = {}, told_out = {};
+  bool reported = false;  ///< true if the module itself reported the sizes of its last call, see tell_sizes
+  std::string reported_in = {}, reported_out = {};
 };
 
 /// An operator that no other operator called; it belongs to a module, or to none that has parameters.
@@ -170,7 +170,7 @@ class ExampleObserver final : private SizeListener {
   static std::unique_ptr<at::ObserverContext> began(at::RecordFunction const& function);
   static void ended(at::RecordFunction const& function, at::ObserverContext*);
 
-  void hear(torch::nn::Module const& module, std::string in, std::string out) override;
+  void report(torch::nn::Module const& module, std::string in, std::string out) override;
 
   void begin(at::RecordFunction const& function);
 

@@ -107,9 +107,9 @@ FULGURITE_BULK_BODY void ExampleObserver::ended(at::RecordFunction const& functi
   if (current() != nullptr) current()->end(function);
 }
 
-FULGURITE_BULK_BODY void ExampleObserver::hear(torch::nn::Module const& module, std::string in, std::string out) {
+FULGURITE_BULK_BODY void ExampleObserver::report(torch::nn::Module const& module, std::string in, std::string out) {
   for (auto& seen : seen_)
-    if (seen.module == &module) seen.told = true, seen.told_in = in, seen.told_out = out;
+    if (seen.module == &module) seen.reported = true, seen.reported_in = in, seen.reported_out = out;
 }
 
 FULGURITE_BULK_BODY void ExampleObserver::begin(at::RecordFunction const& function) {
@@ -258,7 +258,7 @@ FULGURITE_BODY void add_seen(std::vector<report::ModelRow>& rows, ExampleObserve
     for (auto const& seen : modules) {
       if (seen.name == row.name && !seen.in.empty()) row.in = sizes_text(seen.in);
       if (seen.name == row.name && !seen.out.empty()) row.out = sizes_text(seen.out);
-      if (seen.name == row.name && seen.told) row.in = seen.told_in, row.out = seen.told_out;
+      if (seen.name == row.name && seen.reported) row.in = seen.reported_in, row.out = seen.reported_out;
       if (seen.name == row.name || seen.name.starts_with(row.name + ".")) row.flops += seen.flops;
     }
   }
