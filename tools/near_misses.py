@@ -200,7 +200,7 @@ def names_header() -> str:
 
 
 OTHERS, EVENTS = 'near_miss_refusals.hpp', 'misspelt_events.hpp'
-ABOUT = {OTHERS: 'hooks that Lightning renamed or removed, of other names that its users expect, and of misspelt '
+ABOUT = {OTHERS: 'hooks that Lightning renamed or removed, for other names that its users expect, and for misspelt '
                  'steps, overrides and functions',
          EVENTS: 'misspelt events'}
 

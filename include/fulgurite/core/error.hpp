@@ -95,7 +95,7 @@ class RankEnded : public Error {
 /// fit cannot roll back.
 class WrongReplay : public Error {
  public:
-  WrongReplay(std::string const& why, bool same, std::string const& no_way = "nobody has asked");
+  WrongReplay(std::string const& why, bool same, std::string const& no_way = "no rollback was asked for");
   std::string reason;
   bool same_model;
 };

@@ -24,7 +24,7 @@ namespace fulgurite {
 ///     }
 ///     queue.close();
 ///
-/// A pass ends when the queue is closed and empty. `limit_train_batches` ends epochs before: the next one goes on with
+/// A pass ends when the queue is closed and empty. `limit_train_batches` ends epochs before: the next one continues with
 /// the batch that follows. Batches that wait are not part of a checkpoint.
 template <class Batch>
 class BatchQueue {

@@ -1,6 +1,6 @@
 #pragma once
-// Written by tools/near_misses.py: the intended name for hooks that Lightning renamed or removed, of other names that
-// its users expect, and of misspelt steps, overrides and functions.
+// Written by tools/near_misses.py: the intended name for hooks that Lightning renamed or removed, for other names that
+// its users expect, and for misspelt steps, overrides and functions.
 
 #pragma GCC system_header  // keeps the macro out of g++'s trace
 

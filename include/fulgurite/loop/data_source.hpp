@@ -308,7 +308,7 @@ void prepare_loader(State<R>& run, Loader& loader, [[maybe_unused]] bool trainin
     if (run.asked.options.use_distributed_sampler) run.parts.strategy.process_dataloader(loader);
 }
 
-/// True if a loader is told the epoch whose batches it yields.
+/// True if a loader takes the number of the epoch whose batches it yields.
 template <class Loader>
 concept HearsEpoch = requires(Loader& loader) { loader.set_epoch(long{}); };
 /// Tells it to a loader that wants to know.
