@@ -24,8 +24,8 @@ namespace fulgurite {
 ///     }
 ///     queue.close();
 ///
-/// A pass ends when the queue is closed and empty. `limit_train_batches` ends epochs before: the next one continues with
-/// the batch that follows. Batches that wait are not part of a checkpoint.
+/// A pass ends when the queue is closed and empty. `limit_train_batches` ends epochs before: the next one continues
+/// with the batch that follows. Batches that wait are not part of a checkpoint.
 template <class Batch>
 class BatchQueue {
  public:
