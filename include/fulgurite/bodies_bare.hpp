@@ -56,6 +56,7 @@
 #include <fulgurite/loop/checkpoint_files.ipp>
 #include <fulgurite/loop/context.ipp>
 #include <fulgurite/loop/decisions.ipp>
+#include <fulgurite/loop/dispatch.ipp>
 #include <fulgurite/loop/open.ipp>
 #include <fulgurite/loop/resumption.ipp>
 #include <fulgurite/loop/run.ipp>
@@ -63,7 +64,6 @@
 #include <fulgurite/loop/safe_points.ipp>
 #include <fulgurite/loop/scheduler.ipp>
 #include <fulgurite/loop/sentences.ipp>
-#include <fulgurite/loop/tell.ipp>
 #include <fulgurite/metric/board.ipp>
 #include <fulgurite/metric/formulas.ipp>
 #include <fulgurite/policy/policies.ipp>

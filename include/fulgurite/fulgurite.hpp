@@ -41,6 +41,7 @@
 #include <fulgurite/loop/between_runs.hpp>
 #include <fulgurite/loop/data_source.hpp>
 #include <fulgurite/loop/decisions.hpp>
+#include <fulgurite/loop/dispatch.hpp>
 #include <fulgurite/loop/evaluate.hpp>
 #include <fulgurite/loop/fit.hpp>
 #include <fulgurite/loop/manual.hpp>
@@ -50,7 +51,6 @@
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/run_context.hpp>
 #include <fulgurite/loop/safe_points.hpp>
-#include <fulgurite/loop/tell.hpp>
 #include <fulgurite/loop/train_epoch.hpp>
 #include <fulgurite/loop/trainer.hpp>
 

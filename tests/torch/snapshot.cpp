@@ -165,7 +165,7 @@ TEST_CASE("snapshot: a tensor of the state that is there only then comes back in
   CHECK(fixtures::same_bits(fresh, before));
   CHECK_FALSE(other.defined());
   fresh.fill_(4);  // it is no part of what is kept
-  memory.put_back([&](auto& archive) { archive.tensor("kept", kept).tensor("none", other); });
+  memory.restore([&](auto& archive) { archive.tensor("kept", kept).tensor("none", other); });
   CHECK(fixtures::same_bits(kept, before));
 }
 

@@ -4,7 +4,7 @@
 #include <fulgurite/logger/csv_logger.hpp>
 #include <fulgurite/logger/json_lines_logger.hpp>
 #include <fulgurite/logger/tensorboard_logger.hpp>
-#include <fulgurite/loop/tell.hpp>
+#include <fulgurite/loop/dispatch.hpp>
 
 #include "callback_run.hpp"
 

@@ -395,7 +395,7 @@ TEST_CASE("what is written last needs no copy to go back to: it is written when 
   CHECK(toy::world.copied_together == 0);
 
   second.most = 100;
-  kept.put_back(fold);  // what it was saved from is written at once
+  kept.restore(fold);  // what it was saved from is written at once
   CHECK(first.value.value() == 1.0);
   CHECK(second.value == 7);
 }

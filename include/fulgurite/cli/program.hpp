@@ -35,8 +35,8 @@
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
 #include <fulgurite/loop/data_source.hpp>
+#include <fulgurite/loop/dispatch.hpp>
 #include <fulgurite/loop/evaluate.hpp>
-#include <fulgurite/loop/tell.hpp>
 #include <fulgurite/loop/trainer.hpp>
 #include <fulgurite/report/terminal.hpp>
 #include <fulgurite/tuner/batch_size_finder.hpp>

@@ -469,7 +469,7 @@ class StateMemory {
     load_state(tree_, fold);
   }
   /// Restores the state of the same objects that were saved. All of it fits, so nothing is kept for a failure.
-  void put_back(FunctionRef<void(StateLoader&)> fold) const;
+  void restore(FunctionRef<void(StateLoader&)> fold) const;
 
  private:
   ArchiveNode tree_ = {};

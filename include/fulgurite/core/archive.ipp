@@ -291,7 +291,7 @@ FULGURITE_BODY void StateMemory::visit(FunctionRef<void(StateSaver&)> fold) {
   fold(saver);
 }
 
-FULGURITE_BODY void StateMemory::put_back(FunctionRef<void(StateLoader&)> fold) const {
+FULGURITE_BODY void StateMemory::restore(FunctionRef<void(StateLoader&)> fold) const {
   StateLoader loader(tree_);
   fold(loader);
 }

@@ -18,8 +18,8 @@
 #include <fulgurite/diagnose/trainer_rules.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
 #include <fulgurite/loop/data_source.hpp>
+#include <fulgurite/loop/dispatch.hpp>
 #include <fulgurite/loop/evaluate.hpp>
-#include <fulgurite/loop/tell.hpp>
 #include <fulgurite/loop/whole_run.hpp>
 
 #pragma GCC system_header  // shortens g++'s output: it omits the trace through a row's macro

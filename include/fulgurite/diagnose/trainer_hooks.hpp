@@ -12,10 +12,10 @@
 #include <fulgurite/hook/faults.hpp>
 #include <fulgurite/hook/policy_hooks.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
+#include <fulgurite/loop/dispatch.hpp>
 #include <fulgurite/loop/run_context.hpp>
 #include <fulgurite/loop/run_state.hpp>
 #include <fulgurite/loop/safe_points.hpp>
-#include <fulgurite/loop/tell.hpp>
 #include <fulgurite/metric/board.hpp>
 
 namespace fulgurite::judge {
@@ -164,7 +164,7 @@ template <class R, class T>
 consteval HookVerdict plain_hooks() {
   constexpr bool is_strategy = std::is_same_v<T, typename R::Strategy>;
 #define FULGURITE_ROW(NAME, ...)                                                                                       \
-  if constexpr (!hook::NAME::named<T> || (is_strategy && !loop::strategy_hears<hook::NAME>)) {                         \
+  if constexpr (!hook::NAME::named<T> || (is_strategy && !loop::strategy_listens<hook::NAME>)) {                       \
   } else if constexpr (hook::NAME::takes == Takes::nothing) {                                                          \
     constexpr auto fault = hook::event_fault<hook::NAME, T, R::automatic, ContextOf<R, hook::NAME>>();                 \
     if (fault != HookFault::none) return {fault, HookId::NAME};                                                        \
@@ -205,7 +205,7 @@ consteval HookVerdict uncallable(HookId id) {
   else if constexpr (Hook::template accepts<T, Args...>) return {};
   else return {HookFault::parameters, id};
 }
-/// Checks the functions of callbacks only, as loop/tell.hpp and loop/callbacks.hpp call them.
+/// Checks the functions of callbacks only, as loop/dispatch.hpp and loop/callbacks.hpp call them.
 template <class R, class T>
 consteval HookVerdict callback_calls() {
   return worst(uncallable<hook::before_save, T, RunContext<R, phase::Fit>>(HookId::before_save),

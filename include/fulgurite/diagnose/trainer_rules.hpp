@@ -16,10 +16,10 @@
 #include <fulgurite/diagnose/trainer_hooks.hpp>
 #include <fulgurite/hook/policy_hooks.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
+#include <fulgurite/loop/dispatch.hpp>
 #include <fulgurite/loop/options.hpp>
 #include <fulgurite/loop/parts.hpp>
 #include <fulgurite/loop/run.hpp>
-#include <fulgurite/loop/tell.hpp>
 #include <fulgurite/policy/policies.hpp>
 
 // The arguments of make_trainer: options first, then policies, callbacks and words in any order. Classifies them, and

@@ -17,7 +17,7 @@
 #include <fulgurite/logger/journal.hpp>
 #include <fulgurite/logger/json_lines_logger.hpp>
 #include <fulgurite/logger/tensorboard_logger.hpp>
-#include <fulgurite/loop/tell.hpp>
+#include <fulgurite/loop/dispatch.hpp>
 
 namespace fulgurite::logger::mlflow {
 

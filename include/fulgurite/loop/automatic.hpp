@@ -12,11 +12,11 @@
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/loop/data_source.hpp>
 #include <fulgurite/loop/decisions.hpp>
+#include <fulgurite/loop/dispatch.hpp>
 #include <fulgurite/loop/non_finite.hpp>
 #include <fulgurite/loop/parts.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/run_context.hpp>
-#include <fulgurite/loop/tell.hpp>
 
 namespace fulgurite::loop {
 
@@ -36,7 +36,7 @@ std::int64_t answer(State<R>& run, Question question) {
   case batch_size: return run.facts.batch_size;
   case is_last_batch: return run.facts.is_last_batch;
   case accumulating: return run.facts.accumulating;
-  case stop_requested: return stop_wished(run);
+  case stop_requested: return stop_requested(run);
   case accumulate_grad_batches: return run.asked.window_length;
   case num_training_batches: return run.facts.train_batches.value_or(-1);
   case estimated_steps: return loop::estimated_steps(run).value_or(-1);  // may ask the loader for its size
@@ -164,7 +164,7 @@ inline constexpr bool closure_is_shown = Optimizers<R>::needs_closure || hook::o
 template <class R, class Pack, class Ctx>
 [[gnu::always_inline]] inline void clear_gradients(State<R>& run, Pack& pack, Ctx& ctx) {
   auto& optimizer = std::get<0>(run.parts.optimizers->optimizers);
-  tell<hook::on_before_zero_grad>(run, pack, optimizer, ctx);
+  notify<hook::on_before_zero_grad>(run, pack, optimizer, ctx);
   [[maybe_unused]] auto const watched = pack.template profile<action::zero_grad<R>>();
   if constexpr (hook::optimizer_zero_grad::named<typename R::Model>)
     call_override<hook::optimizer_zero_grad>(*run.parts.model, ctx, optimizer);
@@ -187,10 +187,10 @@ template <class R, class Pack, class Ctx>
     if (key.first) clear_gradients(run, pack, ctx);
     if (auto* loss = loss_of<Backend>(result)) {
       if constexpr (hook::pre_backward::named<typename R::Strategy>) run.parts.strategy.pre_backward(*loss);
-      tell<hook::on_before_backward>(run, pack, *loss, ctx);
+      notify<hook::on_before_backward>(run, pack, *loss, ctx);
       hook::timed<action::backward<R>>(pack)(
           [&]() __attribute__((always_inline)) { backward(run, ctx, *loss, 1.0 / key.divisor); });
-      tell<hook::on_after_backward>(run, pack, ctx);
+      notify<hook::on_after_backward>(run, pack, ctx);
       if constexpr (hook::post_backward::named<typename R::Strategy>) run.parts.strategy.post_backward(*loss);
     }
     return result;
@@ -222,7 +222,7 @@ struct SplitStep {
   }
   /// Runs on the process that has the loss, for one of `count` micro batches.
   void backward(typename R::Value& loss, int count) {
-    tell<hook::on_before_backward>(run, pack, loss, ctx);
+    notify<hook::on_before_backward>(run, pack, loss, ctx);
     hook::timed<action::backward<R>>(pack)([&] { loop::backward(run, ctx, loss, 1.0 / (key.divisor * count)); });
   }
 };
@@ -234,13 +234,13 @@ typename R::Value split_gradients(State<R>& run, Pack& pack, Ctx& ctx, Batch& ba
   SplitStep<R, Pack, Ctx> step{run, pack, ctx, key};
   auto loss = run.parts.strategy.gradients(key, batch, run.measured.train_board, step);
   measure(run, batch);
-  tell<hook::on_after_backward>(run, pack, ctx);
+  notify<hook::on_after_backward>(run, pack, ctx);
   return loss;
 }
 
 /// Passes the warnings of a strategy that replays steps to the run's warnings.
 template <class R>
-void hear_strategy(State<R>& run) {
+void pass_warnings_of_strategy(State<R>& run) {
   if constexpr (ChecksReplays<typename R::Strategy>)
     run.parts.strategy.pass_warnings(
         [&](std::string_view identifier, std::string_view sentence) { run.warn_each(identifier, sentence); });
@@ -259,7 +259,7 @@ template <class R, class Pack, class Ctx, class Batch>
     } else if constexpr (ChecksReplays<typename R::Strategy>) {
       StepSeam<R, decltype(body)> seam(run, key, body);
       auto made = run.parts.strategy.gradients(key, batch, run.measured.train_board, seam);
-      hear_strategy(run);
+      pass_warnings_of_strategy(run);
       return made;
     } else {
       return run.parts.strategy.gradients(key, batch, run.measured.train_board,
@@ -282,7 +282,7 @@ void confirm_steps(State<R>& run, Pack& pack, Ctx& ctx) {
       auto body = step_body(run, pack, ctx);
       StepSeam<R, decltype(body)> seam(run, {true, true, 1}, body);
       run.parts.strategy.confirm(run.measured.train_board, seam);
-      hear_strategy(run);
+      pass_warnings_of_strategy(run);
     }
     deliver_held(run);
   }
@@ -332,7 +332,7 @@ template <class R, class Pack, class Ctx>
   auto& model = *run.parts.model;
   auto& optimizer = std::get<0>(run.parts.optimizers->optimizers);
   if (run.facts.has_gradients) unscale(run, optimizer);
-  tell<hook::on_before_optimizer_step>(run, pack, optimizer, ctx);
+  notify<hook::on_before_optimizer_step>(run, pack, optimizer, ctx);
   [[maybe_unused]] auto const watched = pack.template profile<action::clipping<R>>();
   Clip clip = run.optimization.clip;
   if constexpr (hook::configure_gradient_clipping::named<typename R::Model>) {

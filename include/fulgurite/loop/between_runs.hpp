@@ -23,6 +23,7 @@
 #include <fulgurite/diagnose/option_rules.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/data_source.hpp>
+#include <fulgurite/loop/dispatch.hpp>
 #include <fulgurite/loop/evaluate.hpp>
 #include <fulgurite/loop/fit.hpp>
 #include <fulgurite/loop/kept_run.hpp>
@@ -32,7 +33,6 @@
 #include <fulgurite/loop/run_context.hpp>
 #include <fulgurite/loop/safe_points.hpp>
 #include <fulgurite/loop/sentences.hpp>
-#include <fulgurite/loop/tell.hpp>
 #include <fulgurite/loop/whole_run.hpp>
 
 namespace fulgurite::loop {
@@ -101,11 +101,11 @@ class EvaluationRehearsal final : public Rehearser<R> {
   /// Each step of the plan is a batch of a loader; steps are numbered through all loaders.
   void rehearse(RehearsalPlan const& plan) override {
     check_steps(plan);
-    auto own = source_.anew();
+    auto own = source_.fresh();
     KeptPlace<R> const place(run_);
     KeptModel<R, Source> kept(*run_.parts.model, own);
     std::vector<std::function<void()>> put_loaders_back;
-    put_back_after(
+    restore_after(
         [&] {
           auto& options = run_.asked.options;
           if (plan.options) plan.options(options);
@@ -120,8 +120,8 @@ class EvaluationRehearsal final : public Rehearser<R> {
         },
         [&] {
           run_.searching.rehearsing = false;
-          place.put_back(run_);
-          kept.put_back();
+          place.restore(run_);
+          kept.restore();
           for (auto const& put_loader_back : put_loaders_back) put_loader_back();
         });
     end_alone_if_asked(run_, users_);
@@ -143,7 +143,7 @@ class EvaluationRehearsal final : public Rehearser<R> {
       if constexpr (Jumps<Loader>) static_cast<void>(std::begin(loader));
       auto place = std::make_shared<typename RunFile::Memory>();
       place->save([&](auto& archive) { archive.child("loader", loader); });
-      return [place, &loader] { place->put_back([&](auto& archive) { archive.child("loader", loader); }); };
+      return [place, &loader] { place->restore([&](auto& archive) { archive.child("loader", loader); }); };
     } else {
       return [] {};
     }
@@ -225,7 +225,7 @@ std::vector<std::vector<MetricValue>> run_evaluation(State<R>& run, Pack& pack, 
                       : evaluate<Kind>(run, pack, source, evaluation_loaders<typename Kind::Loader>(run, source), limit,
                                        std::nullopt);
     run.parts.strategy.teardown(*run.parts.model);
-    tell_all<hook::teardown>(run, pack, source, ctx);
+    notify_with_module<hook::teardown>(run, pack, source, ctx);
     searches.warn();
     finalize_loggers(run.callbacks, Status::success);
     return values;
@@ -257,7 +257,7 @@ std::vector<std::vector<T>> run_prediction(State<R>& run, Pack& pack, Source& so
     if (!limit.none())
       predictions = predict<T>(run, pack, source, evaluation_loaders<hook::predict_dataloader>(run, source), keep);
     run.parts.strategy.teardown(*run.parts.model);
-    tell_all<hook::teardown>(run, pack, source, ctx);
+    notify_with_module<hook::teardown>(run, pack, source, ctx);
     searches.warn();
     finalize_loggers(run.callbacks, Status::success);
     return predictions;
@@ -397,11 +397,11 @@ void run_alone(State<R>& run, UserPack const&, typename R::Model& model, Source&
   if constexpr (any_ends_if_asked<UserPack>) caught.emplace(std::vector{SIGINT, SIGTERM});
   Pack<SearchAlone<R>> pack{Slots<SearchAlone<R>>(SearchAlone<R>(search, caught.has_value()))};
   KeptModel<R, Source> kept(model, source);
-  put_back_after([&] { in_run(own, pack); },
-                 [&] {
-                   run.said = std::move(own.said);
-                   kept.put_back();
-                 });
+  restore_after([&] { in_run(own, pack); },
+                [&] {
+                  run.said = std::move(own.said);
+                  kept.restore();
+                });
 }
 
 template <class R, class UserPack, class Source>

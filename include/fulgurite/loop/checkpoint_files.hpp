@@ -262,7 +262,7 @@ namespace fulgurite::loop {
 // the others.
 
 /// Set if a hook throws; empty at all other times.
-struct Heard {
+struct Notified {
   std::string event = {};            ///< the name of the hook; empty: none has failed
   std::vector<std::string> by = {};  ///< state names of the notified listeners, including model and strategy
 
@@ -324,7 +324,7 @@ struct Due {
   std::vector<std::pair<std::string, double>> posted{};  ///< rows that callbacks posted for the loggers
   std::vector<HeldRow> held_rows{};                      ///< rows of replayed steps since the last check
 
-  Heard heard{};  ///< of a failed event: the other listeners are not notified yet
+  Notified notified{};  ///< of a failed event: the other listeners are not notified yet
 
   long rows = 0;  ///< rows that loggers have received
   WindowRows window{};
@@ -402,14 +402,14 @@ void finish_files(R& run) {
 /// Finishes files when a fit is left open. Nothing could catch an exception there, so it becomes a warning.
 template <class R>
 void abandon_files(R& run) noexcept {
-  auto const tell = [&run](char const* why) {
+  auto const warn = [&run](char const* why) {
     run.warn_each("fulgurite.checkpoint.failed_too",
                   std::string("the fit was left before its end, and this file could not be written: ") + why);
   };
   try {
     finish_files(run);
-  } catch (std::exception const& error) { tell(error.what()); } catch (...) {
-    tell("what was thrown is no std::exception");
+  } catch (std::exception const& error) { warn(error.what()); } catch (...) {
+    warn("what was thrown is no std::exception");
   }
 }
 

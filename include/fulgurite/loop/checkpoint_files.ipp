@@ -81,7 +81,7 @@ FULGURITE_BULK_BODY bool CheckpointFiles::give_up(std::filesystem::path const& f
 
 namespace fulgurite::loop {
 
-FULGURITE_BULK_BODY bool Heard::contains(std::string_view name) const {
+FULGURITE_BULK_BODY bool Notified::contains(std::string_view name) const {
   return std::find(by.begin(), by.end(), name) != by.end();
 }
 
@@ -135,8 +135,8 @@ FULGURITE_STATE(Outcome)
 
 namespace fulgurite::loop {
 
-void Heard::state(auto& archive) { archive("event", event)("by", by); }
-FULGURITE_STATE(Heard)
+void Notified::state(auto& archive) { archive("event", event)("by", by); }
+FULGURITE_STATE(Notified)
 
 void MonitorStop::state(auto& archive) { archive("who", who)("why", why); }
 FULGURITE_STATE(MonitorStop)

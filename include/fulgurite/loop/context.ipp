@@ -75,14 +75,14 @@ FULGURITE_BODY void Context::warn_each(std::string_view identifier, std::string_
 FULGURITE_BODY void Context::request_stop(std::string_view why) const {
   if (asked(Asks::request_stop), stage() != Stage::fit) return;
   note_why(why);
-  wish_stop(*core_);
+  loop::request_stop(*core_);
 }
 
 FULGURITE_BODY void Context::request_stop_for_now(std::string_view why) const {
   asked(Asks::request_stop);
   if (stage() != Stage::fit || core_->due.stop.holds || core_->due.stop.waits) return;
   note_why(why);
-  wish_stop(*core_, true);
+  loop::request_stop(*core_, true);
 }
 
 FULGURITE_BODY void Context::set_stop_request(std::string const& who, bool wanted, std::string const& why) const {

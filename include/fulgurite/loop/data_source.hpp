@@ -81,7 +81,7 @@ struct GivenLoaders {
 
   auto& module() { return none; }
   /// A copy in the state before any loader was requested.
-  GivenLoaders anew() { return {given_train, given_eval}; }
+  GivenLoaders fresh() { return {given_train, given_eval}; }
   bool is_train_fresh() { return std::exchange(train_is_fresh, false); }
   template <class Hook>
   bool is_fresh() {
@@ -117,7 +117,7 @@ struct ModuleLoaders {
   explicit ModuleLoaders(Module& data) : from(data) {}
   Module& module() { return from; }
   /// A copy in the state before any loader was requested.
-  ModuleLoaders anew() { return ModuleLoaders(from); }
+  ModuleLoaders fresh() { return ModuleLoaders(from); }
   bool is_train_fresh() { return train_.is_fresh(); }
   template <class Hook>
   bool is_fresh() {
@@ -313,7 +313,7 @@ template <class Loader>
 concept HearsEpoch = requires(Loader& loader) { loader.set_epoch(long{}); };
 /// Tells it to a loader that wants to know.
 template <class Loader>
-void tell_epoch([[maybe_unused]] Loader& loader, [[maybe_unused]] long epoch) {
+void notify_epoch([[maybe_unused]] Loader& loader, [[maybe_unused]] long epoch) {
   if constexpr (HearsEpoch<Loader>) loader.set_epoch(epoch);
 }
 

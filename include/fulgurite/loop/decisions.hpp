@@ -36,15 +36,17 @@ namespace fulgurite::loop {
 // all ranks reach anyway (start and end of epochs, after validations) they are exchanged at once.
 
 /// Requests a stop on this rank. With one process it is in effect at once; with several, after the next exchange.
-void wish_stop(RunCore& run, bool by_time = false);
-[[gnu::always_inline]] inline bool stop_wished(RunCore const& run) { return run.due.stop.holds || run.due.stop.waits; }
+void request_stop(RunCore& run, bool by_time = false);
+[[gnu::always_inline]] inline bool stop_requested(RunCore const& run) {
+  return run.due.stop.holds || run.due.stop.waits;
+}
 
 inline bool time_is_up(RunCore const& run) {
   auto const& most = run.asked.options.max_time;
   return most && run.training_seconds() >= most->count();
 }
 /// Puts a stop that some rank has requested into effect on all ranks. `by_time`: only its max_time is the reason.
-void hear_stop(RunCore& run, bool by_time);
+void receive_stop(RunCore& run, bool by_time);
 
 /// A collective: true if `says` is true on any rank. If the other ranks can no longer be reached, returns `says`.
 template <class R>
@@ -68,7 +70,7 @@ template <class R>
   if constexpr (shares<R>) {
     int const mine = !std::exchange(run.due.stop.waits, false) ? 0 : run.due.stop.by_time ? 1 : 2;
     double const all = run.shared.alone ? mine : run.parts.strategy.reduce(double(mine), Reduce::max);
-    if (all != 0) hear_stop(run, all < 2);
+    if (all != 0) receive_stop(run, all < 2);
   }
 }
 
@@ -198,12 +200,12 @@ void count_batches_alike(State<R>& run) {
 template <class R>
 void fails(State<R>& run, [[maybe_unused]] std::exception const& error) {
   if constexpr (shares<R>) {
-    bool const heard = dynamic_cast<RankEnded const*>(&error) != nullptr;
+    bool const notified = dynamic_cast<RankEnded const*>(&error) != nullptr;
     bool const ends_with_all = run.shared.ends_by != 0 && dynamic_cast<Interrupted const*>(&error) != nullptr;
-    if (!heard && (run.shared.together || ends_with_all)) return;
+    if (!notified && (run.shared.together || ends_with_all)) return;
     run.shared.alone = true;
     if constexpr (hook::of_strategy::abort::named<typename R::Strategy>)
-      if (!heard) run.parts.strategy.abort(error.what());
+      if (!notified) run.parts.strategy.abort(error.what());
   }
 }
 
@@ -318,7 +320,7 @@ inline bool epochs_exhausted(RunCore const& run) {
 
 template <class R>
 void check_time(State<R>& run) {
-  if (time_is_up(run) && !stop_wished(run)) wish_stop(run, true);
+  if (time_is_up(run) && !stop_requested(run)) request_stop(run, true);
 }
 
 /// True if training ends now: a stop was requested and the minima are met.
@@ -361,7 +363,7 @@ template <class R>
 bool reopen_epoch(State<R>& run) {
   if (!reopen_epoch(run, run.point)) return false;
   run.measured.train_board = std::exchange(run.measured.cut_short, {});
-  run.due.heard = {};
+  run.due.notified = {};
   run.facts.batch_idx = std::max(0L, run.progress.batch - 1);
   return true;
 }
@@ -464,7 +466,7 @@ void require_same_steps(State<R>& run, std::span<double const> bits) {
   }
 }
 template <class R>
-void tell_steps(State<R>& run, std::span<double> bits) {
+void share_steps(State<R>& run, std::span<double> bits) {
   auto const stepped = std::exchange(run.shared.stepped, 0);
   for (std::size_t i = 0; i != bits.size(); ++i) bits[i] = static_cast<double>(stepped >> i & 1);
 }
@@ -475,7 +477,7 @@ void compare_last_steps([[maybe_unused]] State<R>& run) {
     std::array<double, step_bits<R>> bits{};
     std::array<Reduce, step_bits<R>> how{};
     how.fill(Reduce::sum);
-    tell_steps(run, bits);
+    share_steps(run, bits);
     run.parts.strategy.reduce_in_place(bits, how);
     require_same_steps(run, bits);
   }
@@ -507,9 +509,9 @@ template <class R>
   auto const rider = [&](Rider which) -> double& { return riders[static_cast<std::size_t>(which)]; };
   auto const says = [&](Rider which, bool so) { rider(which) = so ? 1 : 0; };
   says(Rider::contributes, contributes);
-  bool const wishes = std::exchange(run.due.stop.waits, false);
-  says(Rider::stop, wishes && !run.due.stop.by_time);
-  says(Rider::time_is_up, wishes && run.due.stop.by_time);
+  bool const requests = std::exchange(run.due.stop.waits, false);
+  says(Rider::stop, requests && !run.due.stop.by_time);
+  says(Rider::time_is_up, requests && run.due.stop.by_time);
   says(Rider::epoch_ends, run.facts.is_last_batch);
   says(Rider::skips, std::exchange(shared.skips, false));
   says(Rider::not_finite, shared.not_finite);
@@ -520,7 +522,7 @@ template <class R>
     long const place = 2 * run.facts.batch_idx + (contributes ? 0 : 1);
     for (std::size_t bit = 0; bit != place_bits<R>; ++bit)
       riders[static_cast<std::size_t>(Rider::place) + bit] = (place >> bit & 1) != 0 ? 1 : 0;
-    tell_steps(run, std::span(riders).last(step_bits<R>));
+    share_steps(run, std::span(riders).last(step_bits<R>));
   }
   run.parts.strategy.reduce_gradients(std::span<double>(riders), run.parts.optimizers->optimizers);
 
@@ -533,7 +535,7 @@ template <class R>
   if (with != 0 && with != world)
     each_of(run.parts.optimizers->optimizers,
             [&](auto& o) { R::Backend::scale_gradients(o.parameters(), world / with); });
-  if (rider(Rider::stop) != 0 || rider(Rider::time_is_up) != 0) hear_stop(run, rider(Rider::stop) == 0);
+  if (rider(Rider::stop) != 0 || rider(Rider::time_is_up) != 0) receive_stop(run, rider(Rider::stop) == 0);
   shared.skipped = rider(Rider::skips) != 0;
   shared.epoch_ends = shared.skipped || rider(Rider::epoch_ends) != 0;
   if (shared.epoch_ends) run.facts.is_last_batch = true;

@@ -6,13 +6,13 @@
 
 namespace fulgurite::loop {
 
-FULGURITE_BODY void wish_stop(RunCore& run, bool by_time) {
+FULGURITE_BODY void request_stop(RunCore& run, bool by_time) {
   run.due.stop.by_time = by_time;
   if (run.program->is_distributed) run.due.stop.waits = true;
   else run.due.stop.holds = run.due.stop.asked = true;
 }
 
-FULGURITE_BULK_BODY void hear_stop(RunCore& run, bool by_time) {
+FULGURITE_BULK_BODY void receive_stop(RunCore& run, bool by_time) {
   auto& stop = run.due.stop;
   if (!std::exchange(stop.asked, true) || !by_time) stop.by_time = by_time;
   stop.holds = true;

@@ -17,11 +17,11 @@
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/data_source.hpp>
 #include <fulgurite/loop/decisions.hpp>
+#include <fulgurite/loop/dispatch.hpp>
 #include <fulgurite/loop/loader_state.hpp>
 #include <fulgurite/loop/options.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/run_context.hpp>
-#include <fulgurite/loop/tell.hpp>
 #include <fulgurite/loop/whole_run.hpp>
 
 namespace fulgurite::loop {
@@ -181,25 +181,26 @@ Flow split_evaluation(State<R>& run, Pack& pack, Ctx& ctx, Batch& batch, Step&& 
   auto& strategy = run.parts.strategy;
   if constexpr (std::is_void_v<decltype(step())>) {
     NoOutput nothing;
-    if (strategy.evaluate(batch, step)) return tell<Hook>(run, pack, nothing, batch, ctx);
+    if (strategy.evaluate(batch, step)) return notify<Hook>(run, pack, nothing, batch, ctx);
   } else {
     std::optional<std::remove_cvref_t<decltype(step())>> outputs;
-    if (strategy.evaluate(batch, [&] { outputs.emplace(step()); })) return tell<Hook>(run, pack, *outputs, batch, ctx);
+    if (strategy.evaluate(batch, [&] { outputs.emplace(step()); }))
+      return notify<Hook>(run, pack, *outputs, batch, ctx);
   }
-  return tell<Hook>(run, pack, batch, ctx);
+  return notify<Hook>(run, pack, batch, ctx);
 }
 
 template <class Kind, class R, class Pack, class Source, class Ctx, class Raw>
 Flow evaluation_batch(State<R>& run, Pack& pack, Source& source, Ctx& ctx, Raw&& raw) {
   using Backend = typename R::Backend;
   auto& model = *run.parts.model;
-  if (is_none(raw)) return tell<typename Kind::batch_end>(run, pack, ctx);  // left out by its loader: no step
+  if (is_none(raw)) return notify<typename Kind::batch_end>(run, pack, ctx);  // left out by its loader: no step
   return with_batch(
       run, source, ctx, present(std::forward<Raw>(raw)),
       [&](auto& batch) {
         measure(run, batch);
         run.facts.in_batch = true;
-        Flow flow = tell<typename Kind::batch_start>(run, pack, batch, ctx);
+        Flow flow = notify<typename Kind::batch_start>(run, pack, batch, ctx);
         auto step = [&]() -> decltype(auto) {
           [[maybe_unused]] auto const watched =
               pack.template profile<action::evaluation_step<R, typename Kind::Step>>();
@@ -212,10 +213,10 @@ Flow evaluation_batch(State<R>& run, Pack& pack, Source& source, Ctx& ctx, Raw&&
         } else if constexpr (std::is_void_v<decltype(step())>) {
           step();
           NoOutput nothing;
-          flow = more_severe(flow, tell<typename Kind::batch_end>(run, pack, nothing, batch, ctx));
+          flow = more_severe(flow, notify<typename Kind::batch_end>(run, pack, nothing, batch, ctx));
         } else {
           auto&& outputs = step();
-          flow = more_severe(flow, tell<typename Kind::batch_end>(run, pack, outputs, batch, ctx));
+          flow = more_severe(flow, notify<typename Kind::batch_end>(run, pack, outputs, batch, ctx));
         }
         run.facts.in_batch = false;
         run.measured.eval_boards[run.facts.loader].fold();
@@ -258,12 +259,12 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
         return R::Backend::no_grad(run.facts.stage != Stage::fit && run.asked.options.inference_mode);
       else return R::Backend::no_grad(run.asked.options.inference_mode);
     }();
-    flow = more_severe(flow, tell<typename Kind::start>(run, pack, ctx));
-    flow = more_severe(flow, tell<typename Kind::epoch_start>(run, pack, ctx));
+    flow = more_severe(flow, notify<typename Kind::start>(run, pack, ctx));
+    flow = more_severe(flow, notify<typename Kind::epoch_start>(run, pack, ctx));
     each_loader(loaders, [&](auto& loader, std::size_t position) {
       if (ends_pass(pack)) return;
       check_not_empty<R>(loader);
-      if (facts.stage == Stage::fit && !facts.sanity_checking) tell_epoch(loader, run.progress.epoch);
+      if (facts.stage == Stage::fit && !facts.sanity_checking) notify_epoch(loader, run.progress.epoch);
       facts.loader = facts.board = position;
       auto batches = batches_of(loader, limit, Kind::limit);
       if (most) batches = batches ? std::min(*batches, *most) : *most;
@@ -292,7 +293,7 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
     facts.loader = 0;
     facts.board = outside_loaders;
     settle_meters(run);
-    flow = more_severe(flow, tell<typename Kind::epoch_end>(run, pack, ctx));
+    flow = more_severe(flow, notify<typename Kind::epoch_end>(run, pack, ctx));
     share_evaluation(run);
     std::vector<MetricValue> row;
     for (std::size_t l = 0; l != n; ++l) {
@@ -312,12 +313,12 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
     facts.validating = false;
     if constexpr (has_logger<Pack>)
       if (!facts.sanity_checking) log_row(run, row, run.progress.logged_steps);
-    if (flow == Flow::stop && !outside.sanity_checking) wish_stop(run);  // kept if the next event fails
+    if (flow == Flow::stop && !outside.sanity_checking) request_stop(run);  // kept if the next event fails
     RunContext<R, typename Kind::EndPhase> after(run);
-    flow = more_severe(flow, tell<typename Kind::end>(run, pack, after));
+    flow = more_severe(flow, notify<typename Kind::end>(run, pack, after));
     if (facts.stage != Stage::fit) deliver_posted(run, pack, run.progress.logged_steps);
   });
-  if (flow == Flow::stop && !outside.sanity_checking) wish_stop(run);
+  if (flow == Flow::stop && !outside.sanity_checking) request_stop(run);
   restart_boards(run);
   facts = outside;
   return results;
@@ -333,9 +334,9 @@ template <class R, class Pack>
   Flow flow = Flow::proceed;
   in_evaluation_mode<Validation>(run, ctx, [&] {
     RunContext<R, phase::ValidateEnd> after(run);
-    flow = tell_others<hook::on_validation_end>(run, pack, after);
+    flow = notify_remaining<hook::on_validation_end>(run, pack, after);
   });
-  if (flow == Flow::stop) wish_stop(run);
+  if (flow == Flow::stop) request_stop(run);
 }
 
 /// Keeps the state at the start of the validation that follows.
@@ -370,7 +371,7 @@ void validate_in_fit(State<R>& run, Pack& pack, Source& source, SafePoint const&
     [[maybe_unused]] auto const watched = pack.template profile<action::run_validation>();
     RunContext<R, phase::ValidateEnd> ctx(run);
     run.due.set_aside();
-    if (run.due.heard.template failed<hook::on_validation_end>()) [[unlikely]] {
+    if (run.due.notified.template failed<hook::on_validation_end>()) [[unlikely]] {
       end_validation(run, pack);
     } else {
       keep_before_validation(run, source);
@@ -428,11 +429,11 @@ void sanity_check(State<R>& run, Pack& pack, Source& source) {
     auto const stop = run.due.stop;
     run.due.set_aside();
     auto posted = std::exchange(run.due.posted, {});
-    tell<hook::on_sanity_check_start>(run, pack, ctx);
+    notify<hook::on_sanity_check_start>(run, pack, ctx);
     evaluate<Validation>(run, pack, source, evaluation_loaders<hook::val_dataloader>(run, source),
                          run.asked.options.limit_val_batches,
                          batches < 0 ? std::nullopt : std::optional<long>(batches));
-    tell<hook::on_sanity_check_end>(run, pack, ctx);
+    notify<hook::on_sanity_check_end>(run, pack, ctx);
     run.facts.sanity_checking = false;
     run.due.stop = stop;  // nothing of a sanity check is kept
     run.due.requests.clear();
@@ -487,8 +488,8 @@ std::vector<std::vector<T>> predict(State<R>& run, Pack& pack, Source& source, L
   std::vector<std::vector<T>> all(std::tuple_size_v<Loaders>);
   in_evaluation_mode<Prediction>(run, ctx, [&] {
     [[maybe_unused]] auto const gradients_off = R::Backend::no_grad(run.asked.options.inference_mode);
-    tell<hook::on_predict_start>(run, pack, ctx);
-    tell<hook::on_predict_epoch_start>(run, pack, ctx);
+    notify<hook::on_predict_start>(run, pack, ctx);
+    notify<hook::on_predict_epoch_start>(run, pack, ctx);
     each_loader(loaders, [&](auto& loader, std::size_t position) {
       if (ends_pass(pack)) return;
       check_not_empty<R>(loader);
@@ -502,14 +503,14 @@ std::vector<std::vector<T>> predict(State<R>& run, Pack& pack, Source& source, L
           [&](auto&& raw, long b, auto&& end) {
             facts.batch_idx = b;
             facts.is_last_batch = end.before_step();
-            if (is_none(raw)) tell<hook::on_predict_batch_end>(run, pack, ctx);
+            if (is_none(raw)) notify<hook::on_predict_batch_end>(run, pack, ctx);
             else
               with_batch(
                   run, source, ctx, present(raw),
                   [&](auto& batch) {
                     measure(run, batch);
                     facts.in_batch = true;
-                    tell<hook::on_predict_batch_start>(run, pack, batch, ctx);
+                    notify<hook::on_predict_batch_start>(run, pack, batch, ctx);
                     auto outputs = [&] {
                       [[maybe_unused]] auto const watched =
                           pack.template profile<action::evaluation_step<R, hook::predict_step>>();
@@ -518,7 +519,7 @@ std::vector<std::vector<T>> predict(State<R>& run, Pack& pack, Source& source, L
                       [[maybe_unused]] auto const products = products_scope(run);
                       return T(call_step<hook::predict_step>(model, batch, ctx));
                     }();
-                    tell<hook::on_predict_batch_end>(run, pack, outputs, batch, ctx);
+                    notify<hook::on_predict_batch_end>(run, pack, outputs, batch, ctx);
                     facts.in_batch = false;
                     if (keep) all[position].push_back(std::move(outputs));
                     deliver_posted(run, pack, b);
@@ -531,8 +532,8 @@ std::vector<std::vector<T>> predict(State<R>& run, Pack& pack, Source& source, L
       if (!shares<R> && !any && batches != 0) refuse_empty_pass();  // with several ranks, one may have no batch
     });
     facts.loader = 0;
-    tell<hook::on_predict_epoch_end>(run, pack, ctx);
-    tell<hook::on_predict_end>(run, pack, ctx);
+    notify<hook::on_predict_epoch_end>(run, pack, ctx);
+    notify<hook::on_predict_end>(run, pack, ctx);
   });
   facts = outside;
   return all;

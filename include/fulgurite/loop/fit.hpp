@@ -12,6 +12,7 @@
 #include <fulgurite/core/text.hpp>
 #include <fulgurite/loop/data_source.hpp>
 #include <fulgurite/loop/decisions.hpp>
+#include <fulgurite/loop/dispatch.hpp>
 #include <fulgurite/loop/evaluate.hpp>
 #include <fulgurite/loop/loader_state.hpp>
 #include <fulgurite/loop/non_finite.hpp>
@@ -20,7 +21,6 @@
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/run_context.hpp>
 #include <fulgurite/loop/safe_points.hpp>
-#include <fulgurite/loop/tell.hpp>
 #include <fulgurite/loop/train_epoch.hpp>
 
 namespace fulgurite::loop {
@@ -30,10 +30,10 @@ namespace fulgurite::loop {
 /// Dispatches an event to all listeners. If the event failed half-way in the run from which this one resumes,
 /// dispatches it only to those that were not notified.
 template <class Hook, bool Resumes, class R, class Pack, class Ctx>
-Flow tell_or_rest(State<R>& run, Pack& pack, Ctx& ctx) {
+Flow notify_or_remaining(State<R>& run, Pack& pack, Ctx& ctx) {
   if constexpr (Resumes)
-    if (run.due.heard.template failed<Hook>()) return tell_others<Hook>(run, pack, ctx);
-  return tell<Hook>(run, pack, ctx);
+    if (run.due.notified.template failed<Hook>()) return notify_remaining<Hook>(run, pack, ctx);
+  return notify<Hook>(run, pack, ctx);
 }
 
 /// Sets the loader to the next epoch, for files written between two epochs: then a different number of ranks, which
@@ -41,7 +41,7 @@ Flow tell_or_rest(State<R>& run, Pack& pack, Ctx& ctx) {
 template <class R, class Source>
 void stand_between_epochs(State<R>& run, Source& source) {
   auto& loader = source.train();
-  if constexpr (Jumps<std::remove_reference_t<decltype(loader)>>) tell_epoch(loader, run.progress.epoch);
+  if constexpr (Jumps<std::remove_reference_t<decltype(loader)>>) notify_epoch(loader, run.progress.epoch);
 }
 
 /// `from`: the number of parts that are finished. If a part fails, a resumed fit starts with that part.
@@ -67,7 +67,7 @@ void end_epoch(State<R>& run, Pack& pack, Source& source, bool left_early, std::
       if constexpr (shares<R>) share_epoch(run, Origin::train_step);
     });
   part([&] {
-    if (tell_or_rest<hook::on_train_epoch_end, Resumes>(run, pack, ctx) == Flow::stop) wish_stop(run);
+    if (notify_or_remaining<hook::on_train_epoch_end, Resumes>(run, pack, ctx) == Flow::stop) request_stop(run);
   });
   if constexpr (shares<R>)
     part([&] {
@@ -104,7 +104,7 @@ class OpenFit {
   OpenFit(State<R>& run, Pack& pack, Source& source, From from = {})
       : run_(run), pack_(pack), source_(source), is_open_(run.loading), start_(from) {
     check_fit(run, pack, source);
-    begin_anew();
+    begin_again();
     auto const& options = run.asked.options;
     algorithms_.emplace(InPlace{[&] { return Backend::algorithms(options.deterministic, options.benchmark); }});
     safely([&] {
@@ -163,10 +163,10 @@ class OpenFit {
       leave_gradients_alone(run_);
       run_.parts.strategy.teardown(*run_.parts.model);
       RunContext<R, phase::Fit> ctx(run_);
-      tell<hook::on_fit_end>(run_, pack_, ctx);
+      notify<hook::on_fit_end>(run_, pack_, ctx);
       write_requests(run_, pack_, source_, {.at = At::ended});
       finish_files(run_);  // so that callbacks find the files in teardown
-      tell_all<hook::teardown>(run_, pack_, source_, ctx);
+      notify_with_module<hook::teardown>(run_, pack_, source_, ctx);
       write_requests(run_, pack_, source_, {.at = At::ended});
       finish_files(run_);
       if constexpr (searches) warn_of_unanswered(run_);
@@ -203,7 +203,7 @@ class OpenFit {
   // Opening the fit.
 
   /// Clears everything that an earlier run has left.
-  void begin_anew() {
+  void begin_again() {
     forget_searches(run_);  // left by a fit that failed while it opened, or by an evaluation
     run_.begin_fit(Source::template evaluates<hook::val_dataloader>);
     run_.loading.loaders = &loader_names<Source>;
@@ -236,7 +236,7 @@ class OpenFit {
     auto const every = static_cast<std::size_t>(run_.asked.options.log_every_n_steps) *
                        static_cast<std::size_t>(run_.asked.window_length);
     run_.measured.train_board.reserve(every == 0 ? State<R>::Board::most_waiting : every);
-    if (tell<hook::on_fit_start>(run_, pack_, ctx) == Flow::stop) wish_stop(run_);
+    if (notify<hook::on_fit_start>(run_, pack_, ctx) == Flow::stop) request_stop(run_);
     answer_settings();
     if (!is_resumed()) answer_searches();  // a resumed fit gets its state later
     log_hyperparameters(run_, source_);
@@ -275,7 +275,7 @@ class OpenFit {
   };
   void find_file() {
     start_.look(run_, true);
-    if (start_.is_found() && start_.tell_of_folders(run_.callbacks)) run_.made.log_dir.clear();  // loggers set it again
+    if (start_.is_found() && start_.pass_folders(run_.callbacks)) run_.made.log_dir.clear();  // loggers set it again
   }
   /// Requests the loaders early, to check before training that the file's state fits them.
   void open_given_loaders() {
@@ -349,7 +349,7 @@ class OpenFit {
     run_.loading.write = decltype(Loading::write)::template to<&OpenFit::write>(*this);
     RunContext<R, phase::Train> ctx(run_);
     run_.clock.training_began = options.now();
-    if (tell<hook::on_train_start>(run_, pack_, ctx) == Flow::stop) wish_stop(run_);
+    if (notify<hook::on_train_start>(run_, pack_, ctx) == Flow::stop) request_stop(run_);
     agree_on_stop(run_);
     if (options.val_check_interval.kind == ValidationInterval::Kind::time) run_.clock.last_validation = options.now();
     if constexpr (resumes)
@@ -387,9 +387,9 @@ class OpenFit {
     run_.facts.is_last_batch = false;
     if (std::exchange(run_.progress.cut_short, -1) >= 0) run_.measured.cut_short = {};
     forget_cut(run_);
-    tell_epoch(loader, run_.progress.epoch);
+    notify_epoch(loader, run_.progress.epoch);
     begin_shared_epoch(run_);
-    if (tell_or_rest<hook::on_train_epoch_start>(ctx) == Flow::stop) wish_stop(run_);
+    if (notify_or_remaining<hook::on_train_epoch_start>(ctx) == Flow::stop) request_stop(run_);
     agree_on_stop(run_);
     deliver_posted(run_, pack_, run_.progress.logged_steps);
     if (!stops(run_)) answer_searches();
@@ -398,8 +398,8 @@ class OpenFit {
   }
 
   template <class Hook, class Ctx>
-  Flow tell_or_rest(Ctx& ctx) {
-    return loop::tell_or_rest<Hook, resumes>(run_, pack_, ctx);
+  Flow notify_or_remaining(Ctx& ctx) {
+    return loop::notify_or_remaining<Hook, resumes>(run_, pack_, ctx);
   }
   void end_epoch(bool left_early, std::uint8_t from = 0) {
     loop::end_epoch<resumes>(run_, pack_, source_, left_early, from);
@@ -430,7 +430,7 @@ class OpenFit {
         if (point.at == At::after_epoch && point.began) source_.train().resume_at(0);
       if (point.at >= At::epoch_end || (run_.progress.batch == 0 && point.at == At::before_batch && !point.began))
         return;
-      tell_epoch(source_.train(), run_.progress.epoch);
+      notify_epoch(source_.train(), run_.progress.epoch);
       epoch_.emplace(run_, pack_, source_, plan_);
       epoch_->find_place(run_, point);
     });
@@ -445,7 +445,7 @@ class OpenFit {
     run_.point = {.began = epoch_.has_value()};
     if (epoch_) {
       bool const more = epoch_->go_on(run_, pack_, point);
-      run_.due.heard = {};
+      run_.due.notified = {};
       if (more) return;
       bool const left_early = point.at == At::batch_end ? epoch_->left_early() : !point.last;
       epoch_.reset();
@@ -490,7 +490,7 @@ class OpenFit {
       run_.due.statistics_pass = false;
     }
     RunContext<R, phase::TrainEnd> ctx(run_);
-    tell<hook::on_train_end>(run_, pack_, ctx);
+    notify<hook::on_train_end>(run_, pack_, ctx);
     deliver_posted(run_, pack_, last_step(run_));
     write_requests(run_, pack_, source_, {.at = At::ended});
     run_.point = {.at = At::ended};

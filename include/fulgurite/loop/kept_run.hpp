@@ -20,13 +20,13 @@
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/automatic.hpp>
+#include <fulgurite/loop/dispatch.hpp>
 #include <fulgurite/loop/loader_state.hpp>
 #include <fulgurite/loop/options.hpp>
 #include <fulgurite/loop/parts.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/run_state.hpp>
 #include <fulgurite/loop/sentences.hpp>
-#include <fulgurite/loop/tell.hpp>
 #include <fulgurite/loop/whole_run.hpp>
 
 namespace fulgurite::loop {
@@ -55,7 +55,7 @@ class KeptPlace {
         shared_(run.shared),
         made_(run.made) {}
 
-  void put_back(State<R>& run) const {
+  void restore(State<R>& run) const {
     run.asked = asked_;
     run.optimization = optimization_;
     run.progress = progress_;
@@ -109,7 +109,7 @@ class KeptGradients {
       kept_.push_back(gradient.defined() ? Backend::clone(gradient) : gradient);
     }
   }
-  void put_back(typename R::Model& model) const {
+  void restore(typename R::Model& model) const {
     std::size_t at = 0;
     for (auto const& parameter : Backend::weights(model))
       if (at != kept_.size()) Backend::set_gradient(parameter, kept_[at++]);
@@ -146,25 +146,25 @@ class KeptRun {
       loader_.save([&](auto& archive) { archive.child("train_loader", loader); });
   }
   template <class Loader>
-  void put_back_loader(Loader& loader) const {
+  void restore_loader(Loader& loader) const {
     if constexpr (Stateful<Loader, typename Backend::RunFile::Saver>)
-      loader_.put_back([&](auto& archive) { archive.child("train_loader", loader); });
-    tell_epoch(loader, place_.progress().epoch);
+      loader_.restore([&](auto& archive) { archive.child("train_loader", loader); });
+    notify_epoch(loader, place_.progress().epoch);
     // If a pass was over when it was kept, the next pass would otherwise start at its last batch.
     if constexpr (Jumps<Loader>) loader.resume_at(0);
   }
 
-  void put_back() {
+  void restore() {
     // Recorded trial steps are freed first: restoring may need their memory.
     if constexpr (R::Strategy::captures) run_.parts.strategy.setup(*run_.parts.model, run_.parts.precision);
-    weights_.put_back(*run_.parts.model);
-    parts_.put_back([&](auto& archive) { fold(archive); });
+    weights_.restore(*run_.parts.model);
+    parts_.restore([&](auto& archive) { fold(archive); });
     each_optimizer([&](auto& optimizer) { optimizer.zero_grad(); });
-    gradients_.put_back(*run_.parts.model);
+    gradients_.restore(*run_.parts.model);
     each_optimizer([&, i = std::size_t{0}](auto& optimizer) mutable {
       if constexpr (requires { optimizer.received(); }) optimizer.set_received(received_[i++]);
     });
-    place_.put_back(run_);
+    place_.restore(run_);
     random_.restore();
   }
 
@@ -204,13 +204,13 @@ class KeptModel {
     gradients_.keep(model);
     state_.save([&](auto& archive) { fold(archive); });
   }
-  void put_back() {
+  void restore() {
     // Layers that configure_model has just made did not exist when the weights were kept.
     if (weights_.difference(model_).empty()) {
-      weights_.put_back(model_);
-      gradients_.put_back(model_);
+      weights_.restore(model_);
+      gradients_.restore(model_);
     }
-    state_.put_back([&](auto& archive) { fold(archive); });
+    state_.restore([&](auto& archive) { fold(archive); });
     random_.restore();
   }
 
@@ -356,9 +356,9 @@ class Retreat {
   }
 
   /// Restores everything to the start of a batch, and returns that batch's number.
-  long put_back(State<R>& run) {
+  long restore(State<R>& run) {
     if constexpr (possible) {
-      kept_->put_back(*run.parts.model, [&](auto& archive) { fold(run, archive); });
+      kept_->restore(*run.parts.model, [&](auto& archive) { fold(run, archive); });
       run.facts = facts_;
       run.progress = progress_;
       run.asked.window_length = window_;
@@ -372,7 +372,7 @@ class Retreat {
       run.watch.finite.look = look_;
       run.due.requests = requests_;
       run.due.posted = posted_;
-      run.due.heard = {};
+      run.due.notified = {};
       run.made.outcome = outcome_;
       run.due.held_rows.clear();
     }

@@ -31,7 +31,7 @@ namespace fulgurite::loop {
 template <class R>
 BeforeValidation<R> const* before_repeated_validation(State<R> const& run) {
   bool const repeated = run.before_validation && run.point.at == At::after_batch &&
-                        !run.due.heard.template failed<hook::on_validation_end>();
+                        !run.due.notified.template failed<hook::on_validation_end>();
   return repeated ? &*run.before_validation : nullptr;
 }
 
@@ -183,7 +183,7 @@ auto begin_at(State<R>& run, Loader& loader, long consumed) {
   }
 }
 
-/// Whether a batch is the last of its pass, for loaders that can tell before its step.
+/// Whether a batch is the last of its pass, for loaders that can notify before its step.
 struct KnownEnd {
   static constexpr bool late = false;
   bool last;
@@ -192,7 +192,7 @@ struct KnownEnd {
 };
 
 /// For loaders that must not be read ahead. `after_step()` moves to the next batch to find out whether this one was the
-/// last; the current batch may then be invalid. Before that, only a limit can tell.
+/// last; the current batch may then be invalid. Before that, only a limit can notify.
 template <class Iterator, class Stop, class Reads>
 class EndFoundLate {
  public:

@@ -12,10 +12,10 @@
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/diagnose/member_sentences.hpp>
 #include <fulgurite/loop/decisions.hpp>
+#include <fulgurite/loop/dispatch.hpp>
 #include <fulgurite/loop/non_finite.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/run_context.hpp>
-#include <fulgurite/loop/tell.hpp>
 
 namespace fulgurite {
 
@@ -204,9 +204,9 @@ class StepContext : public RunContext<R, phase::Train> {
     if constexpr (hook::pre_backward::named<typename R::Strategy>) run.parts.strategy.pre_backward(loss);
     loop::check_loss_type(run, &loss);
     loop::check_loss(run, loss);
-    loop::tell<hook::on_before_backward>(run, *pack_, loss, ctx);
+    loop::notify<hook::on_before_backward>(run, *pack_, loss, ctx);
     hook::timed<action::backward<R>> (*pack_)([&] { loop::backward(run, ctx, loss, 1.0); });
-    loop::tell<hook::on_after_backward>(run, *pack_, ctx);
+    loop::notify<hook::on_after_backward>(run, *pack_, ctx);
     if constexpr (hook::post_backward::named<typename R::Strategy>) run.parts.strategy.post_backward(loss);
     if constexpr (loop::shares<R>)
       if (run.shared.syncs) loop::exchange(run);
@@ -361,7 +361,7 @@ class StepContext : public RunContext<R, phase::Train> {
     run.watch.manual.before_step(run, run.parts.optimizers->optimizers, optimizer);
     loop::note_step(run, optimizer);
     unscale(optimizer);
-    loop::tell<hook::on_before_optimizer_step>(this->state(), *pack_, optimizer, ctx);
+    loop::notify<hook::on_before_optimizer_step>(this->state(), *pack_, optimizer, ctx);
     loop::check_gradients(run, optimizer);
   }
 

@@ -45,15 +45,15 @@ concept NamesTypes = R::Precision::parameters != Dtype::float32 && requires(type
 template <class R>
 auto watch_factories([[maybe_unused]] State<R>& run) {
   if constexpr (NamesTypes<R>) {
-    using Tell = std::function<void(std::string const&, std::string const&, std::string const&)>;
-    auto tell = [&run](std::string const& function, std::string const& made, std::string const& wanted) {
+    using Report = std::function<void(std::string const&, std::string const&, std::string const&)>;
+    auto report = [&run](std::string const& function, std::string const& made, std::string const& wanted) {
       run.warn("fulgurite.precision.default_type",
                "training_step calls torch::" + function + " without a type, which gives " + made +
                    ", where this fit computes in " + wanted + ": name the type, as in torch::" + function +
                    "(..., x.options()) with a tensor of the batch. LibTorch's default type belongs to "
                    "the whole process, so a precision leaves it alone");
     };
-    return R::Backend::watch_factories(run.parts.precision, run.facts.types_seen ? Tell() : Tell(tell));
+    return R::Backend::watch_factories(run.parts.precision, run.facts.types_seen ? Report() : Report(report));
   } else {
     return 0;
   }

@@ -15,10 +15,10 @@
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/data_source.hpp>
 #include <fulgurite/loop/decisions.hpp>
+#include <fulgurite/loop/dispatch.hpp>
 #include <fulgurite/loop/evaluate.hpp>
 #include <fulgurite/loop/kept_run.hpp>
 #include <fulgurite/loop/run.hpp>
-#include <fulgurite/loop/tell.hpp>
 #include <fulgurite/loop/train_epoch.hpp>
 
 namespace fulgurite::loop {
@@ -100,12 +100,12 @@ class Conductor {
   /// of its own.
   Flow on_train_batch_end(auto&) {
     end_if_asked_();
-    return step_ && run_->point.counts ? tell_step() : Flow::proceed;
+    return step_ && run_->point.counts ? notify_step() : Flow::proceed;
   }
 
   /// Called at the end of an epoch. If its end was found late, its last step came after the hooks of its last batch.
   void end_epoch() {
-    if (std::exchange(waits_, false) && step_ && run_->progress.global_step != heard_) tell_step();
+    if (std::exchange(waits_, false) && step_ && run_->progress.global_step != notified_) notify_step();
   }
 
  private:
@@ -121,11 +121,11 @@ class Conductor {
     auto loss = loss_of_batch(outputs);
     if (waits_ && loss) loss = [value = loss()] { return value; };  // a copy: the outputs will be gone
     step_->set_batch(run_->facts.batch_idx, run_->facts.batch_size, std::move(loss));
-    return closes ? tell_step() : Flow::proceed;
+    return closes ? notify_step() : Flow::proceed;
   }
-  Flow tell_step() {
-    heard_ = run_->progress.global_step;
-    step_->set_made(heard_ - begin_);
+  Flow notify_step() {
+    notified_ = run_->progress.global_step;
+    step_->set_made(notified_ - begin_);
     if (plan_->after_step) plan_->after_step(*step_);
     if (!step_->stops()) return Flow::proceed;
     auto& stop = run_->due.stop;
@@ -158,7 +158,7 @@ class Conductor {
   long begin_;
   std::optional<RehearsedStep> step_ = std::nullopt;
   bool waits_ = false;  ///< it is not known yet whether the current batch ended its window
-  long heard_ = -1;     ///< the last step that was reported
+  long notified_ = -1;  ///< the last step that was reported
 };
 
 /// A source of data for trial runs: without validation.
@@ -189,7 +189,7 @@ class Rehearsal final : public Rehearser<R> {
                     "an optimizer has no state(archive), so the steps of a trial run inside of a fit cannot be undone: "
                     "give it one that saves its moments (without moments: its rate), or search before the fit");
     if (run_.loading.training_is_open && !plan.fresh_loader) return rehearse_on(plan, source_);
-    auto own = source_.anew();  // the fit requests its own loaders later
+    auto own = source_.fresh();  // the fit requests its own loaders later
     rehearse_on(plan, own);
   }
   LearningRates& rates() override { return rates_; }
@@ -206,7 +206,7 @@ class Rehearsal final : public Rehearser<R> {
     KeptRun<R, TrainingAlone<Data>> kept(run_, data);
     bool has_loader = false;
     bool const begun = run_.loading.training_is_open;
-    put_back_after(
+    restore_after(
         [&] {
           prepare(plan);
           if (run_.asked.options.limit_train_batches.none()) return;
@@ -218,8 +218,8 @@ class Rehearsal final : public Rehearser<R> {
         },
         [&] {
           run_.searching.rehearsing = false;
-          kept.put_back();
-          if (has_loader) kept.put_back_loader(data.train());
+          kept.restore();
+          if (has_loader) kept.restore_loader(data.train());
         });
     end_alone_if_asked(run_, users_);
   }
@@ -250,7 +250,7 @@ class Rehearsal final : public Rehearser<R> {
     OtherCallbacks const others(run_, pack);
     RunContext<R, phase::Train> ctx(run_);
     run_.measured.train_board.restart();
-    if (!begun) tell<hook::on_train_start>(run_, pack, ctx);
+    if (!begun) notify<hook::on_train_start>(run_, pack, ctx);
     while (!done(run_)) one_epoch(data, pack, shape, begun);
   }
   /// `begun`: the start of the current epoch was already dispatched.
@@ -261,15 +261,15 @@ class Rehearsal final : public Rehearser<R> {
     RunContext<R, phase::Train> ctx(run_);
     run_.facts.is_last_batch = false;
     begin_shared_epoch(run_);
-    tell_epoch(loader, progress.epoch);
-    if (!std::exchange(begun, false)) tell<hook::on_train_epoch_start>(run_, pack, ctx);
+    notify_epoch(loader, progress.epoch);
+    if (!std::exchange(begun, false)) notify<hook::on_train_epoch_start>(run_, pack, ctx);
     if (!stops(run_)) {
       TrainEpoch<R, Conducted, Data> batches(run_, pack, data, shape);
       batches.template walk<false>(run_, pack);
       pack.slots.template get<Conductor<R>>().end_epoch();
     }
     settle_counts(run_);
-    tell<hook::on_train_epoch_end>(run_, pack, ctx);
+    notify<hook::on_train_epoch_end>(run_, pack, ctx);
     if constexpr (R::automatic)
       if (run_.facts.is_last_batch) observe_schedulers(run_, ctx, Interval::epoch, progress.epoch, progress.epoch + 1);
     report_epoch(run_, pack);
@@ -287,7 +287,7 @@ class Rehearsal final : public Rehearser<R> {
 
 /// Requests loaders with another batch size, with which the current epoch begins.
 template <class R, class Source>
-void load_anew(State<R>& run, Source& source, EpochPlan& plan) {
+void load_again(State<R>& run, Source& source, EpochPlan& plan) {
   if constexpr (requires { source.reload_training(); }) {
     source.reload_training();
     source.reload_validation();
@@ -297,7 +297,7 @@ void load_anew(State<R>& run, Source& source, EpochPlan& plan) {
   int const since = run.loading.validation_since;  // so that the next reload is due as before
   check_validation(run, source);
   run.loading.validation_since = since;
-  tell_epoch(source.train(), run.progress.epoch);
+  notify_epoch(source.train(), run.progress.epoch);
 }
 
 /// Runs each of `searches`. What they set stays for the training.
@@ -307,7 +307,7 @@ void answer(Searches searches, State<R>& run, Source& source, EpochPlan& plan) {
   for (auto const& search : searches) {
     search(rehearsal);
     // The next search uses the batch size that this one has found.
-    if (std::exchange(run.searching.sizes_changed, false)) load_anew(run, source, plan);
+    if (std::exchange(run.searching.sizes_changed, false)) load_again(run, source, plan);
   }
 }
 
@@ -328,7 +328,7 @@ template <class R, class Loader, class Pass>
 void out_of_count([[maybe_unused]] Loader& loader, [[maybe_unused]] long epoch, Pass&& pass) {
   [[maybe_unused]] auto const stand_between_epochs = [&] {
     if constexpr (Jumps<Loader>) {
-      tell_epoch(loader, epoch);
+      notify_epoch(loader, epoch);
       loader.resume_at(0);
     }
   };
@@ -338,18 +338,18 @@ void out_of_count([[maybe_unused]] Loader& loader, [[maybe_unused]] long epoch, 
     if constexpr (Stateful<Loader, typename RunFile::Saver>) {
       typename RunFile::Memory place;
       auto const fold = [&](auto& archive) { archive.child("train_loader", loader); };
-      auto const put_back = [&] {
-        place.put_back(fold);
+      auto const restore = [&] {
+        place.restore(fold);
         stand_between_epochs();  // otherwise it would end the previous pass again
       };
       place.save(fold);
       try {
         pass();
       } catch (...) {
-        put_back();
+        restore();
         throw;
       }
-      return put_back();
+      return restore();
     }
   }
   pass();

@@ -19,6 +19,7 @@
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
 #include <fulgurite/loop/decisions.hpp>
+#include <fulgurite/loop/dispatch.hpp>
 #include <fulgurite/loop/kept_run.hpp>
 #include <fulgurite/loop/loader_state.hpp>
 #include <fulgurite/loop/non_finite.hpp>
@@ -26,7 +27,6 @@
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/run_state.hpp>
 #include <fulgurite/loop/safe_points.hpp>
-#include <fulgurite/loop/tell.hpp>
 #include <fulgurite/loop/whole_run.hpp>
 
 namespace fulgurite::loop {
@@ -85,7 +85,7 @@ class StartingFile {
   std::string name() const { return path_.string(); }
   /// Tells loggers which folder the run had: those that have `continue_in(folder)` and save a `folder`. Returns true if
   /// there was one.
-  bool tell_of_folders(Callbacks callbacks) const;
+  bool pass_folders(Callbacks callbacks) const;
   /// Returns the file; null if there is none, with a warning if one was requested.
   std::shared_ptr<void const> take(RunCore& run);
 
@@ -135,7 +135,7 @@ class StartingSnapshot {
 
   void look(RunCore&, bool) {}
   bool is_found() const { return true; }
-  bool tell_of_folders(Callbacks) const { return false; }
+  bool pass_folders(Callbacks) const { return false; }
   std::shared_ptr<From const> take(RunCore&) { return std::make_shared<From const>(from_); }
 
  private:
@@ -178,7 +178,7 @@ class EvaluatedFile {
         run_.warn_each("fulgurite.resume.no_state",
                        "the file holds weights alone: what the model keeps beside them stays as it is");
     } catch (...) {
-      before.put_back(model);
+      before.restore(model);
       throw;
     }
     run_.progress = progress;
@@ -253,7 +253,7 @@ void try_loaders(State<R>& run, Source& source, RunFile const& file) {
   auto const fold = [&](auto& archive) { fold_loaders(run, source, archive); };
   before.save(fold);
   file.load(fold);
-  before.put_back(fold);
+  before.restore(fold);
 }
 
 /// Loads one file in three parts. Weights and the state of model, data module and callbacks are loaded before the
@@ -289,7 +289,7 @@ class Resumption {
                                                        " epochs, and max_epochs = " + std::to_string(*most) +
                                                        ": raise it, or take an earlier file");
     });
-    if (!problems_.empty()) before_.put_back();
+    if (!problems_.empty()) before_.restore();
   }
 
   /// Called when the optimizers exist. Throws everything that does not fit in one Error. Loaders that were given to fit
@@ -306,9 +306,9 @@ class Resumption {
       });
     if (problems_.empty()) return;
     note([&] { file_->load([&](auto& archive) { fold_training(run_, archive); }); });
-    before_.put_back();
+    before_.restore();
     auto const all = all_of(problems_);
-    tell_of_difference(all);
+    report_difference(all);
     throw all;
   }
 
@@ -316,7 +316,7 @@ class Resumption {
   /// the file is known to fit before training starts.
   void load_training() {
     refuse_forgetful();
-    or_put_back([&] {
+    or_restore([&] {
       file_->load([&](auto& archive) {
         fold_model(run_, source_, archive);
         fold_training(run_, archive);
@@ -330,7 +330,7 @@ class Resumption {
   /// long enough. `batches`: the number of training batches, if known; with several ranks it may be less than a loader
   /// has.
   void refuse_unfit_loaders(std::optional<long> batches) {
-    or_put_back([&] {
+    or_restore([&] {
       refuse_unfit_data(run_, *file_, batches);
       if constexpr (loaders_have_state<Source, Saver> && loaders_change) try_loaders(run_, source_, *file_);
     });
@@ -344,7 +344,7 @@ class Resumption {
     auto random = R::Backend::rng_state();
     typename R::Backend::RunFile::Memory loader;
     loader.save([&](auto& archive) { fold_loader(run_, source_, archive); });
-    or_put_back([&] {
+    or_restore([&] {
       file_->load_weights(*run_.parts.model);
       file_->load_whole([&](auto& archive) {
         fold_assembly(run_, archive);
@@ -355,7 +355,7 @@ class Resumption {
       try {
         find_place();
       } catch (...) {
-        loader.put_back([&](auto& archive) { fold_loader(run_, source_, archive); });
+        loader.restore([&](auto& archive) { fold_loader(run_, source_, archive); });
         random.restore();
         throw;
       }
@@ -365,7 +365,7 @@ class Resumption {
   /// Called after load_all, when the training weights are in place: if the run resumes inside an epoch that had been
   /// cut short, undoes what hooks did at its end.
   void go_back_if_reopened() {
-    if (reopened_) or_put_back([&] { go_back_before_cut(run_, pack_); });
+    if (reopened_) or_restore([&] { go_back_before_cut(run_, pack_); });
   }
 
   /// For a run that has nothing left to train: restores the random state that the file's fit ended with.
@@ -376,7 +376,7 @@ class Resumption {
   }
   /// For such a run: loads the state of its loaders, which must exist.
   void load_data() {
-    or_put_back([&] { file_->load([&](auto& archive) { fold_loaders(run_, source_, archive); }); });
+    or_restore([&] { file_->load([&](auto& archive) { fold_loaders(run_, source_, archive); }); });
   }
 
  private:
@@ -395,26 +395,26 @@ class Resumption {
     try {
       load();
     } catch (Error const& error) { problems_.push_back(error); } catch (...) {
-      before_.put_back();
+      before_.restore();
       throw;
     }
   }
   template <class Load>
-  void or_put_back(Load&& load) {
+  void or_restore(Load&& load) {
     try {
       load();
     } catch (Error const& error) {
-      before_.put_back();
-      tell_of_difference(error);
+      before_.restore();
+      report_difference(error);
       throw;
     } catch (...) {
-      before_.put_back();
+      before_.restore();
       throw;
     }
   }
 
   /// Throws the error again with a list of the parts that differ between program and file; does nothing if none differ.
-  void tell_of_difference(Error const& error) {
+  void report_difference(Error const& error) {
     auto const fold = [&](auto& archive) { fold_assembly(run_, archive); };
     if constexpr (requires { file_->difference(*run_.parts.model, fold); }) {
       if (error.identifier().starts_with("fulgurite.resume.")) return;  // it is about limits or data, not parts

@@ -70,7 +70,7 @@ FULGURITE_BODY void StartingFile::look(RunCore& run, bool for_fit) {
   if (file_ && for_fit && !files_.searched) run.made.held_files.begins_with(path_);
 }
 
-FULGURITE_BODY bool StartingFile::tell_of_folders(Callbacks callbacks) const {
+FULGURITE_BODY bool StartingFile::pass_folders(Callbacks callbacks) const {
   auto const* const states = state().find("callbacks");
   bool any = false;
   if (states == nullptr) return any;

@@ -211,7 +211,7 @@ class OwnActions {
  public:
   /// Sets the pack of callbacks for the next run.
   template <class Pack>
-  void told_to(Pack& pack) {
+  void given_to(Pack& pack) {
     if constexpr (Pack::profiles) {
       pack_ = &pack;
       open_ = [](void* to, ProfiledAction const& action) -> std::unique_ptr<OwnAction::Held> {
@@ -648,20 +648,20 @@ InPlace(F) -> InPlace<F>;
 
 /// Thrown if a trial run's changes could not be undone. A search never treats it as "out of memory", even if memory was
 /// the cause.
-class NotPutBack : public Error {
+class NotRestored : public Error {
  public:
-  explicit NotPutBack(char const* why);
+  explicit NotRestored(char const* why);
 };
 
-/// Runs `work()`, then `put_back()`, also if `work` throws. Throws the error of `work`, or [fulgurite.tuner.put_back]
+/// Runs `work()`, then `restore()`, also if `work` throws. Throws the error of `work`, or [fulgurite.tuner.put_back]
 /// if restoring fails.
-template <class Work, class PutBack>
-void put_back_after(Work&& work, PutBack&& put_back) {
+template <class Work, class Restore>
+void restore_after(Work&& work, Restore&& restore) {
   auto const all = [&] {
     try {
-      put_back();
-    } catch (std::exception const& error) { throw NotPutBack(error.what()); } catch (...) {
-      throw NotPutBack("what was thrown is no std::exception");
+      restore();
+    } catch (std::exception const& error) { throw NotRestored(error.what()); } catch (...) {
+      throw NotRestored("what was thrown is no std::exception");
     }
   };
   try {

@@ -61,7 +61,7 @@ FULGURITE_BULK_BODY void RehearsedStep::set_batch(long place, long size, std::fu
 
 namespace fulgurite::loop {
 
-FULGURITE_BULK_BODY NotPutBack::NotPutBack(char const* why)
+FULGURITE_BULK_BODY NotRestored::NotRestored(char const* why)
     : Error("fulgurite.tuner.put_back",
             std::string("what a trial run has changed could not be restored, so the run is not as it was before: "
                         "resume from a file of it, or start it again; ") +

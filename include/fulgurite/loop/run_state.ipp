@@ -61,7 +61,7 @@ void RunPosition::fold_stop(auto& archive) {
 }
 
 void RunPosition::state(auto& archive) {
-  archive("point", run_.point)("heard", run_.due.heard);
+  archive("point", run_.point)("heard", run_.due.notified);
   if (!lacks(archive, "shares_of_epoch"))
     archive("shares_of_epoch", beside_.shares_of_data);  // it is compared before training: see resumption.hpp
   fold_optimization(archive);

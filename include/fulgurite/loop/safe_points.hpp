@@ -21,6 +21,7 @@
 #include <fulgurite/loop/checkpoint_files.hpp>
 #include <fulgurite/loop/data_source.hpp>
 #include <fulgurite/loop/decisions.hpp>
+#include <fulgurite/loop/dispatch.hpp>
 #include <fulgurite/loop/loader_state.hpp>
 #include <fulgurite/loop/non_finite.hpp>
 #include <fulgurite/loop/options.hpp>
@@ -29,7 +30,6 @@
 #include <fulgurite/loop/run_context.hpp>
 #include <fulgurite/loop/run_state.hpp>
 #include <fulgurite/loop/sentences.hpp>
-#include <fulgurite/loop/tell.hpp>
 #include <fulgurite/loop/whole_run.hpp>
 #include <fulgurite/policy/policies.hpp>
 
@@ -257,7 +257,7 @@ void redo_window(State<R>& run, Source& source) {
   auto& progress = run.progress;
   if (run.point.at != At::before_batch) return;
   bool const stepped = !run.facts.left_out || run.point.counts;
-  if (run.due.heard.template failed<hook::on_train_batch_end>()) {  // its step is already made
+  if (run.due.notified.template failed<hook::on_train_batch_end>()) {  // its step is already made
     run.point = {.at = At::batch_end,
                  .last = run.facts.is_last_batch,
                  .counts = stepped,
@@ -322,22 +322,22 @@ void failed(State<R>& run, Pack& pack, Source& source, std::exception const& err
   still([&] { finish_files(run); });
   still([&] { run.due.take_back(); });
   still([&] {  // deliver the rows of listeners that will not be notified again of this event
-    if (run.due.heard.event.empty()) return;
+    if (run.due.notified.event.empty()) return;
     deliver_posted(run, pack, run.point.at == At::epoch_end ? last_step(run) : run.progress.logged_steps);
   });
   RunContext<R, phase::Fit> ctx(run);
   using Listeners = loop::Listeners<hook::on_exception, true, R, Pack, std::exception const, decltype(ctx)>;
   void* const arguments[] = {address_of(error), address_of(ctx)};
-  auto const tell_of_it = [&](bool strategy) {
+  auto const report = [&](bool strategy) {
     for (auto const& listener : Listeners::list)
       if (listener.listens && (listener.who == Listeners::strategy) == strategy)
-        still([&] { listener.tell(participant(run, model_and_strategy(run), listener.who), arguments); });
+        still([&] { listener.call(participant(run, model_and_strategy(run), listener.who), arguments); });
   };
-  tell_of_it(false);
+  report(false);
   if constexpr (!std::is_same_v<std::remove_cvref_t<decltype(source.module())>, typename R::Model>)
-    still([&] { tell_module<hook::on_exception>(source.module(), error, ctx); });
-  tell_of_it(true);
-  if (dynamic_cast<NotPutBack const*>(&error)) run.due.requests.clear();  // they would save the trial run
+    still([&] { notify_module<hook::on_exception>(source.module(), error, ctx); });
+  report(true);
+  if (dynamic_cast<NotRestored const*>(&error)) run.due.requests.clear();  // they would save the trial run
   if constexpr (ChecksReplays<typename R::Strategy>)
     still([&] {
       if (dynamic_cast<WrongReplay const*>(&error)) {  // its results are known to be wrong
@@ -363,7 +363,7 @@ void failed(State<R>& run, Pack& pack, Source& source, std::exception const& err
   still([&] { finish_files(run); });
   run.due.requests.clear();
   run.due.posted.clear();
-  run.due.heard = {};  // requested files contain it; later events start from the first listener
+  run.due.notified = {};  // requested files contain it; later events start from the first listener
   if (!run.parts.optimizers || run.loading.resuming) still([&] { leave_run(run); });
   still([&] { finalize_loggers(run.callbacks, Status::failed); });
   leave_gradients_alone(run);
@@ -424,7 +424,7 @@ void set_up(State<R>& run, Pack& pack, Source& source, Ctx& ctx, File&& file) {
       if constexpr (Prepare::named<Model> && !std::is_same_v<Module, Model>) run.parts.model->prepare_data();
     });
   file.find();
-  tell_all<hook::setup>(run, pack, source, ctx);
+  notify_with_module<hook::setup>(run, pack, source, ctx);
   if constexpr (shares<R>) run.made.log_dir = of_first_rank(run, run.made.log_dir.string());  // loggers write there
   if constexpr (Listens<hook::configure_model, typename R::Model, Ctx>)
     invoke<hook::configure_model>(*run.parts.model, ctx);

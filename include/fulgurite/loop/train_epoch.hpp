@@ -10,6 +10,7 @@
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/loop/automatic.hpp>
 #include <fulgurite/loop/data_source.hpp>
+#include <fulgurite/loop/dispatch.hpp>
 #include <fulgurite/loop/evaluate.hpp>
 #include <fulgurite/loop/kept_run.hpp>
 #include <fulgurite/loop/loader_state.hpp>
@@ -19,7 +20,6 @@
 #include <fulgurite/loop/run_state.hpp>
 #include <fulgurite/loop/safe_points.hpp>
 #include <fulgurite/loop/sentences.hpp>
-#include <fulgurite/loop/tell.hpp>
 
 namespace fulgurite::loop {
 
@@ -166,15 +166,15 @@ template <class R, class Pack, class Ctx, class Batch>
     if constexpr (Pack::template wants_outputs<hook::on_train_batch_end, typename R::Model, typename R::Strategy,
                                                Outputs, Batch, Ctx>()) {
       auto outputs = outputs_of<typename R::Backend>(result, 1.0 / window.key.divisor);
-      return tell<hook::on_train_batch_end>(run, pack, outputs, batch, ctx);
+      return notify<hook::on_train_batch_end>(run, pack, outputs, batch, ctx);
     } else {
-      return tell<hook::on_train_batch_end>(run, pack, batch, ctx);
+      return notify<hook::on_train_batch_end>(run, pack, batch, ctx);
     }
   } else {
     hook::timed<action::run_training_batch>(pack)([&] { manual_step(run, pack, batch); });
     run.measured.train_board.fold();
     begin_end_hooks<Pack>(run);
-    return tell<hook::on_train_batch_end>(run, pack, batch, ctx);
+    return notify<hook::on_train_batch_end>(run, pack, batch, ctx);
   }
 }
 
@@ -277,18 +277,18 @@ class TrainEpoch {
     measure(run, batch);
     facts.in_batch = true;
 
-    auto const started = tell<hook::on_train_batch_start>(run, pack, batch, ctx_);
+    auto const started = notify<hook::on_train_batch_start>(run, pack, batch, ctx_);
     deliver_posted(run, pack, progress.logged_steps);
     if (started == Flow::skip_epoch) {
       skip_epoch(run, b);
       return false;
     }
-    if (started == Flow::stop) wish_stop(run);
+    if (started == Flow::stop) request_stop(run);
     // Values that hooks have logged do not belong to the step: they are neither recorded with it nor discarded.
     run.measured.train_board.fold();
 
     auto const ended = train_on(run, pack, ctx_, batch, window);
-    if (ended == Flow::stop) wish_stop(run);
+    if (ended == Flow::stop) request_stop(run);
     return finish(run, pack, b, end, !window.key.closes);
   }
 
@@ -306,7 +306,7 @@ class TrainEpoch {
     run.point.counts = stepped;
     facts.in_batch = true;  // flush has set it to false
     begin_end_hooks<Pack>(run);
-    if (tell<hook::on_train_batch_end>(run, pack, ctx_) == Flow::stop) wish_stop(run);
+    if (notify<hook::on_train_batch_end>(run, pack, ctx_) == Flow::stop) request_stop(run);
     run.point.counts = false;
     facts.left_out = false;
     return finish(run, pack, b, end, facts.accumulating, stepped);
@@ -517,9 +517,9 @@ class TrainEpoch {
     auto random = R::Backend::rng_state();
     auto const others = [&](auto&... args) {
       random.restore();
-      if (tell_others<hook::on_train_batch_end>(run, pack, args...) == Flow::stop) wish_stop(run);
+      if (notify_remaining<hook::on_train_batch_end>(run, pack, args...) == Flow::stop) request_stop(run);
     };
-    auto const end_with = [&](long b, auto& end, bool left_out, auto&& tell_of_it) {
+    auto const end_with = [&](long b, auto& end, bool left_out, auto&& report) {
       auto& facts = run.facts;
       facts.batch_idx = b;
       facts.is_last_batch = end.before_step();
@@ -528,7 +528,7 @@ class TrainEpoch {
       facts.in_batch = true;
       facts.left_out = left_out;
       run.point.counts = left_out && point.counts;
-      tell_of_it();
+      report();
       facts.left_out = run.point.counts = false;
       return finish(run, pack, b, end, point.accumulating, point.counts);
     };
@@ -611,14 +611,14 @@ class TrainEpoch {
   /// Rolls back to the state before wrong replays. From there all steps run as they are written.
   void go_back(State<R>& run, Loader& loader, std::string const& reason) {
     run.parts.strategy.give_up(reason);
-    long const batch = retreat_.put_back(run);
+    long const batch = retreat_.restore(run);
     run.warn_each("fulgurite.capture.gone_back",
                   "steps were replayed wrongly: " + reason + ". The fit went back to batch " + std::to_string(batch) +
                       " of epoch " + std::to_string(run.progress.epoch) +
                       " and runs on from there as it is written; hooks of the batches since then are called again, and "
                       "globals and members outside of state(archive) stay as they are now");
-    hear_strategy(run);
-    tell_epoch(loader, run.progress.epoch);
+    pass_warnings_of_strategy(run);
+    notify_epoch(loader, run.progress.epoch);
     observed_ = run.progress.global_step;
   }
 

@@ -90,19 +90,19 @@ void fold_loader(State<R>& run, Source& source, Archive& archive) {
 template <class R, class Source, class Archive>
 void fold_own_part(State<R>& run, Source& source, Archive& archive) {
   auto& shared = run.shared;
-  bool wishes = run.due.stop.waits && !run.due.stop.by_time && (!run.before_cut || run.due.stop_before_cut.asked);
-  archive("wishes_stop", wishes)("not_finite", shared.not_finite)("validates", shared.validates);
+  bool requests = run.due.stop.waits && !run.due.stop.by_time && (!run.before_cut || run.due.stop_before_cut.asked);
+  archive("wishes_stop", requests)("not_finite", shared.not_finite)("validates", shared.validates);
   if (!lacks(archive, "left_out")) archive("left_out", run.progress.left_out);
   archive.child("epoch_so_far", run.measured.train_board).child("epoch_cut_short", run.measured.cut_short);
   fold_loader(run, source, archive);
   fold_cut_random(run, archive);
   fold_random(run, archive);
-  if constexpr (Archive::loading) run.due.stop.waits = wishes;
+  if constexpr (Archive::loading) run.due.stop.waits = requests;
 }
 
 /// The rank whose shared figures count for all: with a split model the last rank, on which steps end; else rank 0.
 template <class R>
-int teller_of(State<R> const& run) {
+int owner_of(State<R> const& run) {
   return splits_model<R> ? run.parts.strategy.world() - 1 : 0;
 }
 
@@ -114,11 +114,11 @@ class BoardOfAll {
 
  public:
   BoardOfAll(State<R>& run, Board& board, FiguresOnTheWay& figures) : board_(board) {
-    int const teller = teller_of(run);
+    int const owner = owner_of(run);
     for (std::size_t i = 0; i != figures_.size(); ++i) {
       auto& cell = board[i];
       figures_[i] = cell.epoch;
-      if (cell.shared && run.parts.strategy.rank() != teller) cell.epoch = {};  // only one rank may add it
+      if (cell.shared && run.parts.strategy.rank() != owner) cell.epoch = {};  // only one rank may add it
       figures.add(cell.epoch);
     }
     counts_ = board.counts;
@@ -262,7 +262,7 @@ void take_own_part([[maybe_unused]] State<R>& run, [[maybe_unused]] Source& sour
       typename R::Backend::RunFile::Memory mine;
       mine.read(parts[rank]);
       mine.load([&](auto& archive) { fold_own_part(run, source, archive); });
-    } else if (static_cast<int>(rank) != teller_of(run)) {
+    } else if (static_cast<int>(rank) != owner_of(run)) {
       for (auto* const board : {&run.measured.train_board, &run.measured.cut_short}) {
         for (std::size_t i = 0; i != State<R>::metrics; ++i) (*board)[i].epoch = {};
         if constexpr (State<R>::Board::Counts::any) board->counts.restart();
@@ -351,7 +351,7 @@ class KeptWeights {
     return weights.empty() ? difference("buffers", Backend::buffers(model), buffers_) : weights;
   }
   /// Copies the values into the model's current tensors.
-  void put_back(typename R::Model& model) const {
+  void restore(typename R::Model& model) const {
     copy(Backend::weights(model), weights_);
     copy(Backend::buffers(model), buffers_);
   }
@@ -408,10 +408,10 @@ class BeforeResuming {
     training_.emplace().save([&](auto& archive) { fold_training(run_, archive); });
   }
   /// Restores as much as was kept.
-  void put_back() {
-    weights_.put_back(*run_.parts.model);
-    model_.put_back([&](auto& archive) { fold_model(run_, source_, archive); });
-    if (training_) training_->put_back([&](auto& archive) { fold_training(run_, archive); });
+  void restore() {
+    weights_.restore(*run_.parts.model);
+    model_.restore([&](auto& archive) { fold_model(run_, source_, archive); });
+    if (training_) training_->restore([&](auto& archive) { fold_training(run_, archive); });
     run_.made.outcome = outcome_;
   }
 
@@ -462,7 +462,7 @@ class Snapshot {
   /// [fulgurite.resume.snapshot], and the model is unchanged.
   void load_weights(typename R::Model& model) const {
     require_like(model);
-    kept_->weights.put_back(model);
+    kept_->weights.restore(model);
   }
   /// Loads all of the state that fold(archive) visits, or nothing.
   template <class Fold>
@@ -478,9 +478,9 @@ class Snapshot {
   /// Restores the run from which it was taken. Its parts must be the same as then: nothing is compared, and a failure
   /// is not undone.
   template <class Fold>
-  void put_back(typename R::Model& model, Fold&& fold) const {
-    kept_->weights.put_back(model);
-    kept_->state.put_back(fold);
+  void restore(typename R::Model& model, Fold&& fold) const {
+    kept_->weights.restore(model);
+    kept_->state.restore(fold);
   }
 
  private:

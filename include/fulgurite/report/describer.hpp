@@ -285,7 +285,7 @@ class Describer {
   constexpr void event(Hook, std::string_view indent) {
     if (automatic || Hook::in_manual)
       out.hook(Hook::name(), indent.size(), have<Hook>, Hook::template named<M>,
-               loop::strategy_hears<Hook> && Hook::template named<S>, hook::model_before_monitors<Hook>);
+               loop::strategy_listens<Hook> && Hook::template named<S>, hook::model_before_monitors<Hook>);
   }
   /// Adds a function that only callbacks have, and which of them have it.
   template <class Hook>

@@ -406,7 +406,7 @@ class SizeTrials {
     bool fits = true;
     try {
       rehearser_.rehearse(plan);
-    } catch (loop::NotPutBack const&) { throw; } catch (std::exception const& error) {
+    } catch (loop::NotRestored const&) { throw; } catch (std::exception const& error) {
       if (!out_of_memory<Backend>(error)) throw;
       fits = false;
     }

@@ -281,7 +281,7 @@ FULGURITE_BODY WeightReport load_model(torch::nn::Module const* model, OwnState 
   try {
     return load();
   } catch (...) {
-    before.put_back(own.load);
+    before.restore(own.load);
     throw;
   }
 }
@@ -312,7 +312,7 @@ FULGURITE_BODY WeightReport load_path(torch::nn::Module const* model, OwnState c
   try {
     return load_model(model, own, file, tree, options);
   } catch (...) {
-    before.put_back(data.load);
+    before.restore(data.load);
     throw;
   }
 }

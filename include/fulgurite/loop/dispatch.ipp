@@ -1,11 +1,11 @@
 #pragma once
-// The bodies of loop/tell.hpp.
+// The bodies of loop/dispatch.hpp.
 
 #include <string>
 
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/loop/decisions.hpp>
-#include <fulgurite/loop/tell.hpp>
+#include <fulgurite/loop/dispatch.hpp>
 
 namespace fulgurite::loop {
 
@@ -22,60 +22,60 @@ FULGURITE_BODY std::vector<std::string> names_of_participants(RunCore const& run
 }
 
 FULGURITE_BODY Flow notify_all(RunCore& run, Event const& event, ModelAndStrategy others, void* const* arguments) {
-  DispatchState told;
+  DispatchState state;
   try {
     for (auto const& listener : event.listeners) {
       if (!listener.listens) continue;
       auto const watched = listener.action == nullptr ? OwnAction() : run.own_actions.begin(listener.action());
-      told.most_severe =
-          more_severe(told.most_severe, listener.tell(participant(run, others, listener.who), arguments));
-      ++told.participants;
+      state.most_severe =
+          more_severe(state.most_severe, listener.call(participant(run, others, listener.who), arguments));
+      ++state.participants;
     }
   } catch (...) {
-    if (event.is_heard_once) note_heard(run, event, told);
+    if (event.is_notified_once) note_notified(run, event, state);
     throw;
   }
-  return told.most_severe;
+  return state.most_severe;
 }
 
-FULGURITE_BODY void note_heard(RunCore& run, Event const& event, DispatchState const& told) {
+FULGURITE_BODY void note_notified(RunCore& run, Event const& event, DispatchState const& state) {
   if (run.facts.stage != Stage::fit || run.facts.sanity_checking) return;
-  if (told.most_severe == Flow::stop) wish_stop(run);
-  run.due.heard = {.event = std::string(event.name)};
+  if (state.most_severe == Flow::stop) request_stop(run);
+  run.due.notified = {.event = std::string(event.name)};
   auto const names = names_of_participants(run);
-  int left = told.participants;
+  int left = state.participants;
   for (auto const& listener : event.listeners)
-    if (listener.listens && left-- > 0) run.due.heard.by.push_back(names[listener.who]);
+    if (listener.listens && left-- > 0) run.due.notified.by.push_back(names[listener.who]);
 }
 
 FULGURITE_BODY Flow notify_rest(RunCore& run, Event const& event, ModelAndStrategy others, void* const* arguments) {
-  auto& heard = run.due.heard;
+  auto& notified = run.due.notified;
   auto const names = names_of_participants(run);
-  Flow gravest = Flow::proceed;
+  Flow most_severe = Flow::proceed;
   try {
     for (auto const& listener : event.listeners) {
       auto const& name = names[listener.who];
-      if (heard.contains(name)) continue;
+      if (notified.contains(name)) continue;
       if (!listener.listens) {
-        run.warn_each("fulgurite.resume.untold", name + " takes arguments of " + heard.event +
+        run.warn_each("fulgurite.resume.untold", name + " takes arguments of " + notified.event +
                                                      " that were lost when the run was stopped, and is not called: "
                                                      "take it as (ctx), or as (batch, ctx)");
         continue;
       }
-      heard.by.push_back(name);  // before the call, so that a file that the listener writes counts it as notified
+      notified.by.push_back(name);  // before the call, so that a file that the listener writes counts it as notified
       try {
-        gravest = more_severe(gravest, listener.tell(participant(run, others, listener.who), arguments));
+        most_severe = more_severe(most_severe, listener.call(participant(run, others, listener.who), arguments));
       } catch (...) {
-        heard.by.pop_back();
+        notified.by.pop_back();
         throw;
       }
     }
   } catch (...) {
-    if (gravest == Flow::stop) wish_stop(run);
+    if (most_severe == Flow::stop) request_stop(run);
     throw;
   }
-  heard = {};
-  return gravest;
+  notified = {};
+  return most_severe;
 }
 
 FULGURITE_BODY OtherCallbacks::~OtherCallbacks() { run_.callbacks = std::move(before_); }

@@ -89,7 +89,7 @@ namespace fulgurite::loop {
 struct Listener {
   std::size_t who;  ///< the callback's position in firing order; the model comes after the callbacks, then the strategy
   bool listens;     ///< false: its hook takes the batch or its outputs, which no longer exist when a fit resumes
-  Flow (*tell)(void* who, void* const* arguments);  ///< takes the listener's address and those of the event's arguments
+  Flow (*call)(void* who, void* const* arguments);  ///< takes the listener's address and those of the event's arguments
   ProfiledAction const& (*action)();                ///< null if there is no profiler
 };
 
@@ -97,7 +97,7 @@ struct Listener {
 struct Event {
   std::string_view name;
   /// True if no listener may be notified twice: a fit that resumes does not repeat what the event reports.
-  bool is_heard_once;
+  bool is_notified_once;
   std::span<Listener const> listeners;
 };
 
@@ -113,10 +113,10 @@ ModelAndStrategy model_and_strategy(State<R>& run) {
 
 /// A strategy may have a hook for any event except these two, whose names it uses to receive and release the model.
 template <class Hook>
-inline constexpr bool strategy_hears = !std::is_same_v<Hook, hook::setup> && !std::is_same_v<Hook, hook::teardown>;
+inline constexpr bool strategy_listens = !std::is_same_v<Hook, hook::setup> && !std::is_same_v<Hook, hook::teardown>;
 
 template <class Hook>
-inline constexpr bool heard_once =
+inline constexpr bool notified_once =
     std::is_same_v<Hook, hook::on_train_epoch_start> || std::is_same_v<Hook, hook::on_train_batch_end> ||
     std::is_same_v<Hook, hook::on_validation_end> || std::is_same_v<Hook, hook::on_train_epoch_end>;
 
@@ -135,7 +135,7 @@ T& argument_at(void* address) {
 
 /// Calls the hook of a listener.
 template <class Hook, class T, class... Args>
-Flow tell_at(void* who, void* const* arguments) {
+Flow call_at(void* who, void* const* arguments) {
   return [&]<std::size_t... I>(std::index_sequence<I...>) {
     return answer_of<Hook>(*static_cast<T*>(who), argument_at<Args>(arguments[I])...);
   }(std::index_sequence_for<Args...>());
@@ -158,9 +158,9 @@ struct Listeners {
     else return std::type_identity<typename P::template At<P::firing_order[I]>>();
   }
   template <std::size_t I>
-  static consteval bool hears() {
+  static consteval bool listens() {
     using T = typename decltype(type<I>())::type;
-    return Hook::template named<T> && (I != strategy || strategy_hears<Hook>);
+    return Hook::template named<T> && (I != strategy || strategy_listens<Hook>);
   }
   template <std::size_t I>
   static consteval bool is_behind_model() {
@@ -172,8 +172,8 @@ struct Listeners {
     using T = typename decltype(type<I>())::type;
     Listener one{I, Listens<Hook, T, Args...>, nullptr, nullptr};
     if constexpr (Told && Listens<Hook, T, Args...>) {
-      if constexpr (takes_plain_context<Hook, T, Args...>) one.tell = &tell_at<Hook, T, Context>;
-      else one.tell = &tell_at<Hook, T, Args...>;
+      if constexpr (takes_plain_context<Hook, T, Args...>) one.call = &call_at<Hook, T, Context>;
+      else one.call = &call_at<Hook, T, Args...>;
       if constexpr (P::profiles && !Profiler<T>) {
         if constexpr (I == model) one.action = &action::action_of<action::HookOf<"LightningModule", T, Hook>>;
         else if constexpr (I == strategy) one.action = &action::action_of<action::HookOf<"Strategy", T, Hook>>;
@@ -184,14 +184,14 @@ struct Listeners {
   }
 
   static constexpr auto list = []<std::size_t... I>(std::index_sequence<I...>) {
-    std::array<Listener, (std::size_t{hears<I>()} + ... + 0)> all{};
+    std::array<Listener, (std::size_t{listens<I>()} + ... + 0)> all{};
     std::size_t n = 0;
-    ((hears<I>() && !is_behind_model<I>() && I != strategy ? void(all[n++] = listener<I>()) : void()), ...);
-    ((hears<I>() && is_behind_model<I>() ? void(all[n++] = listener<I>()) : void()), ...);
-    ((hears<I>() && I == strategy ? void(all[n++] = listener<I>()) : void()), ...);
+    ((listens<I>() && !is_behind_model<I>() && I != strategy ? void(all[n++] = listener<I>()) : void()), ...);
+    ((listens<I>() && is_behind_model<I>() ? void(all[n++] = listener<I>()) : void()), ...);
+    ((listens<I>() && I == strategy ? void(all[n++] = listener<I>()) : void()), ...);
     return all;
   }(std::make_index_sequence<P::size + 2>());
-  static constexpr Event event{Hook::name(), heard_once<Hook>, list};
+  static constexpr Event event{Hook::name(), notified_once<Hook>, list};
 };
 
 /// The address of the listener number `who`.
@@ -203,12 +203,12 @@ std::vector<std::string> names_of_participants(RunCore const& run);
 Flow notify_all(RunCore& run, Event const& event, ModelAndStrategy others, void* const* arguments);
 /// Records who was notified before an event failed, in the order of notification. A stop that one of them requested
 /// still applies.
-void note_heard(RunCore& run, Event const& event, DispatchState const& told);
+void note_notified(RunCore& run, Event const& event, DispatchState const& state);
 /// Notifies the listeners that an event had not reached when it failed.
 Flow notify_rest(RunCore& run, Event const& event, ModelAndStrategy others, void* const* arguments);
 
 template <class Hook, class R, class Pack, class... Args>
-Flow tell_others(State<R>& run, Pack&, Args&... args) {
+Flow notify_remaining(State<R>& run, Pack&, Args&... args) {
   void* const arguments[] = {address_of(args)...};
   return notify_rest(run, Listeners<Hook, true, R, Pack, Args...>::event, model_and_strategy(run), arguments);
 }
@@ -221,34 +221,34 @@ inline constexpr bool is_of_a_batch = Hook::takes != Takes::nothing || std::is_s
 
 /// Separate statements, since the order of evaluation of function arguments differs between compilers.
 template <class Hook, class R, class Pack, class... Args>
-[[gnu::always_inline]] inline void tell_all_of(DispatchState& told, State<R>& run, Pack& pack, Args&... args) {
-  pack.template fire<Hook>(told, *run.parts.model, args...);
-  if constexpr (strategy_hears<Hook> && Listens<Hook, typename R::Strategy, Args...>)
-    pack.template notify_watched<Hook, "Strategy">(told, run.parts.strategy, args...);
+[[gnu::always_inline]] inline void dispatch(DispatchState& state, State<R>& run, Pack& pack, Args&... args) {
+  pack.template fire<Hook>(state, *run.parts.model, args...);
+  if constexpr (strategy_listens<Hook> && Listens<Hook, typename R::Strategy, Args...>)
+    pack.template notify_watched<Hook, "Strategy">(state, run.parts.strategy, args...);
 }
 
 /// Notifies all listeners. If one throws, records who was notified of an event that must not be repeated; nothing is
 /// counted before that.
 template <class Hook, class R, class Pack, class... Args>
-[[gnu::always_inline]] inline Flow tell(State<R>& run, [[maybe_unused]] Pack& pack, Args&... args) {
+[[gnu::always_inline]] inline Flow notify(State<R>& run, [[maybe_unused]] Pack& pack, Args&... args) {
   if constexpr (!is_of_a_batch<Hook>) {
     using All = Listeners<Hook, true, R, Pack, Args...>;
     if constexpr (All::list.size() == 0) return Flow::proceed;
     void* const arguments[] = {address_of(args)...};
     return notify_all(run, All::event, model_and_strategy(run), arguments);
   } else {
-    DispatchState told;
-    if constexpr (heard_once<Hook>) {
+    DispatchState state;
+    if constexpr (notified_once<Hook>) {
       try {
-        tell_all_of<Hook>(told, run, pack, args...);
+        dispatch<Hook>(state, run, pack, args...);
       } catch (...) {
-        note_heard(run, Listeners<Hook, false, R, Pack, Args...>::event, told);
+        note_notified(run, Listeners<Hook, false, R, Pack, Args...>::event, state);
         throw;
       }
     } else {
-      tell_all_of<Hook>(told, run, pack, args...);
+      dispatch<Hook>(state, run, pack, args...);
     }
-    return told.most_severe;
+    return state.most_severe;
   }
 }
 
@@ -256,16 +256,16 @@ template <class Hook, class R, class Pack, class... Args>
 
 /// Calls a hook of the data module, if it has that hook.
 template <class Hook, class Module, class... Args>
-void tell_module(Module& module, Args&... args) {
+void notify_module(Module& module, Args&... args) {
   if constexpr (Listens<Hook, Module, Args...>) invoke<Hook>(module, args...);
 }
 
 /// Dispatches one event to the data module (unless the model is its own), callbacks and the model.
 template <class Hook, class R, class Pack, class Source, class Ctx>
-void tell_all(State<R>& run, Pack& pack, Source& source, Ctx& ctx) {
+void notify_with_module(State<R>& run, Pack& pack, Source& source, Ctx& ctx) {
   if constexpr (!std::is_same_v<std::remove_cvref_t<decltype(source.module())>, typename R::Model>)
-    tell_module<Hook>(source.module(), ctx);
-  tell<Hook>(run, pack, ctx);
+    notify_module<Hook>(source.module(), ctx);
+  notify<Hook>(run, pack, ctx);
 }
 
 // Hooks that only callbacks have: around a checkpoint, and before a statistics pass.
@@ -311,7 +311,7 @@ template <class R, class... Cs>
 void set_callbacks(State<R>& run, Pack<Cs...>& pack) {
   run.callbacks = callbacks_of(pack);
   run.events = &ProgramEventsOf<R, Pack<Cs...>>::table;
-  run.own_actions.told_to(pack);
+  run.own_actions.given_to(pack);
 }
 
 /// While it lives, a run has the one callback of a trial run, and the trainer's callbacks are not notified.
@@ -521,5 +521,5 @@ void observe_schedulers(State<R>& run, Ctx& ctx, Interval interval, long before,
 }  // namespace fulgurite::loop
 
 #if !defined(FULGURITE_COMPILED)
-#include <fulgurite/loop/tell.ipp>
+#include <fulgurite/loop/dispatch.ipp>
 #endif
