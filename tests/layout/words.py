@@ -33,7 +33,7 @@ PLAIN = ['include/fulgurite/**/*.hpp', 'include/fulgurite/**/*.ipp', 'README.md'
 # Rooms whose comments and texts keep to the field's words, and words of a private dialect that they must not have.
 FIELD = ['torch/capture', 'torch/optim', 'distributed', 'tuner', 'cli', 'defaults', 'policy', 'concept', 'schedule',
          'report', 'metric', 'checkpoint', 'hook',
-         *(f'torch/{room}' for room in ('chain', 'data', 'metric', 'native', 'profile', 'weights'))]
+         *(f'torch/{room}' for room in ('chain', 'data', 'export', 'metric', 'native', 'profile', 'weights'))]
 DIALECT = re.compile(r'\b(anew|at hand|go(es|ne|ing)? on|went on|hears?|heard|tells|tried out|tries \w+ out|puts? back|'
                      r'anybody|somebody|sisters|gravest?|graver|at its place)\b')
 SAID = re.compile(r'//.*|"(?:[^"\\\n]|\\.)*"')

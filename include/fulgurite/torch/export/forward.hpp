@@ -16,8 +16,10 @@ concept Several = requires { std::tuple_size<T>::value; };
 
 // The function that is exported: the model's `forward`, which a module holder or a pointer has behind `->`.
 
+/// The model itself has a forward for these inputs.
 template <class Net, class... Inputs>
 concept HasForward = requires(Net& net, Inputs const&... inputs) { net.forward(inputs...); };
+/// A holder of a model with a forward for these inputs, or a pointer to one.
 template <class Net, class... Inputs>
 concept HoldsForward = requires(Net& net, Inputs const&... inputs) { net->forward(inputs...); };
 
@@ -51,6 +53,7 @@ auto forward_of(Net& net, List const& list)
 
 // What a file can give back: a tensor, or tuples and vectors of tensors, in each other if need be.
 
+/// True for a type of results that other programs know.
 template <class Result, class Tensor>
 inline constexpr bool is_result = std::convertible_to<Result, Tensor>;
 template <class Value, class Tensor>
@@ -60,6 +63,7 @@ inline constexpr bool is_result<Result, Tensor> = []<std::size_t... Is>(std::ind
   return (is_result<std::tuple_element_t<Is, Result>, Tensor> && ...);
 }(std::make_index_sequence<std::tuple_size_v<Result>>{});
 
+/// True for a tensor, or a tuple of tensors.
 template <class Example, class Tensor>
 inline constexpr bool is_example = std::convertible_to<Example const&, Tensor>;
 template <Several Example, class Tensor>
@@ -87,7 +91,7 @@ consteval bool exportable() {
     using List = std::vector<Tensor>;
     constexpr bool called = requires(Net& net, List const& list) { exporting::forward_of<Example>(net, list); };
     static_assert(called, "[fulgurite.export.forward] what is exported is the model's forward, and it has none that "
-                          "takes this example: write a public forward(torch::Tensor const& x), which training_step may "
+                          "takes this example: write a public forward(Tensor const& x), which training_step may "
                           "call, and give one tensor for each of its arguments");
     if constexpr (called) {
       using Result = decltype(exporting::forward_of<Example>(std::declval<Net&>(), std::declval<List const&>()));

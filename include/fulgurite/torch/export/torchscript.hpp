@@ -62,7 +62,7 @@ void export_torchscript(torch::nn::Module& model, Forward forward, std::vector<a
 ///
 /// forward runs in eval mode without gradients and LibTorch's tracer records its operators; the model is left as it
 /// was. Parameters and buffers have their names in the file. What forward decides by numbers of the host is recorded as
-/// decided; numbers that follow from the batch's size, such as `x.size(0)`, are computed anew in the file. Before the
+/// decided; numbers that follow from the batch's size, such as `x.size(0)`, are computed again in the file. Before the
 /// file gets its name it is loaded and has to give the model's results, bit for bit, for the example and for batches
 /// of other sizes. Throws an Error [fulgurite.export...] if the model cannot be exported so; the old file is unchanged
 /// then.

@@ -26,6 +26,7 @@
 #include <torch/csrc/jit/passes/dead_code_elimination.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
 #include <torch/csrc/jit/serialization/import.h>
+#include <torch/nn/modules/activation.h>
 
 #include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/core/error.hpp>
@@ -109,10 +110,11 @@ class Mirror {
 /// The first operator that gave a number to the host while this object lives; operators that others call do not count.
 class HostReads {
  public:
-  HostReads() {
+  explicit HostReads(torch::nn::Module const& model) {
     state() = {};
-    handle_ = at::addThreadLocalCallback(
-        at::RecordFunctionCallback(begin, end).needsInputs(true).scopes({at::RecordScope::FUNCTION}));
+    for (auto const& part : model.modules(false))
+      if (dynamic_cast<torch::nn::MultiheadAttentionImpl const*>(part.get()) != nullptr) state().attention = true;
+    handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(begin, end).scopes({at::RecordScope::FUNCTION}));
   }
   ~HostReads() { at::removeCallback(handle_); }
   HostReads(HostReads const&) = delete;
@@ -124,22 +126,19 @@ class HostReads {
   struct State {
     int depth = 0;
     std::string first = {};
+    /// LibTorch's attention asks whether its query equals its key, which only decides in how many products it computes
+    /// the same.
+    bool attention = false;
   };
   static State& state() {
     static thread_local State now;
     return now;
   }
-  /// True if two tensors are equal, or are not, whatever their numbers are: LibTorch's attention asks whether its query
-  /// is its key.
-  static bool known(c10::ArrayRef<c10::IValue const> pair) {
-    return pair.size() == 2 && pair[0].isTensor() && pair[1].isTensor() &&
-           (pair[0].toTensor().is_same(pair[1].toTensor()) || pair[0].toTensor().sizes() != pair[1].toTensor().sizes());
-  }
   static std::unique_ptr<at::ObserverContext> begin(at::RecordFunction const& function) {
     auto& now = state();
     std::string_view const name = function.name();
     bool const reads = name == "aten::item" || name == "aten::_local_scalar_dense" || name == "aten::is_nonzero" ||
-                       (name == "aten::equal" && !known(function.inputs())) || name == "aten::allclose";
+                       name == "aten::allclose" || (name == "aten::equal" && !now.attention);
     if (now.depth++ == 0 && reads && now.first.empty()) now.first = name;
     return nullptr;
   }
@@ -182,8 +181,9 @@ FULGURITE_BODY std::string first_line(std::exception const& error) {
 
 // One recording of forward.
 
-FULGURITE_BODY std::shared_ptr<jit::Graph> recorded(jit::Module& self, Forward forward, Tensors const& example) {
-  HostReads const reads;
+FULGURITE_BODY std::shared_ptr<jit::Graph> recorded(torch::nn::Module const& model, jit::Module& self, Forward forward,
+                                                    Tensors const& example) {
+  HostReads const reads(model);
   auto const call = [&](jit::Stack stack) {
     Tensors inputs;
     for (auto const& value : stack) inputs.push_back(value.toTensor());
@@ -416,7 +416,7 @@ FULGURITE_BODY void export_torchscript(torch::nn::Module& model, Forward forward
 
   Mirror mirror(model);
   auto& whole = mirror.whole();
-  auto const graph = recorded(whole, forward, example);
+  auto const graph = recorded(model, whole, forward, example);
   std::vector<Tensors> checked{example};
   if (batch) {
     auto const doubled = batch->resized(example, 2 * batch->size);
@@ -429,7 +429,7 @@ FULGURITE_BODY void export_torchscript(torch::nn::Module& model, Forward forward
                                               "; export the model for batches of one size by {.batch_dim = "
                                               "std::nullopt}, or name the dimension of batches there"));
     }
-    FollowedBatch const replaced(graph, recorded(whole, forward, doubled), example, *batch, 2 * batch->size);
+    FollowedBatch const replaced(graph, recorded(model, whole, forward, doubled), example, *batch, 2 * batch->size);
     for (auto const size : {std::int64_t{1}, batch->size + 1, 3 * batch->size})
       checked.push_back(batch->resized(example, size));
   }
