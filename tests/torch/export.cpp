@@ -3,6 +3,7 @@
 #include "fixtures.hpp"
 #include "unit/checkpoint_folder.hpp"
 
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -56,6 +57,13 @@ struct Tied : nn::Module {
   nn::Linear one = register_module("one", nn::Linear(3, 3)), two = register_module("two", one);
   Tensor plain = torch::full({3}, 0.5);
   std::vector<Tensor> forward(Tensor const& x) { return {one(x), two(x) + plain}; }
+};
+
+/// A number that equals nothing, and an input whose length is not that of the batch.
+struct Masked : nn::Module {
+  Tensor forward(Tensor const& x, Tensor const& weight) {
+    return (x.masked_fill(x > 0, std::nan("")) * weight).reshape({-1});
+  }
 };
 
 struct Attending : nn::Module {
@@ -159,6 +167,16 @@ TEST_CASE("a file has several inputs and results as the model has", "[export]") 
   CHECK(same_bits(all->elements()[0].toTensor(), y));
   CHECK(same_bits(all->elements()[1].toTuple()->elements()[1].toTensor(), std::get<1>(state)));
 
+  Masked masked;
+  auto const weight = torch::randn({3});
+  export_torchscript(masked, std::tuple{torch::randn({2, 3}), weight}, folder / "masked.pt");
+  auto const rows = torch::randn({4, 3});
+  CHECK(same_bits(torch::jit::load((folder / "masked.pt").string()).forward({rows, weight}).toTensor(),
+                  result(masked, rows, weight)));
+  CHECK_THAT(
+      error_of([&] { export_torchscript(masked, std::tuple{torch::randn({3, 3}), weight}, folder / "masked.pt"); }),
+      StartsWith("[fulgurite.export.batch]") && ContainsSubstring("a size that no other input has"));
+
   Tied tied;
   export_torchscript(tied, torch::randn({2, 3}), folder / "tied.pt");
   auto file = torch::jit::load((folder / "tied.pt").string());
@@ -202,6 +220,13 @@ struct Fixed : nn::Module {
 struct Reading : nn::Module {
   Tensor forward(Tensor const& x) { return x.max().item<float>() > 0 ? x : -x; }
 };
+struct Named : nn::Module {
+  nn::Linear layer = register_module("two \"words\"", nn::Linear(3, 3));
+  Tensor forward(Tensor const& x) { return layer(x); }
+};
+struct InPlace : nn::Module {
+  Tensor forward(Tensor const& x) { return x.add_(1).masked_fill(x > 2, std::nan("")); }
+};
 struct Random : nn::Module {
   Tensor forward(Tensor const& x) { return torch::dropout(x, 0.5, true); }
 };
@@ -223,6 +248,10 @@ TEST_CASE("what a file would not do as the model does is refused, and the old fi
   CHECK_THAT(said(Capped{}, x), StartsWith("[fulgurite.export.batch]") && ContainsSubstring("inputs of [1, 3]"));
   CHECK_THAT(said(Fixed{}, x), StartsWith("[fulgurite.export.batch]") && ContainsSubstring("fails for [8, 3]"));
   CHECK_THAT(said(Reading{}, x), StartsWith("[fulgurite.export.host_number]") && ContainsSubstring("aten::item"));
+  CHECK_THAT(said(Named{}, x), StartsWith("[fulgurite.export.file]"));
+  auto const before = x.clone();
+  CHECK_THAT(said(InPlace{}, x), StartsWith("[fulgurite.export.random]"));
+  CHECK(torch::equal(x, before));
   CHECK_THAT(said(Random{}, x), StartsWith("[fulgurite.export.random]"));
   CHECK_THAT(said(nn::Linear(5, 2), x), StartsWith("[fulgurite.export.input]") && ContainsSubstring("[4, 3]"));
   CHECK_THAT(said(nn::Linear(3, 2), Tensor()), StartsWith("[fulgurite.export.input]"));

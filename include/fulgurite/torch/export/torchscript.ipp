@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <exception>
@@ -211,9 +212,29 @@ FULGURITE_BODY std::shared_ptr<jit::Graph> recorded(torch::nn::Module const& mod
   return graph;
 }
 
+// Results, and numbers that were recorded, are compared by their bits.
+
+FULGURITE_BODY void flatten(c10::IValue const& value, Tensors& into) {
+  if (value.isTensor()) into.push_back(value.toTensor());
+  else if (value.isTuple())
+    for (auto const& part : value.toTupleRef().elements()) flatten(part, into);
+  else
+    for (auto const& part : value.toTensorVector()) into.push_back(part);
+}
+FULGURITE_BODY bool same_bits(c10::IValue const& one, c10::IValue const& two) {
+  Tensors a, b;
+  flatten(one, a), flatten(two, b);
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](at::Tensor const& x, at::Tensor const& y) {
+    if (!x.defined() || !y.defined()) return x.defined() == y.defined();
+    if (x.scalar_type() != y.scalar_type() || x.sizes() != y.sizes()) return false;
+    auto const left = x.cpu().contiguous(), right = y.cpu().contiguous();
+    return left.nbytes() == 0 || std::memcmp(left.const_data_ptr(), right.const_data_ptr(), left.nbytes()) == 0;
+  });
+}
+
 // What follows from the batch's size in a recorded forward: two recordings are compared, number by number.
 
-/// "the parameter `in.weight`" of a value that reads one.
+/// "norm.weight" for a value that reads this parameter; empty for others.
 FULGURITE_BODY std::string path_of(jit::Value const* value) {
   auto const* node = value->node();
   if (node->kind() != c10::prim::GetAttr) return "";
@@ -225,11 +246,9 @@ FULGURITE_BODY std::string path_of(jit::Value const* value) {
 class FollowedBatch {
  public:
   /// `other`: a recording for a batch of size `second`.
-  FollowedBatch(std::shared_ptr<jit::Graph> graph, std::shared_ptr<jit::Graph> const& other, Tensors const& example,
-                BatchSize batch, std::int64_t second)
+  FollowedBatch(std::shared_ptr<jit::Graph> graph, std::shared_ptr<jit::Graph> const& other, BatchSize batch,
+                std::int64_t second)
       : graph_(std::move(graph)), batch_(batch), second_(second) {
-    for (std::size_t i = 0; i != example.size() && input_ == nullptr; ++i)
-      if (batch.has(example[i])) input_ = graph_->inputs()[i + 1];  // the first one is the module itself
     pair(graph_->inputs(), other->inputs());
     auto theirs = other->nodes().begin();
     for (auto* node : graph_->nodes()) {
@@ -286,12 +305,9 @@ class FollowedBatch {
   }
 
   static bool equal(c10::IValue const& one, c10::IValue const& two) {
-    if (one.isTensor() != two.isTensor()) return false;
-    if (!one.isTensor()) return one == two;
-    auto const& a = one.toTensor();
-    auto const& b = two.toTensor();
-    return a.defined() == b.defined() &&
-           (!a.defined() || (a.scalar_type() == b.scalar_type() && a.sizes() == b.sizes() && a.equal(b)));
+    if (one.isTensor() && two.isTensor()) return same_bits(one, two);
+    if (one.isDouble() && two.isDouble() && std::isnan(one.toDouble()) && std::isnan(two.toDouble())) return true;
+    return one == two;
   }
   static std::string text(c10::IValue const& value) {
     if (value.isTensor()) return "a tensor of " + shape_text(value.toTensor().sizes()) + " made by the host";
@@ -299,7 +315,7 @@ class FollowedBatch {
     out << value;
     return out.str();
   }
-  /// "aten::view (after `fc.weight`)": the operator that uses the number, behind the last parameter that was read.
+  /// "aten::mul (after `fc.weight` was read)": the operator that uses a number.
   std::string place(jit::Node* node) const {
     while (node->kind().is_prim() && node->outputs().size() == 1 && !node->output()->uses().empty())
       node = node->output()->uses().front().user;
@@ -310,7 +326,8 @@ class FollowedBatch {
     jit::WithInsertPoint const there(node);
     if (size_ == nullptr) {
       jit::WithInsertPoint const first(*graph_->nodes().begin());
-      size_ = graph_->insert(c10::aten::size, {input_, batch_.dim});
+      // The first input is the module itself, the second one has the batch.
+      size_ = graph_->insert(c10::aten::size, {graph_->inputs()[1], batch_.dim});
     }
     auto* value = size_;
     if (line.b != 1) value = graph_->insert(c10::aten::mul, {value, line.b});
@@ -325,31 +342,11 @@ class FollowedBatch {
   std::shared_ptr<jit::Graph> graph_;
   BatchSize batch_;
   std::int64_t second_;
-  jit::Value* input_ = nullptr;
   jit::Value* size_ = nullptr;
   std::unordered_map<jit::Value*, jit::Value*> same_;
   std::vector<std::pair<jit::Node*, Line>> numbers_;
   std::string seen_;  ///< the last parameter or buffer that was read
 };
-
-// Results are compared by their bits.
-
-FULGURITE_BODY void flatten(c10::IValue const& value, Tensors& into) {
-  if (value.isTensor()) into.push_back(value.toTensor());
-  else if (value.isTuple())
-    for (auto const& part : value.toTupleRef().elements()) flatten(part, into);
-  else
-    for (auto const& part : value.toTensorVector()) into.push_back(part);
-}
-FULGURITE_BODY bool same_bits(c10::IValue const& one, c10::IValue const& two) {
-  Tensors a, b;
-  flatten(one, a), flatten(two, b);
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](at::Tensor const& x, at::Tensor const& y) {
-    if (x.scalar_type() != y.scalar_type() || x.sizes() != y.sizes()) return false;
-    auto const left = x.cpu().contiguous(), right = y.cpu().contiguous();
-    return left.nbytes() == 0 || std::memcmp(left.const_data_ptr(), right.const_data_ptr(), left.nbytes()) == 0;
-  });
-}
 
 /// Throws an Error unless the loaded file gives the model's results.
 FULGURITE_BODY void compare(jit::Module& loaded, Forward forward, Tensors const& inputs) {
@@ -410,7 +407,7 @@ FULGURITE_BODY void export_torchscript(torch::nn::Module& model, Forward forward
   c10::InferenceMode const tracked(false);  // tensors of inference mode cannot be told apart by a tracer
   LeavesNoTrace const unchanged(model);
   Tensors example;
-  for (auto const& tensor : given) example.push_back(tensor.defined() ? tensor.detach() : tensor);
+  for (auto const& tensor : given) example.push_back(tensor.defined() ? tensor.detach().clone() : tensor);
   auto const batch = batch_of(example, options);
   require_repeatable(forward, example);
 
@@ -426,10 +423,11 @@ FULGURITE_BODY void export_torchscript(torch::nn::Module& model, Forward forward
       std::throw_with_nested(
           Error("fulgurite.export.batch", "forward takes the example of " + sizes_of(example) + " and fails for " +
                                               sizes_of(doubled) + ": " + first_line(error) +
-                                              "; export the model for batches of one size by {.batch_dim = "
-                                              "std::nullopt}, or name the dimension of batches there"));
+                                              "; name the dimension of batches by .batch_dim, give an example whose "
+                                              "batch has a size that no other input has, or export the model for "
+                                              "batches of one size by {.batch_dim = std::nullopt}"));
     }
-    FollowedBatch const replaced(graph, recorded(model, whole, forward, doubled), example, *batch, 2 * batch->size);
+    FollowedBatch const replaced(graph, recorded(model, whole, forward, doubled), *batch, 2 * batch->size);
     for (auto const size : {std::int64_t{1}, batch->size + 1, 3 * batch->size})
       checked.push_back(batch->resized(example, size));
   }
@@ -439,11 +437,19 @@ FULGURITE_BODY void export_torchscript(torch::nn::Module& model, Forward forward
   whole.type()->addMethod(method);
   mirror.copy_tensors();
 
-  std::ostringstream out;
-  whole.save(out);
-  auto const bytes = std::move(out).str();
-  std::istringstream in(bytes);
-  auto loaded = jit::load(in);
+  std::string bytes;
+  jit::Module loaded;
+  try {
+    std::ostringstream out;
+    whole.save(out);
+    bytes = std::move(out).str();
+    std::istringstream in(bytes);
+    loaded = jit::load(in);
+  } catch (std::exception const& error) {
+    std::throw_with_nested(
+        Error("fulgurite.export.file", "LibTorch cannot read what it wrote of the model: " + first_line(error) +
+                                           "; give modules, parameters and buffers names of letters, digits and _"));
+  }
   for (auto const& inputs : checked) {
     // A size that the model itself does not take need not be taken by the file.
     if (&inputs != &checked.front()) try {
