@@ -1,8 +1,8 @@
 #pragma once
 // Everything, for programs; never included by a header of ours. Without LibTorch on the include path: everything above
 // it. Left out: data/stride.hpp, whose range-v3 would cost every program half a second; distributed/, whose process
-// groups cost several; report/reflected.hpp, which needs Boost.Hana; and cli.hpp, whose libraries need not be there.
-// tests/layout/umbrella.py compares.
+// groups cost several, as the tracer of torch/export/ does; report/reflected.hpp, which needs Boost.Hana; and cli.hpp,
+// whose libraries need not be there. tests/layout/umbrella.py compares.
 
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>

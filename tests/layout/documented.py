@@ -16,7 +16,7 @@ import flags  # noqa: E402
 
 SPACES = {'fulgurite'} | {f'fulgurite::{room}' for room in (
     'optim', 'data', 'metric', 'schedule', 'phase', 'tune', 'hook', 'report', 'checkpoint', 'chain', 'distributed', 'cli',
-    'diagnose')}
+    'diagnose', 'exporting')}
 # Of diagnose, whose entities are for those who add rules, these namespaces, too; the rows of rules are sentences.
 DIAGNOSE = {'fulgurite::judge', 'fulgurite::refusal'}
 HEAD = re.compile(r'(?:\[\[[^\]]*\]\] )*(?:inline |constexpr |consteval |static )*')

@@ -14,6 +14,7 @@ LEFT_OUT = {  # beginnings of paths
     'fulgurite/cli': 'needs CLI11 and toml++, which need not be installed',
     'fulgurite/data/stride.hpp': 'includes range-v3, which costs half a second',
     'fulgurite/distributed/': 'includes process groups, which cost several seconds',
+    'fulgurite/torch/export/': "includes LibTorch's tracer, which costs several seconds",
     'fulgurite/report/reflected': 'includes Boost.Hana, which costs a program that does not use it a second',
 }
 
