@@ -1,6 +1,7 @@
 // Trains a small network on handwritten digits, keeps the best epoch's file, exports it as TorchScript, and predicts
 // with LibTorch alone from what was exported, as a program would that does not have this library.
 
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <stdexcept>

@@ -53,6 +53,14 @@ struct Fails {
   }
 };
 
+/// A model with all steps.
+struct Whole : toy::P {
+  int validated = 0;
+  void validation_step(double, auto&) { ++validated; }
+  void test_step(double, auto&) {}
+  double predict_step(double batch, auto&) { return batch; }
+};
+
 }  // namespace
 
 TEST_CASE("an open fit makes the events and the weights of fit") {
@@ -76,15 +84,59 @@ TEST_CASE("an open fit makes the events and the weights of fit") {
   CHECK(other.p.value() == one.p.value());
 }
 
-TEST_CASE("an open fit with validation data, and with NoValidation") {
-  Diary listens;
-  toy::P net;
-  auto train = toy::batches(2), val = toy::batches(1);
-  auto trainer = trainer_of(listens, {.max_epochs = 1});
-  auto fit = trainer.open(net, train, NoValidation{});
-  while (fit.advance() != FitStatus::finished) {}
-  fit.close();
-  CHECK(listens.events->size() == 7);
+TEST_CASE("an open fit validates, and does not with NoValidation") {
+  auto train = toy::batches(2), val = toy::batches(3);
+  auto trainer = make_trainer<Whole>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{});
+  auto other = make_trainer<Whole>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{});
+  auto const run = [](auto fit) {
+    while (fit->advance() != FitStatus::finished) {}
+    fit->close();
+  };
+  Whole net;
+  {
+    auto fit = trainer.open(net, train, val);
+    run(&fit);
+  }
+  CHECK(net.seen.size() == 2);
+  int const checked = net.validated;
+  CHECK(checked >= 3);
+  {
+    auto fit = other.open(net, train, NoValidation{});
+    run(&fit);
+  }
+  CHECK(net.seen.size() == 4);
+  CHECK(net.validated == checked);
+}
+
+TEST_CASE("a fit that is closed early ends its epoch, steps its window, and leaves the next fit a whole epoch") {
+  for (int const window : {1, 4}) {
+    CAPTURE(window);
+    Diary diary;
+    toy::P net, fresh;
+    auto data = toy::batches(8);
+    auto const trainer_for = [&](int epochs, Diary const& with) {
+      return make_trainer<toy::P>(TrainerOptions{.max_epochs = epochs}, toy::Device{}, Float32{},
+                                  Automatic{.accumulate_grad_batches = window}, with);
+    };
+    auto trainer = trainer_for(2, diary);
+    {
+      auto fit = trainer.open(net, data);
+      for (int i = 0; i != 3; ++i) CHECK(fit.advance() == FitStatus::more);
+      double const before = net.p.value();
+      fit.close();
+      CHECK((net.p.value() != before) == (window == 4));
+    }
+    CHECK(*diary.events == std::vector<std::string>{"train_start", "epoch_start", "batch 0", "batch 1", "batch 2",
+                                                    "epoch_end", "train_end", "teardown"});
+    // The next fit makes the steps of a whole epoch.
+    double const start = net.p.value();
+    trainer.fit(net, data);
+    Diary other;
+    auto untouched = trainer_for(1, other);
+    untouched.fit(fresh, data);
+    CHECK(net.p.value() - start == fresh.p.value());
+    CHECK(net.seen.size() == 3 + 8);
+  }
 }
 
 TEST_CASE("advance_for trains on the batches that fit into the budget, and forgets a slow one") {
@@ -139,19 +191,24 @@ TEST_CASE("a loader whose batches arrive late makes advance wait without work") 
 
 TEST_CASE("an open fit that is left ends as by an exception, and the trainer can run again") {
   Diary listens;
-  toy::P net;
+  Whole net, other;
   auto data = toy::batches(3);
-  auto trainer = trainer_of(listens);
+  auto trainer = make_trainer<Whole>(TrainerOptions{.max_epochs = 2}, toy::Device{}, Float32{}, Automatic{}, listens);
   {
-    auto fit = trainer.open(net, data);
+    auto fit = trainer.open(net, data, NoValidation{});
     CHECK(fit.advance() == FitStatus::more);
-    CHECK(toy::refusal([&] { trainer.fit(net, data); }) == "fulgurite.trainer.open_fit");
-    CHECK(toy::refusal([&] { trainer.open(net, data).close(); }) == "fulgurite.trainer.open_fit");
+    CHECK(toy::refusal([&] { trainer.fit(net, data, NoValidation{}); }) == "fulgurite.trainer.open_fit");
+    CHECK(toy::refusal([&] { trainer.open(net, data, NoValidation{}).close(); }) == "fulgurite.trainer.open_fit");
+    CHECK(toy::refusal([&] { trainer.validate(other, data); }) == "fulgurite.trainer.open_fit");
+    CHECK(toy::refusal([&] { trainer.test(other, data); }) == "fulgurite.trainer.open_fit");
+    CHECK(toy::refusal([&] { trainer.predict(other, data); }) == "fulgurite.trainer.open_fit");
+    CHECK(fit.advance() == FitStatus::more);
+    CHECK(net.seen.size() == 2);
   }
   REQUIRE(!listens.events->empty());
   CHECK(listens.events->back().starts_with("exception [fulgurite.trainer.left_open]"));
   listens.events->clear();
-  trainer.fit(net, data);
+  trainer.fit(net, data, NoValidation{});
   CHECK(listens.events->back() == "teardown");
 }
 
@@ -168,11 +225,16 @@ TEST_CASE("an open fit that failed is over") {
   CHECK(listens.events->back() == "exception broken");
 }
 
-TEST_CASE("a full BatchQueue makes push wait, and fit waits in the loader") {
-  toy::P net;
+TEST_CASE("a full BatchQueue takes no more, and fit waits in the loader") {
+  CHECK(toy::refusal([] { BatchQueue<double> one(1); }) == "fulgurite.data.queue_size");
   BatchQueue<double> queue(2);
+  CHECK(queue.try_push(1));
+  CHECK(queue.try_push(1));
+  CHECK(!queue.try_push(1));
+  CHECK(queue.size_waiting() == 2);
+  toy::P net;
   std::thread other([&] {
-    for (double batch : toy::batches(6)) queue.push(batch);
+    for (int i = 0; i != 4; ++i) queue.push(1);
     queue.close();
   });
   Diary diary;
@@ -181,4 +243,20 @@ TEST_CASE("a full BatchQueue makes push wait, and fit waits in the loader") {
   other.join();
   CHECK(net.seen.size() == 6);
   CHECK(queue.size_waiting() == 0);
+  CHECK(toy::refusal([&] { queue.try_push(1); }) == "fulgurite.data.queue_closed");
+}
+
+TEST_CASE("a loader that cannot say whether a batch waits ends the fit as any exception does") {
+  struct Broken : std::vector<double> {
+    using std::vector<double>::vector;
+    bool ready() const { throw std::runtime_error("no device"); }
+  };
+  Diary diary;
+  toy::P net;
+  Broken data{1, 1};
+  auto trainer = trainer_of(diary);
+  auto fit = trainer.open(net, data);
+  CHECK_THROWS_AS(fit.advance(), std::runtime_error);
+  CHECK(diary.events->back() == "exception no device");
+  CHECK(fit.advance() == FitStatus::finished);
 }

@@ -24,23 +24,35 @@ namespace fulgurite {
 ///     }
 ///     queue.close();
 ///
-/// A pass ends when the queue is closed and empty. `limit_train_batches` ends epochs before: the next one continues
-/// with the batch that follows. Batches that wait are not part of a checkpoint.
+/// A pass ends when the queue is closed and empty; there is none after it, so train with `.max_epochs = 1`, or end by
+/// `fit.close()`. `limit_train_batches` ends epochs before: the next one continues with the batch that follows. Batches
+/// that wait are not part of a checkpoint: a resumed fit trains on those that are pushed then.
 template <class Batch>
 class BatchQueue {
  public:
-  /// `most`: how many batches may wait; `push` waits while there are as many. 0: any number.
-  explicit BatchQueue(std::size_t most = 0) : most_(most) {}
+  /// `most`: how many batches may wait, 2 or more; 0: any number. Throws [fulgurite.data.queue_size].
+  explicit BatchQueue(std::size_t most = 0) : most_(most) {
+    if (most == 1)
+      throw Error(
+          "fulgurite.data.queue_size",
+          "a BatchQueue must let 2 batches wait or more, got 1: the fit has to know whether another one follows");
+  }
   BatchQueue(BatchQueue const&) = delete;
   BatchQueue& operator=(BatchQueue const&) = delete;
 
-  /// Throws [fulgurite.data.queue_closed] after `close`.
+  /// Waits while the queue is full, so another thread than the fit's has to push then. Throws
+  /// [fulgurite.data.queue_closed] after `close`.
   void push(Batch batch) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return closed_ || most_ == 0 || waiting_.size() < most_; });
-    if (closed_) throw Error("fulgurite.data.queue_closed", "a batch was pushed to a BatchQueue that is closed");
-    waiting_.push_back(std::move(batch));
-    changed_.notify_all();
+    changed_.wait(lock, [this] { return closed_ || !is_full(); });
+    put(std::move(batch));
+  }
+  /// Returns false, and leaves the batch out, if the queue is full. Throws as `push` does.
+  bool try_push(Batch batch) {
+    std::scoped_lock const lock(mutex_);
+    if (!closed_ && is_full()) return false;
+    put(std::move(batch));
+    return true;
   }
   /// No batch follows those that wait.
   void close() {
@@ -53,6 +65,7 @@ class BatchQueue {
     std::scoped_lock const lock(mutex_);
     return waiting_.size();
   }
+  /// Called by the fit's thread only.
   bool ready() const {
     std::scoped_lock const lock(mutex_);
     return closed_ || waiting_.size() + (current_ && !delivered_ ? 1u : 0u) >= 2;
@@ -64,35 +77,47 @@ class BatchQueue {
     explicit Iterator(BatchQueue& queue) : queue_(&queue) {}
     Batch& operator*() const { return queue_->deliver(); }
     Iterator& operator++() {
-      queue_->take();
+      queue_->drop_delivered();
       return *this;
     }
-    bool operator!=(Sentinel) const { return queue_->current_.has_value(); }
+    /// Waits for a batch, or for `close`.
+    bool operator!=(Sentinel) const { return queue_->has_batch(); }
 
    private:
     BatchQueue* queue_;
   };
-  /// Continues with the first batch that was not delivered. Waits for it.
+  /// Continues with the first batch that was not delivered.
   Iterator begin() {
-    if (!current_ || delivered_) take();
+    drop_delivered();
     return Iterator(*this);
   }
   Sentinel end() const { return {}; }
+  /// A resumed fit takes the batches that are pushed now.
+  void resume_at(long) {}
 
  private:
-  Batch& deliver() {
-    delivered_ = true;
-    return *current_;
+  bool is_full() const { return most_ != 0 && waiting_.size() >= most_; }
+  void put(Batch&& batch) {
+    if (closed_) throw Error("fulgurite.data.queue_closed", "a batch was pushed to a BatchQueue that is closed");
+    waiting_.push_back(std::move(batch));
+    changed_.notify_all();
   }
-  void take() {
+  void drop_delivered() {
+    if (std::exchange(delivered_, false)) current_.reset();
+  }
+  bool has_batch() {
+    if (current_) return true;
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return closed_ || !waiting_.empty(); });
-    current_.reset();
-    delivered_ = false;
-    if (waiting_.empty()) return;
+    if (waiting_.empty()) return false;
     current_.emplace(std::move(waiting_.front()));
     waiting_.pop_front();
     changed_.notify_all();
+    return true;
+  }
+  Batch& deliver() {
+    delivered_ = true;
+    return *current_;
   }
 
   std::size_t most_;

@@ -187,7 +187,7 @@ consteval HookVerdict data_calls() {
 #undef FULGURITE_ROW
   return {};
 }
-/// Checks a logger's functions with the arguments that tell.hpp and safe_points.hpp pass.
+/// Checks a logger's functions with the arguments that dispatch.hpp and safe_points.hpp pass.
 template <class T>
 consteval HookVerdict logger_calls() {
   if (hook::log_metrics::named<T> && !hook::log_metrics::accepts<T, std::span<Scalar const> const, long>)

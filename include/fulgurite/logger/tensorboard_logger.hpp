@@ -104,7 +104,7 @@ std::string hyperparameters(double wall_time, std::vector<Hyperparameter> const&
 namespace fulgurite::logger {
 
 // The records of a TensorBoard event file. Each has its length and checksums of the length and of the event, so that a
-// reader can notify whether a record is complete.
+// reader can see whether a record is complete.
 
 /// The format of event files: length (8 bytes), its checksum (4), the event, its checksum (4). Numbers are little
 /// endian.

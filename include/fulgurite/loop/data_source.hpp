@@ -310,11 +310,11 @@ void prepare_loader(State<R>& run, Loader& loader, [[maybe_unused]] bool trainin
 
 /// True if a loader takes the number of the epoch whose batches it yields.
 template <class Loader>
-concept HearsEpoch = requires(Loader& loader) { loader.set_epoch(long{}); };
-/// Tells it to a loader that wants to know.
+concept TakesEpoch = requires(Loader& loader) { loader.set_epoch(long{}); };
+/// Passes it to such a loader.
 template <class Loader>
 void notify_epoch([[maybe_unused]] Loader& loader, [[maybe_unused]] long epoch) {
-  if constexpr (HearsEpoch<Loader>) loader.set_epoch(epoch);
+  if constexpr (TakesEpoch<Loader>) loader.set_epoch(epoch);
 }
 
 /// The training loader, prepared as the options and the strategy require, so that its number of batches is that of the

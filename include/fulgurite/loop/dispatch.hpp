@@ -146,8 +146,8 @@ template <class Hook, class T, class... Args>
 inline constexpr bool takes_plain_context =
     sizeof...(Args) == 1 && (std::derived_from<Args, Context> && ...) && Hook::template takes_context<T>;
 
-/// The listeners of an event, found at compile time. `Told`: include the functions that call their hooks.
-template <class Hook, bool Told, class R, class P, class... Args>
+/// The listeners of an event, found at compile time. `Called`: include the functions that call their hooks.
+template <class Hook, bool Called, class R, class P, class... Args>
 struct Listeners {
   static constexpr std::size_t model = P::size, strategy = P::size + 1;
 
@@ -171,7 +171,7 @@ struct Listeners {
   static consteval Listener listener() {
     using T = typename decltype(type<I>())::type;
     Listener one{I, Listens<Hook, T, Args...>, nullptr, nullptr};
-    if constexpr (Told && Listens<Hook, T, Args...>) {
+    if constexpr (Called && Listens<Hook, T, Args...>) {
       if constexpr (takes_plain_context<Hook, T, Args...>) one.call = &call_at<Hook, T, Context>;
       else one.call = &call_at<Hook, T, Args...>;
       if constexpr (P::profiles && !Profiler<T>) {

@@ -2,9 +2,7 @@
 // An open fit: it is opened, advanced by as little as one batch, and closed.
 
 #include <cstdint>
-#include <cstdio>
 #include <optional>
-#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -134,7 +132,7 @@ class OpenFit {
   /// False if the training loader has `ready()`, and its next batch has not arrived.
   bool is_ready() {
     if constexpr (MayWait<std::remove_reference_t<decltype(source_.train())>>)
-      return !more() || source_.train().ready();
+      return safely([&]() -> bool { return !more() || source_.train().ready(); });
     else return true;
   }
   /// Ends the fit as an exception does.
@@ -146,13 +144,11 @@ class OpenFit {
     }
   }
 
-  /// If called before `advance` returned false, the epoch is left unfinished: its end hooks do not run, and an open
-  /// accumulation window is not stepped. To finish the epoch properly, request a stop and advance until it takes
-  /// effect.
+  /// If called inside of an epoch, the epoch ends early, as by a requested stop: an open accumulation window is
+  /// stepped, and the epoch's end hooks run. No validation follows.
   void close() {
     safely([&] {
-      if (epoch_) epoch_->leave(run_);
-      epoch_.reset();
+      if (epoch_) leave_epoch();
       run_.made.outcome.ended_by = end_reason(run_);
       if (trains_) end_training();
       finish_files(run_);
@@ -403,6 +399,15 @@ class OpenFit {
   }
   void end_epoch(bool left_early, std::uint8_t from = 0) {
     loop::end_epoch<resumes>(run_, pack_, source_, left_early, from);
+  }
+
+  /// Ends the epoch early, as a requested stop does.
+  void leave_epoch() {
+    receive_stop(run_, false);
+    epoch_->leave(run_);
+    bool const left_early = epoch_->left_early();
+    epoch_.reset();
+    end_epoch(left_early);
   }
 
   // The rest of the epoch in which a resumed run was stopped.

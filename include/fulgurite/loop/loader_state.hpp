@@ -183,7 +183,7 @@ auto begin_at(State<R>& run, Loader& loader, long consumed) {
   }
 }
 
-/// Whether a batch is the last of its pass, for loaders that can notify before its step.
+/// Whether a batch is the last of its pass, for loaders that know before its step.
 struct KnownEnd {
   static constexpr bool late = false;
   bool last;
@@ -192,7 +192,7 @@ struct KnownEnd {
 };
 
 /// For loaders that must not be read ahead. `after_step()` moves to the next batch to find out whether this one was the
-/// last; the current batch may then be invalid. Before that, only a limit can notify.
+/// last; the current batch may then be invalid. Before that, only a limit can tell.
 template <class Iterator, class Stop, class Reads>
 class EndFoundLate {
  public:

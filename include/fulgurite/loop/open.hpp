@@ -2,8 +2,6 @@
 // A fit that is a guest in the program's own loop: of a robot, a game, a simulation.
 
 #include <array>
-#include <chrono>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -19,7 +17,7 @@ namespace fulgurite {
 /// What an open fit says after `advance`.
 enum class FitStatus : std::uint8_t {
   more,     ///< more batches follow
-  waiting,  ///< the next batch has not arrived: nothing was done
+  waiting,  ///< the next batch has not arrived
   finished  ///< training has ended: call `close`
 };
 
@@ -53,7 +51,9 @@ Error left_open();
 }  // namespace loop
 
 /// A fit that is advanced batch by batch, made by `trainer.open`. It holds references to the trainer, the model and the
-/// data, which must outlive it. The weights have the same bits as after `trainer.fit`.
+/// data, which must outlive it. After all batches the weights have the same bits as after `trainer.fit`, unless the
+/// program draws numbers from LibTorch's generators in between. Until `close`, `deterministic`, `benchmark` and
+/// `detect_anomaly` apply to the whole program.
 ///
 ///     auto fit = trainer.open(net, data);
 ///     while (control()) fit.advance_for(2ms);
@@ -77,13 +77,15 @@ class [[nodiscard]] OpenedFit {
   /// returns `finished` each time.
   FitStatus advance() {
     if (!open_ || finished_) return FitStatus::finished;
-    if (!fit_.is_ready()) return FitStatus::waiting;
+    if (!guarded([&] { return fit_.is_ready(); })) return FitStatus::waiting;
     finished_ = !guarded([&] { return fit_.advance(); });
     return finished_ ? FitStatus::finished : FitStatus::more;
   }
 
-  /// Trains on as many batches as fit into `budget`, going by the longest of the last eight. The first batch is always
-  /// run, and a batch that takes longer than those before it ends later: the budget is exceeded by one batch at most.
+  /// Trains on as many batches as fit into `budget`, going by the longest of the last eight; on none if that one is
+  /// longer than the budget. A batch that takes longer than those before it ends later: the budget is exceeded by one
+  /// batch at most. Returns `waiting` as soon as `advance` does. Several ranks may find room for different numbers of
+  /// batches, and then wait for each other.
   FitStatus advance_for(TrainerOptions::Clock::duration budget) {
     auto const now = run_.asked.options.now;
     auto const began = now();
@@ -101,8 +103,8 @@ class [[nodiscard]] OpenedFit {
     }
   }
 
-  /// Ends training: hooks from on_train_end to teardown, the last checkpoints. If batches remain, the epoch is left
-  /// unfinished, and an open accumulation window is not stepped.
+  /// Ends training: hooks from on_train_end to teardown, the last checkpoints. An epoch that has begun ends early, as
+  /// by a requested stop: an open accumulation window is stepped, the epoch's end hooks run, and no validation follows.
   void close() {
     if (!std::exchange(open_, false)) return;
     fit_.close();

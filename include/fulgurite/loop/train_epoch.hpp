@@ -217,7 +217,8 @@ class TrainEpoch {
   }
   /// Leaves the epoch unfinished. Replays are checked; a wrong one is an Error, since the fit cannot roll back any
   /// more.
-  void leave([[maybe_unused]] State<R>& run) {
+  void leave(State<R>& run) {
+    stop_here(run, run.facts.accumulating);
     if constexpr (replays) {
       try {
         confirm(run);

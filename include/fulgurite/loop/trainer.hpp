@@ -257,7 +257,7 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
             class Verdict = typename judge::VerdictOnCall<Fit<Model, SourceOf<Model>, false, false>>::type>
   void fit(Model&& model, From from = {}) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
-    if constexpr (Verdict::ok) last_.forget(), fit_from(model, SourceOf<Model>(model), from);
+    if constexpr (Verdict::ok) forget_data(), fit_from(model, SourceOf<Model>(model), from);
   }
 
   /// Trains on the model's own loaders, without validation.
@@ -266,7 +266,7 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
             class Verdict = typename judge::VerdictOnCall<Fit<Model, Source, true, false>>::type>
   void fit(Model&& model, NoValidation, From from = {}) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
-    if constexpr (Verdict::ok) last_.forget(), fit_from(model, Source(model), from);
+    if constexpr (Verdict::ok) forget_data(), fit_from(model, Source(model), from);
   }
 
   /// Opens a fit that the program's own loop advances; see OpenedFit. The arguments are those of `fit`, but the model
@@ -299,7 +299,15 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
             class Verdict = typename judge::VerdictOnCall<Fit<Model&, SourceOf<Model&>, false, false>>::type>
   auto open(Model& model, From from = {}) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
-    if constexpr (Verdict::ok) return last_.forget(), opened(model, SourceOf<Model&>(model), from);
+    if constexpr (Verdict::ok) return forget_data(), opened(model, SourceOf<Model&>(model), from);
+    else return refusal::Nothing{};
+  }
+
+  template <class Model, class Source = loop::ModuleLoaders<Model, false>, loop::StartingPoint From = loop::Anew,
+            class Verdict = typename judge::VerdictOnCall<Fit<Model&, Source, true, false>>::type>
+  auto open(Model& model, NoValidation, From from = {}) {
+    static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
+    if constexpr (Verdict::ok) return forget_data(), opened(model, Source(model), from);
     else return refusal::Nothing{};
   }
 
@@ -369,7 +377,6 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
   template <class Source, class From>
   void fit_from(M& model, Source source, From const& from) {
     loop::check_end(state_.asked.options);
-    loop::refuse_open(state_, "a fit");
     state_.parts.model = state_.parts.fitted = &model;
     if constexpr (judge::of_this_run<Run, From>()) loop::fit(state_, pack_, source, from);
   }
@@ -377,23 +384,29 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
   template <class Source, class From>
   auto opened(M& model, Source source, From const& from) {
     loop::check_end(state_.asked.options);
-    loop::refuse_open(state_, "a second fit");
     state_.parts.model = state_.parts.fitted = &model;
-    return OpenedFit<Run, std::remove_reference_t<decltype(pack_)>, Source, From>(state_, pack_, std::move(source),
-                                                                                  from);
+    if constexpr (judge::of_this_run<Run, From>())
+      return OpenedFit<Run, std::remove_reference_t<decltype(pack_)>, Source, From>(state_, pack_, std::move(source),
+                                                                                    from);
+    else return refusal::Nothing{};
   }
 
   template <class Kind, class Data>
   static constexpr bool can_evaluate = judge::VerdictOnCall<Evaluation<M&, Kind, Data&>>::type::ok;
+  void forget_data() {
+    loop::refuse_open(state_, "a fit");
+    last_.forget();
+  }
   template <class Data, class D>
   void remember(D& data) {
-    last_.forget();
+    forget_data();
     if constexpr (std::is_lvalue_reference_v<Data> && !LoaderLike<D>)
       last_.template remember<can_evaluate<loop::Validation, D>, can_evaluate<loop::Testing, D>>(data);
   }
 
   template <class Kind, class Source, class From>
   Results evaluate_from(M& model, Source source, Stage stage, Limit const& limit, From const& from) {
+    loop::refuse_open(state_, "an evaluation");
     state_.parts.model = &model;
     if constexpr (judge::of_this_run<Run, From>())
       return loop::run_evaluation<Kind>(state_, pack_, source, stage, limit, from);
@@ -402,6 +415,7 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
 
   template <class Source, class From>
   auto predict_from(M& model, Source source, bool keep, From const& from) {
+    loop::refuse_open(state_, "a prediction");
     state_.parts.model = &model;
     return loop::run_prediction<judge::PredictedBy<Run, Source>>(state_, pack_, source, keep, from);
   }

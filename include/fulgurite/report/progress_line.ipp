@@ -49,7 +49,7 @@ FULGURITE_BODY Screen& screen() {
   return *one;
 }
 
-/// The action of `tell` while a block is drawn.
+/// The action of `print_lines` while a block is drawn.
 FULGURITE_BODY void print_above(std::FILE* stream, std::string_view lines) {
   std::lock_guard const one_at_a_time(screen().mutex);
   auto const write = [&] {

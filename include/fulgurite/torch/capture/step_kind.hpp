@@ -419,8 +419,8 @@ Result give_away(Left const& left, Result result, Board& board, Copy&& copy) {
 
 // Sets a model back to the state in which its steps were recorded, so that replays before a change can be checked.
 
-/// While this object lives, the model's switches and numbers are the earlier ones. Otherwise a check could not notify
-/// wrong replays from right ones that came before a change.
+/// While this object lives, the model's switches and numbers are the earlier ones. Otherwise a check could not
+/// distinguish wrong replays from right ones that came before a change.
 class Earlier {
  public:
   Earlier(World const& world, torch::nn::Module const& model, std::vector<char> const& host);

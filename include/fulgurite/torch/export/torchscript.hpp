@@ -2,6 +2,7 @@
 // A trained model leaves: its forward and its weights as a TorchScript file, for programs without this library, in
 // C++ and in Python. Not in fulgurite.hpp, since few programs export and LibTorch's tracer costs them seconds.
 
+#include <concepts>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
