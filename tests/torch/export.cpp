@@ -30,15 +30,17 @@ using probe::Folder;
 using torch::Tensor;
 using Names = std::vector<std::string>;
 
-/// Names that Python does not allow, a buffer, layers that eval mode changes, and a size that is taken from the batch.
+/// Names that Python or TorchScript do not allow, a buffer, layers that eval mode changes, and a size that is taken
+/// from the batch.
 struct Pictures : nn::Module {
   nn::Conv2d in = register_module("in", nn::Conv2d(1, 4, 3));
   nn::BatchNorm2d norm = register_module("norm", nn::BatchNorm2d(4));
+  Tensor shift = register_buffer("training", torch::ones({1}));
   nn::Dropout dropout = register_module("dropout", nn::Dropout(0.5));
   Chain<Linear<4 * 36, 10>, ReLU> body{*this, "body"};
   nn::Sequential head = register_module("head", nn::Sequential(nn::Linear(10, 8), nn::ReLU(), nn::Linear(8, 3)));
   Tensor forward(Tensor const& x) {
-    auto const seen = torch::relu(norm(in(x)));
+    auto const seen = torch::relu(norm(in(x)) + shift);
     return head->forward(checkpointed(body, dropout(seen.view({seen.size(0), -1}))));
   }
 };
@@ -149,7 +151,8 @@ TEST_CASE("a model leaves with its names, and its file gives its bits for batche
   CHECK(names(file.named_parameters()) == Names{"in_.weight", "in_.bias", "norm.weight", "norm.bias", "body.0.weight",
                                                 "body.0.bias", "head.0.weight", "head.0.bias", "head.2.weight",
                                                 "head.2.bias"});
-  CHECK(names(file.named_buffers()) == Names{"norm.running_mean", "norm.running_var", "norm.num_batches_tracked"});
+  CHECK(names(file.named_buffers()) ==
+        Names{"training_", "norm.running_mean", "norm.running_var", "norm.num_batches_tracked"});
   for (auto const& each : file.named_parameters()) CHECK(each.value.requires_grad() == (each.name != "in_.weight"));
   for (int size : {1, 3, 4, 17}) {
     auto const x = torch::randn({size, 1, 8, 8});

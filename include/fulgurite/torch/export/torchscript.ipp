@@ -73,22 +73,25 @@ class Mirror {
     for (auto const& each : model.named_parameters(false)) add(module, each.key(), each.value(), false);
     for (auto const& each : model.named_buffers(false)) add(module, each.key(), each.value(), true);
     for (auto const& each : model.named_children())
-      if (each.value()) module.register_module(in_python(each.key()), of(*each.value()));
+      if (each.value()) module.register_module(in_python(module, each.key()), of(*each.value()));
     return module;
   }
   void add(jit::Module& module, std::string const& name, at::Tensor const& tensor, bool buffer) {
     if (!tensor.defined()) return;
-    module.register_parameter(in_python(name), tensor, buffer);
-    tensors_.push_back({module, in_python(name), tensor});
+    auto const here = in_python(module, name);
+    module.register_parameter(here, tensor, buffer);
+    tensors_.push_back({module, here, tensor});
   }
-  /// A name that is a word of Python gets an underscore, since the file has forward as text of Python's grammar.
-  static std::string in_python(std::string const& name) {
+  /// A name that is a word of Python gets an underscore, since the file has forward as text of Python's grammar; so
+  /// does one that the module has already, as `training`.
+  static std::string in_python(jit::Module const& module, std::string name) {
     static constexpr std::string_view words[] = {
         "and",  "as",     "assert", "async",  "await",  "break",   "class",    "continue", "def",
         "del",  "elif",   "else",   "except", "False",  "finally", "for",      "from",     "global",
         "if",   "import", "in",     "is",     "lambda", "None",    "nonlocal", "not",      "or",
         "pass", "raise",  "return", "True",   "try",    "while",   "with",     "yield"};
-    return std::find(std::begin(words), std::end(words), name) == std::end(words) ? name : name + "_";
+    while (std::find(std::begin(words), std::end(words), name) != std::end(words) || module.hasattr(name)) name += "_";
+    return name;
   }
   /// What Python shows as the module's class: "Linear" for torch::nn::LinearImpl.
   static std::string class_name(torch::nn::Module const& model) {
