@@ -36,7 +36,7 @@ std::int64_t answer(State<R>& run, Question question) {
   case batch_size: return run.facts.batch_size;
   case is_last_batch: return run.facts.is_last_batch;
   case accumulating: return run.facts.accumulating;
-  case stop_requested: return stop_requested(run);
+  case stop_requested: return loop::stop_requested(run);
   case accumulate_grad_batches: return run.asked.window_length;
   case num_training_batches: return run.facts.train_batches.value_or(-1);
   case estimated_steps: return loop::estimated_steps(run).value_or(-1);  // may ask the loader for its size
