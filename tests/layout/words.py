@@ -37,7 +37,7 @@ DIALECT = re.compile(r'\b(anew|at hand|go(es|ne|ing)? on|went on|hears?|heard|te
                      r'anybody|nobody|somebody|told|sisters|gravest?|graver|at its place)\b')
 SAID = re.compile(r'//.*|"(?:[^"\\\n]|\\.)*"')
 QUOTED = re.compile(r'`[^`]*`|"[^"]*"')  # in a page: code, and names of tests
-KEY = re.compile(r'\("\w+",')  # a name that files have, as archive("heard", heard) writes it: files must stay readable
+KEY = re.compile(r'\("\w+",')  # a name that files have, as archive("name", value) writes it: files must stay readable
 # Rooms that clang-tidy reads, a unit each: all that need no LibTorch and take it some seconds.
 TIDY = [['schedule', 'checkpoint'], ['data'], ['logger']]
 

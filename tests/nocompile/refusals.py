@@ -53,8 +53,8 @@ def commands(build: pathlib.Path):
 
 
 def as_with_the_library(how: tuple[list[str], pathlib.Path] | None):
-    """How a unit is compiled that links the library, as README recommends: g++ then takes a quarter of the time, since it
-    instantiates what the bodies use in every unit that a precompiled header begins."""
+    """How a unit is compiled that links the library, as README recommends. With the bodies in a precompiled header g++
+    would instantiate what they use in every unit that begins with it."""
     return how and (how[0] + ['-DFULGURITE_COMPILED'], how[1])
 
 

@@ -1,5 +1,5 @@
-"""Examples that check themselves: what examples/export.cpp exports predicts as the model did in training; examples/embedded.cpp
-trains inside its control loop and prints what that took. Prints TAP.
+"""Examples that check themselves: what examples/export.cpp exports predicts as the model did in training;
+examples/embedded.cpp trains inside its control loop and prints what that took. Prints TAP.
 
     examples.py EXPORT EMBEDDED    the programs"""
 

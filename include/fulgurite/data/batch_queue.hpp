@@ -22,7 +22,7 @@ namespace fulgurite {
 ///       queue.push(robot.observe());
 ///       fit.advance_for(2ms);
 ///     }
-///     queue.close();
+///     fit.close();
 ///
 /// A pass ends when the queue is closed and empty; there is none after it, so train with `.max_epochs = 1`, or end by
 /// `fit.close()`. `limit_train_batches` ends epochs before: the next one continues with the batch that follows. Batches
