@@ -38,62 +38,19 @@ namespace fulgurite::loop {
 template <class R>
 class KeptPlace {
  public:
-  explicit KeptPlace(State<R> const& run)
-      : asked_(run.asked),
-        optimization_(run.optimization),
-        progress_(run.progress),
-        point_(run.point),
-        facts_(run.facts),
-        carried_(run.carried),
-        watch_(run.watch),
-        due_(run.due),
-        loader_names_(run.loader_names),
-        measured_(run.measured),
-        values_(run.values),
-        loading_(run.loading),
-        clock_(run.clock),
-        shared_(run.shared),
-        made_(run.made) {}
+  explicit KeptPlace(State<R> const& run) : place_(run), typed_(run) {}
 
   void restore(State<R>& run) const {
-    run.asked = asked_;
-    run.optimization = optimization_;
-    run.progress = progress_;
-    run.point = point_;
-    run.facts = facts_;
-    run.carried = carried_;
-    run.watch = watch_;
-    run.due = due_;
-    run.loader_names = loader_names_;
-    run.measured = measured_;
-    run.values = values_;
-    run.loading = loading_;
-    run.clock = clock_;
-    if constexpr (shares<R>) {
-      bool const together = run.shared.together, alone = run.shared.alone;
-      run.shared = shared_;
-      run.shared.together = together, run.shared.alone = alone;
-    }
-    run.made = made_;
+    static_cast<RunPlace&>(run) = place_;
+    auto const shared = run.shared;
+    static_cast<TypedPlace<R>&>(run) = typed_;
+    if constexpr (shares<R>) run.shared.together = shared.together, run.shared.alone = shared.alone;
   }
-  Progress const& progress() const { return progress_; }
+  Progress const& progress() const { return place_.progress; }
 
  private:
-  Asked asked_;
-  typename R::Optimization optimization_;
-  Progress progress_;
-  SafePoint point_;
-  Facts facts_;
-  Carried<R> carried_;
-  Watch<R> watch_;
-  Due due_;
-  std::vector<std::string> loader_names_;
-  Measured<R> measured_;
-  FinishedValues values_;
-  Loading loading_;
-  RunClock clock_;
-  [[no_unique_address]] SharedOf<R> shared_;
-  Made made_;
+  RunPlace place_;
+  TypedPlace<R> typed_;
 };
 
 /// The gradients of a model's parameters, including which parameters have none.

@@ -559,13 +559,8 @@ struct ProgramCalls {
 template <class R>
 struct ProgramCallsOf;
 
-/// The part of a run's state that does not depend on the program's types.
-struct RunCore {
-  RunCore(Asked what, ProgramCalls const& of_program);
-  RunCore(RunCore const&) = delete;
-  RunCore& operator=(RunCore const&) = delete;
-  ~RunCore();
-
+/// The part of a run's state that does not depend on the program's types and that a trial run restores by copying.
+struct RunPlace {
   Asked asked;          ///< what the user asked for
   Progress progress{};  ///< the position of the run as counters, which are saved
   SafePoint point{};    ///< between which pieces of work the run is, while a checkpoint is written
@@ -574,14 +569,23 @@ struct RunCore {
   Loading loading{};
   RunClock clock{};
   Made made{};
-  Warnings said{};
   FinishedValues values;
-  OwnActions own_actions{};
-  bool const keeps_questions;               ///< the program's
-  Questions questions{};                    ///< what contexts were asked for since `questions` was last cleared
   std::vector<std::string> loader_names{};  ///< names of the evaluation loaders, or their positions
-  std::vector<AnyCallback> callbacks{};     ///< in firing order
-  ProgramEvents const* events = nullptr;    ///< the table of events for these callbacks
+};
+
+/// The part of a run's state that does not depend on the program's types.
+struct RunCore : RunPlace {
+  RunCore(Asked what, ProgramCalls const& of_program);
+  RunCore(RunCore const&) = delete;
+  RunCore& operator=(RunCore const&) = delete;
+  ~RunCore();
+
+  Warnings said{};
+  OwnActions own_actions{};
+  bool const keeps_questions;             ///< the program's
+  Questions questions{};                  ///< what contexts were asked for since `questions` was last cleared
+  std::vector<AnyCallback> callbacks{};   ///< in firing order
+  ProgramEvents const* events = nullptr;  ///< the table of events for these callbacks
   ProgramCalls const* program;
 
   int rank() const { return program->rank(*this); }
@@ -599,9 +603,19 @@ struct RunCore {
   bool aloud(std::string_view identifier) const;
 };
 
+/// The part of a run's state that depends on the program's types and that a trial run restores by copying.
+template <class R>
+struct TypedPlace {
+  typename R::Optimization optimization;  ///< a part of what the user asked for
+  Carried<R> carried{};
+  Watch<R> watch{};
+  Measured<R> measured{};
+  [[no_unique_address]] SharedOf<R> shared{};
+};
+
 /// The trainer owns it; loops, contexts and steps hold references to it.
 template <class R>
-struct State : RunCore {
+struct State : RunCore, TypedPlace<R> {
   using Key = R;
   using Board = typename Measured<R>::Board;
   static constexpr std::size_t metrics = R::Metrics::size;
@@ -609,16 +623,11 @@ struct State : RunCore {
   State(Asked what, typename R::Optimization how, typename R::Strategy strategy, typename R::Precision precision,
         typename R::Model* model = nullptr)
       : RunCore(std::move(what), ProgramCallsOf<R>::table),
-        optimization(std::move(how)),
+        TypedPlace<R>{.optimization = std::move(how)},
         parts{.strategy = std::move(strategy), .precision = std::move(precision), .model = model} {}
 
-  typename R::Optimization optimization;  ///< a part of what the user asked for
-  Parts<R> parts;                         ///< what the run was assembled from
-  Carried<R> carried{};
-  Watch<R> watch{};
-  Measured<R> measured{};
+  Parts<R> parts;  ///< what the run was assembled from
   Searching<R> searching{};
-  [[no_unique_address]] SharedOf<R> shared{};
   [[no_unique_address]] FilesUnderWay<typename R::Backend> under_way{};
   std::optional<typename LeftBy<typename R::Backend>::type> left{};  ///< what is kept of the last fit's data
   /// The state before hooks were notified of the end of an epoch that was cut short; see run_state.hpp.

@@ -107,8 +107,7 @@ FULGURITE_BODY void FinishedValues::set_loaders(std::size_t loaders) {
 }
 
 FULGURITE_BODY RunCore::RunCore(Asked what, ProgramCalls const& of_program)
-    : asked(std::move(what)),
-      values(of_program.metrics.size()),
+    : RunPlace{.asked = std::move(what), .values = FinishedValues(of_program.metrics.size())},
       keeps_questions(of_program.keeps_questions),
       program(&of_program) {}
 
