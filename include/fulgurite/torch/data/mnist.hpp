@@ -25,7 +25,7 @@ struct MnistOptions {
   bool shuffle = true;
   std::uint64_t seed = 0;  ///< of the shuffle and the split
   bool drop_last = false;  ///< of the training batches
-  int workers = 0;         ///< this and the following as in TensorLoaderOptions
+  int workers = 0;
   int prefetch = 2;
   bool persistent_workers = true;
   std::chrono::milliseconds timeout{0};
@@ -83,7 +83,7 @@ struct DigitsOptions {
   bool shuffle = true;
   std::uint64_t seed = 0;  ///< of the drawing and the shuffle
   bool drop_last = false;  ///< of the training batches
-  int workers = 0;         ///< this and the following as in TensorLoaderOptions
+  int workers = 0;
   int prefetch = 2;
   bool persistent_workers = true;
   std::chrono::milliseconds timeout{0};
@@ -110,7 +110,7 @@ struct Digits8x8Options {
   bool shuffle = true;
   std::uint64_t seed = 0;  ///< of the shuffle and the split
   bool drop_last = false;  ///< of the training batches
-  int workers = 0;         ///< this and the following as in TensorLoaderOptions
+  int workers = 0;
   int prefetch = 2;
   bool persistent_workers = true;
   std::chrono::milliseconds timeout{0};

@@ -60,7 +60,7 @@ struct TableOptions {
   bool shuffle = true;
   std::uint64_t seed = 0;  ///< of the split and the shuffle
   bool drop_last = false;  ///< of the training batches
-  int workers = 0;         ///< this and the following as in TensorLoaderOptions
+  int workers = 0;
   int prefetch = 2;
   bool persistent_workers = true;
   std::chrono::milliseconds timeout{0};
@@ -177,7 +177,7 @@ struct WindowOptions {
   bool shuffle = true;
   std::uint64_t seed = 0;
   bool drop_last = false;  ///< of the training batches
-  int workers = 0;         ///< this and the following as in TensorLoaderOptions
+  int workers = 0;
   int prefetch = 2;
   bool persistent_workers = true;
   std::chrono::milliseconds timeout{0};

@@ -127,7 +127,7 @@ struct TextOptions {
   Share validation = 0.1;  ///< the end of the text: a fraction or a count of characters
   long batch_size = 32;
   std::uint64_t seed = 0;
-  int workers = 0;  ///< this and the following as in BlockOptions
+  int workers = 0;
   int prefetch = 2;
   bool persistent_workers = true;
   std::chrono::milliseconds timeout{0};
