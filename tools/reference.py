@@ -20,6 +20,11 @@ LITERAL = r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)\''
 mistakes: list[str] = []
 
 
+def mistake(text: str) -> str:
+    mistakes.extend([text] if text not in mistakes else [])
+    return text
+
+
 # The declarations of headers.
 
 @dataclasses.dataclass(eq=False)
@@ -45,7 +50,7 @@ class Declaration:
         return f'{self.file.relative_to(ROOT)}:{self.line + 1}'
 
     def wrong(self, what: str) -> None:
-        mistakes.append(f'{self.where}: {what}')
+        mistake(f'{self.where}: {what}')
 
     def explained(self, what: str = '') -> list[str]:
         """The comment, which must be there."""
@@ -118,7 +123,7 @@ def declaration(file: pathlib.Path, begin: int, last: int) -> tuple[Declaration,
         if ends and not depth:
             break
         if at >= last or depth < 0:
-            mistakes.append(f'{file.relative_to(ROOT)}:{begin + 1}: this declaration has no end')
+            mistake(f'{file.relative_to(ROOT)}:{begin + 1}: this declaration has no end')
             break
         if not inside and depth == 1 and shown.endswith('{'):
             inside = at
@@ -179,16 +184,17 @@ def fields(of: Declaration) -> list[Field]:
     for one in declarations(of.file, *of.body, 2):
         text = re.sub(r'^\[\[.*?\]\] ', '', one.text)
         if not text.endswith(';') or re.match(r'(?:using|friend|static|template|struct|class|enum|explicit|constexpr|'
-                                              r'static_assert|[A-Z_]+\(|' + of.name + r'\()', text):
+                                              r'static_assert|~|FULGURITE_\w+\(\w*\);|' + of.name + r'\()', text):
             continue
         if pointer := re.fullmatch(r'(\S+) \(\*(\w+)\)(\(.*?\)) = (.*);', text):
             found.append(Field(pointer[2], f'{pointer[1]} (*){pointer[3]}', pointer[4], one.doc, one))
             continue
         declarators = [split(part, '=') for part in split(text[:-1], ',')]
-        head = re.fullmatch(r'(.+?)([ &*]+)(\w+)(\{.*\})?', declarators[0][0])
-        if not head or re.search(r'\)(?: const)?$', declarators[0][0]):
-            if not re.search(r'(\w+|operator\S+)\(.*\)', text):
-                one.wrong(f'this member cannot be read: {text}')
+        head = re.fullmatch(r'(.+?)([ &*]+)([a-z_]\w*)(\{.*\})?', declarators[0][0])
+        if re.search(r'[ &*](?:\w+|operator\(\))\((?:[^()]|\([^()]*\))*\)(?: const| override)?$', declarators[0][0]):
+            continue  # a function
+        if not head or re.search(r'[()](?![^<]*>)', declarators[0][0]):
+            one.wrong(f'this member cannot be read: {text}')
             continue
         declarators[0][0] = head[3]
         for name, *default in declarators:
@@ -265,17 +271,6 @@ def page(title: str, *parts: list[str]) -> str:
 
 # docs/hooks.md
 
-# The tables of hook/hooks.hpp and hook/policy_hooks.hpp, in the order of the page, each with its heading.
-HOOKS = {
-    'STEPS': 'Steps of the model', 'EVENTS': 'Events: of callbacks, the model and the strategy',
-    'OVERRIDES': 'Overrides of the model', 'DATA_HOOKS': 'Data: of the data module, or the model',
-    'SETTINGS_HOOKS': 'Hyper-parameters: of the model and the data module',
-    'CALLBACK_HOOKS': 'Callbacks: besides events', 'FILE_HOOKS': 'Files of callbacks, folders of loggers',
-    'LOGGER_HOOKS': 'Loggers', 'LOADER_HOOKS': 'Loaders: optional',
-    'OPTIMIZER_FUNCTIONS': 'Optimizers: required', 'OPTIMIZER_HOOKS': 'Optimizers: optional',
-    'SCHEDULE_HOOKS': 'Schedules: optional', 'STRATEGY_FUNCTIONS': 'Strategies: required',
-    'DISTRIBUTED_FUNCTIONS': 'Strategies: required with several processes',
-    'STRATEGY_HOOKS': 'Strategies: optional, around a step', 'STRATEGY_ANSWERS': 'Strategies: optional, otherwise'}
 WITH_PHASE = ('STEPS', 'EVENTS', 'OVERRIDES', 'DATA_HOOKS', 'CALLBACK_HOOKS')
 RESULTS = {'none': '', 'may_stop': '`Stop`', 'may_skip_epoch': '`Flow`', 'value': 'a value'}
 
@@ -290,51 +285,31 @@ def forms() -> dict[str, str]:
     return found | {'configure_optimizers': '(auto& ctx)'} | {f'{kind}.{name}': form for kind, name, form in functions}
 
 
-def argument_lists(group: str, name: str, takes: str, where: str) -> list[str]:
+def argument_lists(group: str, name: str, takes: str) -> list[str]:
     """The argument lists that a hook may have. Arguments that may have any type have none here."""
     kind = 'strategy' if group.startswith('DISTRIBUTED') else group.split('_')[0].lower()
-    form = forms().get(f'{kind}.{name}') or forms().get(name)
-    if not form:
-        mistakes.append(f'{where}: diagnose/hook_refusals.hpp does not say what {name} takes')
-        return []
+    form = forms().get(f'{kind}.{name}', forms().get(name, '()'))
     either = sorted(re.findall(r'(?:^|or \w+)\((.*?)\)', form), key=len)
     names = [re.sub(r'^auto(?: const)?&* ', '', one) for one in split(either[-1], ',') if one]
     before = [one for one in names if one != 'ctx']
-    count = ('nothing', 'one', 'two', 'three').index(takes)
-    if len(before) != count and not (group == 'STRATEGY_FUNCTIONS' and name == 'gradients'):
-        mistakes.append(f'{where}: {name} takes {takes}, and diagnose/hook_refusals.hpp has {form}')
+    if len(before) != ('nothing', 'one', 'two', 'three').index(takes) and name != 'gradients':
+        mistake(f'{name} takes {takes} in hook/, and diagnose/hook_refusals.hpp has {forms().get(name)}')
     ends = [names[at:] for at in range(len(names) + 1)]
     lists = ends if group == 'EVENTS' else [names, before] if 'ctx' in names else [names]
     return [f'({", ".join(one)})' for one in lists] + [f'({one})' for one in either[:-1]]
 
 
 def tables_of_hooks():
-    """(table, what is said of it, its rows) of both headers. A row: name, takes, answer, where, whether manual
-    optimization calls it, what is said of it, and its place."""
-    for file in (INCLUDE / 'hook' / 'hooks.hpp', INCLUDE / 'hook' / 'policy_hooks.hpp'):
-        lines = file.read_text().splitlines()
-        for at, line in enumerate(lines):
-            if not (opened := re.match(r'#define FULGURITE_(\w+)\(ROW\)', line)):
-                continue
-            above, rows, said = at, [], ''
-            while re.match(r'//(?! clang-format)', lines[above - 1]):
-                above -= 1
-            doc = [text[3:] for text in lines[above:at]]
-            while lines[at].endswith('\\'):
-                at += 1
-                text, where = lines[at].rstrip('\\').strip(), f'{file.relative_to(ROOT)}:{at + 1}'
-                row = re.fullmatch(r'ROW\((\w+), +Takes::(\w+), +Answer::(\w+), +Where::(\w+)(, false)?\)', text)
-                said += '' if row else f' {text}'
-                if not row:
-                    continue
-                comment = re.fullmatch(r' /\* (.*) \*/', said)
-                if not comment:
-                    mistakes.append(f'{where}: nothing is said of {row[1]}')
-                rows.append((*row.groups()[:4], not row[5], comment[1] if comment else '', where))
-                said = ''
-            if said:
-                mistakes.append(f'{file.relative_to(ROOT)}:{at + 1}: this row cannot be read: {said}')
-            yield opened[1], doc, rows
+    """(table, what is said of it, its rows: what is said, name, takes, answer, where, ", false" if never in manual)"""
+    row = r'(?:/\* ([^/]*) \*/ )?ROW\((\w+), +Takes::(\w+), +Answer::(\w+), +Where::(\w+)(, false)?\)'
+    for header in ('hooks.hpp', 'policy_hooks.hpp'):
+        text = (INCLUDE / 'hook' / header).read_text()
+        for doc, name, rows in re.findall(
+                r'((?://(?! clang).*\n)*)#define FULGURITE_(\w+)\(ROW\)((?:.*\\\n)+.*)', text):
+            rows = re.sub(r'\s*\\\n\s*', ' ', rows)
+            if rest := re.sub(row, '', rows).strip():
+                mistake(f'hook/{header}: these rows of {name} cannot be read: {rest}')
+            yield name, [line[3:] for line in doc.splitlines()], re.findall(row, rows)
 
 
 def enumerators(one: Declaration) -> list[tuple[str, str]]:
@@ -355,33 +330,33 @@ def phases() -> list[Declaration]:
 
 
 def hooks_page() -> str:
-    sections = {}
-    known = {one.name for one in phases()}
-    for group, doc, rows in tables_of_hooks():
-        if group not in HOOKS:
-            mistakes.append(f'tools/reference.py has no section for FULGURITE_{group}')
+    sections, known = [], {one.name for one in phases()}
+    for group, doc, rows in sorted(tables_of_hooks(), key=lambda one: one[0] != 'STEPS'):
         cells = []
-        for name, takes, answer, where, in_manual, said, place in rows:
+        for said, name, takes, answer, where, not_in_manual in rows:
             phase = '' if where == 'every_stage' else ''.join(word.capitalize() for word in where.split('_'))
-            if phase and phase not in known:
-                mistakes.append(f'{place}: there is no phase::{phase}')
-            lists = ', '.join(code(one) for one in argument_lists(group, name, takes, place))
+            if not said or (phase and phase not in known):
+                mistake(f'hook/: nothing is said of {name}' if not said else f'hook/: {name} has no phase::{phase}')
+            lists = ', '.join(map(code, argument_lists(group, name, takes)))
             more = [RESULTS[answer], phase or 'any'] if group in WITH_PHASE else []
-            cells.append([code(name), lists, *more, escaped(said + ('' if in_manual else ' `Manual` never calls it.'))])
+            said += ' `Manual` never calls it.' if not_in_manual else ''
+            cells.append([code(name), lists, *more, escaped(said)])
         heads = ['name', 'arguments', *(['result', 'phase'] if group in WITH_PHASE else []), 'when, and what for']
-        sections[group] = [f'## {HOOKS.get(group, group)}', '', *article(doc), *table(heads, cells)]
+        title = group.replace('_', ' ').capitalize()
+        doc = doc or [mistake(f'nothing is said of FULGURITE_{group}')]
+        sections.append([f'## {title}', '', *article(doc), *table(heads, cells)])
     answers = entity('Answer')
     results = [[RESULTS[answer] or 'none', escaped(said)] for answer, said in enumerators(answers)
                if said or answers.wrong(f'nothing is said of Answer::{answer}')]
     intro = (
         'The functions that the trainer calls on your classes. All but `training_step`, `configure_optimizers` and '
-        'those that are called required are optional. None needs a base class or a registration; a name that is nearly '
-        'one of these does not compile, and neither do arguments or a result that do not fit. An argument without a '
-        'type is taken as `auto&`. `ctx` is the context, `auto& ctx` or `fulgurite::Context& ctx`: '
+        'those that every optimizer or strategy must have are optional. None needs a base class or a registration; a '
+        'name that is nearly one of these does not compile, and neither do arguments or a result that do not fit. An '
+        'argument without a type is taken as `auto&`. `ctx` is the context, `auto& ctx` or `fulgurite::Context& ctx`: '
         '[context.md](context.md) says what it has in which phase. [semantics.md](semantics.md) has the order of all '
         'hooks.')
     return page('Hooks', wrapped(intro), ['## Results', *table(['result', 'what a hook with it returns'], results)],
-                *(sections[group] for group in HOOKS if group in sections))
+                *sections)
 
 
 # docs/context.md
@@ -661,4 +636,4 @@ if __name__ == '__main__':
         sys.exit(__doc__)
     for path, text in pages().items():
         path.write_text(text)
-    sys.exit('\n'.join(dict.fromkeys(mistakes)))
+    sys.exit('\n'.join(mistakes))
