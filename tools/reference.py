@@ -353,8 +353,8 @@ def hooks_page() -> str:
         'those that every optimizer or strategy must have are optional. None needs a base class or a registration; a '
         'name that is nearly one of these does not compile, and neither do arguments or a result that do not fit. An '
         'argument without a type is taken as `auto&`. `ctx` is the context, `auto& ctx` or `fulgurite::Context& ctx`: '
-        '[context.md](context.md) says what it has in which phase. [semantics.md](semantics.md) has the order of all '
-        'hooks.')
+        '[context.md](context.md) says what it has in which phase; the phase `any` is `Fit`, or that of the stage. '
+        '[semantics.md](semantics.md) has the order of all hooks.')
     return page('Hooks', wrapped(intro), ['## Results', *table(['result', 'what a hook with it returns'], results)],
                 *sections)
 

@@ -1,6 +1,7 @@
 #pragma once
 // The one table of hooks: every name that the library may call on a user's class, its arguments, the effect of its
-// result, and which participants may have it.
+// result, and which participants may have it. The comment above a row says when it is called, and what for;
+// docs/hooks.md is made of these comments. docs/semantics.md, Order of hooks, has all of them in one sequence.
 
 #include <cstdint>
 #include <string_view>
@@ -94,9 +95,6 @@ inline constexpr bool takes_context_alone<Result (T::*)(Context const&) const> =
 //       Stop on_train_epoch_end(auto& ctx) { return Stop{ctx.current_epoch() >= 9}; }
 //     };
 //     auto trainer = make_trainer<Net>(TrainerOptions{.max_epochs = 100}, TenEpochs{});
-//
-// The comment above a row says when the event happens; docs/hooks.md is made of these comments, and has the arguments.
-// docs/semantics.md, Order of hooks, has all of them in one sequence.
 #define FULGURITE_EVENTS(ROW)                                                                   \
   /* Once a run, at its start, after `prepare_data` and before the strategy takes the model. The data module is \
      notified first. */ \
@@ -111,15 +109,14 @@ inline constexpr bool takes_context_alone<Result (T::*)(Context const&) const> =
   ROW(on_fit_start,                 Takes::nothing, Answer::may_stop,       Where::fit)         \
   /* Once a fit that ended well, after `on_train_end`, when the strategy has given the model back. */ \
   ROW(on_fit_end,                   Takes::nothing, Answer::none,           Where::fit)         \
-  /* Once a fit, before its sanity check, the first validation batches (`num_sanity_val_steps`); never without \
-     one. */ \
+  /* Once a fit that has a sanity check (`num_sanity_val_steps`), before it. */ \
   ROW(on_sanity_check_start,        Takes::nothing, Answer::none,           Where::fit)         \
-  /* Once a fit, after its sanity check; never without one. */ \
+  /* Once a fit that has a sanity check, after it. */ \
   ROW(on_sanity_check_end,          Takes::nothing, Answer::none,           Where::fit)         \
-  /* Once a fit, before its first epoch, after the sanity check. The loaders exist from here on. */ \
+  /* Once a fit that trains, before its first epoch, after the sanity check. The loaders exist from here on. */ \
   ROW(on_train_start,               Takes::nothing, Answer::may_stop,       Where::train)       \
-  /* Once a fit, after its last epoch, however it was ended. The rows are written, so nothing can be logged here. \
-     */ \
+  /* Once a fit that trains, after its last epoch, however it was ended. The rows are written, so nothing can be \
+     logged here. */ \
   ROW(on_train_end,                 Takes::nothing, Answer::none,           Where::train_end)   \
   /* Each epoch, before its first batch. */ \
   ROW(on_train_epoch_start,         Takes::nothing, Answer::may_stop,       Where::train)       \
@@ -220,11 +217,11 @@ inline constexpr bool takes_context_alone<Result (T::*)(Context const&) const> =
 
 // Hooks of the data module, or of the model if the data module does not have them.
 #define FULGURITE_DATA_HOOKS(ROW)                                                                      \
-  /* Once a run, before `setup`, on one process of each machine: downloads or unpacks data. Members that it sets \
-     are set in that process only. */ \
+  /* Once a run, before `setup`, on one process of each machine: downloads or unpacks data. It must be const: the \
+     other processes would lack what it stores. `setup` reads the data. */ \
   ROW(prepare_data,                  Takes::nothing, Answer::none,  Where::every_stage)                \
-  /* Once a fit, before `on_train_start`; again where `reload_dataloaders_every_n_epochs` says so. Returns the \
-     training loader. */ \
+  /* Once a fit that trains, before `on_train_start`; again where `reload_dataloaders_every_n_epochs` says so. \
+     Returns the training loader. */ \
   ROW(train_dataloader,              Takes::nothing, Answer::value, Where::train)                      \
   /* Once a run of `fit` or `validate`, before its first validation; again where \
      `reload_dataloaders_every_n_epochs` says so. Returns a loader, or a tuple of several. */ \
@@ -250,7 +247,7 @@ inline constexpr bool takes_context_alone<Result (T::*)(Context const&) const> =
   ROW(log_hyperparams,               Takes::one,     Answer::none,  Where::every_stage)                \
   /* Once a run, at its end, on every rank: `Status::success`, or `Status::failed` after an exception. */ \
   ROW(finalize,                      Takes::one,     Answer::none,  Where::every_stage)
-// What a callback, and only a callback, may have besides events; called with all arguments.
+// What a callback, and only a callback, may have besides events.
 #define FULGURITE_CALLBACK_HOOKS(ROW)                                                                  \
   /* Each time a checkpoint file is written, before the state is read. A callback puts in place what the file is \
      to hold, such as averaged weights. */ \
