@@ -62,8 +62,12 @@ class Declaration:
             self.wrong(f'code in the comment of {what or self.name} needs an empty line above, and four columns')
         return self.doc
 
-    def body_text(self) -> str:
-        return '\n'.join(lines_of(self.file)[self.body[0]:self.body[1]])
+    def members(self) -> list['Declaration']:
+        """What it declares publicly."""
+        if self.body[0] > self.body[1] and not re.search(r'\{\};?$', self.text):
+            self.wrong('a class in one line cannot be read')
+        is_class = re.match(r'(?:requires .*? )?class\b', without_template(self.text))
+        return list(declarations(self.file, *self.body, 2, not is_class))
 
 
 @functools.cache
@@ -73,12 +77,11 @@ def lines_of(file: pathlib.Path) -> list[str]:
     return raw.splitlines()
 
 
-def declarations(file: pathlib.Path, first: int, last: int, indent: int):
+def declarations(file: pathlib.Path, first: int, last: int, indent: int, public: bool = True):
     """The public declarations between two lines, `indent` columns from the left."""
     lines, at, spaces = lines_of(file), first, []
     doc: list[str] = []
     section = comment = ''
-    public = not indent or not re.match(r'(?:template <.*> )?class\b', lines[first - 1].strip())
     while at < last:
         line = lines[at].strip()
         if not line:
@@ -181,7 +184,7 @@ class Field:
 def fields(of: Declaration) -> list[Field]:
     """The data members of a struct, in the order in which they are declared."""
     found: list[Field] = []
-    for one in declarations(of.file, *of.body, 2):
+    for one in of.members():
         text = re.sub(r'^\[\[.*?\]\] ', '', one.text)
         if not text.endswith(';') or re.match(r'(?:using|friend|static|template|struct|class|enum|explicit|constexpr|'
                                               r'static_assert|~|FULGURITE_\w+\(\w*\);|' + of.name + r'\()', text):
@@ -223,7 +226,8 @@ def paragraphs(doc: list[str]):
 
 
 def prose(doc: list[str]) -> str:
-    return ' '.join(text for is_code, text in paragraphs(doc) if not is_code)
+    """A comment in one line."""
+    return ' '.join(code(' '.join(text.split())) if is_code else text for is_code, text in paragraphs(doc))
 
 
 def wrapped(text: str, indent: str = '') -> list[str]:
@@ -315,8 +319,8 @@ def tables_of_hooks():
 def enumerators(one: Declaration) -> list[tuple[str, str]]:
     """(value, what is said of it) of an enumeration."""
     found: list[tuple[str, str]] = []
-    inside = one.body_text() if one.body[0] < one.body[1] else re.search(r'\{(.*)\}', one.text)[1]
-    for line in inside.splitlines():
+    lines = lines_of(one.file)[slice(*one.body)] or [re.search(r'\{(.*)\}', one.text)[1]]
+    for line in lines:
         values, _, said = line.partition('///<')
         if not values.strip() and found:
             found[-1] = (found[-1][0], found[-1][1] + said)
@@ -394,7 +398,7 @@ def called(one: Declaration) -> str:
 def members(of: Declaration) -> list[Declaration]:
     """The functions of a context that programs may call. Overloads that only refuse a call are none."""
     found = []
-    for one in declarations(of.file, *of.body, 2):
+    for one in of.members():
         if re.match(r'(?:using|friend|static|explicit|struct|enum)\b|' + of.name + r'\(', one.text):
             continue
         if prose(one.doc).startswith('Refused') or not one.doc and 'bool Fine' in one.text:
