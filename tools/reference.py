@@ -500,9 +500,10 @@ class Options:
         self.types: list[Declaration] = []
 
     def table(self, one: Declaration, beside: list[Declaration] = []) -> list[str]:
-        """`beside`: structs with the same options, in which an option is explained that has no comment here."""
+        """`beside`: structs with the same options, the nearest of which explains an option without a comment."""
+        nearest = sorted(beside, key=lambda other: (other.file != one.file, other.file.parent != one.file.parent))
         said = {(field.name, field.type): field.doc
-                for other in reversed(beside) for field in reversed(fields(other)) if field.doc}
+                for other in reversed(nearest) for field in reversed(fields(other)) if field.doc}
         rows, refused, before = [], [], ''
         for field in fields(one):
             text = prose(field.doc or said.get((field.name, field.type), []))
@@ -510,7 +511,7 @@ class Options:
             if not text:
                 field.of.wrong(f'nothing is said of the option {field.name} of {one.name}')
             elif re.match(r'(?:elsewhere|loop)::|MonitorOption$', field.type):
-                refused.append([code(field.name), escaped(re.sub('^refused: ', '', text))])
+                refused.append([code(field.name), escaped(re.sub('^[Rr]efused: ', '', text))])
             elif not text.startswith('internal'):
                 rows.append([code(field.name), code(field.type), code(field.default) or 'required', escaped(text)])
                 self.types += [found for word in re.findall(r'\w+', field.type) if (found := entity(word, one))

@@ -238,7 +238,7 @@ template <class S>
 using OrNothing = std::conditional_t<std::is_class_v<S> && !std::is_final_v<S>, S, NoStrategy>;
 }  // namespace policy
 
-/// Options of Captured.
+/// Options of Captured: `Captured{SingleDevice{cpu}, {.go_back = false}}`.
 struct CaptureOptions {
   /// If a check finds that replays were wrong, the fit rolls back to the last state that was checked, of which it keeps
   /// a copy in memory, and continues without replays. false: it ends with an Error.

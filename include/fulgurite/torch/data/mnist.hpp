@@ -24,7 +24,7 @@ struct MnistOptions {
   long batch_size = 64;
   bool shuffle = true;
   std::uint64_t seed = 0;  ///< of the shuffle and the split
-  bool drop_last = false;  ///< of the training batches
+  bool drop_last = false;  ///< drop a last training batch with fewer samples
   int workers = 0;
   int prefetch = 2;
   bool persistent_workers = true;
@@ -82,7 +82,7 @@ struct DigitsOptions {
   long batch_size = 64;
   bool shuffle = true;
   std::uint64_t seed = 0;  ///< of the drawing and the shuffle
-  bool drop_last = false;  ///< of the training batches
+  bool drop_last = false;  ///< drop a last training batch with fewer samples
   int workers = 0;
   int prefetch = 2;
   bool persistent_workers = true;
@@ -109,7 +109,7 @@ struct Digits8x8Options {
   long batch_size = 64;
   bool shuffle = true;
   std::uint64_t seed = 0;  ///< of the shuffle and the split
-  bool drop_last = false;  ///< of the training batches
+  bool drop_last = false;  ///< drop a last training batch with fewer samples
   int workers = 0;
   int prefetch = 2;
   bool persistent_workers = true;

@@ -59,7 +59,7 @@ struct TableOptions {
   long batch_size = 32;
   bool shuffle = true;
   std::uint64_t seed = 0;  ///< of the split and the shuffle
-  bool drop_last = false;  ///< of the training batches
+  bool drop_last = false;  ///< drop a last training batch with fewer samples
   int workers = 0;
   int prefetch = 2;
   bool persistent_workers = true;
@@ -175,8 +175,8 @@ struct WindowOptions {
   Share validation = 0.2;                 ///< the end of the series: a fraction or a count of its time steps
   long batch_size = 32;
   bool shuffle = true;
-  std::uint64_t seed = 0;
-  bool drop_last = false;  ///< of the training batches
+  std::uint64_t seed = 0;  ///< of the shuffle
+  bool drop_last = false;  ///< drop a last training batch with fewer samples
   int workers = 0;
   int prefetch = 2;
   bool persistent_workers = true;
