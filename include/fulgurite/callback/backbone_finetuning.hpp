@@ -67,12 +67,14 @@ auto unfreeze_and_add_param_group(Part& part, Optimizer& optimizer, UnfreezeOpti
 
 /// Base of callbacks that unfreeze parts of a model by epoch. The derived class freezes parts, and decides what happens
 /// in each epoch:
-///   struct Thaw : BaseFinetuning<Thaw> {
-///     void freeze_before_training(auto& ctx) { freeze(ctx.model().body); }
-///     void finetune_function(int epoch, auto& optimizer, auto& ctx) {
-///       if (epoch == 5) unfreeze_and_add_param_group(ctx.model().body, optimizer, ctx);
-///     }
-///   };
+///
+///     struct Thaw : BaseFinetuning<Thaw> {
+///       void freeze_before_training(auto& ctx) { freeze(ctx.model().body); }
+///       void finetune_function(int epoch, auto& optimizer, auto& ctx) {
+///         if (epoch == 5) unfreeze_and_add_param_group(ctx.model().body, optimizer, ctx);
+///       }
+///     };
+///
 /// `finetune_function` is called at the start of each epoch, for each optimizer. Added groups are saved by the names of
 /// their parameters; when a fit resumes from a file, on_fit_start adds the same groups again. If a derived class
 /// defines a hook that this base defines, its hook must call the base's.

@@ -78,7 +78,7 @@ class ResourcesLine {
 
 /// Options of Dashboard: where it is drawn, its size, and how often it is redrawn.
 struct DashboardOptions {
-  std::FILE* stream = stderr;
+  std::FILE* stream = stderr;            ///< where it is drawn
   int columns = 0, lines = 0;            ///< 0: the terminal's
   double seconds_between_redraws = 0.2;  ///< minimum
   std::optional<bool> terminal =
@@ -163,8 +163,8 @@ class Dashboard {
 
 /// Options of LearningCurves: where the image is written, and how often it is redrawn.
 struct LearningCurvesOptions {
-  std::filesystem::path dirpath = {};  ///< not given: the run's folder, else default_root_dir
-  std::string filename = "curves.svg";
+  std::filesystem::path dirpath = {};   ///< not given: the run's folder, else default_root_dir
+  std::string filename = "curves.svg";  ///< the name of the file in that folder
   double seconds_between_pictures = 1;  ///< minimum while a fit runs; the image is always drawn at its end
   std::size_t columns = 2;              ///< plots in each row
 };

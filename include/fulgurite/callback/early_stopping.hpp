@@ -27,12 +27,12 @@ namespace fulgurite {
 
 /// Options of EarlyStopping: what counts as an improvement, how long to wait for one, and what ends a fit at once.
 struct EarlyStoppingOptions {
-  MonitorOption monitor = {};  ///< refused: the metric is the first argument, EarlyStopping{Net::val_loss, {...}}
-  double min_delta = 0;        ///< a change must be larger than this to count as an improvement
-  int patience = 3;            ///< checks without improvement before the stop; 0 acts as 1
-  ModeOption mode = Mode::min;
-  bool strict = true;        ///< a metric that was not logged is an Error; false: the check is skipped
-  bool check_finite = true;  ///< NaN or infinity stops the fit
+  MonitorOption monitor = {};   ///< refused: the metric is the first argument, EarlyStopping{Net::val_loss, {...}}
+  double min_delta = 0;         ///< a change must be larger than this to count as an improvement
+  int patience = 3;             ///< checks without improvement before the stop; 0 acts as 1
+  ModeOption mode = Mode::min;  ///< the direction of improvement; for an accuracy: Mode::max
+  bool strict = true;           ///< a metric that was not logged is an Error; false: the check is skipped
+  bool check_finite = true;     ///< NaN or infinity stops the fit
   std::optional<double> stopping_threshold = std::nullopt;  ///< a value better than this is good enough: the fit stops
   std::optional<double> divergence_threshold = std::nullopt;  ///< a value worse than this is hopeless: the fit stops
   std::optional<bool> check_on_train_epoch_end =
@@ -123,10 +123,10 @@ EarlyStopping(Text const&, EarlyStoppingOptions = {}) -> EarlyStopping<MetricTex
 
 /// Options of SpikeDetection: when a value is too far from the running mean, and where the batches are listed.
 struct SpikeDetectionOptions {
-  MonitorOption monitor = {};  ///< refused: the metric is the first argument, SpikeDetection{Net::loss, {...}}
-  ModeOption mode = Mode::min;
-  int window = 10;                                                   ///< batches in the running mean
-  long warmup = 1;                                                   ///< batches of the run before the first check
+  MonitorOption monitor = {};   ///< refused: the metric is the first argument, SpikeDetection{Net::loss, {...}}
+  ModeOption mode = Mode::min;  ///< the direction of improvement: a spike goes the other way
+  int window = 10;              ///< batches in the running mean
+  long warmup = 1;              ///< batches of the run before the first check
   std::optional<double> atol = std::nullopt;                         ///< a spike differs from the mean by at least this
   std::optional<double> rtol = 2.0;                                  ///< and by at least this multiple of the mean
   std::filesystem::path exclude_batches_path = "skip_batches.json";  ///< below default_root_dir, unless absolute

@@ -77,9 +77,11 @@ struct LambdaCallback : Ons... {
 using BatchIndices = std::vector<long>;
 
 /// Passes predictions to a writer: `PredictionWriter{ToDisk{"out"}}`. The writer has one or both of these functions:
-///   void write_on_batch_end(auto const& prediction, BatchIndices const& indices, auto& batch, auto& ctx);
-///   void write_on_epoch_end(auto const& predictions, std::vector<std::vector<BatchIndices>> const& indices,
-///                           auto& ctx);
+///
+///     void write_on_batch_end(auto const& prediction, BatchIndices const& indices, auto& batch, auto& ctx);
+///     void write_on_epoch_end(auto const& predictions, std::vector<std::vector<BatchIndices>> const& indices,
+///                             auto& ctx);
+///
 /// `prediction` is the value that predict_step returned; an epoch's `predictions` and `indices` are indexed
 /// [loader][batch]. ctx has batch_idx() and loader(). Predictions are kept in memory only for a writer with
 /// write_on_epoch_end.

@@ -14,9 +14,9 @@ namespace fulgurite {
 
 /// Options of ModelSummary: the depth of the table, and where it is printed.
 struct ModelSummaryOptions {
-  int max_depth = 1;  ///< levels of sub-modules; 0: nothing is printed, -1: all
-  std::FILE* stream = stderr;
-  int columns = 0;  ///< width of the table; 0: the terminal's, or as wide as needed if there is no terminal
+  int max_depth = 1;           ///< levels of sub-modules; 0: nothing is printed, -1: all
+  std::FILE* stream = stderr;  ///< where the table is printed
+  int columns = 0;             ///< width of the table; 0: the terminal's, or as wide as needed if there is no terminal
 };
 
 /// Prints a table of the model when a fit starts: `ModelSummary{}` or `ModelSummary{{.max_depth = -1}}`. The table has
@@ -45,8 +45,8 @@ class ModelSummary {
 
 /// Options of ResultsTable: where the table is printed, and its width.
 struct ResultsTableOptions {
-  std::FILE* stream = stdout;
-  int columns = 0;  ///< width of the table; 0: the terminal's, or as wide as needed if there is no terminal
+  std::FILE* stream = stdout;  ///< where the table is printed
+  int columns = 0;             ///< width of the table; 0: the terminal's, or as wide as needed if there is no terminal
 };
 
 /// Prints the results of trainer.validate or trainer.test: `ResultsTable{}`. The table has a row for each metric with a

@@ -79,11 +79,11 @@ class Redraws {
 
 /// Options of ProgressBar: where it is drawn, its width, how often it is redrawn, and what remains on the screen.
 struct ProgressBarOptions {
-  std::FILE* stream = stderr;
+  std::FILE* stream = stderr;            ///< where it is drawn
   bool ascii = false;                    ///< digits and '#' instead of block characters
   bool leave = false;                    ///< keep the line of each finished epoch
   int columns = 0;                       ///< width of a line; 0: the terminal's
-  double seconds_between_redraws = 0.1;  ///< minimum
+  double seconds_between_redraws = 0.1;  ///< minimum on a terminal
   double seconds_between_lines = 60;     ///< if not on a terminal: minimum, within an epoch or an evaluation
   std::optional<bool> terminal =
       std::nullopt;      ///< not given: detected from the stream. false: no control codes, whole lines

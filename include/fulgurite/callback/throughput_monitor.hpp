@@ -86,8 +86,10 @@ struct NoLength {};
 
 /// Logs throughput: `ThroughputMonitor{}`. Its arguments may be functions of a batch that return the number of its
 /// samples, and the number of items (tokens, frames) in a sample:
-///   ThroughputMonitor{[](Batch const& b) { return b.rows(); }, [](Batch const& b) { return b.columns(); },
-///                     {.window_size = 50}}
+///
+///     ThroughputMonitor{[](Batch const& b) { return b.rows(); }, [](Batch const& b) { return b.columns(); },
+///                       {.window_size = 50}}
+///
 /// Totals so far are `train/time` (seconds), `train/batches`, `train/samples` and `train/lengths`. Rates over the
 /// window are `train/device/batches_per_sec`, `samples_per_sec` and `items_per_sec`; with a model's `flops_per_batch`
 /// also `flops_per_sec`, and with available_flops `mfu`. The names for validate, test and predict are alike. Training

@@ -298,8 +298,8 @@ struct EMAWeightAveragingOptions {
   long update_every_n_steps = 1;  ///< update after the steps 0, n, 2n, ..., counted from 0; 0: after none
   std::optional<long> update_starting_at_step = std::nullopt;  ///< no update before this step
   std::optional<int> update_starting_at_epoch =
-      std::nullopt;  ///< also update at the end of each epoch from this one on
-  bool use_buffers = true;
+      std::nullopt;         ///< also update at the end of each epoch from this one on
+  bool use_buffers = true;  ///< buffers (running statistics) are averaged, too; false: the model keeps its own
 };
 
 namespace averaging {

@@ -219,11 +219,11 @@ namespace fulgurite {
 /// clip, save and resume as in one process. An aggregate.
 struct Pipeline {
   int micro_batches = 4;  ///< per batch: with more micro batches, processes idle less
-  PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
+  PipelineSchedule schedule = PipelineSchedule::one_f_one_b;  ///< the order of forward and backward passes
   std::vector<int> balance = {};  ///< stages per process; empty: by their numbers of parameters
   int devices = 0;                ///< processes on this machine; 0: as many as the launcher started, else one
   int num_nodes = 0;              ///< machines; 0: as many as the launcher used
-  OtherRanks others = OtherRanks::prefixed;
+  OtherRanks others = OtherRanks::prefixed;                     ///< what is done with the output of the other processes
   std::chrono::milliseconds timeout = std::chrono::minutes(2);  ///< wait for a missing rank, or one that prepares data
   Matmul matmul = Matmul::faster;                               ///< as in SingleDevice
 

@@ -19,7 +19,7 @@ struct ConsoleLoggerOptions {
   /// Minimum of steps between two lines; 0: a line for each row (see `log_every_n_steps`); -1: only at the ends of
   /// epochs.
   long every_n_steps = 0;
-  std::FILE* stream = stdout;
+  std::FILE* stream = stdout;  ///< where lines are printed
 };
 
 /// Prints metrics as lines: `ConsoleLogger{}`, `ConsoleLogger{{.every_n_steps = 500}}`, `ConsoleLogger{{.every_n_steps

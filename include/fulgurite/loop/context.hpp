@@ -57,7 +57,8 @@ struct WatchedMetric {
 /// any model, trainer and phase:
 ///
 ///     struct PrintEpoch {
-///       void on_train_epoch_end(fulgurite::Context& ctx) { ctx.print("epoch " + std::to_string(ctx.current_epoch()));
+///       void on_train_epoch_end(fulgurite::Context& ctx) {
+///         ctx.print("epoch " + std::to_string(ctx.current_epoch()));
 ///       }
 ///     };
 ///
@@ -65,6 +66,8 @@ struct WatchedMetric {
 /// with additional members that depend on the program's types. Do not keep a context beyond the call.
 class Context {
  public:
+  // The place in the run.
+
   /// Optimizer steps of this fit so far, over all optimizers, including skipped steps. A resumed fit continues the
   /// count of its file.
   long global_step() const { return asked(Asks::global_step), core_->progress.global_step; }
@@ -101,6 +104,8 @@ class Context {
   /// The options in effect: the trainer's, with those replaced that fast_dev_run, overfit_batches and barebones change.
   TrainerOptions const& options() const { return core_->asked.options; }
 
+  // What is to come.
+
   /// Batches of a training epoch after limits; nullopt where the loader has no size.
   std::optional<long> num_training_batches() const {
     return asked(Asks::num_training_batches), core_->facts.train_batches;
@@ -117,11 +122,16 @@ class Context {
   bool has_validation() const { return core_->facts.has_validation; }
   /// True if validation runs exactly once an epoch, at the end of every epoch.
   bool validating_each_epoch_end() const;
+
+  // Time, in seconds.
+
   /// Seconds of training since on_train_start, on the clock `options().now`; max_time is compared with this. A resumed
   /// fit adds the seconds that its file holds.
   double training_seconds() const { return asked(Asks::seconds), core_->training_seconds(); }
   /// The clock `options().now`, in seconds. Its zero is arbitrary: use differences only.
   double seconds_now() const;
+
+  // The processes that train one model together, and text for the terminal.
 
   /// The number of this process among those that train the model together, from 0; 0 if it is the only one. Only rank 0
   /// should print and write files.
@@ -142,6 +152,8 @@ class Context {
   /// The signal that ends the run, exchanged at once. A collective, for places that all ranks reach, such as teardown.
   int signal_here(int mine) const { return core_->program->signal_here(*core_, mine); }
 
+  // Values of metrics.
+
   /// A metric's value over all processes, and its age: see RunContext::watched_value.
   WatchedValue watched_value(WatchedMetric const& metric) const;
   /// A metric's value over all processes.
@@ -154,6 +166,9 @@ class Context {
   /// Calls f(reported name, values by loader) for each metric that a finished evaluation reports. A loader without a
   /// value has nullopt. A value that was logged outside of the loaders' batches is given for each loader.
   void each_loader_value(FunctionRef<void(std::string_view, std::vector<std::optional<double>> const&)> f) const;
+
+  // The program.
+
   /// The name of the model's type.
   std::string_view model_name() const { return core_->program->model_name; }
   /// True if an optimizer step follows each window of batches: false for manual optimization, and if batches are cut
@@ -167,6 +182,8 @@ class Context {
   void model_rows(int max_depth, bool with_example, std::vector<report::ModelRow>& rows) const {
     core_->program->model_rows(*core_, max_depth, with_example, rows);
   }
+
+  // Warnings, and requests to stop.
 
   /// Warns of what is probably a mistake, once for each identifier. The warning is printed on stderr unless `.silence`
   /// names it, and kept in `trainer.warnings()`. Throws [fulgurite.context.warning] if the identifier is not lower-case
@@ -189,6 +206,8 @@ class Context {
   void set_stop_request(std::string const& who, bool wanted, std::string const& why = {}) const;
   /// True if this run will stop early: a stop was requested on this process, or on another whose request has arrived.
   bool stop_requested() const { return asked(Asks::stop_requested), core_->due.stop.holds || core_->due.stop.waits; }
+
+  // Rows, files, profilers and results.
 
   /// The loggers' x axis: the number of batches in this run that ended with an optimizer step, counted after the
   /// validation of that step.

@@ -100,10 +100,10 @@ class RunContext;
 
 // The phases of a run. A phase decides which members a context has.
 
-/// The phases of a run. `setup`, `teardown`, `on_fit_*` and `configure_optimizers` run in Fit, or in the stage's own
-/// phase.
+/// The phases of a run.
 namespace phase {
-/// Before the first and after the last batch of a run.
+/// Before the first and after the last batch of a run: `setup`, `teardown`, `on_fit_*` and `configure_optimizers`. In
+/// validate, test and predict these have the phase of their stage.
 struct Fit {
   static constexpr bool logs = false, trains = true, evaluates = false;
 };
@@ -115,7 +115,7 @@ struct Train {
 struct Validate {
   static constexpr bool logs = true, trains = true, evaluates = true;
 };
-/// test().
+/// The steps and hooks of test().
 struct Test {
   static constexpr bool logs = true, trains = false, evaluates = true;
 };
@@ -306,12 +306,16 @@ enum class NonFinite : std::uint8_t {
 struct TrainerOptions {
   using Clock = std::chrono::steady_clock;
 
-  std::optional<int> max_epochs =
-      std::nullopt;  ///< -1: no limit. If not set: no limit if max_steps or max_time is set, an Error otherwise
-  std::optional<int> min_epochs = std::nullopt;  ///< a stop request takes effect only after these
-  std::optional<long> max_steps = std::nullopt;  ///< optimizer steps, over all optimizers in manual mode; -1: no limit
+  /// Epochs after which the fit ends; -1: no limit. Not set: no limit if max_steps or max_time is set, otherwise an
+  /// Error.
+  std::optional<int> max_epochs = std::nullopt;
+  /// Epochs that are completed before a stop request or max_time takes effect.
+  std::optional<int> min_epochs = std::nullopt;
+  /// Optimizer steps after which the fit ends, over all optimizers; -1 or not set: no limit.
+  std::optional<long> max_steps = std::nullopt;
   std::optional<long> min_steps = std::nullopt;  ///< optimizer steps before a stop request or max_time takes effect
-  std::optional<TimeSpan> max_time = std::nullopt;  ///< such as "00:12:00:00"; the minima take precedence
+  /// Training time after which the fit ends, such as "00:12:00:00" (days, hours, minutes, seconds).
+  std::optional<TimeSpan> max_time = std::nullopt;
   /// How much of each training epoch is used: a count, or a Fraction of the loader. 0 disables training.
   Limit limit_train_batches = {};
   Limit limit_val_batches = {};      ///< how much of each validation loader; 0: no validation
@@ -320,24 +324,28 @@ struct TrainerOptions {
   /// How often to validate inside an epoch: every N batches, after each Fraction of the epoch, or every so much time.
   /// Default: at the epoch's end.
   ValidationInterval val_check_interval = {};
-  std::optional<int> check_val_every_n_epoch = 1;  ///< nullopt: val_check_interval counts batches across epochs
-  int num_sanity_val_steps = 2;                    ///< validation batches that run before training; -1: all
-  int log_every_n_steps = 50;                      ///< 0: never
-  int fast_dev_run = 0;  ///< n: run n batches of every loop once, to check that all of it works
-  std::optional<Limit> overfit_batches =
-      std::nullopt;                           ///< the same first batches in every epoch, of training and validation
+  /// Validate in each n-th epoch only; nullopt: val_check_interval counts batches across epochs.
+  std::optional<int> check_val_every_n_epoch = 1;
+  int num_sanity_val_steps = 2;  ///< batches of each validation loader that run before training; -1: all, 0: none
+  int log_every_n_steps = 50;    ///< the loggers get a row of each n-th optimizer step; 0: no rows of steps
+  /// Run this many batches of each loader once, without rows and files, to check that all of it works; 0: off.
+  int fast_dev_run = 0;
+  /// Train and validate on this much of the loaders, with the same batches in each epoch. Not set: off.
+  std::optional<Limit> overfit_batches = std::nullopt;
   int reload_dataloaders_every_n_epochs = 0;  ///< get new loaders every N epochs; 0: never
   bool use_distributed_sampler = true;        ///< each of several processes gets a part of a loader; false: all of it
-  bool inference_mode = true;                 ///< in validate, test and predict; validation inside fit uses no_grad
-  NonFinite non_finite = NonFinite::stop;     ///< what to do about losses and gradients of a fit
+  /// Validate, test and predict run in inference mode; false: under no_grad, as a validation in a fit does.
+  bool inference_mode = true;
+  NonFinite non_finite = NonFinite::stop;  ///< what a fit does about a loss or a gradient that is not finite
   // Settings of the whole process. Trainers that run at the same time share them; conflicting values throw an Error.
   bool detect_anomaly = false;                   ///< backward throws and names a function that returns nan; slow
   bool deterministic = false;                    ///< only algorithms with the same bits each time; others throw
   std::optional<bool> benchmark = std::nullopt;  ///< let cuDNN measure its algorithms and use the fastest
   bool barebones = false;            ///< no logging, output, sanity check or checkpoints: for measuring the loop itself
   RootFolder default_root_dir = {};  ///< folder of logs and checkpoints; default: the current folder
-  bool save_in_background = false;   ///< ModelCheckpoint writes its files in its own thread, from a copy
-  Silence silence = {};              ///< identifiers of warnings that are not printed
+  /// ModelCheckpoint writes its files in a thread of its own, from a copy of the state.
+  bool save_in_background = false;
+  Silence silence = {};                      ///< identifiers of warnings that are not printed
   Clock::time_point (*now)() = &Clock::now;  ///< the clock; tests replace it
 
   // Refused: options of Lightning's Trainer that belong elsewhere here. They come last, so that a compiler prints their

@@ -116,12 +116,13 @@ struct DeclaredOption {
 ///
 ///     ctx.log(Net::loss, loss, {.batch_size = 8});
 struct LogOptions {
-  [[no_unique_address]] loop::DeclaredOption<0> on_step = {};    ///< refused: an option of the metric's declaration
-  [[no_unique_address]] loop::DeclaredOption<1> on_epoch = {};   ///< refused
-  [[no_unique_address]] loop::DeclaredOption<2> prog_bar = {};   ///< refused
-  [[no_unique_address]] loop::DeclaredOption<3> logger = {};     ///< refused
-  [[no_unique_address]] loop::DeclaredOption<4> sync_dist = {};  ///< refused: the declaration's sync_on_step
-  long batch_size = 0;                                           ///< 0: inferred from the batch
+  [[no_unique_address]] loop::DeclaredOption<0> on_step = {};   ///< refused: an option of the metric's declaration
+  [[no_unique_address]] loop::DeclaredOption<1> on_epoch = {};  ///< likewise
+  [[no_unique_address]] loop::DeclaredOption<2> prog_bar = {};  ///< likewise
+  [[no_unique_address]] loop::DeclaredOption<3> logger = {};    ///< likewise
+  /// Refused: the option sync_on_step of the metric's declaration.
+  [[no_unique_address]] loop::DeclaredOption<4> sync_dist = {};
+  long batch_size = 0;  ///< the weight of the value in the mean of the epoch; 0: the number of samples in the batch
 };
 
 namespace loop {}  // namespace loop

@@ -95,9 +95,8 @@ struct Bf16Mixed : policy::PrecisionTraits<Dtype::float32, true, Dtype::bfloat16
   static constexpr std::string_view name = "bf16-mixed";
 };
 /// Float32 parameters, operators in float16 where that is safe, and a loss that is scaled so that small gradients do
-/// not underflow: "16-mixed". A step whose gradients are not finite is skipped and the scale is multiplied by
-/// `backoff_factor`; after `growth_interval` good steps it is multiplied by `growth_factor`. For 100 skipped steps in a
-/// row see TrainerOptions::non_finite.
+/// not underflow: "16-mixed". A step whose gradients are not finite is skipped, and the scale is lowered. For 100
+/// skipped steps in a row see TrainerOptions::non_finite.
 struct Fp16Mixed {  // has its constants here and not in a base, since designated initializers warn about bases
   using Stateless = ByChoice;
   static constexpr Dtype parameters = Dtype::float32;
@@ -105,10 +104,10 @@ struct Fp16Mixed {  // has its constants here and not in a base, since designate
   static constexpr Dtype compute = Dtype::float16;
   static constexpr bool scales_loss = true;
   static constexpr std::string_view name = "16-mixed";
-  double init_scale = 65536.0;
-  double growth_factor = 2.0;
-  double backoff_factor = 0.5;
-  int growth_interval = 2000;
+  double init_scale = 65536.0;  ///< what the loss is multiplied by at first
+  double growth_factor = 2.0;   ///< what the scale is multiplied by after growth_interval good steps
+  double backoff_factor = 0.5;  ///< what the scale is multiplied by after a step that was skipped
+  int growth_interval = 2000;   ///< good steps in a row after which the scale grows
 };
 /// Parameters and inputs in bfloat16, with half the memory and coarse updates: "bf16-true".
 struct Bf16True : policy::PrecisionTraits<Dtype::bfloat16, false, Dtype::bfloat16, false> {
@@ -156,10 +155,10 @@ struct Clip {
 struct Automatic {
   using Stateless = ByChoice;
   static constexpr bool automatic = true;
-  int accumulate_grad_batches = 1;
-  Clip clip = {};
-  int tbptt = 0;  ///< time steps of a slice, where the model carries a `Hidden` state between slices (truncated
-                  ///< back-propagation)
+  int accumulate_grad_batches = 1;  ///< K: the number of batches whose gradients make one step
+  Clip clip = {};  ///< what gradients are limited to before each step: `ClipNorm{1.0}`, `ClipValue{0.5}`
+  int tbptt = 0;   ///< time steps of a slice, where the model carries a `Hidden` state between slices (truncated
+                   ///< back-propagation)
 };
 
 /// Manual optimization: `training_step` returns void and does everything itself by its context:
@@ -239,7 +238,7 @@ template <class S>
 using OrNothing = std::conditional_t<std::is_class_v<S> && !std::is_final_v<S>, S, NoStrategy>;
 }  // namespace policy
 
-/// Options of Captured.
+/// Options of Captured: `Captured{SingleDevice{cpu}, {.go_back = false}}`.
 struct CaptureOptions {
   /// If a check finds that replays were wrong, the fit rolls back to the last state that was checked, of which it keeps
   /// a copy in memory, and continues without replays. false: it ends with an Error.

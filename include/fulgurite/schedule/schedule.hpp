@@ -91,7 +91,7 @@ constexpr double done(long moves, long total) {
 
 /// Always the initial rate, or a fraction of it. ConstantLR is `then(Constant{1.0 / 3}, 5, Constant{})`.
 struct Constant {
-  double factor = 1.0;
+  double factor = 1.0;  ///< the fraction of the initial rate
   constexpr double operator()(long) const {
     check();
     return factor;
@@ -142,7 +142,7 @@ struct Product {
     schedule::check(second);
   }
 };
-/// Multiplies two schedules, see Product.
+/// Multiplies two schedules: `LinearWarmup{100} * Cosine{1000}`.
 template <Schedule A, Schedule B>
 constexpr Product<A, B> operator*(A first, B second) {
   return {first, second};
@@ -201,8 +201,8 @@ constexpr auto then(A first, long boundary, B second, Rest... rest) {
 
 /// StepLR: gamma^floor(t / size).
 struct Step {
-  long size;
-  double gamma = 0.1;
+  long size;           ///< moves from one decay to the next
+  double gamma = 0.1;  ///< the factor of each decay
   double operator()(long moves) const;
   void state(auto& archive);
   void check() const;
@@ -210,8 +210,8 @@ struct Step {
 
 /// MultiStepLR: gamma^(number of milestones passed). Milestones must ascend; one given twice counts twice.
 struct MultiStep {
-  std::vector<long> milestones;
-  double gamma = 0.1;
+  std::vector<long> milestones;  ///< the moves at which the rate decays
+  double gamma = 0.1;            ///< the factor of each decay
   double operator()(long moves) const;
   void state(auto& archive);
   void check() const;
@@ -219,7 +219,7 @@ struct MultiStep {
 
 /// ExponentialLR: gamma^t.
 struct Exponential {
-  double gamma;
+  double gamma;  ///< the factor of each move
   double operator()(long moves) const;
   void state(auto& archive);
   void check() const;
@@ -228,8 +228,8 @@ struct Exponential {
 /// PolynomialLR: (1 - t/total)^power until `total`, then 0.
 struct Polynomial {
   static constexpr bool per_step = true;
-  long total;
-  double power = 1.0;
+  long total;          ///< moves until the rate is 0
+  double power = 1.0;  ///< 1: a straight line
   double operator()(long moves) const;
   void state(auto& archive);
   void check() const;
@@ -239,9 +239,9 @@ struct Polynomial {
 /// again after `total`, and down again: `.periodic = true` does that.
 struct Cosine {
   static constexpr bool per_step = true;
-  long total;
-  double least = 0.0;  ///< a fraction of the initial rate
-  bool periodic = false;
+  long total;             ///< moves until the rate is `least`
+  double least = 0.0;     ///< a fraction of the initial rate
+  bool periodic = false;  ///< true: up again after `total`, as PyTorch does
   double operator()(long moves) const;
   void state(auto& archive);
   void check() const;
@@ -252,9 +252,9 @@ struct Cosine {
 /// LinearLR: from `start_factor` to `end_factor` in `total` equal moves, then `end_factor`.
 struct Linear {
   static constexpr bool per_step = true;
-  double start_factor = 1.0 / 3;
-  double end_factor = 1.0;
-  long total = 5;
+  double start_factor = 1.0 / 3;  ///< the fraction of the initial rate at first
+  double end_factor = 1.0;        ///< the fraction of the initial rate in the end
+  long total = 5;                 ///< moves from the one to the other
   constexpr double operator()(long moves) const {
     check();
     return start_factor + (end_factor - start_factor) * done(moves, total);
@@ -270,8 +270,8 @@ struct Linear {
 /// From the fraction `from` of the initial rate to 1 in `steps` equal moves, then 1. With 0 steps it is always 1.
 struct LinearWarmup {
   static constexpr bool per_step = true;
-  long steps;
-  double from = 0.0;
+  long steps;         ///< moves of the warm-up
+  double from = 0.0;  ///< the fraction of the initial rate at first
   constexpr double operator()(long moves) const {
     check();
     return from + (1.0 - from) * done(moves, steps);
@@ -287,9 +287,9 @@ struct LinearWarmup {
 /// the rate, since a step with a rate of 0 would do nothing.
 struct WarmupCosine {
   static constexpr bool per_step = true;
-  long warmup;
-  long total;
-  double least = 0.0;
+  long warmup;         ///< moves of the warm-up
+  long total;          ///< moves of warm-up and cosine together
+  double least = 0.0;  ///< a fraction of the initial rate
   double operator()(long moves) const;
   void state(auto& archive);
   void check() const;
@@ -301,7 +301,7 @@ struct WarmupCosine {
 // Schedules that go up and down: one cycle, triangles, cosine with warm restarts. The formulas are those of
 // torch.optim.lr_scheduler.
 
-/// OneCycleLR. The optimizer must be made with the highest rate. The rate begins at 1/div_factor of it, reaches it
+/// OneCycleLR, for an optimizer that is made with the highest rate. The rate begins at 1/div_factor of it, reaches it
 /// after the fraction `pct_start` of `total` moves, and ends at 1/(div_factor * final_div_factor). With `three_phase`
 /// it first falls back to its initial value, in as many moves as it rose, and then to the end. `total` is usually
 /// `*ctx.estimated_steps()`; after `total` moves the last factor stays. Unless `cycle_momentum` is off, the momentum
@@ -309,15 +309,15 @@ struct WarmupCosine {
 struct OneCycle {
   enum class Anneal : std::uint8_t { cos, linear };
   static constexpr bool per_step = true;
-  long total;
-  double pct_start = 0.3;
-  Anneal anneal = Anneal::cos;
-  bool cycle_momentum = true;
-  double base_momentum = 0.85;
-  double max_momentum = 0.95;
-  double div_factor = 25.0;
-  double final_div_factor = 1e4;
-  bool three_phase = false;
+  long total;                     ///< moves of the whole cycle
+  double pct_start = 0.3;         ///< the fraction of `total` in which the rate rises
+  Anneal anneal = Anneal::cos;    ///< the shape of rise and fall: `Anneal::cos` or `Anneal::linear`
+  bool cycle_momentum = true;     ///< also move the momentum
+  double base_momentum = 0.85;    ///< the momentum at the highest rate
+  double max_momentum = 0.95;     ///< the momentum at first and in the end
+  double div_factor = 25.0;       ///< the highest rate divided by the first
+  double final_div_factor = 1e4;  ///< the first rate divided by the last
+  bool three_phase = false;       ///< fall to the first rate, then to the last one; false: at once
 
   double operator()(long moves) const;
   std::optional<double> momentum(long moves) const;
@@ -333,24 +333,22 @@ struct OneCycle {
   double between(double from, double to, double begin, double end, double t) const;
 };
 
-/// CyclicLR. The rate rises from the optimizer's own to `peak` times that, and falls back, in triangles. Unless
+/// CyclicLR: the rate rises from the optimizer's own to `peak` times that, and falls back, in triangles. Unless
 /// `cycle_momentum` is off, the momentum (for Adam: the first beta) moves the other way, from `max_momentum` down to
 /// `base_momentum` and back.
 struct Cyclic {
-  enum class Shape : std::uint8_t {
-    triangular,
-    triangular2,
-    exp_range
-  };  ///< all equal; each half as high as the last; shrinking by gamma per move
+  enum class Shape : std::uint8_t { triangular, triangular2, exp_range };
   static constexpr bool per_step = true;
-  double peak;
-  long step_size_up = 2000;
-  long step_size_down = 0;  ///< 0: the same as step_size_up
+  double peak;               ///< the highest rate, as a multiple of the optimizer's own
+  long step_size_up = 2000;  ///< moves of the rise
+  long step_size_down = 0;   ///< moves of the fall; 0: the same as step_size_up
+  /// The heights of triangles: all equal; with triangular2 each half as high as the last; with exp_range they shrink by
+  /// `gamma` per move.
   Shape shape = Shape::triangular;
-  double gamma = 1.0;
-  bool cycle_momentum = true;
-  double base_momentum = 0.8;
-  double max_momentum = 0.9;
+  double gamma = 1.0;          ///< for exp_range
+  bool cycle_momentum = true;  ///< also move the momentum
+  double base_momentum = 0.8;  ///< the momentum at the highest rate
+  double max_momentum = 0.9;   ///< the momentum at the lowest rate
 
   double operator()(long moves) const;
   std::optional<double> momentum(long moves) const;
@@ -369,8 +367,8 @@ struct Cyclic {
 /// as the one before.
 struct CosineRestarts {
   static constexpr bool per_step = true;
-  long first;
-  long growth = 1;
+  long first;          ///< moves of the first cycle
+  long growth = 1;     ///< the length of a cycle divided by that of the one before
   double least = 0.0;  ///< a fraction of the initial rate
 
   double operator()(long moves) const;
@@ -385,8 +383,8 @@ enum class ThresholdMode : std::uint8_t { rel, abs };
 
 /// Options of ReduceOnPlateau: what counts as an improvement, how long to wait for one, and how to lower the rates.
 struct PlateauOptions {
-  ModeOption mode = Mode::min;
-  double factor = 0.1;      ///< factor for the rates, below 1
+  ModeOption mode = Mode::min;  ///< the direction of improvement; for an accuracy: Mode::max
+  double factor = 0.1;          ///< factor for the rates, below 1
   int patience = 10;        ///< number of values without improvement that are tolerated; the next one lowers the rates
   double threshold = 1e-4;  ///< an improvement must be larger than this
   ThresholdMode threshold_mode = ThresholdMode::rel;  ///< relative to the best value, or absolute

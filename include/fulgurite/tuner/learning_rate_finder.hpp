@@ -174,19 +174,19 @@ class RateField {
 enum class RateMode : std::uint8_t { exponential, linear };
 using enum RateMode;
 
-/// The options of a search, an aggregate: `{.min_lr = 1e-5, .max_lr = 0.1, .update = &Net::rate}`.
+/// The options of a search for a learning rate, an aggregate: `{.min_lr = 1e-5, .max_lr = 0.1, .update = &Net::rate}`.
 template <class Model>
 struct RateSearch {
-  double min_lr = 1e-8;
-  double max_lr = 1;
-  int num_training = 100;  ///< number of steps, from min_lr to max_lr
-  RateMode mode = exponential;
+  double min_lr = 1e-8;         ///< the rate of the first step
+  double max_lr = 1;            ///< the rate of the last step
+  int num_training = 100;       ///< number of steps, from min_lr to max_lr
+  RateMode mode = exponential;  ///< how rates rise from step to step
   /// Ends the search when the averaged loss exceeds this multiple of the lowest one, if that is positive; nullopt: no
   /// such limit. A loss that is not finite always ends it.
   std::optional<double> early_stop_threshold = 4.0;
   std::size_t skip_begin = RateCurve::skip_begin;  ///< number of first points that the suggestion ignores
-  std::size_t skip_end = RateCurve::skip_end;
-  RateField<Model> update = {};  ///< the member that receives the suggestion
+  std::size_t skip_end = RateCurve::skip_end;      ///< number of last points that it ignores
+  RateField<Model> update = {};                    ///< the member that receives the suggestion
 };
 
 /// True if T is a RateSearch.

@@ -81,7 +81,7 @@ struct Direction {
   }
 };
 
-/// An aggregate: `{.mode = Mode::max, .rungs = {1, 3}, .keep = 1.0 / 3}`.
+/// Options of a sweep, an aggregate: `{.mode = Mode::max, .rungs = {1, 3}, .keep = 1.0 / 3}`.
 struct SweepOptions {
   Direction mode;               ///< direction in which the metric improves
   std::vector<int> rungs = {};  ///< numbers of epochs after which only the best `keep` continue

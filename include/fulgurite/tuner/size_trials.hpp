@@ -103,18 +103,18 @@ class SizeField {
 enum class SizeMode : std::uint8_t { power, binsearch };
 using enum SizeMode;
 
-/// An aggregate: `{.mode = tune::binsearch, .field = &Data::batch_size}`.
+/// The options of a search for a batch size, an aggregate: `{.mode = tune::binsearch, .field = &Data::batch_size}`.
 template <class Model, class Data = NoModule>
 struct BatchSizeSearch {
-  SizeMode mode = power;
-  long init_val = 2;         ///< the first size
-  int max_trials = 25;       ///< limit of trials; with binsearch, of those that fit
-  long steps_per_trial = 3;  ///< optimizer steps; in evaluations: batches
-  long max_val = 8192;       ///< the largest size to try
-  double margin = 0.05;      ///< binsearch: fraction subtracted from the result if memory ran out
-  SizeField<Model, Data> field = {};
-  bool show = true;  ///< print a line for each trial
-  std::FILE* stream = stderr;
+  SizeMode mode = power;              ///< how the next size is chosen
+  long init_val = 2;                  ///< the first size
+  int max_trials = 25;                ///< limit of trials; with binsearch, of those that fit
+  long steps_per_trial = 3;           ///< optimizer steps; in evaluations: batches
+  long max_val = 8192;                ///< the largest size to try
+  double margin = 0.05;               ///< binsearch: fraction subtracted from the result if memory ran out
+  SizeField<Model, Data> field = {};  ///< the member that receives the size; not given: the loader or the data module
+  bool show = true;                   ///< print a line for each trial
+  std::FILE* stream = stderr;         ///< where these lines are printed
 };
 
 /// True if T is a BatchSizeSearch.

@@ -331,8 +331,8 @@ auto grid(Axes const&... axes) {
 
 /// The number of settings to draw, and the seed.
 struct Draws {
-  long count;
-  std::uint64_t seed = 0;
+  long count;              ///< number of settings, at least 1
+  std::uint64_t seed = 0;  ///< decides what is drawn
 };
 
 /// Random settings, in which each field is drawn independently. Setting i is the same for any count.

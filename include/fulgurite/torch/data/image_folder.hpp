@@ -35,7 +35,7 @@ struct ImageFolderOptions {
   long batch_size = 32;
   bool shuffle = true;
   std::uint64_t seed = 0;  ///< of the split, the shuffle, and a transform's random numbers
-  bool drop_last = false;  ///< of the training batches
+  bool drop_last = false;  ///< drop a last training batch with fewer samples
   int workers = 0;         ///< threads that read and decode pictures ahead
   int prefetch = 2;
   bool persistent_workers = true;

@@ -24,8 +24,8 @@ struct MnistOptions {
   long batch_size = 64;
   bool shuffle = true;
   std::uint64_t seed = 0;  ///< of the shuffle and the split
-  bool drop_last = false;  ///< of the training batches
-  int workers = 0;         ///< this and the following as in TensorLoaderOptions
+  bool drop_last = false;  ///< drop a last training batch with fewer samples
+  int workers = 0;
   int prefetch = 2;
   bool persistent_workers = true;
   std::chrono::milliseconds timeout{0};
@@ -82,8 +82,8 @@ struct DigitsOptions {
   long batch_size = 64;
   bool shuffle = true;
   std::uint64_t seed = 0;  ///< of the drawing and the shuffle
-  bool drop_last = false;  ///< of the training batches
-  int workers = 0;         ///< this and the following as in TensorLoaderOptions
+  bool drop_last = false;  ///< drop a last training batch with fewer samples
+  int workers = 0;
   int prefetch = 2;
   bool persistent_workers = true;
   std::chrono::milliseconds timeout{0};
@@ -109,8 +109,8 @@ struct Digits8x8Options {
   long batch_size = 64;
   bool shuffle = true;
   std::uint64_t seed = 0;  ///< of the shuffle and the split
-  bool drop_last = false;  ///< of the training batches
-  int workers = 0;         ///< this and the following as in TensorLoaderOptions
+  bool drop_last = false;  ///< drop a last training batch with fewer samples
+  int workers = 0;
   int prefetch = 2;
   bool persistent_workers = true;
   std::chrono::milliseconds timeout{0};

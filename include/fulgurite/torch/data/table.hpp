@@ -59,8 +59,8 @@ struct TableOptions {
   long batch_size = 32;
   bool shuffle = true;
   std::uint64_t seed = 0;  ///< of the split and the shuffle
-  bool drop_last = false;  ///< of the training batches
-  int workers = 0;         ///< this and the following as in TensorLoaderOptions
+  bool drop_last = false;  ///< drop a last training batch with fewer samples
+  int workers = 0;
   int prefetch = 2;
   bool persistent_workers = true;
   std::chrono::milliseconds timeout{0};
@@ -175,9 +175,9 @@ struct WindowOptions {
   Share validation = 0.2;                 ///< the end of the series: a fraction or a count of its time steps
   long batch_size = 32;
   bool shuffle = true;
-  std::uint64_t seed = 0;
-  bool drop_last = false;  ///< of the training batches
-  int workers = 0;         ///< this and the following as in TensorLoaderOptions
+  std::uint64_t seed = 0;  ///< of the shuffle
+  bool drop_last = false;  ///< drop a last training batch with fewer samples
+  int workers = 0;
   int prefetch = 2;
   bool persistent_workers = true;
   std::chrono::milliseconds timeout{0};

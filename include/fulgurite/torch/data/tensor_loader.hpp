@@ -65,10 +65,10 @@ class Buffers {
 
 /// Options of a TensorLoader, with PyTorch's names. A batch size below 1 is an Error.
 struct TensorLoaderOptions {
-  long batch_size = 1;
-  bool shuffle = false;
-  std::uint64_t seed = 0;
-  bool drop_last = false;
+  long batch_size = 1;     ///< samples in a batch
+  bool shuffle = false;    ///< a new order of the samples in each epoch
+  std::uint64_t seed = 0;  ///< decides the order, together with the number of the epoch
+  bool drop_last = false;  ///< drop a last batch with fewer samples
   int workers = 0;   ///< threads that gather and transform batches ahead; 0: the loop does it. For data on the CPU
   int prefetch = 2;  ///< how many batches each worker may be ahead
   bool persistent_workers = true;        ///< workers live across epochs

@@ -36,8 +36,8 @@ struct BlockOptions {
   bool random = true;  ///< pieces from random positions; false: consecutive pieces, each once
   long batches =
       0;  ///< batches in an epoch; 0: as many as make one pass over the sequence (random pieces overlap and leave gaps)
-  long batch_size = 32;  ///< the number B of pieces in a batch
-  std::uint64_t seed = 0;
+  long batch_size = 32;                  ///< the number B of pieces in a batch
+  std::uint64_t seed = 0;                ///< of the random positions
   int workers = 0;                       ///< threads that cut batches ahead; 0: the loop does it
   int prefetch = 2;                      ///< how many batches each worker may be ahead
   bool persistent_workers = true;        ///< workers live across epochs
@@ -126,8 +126,8 @@ struct TextOptions {
   long batches = 0;        ///< training batches in an epoch; 0: as many as make one pass over the text
   Share validation = 0.1;  ///< the end of the text: a fraction or a count of characters
   long batch_size = 32;
-  std::uint64_t seed = 0;
-  int workers = 0;  ///< this and the following as in BlockOptions
+  std::uint64_t seed = 0;  ///< of the random positions
+  int workers = 0;
   int prefetch = 2;
   bool persistent_workers = true;
   std::chrono::milliseconds timeout{0};

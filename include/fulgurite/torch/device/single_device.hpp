@@ -1,7 +1,6 @@
 #pragma once
 // The strategy of one process and one device: SingleDevice{cpu}, SingleDevice{cuda}, SingleDevice{Cuda{1}},
-// SingleDevice{automatic}, SingleDevice{NamedDevice{"cuda:1"}}. On the CPU a second argument chooses the matrix
-// products of steps: SingleDevice{cpu, Matmul::libtorch}.
+// SingleDevice{automatic}, SingleDevice{NamedDevice{"cuda:1"}}.
 
 #include <optional>
 #include <string>
@@ -47,7 +46,8 @@ namespace fulgurite {
 
 /// Model and batches are on one device: `make_trainer<Net>(TrainerOptions{.max_epochs = 5}, SingleDevice{cuda})`.
 /// `automatic` decides when the strategy is constructed: it takes the first GPU if LibTorch sees one, otherwise the
-/// CPU. NamedDevice takes a name, such as from the command line.
+/// CPU. NamedDevice takes a name, such as from the command line. On the CPU a second argument chooses the matrix
+/// products of steps: `SingleDevice{cpu, Matmul::libtorch}`.
 template <class Device>
 class SingleDevice {
  public:

@@ -14,22 +14,22 @@ namespace fulgurite::optim {
 /// Options of optim::Adam, with the names and defaults of torch.optim.Adam. The constructor throws
 /// [fulgurite.optim.option] for a value out of range.
 struct AdamOptions {
-  double lr = 1e-3;
-  std::array<double, 2> betas = {0.9, 0.999};
-  double eps = 1e-8;
-  double weight_decay = 0;  ///< added to the gradient
-  bool amsgrad = false;
+  double lr = 1e-3;                            ///< the learning rate
+  std::array<double, 2> betas = {0.9, 0.999};  ///< decay of the running means of the gradient and of its square
+  double eps = 1e-8;                           ///< added to the denominator
+  double weight_decay = 0;                     ///< this multiple of the parameter is added to the gradient
+  bool amsgrad = false;                        ///< divide by the largest running mean of the square so far
 
   void state(auto& archive);
 };
 
 /// Options of optim::AdamW, with the names and defaults of torch.optim.AdamW.
 struct AdamWOptions {
-  double lr = 1e-3;
-  std::array<double, 2> betas = {0.9, 0.999};
-  double eps = 1e-8;
-  double weight_decay = 1e-2;  ///< shrinks the parameter itself
-  bool amsgrad = false;
+  double lr = 1e-3;                            ///< the learning rate
+  std::array<double, 2> betas = {0.9, 0.999};  ///< decay of the running means of the gradient and of its square
+  double eps = 1e-8;                           ///< added to the denominator
+  double weight_decay = 1e-2;                  ///< each step shrinks the parameter itself by this share, times the rate
+  bool amsgrad = false;                        ///< divide by the largest running mean of the square so far
 
   void state(auto& archive);
 };
@@ -102,12 +102,12 @@ class AdamW : public ArenaOptimizer<rule::Adam<AdamWOptions, true>> {
 /// Options of optim::RMSprop, with the names and defaults of torch.optim.RMSprop. The constructor throws
 /// [fulgurite.optim.option] for a value out of range.
 struct RMSpropOptions {
-  double lr = 1e-2;
-  double alpha = 0.99;
-  double eps = 1e-8;
-  double weight_decay = 0;
-  double momentum = 0;
-  bool centered = false;
+  double lr = 1e-2;         ///< the learning rate
+  double alpha = 0.99;      ///< decay of the running mean of the squared gradient
+  double eps = 1e-8;        ///< added to the denominator
+  double weight_decay = 0;  ///< this multiple of the parameter is added to the gradient
+  double momentum = 0;      ///< decay of the running sum of updates; 0: none
+  bool centered = false;    ///< subtract the squared mean of the gradient: its variance instead of its square
 
   void state(auto& archive);
 };
@@ -158,11 +158,11 @@ class RMSprop : public ArenaOptimizer<rule::RMSprop> {
 /// Options of optim::Adagrad, with the names and defaults of torch.optim.Adagrad. The constructor throws
 /// [fulgurite.optim.option] for a value out of range.
 struct AdagradOptions {
-  double lr = 1e-2;
-  double lr_decay = 0;
-  double weight_decay = 0;
-  double initial_accumulator_value = 0;
-  double eps = 1e-10;
+  double lr = 1e-2;                      ///< the learning rate
+  double lr_decay = 0;                   ///< the rate is divided by 1 + lr_decay * steps
+  double weight_decay = 0;               ///< this multiple of the parameter is added to the gradient
+  double initial_accumulator_value = 0;  ///< where the sums of squared gradients start
+  double eps = 1e-10;                    ///< added to the denominator
 
   void state(auto& archive);
 };
@@ -206,11 +206,11 @@ class Adagrad : public ArenaOptimizer<rule::Adagrad> {
 /// Options of optim::SGD, with the names and defaults of torch.optim.SGD. The constructor throws
 /// [fulgurite.optim.option] for a value out of range.
 struct SGDOptions {
-  double lr = 1e-3;
-  double momentum = 0;
-  double dampening = 0;
-  double weight_decay = 0;
-  bool nesterov = false;  ///< requires momentum > 0 and dampening = 0
+  double lr = 1e-3;         ///< the learning rate
+  double momentum = 0;      ///< decay of the running sum of updates; 0: none
+  double dampening = 0;     ///< the share of the gradient that the momentum does not take
+  double weight_decay = 0;  ///< this multiple of the parameter is added to the gradient
+  bool nesterov = false;    ///< look ahead along the momentum; requires momentum > 0 and dampening = 0
 
   void state(auto& archive);
 };

@@ -66,12 +66,12 @@ lbfgs_state(SavedLBFGS const& from, std::vector<at::Tensor> const& parameters, s
 
 /// Options of optim::LBFGS, with the names and defaults of torch.optim.LBFGS.
 struct LBFGSOptions {
-  double lr = 1;
-  std::int64_t max_iter = 20;                           ///< iterations in a step
-  std::optional<std::int64_t> max_eval = std::nullopt;  ///< default 5/4 of max_iter
-  double tolerance_grad = 1e-7;
-  double tolerance_change = 1e-9;
-  std::int64_t history_size = 100;
+  double lr = 1;                                             ///< the learning rate
+  std::int64_t max_iter = 20;                                ///< iterations in a step
+  std::optional<std::int64_t> max_eval = std::nullopt;       ///< default 5/4 of max_iter
+  double tolerance_grad = 1e-7;                              ///< a step ends when no element of the gradient is larger
+  double tolerance_change = 1e-9;                            ///< a step ends when loss and parameters change by less
+  std::int64_t history_size = 100;                           ///< updates from which the curvature is estimated
   std::optional<std::string> line_search_fn = std::nullopt;  ///< "strong_wolfe", or nullopt for no line search
 
   void state(auto& archive);

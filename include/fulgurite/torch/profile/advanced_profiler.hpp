@@ -25,7 +25,7 @@
 
 namespace fulgurite {
 
-/// Which steps are recorded, what is recorded of them, and where the result goes.
+/// Options of AdvancedProfiler: which steps are recorded, what is recorded of them, and where the result goes.
 struct AdvancedProfilerOptions {
   int wait = 1;                        ///< batches before each recording that are skipped
   int warmup = 1;                      ///< batches after those for the profiler's warm-up, not recorded
@@ -41,8 +41,8 @@ struct AdvancedProfilerOptions {
   std::FILE* stream = stderr;          ///< where the table is printed; nullptr: nowhere
 };
 
-/// A callback that records LibTorch's operators in a few steps, to find out what takes time:
-/// `make_trainer<Net>(TrainerOptions{.max_epochs = 1}, AdvancedProfiler{})`. Each recording is a file for
+/// Records LibTorch's operators in a few steps, to find out what takes time: `AdvancedProfiler{}`,
+/// `AdvancedProfiler{{.wait = 10, .active = 5}}`. Each recording is a file for
 /// chrome://tracing or ui.perfetto.dev. It shows the trainer's actions among the operators and, on a GPU, its kernels.
 /// At the end a table is printed: self and total time of operators, calls, memory. Recorded steps are slower than
 /// normal ones; other steps are not. Only the training thread is recorded, not the workers of loaders. `operators()`
