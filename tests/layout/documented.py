@@ -46,19 +46,25 @@ def declared(line: str) -> str | None:
     return variable[1] if variable else None
 
 
-def entities(lines: list[str]):
-    """Each line of a header that declares something at namespace scope: its number from 0, the namespace, the name."""
+def places(lines: list[str]):
+    """Each line of a header with the namespace that it stands in, empty outside of any."""
     within = []
     for at, line in enumerate(lines):
-        if opened := re.match(r'(?:inline )?namespace ([\w:]*) ?\{', line):
+        if opened := re.match(r'(inline )?namespace ([\w:]*) ?\{', line):
             end = next(below for below in range(at + 1, len(lines)) if lines[below].startswith('}'))
             # One declaration of others' in between: clang-format wants no comment at such an end.
             if lines[end] != '}' or any(inside.endswith('{') for inside in lines[at + 1 : end]):
-                within += [opened[1]]
+                within += ['' if opened[1] else opened[2]]
         elif line.startswith('}  // namespace') and within:
             within.pop()
-        elif within and (name := declared(line)):
-            yield at, '::'.join(within), name
+        yield line, '::'.join(filter(None, within))
+
+
+def entities(lines: list[str]):
+    """Each line that declares something at namespace scope: its number from 0, the namespace, the name."""
+    for at, (line, space) in enumerate(places(lines)):
+        if space and (name := declared(line)):
+            yield at, space, name
 
 
 def spaces(file: pathlib.Path) -> set[str]:

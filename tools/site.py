@@ -1,0 +1,214 @@
+"""The site of the documentation: the guide, the pages, and the reference from the comments of the headers.
+
+    site.py FOLDER    builds it with Doxygen: FOLDER/index.html is where to begin; a warning is an error
+
+docs/Doxyfile has the settings, docs/reference.dox the topics. Doxygen reads a copy of the pages and the headers: of the
+headers what is public, by the rule of tests/layout/documented.py; of the pages all."""
+
+import functools
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import xml.sax.saxutils
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / 'tests'), str(ROOT / 'tests' / 'layout')]
+import documented  # noqa: E402
+import flags  # noqa: E402
+
+# The first that knows GitHub's names of headings, requirements of templates, and an outline of each page.
+OLDEST = (1, 18)
+CLASS = re.compile(r'(?:class|struct) (\w+)')
+DERIVED = re.compile(r'^(?:class|struct) (\w+)\b[^{;]*? : ([^{;]*)\{', re.M)
+CONDITION = re.compile(r'#(?:if|el|endif)')
+FORWARD = re.compile(r'((?:^///.*\n)*)((?:^template <.*>\n)?^(?:class|struct) \w+;.*\n)', re.M)
+# The functions of a trainer that was not refused stand in a specialization, beside others that only refuse.
+ACCEPTED = {'class TrainerBody {': 'class RefusedTrainerBody {',
+            'class TrainerBody<true, M, S, P, O, Cs...>': 'class TrainerBody',
+            f',\n{45 * " "}public judge::OtherCalls<M> {{': ' {\n', 'using Other::': '// '}
+# A default argument that no program names: what the compiler has to say of a call.
+VERDICT = re.compile(r',\s*class Verdict = typename judge::VerdictOnCall<.*?>>::type', re.S)
+LINK = re.compile(r'(?<=\]\()(?![a-z]+:|#)([\w./-]+)(?=[#)])')
+
+
+def plain(parents: str) -> str:
+    """A list of base classes without the arguments of templates: of an instance of a template Doxygen shows one overload
+    of each name."""
+    while (shorter := re.sub(r'<[^<>]*>', lambda found: '\n' * found[0].count('\n'), parents)) != parents:
+        parents = shorter
+    return parents
+
+
+@functools.cache
+def bases() -> set[str]:
+    """Names of internal classes that public ones derive from: their public members are members of a public class."""
+    derived, internal, public = {}, set(), set()
+    for header in flags.headers():
+        text = header.read_text()
+        for name, parents in DERIVED.findall(text):
+            derived.setdefault(name, set()).update(re.findall(r'(\w+)\s*(?:,|\.\.\.|$)', plain(parents)))
+        for _, space, name in documented.entities(text.splitlines()):
+            (public if space in documented.spaces(header) else internal).add(name)
+    found, to_read = set(), public
+    while to_read:
+        to_read = set().union(*(derived.get(name, set()) for name in to_read)) & internal - found
+        found |= to_read
+    return found
+
+
+def topic(header: pathlib.Path) -> str:
+    """The group of docs/reference.dox that a header belongs to: its folder, or what a program includes."""
+    folders = header.relative_to(flags.INCLUDE / 'fulgurite').parts[:-1]
+    return '_'.join(['topic', *(folders or ['programs'])])
+
+
+def shown(header: pathlib.Path):
+    """The lines of a header that are public, each in its place: of an internal namespace only the classes that public
+    ones derive from, and of these no protected member. What a public namespace has is in the topic of the header."""
+    public, outer, kept, above = documented.spaces(header), '', False, []
+    for line, space in documented.places(header.read_text().splitlines()):
+        if space != outer or space in public or not space:
+            yield from ('' for _ in above)
+            above = []
+        if space != outer:
+            opens = len(space) > len(outer)
+            if opens and space in public:
+                line += f' /** @topic{{{topic(header)}}} */'
+            if not opens and outer in public:
+                line = f'/** @}} */ {line}'
+            outer = space
+            yield line
+        elif space in public or (space and CONDITION.match(line)):
+            yield line
+        elif not space:
+            yield ''
+        elif kept:
+            kept = not line.startswith('}')
+            yield line.replace(' protected:', ' private:')
+        elif (name := CLASS.match(line)) and name[1] in bases() and not line.endswith(';'):
+            kept = True
+            yield from above
+            above = []
+            yield line
+        else:
+            above += [line]
+            if not line.startswith('///') and not documented.ABOVE.match(line):
+                yield from ('' for _ in above)
+                above = []
+    yield from ('' for _ in above)
+
+
+def header_text(header: pathlib.Path) -> str:
+    """A header as Doxygen reads it, line by line; its first comment speaks of the file."""
+    written, text = header.read_text().splitlines(), '\n'.join([*shown(header), ''])
+    end = written.index('')
+    about = ['/** @file', *(line.removeprefix('//') for line in written[1:end]), '*/']
+    text = '\n'.join(about + text.split('\n')[end + 1 :])
+    for known, read in ACCEPTED.items():
+        text = text.replace(known, read)
+    text = VERDICT.sub(lambda found: '\n' * found[0].count('\n'), text)
+    text = DERIVED.sub(lambda found: found[0].replace(found[2], plain(found[2])), text)
+    # A class that is only named ahead has its place elsewhere.
+    return FORWARD.sub(lambda found: found[0] if found[1] else '\n' * found[0].count('\n'), text)
+
+
+def page_text(page: pathlib.Path, site: pathlib.Path) -> str:
+    """A page as Doxygen reads it: a link to a folder of headers leads to its topic, one to a file that Doxygen does not
+    read to a copy in the site. The pictures of mermaid stay text, since their program is fetched from a network."""
+
+    def link(found: re.Match) -> str:
+        target = (page.parent / found[1]).resolve()
+        if target.is_dir() and flags.INCLUDE in target.parents:
+            return '@ref ' + topic(target / 'all')
+        if target.is_file() and target.suffix not in ('.md', '.hpp', '.svg'):
+            copy = site / target.relative_to(ROOT)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(target, copy)
+            return target.relative_to(ROOT).as_posix()
+        return found[1]
+
+    # Doxygen takes a # before a word for a link.
+    return LINK.sub(link, page.read_text()).replace('```mermaid', '```text').replace('#include &lt;', r'\#include &lt;')
+
+
+def guide() -> list[pathlib.Path]:
+    """The pages of the guide in their order: the list of them, then by number."""
+    number = re.compile(r'(\d+)_')
+    return sorted((ROOT / 'docs' / 'guide').glob('*.md'),
+                  key=lambda page: int(found[1]) if (found := number.match(page.name)) else 0)
+
+
+def pages() -> list[pathlib.Path]:
+    """The pages in the order in which README names them; those that it does not name come last."""
+    named = re.findall(r'\]\((docs/\w+\.md)', (ROOT / 'README.md').read_text())
+    rest = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / 'docs').glob('*.md'))
+    return [ROOT / name for name in dict.fromkeys([*named, *rest, 'CONTRIBUTING.md'])]
+
+
+def tab(page: pathlib.Path) -> str:
+    title = re.search(r'^# (.*)', page.read_text(), re.M)[1].replace('`', '')
+    label = 'md_' + page.relative_to(ROOT).with_suffix('').as_posix().replace('_', '__').replace('/', '_2')
+    return f'<tab type="user" url="@ref {label}" title={xml.sax.saxutils.quoteattr(title)}/>'
+
+
+def layout(default: str) -> str:
+    """Doxygen's layout with a navigation of the guide, the pages and the topics. A class and a concept begin with the
+    whole of their comment."""
+    tabs = ['<tab type="mainpage" visible="yes" title="Fulgurite"/>']
+    for title, group in (('Guide', guide()), ('Pages', pages())):
+        if group:
+            tabs += [f'<tab type="usergroup" title="{title}">', *map(tab, group), '</tab>']
+    tabs += ['<tab type="pages" visible="no"/>', '<tab type="topics" visible="yes" title="Reference"/>',
+             '<tab type="concepts" visible="yes" title="All concepts"/>',
+             '<tab type="classindex" visible="yes" title="All classes"/>',
+             '<tab type="filelist" visible="yes" title="All headers"/>']
+    text = re.sub('(<navindex>).*(</navindex>)', lambda found: found[1] + '\n'.join(tabs) + found[2], default, flags=re.S)
+    return re.sub(r'(<(?:class|concept)>\s*<briefdescription visible=)"yes"(/>\s*<includes [^>]*>)(.*?)'
+                  r'(<detaileddescription [^>]*>)', r'\1"no"\2\4\3', text, flags=re.S)
+
+
+def doxygen() -> tuple[str, str]:
+    """The program to call, and empty; or why there is none."""
+    found = shutil.which('doxygen', path=f'{ROOT}/.venv/bin:{os.environ["PATH"]}')
+    if not found:
+        return '', 'Doxygen is not installed'
+    version = subprocess.run([found, '--version'], capture_output=True, text=True, check=True).stdout.split()[0]
+    if tuple(map(int, version.split('.')[:2])) < OLDEST:
+        return '', f'Doxygen {version} is older than {".".join(map(str, OLDEST))}'
+    return found, ''
+
+
+def build(site: pathlib.Path) -> list[str]:
+    """Builds the site in a folder; returns what is wrong."""
+    program, why = doxygen()
+    if why:
+        return [f'{why}: tools/dev docs installs it']
+    shutil.rmtree(site, ignore_errors=True)
+    site.mkdir(parents=True)
+    with tempfile.TemporaryDirectory() as folder:
+        copy = pathlib.Path(folder)
+        shutil.copytree(ROOT / 'docs', copy / 'docs')
+        texts = {page: page_text(page, site) for page in [ROOT / 'README.md', *guide(), *pages()]}
+        texts |= {header: header_text(header) for header in flags.headers()}
+        for path, text in texts.items():
+            place = copy / path.relative_to(ROOT)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(text)
+        subprocess.run([program, '-q', '-l', copy / 'layout.xml'], check=True)
+        (copy / 'layout.xml').write_text(layout((copy / 'layout.xml').read_text()))
+        settings = (copy / 'docs' / 'Doxyfile').read_text()
+        settings += f'OUTPUT_DIRECTORY = "{site.parent}"\nHTML_OUTPUT = "{site.name}"\n'
+        run = subprocess.run([program, '-'], cwd=copy, input=settings, text=True, stderr=subprocess.PIPE)
+        script = site / 'navtree.js'  # in the outline of a page Doxygen 1.18 writes names like "operator&#x3D;"
+        script.write_text(script.read_text().replace('textContent = escapeHtml(text)', 'textContent = text'))
+        return run.stderr.replace(f'{copy}/', '').splitlines()
+
+
+if __name__ == '__main__':
+    wrong = build(pathlib.Path(sys.argv[1]).resolve())
+    print(*wrong, sep='\n', file=sys.stderr)
+    sys.exit(bool(wrong))
