@@ -1,8 +1,8 @@
 """Every public entity has its comment; prints TAP.
 
 Public is what stands at the beginning of a line in one of SPACES: types, concepts, aliases, constants, functions. What
-needs none of its own: a specialization, a deduction guide, a member that is defined outside of its class, an overload
-of what has one, and a constant in the line below one that has.
+needs none of its own: a specialization, a deduction guide, a member that is defined outside of its class, and an
+overload of what has one. The site of tools/dev docs shows comments that begin with ///, and no others.
 
 So are the members that users write, those of contexts, trainers and options. An option is explained once for all
 classes that have one of that name; those that are PyTorch's own, of layers and optimizers, are explained there."""
@@ -50,7 +50,7 @@ def places(lines: list[str]):
     """Each line of a header with the namespace that it stands in, empty outside of any."""
     within = []
     for at, line in enumerate(lines):
-        if opened := re.match(r'(inline )?namespace ([\w:]*) ?\{', line):
+        if opened := re.match(r'(inline )?namespace ([\w:]*) ?\{$', line):
             end = next(below for below in range(at + 1, len(lines)) if lines[below].startswith('}'))
             # One declaration of others' in between: clang-format wants no comment at such an end.
             if lines[end] != '}' or any(inside.endswith('{') for inside in lines[at + 1 : end]):
@@ -80,9 +80,7 @@ def silent(file: pathlib.Path):
         above = at - 1
         while above > 0 and ABOVE.match(lines[above]):
             above -= 1
-        said = lines[above].startswith('///')
-        constant = lines[at].startswith('inline constexpr') and lines[at - 1].startswith('inline constexpr')
-        if said or (constant and lines[at - 1].endswith(';')):
+        if lines[above].startswith('///'):
             known.add(name)
         elif name not in known:
             yield f'{file.relative_to(flags.ROOT)}:{at + 1} says nothing of {name}'

@@ -124,8 +124,6 @@ struct LogOptions {
   long batch_size = 0;                                           ///< 0: inferred from the batch
 };
 
-namespace loop {}  // namespace loop
-
 /// What a hook with `auto& ctx` receives: a Context, and members that depend on the program's types: the model, its
 /// optimizers, its metrics. `Phase` decides which members exist; using one in another phase is a compile error. Do not
 /// keep a context beyond the call.

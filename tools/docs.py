@@ -1,6 +1,6 @@
 """The site of the documentation: the guide, the pages, and the reference from the comments of the headers.
 
-    site.py FOLDER    builds it with Doxygen: FOLDER/index.html is where to begin; a warning is an error
+    docs.py FOLDER    builds it with Doxygen: FOLDER/index.html is where to begin; a warning is an error
 
 docs/Doxyfile has the settings, docs/reference.dox the topics. Doxygen reads a copy of the pages and the headers: of the
 headers what is public, by the rule of tests/layout/documented.py; of the pages all."""
@@ -26,6 +26,9 @@ CLASS = re.compile(r'(?:class|struct) (\w+)')
 DERIVED = re.compile(r'^(?:class|struct) (\w+)\b[^{;]*? : ([^{;]*)\{', re.M)
 CONDITION = re.compile(r'#(?:if|el|endif)')
 FORWARD = re.compile(r'((?:^///.*\n)*)((?:^template <.*>\n)?^(?:class|struct) \w+;.*\n)', re.M)
+# A member that is defined outside of its class, where it has its comment.
+OUTSIDE = re.compile(r'^(?:template <.*\n(?: +\S.*\n)*)*(?!(?:using|namespace|static_assert|extern)\b)(?=[\w\[])'
+                     r'[^\n(;{=]*?\b\w+(?:<[^(\n]*>)?::~?\w+(?:=|\(\))?\((?:.*[;}]$|.*\n(?:(?!\}).*\n)*\}.*$)', re.M)
 # The functions of a trainer that was not refused stand in a specialization, beside others that only refuse.
 ACCEPTED = {'class TrainerBody {': 'class RefusedTrainerBody {',
             'class TrainerBody<true, M, S, P, O, Cs...>': 'class TrainerBody',
@@ -35,10 +38,14 @@ VERDICT = re.compile(r',\s*class Verdict = typename judge::VerdictOnCall<.*?>>::
 LINK = re.compile(r'(?<=\]\()(?![a-z]+:|#)([\w./-]+)(?=[#)])')
 
 
+def blank(found: re.Match) -> str:
+    return '\n' * found[0].count('\n')
+
+
 def plain(parents: str) -> str:
     """A list of base classes without the arguments of templates: of an instance of a template Doxygen shows one overload
     of each name."""
-    while (shorter := re.sub(r'<[^<>]*>', lambda found: '\n' * found[0].count('\n'), parents)) != parents:
+    while (shorter := re.sub(r'<[^<>]*>', blank, parents)) != parents:
         parents = shorter
     return parents
 
@@ -110,10 +117,10 @@ def header_text(header: pathlib.Path) -> str:
     text = '\n'.join(about + text.split('\n')[end + 1 :])
     for known, read in ACCEPTED.items():
         text = text.replace(known, read)
-    text = VERDICT.sub(lambda found: '\n' * found[0].count('\n'), text)
     text = DERIVED.sub(lambda found: found[0].replace(found[2], plain(found[2])), text)
+    text = OUTSIDE.sub(blank, VERDICT.sub(blank, text))
     # A class that is only named ahead has its place elsewhere.
-    return FORWARD.sub(lambda found: found[0] if found[1] else '\n' * found[0].count('\n'), text)
+    return FORWARD.sub(lambda found: found[0] if found[1] else blank(found), text)
 
 
 def page_text(page: pathlib.Path, site: pathlib.Path) -> str:
@@ -210,5 +217,6 @@ def build(site: pathlib.Path) -> list[str]:
 
 if __name__ == '__main__':
     wrong = build(pathlib.Path(sys.argv[1]).resolve())
-    print(*wrong, sep='\n', file=sys.stderr)
+    for line in wrong:
+        print(line, file=sys.stderr)
     sys.exit(bool(wrong))
