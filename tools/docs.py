@@ -5,6 +5,7 @@
 docs/Doxyfile has the settings, docs/reference.dox the topics. Doxygen reads a copy of the pages and the headers: of the
 headers what is public, by the rule of tests/layout/documented.py; of the pages all."""
 
+import collections
 import functools
 import os
 import pathlib
@@ -20,7 +21,7 @@ sys.path[:0] = [str(ROOT / 'tests'), str(ROOT / 'tests' / 'layout')]
 import documented  # noqa: E402
 import flags  # noqa: E402
 
-# The first that knows GitHub's names of headings, requirements of templates, and an outline of each page.
+# The release that tools/dev installs: what Doxygen warns of, and how it lays out a page, depends on it.
 OLDEST = (1, 18)
 CLASS = re.compile(r'(?:class|struct) (\w+)')
 DERIVED = re.compile(r'^(?:class|struct) (\w+)\b[^{;]*? : ([^{;]*)\{', re.M)
@@ -35,7 +36,8 @@ ACCEPTED = {'class TrainerBody {': 'class RefusedTrainerBody {',
             f',\n{45 * " "}public judge::OtherCalls<M> {{': ' {\n', 'using Other::': '// '}
 # A default argument that no program names: what the compiler has to say of a call.
 VERDICT = re.compile(r',\s*class Verdict = typename judge::VerdictOnCall<.*?>>::type', re.S)
-LINK = re.compile(r'(?<=\]\()(?![a-z]+:|#)([\w./-]+)(?=[#)])')
+HEADING = re.compile(r'(#+) (.*)')
+LINK = re.compile(r'(?<!!)\[([^\]]*)\]\((?![a-z]+:)([\w./-]*)(?:#([\w-]+))?\)')
 
 
 def blank(found: re.Match) -> str:
@@ -123,23 +125,57 @@ def header_text(header: pathlib.Path) -> str:
     return FORWARD.sub(lambda found: found[0] if found[1] else blank(found), text)
 
 
+def label(page: pathlib.Path) -> str:
+    """What Doxygen calls a page."""
+    name = page.relative_to(ROOT).with_suffix('').as_posix()
+    return 'index' if name == 'README' else name.replace('/', '_')
+
+
+def place(page: pathlib.Path, heading: str) -> str:
+    """What Doxygen calls a heading of a page: by itself it would call those of two pages by one name. `heading`: as
+    links name it, which is GitHub's way."""
+    return f'{label(page)}-{heading}'
+
+
+def headings(lines: list[str]):
+    """Each heading of a page: its number from 0, its level, its text, and how links name it."""
+    code, seen = False, collections.Counter()
+    for at, line in enumerate(lines):
+        code ^= line.startswith('```')
+        if not code and (found := HEADING.fullmatch(line)):
+            name = re.sub(r'[^\w\- ]', '', re.sub(r'\]\([^)]*\)', '', found[2]).lower()).replace(' ', '-')
+            yield at, found[1], found[2], f'{name}-{seen[name]}' if seen[name] else name
+            seen[name] += 1
+
+
 def page_text(page: pathlib.Path, site: pathlib.Path) -> str:
-    """A page as Doxygen reads it: a link to a folder of headers leads to its topic, one to a file that Doxygen does not
-    read to a copy in the site. The pictures of mermaid stay text, since their program is fetched from a network."""
+    """A page as Doxygen reads it: links lead to pages and headings by the names that these have in the site, a link to
+    a folder of headers to its topic, and one to another file to a copy of it."""
 
     def link(found: re.Match) -> str:
-        target = (page.parent / found[1]).resolve()
+        text, path, heading = found.groups()
+        target = (page.parent / path).resolve() if path else page
         if target.is_dir() and flags.INCLUDE in target.parents:
-            return '@ref ' + topic(target / 'all')
-        if target.is_file() and target.suffix not in ('.md', '.hpp', '.svg'):
-            copy = site / target.relative_to(ROOT)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(target, copy)
-            return target.relative_to(ROOT).as_posix()
-        return found[1]
+            return f'[{text}](@ref {topic(target / "all")})'
+        if not target.is_file():
+            return found[0]
+        if target.suffix == '.md':
+            return f'[{text}](@ref {place(target, heading) if heading else label(target)})'
+        name = target.relative_to(ROOT).as_posix()
+        if target.suffix == '.hpp':
+            return f'[{text}](@ref {name})'
+        (site / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(target, site / name)
+        return f'<a href="{name}">{text}</a>'
 
-    # Doxygen takes a # before a word for a link.
-    return LINK.sub(link, page.read_text()).replace('```mermaid', '```text').replace('#include &lt;', r'\#include &lt;')
+    lines = page.read_text().splitlines()
+    for at, level, text, name in headings(lines):
+        text = re.sub(r'^(\d+\.) ', '\\1\N{NO-BREAK SPACE}', text)  # with a space Doxygen takes it for a list
+        if at > 0 or label(page) != 'index':
+            lines[at] = f'{level} {text} {{#{label(page) if level == "#" else place(page, name)}}}'
+    text = LINK.sub(link, '\n'.join([*lines, '']))
+    # Doxygen takes a # before a word for a link. It fetches mermaid, which draws, from a network.
+    return text.replace('#include &lt;', r'\#include &lt;').replace('```mermaid', '```text')
 
 
 def guide() -> list[pathlib.Path]:
@@ -158,8 +194,7 @@ def pages() -> list[pathlib.Path]:
 
 def tab(page: pathlib.Path) -> str:
     title = re.search(r'^# (.*)', page.read_text(), re.M)[1].replace('`', '')
-    label = 'md_' + page.relative_to(ROOT).with_suffix('').as_posix().replace('_', '__').replace('/', '_2')
-    return f'<tab type="user" url="@ref {label}" title={xml.sax.saxutils.quoteattr(title)}/>'
+    return f'<tab type="user" url="@ref {label(page)}" title={xml.sax.saxutils.quoteattr(title)}/>'
 
 
 def layout(default: str) -> str:
@@ -173,7 +208,8 @@ def layout(default: str) -> str:
              '<tab type="concepts" visible="yes" title="All concepts"/>',
              '<tab type="classindex" visible="yes" title="All classes"/>',
              '<tab type="filelist" visible="yes" title="All headers"/>']
-    text = re.sub('(<navindex>).*(</navindex>)', lambda found: found[1] + '\n'.join(tabs) + found[2], default, flags=re.S)
+    begin, _, rest = default.partition('<navindex>')
+    text = '\n'.join([begin, '<navindex>', *tabs, '</navindex>' + rest.partition('</navindex>')[2]])
     return re.sub(r'(<(?:class|concept)>\s*<briefdescription visible=)"yes"(/>\s*<includes [^>]*>)(.*?)'
                   r'(<detaileddescription [^>]*>)', r'\1"no"\2\4\3', text, flags=re.S)
 

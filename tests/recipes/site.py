@@ -86,9 +86,9 @@ def in_a_browser(site: pathlib.Path, chromium: str):
         page = site / 'typed.html'
         page.write_text((site / 'index.html').read_text().replace('</body>', f'<script>{typed}</script></body>'))
         with tempfile.TemporaryDirectory() as profile:
-            seen = subprocess.run([chromium, '--headless', '--no-sandbox', '--disable-gpu', f'--user-data-dir={profile}',
-                                   '--virtual-time-budget=10000', '--dump-dom', page.as_uri()], text=True, timeout=120,
-                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
+            words = [chromium, '--headless', '--no-sandbox', '--disable-gpu', f'--user-data-dir={profile}',
+                     '--virtual-time-budget=10000', '--dump-dom', page.as_uri()]
+            seen = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120).stdout
         page.unlink()
         if 'Fulgurite is PyTorch Lightning' not in seen:
             yield f'the first page has no text: {seen[:300]}'
