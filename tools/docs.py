@@ -26,7 +26,11 @@ OLDEST = (1, 18)
 CLASS = re.compile(r'(?:class|struct) (\w+)')
 DERIVED = re.compile(r'^(?:class|struct) (\w+)\b[^{;]*? : ([^{;]*)\{', re.M)
 CONDITION = re.compile(r'#(?:if|el|endif)')
+# A class that is only named ahead, whose place is elsewhere; with a comment, it is left to specializations.
 FORWARD = re.compile(r'((?:^///.*\n)*)((?:^template <.*>\n)?^(?:class|struct) \w+;.*\n)', re.M)
+# Macros without a comment of their own, and calls of macros in the place of declarations.
+MACRO = re.compile(r'((?:^///.*\n)*)(?:^#define .*(?:(?<=\\)\n.*)*|^#undef .*|'
+                   r'^FULGURITE_\w+\((?:.*,\n)*.*\);?(?: *//.*)?)$', re.M)
 # A member that is defined outside of its class, where it has its comment.
 OUTSIDE = re.compile(r'^(?:template <.*\n(?: +\S.*\n)*)*(?!(?:using|namespace|static_assert|extern)\b)(?=[\w\[])'
                      r'[^\n(;{=]*?\b\w+(?:<[^(\n]*>)?::~?\w+(?:=|\(\))?\((?:.*[;}]$|.*\n(?:(?!\}).*\n)*\}.*$)', re.M)
@@ -121,8 +125,9 @@ def header_text(header: pathlib.Path) -> str:
         text = text.replace(known, read)
     text = DERIVED.sub(lambda found: found[0].replace(found[2], plain(found[2])), text)
     text = OUTSIDE.sub(blank, VERDICT.sub(blank, text))
-    # A class that is only named ahead has its place elsewhere.
-    return FORWARD.sub(lambda found: found[0] if found[1] else blank(found), text)
+    for pattern in (FORWARD, MACRO):
+        text = pattern.sub(lambda found: found[0] if found[1] else blank(found), text)
+    return text
 
 
 def label(page: pathlib.Path) -> str:
@@ -198,8 +203,8 @@ def tab(page: pathlib.Path) -> str:
 
 
 def layout(default: str) -> str:
-    """Doxygen's layout with a navigation of the guide, the pages and the topics. A class and a concept begin with the
-    whole of their comment."""
+    """Doxygen's layout with a navigation of the guide, the pages and the topics. Classes, concepts and topics begin with
+    the whole of their comment."""
     tabs = ['<tab type="mainpage" visible="yes" title="Fulgurite"/>']
     for title, group in (('Guide', guide()), ('Pages', pages())):
         if group:
@@ -210,8 +215,9 @@ def layout(default: str) -> str:
              '<tab type="filelist" visible="yes" title="All headers"/>']
     begin, _, rest = default.partition('<navindex>')
     text = '\n'.join([begin, '<navindex>', *tabs, '</navindex>' + rest.partition('</navindex>')[2]])
-    return re.sub(r'(<(?:class|concept)>\s*<briefdescription visible=)"yes"(/>\s*<includes [^>]*>)(.*?)'
-                  r'(<detaileddescription [^>]*>)', r'\1"no"\2\4\3', text, flags=re.S)
+    whole = re.compile(r'(<(?:class|concept|group)>\s*<briefdescription visible=)"yes"(/>\s*<(?:includes|groupgraph) '
+                       r'[^>]*>)(.*?)(<detaileddescription [^>]*) title=""/>', re.S)
+    return whole.sub(r'\1"no"\2\4 title="Description"/>\3', text)
 
 
 def doxygen() -> tuple[str, str]:
@@ -238,9 +244,9 @@ def build(site: pathlib.Path) -> list[str]:
         texts = {page: page_text(page, site) for page in [ROOT / 'README.md', *guide(), *pages()]}
         texts |= {header: header_text(header) for header in flags.headers()}
         for path, text in texts.items():
-            place = copy / path.relative_to(ROOT)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_text(text)
+            read = copy / path.relative_to(ROOT)
+            read.parent.mkdir(parents=True, exist_ok=True)
+            read.write_text(text)
         subprocess.run([program, '-q', '-l', copy / 'layout.xml'], check=True)
         (copy / 'layout.xml').write_text(layout((copy / 'layout.xml').read_text()))
         settings = (copy / 'docs' / 'Doxyfile').read_text()

@@ -78,6 +78,15 @@ def not_found(site: pathlib.Path):
                 yield f'{header.relative_to(ROOT)}:{at + 1}: the search does not find {space}::{name}'
 
 
+def no_topic():
+    """Folders of headers of which docs/reference.dox says nothing."""
+    text = (ROOT / 'docs' / 'reference.dox').read_text()
+    known = set(re.findall(r'^@defgroup (\w+) \S.*\n@brief \S', text, re.M))
+    for header in flags.headers():
+        if builder.topic(header) not in known:
+            yield f'{header.relative_to(ROOT)}: docs/reference.dox has no {builder.topic(header)} with a title and a @brief'
+
+
 def in_a_browser(site: pathlib.Path, chromium: str):
     """What a reader sees who opens the site from a folder and types a word."""
     for word, expected in SEARCHED.items():
@@ -104,6 +113,7 @@ def check(site: pathlib.Path):
     flags.tap([('the site builds without a warning', warnings),
                ('each link and each anchor of it leads somewhere', list(dead_links(site))),
                ('the search knows every public entity', list(not_found(site))),
+               ('each folder of headers is a topic of the reference', list(no_topic())),
                (browser, list(in_a_browser(site, chromium))) if chromium
                else (f'{browser} # SKIP no Chromium: tools/dev docs --check installs it', [])])
 
