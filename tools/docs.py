@@ -183,18 +183,19 @@ def page_text(page: pathlib.Path, site: pathlib.Path) -> str:
     return text.replace('#include &lt;', r'\#include &lt;').replace('```mermaid', '```text')
 
 
-def guide() -> list[pathlib.Path]:
-    """The pages of the guide in their order: the list of them, then by number."""
-    number = re.compile(r'(\d+)_')
-    return sorted((ROOT / 'docs' / 'guide').glob('*.md'),
-                  key=lambda page: int(found[1]) if (found := number.match(page.name)) else 0)
+def pages(index: pathlib.Path, folder: pathlib.Path) -> list[pathlib.Path]:
+    """The pages of a folder in the order in which an index names them; those that it does not name come last."""
+    links = re.findall(r'\]\(([\w/]+\.md)', index.read_text()) if index.exists() else []
+    here = sorted(folder.glob('*.md'))
+    return list(dict.fromkeys([*(page for link in links if (page := index.parent / link) in here), *here]))
 
 
-def pages() -> list[pathlib.Path]:
-    """The pages in the order in which README names them; those that it does not name come last."""
-    named = re.findall(r'\]\((docs/\w+\.md)', (ROOT / 'README.md').read_text())
-    rest = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / 'docs').glob('*.md'))
-    return [ROOT / name for name in dict.fromkeys([*named, *rest, 'CONTRIBUTING.md'])]
+def groups() -> dict[str, list[pathlib.Path]]:
+    """The pages by their place in the navigation."""
+    docs = ROOT / 'docs'
+    contents = docs / 'guide' / 'README.md'
+    return {'Guide': sorted(pages(contents, docs / 'guide'), key=lambda page: page != contents),
+            'Pages': [*pages(ROOT / 'README.md', docs), ROOT / 'CONTRIBUTING.md']}
 
 
 def tab(page: pathlib.Path) -> str:
@@ -206,7 +207,7 @@ def layout(default: str) -> str:
     """Doxygen's layout with a navigation of the guide, the pages and the topics. Classes, concepts and topics begin with
     the whole of their comment."""
     tabs = ['<tab type="mainpage" visible="yes" title="Fulgurite"/>']
-    for title, group in (('Guide', guide()), ('Pages', pages())):
+    for title, group in groups().items():
         if group:
             tabs += [f'<tab type="usergroup" title="{title}">', *map(tab, group), '</tab>']
     tabs += ['<tab type="pages" visible="no"/>', '<tab type="topics" visible="yes" title="Reference"/>',
@@ -241,7 +242,7 @@ def build(site: pathlib.Path) -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         copy = pathlib.Path(folder)
         shutil.copytree(ROOT / 'docs', copy / 'docs')
-        texts = {page: page_text(page, site) for page in [ROOT / 'README.md', *guide(), *pages()]}
+        texts = {page: page_text(page, site) for page in [ROOT / 'README.md', *sum(groups().values(), [])]}
         texts |= {header: header_text(header) for header in flags.headers()}
         for path, text in texts.items():
             read = copy / path.relative_to(ROOT)
