@@ -1,5 +1,5 @@
 #pragma once
-// Names that users forward-declare or specialise; includes nothing heavier than <cstddef>.
+// Names that users forward-declare or specialise; includes nothing heavier than `<cstddef>`.
 
 #include <cstddef>
 

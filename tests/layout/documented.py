@@ -1,8 +1,8 @@
 """Every public entity has its comment; prints TAP.
 
 Public is what stands at the beginning of a line in one of SPACES: types, concepts, aliases, constants, functions. What
-needs none of its own: a specialization, a deduction guide, a member that is defined outside of its class, an overload
-of what has one, and a constant in the line below one that has.
+needs none of its own: a specialization, a deduction guide, a member that is defined outside of its class, and an
+overload of what has one. The site of tools/dev docs shows comments that begin with ///, and no others.
 
 So are the members that users write, those of contexts, trainers and options. An option is explained once for all
 classes that have one of that name; those that are PyTorch's own, of layers and optimizers, are explained there."""
@@ -46,26 +46,44 @@ def declared(line: str) -> str | None:
     return variable[1] if variable else None
 
 
-def silent(file: pathlib.Path):
-    lines = file.read_text().splitlines()
-    within, known = [], set()
-    rules = file.name.endswith('_rules.hpp')
-    spaces = SPACES | (DIAGNOSE if flags.part(file) == 'diagnose' and not rules else set())
+def places(lines: list[str]):
+    """Each line of a header with the namespace that it stands in, empty outside of any."""
+    within = []
     for at, line in enumerate(lines):
-        if opened := re.match(r'(?:inline )?namespace ([\w:]*) ?\{', line):
-            within += [opened[1]]
+        if opened := re.match(r'(inline )?namespace ([\w:]*) ?\{$', line):
+            end = next(below for below in range(at + 1, len(lines)) if lines[below].startswith('}'))
+            # One declaration of others' in between: clang-format wants no comment at such an end.
+            if lines[end] != '}' or any(inside.endswith('{') for inside in lines[at + 1 : end]):
+                within += ['' if opened[1] else opened[2]]
         elif line.startswith('}  // namespace') and within:
             within.pop()
-        elif within and '::'.join(within) in spaces and (name := declared(line)):
-            above = at - 1
-            while above > 0 and ABOVE.match(lines[above]):
-                above -= 1
-            said = lines[above].startswith('//')
-            constant = line.startswith('inline constexpr') and lines[at - 1].startswith('inline constexpr')
-            if said or (constant and lines[at - 1].endswith(';')):
-                known.add(name)
-            elif name not in known:
-                yield f'{file.relative_to(flags.ROOT)}:{at + 1} says nothing of {name}'
+        yield line, '::'.join(filter(None, within))
+
+
+def entities(lines: list[str]):
+    """Each line that declares something at namespace scope: its number from 0, the namespace, the name."""
+    for at, (line, space) in enumerate(places(lines)):
+        if space and (name := declared(line)):
+            yield at, space, name
+
+
+def spaces(file: pathlib.Path) -> set[str]:
+    """The namespaces of a header that are public."""
+    return SPACES | (DIAGNOSE if flags.part(file) == 'diagnose' and not file.name.endswith('_rules.hpp') else set())
+
+
+def silent(file: pathlib.Path):
+    lines, known = file.read_text().splitlines(), set()
+    for at, space, name in entities(lines):
+        if space not in spaces(file):
+            continue
+        above = at - 1
+        while above > 0 and ABOVE.match(lines[above]):
+            above -= 1
+        if lines[above].startswith('///'):
+            known.add(name)
+        elif name not in known:
+            yield f'{file.relative_to(flags.ROOT)}:{at + 1} says nothing of {name}'
 
 
 # Classes whose public members are part of what users write.
@@ -94,7 +112,7 @@ def silent_members(file: pathlib.Path, options: set[str]):
             while re.match(r'  (?:template\b|  requires|    )', lines[above]):
                 above -= 1
             beside = '///<' in line or (lines[at + 1].startswith('      ') and '///<' in lines[at + 1])
-            if lines[above].startswith('  //') or beside:
+            if lines[above].startswith('  ///') or beside:
                 known.add(name)
             elif name not in known:
                 yield f'{file.relative_to(flags.ROOT)}:{at + 1} says nothing of {within}::{name}'
@@ -113,4 +131,5 @@ def all_silent():
         yield from silent_members(file, options)
 
 
-flags.tap([('every public entity has its comment, and every member that users write', list(all_silent()))])
+if __name__ == '__main__':
+    flags.tap([('every public entity has its comment, and every member that users write', list(all_silent()))])

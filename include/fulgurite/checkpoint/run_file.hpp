@@ -85,8 +85,9 @@ ArchiveNode run_state_if_any(SafetensorsFile const& file);
 // The state of a run's data module, read from one of the run's files: another program needs it to encode rows as in
 // training.
 
-/// The entries of a run's state for the data module and for the model.
+/// The entry of a run's state for the data module.
 inline constexpr char const* data_module_key = "data_module";
+/// The entry of a run's state for the model.
 inline constexpr char const* model_key = "model";
 
 /// The state in a run's file, with or without the values of its tensors; empty if the file holds only weights, or was

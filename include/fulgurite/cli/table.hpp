@@ -377,7 +377,7 @@ class MemberList {
   H& object_;
 };
 
-/// Adds all settings under `group.`: the fields of a struct that Boost.Hana reflects, including those of nested
+/// Adds all settings, each as `group.field`: the fields of a struct that Boost.Hana reflects, including those of nested
 /// structs, or else the fields that it names in hyperparameters(list).
 template <class H>
 void add_settings(Table& table, std::string const& group, H& settings) {

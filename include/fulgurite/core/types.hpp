@@ -92,9 +92,10 @@ struct IndexedSlots;
 template <std::size_t I, class... Ts>
 using TypeAt = __type_pack_element<I, Ts...>;
 #else
-// Only the base class is looked up: std::tuple_element instantiates the rest of the list at each position.
+/// Only the base class is looked up: std::tuple_element instantiates the rest of the list at each position.
 template <std::size_t I, class T>
 std::type_identity<T> slot_type(Slot<I, T> const*);
+/// The type at a position.
 template <std::size_t I, class... Ts>
 using TypeAt =
     typename decltype(slot_type<I>(std::declval<IndexedSlots<std::index_sequence_for<Ts...>, Ts...> const*>()))::type;

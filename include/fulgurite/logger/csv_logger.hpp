@@ -1,5 +1,5 @@
 #pragma once
-// Writes metrics to a CSV file that spreadsheets and pandas read: <save_dir>/lightning_logs/version_N/metrics.csv.
+// Writes metrics to a CSV file that spreadsheets and pandas read: `<save_dir>/lightning_logs/version_N/metrics.csv`.
 
 #include <filesystem>
 #include <optional>

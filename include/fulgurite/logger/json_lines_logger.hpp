@@ -1,6 +1,6 @@
 #pragma once
 // Writes metrics as JSON, one object a line, for programs that do not know the columns beforehand:
-// <save_dir>/lightning_logs/version_N/metrics.jsonl.
+// `<save_dir>/lightning_logs/version_N/metrics.jsonl`.
 
 #include <cstdint>
 #include <filesystem>

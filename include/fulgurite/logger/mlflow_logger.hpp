@@ -1,5 +1,5 @@
 #pragma once
-// Writes a run in the format of MLflow's file store, without MLflow: <save_dir>/mlruns/EXPERIMENT/RUN/.
+// Writes a run in the format of MLflow's file store, without MLflow: `<save_dir>/mlruns/EXPERIMENT/RUN/`.
 
 #include <unistd.h>
 

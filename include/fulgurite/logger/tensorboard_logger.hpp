@@ -1,6 +1,6 @@
 #pragma once
 // Writes metrics, histograms, images and texts to an event file for TensorBoard, without TensorFlow or Protocol
-// Buffers: <save_dir>/lightning_logs/version_N/events.out.tfevents.*.
+// Buffers, in `<save_dir>/lightning_logs/version_N`.
 
 #include <algorithm>
 #include <concepts>

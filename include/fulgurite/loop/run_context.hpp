@@ -125,8 +125,6 @@ struct LogOptions {
   long batch_size = 0;  ///< the weight of the value in the mean of the epoch; 0: the number of samples in the batch
 };
 
-namespace loop {}  // namespace loop
-
 /// What a hook with `auto& ctx` receives: a Context, and members that depend on the program's types: the model, its
 /// optimizers, its metrics. `Phase` decides which members exist; using one in another phase is a compile error. Do not
 /// keep a context beyond the call.

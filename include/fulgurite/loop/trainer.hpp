@@ -185,8 +185,7 @@ struct ProgramCallsOf {
 
 namespace fulgurite {
 
-// The functions of a trainer that has passed its compile-time checks: each call is checked, then passed to the loops.
-
+/// The functions of a trainer that has passed its compile-time checks: each call is checked, then passed to the loops.
 template <class M, class S, class P, class O, class... Cs>
 class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite::Run<M, S, P, O>, Cs...>,
                                              public judge::OtherCalls<M> {

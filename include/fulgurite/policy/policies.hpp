@@ -53,10 +53,11 @@ concept DeviceTag = FULGURITE_SAYS(D, Known, on_gpu);
 template <class Given>
 struct NoDevice {};
 
-/// The devices as programs write them: `SingleDevice{cpu}`, `SingleDevice{cuda}` (the first GPU),
-/// `SingleDevice{automatic}`.
+/// The CPU as programs write it: `SingleDevice{cpu}`.
 inline constexpr Cpu cpu{};
+/// The first GPU: `SingleDevice{cuda}`.
 inline constexpr Cuda cuda{};
+/// The first GPU where there is one, else the CPU: `SingleDevice{automatic}`.
 inline constexpr AutomaticDevice automatic{};
 
 // Precision policies: tags whose constants define what is done with parameters, inputs, operators and the loss.

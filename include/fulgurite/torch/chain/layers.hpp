@@ -264,8 +264,8 @@ struct Flatten : chain::BuiltIn {
 
 // Convolutions over one and two dimensions. A sample has its channels first.
 
-// These options have only constants, so they can be template arguments: Conv2d<3, 16, 3, Conv2dOptions{.stride = 2,
-// .padding = 1}>.
+/// Options of Conv1d. They are constants, so they can be template arguments: `Conv2d<3, 16, 3, Conv2dOptions{.stride =
+/// 2, .padding = 1}>`.
 struct Conv1dOptions {
   chain::Extent stride = 1, padding = 0, dilation = 1, groups = 1;
   bool bias = true;

@@ -12,8 +12,8 @@
 
 namespace fulgurite {
 
-/// A callback that makes every action of a run an NVTX range: pass `NvtxProfiler{}` to make_trainer, then run `nsys
-/// profile ./program`. While no tool is attached, a range costs one check of a pointer.
+/// A callback that makes every action of a run an NVTX range: pass `NvtxProfiler{}` to make_trainer, then run the
+/// program by `nsys profile`. While no tool is attached, a range costs one check of a pointer.
 struct NvtxProfiler {
   using Hooks = Implements<hook::profile_action>;
   static constexpr Order order = Order::profiler;
