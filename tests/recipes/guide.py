@@ -7,7 +7,8 @@ The ```cpp blocks of a page, in their order, are one program up to the block tha
 begins. A program that includes nothing gets fulgurite.hpp. The programs of a page run in their order in one folder,
 which is empty at first, and must return 0. A comment in the line before a block says what else it is:
 
-    <!-- file: NAME -->         any language: written to NAME in that folder before the programs run
+    <!-- file: NAME -->         any language: written to NAME in that folder before the programs run, and beside their
+                                sources, which may include it
     <!-- run: ARGUMENTS -->     the arguments of the program that ends in this block
     <!-- prints -->             ```text: its lines occur in this order in the output of the program before; `...` stands
                                 for any characters, in a line of its own for any lines
@@ -119,7 +120,8 @@ class Page:
             self.complain(1, 'has a block without a language, or one that does not end')
         for block in found:
             if 'file' in block.marks:
-                (self.folder / block.marks['file']).write_text(block.text)
+                for place in (self.folder, self.work):
+                    (place / block.marks['file']).write_text(block.text)
         for block in found:
             self.step(block)
         if self.open:
@@ -157,7 +159,7 @@ class Page:
 
     def source(self, name: str, parts: list[str]) -> pathlib.Path:
         text = ''.join(parts)
-        file = self.work / f'{self.page.stem}_{name}.cpp'
+        file = self.work / f'{name}.cpp'
         file.write_text(text if '#include' in text else f'{WHOLE}\n{text}')
         return file
 
@@ -178,7 +180,7 @@ class Page:
     def program(self):
         self.last, self.open, self.output = self.open, [], None
         block = self.last[-1]
-        source = self.source(str(block.line), [part.code(self.page) for part in self.last])
+        source = self.source(f'program_{block.line}', [part.code(self.page) for part in self.last])
         if printed := self.compiler(source, source.with_suffix('')):
             self.complain(block.line, 'does not compile:\n' + '\n'.join(printed.splitlines()[:40]))
             return
@@ -205,13 +207,13 @@ def main() -> None:
 
     def work(page: pathlib.Path) -> tuple[str, list[str]]:
         with tempfile.TemporaryDirectory(prefix='fulgurite-guide-') as temporary:
-            folder = pathlib.Path(temporary).resolve()
-            (folder / 'run').mkdir()
+            folder = pathlib.Path(temporary).resolve() / 'run'
             # In the build folder, so that ccache knows the source again.
-            sources = build / 'tests' / 'recipes' / 'guide' if build else folder
-            sources.mkdir(parents=True, exist_ok=True)
+            sources = (build / 'tests' / 'recipes' / 'guide' if build else folder.parent) / page.stem
+            for place in (folder, sources):
+                place.mkdir(parents=True, exist_ok=True)
             title = f'the programs of {page.name} compile and run, and print what it shows'
-            return title, Page(page, compiler, sources, folder / 'run').check()
+            return title, Page(page, compiler, sources, folder).check()
 
     pages = words or sorted(GUIDE.glob('*.md'))
     flags.tap(flags.each(work, pages, most=2))  # each compiles a unit with LibTorch
