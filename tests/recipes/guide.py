@@ -36,6 +36,11 @@ WHOLE = '#include <fulgurite/fulgurite.hpp>'
 BLOCK = re.compile(r'^((?:<!-- [^\n]* -->\n)*)```(\w+)\n(.*?)^```$', re.S | re.M)
 MARKS = {'file', 'run', 'prints', 'refused', 'shown', 'from'}
 SECONDS = 120  # that a program may take
+# Behind each program, so that lines of stdout and stderr come in the order in which they are written.
+BY_LINE = """
+#include <cstdio>
+[[maybe_unused]] static int const written_by_line = std::setvbuf(stdout, nullptr, _IOLBF, 0);
+"""
 
 
 class Block(typing.NamedTuple):
@@ -72,8 +77,8 @@ class Compiler:
         self.own = None
         targets = json.loads((build / 'meson-info' / 'intro-targets.json').read_text())
         target = next(target for target in targets if target['name'] == 'guide_program')
-        sources, links = target['target_sources'][0], next(
-            entry for entry in target['target_sources'] if 'linker' in entry)
+        sources = next(entry for entry in target['target_sources'] if 'compiler' in entry)
+        links = next(entry for entry in target['target_sources'] if 'linker' in entry)
         self.whole = [*sources['compiler'], *sources['parameters'], '-fdiagnostics-color=never']
         at = next(at for at, word in enumerate(self.whole) if word in ('-include-pch', '-include'))
         # A program that names its headers is compiled without the others, so that it is seen where one is missing.
@@ -84,7 +89,10 @@ class Compiler:
         """What the compiler printed, if it failed."""
         if self.own:
             return self.failed([*self.own, source, '-o', program])
-        compile, made = self.whole if WHOLE in source.read_text() else self.bare, program.with_suffix('.o')
+        text = source.read_text()
+        own = [source.parent / name for name in re.findall(r'^#include "(.*)"', text, re.M)]
+        whole = any(WHOLE in part for part in [text, *(file.read_text() for file in own)])
+        compile, made = self.whole if whole else self.bare, program.with_suffix('.o')
         linker, links = self.links
         return self.failed([*compile, '-c', source, '-o', made]) or self.failed([*linker, made, '-o', program, *links])
 
@@ -102,6 +110,10 @@ def unmatched(shown: str, lines: list[str]) -> str | None:
             return line
         del lines[: at + (line.strip() != '...')]
     return None
+
+
+def unindented(text: str) -> str:
+    return '\n'.join(['', *(line.strip() for line in text.splitlines()), ''])
 
 
 class Page:
@@ -136,9 +148,7 @@ class Page:
         if unknown := marks.keys() - MARKS:
             self.complain(block.line, f'no mark is called {", ".join(unknown)}; there are {", ".join(sorted(MARKS))}')
         elif 'from' in marks:
-            lines = (flags.ROOT / marks['from']).read_text().splitlines()
-            if [line.strip() for line in block.text.splitlines()] not in [
-                [line.strip() for line in lines[at: at + block.text.count('\n')]] for at in range(len(lines))]:
+            if unindented(block.text) not in unindented((flags.ROOT / marks['from']).read_text()):
                 self.complain(block.line, f'does not stand so in {marks["from"]}')
         elif 'prints' in marks:
             self.prints(block)
@@ -160,7 +170,7 @@ class Page:
     def source(self, name: str, parts: list[str]) -> pathlib.Path:
         text = ''.join(parts)
         file = self.work / f'{name}.cpp'
-        file.write_text(text if '#include' in text else f'{WHOLE}\n{text}')
+        file.write_text(text if '#include' in text.removesuffix(BY_LINE) else f'{WHOLE}\n{text}')
         return file
 
     def refused(self, block: Block, identifier: str):
@@ -180,12 +190,11 @@ class Page:
     def program(self):
         self.last, self.open, self.output = self.open, [], None
         block = self.last[-1]
-        source = self.source(f'program_{block.line}', [part.code(self.page) for part in self.last])
+        source = self.source(f'program_{block.line}', [*(part.code(self.page) for part in self.last), BY_LINE])
         if printed := self.compiler(source, source.with_suffix('')):
             self.complain(block.line, 'does not compile:\n' + '\n'.join(printed.splitlines()[:40]))
             return
-        # A line at a time, so that those of stdout and stderr are in the order in which they were written.
-        words = ['stdbuf', '-oL', source.with_suffix(''), *shlex.split(block.marks.get('run', ''))]
+        words = [source.with_suffix(''), *shlex.split(block.marks.get('run', ''))]
         environment = {**os.environ, 'OMP_NUM_THREADS': '1', 'OMP_WAIT_POLICY': 'passive', 'LANG': 'C.UTF-8'}
         try:
             done = subprocess.run(words, cwd=self.folder, env=environment, stdin=subprocess.DEVNULL, text=True,
