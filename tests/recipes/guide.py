@@ -1,6 +1,6 @@
 """The programs of docs/guide compile, run and print what the pages show; prints TAP, one test a page.
 
-    guide.py BUILD [PAGE.md...]                    with the compiler, library and precompiled header of a build folder
+    guide.py BUILD TARGET [PAGE.md...]             as the program TARGET of a build folder is compiled and linked
     GUIDE_COMPILER=COMMAND guide.py [PAGE.md...]   with `COMMAND SOURCE.cpp -o PROGRAM`
 
 The ```cpp blocks of a page, in their order, are one program up to the block that has `int main(`; then the next program
@@ -67,16 +67,16 @@ def blocks(page: pathlib.Path) -> list[Block]:
 
 
 class Compiler:
-    """Compiles and links one program: with the flags of a target of a build folder, or with a command that is given."""
+    """Compiles and links one program: as a target of a build folder, or with a command that is given."""
 
-    def __init__(self, build: pathlib.Path | None):
+    def __init__(self, build: pathlib.Path | None, name: str = ''):
         self.folder = build or pathlib.Path.cwd()
         if build is None:
             self.own = shlex.split(os.environ['GUIDE_COMPILER'])
             return
         self.own = None
         targets = json.loads((build / 'meson-info' / 'intro-targets.json').read_text())
-        target = next(target for target in targets if target['name'] == 'guide_program')
+        target = next(target for target in targets if target['name'] == name)
         sources = next(entry for entry in target['target_sources'] if 'compiler' in entry)
         links = next(entry for entry in target['target_sources'] if 'linker' in entry)
         self.whole = [*sources['compiler'], *sources['parameters'], '-fdiagnostics-color=never']
@@ -208,11 +208,14 @@ class Page:
 
 
 def main() -> None:
-    words = [pathlib.Path(word).resolve() for word in sys.argv[1:]]
-    build = words.pop(0) if words and words[0].is_dir() else None
-    if build is None and 'GUIDE_COMPILER' not in os.environ:
+    words, build = [pathlib.Path(word).resolve() for word in sys.argv[1:]], None
+    if 'GUIDE_COMPILER' in os.environ:
+        compiler = Compiler(None)
+    elif len(words) < 2:
         sys.exit(__doc__)
-    compiler = Compiler(build)
+    else:
+        build, target, *words = words
+        compiler = Compiler(build, target.name)
 
     def work(page: pathlib.Path) -> tuple[str, list[str]]:
         with tempfile.TemporaryDirectory(prefix='fulgurite-guide-') as temporary:
