@@ -66,7 +66,7 @@ def long_code():
 
 
 def long_text():
-    yield from longer(sorted([*flags.ROOT.glob('*.md'), *(flags.ROOT / 'docs').glob('*.md')]))
+    yield from longer(sorted([*flags.ROOT.glob('*.md'), *(flags.ROOT / 'docs').rglob('*.md')]))
 
 
 def long_scripts():
@@ -89,7 +89,7 @@ def dialect():
             for number, line in enumerate(file.read_text().splitlines(), 1):
                 for word in (found[0] for said in SAID.findall(KEY.sub("(", line)) for found in DIALECT.finditer(said)):
                     yield f'{name(file)}:{number} says {word}, a word of a private dialect: take the field\'s own word'
-    for file in sorted([*flags.ROOT.glob('*.md'), *(flags.ROOT / 'docs').glob('*.md')]):
+    for file in sorted([*flags.ROOT.glob('*.md'), *(flags.ROOT / 'docs').rglob('*.md')]):
         for number, line in enumerate(file.read_text().splitlines(), 1):
             for found in DIALECT.finditer(QUOTED.sub('', line)):
                 yield f'{name(file)}:{number} says {found[0]}, a word of a private dialect: take the field\'s own word'
