@@ -66,6 +66,7 @@ project(mine CXX)
 FIND_ALL = """find_package(ZLIB)
 find_package(Threads)
 get_cmake_property(before VARIABLES)
+find_package(fulgurite COMPONENTS core)
 find_package(fulgurite COMPONENTS tensor)
 find_package(fulgurite COMPONENTS core pch)
 find_package(fulgurite REQUIRED COMPONENTS core compiled OPTIONAL_COMPONENTS torch QUIET)
@@ -87,8 +88,8 @@ SAID = ['component tensor: there is none of that name: name core, cli, torch, co
 
 
 def refuses(shop: recipes.Workshop):
-    """What CMake prints of components that are not there; LibTorch is nowhere."""
-    shop.script(shop.folder / 'bin' / 'python3', 'exit 0')
+    """What CMake prints of components that are not there; LibTorch is nowhere, and looked for only where it is named."""
+    shop.script(shop.folder / 'bin' / 'python3', f'echo asked >>{shop.folder}/asked')
     checkout = shop.folder / 'checkout'
     recipes.copy_repository(checkout)
     for name, lists, sentences in (
@@ -104,6 +105,9 @@ def refuses(shop: recipes.Workshop):
                     if sentence not in printed)
         if (done.returncode == 0) != (name == 'find'):
             yield f'{name}: cmake ended with {done.returncode}'
+    asked = (shop.folder / 'asked').read_text().split()
+    if len(asked) != 2:
+        yield f'LibTorch was looked for {len(asked)} times, and two calls name a component that needs it'
     done = shop.run(['cmake', '-S', str(checkout), '-B', str(shop.folder / 'alone')], shop.folder)
     if done.returncode == 0 or 'tools/dev setup' not in ' '.join(done.stderr.split()):
         yield f'CMake in the checkout itself ended with {done.returncode}:\n{done.stderr}'
