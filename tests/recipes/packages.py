@@ -1,7 +1,9 @@
 """Fulgurite as a package, without LibTorch: each of the four ways of docs/building.md, from its text, builds a program;
 what is installed is complete and serves when the checkout is gone; what is not there is refused; prints TAP.
 
-    packages.py BUILD     with the compiler of that build folder, headers alone"""
+    packages.py [BUILD]     with the compiler of that build folder, else with g++; headers alone
+
+Without a build folder it runs wherever Python, Meson, CMake, pkg-config, git and g++ are, and so in other systems."""
 
 import pathlib
 import re
@@ -133,7 +135,8 @@ def main() -> None:
     folder_lists = re.sub(r'^(include\(FetchContent\)|FetchContent_Declare.*)\n', '', lists, flags=re.M).replace(
         'FetchContent_MakeAvailable(fulgurite)', 'add_subdirectory(fulgurite)')
     with tempfile.TemporaryDirectory(prefix='fulgurite-packages-') as temporary:
-        shop = recipes.Workshop(pathlib.Path(temporary).resolve() / 'shop', recipes.compilers(sys.argv[1])[0], '-O0')
+        compiler = recipes.compilers(sys.argv[1] if len(sys.argv) > 1 else None)[0]
+        shop = recipes.Workshop(pathlib.Path(temporary).resolve() / 'shop', compiler, '-O0')
         installed = 'pkg-config'
         ways = {'Meson, a wrap file': ('Meson', found['Meson'], 'git'),
                 'CMake, FetchContent': ('CMake', found['CMake'], 'cmake', 'git'),
