@@ -77,7 +77,7 @@ if(fulgurite_torch_FOUND OR TARGET fulgurite::torch OR NOT TARGET fulgurite::ful
 endif()
 get_cmake_property(after VARIABLES)
 list(REMOVE_ITEM after before ${before})
-list(FILTER after EXCLUDE REGEX "^(_?fulgurite_|FULGURITE_|CMAKE_|cmake_|before$)")
+list(FILTER after EXCLUDE REGEX "^(_?(fulgurite|FULGURITE|CMAKE|cmake)_|before$)")
 message(STATUS "left in the scope: ${after}.")
 set(FULGURITE_LIBTORCH /nowhere)
 find_package(fulgurite)
