@@ -4,11 +4,11 @@
                                   packages.py builds
     recipes.py --all [RECIPE...]  each recipe, or those named, with both programs and with g++ and clang
 
-Each recipe gets a folder with a copy of this repository in it and mine.cpp, which is examples/first.cpp or
-examples/mlp.cpp as it stands, runs the lines of its `sh` block, and the program is started in an empty folder. A
-warning is a failure. With --all the flags are those of the page. Otherwise half of the recipes take the compiler of
-BUILD and half the other one, so that one run sees both, and most have a compiler that adds -O0 first on the PATH: what
-the programs compute is not slow, compiling them is. RECIPES says which.
+Each recipe gets a folder with a copy of this repository in it, or clones one in the place of URL, and mine.cpp, which
+is examples/first.cpp or examples/mlp.cpp as it stands, runs the lines of its `sh` block, and the program is started in
+an empty folder. A warning is a failure. With --all the flags are those of the page. Otherwise half of the recipes take
+the compiler of BUILD and half the other one, so that one run sees both, and most have a compiler that adds -O0 first on
+the PATH: what the programs compute is not slow, compiling them is. RECIPES says which.
 
 Then each is run once more with an empty program and a LibTorch whose CUDA libraries load (two empty ones do), which the
 program must be linked with although nothing in it refers to them; where they do not load, as on a CPU installation, it
