@@ -8,6 +8,7 @@
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/core/text.hpp>
 #include <fulgurite/core/types.hpp>
+#include <fulgurite/core/version.hpp>
 
 #include <fulgurite/hook/faults.hpp>
 #include <fulgurite/hook/hooks.hpp>
