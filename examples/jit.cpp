@@ -1,9 +1,8 @@
-// A TorchScript file as a part of a model, which is trained further. The file may be of another program, in C++ or
-// Python; without --file this one exports a backbone that it has trained to name digits. It is given a new head, which
-// learns whether a digit is odd, while the parameters of the file are frozen; then all are trained, kept in a
-// checkpoint, and exported again.
-//   jit --file backbone.pt      images 1 x 28 x 28 to features
-// Prints the accuracy of the model, of a second one that loads the checkpoint, and of the new file: all are the same.
+// A TorchScript file as a part of a model: a backbone with a new head, which learns whether a digit is odd. At first
+// the parameters of the file are frozen, then all are trained, saved in a checkpoint, and exported again.
+//   jit                       makes backbone.pt, of a network that names digits
+//   jit --file backbone.pt    takes a file of another program, in C++ or Python: images 1 x 28 x 28 to features
+// Prints the accuracy of the model, of a second one that loads the checkpoint, and of the new file: they are the same.
 
 #include <cstdio>
 #include <filesystem>
