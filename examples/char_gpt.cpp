@@ -1,4 +1,7 @@
 // A small causal transformer learns to write, character by character, in the manner of the text that it reads.
+//   char_gpt                  learns from the sources and documents of this project
+//   char_gpt --text FILE      learns from a file
+// Prints what it writes at the end.
 
 #include <fulgurite/fulgurite.hpp>
 
@@ -13,39 +16,26 @@ struct Shape {
   long vocabulary, block, width = 128, heads = 4, layers = 3;
 };
 
-struct AttentionImpl : nn::Module {
-  long heads;
-  nn::Linear qkv, out;
+nn::LayerNorm norm(Shape const& shape) { return nn::LayerNorm(nn::LayerNormOptions({shape.width})); }
 
-  explicit AttentionImpl(Shape const& shape)
+struct BlockImpl : nn::Module {
+  long heads;
+  nn::Sequential qkv, mlp;
+  nn::Linear out;
+
+  explicit BlockImpl(Shape const& shape)
       : heads(shape.heads),
-        qkv(register_module("qkv", nn::Linear(shape.width, 3 * shape.width))),
+        qkv(register_module("qkv", nn::Sequential(norm(shape), nn::Linear(shape.width, 3 * shape.width)))),
+        mlp(register_module("mlp", nn::Sequential(norm(shape), nn::Linear(shape.width, 4 * shape.width), nn::GELU(),
+                                                  nn::Linear(4 * shape.width, shape.width)))),
         out(register_module("out", nn::Linear(shape.width, shape.width))) {}
 
   torch::Tensor forward(torch::Tensor const& x) {
-    auto const parts =
-        qkv(x).unflatten(2, {3, heads, -1}).permute({2, 0, 3, 1, 4}).unbind(0);  // each batch, head, time, feature
-    auto const mixed = at::scaled_dot_product_attention(parts[0], parts[1], parts[2], {}, 0.0, /*is_causal=*/true);
-    return out(mixed.transpose(1, 2).flatten(2));
-  }
-};
-TORCH_MODULE(Attention);
-
-struct BlockImpl : nn::Module {
-  nn::LayerNorm before_mixing, before_thinking;
-  Attention mixing;
-  nn::Sequential thinking;
-
-  explicit BlockImpl(Shape const& shape)
-      : before_mixing(register_module("before_mixing", nn::LayerNorm(nn::LayerNormOptions({shape.width})))),
-        before_thinking(register_module("before_thinking", nn::LayerNorm(nn::LayerNormOptions({shape.width})))),
-        mixing(register_module("mixing", Attention(shape))),
-        thinking(register_module("thinking", nn::Sequential(nn::Linear(shape.width, 4 * shape.width), nn::GELU(),
-                                                            nn::Linear(4 * shape.width, shape.width)))) {}
-
-  torch::Tensor forward(torch::Tensor const& x) {
-    auto const mixed = x + mixing(before_mixing(x));
-    return mixed + thinking->forward(before_thinking(mixed));
+    // Three tensors, each (batch, head, time, feature).
+    auto const parts = qkv->forward(x).unflatten(2, {3, heads, -1}).permute({2, 0, 3, 1, 4}).unbind(0);
+    auto const seen = at::scaled_dot_product_attention(parts[0], parts[1], parts[2], {}, 0, /*is_causal=*/true);
+    auto const mixed = x + out(seen.transpose(1, 2).flatten(2));
+    return mixed + mlp->forward(mixed);
   }
 };
 TORCH_MODULE(Block);
@@ -67,41 +57,35 @@ struct Gpt : nn::Module {
         blocks(register_module("blocks", nn::Sequential())),
         head(register_module("head", nn::Linear(of.width, of.vocabulary))) {
     for (long i = 0; i < of.layers; ++i) blocks->push_back(Block(of));
-    blocks->push_back(nn::LayerNorm(nn::LayerNormOptions({of.width})));
+    blocks->push_back(norm(of));
     torch::NoGradGuard const no_grad;
-    characters->weight.mul_(0.1);
-    places->weight.mul_(0.1);
+    for (auto const& embedding : {characters, places}) embedding->weight.mul_(0.1);
   }
 
   torch::Tensor forward(torch::Tensor const& text) {
-    auto const at = torch::arange(text.size(1), text.options());
-    return head(blocks->forward(characters(text) + places(at)));
+    return head(blocks->forward(characters(text) + places(torch::arange(text.size(1), text.options()))));
   }
   torch::Tensor loss(auto const& batch) {
     return F::cross_entropy(forward(batch.data).flatten(0, 1), batch.target.flatten());
   }
-
   torch::Tensor training_step(auto const& batch, auto& ctx) {
     auto l = loss(batch);
     ctx.log(train_loss, l);
     return l;
   }
   void validation_step(auto const& batch, auto& ctx) { ctx.log(val_loss, loss(batch)); }
-
   auto configure_optimizers(auto& ctx) {
     long const steps = ctx.estimated_steps().value();
     return scheduled(torch::optim::AdamW(parameters(), torch::optim::AdamWOptions(3e-3).weight_decay(0.05)),
                      schedule::WarmupCosine{.warmup = steps / 10, .total = steps, .least = 0.05});
   }
-
-  /// Goes on from `text`, drawing each character from what the network expects.
+  /// Appends to `text`, drawing each character from the network's distribution.
   std::vector<std::int64_t> write(std::vector<std::int64_t> text, long count, double temperature) {
     torch::NoGradGuard const no_grad;
     for (long i = 0; i < count; ++i) {
       auto const seen = std::min<long>(static_cast<long>(text.size()), shape.block);
       auto const input = torch::tensor(std::vector<std::int64_t>(text.end() - seen, text.end())).unsqueeze(0);
-      auto const next = (forward(input).select(1, -1) / temperature).softmax(-1).multinomial(1);
-      text.push_back(next.item<std::int64_t>());
+      text.push_back((forward(input).select(1, -1) / temperature).softmax(-1).multinomial(1).item<std::int64_t>());
     }
     return text;
   }
@@ -111,10 +95,8 @@ int main(int argc, char** argv) try {
   example::Arguments arguments(argc, argv,
                                "Trains a small transformer on text, one character after another, and lets it write.");
   bool const fast = arguments.flag("--fast", "eight batches, to see that everything works");
-  auto const text = arguments.value<std::string>(
-      "--text", "", "file to learn from (default: the project's own sources and documents)");
-  auto const prompt =
-      arguments.value<std::string>("--prompt", text.empty() ? "struct " : "", "what it goes on from at the end");
+  auto const text = arguments.value<std::string>("--text", "", "file to learn from (default: the project's own texts)");
+  auto const prompt = arguments.value<std::string>("--prompt", text.empty() ? "struct " : "", "what it continues");
   int const epochs = arguments.value("--epochs", 12, "of --batches batches");
   long const batches = arguments.value("--batches", 120L, "in an epoch");
   int const threads = arguments.value("--threads", 1, "of the CPU");
@@ -123,17 +105,15 @@ int main(int argc, char** argv) try {
 
   torch::set_num_threads(threads);
   torch::manual_seed(seed);
-  auto corpus =
-      text.empty() ? data::text(example::own_texts(),
-                                {.block = 96, .batches = batches, .validation = 30'000, .batch_size = 12, .seed = seed})
-                   : data::text(text, {.block = 96, .batches = batches, .batch_size = 12, .seed = seed});
+  auto corpus = data::text(text.empty() ? data::TextFiles(example::own_texts()) : data::TextFiles(text),
+                           {.block = 96, .batches = batches, .validation = 0.03, .batch_size = 12, .seed = seed});
   auto const beginning = prompt.empty() ? std::vector<std::int64_t>{0} : corpus.encode(prompt);
   Gpt gpt({.vocabulary = static_cast<long>(corpus.vocabulary().size()), .block = 96});
   auto trainer = make_trainer<Gpt>(TrainerOptions{.max_epochs = fast ? 1 : epochs,
                                                   .limit_train_batches = fast ? Limit{8} : Limit{},
                                                   .limit_val_batches = fast ? Limit{2} : Limit{}},
                                    Automatic{.accumulate_grad_batches = 2, .clip = ClipNorm{1.0}},
-                                   LearningRateMonitor{}, Signals{});  // after Ctrl-C, the next run goes on
+                                   LearningRateMonitor{}, Signals{});  // after Ctrl-C, the next run can resume
   trainer.fit(gpt, corpus);
   std::printf("%s\n", corpus.decode(gpt.write(beginning, fast ? 20 : 600, 0.7)).c_str());
 } catch (std::exception const& error) { return example::failed(error); }

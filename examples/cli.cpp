@@ -1,5 +1,8 @@
-// A network on handwritten digits with a command line: cli --help, cli fit --trainer.max_epochs 3, cli tune >
-// tuned.toml
+// A network on handwritten digits with a command line, which the library makes of the settings of trainer, model and
+// data; files in TOML hold settings, too.
+//   cli --help
+//   cli fit --trainer.max_epochs 3 --model.lr 2e-3 --data.folder data/mnist
+//   cli tune > tuned.toml                                 searches a batch size and a learning rate
 
 #include <cstdint>
 #include <string>

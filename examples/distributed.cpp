@@ -1,5 +1,7 @@
-// Trains on handwritten digits with several processes: `--devices 2` starts the second one, and so does
-// `torchrun --no-python --nproc-per-node=2 build/.../distributed` without it.
+// Trains on handwritten digits with several processes: each has a part of every batch, and all have the same weights.
+//   distributed --devices 2                                         starts the second process itself
+//   torchrun --no-python --nproc-per-node=2 build/.../distributed   processes of a launcher
+// Prints, from rank 0, the validation accuracy over the images of all processes.
 
 #include <torch/nn/functional/loss.h>
 #include <torch/nn/modules/activation.h>
@@ -36,6 +38,7 @@ struct Mlp : nn::Module {
 
 int main(int argc, char** argv) try {
   example::Arguments arguments(argc, argv, "Trains on handwritten digits with several processes.");
+  bool const fast = arguments.flag("--fast", "one epoch of ten batches, to see that everything works");
   int const devices = arguments.value("--devices", 0, "processes on this machine; 0: as many as the launcher says");
   int const epochs = arguments.value("--epochs", 5, "passes over the training images");
   long const batch_size = arguments.value("--batch-size", 64L, "images in a batch of one process");
@@ -47,8 +50,9 @@ int main(int argc, char** argv) try {
   auto digits = source.load({.batch_size = batch_size, .seed = seed});
   DistributedDataParallel const strategy{.devices = devices};
   Mlp model(digits.side);
-  auto trainer = make_trainer<Mlp>(TrainerOptions{.max_epochs = epochs}, strategy,
-                                   Signals{});  // after Ctrl-C, the next run goes on
+  auto trainer = make_trainer<Mlp>(
+      TrainerOptions{.max_epochs = fast ? 1 : epochs, .limit_train_batches = fast ? Limit{10} : Limit{}}, strategy,
+      Signals{});  // after Ctrl-C, the next run can resume
   trainer.fit(model, digits.module);
   if (strategy.rank() == 0)
     std::printf("validation accuracy %.2f %% with %d processes\n", 100 * trainer.value(Mlp::accuracy).value(),

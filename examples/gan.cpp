@@ -1,5 +1,7 @@
-// Two networks against each other: one draws digits, the other distinguishes drawn from real ones.
-// Pictures show how far the first has come.
+// Two networks against each other: one draws digits, the other distinguishes drawn from real ones. Each has an
+// optimizer of its own, and both are stepped by hand, with `Manual{}`.
+//   gan --out pictures
+// Leaves a picture of 64 digits every few epochs, drawn from the same points, which shows how far the first has come.
 
 #include <fulgurite/fulgurite.hpp>
 
@@ -97,7 +99,7 @@ int main(int argc, char** argv) try {
   Gan gan;
   auto trainer = make_trainer<Gan>(
       TrainerOptions{.max_epochs = fast ? 1 : epochs, .limit_train_batches = fast ? Limit{10} : Limit{}}, Manual{},
-      Album{out, every}, Signals{{.dirpath = out}});  // after Ctrl-C, the next run goes on
+      Album{out, every}, Signals{{.dirpath = out}});  // after Ctrl-C, the next run can resume
   trainer.fit(gan, digits.module.train_dataloader());
   std::printf("the pictures are in %s\n", out.c_str());
 } catch (std::exception const& error) { return example::failed(error); }

@@ -1,5 +1,7 @@
-// Trains a small convolutional network on handwritten digits, keeps the best weights in a file,
-// and proves that the file has them.
+// Trains a small convolutional network on handwritten digits: with a schedule, early stopping, a command line and a
+// checkpoint of the best epoch.
+//   mnist --data FOLDER     MNIST's files; without it, as `tools/dev run` calls it, what lies in data/
+// Prints the best validation accuracy, and that of a new model that loads the checkpoint: they are the same.
 
 #include <cmath>
 
@@ -86,7 +88,7 @@ int main(int argc, char** argv) try {
   auto trainer = make_trainer<Cnn>(
       TrainerOptions{.max_epochs = epochs, .limit_train_batches = fast ? Limit{10} : Limit{}, .default_root_dir = out},
       strategy, LearningRateMonitor{}, EarlyStopping{Cnn::val_loss, {.patience = 3}},
-      ModelCheckpoint{Cnn::val_accuracy, {.mode = Mode::max}}, Signals{});  // after Ctrl-C, the next run goes on
+      ModelCheckpoint{Cnn::val_accuracy, {.mode = Mode::max}}, Signals{});  // after Ctrl-C, the next run can resume
   trainer.fit(model, digits.module);
 
   auto const best = trainer.outcome();

@@ -1,7 +1,7 @@
 // Predicts the prices of houses. One run trains on a table and leaves a checkpoint; another one, which has no table to
 // train on, predicts from that file alone: it holds the weights, and the means, deviations and categories of training.
-//   predict --train houses.csv
-//   predict --rows new_houses.csv
+//   predict --train houses.csv          a table with a column 'price'
+//   predict --rows new_houses.csv       prints a price for each row
 
 #include <cstdio>
 #include <string>
@@ -38,7 +38,8 @@ int main(int argc, char** argv) try {
   auto const table = arguments.value<std::string>("--train", "", "table with a column 'price' to train on");
   auto const rows = arguments.value<std::string>("--rows", "", "table of other rows, whose prices are predicted");
   auto const file = arguments.value<std::string>("--file", "prices.safetensors", "the checkpoint");
-  int const epochs = arguments.value("--epochs", 20, "passes over the table");
+  bool const fast = arguments.flag("--fast", "two epochs, to see that everything works");
+  int const epochs = fast ? 2 : arguments.value("--epochs", 20, "passes over the table");
   arguments.done();
 
   torch::manual_seed(1);

@@ -1,5 +1,6 @@
-// Trains, kills itself in the middle of an epoch, goes on from the newest file, and proves that nothing is different:
-// the weights have the bits of a run that was never stopped.
+// Trains, kills itself in the middle of an epoch, and resumes from the newest file.
+//   resume
+// Prints a hash of the weights beside that of a run that was never stopped: they are equal in every bit.
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,6 +12,8 @@
 #include <optional>
 
 #include <fulgurite/fulgurite.hpp>
+
+#include "helpers/arguments.hpp"
 
 namespace nn = torch::nn;
 namespace F = torch::nn::functional;
@@ -50,11 +53,11 @@ data::TensorLoader<> spirals() {
                             {.batch_size = 32, .shuffle = true, .seed = 5}};
 }
 
-/// Trains 5 epochs of 32 steps, from a file or from the beginning, and returns a hash of the weights.
-std::uint64_t train(std::filesystem::path const& folder, long dies_at, std::optional<CkptPath> from) {
+/// Trains epochs of 16 steps, from a file or from the beginning, and returns a hash of the weights.
+std::uint64_t train(std::filesystem::path const& folder, int epochs, long dies_at, std::optional<CkptPath> from) {
   torch::manual_seed(1);
   Spiral net;
-  auto trainer = make_trainer<Spiral>(TrainerOptions{.max_epochs = 5}, SingleDevice{cpu}, NoDefaults{},
+  auto trainer = make_trainer<Spiral>(TrainerOptions{.max_epochs = epochs}, SingleDevice{cpu}, NoDefaults{},
                                       Automatic{.accumulate_grad_batches = 2},
                                       ModelCheckpoint{{.dirpath = folder, .save_top_k = -1, .every_n_train_steps = 7}},
                                       DiesAt{dies_at}, Signals{{.dirpath = folder}});
@@ -67,24 +70,26 @@ std::uint64_t train(std::filesystem::path const& folder, long dies_at, std::opti
   return hash;
 }
 
-int main() try {
+int main(int argc, char** argv) try {
+  example::Arguments arguments(argc, argv, "Trains, kills itself, resumes, and compares the weights.");
+  bool const fast = arguments.flag("--fast", "2 epochs in place of 5");
+  arguments.done();
+  int const epochs = fast ? 2 : 5, dies_at = 8 * epochs;
   auto const folder = std::filesystem::temp_directory_path() / ("fulgurite-resume-" + std::to_string(::getpid()));
   pid_t const child = ::fork();
   if (child == 0) {
-    train(folder / "broken", 40, std::nullopt);
+    train(folder / "broken", epochs, dies_at, std::nullopt);
     return 1;  // it is dead by now
   }
   int status = 0;
   ::waitpid(child, &status, 0);
-  std::printf("a run of 80 steps was killed at step 40 (signal %d)\n", WIFSIGNALED(status) ? WTERMSIG(status) : 0);
-  auto const resumed = train(folder / "broken", -1, CkptPath{"last"});
-  auto const unbroken = train(folder / "whole", -1, std::nullopt);
+  std::printf("a run of %d steps was killed at step %d (signal %d)\n", 16 * epochs, dies_at,
+              WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+  auto const resumed = train(folder / "broken", epochs, -1, CkptPath{"last"});
+  auto const unbroken = train(folder / "whole", epochs, -1, std::nullopt);
   std::filesystem::remove_all(folder);
-  std::printf("weights of the run that went on:   %016llx\n", static_cast<unsigned long long>(resumed));
+  std::printf("weights of the run that resumed:    %016llx\n", static_cast<unsigned long long>(resumed));
   std::printf("weights of one that never stopped: %016llx\n", static_cast<unsigned long long>(unbroken));
   std::printf(resumed == unbroken ? "equal in every bit\n" : "NOT EQUAL\n");
   return resumed == unbroken ? 0 : 1;
-} catch (std::exception const& error) {
-  std::fprintf(stderr, "%s\n", error.what());
-  return 1;
-}
+} catch (std::exception const& error) { return example::failed(error); }

@@ -1,5 +1,8 @@
-// Finds a batch size and a learning rate for handwritten digits, trains with them, and leaves a plot of each search and
-// of the training.
+// Finds a batch size and a learning rate for handwritten digits by trial runs, which leave no trace in the model, then
+// trains with both.
+//   tune --out tuned
+// Prints both searches as tables and plots in text, and leaves plots (SVG) and tables (CSV) of them, and the curves of
+// the training.
 
 #include <cstdio>
 #include <filesystem>
@@ -41,7 +44,8 @@ struct Mlp : nn::Module {
 
 int main(int argc, char** argv) try {
   example::Arguments arguments(argc, argv, "Finds a batch size and a learning rate for handwritten digits.");
-  int const epochs = arguments.value("--epochs", 5, "passes over the training images, after the searches");
+  bool const fast = arguments.flag("--fast", "shorter searches and one epoch of ten batches");
+  int const epochs = fast ? 1 : arguments.value("--epochs", 5, "passes over the training images, after the searches");
   long const most = arguments.value("--most", 256L, "no batch is tried that is larger");
   auto const seed = arguments.value<std::uint64_t>("--seed", 1, "of the weights, the split and the order");
   int const threads = arguments.value("--threads", 1, "of the CPU");
@@ -53,18 +57,23 @@ int main(int argc, char** argv) try {
   torch::manual_seed(seed);
   auto digits = source.load({.batch_size = 64, .seed = seed});
   Mlp model(digits.side);
-  auto trainer = make_trainer<Mlp>(
-      TrainerOptions{.max_epochs = epochs, .log_every_n_steps = 10, .default_root_dir = out}, SingleDevice{cpu},
-      LearningCurves{{.dirpath = out}}, Signals{{.dirpath = out}});  // Ctrl-C ends searches, too
+  auto trainer = make_trainer<Mlp>(TrainerOptions{.max_epochs = epochs,
+                                                  .limit_train_batches = fast ? Limit{10} : Limit{},
+                                                  .log_every_n_steps = 10,
+                                                  .default_root_dir = out},
+                                   SingleDevice{cpu}, LearningCurves{{.dirpath = out}},
+                                   Signals{{.dirpath = out}});  // Ctrl-C ends searches, too
 
-  auto const sizes = tune::scale_batch_size(trainer, model, digits.module,
-                                            {.mode = tune::binsearch, .steps_per_trial = 20, .max_val = most});
+  auto const sizes =
+      tune::scale_batch_size(trainer, model, digits.module,
+                             {.mode = tune::binsearch, .steps_per_trial = fast ? 3 : 20, .max_val = fast ? 128 : most});
   std::cout << sizes.table() << sizes.plot().text();
   // The largest batch that fits makes the fewest steps of an epoch. The fastest one may be smaller.
   long const size = sizes.fastest().value_or(64);
   digits.module.set_batch_size(size);
 
-  auto const rates = tune::lr_find(trainer, model, digits.module, {.min_lr = 1e-6, .max_lr = 1});
+  auto const rates =
+      tune::lr_find(trainer, model, digits.module, {.min_lr = 1e-6, .max_lr = 1, .num_training = fast ? 20 : 100});
   std::cout << rates.text();
 
   for (char const* kind : {"svg", "csv"}) sizes.save(out / (std::string("batch_size.") + kind));

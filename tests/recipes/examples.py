@@ -1,32 +1,76 @@
-"""Examples that check themselves: what examples/export.cpp exports predicts as the model did in training;
-examples/embedded.cpp trains inside its control loop and prints what that took. Prints TAP.
+"""The gallery: every program of examples/ runs with --fast, and what it prints is true; --help lists its options. A
+program that has no row here is a failure. Prints TAP.
 
-    examples.py EXPORT EMBEDDED    the programs"""
+    examples.py FOLDER    where the programs are"""
 
 import pathlib
 import re
 import subprocess
 import sys
 import tempfile
+import typing
 
-EXPORT, EMBEDDED = (pathlib.Path(program).resolve() for program in sys.argv[1:])
-if not EXPORT.exists() or not EMBEDDED.exists():
-    print('1..0 # SKIP the examples are not built')
-    sys.exit()
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import flags  # noqa: E402
 
-
-def run(*command) -> subprocess.CompletedProcess:
-    return subprocess.run(command, cwd=name, capture_output=True, text=True, timeout=300)
+FOLDER = pathlib.Path(sys.argv[1]).resolve()
+ELSEWHERE = {'first', 'mlp', 'predict'}  # recipes.py and predict.py run them
 
 
-print('1..3')
-with tempfile.TemporaryDirectory() as name:
-    done = run(EXPORT, '--fast', '--drawn', '--out', name)
-    print('ok 1 - the export predicts as the model' if done.returncode == 0 else f'not ok 1 - {done.stderr}')
-    left = sorted(path.name for path in pathlib.Path(name).iterdir())
-    good = left == ['best.safetensors', 'digits.pt']
-    print('ok 2 - a checkpoint and the export are left' if good else f'not ok 2 - there are {left}')
-    done = run(EMBEDDED, '--fast', '--seconds', '2')
-    errors = re.search(r': ([0-9.]+) at first, ([0-9.]+) at the end', done.stdout)
-    good = done.returncode == 0 and errors and float(errors[2]) < float(errors[1]) and 'longest' in done.stdout
-    print('ok 3 - a net learns inside of a control loop' if good else f'not ok 3 - {done.stdout} {done.stderr}')
+class Example(typing.NamedTuple):
+    words: str  # the command line
+    prints: str  # a pattern of its output, whose groups are numbers
+    holds: typing.Callable[..., bool] = lambda *_: True  # of these numbers
+    leaves: str = ''  # files in its folder, of any number of other ones
+
+
+EXAMPLES = {
+    'char_gpt': Example(f'--fast --text {flags.ROOT}/README.md --prompt struct', r'^struct'),
+    'cli': Example('--help', r'fit[\s\S]*validate[\s\S]*predict'),
+    'custom_strategy': Example('--fast', r'63 steps; the noise fell from ([\d.]+) to ([\d.]+)', lambda a, b: a > b),
+    'distributed': Example('--fast --drawn --devices 2', 'validation accuracy .* with 2 processes'),
+    'embedded': Example('--fast --seconds 2', r': ([\d.]+) at first, ([\d.]+) at the end', lambda a, b: a > b),
+    'export': Example('--fast --drawn', 'as it was in training', leaves='best.safetensors digits.pt'),
+    'finetune': Example('--fast', r'finetuned ([\d.]+) %, trained on these alone [\d.]+ %', lambda a: a > 50,
+                        'backbone.safetensors'),
+    'forecast': Example('--fast', r'held out: ([\d.]+) sunspots, of the naive forecast: ([\d.]+)', lambda a, b: a < b),
+    'gan': Example('--fast --drawn --out .', 'the pictures are in', leaves='gan-epoch-001.png'),
+    'jit': Example('--fast', r'odd or even: ([\d.]+) %; from the checkpoint ([\d.]+) %; from the new file ([\d.]+) %',
+                   lambda a, b, c: 60 < a == b == c, 'backbone.pt odd.pt odd.safetensors'),
+    'mnist': Example('--fast --drawn', 'exactly the same'),
+    'regression': Example('--fast', r'validation rows: ([\d.]+); of always predicting the mean: ([\d.]+)',
+                          lambda a, b: a < b / 2, 'flats.csv'),
+    'reinforcement': Example('--fast', r': (\d+) at first, (\d+) at the end', lambda a, b: a < b),
+    'resume': Example('--fast', 'killed at step 16 [(]signal 9[)][\\s\\S]*equal in every bit'),
+    'sweep': Example('--fast --drawn', 'exactly the same', leaves='sweep.csv sweep.svg'),
+    'tune': Example('--fast --drawn --out .', r'batch size \d+, learning rate', leaves='batch_size.svg curves.svg'),
+    'vae': Example('--fast --drawn', r'validation ELBO -([\d.]+) nats', lambda a: a < 300),
+}
+
+
+def run(name: str, words: str, folder: str) -> subprocess.CompletedProcess:
+    return subprocess.run([FOLDER / name, *words.split()], cwd=folder, capture_output=True, text=True, timeout=500)
+
+
+def check(name: str) -> tuple[str, list[str]]:
+    example = EXAMPLES[name]
+    title = f'{name} {example.words}'.replace(str(flags.ROOT) + '/', '')
+    if not (FOLDER / name).exists():
+        return title + ' # SKIP it is not built', []
+    with tempfile.TemporaryDirectory() as folder:
+        told = run(name, '--help', folder)
+        if told.returncode or name != 'cli' and '--fast' not in told.stdout:
+            return title, [f'--help: status {told.returncode}\n{told.stdout}{told.stderr}']
+        done = run(name, example.words, folder)
+        found = re.search(example.prints, done.stdout, re.M)
+        if done.returncode or not found or not example.holds(*map(float, found.groups())):
+            return title, [f'status {done.returncode}, or other output than expected\n{done.stdout}{done.stderr}']
+        missing = [left for left in example.leaves.split() if not (pathlib.Path(folder) / left).exists()]
+        return title, [f'{left} is not there' for left in missing]
+
+
+there = {source.stem for source in (flags.ROOT / 'examples').glob('*.cpp')}
+unknown = [f'{name}.cpp is no row here, or a row without a program' for name in there - ELSEWHERE ^ EXAMPLES.keys()]
+listed = (flags.ROOT / 'examples' / 'README.md').read_text()
+unknown += [f'examples/README.md does not name {name}' for name in sorted(there) if f'`{name}`' not in listed]
+flags.tap([('every program of examples/ is run, and named by its README.md', unknown), *flags.each(check, EXAMPLES)])

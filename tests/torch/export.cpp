@@ -367,6 +367,9 @@ TEST_CASE("a file is a part of a model: frozen by parts, converted, in either mo
   Tied tied;
   export_torchscript(tied, torch::randn({2, 3}), folder / "tied.pt");
   Scripted file(folder / "tied.pt");
+  struct Script : torch::jit::Module {};
+  STATIC_REQUIRE(LibTorch::is_script<Script>);
+  STATIC_REQUIRE_FALSE(LibTorch::is_script<FromFile>);
   CHECK(file.named_children()["one"] == file.named_children()["two"]);
   CHECK(libtorch::named_parameters(file).size() == 2);
   CHECK_THAT(error_of([&] { file.forward(torch::zeros({1, 3})); }), StartsWith("[fulgurite.scripted.result]"));

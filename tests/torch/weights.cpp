@@ -155,6 +155,10 @@ TEST_CASE("a summary lists the model, then its modules to a depth", "[weights][s
   CHECK(LibTorch::summarize(model, 1).size() == 3);
   CHECK(LibTorch::summarize(model, -1).size() == 8);
   CHECK(LibTorch::summarize(model, 0).size() == 1);
+  struct NoModule {
+    torch::Tensor weight;
+  };
+  CHECK(LibTorch::summarize(NoModule{}, 2).size() == 1);
 }
 
 namespace {

@@ -276,6 +276,13 @@ consteval bool hides_base() {
   else return false;
 }
 
+/// True if the model derives from the backend's class of modules in a script's language.
+template <class Backend, class M>
+consteval bool is_script() {
+  if constexpr (requires { Backend::template is_script<M>; }) return Backend::template is_script<M>;
+  else return false;
+}
+
 /// Everything besides training_step that loop/automatic.hpp calls inside the strategy's capture.
 #define FULGURITE_INSIDE_THE_SEAM(ROW)                                                                                 \
   ROW(on_before_zero_grad)                                                                                             \

@@ -98,8 +98,8 @@ std::string tables_of(std::vector<std::vector<std::string>> const& columns, std:
 /// One row of a model's summary. The first row is the whole model: its `name` is empty, and a parameter that two
 /// modules share counts once in it. The modules follow in depth-first order down to `max_depth`.
 struct ModelRow {
-  std::string name;               ///< dotted, as in a checkpoint: "body.0"
-  std::string type;               ///< "Linear"
+  std::string name = {};          ///< dotted, as in a checkpoint: "body.0"
+  std::string type = {};          ///< "Linear"
   std::int64_t parameters = 0;    ///< elements
   std::int64_t trainable = 0;     ///< elements that require a gradient
   std::int64_t bytes = 0;         ///< parameters and buffers, in their current precision

@@ -40,6 +40,10 @@
 #include <fulgurite/torch/weights/summary.hpp>
 #include <fulgurite/torch/weights/weights.hpp>
 
+namespace torch::jit {
+struct Module;
+}
+
 namespace fulgurite::libtorch {
 
 // The loss scale of Fp16Mixed. It keeps small gradients above the smallest float16; a step whose gradients overflow is
@@ -318,6 +322,10 @@ struct LibTorch : libtorch::Finetuning, libtorch::OfGradients, libtorch::OfModel
   template <class Model>
   static constexpr bool hides_base =
       std::is_base_of_v<torch::nn::Module, Model> && !std::derived_from<Model, torch::nn::Module>;
+
+  /// True if the model derives from torch::jit::Module, which has no base in common with torch::nn::Module.
+  template <class Model>
+  static constexpr bool is_script = std::is_base_of_v<torch::jit::Module, Model>;
 
   // Values: see value.hpp.
   static Value keep(Value const& value) { return libtorch::keep(value); }
