@@ -249,7 +249,7 @@ TEST_CASE("a full BatchQueue takes no more, and fit waits in the loader") {
 TEST_CASE("a loader that cannot say whether a batch waits ends the fit as any exception does") {
   struct Broken : std::vector<double> {
     using std::vector<double>::vector;
-    bool ready() const { throw std::runtime_error("no device"); }
+    bool batch_is_ready() const { throw std::runtime_error("no device"); }
   };
   Diary diary;
   toy::P net;

@@ -197,6 +197,7 @@ inline constexpr bool takes_context_alone<Result (T::*)(Context const&) const> =
   ROW(in_order,                      Takes::one,     Answer::value, Where::every_stage)                \
   ROW(limit_each,                    Takes::one,     Answer::none,  Where::every_stage)                \
   ROW(resume_at,                     Takes::one,     Answer::none,  Where::every_stage)                \
+  ROW(batch_is_ready,                Takes::nothing, Answer::value, Where::every_stage)                \
   ROW(batch_size,                    Takes::nothing, Answer::value, Where::every_stage)                \
   ROW(set_batch_size,                Takes::one,     Answer::none,  Where::every_stage)                \
   ROW(shard,                         Takes::three,   Answer::none,  Where::every_stage)
