@@ -7,6 +7,8 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "models.hpp"
@@ -61,6 +63,14 @@ struct Whole : toy::P {
   double predict_step(double batch, auto&) { return batch; }
 };
 
+/// Each step depends on all steps before it, and on a number that it draws.
+struct DrawnSteps {
+  toy::Tensor p = toy::Tensor::parameter(1.0);
+  std::vector<toy::Tensor> parameters() const { return {p}; }
+  toy::Tensor training_step(double batch) { return p * p * toy::Tensor(0.01 * (batch + toy::draw())); }
+  auto configure_optimizers() { return toy::Sgd{.params = {p}, .rate = 0.1, .momentum = 0.9}; }
+};
+
 }  // namespace
 
 TEST_CASE("an open fit makes the events and the weights of fit") {
@@ -82,6 +92,36 @@ TEST_CASE("an open fit makes the events and the weights of fit") {
   CHECK(advanced == 5);
   CHECK(*stepped.events == *whole.events);
   CHECK(other.p.value() == one.p.value());
+}
+
+TEST_CASE("an open fit that resumes from a file or a snapshot, inside an epoch, has the bits of fit") {
+  auto data = toy::batches(3);
+  auto const trainer_for = [](TrainerOptions options) {
+    return make_trainer<DrawnSteps>(std::move(options), toy::Device{}, Float32{}, Automatic{});
+  };
+  DrawnSteps cut;
+  auto first = trainer_for({.max_epochs = 3, .max_steps = 4});
+  first.fit(cut, data);
+  first.save_checkpoint("cut");
+  auto const kept = snapshot(first);
+  auto const came = [&](bool opens, auto const& from) {
+    DrawnSteps net;
+    auto trainer = trainer_for({.max_epochs = 3});
+    if (opens) {
+      auto fit = trainer.open(net, data, from);
+      while (fit.advance() != FitStatus::finished) {}
+      fit.close();
+    } else {
+      trainer.fit(net, data, from);
+    }
+    return std::tuple(net.p.value(), trainer.progress().global_step, toy::world.rng);
+  };
+  auto const wanted = came(false, CkptPath{"cut"});
+  CHECK(std::get<long>(wanted) == 9);
+  CHECK(std::get<double>(wanted) != cut.p.value());
+  CHECK(came(true, CkptPath{"cut"}) == wanted);
+  CHECK(came(false, kept) == wanted);
+  CHECK(came(true, kept) == wanted);
 }
 
 TEST_CASE("an open fit validates, and does not with NoValidation") {
