@@ -3,6 +3,7 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -15,6 +16,7 @@
 #include "toy.hpp"
 
 #include <fulgurite/data/batch_queue.hpp>
+#include <fulgurite/data/combined.hpp>
 #include <fulgurite/loop/trainer.hpp>
 
 using namespace fulgurite;
@@ -69,6 +71,13 @@ struct DrawnSteps {
   std::vector<toy::Tensor> parameters() const { return {p}; }
   toy::Tensor training_step(double batch) { return p * p * toy::Tensor(0.01 * (batch + toy::draw())); }
   auto configure_optimizers() { return toy::Sgd{.params = {p}, .rate = 0.1, .momentum = 0.9}; }
+};
+
+/// Takes batches of two loaders.
+struct OfPairs : toy::P {
+  toy::Tensor training_step(std::tuple<double, double> const& batch, auto& ctx) {
+    return toy::P::training_step(std::get<0>(batch), ctx);
+  }
 };
 
 }  // namespace
@@ -227,6 +236,23 @@ TEST_CASE("a loader whose batches arrive late makes advance wait without work") 
   fit.close();
   CHECK(*listens.events == std::vector<std::string>{"train_start", "epoch_start", "batch 0", "batch 1", "batch 2",
                                                     "epoch_end", "train_end", "teardown"});
+}
+
+TEST_CASE("combined loaders make advance wait for the one whose batches arrive late") {
+  OfPairs net;
+  BatchQueue<double> queue;
+  auto both = data::combined<data::CombineMode::min_size>(std::ref(queue), toy::batches(3));
+  auto trainer = make_trainer<OfPairs>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{});
+  auto fit = trainer.open(net, both);
+  CHECK(fit.advance() == FitStatus::waiting);
+  queue.push(1);
+  queue.push(1);
+  CHECK(fit.advance() == FitStatus::more);
+  CHECK(fit.advance() == FitStatus::waiting);
+  queue.close();
+  CHECK(fit.advance() == FitStatus::finished);
+  fit.close();
+  CHECK(net.seen.size() == 2);
 }
 
 TEST_CASE("an open fit that is left ends as by an exception, and the trainer can run again") {
