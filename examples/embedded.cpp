@@ -55,7 +55,7 @@ class Memory {
     batches_.emplace_back(torch::tensor(std::exchange(inputs_, {})).view({size, 4}),
                           torch::tensor(std::exchange(targets_, {})).view({size, 1}));
   }
-  bool ready() const { return !batches_.empty(); }  // an open fit waits until then
+  bool batch_is_ready() const { return !batches_.empty(); }  // an open fit waits until then
   std::vector<Batch> const& batches() const { return batches_; }
 
   struct Iterator {
@@ -96,7 +96,7 @@ int main(int argc, char** argv) try {
     return torch::mse_loss(net.body->forward(inputs), accelerations).item<double>();
   };
   // The first steps record what later ones replay, and take longer than a tick: they are made before the loop begins.
-  while (!memory.ready()) observe_and_step();
+  while (!memory.batch_is_ready()) observe_and_step();
   double const first_error = error();
   for (int i = 0; i != 16; ++i) fit.advance();
 

@@ -11,6 +11,8 @@
 #include <fulgurite/core/archive.hpp>
 #include <fulgurite/loop/run_state.hpp>
 #include <fulgurite/torch/device/backend.hpp>
+#include <fulgurite/torch/optim/first_order.hpp>
+#include <fulgurite/torch/optim/lbfgs.hpp>
 
 namespace {
 using fixtures::same_bits;

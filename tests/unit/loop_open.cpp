@@ -3,16 +3,20 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "models.hpp"
 #include "toy.hpp"
 
 #include <fulgurite/data/batch_queue.hpp>
+#include <fulgurite/data/combined.hpp>
 #include <fulgurite/loop/trainer.hpp>
 
 using namespace fulgurite;
@@ -61,6 +65,21 @@ struct Whole : toy::P {
   double predict_step(double batch, auto&) { return batch; }
 };
 
+/// Each step depends on all steps before it, and on a number that it draws.
+struct DrawnSteps {
+  toy::Tensor p = toy::Tensor::parameter(1.0);
+  std::vector<toy::Tensor> parameters() const { return {p}; }
+  toy::Tensor training_step(double batch) { return p * p * toy::Tensor(0.01 * (batch + toy::draw())); }
+  auto configure_optimizers() { return toy::Sgd{.params = {p}, .rate = 0.1, .momentum = 0.9}; }
+};
+
+/// Takes batches of two loaders.
+struct OfPairs : toy::P {
+  toy::Tensor training_step(std::tuple<double, double> const& batch, auto& ctx) {
+    return toy::P::training_step(std::get<0>(batch), ctx);
+  }
+};
+
 }  // namespace
 
 TEST_CASE("an open fit makes the events and the weights of fit") {
@@ -82,6 +101,36 @@ TEST_CASE("an open fit makes the events and the weights of fit") {
   CHECK(advanced == 5);
   CHECK(*stepped.events == *whole.events);
   CHECK(other.p.value() == one.p.value());
+}
+
+TEST_CASE("an open fit that resumes from a file or a snapshot, inside an epoch, has the bits of fit") {
+  auto data = toy::batches(3);
+  auto const trainer_for = [](TrainerOptions options) {
+    return make_trainer<DrawnSteps>(std::move(options), toy::Device{}, Float32{}, Automatic{});
+  };
+  DrawnSteps cut;
+  auto first = trainer_for({.max_epochs = 3, .max_steps = 4});
+  first.fit(cut, data);
+  first.save_checkpoint("cut");
+  auto const kept = snapshot(first);
+  auto const came = [&](bool opens, auto const& from) {
+    DrawnSteps net;
+    auto trainer = trainer_for({.max_epochs = 3});
+    if (opens) {
+      auto fit = trainer.open(net, data, from);
+      while (fit.advance() != FitStatus::finished) {}
+      fit.close();
+    } else {
+      trainer.fit(net, data, from);
+    }
+    return std::tuple(net.p.value(), trainer.progress().global_step, toy::world.rng);
+  };
+  auto const wanted = came(false, CkptPath{"cut"});
+  CHECK(std::get<long>(wanted) == 9);
+  CHECK(std::get<double>(wanted) != cut.p.value());
+  CHECK(came(true, CkptPath{"cut"}) == wanted);
+  CHECK(came(false, kept) == wanted);
+  CHECK(came(true, kept) == wanted);
 }
 
 TEST_CASE("an open fit validates, and does not with NoValidation") {
@@ -189,6 +238,23 @@ TEST_CASE("a loader whose batches arrive late makes advance wait without work") 
                                                     "epoch_end", "train_end", "teardown"});
 }
 
+TEST_CASE("combined loaders make advance wait for the one whose batches arrive late") {
+  OfPairs net;
+  BatchQueue<double> queue;
+  auto both = data::combined<data::CombineMode::min_size>(std::ref(queue), toy::batches(3));
+  auto trainer = make_trainer<OfPairs>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{});
+  auto fit = trainer.open(net, both);
+  CHECK(fit.advance() == FitStatus::waiting);
+  queue.push(1);
+  queue.push(1);
+  CHECK(fit.advance() == FitStatus::more);
+  CHECK(fit.advance() == FitStatus::waiting);
+  queue.close();
+  CHECK(fit.advance() == FitStatus::finished);
+  fit.close();
+  CHECK(net.seen.size() == 2);
+}
+
 TEST_CASE("an open fit that is left ends as by an exception, and the trainer can run again") {
   Diary listens;
   Whole net, other;
@@ -249,7 +315,7 @@ TEST_CASE("a full BatchQueue takes no more, and fit waits in the loader") {
 TEST_CASE("a loader that cannot say whether a batch waits ends the fit as any exception does") {
   struct Broken : std::vector<double> {
     using std::vector<double>::vector;
-    bool ready() const { throw std::runtime_error("no device"); }
+    bool batch_is_ready() const { throw std::runtime_error("no device"); }
   };
   Diary diary;
   toy::P net;

@@ -320,6 +320,20 @@ TEST_CASE("a fit that a signal has ended says where its file is, and one that re
   CHECK(output(0, CkptPath{file}) == "resumes from " + file + ": epoch 1, batch 2, step 5\n");
 }
 
+TEST_CASE("a signal that waits for the end of a window when a validation ends the fit by it is no second failure") {
+  Folder const folder;
+  Scripted model;
+  auto options = quick(1);
+  options.val_check_interval = 1;
+  auto trainer = make_trainer<Scripted>(options, SavingDevice{}, Float32{}, Automatic{.accumulate_grad_batches = 2},
+                                        RaisesAt{0}, Signals{{.dirpath = folder.path}});
+  std::string const output =
+      said([&] { CHECK(exit_code([&] { trainer.fit(model, toy::batches(4), toy::batches(1)); }) == 143); });
+  CHECK(output.find("fulgurite.exception.second") == std::string::npos);
+  CHECK(trainer.progress().global_step == 0);
+  CHECK(folder.files() == Kept{"interrupted.safetensors"});
+}
+
 TEST_CASE("a SLURM job is read from its variables, and what is no number or an interactive session is none") {
   using Variables = std::map<std::string, std::string>;
   auto const job = [](Variables const& set) {

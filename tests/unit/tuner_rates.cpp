@@ -393,6 +393,10 @@ TEST_CASE("what was found is saved as numbers, drawn as a picture, and shown on 
   CHECK(std::isinf(diverged.curves[1].y.back()));  // would leave the averages no room
   CHECK(std::equal(noisy.raw.begin(), noisy.raw.begin() + 40, diverged.curves[1].y.begin()));
   CHECK(std::isfinite(diverged.curves[0].y.back()));
+  // A loss far above the averages is shown where it comes before their lowest one.
+  tune::FoundRate spiked;
+  for (int i = 0; i != 220; ++i) spiked.add(1e-4 * (i + 1), i == 20 ? 100.0 : i < 20 ? 10.0 : 1.0);
+  CHECK(spiked.plot().curves[1].y == spiked.raw);
 
   tune::FoundRate none;
   none.suggested = none.suggestion();

@@ -38,12 +38,12 @@ concept LoaderLike = requires(L& loader) {
   *std::begin(loader);
 };
 
-/// A loader whose batches arrive while the program runs, from a queue or a device. `ready()` returns true if the next
-/// batch can be taken without waiting, and it is known whether another one follows. `advance` of an open fit asks it;
-/// `trainer.fit` does not, and waits in the loader.
+/// A loader whose batches arrive while the program runs, from a queue or a device. `batch_is_ready()` returns true if
+/// the next batch can be taken without waiting, and it is known whether another one follows. `advance` of an open fit
+/// asks it; `trainer.fit` does not, and waits in the loader.
 template <class L>
 concept MayWait = requires(L& loader) {
-  { loader.ready() } -> std::convertible_to<bool>;
+  { loader.batch_is_ready() } -> std::convertible_to<bool>;
 };
 
 /// A dataset that has samples by index, but no batches. A loader makes them.

@@ -66,7 +66,7 @@ class BatchQueue {
     return waiting_.size();
   }
   /// Called by the fit's thread only.
-  bool ready() const {
+  bool batch_is_ready() const {
     std::scoped_lock const lock(mutex_);
     return closed_ || waiting_.size() + (current_ && !delivered_ ? 1u : 0u) >= 2;
   }

@@ -112,6 +112,7 @@ template <CombineMode Mode, class... Ls>
 class Combined : public Batches<Combined<Mode, Ls...>, std::tuple<BatchIn<Mode, Ls>...>> {
   using Base = Batches<Combined, std::tuple<BatchIn<Mode, Ls>...>>;
   static constexpr bool sized = (SizedLoader<std::remove_reference_t<Ls>> && ...);
+  static constexpr bool may_wait = (MayWait<std::remove_reference_t<Ls>> || ...);
 
  public:
   using Batch = std::tuple<BatchIn<Mode, Ls>...>;
@@ -174,6 +175,17 @@ class Combined : public Batches<Combined<Mode, Ls...>, std::tuple<BatchIn<Mode, 
   bool in_order(bool on) {
     bool all = true;
     each([&](auto& one) { all &= loop::keep_order(one.loader(), on); });
+    return all;
+  }
+
+  /// Returns true if none of the loaders has to be waited for.
+  bool batch_is_ready()
+    requires may_wait
+  {
+    bool all = true;
+    each([&](auto& one) {
+      if constexpr (requires { one.loader().batch_is_ready(); }) all = all && one.loader().batch_is_ready();
+    });
     return all;
   }
 

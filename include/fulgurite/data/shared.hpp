@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include <fulgurite/concept/concepts.hpp>
 #include <fulgurite/core/body.hpp>
 
 namespace fulgurite::data {
@@ -193,6 +194,15 @@ std::string machine_of_this_process();
 /// made some. Each element of `said` comes from one rank: its machine, a line feed, and an address or nothing.
 std::string address_for(std::size_t rank, std::vector<std::string> const& said);
 
+/// False if a strategy has one of these functions, and it cannot be called: then the data would not be shared, or a
+/// failure would leave the other ranks waiting.
+template <class Strategy>
+consteval bool calls_ranks() {
+  using namespace hook::of_strategy;
+  return (!gather::named<Strategy> || gather::accepts_given<Strategy, std::string>) &&
+         (!abort::named<Strategy> || abort::accepts_given<Strategy, char const*>);
+}
+
 /// `shared` for a type that has a SharedForm.
 template <HasSharedForm Made, class Strategy, class Make>
 auto shared_by_ranks(Strategy& strategy, Make& make) {
@@ -206,12 +216,12 @@ auto shared_by_ranks(Strategy& strategy, Make& make) {
     try {
       return action();
     } catch (std::exception const& error) {
-      if constexpr (requires { strategy.abort(error.what()); }) strategy.abort(error.what());
+      if constexpr (hook::of_strategy::abort::named<Strategy>) strategy.abort(error.what());
       throw;
     }
   };
   std::shared_ptr<SharedMemory const> memory;
-  if constexpr (requires { strategy.gather(std::string()); }) {
+  if constexpr (hook::of_strategy::gather::named<Strategy>) {
     strategy.barrier("data that ranks share");
     if (strategy.local_rank() == 0) memory = or_abort(made);
     auto const said =
@@ -246,7 +256,10 @@ auto shared(Strategy&& strategy, Make&& make) {
   static_assert(shareable, "[fulgurite.data.shareable] data::shared keeps vectors of numbers or plain structs, tensors "
                            "(torch/data/stack.hpp), and pairs, tuples and vectors of these: return such, or "
                            "specialize data::SharedForm for this type");
-  if constexpr (shareable) return shared_by_ranks<Made>(strategy, make);
+  constexpr bool callable = calls_ranks<std::remove_reference_t<Strategy>>();
+  static_assert(callable, "[fulgurite.data.shared_strategy] data::shared cannot call gather or abort of this strategy: "
+                          "make them public functions, gather(std::string bytes) and abort(std::string_view text)");
+  if constexpr (shareable && callable) return shared_by_ranks<Made>(strategy, make);
   else return make();
 }
 

@@ -67,6 +67,12 @@ consteval HookVerdict asked_batch_size() {
     return {};
   else return {HookFault::parameters, HookId::batch_size};
 }
+/// A `batch_is_ready` must say whether the fit has to wait.
+template <class T>
+consteval HookVerdict asked_for_waiting() {
+  if constexpr (!hook::batch_is_ready::named<T> || MayWait<T>) return {};
+  else return {HookFault::parameters, HookId::batch_is_ready};
+}
 /// Checks what a loader may have besides its batches, and what a strategy does with the loader.
 template <class L>
 consteval HookVerdict loader_hooks() {
@@ -78,7 +84,7 @@ consteval HookVerdict loader_hooks() {
     return worst(uncallable<hook::set_epoch, T, long>(HookId::set_epoch),
                  uncallable<hook::in_order, T, bool>(HookId::in_order),
                  uncallable<hook::limit_each, T, double>(HookId::limit_each),
-                 uncallable<hook::resume_at, T, long>(HookId::resume_at),
+                 uncallable<hook::resume_at, T, long>(HookId::resume_at), asked_for_waiting<T>(),
                  unfit<hook::set_batch_size, T, long>(HookId::set_batch_size), asked_batch_size<T>());
 }
 

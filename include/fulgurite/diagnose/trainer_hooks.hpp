@@ -258,7 +258,8 @@ consteval HookVerdict settings_calls() {
 /// Checks what a strategy may have, except functions that receive a loss or a loader.
 template <class S>
 consteval HookVerdict strategy_calls() {
-  return worst(uncallable<hook::no_sync, S, bool>(HookId::no_sync), uncallable<hook::account, S>(HookId::account));
+  return worst(uncallable<hook::no_sync, S, bool>(HookId::no_sync),
+               uncallable<hook::account, S const>(HookId::account));
 }
 /// Checks that the strategy's hooks around backward, and its backward, can be called with the loss.
 template <class S, class Loss>

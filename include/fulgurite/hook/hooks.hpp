@@ -319,6 +319,8 @@ inline constexpr bool takes_context_alone<Result (T::*)(Context const&) const> =
   ROW(limit_each,                    Takes::one,     Answer::none,  Where::every_stage)                \
   /* When a fit resumes inside an epoch: the next `begin()` starts at this batch. */ \
   ROW(resume_at,                     Takes::one,     Answer::none,  Where::every_stage)                \
+  /* When an open fit asks for the next batch. Returns true if it can be taken without waiting. */ \
+  ROW(batch_is_ready,                Takes::nothing, Answer::value, Where::every_stage)                \
   /* When a batch size is searched. Returns the current size, in samples. */ \
   ROW(batch_size,                    Takes::nothing, Answer::value, Where::every_stage)                \
   /* When a batch size is searched: sets the size of batches from the next `begin()` on. */ \

@@ -201,8 +201,9 @@
 #define FULGURITE_NEAR_MISSES_OF_LOADERS(ROW) \
   ROW(set_epochs) ROW(set_epcoh) ROW(set_epoc) ROW(on_set_epoch) ROW(setEpoch) ROW(setepoch) ROW(on_in_order) \
   ROW(inOrder) ROW(inorder) ROW(on_limit_each) ROW(limitEach) ROW(limiteach) ROW(on_resume_at) ROW(resumeAt) \
-  ROW(resumeat) ROW(bacth_size) ROW(on_batch_size) ROW(set_batches_size) ROW(set_bacth_size) ROW(on_set_batch_size) \
-  ROW(setBatchSize) ROW(setbatch_size) ROW(set_batchsize) ROW(on_shard)
+  ROW(resumeat) ROW(batches_is_ready) ROW(bacth_is_ready) ROW(on_batch_is_ready) ROW(batchIsReady) \
+  ROW(batchis_ready) ROW(batch_isready) ROW(bacth_size) ROW(on_batch_size) ROW(set_batches_size) ROW(set_bacth_size) \
+  ROW(on_set_batch_size) ROW(setBatchSize) ROW(setbatch_size) ROW(set_batchsize) ROW(on_shard)
 
 // Names that look like a callback's functions for files; only callbacks are checked for them.
 #define FULGURITE_NEAR_MISSES_OF_CALLBACKS(ROW) \

@@ -129,10 +129,10 @@ class OpenFit {
     while (go<false>()) {}
   }
 
-  /// False if the training loader has `ready()`, and its next batch has not arrived.
+  /// False if the training loader has `batch_is_ready()`, and its next batch has not arrived.
   bool is_ready() {
     if constexpr (MayWait<std::remove_reference_t<decltype(source_.train())>>)
-      return safely([&]() -> bool { return !more() || source_.train().ready(); });
+      return safely([&]() -> bool { return !more() || source_.train().batch_is_ready(); });
     else return true;
   }
   /// Ends the fit as an exception does.

@@ -48,6 +48,15 @@ inline constexpr bool is_temporary_data =
 /// The error with which a fit ends that the program left without `close`.
 Error left_open();
 
+/// The result of an `open` that does not compile, so that what the program does with it is no further error. It has a
+/// destructor, so that compilers do not warn of an unused variable.
+struct NotOpened {
+  ~NotOpened() {}
+  FitStatus advance() { return {}; }
+  FitStatus advance_for(TrainerOptions::Clock::duration) { return {}; }
+  void close() {}
+};
+
 }  // namespace loop
 
 /// A fit that is advanced batch by batch, made by `trainer.open`. It holds references to the trainer, the model and the
@@ -73,8 +82,8 @@ class [[nodiscard]] OpenedFit {
   OpenedFit& operator=(OpenedFit const&) = delete;
 
   /// Trains on one batch, with everything that follows from it: hooks, validation, checkpoints, the end of the epoch.
-  /// Returns `waiting` without doing anything if the loader has `ready()` and it returns false. After the end it
-  /// returns `finished` each time.
+  /// Returns `waiting` without doing anything if the loader has `batch_is_ready()` and it returns false. After
+  /// the end it returns `finished` each time.
   FitStatus advance() {
     if (!open_ || finished_) return FitStatus::finished;
     if (!guarded([&] { return fit_.is_ready(); })) return FitStatus::waiting;

@@ -277,7 +277,7 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
   auto open(Model& model, Data& data, From from = {}) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
     if constexpr (Verdict::ok) return remember<Data&>(data), opened(model, loop::source_of(data, none_), from);
-    else return refusal::Nothing{};
+    else return loop::NotOpened{};
   }
   template <class Model, class Data, class Val, class Source = loop::SourceOfTwo<Data, std::remove_reference_t<Val>>,
             loop::StartingPoint From = loop::Anew,
@@ -291,7 +291,7 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
       if constexpr (LoaderLike<Data>) return opened(model, Source{data, val}, from);
       else return opened(model, Source(data), from);
     } else {
-      return refusal::Nothing{};
+      return loop::NotOpened{};
     }
   }
   template <class Model, loop::StartingPoint From = loop::Anew,
@@ -299,7 +299,7 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
   auto open(Model& model, From from = {}) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
     if constexpr (Verdict::ok) return forget_data(), opened(model, SourceOf<Model&>(model), from);
-    else return refusal::Nothing{};
+    else return loop::NotOpened{};
   }
 
   template <class Model, class Source = loop::ModuleLoaders<Model, false>, loop::StartingPoint From = loop::Anew,
@@ -307,7 +307,7 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
   auto open(Model& model, NoValidation, From from = {}) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
     if constexpr (Verdict::ok) return forget_data(), opened(model, Source(model), from);
-    else return refusal::Nothing{};
+    else return loop::NotOpened{};
   }
 
   /// Refused: the fit refers to the model and the data until it is closed.
@@ -315,7 +315,7 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
     requires(!std::is_lvalue_reference_v<Model> || (loop::is_temporary_data<Data> || ...))
   auto open(Model&&, Data&&...) {
     static_assert(sizeof(Model) == 0, FULGURITE_SENTENCE_OPEN_TEMPORARY);
-    return refusal::Nothing{};
+    return loop::NotOpened{};
   }
 
   /// Runs one pass of validation_step without gradients. Returns the metrics of each loader.
@@ -387,7 +387,7 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
     if constexpr (judge::of_this_run<Run, From>())
       return OpenedFit<Run, std::remove_reference_t<decltype(pack_)>, Source, From>(state_, pack_, std::move(source),
                                                                                     from);
-    else return refusal::Nothing{};
+    else return loop::NotOpened{};
   }
 
   template <class Kind, class Data>

@@ -154,7 +154,7 @@ std::string describe(Trainer<M, S, P, O, Cs...> const& trainer, Data const&...) 
     text += "\ndata\n";
     ((text += report::described_data<Data>()), ...);
   }
-  if constexpr (requires { trainer.strategy().account(); }) {
+  if constexpr (hook::account::named<S>) {
     text += "\nstrategy\n";
     for (std::string const& line : trainer.strategy().account()) text += "  " + line + "\n";
   }

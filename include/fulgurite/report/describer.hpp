@@ -226,6 +226,7 @@ constexpr void each_function_of_loader(F f) {
   name_if<hook::in_order, L, bool>(f);
   name_if<hook::limit_each, L, double>(f);
   name_if<hook::resume_at, L, long>(f);
+  name_if<hook::batch_is_ready, L>(f);
   if constexpr (Stateful<L, ArchiveProbe>) f(std::string_view("state"));
 }
 
