@@ -1,11 +1,12 @@
-"""The programs of docs/guide compile, run and print what the pages show; prints TAP, one test a page.
+"""The programs of docs/guide and docs/from_*.md compile, run and print what these pages show; prints TAP, a test a page.
 
     guide.py BUILD TARGET [PAGE.md...]             as the program TARGET of a build folder is compiled and linked
     GUIDE_COMPILER=COMMAND guide.py [PAGE.md...]   with `COMMAND SOURCE.cpp -o PROGRAM`
 
-The ```cpp blocks of a page, in their order, are one program up to the block that has `int main(`; then the next program
-begins. A program that includes nothing gets fulgurite.hpp. The programs of a page run in their order in one folder,
-which is empty at first, and must return 0. A comment in the line before a block says what else it is:
+The ```cpp blocks of a page, in their order, are one program up to the block that closes `int main(`, by a brace that
+begins a line or ends the same one; then the next program begins. A program that includes nothing gets fulgurite.hpp.
+The programs of a page run in their order in one folder, which is empty at first, and must return 0. A comment in the
+line before a block says what else it is:
 
     <!-- file: NAME -->         any language: written to NAME in that folder before the programs run, and beside their
                                 sources, which may include it
@@ -18,6 +19,7 @@ which is empty at first, and must return 0. A comment in the line before a block
     <!-- shown -->              only shown
     <!-- from: HEADER -->       only shown, and its lines stand so in that file of the repository"""
 
+import itertools
 import json
 import os
 import pathlib
@@ -31,9 +33,10 @@ import typing
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import flags  # noqa: E402
 
-GUIDE = flags.ROOT / 'docs' / 'guide'
+DOCS = flags.ROOT / 'docs'
 WHOLE = '#include <fulgurite/fulgurite.hpp>'
 BLOCK = re.compile(r'^((?:<!-- [^\n]* -->\n)*)```(\w+)\n(.*?)^```$', re.S | re.M)
+MAIN = re.compile(r'^int main\([^\n]*\}$|^int main\(.*?^\}', re.S | re.M)
 MARKS = {'file', 'run', 'prints', 'refused', 'shown', 'from'}
 SECONDS = 120  # that a program may take
 # Behind each program, so that lines of stdout and stderr come in the order in which they are written.
@@ -156,7 +159,7 @@ class Page:
             self.refused(block, marks['refused'])
         elif block.language == 'cpp' and not marks.keys() & {'file', 'shown'}:
             self.open.append(block)
-            if block.has_main:
+            if MAIN.search(''.join(part.text for part in self.open)):
                 self.program()
 
     def prints(self, block: Block):
@@ -174,7 +177,7 @@ class Page:
         return file
 
     def refused(self, block: Block, identifier: str):
-        before = self.open or [part for part in self.last if not part.has_main]
+        before = self.open or list(itertools.takewhile(lambda part: not part.has_main, self.last))
         code = block.code(self.page)
         if not block.has_main and not re.search(r'^struct ', block.text, re.M):
             code = f'void refused() {{\n{code}}}\n'
@@ -192,6 +195,9 @@ class Page:
         block = self.last[-1]
         source = self.source(f'program_{block.line}', [*(part.code(self.page) for part in self.last), BY_LINE])
         if printed := self.compiler(source, source.with_suffix('')):
+            if re.search(r'fatal error: .*(CLI/CLI.hpp|toml[+][+]/toml.h)', printed):
+                print(f'# {self.page.name}:{block.line} is left out: what a command line needs is not installed')
+                return
             self.complain(block.line, 'does not compile:\n' + '\n'.join(printed.splitlines()[:40]))
             return
         words = [source.with_suffix(''), *shlex.split(block.marks.get('run', ''))]
@@ -227,7 +233,7 @@ def main() -> None:
             title = f'the programs of {page.name} compile and run, and print what it shows'
             return title, Page(page, compiler, sources, folder).check()
 
-    pages = words or sorted(GUIDE.glob('*.md'))
+    pages = words or [*sorted(DOCS.glob('guide/*.md')), *sorted(DOCS.glob('from_*.md'))]
     flags.tap(flags.each(work, pages, most=2))  # each compiles a unit with LibTorch
 
 
