@@ -1,4 +1,4 @@
-"""The programs of docs/guide and docs/from_*.md compile, run and print what these pages show; prints TAP, a test a page.
+"""The programs of docs/guide and docs/from_*.md compile, run and print what is shown; prints TAP, one test a page.
 
     guide.py BUILD TARGET [PAGE.md...]             as the program TARGET of a build folder is compiled and linked
     GUIDE_COMPILER=COMMAND guide.py [PAGE.md...]   with `COMMAND SOURCE.cpp -o PROGRAM`
