@@ -66,13 +66,10 @@ def unlisted(build: pathlib.Path):
 
 
 def stale_readme():
-    """The first C++ block of README is all of examples/first.cpp, the second one a part of examples/mlp.cpp."""
-    shown = re.findall(r'```cpp\n(.*?)```', (flags.ROOT / 'README.md').read_text(), re.S) + ['', '']
-    first, mlp = ((flags.ROOT / 'examples' / name).read_text() for name in ('first.cpp', 'mlp.cpp'))
-    if shown[0].strip() != first.strip():
-        yield "README.md's first program is not examples/first.cpp any more: copy it again"
-    if not shown[1] or not set(shown[1].splitlines()) <= set(mlp.splitlines()):
-        yield "README.md's second block of C++ is no part of examples/mlp.cpp any more: copy it again"
+    """README's block of C++ is all of examples/first.cpp."""
+    shown = re.findall(r'```cpp\n(.*?)```', (flags.ROOT / 'README.md').read_text(), re.S)
+    if [block.strip() for block in shown] != [(flags.ROOT / 'examples' / 'first.cpp').read_text().strip()]:
+        yield "README.md's program is not examples/first.cpp any more: copy it again"
 
 
 names = tracked()
