@@ -195,7 +195,8 @@ def groups() -> dict[str, list[pathlib.Path]]:
     docs = ROOT / 'docs'
     contents = docs / 'guide' / 'README.md'
     return {'Guide': sorted(pages(contents, docs / 'guide'), key=lambda page: page != contents),
-            'Pages': [*pages(ROOT / 'README.md', docs), ROOT / 'CONTRIBUTING.md']}
+            'Pages': [*pages(ROOT / 'README.md', docs), ROOT / 'examples' / 'README.md', ROOT / 'CONTRIBUTING.md',
+                      ROOT / 'CHANGELOG.md']}
 
 
 def tab(page: pathlib.Path) -> str:
