@@ -31,6 +31,9 @@
 using namespace fulgurite;
 namespace hana = boost::hana;
 
+// What the sentences and pages write for the second GPU.
+static_assert(cuda(1).index == 1 && cuda.index == 0);
+
 namespace {
 
 /// Records its step once and replays it.

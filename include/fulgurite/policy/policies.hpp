@@ -18,10 +18,12 @@ namespace fulgurite {
 struct Cpu {
   static constexpr Known on_gpu = Known::no;
 };
-/// An NVIDIA GPU; `Cuda{1}` is the second one.
+/// An NVIDIA GPU; `cuda(1)` is the second one.
 struct Cuda {
   static constexpr Known on_gpu = Known::yes;
   int index = 0;
+
+  constexpr Cuda operator()(int which) const { return {which}; }
 };
 /// A GPU if there is one, else the CPU. This is decided when the program starts, so rules about GPUs become early
 /// exceptions.
@@ -55,7 +57,7 @@ struct NoDevice {};
 
 /// The CPU as programs write it: `SingleDevice{cpu}`.
 inline constexpr Cpu cpu{};
-/// The first GPU: `SingleDevice{cuda}`.
+/// The first GPU: `SingleDevice{cuda}`; the second one: `SingleDevice{cuda(1)}`.
 inline constexpr Cuda cuda{};
 /// The first GPU where there is one, else the CPU: `SingleDevice{automatic}`.
 inline constexpr AutomaticDevice automatic{};

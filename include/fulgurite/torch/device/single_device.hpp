@@ -1,5 +1,5 @@
 #pragma once
-// The strategy of one process and one device: SingleDevice{cpu}, SingleDevice{cuda}, SingleDevice{Cuda{1}},
+// The strategy of one process and one device: SingleDevice{cpu}, SingleDevice{cuda}, SingleDevice{cuda(1)},
 // SingleDevice{automatic}, SingleDevice{NamedDevice{"cuda:1"}}.
 
 #include <optional>
@@ -154,7 +154,7 @@ class SingleDevice<NoDevice<Given>> : public SingleDevice<Cpu> {
  public:
   template <bool is_device = false, class... Args>
   explicit SingleDevice(Args const&...) : SingleDevice<Cpu>(cpu) {
-    static_assert(is_device, "[fulgurite.policy.device] SingleDevice takes cpu, cuda, Cuda{1} or automatic, which are "
+    static_assert(is_device, "[fulgurite.policy.device] SingleDevice takes cpu, cuda, cuda(1) or automatic, which are "
                              "types that rules can see; a "
                              "device that is named at run time is SingleDevice{NamedDevice{\"cuda:1\"}}");
   }
