@@ -203,8 +203,15 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
   template <class Data, bool Evaluation = false>
   using SourceOf = loop::SourceOf<Data, Evaluation>;
   using Calls = judge::Calls<Run, Cs...>;
+  // The verdicts on a call of `fit` or `open`: with data; with validation data, too; with the model's own loaders.
   template <class Model, class Source, bool Waived, bool Mixed, class... Data>
-  using Fit = typename Calls::template Fit<Model, Source, Waived, Mixed, Data...>;
+  using Fit = typename judge::VerdictOnCall<typename Calls::template Fit<Model, Source, Waived, Mixed, Data...>>::type;
+  template <class Model, class Data>
+  using FitOn = Fit<Model, SourceOf<Data>, false, false, Data>;
+  template <class Model, class Source, class Data, class Val>
+  using FitOnTwo = Fit<Model, Source, loop::is_waiver<Val>, loop::is_mixed<Data, Val, Source>, Data, Val>;
+  template <class Model, class Source, bool Waived = false>
+  using FitOnOwn = Fit<Model, Source, Waived, false>;
   template <class Model, class Kind, class Data>
   using Evaluation = typename Calls::template Evaluation<Model, Kind, Data>;
 
@@ -228,8 +235,7 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
   ///
   ///     trainer.fit(net, data);
   ///     trainer.fit(net, data, CkptPath{"last"});
-  template <class Model, class Data, loop::StartingPoint From = loop::Anew,
-            class Verdict = typename judge::VerdictOnCall<Fit<Model, SourceOf<Data>, false, false, Data>>::type>
+  template <class Model, class Data, loop::StartingPoint From = loop::Anew, class Verdict = FitOn<Model, Data>>
     requires(!loop::names_file<Data>)
   void fit(Model&& model, Data&& data, From from = {}) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
@@ -239,21 +245,14 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
   /// NoValidation{} says that there is no validation on purpose.
   template <class Model, class Data, class Val,
             class Source = loop::SourceOfTwo<std::remove_reference_t<Data>, std::remove_reference_t<Val>>,
-            loop::StartingPoint From = loop::Anew,
-            class Verdict = typename judge::VerdictOnCall<
-                Fit<Model, Source, loop::is_waiver<Val>, loop::is_mixed<Data, Val, Source>, Data, Val>>::type>
+            loop::StartingPoint From = loop::Anew, class Verdict = FitOnTwo<Model, Source, Data, Val>>
     requires(!loop::names_file<Val>)
   void fit(Model&& model, Data&& data, Val&& val, From from = {}) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
-    if constexpr (Verdict::ok) {
-      remember<Data>(data);
-      if constexpr (LoaderLike<std::remove_reference_t<Data>>) fit_from(model, Source{data, val}, from);
-      else fit_from(model, Source(data), from);
-    }
+    if constexpr (Verdict::ok) remember<Data>(data), fit_from(model, of_two<Source>(data, val), from);
   }
   /// Trains on the model's own loaders.
-  template <class Model, loop::StartingPoint From = loop::Anew,
-            class Verdict = typename judge::VerdictOnCall<Fit<Model, SourceOf<Model>, false, false>>::type>
+  template <class Model, loop::StartingPoint From = loop::Anew, class Verdict = FitOnOwn<Model, SourceOf<Model>>>
   void fit(Model&& model, From from = {}) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
     if constexpr (Verdict::ok) forget_data(), fit_from(model, SourceOf<Model>(model), from);
@@ -261,8 +260,7 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
 
   /// Trains on the model's own loaders, without validation.
   template <class Model, class Source = loop::ModuleLoaders<std::remove_reference_t<Model>, false>,
-            loop::StartingPoint From = loop::Anew,
-            class Verdict = typename judge::VerdictOnCall<Fit<Model, Source, true, false>>::type>
+            loop::StartingPoint From = loop::Anew, class Verdict = FitOnOwn<Model, Source, true>>
   void fit(Model&& model, NoValidation, From from = {}) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
     if constexpr (Verdict::ok) forget_data(), fit_from(model, Source(model), from);
@@ -271,8 +269,7 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
   /// Opens a fit that the program's own loop advances; see OpenedFit. The arguments are those of `fit`, but the model
   /// and the data must be variables, since the fit refers to them until it is closed. While it is open, the trainer can
   /// run nothing else: [fulgurite.trainer.open_fit].
-  template <class Model, class Data, loop::StartingPoint From = loop::Anew,
-            class Verdict = typename judge::VerdictOnCall<Fit<Model&, SourceOf<Data&>, false, false, Data&>>::type>
+  template <class Model, class Data, loop::StartingPoint From = loop::Anew, class Verdict = FitOn<Model&, Data&>>
     requires(!loop::names_file<Data>)
   auto open(Model& model, Data& data, From from = {}) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
@@ -280,22 +277,14 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
     else return loop::NotOpened{};
   }
   template <class Model, class Data, class Val, class Source = loop::SourceOfTwo<Data, std::remove_reference_t<Val>>,
-            loop::StartingPoint From = loop::Anew,
-            class Verdict = typename judge::VerdictOnCall<
-                Fit<Model&, Source, loop::is_waiver<Val>, loop::is_mixed<Data, Val, Source>, Data&, Val>>::type>
+            loop::StartingPoint From = loop::Anew, class Verdict = FitOnTwo<Model&, Source, Data&, Val>>
     requires(!loop::names_file<Val> && (std::is_lvalue_reference_v<Val> || loop::is_waiver<Val>))
   auto open(Model& model, Data& data, Val&& val, From from = {}) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
-    if constexpr (Verdict::ok) {
-      remember<Data&>(data);
-      if constexpr (LoaderLike<Data>) return opened(model, Source{data, val}, from);
-      else return opened(model, Source(data), from);
-    } else {
-      return loop::NotOpened{};
-    }
+    if constexpr (Verdict::ok) return remember<Data&>(data), opened(model, of_two<Source>(data, val), from);
+    else return loop::NotOpened{};
   }
-  template <class Model, loop::StartingPoint From = loop::Anew,
-            class Verdict = typename judge::VerdictOnCall<Fit<Model&, SourceOf<Model&>, false, false>>::type>
+  template <class Model, loop::StartingPoint From = loop::Anew, class Verdict = FitOnOwn<Model&, SourceOf<Model&>>>
   auto open(Model& model, From from = {}) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
     if constexpr (Verdict::ok) return forget_data(), opened(model, SourceOf<Model&>(model), from);
@@ -303,7 +292,7 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
   }
 
   template <class Model, class Source = loop::ModuleLoaders<Model, false>, loop::StartingPoint From = loop::Anew,
-            class Verdict = typename judge::VerdictOnCall<Fit<Model&, Source, true, false>>::type>
+            class Verdict = FitOnOwn<Model&, Source, true>>
   auto open(Model& model, NoValidation, From from = {}) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
     if constexpr (Verdict::ok) return forget_data(), opened(model, Source(model), from);
@@ -373,6 +362,12 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
   }
 
  private:
+  template <class Source, class Data, class Val>
+  static Source of_two(Data& data, [[maybe_unused]] Val& val) {
+    if constexpr (LoaderLike<Data>) return Source{data, val};
+    else return Source(data);
+  }
+
   template <class Source, class From>
   void fit_from(M& model, Source source, From const& from) {
     loop::check_end(state_.asked.options);
