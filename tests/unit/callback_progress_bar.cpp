@@ -93,6 +93,17 @@ TEST_CASE("bar: the last line tells what came out and where it is") {
                                                  "metrics.csv");
 }
 
+TEST_CASE("bar: the last line names no file of rows where there was no row") {
+  Place run;
+  Folder const folder;
+  auto options = quick(2);
+  options.default_root_dir = folder.path;
+  options.limit_val_batches = 0;
+  options.log_every_n_steps = 0;
+  fitted(run.model, options, 4, CSVLogger{}, run.bar());
+  CHECK(lines_of(run.stream.all()).back() == "2 epochs, 8 steps in 00:04");
+}
+
 TEST_CASE("bar: a narrow terminal gets the last line in several, broken between words") {
   Place run;
   fitted(run.model, quick(2), 4, run.bar({.columns = 22, .terminal = true}));

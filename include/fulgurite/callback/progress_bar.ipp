@@ -2,6 +2,8 @@
 // The bodies of callback/progress_bar.hpp.
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include <fulgurite/callback/progress_bar.hpp>
@@ -110,7 +112,10 @@ FULGURITE_BODY void FitCounts::start_counting(Context& ctx) {
 }
 
 FULGURITE_BODY std::string FitCounts::line(Context& ctx) const {
-  return report::outcome_line(ctx.outcome(), ctx.current_epoch() - epoch_, ctx.global_step() - step_,
+  auto outcome = ctx.outcome();
+  // A logger makes its file with the first row, and there may have been none.
+  if (std::error_code none; !std::filesystem::exists(outcome.metrics_file, none)) outcome.metrics_file.clear();
+  return report::outcome_line(outcome, ctx.current_epoch() - epoch_, ctx.global_step() - step_,
                               seconds(ctx.seconds_now())) +
          "\n";
 }
