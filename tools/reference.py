@@ -641,4 +641,4 @@ if __name__ == '__main__':
         sys.exit(__doc__)
     for path, text in pages().items():
         path.write_text(text)
-    sys.exit('\n'.join(mistakes))
+    sys.exit('\n'.join(mistakes) or 0)
