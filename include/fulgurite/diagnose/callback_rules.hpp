@@ -190,6 +190,13 @@ struct TextRules {
   }
 };
 
+/// True for an object that stands for a device, such as torch::Device.
+template <class T>
+concept is_device = requires(T const& device) {
+  device.is_cpu();
+  device.has_index();
+};
+
 /// Rules about one callback, except the parameters of its hooks. `NoneMisspelt`: it was checked before that no name in
 /// it is a near miss.
 template <class Metrics, bool NoneMisspelt, bool HasLogger, class T, class... All>
@@ -200,6 +207,9 @@ struct CallbackRules {
     FULGURITE_RULE("[fulgurite.callback.class] a callback is an object with hooks, given by value: pass no pointer, "
                    "number or text",
                    accepts<T>, std::is_class_v<T> && !points<T>)
+    FULGURITE_RULE("[fulgurite.callback.device] a device is an argument of a strategy: write SingleDevice{cpu}, "
+                   "SingleDevice{cuda(1)}, or SingleDevice{NamedDevice{\"cuda:1\"}} for one that is named at run time",
+                   accepts<T>, !is_device<T>)
     FULGURITE_RULE("[fulgurite.callback.final] the hooks of a final class cannot be seen: remove `final` from the "
                    "callback",
                    accepts<T>, !std::is_final_v<T>)

@@ -241,11 +241,11 @@ struct DistributedDataParallel {
   bool broadcast_buffers = true;             ///< after each step all ranks get rank 0's buffers
   bool find_unused_parameters = true;        ///< false: Error if a step does not use one
   bool static_graph = false;                 ///< all steps use the same parameters as the first
-  bool sync_batchnorm = false;               ///< Error if a batch norm is no SyncBatchNorm
+  bool sync_batchnorm = false;               ///< true: Error if a batch norm is no SyncBatchNorm
   OtherRanks others = OtherRanks::prefixed;  ///< what is done with the output of the other processes
   std::chrono::milliseconds timeout = std::chrono::minutes(2);  ///< wait for a missing rank, or one that prepares data
-  Matmul matmul = Matmul::faster;                               ///< matmul precision on the CPU, as in SingleDevice
-  distributed::MakeEngine engine = nullptr;                     ///< makes a custom c10d backend in place of gloo
+  Matmul matmul = Matmul::faster;            ///< the library for matrix products on the CPU, as in SingleDevice
+  distributed::MakeEngine engine = nullptr;  ///< makes a custom c10d backend in place of gloo
 
   distributed::FitState fit = {};  ///< internal; do not set
 

@@ -330,8 +330,9 @@ inline constexpr bool takes_context_alone<Result (T::*)(Context const&) const> =
   ROW(shard,                         Takes::three,   Answer::none,  Where::every_stage)
 // What the loops call for each batch, and the function that makes the optimizers.
 #define FULGURITE_STEPS(ROW)                                                                           \
-  /* Each training batch. Returns the loss, a struct with a member `loss`, or nothing; under `Manual` it returns \
-     nothing and steps by `ctx`. A model with a `Hidden` state takes `(batch, hidden, ctx)`. */ \
+  /* Each training batch. Returns the loss, a struct with a member `loss`, or a `std::optional` of these, which is \
+     empty for no gradient; under `Manual` it returns void and steps by `ctx`. A model with a `Hidden` state takes \
+     `(batch, hidden, ctx)`. */ \
   ROW(training_step,                 Takes::one,     Answer::value, Where::train)                      \
   /* Each batch of each validation loader. Its result is the `outputs` of `on_validation_batch_end`; it may return \
      nothing. */ \

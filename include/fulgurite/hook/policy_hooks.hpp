@@ -103,7 +103,7 @@ namespace fulgurite::hook {
   ROW(gather,                        Takes::one,     Answer::value, Where::every_stage)                \
   /* A collective: waits until all ranks have called it. `what` names it in messages. */ \
   ROW(barrier,                       Takes::one,     Answer::none,  Where::every_stage)
-// Further functions that a strategy may have, beside the hooks of strategies in hooks.hpp.
+// Further functions that a strategy may have, beside the hooks of strategies.
 #define FULGURITE_STRATEGY_ANSWERS(ROW)                                                                \
   /* Each step of every stage. Returns an object that lives during the step and chooses the library for its matrix \
      products. */ \

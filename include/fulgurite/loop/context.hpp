@@ -68,8 +68,8 @@ class Context {
  public:
   // The place in the run.
 
-  /// Optimizer steps of this fit so far, over all optimizers, including skipped steps. A resumed fit continues the
-  /// count of its file.
+  /// Optimizer steps so far, over all optimizers, including skipped steps and those of this trainer's earlier fits. A
+  /// resumed fit continues the count of its file.
   long global_step() const { return asked(Asks::global_step), core_->progress.global_step; }
   /// How many of the steps in global_step() changed no weight because a loss or a gradient was not finite
   /// (NonFinite::skip).
