@@ -27,7 +27,6 @@ import typing
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import flags  # noqa: E402
 
-HERE = pathlib.Path(__file__).resolve().parent
 PAGE = 'docs/building.md'
 SECTION = '## In your own project'
 # What a block in that language is saved as.
