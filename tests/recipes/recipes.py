@@ -128,6 +128,12 @@ class Workshop:
                 assert done.returncode == 0, done.stderr
         return repository
 
+    def empty_library(self, file: pathlib.Path):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        made = self.run(['g++', '-shared', '-fPIC', '-xc++', '/dev/null', f'-Wl,-soname,{file.name}', '-o', str(file)],
+                        self.folder)
+        assert made.returncode == 0, made.stderr
+
     def cuda_libtorch(self) -> pathlib.Path:
         """A LibTorch as the one in use, but with CUDA libraries that load, which are empty."""
         torch = self.folder / 'site' / 'torch'
@@ -140,9 +146,7 @@ class Workshop:
             if (libtorch().parent / 'nvidia').exists():
                 (torch.parent / 'nvidia').symlink_to(libtorch().parent / 'nvidia')
             for name in ('libtorch_cuda.so', 'libc10_cuda.so'):
-                words = ['g++', '-shared', '-fPIC', '-xc++', '/dev/null', '-Wl,-soname,' + name, '-o', f'lib/{name}']
-                made = self.run(words, torch)
-                assert made.returncode == 0, made.stderr
+                self.empty_library(torch / 'lib' / name)
         return torch
 
     def project(self, recipe: str, program: str, libtorch: str) -> pathlib.Path:
