@@ -69,7 +69,11 @@ function(fulgurite_cli_header_only)
 endfunction()
 
 # ---- fulgurite::torch_header_only ------------------------------------------------------------------------------------
-set(FULGURITE_LIBTORCH "" CACHE PATH "folder with include/ and lib/ of LibTorch; empty: look in .venv and in python3")
+# A project may set a variable of that name instead: a new entry in the cache would remove it where the project allows a
+# CMake before 3.21 (CMP0126). A relative path that was given by -D becomes absolute here.
+if("$CACHE{FULGURITE_LIBTORCH}" STREQUAL "${FULGURITE_LIBTORCH}")
+  set(FULGURITE_LIBTORCH "" CACHE PATH "folder with include/ and lib/ of LibTorch; empty: look in .venv and in python3")
+endif()
 option(FULGURITE_LIBXSMM "use the matrix products of LIBXSMM where it is installed" ON)
 set(_fulgurite_api include/torch/csrc/api/include)
 
@@ -99,7 +103,7 @@ function(fulgurite_torch_header_only libtorch)
   # gloo lies inside libtorch_cpu without its headers; where there are none, what is declared in their place is found
   # last.
   target_compile_options(fulgurite::torch_header_only INTERFACE
-    "SHELL:-idirafter ${_fulgurite_headers}/fulgurite/distributed/gloo_declared")
+    "SHELL:-idirafter \"${_fulgurite_headers}/fulgurite/distributed/gloo_declared\"")
   target_link_directories(fulgurite::torch_header_only INTERFACE ${lib})
   set(links LINKER:-rpath,${lib} LINKER:--disable-new-dtags LINKER:--allow-shlib-undefined)
   target_link_options(fulgurite::torch_header_only INTERFACE ${links})
@@ -129,8 +133,9 @@ function(fulgurite_torch_header_only libtorch)
     set(CMAKE_REQUIRED_QUIET ${fulgurite_FIND_QUIETLY})
     check_cxx_source_runs("int main() {}" FULGURITE_CUDA_LOADS)
   endif()
-  fulgurite_say("LibTorch in ${libtorch}, CUDA: ${FULGURITE_CUDA_LOADS}")
+  set(has_cuda no)
   if(FULGURITE_CUDA_LOADS)
+    set(has_cuda yes)
     target_link_libraries(fulgurite::torch_header_only INTERFACE ${cuda})
     target_compile_definitions(fulgurite::torch_header_only INTERFACE FULGURITE_HAS_CUDA=1)
     set(beside ${libtorch}/../nvidia) # the wheels that LibTorch's wheel loads from
@@ -145,6 +150,7 @@ function(fulgurite_torch_header_only libtorch)
       endif()
     endif()
   endif()
+  fulgurite_say("LibTorch in ${libtorch}, CUDA: ${has_cuda}")
 endfunction()
 
 # ---- the libraries, and fulgurite_pch --------------------------------------------------------------------------------

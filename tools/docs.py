@@ -233,17 +233,24 @@ def doxygen() -> tuple[str, str]:
     return found, ''
 
 
+def is_ours(site: pathlib.Path) -> bool:
+    index = site / 'index.html'
+    return index.is_file() and '<title>Fulgurite' in index.read_text()
+
+
 def build(site: pathlib.Path) -> list[str]:
-    """Builds the site in a folder; returns what is wrong."""
+    """Builds the site in a folder, in the place of one that is there, and returns Doxygen's warnings. Ends the program,
+    and leaves the folder as it is, if the folder has other files or if Doxygen fails."""
     program, why = doxygen()
     if why:
-        return [f'{why}: tools/dev docs installs it']
-    shutil.rmtree(site, ignore_errors=True)
-    site.mkdir(parents=True)
+        sys.exit(f'{why}: tools/dev docs installs it')
+    if site.exists() and any(site.iterdir()) and not is_ours(site):
+        sys.exit(f'{site} has files and is no site that this has built: name another folder, or remove that one')
     with tempfile.TemporaryDirectory() as folder:
         copy = pathlib.Path(folder)
+        made = copy / 'site'
         shutil.copytree(ROOT / 'docs', copy / 'docs')
-        texts = {page: page_text(page, site) for page in [ROOT / 'README.md', *sum(groups().values(), [])]}
+        texts = {page: page_text(page, made) for page in [ROOT / 'README.md', *sum(groups().values(), [])]}
         texts |= {header: header_text(header) for header in flags.headers()}
         for path, text in texts.items():
             read = copy / path.relative_to(ROOT)
@@ -252,11 +259,16 @@ def build(site: pathlib.Path) -> list[str]:
         subprocess.run([program, '-q', '-l', copy / 'layout.xml'], check=True)
         (copy / 'layout.xml').write_text(layout((copy / 'layout.xml').read_text()))
         settings = (copy / 'docs' / 'Doxyfile').read_text()
-        settings += f'OUTPUT_DIRECTORY = "{site.parent}"\nHTML_OUTPUT = "{site.name}"\n'
+        settings += f'OUTPUT_DIRECTORY = "{copy}"\nHTML_OUTPUT = "{made.name}"\n'
         run = subprocess.run([program, '-'], cwd=copy, input=settings, text=True, stderr=subprocess.PIPE)
-        script = site / 'navtree.js'  # in the outline of a page Doxygen 1.18 writes names like "operator&#x3D;"
+        said = run.stderr.replace(f'{copy}/', '')
+        if run.returncode != 0:
+            sys.exit(f'{said}{program} ended with {run.returncode}')
+        script = made / 'navtree.js'  # in the outline of a page Doxygen 1.18 writes names like "operator&#x3D;"
         script.write_text(script.read_text().replace('textContent = escapeHtml(text)', 'textContent = text'))
-        return run.stderr.replace(f'{copy}/', '').splitlines()
+        shutil.rmtree(site, ignore_errors=True)
+        shutil.copytree(made, site)
+        return said.splitlines()
 
 
 if __name__ == '__main__':

@@ -430,11 +430,15 @@ def listed(all_of: list[Declaration]) -> list[str]:
     return lines
 
 
+def only(names: list[str]) -> list[str]:
+    text = 'Of the members of every hook these exist with `auto& ctx` in these phases alone: ' + ', '.join(names) + '.'
+    return wrapped(text) if names else []
+
+
 def context_page() -> str:
     context, run, step = map(entity, ('Context', 'RunContext', 'StepContext'))
-    general = {called(one): one for one in reversed(members(context))}
     by_stage: dict[str, list[Declaration]] = {stage: [] for stage in STAGES}
-    moved = set()
+    limited: dict[str, list[str]] = {stage: [] for stage in STAGES}  # members of Context that exist there alone
     for one in members(run):
         asked = re.search(r'requires ?\(((?:[^()]|\([^()]*\))*)\)|constexpr bool here = (.*?);', one.text)
         stage = asked[1] or asked[2] if asked and re.search(r'Phase|R::automatic', asked[0]) else ''
@@ -442,8 +446,8 @@ def context_page() -> str:
             one.wrong(f'tools/reference.py does not know where {called(one)} exists: {stage}')
             continue
         if prose(one.doc).startswith('See Context'):
-            moved.add(called(one))
-            one.doc = general[called(one)].doc
+            limited[stage].append(code(called(one)))
+            continue
         one.section = '' if stage else one.section
         by_stage[stage].append(one)
     constants: dict[str, dict[str, str]] = {}
@@ -462,10 +466,9 @@ def context_page() -> str:
     return page(
         'The context: ctx', wrapped(intro),
         ['## Phases', *table(['phase', 'can log', 'may be in a fit', 'evaluates', 'when'], rows)],
-        ['## Every hook', '', *article(context.explained()), '',
-         *listed([one for one in members(context) if called(one) not in moved])],
-        *([f'## {STAGES[stage]}', '', *(article(run.explained()) if not stage else []), '', *listed(all_of)]
-          for stage, all_of in by_stage.items() if all_of),
+        ['## Every hook', '', *article(context.explained()), '', *listed(members(context))],
+        *([f'## {STAGES[stage]}', '', *(article(run.explained()) if not stage else []), '', *only(limited[stage]), '',
+           *listed(all_of)] for stage, all_of in by_stage.items() if all_of or limited[stage]),
         ['## The training_step of a model with `Manual`', '', *article(step.explained()), '', *listed(members(step))])
 
 
@@ -578,16 +581,15 @@ def of_rooms(*rooms: str) -> list[Declaration]:
 
 
 def example(one: Declaration) -> list[str]:
-    """Two lines that use it, after the first code of its comment; none if the comment has a block of code."""
+    """A statement that uses it, after the first code of its comment; none if the comment has a block of code."""
     if any(is_code for is_code, _ in paragraphs(one.doc)):
         return []
     use = re.search(rf'`({one.name}(?:<[^`]*>)?(?:\{{|\()[^`]*)`', prose(one.doc))
     if not use:
         one.wrong(f'no example of {one.name} is in its comment')
         return []
-    include = f'#include <{header_of(one)[1:-1]}>'
     made = f'auto trainer = make_trainer<Net>(TrainerOptions{{.max_epochs = 10}}, {use[1]});'
-    return ['', '```cpp', include, *([made] if len(made) <= COLUMNS else re.split(r'(?<=\},) ', made, 1)), '```']
+    return ['', '```cpp', made if len(made) <= COLUMNS else made.replace('}, ', '},\n    ', 1), '```']
 
 
 def functions(header: str, *names: str) -> list[str]:

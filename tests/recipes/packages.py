@@ -1,7 +1,8 @@
 """Fulgurite as a package, without LibTorch: each of the four ways of docs/building.md, from its text, builds a program;
 what is installed is complete and serves when the checkout is gone; what is not there is refused; prints TAP.
 
-    packages.py [BUILD]     with the compiler of that build folder, else with g++; headers alone
+    packages.py [BUILD]     with both compilers where both are installed, what does not depend on one with that of the
+                            build folder, else with g++; headers alone
 
 Without a build folder it runs wherever Python, Meson, CMake, pkg-config, git and g++ are, and so in other systems."""
 
@@ -68,6 +69,9 @@ project(mine CXX)
 FIND_ALL = """find_package(ZLIB)
 find_package(Threads)
 get_cmake_property(before VARIABLES)
+set(FULGURITE_LIBTORCH /nowhere)
+find_package(fulgurite)
+unset(FULGURITE_LIBTORCH)
 find_package(fulgurite COMPONENTS core)
 find_package(fulgurite COMPONENTS tensor)
 find_package(fulgurite COMPONENTS core pch)
@@ -79,8 +83,6 @@ get_cmake_property(after VARIABLES)
 list(REMOVE_ITEM after before ${before})
 list(FILTER after EXCLUDE REGEX "^(_?(fulgurite|FULGURITE|CMAKE|cmake)_|before$)")
 message(STATUS "left in the scope: ${after}.")
-set(FULGURITE_LIBTORCH /nowhere)
-find_package(fulgurite)
 find_package(fulgurite 0.2)
 """
 SAID = ['component tensor: there is none of that name: name core, cli, torch, compiled or pch',
@@ -115,6 +117,27 @@ def refuses(shop: recipes.Workshop):
         yield f'CMake in the checkout itself ended with {done.returncode}:\n{done.stderr}'
 
 
+def with_a_space(shop: recipes.Workshop, lists: str):
+    """What is wrong in a project whose folder, with this repository and LibTorch in it, has a space in its name. Of this
+    LibTorch the headers and the libraries are empty."""
+    project = shop.folder / 'a space'
+    torch = project / 'torch'
+    header = torch / 'include' / 'torch' / 'csrc' / 'api' / 'include' / 'torch' / 'torch.h'
+    header.parent.mkdir(parents=True)
+    header.touch()
+    for name in ('libtorch_cpu.so', 'libc10.so'):
+        shop.empty_library(torch / 'lib' / name)
+    recipes.copy_repository(project / 'fulgurite')
+    (project / 'mine.cpp').write_text(PROGRAM)
+    (project / 'CMakeLists.txt').write_text(lists.replace('fulgurite::torch', 'fulgurite::torch_header_only'))
+    for words in (['-B', 'build', f'-DFULGURITE_LIBTORCH={torch}'], ['--build', 'build']):
+        done = shop.run(['cmake', *words], project)
+        if done.returncode != 0:
+            yield f'cmake {words[0]} ended with {done.returncode}:\n{done.stdout}{done.stderr}'
+        if words[0] == '-B' and f'LibTorch in {torch}, CUDA: no\n' not in done.stdout:
+            yield f'it does not say which LibTorch it has found:\n{done.stdout}'
+
+
 def versions():
     header = (flags.INCLUDE / 'fulgurite' / 'core' / 'version.hpp').read_text()
     version = recipes.version()
@@ -135,8 +158,8 @@ def main() -> None:
     folder_lists = re.sub(r'^(include\(FetchContent\)|FetchContent_Declare.*)\n', '', lists, flags=re.M).replace(
         'FetchContent_MakeAvailable(fulgurite)', 'add_subdirectory(fulgurite)')
     with tempfile.TemporaryDirectory(prefix='fulgurite-packages-') as temporary:
-        compiler = recipes.compilers(sys.argv[1] if len(sys.argv) > 1 else None)[0]
-        shop = recipes.Workshop(pathlib.Path(temporary).resolve() / 'shop', compiler, '-O0')
+        own, *others = [recipes.Workshop(pathlib.Path(temporary).resolve() / compiler, compiler, '-O0')
+                        for compiler in recipes.compilers(sys.argv[1] if len(sys.argv) > 1 else None)]
         installed = 'pkg-config'
         ways = {'Meson, a wrap file': ('Meson', found['Meson'], 'git'),
                 'CMake, FetchContent': ('CMake', found['CMake'], 'cmake', 'git'),
@@ -145,15 +168,18 @@ def main() -> None:
                 'installed, CMake': (installed, found['CMake, installed'][1:], 'cmake', 'pkg-config')}
         results = []
         for way, (name, blocks, *tools) in ways.items():
-            title = f'{way}: a program without LibTorch builds without a warning and runs'
             skip = recipes.lacks(*tools)
-            results.append((title + skip, [] if skip else builds(shop, name, blocks)))
+            for shop in (own, *others):
+                title = f'{way}, {shop.folder.name}: a program without LibTorch builds without a warning and runs'
+                results.append((title + skip, [] if skip else builds(shop, name, blocks)))
         skip = recipes.lacks('pkg-config')
         results.append(('what is installed is complete, and names no folder that it came from' + skip,
-                        [] if skip else list(complete(shop.folder / f'{installed}none'))))
+                        [] if skip else list(complete(own.folder / f'{installed}none'))))
         skip = recipes.lacks('cmake')
         results.append(('CMake refuses what is not there, with what to do, and no variable is left' + skip,
-                        [] if skip else list(refuses(shop))))
+                        [] if skip else list(refuses(own))))
+        results.append(('CMake, add_subdirectory: a folder may have a space in its name' + skip,
+                        [] if skip else list(with_a_space(own, folder_lists))))
         results.append(('all places have one version', list(versions())))
         flags.tap(results)
 

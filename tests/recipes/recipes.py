@@ -27,7 +27,6 @@ import typing
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import flags  # noqa: E402
 
-HERE = pathlib.Path(__file__).resolve().parent
 PAGE = 'docs/building.md'
 SECTION = '## In your own project'
 # What a block in that language is saved as.
@@ -129,6 +128,12 @@ class Workshop:
                 assert done.returncode == 0, done.stderr
         return repository
 
+    def empty_library(self, file: pathlib.Path):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        made = self.run(['g++', '-shared', '-fPIC', '-xc++', '/dev/null', f'-Wl,-soname,{file.name}', '-o', str(file)],
+                        self.folder)
+        assert made.returncode == 0, made.stderr
+
     def cuda_libtorch(self) -> pathlib.Path:
         """A LibTorch as the one in use, but with CUDA libraries that load, which are empty."""
         torch = self.folder / 'site' / 'torch'
@@ -141,9 +146,7 @@ class Workshop:
             if (libtorch().parent / 'nvidia').exists():
                 (torch.parent / 'nvidia').symlink_to(libtorch().parent / 'nvidia')
             for name in ('libtorch_cuda.so', 'libc10_cuda.so'):
-                words = ['g++', '-shared', '-fPIC', '-xc++', '/dev/null', '-Wl,-soname,' + name, '-o', f'lib/{name}']
-                made = self.run(words, torch)
-                assert made.returncode == 0, made.stderr
+                self.empty_library(torch / 'lib' / name)
         return torch
 
     def project(self, recipe: str, program: str, libtorch: str) -> pathlib.Path:

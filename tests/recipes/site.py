@@ -3,8 +3,8 @@ public entity, and in a browser, too; prints TAP.
 
     site.py [FOLDER]    builds it in FOLDER, which stays, or in a temporary one
 
-Skipped where Doxygen is not installed (tools/dev setup installs it), and the browser's part without Chromium
-(tools/dev docs --check installs it)."""
+Skipped where Doxygen is not installed (tools/dev docs installs it), and the browser's part without Chromium or Chrome
+(tools/dev docs --check installs Chromium)."""
 
 import html
 import html.parser
@@ -106,20 +106,32 @@ def in_a_browser(site: pathlib.Path, chromium: str):
             yield f'{word} has {len(shown)} results, none of which is {expected}'
 
 
+def removes():
+    """What a folder lacks that is no site, after a site was to be built in it."""
+    with tempfile.TemporaryDirectory() as name:
+        notes = pathlib.Path(name) / 'notes.txt'
+        notes.write_text('mine')
+        words = [sys.executable, ROOT / 'tools' / 'docs.py', name]
+        done = subprocess.run(words, capture_output=True, text=True)
+        if done.returncode == 0 or not notes.is_file():
+            yield f'it ended with {done.returncode}, and {notes.name} {"stays" if notes.is_file() else "is gone"}'
+
+
 def check(site: pathlib.Path):
     warnings = builder.build(site)
-    chromium = shutil.which('chromium')
+    chromium = next(filter(None, map(shutil.which, ('chromium', 'chromium-browser', 'google-chrome'))), None)
     browser = 'it opens and searches in a browser'
     flags.tap([('the site builds without a warning', warnings),
                ('each link and each anchor of it leads somewhere', list(dead_links(site))),
                ('the search knows every public entity', list(not_found(site))),
                ('each folder of headers is a topic of the reference', list(no_topic())),
+               ('a folder with other files is left as it is', list(removes())),
                (browser, list(in_a_browser(site, chromium))) if chromium
                else (f'{browser} # SKIP no Chromium: tools/dev docs --check installs it', [])])
 
 
 if why := builder.doxygen()[1]:
-    print(f'1..0 # SKIP {why}: tools/dev setup installs it')
+    print(f'1..0 # SKIP {why}: tools/dev docs installs it')
 elif len(sys.argv) > 1:
     check(pathlib.Path(sys.argv[1]).resolve())
 else:
