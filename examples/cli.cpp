@@ -1,7 +1,8 @@
 // A network on handwritten digits with a command line, which the library makes of the settings of trainer, model and
 // data; files in TOML hold settings, too.
 //   cli --help
-//   cli fit --trainer.max_epochs 3 --model.lr 2e-3 --data.folder data/mnist
+//   cli fit --trainer.max_epochs 3 --model.lr 2e-3        on digits that the program draws
+//   cli fit --trainer.max_epochs 3 --data.folder FOLDER   on MNIST's files in that folder
 //   cli tune > tuned.toml                                 searches a batch size and a learning rate
 
 #include <cstdint>
@@ -68,11 +69,11 @@ struct Net : nn::Module {
 };
 
 struct DigitSettings {
-  std::string folder = "data/mnist";
+  std::string folder;
   long batch_size = 64;
   std::uint64_t seed = 0;
   static constexpr auto ranges = std::tuple(reflect::at_least(&DigitSettings::batch_size, 1));
-  static constexpr auto about = std::tuple(cli::about(&DigitSettings::folder, "where MNIST's files are"),
+  static constexpr auto about = std::tuple(cli::about(&DigitSettings::folder, "of MNIST's files; empty: drawn digits"),
                                            cli::about(&DigitSettings::batch_size, "images in a batch"),
                                            cli::about(&DigitSettings::seed, "of the split and of the order"));
   void hyperparameters(auto& list) const { reflect::list(*this, list); }
@@ -82,7 +83,9 @@ BOOST_HANA_ADAPT_STRUCT(DigitSettings, folder, batch_size, seed);
 struct Digits : data::TensorModule<> {
   DigitSettings hparams;
   explicit Digits(DigitSettings const& settings)
-      : TensorModule(data::mnist(settings.folder, {.batch_size = settings.batch_size, .seed = settings.seed})),
+      : TensorModule(settings.folder.empty()
+                         ? data::digits({.test = 2000, .batch_size = settings.batch_size, .seed = settings.seed})
+                         : data::mnist(settings.folder, {.batch_size = settings.batch_size, .seed = settings.seed})),
         hparams(settings) {}
 };
 
