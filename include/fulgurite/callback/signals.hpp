@@ -175,7 +175,7 @@ class Signals {
 /// Options of OnExceptionCheckpoint: it writes FILENAME.safetensors in a folder.
 struct OnExceptionCheckpointOptions {
   std::filesystem::path dirpath = {};  ///< empty: default_root_dir
-  /// Not given: "on_exception"; in default_root_dir, which other programs may use, "on_exception_<program>_<Model>".
+  /// Not given: `on_exception`; in default_root_dir, which other programs may use, `on_exception_<program>_<Model>`.
   std::optional<std::string> filename = std::nullopt;
 };
 
