@@ -216,20 +216,6 @@ TEST_CASE("checkpoint: a folder that is not empty is told of, unless nothing is 
   CHECK(content(folder / "old") == "x");
 }
 
-TEST_CASE("checkpoint: a finished run that is started again names the file that it resumes from as its last one") {
-  Folder const folder;
-  auto const last_file_of_a_run = [&] {
-    Scripted model;
-    ScriptedTrainer<ModelCheckpoint<>> trainer(quick(2), SavingDevice{}, Float32{}, Automatic{},
-                                               ModelCheckpoint{{.dirpath = folder.path}});
-    said([&] { trainer.fit(model, toy::batches(2), toy::batches(1), CkptPath{"last"}); });
-    return trainer.outcome().last_file;
-  };
-  CHECK(last_file_of_a_run() == folder / name(1, 4));
-  CHECK(folder.files() == Kept{name(1, 4)});  // that of the first epoch is gone
-  CHECK(last_file_of_a_run() == folder / name(1, 4));
-}
-
 TEST_CASE("checkpoint: a folder with the files of this very run is no news: resumed, and in a second fit") {
   Folder const folder;
   auto const news = [](std::string const& text) { return text.find("is not empty") != text.npos; };

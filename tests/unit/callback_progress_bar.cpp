@@ -14,6 +14,7 @@
 #include <fulgurite/report/terminal.hpp>
 
 #include "callback_run.hpp"
+#include "callback_stderr.hpp"
 #include "callback_stream.hpp"
 
 using namespace fulgurite;
@@ -102,6 +103,19 @@ TEST_CASE("bar: the last line names no file of rows where there was no row") {
   options.log_every_n_steps = 0;
   fitted(run.model, options, 4, CSVLogger{}, run.bar());
   CHECK(lines_of(run.stream.all()).back() == "2 epochs, 8 steps in 00:04");
+}
+
+TEST_CASE("bar: the last line of a finished run that is started again names no file that is gone") {
+  Folder const folder;
+  auto const last_line = [&] {
+    Place run;
+    ScriptedTrainer<ModelCheckpoint<>, ProgressBar> trainer(quick(2), SavingDevice{}, Float32{}, Automatic{},
+                                                            ModelCheckpoint{{.dirpath = folder.path}}, run.bar());
+    said([&] { trainer.fit(run.model, toy::batches(4), toy::batches(1), CkptPath{"last"}); });
+    return lines_of(run.stream.all()).back();
+  };
+  CHECK(last_line().find("; last file " + (folder / "epoch=1-step=8.safetensors").string()) != std::string::npos);
+  CHECK(last_line().find("file") == std::string::npos);  // that of epoch 0, which the one of epoch 1 has displaced
 }
 
 TEST_CASE("bar: a narrow terminal gets the last line in several, broken between words") {

@@ -113,8 +113,10 @@ FULGURITE_BODY void FitCounts::start_counting(Context& ctx) {
 
 FULGURITE_BODY std::string FitCounts::line(Context& ctx) const {
   auto outcome = ctx.outcome();
-  // A logger makes its file with the first row, and there may have been none.
-  if (std::error_code none; !std::filesystem::exists(outcome.metrics_file, none)) outcome.metrics_file.clear();
+  // A logger makes its file with the first row, and there may have been none. In a run that was resumed and trained
+  // nothing more, the results name the files of before the one that it resumed from, which may be gone.
+  for (auto* const file : {&outcome.metrics_file, &outcome.best_file, &outcome.last_file})
+    if (std::error_code none; !std::filesystem::exists(*file, none)) file->clear();
   return report::outcome_line(outcome, ctx.current_epoch() - epoch_, ctx.global_step() - step_,
                               seconds(ctx.seconds_now())) +
          "\n";

@@ -423,12 +423,6 @@ class OpenFit {
         keep_data();
       }
     resumed_->load_random();
-    name_start();
-  }
-
-  /// A file was written before the results could name it: what they name as the last file may be gone.
-  void name_start() {
-    if constexpr (!is_snapshot<From>) run_.made.outcome.last_file = start_.name();
   }
 
   /// Continues the work that was under way when the file was written.
@@ -446,7 +440,6 @@ class OpenFit {
       epoch_->find_place(run_, point);
     });
     bool const ended = warn_if_finished(run_);
-    name_start();
     run_.due.posted.clear();  // the stopped run has written the rows of the start of training
     RunContext<R, phase::Fit> ctx(run_);
     restore_after_save(run_, ctx);  // the file was written between before_save and after_save
