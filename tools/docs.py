@@ -179,6 +179,7 @@ def page_text(page: pathlib.Path, site: pathlib.Path) -> str:
         if at > 0 or label(page) != 'index':
             lines[at] = f'{level} {text} {{#{label(page) if level == "#" else place(page, name)}}}'
     text = LINK.sub(link, '\n'.join([*lines, '']))
+    text = re.sub(r'(!\[[^\]]*\]\()(?:[\w.-]+/)+', r'\1', text)  # Doxygen finds a picture by its name
     # Doxygen takes a # before a word for a link. It fetches mermaid, which draws, from a network.
     return text.replace('#include &lt;', r'\#include &lt;').replace('```mermaid', '```text')
 
