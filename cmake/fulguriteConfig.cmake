@@ -53,7 +53,8 @@ function(fulgurite_header_only)
   endif()
   add_library(fulgurite::header_only INTERFACE IMPORTED GLOBAL)
   target_compile_features(fulgurite::header_only INTERFACE cxx_std_20)
-  target_include_directories(fulgurite::header_only INTERFACE ${_fulgurite_headers} ${FULGURITE_HANA} ${FULGURITE_RANGES})
+  target_include_directories(fulgurite::header_only INTERFACE
+    ${_fulgurite_headers} ${FULGURITE_HANA} ${FULGURITE_RANGES})
   target_link_libraries(fulgurite::header_only INTERFACE ZLIB::ZLIB Threads::Threads)
 endfunction()
 
@@ -87,7 +88,8 @@ function(fulgurite_find_libtorch result)
   set(ask "import importlib.util as u; s = u.find_spec('torch'); print(s.submodule_search_locations[0] if s else '')")
   foreach(python ${CMAKE_SOURCE_DIR}/.venv/bin/python ${_fulgurite_folder}/../.venv/bin/python python3)
     if(NOT libtorch)
-      execute_process(COMMAND ${python} -c "${ask}" OUTPUT_VARIABLE libtorch OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+      execute_process(COMMAND ${python} -c "${ask}"
+        OUTPUT_VARIABLE libtorch OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
     endif()
   endforeach()
   set(${result} "${libtorch}" PARENT_SCOPE)
@@ -99,7 +101,8 @@ function(fulgurite_torch_header_only libtorch)
   # RPATH, not RUNPATH, so that it also holds for what the libraries load later. What only a GPU needs may be missing.
   add_library(fulgurite::torch_header_only INTERFACE IMPORTED GLOBAL)
   target_link_libraries(fulgurite::torch_header_only INTERFACE fulgurite::header_only torch_cpu c10)
-  target_include_directories(fulgurite::torch_header_only SYSTEM INTERFACE ${libtorch}/include ${libtorch}/${_fulgurite_api})
+  target_include_directories(fulgurite::torch_header_only SYSTEM INTERFACE
+    ${libtorch}/include ${libtorch}/${_fulgurite_api})
   # gloo lies inside libtorch_cpu without its headers; where there are none, what is declared in their place is found
   # last.
   target_compile_options(fulgurite::torch_header_only INTERFACE
@@ -189,7 +192,8 @@ if(NOT TARGET fulgurite::header_only)
 endif()
 if(NOT TARGET fulgurite::header_only)
   set(fulgurite_FOUND FALSE)
-  set(fulgurite_NOT_FOUND_MESSAGE "headers of Boost (Hana) or range-v3 are not here: install libboost-dev and librange-v3-dev")
+  set(fulgurite_NOT_FOUND_MESSAGE
+    "headers of Boost (Hana) or range-v3 are not here: install libboost-dev and librange-v3-dev")
   return()
 endif()
 fulgurite_library(fulgurite bare.cpp fulgurite::fulgurite fulgurite::header_only)

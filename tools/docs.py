@@ -49,8 +49,8 @@ def blank(found: re.Match) -> str:
 
 
 def plain(parents: str) -> str:
-    """A list of base classes without the arguments of templates: of an instance of a template Doxygen shows one overload
-    of each name."""
+    """A list of base classes without the arguments of templates: of an instance of a template Doxygen shows one
+    overload of each name."""
     while (shorter := re.sub(r'<[^<>]*>', blank, parents)) != parents:
         parents = shorter
     return parents
@@ -206,8 +206,8 @@ def tab(page: pathlib.Path) -> str:
 
 
 def layout(default: str) -> str:
-    """Doxygen's layout with a navigation of the guide, the pages and the topics. Classes, concepts and topics begin with
-    the whole of their comment."""
+    """Doxygen's layout with a navigation of the guide, the pages and the topics. Classes, concepts and topics begin
+    with the whole of their comment."""
     tabs = ['<tab type="mainpage" visible="yes" title="Fulgurite"/>']
     for title, group in groups().items():
         if group:

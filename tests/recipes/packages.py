@@ -92,7 +92,7 @@ SAID = ['component tensor: there is none of that name: name core, cli, torch, co
 
 
 def refuses(shop: recipes.Workshop):
-    """What CMake prints of components that are not there; LibTorch is nowhere, and looked for only where it is named."""
+    """What CMake prints of components that are not there; LibTorch is nowhere, and is looked for only if named."""
     shop.script(shop.folder / 'bin' / 'python3', f'echo asked >>{shop.folder}/asked')
     checkout = shop.folder / 'checkout'
     recipes.copy_repository(checkout)
@@ -118,8 +118,8 @@ def refuses(shop: recipes.Workshop):
 
 
 def with_a_space(shop: recipes.Workshop, lists: str):
-    """What is wrong in a project whose folder, with this repository and LibTorch in it, has a space in its name. Of this
-    LibTorch the headers and the libraries are empty."""
+    """What is wrong in a project whose folder, with this repository and LibTorch in it, has a space in its name. Of
+    this LibTorch the headers and the libraries are empty."""
     project = shop.folder / 'a space'
     torch = project / 'torch'
     header = torch / 'include' / 'torch' / 'csrc' / 'api' / 'include' / 'torch' / 'torch.h'

@@ -1,5 +1,5 @@
-"""The site that tools/dev docs builds: Doxygen has nothing to warn of, every link leads somewhere, the search finds every
-public entity, and in a browser, too; prints TAP.
+"""The site that tools/dev docs builds: Doxygen has nothing to warn of, every link leads somewhere, the search finds
+every public entity, and in a browser, too; prints TAP.
 
     site.py [FOLDER]    builds it in FOLDER, which stays, or in a temporary one
 
@@ -84,7 +84,8 @@ def no_topic():
     known = set(re.findall(r'^@defgroup (\w+) \S.*\n@brief \S', text, re.M))
     for header in flags.headers():
         if builder.topic(header) not in known:
-            yield f'{header.relative_to(ROOT)}: docs/reference.dox has no {builder.topic(header)} with a title and a @brief'
+            name = header.relative_to(ROOT)
+            yield f'{name}: docs/reference.dox has no {builder.topic(header)} with a title and a @brief'
 
 
 def in_a_browser(site: pathlib.Path, chromium: str):

@@ -184,7 +184,8 @@ class Combined : public Batches<Combined<Mode, Ls...>, std::tuple<BatchIn<Mode, 
   {
     bool all = true;
     each([&](auto& one) {
-      if constexpr (requires { one.loader().batch_is_ready(); }) all = all && one.loader().batch_is_ready();
+      if constexpr (MayWait<std::remove_reference_t<decltype(one.loader())>>)
+        all = all && one.loader().batch_is_ready();
     });
     return all;
   }
