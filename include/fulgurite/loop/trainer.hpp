@@ -203,9 +203,10 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
   template <class Data, bool Evaluation = false>
   using SourceOf = loop::SourceOf<Data, Evaluation>;
   using Calls = judge::Calls<Run, Cs...>;
-  // The verdicts on a call of `fit` or `open`: with data; with validation data, too; with the model's own loaders.
+  // What is checked at a call of `fit` or `open`: with data; with validation data, too; with the model's own loaders.
+  // The functions below ask for the verdict: asked for in here, each alias would add a line to what g++ prints.
   template <class Model, class Source, bool Waived, bool Mixed, class... Data>
-  using Fit = typename judge::VerdictOnCall<typename Calls::template Fit<Model, Source, Waived, Mixed, Data...>>::type;
+  using Fit = typename Calls::template Fit<Model, Source, Waived, Mixed, Data...>;
   template <class Model, class Data>
   using FitOn = Fit<Model, SourceOf<Data>, false, false, Data>;
   template <class Model, class Source, class Data, class Val>
@@ -235,7 +236,8 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
   ///
   ///     trainer.fit(net, data);
   ///     trainer.fit(net, data, CkptPath{"last"});
-  template <class Model, class Data, loop::StartingPoint From = loop::Anew, class Verdict = FitOn<Model, Data>>
+  template <class Model, class Data, loop::StartingPoint From = loop::Anew,
+            class Verdict = typename judge::VerdictOnCall<FitOn<Model, Data>>::type>
     requires(!loop::names_file<Data>)
   void fit(Model&& model, Data&& data, From from = {}) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
@@ -245,14 +247,16 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
   /// NoValidation{} says that there is no validation on purpose.
   template <class Model, class Data, class Val,
             class Source = loop::SourceOfTwo<std::remove_reference_t<Data>, std::remove_reference_t<Val>>,
-            loop::StartingPoint From = loop::Anew, class Verdict = FitOnTwo<Model, Source, Data, Val>>
+            loop::StartingPoint From = loop::Anew,
+            class Verdict = typename judge::VerdictOnCall<FitOnTwo<Model, Source, Data, Val>>::type>
     requires(!loop::names_file<Val>)
   void fit(Model&& model, Data&& data, Val&& val, From from = {}) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
     if constexpr (Verdict::ok) remember<Data>(data), fit_from(model, of_two<Source>(data, val), from);
   }
   /// Trains on the model's own loaders.
-  template <class Model, loop::StartingPoint From = loop::Anew, class Verdict = FitOnOwn<Model, SourceOf<Model>>>
+  template <class Model, loop::StartingPoint From = loop::Anew,
+            class Verdict = typename judge::VerdictOnCall<FitOnOwn<Model, SourceOf<Model>>>::type>
   void fit(Model&& model, From from = {}) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
     if constexpr (Verdict::ok) forget_data(), fit_from(model, SourceOf<Model>(model), from);
@@ -260,7 +264,8 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
 
   /// Trains on the model's own loaders, without validation.
   template <class Model, class Source = loop::ModuleLoaders<std::remove_reference_t<Model>, false>,
-            loop::StartingPoint From = loop::Anew, class Verdict = FitOnOwn<Model, Source, true>>
+            loop::StartingPoint From = loop::Anew,
+            class Verdict = typename judge::VerdictOnCall<FitOnOwn<Model, Source, true>>::type>
   void fit(Model&& model, NoValidation, From from = {}) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
     if constexpr (Verdict::ok) forget_data(), fit_from(model, Source(model), from);
@@ -269,7 +274,8 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
   /// Opens a fit that the program's own loop advances; see OpenedFit. The arguments are those of `fit`, but the model
   /// and the data must be variables, since the fit refers to them until it is closed. While it is open, the trainer can
   /// run nothing else: [fulgurite.trainer.open_fit].
-  template <class Model, class Data, loop::StartingPoint From = loop::Anew, class Verdict = FitOn<Model&, Data&>>
+  template <class Model, class Data, loop::StartingPoint From = loop::Anew,
+            class Verdict = typename judge::VerdictOnCall<FitOn<Model&, Data&>>::type>
     requires(!loop::names_file<Data>)
   auto open(Model& model, Data& data, From from = {}) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
@@ -277,14 +283,16 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
     else return loop::NotOpened{};
   }
   template <class Model, class Data, class Val, class Source = loop::SourceOfTwo<Data, std::remove_reference_t<Val>>,
-            loop::StartingPoint From = loop::Anew, class Verdict = FitOnTwo<Model&, Source, Data&, Val>>
+            loop::StartingPoint From = loop::Anew,
+            class Verdict = typename judge::VerdictOnCall<FitOnTwo<Model&, Source, Data&, Val>>::type>
     requires(!loop::names_file<Val> && (std::is_lvalue_reference_v<Val> || loop::is_waiver<Val>))
   auto open(Model& model, Data& data, Val&& val, From from = {}) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
     if constexpr (Verdict::ok) return remember<Data&>(data), opened(model, of_two<Source>(data, val), from);
     else return loop::NotOpened{};
   }
-  template <class Model, loop::StartingPoint From = loop::Anew, class Verdict = FitOnOwn<Model&, SourceOf<Model&>>>
+  template <class Model, loop::StartingPoint From = loop::Anew,
+            class Verdict = typename judge::VerdictOnCall<FitOnOwn<Model&, SourceOf<Model&>>>::type>
   auto open(Model& model, From from = {}) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
     if constexpr (Verdict::ok) return forget_data(), opened(model, SourceOf<Model&>(model), from);
@@ -292,7 +300,7 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
   }
 
   template <class Model, class Source = loop::ModuleLoaders<Model, false>, loop::StartingPoint From = loop::Anew,
-            class Verdict = FitOnOwn<Model&, Source, true>>
+            class Verdict = typename judge::VerdictOnCall<FitOnOwn<Model&, Source, true>>::type>
   auto open(Model& model, NoValidation, From from = {}) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
     if constexpr (Verdict::ok) return forget_data(), opened(model, Source(model), from);
