@@ -223,7 +223,8 @@ void in_blocks([[maybe_unused]] Rule const& rule, [[maybe_unused]] Arena::Run co
 #endif
 }
 
-/// The same rule as LibTorch operators, one for each line: for GPUs, and for other element types and processors.
+/// The same rule as LibTorch operators, one for each line: for GPUs, and for other element types and processors. On
+/// CUDA in one kernel, if the rule has one and its options ask for it.
 template <std::size_t N, class Rule>
 void as_operators(Rule const& rule, Arena::Run const& run, Arena::Buffer const& buffer) {
   auto const part = [&](at::Tensor const& flat, std::int64_t first = 0) {
@@ -234,6 +235,9 @@ void as_operators(Rule const& rule, Arena::Run const& run, Arena::Buffer const& 
     return run.gradient->as_strided({run.end - run.begin}, {1}).add(0);  // the same bits as adding to zero
   };
   [&]<std::size_t... I>(std::index_sequence<I...>) {
+    if constexpr (requires { rule.fused(); })
+      if (rule.fused() && buffer.parameters.is_cuda())
+        return rule.in_one_kernel({part(buffer.parameters), gradient(), part(buffer.states[I], buffer.states_begin)...});
     rule(part(buffer.parameters), gradient(), part(buffer.states[I], buffer.states_begin)...);
   }(std::make_index_sequence<N>{});
 }
