@@ -21,14 +21,14 @@ nn::LayerNorm norm(Shape const& shape) { return nn::LayerNorm(nn::LayerNormOptio
 struct BlockImpl : nn::Module {
   long heads;
   nn::Sequential qkv, mlp;
-  nn::Linear out;
+  modules::Linear out;
 
   explicit BlockImpl(Shape const& shape)
       : heads(shape.heads),
-        qkv(register_module("qkv", nn::Sequential(norm(shape), nn::Linear(shape.width, 3 * shape.width)))),
-        mlp(register_module("mlp", nn::Sequential(norm(shape), nn::Linear(shape.width, 4 * shape.width), nn::GELU(),
-                                                  nn::Linear(4 * shape.width, shape.width)))),
-        out(register_module("out", nn::Linear(shape.width, shape.width))) {}
+        qkv(register_module("qkv", nn::Sequential(norm(shape), modules::Linear(shape.width, 3 * shape.width)))),
+        mlp(register_module("mlp", nn::Sequential(norm(shape), modules::Linear(shape.width, 4 * shape.width),
+                                                  nn::GELU(), modules::Linear(4 * shape.width, shape.width)))),
+        out(register_module("out", modules::Linear(shape.width, shape.width))) {}
 
   torch::Tensor forward(torch::Tensor const& x) {
     // Three tensors, each (batch, head, time, feature).
@@ -48,14 +48,14 @@ struct Gpt : nn::Module {
   Shape shape;
   nn::Embedding characters, places;
   nn::Sequential blocks;
-  nn::Linear head;
+  modules::Linear head;
 
   explicit Gpt(Shape const& of)
       : shape(of),
         characters(register_module("characters", nn::Embedding(of.vocabulary, of.width))),
         places(register_module("places", nn::Embedding(of.block, of.width))),
         blocks(register_module("blocks", nn::Sequential())),
-        head(register_module("head", nn::Linear(of.width, of.vocabulary))) {
+        head(register_module("head", modules::Linear(of.width, of.vocabulary))) {
     for (long i = 0; i < of.layers; ++i) blocks->push_back(Block(of));
     blocks->push_back(norm(of));
     torch::NoGradGuard const no_grad;

@@ -146,6 +146,7 @@
 #include <fulgurite/torch/device/backend.hpp>
 #include <fulgurite/torch/device/checkpointed.hpp>
 #include <fulgurite/torch/device/internals.hpp>
+#include <fulgurite/torch/device/linear.hpp>
 #include <fulgurite/torch/device/rng.hpp>
 #include <fulgurite/torch/device/single_device.hpp>
 #include <fulgurite/torch/device/sync_batch_norm.hpp>

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include <fulgurite/torch/capture/world.hpp>
+#include <fulgurite/torch/device/linear.hpp>
 
 namespace fulgurite::libtorch::capture {
 
@@ -42,8 +43,8 @@ FULGURITE_BULK_BODY Span span_of(at::Tensor const& tensor) {
   return {tensor.storage_offset() * item, tensor.numel() == 0 ? tensor.storage_offset() * item : (last + 1) * item};
 }
 
-/// Returns the size of the whole object if its class is exactly one of LibTorch's layers; 0 for every other class,
-/// whose members are unknown.
+/// Returns the size of the whole object if its class is exactly one of LibTorch's layers or modules::Linear's; 0 for
+/// every other class, whose members are unknown.
 FULGURITE_BULK_BODY std::size_t size_of_known(torch::nn::Module const& module) {
   using namespace torch::nn;
   static auto const sizes =
@@ -62,7 +63,7 @@ FULGURITE_BULK_BODY std::size_t size_of_known(torch::nn::Module const& module) {
                PixelShuffleImpl, ZeroPad2dImpl, ReflectionPad2dImpl, ReplicationPad2dImpl, SequentialImpl,
                ModuleListImpl, ModuleDictImpl, ParameterListImpl, ParameterDictImpl, CrossEntropyLossImpl, NLLLossImpl,
                MSELossImpl, L1LossImpl, SmoothL1LossImpl, HuberLossImpl, BCELossImpl, BCEWithLogitsLossImpl,
-               KLDivLossImpl, CosineEmbeddingLossImpl, TripletMarginLossImpl>();
+               KLDivLossImpl, CosineEmbeddingLossImpl, TripletMarginLossImpl, modules::LinearImpl>();
   auto const found = sizes.find(typeid(module));
   return found == sizes.end() ? 0 : found->second;
 }

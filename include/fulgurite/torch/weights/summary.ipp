@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include <fulgurite/torch/device/linear.hpp>
 #include <fulgurite/torch/device/value.hpp>
 #include <fulgurite/torch/weights/summary.hpp>
 
@@ -197,9 +198,10 @@ FULGURITE_BULK_BODY LeavesNoTrace::~LeavesNoTrace() {
   random_.restore();
 }
 
-/// True for a module of LibTorch's own.
+/// True for a module of LibTorch's own, and for the Linear that takes the place of one.
 FULGURITE_BULK_BODY bool is_builtin(torch::nn::Module const& module) {
-  return std::string_view(typeid(module).name()).starts_with("N5torch2nn");
+  return std::string_view(typeid(module).name()).starts_with("N5torch2nn") ||
+         typeid(module) == typeid(modules::LinearImpl);
 }
 
 FULGURITE_BODY void FollowedSequential::follow(SeenModule& whole) {
