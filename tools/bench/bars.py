@@ -240,7 +240,7 @@ def of_extras(data: dict) -> list[Bar]:
     stall, background, copy = (statistics.median(checkpoint.get(key) or [0])
                                for key in ('stall_ms', 'background_stall_ms', 'copy_ms'))
     why = 'steps did not measure it'
-    return [Bar('P13', 'whole-step-cuda-graph', captured, '>=', 4, why='benchmarks/graph measures it, on a GPU'),
+    return [Bar('P13', 'whole-step-cuda-graph', captured, '>=', 4, why='tools/dev bench gpu measures it'),
             Bar('P14', 'checkpoint-ms-a-MB', data.get('checkpoint_ms_per_mb'), why=why),
             Bar('P14', 'checkpoint-to-one-copy', stall / copy if copy else None, why=why),
             Bar('P14', 'background-checkpoint-to-one-copy', background / copy if copy else None, '<=', 1.5, why=why)]
