@@ -239,15 +239,29 @@ TEST_CASE("a batch that is none is skipped: no start hook, no step, the end hook
   CHECK(stepped({0.0, std::nullopt, 2.0, 3.0}, 3) == Gradients{2.0, 4.0});  // inside a window
 }
 
-TEST_CASE("an epoch with fewer steps than log_every_n_steps is told where there is a logger") {
-  auto const told = [](int every, int batches) {
-    toy::P model;
-    auto trainer = toy::train<toy::P>({.max_epochs = 1, .log_every_n_steps = every}, {}, toy::Rows{});
-    trainer.fit(model, toy::batches(batches));
-    return trainer.warnings().size() == 1 && trainer.warnings().front().starts_with("[fulgurite.options.few_rows]");
+namespace {
+/// Declares a metric that could be reported per step, and logs it in validations alone.
+struct LogsInValidation : toy::P {
+  static constexpr Metric<"vl"> vl{};
+  using Metrics = MetricList<vl>;
+  toy::Tensor training_step(double) { return -p; }
+  void validation_step(double batch, auto& ctx) { ctx.log(vl, batch); }
+};
+}  // namespace
+
+TEST_CASE("an epoch with fewer steps than log_every_n_steps gets a warning where a logger waits for values of steps") {
+  auto const warned = []<class M>(M model, int every, auto const& batches) {
+    auto trainer =
+        toy::train<M>({.max_epochs = 2, .log_every_n_steps = every}, {.accumulate_grad_batches = 2}, toy::Rows{});
+    if constexpr (std::is_same_v<M, toy::P>) trainer.fit(model, batches);
+    else trainer.fit(model, batches, batches);
+    REQUIRE(trainer.warnings().size() <= 1);
+    return !trainer.warnings().empty() && trainer.warnings().front().starts_with("[fulgurite.options.few_rows]");
   };
-  CHECK(told(4, 3));
-  CHECK_FALSE(told(3, 3));
+  CHECK(warned(toy::P{}, 3, toy::batches(4)));
+  CHECK(warned(toy::P{}, 3, toy::Unsized{4}));
+  CHECK_FALSE(warned(toy::P{}, 2, toy::batches(4)));
+  CHECK_FALSE(warned(LogsInValidation{}, 3, toy::batches(4)));
 }
 
 TEST_CASE("without an optimizer steps count and nothing moves") {

@@ -90,6 +90,19 @@ template <class L>
 concept shards_by_member = requires(L& loader, bool training) { loader.shard(0, 1, training); };
 template <class L>
 concept shards_by_function = requires(L& loader, bool training) { shard(loader, 0, 1, training); };
+/// True if a loader takes the number of the epoch whose batches it yields.
+template <class L>
+concept TakesEpoch = hook::set_epoch::accepts<L, long>;
+
+/// True if the next pass of a loader can be set to begin at a given batch.
+template <class L>
+concept Jumps = hook::resume_at::accepts<L, long>;
+
+/// True for a loader that holds other loaders, forwards to them, and lists their types: a function that one of them
+/// lacks is missing there, too.
+template <class L>
+concept WrapsLoaders = requires { typename L::WrappedLoaders; };
+
 template <class L>
 concept says_shards_itself = requires { requires std::remove_cvref_t<L>::shards_itself; };
 

@@ -53,13 +53,13 @@ class CombinedPart {
   /// Begins pass `number` at its batch `first`. `ended` is true if earlier passes of this epoch were completed.
   void open(long number, long first, bool ended) {
     at_.reset();
-    if constexpr (requires { loader_.set_epoch(number); }) loader_.set_epoch(number);
-    if constexpr (requires { loader_.resume_at(first); }) loader_.resume_at(first);
+    if constexpr (loop::TakesEpoch<Loader>) loader_.set_epoch(number);
+    if constexpr (loop::Jumps<Loader>) loader_.resume_at(first);
     at_.emplace(std::begin(loader_));
     number_ = number;
     taken_ = first;
     ended_ = ended;
-    if constexpr (!requires { loader_.resume_at(first); })
+    if constexpr (!loop::Jumps<Loader>)
       for (; first > 0 && *at_ != std::end(loader_); --first) ++*at_;
     fresh_ = true;
   }
@@ -106,7 +106,8 @@ using BatchIn = std::conditional_t<Mode == CombineMode::max_size, std::optional<
 ///
 /// All loaders get the epoch of this one. A pass that `max_size_cycle` starts again within an epoch gets a number of
 /// its own, so that a seeded order is not repeated. A resumed epoch continues with the same batches; loaders without
-/// `resume_at` are read from the start, and the consumed batches are dropped.
+/// `resume_at` are read from the start, and the consumed batches are dropped. That is right if they have the same
+/// batches in each pass; a trainer that writes checkpoints refuses others.
 template <CombineMode Mode, class... Ls>
   requires(sizeof...(Ls) > 0)
 class Combined : public Batches<Combined<Mode, Ls...>, std::tuple<BatchIn<Mode, Ls>...>> {
@@ -117,7 +118,7 @@ class Combined : public Batches<Combined<Mode, Ls...>, std::tuple<BatchIn<Mode, 
  public:
   using Batch = std::tuple<BatchIn<Mode, Ls>...>;
   static constexpr CombineMode combine_mode = Mode;
-  static constexpr bool wraps_loaders = true;  ///< a function that one of the loaders lacks is missing here, too
+  using WrappedLoaders = std::tuple<std::remove_reference_t<Ls>...>;
   static constexpr bool shards_itself = (ShardsItself<std::remove_reference_t<Ls>> && ...);
   /// A combined batch holds the batches of the loaders, so it stays valid as long as theirs do.
   static constexpr bool batches_stay_valid = (BatchesStayValid<std::remove_reference_t<Ls>> && ...);
@@ -293,7 +294,7 @@ template <class L>
 class Borrowed {
  public:
   static constexpr bool batches_stay_valid = BatchesStayValid<L>;
-  static constexpr bool wraps_loaders = true;  ///< a function that the loader lacks is missing here, too
+  using WrappedLoaders = std::tuple<L>;
   static constexpr bool shards_itself = ShardsItself<L>;
 
   explicit Borrowed(L& loader) : loader_(&loader) {}
@@ -307,12 +308,12 @@ class Borrowed {
     return get().size();
   }
   void set_epoch(long epoch) const
-    requires requires(L& loader) { loader.set_epoch(epoch); }
+    requires loop::TakesEpoch<L>
   {
     get().set_epoch(epoch);
   }
   void resume_at(long batch) const
-    requires requires(L& loader) { loader.resume_at(batch); }
+    requires loop::Jumps<L>
   {
     get().resume_at(batch);
   }
@@ -342,7 +343,7 @@ class Borrowed {
     return get().in_order(on);
   }
   void limit_each(double part) const
-    requires requires(L& loader) { loader.limit_each(part); }
+    requires hook::limit_each::accepts<L, double>
   {
     get().limit_each(part);
   }

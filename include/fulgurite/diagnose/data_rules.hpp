@@ -55,10 +55,6 @@ consteval HookVerdict module_hooks() {
         two_sources<Module, typename R::Model>());
 }
 
-/// A loader that holds other loaders and forwards to them: a function that one of them lacks is missing here, too.
-template <class L>
-concept WrapsLoaders = FULGURITE_SAYS(L, bool, wraps_loaders);
-
 /// A `batch_size` belongs to this library only if there is a matching setter. Rule data.not_shared_out reports a
 /// `shard` that does not fit, if there are several processes.
 template <class T>
@@ -79,13 +75,27 @@ consteval HookVerdict loader_hooks() {
   using T = std::remove_const_t<L>;
   if constexpr (!Probeable<T>) return {};
   else if constexpr (constexpr auto near = misspelt_of_loader<T>(); bool(near)) return near;
-  else if constexpr (WrapsLoaders<T>) return {};
+  else if constexpr (loop::WrapsLoaders<T>) return {};
   else
     return worst(uncallable<hook::set_epoch, T, long>(HookId::set_epoch),
                  uncallable<hook::in_order, T, bool>(HookId::in_order),
                  uncallable<hook::limit_each, T, double>(HookId::limit_each),
                  uncallable<hook::resume_at, T, long>(HookId::resume_at), asked_for_waiting<T>(),
                  unfit<hook::set_batch_size, T, long>(HookId::set_batch_size), asked_batch_size<T>());
+}
+
+/// The verdict on a loader's functions, or on those of the first loader inside it that has such a fault.
+template <class L>
+consteval auto loader_unfit();
+template <class... Ls>
+consteval auto first_unfit(std::type_identity<std::tuple<Ls...>>) {
+  return first(loader_unfit<Ls>()...);
+}
+template <class L>
+consteval auto loader_unfit() {
+  if constexpr (constexpr auto found = loader_hooks<L>(); bool(found)) return about<found, L>();
+  else if constexpr (loop::WrapsLoaders<L>) return first_unfit(std::type_identity<typename L::WrappedLoaders>{});
+  else return Fine{};
 }
 
 /// Checks a transfer hook of the data module or the model.
@@ -211,7 +221,7 @@ struct LoaderRules {
                    "shard(int rank, int world, bool training)`, or pass data::of_this_rank(loader), each process its "
                    "own part",
                    accepts<M>, !S::is_distributed || splits_model<S>() || ShardableLoader<L> || ShardsItself<L>)
-    FULGURITE_HOOKS(L, loader_hooks<L>())
+    FULGURITE_RULES(loader_unfit<L>())
     FULGURITE_HOOKS(S, uncallable<hook::process_dataloader, S, L>(HookId::process_dataloader))
     return Fine{};
   }

@@ -64,6 +64,11 @@
 #define FULGURITE_SENTENCE_CONTEXT_MANUAL_ONLY(NAME, CURE)                                                             \
   "[fulgurite.context.manual_only] only a manual training_step has ctx." NAME ": " CURE
 
+// Optimizers on their way into configure_optimizers' result.
+#define FULGURITE_SENTENCE_OPTIMIZER_COPIED                                                                            \
+  "[fulgurite.optimizer.copied] scheduled() and optimizers() take optimizers over, and one that was passed by its "    \
+  "name cannot be copied: write std::move(optimizer)"
+
 // Optimizers in a manual step.
 #define FULGURITE_SENTENCE_OPTIMIZER_RAW_STEP                                                                          \
   "[fulgurite.optimizer.raw_step] optimizer.step() would go past the precision, the hooks and the count of "           \

@@ -275,6 +275,10 @@ struct LoaderStateRules {
     FULGURITE_RULE("[fulgurite.data.state] the trainer's checkpoints would forget where this loader was: add "
                    "`resume_at(long batch)` or `state(auto& archive)`; or `using Stateless = fulgurite::ByChoice`, and "
                    "it is read from its beginning",
+                   accepts<L>, loop::WrapsLoaders<L> || loop::loader_remembers<L>)
+    FULGURITE_RULE("[fulgurite.data.state_of_part] the trainer's checkpoints would forget where one of these combined "
+                   "loaders was: add `resume_at(long batch)` to it; or `using Stateless = fulgurite::ByChoice`, and it "
+                   "is read from its beginning",
                    accepts<L>, loop::loader_remembers<L>)
     return Fine{};
   }

@@ -308,10 +308,7 @@ void prepare_loader(State<R>& run, Loader& loader, [[maybe_unused]] bool trainin
     if (run.asked.options.use_distributed_sampler) run.parts.strategy.process_dataloader(loader);
 }
 
-/// True if a loader takes the number of the epoch whose batches it yields.
-template <class Loader>
-concept TakesEpoch = requires(Loader& loader) { loader.set_epoch(long{}); };
-/// Passes it to such a loader.
+/// Passes the number of the epoch to a loader that takes it.
 template <class Loader>
 void notify_epoch([[maybe_unused]] Loader& loader, [[maybe_unused]] long epoch) {
   if constexpr (TakesEpoch<Loader>) loader.set_epoch(epoch);

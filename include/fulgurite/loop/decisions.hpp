@@ -290,9 +290,6 @@ struct EpochPlan {
 /// [fulgurite.options.val_check_interval] for an interval that the epoch never reaches.
 EpochPlan plan_epoch(TrainerOptions const& o, std::optional<long> size, std::optional<long> taken, bool has_validation);
 
-/// Warns if an epoch has fewer steps than log_every_n_steps.
-void warn_of_few_rows(RunCore& run, EpochPlan const& plan);
-
 /// Warns if an accumulation window is longer than an epoch, since each window ends with its epoch.
 void warn_of_long_window(RunCore& run, EpochPlan const& plan);
 

@@ -389,6 +389,9 @@ std::vector<MetricValue> epoch_row(RunCore& run, BoardNumber board);
 /// The latest value of each metric of a board that is reported per step and was logged since the last such row.
 std::vector<MetricValue> step_row(RunCore& run, BoardNumber board);
 
+/// Warns at the end of an epoch that had fewer steps than log_every_n_steps, if values of its steps were logged.
+void warn_of_few_rows(RunCore& run);
+
 /// The row of one of several loaders: its names end with the loader's.
 std::vector<MetricValue> named(std::vector<MetricValue> row, std::string const& suffix);
 void append(std::vector<MetricValue>& row, std::vector<MetricValue> const& more);

@@ -99,14 +99,31 @@ FULGURITE_BULK_BODY std::vector<MetricValue> epoch_row(RunCore& run, BoardNumber
   return row;
 }
 
+/// True if a value was logged in a step and is in no row yet.
+FULGURITE_BODY bool waits_for_row(DeclaredMetric const& metric, Cell const& cell) {
+  return metric.logger && cell.in_step_row && cell.epoch.count != 0 && per_step(metric, cell.origin);
+}
+
+FULGURITE_BULK_BODY void warn_of_few_rows(RunCore& run) {
+  auto const& options = run.asked.options;
+  if (!run.facts.is_last_batch || options.fast_dev_run != 0) return;
+  long const steps = (run.progress.batch + run.asked.window_length - 1) / run.asked.window_length;
+  if (options.log_every_n_steps <= steps) return;
+  auto const cells = run.program->cells(run, std::nullopt);
+  for (std::size_t i = 0; i != cells.size(); ++i)
+    if (waits_for_row(run.program->metrics[i], cells[i]))
+      return run.warn("fulgurite.options.few_rows",
+                      "the steps of an epoch (" + std::to_string(steps) + ") are fewer than log_every_n_steps = " +
+                          std::to_string(options.log_every_n_steps) + ": lower it to see the values of steps");
+}
+
 FULGURITE_BULK_BODY std::vector<MetricValue> step_row(RunCore& run, BoardNumber board) {
   std::vector<MetricValue> row;
   auto const cells = run.program->cells(run, board);
   for (std::size_t i = 0; i != cells.size(); ++i) {
     auto const& metric = run.program->metrics[i];
     auto& cell = cells[i];
-    if (metric.logger && cell.in_step_row && cell.epoch.count != 0 && per_step(metric, cell.origin))
-      row.push_back({reported_name(metric, cell.origin, false), cell.epoch.last});
+    if (waits_for_row(metric, cell)) row.push_back({reported_name(metric, cell.origin, false), cell.epoch.last});
     cell.in_step_row = false;
   }
   return row;

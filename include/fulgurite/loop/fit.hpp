@@ -78,6 +78,7 @@ void end_epoch(State<R>& run, Pack& pack, Source& source, bool left_early, std::
     if constexpr (R::automatic)
       if (run.facts.is_last_batch) observe_schedulers(run, ctx, Interval::epoch, progress.epoch, progress.epoch + 1);
   });
+  if constexpr (has_logger<Pack>) warn_of_few_rows(run);
   part([&] { report_epoch(run, pack); });
   advise_on_data(run, source.train());
   count_epoch(run);
@@ -340,7 +341,6 @@ class OpenFit {
     if constexpr (resumes)
       if (resumed_) resumed_->refuse_unfit_loaders(plan_.most());
     if (is_resumed()) log_program(run_, pack_);
-    if constexpr (has_logger<Pack>) warn_of_few_rows(run_, plan_);
     run_.measured.train_board.restart();
     run_.loading.write = decltype(Loading::write)::template to<&OpenFit::write>(*this);
     RunContext<R, phase::Train> ctx(run_);

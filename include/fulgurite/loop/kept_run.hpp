@@ -274,7 +274,7 @@ class RatesOf final : public LearningRates {
 /// A loader whose `begin()` can yield the batches of an epoch again: stored batches, or a loader that knows its
 /// position in an epoch.
 template <class Loader>
-concept Repeats = StoredBatches<Loader> || (TakesEpoch<Loader> && Jumps<Loader>);
+concept Repeats = StoredBatches<Loader> || (TakesEpoch<Loader> && Jumps<Loader> && loader_remembers<Loader>);
 
 /// A rollback point, taken at the start of an accumulation window: a snapshot of weights, buffers, and the saved state
 /// of the optimizer, the schedules, the callbacks and the model; also counters, logged values, random numbers.

@@ -61,10 +61,6 @@ void fold_random(State<R>& run, Archive& archive) {
   if constexpr (Archive::loading) random.restore();
 }
 
-/// True if the next pass of a loader can be set to begin at a given batch.
-template <class L>
-concept Jumps = requires(L& loader) { loader.resume_at(long{}); };
-
 /// True if a loader saves its own position, counting the batches that were passed with `++`. The loops move past a
 /// batch of such a loader as soon as its step is over, so that it saves what was trained on.
 template <class L>
@@ -112,6 +108,18 @@ void fold_data_module_of_file(State<R>& run, Source& source, Archive& archive) {
 template <class L>
 inline constexpr bool loader_remembers =
     Jumps<L> || StoredBatches<L> || std::ranges::view<std::remove_const_t<L>> || Remembers<std::remove_const_t<L>>;
+/// The same for one of several loaders in a loader, which begins each of them at a batch: a saved position is not
+/// enough.
+template <class L>
+inline constexpr bool part_remembers = loader_remembers<L> && !KeepsPlace<L>;
+/// True if all loaders in such a loader remember.
+template <class Parts>
+inline constexpr bool wrapped_remember = true;
+template <class... Ls>
+inline constexpr bool wrapped_remember<std::tuple<Ls...>> = (part_remembers<Ls> && ...);
+template <WrapsLoaders L>
+  requires Jumps<L>
+inline constexpr bool loader_remembers<L> = wrapped_remember<typename L::WrappedLoaders>;
 
 template <class Loaders>
 inline constexpr bool any_keeps_place = false;

@@ -19,6 +19,7 @@
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/core/types.hpp>
+#include <fulgurite/diagnose/member_sentences.hpp>
 
 namespace fulgurite {
 
@@ -46,25 +47,40 @@ struct Scheduled {
   ScheduleOptions options;
 };
 
+namespace loop {
+
+/// What becomes of an argument in configure_optimizers' result: a temporary is moved, and a variable copied, which few
+/// optimizers can be.
+template <class O>
+std::remove_cvref_t<O> handed_over(O&& optimizer) {
+  using Kept = std::remove_cvref_t<O>;
+  constexpr bool can_be = std::is_constructible_v<Kept, O>;
+  static_assert(can_be, FULGURITE_SENTENCE_OPTIMIZER_COPIED);
+  if constexpr (can_be) return std::forward<O>(optimizer);
+  else return const_cast<Kept&&>(optimizer);  // so that the sentence is the only error
+}
+
+}  // namespace loop
+
 /// Adds a schedule to an optimizer, for configure_optimizers:
 ///
 ///     return scheduled(torch::optim::SGD(parameters(), 0.1), schedule::Cosine{1000}, {.interval = Interval::step});
 ///
 /// The result can be scheduled again, each schedule with its own interval, frequency and metric:
 ///
-///     scheduled(scheduled(sgd, schedule::Cosine{1000}), schedule::ReduceOnPlateau{Net::val_loss})
+///     scheduled(scheduled(std::move(sgd), schedule::Cosine{1000}), schedule::ReduceOnPlateau{Net::val_loss})
 ///
 /// The rate is then the initial one times the factors of all schedules. A schedule that sets rates multiplies or
 /// replaces the current rate, and its effect stays when the others move.
 template <class O, class S>
-Scheduled<O, S, true> scheduled(O optimizer, S schedule, ScheduleOptions options) {
-  return {std::move(optimizer), std::move(schedule), std::move(options)};
+Scheduled<std::remove_cvref_t<O>, S, true> scheduled(O&& optimizer, S schedule, ScheduleOptions options) {
+  return {loop::handed_over(std::forward<O>(optimizer)), std::move(schedule), std::move(options)};
 }
 /// With the schedule's own interval, or for manual optimization, in which you step it. `name` is its name in
 /// LearningRateMonitor.
 template <class O, class S>
-Scheduled<O, S> scheduled(O optimizer, S schedule, std::string name = {}) {
-  return {std::move(optimizer), std::move(schedule), {.name = std::move(name)}};
+Scheduled<std::remove_cvref_t<O>, S> scheduled(O&& optimizer, S schedule, std::string name = {}) {
+  return {loop::handed_over(std::forward<O>(optimizer)), std::move(schedule), {.name = std::move(name)}};
 }
 
 /// The result of optimizers(...): several optimizers, of which scheduled ones are Scheduled.
@@ -73,10 +89,11 @@ struct OptimizerList {
   std::tuple<Os...> all;
 };
 
-/// Several optimizers, scheduled or not, for manual optimization: `return optimizers(adam_g, adam_d);`
+/// Several optimizers, scheduled or not, for manual optimization: `return optimizers(std::move(adam_g),
+/// std::move(adam_d));`
 template <class... Os>
-OptimizerList<Os...> optimizers(Os... all) {
-  return {std::tuple<Os...>(std::move(all)...)};
+OptimizerList<std::remove_cvref_t<Os>...> optimizers(Os&&... all) {
+  return {std::tuple<std::remove_cvref_t<Os>...>(loop::handed_over(std::forward<Os>(all))...)};
 }
 
 /// The schedule of an optimizer that has none.
