@@ -212,6 +212,22 @@ at::Generator cpu_generator(at::Generator const& of) {
   return static_cast<Generator*>(of.unsafeGetGeneratorImpl())->cpu;
 }
 
+/// While it lives, the CPU's generator draws a device's sequence.
+class Drawing {
+ public:
+  explicit Drawing(at::Generator of) : of_(std::move(of)) { cpu_.set_state(of_.get_state()); }
+  ~Drawing() {
+    of_.set_state(cpu_.get_state());
+    cpu_.set_state(before_);
+  }
+  Drawing(Drawing const&) = delete;
+  Drawing& operator=(Drawing const&) = delete;
+
+ private:
+  at::Generator of_, cpu_ = at::detail::getDefaultCPUGenerator();
+  Tensor before_ = cpu_.get_state();
+};
+
 struct Hooks final : at::PrivateUse1HooksInterface {
   bool isBuilt() const override { return true; }
   bool isAvailable() const override { return true; }
@@ -241,10 +257,18 @@ struct Hooks final : at::PrivateUse1HooksInterface {
 constexpr DispatchKeySet keys_of_fake(DispatchKey::PrivateUse1);
 bool is_fake(Tensor const& tensor) { return tensor.defined() && tensor.device().type() == device_type; }
 
-Tensor over(Storage storage, DispatchKeySet keys, Tensor const& like) {
-  auto made = at::detail::make_tensor<c10::TensorImpl>(std::move(storage), keys, like.dtype());
+Tensor laid_out(Tensor made, Tensor const& like) {
   made.unsafeGetTensorImpl()->set_sizes_and_strides(like.sizes(), like.strides(), like.storage_offset());
   return made;
+}
+Tensor over(Storage storage, DispatchKeySet keys, Tensor const& like) {
+  return laid_out(at::detail::make_tensor<c10::TensorImpl>(std::move(storage), keys, like.dtype()), like);
+}
+/// In inference mode a view of a tensor that is none of that mode's is none either, as its keys say.
+Tensor view_of(Tensor const& base, Tensor const& like) {
+  return laid_out(at::detail::make_tensor<c10::TensorImpl>(c10::TensorImpl::VIEW, Storage(base.storage()),
+                                                           base.key_set(), like.dtype()),
+                  like);
 }
 Tensor as_cpu(Tensor const& tensor) {
   return is_fake(tensor) ? over(host_of(tensor.storage()), DispatchKeySet(DispatchKey::CPU), tensor) : tensor;
@@ -328,12 +352,16 @@ void kernel(c10::OperatorHandle const& op, torch::jit::Stack* stack) {
               *call.other, "! (in ", op.schema().name(), ")");
   c10::OptionalDeviceGuard const guard(call.device && call.device->type() == device_type ? call.device : std::nullopt);
   auto const device = Guard().getDevice();
-  launch(device);
+  auto const& returns = op.schema().returns();
+  bool const is_view = !returns.empty() && returns[0].alias_info() != nullptr && !returns[0].alias_info()->isWrite();
+  if (!is_view) launch(device);
   if (call.waits) read_by_host(device);
 
   std::vector<std::pair<Tensor, Tensor>> known;  // on the CPU, on the device
+  bool draws = op.hasTag(at::Tag::nondeterministic_seeded);  // with the process's generator, unless it takes one
   for (std::size_t i = 0; i != arguments.size(); ++i) {
     auto& value = first[static_cast<std::ptrdiff_t>(i)];
+    draws = draws && arguments[i].name() != "generator";
     if (value.isDevice()) value = Device(c10::kCPU);
     else if (value.isGenerator() && value.toGenerator().device().type() == device_type)
       value = cpu_generator(value.toGenerator());
@@ -346,6 +374,8 @@ void kernel(c10::OperatorHandle const& op, torch::jit::Stack* stack) {
   }
   {
     Plain const plain;
+    std::optional<Drawing> drawing;
+    if (draws) drawing.emplace(default_generator(device.index()));
     op.callBoxed(stack);
   }
   for (auto const& [cpu, tensor] : known) {  // out= may have given a tensor another shape
@@ -358,12 +388,12 @@ void kernel(c10::OperatorHandle const& op, torch::jit::Stack* stack) {
     for (auto const& [cpu, tensor] : known)
       if (cpu.is_same(made)) return tensor;  // in place, or out=
     for (auto const& [cpu, tensor] : known)
-      if (cpu.storage().is_alias_of(made.storage())) return over(tensor.storage(), keys_of_fake, made);  // a view
+      if (cpu.storage().is_alias_of(made.storage())) return view_of(tensor, made);
     Storage storage(Storage::use_byte_size_t(), made.storage().nbytes(), block_over(made.storage(), device),
                     &device_memory, true);
     return known.emplace_back(made, over(std::move(storage), keys_of_fake, made)).second;
   };
-  for (auto at = stack->end() - static_cast<std::ptrdiff_t>(op.schema().returns().size()); at != stack->end(); ++at)
+  for (auto at = stack->end() - static_cast<std::ptrdiff_t>(returns.size()); at != stack->end(); ++at)
     each_tensor(*at, on_device);
 }
 

@@ -27,7 +27,7 @@ struct Counts {
   long downloads = 0;     ///< copies to the host
   long downloaded = 0;    ///< their bytes
   long overlapping = 0;   ///< of both those that the host did not wait for
-  long pageable = 0;      ///< copies that could not overlap as they were asked to, since memory of the host was not pinned
+  long pageable = 0;      ///< copies that should have overlapped, of memory that was not pinned
   long streams = 0;       ///< how often a thread changed its stream
   long overwritten = 0;   ///< pinned memory that the host wrote to before it had waited for the copy from it
 };
