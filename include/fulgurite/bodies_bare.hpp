@@ -66,7 +66,6 @@
 #include <fulgurite/loop/sentences.ipp>
 #include <fulgurite/metric/board.ipp>
 #include <fulgurite/metric/formulas.ipp>
-#include <fulgurite/policy/policies.ipp>
 #include <fulgurite/report/describe.ipp>
 #include <fulgurite/report/html.ipp>
 #include <fulgurite/report/numbers.ipp>

@@ -375,7 +375,8 @@ struct Backend {
             v,
             &keep};
   }
-  static void keep(std::span<fulgurite::SavedTensor* const> handles) {
+  static void keep(std::span<fulgurite::SavedTensor* const> handles, fulgurite::CopyTo where) {
+    if (where == fulgurite::CopyTo::host) return;
     std::vector<Value> values;
     for (auto const* one : handles) values.push_back(*one->tensor<Value>());
     auto const copies = clones(values);

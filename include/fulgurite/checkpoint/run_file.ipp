@@ -160,6 +160,21 @@ FULGURITE_BODY void refuse_state_name(std::filesystem::path const& path, std::st
                     "' has a name that only tensors of the run's state have: rename it");
 }
 
+/// Calls f with each tensor and its bytes, in order.
+FULGURITE_BODY void read_together(std::span<ArchiveTensor const* const> tensors,
+                                  FunctionRef<void(ArchiveTensor const&, SavedTensor::Bytes)> f) {
+  auto const size = [&](std::size_t i) { return tensors[i]->tensor.size(); };
+  each_range_copied_together(tensors.size(), size, [&](std::size_t begin, std::size_t end) {
+    std::vector<SavedTensor> copies;
+    for (auto i = begin; i != end; ++i) copies.push_back(tensors[i]->tensor);
+    std::vector<SavedTensor*> handles;
+    for (auto& one : copies) handles.push_back(&one);
+    copy_handles(handles, CopyTo::host);
+    for (auto i = begin; i != end; ++i)
+      copies[i - begin].read([&](SavedTensor::Bytes bytes) { f(*tensors[i], bytes); });
+  });
+}
+
 /// Writes such a file from a state that is saved already: see save_run_file.
 FULGURITE_BODY void write_run_file(std::filesystem::path const& path, ArchiveNode const& tree, EachWeight each_weight,
                                    std::span<Hyperparameter const> hyperparameters, Metadata metadata,
@@ -172,10 +187,9 @@ FULGURITE_BODY void write_run_file(std::filesystem::path const& path, ArchiveNod
       refuse_state_name(path, name);
       f(name, view);
     });
-    for (auto const* one : tensors)
-      one->tensor.read([&](SavedTensor::Bytes bytes) {
-        f(std::string(state_tensor_prefix) + one->name, WeightView{one->tensor.dtype(), one->tensor.shape(), bytes});
-      });
+    read_together(tensors, [&](ArchiveTensor const& one, SavedTensor::Bytes bytes) {
+      f(std::string(state_tensor_prefix) + one.name, WeightView{one.tensor.dtype(), one.tensor.shape(), bytes});
+    });
   };
   write_safetensors(path, std::move(all), each, Checksums::written, AddFingerprint{tree});
 }
@@ -337,12 +351,12 @@ FULGURITE_BODY void RunImage::add(std::string name, std::string dtype, std::vect
 }
 
 FULGURITE_BODY void RunImage::copy_tensors() {
-  each_tensor(tree_, [&](ArchiveTensor& one) {
-    one.tensor.read([&](SavedTensor::Bytes bytes) {
-      add(std::string(state_tensor_prefix) + one.name, one.tensor.dtype(), one.tensor.shape(), bytes);
-    });
-    one.tensor = {};
+  std::vector<ArchiveTensor const*> tensors;
+  each_tensor(tree_, [&](ArchiveTensor& one) { tensors.push_back(&one); });
+  read_together(tensors, [&](ArchiveTensor const& one, SavedTensor::Bytes bytes) {
+    add(std::string(state_tensor_prefix) + one.name, one.tensor.dtype(), one.tensor.shape(), bytes);
   });
+  each_tensor(tree_, [](ArchiveTensor& one) { one.tensor = {}; });
 }
 
 FULGURITE_BODY void RunImage::rename(ArchiveNode& node, std::string const& from, std::string const& to) {

@@ -398,6 +398,9 @@ enum class Copied : bool {
   written_soon  ///< all except those that a load writes last: for restoring the state if a load fails before that
 };
 
+/// Replaces handles by copies, those of one library together. A handle that belongs to no library is left as it is.
+void copy_handles(std::span<SavedTensor* const> handles, CopyTo where);
+
 /// Replaces handles by copies. Each library copies its own tensors at once, on their devices; for a handle that belongs
 /// to no library, the bytes are fetched.
 void keep_tensors(ArchiveNode& tree, Copied which = Copied::all);

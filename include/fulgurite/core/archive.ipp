@@ -192,14 +192,21 @@ FULGURITE_BODY archive::ReadScalar StateLoader::scalar(ArchiveNode const& node, 
 
 FULGURITE_ALL_ARCHIVED(FULGURITE_INSTANTIATE);
 
-FULGURITE_BODY void keep_tensors(ArchiveNode& tree, Copied which) {
+FULGURITE_BODY void copy_handles(std::span<SavedTensor* const> handles, CopyTo where) {
   std::map<SavedTensor::Keep, std::vector<SavedTensor*>> by_library;
+  for (auto* const one : handles)
+    if (auto const keep = one->keep()) by_library[keep].push_back(one);
+  for (auto const& [keep, of_library] : by_library) keep(of_library, where);
+}
+
+FULGURITE_BODY void keep_tensors(ArchiveNode& tree, Copied which) {
+  std::vector<SavedTensor*> handles;
   each_tensor(tree, [&](ArchiveTensor& one) {
     if (which == Copied::written_soon && one.tensor.is_written_last()) return;
-    if (auto const keep = one.tensor.keep()) by_library[keep].push_back(&one.tensor);
+    if (one.tensor.keep() != nullptr) handles.push_back(&one.tensor);
     else one.tensor = one.tensor.owned();
   });
-  for (auto const& [keep, handles] : by_library) keep(handles);
+  copy_handles(handles, CopyTo::same_device);
 }
 
 FULGURITE_BODY std::vector<std::string> unread_entries(ArchiveNode const& node, std::string const& path) {

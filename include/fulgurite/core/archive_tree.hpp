@@ -88,17 +88,35 @@ constexpr std::optional<std::uint64_t> bytes_of(std::string_view dtype, std::spa
 
 // One tensor inside a saved state, from a callback or an optimizer that keeps tensors.
 
+/// Where the copies of handles lie.
+enum class CopyTo : std::uint8_t { same_device, host };
+
+/// The host waits once for a copy from a device, so several tensors are copied together: up to this many bytes, which
+/// is what a file that is written from handles needs in host memory.
+inline constexpr std::uint64_t copied_together = std::uint64_t{64} << 20;
+
+/// Calls f(begin, end) for successive ranges of `count` tensors that are copied together; `bytes(i)` is a tensor's size.
+template <class Bytes, class F>
+void each_range_copied_together(std::size_t count, Bytes&& bytes, F&& f) {
+  for (std::size_t begin = 0, end = 0; begin != count; begin = end) {
+    std::uint64_t all = 0;
+    do all += bytes(end++);
+    while (end != count && all + bytes(end) <= copied_together);
+    f(begin, end);
+  }
+}
+
 /// The element type (by safetensors' name, such as "F32"), the shape and the bytes of one tensor, in row-major order
 /// and little endian. It either owns its bytes, or is a handle of a tensor, from which it fetches them each time they
-/// are read; a file that is written from handles needs one tensor at a time in host memory. Copies share the bytes. A
-/// default one is no tensor.
+/// are read. Copies share the bytes. A default one is no tensor.
 class SavedTensor {
  public:
   using Bytes = std::span<std::byte const>;
   /// Calls its argument once with the bytes, which are valid during that call.
   using Fetch = std::function<void(FunctionRef<void(Bytes)>)>;
-  /// Replaces each of several handles of one library by the handle of a copy on the same device.
-  using Keep = void (*)(std::span<SavedTensor* const>);
+  /// Replaces each of several handles of one library by the handle of a copy; on the host only those of a device are
+  /// copied.
+  using Keep = void (*)(std::span<SavedTensor* const>, CopyTo);
 
   SavedTensor();
   SavedTensor(SavedTensor const&);

@@ -30,7 +30,7 @@ struct BatchingOptions {
   std::function<void()> on_worker_start = {};
   bool persistent_workers = true;        ///< workers live across epochs
   std::chrono::milliseconds timeout{0};  ///< longest wait of the loop for one batch; 0: no limit
-  bool pin_memory = false;               ///< put batches into page-locked memory; needs CUDA
+  bool pin_memory = false;               ///< put batches into page-locked memory; needs a GPU
 };
 
 namespace pipeline {

@@ -2,11 +2,11 @@
 // The policies of a trainer: the device, the precision, and who drives the optimizer.
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 
-#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/core/types.hpp>
 
@@ -25,27 +25,28 @@ struct Cuda {
 
   constexpr Cuda operator()(int which) const { return {which}; }
 };
-/// A GPU if there is one, else the CPU. This is decided when the program starts, so rules about GPUs become early
-/// exceptions.
+/// Another accelerator, by LibTorch's name for it: `Accelerator{"xpu"}`, `Accelerator{"mps"}`, `Accelerator{"xpu:1"}`
+/// (the second one), or the name that a backend of your own has registered for "privateuseone". Rules treat it as a
+/// GPU. The strategy throws an Error if LibTorch has no accelerator of that name.
+struct Accelerator {
+  static constexpr Known on_gpu = Known::yes;
+  std::string name;
+
+  explicit Accelerator(std::string_view its_name) : name(its_name) {}
+};
+/// A GPU if there is one, else another accelerator that LibTorch sees, else the CPU. This is decided when the program
+/// starts, so rules about GPUs become early exceptions.
 struct AutomaticDevice {
   static constexpr Known on_gpu = Known::at_run_time;
 };
-/// A device named by a command line or a file: "cpu", "cuda", "cuda:1" (the second GPU) or "auto" (a GPU if there is
-/// one). It is a single type, so that one trainer in the program works for all of them; rules about GPUs become early
-/// exceptions. Throws an Error for any other name.
+/// A device named by a command line or a file: "cpu", "cuda", "cuda:1" (the second GPU), the name of another
+/// accelerator, or "auto" (as `automatic`). It is a single type, so that one trainer in the program works for all of
+/// them; rules about GPUs become early exceptions. The strategy throws an Error for any other name.
 struct NamedDevice {
-  enum class Kind : std::uint8_t { automatic, cpu, cuda };
   static constexpr Known on_gpu = Known::at_run_time;
-  Kind kind = Kind::automatic;
-  int index = 0;
+  std::string name;
 
-  explicit NamedDevice(std::string_view name);
-
- private:
-  static constexpr int most = 127;  // LibTorch's limit
-
-  /// Reads "" or a colon and a number.
-  bool reads_index(std::string_view rest);
+  explicit NamedDevice(std::string_view its_name) : name(its_name) {}
 };
 
 /// A device's type, which declares whether it is a GPU.
@@ -59,7 +60,7 @@ struct NoDevice {};
 inline constexpr Cpu cpu{};
 /// The first GPU: `SingleDevice{cuda}`; the second one: `SingleDevice{cuda(1)}`.
 inline constexpr Cuda cuda{};
-/// The first GPU where there is one, else the CPU: `SingleDevice{automatic}`.
+/// The first GPU or other accelerator where there is one, else the CPU: `SingleDevice{automatic}`.
 inline constexpr AutomaticDevice automatic{};
 
 // Precision policies: tags whose constants define what is done with parameters, inputs, operators and the loss.
@@ -272,7 +273,3 @@ class Captured : public policy::OrNothing<S> {
 #endif
 
 }  // namespace fulgurite
-
-#if !defined(FULGURITE_COMPILED)
-#include <fulgurite/policy/policies.ipp>
-#endif

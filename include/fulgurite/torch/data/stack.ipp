@@ -1,12 +1,14 @@
 #pragma once
 // The bodies of torch/data/stack.hpp.
 
+#include <ATen/DeviceAccelerator.h>
+
 #include <fulgurite/torch/data/stack.hpp>
 
 namespace fulgurite::data {
 
 FULGURITE_BODY void refuse_pinning_without_gpu() {
-  if (!at::hasCUDA())
+  if (!at::getAccelerator())
     throw Error("fulgurite.data.pin_memory",
                 ".pin_memory is on, and there is no GPU to copy to: say .pin_memory = torch::cuda::is_available()");
 }

@@ -74,7 +74,7 @@ struct TensorLoaderOptions {
   bool persistent_workers = true;        ///< workers live across epochs
   std::chrono::milliseconds timeout{0};  ///< longest wait of the loop for one batch; 0: no limit
   bool pin_memory = false;  ///< put batches into page-locked memory, from which copies to a GPU overlap with the step.
-                            ///< Needs CUDA, and data on the CPU
+                            ///< Needs a GPU, and data on the CPU
 };
 
 /// Options of a loader that is given a sampler. The sampler decides the order.

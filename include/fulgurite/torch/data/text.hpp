@@ -42,7 +42,7 @@ struct BlockOptions {
   int prefetch = 2;                      ///< how many batches each worker may be ahead
   bool persistent_workers = true;        ///< workers live across epochs
   std::chrono::milliseconds timeout{0};  ///< longest wait of the loop for one batch; 0: no limit
-  bool pin_memory = false;               ///< put batches into page-locked memory; needs CUDA
+  bool pin_memory = false;               ///< put batches into page-locked memory; needs a GPU
 };
 
 /// Cuts pieces from a sequence, for one of several processes.

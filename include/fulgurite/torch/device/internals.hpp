@@ -154,10 +154,7 @@ class NoGradScope {
   explicit NoGradScope(bool inference = false) {
     if (inference) inference_.emplace();
   }
-  ~NoGradScope() {
-    if (at::autocast::is_autocast_enabled(at::kCPU) || at::autocast::is_autocast_enabled(at::kCUDA))
-      at::autocast::clear_cache();
-  }
+  ~NoGradScope();
   NoGradScope(NoGradScope const&) = delete;
   NoGradScope& operator=(NoGradScope const&) = delete;
 

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <thread>
 
+#include <ATen/DeviceAccelerator.h>
+
 #include <fulgurite/torch/device/internals.hpp>
 
 namespace fulgurite::libtorch {
@@ -35,6 +37,12 @@ FULGURITE_BULK_BODY AutocastScope::~AutocastScope() {
   if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
   at::autocast::set_autocast_enabled(device_, enabled_);
   at::autocast::set_autocast_dtype(device_, type_);
+}
+
+FULGURITE_BULK_BODY NoGradScope::~NoGradScope() {
+  auto const accelerator = at::getAccelerator();
+  if (at::autocast::is_autocast_enabled(at::kCPU) || (accelerator && at::autocast::is_autocast_enabled(*accelerator)))
+    at::autocast::clear_cache();
 }
 
 FULGURITE_BULK_BODY EvaluationScope::EvaluationScope(torch::nn::Module& model, bool now)
@@ -144,7 +152,7 @@ FULGURITE_BODY std::vector<std::pair<std::string, double>> device_stats(c10::Dev
 }
 
 FULGURITE_BULK_BODY void synchronize(c10::Device device) {
-  if (device.is_cuda()) torch::cuda::synchronize(device.index());
+  if (!device.is_cpu()) c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
 }
 
 }  // namespace fulgurite::libtorch

@@ -1,6 +1,6 @@
 #pragma once
 // The strategy of one process and one device: SingleDevice{cpu}, SingleDevice{cuda}, SingleDevice{cuda(1)},
-// SingleDevice{automatic}, SingleDevice{NamedDevice{"cuda:1"}}.
+// SingleDevice{Accelerator{"xpu"}}, SingleDevice{automatic}, SingleDevice{NamedDevice{"cuda:1"}}.
 
 #include <optional>
 #include <string>
@@ -9,7 +9,6 @@
 #include <vector>
 
 #include <ATen/core/Tensor.h>
-#include <torch/cuda.h>
 #include <torch/nn/module.h>
 
 #include <fulgurite/core/body.hpp>
@@ -37,17 +36,25 @@ void relocate(at::Tensor& tensor, at::Device device, std::optional<at::ScalarTyp
 /// Does nothing for a model that is not a torch::nn::Module.
 void relocate(torch::nn::Module const* model, at::Device device, std::optional<at::ScalarType> type);
 
-/// Throws an Error if LibTorch does not see this GPU.
+/// Throws an Error if LibTorch does not see this GPU or other accelerator.
 void require_device(at::Device device);
+
+/// The device that each word of policy/policies.hpp means. A name that means none is an Error.
+at::Device device_of(Cpu);
+at::Device device_of(Cuda device);
+at::Device device_of(Accelerator const& device);
+at::Device device_of(AutomaticDevice);
+at::Device device_of(NamedDevice const& device);
 
 }  // namespace fulgurite::libtorch
 
 namespace fulgurite {
 
 /// Model and batches are on one device: `make_trainer<Net>(TrainerOptions{.max_epochs = 5}, SingleDevice{cuda})`.
-/// `automatic` decides when the strategy is constructed: it takes the first GPU if LibTorch sees one, otherwise the
-/// CPU. NamedDevice takes a name, such as from the command line. On the CPU a second argument chooses the matrix
-/// products of steps: `SingleDevice{cpu, Matmul::libtorch}`.
+/// `automatic` decides when the strategy is constructed: it takes the first GPU or other accelerator if LibTorch sees
+/// one, otherwise the CPU. `Accelerator{"xpu"}` is another device of LibTorch's. NamedDevice takes a name, such as from
+/// the command line. On the CPU a second argument chooses the matrix products of steps: `SingleDevice{cpu,
+/// Matmul::libtorch}`.
 template <class Device>
 class SingleDevice {
  public:
@@ -57,7 +64,7 @@ class SingleDevice {
   static constexpr bool is_distributed = false;
   static constexpr bool captures = false;
 
-  explicit SingleDevice(Device device, Matmul matmul = Matmul::faster) : device_(choose(device)), matmul_(matmul) {}
+  explicit SingleDevice(Device device, Matmul matmul = Matmul::faster) : device_(libtorch::device_of(device)), matmul_(matmul) {}
 
   /// Throws an Error if the device does not exist.
   void require_device() const { libtorch::require_device(device_); }
@@ -80,7 +87,7 @@ class SingleDevice {
 
   at::Device device() const { return device_; }
   /// For rules about GPUs, if the type of the device does not determine this.
-  bool is_on_gpu() const { return device_.is_cuda(); }
+  bool is_on_gpu() const { return !device_.is_cpu(); }
 
   /// True if `move` reaches all tensors of a B. The tensors of a class with hidden parts stay on their device, which is
   /// only correct if they do not have to move.
@@ -133,15 +140,6 @@ class SingleDevice {
   /// A temporary is returned by value, since a reference to it would dangle.
   template <class B>
   using Same = std::conditional_t<std::is_lvalue_reference_v<B>, B, std::remove_reference_t<B>>;
-
-  static at::Device gpu(int index) { return at::Device(at::kCUDA, static_cast<at::DeviceIndex>(index)); }
-  static at::Device choose(Cpu) { return at::Device(at::kCPU); }
-  static at::Device choose(Cuda device) { return gpu(device.index); }
-  static at::Device choose(AutomaticDevice) { return torch::cuda::is_available() ? gpu(0) : choose(cpu); }
-  static at::Device choose(NamedDevice device) {
-    using enum NamedDevice::Kind;
-    return device.kind == cuda ? gpu(device.index) : device.kind == cpu ? choose(Cpu{}) : choose(AutomaticDevice{});
-  }
 
   at::Device device_;
   Matmul matmul_;

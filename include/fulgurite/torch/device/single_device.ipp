@@ -1,7 +1,16 @@
 #pragma once
 // The bodies of torch/device/single_device.hpp.
 
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+#include <system_error>
+
+#include <ATen/Context.h>
+#include <ATen/DeviceAccelerator.h>
 #include <ATen/core/grad_mode.h>
+#include <c10/util/Exception.h>
+#include <torch/cuda.h>
 
 #include <fulgurite/torch/device/single_device.hpp>
 
@@ -25,6 +34,60 @@ FULGURITE_BODY void relocate(torch::nn::Module const* model, at::Device device, 
   for (auto& buffer : model->buffers()) relocate(buffer, device, type);
 }
 
+/// True if LibTorch was built for this accelerator, and there is such a device.
+FULGURITE_BODY bool is_seen(at::Device device) {
+  auto const& hooks = at::globalContext().getAcceleratorHooksInterface(device.type());
+  return hooks.isAvailable() && device.index() < hooks.deviceCount();
+}
+
+FULGURITE_BULK_BODY at::Device device_of(Cpu) { return at::Device(at::kCPU); }
+
+FULGURITE_BULK_BODY at::Device device_of(Cuda device) {
+  return at::Device(at::kCUDA, static_cast<at::DeviceIndex>(device.index));
+}
+
+/// The CPU or an accelerator, by LibTorch's name for it and an index; nullopt for any other text.
+FULGURITE_BODY std::optional<at::Device> known_device(std::string_view name) {
+  auto const colon = std::min(name.find(':'), name.size());
+  int index = 0;
+  if (colon != name.size()) {
+    char const* const end = name.data() + name.size();
+    auto const [stopped, fault] = std::from_chars(name.data() + colon + 1, end, index);
+    if (fault != std::errc{} || stopped != end || !std::in_range<at::DeviceIndex>(index) || index < 0) return {};
+  }
+  try {
+    auto const type = at::Device(std::string(name.substr(0, colon))).type();
+    if (type == at::kCPU && colon == name.size()) return at::Device(at::kCPU);
+    if (at::isAccelerator(type)) return at::Device(type, static_cast<at::DeviceIndex>(index));
+  } catch (c10::Error const&) {
+    // LibTorch's message lists the names of devices, most of which it was not built for.
+  }
+  return {};
+}
+
+FULGURITE_BODY at::Device device_of(Accelerator const& device) {
+  auto const known = known_device(device.name);
+  if (!known || known->is_cpu())
+    throw Error("fulgurite.strategy.accelerator",
+                "Accelerator{\"" + device.name + "\"}: LibTorch has no accelerator of that name: write xpu, mps, xpu:1 "
+                "(the second one) or the name that your backend has registered");
+  return *known;
+}
+
+FULGURITE_BULK_BODY at::Device device_of(AutomaticDevice) {
+  if (torch::cuda::is_available()) return device_of(cuda);
+  auto const type = at::getAccelerator();
+  return type && is_seen(at::Device(*type, 0)) ? at::Device(*type, 0) : device_of(cpu);
+}
+
+FULGURITE_BODY at::Device device_of(NamedDevice const& device) {
+  if (device.name == "auto") return device_of(automatic);
+  if (auto const known = known_device(device.name)) return *known;
+  throw Error("fulgurite.strategy.device",
+              "NamedDevice{\"" + device.name + "\"}: no device is called that: write cpu, cuda, cuda:1 (the second "
+              "GPU), auto, or LibTorch's name of another accelerator, such as xpu");
+}
+
 FULGURITE_BODY void require_device(at::Device device) {
   if (device.is_cuda()) {
     auto const wanted = "SingleDevice{cuda}: GPU " + std::to_string(int(device.index()));
@@ -38,6 +101,10 @@ FULGURITE_BODY void require_device(at::Device device) {
       throw Error("fulgurite.strategy.cuda_index",
                   wanted + " was asked for, but there are " + std::to_string(int(torch::cuda::device_count())) +
                       ", counted from 0: choose one of them, or see CUDA_VISIBLE_DEVICES");
+  } else if (!device.is_cpu() && !is_seen(device)) {
+    throw Error("fulgurite.strategy.accelerator_absent",
+                device.str() + " was asked for, but LibTorch sees no such device: take a LibTorch that was built for "
+                               "it, install its driver, count from 0, or use SingleDevice{automatic}");
   }
 }
 

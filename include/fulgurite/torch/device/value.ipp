@@ -1,6 +1,7 @@
 #pragma once
 // The bodies of torch/device/value.hpp.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -45,21 +46,32 @@ FULGURITE_BULK_BODY double read(at::Tensor const& value) {
 
 FULGURITE_BULK_BODY void read_all(std::span<at::Tensor const> values, std::span<double> into) {
   at::NoGradGuard const no_graph;
-  std::vector<at::Tensor> remote;
-  std::vector<std::size_t> place;
+  struct OfOneKind {  // gathered and converted by one operator each
+    std::vector<at::Tensor> values;
+    std::vector<std::size_t> places;
+  };
+  std::vector<OfOneKind> kinds;
   for (std::size_t i = 0; i != values.size(); ++i) {
     if (!values[i].defined() || values[i].is_cpu() || values[i].numel() != 1) {
       into[i] = read(values[i]);  // read also throws the error, if there is one
       continue;
     }
-    auto const flat = values[i].reshape({}).to(at::kDouble);
-    remote.push_back(remote.empty() ? flat : flat.to(remote.front().device()));
-    place.push_back(i);
+    auto const value = values[i].reshape({});
+    auto kind = std::find_if(kinds.begin(), kinds.end(),
+                             [&](OfOneKind const& one) { return same_kind(one.values.front(), value); });
+    if (kind == kinds.end()) kind = kinds.insert(kind, OfOneKind{});
+    kind->values.push_back(value);
+    kind->places.push_back(i);
   }
-  if (remote.empty()) return;
-  auto const host = at::stack(remote).cpu();
-  auto const* numbers = data_of<double>(host);
-  for (std::size_t i = 0; i != place.size(); ++i) into[place[i]] = numbers[i];
+  std::vector<at::Tensor> gathered;
+  for (auto const& kind : kinds)
+    gathered.push_back(at::stack(kind.values)
+                           .to(gathered.empty() ? kind.values.front().device() : gathered.front().device(), at::kDouble));
+  if (gathered.empty()) return;
+  auto const host = (gathered.size() == 1 ? gathered.front() : at::cat(gathered)).cpu();
+  auto const* number = data_of<double>(host);
+  for (auto const& kind : kinds)
+    for (auto const place : kind.places) into[place] = *number++;
 }
 
 FULGURITE_BODY void require_scalar(at::Tensor const& loss) {

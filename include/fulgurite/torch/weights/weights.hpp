@@ -142,6 +142,9 @@ void copy_into(std::span<at::Tensor const> to, std::span<at::Tensor const> from)
 /// neighbours as well, one operation copies, or averages, all of them.
 std::vector<at::Tensor> clones(std::span<at::Tensor const> values);
 
+/// The values in row-major order on the CPU. Copies from a device overlap, and are waited for once.
+std::vector<at::Tensor> on_host(std::span<at::Tensor const> values);
+
 }  // namespace fulgurite::libtorch
 
 namespace fulgurite {
@@ -150,13 +153,11 @@ namespace fulgurite {
 
 namespace libtorch {
 
-void keep(std::span<SavedTensor* const> handles);
-
 /// Keeps a handle of the tensor: its bytes are copied from its device when they are read.
 SavedTensor saved(at::Tensor const& value);
 
-/// Replaces handles by handles of copies on the same devices.
-void keep(std::span<SavedTensor* const> handles);
+/// Replaces handles by handles of copies.
+void keep(std::span<SavedTensor* const> handles, CopyTo where);
 
 /// True if the saved bytes are a tensor of this type and shape.
 bool fits(at::Tensor const& to, SavedTensor const& from);

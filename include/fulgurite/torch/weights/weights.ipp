@@ -11,6 +11,7 @@
 #include <ATen/ops/empty.h>
 
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/torch/device/internals.hpp>
 #include <fulgurite/torch/weights/weights.hpp>
 
 namespace fulgurite::libtorch {
@@ -56,12 +57,21 @@ FULGURITE_BODY std::vector<std::string> weight_names(torch::nn::Module const* mo
 }
 
 FULGURITE_BODY void each_weight(torch::nn::Module const* model, TakeWeight f) {
-  at::NoGradGuard const no_graph;
+  std::vector<std::string> names;
+  std::vector<at::Tensor> all;
   each_named_tensor(model, [&](std::string const& name, at::Tensor const& tensor) {
-    auto const host = tensor.detach().cpu().contiguous();
-    f(std::string_view(name), WeightView{element_name(host.scalar_type(), name),
-                                         host.sizes().vec(),
-                                         {static_cast<std::byte const*>(host.const_data_ptr()), host.nbytes()}});
+    names.push_back(name);
+    all.push_back(tensor);
+  });
+  auto const size = [&](std::size_t i) { return std::uint64_t{all[i].nbytes()}; };
+  each_range_copied_together(all.size(), size, [&](std::size_t begin, std::size_t end) {
+    auto const copies = on_host(std::span(all).subspan(begin, end - begin));
+    for (auto i = begin; i != end; ++i) {
+      auto const& host = copies[i - begin];
+      f(std::string_view(names[i]), WeightView{element_name(host.scalar_type(), names[i]),
+                                               host.sizes().vec(),
+                                               {static_cast<std::byte const*>(host.const_data_ptr()), host.nbytes()}});
+    }
   });
 }
 
@@ -238,6 +248,20 @@ FULGURITE_BULK_BODY std::vector<at::Tensor> clones(std::span<at::Tensor const> v
   return all;
 }
 
+FULGURITE_BULK_BODY std::vector<at::Tensor> on_host(std::span<at::Tensor const> values) {
+  at::NoGradGuard const no_graph;
+  std::vector<at::Tensor> copies;
+  std::vector<at::Device> devices;
+  for (auto const& value : values) {
+    copies.push_back(value.detach().to(at::kCPU, value.scalar_type(), /*non_blocking=*/true));
+    if (!value.is_cpu() && std::find(devices.begin(), devices.end(), value.device()) == devices.end())
+      devices.push_back(value.device());
+  }
+  for (auto const device : devices) synchronize(device);
+  for (auto& copy : copies) copy = copy.contiguous();
+  return copies;
+}
+
 FULGURITE_BULK_BODY SavedTensor saved(at::Tensor const& value) {
   return {element_name(value.scalar_type(), "a tensor of the saved state"), value.sizes().vec(),
           [value](auto const& take) {
@@ -248,10 +272,10 @@ FULGURITE_BULK_BODY SavedTensor saved(at::Tensor const& value) {
           value, &keep};
 }
 
-FULGURITE_BULK_BODY void keep(std::span<SavedTensor* const> handles) {
+FULGURITE_BULK_BODY void keep(std::span<SavedTensor* const> handles, CopyTo where) {
   std::vector<at::Tensor> values;
   for (auto const* one : handles) values.push_back(*one->tensor<at::Tensor>());
-  auto const copies = clones(values);
+  auto const copies = where == CopyTo::host ? on_host(values) : clones(values);
   for (std::size_t i = 0; i != handles.size(); ++i) *handles[i] = saved(copies[i]);
 }
 
