@@ -1,4 +1,4 @@
-// refused: [fulgurite.capture.hidden] a captured step cannot take the state that slices of a batch hand on: use the strategy without Captured, or remove `using Hidden`
+// refused: [fulgurite.capture.hidden] this strategy replays steps without checks, so it does not take the state that slices of a batch hand on: use Captured, or remove `using Hidden`
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>

@@ -1,4 +1,4 @@
-// refused: [fulgurite.capture.skip] training_step may return nothing, which a replay would not notice: return a loss for every batch, or use the strategy without Captured
+// refused: [fulgurite.capture.skip] training_step may return nothing, which this strategy would not notice, since it replays steps without checks: return a loss for every batch, or use Captured
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>

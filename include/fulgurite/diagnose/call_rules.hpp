@@ -319,9 +319,9 @@ struct ResultRules {
     FULGURITE_RULE("[fulgurite.optimizer.skip_closure] training_step may return nothing, and an optimizer that "
                    "evaluates the loss several times needs one each time: return a loss for every batch",
                    accepts<M>, !loop::is_optional<Result> || !loop::Optimizers<R>::needs_closure)
-    FULGURITE_RULE("[fulgurite.capture.skip] training_step may return nothing, which a replay would not notice: "
-                   "return a loss for every batch, or use the strategy without Captured",
-                   accepts<M>, !loop::is_optional<Result> || !S::captures)
+    FULGURITE_RULE("[fulgurite.capture.skip] training_step may return nothing, which this strategy would not notice, "
+                   "since it replays steps without checks: return a loss for every batch, or use Captured",
+                   accepts<M>, !loop::is_optional<Result> || !S::captures || ChecksReplays<S>)
     return Fine{};
   }
 };

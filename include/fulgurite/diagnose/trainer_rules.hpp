@@ -211,9 +211,9 @@ struct CaptureRules {
   using M = typename R::Model;
   template <bool Says = false, class = void>
   static consteval auto judge() {
-    FULGURITE_RULE("[fulgurite.capture.hidden] a captured step cannot take the state that slices of a batch hand on: "
-                   "use the strategy without Captured, or remove `using Hidden`",
-                   accepts<M>, !Recurrent<M>)
+    FULGURITE_RULE("[fulgurite.capture.hidden] this strategy replays steps without checks, so it does not take the "
+                   "state that slices of a batch hand on: use Captured, or remove `using Hidden`",
+                   accepts<M>, !Recurrent<M> || ChecksReplays<typename R::Strategy>)
     FULGURITE_RULES(first(about<replayed<M>(), M>(), about<replayed<Cs>(), Cs>()...))
     // The model's backward receives the loss multiplied by a number that the scaler has read.
     FULGURITE_RULE("[fulgurite.capture.scale] the model's own backward receives the loss times a scale that changes, "

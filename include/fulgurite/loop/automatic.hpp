@@ -1,6 +1,7 @@
 #pragma once
 // One batch of automatic optimization: its gradients, and at the end of a window clipping and the update.
 
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -63,7 +64,8 @@ void set_answer(State<R>& run, Question question, std::int64_t to) {
   }
 }
 
-/// `body(batch, key)` runs training_step, clearing and backward.
+/// `body(batch, key)` runs training_step, clearing and backward. If the model carries a state from slice to slice, the
+/// strategy's batch is a pair of a slice and of the state that it receives.
 template <class R, class Body>
 class StepSeam {
  public:
@@ -71,7 +73,12 @@ class StepSeam {
 
   template <class Batch>
   auto operator()(Batch& batch) {
-    return body_(batch, key_);
+    if constexpr (carries<Batch>) {
+      run_.carried.hidden = batch.second;
+      return body_(batch.first, key_);
+    } else {
+      return body_(batch, key_);
+    }
   }
 
   int epoch() const { return run_.progress.epoch; }
@@ -98,13 +105,14 @@ class StepSeam {
   }
 
   /// Calls f() with the window position, the context's values and the size of an earlier batch. Everything is restored
-  /// afterwards, including which gradients count as received.
+  /// afterwards, including which gradients count as received, and the state for the next slice.
   template <class Batch, class F>
   decltype(auto) as(StepKey key, Batch const& batch, Answers const& answers, F&& f) {
     auto& optimizer = std::get<0>(run_.parts.optimizers->optimizers);
     Outside<std::remove_reference_t<decltype(optimizer)>> const outside(run_, key_, optimizer);
     key_ = key;
-    run_.facts.batch_size = R::Backend::batch_size(batch);
+    if constexpr (carries<Batch>) run_.facts.batch_size = R::Backend::batch_size(batch.first);
+    else run_.facts.batch_size = R::Backend::batch_size(batch);
     run_.facts.in_batch = true;
     each_comparable(answers.asked, [&](Question question) {
       set_answer(run_, question, answers.numbers[static_cast<std::size_t>(question)]);
@@ -113,6 +121,12 @@ class StepSeam {
   }
 
  private:
+  using Hidden = decltype(State<R>::carried.hidden);
+  template <class Batch>
+  static constexpr bool carries = Recurrent<typename R::Model> && requires(Batch& batch) {
+    { batch.second } -> std::same_as<Hidden&>;
+  };
+
   /// Restores what `as` changes.
   template <class Optimizer>
   class Outside {
@@ -125,7 +139,8 @@ class StepSeam {
           progress_(run.progress),
           key_(key),
           window_(run.asked.window_length),
-          stop_(run.due.stop) {
+          stop_(run.due.stop),
+          hidden_(run.carried.hidden) {
       if constexpr (requires { optimizer.received(); }) received_ = optimizer.received();
     }
     ~Outside() {
@@ -133,6 +148,7 @@ class StepSeam {
       run_.progress = progress_;
       run_.asked.window_length = window_;
       run_.due.stop = stop_;
+      run_.carried.hidden = hidden_;
       at_ = key_;
       if constexpr (requires { optimizer_.received(); }) optimizer_.set_received(received_);
     }
@@ -148,6 +164,7 @@ class StepSeam {
     StepKey key_;
     int window_;
     StopRequest stop_;
+    Hidden hidden_;
     std::vector<bool> received_ = {};
   };
 
@@ -258,7 +275,14 @@ template <class R, class Pack, class Ctx, class Batch>
       return split_gradients(run, pack, ctx, batch, key);
     } else if constexpr (ChecksReplays<typename R::Strategy>) {
       StepSeam<R, decltype(body)> seam(run, key, body);
-      auto made = run.parts.strategy.gradients(key, batch, run.measured.train_board, seam);
+      auto made = [&] {
+        if constexpr (Recurrent<typename R::Model> && std::copyable<std::remove_const_t<Batch>>) {
+          std::pair inputs(batch, run.carried.hidden);
+          return run.parts.strategy.gradients(key, inputs, run.measured.train_board, seam);
+        } else {
+          return run.parts.strategy.gradients(key, batch, run.measured.train_board, seam);
+        }
+      }();
       pass_warnings_of_strategy(run);
       return made;
     } else {

@@ -120,9 +120,8 @@ class CapturedModel {
   std::optional<World> world_;
   long unchecked_ = 0;  ///< replays since the last check, over all kinds of steps
   bool half_checked_ = false;
-  bool off_ = true;                  ///< set to false by `take`
-  std::vector<std::int64_t> shape_;  ///< of the current step's batch, as are `leaves_`
-  std::vector<at::Tensor> leaves_;
+  bool off_ = true;  ///< set to false by `take`
+  Parts parts_;      ///< of the current step's batch
   std::shared_ptr<CaptureReport> report_;
   torch::nn::Module* model_ = nullptr;
 
@@ -180,14 +179,16 @@ class CapturedSteps : private CapturedModel {
   auto gradients(Strategy& strategy, StepKey key, Batch& batch, Board& board, Seam& seam) {
     using Result = std::remove_cvref_t<decltype(seam(batch))>;
     CurrentStep<Strategy, Board, Seam> step{strategy, key, board, seam};
-    if constexpr (!only_tensors<Batch> || !std::copyable<std::remove_const_t<Batch>>) {
+    if constexpr (!is_known<Batch> || !std::copyable<std::remove_const_t<Batch>>) {
       if (!off_)
-        stay_as_written("the batch holds more than tensors, so a replay would not know what the step takes from it: "
-                        "put numbers into tensors");
-    } else if constexpr (!only_tensors<Result> || !std::is_copy_constructible_v<Result>) {
-      if (!off_) stay_as_written("training_step returns more than tensors, and what is no tensor would never change");
+        stay_as_written("the batch holds more than tensors, numbers and texts, so a replay would not know what the "
+                        "step takes from it");
+    } else if constexpr (!is_known<Result> || !std::is_copy_constructible_v<Result>) {
+      if (!off_)
+        stay_as_written("training_step returns more than tensors, numbers and texts, and what else it returns would "
+                        "never change");
     } else if (!off_ && !torch::autograd::AnomalyMode::is_enabled()) {
-      HeldLeaves const held(shape_, leaves_, batch);
+      HeldParts const held(parts_, batch);
       if (has_changed()) forget_changed(step);
       if (!off_) {
         look_at_model();
@@ -226,14 +227,15 @@ class CapturedSteps : private CapturedModel {
 
   template <class Step>
   Kind& kind_of(Step& step) {
-    if (auto* known = kinds_.find(step.key, shape_, step.seam)) return *known;
+    if (auto* known = kinds_.find(step.key, parts_.shape, parts_.numbers, step.seam)) return *known;
     if (kinds_.full()) {
       warn("there are more than 64 kinds and shapes of steps");
       crowd_.next = Next::as_written;
       return crowd_;
     }
     std::string why;
-    auto& kind = kinds_.add(step.key, shape_, step.seam, why, [&](Kind& old) { old.audit(this, old, &step); });
+    auto& kind = kinds_.add(step.key, parts_.shape, parts_.numbers, step.seam, why,
+                            [&](Kind& old) { old.audit(this, old, &step); });
     if (why.empty()) why = unfit();
     if (!why.empty()) give_up(kind, why);
     return kind;
@@ -268,7 +270,7 @@ class CapturedSteps : private CapturedModel {
 
   template <class Result, class Batch, class Step>
   Result replay(Kind& kind, Batch const& batch, Step& step) {
-    recordings_.replay(kind.kept, leaves_);
+    recordings_.replay(kind.kept, parts_.tensors);
     kinds_.template keep<std::remove_const_t<Batch>>(kind, batch);
     kind.audit = &audit<std::remove_const_t<Batch>, Result, Step>;
     ++kind.unchecked;
@@ -330,23 +332,21 @@ class CapturedSteps : private CapturedModel {
     Step step{now.strategy, kind.key, now.board, now.seam};
     Earlier earlier(*self.world_, *self.model_, kind.host);
     if (!earlier.reached()) return self.unproven(kind);
-    auto const leaves = std::exchange(self.leaves_, {});
-    auto const shape = std::exchange(self.shape_, {});
+    auto const parts = std::exchange(self.parts_, {});
     auto const before = Recordings::before(*self.world_, kind.kept);
     auto const logged = step.board;
     auto const restore = [&] {
       before.restore();
       GradientLooks::forget(self.model_->parameters());
       step.board = logged;
-      self.leaves_ = leaves;
-      self.shape_ = shape;
+      self.parts_ = parts;
     };
     step.board.discard_step();  // what the current step has logged
     std::string wrong;
     bool same_batch = true;
     try {
-      HeldLeaves const own(self.shape_, self.leaves_, batch);
-      same_batch = self.shape_ == kind.shape;
+      HeldParts const own(self.parts_, batch);
+      same_batch = self.parts_.shape == kind.shape && (!kind.numbers || self.parts_.numbers == *kind.numbers);
       step.seam.forget_questions();
       if (same_batch)
         wrong = step.seam.as(kind.key, batch, kind.answers, [&] {

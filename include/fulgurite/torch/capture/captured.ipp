@@ -1,6 +1,8 @@
 #pragma once
 // The bodies of torch/capture/captured.hpp.
 
+#include <ATen/MemoryOverlap.h>
+
 #include <fulgurite/torch/capture/captured.hpp>
 
 namespace fulgurite::libtorch::capture {
@@ -9,13 +11,18 @@ FULGURITE_BULK_BODY void CapturedModel::look_at_model() {
   if (!world_) world_.emplace(*model_, object_, device_);
 }
 
-FULGURITE_BULK_BODY Scene CapturedModel::scene() { return {*world_, *model_, leaves_}; }
+FULGURITE_BULK_BODY Scene CapturedModel::scene() { return {*world_, *model_, parts_.tensors}; }
+
+/// True if the elements of an input can be copied to a tensor of the same strides. A graph has its inputs without gaps.
+FULGURITE_BODY bool can_be_copied(at::Tensor const& input) {
+  return input.device().is_cpu() ? at::has_internal_overlap(input) != at::MemOverlap::Yes
+                                 : input.is_non_overlapping_and_dense();
+}
 
 FULGURITE_BULK_BODY std::string CapturedModel::unfit() const {
   if (!world_->refusal().empty()) return world_->refusal();
-  for (auto const& tensor : leaves_)
-    if (tensor.defined() &&
-        (!is_plain(tensor, device_) || !tensor.is_non_overlapping_and_dense() || tensor.requires_grad()))
+  for (auto const& tensor : parts_.tensors)
+    if (tensor.defined() && (!is_plain(tensor, device_) || !can_be_copied(tensor) || tensor.requires_grad()))
       return "the batch has a tensor that is not a dense real one of " + name_of(device_) +
              ", or that needs a gradient";
   return {};

@@ -223,8 +223,11 @@ class Graphs {
     ran.result.emplace(side_->run(waited, [&] { return step(batch); }));
     auto const left = capture::cut_off(*ran.result, step.board, scene.world);
     ran.changed = scene.changed();
-    if (ran.changed || left.logged != kept.left.logged || !left.refusal.empty()) {
-      compared.wrong = left.refusal.empty() ? capture::other_bits : left.refusal;
+    bool const other_result = left.numbers != kept.left.numbers;
+    if (ran.changed || left.logged != kept.left.logged || other_result || !left.refusal.empty()) {
+      compared.wrong = !left.refusal.empty() ? left.refusal
+                       : other_result        ? capture::other_numbers
+                                             : capture::other_bits;
       return compared;
     }
     Snapshot const as_written(scene.world, left.tensors);

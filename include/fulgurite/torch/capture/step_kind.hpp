@@ -1,6 +1,6 @@
 #pragma once
-// Kinds of steps. Steps that differ in their place in the accumulation window, in the shape of the batch, or in a value
-// that they read from the context, need recordings of their own.
+// Kinds of steps. Steps that differ in their place in the accumulation window, in the shape of the batch, in a number
+// of the batch, or in a value that they read from the context, need recordings of their own.
 
 #include <concepts>
 #include <cstddef>
@@ -51,9 +51,10 @@ struct StepKind {
   Next next = Next::prepare;
   StepKey key{};
   std::vector<std::int64_t> shape = {};
-  loop::Answers answers = {};   ///< what the recorded step read from its context
-  std::vector<char> host = {};  ///< the model's bytes on the host, when the step last ran as written
-  int epoch = -1;               ///< epoch of the last check
+  std::optional<std::string> numbers = {};  ///< what the batch holds besides tensors; nullopt: anything
+  loop::Answers answers = {};               ///< what the recorded step read from its context
+  std::vector<char> host = {};              ///< the model's bytes on the host, when the step last ran as written
+  int epoch = -1;                           ///< epoch of the last check
   Pace pace = {};
   int checks = 0;            ///< checks passed so far, counted until the kind is trusted
   long unchecked = 0;        ///< replays since the last check
@@ -103,23 +104,25 @@ class StepKinds {
  public:
   static constexpr std::size_t most = 64;
 
-  /// Returns the kind of this step, or nullptr if there is none yet. A kind matches only if everything that its
-  /// recorded step read from the context has the same value now.
+  /// Returns the kind of this step, or nullptr if there is none yet. A kind matches only if the batch's numbers and
+  /// everything that its recorded step read from the context have the same values now.
   template <class Step>
-  P* find(StepKey key, std::vector<std::int64_t> const& shape, Step const& step) {
+  P* find(StepKey key, std::vector<std::int64_t> const& shape, std::string const& numbers, Step const& step) {
     for (auto& one : kinds_)
-      if (one->key == key && one->shape == shape && !step.changed(one->answers)) {
+      if (one->key == key && one->shape == shape && (!one->numbers || *one->numbers == numbers) &&
+          !step.changed(one->answers)) {
         one->used = ++clock_;
         return one.get();
       }
     return nullptr;
   }
 
-  /// Adds the kind of this step. If kinds of this key and shape keep differing in one value read from the context,
-  /// `why` receives the name of that value, and such steps run as they are written. Calls `audit(kind)` before it drops
+  /// Adds the kind of this step. If kinds of this key and shape keep differing in one value read from the context, or
+  /// in the batch's numbers, `why` says so, and such steps run as they are written. Calls `audit(kind)` before it drops
   /// a kind that was not used for long.
   template <class Step, class Audit>
-  P& add(StepKey key, std::vector<std::int64_t> const& shape, Step const& step, std::string& why, Audit&& audit) {
+  P& add(StepKey key, std::vector<std::int64_t> const& shape, std::string const& numbers, Step const& step,
+         std::string& why, Audit&& audit) {
     P* newest = nullptr;
     P* oldest = nullptr;
     std::size_t alike = 0;
@@ -130,9 +133,13 @@ class StepKinds {
       if (!oldest || one->used < oldest->used) oldest = one.get();
     }
     int const short_lived = newest && !newest->trusted ? newest->short_lived + 1 : 0;
-    if (short_lived == most_short_lived)
-      why = "training_step reads ctx." + std::string(loop::name_of(*step.changed(newest->answers))) +
-            "(), which differs at each step";
+    if (short_lived == most_short_lived) {
+      auto const question = step.changed(newest->answers);
+      why = question
+                ? "training_step reads ctx." + std::string(loop::name_of(*question)) + "(), which differs at each step"
+                : "the batch holds a number or a text that differs at each step: put it into a tensor, which a "
+                  "replay reads each time";
+    }
     if (alike == most_alike || !why.empty()) {
       for (auto& one : kinds_)
         if (one->key == key && one->shape == shape && (one.get() == oldest || !why.empty()) && one->unchecked != 0)
@@ -144,18 +151,19 @@ class StepKinds {
     auto& one = *kinds_.emplace_back(std::make_unique<P>());
     one.key = key;
     one.shape = shape;
+    if (why.empty()) one.numbers = numbers;
     one.born = one.used = ++clock_;
     one.short_lived = short_lived;
     return one;
   }
 
-  /// Keeps the step's batch. All kinds of one shape share it: if it were held twice, a loader could not reuse its
-  /// memory.
+  /// Keeps the step's batch. All kinds of one shape and the same numbers share it: if it were held twice, a loader
+  /// could not reuse its memory.
   template <class Batch>
   void keep(P& one, Batch const& batch) {
     if (!one.last) {
       for (auto& other : kinds_)
-        if (other->shape == one.shape && other->last) one.last = other->last;
+        if (other->shape == one.shape && other->numbers == one.numbers && other->last) one.last = other->last;
       if (!one.last) one.last = std::make_shared<Batch>(batch);
     }
     *static_cast<Batch*>(one.last.get()) = batch;
@@ -265,9 +273,14 @@ consteval bool tuple_only(std::index_sequence<I...>, std::integral_constant<std:
   return (only<std::remove_const_t<std::tuple_element_t<I, T>>, Depth>() && ...);
 }
 
+/// What a batch or a result may hold besides tensors: compared byte by byte, so a type without unused bytes.
+template <class T>
+concept HostNumber = std::is_enum_v<T> || (std::is_arithmetic_v<T> && !std::same_as<T, long double>);
+
 template <class T, std::size_t Depth>
 consteval bool only() {
-  if constexpr (TensorLike<T>) return true;
+  if constexpr (TensorLike<T> || HostNumber<T> || std::same_as<T, std::string>) return true;
+  else if constexpr (std::same_as<T, std::vector<bool>>) return false;  // its elements cannot be referred to
   else if constexpr (Depth == 0 || !(std::is_class_v<T> || std::is_bounded_array_v<T>) || PackedSequenceLike<T>)
     return false;
   else if constexpr (walk::is_example<T>) {
@@ -284,10 +297,10 @@ consteval bool only() {
   else return false;
 }
 
-/// True if T holds nothing but tensors, in known containers. If T held a number, a text or a class that cannot be
-/// looked into, a step could use it unnoticed by the recording.
+/// True if T holds nothing but tensors, numbers and texts, in known containers. If T held a class that cannot be looked
+/// into, a step could use what is in it unnoticed by the recording.
 template <class T>
-inline constexpr bool only_tensors = only<std::remove_cvref_t<T>, 6>();
+inline constexpr bool is_known = only<std::remove_cvref_t<T>, 6>();
 
 /// Calls `f(tensor)` for each place that can hold a tensor, empty or not, and `extent(n)` for the length of each
 /// container and optional.
@@ -299,6 +312,19 @@ void each_leaf(T& object, F&& f, G&& extent) {
     if constexpr (walk::is_optional<B>) extent(static_cast<std::int64_t>(object.has_value()));
     else if constexpr (requires { object.size(); }) extent(static_cast<std::int64_t>(object.size()));
     each_part(object, [&](auto& part) { each_leaf(part, f, extent); });
+  }
+}
+
+/// Appends the bytes of the numbers and texts in an object, in order, and the lengths of its texts.
+template <class T>
+void append_numbers(T const& object, std::string& bytes) {
+  if constexpr (HostNumber<T>) {
+    bytes.append(reinterpret_cast<char const*>(&object), sizeof object);
+  } else if constexpr (std::same_as<T, std::string>) {
+    append_numbers(object.size(), bytes);
+    bytes += object;
+  } else if constexpr (!TensorLike<T>) {
+    each_part(object, [&](auto const& part) { append_numbers(part, bytes); });
   }
 }
 
@@ -330,21 +356,30 @@ void shape_of(B const& batch, std::vector<std::int64_t>& row) {
     row.push_back(batch.batch_size());
 }
 
-/// Holds the batch's shape and tensors while one step runs, and no longer, since loaders reuse memory that is not
+/// A batch as recordings see it.
+struct Parts {
+  std::vector<std::int64_t> shape = {};
+  std::string numbers = {};              ///< the bytes of what it holds besides tensors
+  std::vector<at::Tensor> tensors = {};  ///< in order; absent ones are undefined
+};
+
+/// Holds the parts of the batch while one step runs, and its tensors no longer, since loaders reuse memory that is not
 /// held.
-class HeldLeaves {
+class HeldParts {
  public:
   template <class Batch>
-  HeldLeaves(std::vector<std::int64_t>& shape, std::vector<at::Tensor>& leaves, Batch const& batch) : leaves_(leaves) {
-    shape_of(batch, shape);
-    each_leaf(batch, [&](at::Tensor const& tensor) { leaves_.push_back(tensor); }, [](std::int64_t) {});
+  HeldParts(Parts& parts, Batch const& batch) : parts_(parts) {
+    shape_of(batch, parts.shape);
+    parts.numbers.clear();
+    append_numbers(batch, parts.numbers);
+    each_leaf(batch, [&](at::Tensor const& tensor) { parts_.tensors.push_back(tensor); }, [](std::int64_t) {});
   }
-  ~HeldLeaves() { leaves_.clear(); }
-  HeldLeaves(HeldLeaves const&) = delete;
-  HeldLeaves& operator=(HeldLeaves const&) = delete;
+  ~HeldParts() { parts_.tensors.clear(); }
+  HeldParts(HeldParts const&) = delete;
+  HeldParts& operator=(HeldParts const&) = delete;
 
  private:
-  std::vector<at::Tensor>& leaves_;
+  Parts& parts_;
 };
 
 // The outputs of a step: the tensors that training_step returns, and those that it logs.
@@ -361,8 +396,13 @@ struct Left {
   std::vector<at::Tensor> tensors = {};  ///< those of the result, then the logged ones
   std::vector<bool> of_model = {};       ///< for each tensor: it lives in the model's memory, so it is not copied
   std::vector<Logged> logged = {};
+  std::string numbers = {};  ///< the bytes of what the result holds besides tensors, and of its extents
   std::string refusal = {};  ///< why a replay cannot produce these; empty: it can
 };
+
+/// The reason given where a step returns other numbers than its recording.
+inline constexpr char const* other_numbers =
+    "training_step returns a number or a text that is not the same each time: return it as a tensor, or log it";
 
 /// Collects the outputs of a step that has just run. The result and the logged tensors are detached, since whoever kept
 /// their autograd graph would keep the step's memory alive.
@@ -379,12 +419,14 @@ Left cut_off(Result& result, Board& board, World const& world) {
     left.of_model.push_back(plain && world.number(storage_of(tensor)).has_value());
     if (!plain) refuse("the step returns or logs a tensor that is not a dense real one of " + name_of(world.device()));
   };
+  append_numbers(result, left.numbers);
   each_leaf(
       result,
       [&](at::Tensor& tensor) {
+        append_numbers(tensor.defined(), left.numbers);
         if (tensor.defined()) take(tensor);
       },
-      [](std::int64_t) {});
+      [&](std::int64_t n) { append_numbers(n, left.numbers); });
   std::vector<typename Board::Entry> entries;
   board.each_pending([&](auto const& entry) { entries.push_back(entry); });
   board.discard_step();

@@ -310,6 +310,9 @@ std::string kept_after(Taken<Result> const& taken, Board& board) {
   return keeps;
 }
 
+/// Begins the line of a step's text that holds what its result has besides tensors.
+inline constexpr char const* numbers_line = "returns ";
+
 /// Runs the step as it is written, and records it. `seed` receives the tensor from which backward starts.
 template <class Result, class Batch, class Step>
 Taken<Result> record(Scene const& scene, Batch& batch, Step& step, at::Tensor*& seed) {
@@ -333,6 +336,7 @@ Taken<Result> record(Scene const& scene, Batch& batch, Step& step, at::Tensor*& 
     taken.text.push_back("logs " + std::to_string(logged.metric) + " " +
                          std::to_string(std::bit_cast<std::uint64_t>(logged.weight)) + " " +
                          std::to_string(int(logged.origin)));
+  taken.text.push_back(numbers_line + taken.left.numbers);
   taken.refusal = taken.listing->refusal;
   if (taken.refusal.empty()) taken.refusal = kept_after(taken, step.board);
   return taken;

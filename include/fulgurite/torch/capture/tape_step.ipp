@@ -404,8 +404,9 @@ FULGURITE_BULK_BODY void TapeMemory::own_memory(Listing const& listing, std::vec
     auto const offset =
         static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr()) % 64) / item;
     auto input = frozen(tensor);
+    auto const span = span_of(tensor);  // longer than its numbers in a slice along time
     input.unsafeGetTensorImpl()->set_storage_keep_dtype(
-        without_memory(static_cast<std::size_t>(tensor.numel() + offset) * static_cast<std::size_t>(item)));
+        without_memory(static_cast<std::size_t>(span.end - span.begin + offset * item)));
     fill(storage_of(input));
     input.unsafeGetTensorImpl()->set_storage_offset(offset);
     inputs_.push_back(std::move(input));

@@ -1,0 +1,316 @@
+// Steps of other forms than tensors in, a loss out: a state from slice to slice, numbers in batches and results,
+// results that may be absent. A captured fit has every bit of the plain one, also where it was stopped and resumed.
+
+#include "fixtures.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <fulgurite/fulgurite.hpp>
+#include <fulgurite/torch/capture/captured.hpp>
+
+using namespace fulgurite;
+namespace F = torch::nn::functional;
+
+namespace {
+
+struct Rows {
+  using Stateless = ByChoice;
+  std::vector<std::pair<long, std::map<std::string, double>>> rows = {};
+  void log_metrics(std::span<Scalar const> row, long step) {
+    auto& last = rows.emplace_back(step, std::map<std::string, double>{}).second;
+    for (auto const& cell : row) last.emplace(cell.name, cell.value);
+  }
+};
+
+/// What all models here share: a count of the steps that really ran, and what is left at the end.
+struct Common : torch::nn::Module {
+  static constexpr Metric<"loss"> loss{.on_step = Report::yes, .on_epoch = Report::yes};
+  using Metrics = MetricList<loss>;
+  torch::nn::Linear layer = register_module("layer", torch::nn::Linear(6, 16));
+  torch::nn::Dropout drop = register_module("drop", torch::nn::Dropout(0.2));
+  torch::nn::Linear head = register_module("head", torch::nn::Linear(16, 3));
+  int ran = 0;
+  std::vector<torch::Tensor> left = {};
+
+  auto configure_optimizers() { return optim::AdamW(*this, {.lr = 0.01}); }
+  void on_train_end(auto& ctx) {
+    ctx.each_optimizer([&](std::size_t, auto& optimizer) {
+      for (auto const& parameter : optimizer.parameters())
+        for (auto const& [name, tensor] : optimizer.state(parameter).tensors) left.push_back(tensor.clone());
+    });
+    left.push_back(at::detail::getDefaultCPUGenerator().get_state());
+  }
+  torch::Tensor scores(torch::Tensor const& x) { return head->forward(drop->forward(layer->forward(x).tanh())); }
+};
+
+struct Left {
+  std::vector<torch::Tensor> tensors = {};  ///< weights, buffers, moments, the generator
+  std::vector<std::pair<long, std::map<std::string, double>>> rows = {};
+  CaptureReport report = {};
+  long ran = 0, steps = 0;
+  std::vector<std::string> warnings = {};
+};
+
+/// One fit. `steps`: its end, if it ends early, after which `file` is written.
+template <class M, class Batch>
+Left trained(auto strategy, auto how, std::vector<Batch> const& data, long steps = -1,
+             std::optional<CkptPath> from = std::nullopt, std::filesystem::path const& file = {}) {
+  torch::manual_seed(3);
+  M model;
+  torch::manual_seed(5);
+  std::shared_ptr<CaptureReport const> report;
+  if constexpr (requires { strategy.report(); }) report = strategy.report();
+  auto trainer = make_trainer<M>({.max_epochs = 8, .max_steps = steps, .log_every_n_steps = 1}, strategy, Float32{},
+                                 how, Rows{}, NoDefaults{});
+  trainer.fit(model, data, NoValidation{}, from);
+  if (!file.empty()) trainer.save_checkpoint(file);
+  Left all{model.left,
+           trainer.template callback<Rows>().rows,
+           report ? *report : CaptureReport(),
+           model.ran,
+           model.ran,
+           trainer.warnings()};
+  for (auto const& p : model.parameters()) all.tensors.push_back(p.detach().clone());
+  for (auto const& b : model.buffers()) all.tensors.push_back(b.clone());
+  return all;
+}
+
+void same(Left const& a, Left const& b) {
+  REQUIRE(a.tensors.size() == b.tensors.size());
+  for (std::size_t i = 0; i != a.tensors.size(); ++i) CHECK(fixtures::same_bits(a.tensors[i], b.tensors[i]));
+  CHECK(bool(a.rows == b.rows));
+}
+
+/// A plain fit, and a captured one with the same bits; returns what the captured one left.
+template <class M, class How = Automatic, class Batch>
+Left twice(std::vector<Batch> const& data, How how = {}) {
+  auto const plain = trained<M>(SingleDevice{cpu}, how, data);
+  auto captured = trained<M>(Captured{SingleDevice{cpu}}, how, data);
+  INFO((captured.report.reasons.empty() ? std::string("no reason") : captured.report.reasons.front()));
+  same(captured, plain);
+  captured.steps = plain.ran;
+  return captured;
+}
+
+/// The same as `twice`, and without a reason to run steps as they are written.
+template <class M, class How = Automatic, class Batch>
+long replayed(std::vector<Batch> const& data, How how = {}) {
+  auto const left = twice<M>(data, how);
+  CHECK(left.report.reasons.empty());
+  CHECK(left.warnings.empty());
+  CHECK(left.ran + left.report.replayed == left.steps + left.report.confirmed);
+  return left.report.replayed;
+}
+
+/// Stopped after each of these steps and resumed, captured: the weights, moments and generator of the plain fit.
+template <class M, class How = Automatic, class Batch>
+void resumes(std::vector<Batch> const& data, How how, std::initializer_list<long> steps) {
+  auto const folder = std::filesystem::temp_directory_path() / ("fulgurite_capture_forms_" + std::to_string(getpid()));
+  auto const plain = trained<M>(SingleDevice{cpu}, how, data);
+  for (long const at : steps) {
+    INFO("stopped after " << at << " steps");
+    trained<M>(Captured{SingleDevice{cpu}}, how, data, at, std::nullopt, folder / "cut");
+    auto rest = trained<M>(Captured{SingleDevice{cpu}}, how, data, -1, CkptPath{folder / "cut"});
+    rest.rows = plain.rows;  // it has logged the rest of them
+    same(rest, plain);
+    std::filesystem::remove_all(folder);
+  }
+}
+
+/// Random numbers that no other test draws from.
+at::Generator numbers() { return at::detail::createCPUGenerator(11); }
+
+struct Series {
+  torch::Tensor data, target;
+};
+std::vector<Series> series(int n, int time = 8) {
+  auto generator = numbers();
+  std::vector<Series> all;
+  for (int i = 0; i != n; ++i)
+    all.push_back({torch::randn({4, time, 2}, generator), torch::randn({4, time, 1}, generator)});
+  return all;
+}
+
+struct Recurrence : Common {
+  using Hidden = std::tuple<torch::Tensor, torch::Tensor>;
+  struct Output {
+    torch::Tensor loss;
+    Hidden hidden;
+  };
+  torch::nn::LSTM lstm = register_module("lstm", torch::nn::LSTM(torch::nn::LSTMOptions(2, 4).batch_first(true)));
+  torch::nn::Linear out = register_module("out", torch::nn::Linear(4, 1));
+  torch::Tensor last = {};  ///< the state after a batch, as a hook receives it
+  static inline double factor = 1;
+  static inline long changes_at = -1;
+  long now = 0;
+
+  Output training_step(Series const& slice, std::optional<Hidden> const& hidden, auto& ctx) {
+    ++ran;
+    auto [all, next] = lstm->forward(slice.data, hidden);
+    auto value = F::mse_loss(out->forward(drop->forward(all)), slice.target) * factor;
+    ctx.log(loss, value);
+    return {value, next};
+  }
+  void on_train_batch_start(auto&, auto&) { factor = changes_at >= 0 && now++ >= changes_at ? 0.5 : 1.0; }
+  void on_train_batch_end(auto& outputs, auto&, auto&) { last = std::get<0>(outputs.hidden); }
+  void on_train_end(auto& ctx) {
+    Common::on_train_end(ctx);
+    left.push_back(last);
+  }
+  void state(auto& archive) { archive("now", now)("ran", ran); }
+};
+
+}  // namespace
+
+TEST_CASE("captured fit of slices: the state that one slice hands to the next has the bits of the plain fit") {
+  // 4 slices a batch, of which the first has no state before it; the last is shorter.
+  CHECK(replayed<Recurrence>(series(7), Automatic{.tbptt = 2}) > 100);
+  CHECK(replayed<Recurrence>(series(7, 7), Automatic{.tbptt = 2}) > 80);
+}
+TEST_CASE("captured fit of slices, stopped between batches and within an epoch, and resumed") {
+  resumes<Recurrence>(series(7), Automatic{.tbptt = 2}, {4, 60, 96, 140});
+}
+namespace {
+
+enum class Side : std::uint8_t { left, right };
+/// A batch that says more than its tensors do.
+struct Told {
+  torch::Tensor data, target;
+  double weight = 1;
+  Side side = Side::left;
+  std::string name = {};
+  std::vector<long> lengths = {};
+};
+struct Tells : Common {
+  torch::Tensor training_step(Told const& batch, auto& ctx) {
+    ++ran;
+    auto x = batch.data * (batch.side == Side::left ? 1.0 : -1.0);
+    if (batch.name == "half") x = x / 2;
+    for (long const n : batch.lengths) x = x + 0.01 * static_cast<double>(n);
+    auto value = F::cross_entropy(scores(x), batch.target) * batch.weight;
+    ctx.log(loss, value);
+    return value;
+  }
+};
+std::vector<Told> told(int n) {
+  auto generator = numbers();
+  std::vector<Told> all;
+  for (int i = 0; i != n; ++i)
+    all.push_back({torch::randn({8, 6}, generator), torch::randint(0, 3, {8}, generator, torch::kLong)});
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("captured fit whose batches hold numbers and texts: another number is another kind of step") {
+  CHECK(replayed<Tells>(told(20)) > 120);
+  auto two = told(20);
+  for (std::size_t i = 0; i < two.size(); i += 2) two[i].weight = 0.5;
+  CHECK(replayed<Tells>(two) > 100);
+  auto three = told(20);
+  for (std::size_t i = 0; i < three.size(); i += 2) three[i].side = Side::right;
+  for (std::size_t i = 5; i < 9; ++i) three[i].name = "half";
+  auto const left = twice<Tells>(three);
+  CHECK(left.report.reasons.empty());
+  CHECK(left.report.tapes.size() == 4);
+  auto lists = told(20);
+  for (std::size_t i = 10; i != 20; ++i) lists[i].lengths = {1, 2};
+  for (std::size_t i = 15; i != 20; ++i) lists[i].lengths = {2, 1};
+  CHECK(twice<Tells>(lists).report.tapes.size() == 3);
+  resumes<Tells>(two, Automatic{}, {30, 65});
+}
+TEST_CASE("a number of the batch that differs at each step: steps stay as they are written, and the warning says how "
+          "to change that") {
+  auto all = told(20);
+  for (std::size_t i = 0; i != all.size(); ++i) all[i].weight = 1 + 0.01 * static_cast<double>(i);
+  auto const left = twice<Tells>(all);
+  CHECK(left.report.replayed == 0);
+  REQUIRE(left.report.reasons.size() == 1);
+  INFO(left.report.reasons.front());
+  CHECK(left.report.reasons.front().find("put it into a tensor") != std::string::npos);
+}
+
+namespace {
+
+/// Returns more than tensors, or nothing.
+struct Answers : Common {
+  struct Output {
+    torch::Tensor loss;
+    long rows;
+    std::string what;
+  };
+  static inline bool counts = false;
+  static inline long half_from = -1;
+  std::vector<long> rows = {};
+  Output training_step(data::Batch const& batch, auto& ctx) {
+    ++ran;
+    auto value = F::cross_entropy(scores(batch.data), batch.target);
+    ctx.log(loss, value);
+    return {value, batch.data.size(0) + (counts ? ran : half_from >= 0 && now > half_from ? 100 : 0), "rows"};
+  }
+  long now = 0;
+  void on_train_batch_start(auto&, auto&) { ++now; }
+  void on_train_batch_end(auto& outputs, auto&, auto&) {
+    CHECK(outputs.what == "rows");
+    rows.push_back(outputs.rows);
+  }
+  void on_train_end(auto& ctx) {
+    Common::on_train_end(ctx);
+    left.push_back(torch::tensor(rows));
+  }
+  void state(auto& archive) {
+    archive("now", now)("ran", ran);
+    rows.resize(static_cast<std::size_t>(now));
+  }
+};
+struct Absent : Common {
+  std::optional<torch::Tensor> training_step(data::Batch const& batch, auto& ctx) {
+    ++ran;
+    if (batch.data.size(0) < 8) return std::nullopt;
+    auto value = F::cross_entropy(scores(batch.data), batch.target);
+    ctx.log(loss, value);
+    return value;
+  }
+};
+std::vector<data::Batch> batches(int n) {
+  auto generator = numbers();
+  std::vector<data::Batch> all;
+  for (int i = 0; i != n; ++i) {
+    long const rows = i % 3 == 2 ? 5 : 8;
+    all.push_back({torch::randn({rows, 6}, generator), torch::randint(0, 3, {rows}, generator, torch::kLong)});
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("captured fit whose step returns numbers and texts beside its loss: hooks receive those of the plain fit") {
+  CHECK(replayed<Answers>(batches(20)) > 100);
+}
+TEST_CASE("a number that training_step returns and that changes: no replay, or the fit goes back") {
+  Answers::counts = true;
+  auto const counting = twice<Answers>(batches(20));
+  Answers::counts = false;
+  CHECK(counting.report.replayed == 0);
+  REQUIRE(counting.report.reasons.size() == 1);
+  CHECK(counting.report.reasons.front().find("returns a number") != std::string::npos);
+  Answers::half_from = 70;
+  auto const late = twice<Answers>(batches(20));
+  Answers::half_from = -1;
+  CHECK(late.report.replayed > 10);
+}
+TEST_CASE("captured fit whose step returns nothing for some batches") {
+  CHECK(replayed<Absent>(batches(20)) > 100);
+  CHECK(replayed<Absent>(batches(20), Automatic{.accumulate_grad_batches = 2}) > 60);
+}
