@@ -77,9 +77,6 @@ class Block {
   [[gnu::always_inline]] Block const& mul_(double factor) const {
     return change([s = static_cast<T>(factor)](T x) __attribute__((always_inline)) { return x * s; });
   }
-  [[gnu::always_inline]] Block const& div_(double divisor) const {
-    return change([s = static_cast<T>(divisor)](T x) __attribute__((always_inline)) { return x / s; });
-  }
   [[gnu::always_inline]] Block const& add_(double summand) const {
     return change([s = static_cast<T>(summand)](T x) __attribute__((always_inline)) { return x + s; });
   }
@@ -110,6 +107,24 @@ class Block {
   /// Sets each number to the maximum of both; nan if one of them is nan.
   [[gnu::always_inline]] Block const& take_maximum(Block const& other) const {
     return change([](T x, T y) __attribute__((always_inline)) { return y > x || y != y ? y : x; }, other);
+  }
+
+  // Several of these operations in one loop over the block.
+  [[gnu::always_inline]] void scale_and_add(double factor, Block const& y, double alpha) const {
+    change([f = static_cast<T>(factor), add = sum(alpha)](T x, T z)
+               __attribute__((always_inline)) { return add(x * f, z); },
+           y);
+  }
+  [[gnu::always_inline]] void scale_and_addcmul(double factor, Block const& a, Block const& b, double value) const {
+    change([f = static_cast<T>(factor), add = sum_of_products(value)](T x, T y, T z)
+               __attribute__((always_inline)) { return add(x * f, y, z); },
+           a, b);
+  }
+  [[gnu::always_inline]] void add_quotient(Block const& x, Block const& root, double divisor, double eps,
+                                           double value) const {
+    change([d = static_cast<T>(divisor), e = static_cast<T>(eps), s = static_cast<T>(value)](T to, T y, T z)
+               __attribute__((always_inline)) { return to + s * y / (z / d + e); },
+           x, root);
   }
 
  private:
@@ -164,6 +179,33 @@ void take_maximum(at::Tensor& x, at::Tensor const& other);
 template <class T, bool Fused>
 [[gnu::always_inline]] inline void take_maximum(Block<T, Fused> const& x, Block<T, Fused> const& other) {
   x.take_maximum(other);
+}
+
+// What follows one after the other in an update rule. On tensors each is a few operators, on blocks one loop with the
+// same roundings.
+
+/// x = x * factor + y * alpha
+void scale_and_add(at::Tensor const& x, double factor, at::Tensor const& y, double alpha);
+/// x = x * factor + a * b * value
+void scale_and_addcmul(at::Tensor const& x, double factor, at::Tensor const& a, at::Tensor const& b, double value);
+/// to = to + x / (root / divisor + eps) * value; `root` may be overwritten
+void add_quotient(at::Tensor const& to, at::Tensor const& x, at::Tensor const& root, double divisor, double eps,
+                  double value);
+template <class T, bool Fused>
+[[gnu::always_inline]] inline void scale_and_add(Block<T, Fused> const& x, double factor, Block<T, Fused> const& y,
+                                                 double alpha) {
+  x.scale_and_add(factor, y, alpha);
+}
+template <class T, bool Fused>
+[[gnu::always_inline]] inline void scale_and_addcmul(Block<T, Fused> const& x, double factor, Block<T, Fused> const& a,
+                                                     Block<T, Fused> const& b, double value) {
+  x.scale_and_addcmul(factor, a, b, value);
+}
+template <class T, bool Fused>
+[[gnu::always_inline]] inline void add_quotient(Block<T, Fused> const& to, Block<T, Fused> const& x,
+                                                Block<T, Fused> const& root, double divisor, double eps,
+                                                double value) {
+  to.add_quotient(x, root, divisor, eps, value);
 }
 
 // Runs an update rule over a range of flat buffers: block by block if LibTorch's CPU kernels are known to be matched

@@ -85,12 +85,11 @@ struct Adam {
       if constexpr (Decoupled) p.mul_(kept_);
       else g = g.add(p, o_.weight_decay);
     }
-    exp_avg.mul_(o_.betas[0]).add_(g, 1 - o_.betas[0]);
-    exp_avg_sq.mul_(o_.betas[1]).addcmul_(g, g, 1 - o_.betas[1]);
+    libtorch::scale_and_add(exp_avg, o_.betas[0], g, 1 - o_.betas[0]);
+    libtorch::scale_and_addcmul(exp_avg_sq, o_.betas[1], g, g, 1 - o_.betas[1]);
     if (o_.amsgrad) libtorch::take_maximum(max_exp_avg_sq, exp_avg_sq);
-    auto const denominator =
-        (o_.amsgrad ? max_exp_avg_sq : exp_avg_sq).sqrt().div_(std::sqrt(correction2_)).add_(o_.eps);
-    p.addcdiv_(exp_avg, denominator, -(o_.lr / correction1_));
+    auto const root = (o_.amsgrad ? max_exp_avg_sq : exp_avg_sq).sqrt();
+    libtorch::add_quotient(p, exp_avg, root, std::sqrt(correction2_), o_.eps, -(o_.lr / correction1_));
   }
 
  private:
@@ -149,8 +148,8 @@ struct RMSprop {
   template <class V>
   [[gnu::always_inline]] void operator()(V p, V g, V square_avg, V momentum_buffer, V grad_avg) const {
     if (o_.weight_decay != 0) g = g.add(p, o_.weight_decay);
-    square_avg.mul_(o_.alpha).addcmul_(g, g, 1 - o_.alpha);
-    if (o_.centered) grad_avg.mul_(o_.alpha).add_(g, 1 - o_.alpha);
+    libtorch::scale_and_addcmul(square_avg, o_.alpha, g, g, 1 - o_.alpha);
+    if (o_.centered) libtorch::scale_and_add(grad_avg, o_.alpha, g, 1 - o_.alpha);
     auto const average = (o_.centered ? square_avg.addcmul(grad_avg, grad_avg, -1) : square_avg).sqrt().add_(o_.eps);
     if (o_.momentum > 0) {
       momentum_buffer.mul_(o_.momentum).addcdiv_(g, average);
@@ -254,7 +253,7 @@ struct SGD {
     if (o_.weight_decay != 0) g = g.add(p, o_.weight_decay);
     if (o_.momentum != 0) {
       if (first_) momentum_buffer.copy_(g);
-      else momentum_buffer.mul_(o_.momentum).add_(g, 1 - o_.dampening);
+      else libtorch::scale_and_add(momentum_buffer, o_.momentum, g, 1 - o_.dampening);
       g = o_.nesterov ? g.add(momentum_buffer, o_.momentum) : momentum_buffer;
     }
     p.add_(g, -1 * o_.lr);
