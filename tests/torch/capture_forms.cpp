@@ -460,9 +460,14 @@ struct CountsSteps {
   static torch::Tensor of(torch::Tensor value, auto&, auto& ctx) { return value / double(ctx.global_step() + 1); }
 };
 
-template <class Asks>
+/// A hook in the middle of a step, whose row a replay would write twice.
+struct HookLogs : ByHand<Nothing> {
+  void on_before_optimizer_step(auto&, auto& ctx) { ctx.log(loss, parameters()[0].grad().abs().max()); }
+};
+
+template <class M>
 void stays_eager(std::string const& word) {
-  auto const left = twice<ByHand<Asks>>(batches(20), Manual{});
+  auto const left = twice<M>(batches(20), Manual{});
   CHECK(left.report.replayed == 0);
   REQUIRE_FALSE(left.report.reasons.empty());
   INFO(left.report.reasons.front());
@@ -473,9 +478,10 @@ void stays_eager(std::string const& word) {
 
 TEST_CASE("by hand, what a step reads of an optimizer or sets in it cannot be replayed, and the warning names it") {
   CHECK(replayed<ByHand<Nothing>>(batches(20), Manual{}) > 100);
-  stays_eager<ReadsRate>("ctx.optimizers().lr()");
-  stays_eager<SetsRate>("ctx.optimizers().set_lr()");
-  stays_eager<CountsSteps>("ctx.global_step()");
+  stays_eager<ByHand<ReadsRate>>("ctx.optimizers().lr()");
+  stays_eager<ByHand<SetsRate>>("ctx.optimizers().set_lr()");
+  stays_eager<ByHand<CountsSteps>>("ctx.global_step()");
+  stays_eager<HookLogs>("a hook of an optimizer's step logs");
 }
 TEST_CASE("by hand, a replay finds a loss that is not finite where the step finds it: it stops there, or leaves the "
           "update out") {

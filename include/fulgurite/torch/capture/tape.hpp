@@ -438,12 +438,8 @@ class Turns {
     f();
     left_.push_back(now());
   }
-  void repeat(loop::Turn turn) {
-    if (turn == loop::Turn::looks_at_loss) return;  // there a replay may not have cleared the gradients yet
-    if (at_ == found_.size()) return void(same_ = false);
-    same_ = same_ && now().same(found_[at_]);
-    left_[at_++].restore();
-  }
+  /// In the replay, in place of the trainer's turn.
+  void repeat(loop::Turn turn);
   /// True if the replay came to each turn with the bits of the step.
   bool same() const { return same_ && at_ == found_.size(); }
 

@@ -500,6 +500,13 @@ FULGURITE_BULK_BODY void Before::restore() const {
   generators_.restore();
 }
 
+FULGURITE_BULK_BODY void Turns::repeat(loop::Turn turn) {
+  if (turn == loop::Turn::looks_at_loss) return;  // there a replay may not have cleared the gradients yet
+  if (at_ == found_.size()) return void(same_ = false);
+  same_ = same_ && now().same(found_[at_]);
+  left_[at_++].restore();
+}
+
 FULGURITE_BULK_BODY std::vector<char> bytes_of(std::vector<at::Tensor> const& tensors) {
   at::AutoDispatchBelowADInplaceOrView const below;
   std::vector<char> all;
