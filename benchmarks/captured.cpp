@@ -1,5 +1,4 @@
-// The same with steps that are recorded once and replayed (P5); neither manual optimization, the GAN's, nor sequences
-// in slices.
+// The same with steps that are recorded once and replayed (P5).
 
 #include <fulgurite/torch/capture/captured.hpp>
 

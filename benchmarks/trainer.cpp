@@ -29,12 +29,7 @@ Loops trainer_loops(fulgurite::Matmul products) {
     data::TorchLoader made{torch_digits(), data::ReadAhead{}};  // it stacks samples
     return std::make_unique<decltype(made)>(std::move(made));
   };
-  auto loops = fitted_loops<LibTorchs, Strategy>([=] { return SingleDevice{cpu, products}; }, loader);
-  loops["gan-adam"] = [=] {
-    return fitted(std::make_shared<GanModel<LibTorchs>>(), SingleDevice{cpu, products}, Manual{}, one_epoch,
-                  cycle(real_images()));
-  };
-  return loops;
+  return fitted_loops<LibTorchs, Strategy>([=] { return SingleDevice{cpu, products}; }, loader);
 }
 
 }  // namespace bench

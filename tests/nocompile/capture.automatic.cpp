@@ -1,4 +1,4 @@
-// refused: [fulgurite.capture.automatic] only automatic optimization can be captured: use Automatic{}, or the strategy without Captured
+// refused: [fulgurite.capture.automatic] steps of manual optimization are replayed by Captured{SingleDevice{...}} alone: use Automatic{}, or this strategy without capturing
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>

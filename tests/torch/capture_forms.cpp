@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <initializer_list>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -89,7 +91,8 @@ Left trained(auto strategy, auto how, std::vector<Batch> const& data, long steps
 void same(Left const& a, Left const& b) {
   REQUIRE(a.tensors.size() == b.tensors.size());
   for (std::size_t i = 0; i != a.tensors.size(); ++i) CHECK(fixtures::same_bits(a.tensors[i], b.tensors[i]));
-  CHECK(bool(a.rows == b.rows));
+  REQUIRE(a.rows.size() == b.rows.size());
+  for (std::size_t i = 0; i != a.rows.size(); ++i) CHECK(a.rows[i] == b.rows[i]);
 }
 
 /// A plain fit, and a captured one with the same bits; returns what the captured one left.
@@ -181,6 +184,16 @@ TEST_CASE("captured fit of slices: the state that one slice hands to the next ha
 TEST_CASE("captured fit of slices, stopped between batches and within an epoch, and resumed") {
   resumes<Recurrence>(series(7), Automatic{.tbptt = 2}, {4, 60, 96, 140});
 }
+TEST_CASE("captured fit of slices goes back from within a batch, and runs its slices again") {
+  for (long const at : {20L, 31L}) {
+    Recurrence::changes_at = at;
+    auto const left = twice<Recurrence>(series(7), Automatic{.tbptt = 2});
+    CHECK(left.report.replayed > 10);
+    CHECK_FALSE(left.report.reasons.empty());
+  }
+  Recurrence::changes_at = -1;
+}
+
 namespace {
 
 enum class Side : std::uint8_t { left, right };
@@ -313,4 +326,189 @@ TEST_CASE("a number that training_step returns and that changes: no replay, or t
 TEST_CASE("captured fit whose step returns nothing for some batches") {
   CHECK(replayed<Absent>(batches(20)) > 100);
   CHECK(replayed<Absent>(batches(20), Automatic{.accumulate_grad_batches = 2}) > 60);
+}
+
+namespace {
+
+/// Two networks, two optimizers, one step of both. `Way` says how the generator is stepped.
+enum class Way : std::uint8_t { minimize, by_hand, closure, clipped };
+template <Way way>
+struct Adversaries : torch::nn::Module {
+  static constexpr Metric<"loss/g"> g_loss{.on_step = Report::yes, .on_epoch = Report::yes};
+  static constexpr Metric<"loss/d"> d_loss{.on_step = Report::yes, .on_epoch = Report::yes};
+  using Metrics = MetricList<g_loss, d_loss>;
+  torch::nn::Sequential g = register_module(
+      "g", torch::nn::Sequential(torch::nn::Linear(4, 8), torch::nn::BatchNorm1d(8), torch::nn::Linear(8, 6)));
+  torch::nn::Sequential d =
+      register_module("d", torch::nn::Sequential(torch::nn::Linear(6, 8), torch::nn::Tanh(), torch::nn::Dropout(0.2),
+                                                 torch::nn::Linear(8, 1)));
+  int ran = 0;
+  long now = 0, updates = 0;
+  std::vector<torch::Tensor> left = {};
+  static inline double factor = 1;
+  static inline long changes_at = -1, breaks_at = -1;
+
+  auto configure_optimizers() {
+    return optimizers(optim::Adam(g->parameters(), {.lr = 0.01}), optim::SGD(d->parameters(), {.lr = 0.1}));
+  }
+  torch::Tensor judged(torch::Tensor const& x, double truth) {
+    auto const verdict = d->forward(x);
+    return F::binary_cross_entropy_with_logits(verdict, torch::full_like(verdict, truth));
+  }
+  void training_step(data::Batch const& batch, auto& ctx) {
+    ++ran;
+    auto& [opt_g, opt_d] = ctx.optimizers();
+    auto const fake = g->forward(torch::randn({batch.data.size(0), 4}));
+    auto const dl = (judged(batch.data, 0.9) + judged(fake.detach(), 0.0)) * factor;
+    ctx.minimize(opt_d, dl);
+    ctx.log(d_loss, dl);
+    auto const gl = judged(fake, 1.0);
+    if constexpr (way == Way::minimize) {
+      ctx.minimize(opt_g, gl);
+    } else if constexpr (way == Way::by_hand) {
+      auto const only_g = ctx.toggle(opt_g);
+      opt_g.zero_grad();
+      ctx.backward(gl);
+      ctx.backward(judged(g->forward(torch::randn({3, 4})), 1.0));
+      ctx.step(opt_g);
+    } else if constexpr (way == Way::closure) {
+      ctx.step(opt_g, [&] {
+        opt_g.zero_grad();
+        ctx.backward(gl);
+        return gl;
+      });
+    } else {
+      opt_g.zero_grad();
+      ctx.backward(gl);
+      ctx.clip_gradients(opt_g, ClipNorm{0.01});
+      ctx.step(opt_g);
+    }
+    ctx.log(g_loss, gl);
+  }
+  void on_train_batch_start(auto& batch, auto&) {
+    factor = changes_at >= 0 && now >= changes_at ? 0.5 : 1.0;
+    if (breaks_at >= 0 && now == breaks_at) batch.data.fill_(std::numeric_limits<float>::infinity());
+    ++now;
+  }
+  /// Draws, reads its context and counts: a replay calls it before each update.
+  void on_before_optimizer_step(auto& optimizer, auto& ctx) {
+    ++updates;
+    if (ctx.global_step() % 3 == 0)
+      for (auto const& parameter : optimizer.parameters())
+        if (parameter.grad().defined()) parameter.grad().add_(torch::randn(1), 0.01);
+  }
+  void on_train_end(auto& ctx) {
+    ctx.each_optimizer([&](std::size_t, auto& optimizer) {
+      for (auto const& parameter : optimizer.parameters())
+        for (auto const& [name, tensor] : optimizer.state(parameter).tensors) left.push_back(tensor.clone());
+    });
+    left.push_back(torch::tensor({updates, ctx.global_step(), ctx.skipped_steps()}));
+    left.push_back(at::detail::getDefaultCPUGenerator().get_state());
+  }
+  void state(auto& archive) { archive("now", now)("updates", updates)("ran", ran); }
+};
+
+}  // namespace
+
+TEST_CASE("captured fit by hand: both networks' weights, moments, buffers, hooks, rows and random numbers are those of "
+          "the plain fit") {
+  CHECK(replayed<Adversaries<Way::minimize>>(batches(20), Manual{}) > 100);
+  CHECK(replayed<Adversaries<Way::by_hand>>(batches(20), Manual{}) > 100);
+  CHECK(replayed<Adversaries<Way::closure>>(batches(20), Manual{}) > 100);
+  CHECK(replayed<Adversaries<Way::clipped>>(batches(20), Manual{}) > 100);
+}
+TEST_CASE("captured fit by hand, stopped between batches and resumed") {
+  resumes<Adversaries<Way::minimize>>(batches(20), Manual{}, {20, 130, 132});
+}
+TEST_CASE("captured fit by hand goes back from replays that were wrong") {
+  using M = Adversaries<Way::minimize>;
+  for (long const at : {45L, 71L}) {
+    M::changes_at = at;
+    auto const left = twice<M>(batches(20), Manual{});
+    CHECK(left.report.replayed > 10);
+    CHECK_FALSE(left.report.reasons.empty());
+  }
+  M::changes_at = -1;
+}
+
+namespace {
+
+/// One optimizer, driven by hand; `Asks` is what else a step does.
+template <class Asks>
+struct ByHand : Common {
+  void training_step(data::Batch const& batch, auto& ctx) {
+    ++ran;
+    auto& [optimizer] = ctx.optimizers();
+    auto value = F::cross_entropy(scores(batch.data), batch.target);
+    ctx.minimize(optimizer, Asks::of(value, optimizer, ctx));
+    ctx.log(loss, value);
+  }
+};
+struct Nothing {
+  static torch::Tensor of(torch::Tensor value, auto&, auto&) { return value; }
+};
+struct ReadsRate {
+  static torch::Tensor of(torch::Tensor value, auto& optimizer, auto&) { return value * optimizer.lr(); }
+};
+struct SetsRate {
+  static torch::Tensor of(torch::Tensor value, auto& optimizer, auto&) {
+    optimizer.set_lr(0, 0.02);
+    return value;
+  }
+};
+struct CountsSteps {
+  static torch::Tensor of(torch::Tensor value, auto&, auto& ctx) { return value / double(ctx.global_step() + 1); }
+};
+
+/// A hook in the middle of a step, whose row a replay would write twice.
+struct HookLogs : ByHand<Nothing> {
+  void on_before_optimizer_step(auto&, auto& ctx) { ctx.log(loss, parameters()[0].grad().abs().max()); }
+};
+
+template <class M>
+void stays_eager(std::string const& word) {
+  auto const left = twice<M>(batches(20), Manual{});
+  CHECK(left.report.replayed == 0);
+  REQUIRE_FALSE(left.report.reasons.empty());
+  INFO(left.report.reasons.front());
+  CHECK(left.report.reasons.front().find(word) != std::string::npos);
+}
+
+}  // namespace
+
+TEST_CASE("by hand, what a step reads of an optimizer or sets in it cannot be replayed, and the warning names it") {
+  CHECK(replayed<ByHand<Nothing>>(batches(20), Manual{}) > 100);
+  stays_eager<ByHand<ReadsRate>>("ctx.optimizers().lr()");
+  stays_eager<ByHand<SetsRate>>("ctx.optimizers().set_lr()");
+  stays_eager<ByHand<CountsSteps>>("ctx.global_step()");
+  stays_eager<HookLogs>("a hook of an optimizer's step logs");
+}
+TEST_CASE("by hand, a replay finds a loss that is not finite where the step finds it: it stops there, or leaves the "
+          "update out") {
+  using M = Adversaries<Way::closure>;
+  auto const fit = [](auto strategy, NonFinite how) {
+    torch::manual_seed(3);
+    M model;
+    torch::manual_seed(5);
+    M::breaks_at = 75;
+    std::string error;
+    auto trainer = make_trainer<M>({.max_epochs = 5, .log_every_n_steps = 1, .non_finite = how}, strategy, Float32{},
+                                   Manual{}, Rows{}, NoDefaults{});
+    try {
+      trainer.fit(model, batches(20));
+    } catch (Error const& thrown) { error = thrown.what(); }
+    M::breaks_at = -1;
+    Left all{model.left, {}, {}, model.ran, 0, trainer.warnings()};
+    for (auto const& p : model.parameters()) all.tensors.push_back(p.detach().clone());
+    return std::pair(all, error);
+  };
+  for (auto const how : {NonFinite::stop, NonFinite::skip}) {
+    Captured strategy{SingleDevice{cpu}};
+    auto const report = strategy.report();
+    auto const plain = fit(SingleDevice{cpu}, how), captured = fit(strategy, how);
+    CHECK(report->replayed > 20);
+    CHECK(captured.second == plain.second);
+    CHECK(plain.second.empty() == (how == NonFinite::skip));
+    same(captured.first, plain.first);
+  }
 }

@@ -205,13 +205,14 @@ TEST_CASE("complex and sparse tensors stay eager") {
 
 namespace {
 
-struct Counted {
+/// What it points to cannot be compared.
+struct Pointing {
   torch::Tensor data, target;
-  double scale;
+  std::shared_ptr<double> scale;
 };
-struct Numbered : Common {
+struct Scaled : Common {
   torch::nn::Sequential body = register_module("body", torch::nn::Sequential(torch::nn::Linear(6, 3)));
-  torch::Tensor training_step(Counted const& batch) { return plain_loss(body, batch) * batch.scale; }
+  torch::Tensor training_step(Pointing const& batch) { return plain_loss(body, batch) * *batch.scale; }
 };
 struct Outputs {
   torch::Tensor loss, scores;
@@ -229,28 +230,28 @@ struct Answers : Common {
     kept.push_back(outputs.scores.sum());
   }
 };
-struct WithNumber {
+struct WithPointer {
   torch::Tensor loss;
-  int right = 0;
+  std::shared_ptr<int> right;
 };
-struct AnswersNumber : Common {
+struct AnswersPointer : Common {
   torch::nn::Sequential body = register_module("body", torch::nn::Sequential(torch::nn::Linear(6, 3)));
-  WithNumber training_step(auto const& batch) {
+  WithPointer training_step(auto const& batch) {
     ++ran;
-    return {plain_loss(body, batch), ran};
+    return {plain_loss(body, batch), nullptr};
   }
 };
 
 }  // namespace
 
-TEST_CASE("a batch or a result that holds more than tensors stays eager; a struct of tensors is replayed") {
-  std::vector<Counted> numbered;
-  for (auto const& batch : batches(7, 8)) numbered.push_back({batch.data, batch.target, 0.5});
+TEST_CASE("a batch or a result that holds what cannot be looked into stays eager; a struct of tensors is replayed") {
+  std::vector<Pointing> pointing;
+  for (auto const& batch : batches(7, 8)) pointing.push_back({batch.data, batch.target, std::make_shared<double>(0.5)});
   Captured strategy{SingleDevice{cpu}};
   auto const report = strategy.report();
-  Numbered model;
-  auto trainer = make_trainer<Numbered>({.max_epochs = 2}, strategy, Float32{}, Automatic{}, NoDefaults{});
-  trainer.fit(model, numbered);
+  Scaled model;
+  auto trainer = make_trainer<Scaled>({.max_epochs = 2}, strategy, Float32{}, Automatic{}, NoDefaults{});
+  trainer.fit(model, pointing);
   REQUIRE(report->reasons.size() == 1);
   CHECK(report->reasons[0].find("the batch holds more than tensors") == 0);
   CHECK(report->eager == 14);
@@ -258,7 +259,7 @@ TEST_CASE("a batch or a result that holds more than tensors stays eager; a struc
   auto const [answers, some] = twice<Answers>(batches(7, 8));
   CHECK(answers.reasons.empty());
   CHECK(answers.replayed > 30);
-  auto const [number, all] = twice<AnswersNumber>(batches(7, 8));
-  CHECK(number.replayed == 0);
-  CHECK(number.reasons.size() == 1);
+  auto const [pointer, all] = twice<AnswersPointer>(batches(7, 8));
+  CHECK(pointer.replayed == 0);
+  CHECK(pointer.reasons.size() == 1);
 }

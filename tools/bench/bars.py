@@ -66,6 +66,8 @@ CAPTURED = {
     'mlp-dropout-adam': 2.5,
     'regression-sgd': 5.5,
     'lstm-adam': 1.8,
+    'lstm-tbptt-adam': 1.5,
+    'gan-adam': 1.15,
     'mnist-cnn-adam': 1.05,
 }
 # What faster matrix products are to bring, by kind of processor: the eager step (the raw loop in a scope, and the same

@@ -82,10 +82,10 @@ struct PolicyRules {
     FULGURITE_RULE("[fulgurite.pipeline.automatic] this strategy takes the model apart, so forward and backward take "
                    "turns and no step drives them by hand: use Automatic{}, or another strategy",
                    accepts<S>, !splits_model<S>() || O::automatic)
-    // A step in which the user's code calls the optimizer cannot be recorded.
-    FULGURITE_RULE("[fulgurite.capture.automatic] only automatic optimization can be captured: use Automatic{}, or "
-                   "the strategy without Captured",
-                   accepts<S>, !S::captures || O::automatic)
+    // The update stands in the middle of the recorded step: such a strategy has to let the trainer act there.
+    FULGURITE_RULE("[fulgurite.capture.automatic] steps of manual optimization are replayed by "
+                   "Captured{SingleDevice{...}} alone: use Automatic{}, or this strategy without capturing",
+                   accepts<S>, !S::captures || O::automatic || (ChecksReplays<S> && !S::is_distributed))
     return Fine{};
   }
 };

@@ -64,11 +64,14 @@ void set_answer(State<R>& run, Question question, std::int64_t to) {
   }
 }
 
-/// `body(batch, key)` runs training_step, clearing and backward. If the model carries a state from slice to slice, the
-/// strategy's batch is a pair of a slice and of the state that it receives.
+/// `body(batch, key)` runs training_step, clearing and backward; in manual optimization, training_step with all that it
+/// asks its context for, and `body.act(turn, loss)` what the trainer does in the middle of it. If the model carries a
+/// state from slice to slice, the strategy's batch is a pair of a slice and of the state that it receives.
 template <class R, class Body>
 class StepSeam {
  public:
+  static constexpr bool is_manual = !R::automatic;
+
   StepSeam(State<R>& run, StepKey key, Body& body) : run_(run), key_(key), body_(body) {}
 
   template <class Batch>
@@ -80,6 +83,8 @@ class StepSeam {
       return body_(batch, key_);
     }
   }
+
+  void act(Turn turn, typename R::Value const& loss) { body_.act(turn, loss); }
 
   int epoch() const { return run_.progress.epoch; }
   /// True if no batch follows in this epoch.
@@ -108,8 +113,7 @@ class StepSeam {
   /// afterwards, including which gradients count as received, and the state for the next slice.
   template <class Batch, class F>
   decltype(auto) as(StepKey key, Batch const& batch, Answers const& answers, F&& f) {
-    auto& optimizer = std::get<0>(run_.parts.optimizers->optimizers);
-    Outside<std::remove_reference_t<decltype(optimizer)>> const outside(run_, key_, optimizer);
+    Outside const outside(run_, key_);
     key_ = key;
     if constexpr (carries<Batch>) run_.facts.batch_size = R::Backend::batch_size(batch.first);
     else run_.facts.batch_size = R::Backend::batch_size(batch);
@@ -128,20 +132,18 @@ class StepSeam {
   };
 
   /// Restores what `as` changes.
-  template <class Optimizer>
   class Outside {
    public:
-    Outside(State<R>& run, StepKey& key, Optimizer& optimizer)
+    Outside(State<R>& run, StepKey& key)
         : run_(run),
           at_(key),
-          optimizer_(optimizer),
           facts_(run.facts),
           progress_(run.progress),
           key_(key),
           window_(run.asked.window_length),
           stop_(run.due.stop),
           hidden_(run.carried.hidden) {
-      if constexpr (requires { optimizer.received(); }) received_ = optimizer.received();
+      each_that_receives([&](auto& optimizer) { received_.push_back(optimizer.received()); });
     }
     ~Outside() {
       run_.facts = facts_;
@@ -150,22 +152,28 @@ class StepSeam {
       run_.due.stop = stop_;
       run_.carried.hidden = hidden_;
       at_ = key_;
-      if constexpr (requires { optimizer_.received(); }) optimizer_.set_received(received_);
+      each_that_receives([&, i = std::size_t{0}](auto& optimizer) mutable { optimizer.set_received(received_[i++]); });
     }
     Outside(Outside const&) = delete;
     Outside& operator=(Outside const&) = delete;
 
    private:
+    template <class F>
+    void each_that_receives(F f) {
+      each_of(run_.parts.optimizers->optimizers, [&](auto& optimizer) {
+        if constexpr (requires { optimizer.received(); }) f(optimizer);
+      });
+    }
+
     State<R>& run_;
     StepKey& at_;
-    Optimizer& optimizer_;
     Facts facts_;
     Progress progress_;
     StepKey key_;
     int window_;
     StopRequest stop_;
     Hidden hidden_;
-    std::vector<bool> received_ = {};
+    std::vector<std::vector<bool>> received_ = {};
   };
 
   State<R>& run_;
@@ -296,20 +304,6 @@ template <class R, class Pack, class Ctx, class Batch>
   if constexpr (closure_is_shown<R>)
     if (auto* loss = loss_of<Backend>(output)) run.carried.loss = Backend::detached(*loss, 1.0);
   return output;
-}
-
-/// Checks each kind of replayed step before its results are used. Throws WrongReplay.
-template <class R, class Pack, class Ctx>
-void confirm_steps(State<R>& run, Pack& pack, Ctx& ctx) {
-  if constexpr (ChecksReplays<typename R::Strategy>) {
-    if (run.parts.strategy.unchecked() != 0) {
-      auto body = step_body(run, pack, ctx);
-      StepSeam<R, decltype(body)> seam(run, {true, true, 1}, body);
-      run.parts.strategy.confirm(run.measured.train_board, seam);
-      pass_warnings_of_strategy(run);
-    }
-    deliver_held(run);
-  }
 }
 
 }  // namespace fulgurite::loop

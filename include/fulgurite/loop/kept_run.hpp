@@ -303,11 +303,11 @@ class Retreat {
   }
 
   /// Called at the start of each batch. Takes a new rollback point, unless the last one is still valid or no step can
-  /// be replayed.
+  /// be replayed. Loggers have received no row since a valid one, or they would receive it twice.
   void offer(State<R>& run, long batch) {
     if constexpr (possible) {
       if (batch != run.progress.window_start || run.parts.strategy.unchecked() != 0 || !is_wanted(run)) return;
-      if (batch_ && replays_ == run.parts.strategy.replays()) return;
+      if (batch_ && replays_ == run.parts.strategy.replays() && rows_ == run.due.rows) return;
       take(run, batch);
     }
   }
@@ -357,6 +357,7 @@ class Retreat {
     deliver_held(run);  // their steps were checked, and no rollback goes back before them
     drop();
     replays_ = run.parts.strategy.replays();
+    rows_ = run.due.rows;
     kept_.reset();  // frees its memory for the next one
     kept_.emplace(*run.parts.model, [&](auto& archive) { fold(run, archive); });
     facts_ = run.facts;
@@ -379,7 +380,7 @@ class Retreat {
 
   std::optional<long> batch_;
   bool repeats_ = false;
-  long replays_ = 0, from_ = 0;
+  long replays_ = 0, rows_ = 0, from_ = 0;
   std::optional<Snapshot<R>> kept_;
   Facts facts_;
   Progress progress_;

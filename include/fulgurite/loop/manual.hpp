@@ -3,6 +3,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -11,6 +12,7 @@
 
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/diagnose/member_sentences.hpp>
+#include <fulgurite/loop/automatic.hpp>
 #include <fulgurite/loop/decisions.hpp>
 #include <fulgurite/loop/dispatch.hpp>
 #include <fulgurite/loop/non_finite.hpp>
@@ -18,6 +20,14 @@
 #include <fulgurite/loop/run_context.hpp>
 
 namespace fulgurite {
+
+template <class O>
+class BorrowedOptimizer;
+
+namespace loop {
+template <class O>
+O& raw(BorrowedOptimizer<O>& handle);
+}  // namespace loop
 
 // The optimizer as a manual training_step sees it: everything except its step, which belongs to the context.
 
@@ -35,12 +45,16 @@ class BorrowedOptimizer {
   static constexpr bool needs_closure = O::needs_closure;
   static constexpr bool stable_gradients = O::stable_gradients;
 
-  explicit BorrowedOptimizer(O& optimizer) : optimizer_(&optimizer) {}
+  /// `asked` receives what a recorded step reads or sets here.
+  BorrowedOptimizer(O& optimizer, loop::Questions& asked) : optimizer_(&optimizer), asked_(&asked) {}
 
   void zero_grad() { optimizer_->zero_grad(); }
   std::size_t groups() const { return optimizer_->groups(); }
-  double lr(std::size_t group = 0) const { return optimizer_->lr(group); }
-  void set_lr(std::size_t group, double value) { optimizer_->set_lr(group, value); }
+  double lr(std::size_t group = 0) const { return asked_->add(loop::Question::rate), optimizer_->lr(group); }
+  void set_lr(std::size_t group, double value) {
+    asked_->add(loop::Question::set_rate);
+    optimizer_->set_lr(group, value);
+  }
   decltype(auto) parameters() { return optimizer_->parameters(); }
 
   template <bool Fine = false, class... Args>
@@ -49,10 +63,13 @@ class BorrowedOptimizer {
   }
 
   /// The optimizer itself, for functions that the trainer does not know. If you step it, you bypass the trainer.
-  O& unsafe_raw() { return *optimizer_; }
+  O& unsafe_raw() { return asked_->add(loop::Question::optimizers), *optimizer_; }
 
  private:
+  friend O& loop::raw<O>(BorrowedOptimizer& handle);
+
   O* optimizer_;
+  loop::Questions* asked_;
 };
 
 /// The result of `ctx.optimizers()` in a manual training_step: a tuple of all optimizers. Using it like a single
@@ -85,7 +102,7 @@ namespace fulgurite {
 namespace loop {
 template <class O>
 O& raw(BorrowedOptimizer<O>& handle) {
-  return handle.unsafe_raw();
+  return *handle.optimizer_;
 }
 template <class O>
 O& raw(O& optimizer) {
@@ -98,10 +115,10 @@ struct HandlesOf;
 template <class... Os>
 struct HandlesOf<std::tuple<Os...>> {
   using type = BorrowedOptimizers<Os...>;
-  static type of(std::tuple<Os...>& optimizers) {
+  static type of(std::tuple<Os...>& optimizers, Questions& asked) {
     return std::apply(
-        [](auto&... optimizer) {
-          return type(BorrowedOptimizer<std::remove_reference_t<decltype(optimizer)>>(optimizer)...);
+        [&](auto&... optimizer) {
+          return type(BorrowedOptimizer<std::remove_reference_t<decltype(optimizer)>>(optimizer, asked)...);
         },
         optimizers);
   }
@@ -183,7 +200,7 @@ class StepContext : public RunContext<R, phase::Train> {
 
  public:
   StepContext(loop::State<R>& state, Pack& pack)
-      : Base(state), pack_(&pack), handles_(Handles::of(state.parts.optimizers->optimizers)) {}
+      : Base(state), pack_(&pack), handles_(Handles::of(state.parts.optimizers->optimizers, state.questions)) {}
 
   /// All optimizers: `auto& [g, d] = ctx.optimizers();`
   auto& optimizers() { return handles_; }
@@ -203,7 +220,7 @@ class StepContext : public RunContext<R, phase::Train> {
     run.watch.manual.before_backward(run, run.parts.optimizers->optimizers);
     if constexpr (hook::pre_backward::named<typename R::Strategy>) run.parts.strategy.pre_backward(loss);
     loop::check_loss_type(run, &loss);
-    loop::check_loss(run, loss);
+    in_turn(loop::Turn::looks_at_loss, loss, [&] { loop::check_loss(run, loss); });
     loop::notify<hook::on_before_backward>(run, *pack_, loss, ctx);
     hook::timed<action::backward<R>> (*pack_)([&] { loop::backward(run, ctx, loss, 1.0); });
     loop::notify<hook::on_after_backward>(run, *pack_, ctx);
@@ -224,10 +241,12 @@ class StepContext : public RunContext<R, phase::Train> {
     static_assert(!O::needs_closure, FULGURITE_SENTENCE_OPTIMIZER_CLOSURE);
     if constexpr (!O::needs_closure) {
       auto& stepped = loop::raw(optimizer);
-      before(stepped);
-      steps()([&] { loop::guarded(this->state(), true, [&] { stepped.step(); }); });
-      unscaled_ = nullptr;
-      ++this->state().progress.global_step;
+      in_turn(turn_of(stepped), {}, [&] {
+        before(stepped);
+        steps()([&] { loop::guarded(this->state(), true, [&] { stepped.step(); }); });
+        unscaled_ = nullptr;
+        ++this->state().progress.global_step;
+      });
     }
   }
 
@@ -255,21 +274,21 @@ class StepContext : public RunContext<R, phase::Train> {
   /// optimizer evaluates it.
   template <class O, class Closure>
   void step(O& optimizer, Closure&& closure) {
-    auto& stepped = loop::raw(optimizer);
-    auto whole = [&] {
-      auto loss = closure();
-      before(stepped);
-      if constexpr (O::needs_closure) loop::evaluated(this->state());
-      return loss;
-    };
     if constexpr (O::needs_closure) {
+      auto& stepped = loop::raw(optimizer);
+      auto whole = [&] {
+        auto loss = closure();
+        before(stepped);
+        loop::evaluated(this->state());
+        return loss;
+      };
       steps()([&] { loop::closure_step(this->state(), stepped, [&] { stepped.step(whole); }); });
+      unscaled_ = nullptr;
+      ++this->state().progress.global_step;
     } else {
-      whole();
-      steps()([&] { loop::guarded(this->state(), true, [&] { stepped.step(); }); });
+      closure();
+      step(optimizer);
     }
-    unscaled_ = nullptr;
-    ++this->state().progress.global_step;
   }
 
   /// Toggle, clear, backward and step in one call, as a GAN does for each of its networks.
@@ -341,6 +360,28 @@ class StepContext : public RunContext<R, phase::Train> {
  private:
   auto steps() { return hook::timed<action::optimizer_step<R>>(*pack_); }
 
+  /// Does what a replay of this step has to do, too. What hooks ask in it is no part of the step.
+  template <class F>
+  void in_turn([[maybe_unused]] loop::Turn turn, [[maybe_unused]] typename R::Value const& loss, F&& f) {
+    if constexpr (ChecksReplays<typename R::Strategy>) {
+      auto& run = this->state();
+      auto const asked = run.questions;
+      run.parts.strategy.in_turn(turn, loss, f);
+      run.questions = asked;
+    } else {
+      f();
+    }
+  }
+  template <class O>
+  loop::Turn turn_of(O const& optimizer) {
+    auto turn = loop::Turn::first_optimizer, found = turn;
+    each_of(this->state().parts.optimizers->optimizers, [&](auto& one) {
+      if (static_cast<void const*>(&one) == &optimizer) found = turn;
+      turn = static_cast<loop::Turn>(static_cast<std::int64_t>(turn) + 1);
+    });
+    return found;
+  }
+
   template <class O>
   void unscale(O& optimizer) {
     if constexpr (loop::scales_loss<R>) {
@@ -372,14 +413,56 @@ class StepContext : public RunContext<R, phase::Train> {
 
 namespace loop {
 
+/// A step of manual optimization, as StepSeam takes it.
+template <class R, class Pack>
+class ManualStep {
+ public:
+  ManualStep(State<R>& run, Pack& pack) : run_(run), pack_(pack) {}
+
+  template <class Batch>
+  std::tuple<> operator()(Batch& batch, StepKey) {
+    within([&](auto& ctx) {
+      [[maybe_unused]] auto const watched = pack_.template profile<action::training_step<R>>();
+      call_step<hook::training_step>(*run_.parts.model, batch, ctx);
+    });
+    return {};
+  }
+  void act(Turn turn, typename R::Value const& loss) {
+    if (turn == Turn::looks_at_loss) return check_loss(run_, loss);
+    within([&](auto& ctx) {
+      each_of(run_.parts.optimizers->optimizers, [&, at = Turn::first_optimizer](auto& optimizer) mutable {
+        if constexpr (!std::remove_reference_t<decltype(optimizer)>::needs_closure)
+          if (at == turn) ctx.step(optimizer);
+        at = static_cast<Turn>(static_cast<std::int64_t>(at) + 1);
+      });
+    });
+  }
+
+ private:
+  template <class F>
+  void within(F&& f) {
+    StepContext<R, Pack> ctx(run_, pack_);
+    [[maybe_unused]] auto const scope = R::Backend::autocast(run_.parts.precision, run_.parts.strategy.device());
+    [[maybe_unused]] auto const products = products_scope(run_);
+    [[maybe_unused]] auto const watch = watch_factories(run_);
+    f(ctx);
+  }
+
+  State<R>& run_;
+  Pack& pack_;
+};
+
 template <class R, class Pack, class Batch>
 void manual_step(State<R>& run, Pack& pack, Batch& batch) {
-  StepContext<R, Pack> ctx(run, pack);
-  [[maybe_unused]] auto const scope = R::Backend::autocast(run.parts.precision, run.parts.strategy.device());
-  [[maybe_unused]] auto const products = products_scope(run);
-  [[maybe_unused]] auto const watch = watch_factories(run);
-  [[maybe_unused]] auto const watched = pack.template profile<action::training_step<R>>();
-  call_step<hook::training_step>(*run.parts.model, batch, ctx);
+  ManualStep<R, Pack> body(run, pack);
+  constexpr StepKey key{true, true, 1};
+  if constexpr (ChecksReplays<typename R::Strategy>) {
+    StepSeam<R, decltype(body)> seam(run, key, body);
+    run.parts.strategy.gradients(key, batch, run.measured.train_board, seam);
+    pass_warnings_of_strategy(run);
+  } else {
+    body(batch, key);
+  }
   run.facts.types_seen = true;
 }
 

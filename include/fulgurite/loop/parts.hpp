@@ -294,6 +294,7 @@ enum class Question : std::uint8_t {
   value = comparable,
   optimizers,
   seconds,
+  rate,
   request_stop,
   log_scalars,
   log_dynamic,
@@ -303,6 +304,7 @@ enum class Question : std::uint8_t {
   set_log_dir,
   warn,
   outcome,
+  set_rate,
   count
 };
 inline constexpr std::size_t comparable_questions = static_cast<std::size_t>(Question::comparable);
@@ -324,6 +326,7 @@ constexpr std::string_view name_of(Question question) {
                                                                                           "value",
                                                                                           "optimizers",
                                                                                           "seconds_now",
+                                                                                          "optimizers().lr",
                                                                                           "request_stop",
                                                                                           "log_scalars",
                                                                                           "log_dynamic",
@@ -332,9 +335,14 @@ constexpr std::string_view name_of(Question question) {
                                                                                           "request_statistics_pass",
                                                                                           "set_log_dir",
                                                                                           "warn",
-                                                                                          "outcome"};
+                                                                                          "outcome",
+                                                                                          "optimizers().set_lr"};
   return names[static_cast<std::size_t>(question)];
 }
+
+/// Where the trainer acts in the middle of a step of manual optimization: it looks at a loss, or updates with the
+/// optimizer of this number. A strategy that replays steps lets it act there in each replay.
+enum class Turn : std::int64_t { looks_at_loss = -1, first_optimizer = 0 };
 
 /// A set of questions.
 class Questions {

@@ -144,6 +144,23 @@ template <class R, class Pack, class Ctx, class Batch>
   }
 }
 
+/// Checks each kind of replayed step before its results are used. Throws WrongReplay.
+template <class R, class Pack, class Ctx>
+void confirm_steps(State<R>& run, Pack& pack, [[maybe_unused]] Ctx& ctx) {
+  if constexpr (ChecksReplays<typename R::Strategy>) {
+    if (run.parts.strategy.unchecked() != 0) {
+      auto body = [&] {
+        if constexpr (R::automatic) return step_body(run, pack, ctx);
+        else return ManualStep<R, Pack>(run, pack);
+      }();
+      StepSeam<R, decltype(body)> seam(run, {true, true, 1}, body);
+      run.parts.strategy.confirm(run.measured.train_board, seam);
+      pass_warnings_of_strategy(run);
+    }
+    deliver_held(run);
+  }
+}
+
 /// Marks the step as done and the end hooks as due. A file that one of these hooks writes resumes after them.
 template <class Pack, class R>
 [[gnu::always_inline]] inline void begin_end_hooks(State<R>& run) {

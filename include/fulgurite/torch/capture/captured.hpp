@@ -173,6 +173,15 @@ class CapturedSteps : private CapturedModel {
   void backward(at::Tensor const& seed, F&& run) {
     recordings_.backward(seed, run);
   }
+  /// `f()`: the trainer acts in the middle of a step. It does not in a check whose results are discarded.
+  template <class F>
+  void in_turn(loop::Turn turn, at::Tensor const& loss, F&& f) {
+    auto const act = [&] {
+      if (!audits_) f();
+    };
+    if (off_) f();
+    else recordings_.in_turn(turn, loss, *model_, act);
+  }
 
   /// Runs one step with `strategy`, or replays it.
   template <class Strategy, class Batch, class Board, class Seam>
@@ -187,6 +196,8 @@ class CapturedSteps : private CapturedModel {
       if (!off_)
         stay_as_written("training_step returns more than tensors, numbers and texts, and what else it returns would "
                         "never change");
+    } else if constexpr (Seam::is_manual && !Recordings::takes_turns) {
+      if (!off_) stay_as_written("manual optimization is recorded on the CPU only");
     } else if (!off_ && !torch::autograd::AnomalyMode::is_enabled()) {
       HeldParts const held(parts_, batch);
       if (has_changed()) forget_changed(step);
@@ -270,7 +281,7 @@ class CapturedSteps : private CapturedModel {
 
   template <class Result, class Batch, class Step>
   Result replay(Kind& kind, Batch const& batch, Step& step) {
-    recordings_.replay(kind.kept, parts_.tensors);
+    recordings_.replay(kind.kept, parts_.tensors, step.seam);
     kinds_.template keep<std::remove_const_t<Batch>>(kind, batch);
     kind.audit = &audit<std::remove_const_t<Batch>, Result, Step>;
     ++kind.unchecked;
@@ -342,6 +353,7 @@ class CapturedSteps : private CapturedModel {
       self.parts_ = parts;
     };
     step.board.discard_step();  // what the current step has logged
+    SetFor<bool> const no_updates(self.audits_, true);
     std::string wrong;
     bool same_batch = true;
     try {
@@ -385,7 +397,8 @@ class CapturedSteps : private CapturedModel {
 
   Recordings recordings_ = {};  ///< must outlive what it has recorded
   StepKinds<Kind> kinds_;
-  Kind crowd_;  ///< all kinds beyond the limit of 64
+  Kind crowd_;           ///< all kinds beyond the limit of 64
+  bool audits_ = false;  ///< a step runs whose results are discarded
 };
 
 // A strategy whose training steps are recorded and replayed.
@@ -422,6 +435,10 @@ class Capturing : public Base {
 
   void backward(at::Tensor const& loss, at::Tensor const& seed) {
     steps_.backward(seed, [&] { Base::backward(loss, seed); });
+  }
+  template <class F>
+  void in_turn(loop::Turn turn, at::Tensor const& loss, F&& f) {
+    steps_.in_turn(turn, loss, f);
   }
   template <class Batch, class Board, class Seam>
   auto gradients(StepKey key, Batch& batch, Board& board, Seam& seam) {
@@ -472,6 +489,10 @@ class TapesOrGraphs {
   template <class F>
   void backward(at::Tensor const& seed, F&& run) {
     std::visit([&](auto& steps) { steps.backward(seed, run); }, steps_);
+  }
+  template <class F>
+  void in_turn(loop::Turn turn, at::Tensor const& loss, F&& f) {
+    std::visit([&](auto& steps) { steps.in_turn(turn, loss, f); }, steps_);
   }
   template <class Strategy, class Batch, class Board, class Seam>
   auto gradients(Strategy& strategy, StepKey key, Batch& batch, Board& board, Seam& seam) {
@@ -531,6 +552,9 @@ using CapturingOf = Capturing<Strategy, typename StepsOf<Strategy::on_gpu>::type
 /// are not deterministic, within their own spread) before it is trusted; later checks are those of the CPU. Clipping,
 /// unscaling and the optimizer's step are not part of the graph. Without CUDA or its headers, all steps run as they are
 /// written.
+///
+/// In manual optimization, on the CPU, a replay stops where the step updates with an optimizer, and lets the trainer do
+/// that. Slices of truncated back-propagation receive the state before them as they receive their batch.
 ///
 /// training_step is not called in a replay: only its tensor operations happen, and what it logs as tensors is logged. A
 /// step that cannot be replayed runs as it is written, and a warning says why. If a check finds that replays were

@@ -161,7 +161,7 @@ class Graphs {
 
  public:
   using Kept = KeptGraph<Graph>;
-  static constexpr bool records_checks = false;
+  static constexpr bool records_checks = false, takes_turns = false;
 
   /// The reason why nothing can be recorded on this device; empty if it can.
   static std::string missing(at::Device device) { return Graph::missing(device); }
@@ -175,6 +175,12 @@ class Graphs {
     std::optional<c10::impl::ExcludeDispatchKeyGuard> unseen;
     if (observes_) unseen.emplace(recording_key);
     run();
+  }
+
+  /// `f()`: the trainer acts in the middle of a step, which is not recorded then.
+  template <class F>
+  void in_turn(loop::Turn, at::Tensor const&, torch::nn::Module const&, F&& f) {
+    f();
   }
 
   template <class Result, class Batch, class Step>
@@ -252,7 +258,8 @@ class Graphs {
     return compared;
   }
 
-  void replay(Kept& kept, std::vector<at::Tensor> const& batch) {
+  template <class Seam>
+  void replay(Kept& kept, std::vector<at::Tensor> const& batch, Seam&) {
     launch(kept, batch);
     for (auto& counter : kept.written) counter.bump();
   }

@@ -17,6 +17,7 @@
 #include <torch/library.h>
 
 #include <fulgurite/core/body.hpp>
+#include <fulgurite/loop/parts.hpp>
 #include <fulgurite/torch/capture/world.hpp>
 
 namespace fulgurite::libtorch::capture {
@@ -48,6 +49,8 @@ class Recorder {
   void refuse(std::string reason);
 
   void take(c10::OperatorHandle const& op, c10::DispatchKeySet below, Stack* stack);
+  /// The trainer acts here: it reads `loss`, or reads and writes the tensors of the model.
+  void take_turn(loop::Turn turn, at::Tensor const& loss, std::vector<at::Tensor> const& model);
 
   static Recorder*& current() {
     thread_local Recorder* recorder = nullptr;
@@ -89,6 +92,8 @@ class Recording {
 bool is_empty_factory(std::string_view name);
 /// True if the operator's results depend on its arguments alone, and not on the values of tensors among them.
 bool is_constant_factory(std::string_view name);
+/// True for a call of take_turn, whose arguments are the loss and the model's tensors, as lists, and the Turn.
+bool is_turn(std::string_view name);
 /// True if the operator writes running statistics, although its schema does not declare that.
 bool writes_undeclared(std::string_view name);
 

@@ -42,6 +42,17 @@ FULGURITE_BULK_BODY void Recorder::take(c10::OperatorHandle const& op, c10::Disp
   calls.push_back({op, std::move(in), std::move(out), graph, std::move(written)});
 }
 
+FULGURITE_BULK_BODY void Recorder::take_turn(loop::Turn turn, at::Tensor const& loss,
+                                             std::vector<at::Tensor> const& model) {
+  if (!refusal.empty()) return;
+  auto in = keep({std::vector<at::Tensor>(loss.defined() ? 1U : 0U, loss), model, static_cast<std::int64_t>(turn)});
+  if (!refusal.empty()) return;
+  calls.push_back({c10::Dispatcher::singleton().findSchemaOrThrow("fulgurite::turn", ""),
+                   std::move(in),
+                   {},
+                   c10::GradMode::is_enabled()});
+}
+
 FULGURITE_BULK_BODY std::atomic<long>& Recorder::strays() {
   static std::atomic<long> count = 0;
   return count;
@@ -90,6 +101,9 @@ FULGURITE_BULK_BODY bool available() {
     made = new torch::Library(torch::Library::IMPL, "_", recording_key, __FILE__,
                               __LINE__);  // lives as long as the process
     made->fallback(torch::CppFunction::makeFromBoxedFunction<&intercept>());
+    // Never called: its schema says what a turn of the trainer reads and writes.
+    (new torch::Library(torch::Library::FRAGMENT, "fulgurite", std::nullopt, __FILE__, __LINE__))
+        ->def("turn(Tensor[] loss, Tensor(a!)[] model, int turn) -> ()");
     return made;
   }();
   return library != nullptr;
@@ -120,6 +134,8 @@ FULGURITE_BULK_BODY bool is_constant_factory(std::string_view name) {
                        "aten::zeros_like", "aten::ones_like", "aten::full_like", "aten::new_zeros", "aten::new_ones",
                        "aten::new_full", "aten::eye"});
 }
+
+FULGURITE_BULK_BODY bool is_turn(std::string_view name) { return name == "fulgurite::turn"; }
 
 /// True if the operator sets its first argument without reading it.
 FULGURITE_BULK_BODY bool overwrites(std::string_view name) {
@@ -256,7 +272,7 @@ FULGURITE_BODY std::string Listing::line(Call const& call) {
   auto const& schema = call.op.schema();
   auto const name = call.name();
   using at::Tag;
-  if (!name.starts_with("aten::")) refuse(name + " is not one of LibTorch's own operators");
+  if (!name.starts_with("aten::") && !is_turn(name)) refuse(name + " is not one of LibTorch's own operators");
   if (call.op.hasTag(Tag::data_dependent_output)) refuse(name + " reads a value on the host");
   if ((call.op.hasTag(Tag::dynamic_output_shape) && !indexes_by_number(call)) || is_sized_by_values(name))
     refuse(name + " has a result whose shape depends on values");

@@ -21,7 +21,7 @@ FULGURITE_BULK_BODY std::string not_replayable(loop::Questions const& asked) {
     if (!why.empty() || question < Question::comparable) return;
     auto const call = "ctx." + std::string(loop::name_of(question)) + "()";
     if (question == Question::value || question == Question::optimizers || question == Question::seconds ||
-        question == Question::outcome)
+        question == Question::rate || question == Question::outcome)
       why = "training_step reads " + call + ", which may differ each time";
     else why = "training_step calls " + call + ", which a replay would leave out";
   });

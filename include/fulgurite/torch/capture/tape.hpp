@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -146,8 +147,12 @@ class Tape : TapeMemory {
   Tape(Tape const&) = delete;
   Tape& operator=(Tape const&) = delete;
 
-  /// Runs the step on this batch, which has the layout of the recorded one.
-  void replay(std::vector<at::Tensor> const& batch);
+  /// What the trainer does in the middle of a step. It receives the loss, where it looks at one.
+  using Act = std::function<void(loop::Turn, at::Tensor const&)>;
+
+  /// Runs the step on this batch, which has the layout of the recorded one. `act`: for a step in which the trainer
+  /// acts. `shows`: the step counts as made, which version counters and looks at gradients show; false: it is compared.
+  void replay(std::vector<at::Tensor> const& batch, Act const& act = {}, bool shows = true);
 
   /// The step's outputs as of the last replay. The next replay overwrites them.
   std::vector<at::Tensor> const& leaving() const { return leaving_; }
@@ -313,14 +318,30 @@ std::string kept_after(Taken<Result> const& taken, Board& board) {
 /// Begins the line of a step's text that holds what its result has besides tensors.
 inline constexpr char const* numbers_line = "returns ";
 
-/// Runs the step as it is written, and records it. `seed` receives the tensor from which backward starts.
+class Turns;
+
+/// A step while it is recorded.
+struct Underway {
+  Recorder& recorder;
+  at::Tensor& seed;                      ///< receives the tensor from which backward starts
+  std::function<std::size_t()> pending;  ///< the number of values logged so far
+  Turns* turns;                          ///< if the step is compared: receives what the trainer's turns do
+};
+
+/// Runs the step as it is written, and records it. `underway` points to what is known of it meanwhile.
 template <class Result, class Batch, class Step>
-Taken<Result> record(Scene const& scene, Batch& batch, Step& step, at::Tensor*& seed) {
+Taken<Result> record(Scene const& scene, Batch& batch, Step& step, Underway*& underway, Turns* turns = nullptr) {
   Taken<Result> taken;
   Recorder recorder;
   {
+    auto const pending = [&] {
+      std::size_t n = 0;
+      step.board.each_pending([&](auto const&) { ++n; });
+      return n;
+    };
+    Underway now{recorder, taken.seed, pending, turns};
     Recording const on(recorder);
-    SetFor<at::Tensor*> const here(seed, &taken.seed);
+    SetFor<Underway*> const here(underway, &now);
     taken.result.emplace(step(batch));
   }
   taken.calls = std::move(recorder.calls);
@@ -363,6 +384,8 @@ class Generators {
  public:
   Generators(Tape const& tape, bool draws);
   std::vector<at::Tensor> now() const;
+  /// The states when this object was made.
+  std::vector<at::Tensor> const& states() const { return states_; }
   void restore() const;
 
  private:
@@ -376,8 +399,8 @@ class Before {
  public:
   Before(World const& world, Tape const& tape, bool draws);
   void restore() const;
-  /// The current states of the same generators.
-  std::vector<at::Tensor> drawn() const { return generators_.now(); }
+  /// True if both copies are equal in every bit.
+  bool same(Before const& other) const;
 
  private:
   World const& world_;
@@ -403,12 +426,40 @@ struct KeptTape {
   std::shared_ptr<void> result = nullptr;  ///< each replay replaces its tensors
 };
 
+/// What the trainer does in the middle of a step that runs as it is written, to be repeated in the replay that is
+/// compared with it: an update is made once, and the replay continues from the bytes that it left.
+class Turns {
+ public:
+  Turns(World const& world, KeptTape const& kept) : world_(world), kept_(kept) {}
+
+  template <class F>
+  void keep(F&& f) {
+    found_.push_back(now());
+    f();
+    left_.push_back(now());
+  }
+  /// In the replay, in place of the trainer's turn.
+  void repeat(loop::Turn turn);
+  /// True if the replay came to each turn with the bits of the step.
+  bool same() const { return same_ && at_ == found_.size(); }
+
+ private:
+  Before now() const { return {world_, *kept_.tape, kept_.draws}; }
+
+  World const& world_;
+  KeptTape const& kept_;
+  std::vector<Before> found_, left_;
+  std::size_t at_ = 0;
+  bool same_ = true;
+};
+
 /// Records, replays and compares steps for CapturedSteps. A step is recorded twice, since what a model creates once and
 /// keeps exists only from the second time on; both recordings have to be equal.
 class Tapes {
  public:
   using Kept = KeptTape;
   static constexpr bool records_checks = true;  ///< a step that is compared with a replay is recorded for that
+  static constexpr bool takes_turns = true;     ///< manual optimization is recorded
 
   /// The reason why nothing can be recorded on this device; empty if it can.
   static std::string missing(at::Device) { return {}; }
@@ -418,13 +469,32 @@ class Tapes {
   /// `run()` does the backward pass.
   template <class F>
   void backward(at::Tensor const& seed, F&& run) {
-    if (seed_ != nullptr) *seed_ = seed;
+    if (underway_) underway_->seed = seed;
     run();
+  }
+  /// `f()`: the trainer acts in the middle of a step. That is no part of a recording.
+  template <class F>
+  void in_turn(loop::Turn turn, at::Tensor const& loss, torch::nn::Module const& model, F&& f) {
+    if (!underway_) return f();
+    std::vector<at::Tensor> of_model;
+    if (turn != loop::Turn::looks_at_loss) {
+      of_model = model.parameters();
+      for (auto const& parameter : model.parameters())
+        if (parameter.grad().defined()) of_model.push_back(parameter.grad());
+      for (auto const& buffer : model.buffers()) of_model.push_back(buffer);
+    }
+    auto& [recorder, seed, pending, turns] = *underway_;
+    recorder.take_turn(turn, loss, of_model);
+    c10::impl::ExcludeDispatchKeyGuard const unseen(recording_key);
+    auto const logged = pending();
+    if (turns && turn != loop::Turn::looks_at_loss) turns->keep(f);
+    else f();
+    if (pending() != logged) recorder.refuse("a hook of an optimizer's step logs: log in on_train_batch_end");
   }
 
   template <class Result, class Batch, class Step>
   Prepared<Result> prepare(Scene const& scene, Kept& kept, Batch& batch, Step& step, CaptureReport& report) {
-    auto taken = record<Result>(scene, batch, step, seed_);
+    auto taken = record<Result>(scene, batch, step, underway_);
     if (!taken.changed) ++report.recorded;
     return prepared(scene, kept, taken, step.seam.questions(), report);
   }
@@ -435,42 +505,42 @@ class Tapes {
     return prepared(scene, kept, taken, asked, report);
   }
 
-  /// Runs a replay from a copy of all that it may write, then the step as it is written from the same state. Both must
-  /// be equal in every bit.
+  /// Runs the step as it is written, then a replay from a copy of all that the step may have written. Both must be
+  /// equal in every bit. What the step has left is restored.
   template <class Result, class Batch, class Step>
   Compared<Taken<Result>> compare(Scene const& scene, Kept& kept, Batch& batch, Step& step) {
-    Before const before(scene.world, *kept.tape, kept.draws);
-    std::vector<char> world, leaving;
-    std::vector<at::Tensor> drawn;
-    bool failed = false;
-    try {
-      kept.tape->replay(scene.batch);
-      world = scene.world.bytes();
-      leaving = bytes_of(kept.tape->leaving());
-      drawn = before.drawn();
-    } catch (std::exception const&) {
-      failed = true;  // if the step itself is at fault, it throws below
-    }
-    before.restore();
-    GradientLooks::forget(scene.model.parameters());
-
-    Compared<Taken<Result>> compared{record<Result>(scene, batch, step, seed_)};
+    auto const now = [&] { return Before(scene.world, *kept.tape, kept.draws); };
+    auto const before = now();
+    Turns turns(scene.world, kept);
+    Compared<Taken<Result>> compared{record<Result>(scene, batch, step, underway_, &turns)};
     auto const& taken = compared.ran;
     if (taken.changed) {
       compared.wrong =
           "the model has other modules, parameters or buffers, or other switches, than when the step was recorded";
       return compared;
     }
-    auto const states = before.drawn();
     compared.wrong = taken.refusal;
     if (compared.wrong.empty()) compared.wrong = difference(kept.text, taken.text);
-    if (compared.wrong.empty() && (failed || bytes_of(states) != bytes_of(drawn) || world != scene.world.bytes() ||
-                                   leaving != bytes_of(taken.left.tensors)))
-      compared.wrong = other_bits;
+    if (!compared.wrong.empty()) return compared;
+    auto const after = now();
+    auto const leaving = bytes_of(taken.left.tensors);
+    before.restore();
+    bool same = false;
+    try {
+      kept.tape->replay(scene.batch, [&](loop::Turn turn, at::Tensor const&) { turns.repeat(turn); }, false);
+      same = turns.same() && now().same(after) && leaving == bytes_of(kept.tape->leaving());
+    } catch (std::exception const&) {}  // the step itself has not thrown
+    after.restore();
+    if (!same) compared.wrong = other_bits;
     return compared;
   }
 
-  void replay(Kept& kept, std::vector<at::Tensor> const& batch) { kept.tape->replay(batch); }
+  template <class Seam>
+  void replay(Kept& kept, std::vector<at::Tensor> const& batch, Seam& seam) {
+    kept.tape->replay(batch, [&](loop::Turn turn, at::Tensor const& loss) {
+      if constexpr (Seam::is_manual) seam.act(turn, loss);
+    });
+  }
   /// Returns the result of the last replay.
   template <class Result, class Board>
   Result outcome(Kept& kept, Board& board) {
@@ -510,7 +580,7 @@ class Tapes {
     return made;
   }
 
-  at::Tensor* seed_ = nullptr;  ///< set while a step is recorded: receives the tensor from which backward starts
+  Underway* underway_ = nullptr;  ///< set while a step is recorded
 };
 
 }  // namespace fulgurite::libtorch::capture

@@ -301,13 +301,16 @@ FULGURITE_BULK_BODY Tape::Tape(std::vector<Call> calls, Listing const& listing, 
     else plans[i] = plan_of(calls_[i], places[i] != nullptr);
     if (!plans[i]) small[i] = small_call(calls_[i], *forms[i], places[i]);
   }
-  for (auto& call : calls_)
-    for (auto& [storage, version] : call.written)
-      if (listing.is_world(storage)) versions_.push_back(version);
   own_memory(listing, batch);
   std::vector<TapeStep> constants;
   for (std::size_t i = 0; i != calls_.size(); ++i) {
+    for (auto& [storage, version] : calls_[i].written)
+      if (listing.is_world(storage)) versions_.push_back(version);
     if (!alive[i]) continue;
+    if (is_turn(calls_[i].name())) {
+      steps_.push_back({TapeTurn(calls_[i], std::exchange(versions_, {})), {}});
+      continue;
+    }
     if (auto instead = gradients.instead_of(i)) {
       ++facts_.direct;
       auto const maker = gradients.added_by(i);
@@ -366,7 +369,9 @@ FULGURITE_BULK_BODY Tape::Tape(std::vector<Call> calls, Listing const& listing, 
   for (auto const& step : constants) step.run(stack_);
 }
 
-FULGURITE_BULK_BODY void Tape::replay(std::vector<at::Tensor> const& batch) {
+FULGURITE_BULK_BODY void Tape::replay(std::vector<at::Tensor> const& batch, Act const& act, bool shows) {
+  auto const outer = c10::impl::tls_local_dispatch_key_set();
+  bool const graph = c10::GradMode::is_enabled();
   Graphs const graphs;
   c10::impl::ExcludeDispatchKeyGuard const below(above_kernels());
   for (std::size_t i = 0; i != inputs_.size(); ++i) {
@@ -379,9 +384,18 @@ FULGURITE_BULK_BODY void Tape::replay(std::vector<at::Tensor> const& batch) {
     else if (auto const* product = std::get_if<Product>(&what)) product->run();
     else if (auto const* small = std::get_if<native::SmallCall>(&what)) small->run();
     else if (auto const* memory = std::get_if<Memory>(&what)) memory->run();
-    else std::get<TapeLook>(what).run();
+    else if (auto* look = std::get_if<TapeLook>(&what)) look->run();
+    else {
+      auto& turn = std::get<TapeTurn>(what);
+      if (shows)
+        for (auto& version : turn.before) version.bump();
+      c10::impl::ForceDispatchKeyGuard const all(outer);
+      c10::AutoGradMode const as_outside(graph);
+      act(turn.turn, turn.loss);
+    }
     for (auto const storage : done) storage->set_data_ptr_noswap(at::DataPtr(nullptr, at::kCPU));
   }
+  if (!shows) return;
   for (auto& version : versions_) version.bump();
   for (auto const look : looks_) std::get<TapeLook>(steps_[look].what).report();
 }
@@ -477,9 +491,20 @@ FULGURITE_BULK_BODY void Generators::add(at::Generator const& generator) {
 FULGURITE_BULK_BODY Before::Before(World const& world, Tape const& tape, bool draws)
     : world_(world), generators_(tape, draws), bytes_(world.bytes()) {}
 
+FULGURITE_BULK_BODY bool Before::same(Before const& other) const {
+  return bytes_ == other.bytes_ && bytes_of(generators_.states()) == bytes_of(other.generators_.states());
+}
+
 FULGURITE_BULK_BODY void Before::restore() const {
   world_.restore(bytes_);
   generators_.restore();
+}
+
+FULGURITE_BULK_BODY void Turns::repeat(loop::Turn turn) {
+  if (turn == loop::Turn::looks_at_loss) return;  // there a replay may not have cleared the gradients yet
+  if (at_ == found_.size()) return void(same_ = false);
+  same_ = same_ && now().same(found_[at_]);
+  left_[at_++].restore();
 }
 
 FULGURITE_BULK_BODY std::vector<char> bytes_of(std::vector<at::Tensor> const& tensors) {

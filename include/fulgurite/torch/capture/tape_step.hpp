@@ -255,6 +255,16 @@ struct TapeLook {
   }
 };
 
+/// Where the trainer acts in a replay.
+struct TapeTurn {
+  loop::Turn turn;
+  at::Tensor loss;                           ///< or undefined
+  std::vector<at::Tensor> model;             ///< what it may read and write
+  std::vector<c10::VariableVersion> before;  ///< of the model's tensors: incremented first, as the step did
+
+  TapeTurn(Call const& call, std::vector<c10::VariableVersion> written);
+};
+
 /// Calls `f(tensor)` for each tensor that a step of a tape may read or write.
 template <class What, class F>
 void each_tensor_of_step(What const& what, F f) {
@@ -269,6 +279,9 @@ void each_tensor_of_step(What const& what, F f) {
       for (auto const& tensor : *tensors) f(tensor);
   } else if (auto const* memory = std::get_if<Memory>(&what)) {
     for (auto const& tensor : memory->tensors) f(tensor);
+  } else if (auto const* turn = std::get_if<TapeTurn>(&what)) {
+    if (turn->loss.defined()) f(turn->loss);
+    for (auto const& tensor : turn->model) f(tensor);
   } else {
     auto const& look = std::get<TapeLook>(what);
     f(look.gradient);
@@ -317,7 +330,7 @@ void add_looks(Steps& steps, std::vector<at::Tensor> const& parameters) {
 class TapeMemory {
  protected:
   struct Entry {
-    std::variant<TapeStep, Memory, Product, native::SmallCall, TapeLook> what;
+    std::variant<TapeStep, Memory, Product, native::SmallCall, TapeLook, TapeTurn> what;
     std::vector<Storage>
         done;  ///< adopted memory that is no longer needed and still in the caches, for the next allocations
   };

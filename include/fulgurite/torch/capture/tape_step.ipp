@@ -385,6 +385,12 @@ FULGURITE_BULK_BODY void TapeLook::report() const {
 FULGURITE_BULK_BODY TapeMemory::TapeMemory(std::vector<Call> calls, std::vector<at::Tensor> leaving)
     : calls_(std::move(calls)), leaving_(std::move(leaving)) {}
 
+FULGURITE_BULK_BODY TapeTurn::TapeTurn(Call const& call, std::vector<c10::VariableVersion> written)
+    : turn(static_cast<loop::Turn>(call.in[2].toInt())), before(std::move(written)) {
+  each_tensor_in(call.in[0], [&](at::Tensor const& tensor) { loss = tensor; });
+  each_tensor_in(call.in[1], [&](at::Tensor const& tensor) { model.push_back(tensor); });
+}
+
 FULGURITE_BULK_BODY bool TapeMemory::is_constant(Call const& call) const {
   if (!is_constant_factory(call.name())) return false;
   bool constant = true;
