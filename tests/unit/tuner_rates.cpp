@@ -1,6 +1,7 @@
 // The learning rate that a search finds: its arithmetic, where it goes, and what fit and schedules make of it.
 #include <fulgurite/tuner/learning_rate_finder.hpp>
 
+#include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
 
 #include <algorithm>
@@ -71,21 +72,36 @@ std::string text_of(std::filesystem::path const& file) {
 
 TEST_CASE("the suggestion is where the loss falls the fastest: by the parabola inside, by the line at both ends") {
   tune::RateCurve curve;
-  curve.lr = {1, 2, 4, 8, 16, 32, 33, 60};
-  curve.loss = {10, 7, 6.5, 1.5, 2, -1, 0.5, 9};
+  double before = 0, weight = 1;
+  for (double const average : {10.0, 7.0, 6.5, 1.5, 2.0, -1.0, 0.5, 9.0}) {  // the losses whose averages these are
+    double const now = average * (1 - (weight *= 0.98));
+    curve.add(std::pow(10.0, static_cast<double>(curve.lr.size())), (now - 0.98 * std::exchange(before, now)) / 0.02);
+  }
+  CHECK(curve.corrected().front() == Catch::Approx(10));
+  CHECK(curve.corrected().back() == Catch::Approx(9));
   auto const point = [&](std::size_t begin, std::size_t end) { return curve.suggestion(begin, end).point; };
   CHECK(point(0, 0) == 0);
-  CHECK(point(1, 0) == 3);  // slopes of -7/12, -13/16 and -1/48
-  CHECK(point(2, 0) == 2);
+  CHECK(point(1, 0) == 2);  // slopes of -0.5, -2.75, -2.25, -1.25 and less
   CHECK(point(3, 1) == 4);
   CHECK(point(3, 2) == 5);
-  CHECK(point(5, 0) == 7);
-  CHECK(point(5, 1) == 5);
-  CHECK(*curve.suggestion(1, 0) == 8);
+  CHECK(*curve.suggestion(1, 0) == 100);
+  CHECK(curve.suggestion(5, 0).why == "the averaged loss falls at none of these rates");
   CHECK(!curve.suggestion());  // 10 points are skipped
   CHECK(!curve.suggestion(100, 100));
   CHECK(curve.suggestion(6, 1).why ==
         "8 points, of which the first 6 and the last 1 are left out, leave 1 finite ones, and a slope takes 2");
+}
+
+TEST_CASE("where rates rise by a factor, noise of the flat part on the left is not the steepest fall") {
+  tune::RateCurve curve;
+  for (std::size_t i = 0; i != 100; ++i) {
+    double const flat = i % 3 == 0 ? 1.05 : 0.98, x = static_cast<double>(i);
+    curve.add(1e-8 * std::pow(10.0, x / 12.5), i < 60 ? flat : i < 85 ? 1 - 0.03 * (x - 60) : 0.25 + 0.2 * (x - 85));
+  }
+  auto const found = curve.suggestion();
+  REQUIRE(found);
+  CHECK(found.point > 60);
+  CHECK(found.point < 86);
 }
 
 TEST_CASE("points that are not finite are left out, and a step without a loss is no part of the average") {

@@ -60,9 +60,15 @@ class RateCurve {
   /// The lowest averaged loss; nullopt if there is none yet.
   std::optional<double> best() const;
 
-  /// The rate where the loss falls fastest: the smallest derivative of the loss by the rate, among the finite points
-  /// without the first `begin` (which are noise) and the last `end` (where the loss diverges). The derivative at a
-  /// point is that of the parabola through it and its neighbours; at both ends that of the line.
+  /// The averages with the full bias correction, a / (1 - 0.98^t): the first one is the first loss, where that of
+  /// `loss` is half of it, as Lightning's is.
+  std::vector<double> corrected() const;
+
+  /// The rate where the corrected average falls fastest from step to step, among the finite points without the first
+  /// `begin` (which are noise) and the last `end` (where the loss diverges); none if it falls nowhere. The slope at a
+  /// point is that of the parabola through it and its neighbours; at both ends that of the line. Slopes are by steps,
+  /// as the curve is drawn, and not by rates: at the lowest rates the same noise, divided by differences of rates that
+  /// are close to 0, would be the steepest fall.
   Suggestion suggestion(std::size_t begin = skip_begin, std::size_t end = skip_end) const;
 
   /// A row for each point: `lr,loss,raw`. The numbers read back exactly.
@@ -73,7 +79,7 @@ class RateCurve {
  private:
   static constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
-  double derivative(std::vector<std::size_t> const& points, std::size_t i) const;
+  static double slope_at(std::vector<std::size_t> const& points, std::vector<double> const& average, std::size_t i);
   std::string why_none(std::size_t begin, std::size_t end, std::size_t left) const;
 
   double average_ = 0;
@@ -94,9 +100,7 @@ class FoundRate : public RateCurve {
   Suggestion suggested = {};
   bool by_factors = true;  ///< the rates rose by a factor, so their axis is logarithmic
 
-  /// A plot of the averaged loss over the rate, with the losses themselves behind it and the suggested point. The drawn
-  /// averages have the full bias correction, so the first one is the first loss; those of `loss` begin at half of it,
-  /// as Lightning's do.
+  /// A plot of the corrected average over the rate, with the losses themselves behind it and the suggested point.
   report::Plot plot() const;
   /// Writes the plot to a file whose name ends in .svg or .txt.
   void plot(std::filesystem::path const& file) const { plot().save(file); }
@@ -104,7 +108,6 @@ class FoundRate : public RateCurve {
   std::string text() const;
 
  private:
-  std::vector<double> drawn_average() const;
   /// The upper end of the plot: all losses up to the lowest average are drawn, and of the diverging ones after it as
   /// many as leave half of the picture to the averages.
   double highest_drawn(std::vector<double> const& average) const;

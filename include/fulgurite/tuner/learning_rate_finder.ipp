@@ -34,18 +34,30 @@ FULGURITE_BODY std::optional<double> RateCurve::best() const {
 
 FULGURITE_BODY Suggestion RateCurve::suggestion(std::size_t begin, std::size_t end) const {
   std::vector<std::size_t> points;
-  for (std::size_t i = begin; i + end < loss.size(); ++i)
-    if (std::isfinite(loss[i])) points.push_back(i);
+  auto const average = corrected();
+  for (std::size_t i = begin; i + end < average.size(); ++i)
+    if (std::isfinite(average[i])) points.push_back(i);
   if (points.size() < 2) return {.why = why_none(begin, end, points.size())};
   std::size_t steepest = 0;
-  double least = std::numeric_limits<double>::infinity();
+  double least = 0;
   for (std::size_t i = 0; i != points.size(); ++i)
-    if (double const slope = derivative(points, i); slope < least) {
+    if (double const slope = slope_at(points, average, i); slope < least) {
       least = slope;
       steepest = points[i];
     }
-  if (!std::isfinite(least)) return {.why = "the loss has no derivative: the rates of neighbouring points are equal"};
+  if (least == 0) return {.why = "the averaged loss falls at none of these rates"};
   return {.lr = lr[steepest], .point = steepest};
+}
+
+FULGURITE_BODY std::vector<double> RateCurve::corrected() const {
+  auto all = loss;
+  double weight = 1;  // 0.98^t after t averaged losses
+  for (std::size_t i = 0; i != all.size(); ++i) {
+    if (std::isnan(loss[i]) && std::isnan(raw[i])) continue;  // skips a step without a loss
+    weight *= average_weight;
+    all[i] *= (1 - weight * average_weight) / (1 - weight);
+  }
+  return all;
 }
 
 FULGURITE_BODY std::string RateCurve::csv() const {
@@ -61,9 +73,10 @@ FULGURITE_BODY std::string RateCurve::csv() const {
   return all;
 }
 
-FULGURITE_BODY double RateCurve::derivative(std::vector<std::size_t> const& points, std::size_t i) const {
-  auto const x = [&](std::size_t p) { return lr[points[p]]; };
-  auto const y = [&](std::size_t p) { return loss[points[p]]; };
+FULGURITE_BODY double RateCurve::slope_at(std::vector<std::size_t> const& points, std::vector<double> const& average,
+                                          std::size_t i) {
+  auto const x = [&](std::size_t p) { return static_cast<double>(points[p]); };
+  auto const y = [&](std::size_t p) { return average[points[p]]; };
   std::size_t const last = points.size() - 1;
   if (i == 0) return (y(1) - y(0)) / (x(1) - x(0));
   if (i == last) return (y(last) - y(last - 1)) / (x(last) - x(last - 1));
@@ -86,7 +99,7 @@ FULGURITE_BODY std::string RateCurve::why_none(std::size_t begin, std::size_t en
 }
 
 FULGURITE_BODY report::Plot FoundRate::plot() const {
-  auto const average = drawn_average();
+  auto const average = corrected();
   auto behind = raw;
   double const most = highest_drawn(average);
   for (double& one : behind)
@@ -105,17 +118,6 @@ FULGURITE_BODY std::string FoundRate::text() const {
   std::string all = lr.empty() ? std::string() : plot().text();
   all += suggested ? "suggested learning rate: " + rate() : "no learning rate is suggested: " + suggested.why;
   return all += '\n';
-}
-
-FULGURITE_BODY std::vector<double> FoundRate::drawn_average() const {
-  auto all = loss;
-  double weight = 1;  // 0.98^t after t averaged losses
-  for (std::size_t i = 0; i != all.size(); ++i) {
-    if (std::isnan(loss[i]) && std::isnan(raw[i])) continue;  // skips a step without a loss
-    weight *= average_weight;
-    all[i] *= (1 - weight * average_weight) / (1 - weight);
-  }
-  return all;
 }
 
 FULGURITE_BODY double FoundRate::highest_drawn(std::vector<double> const& average) const {

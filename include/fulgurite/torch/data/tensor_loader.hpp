@@ -290,6 +290,20 @@ torch::Tensor TensorLoader<S, Transform>::gather(torch::Tensor const& from, torc
               from, index);
 }
 
+/// The sampler of a TensorLoader that was given no targets, which does not compile.
+struct MissingTarget : OptionalShuffle {};
+template <>
+class TensorLoader<MissingTarget> : public TensorLoader<> {
+ public:
+  template <class Options = TensorLoaderOptions>
+  TensorLoader(torch::Tensor const& data, Options options) : TensorLoader<>(data, data, options) {
+    constexpr bool has_target = sizeof(Options) == 0;
+    static_assert(has_target, "[fulgurite.data.no_target] a TensorLoader takes the data, the targets, then the options: "
+                              "for a model that has no use for targets pass the data twice, TensorLoader{x, x, {...}}");
+  }
+};
+
+TensorLoader(torch::Tensor, TensorLoaderOptions) -> TensorLoader<MissingTarget>;
 TensorLoader(torch::Tensor, torch::Tensor, TensorLoaderOptions) -> TensorLoader<>;
 template <BatchTransform T>
 TensorLoader(torch::Tensor, torch::Tensor, TensorLoaderOptions, T) -> TensorLoader<OptionalShuffle, T>;
