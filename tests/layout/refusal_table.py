@@ -190,7 +190,7 @@ class Sources:
                 self.run_time[identifier].append((text, warns))
         self.errors = {i for i, said in self.run_time.items() if not all(warns for _, warns in said)} | option_ids
         self.tests = {}
-        for files in ('unit/*.cpp', 'cli/*.cpp', 'conformance/*.cpp', 'torch/*.cpp', 'static/*.cpp',
+        for files in ('unit/*.cpp', 'cli/*.cpp', 'conformance/*.cpp', 'torch/**/*.cpp', 'static/*.cpp',
                       'distributed/*.py', 'distributed/*.hpp'):
             for test in sorted((flags.ROOT / 'tests').glob(files)):
                 for identifier in set(re.findall(IDENTIFIER, test.read_text())):

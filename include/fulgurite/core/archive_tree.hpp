@@ -95,7 +95,8 @@ enum class CopyTo : std::uint8_t { same_device, host };
 /// is what a file that is written from handles needs in host memory.
 inline constexpr std::uint64_t copied_together = std::uint64_t{64} << 20;
 
-/// Calls f(begin, end) for successive ranges of `count` tensors that are copied together; `bytes(i)` is a tensor's size.
+/// Calls f(begin, end) for successive ranges of `count` tensors that are copied together; `bytes(i)` is a tensor's
+/// size.
 template <class Bytes, class F>
 void each_range_copied_together(std::size_t count, Bytes&& bytes, F&& f) {
   for (std::size_t begin = 0, end = 0; begin != count; begin = end) {

@@ -195,7 +195,7 @@ struct BatchOptions {
   bool persistent_workers = true;        ///< workers live across epochs; false: they end with each epoch
   std::chrono::milliseconds timeout{0};  ///< longest wait of the loop for one batch, and of the destructor for a sample
                                          ///< that is being read, as 30s; 0: no limit
-  bool pin_memory = false;               ///< put batches into page-locked memory; needs a GPU, `Stack` or `Pinnable`
+  bool pin_memory = false;               ///< put batches into page-locked memory; needs a GPU and `Stack` or `Pinnable`
 };
 
 /// How batches are made and in which order, by a loader that makes its own sampler.

@@ -152,7 +152,7 @@ void share_statistics([[maybe_unused]] Group& group, [[maybe_unused]] Model& mod
     std::vector<at::Tensor> statistics, counts, mine;
     libtorch::each_batch_norm(model, [&](auto const& norm) {
       if (std::is_same_v<typename std::remove_cvref_t<decltype(norm)>::element_type, SyncBatchNormImpl>) return;
-      auto const batches = norm->num_batches_tracked.to(at::kDouble);
+      auto const batches = norm->num_batches_tracked.to(norm->running_mean.device(), at::kDouble);
       for (auto const& one : {norm->running_mean, norm->running_var}) {
         statistics.push_back(one);
         mine.push_back(one.to(at::kDouble).mul_(batches));

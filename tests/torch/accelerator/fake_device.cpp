@@ -42,14 +42,12 @@ using Guarded = std::lock_guard<std::recursive_mutex>;
 struct Block {
   Storage host;
 };
-Storage const& host_of(Storage const& storage) {
-  return static_cast<Block*>(storage.data_ptr().get_context())->host;
-}
+Storage const& host_of(Storage const& storage) { return static_cast<Block*>(storage.data_ptr().get_context())->host; }
 
 at::DataPtr block_over(Storage host, Device device) {
   constexpr std::size_t range = std::size_t{1} << 42, unit = 512;
-  static auto* const base = static_cast<char*>(
-      ::mmap(nullptr, range, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+  static auto* const base =
+      static_cast<char*>(::mmap(nullptr, range, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
   static std::atomic<std::size_t> next{0};
   auto const size = (host.nbytes() / unit + 1) * unit;
   return {base + next.fetch_add(size) % (range / 2), new Block{std::move(host)},
@@ -309,8 +307,8 @@ Call read_arguments(c10::OperatorHandle const& op, std::vector<c10::IValue>::ite
   bool const indexes = name.starts_with("aten::index") || name.starts_with("aten::_index_put") ||
                        name.starts_with("aten::_unsafe_index");
   // A number in a tensor of the CPU may join these.
-  bool const joins = indexes || op.hasTag(at::Tag::pointwise) || name.starts_with("aten::_foreach") ||
-                     name.starts_with("aten::fill_");
+  bool const joins =
+      indexes || op.hasTag(at::Tag::pointwise) || name.starts_with("aten::_foreach") || name.starts_with("aten::fill_");
   Call call{.waits = op.hasTag(at::Tag::data_dependent_output) || op.hasTag(at::Tag::dynamic_output_shape)};
   bool found = false;
   for (auto at = first; at != last; ++at) {
@@ -357,7 +355,7 @@ void kernel(c10::OperatorHandle const& op, torch::jit::Stack* stack) {
   if (!is_view) launch(device);
   if (call.waits) read_by_host(device);
 
-  std::vector<std::pair<Tensor, Tensor>> known;  // on the CPU, on the device
+  std::vector<std::pair<Tensor, Tensor>> known;              // on the CPU, on the device
   bool draws = op.hasTag(at::Tag::nondeterministic_seeded);  // with the process's generator, unless it takes one
   for (std::size_t i = 0; i != arguments.size(); ++i) {
     auto& value = first[static_cast<std::ptrdiff_t>(i)];
@@ -496,8 +494,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
     auto const op = c10::Dispatcher::singleton().findOp(name);
     if (!name.name.starts_with("aten::") || !op || !op->hasSchema()) continue;
     auto const plain = name.name.substr(6) + (name.overload_name.empty() ? "" : "." + name.overload_name);
-    bool const whole =
-        plain.starts_with("_foreach_") || plain == "convolution" || plain == "convolution_backward";
+    bool const whole = plain.starts_with("_foreach_") || plain == "convolution" || plain == "convolution_backward";
     if (whole || (op->hasKernelForDispatchKey(DispatchKey::CPU) && !own.contains(plain)))
       m.impl(plain.c_str(), torch::CppFunction::makeFromBoxedFunction<&kernel>());
   }

@@ -19,17 +19,17 @@ constexpr c10::DeviceIndex device_count = 2;
 inline at::Device device(c10::DeviceIndex index = 0) { return {device_type, index}; }
 
 struct Counts {
-  long kernels = 0;       ///< operators that ran on a device
-  long reads = 0;         ///< of them those that the host waited for: item(), nonzero(), a mask as an index
-  long waits = 0;         ///< how often the host waited for a device, by a read, a copy or on purpose
-  long uploads = 0;       ///< copies to a device
-  long uploaded = 0;      ///< their bytes
-  long downloads = 0;     ///< copies to the host
-  long downloaded = 0;    ///< their bytes
-  long overlapping = 0;   ///< of both those that the host did not wait for
-  long pageable = 0;      ///< copies that should have overlapped, of memory that was not pinned
-  long streams = 0;       ///< how often a thread changed its stream
-  long overwritten = 0;   ///< pinned memory that the host wrote to before it had waited for the copy from it
+  long kernels = 0;      ///< operators that ran on a device
+  long reads = 0;        ///< of them those that the host waited for: item(), nonzero(), a mask as an index
+  long waits = 0;        ///< how often the host waited for a device, by a read, a copy or on purpose
+  long uploads = 0;      ///< copies to a device
+  long uploaded = 0;     ///< their bytes
+  long downloads = 0;    ///< copies to the host
+  long downloaded = 0;   ///< their bytes
+  long overlapping = 0;  ///< of both those that the host did not wait for
+  long pageable = 0;     ///< copies that should have overlapped, of memory that was not pinned
+  long streams = 0;      ///< how often a thread changed its stream
+  long overwritten = 0;  ///< pinned memory that the host wrote to before it had waited for the copy from it
 };
 
 /// Guards all that the device keeps.

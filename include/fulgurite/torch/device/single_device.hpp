@@ -26,16 +26,6 @@
 
 namespace fulgurite::libtorch {
 
-// Moves the parameters and buffers of a module to a device and converts them to a floating-point type. Module::to would
-// also convert integer buffers.
-
-/// Changes tensors in place: they keep their identity, on which optimizers and users rely. A tensor that needs no
-/// change is not touched.
-void relocate(at::Tensor& tensor, at::Device device, std::optional<at::ScalarType> type);
-
-/// Does nothing for a model that is not a torch::nn::Module.
-void relocate(torch::nn::Module const* model, at::Device device, std::optional<at::ScalarType> type);
-
 /// Throws an Error if LibTorch does not see this GPU or other accelerator.
 void require_device(at::Device device);
 
@@ -64,7 +54,8 @@ class SingleDevice {
   static constexpr bool is_distributed = false;
   static constexpr bool captures = false;
 
-  explicit SingleDevice(Device device, Matmul matmul = Matmul::faster) : device_(libtorch::device_of(device)), matmul_(matmul) {}
+  explicit SingleDevice(Device device, Matmul matmul = Matmul::faster)
+      : device_(libtorch::device_of(device)), matmul_(matmul) {}
 
   /// Throws an Error if the device does not exist.
   void require_device() const { libtorch::require_device(device_); }

@@ -8,31 +8,12 @@
 
 #include <ATen/Context.h>
 #include <ATen/DeviceAccelerator.h>
-#include <ATen/core/grad_mode.h>
 #include <c10/util/Exception.h>
 #include <torch/cuda.h>
 
 #include <fulgurite/torch/device/single_device.hpp>
 
 namespace fulgurite::libtorch {
-
-FULGURITE_BULK_BODY void relocate(at::Tensor& tensor, at::Device device, std::optional<at::ScalarType> type) {
-  if (!tensor.defined()) return;
-  auto const wanted = type && tensor.is_floating_point() ? *type : tensor.scalar_type();
-  if (tensor.device() == device && tensor.scalar_type() == wanted) return;
-  auto options = tensor.options().device(device).dtype(wanted).requires_grad(false);
-  auto const gradient = tensor.grad();
-  if (gradient.defined()) tensor.mutable_grad().reset();  // LibTorch would compare the new data with it
-  tensor.set_data(tensor.detach().to(options));
-  if (gradient.defined()) tensor.mutable_grad() = gradient.to(options);
-}
-
-FULGURITE_BODY void relocate(torch::nn::Module const* model, at::Device device, std::optional<at::ScalarType> type) {
-  if (model == nullptr) return;
-  at::NoGradGuard const no_graph;
-  for (auto& parameter : model->parameters()) relocate(parameter, device, type);
-  for (auto& buffer : model->buffers()) relocate(buffer, device, type);
-}
 
 /// True if LibTorch was built for this accelerator, and there is such a device.
 FULGURITE_BODY bool is_seen(at::Device device) {
@@ -69,8 +50,9 @@ FULGURITE_BODY at::Device device_of(Accelerator const& device) {
   auto const known = known_device(device.name);
   if (!known || known->is_cpu())
     throw Error("fulgurite.strategy.accelerator",
-                "Accelerator{\"" + device.name + "\"}: LibTorch has no accelerator of that name: write xpu, mps, xpu:1 "
-                "(the second one) or the name that your backend has registered");
+                "Accelerator{\"" + device.name +
+                    "\"}: LibTorch has no accelerator of that name: write xpu, mps, xpu:1 "
+                    "(the second one) or the name that your backend has registered");
   return *known;
 }
 
@@ -83,9 +65,9 @@ FULGURITE_BULK_BODY at::Device device_of(AutomaticDevice) {
 FULGURITE_BODY at::Device device_of(NamedDevice const& device) {
   if (device.name == "auto") return device_of(automatic);
   if (auto const known = known_device(device.name)) return *known;
-  throw Error("fulgurite.strategy.device",
-              "NamedDevice{\"" + device.name + "\"}: no device is called that: write cpu, cuda, cuda:1 (the second "
-              "GPU), auto, or LibTorch's name of another accelerator, such as xpu");
+  throw Error("fulgurite.strategy.device", "NamedDevice{\"" + device.name +
+                                               "\"}: no device is called that: write cpu, cuda, cuda:1 (the second "
+                                               "GPU), auto, or LibTorch's name of another accelerator, such as xpu");
 }
 
 FULGURITE_BODY void require_device(at::Device device) {

@@ -65,8 +65,9 @@ FULGURITE_BULK_BODY void read_all(std::span<at::Tensor const> values, std::span<
   }
   std::vector<at::Tensor> gathered;
   for (auto const& kind : kinds)
-    gathered.push_back(at::stack(kind.values)
-                           .to(gathered.empty() ? kind.values.front().device() : gathered.front().device(), at::kDouble));
+    gathered.push_back(
+        at::stack(kind.values)
+            .to(gathered.empty() ? kind.values.front().device() : gathered.front().device(), at::kDouble));
   if (gathered.empty()) return;
   auto const host = (gathered.size() == 1 ? gathered.front() : at::cat(gathered)).cpu();
   auto const* number = data_of<double>(host);

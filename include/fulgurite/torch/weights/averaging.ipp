@@ -61,12 +61,18 @@ FULGURITE_BULK_BODY BatchNormScope::BatchNormScope(torch::nn::Module& model) {
   at::NoGradGuard const no_graph;
   each_batch_norm(model, [&](auto const& norm) {
     norm->reset_running_stats();
-    restore_.push_back([norm, momentum = norm->options.momentum()] { norm->options.momentum(momentum); });
+    restore_.push_back([norm, momentum = norm->options.momentum()] {
+      norm->options.momentum(momentum);
+      relocate(norm->num_batches_tracked, norm->running_mean.device(), std::nullopt);
+    });
     norm->options.momentum(std::nullopt);
+    // Without a momentum each forward pass reads this counter, which would make the host wait for a device.
+    relocate(norm->num_batches_tracked, at::Device(at::kCPU), std::nullopt);
   });
 }
 
 FULGURITE_BULK_BODY BatchNormScope::~BatchNormScope() {
+  at::NoGradGuard const no_graph;
   for (auto const& restore : restore_) restore();
 }
 

@@ -4,6 +4,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -144,6 +145,16 @@ std::vector<at::Tensor> clones(std::span<at::Tensor const> values);
 
 /// The values in row-major order on the CPU. Copies from a device overlap, and are waited for once.
 std::vector<at::Tensor> on_host(std::span<at::Tensor const> values);
+
+// Moves the parameters and buffers of a module to a device and converts them to a floating-point type. Module::to would
+// also convert integer buffers.
+
+/// Changes tensors in place: they keep their identity, on which optimizers and users rely. A tensor that needs no
+/// change is not touched.
+void relocate(at::Tensor& tensor, at::Device device, std::optional<at::ScalarType> type);
+
+/// Does nothing for a model that is not a torch::nn::Module.
+void relocate(torch::nn::Module const* model, at::Device device, std::optional<at::ScalarType> type);
 
 }  // namespace fulgurite::libtorch
 

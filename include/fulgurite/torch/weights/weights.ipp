@@ -262,6 +262,24 @@ FULGURITE_BULK_BODY std::vector<at::Tensor> on_host(std::span<at::Tensor const> 
   return copies;
 }
 
+FULGURITE_BULK_BODY void relocate(at::Tensor& tensor, at::Device device, std::optional<at::ScalarType> type) {
+  if (!tensor.defined()) return;
+  auto const wanted = type && tensor.is_floating_point() ? *type : tensor.scalar_type();
+  if (tensor.device() == device && tensor.scalar_type() == wanted) return;
+  auto options = tensor.options().device(device).dtype(wanted).requires_grad(false);
+  auto const gradient = tensor.grad();
+  if (gradient.defined()) tensor.mutable_grad().reset();  // LibTorch would compare the new data with it
+  tensor.set_data(tensor.detach().to(options));
+  if (gradient.defined()) tensor.mutable_grad() = gradient.to(options);
+}
+
+FULGURITE_BODY void relocate(torch::nn::Module const* model, at::Device device, std::optional<at::ScalarType> type) {
+  if (model == nullptr) return;
+  at::NoGradGuard const no_graph;
+  for (auto& parameter : model->parameters()) relocate(parameter, device, type);
+  for (auto& buffer : model->buffers()) relocate(buffer, device, type);
+}
+
 FULGURITE_BULK_BODY SavedTensor saved(at::Tensor const& value) {
   return {element_name(value.scalar_type(), "a tensor of the saved state"), value.sizes().vec(),
           [value](auto const& take) {
