@@ -211,16 +211,18 @@ struct ProductArguments {
 std::optional<ProductArguments> product_arguments(Call const& call);
 
 /// Returns the plan of a recorded product, or nullptr if the scope open on this thread does not want one. Must be
-/// called while the recorded values are still in memory. `zeroed`: the result goes to a gradient that was cleared
-/// before, so zero is added while it is stored. `onto`: the gradient that the product is added to, or nullptr.
-native::Plan const* plan_of(Call const& call, bool zeroed, at::Tensor const* onto = nullptr);
+/// called while the recorded values are still in memory. `and_then`: what follows the product. Epilogue::zero_plus: the
+/// result goes to a gradient that was cleared before; then_onto, then_row: it is added to the gradient `other`, or the
+/// row `other` to it. A call that adds something itself can do nothing else.
+native::Plan const* plan_of(Call const& call, native::Epilogue and_then, at::Tensor const* other = nullptr);
 
 struct Product {
   native::Plan const* plan;
   at::Tensor a, b, c, start;
+  bool fastest;  ///< the plan's bits are wanted whatever LibTorch's are
 
-  /// `place`: where the result goes, if not to its own memory; else nullptr.
-  Product(native::Plan const& by, Call const& call, at::Tensor const* place);
+  /// `place`: where the result goes, if not to its own memory; else nullptr. `row`: that of Epilogue::then_row.
+  Product(native::Plan const& by, Call const& call, at::Tensor const* place, at::Tensor const* row);
 
   void run() const;
 };
@@ -325,6 +327,9 @@ class TapeMemory {
   TapeMemory(std::vector<Call> calls, std::vector<at::Tensor> leaving);
 
   bool is_constant(Call const& call) const;
+
+  /// Adds a call to those that describe(trainer) lists. `product`: the kernel that computes it, or nullptr.
+  void count(Call const& call, char const* kernel, native::Plan const* product = nullptr);
 
   /// Gives the batch, and everything that the step computes, new storages that no other tensor uses. Those of computed
   /// tensors have no memory yet.
