@@ -23,6 +23,7 @@
 #include <fulgurite/torch/device/backend.ipp>
 #include <fulgurite/torch/device/checkpointed.ipp>
 #include <fulgurite/torch/device/internals.ipp>
+#include <fulgurite/torch/device/linear.ipp>
 #include <fulgurite/torch/device/rng.ipp>
 #include <fulgurite/torch/device/single_device.ipp>
 #include <fulgurite/torch/device/sync_batch_norm.ipp>

@@ -389,9 +389,7 @@ FULGURITE_BULK_BODY Tape::Tape(std::vector<Call> calls, Listing const& listing, 
       if (forms[i] && forms[i]->divisor != 1)
         steps_.push_back(
             {Memory{Memory::Kind::divide, {place ? *place : calls_[i].out[0].toTensor()}, forms[i]->divisor}, {}});
-      bool const ours =
-          !forms[i] && native::on_this_thread() == Matmul::fastest && calls_[i].op.hasKernelForDispatchKey(product_key);
-      count(calls_[i], ours ? "function" : "LibTorch");
+      count(calls_[i], !forms[i] && may_be_ours(calls_[i].op) ? "function" : "LibTorch");
       ++facts_.replayed;
     }
   }

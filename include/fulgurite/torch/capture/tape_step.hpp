@@ -122,6 +122,10 @@ std::optional<OutForm> out_form(Call const& call);
 /// The dispatch keys that a replay skips: autograd, views and autocast had their effect while recording.
 c10::DispatchKeySet above_kernels();
 
+/// True for an operator that a kernel of this library in front of LibTorch's may compute while the scope for products
+/// on this thread is open (native/fastest.hpp). A tape has to call it where the step as it is written does.
+bool may_be_ours(c10::OperatorHandle const& op);
+
 /// A result whose memory replaces that of the recorded result. `result`: index among the call's results; `element`:
 /// index in a list of tensors.
 struct AdoptedResult {

@@ -244,6 +244,11 @@ FULGURITE_BULK_BODY c10::DispatchKeySet above_kernels() {
          c10::autocast_dispatch_keyset;
 }
 
+FULGURITE_BULK_BODY bool may_be_ours(c10::OperatorHandle const& op) {
+  return native::on_this_thread() == Matmul::fastest && op.hasKernelForDispatchKey(product_key) &&
+         !op.hasTag(at::Tag::nondeterministic_seeded);  // those have kernels for generators there
+}
+
 FULGURITE_BULK_BODY void TapeStep::run(Stack& stack) const {
   if (c10::GradMode::is_enabled() != graph) c10::GradMode::set_enabled(graph);
   stack.clear();
@@ -285,8 +290,7 @@ FULGURITE_BULK_BODY TapeStep TapeStep::finished(TapeStep step) {
   each_tensor_of(step.in, [&](at::Tensor const& tensor) { next = next | tensor.key_set(); });
   next = next - above_kernels();
   step.straight = next.highestPriorityTypeId() == c10::DispatchKey::CPU &&
-                  step.op.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU) &&
-                  !step.op.hasKernelForDispatchKey(product_key);  // kernels of ours in front of LibTorch's
+                  step.op.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU) && !may_be_ours(step.op);
   step.keys = next;
   return step;
 }
