@@ -1,13 +1,19 @@
-// One matrix product at a time: LibTorch's kernel against the one that is certified to have its bits, on one core. What
-// torch/native/products.hpp says of a processor stands on this table. Built and run by `tools/dev bench products`.
+// One matrix product at a time: LibTorch's kernel against the one that is certified to have its bits, on one core, and
+// the operators that Matmul::fastest computes otherwise. What torch/native/ says of a processor stands on these tables.
+// Built and run by `tools/dev bench products`.
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdio>
+#include <string>
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
+#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
+#include <ATen/ops/gelu_backward.h>
 #include <ATen/ops/randn.h>
 
+#include <fulgurite/torch/native/matmul_scope.hpp>
 #include <fulgurite/torch/native/products.hpp>
 
 #include "least.hpp"
@@ -36,9 +42,11 @@ at::Tensor matrix(std::int64_t batch, std::int64_t m, std::int64_t n, bool turne
   return turned ? made.transpose(-1, -2) : made;
 }
 
+bool has_row(Epilogue epilogue) { return epilogue == Epilogue::row || epilogue == Epilogue::then_row; }
+
 void compare(Row const& row, bool a_turned, bool b_turned, Epilogue epilogue) {
   auto const a = matrix(row.batch, row.m, row.k, a_turned), b = matrix(row.batch, row.k, row.n, b_turned),
-             start = epilogue == Epilogue::row ? at::randn({row.n}) : matrix(row.batch, row.m, row.n, false);
+             start = has_row(epilogue) ? at::randn({row.n}) : matrix(row.batch, row.m, row.n, false);
   auto const shape = product_shape(a, b, epilogue);
   if (!shape) return;
   auto const* const plan = Verdicts::of_process().find(*shape, {numbers(a), numbers(b), numbers(start)});
@@ -57,6 +65,38 @@ void compare(Row const& row, bool a_turned, bool b_turned, Epilogue epilogue) {
   else std::printf("%8s | %5s | %5s | %3s | %3s |\n", "-", "-", "-", "-", "-");
 }
 
+/// An operator as LibTorch computes it, and in a scope of Matmul::fastest.
+template <class F>
+void compare(char const* what, F const& operation) {
+  auto const [theirs, ours] = least(20, operation, [&] {
+    fulgurite::MatmulScope const scope(fulgurite::Matmul::fastest);
+    operation();
+  });
+  std::printf("| %s | %.1f | %.1f | %.2f |\n", what, theirs, ours, theirs / ours);
+}
+
+/// What Matmul::fastest has besides products.
+void compare_operators() {
+  std::puts("\n| operator | LibTorch, us | Matmul::fastest, us | times |\n|---|---:|---:|---:|");
+  auto const x = at::randn({768, 512}), gradient = at::randn({768, 512});
+  compare("gelu_backward, 768x512", [&] { at::gelu_backward(gradient, x); });
+  for (bool const causal : {true, false})
+    for (std::int64_t const rows : {16, 64, 128}) {
+      auto const parts = at::randn({12, rows, 3, 4, 32}).permute({2, 0, 3, 1, 4});
+      auto const after = at::randn({12, rows, 4, 32}).transpose(1, 2);
+      auto const forward = [&] {
+        return at::_scaled_dot_product_flash_attention_for_cpu(parts[0], parts[1], parts[2], 0.0, causal);
+      };
+      auto const [out, sums] = forward();
+      auto const text = "attention, 48 of " + std::to_string(rows) + "x32" + (causal ? ", causal" : "");
+      compare(text.c_str(), forward);
+      compare((text + ", backward").c_str(), [&, &result = out, &of = sums] {
+        at::_scaled_dot_product_flash_attention_for_cpu_backward(after, parts[0], parts[1], parts[2], result, of, 0.0,
+                                                                 causal);
+      });
+    }
+}
+
 }  // namespace
 
 int main() {
@@ -72,9 +112,9 @@ int main() {
     for (bool const a_turned : {false, true})
       for (bool const b_turned : {false, true}) {
         if (a_turned && b_turned) continue;
-        for (auto const epilogue : {Epilogue::none, Epilogue::row, Epilogue::then_onto}) {
+        for (auto const epilogue : {Epilogue::none, Epilogue::row, Epilogue::then_onto, Epilogue::then_row}) {
           // A layer adds its bias to A B^T, and gradients of weights to A^T B.
-          if ((epilogue == Epilogue::row) != (b_turned && row.batch == 0 && epilogue != Epilogue::none)) continue;
+          if (has_row(epilogue) != (b_turned && row.batch == 0 && epilogue != Epilogue::none)) continue;
           if (epilogue == Epilogue::then_onto && !a_turned) continue;
           compare(row, a_turned, b_turned, epilogue);
         }
@@ -84,4 +124,5 @@ int main() {
   compare({0, 64, 128, 128}, false, false, Epilogue::row);
   compare({0, 64, 128, 128}, false, false, Epilogue::onto);
   compare({48, 64, 64, 32}, false, false, Epilogue::onto);
+  compare_operators();
 }

@@ -23,6 +23,7 @@
 #include <fulgurite/torch/device/backend.ipp>
 #include <fulgurite/torch/device/checkpointed.ipp>
 #include <fulgurite/torch/device/internals.ipp>
+#include <fulgurite/torch/device/linear.ipp>
 #include <fulgurite/torch/device/rng.ipp>
 #include <fulgurite/torch/device/single_device.ipp>
 #include <fulgurite/torch/device/sync_batch_norm.ipp>
@@ -30,6 +31,7 @@
 #include <fulgurite/torch/export/scripted.ipp>
 #include <fulgurite/torch/export/torchscript.ipp>
 #include <fulgurite/torch/metric/meter.ipp>
+#include <fulgurite/torch/native/fastest.ipp>
 #include <fulgurite/torch/native/matmul_scope.ipp>
 #include <fulgurite/torch/native/plan.ipp>
 #include <fulgurite/torch/native/products.ipp>

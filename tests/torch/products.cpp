@@ -52,12 +52,13 @@ std::size_t compare_all(Verdicts& verdicts, std::array<Size, count> const& all, 
   for (auto const& [m, n, k] : all)
     for (bool const a_turned : {false, true})
       for (bool const b_turned : {false, true})
-        for (auto const epilogue :
-             {Epilogue::none, Epilogue::row, Epilogue::onto, Epilogue::zero_plus, Epilogue::then_onto})
+        for (auto const epilogue : {Epilogue::none, Epilogue::row, Epilogue::onto, Epilogue::zero_plus,
+                                    Epilogue::then_onto, Epilogue::then_row})
           for (std::int64_t const batch : {0, 3}) {
-            if (batch != 0 && (epilogue == Epilogue::row || m * n * k > most)) continue;
+            bool const has_row = epilogue == Epilogue::row || epilogue == Epilogue::then_row;
+            if (batch != 0 && (has_row || m * n * k > most)) continue;
             auto const a = matrix(batch, m, k, a_turned), b = matrix(batch, k, n, b_turned),
-                       start = epilogue == Epilogue::row ? torch::randn({n}) : matrix(batch, m, n, false);
+                       start = has_row ? torch::randn({n}) : matrix(batch, m, n, false);
             auto const shape = product_shape(a, b, epilogue);
             REQUIRE(shape);
             INFO(shape->text() << ", epilogue " << int(epilogue) << ", batch " << batch);
@@ -112,6 +113,43 @@ TEST_CASE("on processors that the rule knows, the products of MNIST's first laye
     auto const a = torch::randn({m, k}), b = torch::randn({k, n});
     CHECK(verdicts.find(*product_shape(a, b, Epilogue::none), {numbers(a), numbers(b)}) != nullptr);
   }
+}
+
+TEST_CASE("products of Matmul::fastest are as near to those in float64 as LibTorch's, and repeat their bits") {
+  if (!process_kernels()) SKIP("built without LIBXSMM");
+  Threads const one(1);
+  Verdicts fastest(process_kernels(), false), again(process_kernels(), false);
+  // Of the MLPs, of the character transformer forward and backward, of its attention in parts, and longer ones.
+  constexpr std::array all{Size{8, 32, 32},     Size{64, 128, 784},  Size{64, 10, 128},   Size{128, 784, 64},
+                           Size{768, 384, 128}, Size{768, 128, 512}, Size{128, 512, 768}, Size{65, 128, 768},
+                           Size{64, 64, 32},    Size{64, 32, 64},    Size{33, 17, 2049}};
+  for (auto const& [m, n, k] : all)
+    for (bool const a_turned : {false, true})
+      for (bool const b_turned : {false, true})
+        for (auto const epilogue : {Epilogue::none, Epilogue::row, Epilogue::onto, Epilogue::then_row}) {
+          bool const has_row = epilogue == Epilogue::row || epilogue == Epilogue::then_row;
+          auto const a = matrix(0, m, k, a_turned), b = matrix(0, k, n, b_turned),
+                     start = epilogue == Epilogue::none ? torch::zeros({m, n})
+                             : has_row                  ? torch::randn({n})
+                                                        : torch::randn({m, n});
+          auto const shape = *product_shape(a, b, epilogue);
+          INFO(shape.text());
+          auto const* const plan = fastest.find(shape, {});
+          REQUIRE(plan != nullptr);
+          CHECK(plan->block() <= fastest_blocks.length);
+          auto theirs = new_result(shape), ours = new_result(shape), repeated = new_result(shape);
+          for (auto const& result : {theirs, ours, repeated}) result.copy_(start.expand_as(result));
+          product_by_libtorch(epilogue, a, b, theirs, start);
+          Operands const given{numbers(a), numbers(b), numbers(start)};
+          plan->run(given.a, given.b, static_cast<float*>(ours.mutable_data_ptr()), given.start);
+          again.find(shape, {})->run(given.a, given.b, static_cast<float*>(repeated.mutable_data_ptr()), given.start);
+          CHECK(same_bits(ours, repeated));
+          auto const exact = at::mm(a.to(torch::kDouble), b.to(torch::kDouble)) + start.to(torch::kDouble);
+          auto const error = [&](at::Tensor const& result) {
+            return ((result.to(torch::kDouble) - exact).norm() / exact.norm()).item<double>();
+          };
+          CHECK(error(ours) <= 2 * error(theirs));
+        }
 }
 
 TEST_CASE("an inner length in blocks and two halves: the sum of its parts, one after the other") {

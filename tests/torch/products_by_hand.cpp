@@ -47,7 +47,8 @@ template <Fault fault>
 bool is_certified(std::int64_t columns = 16, Epilogue epilogue = Epilogue::none) {
   Verdicts verdicts(&kernels_by_hand<fault>);
   auto const a = torch::randn({16, 16}), b = torch::randn({16, columns}),
-             start = epilogue == Epilogue::row ? torch::randn({columns}) : torch::randn({16, columns});
+             start = epilogue == Epilogue::row || epilogue == Epilogue::then_row ? torch::randn({columns})
+                                                                                 : torch::randn({16, columns});
   return verdicts.find(*product_shape(a, b, epilogue), {numbers(a), numbers(b), numbers(start)}) != nullptr;
 }
 
@@ -87,7 +88,7 @@ TEST_CASE("kernels that differ from LibTorch's in one bit, or where zeros meet i
 
 TEST_CASE("kernels that flush tiny numbers or drop NaN are not used, whatever is added to the product") {
   for (auto const epilogue :
-       {Epilogue::none, Epilogue::row, Epilogue::onto, Epilogue::zero_plus, Epilogue::then_onto}) {
+       {Epilogue::none, Epilogue::row, Epilogue::onto, Epilogue::zero_plus, Epilogue::then_onto, Epilogue::then_row}) {
     INFO("epilogue " << int(epilogue));
     CHECK(is_certified<Fault::none>(16, epilogue));
     CHECK_FALSE(is_certified<Fault::flushes_tiny>(16, epilogue));

@@ -34,6 +34,26 @@ struct Block : Common {
   }
 };
 
+/// Its second product has an inner length that LibTorch and Matmul::fastest sum in other blocks, and so few
+/// multiplications that the rule takes it on every processor.
+struct Long : Common {
+  Linear wide = register_module("wide", Linear(6, 784)), narrow = register_module("narrow", Linear(784, 3));
+  torch::Tensor training_step(auto const& batch, auto& ctx) {
+    auto const hidden = torch::tanh(wide->forward(batch.data.view({2, 2, 6})));
+    return classified(narrow->forward(hidden).view({4, 3}), batch.target, ctx);
+  }
+};
+
+/// Attention in one operator, of eight tokens with two heads.
+struct Attentive : Common {
+  Linear in = register_module("in", Linear(6, 96)), head = register_module("head", Linear(32, 3));
+  torch::Tensor training_step(auto const& batch, auto& ctx) {
+    auto const parts = in->forward(batch.data).view({2, 8, 3, 2, 16}).permute({2, 0, 3, 1, 4}).unbind(0);
+    auto const seen = at::scaled_dot_product_attention(parts[0], parts[1], parts[2], {}, 0, true);
+    return classified(head->forward(seen.transpose(1, 2).reshape({16, 32})), batch.target, ctx);
+  }
+};
+
 /// From the sixth epoch on LibTorch may use two threads.
 struct MoreThreads {
   using Stateless = ByChoice;
@@ -41,7 +61,7 @@ struct MoreThreads {
 };
 
 template <class M>
-void same_in_all_ways(Automatic how) {
+void same_in_all_ways(Automatic how, std::size_t biases = 0) {
   auto const data = batches(10, 16);
   auto by_libtorch = fresh<M>(), written = fresh<M>(), captured = fresh<M>();
   auto const wanted = fit(SingleDevice{cpu, Matmul::libtorch}, *by_libtorch, data, how, 20);
@@ -52,7 +72,11 @@ void same_in_all_ways(Automatic how) {
   CHECK(report->replayed > 100);
   CHECK(report->reasons.empty());
   REQUIRE_FALSE(report->tapes.empty());
-  for (auto const& tape : report->tapes) CHECK((tape.products > 3) == (libtorch::native::process_kernels() != nullptr));
+  bool const ours = libtorch::native::process_kernels() != nullptr;
+  for (auto const& tape : report->tapes) {
+    CHECK((tape.products > 3) == ours);
+    CHECK(tape.biases == (ours ? biases : 0));
+  }
 }
 
 }  // namespace
@@ -76,7 +100,105 @@ TEST_CASE("in the later batches of an accumulation window products add themselve
 }
 
 TEST_CASE("200 steps of a transformer's block: written and captured, the bits are LibTorch's") {
-  same_in_all_ways<Block>({});
+  same_in_all_ways<Block>({}, 4);  // the layers whose inputs have three dimensions
+}
+
+TEST_CASE(
+    "with kernels::fastest replays have the bits of the step as written, in each run, and the values of LibTorch's") {
+  auto const data = batches(10, 4);
+  auto model = fresh<Long>(), again = fresh<Long>(), written = fresh<Long>(), by_libtorch = fresh<Long>();
+  Captured strategy{SingleDevice{cpu}, kernels::fastest};
+  auto const report = strategy.report();
+  auto const got = fit(strategy, *model, data, {}, 20);
+  CHECK(report->reasons.empty());
+  CHECK(report->checked > 3);
+  CHECK(report->replayed > 100);
+  bool const ours = libtorch::native::process_kernels() != nullptr;
+  for (auto const& tape : report->tapes) {
+    CHECK((tape.products > 3) == ours);
+    CHECK(tape.biases == (ours ? 1 : 0));
+  }
+  CaptureOptions const options{.kernels = kernels::fastest};
+  same(fit(Captured{SingleDevice{cpu}, options}, *again, data, {}, 20), got);
+  same(fit(SingleDevice{cpu, Matmul::fastest}, *written, data, {}, 20), got);
+  auto const theirs = fit(SingleDevice{cpu, Matmul::libtorch}, *by_libtorch, data, {}, 20);
+  for (std::size_t i = 0; i != data.size(); ++i)  // one epoch: later, small differences have grown
+    CHECK(std::abs(theirs.losses[i] - got.losses[i]) < 1e-4F * (1 + std::abs(theirs.losses[i])));
+}
+
+TEST_CASE("with kernels::fastest gelu is ours, forward and backward, written and captured, as near to float64 as "
+          "LibTorch's") {
+  auto const data = batches(10, 16);
+  auto model = fresh<Block>(), written = fresh<Block>();
+  Captured strategy{SingleDevice{cpu}, kernels::fastest};
+  auto const report = strategy.report();
+  auto const got = fit(strategy, *model, data, {}, 20);
+  CHECK(report->reasons.empty());
+  CHECK(report->replayed > 100);
+  same(fit(SingleDevice{cpu, Matmul::fastest}, *written, data, {}, 20), got);
+  if (!libtorch::native::process_kernels()) return;
+  auto const is_ours = [](auto const& calls) {
+    return calls.what.starts_with("gelu_backward") && calls.kernel == "function";
+  };
+  for (auto const& tape : report->tapes) CHECK(std::count_if(tape.calls.begin(), tape.calls.end(), is_ours) == 1);
+
+  auto const x = torch::cat({torch::linspace(-30, 30, 100003), torch::tensor({0.0F, -0.0F, 1e-20F, -1e30F, 1e30F})});
+  auto const gradient = torch::randn_like(x),
+             exact = at::gelu_backward(gradient.to(torch::kDouble), x.to(torch::kDouble));
+  auto const error = [&](at::Tensor const& is) {
+    return ((is.to(torch::kDouble) - exact).abs() / gradient.abs().clamp_min(1e-6)).max().template item<double>();
+  };
+  double const theirs = error(at::gelu_backward(gradient, x));
+  MatmulScope const scope(Matmul::fastest);
+  auto const ours = at::gelu_backward(gradient, x);
+  CHECK(error(ours) < 4 * theirs);
+  auto const part = [](at::Tensor const& of) { return of.narrow(0, 70000, 9).clone(); };
+  CHECK(fixtures::same_bits(part(ours), at::gelu_backward(part(gradient), part(x))));
+  CHECK(at::gelu_backward(torch::ones({3}), torch::full({3}, NAN)).isnan().all().item<bool>());
+}
+
+TEST_CASE("attention of Matmul::fastest and its gradients are as near to float64 as LibTorch's, causal and not") {
+  if (!libtorch::native::process_kernels()) return;
+  for (bool const causal : {false, true})
+    for (auto const rows : {1, 7, 64, 100}) {
+      INFO(rows << " rows, causal " << causal);
+      // As a transformer has them: parts of one tensor, in which heads lie side by side.
+      auto const all = torch::randn({2, rows, 3, 4, 32}), gradient = torch::randn({2, rows, 4, 32}).transpose(1, 2);
+      auto const computed = [&](at::ScalarType type) {
+        auto const parts = all.to(type).permute({2, 0, 3, 1, 4}).contiguous().requires_grad_();
+        auto const view = parts.transpose(2, 3).contiguous().transpose(2, 3);
+        auto const out = at::scaled_dot_product_attention(view[0], view[1], view[2], {}, 0, causal);
+        out.backward(gradient.to(type));
+        return std::vector{out.detach().to(torch::kDouble), parts.grad().to(torch::kDouble)};
+      };
+      auto const exact = computed(torch::kDouble), theirs = computed(torch::kFloat);
+      MatmulScope const scope(Matmul::fastest);
+      fixtures::Operators const called;
+      auto const ours = computed(torch::kFloat);
+      for (std::size_t i = 0; i != exact.size(); ++i) {
+        auto const error = [&](at::Tensor const& is) {
+          return ((is - exact[i]).norm() / exact[i].norm()).item<double>();
+        };
+        CHECK(error(ours[i]) < 4 * error(theirs[i]) + 1e-8);
+        if (rows > 1) CHECK_FALSE(ours[i].equal(theirs[i]));  // else this compares LibTorch with itself
+      }
+    }
+}
+
+TEST_CASE("a tape of attention by kernels of ours repeats the step as it is written") {
+  auto const data = batches(10, 16);
+  auto model = fresh<Attentive>(), written = fresh<Attentive>();
+  Captured strategy{SingleDevice{cpu}, kernels::fastest};
+  auto const report = strategy.report();
+  auto const got = fit(strategy, *model, data, {}, 20);
+  CHECK(report->reasons.empty());
+  CHECK(report->replayed > 100);
+  same(fit(SingleDevice{cpu, Matmul::fastest}, *written, data, {}, 20), got);
+  if (!libtorch::native::process_kernels()) return;
+  auto const is_ours = [](auto const& calls) {
+    return calls.what.starts_with("_scaled_dot_product") && calls.kernel == "function";
+  };
+  for (auto const& tape : report->tapes) CHECK(std::count_if(tape.calls.begin(), tape.calls.end(), is_ours) == 2);
 }
 
 TEST_CASE("a tape whose number of threads changes goes on with LibTorch's products") {

@@ -175,10 +175,12 @@ struct Manual {
 
 // Which matrix products a step on the CPU uses.
 
-/// The library for matrix products on the CPU. The results are the same to the bit.
+/// The library for matrix products on the CPU. The results are the same to the bit, except those of `fastest`.
 enum class Matmul : std::uint8_t {
   faster,     ///< LIBXSMM if it gives LibTorch's exact bits, and is faster by a rule of shape and processor
   certified,  ///< LIBXSMM wherever it gives LibTorch's exact bits
+  fastest,    ///< LIBXSMM if it is faster by that rule, summed in the order that is fastest: other last bits than
+              ///< LibTorch's, as near to the exact result, and the same ones in each run on one kind of processor
   libtorch,   ///< LibTorch only
 };
 
@@ -243,11 +245,24 @@ template <class S>
 using OrNothing = std::conditional_t<std::is_class_v<S> && !std::is_final_v<S>, S, NoStrategy>;
 }  // namespace policy
 
+/// Which kernels the steps of a captured strategy may use on the CPU. What is chosen depends on shapes and the kind of
+/// processor, never on a measurement.
+enum class Kernels : std::uint8_t {
+  same_bits,  ///< those that give LibTorch's exact bits
+  fastest,  ///< `Matmul::fastest` in place of the strategy's own choice, in steps that are replayed and those that run
+            ///< as they are written alike, so that they can still be compared in every bit
+};
+/// The short names: `Captured{SingleDevice{cpu}, kernels::fastest}`.
+namespace kernels {
+using enum Kernels;
+}
+
 /// Options of Captured: `Captured{SingleDevice{cpu}, {.go_back = false}}`.
 struct CaptureOptions {
   /// If a check finds that replays were wrong, the fit rolls back to the last state that was checked, of which it keeps
   /// a copy in memory, and continues without replays. false: it ends with an Error.
   bool go_back = true;
+  Kernels kernels = Kernels::same_bits;  ///< `kernels::fastest` allows other last bits on the CPU
 };
 
 // With CUDA's headers Captured is a different class than without them. It also has a different name, so that a program
@@ -267,6 +282,7 @@ class Captured : public policy::OrNothing<S> {
 
  public:
   explicit Captured(S strategy, CaptureOptions = {}) : policy::OrNothing<S>(std::move(strategy)) {}
+  Captured(S strategy, Kernels) : Captured(std::move(strategy)) {}
 };
 
 #if defined(FULGURITE_HAS_CUDA_RUNTIME)

@@ -411,7 +411,10 @@ class Capturing : public Base {
   static constexpr bool captures = true;
   using AsWritten = Base;  ///< the strategy that runs the same steps without replays
 
-  explicit Capturing(Base strategy, CaptureOptions options = {}) : Base(std::move(strategy)), options_(options) {}
+  explicit Capturing(Base strategy, CaptureOptions options = {}) : Base(std::move(strategy)), options_(options) {
+    if (options.kernels == Kernels::fastest) this->matmul = Matmul::fastest;
+  }
+  Capturing(Base strategy, Kernels kernels) : Capturing(std::move(strategy), CaptureOptions{.kernels = kernels}) {}
 
   std::shared_ptr<CaptureReport const> report() const { return report_; }
   /// The account of captured steps as lines of text, which describe(trainer) prints.

@@ -174,10 +174,18 @@ class Listing : public StepText {
 
 /// Counts that describe a tape in reports.
 struct TapeFacts {
+  /// Calls that differ in nothing but their tensors.
+  struct Calls {
+    std::string what, kernel;  ///< "mm 768x384x128", "LIBXSMM"
+    std::size_t count = 0;
+    std::int64_t flops = 0;  ///< of all of them together: matrix products, convolutions and attention
+  };
   std::size_t recorded = 0, replayed = 0, views = 0, constants = 0, dead = 0, out_forms = 0, direct = 0;
   std::size_t products = 0;  ///< replayed calls that a kernel of this library computes
   std::size_t small = 0;     ///< replayed calls that are small functions instead of operators
+  std::size_t biases = 0;    ///< additions of a bias that the product before them makes
   std::size_t bytes = 0;     ///< memory for what the step computes
+  std::vector<Calls> calls = {};
 };
 
 /// True for each call, except for those that are known to be without effect.

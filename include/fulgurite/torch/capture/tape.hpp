@@ -75,12 +75,13 @@ class DirectGradients {
   std::unordered_map<std::size_t, at::Tensor> places_;
 };
 
-// Matrix products that are added to an existing gradient, in the later batches of an accumulation window. If the
-// product's kernel does the addition, one pass over memory is saved.
+// Matrix products that are added to an existing gradient, in the later batches of an accumulation window, and products
+// that a bias is added to in place, as LibTorch's Linear does it for three dimensions. If the product's kernel does the
+// addition, one pass over memory is saved.
 
-/// Finds the products whose only use is to be added to a tensor of the model that no call touches between the product
-/// and the addition, so that the sum may be made earlier. It has the same two summands, hence the same bits. Applies
-/// only where Epilogue::then_onto is certified.
+/// Finds the products whose only use is to be added to a tensor of the model, and those that a row is added to, where
+/// no call touches either between the product and the addition, so that the sum may be made earlier. It has the same
+/// two summands, hence the same bits. Applies only where Epilogue::then_onto or then_row is certified.
 class LaterAdditions {
  public:
   /// `first`: the additions that are already replaced.
@@ -89,11 +90,14 @@ class LaterAdditions {
 
   /// Where a product may add its result itself; nullptr: nowhere.
   at::Tensor const* place_of(std::size_t product) const;
+  /// The row that a product may add to its result itself; nullptr: none.
+  at::Tensor const* row_of(std::size_t product) const;
   /// The product that makes this addition unnecessary.
   std::optional<std::size_t> product_of(std::size_t addition) const;
 
  private:
   void look_at(std::size_t adding, Listing const& listing);
+  void look_at_row(std::size_t adding);
 
   /// True if a call in [first, last) reads or writes the slice.
   bool is_touched(at::Tensor const& slice, std::size_t first, std::size_t last) const;
@@ -102,7 +106,7 @@ class LaterAdditions {
   std::vector<bool> const& alive_;
   std::unordered_map<Storage, int> reads_;
   std::unordered_map<Storage, std::size_t> products_;
-  std::unordered_map<std::size_t, at::Tensor> places_;
+  std::unordered_map<std::size_t, at::Tensor> places_, rows_;
   std::unordered_map<std::size_t, std::size_t> added_;
 };
 

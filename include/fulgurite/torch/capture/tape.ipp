@@ -5,8 +5,10 @@
 #include <variant>
 
 #include <fulgurite/core/types.hpp>
+#include <fulgurite/report/numbers.hpp>
 #include <fulgurite/torch/capture/tape.hpp>
 #include <fulgurite/torch/device/rng.hpp>
+#include <fulgurite/torch/native/fastest.hpp>
 
 namespace fulgurite::libtorch::capture {
 
@@ -133,13 +135,23 @@ FULGURITE_BULK_BODY LaterAdditions::LaterAdditions(std::vector<Call> const& call
       products_.emplace(storage_of(calls[i].out[0].toTensor()), i);
   }
   for (auto const& tensor : leaving) ++reads_[storage_of(tensor)];
-  for (std::size_t i = 0; i != calls.size(); ++i)
-    if (alive[i] && !first.instead_of(i)) look_at(i, listing);
+  for (std::size_t i = 0; i != calls.size(); ++i) {
+    if (!alive[i] || first.instead_of(i) || c10::toString(calls[i].op.operator_name()) != "aten::add_.Tensor" ||
+        calls[i].in[2].toScalar().toDouble() != 1.0)
+      continue;
+    look_at(i, listing);
+    look_at_row(i);
+  }
 }
 
 FULGURITE_BULK_BODY at::Tensor const* LaterAdditions::place_of(std::size_t product) const {
   auto const found = places_.find(product);
   return found == places_.end() ? nullptr : &found->second;
+}
+
+FULGURITE_BULK_BODY at::Tensor const* LaterAdditions::row_of(std::size_t product) const {
+  auto const found = rows_.find(product);
+  return found == rows_.end() ? nullptr : &found->second;
 }
 
 FULGURITE_BULK_BODY std::optional<std::size_t> LaterAdditions::product_of(std::size_t addition) const {
@@ -149,7 +161,6 @@ FULGURITE_BULK_BODY std::optional<std::size_t> LaterAdditions::product_of(std::s
 
 FULGURITE_BULK_BODY void LaterAdditions::look_at(std::size_t adding, Listing const& listing) {
   auto const& call = calls_[adding];
-  if (c10::toString(call.op.operator_name()) != "aten::add_.Tensor" || call.in[2].toScalar().toDouble() != 1.0) return;
   auto const slice = call.in[0].toTensor(), added = call.in[1].toTensor();
   auto const found = products_.find(storage_of(added));
   if (found == products_.end() || found->second > adding || reads_[storage_of(added)] != 1) return;
@@ -166,6 +177,22 @@ FULGURITE_BULK_BODY void LaterAdditions::look_at(std::size_t adding, Listing con
   places_.emplace(
       product,
       at::empty({0}, slice.options()).set_(slice.storage(), slice.storage_offset(), made.sizes(), made.strides()));
+  added_.emplace(adding, product);
+}
+
+FULGURITE_BULK_BODY void LaterAdditions::look_at_row(std::size_t adding) {
+  auto const sum = calls_[adding].in[0].toTensor(), row = calls_[adding].in[1].toTensor();
+  auto const found = products_.find(storage_of(sum));
+  if (found == products_.end() || found->second >= adding) return;
+  auto const product = found->second;
+  auto const made = calls_[product].out[0].toTensor();
+  bool const whole = made.dim() == 2 && made.is_contiguous() && sum.is_contiguous() && sum.numel() == made.numel() &&
+                     sum.storage_offset() == made.storage_offset();
+  bool const fits = row.dim() == 1 && row.is_contiguous() && native::is_plain_float(row) &&
+                    row.size(0) == made.size(-1) && sum.size(-1) == made.size(-1) && !added_.contains(adding);
+  if (!whole || !fits || is_touched(sum, product + 1, adding) || is_touched(row, product + 1, adding) ||
+      !rows_.emplace(product, row).second)
+    return;
   added_.emplace(adding, product);
 }
 
@@ -263,7 +290,9 @@ FULGURITE_BULK_BODY std::optional<native::SmallCall> small_call(Call const& call
                                                                 at::Tensor const* place) {
   if (form.rows || !form.before.empty() || form.divisor != 1) return std::nullopt;
   auto const arguments = form.stack(call.in, place ? Stack{*place} : call.out);
-  auto candidates = native::SmallCalls::of(c10::toString(form.op.operator_name()), arguments);
+  auto const name = c10::toString(form.op.operator_name());
+  if (auto by_rule = native::fastest_call(name, arguments)) return by_rule;
+  auto candidates = native::SmallCalls::of(name, arguments);
   if (candidates.empty()) return std::nullopt;
   static std::mutex mutex;
   static std::unordered_map<std::string, std::optional<std::size_t>> verdicts;
@@ -292,13 +321,17 @@ FULGURITE_BULK_BODY Tape::Tape(std::vector<Call> calls, Listing const& listing, 
   LaterAdditions const later(calls_, alive, gradients, listing, leaving_);
   std::vector<native::Plan const*> plans(calls_.size());
   std::vector<at::Tensor const*> places(calls_.size());
+  std::vector<bool> joined(calls_.size());  // products that make a later addition, too
   std::vector<std::optional<native::SmallCall>> small(calls_.size());
   for (std::size_t i = 0; i != calls_.size(); ++i) {
     if (!alive[i] || !forms[i]) continue;
     places[i] = gradients.place_of(i);
     auto const* const onto = places[i] ? nullptr : later.place_of(i);
-    if (onto && (plans[i] = plan_of(calls_[i], false, onto))) places[i] = onto;
-    else plans[i] = plan_of(calls_[i], places[i] != nullptr);
+    auto const* const row = places[i] || onto ? nullptr : later.row_of(i);
+    if (onto && (plans[i] = plan_of(calls_[i], native::Epilogue::then_onto, onto))) places[i] = onto;
+    else if (row && (plans[i] = plan_of(calls_[i], native::Epilogue::then_row, row))) joined[i] = true;
+    else plans[i] = plan_of(calls_[i], places[i] ? native::Epilogue::zero_plus : native::Epilogue::none);
+    joined[i] = joined[i] || (onto && places[i] == onto);
     if (!plans[i]) small[i] = small_call(calls_[i], *forms[i], places[i]);
   }
   own_memory(listing, batch);
@@ -318,12 +351,13 @@ FULGURITE_BULK_BODY Tape::Tape(std::vector<Call> calls, Listing const& listing, 
       if (!instead->tensors.empty() && !added) steps_.push_back({std::move(*instead), {}});
       continue;
     }
-    if (auto const product = later.product_of(i); product && places[*product] == later.place_of(*product)) {
-      ++facts_.direct;
+    if (auto const product = later.product_of(i); product && joined[*product]) {
+      ++(later.row_of(*product) ? facts_.biases : facts_.direct);
       continue;
     }
     if (plans[i]) {
-      steps_.push_back({Product(*plans[i], calls_[i], places[i]), {}});
+      steps_.push_back({Product(*plans[i], calls_[i], places[i], joined[i] ? later.row_of(i) : nullptr), {}});
+      count(calls_[i], native::process_kernels().load()->name, plans[i]);
       ++facts_.out_forms;
       ++facts_.products;
       ++facts_.replayed;
@@ -331,6 +365,7 @@ FULGURITE_BULK_BODY Tape::Tape(std::vector<Call> calls, Listing const& listing, 
     }
     if (small[i]) {
       steps_.push_back({std::move(*small[i]), {}});
+      count(calls_[i], "function");
       ++facts_.out_forms;
       ++facts_.small;
       ++facts_.replayed;
@@ -357,6 +392,7 @@ FULGURITE_BULK_BODY Tape::Tape(std::vector<Call> calls, Listing const& listing, 
       if (forms[i] && forms[i]->divisor != 1)
         steps_.push_back(
             {Memory{Memory::Kind::divide, {place ? *place : calls_[i].out[0].toTensor()}, forms[i]->divisor}, {}});
+      count(calls_[i], !forms[i] && may_be_ours(calls_[i].op) ? "function" : "LibTorch");
       ++facts_.replayed;
     }
   }
@@ -422,19 +458,40 @@ FULGURITE_BULK_BODY void add_tape(CaptureReport& report, TapeFacts const& facts)
   report.tapes.push_back(facts);
 }
 
+/// The calls of a tape by kernel: a line for each kind that computes most, and one for all others.
+FULGURITE_BODY void add_calls(std::vector<std::string>& lines, std::vector<TapeFacts::Calls> calls) {
+  constexpr std::size_t most = 10;
+  auto const numbers_of = [](std::int64_t flops) {
+    return flops == 0 ? "" : ", " + report::formatted("%.3g", static_cast<double>(flops) / 1e9) + " GFLOP";
+  };
+  sort_seldom(calls,
+              [](auto const& a, auto const& b) { return a.flops != b.flops ? a.flops > b.flops : a.count > b.count; });
+  std::size_t more = 0;
+  std::int64_t flops = 0;
+  for (std::size_t i = 0; i != calls.size(); ++i) {
+    if (i < most)
+      lines.push_back("  " + std::to_string(calls[i].count) + " x " + calls[i].what + ": " + calls[i].kernel +
+                      numbers_of(calls[i].flops));
+    else more += calls[i].count, flops += calls[i].flops;
+  }
+  if (more != 0) lines.push_back("  " + std::to_string(more) + " other calls" + numbers_of(flops));
+}
+
 FULGURITE_BODY std::vector<std::string> account(CaptureReport const& report) {
   std::lock_guard const lock(lists_of_reports());
   auto const text = [](auto n) { return std::to_string(n); };
   std::vector<std::string> lines{"steps replayed: " + text(report.replayed) + ", recorded: " + text(report.recorded) +
                                  ", checked against a replay: " + text(report.checked) + ", run again for a check: " +
                                  text(report.confirmed) + ", as written: " + text(report.eager)};
-  for (auto const& tape : report.tapes)
+  for (auto const& tape : report.tapes) {
     lines.push_back("tape of " + text(tape.recorded) + " operators: " + text(tape.replayed) + " replayed (" +
                     text(tape.out_forms) + " write into memory they are given, " + text(tape.products) +
-                    " are products by kernels of ours, " + text(tape.small) +
-                    " functions on few numbers), dropped: " + text(tape.views) + " views, " + text(tape.constants) +
-                    " constants, " + text(tape.dead) + " without effect, " + text(tape.direct) +
-                    " clearings and additions of gradients; keeps " + text(tape.bytes) + " bytes");
+                    " are products by kernels of ours, " + text(tape.small) + " functions on few numbers), dropped: " +
+                    text(tape.views) + " views, " + text(tape.constants) + " constants, " + text(tape.dead) +
+                    " without effect, " + text(tape.direct) + " clearings and additions of gradients, " +
+                    text(tape.biases) + " additions of a bias; keeps " + text(tape.bytes) + " bytes");
+    add_calls(lines, tape.calls);
+  }
   for (auto const& reason : report.reasons) lines.push_back("stays as written: " + reason);
   return lines;
 }

@@ -122,6 +122,10 @@ std::optional<OutForm> out_form(Call const& call);
 /// The dispatch keys that a replay skips: autograd, views and autocast had their effect while recording.
 c10::DispatchKeySet above_kernels();
 
+/// True for an operator that a kernel of this library in front of LibTorch's may compute while the scope for products
+/// on this thread is open (native/fastest.hpp). A tape has to call it where the step as it is written does.
+bool may_be_ours(c10::OperatorHandle const& op);
+
 /// A result whose memory replaces that of the recorded result. `result`: index among the call's results; `element`:
 /// index in a list of tensors.
 struct AdoptedResult {
@@ -211,16 +215,18 @@ struct ProductArguments {
 std::optional<ProductArguments> product_arguments(Call const& call);
 
 /// Returns the plan of a recorded product, or nullptr if the scope open on this thread does not want one. Must be
-/// called while the recorded values are still in memory. `zeroed`: the result goes to a gradient that was cleared
-/// before, so zero is added while it is stored. `onto`: the gradient that the product is added to, or nullptr.
-native::Plan const* plan_of(Call const& call, bool zeroed, at::Tensor const* onto = nullptr);
+/// called while the recorded values are still in memory. `and_then`: what follows the product. Epilogue::zero_plus: the
+/// result goes to a gradient that was cleared before; then_onto, then_row: it is added to the gradient `other`, or the
+/// row `other` to it. A call that adds something itself can do nothing else.
+native::Plan const* plan_of(Call const& call, native::Epilogue and_then, at::Tensor const* other = nullptr);
 
 struct Product {
   native::Plan const* plan;
   at::Tensor a, b, c, start;
+  bool fastest;  ///< the plan's bits are wanted whatever LibTorch's are
 
-  /// `place`: where the result goes, if not to its own memory; else nullptr.
-  Product(native::Plan const& by, Call const& call, at::Tensor const* place);
+  /// `place`: where the result goes, if not to its own memory; else nullptr. `row`: that of Epilogue::then_row.
+  Product(native::Plan const& by, Call const& call, at::Tensor const* place, at::Tensor const* row);
 
   void run() const;
 };
@@ -338,6 +344,9 @@ class TapeMemory {
   TapeMemory(std::vector<Call> calls, std::vector<at::Tensor> leaving);
 
   bool is_constant(Call const& call) const;
+
+  /// Adds a call to those that describe(trainer) lists. `product`: the kernel that computes it, or nullptr.
+  void count(Call const& call, char const* kernel, native::Plan const* product = nullptr);
 
   /// Gives the batch, and everything that the step computes, new storages that no other tensor uses. Those of computed
   /// tensors have no memory yet.

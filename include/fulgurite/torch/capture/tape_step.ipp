@@ -8,6 +8,7 @@
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/torch/capture/tape_step.hpp>
+#include <fulgurite/torch/weights/summary.hpp>
 
 namespace fulgurite::libtorch::capture {
 
@@ -145,6 +146,7 @@ FULGURITE_BULK_BODY void Memory::divide(at::Tensor const& tensor) const {
 FULGURITE_BULK_BODY bool Trial::passes(OutForm const& form) {
   try {
     at::AutoDispatchBelowADInplaceOrView const below;
+    Marked const as_ever(Matmul::libtorch);  // with kernels of ours the two forms of a product may differ
     at::AutoGradMode const mode(call_.graph);
     Stack plain = copies();
     call_.op.callBoxed(plain);
@@ -242,6 +244,11 @@ FULGURITE_BULK_BODY c10::DispatchKeySet above_kernels() {
          c10::autocast_dispatch_keyset;
 }
 
+FULGURITE_BULK_BODY bool may_be_ours(c10::OperatorHandle const& op) {
+  return native::on_this_thread() == Matmul::fastest && op.hasKernelForDispatchKey(product_key) &&
+         !op.hasTag(at::Tag::nondeterministic_seeded);  // those have kernels for generators there
+}
+
 FULGURITE_BULK_BODY void TapeStep::run(Stack& stack) const {
   if (c10::GradMode::is_enabled() != graph) c10::GradMode::set_enabled(graph);
   stack.clear();
@@ -283,7 +290,7 @@ FULGURITE_BULK_BODY TapeStep TapeStep::finished(TapeStep step) {
   each_tensor_of(step.in, [&](at::Tensor const& tensor) { next = next | tensor.key_set(); });
   next = next - above_kernels();
   step.straight = next.highestPriorityTypeId() == c10::DispatchKey::CPU &&
-                  step.op.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU);
+                  step.op.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU) && !may_be_ours(step.op);
   step.keys = next;
   return step;
 }
@@ -336,7 +343,7 @@ FULGURITE_BULK_BODY std::optional<ProductArguments> product_arguments(Call const
   return std::nullopt;
 }
 
-FULGURITE_BULK_BODY native::Plan const* plan_of(Call const& call, bool zeroed, at::Tensor const* onto) {
+FULGURITE_BULK_BODY native::Plan const* plan_of(Call const& call, native::Epilogue and_then, at::Tensor const* other) {
   using native::Epilogue;
   auto const how = native::on_this_thread();
   auto const where = product_arguments(call);
@@ -345,22 +352,23 @@ FULGURITE_BULK_BODY native::Plan const* plan_of(Call const& call, bool zeroed, a
   if (!native::is_plain_float(a) || !native::is_plain_float(b)) return nullptr;
   auto const epilogue =
       where->adds ? native::epilogue_of(call.in[0].toTensor(), a, b, call.in[3].toScalar(), call.in[4].toScalar())
-                  : std::optional(zeroed ? Epilogue::zero_plus
-                                  : onto ? Epilogue::then_onto
-                                         : Epilogue::none);
-  if (!epilogue || (where->adds && (zeroed || onto))) return nullptr;
+                  : std::optional(and_then);
+  if (!epilogue || (where->adds && and_then != Epilogue::none)) return nullptr;
   auto const* const start = where->adds ? native::numbers(call.in[0].toTensor())
-                            : onto      ? native::numbers(*onto)
+                            : other     ? native::numbers(*other)
                                         : nullptr;
   return native::plan_of(native::product_shape(a, b, *epilogue), {native::numbers(a), native::numbers(b), start}, how);
 }
 
-FULGURITE_BULK_BODY Product::Product(native::Plan const& by, Call const& call, at::Tensor const* place)
+FULGURITE_BULK_BODY Product::Product(native::Plan const& by, Call const& call, at::Tensor const* place,
+                                     at::Tensor const* row)
     : plan(&by), c(place ? *place : call.out[0].toTensor()) {
   auto const where = *product_arguments(call);
   a = call.in[where.a].toTensor();
   b = call.in[where.b].toTensor();
   if (where.adds) start = call.in[0].toTensor();
+  else if (row) start = *row;
+  fastest = native::on_this_thread() == Matmul::fastest;
 }
 
 FULGURITE_BULK_BODY void Product::run() const {
@@ -368,7 +376,8 @@ FULGURITE_BULK_BODY void Product::run() const {
   auto* const to = static_cast<float*>(c.mutable_data_ptr());
   auto const* const row = start.defined() ? native::numbers(start) : nullptr;
   if (shape.epilogue == native::Epilogue::onto) std::memcpy(to, row, c.nbytes());
-  if (shape.threads == at::get_num_threads()) return plan->run(native::numbers(a), native::numbers(b), to, row);
+  if (fastest || shape.threads == at::get_num_threads())
+    return plan->run(native::numbers(a), native::numbers(b), to, row);
   native::product_by_libtorch(shape.epilogue, a, b, c, start);  // its bits depend on this start value
 }
 
@@ -397,6 +406,24 @@ FULGURITE_BULK_BODY bool TapeMemory::is_constant(Call const& call) const {
   each_tensor_of(call.out,
                  [&](at::Tensor const& tensor) { constant = constant && !rewritten_.contains(storage_of(tensor)); });
   return constant;
+}
+
+FULGURITE_BULK_BODY void TapeMemory::count(Call const& call, char const* kernel, native::Plan const* product) {
+  at::IntArrayRef result;
+  if (!call.out.empty() && call.out[0].isTensor() && call.out[0].toTensor().defined())
+    result = call.out[0].toTensor().sizes();
+  auto what = call.name().substr(call.name().rfind(':') + 1) + " ";
+  if (product) what += product->shape().text();
+  else if (auto const where = product_arguments(call))
+    what += sizes_text(call.in[where->a].toTensor().sizes()) + " x " + sizes_text(call.in[where->b].toTensor().sizes());
+  else what += sizes_text(result);
+  auto& all = facts_.calls;
+  auto const same = [&](TapeFacts::Calls const& calls) { return calls.what == what && calls.kernel == kernel; };
+  auto found = std::find_if(all.begin(), all.end(), same);
+  if (found == all.end()) found = all.insert(all.end(), {std::move(what), kernel});
+  ++found->count;
+  c10::ArrayRef<c10::IValue const> const given(call.in.data(), call.in.size());
+  found->flops += operation_of(call.name(), given).flops(result);
 }
 
 FULGURITE_BULK_BODY void TapeMemory::own_memory(Listing const& listing, std::vector<at::Tensor> const& batch) {

@@ -8,7 +8,7 @@
 namespace fulgurite::data {
 
 FULGURITE_BODY void refuse_pinning_without_gpu() {
-  if (!at::getAccelerator())
+  if (at::accelerator::deviceCount() == 0)
     throw Error("fulgurite.data.pin_memory",
                 ".pin_memory is on, and there is no GPU to copy to: say .pin_memory = torch::cuda::is_available()");
 }

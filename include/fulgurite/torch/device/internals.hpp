@@ -7,7 +7,7 @@
 //   - The key below it, which every thread includes: for matrix products (product_key, native/products.hpp) and for
 //     operators that draw random numbers (device/rng.hpp, which recognises them by their schemas, and relies on every
 //     operator that creates a random tensor calling one of them). Two keys of LibTorch's own tests, which a thread
-//     excludes from its dispatch (product_mark, certified_mark).
+//     excludes from its dispatch (product_mark, other_product_mark).
 //   - Autocast, declared here again, since its own header would include the operator library.
 //   - Swapping the memory of two storages (swap_memory).
 //   - The implementations of storages and tensors: unsafeGetStorageImpl, unsafeGetTensorImpl, make_tensor,
@@ -80,11 +80,11 @@ inline constexpr auto recording_key = c10::DispatchKey::Fake;
 /// The key at which matrix products are intercepted. LibTorch has kernels there for operators that create tensors, and
 /// none for those that multiply or fill a tensor with random numbers.
 inline constexpr auto product_key = c10::DispatchKey::BackendSelect;
-/// By excluding these keys from its dispatch a thread marks that a scope for products is open, and that speed does not
-/// matter in it. Autograd passes excluded keys on to the threads that it starts. No operator has a kernel at them, so
-/// excluding them has no other effect.
+/// By excluding these keys from its dispatch a thread marks which scope for products is open: the first for
+/// Matmul::faster, the second for Matmul::fastest, both for Matmul::certified. Autograd passes excluded keys on to the
+/// threads that it starts. No operator has a kernel at them, so excluding them has no other effect.
 inline constexpr auto product_mark = c10::DispatchKey::TESTING_ONLY_GenericMode,
-                      certified_mark = c10::DispatchKey::TESTING_ONLY_GenericWrapper;
+                      other_product_mark = c10::DispatchKey::TESTING_ONLY_GenericWrapper;
 
 /// While it lives, matrix products on this thread are computed as `how` says, overriding outer scopes.
 class Marked {
@@ -92,7 +92,7 @@ class Marked {
   explicit Marked(Matmul how);
 
  private:
-  static constexpr c10::DispatchKeySet both{product_mark, certified_mark};
+  static constexpr c10::DispatchKeySet both{product_mark, other_product_mark};
   static c10::impl::LocalDispatchKeySet now() { return c10::impl::tls_local_dispatch_key_set(); }
   static c10::DispatchKeySet marks_of(Matmul how);
   c10::impl::ForceDispatchKeyGuard guard_;

@@ -17,6 +17,7 @@ FULGURITE_BULK_BODY Marked::Marked(Matmul how) : guard_(now().included_, (now().
 FULGURITE_BULK_BODY c10::DispatchKeySet Marked::marks_of(Matmul how) {
   return how == Matmul::certified ? both
          : how == Matmul::faster  ? c10::DispatchKeySet(product_mark)
+         : how == Matmul::fastest ? c10::DispatchKeySet(other_product_mark)
                                   : c10::DispatchKeySet();
 }
 

@@ -5,11 +5,12 @@
 #include <optional>
 
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/linear.h>
 #include <c10/core/Device.h>
 #include <torch/nn/module.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/pimpl.h>
+
+#include <fulgurite/core/body.hpp>
 
 namespace fulgurite::modules {
 
@@ -19,13 +20,10 @@ class LinearImpl : public torch::nn::LinearImpl {
   using torch::nn::LinearImpl::LinearImpl;
   explicit LinearImpl(torch::nn::LinearImpl const& other) : torch::nn::LinearImpl(other) {}
 
-  at::Tensor forward(at::Tensor const& input) { return at::linear(input, weight, bias); }
+  at::Tensor forward(at::Tensor const& input);
 
   /// LibTorch's own would make a torch::nn::Linear, since that is the class that it was written for.
-  std::shared_ptr<torch::nn::Module> clone(std::optional<at::Device> const& device = std::nullopt) const override {
-    auto const copy = torch::nn::LinearImpl::clone(device);
-    return std::make_shared<LinearImpl>(static_cast<torch::nn::LinearImpl const&>(*copy));
-  }
+  std::shared_ptr<torch::nn::Module> clone(std::optional<at::Device> const& device = std::nullopt) const override;
 };
 
 /// A torch::nn::Linear that calls at::linear, as torch.nn.Linear does in Python. LibTorch's own class multiplies and
@@ -42,3 +40,7 @@ class LinearImpl : public torch::nn::LinearImpl {
 TORCH_MODULE(Linear);
 
 }  // namespace fulgurite::modules
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/torch/device/linear.ipp>
+#endif

@@ -54,8 +54,8 @@ class SingleDevice {
   static constexpr bool is_distributed = false;
   static constexpr bool captures = false;
 
-  explicit SingleDevice(Device device, Matmul matmul = Matmul::faster)
-      : device_(libtorch::device_of(device)), matmul_(matmul) {}
+  explicit SingleDevice(Device device, Matmul products = Matmul::faster)
+      : matmul(products), device_(libtorch::device_of(device)) {}
 
   /// Throws an Error if the device does not exist.
   void require_device() const { libtorch::require_device(device_); }
@@ -103,11 +103,11 @@ class SingleDevice {
 
   /// While this scope is open, matrix products on the CPU are computed as chosen in the constructor.
   std::optional<MatmulScope> matmul_scope() const {
-    return device_.is_cpu() ? std::optional<MatmulScope>(std::in_place, matmul_) : std::nullopt;
+    return device_.is_cpu() ? std::optional<MatmulScope>(std::in_place, matmul) : std::nullopt;
   }
   /// The lines that describe(trainer) prints about a strategy's work.
   std::vector<std::string> account() const {
-    return device_.is_cpu() ? libtorch::native::products_account(matmul_) : std::vector<std::string>();
+    return device_.is_cpu() ? libtorch::native::products_account(matmul) : std::vector<std::string>();
   }
 
   void backward(at::Tensor const& loss, at::Tensor const& seed) { loss.backward(seed); }
@@ -127,13 +127,15 @@ class SingleDevice {
   int world() const { return 1; }
   void state(auto&) {}
 
+ protected:
+  Matmul matmul;
+
  private:
   /// A temporary is returned by value, since a reference to it would dangle.
   template <class B>
   using Same = std::conditional_t<std::is_lvalue_reference_v<B>, B, std::remove_reference_t<B>>;
 
   at::Device device_;
-  Matmul matmul_;
 };
 
 /// Refuses an argument that is not a device, with one sentence. The base class has the interface of a real device, so

@@ -10,6 +10,7 @@
 #include <ATen/ops/mm_ops.h>
 #include <torch/library.h>
 
+#include <fulgurite/torch/native/fastest.hpp>
 #include <fulgurite/torch/native/matmul_scope.hpp>
 #include <fulgurite/torch/native/products.hpp>
 
@@ -18,7 +19,9 @@ namespace fulgurite::libtorch::native {
 FULGURITE_BULK_BODY bool intercepts() {
   static bool const done = [] {
     if (!process_kernels()) return false;
-    for (char const* name : {"aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm"}) {
+    for (char const* name : {"aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm", "aten::gelu",
+                             "aten::gelu_backward", "aten::_scaled_dot_product_flash_attention_for_cpu",
+                             "aten::_scaled_dot_product_flash_attention_for_cpu_backward"}) {
       auto const op = c10::Dispatcher::singleton().findSchema({name, ""});
       if (!op || op->hasKernelForDispatchKey(product_key)) return false;
     }
@@ -28,6 +31,9 @@ FULGURITE_BULK_BODY bool intercepts() {
     library->impl("bmm", TORCH_FN(multiplied<at::_ops::bmm>));
     library->impl("addmm", TORCH_FN(multiplied_and_added<at::_ops::addmm>));
     library->impl("baddbmm", TORCH_FN(multiplied_and_added<at::_ops::baddbmm>));
+    library->impl("gelu_backward", TORCH_FN(gelu_backward_or_libtorch));
+    library->impl("_scaled_dot_product_flash_attention_for_cpu", TORCH_FN(attention_or_libtorch));
+    library->impl("_scaled_dot_product_flash_attention_for_cpu_backward", TORCH_FN(attention_backward_or_libtorch));
     return true;
   }();
   return done;
@@ -36,10 +42,10 @@ FULGURITE_BULK_BODY bool intercepts() {
 FULGURITE_BULK_BODY std::vector<std::string> products_account(Matmul how) {
   if (how == Matmul::libtorch) return {"matrix products: LibTorch's, as was asked for"};
   if (!process_kernels()) return {"matrix products: LibTorch's (this program is built without LIBXSMM)"};
-  auto text = Verdicts::of_process().account();
+  auto text = Verdicts::of_process(how).account();
   if (text.empty())
     text = "matrix products: LibTorch's; none was computed so far that LIBXSMM has faster on this processor";
-  else if (how == Matmul::faster) text += "; not counted: those that the rule for this processor leaves to LibTorch";
+  else if (how != Matmul::certified) text += "; not counted: those that the rule for this processor leaves to LibTorch";
   return {std::move(text)};
 }
 

@@ -93,6 +93,7 @@ enum class Epilogue : std::uint8_t {
   onto,       ///< C = C + A B
   zero_plus,  ///< C = 0 + A B, which differs from A B if that is -0
   then_onto,  ///< C = C + (A B), the product summed first; `onto` adds its blocks one by one
+  then_row,   ///< C = row + (A B), the product summed first
 };
 
 /// A is m x k, B is k x n, C is m x n and contiguous. The members are everything besides the values that affects
@@ -162,7 +163,7 @@ class Plan {
   /// The longest block of the inner length.
   std::int64_t block() const { return lengths_[0]; }
 
-  /// `row`: the row that Epilogue::row adds.
+  /// `row`: the row that Epilogue::row and then_row add.
   void run(float const* a, float const* b, float* c, float const* row = nullptr) const;
 
  private:
@@ -171,6 +172,8 @@ class Plan {
   float const* turned(float const* b) const;
 
   void rows(float const* a, float const* b, float* c, float const* row, std::int64_t count) const;
+
+  void add_row(float* c, float const* row, std::int64_t count) const;
 
   void strips(Kernel const (&kernel)[2], float const* b, float const* a, float* c) const;
 

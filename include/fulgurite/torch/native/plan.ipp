@@ -150,6 +150,7 @@ FULGURITE_BULK_BODY std::string ProductShape::text() const {
               : epilogue == Epilogue::zero_plus ? ", added to zero"
               : epilogue == Epilogue::onto      ? ", added to the result"
               : epilogue == Epilogue::then_onto ? ", then added to a gradient"
+              : epilogue == Epilogue::then_row  ? ", then a bias"
                                                 : "") +
          (threads == 1 ? "" : ", " + std::to_string(threads) + " threads");
 }
@@ -213,7 +214,7 @@ FULGURITE_BULK_BODY std::optional<ProductShape> product_shape(at::Tensor const& 
 }
 
 FULGURITE_BULK_BODY float* scratch(std::size_t use, std::int64_t size) {
-  thread_local std::vector<float> all[3];
+  thread_local std::vector<float> all[4];
   if (all[use].size() < static_cast<std::size_t>(size)) all[use].resize(static_cast<std::size_t>(size));
   return all[use].data();
 }
@@ -300,14 +301,18 @@ FULGURITE_BULK_BODY void Plan::rows(float const* a, float const* b, float* c, fl
     if (j == 0 && !begun) {
       strips(kernel, b, a, to);
       if (shape_.epilogue == Epilogue::zero_plus) add_to(to, nullptr, size);
-      if (shape_.epilogue == Epilogue::row)
-        for (std::int64_t i = 0; i != count; ++i) add_to(to + i * shape_.n, row, shape_.n);
+      if (shape_.epilogue == Epilogue::row) add_row(to, row, count);
     } else {
       strips(kernel, b + j * b_step, a + j * (a_.turned ? a_.distance : 1), sum);
       add_to(to, sum, size);
     }
   }
   if (later) add_to(c, to, size);
+  if (shape_.epilogue == Epilogue::then_row) add_row(to, row, count);
+}
+
+FULGURITE_BULK_BODY void Plan::add_row(float* c, float const* row, std::int64_t count) const {
+  for (std::int64_t i = 0; i != count; ++i) add_to(c + i * shape_.n, row, shape_.n);
 }
 
 FULGURITE_BULK_BODY void Plan::strips(Kernel const (&kernel)[2], float const* b, float const* a, float* c) const {

@@ -26,14 +26,14 @@ namespace fulgurite::libtorch::native {
 // The same product by LibTorch's own kernels, without any kernels that were registered in front of them.
 
 /// `c` is contiguous; for Epilogue::onto and then_onto it holds the numbers to add to. `row`: the row that
-/// Epilogue::row adds.
+/// Epilogue::row and then_row add.
 void product_by_libtorch(Epilogue epilogue, at::Tensor const& a, at::Tensor const& b, at::Tensor const& c,
                          at::Tensor const& row);
 
 // Tests whether small kernels give LibTorch's exact bits for a product, and with which blocks, before they are used.
 
-/// The input of a product. `start`: the row of Epilogue::row, or the content of C before Epilogue::onto and
-/// Epilogue::then_onto.
+/// The input of a product. `start`: the row of Epilogue::row and then_row, or the content of C before Epilogue::onto
+/// and then_onto.
 struct Operands {
   float const *a, *b, *start = nullptr;
 };
@@ -100,7 +100,7 @@ class Certifier {
   static std::int64_t span(std::int64_t step, std::int64_t count) { return step * (count - 1); }
   std::int64_t last(std::array<std::int64_t, 3> const& strides, std::int64_t rows, std::int64_t columns) const;
   bool holds() const;
-  bool starts() const;
+  bool has_row() const;
 
   at::Tensor tensor(Sample& sample, std::int64_t rows, std::int64_t columns,
                     std::array<std::int64_t, 3> const& strides) const;
@@ -121,12 +121,14 @@ Matmul on_this_thread();
 
 class Verdicts {
  public:
-  /// Without kernels LibTorch computes every product.
-  explicit Verdicts(Kernels const* kernels);
+  /// Without kernels LibTorch computes every product. `tests`: plans must have LibTorch's bits; otherwise they sum in
+  /// the order of fastest_blocks.
+  explicit Verdicts(Kernels const* kernels, bool tests = true);
   Verdicts(Verdicts const&) = delete;
   Verdicts& operator=(Verdicts const&) = delete;
 
-  static Verdicts& of_process();
+  /// Those of Matmul::fastest are separate.
+  static Verdicts& of_process(Matmul how = Matmul::certified);
 
   /// The plan of a certified product; nullptr if LibTorch has to compute it. The first call for a shape tests it, with
   /// these values among others. Plans live as long as this object.
@@ -156,6 +158,7 @@ class Verdicts {
   Plan const* search(ProductShape const& shape, Operands const& given);
 
   Kernels const* kernels_;
+  bool tests_;
   std::uint64_t number_;
   mutable std::mutex mutex_;
   std::unordered_map<ProductShape, std::unique_ptr<Plan const>, ProductHash> all_;
@@ -191,6 +194,10 @@ bool is_faster(ProductShape const& shape, Processor on = this_processor());
 
 // Matrix products of steps that are not replayed: kernels in front of LibTorch's own, which check whether a scope is
 // open on their thread.
+
+/// The blocks of Matmul::fastest, measured on Intel's processors: longer ones leave the second-level cache, shorter
+/// ones write the result more often, which costs a twentieth at 192.
+inline constexpr Blocks fastest_blocks{512, true};
 
 /// The plan for the current product; nullptr if LibTorch has to compute it. Inside a parallel region LibTorch does not
 /// start threads for products, and its results there are not the certified ones.

@@ -36,6 +36,11 @@ FULGURITE_BULK_BODY void product_by_libtorch(Epilogue epilogue, at::Tensor const
     at::cpu::add_(to, product);
     return;
   }
+  if (epilogue == Epilogue::then_row) {
+    product_by_libtorch(Epilogue::none, a, b, c, row);
+    at::cpu::add_(to, row);
+    return;
+  }
   bool const plain = a.dim() == 2;
   if (epilogue == Epilogue::row) {
     at::cpu::addmm_out(to, row, a, b);
@@ -105,7 +110,7 @@ FULGURITE_BULK_BODY Certifier::Certifier(ProductShape const& shape)
     : shape_(shape),
       a_(last(shape.a, shape.m, shape.k), shape.beyond[0]),
       b_(last(shape.b, shape.k, shape.n), shape.beyond[1]),
-      start_(shape.epilogue == Epilogue::row ? shape.n : shape.matrices() * shape.m * shape.n, shape.beyond[2]),
+      start_(has_row() ? shape.n : shape.matrices() * shape.m * shape.n, shape.beyond[2]),
       theirs_(shape.matrices() * shape.m * shape.n, shape.beyond[2]),
       ours_(theirs_.size(), shape.beyond[2]) {}
 
@@ -130,7 +135,7 @@ FULGURITE_BULK_BODY std::optional<Plan> Certifier::search(Operands const& given,
 FULGURITE_BULK_BODY void Certifier::take(Operands const& given) {
   a_.take(given.a);
   b_.take(given.b);
-  if (starts()) start_.take(given.start);
+  if (has_row() || holds()) start_.take(given.start);
   reference();
 }
 
@@ -150,7 +155,9 @@ FULGURITE_BULK_BODY bool Certifier::holds() const {
   return shape_.epilogue == Epilogue::onto || shape_.epilogue == Epilogue::then_onto;
 }
 
-FULGURITE_BULK_BODY bool Certifier::starts() const { return shape_.epilogue == Epilogue::row || holds(); }
+FULGURITE_BULK_BODY bool Certifier::has_row() const {
+  return shape_.epilogue == Epilogue::row || shape_.epilogue == Epilogue::then_row;
+}
 
 FULGURITE_BULK_BODY at::Tensor Certifier::tensor(Sample& sample, std::int64_t rows, std::int64_t columns,
                                                  std::array<std::int64_t, 3> const& strides) const {
@@ -163,8 +170,7 @@ FULGURITE_BULK_BODY void Certifier::reference() {
              c = tensor(theirs_, shape_.m, shape_.n, {shape_.m * shape_.n, shape_.n, 1});
   if (holds()) theirs_.take(start_.data());
   product_by_libtorch(shape_.epilogue, a, b, c,
-                      shape_.epilogue == Epilogue::row ? at::from_blob(start_.data(), {shape_.n}, at::kFloat)
-                                                       : at::Tensor());
+                      has_row() ? at::from_blob(start_.data(), {shape_.n}, at::kFloat) : at::Tensor());
 }
 
 FULGURITE_BULK_BODY bool Certifier::same(Plan const& plan) {
@@ -179,7 +185,7 @@ FULGURITE_BULK_BODY bool Certifier::same_on_draws(Plan const& plan) {
   return std::all_of(draws.begin(), draws.end(), [&](Draw draw) {
     numbers.fill(a_, draw);
     numbers.fill(b_, draw);
-    if (starts()) numbers.fill_start(start_, draw);
+    if (has_row() || holds()) numbers.fill_start(start_, draw);
     reference();
     return same(plan);
   });
@@ -187,15 +193,18 @@ FULGURITE_BULK_BODY bool Certifier::same_on_draws(Plan const& plan) {
 
 FULGURITE_BULK_BODY Matmul on_this_thread() {
   auto const left_out = c10::impl::tls_local_dispatch_key_set().excluded_;
-  if (!left_out.has(product_mark)) return Matmul::libtorch;
-  return left_out.has(certified_mark) ? Matmul::certified : Matmul::faster;
+  bool const first = left_out.has(product_mark), second = left_out.has(other_product_mark);
+  return first ? second ? Matmul::certified : Matmul::faster : second ? Matmul::fastest : Matmul::libtorch;
 }
 
-FULGURITE_BULK_BODY Verdicts::Verdicts(Kernels const* kernels) : kernels_(kernels), number_(++made()) {}
+FULGURITE_BULK_BODY Verdicts::Verdicts(Kernels const* kernels, bool tests)
+    : kernels_(kernels), tests_(tests), number_(++made()) {}
 
-FULGURITE_BULK_BODY Verdicts& Verdicts::of_process() {
-  static Verdicts* const all = new Verdicts(process_kernels());  // threads may use it until the very end
-  return *all;
+FULGURITE_BULK_BODY Verdicts& Verdicts::of_process(Matmul how) {
+  // Threads may use them until the very end.
+  static Verdicts *const tested = new Verdicts(process_kernels()), *const fastest =
+                                                                       new Verdicts(process_kernels(), false);
+  return how == Matmul::fastest ? *fastest : *tested;
 }
 
 FULGURITE_BULK_BODY Plan const* Verdicts::find(ProductShape const& shape, Operands const& given) {
@@ -229,7 +238,7 @@ FULGURITE_BULK_BODY std::string Verdicts::account() const {
   }
   std::string text = std::to_string(count) + " matrix products:" + by;
   text += " " + std::to_string(left.size()) + " by LibTorch";
-  for (char const* before = ": no block gives the bits ("; auto const& one : left)
+  for (char const* before = tests_ ? ": no block gives the bits (" : ": no kernel ("; auto const& one : left)
     text += std::exchange(before, "; ") + one;
   return left.empty() ? text : text + ")";
 }
@@ -249,7 +258,9 @@ FULGURITE_BULK_BODY Plan const* Verdicts::search(ProductShape const& shape, Oper
   std::lock_guard const lock(mutex_);
   auto const [found, fresh] = all_.try_emplace(shape);
   if (fresh)
-    if (auto const plan = Certifier(shape).search(given, *kernels_)) found->second = std::make_unique<Plan>(*plan);
+    if (auto const plan =
+            tests_ ? Certifier(shape).search(given, *kernels_) : Plan::make(shape, fastest_blocks, 0, *kernels_))
+      found->second = std::make_unique<Plan>(*plan);
   return found->second.get();
 }
 
@@ -279,19 +290,22 @@ FULGURITE_BULK_BODY bool pays_whole(ProductShape const& shape) { return shape.m 
 FULGURITE_BULK_BODY bool pays_in_halves(ProductShape const& shape) {
   bool const b_turned = shape.b[2] != 1;
   if (shape.m < (b_turned ? 64 : 8) || shape.n % 16 != 0) return false;
-  bool const one_pass = shape.epilogue == Epilogue::none || shape.epilogue == Epilogue::then_onto;
+  bool const one_pass =
+      shape.epilogue == Epilogue::none || shape.epilogue == Epilogue::then_onto || shape.epilogue == Epilogue::then_row;
   return b_turned ? one_pass && shape.k <= 256 : one_pass || shape.k >= 384;
 }
 
 /// Measured on Intel's Granite Rapids, where both reach the same peak, so that only smaller overhead and sums that are
 /// still in the first cache help: a gain of a tenth at a million multiplications, of half at a hundred thousand.
-/// Transposing a wide B first costs as much as it gains, unless a bias is added, for which LibTorch copies B first.
+/// Transposing a wide B first costs as much as it gains, unless a bias is added, for which LibTorch copies B or makes
+/// another pass.
 FULGURITE_BULK_BODY bool pays_on_intel(ProductShape const& shape) {
   auto const work = shape.m * shape.n * shape.k;
   if (shape.m < 8 || work > seen_on_intel) return false;
   if (shape.epilogue == Epilogue::then_onto) return true;
   if (shape.b[2] == 1) return shape.m >= 16 || work <= seen_on_intel / 4;
-  return work <= seen_on_intel / 2 && (shape.epilogue == Epilogue::row || shape.n < 128);
+  bool const bias = shape.epilogue == Epilogue::row || shape.epilogue == Epilogue::then_row;
+  return work <= seen_on_intel / 2 && (bias || shape.n < 128);
 }
 
 FULGURITE_BULK_BODY bool may_be_faster(at::Tensor const& a, at::Tensor const& b, Processor on) {
@@ -314,14 +328,22 @@ FULGURITE_BULK_BODY bool is_faster(ProductShape const& shape, Processor on) {
 }
 
 FULGURITE_BULK_BODY Plan const* plan_of(std::optional<ProductShape> const& shape, Operands const& given, Matmul how) {
-  if (how == Matmul::libtorch || !shape || (how == Matmul::faster && !is_faster(*shape)) || at::in_parallel_region())
-    return nullptr;
-  return Verdicts::of_process().find(*shape, given);
+  if (how == Matmul::libtorch || !shape || at::in_parallel_region()) return nullptr;
+  if (how == Matmul::faster && !is_faster(*shape)) return nullptr;
+  if (how == Matmul::fastest) {
+    // A step as it is written and its tape have to choose alike, so what follows on the product in a tape, and where
+    // the memory lies, must not matter.
+    auto asked = *shape;
+    if (asked.epilogue != Epilogue::row && asked.epilogue != Epilogue::onto) asked.epilogue = Epilogue::none;
+    if (!is_faster(asked)) return nullptr;
+  }
+  return Verdicts::of_process(how).find(*shape, given);
 }
 
 FULGURITE_BULK_BODY Matmul asked_for(at::Tensor const& a, at::Tensor const& b) {
   auto const how = on_this_thread();
-  return how == Matmul::faster && !may_be_faster(a, b) ? Matmul::libtorch : how;
+  bool const by_rule = how == Matmul::faster || how == Matmul::fastest;
+  return by_rule && !may_be_faster(a, b) ? Matmul::libtorch : how;
 }
 
 FULGURITE_BULK_BODY float const* numbers(at::Tensor const& tensor) {

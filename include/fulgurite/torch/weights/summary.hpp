@@ -68,6 +68,9 @@ struct Operation {
   std::int64_t flops(std::span<std::int64_t const> out) const;
 };
 
+/// Counts like PyTorch's FlopCounterMode; recurrent layers count their weights once per time step.
+Operation operation_of(std::string_view name, c10::ArrayRef<c10::IValue const> inputs);
+
 }  // namespace fulgurite::libtorch
 
 namespace fulgurite {

@@ -17,7 +17,6 @@ FULGURITE_BULK_BODY std::int64_t Operation::flops(std::span<std::int64_t const> 
   return all;
 }
 
-/// Counts like PyTorch's FlopCounterMode; recurrent layers count their weights once per time step.
 FULGURITE_BULK_BODY Operation operation_of(std::string_view name, c10::ArrayRef<c10::IValue const> inputs) {
   constexpr std::string_view library = "aten::";
   if (!name.starts_with(library)) return {};
