@@ -82,8 +82,7 @@ struct Model : torch::nn::Module {
     if (done == of.warm_up + of.steps) ended = now();
   }
   auto configure_optimizers() {
-    if constexpr (Of == Set::theirs)
-      return torch::optim::Adam(parameters(), torch::optim::AdamOptions(rate));
+    if constexpr (Of == Set::theirs) return torch::optim::Adam(parameters(), torch::optim::AdamOptions(rate));
     else return optim::Adam(*this, {.lr = rate, .fused = Of == Set::fused});
   }
 };

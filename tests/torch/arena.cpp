@@ -145,7 +145,8 @@ TEST_CASE("as operators the same text takes the same steps, also for other eleme
 }
 
 namespace {
-/// The rule by LibTorch's fused kernel, which optimizers take on CUDA alone; the one for the CPU has the same arguments.
+/// The rule by LibTorch's fused kernel, which optimizers take on CUDA alone; the one for the CPU has the same
+/// arguments.
 template <class Rule>
 struct InOneKernel {
   Rule rule;

@@ -203,8 +203,7 @@ template <class T, bool Fused>
 }
 template <class T, bool Fused>
 [[gnu::always_inline]] inline void add_quotient(Block<T, Fused> const& to, Block<T, Fused> const& x,
-                                                Block<T, Fused> const& root, double divisor, double eps,
-                                                double value) {
+                                                Block<T, Fused> const& root, double divisor, double eps, double value) {
   to.add_quotient(x, root, divisor, eps, value);
 }
 
@@ -279,7 +278,8 @@ void as_operators(Rule const& rule, Arena::Run const& run, Arena::Buffer const& 
   [&]<std::size_t... I>(std::index_sequence<I...>) {
     if constexpr (requires { rule.fused(); })
       if (rule.fused() && buffer.parameters.is_cuda())
-        return rule.in_one_kernel({part(buffer.parameters), gradient(), part(buffer.states[I], buffer.states_begin)...});
+        return rule.in_one_kernel(
+            {part(buffer.parameters), gradient(), part(buffer.states[I], buffer.states_begin)...});
     rule(part(buffer.parameters), gradient(), part(buffer.states[I], buffer.states_begin)...);
   }(std::make_index_sequence<N>{});
 }
