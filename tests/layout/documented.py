@@ -25,8 +25,8 @@ SPACES = {'fulgurite'} | {f'fulgurite::{room}' for room in (
 DIAGNOSE = {'fulgurite::judge', 'fulgurite::refusal'}
 HEAD = re.compile(r'(?:\[\[[^\]]*\]\] |inline |constexpr |consteval |static |virtual )*')
 # What needs no comment; the last is a deduction guide.
-NONE = re.compile(r'extern|friend|explicit|static_assert|using (?:namespace|enum|[\w:]+;)|[A-Z_0-9]+\(|(?:struct|class) \w+;'
-                  r'|~|\w+\([^{]*\) -> [^{]*;$')
+NONE = re.compile(r'extern|friend|explicit|static_assert|using (?:namespace|enum|[\w:]+;)|[A-Z_0-9]+\(|'
+                  r'(?:struct|class) \w+;|~|\w+\([^{]*\) -> [^{]*;$')
 TYPE = re.compile(r'(?:struct|class|concept|enum class|enum|using) (\w+)(?: final)?(?= = | : | \{)')
 ANGLES = r'<(?:[^<>]|<(?:[^<>]|<[^<>]*>)*>)*>'
 ROUND = r'\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)'
@@ -49,12 +49,21 @@ def name_of(one: reference.Declaration) -> str | None:
     if re.match(r'(?:struct|class|enum|using|concept)\b', text):
         return found[1] if (found := TYPE.match(text)) else None
     found = NAME.match(text)
-    return None if not found or found[1].startswith('operator') or found[0].endswith('::' + found[1]) else found[1]
+    if not found or re.search(r'\boperator\b', found[0]) or found[0].endswith('::' + found[1]):
+        return None
+    return found[1]
 
 
 def spaces(file: pathlib.Path) -> set[str]:
     """The namespaces of a header that are public."""
     return SPACES | (DIAGNOSE if flags.part(file) == 'diagnose' and not file.name.endswith('_rules.hpp') else set())
+
+
+def entities(file: pathlib.Path):
+    """Each declaration in a namespace of a header, with its name."""
+    for one in reference.of_header(file):
+        if one.space and (name := name_of(one)):
+            yield one, name
 
 
 def silent(declarations, known: set[str], owner: str = ''):
@@ -82,7 +91,7 @@ def silent_members(file: pathlib.Path, options: set[str]):
 
 def all_silent():
     for file in flags.headers():
-        yield from silent((one for one in reference.of_header(file) if one.space in spaces(file)), set())
+        yield from silent((one for one, _ in entities(file) if one.space in spaces(file)), set())
     # The hollow trainer is what a trainer that was refused has in the place of its members.
     theirs = ('torch/chain/', 'torch/optim/', 'diagnose/trainer_rules.hpp')
     files = [file for file in flags.headers() if not any(one in str(file) for one in theirs)]

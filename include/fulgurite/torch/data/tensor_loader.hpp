@@ -298,8 +298,9 @@ class TensorLoader<MissingTarget> : public TensorLoader<> {
   template <class Options = TensorLoaderOptions>
   TensorLoader(torch::Tensor const& data, Options options) : TensorLoader<>(data, data, options) {
     constexpr bool has_target = sizeof(Options) == 0;
-    static_assert(has_target, "[fulgurite.data.no_target] a TensorLoader takes the data, the targets, then the options: "
-                              "for a model that has no use for targets pass the data twice, TensorLoader{x, x, {...}}");
+    static_assert(has_target,
+                  "[fulgurite.data.no_target] a TensorLoader takes the data, the targets, then the options: "
+                  "for a model that has no use for targets pass the data twice, TensorLoader{x, x, {...}}");
   }
 };
 
