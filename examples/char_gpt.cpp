@@ -108,7 +108,7 @@ int main(int argc, char** argv) try {
   auto corpus = data::text(text.empty() ? data::TextFiles(example::own_texts()) : data::TextFiles(text),
                            {.block = 96, .batches = batches, .validation = 0.03, .batch_size = 12, .seed = seed});
   auto const beginning = prompt.empty() ? std::vector<std::int64_t>{0} : corpus.encode(prompt);
-  Gpt gpt({.vocabulary = static_cast<long>(corpus.vocabulary().size()), .block = 96});
+  Gpt gpt({.vocabulary = std::ssize(corpus.vocabulary()), .block = 96});
   auto trainer = make_trainer<Gpt>(TrainerOptions{.max_epochs = fast ? 1 : epochs,
                                                   .limit_train_batches = fast ? Limit{8} : Limit{},
                                                   .limit_val_batches = fast ? Limit{2} : Limit{}},

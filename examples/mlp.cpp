@@ -33,6 +33,10 @@ struct Mlp : nn::Module {
 
 int main(int argc, char** argv) try {
   using namespace fulgurite;
+  if (argc > 1 && argv[1][0] == '-') {  // --help
+    std::puts("mlp [FOLDER]: trains on digits that it draws, or on the files of MNIST in a folder");
+    return 0;
+  }
   torch::manual_seed(1);
   Mlp model;
   auto digits = argc > 1 ? data::mnist(argv[1], {.normalise = true, .batch_size = 64}) : data::digits();

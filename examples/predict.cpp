@@ -22,8 +22,7 @@ struct Prices : nn::Module {
   using Metrics = MetricList<val_loss>;
 
   nn::Linear price;
-  explicit Prices(std::size_t features)
-      : price(register_module("price", nn::Linear(static_cast<std::int64_t>(features), 1))) {}
+  explicit Prices(std::int64_t features) : price(register_module("price", nn::Linear(features, 1))) {}
   torch::Tensor forward(torch::Tensor const& rows) { return price(rows); }
 
   torch::Tensor training_step(auto const& batch) { return F::mse_loss(forward(batch.data), batch.target); }
@@ -45,14 +44,14 @@ int main(int argc, char** argv) try {
   torch::manual_seed(1);
   if (!table.empty()) {
     auto houses = data::table(table, {.target = "price"});
-    Prices model(houses.features().size());
+    Prices model(std::ssize(houses.features()));
     auto trainer = make_trainer<Prices>(TrainerOptions{.max_epochs = epochs}, NoDefaults{});
     trainer.fit(model, houses);
     trainer.save_checkpoint(file);
   }
   if (!rows.empty()) {
     auto houses = data_state<data::TableInputs>(file);
-    Prices model(houses.features().size());
+    Prices model(std::ssize(houses.features()));
     load_weights(model, houses, file);
     auto trainer = make_trainer<Prices>(TrainerOptions{}, NoDefaults{});
     auto batches = houses.inputs(rows).split(256);

@@ -25,9 +25,9 @@ struct Regression : nn::Module {
 
   nn::Sequential body;
   torch::Tensor mean, deviation;  // of the target: the network itself computes with numbers near 0
-  Regression(std::size_t features, torch::Tensor const& targets)
-      : body(register_module("body", nn::Sequential(nn::Linear(static_cast<long>(features), 32), nn::ReLU(),
-                                                    nn::Linear(32, 32), nn::ReLU(), nn::Linear(32, 1)))),
+  Regression(std::int64_t features, torch::Tensor const& targets)
+      : body(register_module("body", nn::Sequential(nn::Linear(features, 32), nn::ReLU(), nn::Linear(32, 32),
+                                                    nn::ReLU(), nn::Linear(32, 1)))),
         mean(register_buffer("mean", targets.mean())),
         deviation(register_buffer("deviation", targets.std())) {}
   torch::Tensor forward(torch::Tensor const& rows) { return body->forward(rows) * deviation + mean; }
@@ -76,7 +76,7 @@ int main(int argc, char** argv) try {
   std::vector<torch::Tensor> targets;
   for (auto const& batch : table.train_dataloader()) targets.push_back(batch.target.clone());
 
-  Regression model(table.features().size(), torch::cat(targets));
+  Regression model(std::ssize(table.features()), torch::cat(targets));
   auto trainer = make_trainer<Regression>(
       TrainerOptions{.max_epochs = fast ? 30 : epochs, .log_every_n_steps = 15, .default_root_dir = out},
       ModelCheckpoint{Regression::val_rmse, {}}, EarlyStopping{Regression::val_rmse, {.patience = 30}},

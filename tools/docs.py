@@ -64,8 +64,8 @@ def bases() -> set[str]:
         text = header.read_text()
         for name, parents in DERIVED.findall(text):
             derived.setdefault(name, set()).update(re.findall(r'(\w+)\s*(?:,|\.\.\.|$)', plain(parents)))
-        for _, space, name in documented.entities(text.splitlines()):
-            (public if space in documented.spaces(header) else internal).add(name)
+        for one, name in documented.entities(header):
+            (public if one.space in documented.spaces(header) else internal).add(name)
     found, to_read = set(), public
     while to_read:
         to_read = set().union(*(derived.get(name, set()) for name in to_read)) & internal - found
@@ -79,11 +79,29 @@ def topic(header: pathlib.Path) -> str:
     return '_'.join(['topic', *(folders or ['programs'])])
 
 
+# A line that belongs to the declaration below it.
+ABOVE = re.compile(r'template\b|  requires|    |#')
+
+
+def places(lines: list[str]):
+    """Each line of a header with the namespace that it stands in, empty outside of any."""
+    within = []
+    for at, line in enumerate(lines):
+        if opened := re.match(r'(inline )?namespace ([\w:]*) ?\{$', line):
+            end = next(below for below in range(at + 1, len(lines)) if lines[below].startswith('}'))
+            # One declaration of others' in between: clang-format wants no comment at such an end.
+            if lines[end] != '}' or any(inside.endswith('{') for inside in lines[at + 1 : end]):
+                within += ['' if opened[1] else opened[2]]
+        elif line.startswith('}  // namespace') and within:
+            within.pop()
+        yield line, '::'.join(filter(None, within))
+
+
 def shown(header: pathlib.Path):
     """The lines of a header that are public, each in its place: of an internal namespace only the classes that public
     ones derive from, and of these no protected member. What a public namespace has is in the topic of the header."""
     public, outer, kept, above = documented.spaces(header), '', False, []
-    for line, space in documented.places(header.read_text().splitlines()):
+    for line, space in places(header.read_text().splitlines()):
         if space != outer or space in public or not space:
             yield from ('' for _ in above)
             above = []
@@ -109,7 +127,7 @@ def shown(header: pathlib.Path):
             yield line
         else:
             above += [line]
-            if not line.startswith('///') and not documented.ABOVE.match(line):
+            if not line.startswith('///') and not ABOVE.match(line):
                 yield from ('' for _ in above)
                 above = []
     yield from ('' for _ in above)

@@ -95,14 +95,14 @@ def declarations(file: pathlib.Path, first: int, last: int, indent: int, public:
                 at += 1
         elif access := re.fullmatch(r'(public|private|protected):', line):
             public = access[1] == 'public'
-        elif opened := re.fullmatch(r'(?:inline )?namespace ([\w:]*) ?\{', line):
-            spaces.append(opened[1])
+        elif opened := re.fullmatch(r'(inline )?namespace ([\w:]*) ?\{', line):
+            spaces.append('' if opened[1] else opened[2])
             doc = []
         elif re.fullmatch(r'\}(  // (inline )?namespace.*)?', line) and spaces:
             spaces.pop()
         else:
             one, at = declaration(file, at, last)
-            one.section, one.space = section, '::'.join(spaces)
+            one.section, one.space = section, '::'.join(filter(None, spaces))
             one.doc, doc, comment = doc or one.doc, [], ''
             if len(lines[one.line]) - len(lines[one.line].lstrip()) != indent:
                 one.wrong(f'this line cannot be read: {line}')

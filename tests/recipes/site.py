@@ -73,9 +73,9 @@ def not_found(site: pathlib.Path):
                 scope = re.sub(r'[<(].*', '', html.unescape(scope)).strip()
                 known |= {f'{scope}::{name}', scope}
     for header in flags.headers():
-        for at, space, name in documented.entities(header.read_text().splitlines()):
-            if space in documented.spaces(header) and f'{space}::{name}' not in known:
-                yield f'{header.relative_to(ROOT)}:{at + 1}: the search does not find {space}::{name}'
+        for one, name in documented.entities(header):
+            if one.space in documented.spaces(header) and f'{one.space}::{name}' not in known:
+                yield f'{one.where}: the search does not find {one.space}::{name}'
 
 
 def no_topic():

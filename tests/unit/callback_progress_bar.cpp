@@ -105,14 +105,16 @@ TEST_CASE("bar: the last line names no file of rows where there was no row") {
   CHECK(lines_of(run.stream.all()).back() == "2 epochs, 8 steps in 00:04");
 }
 
-TEST_CASE("bar: the last line of a finished run that is started again names no file that is gone") {
+TEST_CASE("bar: the last line of a finished run that is started again names no file that is gone, nor do its results") {
   Folder const folder;
   auto const last_line = [&] {
     Place run;
     ScriptedTrainer<ModelCheckpoint<>, ProgressBar> trainer(quick(2), SavingDevice{}, Float32{}, Automatic{},
                                                             ModelCheckpoint{{.dirpath = folder.path}}, run.bar());
     said([&] { trainer.fit(run.model, toy::batches(4), toy::batches(1), CkptPath{"last"}); });
-    return lines_of(run.stream.all()).back();
+    auto line = lines_of(run.stream.all()).back();
+    CHECK(trainer.outcome().last_file.empty() == (line.find("file") == std::string::npos));
+    return line;
   };
   CHECK(last_line().find("; last file " + (folder / "epoch=1-step=8.safetensors").string()) != std::string::npos);
   CHECK(last_line().find("file") == std::string::npos);  // that of epoch 0, which the one of epoch 1 has displaced

@@ -2,8 +2,6 @@
 // The bodies of callback/progress_bar.hpp.
 
 #include <algorithm>
-#include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include <fulgurite/callback/progress_bar.hpp>
@@ -112,13 +110,8 @@ FULGURITE_BODY void FitCounts::start_counting(Context& ctx) {
 }
 
 FULGURITE_BODY std::string FitCounts::line(Context& ctx) const {
-  auto outcome = ctx.outcome();
-  // A logger makes its file with the first row, and there may have been none. In a run that was resumed and trained
-  // nothing more, the results name the files of before the one that it resumed from, which may be gone.
-  for (auto* const file : {&outcome.metrics_file, &outcome.best_file, &outcome.last_file})
-    if (std::error_code none; !std::filesystem::exists(*file, none)) file->clear();
-  return report::outcome_line(outcome, ctx.current_epoch() - epoch_, ctx.global_step() - step_,
-                              seconds(ctx.seconds_now())) +
+  return report::outcome_line(ctx.outcome().with_present_files(), ctx.current_epoch() - epoch_,
+                              ctx.global_step() - step_, seconds(ctx.seconds_now())) +
          "\n";
 }
 

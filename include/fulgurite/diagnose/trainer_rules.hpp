@@ -345,7 +345,7 @@ class TrainerBody {
   }
   Progress const& progress() const;
   std::vector<std::string> const& warnings() const;
-  Outcome const& outcome() const;
+  Outcome outcome() const;
   TrainerOptions const& options() const;
   O const& optimization() const;
   S const& strategy() const;

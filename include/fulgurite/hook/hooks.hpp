@@ -40,6 +40,7 @@ struct Row {
   static constexpr bool in_manual = InManual;  ///< false: only automatic optimization calls it
 };
 
+/// True for the type of a pointer to a function, of a class or not.
 template <class Pointer>
 inline constexpr bool is_function_pointer =
     std::is_member_function_pointer_v<Pointer> || std::is_function_v<std::remove_pointer_t<Pointer>>;

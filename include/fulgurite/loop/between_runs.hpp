@@ -325,8 +325,8 @@ class OwnedRun {
   Progress const& progress() const { return state_.progress; }
   /// The warnings of the trainer's runs, each once and with its identifier.
   std::vector<std::string> const& warnings() const { return state_.said.all(); }
-  /// The results of the last run, such as the best file and its score.
-  Outcome const& outcome() const { return state_.made.outcome; }
+  /// The results of the last run, such as the best file and its score. It names files that exist, no others.
+  Outcome outcome() const { return state_.made.outcome.with_present_files(); }
   /// The options in effect: fast_dev_run, overfit_batches and barebones have replaced some.
   TrainerOptions const& options() const { return state_.asked.options; }
   /// The options as they were given.

@@ -114,6 +114,12 @@ struct Outcome {
   /// Empty while the fit runs, after an exception, and if it was closed before its end.
   std::string ended_by = {};
 
+  /// The results without files that do not exist. A logger makes its file with the first row, and there may be none. A
+  /// run that was resumed and trained nothing more has the results that its file holds, which name the files from
+  /// before that one; they may be gone.
+  Outcome with_present_files() const;
+
+  /// What a file holds: it is the same for a resumed and for an unbroken run, whatever files exist.
   void state(auto& archive);
 };
 

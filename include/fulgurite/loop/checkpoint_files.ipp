@@ -125,6 +125,13 @@ FULGURITE_BULK_BODY void Due::take_back() {
 
 namespace fulgurite {
 
+FULGURITE_BULK_BODY Outcome Outcome::with_present_files() const {
+  auto all = *this;
+  for (auto* const file : {&all.metrics_file, &all.best_file, &all.last_file})
+    if (std::error_code none; !std::filesystem::exists(*file, none)) file->clear();
+  return all;
+}
+
 void Outcome::state(auto& archive) {
   archive("best_metric", best_metric)("best_metric_name", best_metric_name)("best_value", best_value)(
       "best_epoch", best_epoch)("best_file", best_file)("last_file", last_file);

@@ -258,7 +258,7 @@ template <class Model>
 /// data_state<T>(file) makes one without the dataset that the run was trained on:
 ///
 ///     auto houses = data_state<data::TableInputs>(file);
-///     House model(houses.features().size());
+///     House model(std::ssize(houses.features()));
 ///     load_weights(model, houses, file);
 template <class Model, Stateful<StateLoader> Data>
 WeightReport load_weights(Model& model, Data& data, std::filesystem::path const& path,
