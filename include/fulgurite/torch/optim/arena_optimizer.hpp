@@ -203,8 +203,7 @@ template <class T, bool Fused>
 }
 template <class T, bool Fused>
 [[gnu::always_inline]] inline void add_quotient(Block<T, Fused> const& to, Block<T, Fused> const& x,
-                                                Block<T, Fused> const& root, double divisor, double eps,
-                                                double value) {
+                                                Block<T, Fused> const& root, double divisor, double eps, double value) {
   to.add_quotient(x, root, divisor, eps, value);
 }
 
