@@ -51,7 +51,9 @@ bool replaced(Step step) {
     capture::each_tensor_of(call.in, [&](at::Tensor const& tensor) {
       if (tensor.scalar_type() != at::kFloat) return;
       tensor.normal_();
-      if (round % 2 == 1) tensor.view({-1})[round % tensor.numel()] = odd[static_cast<std::size_t>(round) % odd.size()];
+      if (round % 2 == 1)
+        tensor.as_strided({tensor.numel()}, {1})[round % tensor.numel()] =
+            odd[static_cast<std::size_t>(round) % odd.size()];
     });
     capture::Stack theirs = call.in;
     call.op.callBoxed(theirs);
@@ -151,6 +153,15 @@ TEST_CASE("elements: relu, its backward, sums, products and squared differences 
   CHECK_FALSE(replaced([&] { return at::add(many, row); }));
   auto const doubles = torch::randn({8, 32}, torch::kDouble);
   CHECK_FALSE(replaced([&] { return at::mul(doubles, doubles); }));
+}
+
+TEST_CASE("products of matrices, also of transposed ones, are LibTorch's own without its dispatcher") {
+  torch::manual_seed(7);
+  auto const x = torch::randn({8, 32}), y = torch::randn({32, 2}), turned = torch::randn({2, 32}).t(),
+             doubles = torch::randn({4, 4}, torch::kDouble);
+  CHECK(replaced([&] { return at::mm(x, y); }));
+  CHECK(replaced([&] { return at::mm(x, turned); }));
+  CHECK_FALSE(replaced([&] { return at::mm(doubles, doubles); }));
 }
 
 TEST_CASE("numbers of a dropout are LibTorch's, and so is its generator afterwards; division by a number, too") {
