@@ -113,9 +113,11 @@ class LaterAdditions {
 // Finds out by trial whether a small function gives the same bits as the operator that it would replace. Each operator
 // and shape is tried once per process.
 
-/// Runs an operator and its candidate replacements on the recorded values and on random ones, in private memory.
+/// Runs an operator and its candidate replacements on the recorded values and on random ones, in private memory. One
+/// that draws random numbers has a private generator for each of the two, which must end in the same state.
 class SmallTrial {
  public:
+  /// `form`: the operator itself, if it writes to its first argument or has no form that could be replaced.
   SmallTrial(Call const& call, OutForm const& form);
 
   /// The index of the first candidate with the operator's bits; nullopt: none.
@@ -124,20 +126,34 @@ class SmallTrial {
  private:
   static constexpr std::size_t enough = 512, most_rounds = 64;  // results to compare; limit of draws
 
-  bool passes(native::SmallCall const& candidate);
+  /// What one of the two writes to, and draws from.
+  struct Side {
+    Stack places = {};
+    at::Generator generator = {};
+  };
+
+  bool passes(native::SmallCall& candidate);
+  /// Those of the operator, and those from which SmallCalls makes a candidate.
+  Stack arguments(Side const& side) const;
+  Stack arguments_and_results(Side const& side) const;
   /// `zero`: scalars are 0, since some operators divide by them.
   void draw(native::Numbers& numbers, native::Draw kind, bool zero);
-  static void clear(Stack const& places);
+  void prepare(Side const& side) const;
+  bool same() const;
   static at::Tensor copy(at::Tensor const& tensor);
 
   OutForm const& form_;
   std::string name_;
-  Stack given_, theirs_, ours_;
+  bool in_place_, allocates_;
+  std::optional<std::size_t> generator_ = std::nullopt;  ///< which argument
+  Stack given_;
+  Side theirs_, ours_;
 };
 
-/// The function to call in place of the operator; nullopt: the operator. `place`: where its only result goes, if not to
-/// its own memory. Must be called while the recorded values are still in memory.
-std::optional<native::SmallCall> small_call(Call const& call, OutForm const& form, at::Tensor const* place);
+/// The function to call in place of the operator; nullopt: the operator. `form`: nullptr if the operator has none.
+/// `place`: where its only result goes, if not to its own memory. Must be called while the recorded values are still in
+/// memory.
+std::optional<native::SmallCall> small_call(Call const& call, OutForm const* form, at::Tensor const* place);
 
 /// A step that can be replayed: the calls that a Listing has accepted, with memory of their own. A replay computes the
 /// same bits as the step's code on that batch. It checks nothing but the batch: CapturedSteps has to find out when the
@@ -179,8 +195,12 @@ class Tape : TapeMemory {
     bool outer_ = c10::GradMode::is_enabled();
   };
 
-  at::Tensor seed_;                             ///< kept so that its values live as long as the tape
+  at::Tensor seed_;  ///< kept so that its values live as long as the tape
+  /// Looks up where the tensors of all steps are.
+  void look_up();
+
   std::vector<c10::VariableVersion> versions_;  ///< of the model's tensors; a replay increments them as the step did
+  std::vector<std::pair<void*, std::size_t>> fed_ = {};  ///< for each tensor of the batch, its copy and that one's size
   Stack stack_;
   std::vector<std::size_t> looks_;  ///< indices of the steps that are looks
 };

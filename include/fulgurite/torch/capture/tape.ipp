@@ -4,6 +4,8 @@
 #include <cstring>
 #include <variant>
 
+#include <ATen/CPUGeneratorImpl.h>
+
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/report/numbers.hpp>
 #include <fulgurite/torch/capture/tape.hpp>
@@ -213,40 +215,79 @@ FULGURITE_BULK_BODY bool LaterAdditions::is_touched(at::Tensor const& slice, std
   return touched;
 }
 
+/// True if the call's only result is its first argument.
+FULGURITE_BULK_BODY bool writes_in_place(Call const& call) {
+  if (!call.op.schema().is_mutable() || call.out.size() != 1 || !call.out[0].isTensor() || !call.in[0].isTensor())
+    return false;
+  auto const &to = call.in[0].toTensor(), &result = call.out[0].toTensor();
+  return to.defined() && result.defined() && storage_of(to) == storage_of(result) && same_layout(to, result);
+}
+
+/// True if the operator makes tensors for its results.
+FULGURITE_BULK_BODY bool allocates(Call const& call, OutForm const& form) {
+  return !writes_in_place(call) && std::none_of(form.arguments.begin(), form.arguments.end(), [](auto const& source) {
+    return source.kind == OutForm::Source::Kind::place;
+  });
+}
+
 FULGURITE_BULK_BODY SmallTrial::SmallTrial(Call const& call, OutForm const& form)
-    : form_(form), name_(c10::toString(form.op.operator_name())) {
-  for (IValue const& value : call.in) given_.push_back(with_tensors(value, copy));
-  for (IValue const& value : call.out) {
-    theirs_.emplace_back(at::empty_like(value.toTensor()));
-    ours_.emplace_back(at::empty_like(value.toTensor()));
+    : form_(form),
+      name_(c10::toString(form.op.operator_name())),
+      in_place_(writes_in_place(call)),
+      allocates_(allocates(call, form)) {
+  auto const& arguments = call.op.schema().arguments();
+  for (std::size_t i = 0; i != call.in.size(); ++i) {
+    given_.push_back(with_tensors(call.in[i], copy));
+    if (arguments[i].name() == "generator") generator_ = i;
+  }
+  for (auto* const side : {&theirs_, &ours_}) {
+    for (IValue const& value : call.out) side->places.emplace_back(at::empty_like(value.toTensor()));
+    if (generator_) side->generator = at::make_generator<at::CPUGeneratorImpl>(std::uint64_t{1});
   }
 }
 
 FULGURITE_BULK_BODY std::optional<std::size_t> SmallTrial::passing() {
-  auto const candidates = native::SmallCalls::of(name_, form_.stack(given_, ours_));
+  auto candidates = native::SmallCalls::of(name_, arguments_and_results(ours_));
   for (std::size_t i = 0; i != candidates.size(); ++i)
     if (passes(candidates[i])) return i;
   return std::nullopt;
 }
 
-FULGURITE_BULK_BODY bool SmallTrial::passes(native::SmallCall const& candidate) {
+FULGURITE_BULK_BODY bool SmallTrial::passes(native::SmallCall& candidate) {
   native::Numbers numbers;
   std::size_t seen = 0;
+  candidate.look_up();
   for (std::size_t round = 0; round <= native::draws.size() || (seen < enough && round < most_rounds); ++round) {
     if (round != 0)
       draw(numbers, round <= native::draws.size() ? native::draws[round - 1] : native::Draw::normal, round % 3 == 0);
-    clear(theirs_);
-    clear(ours_);
-    Stack all = form_.stack(given_, theirs_);
-    form_.op.callBoxed(all);
-    candidate.run();
-    for (std::size_t i = 0; i != ours_.size(); ++i) {
-      auto const &a = ours_[i].toTensor(), &b = theirs_[i].toTensor();
-      if (std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) != 0) return false;
-      seen += static_cast<std::size_t>(a.numel());
+    for (auto* const side : {&theirs_, &ours_}) {
+      prepare(*side);
+      if (generator_ && round % 2 == 1) side->generator.get<at::CPUGeneratorImpl>()->random();
     }
+    Stack all = arguments(theirs_);
+    form_.op.callBoxed(all);
+    for (std::size_t i = 0; allocates_ && i != all.size(); ++i) {
+      auto const &to = theirs_.places[i].toTensor(), &made = all[i].toTensor();
+      std::memcpy(to.mutable_data_ptr(), made.const_data_ptr(), to.nbytes());
+    }
+    candidate.run();
+    if (!same()) return false;
+    for (IValue const& place : ours_.places) seen += static_cast<std::size_t>(place.toTensor().numel());
   }
   return true;
+}
+
+FULGURITE_BULK_BODY Stack SmallTrial::arguments(Side const& side) const {
+  Stack all = form_.stack(given_, side.places);
+  if (in_place_) all[0] = side.places[0];
+  if (generator_) all[*generator_] = side.generator;
+  return all;
+}
+
+FULGURITE_BULK_BODY Stack SmallTrial::arguments_and_results(Side const& side) const {
+  Stack all = arguments(side);
+  if (allocates_) all.insert(all.end(), side.places.begin(), side.places.end());
+  return all;
 }
 
 FULGURITE_BULK_BODY void SmallTrial::draw(native::Numbers& numbers, native::Draw kind, bool zero) {
@@ -258,8 +299,22 @@ FULGURITE_BULK_BODY void SmallTrial::draw(native::Numbers& numbers, native::Draw
   });
 }
 
-FULGURITE_BULK_BODY void SmallTrial::clear(Stack const& places) {
-  each_tensor_of(places, [](at::Tensor const& place) { std::memset(place.mutable_data_ptr(), 0xff, place.nbytes()); });
+FULGURITE_BULK_BODY void SmallTrial::prepare(Side const& side) const {
+  for (IValue const& value : side.places) {
+    auto const& place = value.toTensor();
+    if (in_place_) std::memcpy(place.mutable_data_ptr(), given_[0].toTensor().const_data_ptr(), place.nbytes());
+    else std::memset(place.mutable_data_ptr(), 0xff, place.nbytes());
+  }
+  if (form_.rows) Memory{Memory::Kind::repeat, {given_[*form_.rows].toTensor(), side.places[0].toTensor()}}.run();
+}
+
+FULGURITE_BULK_BODY bool SmallTrial::same() const {
+  auto const equal = [](at::Tensor const& a, at::Tensor const& b) {
+    return std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
+  };
+  for (std::size_t i = 0; i != ours_.places.size(); ++i)
+    if (!equal(ours_.places[i].toTensor(), theirs_.places[i].toTensor())) return false;
+  return !generator_ || equal(ours_.generator.get_state(), theirs_.generator.get_state());
 }
 
 FULGURITE_BULK_BODY at::Tensor SmallTrial::copy(at::Tensor const& tensor) {
@@ -286,26 +341,38 @@ FULGURITE_BULK_BODY std::string small_key(OutForm const& form, Stack const& argu
   return key;
 }
 
-FULGURITE_BULK_BODY std::optional<native::SmallCall> small_call(Call const& call, OutForm const& form,
+FULGURITE_BULK_BODY std::optional<native::SmallCall> small_call(Call const& call, OutForm const* form,
                                                                 at::Tensor const* place) {
-  if (form.rows || !form.before.empty() || form.divisor != 1) return std::nullopt;
-  auto const arguments = form.stack(call.in, place ? Stack{*place} : call.out);
-  auto const name = c10::toString(form.op.operator_name());
-  if (auto by_rule = native::fastest_call(name, arguments)) return by_rule;
+  if (!form && !writes_in_place(call)) return std::nullopt;
+  bool const plain = form && !form->rows && form->before.empty() && form->divisor == 1;
+  OutForm itself{call.op};
+  for (std::size_t i = 0; i != call.in.size(); ++i) itself.arguments.push_back({OutForm::Source::Kind::given, i});
+  if (!form || !form->before.empty()) form = &itself;
+  Stack const results = place ? Stack{*place} : call.out;
+  auto arguments = form->stack(call.in, results);
+  auto const name = c10::toString(form->op.operator_name());
+  if (plain)
+    if (auto by_rule = native::fastest_call(name, arguments)) {
+      by_rule->look_up();
+      return by_rule;
+    }
+  if (allocates(call, *form)) arguments.insert(arguments.end(), results.begin(), results.end());
   auto candidates = native::SmallCalls::of(name, arguments);
   if (candidates.empty()) return std::nullopt;
   static std::mutex mutex;
   static std::unordered_map<std::string, std::optional<std::size_t>> verdicts;
   std::lock_guard const lock(mutex);
-  auto const [found, fresh] = verdicts.try_emplace(small_key(form, arguments));
+  auto const [found, fresh] = verdicts.try_emplace(small_key(*form, arguments));
   if (fresh) {
     try {
       at::AutoDispatchBelowADInplaceOrView const below;
-      found->second = SmallTrial(call, form).passing();
+      found->second = SmallTrial(call, *form).passing();
     } catch (std::exception const&) {}  // an operator that refuses a draw is not replaced
   }
   if (!found->second) return std::nullopt;
-  return std::move(candidates[*found->second]);
+  auto chosen = std::move(candidates[*found->second]);
+  chosen.look_up();
+  return chosen;
 }
 
 FULGURITE_BULK_BODY Tape::Tape(std::vector<Call> calls, Listing const& listing, std::vector<at::Tensor> const& batch,
@@ -324,7 +391,11 @@ FULGURITE_BULK_BODY Tape::Tape(std::vector<Call> calls, Listing const& listing, 
   std::vector<bool> joined(calls_.size());  // products that make a later addition, too
   std::vector<std::optional<native::SmallCall>> small(calls_.size());
   for (std::size_t i = 0; i != calls_.size(); ++i) {
-    if (!alive[i] || !forms[i]) continue;
+    if (!alive[i]) continue;
+    if (!forms[i]) {
+      small[i] = small_call(calls_[i], nullptr, nullptr);
+      continue;
+    }
     places[i] = gradients.place_of(i);
     auto const* const onto = places[i] ? nullptr : later.place_of(i);
     auto const* const row = places[i] || onto ? nullptr : later.row_of(i);
@@ -332,7 +403,7 @@ FULGURITE_BULK_BODY Tape::Tape(std::vector<Call> calls, Listing const& listing, 
     else if (row && (plans[i] = plan_of(calls_[i], native::Epilogue::then_row, row))) joined[i] = true;
     else plans[i] = plan_of(calls_[i], places[i] ? native::Epilogue::zero_plus : native::Epilogue::none);
     joined[i] = joined[i] || (onto && places[i] == onto);
-    if (!plans[i]) small[i] = small_call(calls_[i], *forms[i], places[i]);
+    if (!plans[i]) small[i] = small_call(calls_[i], &*forms[i], places[i]);
   }
   own_memory(listing, batch);
   std::vector<TapeStep> constants;
@@ -364,6 +435,9 @@ FULGURITE_BULK_BODY Tape::Tape(std::vector<Call> calls, Listing const& listing, 
       continue;
     }
     if (small[i]) {
+      if (forms[i] && forms[i]->rows)
+        steps_.push_back(
+            {Memory{Memory::Kind::repeat, {calls_[i].in[*forms[i]->rows].toTensor(), small[i]->out[0]}}, {}});
       steps_.push_back({std::move(*small[i]), {}});
       count(calls_[i], "function");
       ++facts_.out_forms;
@@ -403,6 +477,25 @@ FULGURITE_BULK_BODY Tape::Tape(std::vector<Call> calls, Listing const& listing, 
   Graphs const graphs;
   c10::impl::ExcludeDispatchKeyGuard const below(above_kernels());
   for (auto const& step : constants) step.run(stack_);
+  look_up();
+}
+
+FULGURITE_BULK_BODY void Tape::look_up() {
+  std::unordered_set<Storage> moving;
+  for (auto const& step : steps_)
+    if (auto const* call = std::get_if<TapeStep>(&step.what))
+      for (auto const& result : call->adopted) moving.insert(storage_of(result.into));
+  for (auto& step : steps_) {
+    each_tensor_of_step(step.what, [&](at::Tensor const& tensor) {
+      if (moving.contains(storage_of(tensor))) step.moves = true;
+    });
+    step.look_up();
+  }
+  for (auto const& input : inputs_) {
+    bool const any = input.defined() && input.numel() != 0;
+    fed_.emplace_back(any ? input.data_ptr() : nullptr,
+                      any && input.is_non_overlapping_and_dense() ? input.nbytes() : 0);
+  }
 }
 
 FULGURITE_BULK_BODY void Tape::replay(std::vector<at::Tensor> const& batch, Act const& act, bool shows) {
@@ -410,12 +503,13 @@ FULGURITE_BULK_BODY void Tape::replay(std::vector<at::Tensor> const& batch, Act 
   bool const graph = c10::GradMode::is_enabled();
   Graphs const graphs;
   c10::impl::ExcludeDispatchKeyGuard const below(above_kernels());
-  for (std::size_t i = 0; i != inputs_.size(); ++i) {
-    if (!inputs_[i].defined() || inputs_[i].numel() == 0) continue;
-    if (!inputs_[i].is_non_overlapping_and_dense()) inputs_[i].copy_(batch[i]);
-    else std::memcpy(inputs_[i].data_ptr(), batch[i].const_data_ptr(), batch[i].nbytes());
+  for (std::size_t i = 0; i != fed_.size(); ++i) {
+    if (auto const [to, bytes] = fed_[i]; bytes != 0) std::memcpy(to, batch[i].const_data_ptr(), bytes);
+    else if (to != nullptr) inputs_[i].copy_(batch[i]);
   }
-  for (auto& [what, done] : steps_) {
+  for (auto& step : steps_) {
+    if (step.moves) step.look_up();
+    auto& what = step.what;
     if (auto const* call = std::get_if<TapeStep>(&what)) call->run(stack_);
     else if (auto const* product = std::get_if<Product>(&what)) product->run();
     else if (auto const* small = std::get_if<native::SmallCall>(&what)) small->run();
@@ -429,7 +523,7 @@ FULGURITE_BULK_BODY void Tape::replay(std::vector<at::Tensor> const& batch, Act 
       c10::AutoGradMode const as_outside(graph);
       act(turn.turn, turn.loss);
     }
-    for (auto const storage : done) storage->set_data_ptr_noswap(at::DataPtr(nullptr, at::kCPU));
+    for (auto const storage : step.done) storage->set_data_ptr_noswap(at::DataPtr(nullptr, at::kCPU));
   }
   if (!shows) return;
   for (auto& version : versions_) version.bump();

@@ -228,7 +228,13 @@ struct Product {
   /// `place`: where the result goes, if not to its own memory; else nullptr. `row`: that of Epilogue::then_row.
   Product(native::Plan const& by, Call const& call, at::Tensor const* place, at::Tensor const* row);
 
+  /// To be called before the first `run`, and when a tensor has other memory.
+  void look_up();
   void run() const;
+
+ private:
+  float const *a_at_ = nullptr, *b_at_ = nullptr, *start_at_ = nullptr;
+  float* c_at_ = nullptr;
 };
 
 // Inspects each large gradient of a tape right after its last write, while it is in the cache: see GradientLooks.
@@ -338,7 +344,11 @@ class TapeMemory {
   struct Entry {
     std::variant<TapeStep, Memory, Product, native::SmallCall, TapeLook, TapeTurn> what;
     std::vector<Storage>
-        done;  ///< adopted memory that is no longer needed and still in the caches, for the next allocations
+        done;            ///< adopted memory that is no longer needed and still in the caches, for the next allocations
+    bool moves = false;  ///< a tensor has other memory in each replay
+
+    /// Looks up where the tensors are.
+    void look_up();
   };
 
   TapeMemory(std::vector<Call> calls, std::vector<at::Tensor> leaving);

@@ -371,13 +371,17 @@ FULGURITE_BULK_BODY Product::Product(native::Plan const& by, Call const& call, a
   fastest = native::on_this_thread() == Matmul::fastest;
 }
 
+FULGURITE_BULK_BODY void Product::look_up() {
+  a_at_ = native::numbers(a);
+  b_at_ = native::numbers(b);
+  c_at_ = static_cast<float*>(c.mutable_data_ptr());
+  start_at_ = start.defined() ? native::numbers(start) : nullptr;
+}
+
 FULGURITE_BULK_BODY void Product::run() const {
   auto const& shape = plan->shape();
-  auto* const to = static_cast<float*>(c.mutable_data_ptr());
-  auto const* const row = start.defined() ? native::numbers(start) : nullptr;
-  if (shape.epilogue == native::Epilogue::onto) std::memcpy(to, row, c.nbytes());
-  if (fastest || shape.threads == at::get_num_threads())
-    return plan->run(native::numbers(a), native::numbers(b), to, row);
+  if (shape.epilogue == native::Epilogue::onto) std::memcpy(c_at_, start_at_, c.nbytes());
+  if (fastest || shape.threads == at::get_num_threads()) return plan->run(a_at_, b_at_, c_at_, start_at_);
   native::product_by_libtorch(shape.epilogue, a, b, c, start);  // its bits depend on this start value
 }
 
@@ -389,6 +393,11 @@ FULGURITE_BULK_BODY void TapeLook::run() {
 
 FULGURITE_BULK_BODY void TapeLook::report() const {
   if (seen->looks()) seen->note(gradient, finite);
+}
+
+FULGURITE_BULK_BODY void TapeMemory::Entry::look_up() {
+  if (auto* const product = std::get_if<Product>(&what)) product->look_up();
+  else if (auto* const small = std::get_if<native::SmallCall>(&what)) small->look_up();
 }
 
 FULGURITE_BULK_BODY TapeMemory::TapeMemory(std::vector<Call> calls, std::vector<at::Tensor> leaving)

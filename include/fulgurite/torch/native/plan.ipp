@@ -251,6 +251,7 @@ FULGURITE_BULK_BODY std::optional<Plan> Plan::make(ProductShape const& shape, Bl
 }
 
 FULGURITE_BULK_BODY void Plan::run(float const* a, float const* b, float* c, float const* row) const {
+  if (panel_ == shape_.m && shape_.batch == 0) return rows(a, b_.turned ? turned(b) : b, c, row, shape_.m);
   auto const panels = (shape_.m + panel_ - 1) / panel_, all = panels * shape_.matrices();
   float const* const whole = b_.turned && shape_.batch == 0 ? turned(b) : b;  // the threads share it
   auto const part = [&](std::int64_t i) {

@@ -1,6 +1,7 @@
 #pragma once
 // A function with its arguments, which a replay calls instead of an operator on few numbers.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -8,10 +9,14 @@
 #include <string_view>
 #include <vector>
 
+#include <ATen/core/Generator.h>
+#include <ATen/core/MT19937RNGEngine.h>
 #include <ATen/core/Reduction.h>
 #include <ATen/core/stack.h>
 #include <ATen/ops/_log_softmax_backward_data_cpu_dispatch.h>
 #include <ATen/ops/_log_softmax_cpu_dispatch.h>
+#include <ATen/ops/addmm_cpu_dispatch.h>
+#include <ATen/ops/mm_cpu_dispatch.h>
 #include <ATen/ops/nll_loss_forward_cpu_dispatch.h>
 #include <ATen/ops/sigmoid_backward_cpu_dispatch.h>
 #include <ATen/ops/sigmoid_cpu_dispatch.h>
@@ -59,6 +64,8 @@ void relu(float* to, float const* x, std::int64_t n);
 
 void add(float* to, float const* a, float const* b, std::int64_t n);
 void multiply(float* to, float const* a, float const* b, std::int64_t n);
+/// aten::div_ by a number.
+void divide(float* to, float const* x, float by, std::int64_t n);
 
 /// aten::mse_loss_backward. `scale`: 2 over the number of elements for a mean.
 void mse_backward(float* to, float scale, float gradient, float const* x, float const* target, std::int64_t n);
@@ -92,6 +99,21 @@ inline T interleaved_sum(std::int64_t count, Term term) {
   return part[0] + part[1] + part[2] + part[3];
 }
 
+/// The sum of consecutive numbers. LibTorch sums as many interleaved columns as its registers have `lanes`, after what
+/// remains.
+template <class Term>
+inline float sum_in_lanes(std::int64_t count, std::int64_t lanes, Term term) {
+  auto const rows = count / lanes;
+  float sum = 0;
+  for (std::int64_t i = rows * lanes; i != count; ++i) sum += term(i);
+  for (std::int64_t lane = 0; rows != 0 && lane != lanes; ++lane)
+    sum += interleaved_sum<float>(rows, [&](std::int64_t i) { return term(i * lanes + lane); });
+  return sum;
+}
+
+/// aten::mse_loss for a mean.
+void mean_of_squares(float* to, float const* x, float const* target, std::int64_t n, std::int64_t lanes);
+
 /// aten::sum over the rows of a matrix. LibTorch sums the first columns, as many as fill its registers, in one order,
 /// and the remaining ones in another. `plain` is the first remaining column, a multiple of 4.
 void column_sums(float* to, float const* x, std::int64_t rows, std::int64_t columns, std::int64_t plain);
@@ -105,25 +127,39 @@ bool nll_loss(float* loss, float* total_weight, float const* log_probabilities, 
 void nll_loss_backward(float* to, float gradient, float total_weight, std::int64_t const* classes_of,
                        std::int64_t samples, std::int64_t classes, std::int64_t ignored);
 
+/// aten::bernoulli_ with one probability: 1 where the next random number in [0, 1) is less than it, else 0. LibTorch
+/// calls its generator twice for each element; this takes the numbers of a refilled generator several at a time.
+void bernoulli(float* to, double probability, std::int64_t n, at::mt19937_data_pod& engine);
+
 /// From this number on LibTorch may run an operator on several threads, and the cost of a call does not matter.
 inline constexpr std::int64_t few_numbers = 32768;
 
-/// A call that `run()` makes on the current memory of its tensors.
+/// A call that `run()` makes on the memory that its tensors had at the last `look_up()`.
 struct SmallCall {
   using Function = void (*)(SmallCall const&);
+  static constexpr std::size_t most_in = 3, most_out = 2;
+
   Function function;
   std::vector<at::Tensor> in, out;
   std::int64_t rows = 1, columns = 0;  ///< those of the first tensor in `in` or, if that is a number, of the result
   std::int64_t number = 0;             ///< an additional argument of the function
+  double value = 0;                    ///< another one
+  at::Generator generator = {};        ///< undefined: the thread's
+  std::array<void const*, most_in> read = {};
+  std::array<void*, most_out> written = {};
 
+  /// Asking a tensor for its memory takes longer than some of the functions. To be called before the first run, and
+  /// when a tensor has other memory.
+  void look_up();
   void run() const { function(*this); }
-  float const* from(std::size_t i) const;
-  std::int64_t const* classes() const;
-  float* to(std::size_t i = 0) const;
+  float const* from(std::size_t i) const { return static_cast<float const*>(read[i]); }
+  std::int64_t const* classes() const { return static_cast<std::int64_t const*>(read[in.size() - 1]); }
+  float* to(std::size_t i = 0) const { return static_cast<float*>(written[i]); }
   at::Tensor& place() const;  // LibTorch's functions may resize and keep it
 };
 
-/// Interprets a call of an operator in its out variant.
+/// Interprets a call of an operator in its out variant, or of one that writes to its first argument, or of one that
+/// allocates its results: these follow as further arguments.
 class SmallCalls {
  public:
   /// The candidates, of which at most one has LibTorch's bits, which has to be tested. `name`: with the overload.
@@ -136,6 +172,7 @@ class SmallCalls {
   bool is(std::size_t i, double number) const;
   bool is_false(std::size_t i) const;
   bool is_absent(std::size_t i) const;
+  bool is_product(std::size_t result, std::size_t a, std::size_t b) const;
   /// True for a dense float32 CPU tensor with few numbers.
   bool is_few(std::size_t i) const;
   bool is_number(std::size_t i) const;
@@ -148,7 +185,10 @@ class SmallCalls {
 
   std::vector<SmallCall> log_softmax(std::initializer_list<std::size_t> from, std::size_t to) const;
 
+  std::vector<SmallCall> mse() const;
   std::vector<SmallCall> mse_backward() const;
+  std::vector<SmallCall> divide() const;
+  std::vector<SmallCall> bernoulli() const;
 
   /// The number of columns that LibTorch sums in the plain order depends on the width of its registers, and it has
   /// kernels for several widths.
@@ -158,6 +198,8 @@ class SmallCalls {
   bool is_nll(std::size_t x, std::size_t target, std::size_t weight, std::size_t reduction) const;
   std::vector<SmallCall> nll_loss() const;
   std::vector<SmallCall> nll_loss_backward() const;
+  /// One candidate for each width of registers that LibTorch has kernels for.
+  static std::vector<SmallCall> in_lanes(SmallCall call);
   static std::vector<SmallCall> with_matrix(SmallCall call, at::Tensor const& matrix, std::int64_t number);
 
   torch::jit::Stack const& all_;

@@ -2,7 +2,12 @@
 // The bodies of torch/native/small_call.hpp.
 
 #include <algorithm>
+#include <cmath>
+#include <mutex>
 
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <fulgurite/torch/device/rng.hpp>
 #include <fulgurite/torch/native/small_call.hpp>
 
 namespace fulgurite::libtorch::native {
@@ -26,9 +31,19 @@ FULGURITE_BULK_BODY void multiply(float* to, float const* a, float const* b, std
   each_number(n, [](auto x, auto y) { return x * y; }, to, a, b);
 }
 
+FULGURITE_BULK_BODY void divide(float* to, float const* x, float by, std::int64_t n) {
+  each_number(n, [=](auto value) { return value / by; }, to, x);
+}
+
 FULGURITE_BULK_BODY void mse_backward(float* to, float scale, float gradient, float const* x, float const* target,
                                       std::int64_t n) {
   each_number(n, [=](auto value, auto wanted) { return scale * (value - wanted) * gradient; }, to, x, target);
+}
+
+FULGURITE_BULK_BODY void mean_of_squares(float* to, float const* x, float const* target, std::int64_t n,
+                                         std::int64_t lanes) {
+  auto const square = [=](std::int64_t i) { return (x[i] - target[i]) * (x[i] - target[i]); };
+  *to = sum_in_lanes(n, lanes, square) / static_cast<float>(n);
 }
 
 FULGURITE_BULK_BODY void column_sums(float* to, float const* x, std::int64_t rows, std::int64_t columns,
@@ -78,15 +93,108 @@ FULGURITE_BULK_BODY void nll_loss_backward(float* to, float gradient, float tota
     if (auto const which = classes_of[i]; which != ignored) to[i * classes + which] = each;
 }
 
-FULGURITE_BULK_BODY float const* SmallCall::from(std::size_t i) const {
-  return static_cast<float const*>(in[i].const_data_ptr());
+// LibTorch's generator, the Mersenne Twister, with several numbers at a time. Each is used as two halves of 64 bits.
+
+namespace twister {
+
+using Words16 __attribute__((vector_size(16))) = std::uint32_t;
+using Words32 __attribute__((vector_size(32))) = std::uint32_t;
+using Pairs16 __attribute__((vector_size(16))) = std::uint64_t;
+using Pairs32 __attribute__((vector_size(32))) = std::uint64_t;
+
+/// The next 624 numbers, before they are tempered (at::mt19937_engine::next_state).
+template <class Words>
+[[gnu::always_inline]] inline void refill(std::uint32_t* state) {
+  constexpr std::size_t size = at::MERSENNE_STATE_N, ahead = at::MERSENNE_STATE_M;
+  constexpr std::size_t width = sizeof(Words) / sizeof(std::uint32_t);
+  auto const one = [=](std::size_t i, std::size_t next, std::size_t other) {
+    auto const both = (state[i] & at::UMASK) | (state[next] & at::LMASK);
+    state[i] = state[other] ^ (both >> 1) ^ ((0U - (state[next] & 1U)) & at::MATRIX_A);
+  };
+  std::size_t i = 0;
+  for (std::size_t const end : {size - ahead, size - 1}) {
+    auto const other = [=](std::size_t k) { return k < size - ahead ? k + ahead : k + ahead - size; };
+    for (; i + width <= end; i += width) {
+      Words here, next, far;
+      std::memcpy(&here, state + i, sizeof here);
+      std::memcpy(&next, state + i + 1, sizeof next);
+      std::memcpy(&far, state + other(i), sizeof far);
+      Words const both = (here & at::UMASK) | (next & at::LMASK);
+      here = far ^ (both >> 1) ^ ((0U - (next & 1U)) & at::MATRIX_A);
+      std::memcpy(state + i, &here, sizeof here);
+    }
+    for (; i != end; ++i) one(i, i + 1, other(i));
+  }
+  one(size - 1, 0, ahead - 1);
 }
 
-FULGURITE_BULK_BODY std::int64_t const* SmallCall::classes() const {
-  return static_cast<std::int64_t const*>(in.back().const_data_ptr());
+template <class Words>
+[[gnu::always_inline]] inline void take(at::mt19937_data_pod& engine, char* to, std::size_t count) {
+  while (count != 0) {
+    if (engine.left_ == 1) {
+      refill<Words>(engine.state_.data());
+      engine.left_ = at::MERSENNE_STATE_N + 1;
+      engine.next_ = 0;
+    }
+    auto const some = std::min(count, static_cast<std::size_t>(engine.left_ - 1));
+    std::memcpy(to, engine.state_.data() + engine.next_, some * sizeof(std::uint32_t));
+    to += some * sizeof(std::uint32_t);
+    engine.next_ += static_cast<std::uint32_t>(some);
+    engine.left_ -= static_cast<int>(some);
+    count -= some;
+  }
 }
 
-FULGURITE_BULK_BODY float* SmallCall::to(std::size_t i) const { return static_cast<float*>(out[i].mutable_data_ptr()); }
+/// `bound`: the probability in units of 2^-53, as LibTorch makes a double of the lower 53 bits of two numbers, of which
+/// the first is the upper half.
+template <class Words, class Pairs>
+[[gnu::always_inline]] inline void bernoulli(float* to, std::uint64_t bound, std::size_t n,
+                                             at::mt19937_data_pod& engine) {
+  constexpr std::size_t most = 256, width = sizeof(Pairs) / sizeof(std::uint64_t);
+  constexpr std::uint64_t each = 0x0000000100000001U;  // the same for both halves
+  std::uint64_t pairs[most] = {};
+  float results[most] = {};
+  for (std::size_t count = 0; n != 0; n -= count, to += count) {
+    count = std::min(n, most);
+    take<Words>(engine, reinterpret_cast<char*>(pairs), 2 * count);
+    for (std::size_t i = 0; i < count; i += width) {
+      Pairs y;
+      std::memcpy(&y, pairs + i, sizeof y);
+      y ^= (y >> 11) & (each * 0x001fffffU);
+      y ^= (y << 7) & (each * 0x9d2c5680U);
+      y ^= (y << 15) & (each * 0xefc60000U);
+      y ^= (y >> 18) & (each * 0x00003fffU);
+      y = ((y & 0x001fffffU) << 32) | (y >> 32);
+      y = (y - bound) >> 63;  // 1 where it is less
+      for (std::size_t k = 0; k != width; ++k) results[i + k] = static_cast<float>(static_cast<std::int32_t>(y[k]));
+    }
+    std::memcpy(to, results, count * sizeof(float));
+  }
+}
+
+#if defined(__x86_64__)
+[[gnu::target("avx2")]] inline void bernoulli_256(float* to, std::uint64_t bound, std::size_t n,
+                                                  at::mt19937_data_pod& engine) {
+  bernoulli<Words32, Pairs32>(to, bound, n, engine);
+}
+#endif
+
+}  // namespace twister
+
+FULGURITE_BULK_BODY void bernoulli(float* to, double probability, std::int64_t n, at::mt19937_data_pod& engine) {
+  auto const bound = static_cast<std::uint64_t>(std::ceil(std::ldexp(probability, 53)));
+  auto const count = static_cast<std::size_t>(n);
+#if defined(__x86_64__)
+  static bool const half = __builtin_cpu_supports("avx2");
+  if (half) return twister::bernoulli_256(to, bound, count, engine);
+#endif
+  twister::bernoulli<twister::Words16, twister::Pairs16>(to, bound, count, engine);
+}
+
+FULGURITE_BULK_BODY void SmallCall::look_up() {
+  for (std::size_t i = 0; i != in.size(); ++i) read[i] = in[i].const_data_ptr();
+  for (std::size_t i = 0; i != out.size(); ++i) written[i] = out[i].mutable_data_ptr();
+}
 
 FULGURITE_BULK_BODY at::Tensor& SmallCall::place() const { return const_cast<at::Tensor&>(out[0]); }
 
@@ -101,6 +209,9 @@ FULGURITE_BULK_BODY std::vector<SmallCall> SmallCalls::of(std::string_view name,
     return call.each({0, 1}, 3, [](C const& c) { add(c.to(), c.from(0), c.from(1), c.columns); });
   if (name == "aten::mul.out")
     return call.each({0, 1}, 2, [](C const& c) { multiply(c.to(), c.from(0), c.from(1), c.columns); });
+  if (name == "aten::div_.Scalar") return call.divide();
+  if (name == "aten::bernoulli_.float") return call.bernoulli();
+  if (name == "aten::mse_loss") return call.mse();
   if (name == "aten::mse_loss_backward.grad_input") return call.mse_backward();
   if (name == "aten::sum.IntList_out") return call.column_sums();
   if (name == "aten::nll_loss_forward.output") return call.nll_loss();
@@ -108,6 +219,10 @@ FULGURITE_BULK_BODY std::vector<SmallCall> SmallCalls::of(std::string_view name,
   // LibTorch's own arithmetic, called directly and not through the dispatcher.
   if (name == "aten::_log_softmax.out" && call.is_false(2)) return call.log_softmax({0}, 3);
   if (name == "aten::_log_softmax_backward_data.out") return call.log_softmax({0, 1}, 4);
+  if (name == "aten::mm.out" && call.is_product(2, 0, 1))
+    return {call.made({0, 1}, {2}, [](C const& c) { at::cpu::mm_out(c.place(), c.in[0], c.in[1]); })};
+  if (name == "aten::addmm_" && call.is_product(0, 1, 2) && call.is(3, 1) && call.is(4, 1))
+    return {call.made({1, 2}, {0}, [](C const& c) { at::cpu::addmm_(c.place(), c.in[0], c.in[1]); })};
   if (name == "aten::tanh.out") return call.each({0}, 1, [](C const& c) { at::cpu::tanh_out(c.place(), c.in[0]); });
   if (name == "aten::sigmoid.out")
     return call.each({0}, 1, [](C const& c) { at::cpu::sigmoid_out(c.place(), c.in[0]); });
@@ -132,6 +247,10 @@ FULGURITE_BULK_BODY bool SmallCalls::is_few(std::size_t i) const {
   if (!all_[i].isTensor() || !is_plain_float(all_[i].toTensor())) return false;
   auto const& tensor = all_[i].toTensor();
   return tensor.is_contiguous() && tensor.numel() != 0 && tensor.numel() < few_numbers;
+}
+
+FULGURITE_BULK_BODY bool SmallCalls::is_product(std::size_t result, std::size_t a, std::size_t b) const {
+  return is_matrix(result) && is_plain_float(all_[a].toTensor()) && is_plain_float(all_[b].toTensor());
 }
 
 FULGURITE_BULK_BODY bool SmallCalls::is_number(std::size_t i) const {
@@ -171,6 +290,14 @@ FULGURITE_BULK_BODY std::vector<SmallCall> SmallCalls::log_softmax(std::initiali
                    });
 }
 
+FULGURITE_BULK_BODY std::vector<SmallCall> SmallCalls::mse() const {
+  if (!is_few(0) || !is_few(1) || all_[2].toInt() != at::Reduction::Mean || !is_number(3)) return {};
+  auto call =
+      made({0, 1}, {3}, [](SmallCall const& c) { mean_of_squares(c.to(), c.from(0), c.from(1), c.columns, c.number); });
+  call.columns = call.in[0].numel();
+  return call.in[0].sizes() == call.in[1].sizes() ? in_lanes(std::move(call)) : std::vector<SmallCall>();
+}
+
 FULGURITE_BULK_BODY std::vector<SmallCall> SmallCalls::mse_backward() const {
   if (!is_number(0) || all_[3].toInt() != at::Reduction::Mean || !is_few(1) || !is_few(2) || !is_few(4)) return {};
   auto call = made({1, 2, 0}, {4}, [](SmallCall const& c) {
@@ -182,6 +309,33 @@ FULGURITE_BULK_BODY std::vector<SmallCall> SmallCalls::mse_backward() const {
   return {call};
 }
 
+FULGURITE_BULK_BODY std::vector<SmallCall> SmallCalls::divide() const {
+  if (!is_few(0) || !all_[1].isDouble()) return {};
+  auto call =
+      made({}, {0}, [](SmallCall const& c) { native::divide(c.to(), c.to(), static_cast<float>(c.value), c.columns); });
+  call.columns = call.out[0].numel();
+  call.value = all_[1].toDouble();
+  return {call};
+}
+
+FULGURITE_BULK_BODY std::vector<SmallCall> SmallCalls::bernoulli() const {
+  if (!is_few(0)) return {};
+  auto call = made({}, {0}, [](SmallCall const& c) {
+    auto generator = c.generator.defined() ? c.generator : cpu_generator();
+    auto* const source = generator.get<at::CPUGeneratorImpl>();
+    std::lock_guard const lock(source->mutex_);
+    auto engine = source->engine();
+    auto data = engine.data();
+    native::bernoulli(c.to(), c.value, c.columns, data);
+    engine.set_data(data);
+    source->set_engine(engine);
+  });
+  call.columns = call.out[0].numel();
+  call.value = all_[1].toDouble();
+  if (!all_[2].isNone()) call.generator = all_[2].toGenerator();
+  return {call};
+}
+
 FULGURITE_BULK_BODY std::vector<SmallCall> SmallCalls::column_sums() const {
   if (!is_matrix(0) || !is_few(4) || !all_[1].isIntList() || all_[1].toIntVector() != std::vector<std::int64_t>{0})
     return {};
@@ -189,7 +343,13 @@ FULGURITE_BULK_BODY std::vector<SmallCall> SmallCalls::column_sums() const {
       made({0}, {4}, [](SmallCall const& c) { native::column_sums(c.to(), c.from(0), c.rows, c.columns, c.number); });
   call.rows = call.in[0].size(0);
   call.columns = call.in[0].size(1);
-  if (call.columns == 1 || call.out[0].numel() != call.columns) return {};  // a single column is summed along itself
+  if (call.out[0].numel() != call.columns) return {};
+  if (call.columns == 1) {
+    call.function = [](SmallCall const& c) {
+      *c.to() = sum_in_lanes(c.rows, c.number, [x = c.from(0)](std::int64_t i) { return x[i]; });
+    };
+    return in_lanes(std::move(call));
+  }
   std::vector<SmallCall> all;
   for (std::int64_t const lanes : {16, 8, 4}) {
     auto const at_once = call.columns >= lanes ? 4 * lanes : 4;
@@ -224,6 +384,15 @@ FULGURITE_BULK_BODY std::vector<SmallCall> SmallCalls::nll_loss_backward() const
   });
   if (call.out[0].sizes() != all_[1].toTensor().sizes()) return {};
   return with_matrix(call, call.out[0], all_[5].toInt());
+}
+
+FULGURITE_BULK_BODY std::vector<SmallCall> SmallCalls::in_lanes(SmallCall call) {
+  std::vector<SmallCall> all;
+  for (std::int64_t const lanes : {16, 8, 4}) {
+    call.number = lanes;
+    all.push_back(call);
+  }
+  return all;
 }
 
 FULGURITE_BULK_BODY std::vector<SmallCall> SmallCalls::with_matrix(SmallCall call, at::Tensor const& matrix,
