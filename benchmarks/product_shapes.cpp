@@ -81,14 +81,14 @@ void compare_operators() {
   auto const x = at::randn({768, 512}), gradient = at::randn({768, 512});
   compare("gelu_backward, 768x512", [&] { at::gelu_backward(gradient, x); });
   for (bool const causal : {true, false})
-    for (std::int64_t const rows : {16, 64, 128}) {
-      auto const parts = at::randn({12, rows, 3, 4, 32}).permute({2, 0, 3, 1, 4});
-      auto const after = at::randn({12, rows, 4, 32}).transpose(1, 2);
+    for (std::int64_t const keys : {16, 64, 128}) {
+      auto const parts = at::randn({12, keys, 3, 4, 32}).permute({2, 0, 3, 1, 4});
+      auto const after = at::randn({12, keys, 4, 32}).transpose(1, 2);
       auto const forward = [&] {
         return at::_scaled_dot_product_flash_attention_for_cpu(parts[0], parts[1], parts[2], 0.0, causal);
       };
       auto const [out, sums] = forward();
-      auto const text = "attention, 48 of " + std::to_string(rows) + "x32" + (causal ? ", causal" : "");
+      auto const text = "attention, 48 of " + std::to_string(keys) + "x32" + (causal ? ", causal" : "");
       compare(text.c_str(), forward);
       compare((text + ", backward").c_str(), [&, &result = out, &of = sums] {
         at::_scaled_dot_product_flash_attention_for_cpu_backward(after, parts[0], parts[1], parts[2], result, of, 0.0,

@@ -8,6 +8,7 @@
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/torch/capture/tape_step.hpp>
+#include <fulgurite/torch/native/fastest.hpp>
 #include <fulgurite/torch/weights/summary.hpp>
 
 namespace fulgurite::libtorch::capture {
@@ -245,8 +246,9 @@ FULGURITE_BULK_BODY c10::DispatchKeySet above_kernels() {
 }
 
 FULGURITE_BULK_BODY bool may_be_ours(c10::OperatorHandle const& op) {
-  return native::on_this_thread() == Matmul::fastest && op.hasKernelForDispatchKey(product_key) &&
-         !op.hasTag(at::Tag::nondeterministic_seeded);  // those have kernels for generators there
+  auto const& all = native::intercepted;
+  return native::on_this_thread() == Matmul::fastest &&
+         std::find(all.begin(), all.end(), op.operator_name().name) != all.end();
 }
 
 FULGURITE_BULK_BODY void TapeStep::run(Stack& stack) const {

@@ -2,6 +2,7 @@
 // Operators besides products that Matmul::fastest computes by functions of this library, with other last bits than
 // LibTorch's. A step as it is written and a tape call the same functions, so both have the same bits.
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -15,6 +16,16 @@
 #include <fulgurite/torch/native/small_call.hpp>
 
 namespace fulgurite::libtorch::native {
+
+/// The operators that kernels of this library are in front of, here and in products.hpp.
+inline constexpr std::array<std::string_view, 7> intercepted{
+    "aten::mm",
+    "aten::bmm",
+    "aten::addmm",
+    "aten::baddbmm",
+    "aten::gelu_backward",
+    "aten::_scaled_dot_product_flash_attention_for_cpu",
+    "aten::_scaled_dot_product_flash_attention_for_cpu_backward"};
 
 /// to[i] = gradient[i] (Phi(x[i]) + x[i] phi(x[i])) with the normal distribution function Phi and its density phi: the
 /// gradient of aten::gelu without approximation. The error of Phi is at most 2e-7. LibTorch's kernel computes an error

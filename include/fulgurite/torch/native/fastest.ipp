@@ -6,6 +6,7 @@
 #include <cstring>
 #include <initializer_list>
 #include <limits>
+#include <vector>
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward_ops.h>
@@ -261,6 +262,7 @@ struct AttentionShape {
     return at::Tensor(at::detail::empty_strided_cpu({samples, heads, rows, wide},
                                                     {rows * heads * wide, wide, heads * wide, 1}, at::kFloat));
   }
+  /// Returns nullptr if there is no kernel.
   Kernel product(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t a_distance, bool a_turned,
                  std::int64_t b_distance, std::int64_t c_distance) const {
     return process_kernels().load()->product(int(m), int(n), int(k), int(a_distance), a_turned, int(b_distance),
@@ -294,27 +296,37 @@ FULGURITE_BULK_BODY float scale_of(AttentionShape const& shape, std::optional<do
 FULGURITE_BULK_BODY std::tuple<at::Tensor, at::Tensor>
 attention_or_libtorch(c10::DispatchKeySet keys, at::Tensor const& q, at::Tensor const& k, at::Tensor const& v,
                       double dropout, bool causal, std::optional<at::Tensor> const& mask, std::optional<double> scale) {
-  if (!is_for_attention(q, {k, v}, dropout, mask, scale))
+  constexpr std::int64_t block = 32;  // rows, so that causal attention computes few scores that it does not need
+  auto const libtorch = [&] {
     return at::_ops::_scaled_dot_product_flash_attention_for_cpu::redispatch(keys & below_products, q, k, v, dropout,
                                                                              causal, mask, scale);
+  };
+  if (!is_for_attention(q, {k, v}, dropout, mask, scale)) return libtorch();
   AttentionShape const shape(q);
   auto const samples = shape.samples, heads = shape.heads, rows = shape.rows, wide = shape.wide;
+  struct Block {
+    std::int64_t first, count, seen;  ///< rows, and the keys that they see
+    Kernel scores, results;
+  };
+  std::vector<Block> blocks;
   auto const out = shape.made();
+  for (std::int64_t first = 0; first < rows; first += block) {
+    auto const count = std::min(block, rows - first), seen = causal ? first + count : rows;
+    blocks.push_back({first, count, seen, shape.product(count, seen, wide, q.stride(2), false, rows, shape.distance),
+                      shape.product(count, wide, seen, shape.distance, false, v.stride(2), out.stride(2))});
+    if (!blocks.back().scores || !blocks.back().results) return libtorch();
+  }
   at::Tensor const sums(at::detail::empty_strided_cpu({samples, heads, rows}, {rows * heads, 1, heads}, at::kFloat));
   on_threads(samples * heads, [&](std::int64_t i) {
-    constexpr std::int64_t block = 32;  // of rows, so that causal attention computes few scores that it does not need
-    auto* const turned = scratch(3, wide * shape.rows + block * shape.distance);
-    auto* const scores = turned + wide * shape.rows;
-    turn(turned, head(k, i), wide, shape.rows, k.stride(2));
-    for (std::int64_t first = 0; first < shape.rows; first += block) {
-      auto const count = std::min(block, shape.rows - first), seen = causal ? first + count : shape.rows;
-      shape.product(count, seen, wide, q.stride(2), false, shape.rows,
-                    shape.distance)(turned, head(q, i) + first * q.stride(2), scores);
-      auto* const sum = static_cast<float*>(sums.data_ptr()) + i / heads * sums.stride(0) + i % heads + first * heads;
+    auto* const turned = scratch(3, wide * rows + block * shape.distance);
+    auto* const scores = turned + wide * rows;
+    turn(turned, head(k, i), wide, rows, k.stride(2));
+    for (auto const& one : blocks) {
+      one.scores(turned, head(q, i) + one.first * q.stride(2), scores);
+      auto* const sum = static_cast<float*>(sums.data_ptr()) + i / heads * rows * heads + i % heads + one.first * heads;
       passes::fitting().softmax(
-          {scores, count, seen, shape.distance, causal ? first : -1, scale_of(shape, scale), sum, heads});
-      shape.product(count, wide, seen, shape.distance, false, v.stride(2),
-                    out.stride(2))(head(v, i), scores, head(out, i) + first * out.stride(2));
+          {scores, one.count, one.seen, shape.distance, causal ? one.first : -1, scale_of(shape, scale), sum, heads});
+      one.results(head(v, i), scores, head(out, i) + one.first * out.stride(2));
     }
   });
   return {out, sums};
@@ -325,29 +337,36 @@ attention_backward_or_libtorch(c10::DispatchKeySet keys, at::Tensor const& gradi
                                at::Tensor const& k, at::Tensor const& v, at::Tensor const& out, at::Tensor const& sums,
                                double dropout, bool causal, std::optional<at::Tensor> const& mask,
                                std::optional<double> scale) {
-  if (!is_for_attention(q, {k, v, gradient, out}, dropout, mask, scale) || !is_plain_float(sums))
+  auto const libtorch = [&] {
     return at::_ops::_scaled_dot_product_flash_attention_for_cpu_backward::redispatch(
         keys & below_products, gradient, q, k, v, out, sums, dropout, causal, mask, scale);
+  };
+  if (!is_for_attention(q, {k, v, gradient, out}, dropout, mask, scale) || !is_plain_float(sums)) return libtorch();
   AttentionShape const shape(q);
-  auto const rows = shape.rows, wide = shape.wide, distance = shape.distance;
+  auto const rows = shape.rows, wide = shape.wide, distance = shape.distance, apart = gradient.stride(2);
   auto const dq = shape.made(), dk = shape.made(), dv = shape.made();
+  auto const scores_by = shape.product(rows, rows, wide, q.stride(2), false, rows, distance),
+             results_by = shape.product(rows, rows, wide, apart, false, rows, distance),
+             dv_by = shape.product(rows, wide, rows, distance, true, apart, dv.stride(2)),
+             dq_by = shape.product(rows, wide, rows, distance, false, k.stride(2), dq.stride(2)),
+             dk_by = shape.product(rows, wide, rows, distance, true, q.stride(2), dk.stride(2));
+  if (!scores_by || !results_by || !dv_by || !dq_by || !dk_by) return libtorch();
   on_threads(shape.samples * shape.heads, [&](std::int64_t i) {
     auto* const turned = scratch(3, wide * rows + 2 * rows * distance);
     auto *const scores = turned + wide * rows, *const of_results = scores + rows * distance;
     auto const *const queries = head(q, i), *const by = head(gradient, i);
-    auto const apart = gradient.stride(2);
     turn(turned, head(k, i), wide, rows, k.stride(2));
-    shape.product(rows, rows, wide, q.stride(2), false, rows, distance)(turned, queries, scores);
+    scores_by(turned, queries, scores);
     turn(turned, head(v, i), wide, rows, v.stride(2));
-    shape.product(rows, rows, wide, apart, false, rows, distance)(turned, by, of_results);
+    results_by(turned, by, of_results);
     auto* const sum =
         static_cast<float*>(sums.data_ptr()) + i / shape.heads * sums.stride(0) + i % shape.heads * sums.stride(1);
     passes::fitting().softmax_backward(
         {scores, rows, rows, distance, causal ? 0 : -1, scale_of(shape, scale), sum, sums.stride(2)}, of_results,
         head(out, i), out.stride(2), by, apart, wide);
-    shape.product(rows, wide, rows, distance, true, apart, dv.stride(2))(by, scores, head(dv, i));
-    shape.product(rows, wide, rows, distance, false, k.stride(2), dq.stride(2))(head(k, i), of_results, head(dq, i));
-    shape.product(rows, wide, rows, distance, true, q.stride(2), dk.stride(2))(queries, of_results, head(dk, i));
+    dv_by(by, scores, head(dv, i));
+    dq_by(head(k, i), of_results, head(dq, i));
+    dk_by(queries, of_results, head(dk, i));
   });
   return {dq, dk, dv};
 }

@@ -19,10 +19,8 @@ namespace fulgurite::libtorch::native {
 FULGURITE_BULK_BODY bool intercepts() {
   static bool const done = [] {
     if (!process_kernels()) return false;
-    for (char const* name : {"aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm", "aten::gelu",
-                             "aten::gelu_backward", "aten::_scaled_dot_product_flash_attention_for_cpu",
-                             "aten::_scaled_dot_product_flash_attention_for_cpu_backward"}) {
-      auto const op = c10::Dispatcher::singleton().findSchema({name, ""});
+    for (auto const name : intercepted) {
+      auto const op = c10::Dispatcher::singleton().findSchema({std::string(name), ""});
       if (!op || op->hasKernelForDispatchKey(product_key)) return false;
     }
     // Never deleted; through this static pointer a leak checker still reaches it.
