@@ -304,17 +304,6 @@ TEST_CASE("the accelerator is waited for, and its random numbers are isolated, a
   CHECK(draw().equal(expected));
 }
 
-TEST_CASE("a cast that was made without a graph is not used by a step, on an accelerator either") {
-  auto const w = torch::ones({2, 2}, torch::TensorOptions(fake::device()).requires_grad(true));
-  auto const x = torch::ones({2, 2}, torch::TensorOptions(fake::device()));
-  [[maybe_unused]] auto const autocast = LibTorch::autocast(Bf16Mixed{}, fake::device());
-  {
-    [[maybe_unused]] auto const without_graph = LibTorch::no_grad();
-    CHECK(x.mm(w).scalar_type() == torch::kBFloat16);
-  }
-  CHECK(x.mm(w).requires_grad());
-}
-
 TEST_CASE("whether a device is a GPU decides what is allowed on it") {
   auto const train = batches(3, 8);
   auto const fit = [&](std::string_view name) {
