@@ -477,7 +477,8 @@ def context_page() -> str:
 OPTIONS = {
     'The trainer': ['TrainerOptions'],
     'Devices and strategies': [
-        'SingleDevice', 'Captured', 'CaptureOptions', 'DistributedDataParallel', 'ShardedDataParallel', 'Pipeline'],
+        'SingleDevice', 'Captured', 'CaptureOptions', 'Fastest', 'DistributedDataParallel', 'ShardedDataParallel',
+        'Pipeline'],
     'Precision': ['Float32', 'Float64', 'Bf16Mixed', 'Bf16True', 'Fp16True', 'Fp16Mixed'],
     'Optimization': ['Manual', 'Automatic', 'ScheduleOptions', 'ToggleOptions'],
     'Logging': ['LogOptions'],

@@ -134,6 +134,7 @@
 
 #include <fulgurite/defaults.hpp>
 #include <fulgurite/torch/capture/captured.hpp>
+#include <fulgurite/torch/capture/fastest.hpp>
 #include <fulgurite/torch/chain/chain.hpp>
 #include <fulgurite/torch/data/image_folder.hpp>
 #include <fulgurite/torch/data/mnist.hpp>

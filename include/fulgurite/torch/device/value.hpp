@@ -13,7 +13,6 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/function_schema.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/cat.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/stack.h>
 #include <ATen/record_function.h>
@@ -42,7 +41,7 @@ T const* data_of(at::Tensor const& tensor) {
 /// operator.
 double read(at::Tensor const& value);
 
-/// Reads many values and waits for the device only once: values on a device are gathered there, and copied together.
+/// Reads many values and waits for each device only once: its values are gathered there, those of one type together.
 void read_all(std::span<at::Tensor const> values, std::span<double> into);
 
 void require_scalar(at::Tensor const& loss);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <fulgurite/torch/device/value.hpp>
+#include <fulgurite/torch/weights/weights.hpp>
 
 namespace fulgurite::libtorch {
 
@@ -46,7 +47,7 @@ FULGURITE_BULK_BODY double read(at::Tensor const& value) {
 
 FULGURITE_BULK_BODY void read_all(std::span<at::Tensor const> values, std::span<double> into) {
   at::NoGradGuard const no_graph;
-  struct OfOneKind {  // gathered and converted by one operator each
+  struct OfOneKind {  // gathered by one operator, converted on the host
     std::vector<at::Tensor> values;
     std::vector<std::size_t> places;
   };
@@ -64,15 +65,13 @@ FULGURITE_BULK_BODY void read_all(std::span<at::Tensor const> values, std::span<
     kind->places.push_back(i);
   }
   std::vector<at::Tensor> gathered;
-  for (auto const& kind : kinds)
-    gathered.push_back(
-        at::stack(kind.values)
-            .to(gathered.empty() ? kind.values.front().device() : gathered.front().device(), at::kDouble));
-  if (gathered.empty()) return;
-  auto const host = (gathered.size() == 1 ? gathered.front() : at::cat(gathered)).cpu();
-  auto const* number = data_of<double>(host);
-  for (auto const& kind : kinds)
-    for (auto const place : kind.places) into[place] = *number++;
+  for (auto const& kind : kinds) gathered.push_back(at::stack(kind.values));
+  auto const host = on_host(gathered);
+  for (std::size_t k = 0; k != kinds.size(); ++k) {
+    auto const converted = host[k].to(at::kDouble);
+    auto const* number = data_of<double>(converted);
+    for (auto const place : kinds[k].places) into[place] = *number++;
+  }
 }
 
 FULGURITE_BODY void require_scalar(at::Tensor const& loss) {

@@ -250,11 +250,12 @@ FULGURITE_BULK_BODY std::vector<at::Tensor> clones(std::span<at::Tensor const> v
 
 FULGURITE_BULK_BODY std::vector<at::Tensor> on_host(std::span<at::Tensor const> values) {
   at::NoGradGuard const no_graph;
+  bool const overlap = values.size() > 1;  // pins memory, which LibTorch keeps: too much for one large tensor
   std::vector<at::Tensor> copies;
   std::vector<at::Device> devices;
   for (auto const& value : values) {
-    copies.push_back(value.detach().to(at::kCPU, value.scalar_type(), /*non_blocking=*/true));
-    if (!value.is_cpu() && std::find(devices.begin(), devices.end(), value.device()) == devices.end())
+    copies.push_back(value.detach().to(at::kCPU, value.scalar_type(), overlap));
+    if (overlap && !value.is_cpu() && std::find(devices.begin(), devices.end(), value.device()) == devices.end())
       devices.push_back(value.device());
   }
   for (auto const device : devices) synchronize(device);
