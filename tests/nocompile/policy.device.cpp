@@ -1,4 +1,4 @@
-// refused: [fulgurite.policy.device] SingleDevice takes cpu, cuda, cuda(1) or automatic, which are types that rules can see; a device that is named at run time is SingleDevice{NamedDevice{"cuda:1"}}
+// refused: [fulgurite.policy.device] SingleDevice takes cpu, cuda, cuda(1), Accelerator{"xpu"} or automatic, which are types that rules can see; a device that is named at run time is SingleDevice{NamedDevice{"cuda:1"}}
 // needs: LibTorch
 #include <torch/nn/module.h>
 #include <torch/optim/sgd.h>

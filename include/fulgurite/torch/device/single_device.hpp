@@ -146,9 +146,9 @@ class SingleDevice<NoDevice<Given>> : public SingleDevice<Cpu> {
  public:
   template <bool is_device = false, class... Args>
   explicit SingleDevice(Args const&...) : SingleDevice<Cpu>(cpu) {
-    static_assert(is_device, "[fulgurite.policy.device] SingleDevice takes cpu, cuda, cuda(1) or automatic, which are "
-                             "types that rules can see; a "
-                             "device that is named at run time is SingleDevice{NamedDevice{\"cuda:1\"}}");
+    static_assert(is_device, "[fulgurite.policy.device] SingleDevice takes cpu, cuda, cuda(1), Accelerator{\"xpu\"} or "
+                             "automatic, which are types that rules can see; a device that is named at run time is "
+                             "SingleDevice{NamedDevice{\"cuda:1\"}}");
   }
 };
 
