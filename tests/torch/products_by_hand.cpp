@@ -14,8 +14,8 @@ using namespace fulgurite::libtorch::native;
 
 namespace {
 
-/// Kernels by hand for 16 rows and an inner length of 16, in LibTorch's order; what is wrong with them is the test's
-/// choice. `width`: their columns; `distance`: those of the whole matrix.
+/// ProductKernels by hand for 16 rows and an inner length of 16, in LibTorch's order; what is wrong with them is the
+/// test's choice. `width`: their columns; `distance`: those of the whole matrix.
 enum class Fault { none, last_bit, skips_zeros, flushes_tiny, drops_nan, last_columns_in_two_chains };
 template <Fault fault, int width = 16, int distance = width>
 void by_hand(float const* b, float const* a, float* c, ...) {
@@ -34,14 +34,14 @@ void by_hand(float const* b, float const* a, float* c, ...) {
   if (fault == Fault::last_bit) c[255] = std::nextafter(c[255], 0.0F);
 }
 template <Fault fault>
-constexpr Kernels kernels_by_hand{"a test", [](int, int n, int k, int, bool, int, int distance) -> Kernel {
-                                    if (k != 16) return nullptr;  // of other blocks
-                                    if (distance == 16) return &by_hand<fault>;
-                                    return n == 80   ? &by_hand<fault, 80, 80>
-                                           : n == 48 ? &by_hand<fault, 48, 80>
-                                           : n == 32 ? &by_hand<fault, 32, 80>
-                                                     : nullptr;
-                                  }};
+constexpr ProductKernels kernels_by_hand{"a test", [](int, int n, int k, int, bool, int, int distance) -> Kernel {
+                                           if (k != 16) return nullptr;  // of other blocks
+                                           if (distance == 16) return &by_hand<fault>;
+                                           return n == 80   ? &by_hand<fault, 80, 80>
+                                                  : n == 48 ? &by_hand<fault, 48, 80>
+                                                  : n == 32 ? &by_hand<fault, 32, 80>
+                                                            : nullptr;
+                                         }};
 
 template <Fault fault>
 bool is_certified(std::int64_t columns = 16, Epilogue epilogue = Epilogue::none) {
@@ -63,9 +63,10 @@ void all_in_first_block(float const* b, float const* a, float* c, ...) {
   };
   product_by_libtorch(Epilogue::none, read(a, 16, 384), read(b, 384, 16), read(c, 16, 16), {});
 }
-constexpr Kernels in_two_ways{"a test", [](int, int, int k, int, bool, int, int) -> Kernel {
-                                return k == 16 ? &by_hand<Fault::none> : k == 192 ? &all_in_first_block : nullptr;
-                              }};
+constexpr ProductKernels in_two_ways{
+    "a test", [](int, int, int k, int, bool, int, int) -> Kernel {
+      return k == 16 ? &by_hand<Fault::none> : k == 192 ? &all_in_first_block : nullptr;
+    }};
 
 std::mutex lock;
 std::set<std::thread::id> workers;
@@ -76,7 +77,7 @@ void noted(float const* b, float const* a, float* c, ...) {
   }
   by_hand<Fault::none>(b, a, c);
 }
-constexpr Kernels noting{"a test", [](int, int, int, int, bool, int, int) -> Kernel { return &noted; }};
+constexpr ProductKernels noting{"a test", [](int, int, int, int, bool, int, int) -> Kernel { return &noted; }};
 
 }  // namespace
 

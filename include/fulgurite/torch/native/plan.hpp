@@ -24,7 +24,7 @@ namespace fulgurite::libtorch::native {
 /// column-major.
 using Kernel = void (*)(float const* b, float const* a, float* c, ...);
 
-struct Kernels {
+struct ProductKernels {
   char const* name;
   /// Returns nullptr if there is no kernel for this shape. Distances are those between rows or, for a transposed A,
   /// between columns.
@@ -33,7 +33,7 @@ struct Kernels {
 
 /// The kernels of the process. Units that are built with LIBXSMM store its kernels here, so that all other units, whose
 /// code is the same with and without it, have them too.
-std::atomic<Kernels const*>& process_kernels();
+std::atomic<ProductKernels const*>& process_kernels();
 
 }  // namespace fulgurite::libtorch::native
 
@@ -41,7 +41,7 @@ std::atomic<Kernels const*>& process_kernels();
 namespace fulgurite::libtorch::native {
 
 Kernel libxsmm_product(int m, int n, int k, int a_distance, bool a_turned, int b_distance, int c_distance);
-inline constexpr Kernels libxsmm_kernels{"LIBXSMM", &libxsmm_product};
+inline constexpr ProductKernels libxsmm_kernels{"LIBXSMM", &libxsmm_product};
 inline bool const libxsmm_is_here = [] {
   process_kernels() = &libxsmm_kernels;
   return true;
@@ -51,6 +51,15 @@ inline bool const libxsmm_is_here = [] {
 #endif
 
 namespace fulgurite::libtorch::native {
+
+namespace passes {
+
+// As many numbers as a register has.
+using Four = float __attribute__((vector_size(16)));
+using Eight = float __attribute__((vector_size(32)));
+using Sixteen = float __attribute__((vector_size(64)));
+
+}  // namespace passes
 
 /// c[i] = d[i] + c[i] for n numbers; for d == nullptr zeros are added. The sums are the same on every processor; only
 /// the number of additions at once differs. It is written by hand, since compilers do not choose it at the usual
@@ -157,7 +166,7 @@ class Plan {
   /// The last `strip` columns have kernels of their own, unless `strip` is 0. Returns nullopt if there is no kernel for
   /// a part of the product.
   static std::optional<Plan> make(ProductShape const& shape, Blocks const& blocks, std::int64_t strip,
-                                  Kernels const& kernels);
+                                  ProductKernels const& kernels);
 
   ProductShape const& shape() const { return shape_; }
   /// The longest block of the inner length.

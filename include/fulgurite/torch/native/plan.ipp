@@ -17,8 +17,8 @@
 
 namespace fulgurite::libtorch::native {
 
-FULGURITE_BULK_BODY std::atomic<Kernels const*>& process_kernels() {
-  static std::atomic<Kernels const*> kernels = nullptr;
+FULGURITE_BULK_BODY std::atomic<ProductKernels const*>& process_kernels() {
+  static std::atomic<ProductKernels const*> kernels = nullptr;
   return kernels;
 }
 
@@ -45,10 +45,6 @@ namespace fulgurite::libtorch::native {
 // transposes; this one takes a third of its time.
 
 namespace passes {
-
-using Four = float __attribute__((vector_size(16)));
-using Eight = float __attribute__((vector_size(32)));
-using Sixteen = float __attribute__((vector_size(64)));
 
 /// c = d + c, with as many numbers at a time as the processor adds at once; returns how many are done.
 template <class Numbers>
@@ -234,7 +230,7 @@ FULGURITE_BULK_BODY std::array<std::int64_t, 3> Blocks::lengths(std::int64_t who
 }
 
 FULGURITE_BULK_BODY std::optional<Plan> Plan::make(ProductShape const& shape, Blocks const& blocks, std::int64_t strip,
-                                                   Kernels const& kernels) {
+                                                   ProductKernels const& kernels) {
   Plan plan(shape, blocks, strip);
   std::int64_t const rows[] = {plan.panel_, shape.m % plan.panel_}, widths[] = {shape.n - strip, strip};
   auto const& lengths = plan.lengths_;

@@ -87,7 +87,7 @@ class Certifier {
   explicit Certifier(ProductShape const& shape);
 
   /// The plan that gives LibTorch's bits for these values and for all draws; nullopt if there is none.
-  std::optional<Plan> search(Operands const& given, Kernels const& kernels);
+  std::optional<Plan> search(Operands const& given, ProductKernels const& kernels);
 
  private:
   /// LIBXSMM with AVX-512 takes 64 columns at a time, and sums up to 16 remaining columns as two chains, unlike MKL.
@@ -123,7 +123,7 @@ class Verdicts {
  public:
   /// Without kernels LibTorch computes every product. `tests`: plans must have LibTorch's bits; otherwise they sum in
   /// the order of fastest_blocks.
-  explicit Verdicts(Kernels const* kernels, bool tests = true);
+  explicit Verdicts(ProductKernels const* kernels, bool tests = true);
   Verdicts(Verdicts const&) = delete;
   Verdicts& operator=(Verdicts const&) = delete;
 
@@ -157,7 +157,7 @@ class Verdicts {
 
   Plan const* search(ProductShape const& shape, Operands const& given);
 
-  Kernels const* kernels_;
+  ProductKernels const* kernels_;
   bool tests_;
   std::uint64_t number_;
   mutable std::mutex mutex_;

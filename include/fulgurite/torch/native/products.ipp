@@ -114,7 +114,7 @@ FULGURITE_BULK_BODY Certifier::Certifier(ProductShape const& shape)
       theirs_(shape.matrices() * shape.m * shape.n, shape.beyond[2]),
       ours_(theirs_.size(), shape.beyond[2]) {}
 
-FULGURITE_BULK_BODY std::optional<Plan> Certifier::search(Operands const& given, Kernels const& kernels) {
+FULGURITE_BULK_BODY std::optional<Plan> Certifier::search(Operands const& given, ProductKernels const& kernels) {
   take(given);
   std::vector<std::array<std::int64_t, 3>> tried;
   // On AMD's processors MKL takes 192 of the inner length at a time if there are more, and halves a remainder of less
@@ -197,7 +197,7 @@ FULGURITE_BULK_BODY Matmul on_this_thread() {
   return first ? second ? Matmul::certified : Matmul::faster : second ? Matmul::fastest : Matmul::libtorch;
 }
 
-FULGURITE_BULK_BODY Verdicts::Verdicts(Kernels const* kernels, bool tests)
+FULGURITE_BULK_BODY Verdicts::Verdicts(ProductKernels const* kernels, bool tests)
     : kernels_(kernels), tests_(tests), number_(++made()) {}
 
 FULGURITE_BULK_BODY Verdicts& Verdicts::of_process(Matmul how) {
