@@ -28,7 +28,6 @@ STAY = {
     'loop::validation_time_is_up': 'is asked after each batch',
     'loop::seconds_now': 'is asked after each batch',
     'MatmulScope::': 'stands around each step',
-    'libtorch::NoGradScope::': 'stands around each step',
     'Context::': 'steps and hooks of batches ask it',
     'distributed::nccl_engine': 'is there once with NCCL and once without',
     'libtorch::graph::': 'is there with the headers of the CUDA toolkit only',

@@ -168,6 +168,7 @@ FULGURITE_BODY void read_together(std::span<ArchiveTensor const* const> tensors,
     std::vector<SavedTensor> copies;
     for (auto i = begin; i != end; ++i) copies.push_back(tensors[i]->tensor);
     std::vector<SavedTensor*> handles;
+    handles.reserve(copies.size());
     for (auto& one : copies) handles.push_back(&one);
     copy_handles(handles, CopyTo::host);
     for (auto i = begin; i != end; ++i)

@@ -465,10 +465,10 @@ class Turns {
   /// In the replay, in place of the trainer's turn.
   void repeat(loop::Turn turn);
   /// True if the replay came to each turn with the bits of the step.
-  bool same() const { return same_ && at_ == found_.size(); }
+  bool same() const;
 
  private:
-  Before now() const { return {world_, *kept_.tape, kept_.draws}; }
+  Before now() const;
 
   World const& world_;
   KeptTape const& kept_;

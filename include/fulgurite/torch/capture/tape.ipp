@@ -651,6 +651,10 @@ FULGURITE_BULK_BODY void Before::restore() const {
   generators_.restore();
 }
 
+FULGURITE_BULK_BODY bool Turns::same() const { return same_ && at_ == found_.size(); }
+
+FULGURITE_BULK_BODY Before Turns::now() const { return {world_, *kept_.tape, kept_.draws}; }
+
 FULGURITE_BULK_BODY void Turns::repeat(loop::Turn turn) {
   if (turn == loop::Turn::looks_at_loss) return;  // there a replay may not have cleared the gradients yet
   if (at_ == found_.size()) return void(same_ = false);

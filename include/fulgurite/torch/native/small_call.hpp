@@ -152,9 +152,9 @@ struct SmallCall {
   /// when a tensor has other memory.
   void look_up();
   void run() const { function(*this); }
-  float const* from(std::size_t i) const { return static_cast<float const*>(read[i]); }
-  std::int64_t const* classes() const { return static_cast<std::int64_t const*>(read[in.size() - 1]); }
-  float* to(std::size_t i = 0) const { return static_cast<float*>(written[i]); }
+  float const* from(std::size_t i) const;
+  std::int64_t const* classes() const;
+  float* to(std::size_t i = 0) const;
   at::Tensor& place() const;  // LibTorch's functions may resize and keep it
 };
 

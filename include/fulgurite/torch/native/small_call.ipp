@@ -191,6 +191,14 @@ FULGURITE_BULK_BODY void bernoulli(float* to, double probability, std::int64_t n
   twister::bernoulli<twister::Words16, twister::Pairs16>(to, bound, count, engine);
 }
 
+FULGURITE_BULK_BODY float const* SmallCall::from(std::size_t i) const { return static_cast<float const*>(read[i]); }
+
+FULGURITE_BULK_BODY std::int64_t const* SmallCall::classes() const {
+  return static_cast<std::int64_t const*>(read[in.size() - 1]);
+}
+
+FULGURITE_BULK_BODY float* SmallCall::to(std::size_t i) const { return static_cast<float*>(written[i]); }
+
 FULGURITE_BULK_BODY void SmallCall::look_up() {
   for (std::size_t i = 0; i != in.size(); ++i) read[i] = in[i].const_data_ptr();
   for (std::size_t i = 0; i != out.size(); ++i) written[i] = out[i].mutable_data_ptr();

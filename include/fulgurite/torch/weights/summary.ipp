@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include <fulgurite/torch/device/linear.hpp>
 #include <fulgurite/torch/device/value.hpp>
 #include <fulgurite/torch/weights/summary.hpp>
 
@@ -197,10 +196,10 @@ FULGURITE_BULK_BODY LeavesNoTrace::~LeavesNoTrace() {
   random_.restore();
 }
 
-/// True for a module of LibTorch's own, and for the Linear that takes the place of one.
+/// True for a module of LibTorch's own, and for those of `modules` that take the place of one.
 FULGURITE_BULK_BODY bool is_builtin(torch::nn::Module const& module) {
-  return std::string_view(typeid(module).name()).starts_with("N5torch2nn") ||
-         typeid(module) == typeid(modules::LinearImpl);
+  std::string_view const name(typeid(module).name());
+  return name.starts_with("N5torch2nn") || name.starts_with("N9fulgurite7modules");
 }
 
 FULGURITE_BODY void FollowedSequential::follow(SeenModule& whole) {
