@@ -2,6 +2,7 @@
 // The larger nets: a small character transformer and ResNet-18, written with LibTorch's own modules.
 
 #include "nets.hpp"
+#include "residual.hpp"
 
 namespace bench {
 
@@ -52,29 +53,6 @@ struct CharGpt : Net {
     return batches;
   }
 };
-
-struct ResidualImpl : nn::Module {
-  nn::Conv2d one, two, side{nullptr};
-  nn::BatchNorm2d norm1, norm2, side_norm{nullptr};
-
-  static nn::Conv2d convolution(long in, long out, long size, long stride) {
-    return nn::Conv2d(nn::Conv2dOptions(in, out, size).stride(stride).padding(size / 2).bias(false));
-  }
-  ResidualImpl(long in, long out, long stride)
-      : one(register_module("one", convolution(in, out, 3, stride))),
-        two(register_module("two", convolution(out, out, 3, 1))),
-        norm1(register_module("norm1", nn::BatchNorm2d(out))),
-        norm2(register_module("norm2", nn::BatchNorm2d(out))) {
-    if (stride == 1) return;
-    side = register_module("side", convolution(in, out, 1, stride));
-    side_norm = register_module("side_norm", nn::BatchNorm2d(out));
-  }
-  torch::Tensor forward(torch::Tensor const& x) {
-    auto const y = norm2(two(torch::relu(norm1(one(x)))));
-    return torch::relu(y + (side.is_empty() ? x : side_norm(side(x))));
-  }
-};
-TORCH_MODULE(Residual);
 
 /// W3: ResNet-18 with torchvision's layers, on 3x32x32, ten classes.
 struct ResNet18 : Net {

@@ -11,6 +11,8 @@
 
 #include <fulgurite/torch/device/linear.hpp>
 
+#include "../residual.hpp"
+
 namespace bench {
 
 namespace nn = torch::nn;
@@ -83,28 +85,6 @@ struct Gpt : Net {
     return F::cross_entropy(head(x).flatten(0, 1), b.target.flatten());
   }
 };
-
-struct ResidualImpl : nn::Module {
-  nn::Conv2d one, two, side{nullptr};
-  nn::BatchNorm2d norm1, norm2, side_norm{nullptr};
-  static nn::Conv2d convolution(std::int64_t in, std::int64_t out, std::int64_t size, std::int64_t stride) {
-    return nn::Conv2d(nn::Conv2dOptions(in, out, size).stride(stride).padding(size / 2).bias(false));
-  }
-  ResidualImpl(std::int64_t in, std::int64_t out, std::int64_t stride)
-      : one(register_module("one", convolution(in, out, 3, stride))),
-        two(register_module("two", convolution(out, out, 3, 1))),
-        norm1(register_module("norm1", nn::BatchNorm2d(out))),
-        norm2(register_module("norm2", nn::BatchNorm2d(out))) {
-    if (stride == 1) return;
-    side = register_module("side", convolution(in, out, 1, stride));
-    side_norm = register_module("side_norm", nn::BatchNorm2d(out));
-  }
-  torch::Tensor forward(torch::Tensor const& x) {
-    auto const y = norm2(two(torch::relu(norm1(one(x)))));
-    return torch::relu(y + (side.is_empty() ? x : side_norm(side(x))));
-  }
-};
-TORCH_MODULE(Residual);
 
 /// ResNet-18 for images of 32x32: a stem of 3x3 without pooling.
 struct ResNet18 : Net {

@@ -352,12 +352,13 @@ FULGURITE_BODY void RunImage::add(std::string name, std::string dtype, std::vect
 }
 
 FULGURITE_BODY void RunImage::copy_tensors() {
-  std::vector<ArchiveTensor const*> tensors;
+  std::vector<ArchiveTensor*> tensors;
   each_tensor(tree_, [&](ArchiveTensor& one) { tensors.push_back(&one); });
-  read_together(tensors, [&](ArchiveTensor const& one, SavedTensor::Bytes bytes) {
+  std::vector<ArchiveTensor const*> const in_order(tensors.begin(), tensors.end());
+  read_together(in_order, [&, next = tensors.begin()](ArchiveTensor const& one, SavedTensor::Bytes bytes) mutable {
     add(std::string(state_tensor_prefix) + one.name, one.tensor.dtype(), one.tensor.shape(), bytes);
+    (*next++)->tensor = {};  // at once, or all of them would be in memory twice
   });
-  each_tensor(tree_, [](ArchiveTensor& one) { one.tensor = {}; });
 }
 
 FULGURITE_BODY void RunImage::rename(ArchiveNode& node, std::string const& from, std::string const& to) {

@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -23,6 +22,7 @@
 #include <ATen/ops/empty_like.h>
 
 #include <fulgurite/core/body.hpp>
+#include <fulgurite/core/types.hpp>
 #include <fulgurite/torch/capture/recorder.hpp>
 #include <fulgurite/torch/capture/step_kind.hpp>
 #include <fulgurite/torch/capture/tape_step.hpp>
@@ -168,11 +168,11 @@ class Tape : TapeMemory {
   Tape& operator=(Tape const&) = delete;
 
   /// What the trainer does in the middle of a step. It receives the loss, where it looks at one.
-  using Act = std::function<void(loop::Turn, at::Tensor const&)>;
+  using Act = FunctionRef<void(loop::Turn, at::Tensor const&)>;
 
   /// Runs the step on this batch, which has the layout of the recorded one. `act`: for a step in which the trainer
   /// acts. `shows`: the step counts as made, which version counters and looks at gradients show; false: it is compared.
-  void replay(std::vector<at::Tensor> const& batch, Act const& act = {}, bool shows = true);
+  void replay(std::vector<at::Tensor> const& batch, Act act = {}, bool shows = true);
 
   /// The step's outputs as of the last replay. The next replay overwrites them.
   std::vector<at::Tensor> const& leaving() const { return leaving_; }
@@ -195,10 +195,10 @@ class Tape : TapeMemory {
     bool outer_ = c10::GradMode::is_enabled();
   };
 
-  at::Tensor seed_;  ///< kept so that its values live as long as the tape
   /// Looks up where the tensors of all steps are.
   void look_up();
 
+  at::Tensor seed_;                             ///< kept so that its values live as long as the tape
   std::vector<c10::VariableVersion> versions_;  ///< of the model's tensors; a replay increments them as the step did
   std::vector<std::pair<void*, std::size_t>> fed_ = {};  ///< for each tensor of the batch, its copy and that one's size
   Stack stack_;
@@ -347,9 +347,9 @@ class Turns;
 /// A step while it is recorded.
 struct Underway {
   Recorder& recorder;
-  at::Tensor& seed;                      ///< receives the tensor from which backward starts
-  std::function<std::size_t()> pending;  ///< the number of values logged so far
-  Turns* turns;                          ///< if the step is compared: receives what the trainer's turns do
+  at::Tensor& seed;                    ///< receives the tensor from which backward starts
+  FunctionRef<std::size_t()> pending;  ///< the number of values logged so far
+  Turns* turns;                        ///< if the step is compared: receives what the trainer's turns do
 };
 
 /// Runs the step as it is written, and records it. `underway` points to what is known of it meanwhile.

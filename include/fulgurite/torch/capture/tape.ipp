@@ -498,7 +498,7 @@ FULGURITE_BULK_BODY void Tape::look_up() {
   }
 }
 
-FULGURITE_BULK_BODY void Tape::replay(std::vector<at::Tensor> const& batch, Act const& act, bool shows) {
+FULGURITE_BULK_BODY void Tape::replay(std::vector<at::Tensor> const& batch, Act act, bool shows) {
   auto const outer = c10::impl::tls_local_dispatch_key_set();
   bool const graph = c10::GradMode::is_enabled();
   Graphs const graphs;
