@@ -9,7 +9,7 @@
 
 #include <torch/torch.h>
 
-#include <fulgurite/torch/device/linear.hpp>
+#include <fulgurite/torch/device/modules.hpp>
 
 #include "../residual.hpp"
 

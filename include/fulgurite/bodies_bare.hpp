@@ -57,7 +57,7 @@
 #include <fulgurite/loop/context.ipp>
 #include <fulgurite/loop/decisions.ipp>
 #include <fulgurite/loop/dispatch.ipp>
-#include <fulgurite/loop/open.ipp>
+#include <fulgurite/loop/fit.ipp>
 #include <fulgurite/loop/resumption.ipp>
 #include <fulgurite/loop/run.ipp>
 #include <fulgurite/loop/run_state.ipp>
@@ -68,13 +68,12 @@
 #include <fulgurite/metric/formulas.ipp>
 #include <fulgurite/report/describe.ipp>
 #include <fulgurite/report/html.ipp>
-#include <fulgurite/report/numbers.ipp>
 #include <fulgurite/report/plot.ipp>
 #include <fulgurite/report/profile.ipp>
 #include <fulgurite/report/progress_line.ipp>
 #include <fulgurite/report/run_folder.ipp>
 #include <fulgurite/report/terminal.ipp>
 #include <fulgurite/schedule/schedule.ipp>
+#include <fulgurite/tuner/batch_size_finder.ipp>
 #include <fulgurite/tuner/learning_rate_finder.ipp>
 #include <fulgurite/tuner/race.ipp>
-#include <fulgurite/tuner/size_trials.ipp>

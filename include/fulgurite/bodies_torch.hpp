@@ -22,9 +22,8 @@
 #include <fulgurite/torch/data/tensor_loader.ipp>
 #include <fulgurite/torch/data/text.ipp>
 #include <fulgurite/torch/device/backend.ipp>
-#include <fulgurite/torch/device/checkpointed.ipp>
 #include <fulgurite/torch/device/internals.ipp>
-#include <fulgurite/torch/device/linear.ipp>
+#include <fulgurite/torch/device/modules.ipp>
 #include <fulgurite/torch/device/rng.ipp>
 #include <fulgurite/torch/device/single_device.ipp>
 #include <fulgurite/torch/device/sync_batch_norm.ipp>

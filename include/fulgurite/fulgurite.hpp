@@ -57,7 +57,6 @@
 
 #include <fulgurite/tuner/batch_size_finder.hpp>
 #include <fulgurite/tuner/learning_rate_finder.hpp>
-#include <fulgurite/tuner/size_trials.hpp>
 
 #include <fulgurite/schedule/schedule.hpp>
 
@@ -80,7 +79,6 @@
 #include <fulgurite/report/describe.hpp>
 #include <fulgurite/report/describer.hpp>
 #include <fulgurite/report/html.hpp>
-#include <fulgurite/report/numbers.hpp>
 #include <fulgurite/report/plot.hpp>
 #include <fulgurite/report/profile.hpp>
 #include <fulgurite/report/progress_line.hpp>
@@ -145,9 +143,8 @@
 #include <fulgurite/torch/data/torch_loader.hpp>
 #include <fulgurite/torch/data/walk.hpp>
 #include <fulgurite/torch/device/backend.hpp>
-#include <fulgurite/torch/device/checkpointed.hpp>
 #include <fulgurite/torch/device/internals.hpp>
-#include <fulgurite/torch/device/linear.hpp>
+#include <fulgurite/torch/device/modules.hpp>
 #include <fulgurite/torch/device/rng.hpp>
 #include <fulgurite/torch/device/single_device.hpp>
 #include <fulgurite/torch/device/sync_batch_norm.hpp>

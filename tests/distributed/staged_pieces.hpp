@@ -15,7 +15,7 @@
 #include <fulgurite/distributed/pipeline.hpp>
 #include <fulgurite/torch/chain/chain.hpp>
 #include <fulgurite/torch/chain/layers.hpp>
-#include <fulgurite/torch/device/checkpointed.hpp>
+#include <fulgurite/torch/device/modules.hpp>
 
 namespace pieces {
 namespace nn = torch::nn;

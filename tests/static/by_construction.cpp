@@ -17,8 +17,8 @@
 #include <fulgurite/data/combined.hpp>
 #include <fulgurite/loop/trainer.hpp>
 #include <fulgurite/schedule/schedule.hpp>
+#include <fulgurite/tuner/batch_size_finder.hpp>
 #include <fulgurite/tuner/learning_rate_finder.hpp>
-#include <fulgurite/tuner/size_trials.hpp>
 
 using namespace fulgurite;
 

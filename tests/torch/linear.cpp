@@ -3,7 +3,7 @@
 
 #include <torch/serialize.h>
 
-#include <fulgurite/torch/device/linear.hpp>
+#include <fulgurite/torch/device/modules.hpp>
 
 namespace nn = torch::nn;
 using fixtures::same_bits;

@@ -1,7 +1,6 @@
 // The lines, tables and numbers that a person reads.
 #include <fulgurite/callback/dashboard.hpp>
 #include <fulgurite/callback/progress_bar.hpp>
-#include <fulgurite/report/numbers.hpp>
 #include <fulgurite/report/progress_line.hpp>
 #include <fulgurite/report/terminal.hpp>
 

@@ -1,8 +1,8 @@
 // Line plots: ticks, SVG files, and text for terminals.
 #include <fulgurite/callback/dashboard.hpp>
 #include <fulgurite/callback/watch.hpp>
-#include <fulgurite/report/numbers.hpp>
 #include <fulgurite/report/plot.hpp>
+#include <fulgurite/report/terminal.hpp>
 
 #include <cmath>
 #include <cstddef>

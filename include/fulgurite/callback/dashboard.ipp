@@ -10,7 +10,6 @@
 #include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/core/archive.hpp>
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/report/numbers.hpp>
 #include <fulgurite/report/terminal.hpp>
 
 namespace fulgurite::report::dashboard {

@@ -6,7 +6,7 @@
 
 #include <fulgurite/callback/learning_rate_monitor.hpp>
 #include <fulgurite/core/archive.hpp>
-#include <fulgurite/report/numbers.hpp>
+#include <fulgurite/report/terminal.hpp>
 
 namespace fulgurite {
 

@@ -9,7 +9,6 @@
 #include <fulgurite/callback/model_summary.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/text.hpp>
-#include <fulgurite/report/numbers.hpp>
 #include <fulgurite/report/run_folder.hpp>
 #include <fulgurite/report/terminal.hpp>
 

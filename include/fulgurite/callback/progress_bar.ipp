@@ -5,7 +5,6 @@
 #include <utility>
 
 #include <fulgurite/callback/progress_bar.hpp>
-#include <fulgurite/report/numbers.hpp>
 #include <fulgurite/report/terminal.hpp>
 
 namespace fulgurite {

@@ -9,7 +9,7 @@
 #include <fulgurite/callback/timer.hpp>
 #include <fulgurite/core/archive.hpp>
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/report/numbers.hpp>
+#include <fulgurite/report/terminal.hpp>
 
 namespace fulgurite {
 

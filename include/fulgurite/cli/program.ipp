@@ -9,7 +9,7 @@
 #include <system_error>
 
 #include <fulgurite/cli/program.hpp>
-#include <fulgurite/report/numbers.hpp>
+#include <fulgurite/report/terminal.hpp>
 
 namespace fulgurite::cli {
 

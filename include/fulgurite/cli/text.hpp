@@ -25,7 +25,7 @@
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/loop/options.hpp>
 #include <fulgurite/policy/policies.hpp>
-#include <fulgurite/report/numbers.hpp>
+#include <fulgurite/report/terminal.hpp>
 
 namespace fulgurite::cli {
 

@@ -10,7 +10,7 @@
 #include <fulgurite/core/archive.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/logger/csv_logger.hpp>
-#include <fulgurite/report/numbers.hpp>
+#include <fulgurite/report/terminal.hpp>
 
 namespace fulgurite::logger {
 

@@ -9,7 +9,7 @@
 #include <fulgurite/core/archive.hpp>
 #include <fulgurite/core/text.hpp>
 #include <fulgurite/logger/json_lines_logger.hpp>
-#include <fulgurite/report/numbers.hpp>
+#include <fulgurite/report/terminal.hpp>
 
 namespace fulgurite::logger {
 

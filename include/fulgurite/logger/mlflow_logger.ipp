@@ -15,7 +15,7 @@
 #include <fulgurite/core/archive.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/logger/mlflow_logger.hpp>
-#include <fulgurite/report/numbers.hpp>
+#include <fulgurite/report/terminal.hpp>
 
 namespace fulgurite::logger::mlflow {
 

@@ -13,7 +13,7 @@
 #include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/core/archive.hpp>
 #include <fulgurite/logger/tensorboard_logger.hpp>
-#include <fulgurite/report/numbers.hpp>
+#include <fulgurite/report/terminal.hpp>
 
 namespace fulgurite::logger {
 

@@ -36,7 +36,6 @@
 #include <fulgurite/loop/data_source.hpp>
 #include <fulgurite/loop/decisions.hpp>
 #include <fulgurite/loop/fit.hpp>
-#include <fulgurite/loop/open.hpp>
 #include <fulgurite/loop/parts.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/metric/board.hpp>

@@ -17,7 +17,7 @@
 #include <fulgurite/loop/trainer.hpp>
 #include <fulgurite/policy/policies.hpp>
 #include <fulgurite/report/describer.hpp>
-#include <fulgurite/report/numbers.hpp>
+#include <fulgurite/report/terminal.hpp>
 
 namespace fulgurite {
 

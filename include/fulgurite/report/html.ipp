@@ -9,7 +9,7 @@
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/text.hpp>
 #include <fulgurite/report/html.hpp>
-#include <fulgurite/report/numbers.hpp>
+#include <fulgurite/report/terminal.hpp>
 
 namespace fulgurite::report::html_page {
 

@@ -7,7 +7,6 @@
 
 #include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/report/numbers.hpp>
 #include <fulgurite/report/plot.hpp>
 #include <fulgurite/report/terminal.hpp>
 

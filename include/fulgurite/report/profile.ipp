@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include <fulgurite/core/types.hpp>
-#include <fulgurite/report/numbers.hpp>
 #include <fulgurite/report/profile.hpp>
+#include <fulgurite/report/terminal.hpp>
 
 namespace fulgurite::report {
 

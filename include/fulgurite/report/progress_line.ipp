@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include <fulgurite/core/text.hpp>
-#include <fulgurite/report/numbers.hpp>
 #include <fulgurite/report/progress_line.hpp>
 #include <fulgurite/report/terminal.hpp>
 

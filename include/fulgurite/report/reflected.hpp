@@ -23,7 +23,7 @@
 #include <fulgurite/loop/options.hpp>
 #include <fulgurite/policy/policies.hpp>
 #include <fulgurite/report/describe.hpp>
-#include <fulgurite/report/numbers.hpp>
+#include <fulgurite/report/terminal.hpp>
 
 namespace fulgurite::reflect {
 

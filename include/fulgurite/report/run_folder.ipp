@@ -13,8 +13,8 @@
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/text.hpp>
 #include <fulgurite/core/types.hpp>
-#include <fulgurite/report/numbers.hpp>
 #include <fulgurite/report/run_folder.hpp>
+#include <fulgurite/report/terminal.hpp>
 
 namespace fulgurite::report {
 

@@ -1,21 +1,470 @@
 #pragma once
-// Finds a batch size when a fit starts, and again at milestones.
+// The search for a batch size: tries sizes until one is the largest that fits. It runs alone, or as a callback when a
+// fit starts and at milestones.
 
+#include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <new>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
+#include <typeindex>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
+#include <fulgurite/concept/data.hpp>
+#include <fulgurite/core/body.hpp>
+#include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
+#include <fulgurite/core/text.hpp>
+#include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
+#include <fulgurite/loop/data_source.hpp>
+#include <fulgurite/loop/options.hpp>
+#include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/trainer.hpp>
+#include <fulgurite/report/plot.hpp>
+#include <fulgurite/report/profile.hpp>
+#include <fulgurite/report/terminal.hpp>
 #include <fulgurite/tuner/learning_rate_finder.hpp>
-#include <fulgurite/tuner/size_trials.hpp>
+
+namespace fulgurite::tune {
+
+// The member in which a model or a data module keeps the batch size of its loaders.
+
+/// The types in which a model may keep its batch size.
+template <class T>
+inline constexpr bool is_count = std::is_integral_v<T> && !std::is_same_v<T, bool> && !std::is_const_v<T>;
+
+/// `&Net::batch_size` or `&Data::batch_size`: the member from which train_dataloader() and the other functions make
+/// their loaders. If it is not given, the size of the loader or data module is set directly. The type must be an
+/// integer.
+template <class Model, class Data>
+class SizeField {
+ public:
+  SizeField() = default;
+  template <class T, class Owner>
+  SizeField(T Owner::* field) {
+    constexpr bool in_model = std::derived_from<Model, Owner>, in_data = std::derived_from<Data, Owner>;
+    constexpr bool a_count = is_count<T>, of_these = in_model || in_data, factory = !LoaderLike<Data>;
+    static_assert(a_count, "[fulgurite.tuner.size_type] a batch size is put into a member that is an integer and no "
+                           "constant: write `long batch_size = 2;`");
+    static_assert(of_these, "[fulgurite.tuner.size_holder] this member belongs neither to the model nor to the data "
+                            "module: name one of theirs, &Data::batch_size");
+    static_assert(factory,
+                  "[fulgurite.tuner.needs_factory] a loader that is there already is not made again from a "
+                  "field: pass a data module, or the model, with train_dataloader(), or leave .field out where "
+                  "the loader has set_batch_size(long)");
+    if constexpr (a_count && of_these && factory) {
+      most_ = static_cast<long>(std::min<std::make_unsigned_t<long>>(
+          static_cast<std::make_unsigned_t<T>>(std::numeric_limits<T>::max()),
+          static_cast<std::make_unsigned_t<long>>(std::numeric_limits<long>::max())));
+      if constexpr (in_model) use_model_ = [field](Model& m, long const* to) { return used(m.*field, to); };
+      else use_data_ = [field](Data& d, long const* to) { return used(d.*field, to); };
+    }
+  }
+
+  bool is_given() const { return use_model_ != nullptr || use_data_ != nullptr; }
+  bool is_in_data() const { return use_data_ != nullptr; }
+  /// The largest number that the member holds.
+  long most() const { return most_; }
+  /// Returns the size, after setting it to `*to` unless `to` is null.
+  long use(Model& model, long const* to) const { return use_model_(model, to); }
+  long use(Data& data, long const* to) const
+    requires(!std::is_same_v<Model, Data>)
+  {
+    return use_data_(data, to);
+  }
+
+  /// Sets the size in the object that has the member.
+  void put(Model& model, [[maybe_unused]] Data& data, long size) const {
+    if constexpr (std::is_same_v<Model, Data>) use(model, &size);
+    else if (is_in_data()) use(data, &size);
+    else use(model, &size);
+  }
+
+ private:
+  template <class T>
+  static long used(T& field, long const* to) {
+    if (to != nullptr) field = static_cast<T>(*to);
+    return static_cast<long>(field);
+  }
+
+  std::function<long(Model&, long const*)> use_model_ = nullptr;
+  std::function<long(Data&, long const*)> use_data_ = nullptr;
+  long most_ = std::numeric_limits<long>::max();
+};
+
+/// How the next size is chosen. `power`: doubles it until memory runs out, and takes the last that fitted. `binsearch`:
+/// doubles it, too, then bisects between the largest that fitted and the smallest that did not.
+enum class SizeMode : std::uint8_t { power, binsearch };
+using enum SizeMode;
+
+/// The options of a search for a batch size, an aggregate: `{.mode = tune::binsearch, .field = &Data::batch_size}`.
+template <class Model, class Data = NoModule>
+struct BatchSizeSearch {
+  SizeMode mode = power;              ///< how the next size is chosen
+  long init_val = 2;                  ///< the first size
+  int max_trials = 25;                ///< limit of trials; with binsearch, of those that fit
+  long steps_per_trial = 3;           ///< optimizer steps; in evaluations: batches
+  long max_val = 8192;                ///< the largest size to try
+  double margin = 0.05;               ///< binsearch: fraction subtracted from the result if memory ran out
+  SizeField<Model, Data> field = {};  ///< the member that receives the size; not given: the loader or the data module
+  bool show = true;                   ///< print a line for each trial
+  std::FILE* stream = stderr;         ///< where these lines are printed
+};
+
+/// True if T is a BatchSizeSearch.
+template <class T>
+inline constexpr bool is_batch_size_search = false;
+template <class Model, class Data>
+inline constexpr bool is_batch_size_search<BatchSizeSearch<Model, Data>> = true;
+
+/// Throws [fulgurite.tuner.range] if a number of the search is out of range.
+template <class Model, class Data>
+void check(BatchSizeSearch<Model, Data> const& search) {
+  auto const at_least = [](char const* name, long value, long least) {
+    if (value < least)
+      loop::refuse_option("fulgurite.tuner.batch_size_option", name, value,
+                          "it must be at least " + std::to_string(least));
+  };
+  at_least(".init_val", search.init_val, 1);
+  at_least(".max_trials", search.max_trials, 1);
+  at_least(".steps_per_trial", search.steps_per_trial, 1);
+  at_least(".max_val", search.max_val, search.init_val);
+  if (!(search.margin >= 0 && search.margin < 1))
+    loop::refuse_option("fulgurite.tuner.batch_size_option", ".margin", search.margin,
+                        "it must be a fraction from 0 to below 1");
+}
+
+// The place where a search sets batch sizes: a member, or the loaders themselves.
+
+/// Thrown if there is no place where a size would reach the batches of this run.
+class NoPlaceForSize : public Error {
+ public:
+  using Error::Error;
+};
+
+/// The place where a tried or found size is set: a member, the loader, or the data module.
+template <class Model, class Data>
+class SizeTarget {
+ public:
+  /// Throws NoPlaceForSize, as [fulgurite.tuner.needs_factory], [fulgurite.tuner.no_data_module] or
+  /// [fulgurite.tuner.no_size].
+  SizeTarget(BatchSizes& sizes, Model& model, SizeField<Model, Data> const& field)
+      : sizes_(sizes), model_(model), field_(field) {
+    if (field.is_given() && !sizes.makes_loaders())
+      throw NoPlaceForSize(
+          "fulgurite.tuner.needs_factory",
+          "a loader that is there already is not made again from a field: pass a data module, or the model, "
+          "with train_dataloader(), or leave .field out where the loader has set_batch_size(long)");
+    if (field.is_in_data()) {
+      data_ = static_cast<Data*>(sizes.data_module(typeid(Data)));
+      if (data_ == nullptr)
+        throw NoPlaceForSize("fulgurite.tuner.no_data_module",
+                             "the batch size is a member of " + std::string(type_name<Data>()) +
+                                 ", and this run has another data module, or one that is const: pass that type");
+    }
+    if (!field.is_given() && !sizes.now())
+      throw NoPlaceForSize(
+          "fulgurite.tuner.no_size",
+          "neither the loader nor the data module has a batch size that can be set: give it `long batch_size() const` "
+          "and `void set_batch_size(long)`, or make its loaders from a field, .field = &Data::batch_size");
+  }
+
+  long read() const { return field_.is_given() ? used(nullptr) : sizes_.now().value_or(0); }
+  void write(long size) const {
+    if (field_.is_given()) used(&size);
+    else sizes_.set(size);
+  }
+  long most() const { return field_.most(); }
+
+ private:
+  long used(long const* to) const {
+    if constexpr (std::is_same_v<Model, Data>) return field_.use(model_, to);
+    else return field_.is_in_data() ? field_.use(*data_, to) : field_.use(model_, to);
+  }
+
+  BatchSizes& sizes_;
+  Model& model_;
+  SizeField<Model, Data> const& field_;
+  Data* data_ = nullptr;
+};
+
+// The arithmetic of the search: which size is tried next, and which one is found.
+
+/// The caller tries `next()` and reports `fits()` or `fails()`, until there is no next size.
+class SizeSteps {
+ public:
+  /// `most`: the largest size to try.
+  template <class Model, class Data>
+  SizeSteps(BatchSizeSearch<Model, Data> const& search, long most)
+      : mode_(search.mode),
+        max_trials_(search.max_trials),
+        margin_(search.margin),
+        most_(std::min(search.max_val, most)),
+        size_(std::min(search.init_val, most_)) {}
+
+  std::optional<long> next() const;
+  /// Limits batches to the number of samples, which is known when the first size is tried.
+  void bound(long samples);
+  long size() const { return size_; }
+
+  void fits();
+  void fails();
+
+  /// The largest size that was tried and fitted; with binsearch less the margin, if memory ran out. nullopt if no size
+  /// fitted.
+  std::optional<long> found() const;
+  /// The smallest size that did not fit.
+  std::optional<long> high() const { return high_; }
+
+ private:
+  long twice() const;
+  void between();
+
+  SizeMode mode_;
+  int max_trials_;
+  double margin_;
+  long most_, size_;
+  long samples_ = std::numeric_limits<long>::max();
+  long trials_ = 0, fitted_ = 0;
+  long low_ = 0;  ///< the largest size that fitted
+  std::optional<long> high_ = std::nullopt;
+  bool over_ = false;
+};
+
+// Whether an exception means that memory has run out.
+
+/// True for the C++ library's exception, the tensor library's, or one that is nested in an exception that adds context.
+template <class Backend>
+bool out_of_memory(std::exception const& error) {
+  if (dynamic_cast<std::bad_alloc const*>(&error) != nullptr || Backend::out_of_memory(error)) return true;
+  try {
+    std::rethrow_if_nested(error);
+  } catch (std::exception const& inner) { return out_of_memory<Backend>(inner); } catch (...) {
+  }
+  return false;
+}
+
+// The result of a search for a batch size, with measurements.
+
+/// One trial.
+struct BatchSizeTrial {
+  long size = 0;
+  bool fits = true;                                       ///< false: memory ran out
+  std::optional<double> seconds_per_step = std::nullopt;  ///< nullopt if there was no clock
+  std::optional<double> samples_per_second = std::nullopt;
+  std::optional<double> peak_bytes = std::nullopt;  ///< peak memory of the device; on the CPU: of the process
+};
+
+/// The result of tune::scale_batch_size. `size` is the largest that fits, which was set. It is rarely much faster than
+/// the smallest fast one, see `fastest()`; a smaller batch gives more steps per epoch.
+struct FoundBatchSize {
+  long size = 0;
+  bool searched = true;  ///< false in a fast_dev_run, in which nothing is searched
+  std::vector<BatchSizeTrial> trials{};
+
+  /// The size with the most samples per second; nullopt if none was timed.
+  std::optional<long> fastest() const;
+
+  /// A table with a line for each trial.
+  std::string table() const;
+  /// The trials as CSV: batch_size,fits,seconds_per_step,samples_per_second,peak_bytes.
+  std::string csv() const;
+  /// A plot of samples per second over sizes, with the found and the fastest one marked.
+  report::Plot plot() const;
+  /// Writes the CSV if the name ends in .csv, else the plot, as .svg or .txt. Throws [fulgurite.file.write] or
+  /// [fulgurite.report.plot_name].
+  void save(std::filesystem::path const& file) const;
+
+ private:
+  static std::string text(std::optional<double> const& value, char const* format);
+  static std::string exact(std::optional<double> const& value);
+};
+
+// What a trial observes: rows of its first batch, whether a pass has a second batch, steps and their time.
+
+/// Notified of each step of a trial, when it begins and when it ends. A step that is repeated is notified again.
+struct SeenTrial {
+  using Clock = TrainerOptions::Clock;
+
+  std::optional<long> batches{};  ///< batches of a pass, if the loader has a size
+  long rows = 0;                  ///< rows of the first batch
+  long number = -1;               ///< number of the current step
+  long steps = 0;                 ///< steps done
+  bool several = false;           ///< true once a pass had more than one batch
+
+  void opens(RehearsedStep const& step);
+  /// Called when a step ends. `samples`: those of all of its batches.
+  void closes(RehearsedStep const& step, long samples, Clock::time_point now);
+
+  /// Sets seconds per step and samples per second, without the first step, which includes all preparations. If there is
+  /// only one step, it counts, from `begin` on. Sets nothing if there was no clock.
+  void rate(BatchSizeTrial& trial, Clock::time_point begin) const;
+
+ private:
+  long opened_ = 0;  ///< the first batch of the current step
+  Clock::time_point first_{}, last_{};
+  long samples_ = 0, first_samples_ = 0;
+};
+
+/// Tries sizes one after the other, and records the measurements of each.
+template <class R, class Model, class Data>
+class SizeTrials {
+  using Backend = typename R::Backend;
+
+ public:
+  SizeTrials(Rehearser<R>& rehearser, BatchSizeSearch<Model, Data> const& search)
+      : rehearser_(rehearser),
+        search_(search),
+        target_(rehearser.batch_sizes(), rehearser.context().model(), search.field),
+        steps_(search, target_.most()) {}
+
+  /// The current size.
+  long size() const { return target_.read(); }
+
+  void put(long size) const {
+    target_.write(size);
+    rehearser_.batch_sizes().changed();
+  }
+
+  /// Sets the found size. If the search fails, the size is unchanged.
+  FoundBatchSize run() {
+    long const before = target_.read();
+    try {
+      while (auto const size = steps_.next()) {
+        found_.trials.push_back(tried(*size));
+        say(described(found_.trials.back()));
+      }
+      if (auto const size = steps_.found()) found_.size = *size;
+      else
+        throw Error("fulgurite.tuner.out_of_memory",
+                    "no batch size fits into memory: the smallest that was tried is " +
+                        std::to_string(found_.trials.back().size) +
+                        (steps_.high() == 1 ? "; make the model smaller, or take a device with more memory"
+                                            : "; begin lower, by .init_val, or allow more of .max_trials"));
+    } catch (...) {
+      target_.write(before);
+      throw;
+    }
+    put(found_.size);
+    std::string line = "batch size: " + std::to_string(found_.size);
+    if (auto const fastest = found_.fastest()) line += ", the fastest: " + std::to_string(*fastest);
+    say(line);
+    return std::move(found_);
+  }
+
+ private:
+  BatchSizeTrial tried(long size) {
+    target_.write(size);
+    auto const device = rehearser_.context().device();
+    Backend::restart_peak_memory(device);
+    report::restart_host_peak();
+    auto const begin = now();
+    SeenTrial seen;
+    auto const fits = steps_made(size, seen);
+    auto peak = Backend::peak_memory(device);
+    if (!peak) peak = report::host_peak();
+    Backend::free_caches(device);
+    if (!fits) {
+      long const failed = steps_.size();
+      steps_.fails();
+      return {.size = failed, .fits = false, .peak_bytes = peak};
+    }
+    BatchSizeTrial trial{.size = steps_.size(), .peak_bytes = peak};
+    seen.rate(trial, begin);
+    steps_.fits();
+    return trial;
+  }
+
+  bool steps_made(long size, SeenTrial& seen) {
+    // If a loader does not know its number of batches, a second one is requested to find out whether there are several.
+    long const steps = std::max(2L, search_.steps_per_trial);
+    RehearsalPlan plan{.steps = steps, .fresh_loader = true, .non_finite = NonFinite::ignore};
+    plan.options = [&](TrainerOptions& options) {
+      // Each epoch has at least one step, unless hooks skip it.
+      long const last = rehearser_.context().current_epoch() + steps;
+      options.max_epochs = static_cast<int>(std::min<long>(last, std::numeric_limits<int>::max()));
+      options.limit_train_batches = options.limit_val_batches = options.limit_test_batches =
+          options.limit_predict_batches = {};
+    };
+    plan.on_loader = [&](LoaderFacts const& facts) {
+      seen.batches = facts.batches;
+      if (facts.samples) steps_.bound(*facts.samples);
+    };
+    plan.before_step = [&](RehearsedStep& step) { seen.opens(step); };
+    plan.after_step = [&](RehearsedStep& step) {
+      Backend::synchronize(rehearser_.context().device());
+      long const rows = step.batch_size() == 0 ? size : step.batch_size();
+      seen.closes(step, rows * rehearser_.batch_sizes().batches_of_step(), now());
+      if (steps > search_.steps_per_trial && (seen.batches || seen.several)) step.stop();
+    };
+    bool fits = true;
+    try {
+      rehearser_.rehearse(plan);
+    } catch (loop::NotRestored const&) { throw; } catch (std::exception const& error) {
+      if (!out_of_memory<Backend>(error)) throw;
+      fits = false;
+    }
+    if (seen.number >= 0) look_at_rows(size, seen);
+    if (fits && seen.steps == 0)
+      throw Error("fulgurite.tuner.no_steps", "no step could be made with a batch size of " + std::to_string(size) +
+                                                  ": a hook leaves each epoch, or the loader has no batch");
+    return fits;
+  }
+
+  /// Checks that the number of rows of a trial's first batch follows its size, up to the number of samples.
+  void look_at_rows(long size, SeenTrial const& seen) {
+    long const rows = seen.rows;
+    bool const whole = seen.batches ? *seen.batches <= 1 : !seen.several && rows < size && rows_before_ == size_before_;
+    if (rows > 0 && rows == rows_before_ && size != size_before_ && !whole)
+      throw NoPlaceForSize("fulgurite.tuner.unused_size",
+                           "batches have " + std::to_string(rows) + " rows with a batch size of " +
+                               std::to_string(size_before_) + " and of " + std::to_string(size) +
+                               ": let the loaders be made from the field, or go by what set_batch_size said");
+    if (whole) steps_.bound(rows > 0 && rows < size ? rows : size);
+    rows_before_ = rows;
+    size_before_ = size;
+  }
+
+  auto now() const { return rehearser_.context().options().now(); }
+
+  static std::string described(BatchSizeTrial const& trial) {
+    std::string line = "batch size " + std::to_string(trial.size) + (trial.fits ? ": fits" : ": out of memory");
+    if (trial.seconds_per_step) {
+      line += report::formatted(", %.4g s/step", *trial.seconds_per_step);
+      line += report::formatted(", %.4g samples/s", *trial.samples_per_second);
+    }
+    if (trial.peak_bytes) line += ", peak memory " + report::bytes_text(static_cast<std::int64_t>(*trial.peak_bytes));
+    return line;
+  }
+  void say(std::string const& line) const {
+    if (!search_.show) return;
+    print_lines(search_.stream, line + "\n");
+    std::fflush(search_.stream);
+  }
+
+  Rehearser<R>& rehearser_;
+  BatchSizeSearch<Model, Data> const& search_;
+  SizeTarget<Model, Data> target_;
+  SizeSteps steps_;
+  FoundBatchSize found_{};
+  long rows_before_ = 0, size_before_ = 0;
+};
+
+}  // namespace fulgurite::tune
 
 namespace fulgurite {
 
@@ -187,3 +636,6 @@ FoundBatchSize scale_batch_size(Trainer& trainer, ModelOf<Trainer>& model,
 }
 
 }  // namespace fulgurite::tune
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/tuner/batch_size_finder.ipp>
+#endif

@@ -23,8 +23,8 @@
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/trainer.hpp>
-#include <fulgurite/report/numbers.hpp>
 #include <fulgurite/report/plot.hpp>
+#include <fulgurite/report/terminal.hpp>
 
 namespace fulgurite::tune {
 

@@ -27,7 +27,6 @@
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/logger/journal.hpp>
 #include <fulgurite/loop/trainer.hpp>
-#include <fulgurite/report/numbers.hpp>
 #include <fulgurite/report/plot.hpp>
 #include <fulgurite/report/terminal.hpp>
 #include <fulgurite/tuner/race.hpp>

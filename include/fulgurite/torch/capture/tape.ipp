@@ -7,7 +7,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include <fulgurite/core/types.hpp>
-#include <fulgurite/report/numbers.hpp>
+#include <fulgurite/report/terminal.hpp>
 #include <fulgurite/torch/capture/tape.hpp>
 #include <fulgurite/torch/device/rng.hpp>
 #include <fulgurite/torch/native/fastest.hpp>

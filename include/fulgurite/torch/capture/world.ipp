@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include <fulgurite/torch/capture/world.hpp>
-#include <fulgurite/torch/device/linear.hpp>
+#include <fulgurite/torch/device/modules.hpp>
 
 namespace fulgurite::libtorch::capture {
 

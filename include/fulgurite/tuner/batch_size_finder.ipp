@@ -1,13 +1,12 @@
 #pragma once
-// The bodies of tuner/size_trials.hpp.
-
-#include <fcntl.h>
+// The bodies of tuner/batch_size_finder.hpp.
 
 #include <chrono>
+#include <fcntl.h>
 
 #include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/report/terminal.hpp>
-#include <fulgurite/tuner/size_trials.hpp>
+#include <fulgurite/tuner/batch_size_finder.hpp>
 
 namespace fulgurite::tune {
 

@@ -1,8 +1,10 @@
 #pragma once
-// Activation checkpointing: only the inputs of a block are kept, and backward runs the block a second time.
+// Parts of models: activation checkpointing, which keeps only the inputs of a block and runs it a second time in
+// backward, and a Linear that computes as PyTorch does in Python.
 
 #include <concepts>
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -13,11 +15,14 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/core/ivalue.h>
 #include <ATen/ops/empty.h>
+#include <c10/core/Device.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/custom_class.h>
 #include <torch/nn/module.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/pimpl.h>
 
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
@@ -176,6 +181,35 @@ at::Tensor checkpointed(Block&& block, Inputs const&... inputs) {
 
 }  // namespace fulgurite
 
+namespace fulgurite::modules {
+
+/// The module that `modules::Linear` holds.
+class LinearImpl : public torch::nn::LinearImpl {
+ public:
+  using torch::nn::LinearImpl::LinearImpl;
+  explicit LinearImpl(torch::nn::LinearImpl const& other) : torch::nn::LinearImpl(other) {}
+
+  at::Tensor forward(at::Tensor const& input);
+
+  /// LibTorch's own would make a torch::nn::Linear, since that is the class that it was written for.
+  std::shared_ptr<torch::nn::Module> clone(std::optional<at::Device> const& device = std::nullopt) const override;
+};
+
+/// A torch::nn::Linear that calls at::linear, as torch.nn.Linear does in Python. LibTorch's own class multiplies and
+/// then adds the bias wherever the input is not a matrix: another pass over the whole result, forward and backward,
+/// which a transformer pays for in each of its layers. at::linear makes one matrix of a contiguous input of any
+/// dimensions, and adds the bias inside the product.
+///
+/// Options, initial weights to the bit, names of parameters, checkpoints and `as<torch::nn::Linear>()` are those of
+/// torch::nn::Linear, so one may take the place of the other:
+///
+///     modules::Linear head = register_module("head", modules::Linear(128, 10));
+///
+/// Results for matrices have the same bits; those for more dimensions may differ in the last ones.
+TORCH_MODULE(Linear);
+
+}  // namespace fulgurite::modules
+
 #if !defined(FULGURITE_COMPILED)
-#include <fulgurite/torch/device/checkpointed.ipp>
+#include <fulgurite/torch/device/modules.ipp>
 #endif

@@ -1,9 +1,9 @@
 #pragma once
-// The bodies of loop/open.hpp.
+// The bodies of loop/fit.hpp.
 
 #include <algorithm>
 
-#include <fulgurite/loop/open.hpp>
+#include <fulgurite/loop/fit.hpp>
 
 namespace fulgurite::loop {
 

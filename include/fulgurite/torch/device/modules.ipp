@@ -1,7 +1,9 @@
 #pragma once
-// The bodies of torch/device/checkpointed.hpp.
+// The bodies of torch/device/modules.hpp.
 
-#include <fulgurite/torch/device/checkpointed.hpp>
+#include <ATen/ops/linear.h>
+
+#include <fulgurite/torch/device/modules.hpp>
 
 namespace fulgurite::libtorch {
 
@@ -34,3 +36,14 @@ FULGURITE_BULK_BODY void BuffersKept::keep(std::vector<at::Tensor> buffers) {
 }
 
 }  // namespace fulgurite::libtorch
+
+namespace fulgurite::modules {
+
+FULGURITE_BULK_BODY at::Tensor LinearImpl::forward(at::Tensor const& input) { return at::linear(input, weight, bias); }
+
+FULGURITE_BODY std::shared_ptr<torch::nn::Module> LinearImpl::clone(std::optional<at::Device> const& device) const {
+  auto const copy = torch::nn::LinearImpl::clone(device);
+  return std::make_shared<LinearImpl>(static_cast<torch::nn::LinearImpl const&>(*copy));
+}
+
+}  // namespace fulgurite::modules
