@@ -41,6 +41,7 @@ class Replayed {
   static inline bool watches = true;           ///< the side stream sees host reads
   static inline double noise = 0, offset = 0;  ///< what a replay adds to the first gradient: alternating, or always
   static inline int alive = 0, captures = 0;
+  static inline int sums = 0, additions = 0;  ///< calls that add to gradients: of all of them at once, and of one
 
   static std::string missing(at::Device) { return {}; }
   struct Side {
@@ -73,6 +74,12 @@ class Replayed {
     if (!fails.empty()) throw std::runtime_error(fails);
     if (!recorder.refusal.empty()) throw std::runtime_error(recorder.refusal);
     calls_ = std::move(recorder.calls);
+    for (auto const& call : calls_) {
+      if (call.name() == "aten::_foreach_add_") ++sums;
+      if (call.name() != "aten::add_") continue;
+      for (auto const& parameter : model->parameters())
+        if (call.in.front().toTensor().data_ptr() == parameter.grad().data_ptr()) ++additions;
+    }
     std::unordered_set<capture::Storage> given;
     for (auto const& call : calls_) {
       capture::each_tensor_of(call.in, [&](at::Tensor const& tensor) { given.insert(capture::storage_of(tensor)); });
@@ -225,6 +232,14 @@ TEST_CASE(
   auto const windows = both<Mlp>(batches(7, 8, 5), {.accumulate_grad_batches = 2, .clip = ClipNorm{0.1}});
   CHECK(windows.first.reasons.empty());
   CHECK(windows.first.replayed > 20);
+}
+
+TEST_CASE("a graph adds all gradients of a step in one call, also of a window's later batches") {
+  Replayed::captures = Replayed::sums = Replayed::additions = 0;
+  both<Mlp>(batches(7, 8, 5), {.accumulate_grad_batches = 2});
+  CHECK(Replayed::captures > 2);
+  CHECK(Replayed::sums == Replayed::captures);
+  CHECK(Replayed::additions == 0);
 }
 
 namespace {

@@ -106,6 +106,24 @@ class Observer {
   std::vector<std::pair<at::Tensor, std::uint32_t>> before_;
 };
 
+// The gradients of a step that is being recorded.
+
+/// While this object lives, parameters whose gradients are defined have none, so that backward leaves the new gradients
+/// where it computes them. `add` adds these to the earlier ones in a single kernel, where backward would take one for
+/// each parameter; the sums have the same bits. At the end the parameters have their earlier gradients again.
+class GradientsApart {
+ public:
+  explicit GradientsApart(capture::World const& world);
+  ~GradientsApart();
+  GradientsApart(GradientsApart const&) = delete;
+  GradientsApart& operator=(GradientsApart const&) = delete;
+
+  void add() const;
+
+ private:
+  std::vector<std::pair<at::Tensor, at::Tensor>> earlier_;  ///< parameters and their gradients
+};
+
 // A copy of all that a step may change: the model's memory, the random generators, and the step's outputs.
 
 /// The copies stay on the device. Pieces of memory are copied whole, since a step may write to a part that belongs to
@@ -171,7 +189,12 @@ class Graphs {
   /// `run()` does the backward pass.
   template <class F>
   void backward(at::Tensor const& seed, F&& run) {
-    if (recorded_ != nullptr) recorded_->seeds.push_back(seed);
+    if (recorded_ != nullptr) {
+      recorded_->seeds.push_back(seed);
+      GradientsApart const apart(*world_);
+      run();
+      return apart.add();
+    }
     std::optional<c10::impl::ExcludeDispatchKeyGuard> unseen;
     if (observes_) unseen.emplace(recording_key);
     run();
@@ -302,6 +325,7 @@ class Graphs {
     std::optional<Result> result;
     try {
       capture::SetFor<Kept*> const here(recorded_, &kept);
+      world_ = &scene.world;
       kept.graph->capture([&] {
         result.emplace(step(*fixed));
         kept.left = capture::cut_off(*result, step.board, scene.world);
@@ -330,8 +354,9 @@ class Graphs {
   }
 
   std::unique_ptr<typename Graph::Side> side_;
-  Kept* recorded_ = nullptr;  ///< set while a graph is recorded
-  bool observes_ = false;     ///< true while a step is observed
+  Kept* recorded_ = nullptr;               ///< set while a graph is recorded
+  capture::World const* world_ = nullptr;  ///< of the graph that is recorded
+  bool observes_ = false;                  ///< true while a step is observed
 };
 
 }  // namespace fulgurite::libtorch::graph

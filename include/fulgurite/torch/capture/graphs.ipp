@@ -2,8 +2,14 @@
 // The bodies of torch/capture/graphs.hpp.
 
 #include <limits>
+#include <map>
 #include <mutex>
 #include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include <ATen/ops/_foreach_add.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <fulgurite/torch/capture/graphs.hpp>
 
@@ -70,6 +76,38 @@ FULGURITE_BULK_BODY std::string Observer::wrong(std::vector<at::Tensor> const& g
 
 FULGURITE_BULK_BODY std::uint32_t Observer::version(at::Tensor const& tensor) {
   return tensor.unsafeGetTensorImpl()->version_counter().current_version();
+}
+
+FULGURITE_BULK_BODY GradientsApart::GradientsApart(capture::World const& world) {
+  world.each_parameter([&](at::Tensor const& parameter) {
+    auto& gradient = parameter.mutable_grad();
+    // A hook on the sum would see the new gradient alone.
+    if (!gradient.defined() || torch::autograd::impl::post_acc_grad_hooks(parameter)) return;
+    earlier_.emplace_back(parameter, std::move(gradient));
+    gradient.reset();
+  });
+}
+
+FULGURITE_BULK_BODY GradientsApart::~GradientsApart() {
+  for (auto& [parameter, gradient] : earlier_) parameter.mutable_grad() = std::move(gradient);
+}
+
+FULGURITE_BULK_BODY void GradientsApart::add() const {
+  at::NoGradGuard const no_graph;
+  // LibTorch's kernel takes tensors of one type; of several types it would make one call for each tensor.
+  std::map<at::ScalarType, std::pair<std::vector<at::Tensor>, std::vector<at::Tensor>>> sums;
+  for (auto const& [parameter, gradient] : earlier_) {
+    auto const& made = parameter.grad();
+    if (!made.defined()) continue;
+    if (made.layout() != at::kStrided) {
+      gradient.add_(made);
+      continue;
+    }
+    auto& [to, from] = sums[gradient.scalar_type()];
+    to.push_back(gradient);
+    from.push_back(made);
+  }
+  for (auto const& [type, sum] : sums) at::_foreach_add_(sum.first, sum.second);
 }
 
 FULGURITE_BULK_BODY Snapshot::Snapshot(capture::World const& world, std::vector<at::Tensor> const& left) {

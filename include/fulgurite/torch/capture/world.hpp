@@ -274,6 +274,12 @@ class World {
     for (auto const& watched : watched_) f(watched.tensor());
   }
 
+  /// Calls `f(parameter)` for each parameter, once.
+  template <class F>
+  void each_parameter(F&& f) const {
+    for (auto const& [parameter, gradient] : parameters_) f(parameter);
+  }
+
   /// All bytes of the model's tensors, one piece of memory after another. Pieces are copied whole, since a step may
   /// write to a part that belongs to no tensor, as when an arena is cleared.
   std::vector<char> bytes() const;
