@@ -9,7 +9,8 @@ from samples import AGAIN, RAW, WITH, Samples, read
 
 OURS = ['trainer', 'fast', 'captured']
 LOOPS = [RAW, 'hand-tuned', 'twin', *OURS]
-PRODUCTS = [RAW, RAW + WITH, *(loop + WITH for loop in OURS)]
+FASTEST = 'fastest'
+PRODUCTS = [RAW, RAW + WITH, *(loop + WITH for loop in OURS), FASTEST]
 PEERS = ['pytorch', 'torch.compile', 'lightning barebones', 'lightning', 'jax', 'jax scan']
 SHORT = ['tiny-mlp-adam', 'lstm-adam', 'mnist-mlp-sgd', 'mnist-mlp-adam', 'mnist-cnn-adam', 'char-gpt-adam',
          'resnet18-sgd']
