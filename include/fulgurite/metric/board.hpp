@@ -393,7 +393,7 @@ class Board<MetricList<Ms...>, Backend> : public BoardEntries<Backend> {
       counts.each_taken([&](std::size_t i, Value const& more) { f(Entry{i, more, 1, Origin::train_step}); });
   }
   /// Stores an entry. No one else uses its value, so it is not copied.
-  void post(Entry const& entry) {
+  void post([[maybe_unused]] Entry const& entry) {
     if constexpr (Counts::any) {
       if (List::counted[entry.metric]) {
         counts.take(entry.metric, entry.value);
@@ -401,9 +401,11 @@ class Board<MetricList<Ms...>, Backend> : public BoardEntries<Backend> {
         return;
       }
     }
-    auto& slot = open(entry.metric, entry.weight, entry.origin);
-    slot.tensor = entry.value;
-    slot.holds = Slot::Holds::tensor;
+    if constexpr (size != 0) {
+      auto& slot = open(entry.metric, entry.weight, entry.origin);
+      slot.tensor = entry.value;
+      slot.holds = Slot::Holds::tensor;
+    }
   }
 
   /// Saves or loads the open epoch's totals and counts, each under the name of its metric. Values that wait for a
