@@ -337,6 +337,8 @@ FULGURITE_BULK_BODY std::string small_key(OutForm const& form, Stack const& argu
     if (!value.isTensor() || !value.toTensor().defined()) continue;
     key += c10::toString(value.toTensor().scalar_type());
     for (auto const n : value.toTensor().sizes()) (key += ',') += std::to_string(n);
+    if (value.toTensor().is_contiguous()) continue;
+    for (auto const n : value.toTensor().strides()) (key += '/') += std::to_string(n);
   }
   return key;
 }

@@ -134,6 +134,14 @@ void bernoulli(float* to, double probability, std::int64_t n, at::mt19937_data_p
 /// From this number on LibTorch may run an operator on several threads, and the cost of a call does not matter.
 inline constexpr std::int64_t few_numbers = 32768;
 
+/// A product of two matrices as BLAS takes it. BLAS's matrices have consecutive columns, so this is the product of the
+/// transposes in the other order.
+struct BlasProduct {
+  char first = 'N', second = 'N';  ///< 'T': the factor's columns are consecutive in memory
+  int rows = 0, columns = 0, inner = 0;
+  int first_stride = 0, second_stride = 0;
+};
+
 /// A call that `run()` makes on the memory that its tensors had at the last `look_up()`.
 struct SmallCall {
   using Function = void (*)(SmallCall const&);
@@ -145,6 +153,7 @@ struct SmallCall {
   std::int64_t number = 0;             ///< an additional argument of the function
   double value = 0;                    ///< another one
   at::Generator generator = {};        ///< undefined: the thread's
+  BlasProduct product = {};            ///< of a function that calls BLAS
   std::array<void const*, most_in> read = {};
   std::array<void*, most_out> written = {};
 
@@ -184,6 +193,10 @@ class SmallCalls {
   std::vector<SmallCall> each(std::initializer_list<std::size_t> from, std::size_t to, Function f) const;
 
   std::vector<SmallCall> log_softmax(std::initializer_list<std::size_t> from, std::size_t to) const;
+
+  /// `onto`: the product is added to the result. By BLAS itself, where LibTorch brings one, or by LibTorch's function,
+  /// which looks at its arguments for longer than a small product takes.
+  std::vector<SmallCall> product(std::size_t result, std::size_t a, std::size_t b, bool onto) const;
 
   std::vector<SmallCall> mse() const;
   std::vector<SmallCall> mse_backward() const;

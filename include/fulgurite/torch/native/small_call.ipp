@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <mutex>
+#include <optional>
+#include <utility>
 
 #include <ATen/CPUGeneratorImpl.h>
 
@@ -11,6 +14,14 @@
 #include <fulgurite/torch/native/small_call.hpp>
 
 namespace fulgurite::libtorch::native {
+
+extern "C" {
+/// BLAS's product, which LibTorch's library for x86 processors contains and calls; null in a library without it.
+[[gnu::weak]] void fulgurite_sgemm(char const* a_turned, char const* b_turned, int const* rows, int const* columns,
+                                   int const* inner, float const* alpha, float const* a, int const* a_stride,
+                                   float const* b, int const* b_stride, float const* beta, float* c,
+                                   int const* c_stride) __asm__("sgemm_");
+}
 
 FULGURITE_BULK_BODY void relu(float* to, float const* x, std::int64_t n) {
   each_number(n, [](auto value) { return value < decltype(value){} ? decltype(value){} : value; }, to, x);
@@ -227,10 +238,8 @@ FULGURITE_BULK_BODY std::vector<SmallCall> SmallCalls::of(std::string_view name,
   // LibTorch's own arithmetic, called directly and not through the dispatcher.
   if (name == "aten::_log_softmax.out" && call.is_false(2)) return call.log_softmax({0}, 3);
   if (name == "aten::_log_softmax_backward_data.out") return call.log_softmax({0, 1}, 4);
-  if (name == "aten::mm.out" && call.is_product(2, 0, 1))
-    return {call.made({0, 1}, {2}, [](C const& c) { at::cpu::mm_out(c.place(), c.in[0], c.in[1]); })};
-  if (name == "aten::addmm_" && call.is_product(0, 1, 2) && call.is(3, 1) && call.is(4, 1))
-    return {call.made({1, 2}, {0}, [](C const& c) { at::cpu::addmm_(c.place(), c.in[0], c.in[1]); })};
+  if (name == "aten::mm.out") return call.product(2, 0, 1, false);
+  if (name == "aten::addmm_" && call.is(3, 1) && call.is(4, 1)) return call.product(0, 1, 2, true);
   if (name == "aten::tanh.out") return call.each({0}, 1, [](C const& c) { at::cpu::tanh_out(c.place(), c.in[0]); });
   if (name == "aten::sigmoid.out")
     return call.each({0}, 1, [](C const& c) { at::cpu::sigmoid_out(c.place(), c.in[0]); });
@@ -296,6 +305,43 @@ FULGURITE_BULK_BODY std::vector<SmallCall> SmallCalls::log_softmax(std::initiali
                  : each(from, to, [](SmallCall const& c) {
                      at::cpu::_log_softmax_backward_data_out(c.place(), c.in[0], c.in[1], -1, at::kFloat);
                    });
+}
+
+/// How BLAS reads a matrix: whether its columns are consecutive in memory, and the distance from one to the next of
+/// those lines; nullopt if neither rows nor columns are consecutive.
+FULGURITE_BULK_BODY std::optional<std::pair<char, int>> blas_form(at::Tensor const& matrix) {
+  auto const rows = matrix.size(0), columns = matrix.size(1);
+  auto const fits = [](std::int64_t stride, std::int64_t line) {
+    return stride >= std::max(std::int64_t{1}, line) && stride <= std::numeric_limits<int>::max();
+  };
+  if (matrix.stride(1) == 1 && fits(matrix.stride(0), columns))
+    return std::pair('N', static_cast<int>(matrix.stride(0)));
+  if (matrix.stride(0) == 1 && fits(matrix.stride(1), rows)) return std::pair('T', static_cast<int>(matrix.stride(1)));
+  return std::nullopt;
+}
+
+FULGURITE_BULK_BODY std::vector<SmallCall> SmallCalls::product(std::size_t result, std::size_t a, std::size_t b,
+                                                               bool onto) const {
+  if (!is_product(result, a, b)) return {};
+  auto by_libtorch =
+      onto ? made({a, b}, {result}, [](SmallCall const& c) { at::cpu::addmm_(c.place(), c.in[0], c.in[1]); })
+           : made({a, b}, {result}, [](SmallCall const& c) { at::cpu::mm_out(c.place(), c.in[0], c.in[1]); });
+  auto const &first = by_libtorch.in[0], &second = by_libtorch.in[1];
+  auto const first_form = blas_form(first), second_form = blas_form(second);
+  if (fulgurite_sgemm == nullptr || !first_form || !second_form || first.numel() == 0 || second.numel() == 0)
+    return {by_libtorch};
+  auto by_blas = by_libtorch;
+  auto const extent = [](at::Tensor const& of, std::int64_t dim) { return static_cast<int>(of.size(dim)); };
+  by_blas.product = {first_form->first, second_form->first, extent(first, 0),   extent(second, 1),
+                     extent(first, 1),  first_form->second, second_form->second};
+  by_blas.value = onto ? 1 : 0;
+  by_blas.function = [](SmallCall const& c) {
+    auto const& p = c.product;
+    float const all = 1, kept = static_cast<float>(c.value);
+    fulgurite_sgemm(&p.second, &p.first, &p.columns, &p.rows, &p.inner, &all, c.from(1), &p.second_stride, c.from(0),
+                    &p.first_stride, &kept, c.to(), &p.columns);
+  };
+  return {by_blas, by_libtorch};
 }
 
 FULGURITE_BULK_BODY std::vector<SmallCall> SmallCalls::mse() const {

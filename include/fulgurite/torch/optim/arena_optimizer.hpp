@@ -33,6 +33,19 @@ namespace fulgurite::libtorch {
 // A block of numbers with at::Tensor's operations under the same names, so that an update rule is written once for
 // both.
 
+/// Takes the square root of each of n numbers.
+template <class T>
+using Roots = void (*)(int n, T* numbers);
+
+/// MKL's function, which LibTorch's square root calls, without the tensors and iterators around it; null if LibTorch's
+/// library does not offer it, or if a trial finds other bits than LibTorch's.
+template <class T>
+Roots<T> roots_of_mkl();
+template <>
+Roots<float> roots_of_mkl();
+template <>
+Roots<double> roots_of_mkl();
+
 /// Memory for intermediate results, for one block at a time. Each thread has its own.
 template <class T>
 class Scratch {
@@ -49,6 +62,7 @@ class Scratch {
   /// Takes LibTorch's square root of the last block that `fresh` gave. LibTorch uses MKL's, which differs from the
   /// processor's in the last bit.
   [[gnu::noinline]] void take_root(std::size_t size) {
+    if (roots_) return roots_(static_cast<int>(size), data_[used_ - 1]);
     auto& tensor = tensors_[used_ - 1];
     tensor.unsafeGetTensorImpl()->set_sizes_contiguous(static_cast<std::int64_t>(size));
     at::cpu::sqrt_(tensor);
@@ -61,6 +75,7 @@ class Scratch {
       data_[i] = static_cast<T*>(tensors_[i].mutable_data_ptr());
     }
   }
+  Roots<T> roots_ = roots_of_mkl<T>();
   std::array<at::Tensor, 4> tensors_;
   std::array<T*, 4> data_{};
   std::size_t used_ = 0;

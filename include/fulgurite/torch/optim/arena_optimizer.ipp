@@ -1,9 +1,72 @@
 #pragma once
 // The bodies of torch/optim/arena_optimizer.hpp.
 
+#include <cstring>
+#include <limits>
+
+#include <ATen/ops/cat.h>
+#include <ATen/ops/exp2.h>
+#include <ATen/ops/linspace.h>
+#include <ATen/ops/tensor.h>
+
 #include <fulgurite/torch/optim/arena_optimizer.hpp>
 
 namespace fulgurite::libtorch {
+
+extern "C" {
+[[gnu::weak]] void fulgurite_vms_sqrt(int n, float const* from, float* to, long long mode) __asm__("vmsSqrt");
+[[gnu::weak]] void fulgurite_vmd_sqrt(int n, double const* from, double* to, long long mode) __asm__("vmdSqrt");
+}
+/// As LibTorch calls it: with high accuracy, denormal numbers as they are, and without a word about errors.
+inline constexpr long long mkl_mode = 0x2 | 0x140000 | 0x100;
+
+/// Compares the bits of roots of positive and negative numbers of all exponents, of infinities and of nan.
+template <class T>
+bool as_libtorch(Roots<T> roots) {
+  auto const type = c10::CppTypeToScalarType<T>::value;
+  auto const exponents = at::linspace(std::numeric_limits<T>::min_exponent - std::numeric_limits<T>::digits,
+                                      std::numeric_limits<T>::max_exponent, 4080, type);
+  auto numbers = at::exp2(exponents).mul_(at::linspace(1, 1.9, 4080, type));
+  T const odd[] = {0,
+                   -0.0,
+                   -1,
+                   std::numeric_limits<T>::infinity(),
+                   -std::numeric_limits<T>::infinity(),
+                   std::numeric_limits<T>::quiet_NaN(),
+                   std::numeric_limits<T>::denorm_min(),
+                   4,
+                   9,
+                   2,
+                   3,
+                   5,
+                   1e-8,
+                   1e-30,
+                   1e30,
+                   std::numeric_limits<T>::max()};
+  numbers = at::cat({numbers, at::tensor(at::ArrayRef<T>(odd))});
+  auto ours = numbers.clone();
+  numbers.sqrt_();
+  roots(static_cast<int>(ours.numel()), static_cast<T*>(ours.mutable_data_ptr()));
+  return std::memcmp(ours.const_data_ptr(), numbers.const_data_ptr(), ours.nbytes()) == 0;
+}
+
+template <>
+FULGURITE_BULK_BODY Roots<float> roots_of_mkl() {
+  static Roots<float> const found = [] {
+    Roots<float> const mkl = [](int n, float* numbers) { fulgurite_vms_sqrt(n, numbers, numbers, mkl_mode); };
+    return fulgurite_vms_sqrt != nullptr && as_libtorch(mkl) ? mkl : nullptr;
+  }();
+  return found;
+}
+
+template <>
+FULGURITE_BULK_BODY Roots<double> roots_of_mkl() {
+  static Roots<double> const found = [] {
+    Roots<double> const mkl = [](int n, double* numbers) { fulgurite_vmd_sqrt(n, numbers, numbers, mkl_mode); };
+    return fulgurite_vmd_sqrt != nullptr && as_libtorch(mkl) ? mkl : nullptr;
+  }();
+  return found;
+}
 
 FULGURITE_BULK_BODY void take_maximum(at::Tensor& x, at::Tensor const& other) { at::maximum_out(x, x, other); }
 
