@@ -204,6 +204,19 @@ TEST_CASE("arena: a process that alone has looked at its part before the first s
   }
 }
 
+TEST_CASE("arena: a process that keeps a part leaves out what none of its options needs, as one that keeps all does") {
+  Ranks ranks(2);
+  std::vector<Wide> nets(3);
+  ours::Adam saved(nets[0], {.amsgrad = true}), part(nets[1]), whole(nets[2]);
+  train(nets[0], saved, 0, 3);
+  auto const text = fulgurite::state_text(saved);
+  part.keep_part(ranks.part(0));
+  fulgurite::load_state_text(part, text);
+  fulgurite::load_state_text(whole, text);
+  whole.keep_part(ranks.part(0));
+  CHECK(fulgurite::state_text(part) == fulgurite::state_text(whole));
+}
+
 namespace {
 void check_parts(int world, int steps_before, auto make) {
   torch::manual_seed(1);
