@@ -237,10 +237,12 @@ TEST_CASE("options of each optimizer: all that differ are told, and the program'
   namespace ours = fulgurite::optim;
   CHECK(told_ours<ours::SGD, ours::SGDOptions>(
             {.momentum = 0.9}, {.momentum = 0.9, .dampening = 0.1, .weight_decay = 0.1}) == "dampening weight_decay");
-  CHECK(told_ours<ours::Adam, ours::AdamOptions>({}, {.betas = {0.9, 0.9}, .eps = 1e-6, .weight_decay = 0.1}) ==
-        "beta2 eps weight_decay");
-  CHECK(told_ours<ours::AdamW, ours::AdamWOptions>({}, {.betas = {0.9, 0.9}, .eps = 1e-6, .weight_decay = 0.1}) ==
-        "beta2 eps weight_decay");
+  CHECK(told_ours<ours::Adam, ours::AdamOptions>(
+            {.amsgrad = true}, {.betas = {0.9, 0.9}, .eps = 1e-6, .weight_decay = 0.1, .fused = true}) ==
+        "beta2 eps weight_decay amsgrad fused");
+  CHECK(told_ours<ours::AdamW, ours::AdamWOptions>(
+            {.amsgrad = true}, {.betas = {0.9, 0.9}, .eps = 1e-6, .weight_decay = 0.1, .fused = true}) ==
+        "beta2 eps weight_decay amsgrad fused");
   CHECK(told_ours<ours::RMSprop, ours::RMSpropOptions>({}, {.alpha = 0.9, .eps = 1e-6, .weight_decay = 0.1}) ==
         "alpha eps weight_decay");
   CHECK(told_ours<ours::Adagrad, ours::AdagradOptions>(
@@ -248,6 +250,15 @@ TEST_CASE("options of each optimizer: all that differ are told, and the program'
         "lr_decay weight_decay initial_accumulator_value eps");
   CHECK(told_ours<ours::LBFGS, ours::LBFGSOptions>({}, {.max_iter = 3, .max_eval = 4, .tolerance_grad = 0.1}) ==
         "max_iter max_eval tolerance_grad");
+}
+
+TEST_CASE("options of a scaler of losses: all that differ are told, and the scale is the file's",
+          "[optimizer][state]") {
+  using Scaler = fulgurite::LibTorch::Scaler<fulgurite::Fp16Mixed>;
+  Scaler saved({.init_scale = 64, .growth_factor = 4, .backoff_factor = 0.25, .growth_interval = 2}, at::kCPU);
+  Scaler into(fulgurite::Fp16Mixed{}, at::kCPU);
+  CHECK(told(saved, into) == "init_scale growth_factor backoff_factor growth_interval");
+  CHECK(into.scale() == 64);
 }
 
 TEST_CASE("an option that a hook has changed stays changed where the program gives the same number as before",

@@ -44,12 +44,12 @@ struct Held : loop::OptimizerSet<LibTorch, OptimizerList<Scheduled<lib::SGD, S, 
   std::vector<double> rates() { return rates_of(std::get<0>(this->optimizers).raw()); }
 };
 
-auto every_second() {
-  return torch_schedule([](auto& optimizer) { return lib::StepLR(optimizer, 2, 0.5); });
+auto step_lr(unsigned size = 2) {
+  return torch_schedule([size](auto& optimizer) { return lib::StepLR(optimizer, size, 0.5); });
 }
-auto impatient() {
-  return torch_plateau(val_loss, [](auto& optimizer) {
-    return lib::ReduceLROnPlateauScheduler(optimizer, lib::ReduceLROnPlateauScheduler::min, 0.5F, 1, 1e-4,
+auto impatient(float factor = 0.5F) {
+  return torch_plateau(val_loss, [factor](auto& optimizer) {
+    return lib::ReduceLROnPlateauScheduler(optimizer, lib::ReduceLROnPlateauScheduler::min, factor, 1, 1e-4,
                                            lib::ReduceLROnPlateauScheduler::rel, 1);
   });
 }
@@ -58,7 +58,7 @@ auto impatient() {
 TEST_CASE("StepLR through torch_schedule: the rates of the same StepLR by hand, group by group", "[schedulers]") {
   auto sgd = two_groups();
   lib::StepLR by_hand(sgd, 2, 0.5);
-  Held run(every_second());
+  Held run(step_lr());
   CHECK(run.scheduler().interval() == Interval::epoch);
   CHECK(run.rates() == std::vector{0.1, 0.02});
   for (int move = 0; move != 7; ++move) {
@@ -68,7 +68,7 @@ TEST_CASE("StepLR through torch_schedule: the rates of the same StepLR by hand, 
   }
   CHECK(run.rates()[0] == 0.1 / 8);
   Held ours(schedule::Step{2, 0.5});
-  Held late(every_second());
+  Held late(step_lr());
   for (int move = 0; move != 2; ++move) {
     ours.scheduler().step();
     late.scheduler().step();
@@ -76,7 +76,7 @@ TEST_CASE("StepLR through torch_schedule: the rates of the same StepLR by hand, 
   CHECK(ours.rates()[0] == 0.05);
   CHECK(late.rates()[0] == 0.1);  // LibTorch's is one move behind Python's
   CHECK(run.scheduler().moves() == 7);
-  CHECK(Held(every_second(), {.interval = Interval::step}).scheduler().interval() == Interval::step);
+  CHECK(Held(step_lr(), {.interval = Interval::step}).scheduler().interval() == Interval::step);
 }
 
 TEST_CASE(
@@ -104,7 +104,7 @@ TEST_CASE("StepLR through torch_schedule beside a cosine of ours: what it did ou
           "file",
           "[schedulers]") {
   schedule::Cosine const cosine{.total = 9};
-  auto const make = [&] { return scheduled(scheduled(two_groups(), cosine), every_second()); };
+  auto const make = [&] { return scheduled(scheduled(two_groups(), cosine), step_lr()); };
   using Both = loop::OptimizerSet<LibTorch, OptimizerList<decltype(make())>>;
   Both run(optimizers(make()));
   auto const move = [](Both& all) {
@@ -129,7 +129,7 @@ TEST_CASE("LibTorch's schedulers resume: moved again as often, on the saved init
           "[schedulers]") {
   for (std::size_t cut = 0; cut != losses.size(); ++cut) {
     CAPTURE(cut);
-    Held steps(every_second()), resumed_steps(every_second());
+    Held steps(step_lr()), resumed_steps(step_lr());
     Held plateau(impatient()), resumed_plateau(impatient());
     for (std::size_t k = 0; k != cut; ++k) {
       steps.scheduler().step();
@@ -148,6 +148,29 @@ TEST_CASE("LibTorch's schedulers resume: moved again as often, on the saved init
       resumed_plateau.scheduler().step(losses[k]);
       CHECK(resumed_steps.rates() == steps.rates());
       CHECK(resumed_plateau.rates() == plateau.rates());
+    }
+  }
+}
+
+TEST_CASE("LibTorch's schedulers resume with the program's constants: the rates of these after the file's moves",
+          "[schedulers]") {
+  for (std::size_t cut = 0; cut != losses.size(); ++cut) {
+    CAPTURE(cut);
+    Held steps(step_lr()), resumed_steps(step_lr(3)), own_steps(step_lr(3));
+    Held plateau(impatient()), resumed_plateau(impatient(0.25F)), own_plateau(impatient(0.25F));
+    auto const move = [&](std::size_t k, auto& by_steps, auto& by_losses) {
+      by_steps.scheduler().step();
+      by_losses.scheduler().step(losses[k]);
+    };
+    for (std::size_t k = 0; k != cut; ++k) move(k, steps, plateau), move(k, own_steps, own_plateau);
+    load_state_text(resumed_steps, state_text(steps));
+    load_state_text(resumed_plateau, state_text(plateau));
+    for (std::size_t k = cut;; ++k) {
+      CHECK(resumed_steps.rates() == own_steps.rates());
+      CHECK(resumed_plateau.rates() == own_plateau.rates());
+      if (k == losses.size()) break;
+      move(k, resumed_steps, resumed_plateau);
+      move(k, own_steps, own_plateau);
     }
   }
 }

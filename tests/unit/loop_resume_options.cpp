@@ -342,6 +342,45 @@ TEST_CASE("resumed: one warning for all options that differ, and none where none
     CHECK(other.find(what) != other.npos);
 }
 
+namespace resume_options {
+/// Notes the steps that come before each batch, and the limit of each clipping.
+struct Windowed : Scripted {
+  std::vector<long> steps = {};
+  std::vector<double> limits = {};
+  toy::Tensor training_step(double batch, auto& ctx) {
+    steps.push_back(ctx.global_step());
+    return Scripted::training_step(batch, ctx);
+  }
+  void configure_gradient_clipping(auto& optimizer, Clip clip, auto& ctx) {
+    limits.push_back(clip.limit);
+    ctx.clip_gradients(optimizer, clip);
+  }
+};
+}  // namespace resume_options
+
+TEST_CASE("resumed: clipping is the program's, and another window's length holds from the next window on") {
+  Folder const folder;
+  Windowed model;
+  auto const start = [&](Automatic how, auto... from) {
+    auto options = quick(1);
+    options.val_check_interval = 3;
+    auto trainer = make_trainer<Windowed>(options, SavingDevice{}, Float32{}, how,
+                                          ModelCheckpoint{{.dirpath = folder.path, .save_top_k = -1}});
+    model = {};
+    return said([&] { trainer.fit(model, toy::batches(6), toy::batches(1), from...); });
+  };
+  start({.accumulate_grad_batches = 2, .clip = ClipNorm{1.0}});
+  CHECK(model.steps == std::vector<long>{0, 0, 1, 1, 2, 2});
+  auto const text =
+      start({.accumulate_grad_batches = 3, .clip = ClipValue{0.5}}, CkptPath{folder / "epoch=0-step=1.safetensors"});
+  CHECK(model.steps == std::vector<long>{1, 2, 2});
+  CHECK(model.limits == std::vector<double>(2, 0.5));
+  CHECK(count(text, "[fulgurite.resume.options]") == 1);
+  for (auto const* what : {"accumulate_grad_batches' is 2 in the file and 3",
+                           "clip' is \"norm\" in the file and \"value\"", "clip limit' is 1.0 in the file and 0.5"})
+    CHECK(text.find(what) != text.npos);
+}
+
 TEST_CASE("options of each callback: all that differ are told, none is loaded") {
   auto const& vl = Scripted::vl;
   CHECK(told(EarlyStopping{vl,

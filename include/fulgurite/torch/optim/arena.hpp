@@ -251,10 +251,10 @@ class NamedState {
   std::int64_t kept_numbers() const { return arena_->states().numbers(arena_->buffers()); }
 
   /// Saves the options of the groups and, for each parameter by its name, its step count and states. Loading needs the
-  /// same names, groups, kinds of state, shapes and element types, in any order; if something differs it throws an
-  /// Error and changes nothing. The program's options are kept; learning rates and momenta, which schedules change, are
-  /// loaded. If the state is in parts and not gathered, this saves the process's own part, which no other process can
-  /// load.
+  /// same names, groups, shapes and element types, in any order, and each state that the program's options need; if
+  /// something differs or is missing it throws an Error and changes nothing. The program's options are kept; learning
+  /// rates and momenta, which schedules change, are loaded. If the state is in parts and not gathered, this saves the
+  /// process's own part, which no other process can load.
   template <class Archive>
     requires requires { Archive::loading; }
   void state(Archive& archive) {
@@ -282,15 +282,14 @@ class NamedState {
 
   Saved saved(std::size_t position) const;
 
-  void load(auto& archive, std::vector<Options> const& groups, std::vector<Saved> const& parameters,
+  void load(auto& archive, std::vector<Options> groups, std::vector<Saved> const& parameters,
             std::optional<SavedPart> const& part);
   /// Restores this process's part from whole states.
   void restore_own(std::vector<Saved> const& parameters);
   /// The index of the state with this name among the states of a group.
   std::optional<std::size_t> kind(std::size_t group, std::string_view name) const;
   /// Calls `differs(how)` for each reason why the saved state of a parameter does not fit the parameter here.
-  void compare(libtorch::Arena::Slot const& slot, Saved const& there, std::vector<Options> const& groups, bool whole,
-               auto const& differs) const;
+  void compare(libtorch::Arena::Slot const& slot, Saved const& there, bool whole, auto const& differs) const;
 };
 
 template <class Rule>
@@ -322,7 +321,7 @@ void NamedState<Rule>::fold(auto& archive) {
   } else {
     if constexpr (requires { archive.has("part"); })
       if (archive.has("part")) archive("part", part.emplace());
-    load(archive, groups, parameters, part);
+    load(archive, std::move(groups), parameters, part);
   }
 }
 
@@ -375,7 +374,7 @@ typename NamedState<Rule>::Saved NamedState<Rule>::saved(std::size_t position) c
 }
 
 template <class Rule>
-void NamedState<Rule>::load(auto& archive, std::vector<Options> const& groups, std::vector<Saved> const& parameters,
+void NamedState<Rule>::load(auto& archive, std::vector<Options> groups, std::vector<Saved> const& parameters,
                             std::optional<SavedPart> const& part) {
   if (part) require_own(*arena_, *part, Rule::name);
   std::string problems;
@@ -391,15 +390,19 @@ void NamedState<Rule>::load(auto& archive, std::vector<Options> const& groups, s
       auto const found =
           std::find_if(parameters.begin(), parameters.end(), [&](Saved const& one) { return one.name == named; });
       if (found == parameters.end()) differs("no '" + named + "' is in it");
-      else compare(slots[i], *found, groups, !part, differs);
+      else compare(slots[i], *found, !part, differs);
       of[i] = found == parameters.end() ? nullptr : &*found;
     }
   if (!problems.empty())
     throw Error("fulgurite.optim.state_mismatch",
                 "the saved state is of another " + std::string(Rule::name) + ": " + problems +
                     "; groups, parameters and options must be those of the optimizer it is loaded into");
+  // A group that was made without momentum has no buffer for that of the file.
+  if constexpr (requires(Options& options) { Rule::set_momentum(options, 0.0); })
+    for (std::size_t g = 0; g != groups.size(); ++g)
+      if (Rule::momentum(groups_[g]) == 0.0) Rule::set_momentum(groups[g], 0.0);
   for (auto const& options : groups) Rule::check(options);
-  groups_ = groups;
+  groups_ = std::move(groups);
   for (std::size_t i = 0; i != slots.size(); ++i) slots[i].steps = of[i]->steps;
   if (!part && !arena_->states().part().is_whole())
     return commit(archive, [this, parameters] { restore_own(parameters); });
@@ -412,7 +415,9 @@ void NamedState<Rule>::load(auto& archive, std::vector<Options> const& groups, s
     for (std::size_t i = 0; i != slots.size(); ++i) {
       auto const tensors = state_of(slots[i]).tensors;
       for (auto const& state : of[i]->states) {
-        to.push_back(tensors.at(state.name));
+        auto const here = tensors.find(state.name);
+        if (here == tensors.end()) continue;  // no option here needs it
+        to.push_back(here->second);
         from.push_back(state.value);
       }
     }
@@ -427,9 +432,11 @@ void NamedState<Rule>::restore_own(std::vector<Saved> const& parameters) {
     auto const& buffer = arena_->buffers()[slot.buffer];
     if (!arena_->states().own(slot, buffer)) continue;
     for (auto const& state : one.states) {
+      auto const where = kind(slot.group, state.name);
+      if (!where) continue;
       auto const whole = at::empty_like(slot.gradient);
       libtorch::restore(whole, state.value);
-      arena_->states().put_own(slot, buffer, *kind(slot.group, state.name), whole);
+      arena_->states().put_own(slot, buffer, *where, whole);
     }
   }
 }
@@ -442,19 +449,18 @@ std::optional<std::size_t> NamedState<Rule>::kind(std::size_t group, std::string
 }
 
 template <class Rule>
-void NamedState<Rule>::compare(libtorch::Arena::Slot const& slot, Saved const& there,
-                               std::vector<Options> const& groups, bool whole, auto const& differs) const {
+void NamedState<Rule>::compare(libtorch::Arena::Slot const& slot, Saved const& there, bool whole,
+                               auto const& differs) const {
   if (there.group != slot.group) return differs("'" + there.name + "' is in group " + std::to_string(there.group));
   if (there.steps < 0) differs("'" + there.name + "' has taken " + std::to_string(there.steps) + " steps");
-  std::size_t kept = 0;
-  for (std::size_t s = 0; s != Rule::states.size(); ++s) kept += arena_->states().keeps(slot.group, s) ? 1 : 0;
-  if (whole && there.states.size() != kept) differs("of '" + there.name + "' it has other kinds of state");
-  auto const needed = Rule::initial(groups[slot.group]);
-  for (std::size_t s = 0; s != needed.size(); ++s)
-    if (needed[s] && !arena_->states().keeps(slot.group, s))
-      differs("its options need a '" + std::string(Rule::states[s]) + "' of '" + there.name + "'");
+  for (std::size_t s = 0; whole && s != Rule::states.size(); ++s) {
+    auto const is_it = [&](auto const& state) { return state.name == Rule::states[s]; };
+    if (arena_->states().keeps(slot.group, s) && std::ranges::none_of(there.states, is_it))
+      differs("of '" + there.name + "' it has no '" + std::string(Rule::states[s]) + "', which the options here need");
+  }
   for (auto const& [name, value] : there.states) {
-    if (!kind(slot.group, name)) differs("of '" + there.name + "' it has a '" + name + "'");
+    if (std::ranges::find(Rule::states, name) == Rule::states.end())
+      differs("of '" + there.name + "' it has a '" + name + "'");
     else if (auto const& like = slot.gradient; !libtorch::fits(like, value))
       differs("'" + name + "' of '" + there.name + "' is " + value.description() + ", here of type " +
               std::string(libtorch::element_name(like.scalar_type(), there.name)) + " " +

@@ -28,14 +28,14 @@ FULGURITE_BULK_BODY void fused_adam(AdamStep const& step, AdamOptions const& o, 
 
 void AdamOptions::state(auto& archive) {
   archive("lr", lr)("beta1", betas[0]).option("beta2", betas[1]).option("eps", eps);
-  archive.option("weight_decay", weight_decay).option("amsgrad", amsgrad);
+  archive.option("weight_decay", weight_decay).option("amsgrad", amsgrad).option("fused", fused);
 }
 FULGURITE_STATE(AdamOptions)
 FULGURITE_ARENA_OPTIMIZER(INSTANTIATE, rule::Adam<AdamOptions, false>);
 
 void AdamWOptions::state(auto& archive) {
   archive("lr", lr)("beta1", betas[0]).option("beta2", betas[1]).option("eps", eps);
-  archive.option("weight_decay", weight_decay).option("amsgrad", amsgrad);
+  archive.option("weight_decay", weight_decay).option("amsgrad", amsgrad).option("fused", fused);
 }
 FULGURITE_STATE(AdamWOptions)
 FULGURITE_ARENA_OPTIMIZER(INSTANTIATE, rule::Adam<AdamWOptions, true>);
