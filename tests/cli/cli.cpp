@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include <fulgurite/data/combined.hpp>
+
 #include "models.hpp"
 #include "unit/callback_run.hpp"
 #include "unit/callback_stream.hpp"
@@ -369,17 +371,26 @@ struct Deep {
   static inline DeepSettings last{};
 };
 /// One of several processes, of which this one is the second.
-struct Second : Host {
+struct Second : toy::Several {
+  using Backend = Host::Backend;
   int rank() const { return 1; }
 };
-template <class Strategy = Host>
+/// As the library's modules, whose batch size can be set.
+struct Sized {
+  long size = 2;
+  long batch_size() const { return size; }
+  void set_batch_size(long to) { size = to; }
+  auto train_dataloader() { return data::of_this_rank(toy::batches(4)); }
+  auto val_dataloader() { return data::of_this_rank(toy::batches(1)); }
+};
+template <class Strategy = Host, class Data = Numbers>
 Ran deep(std::vector<std::string> words, std::vector<char const*> environment = {}) {
   Deep::last = {};
   Stream out, err;
   auto const made = [](auto... parts) {
     return make_trainer<Deep>(std::move(parts)..., Strategy{}, NoProgressBar{}, NoModelSummary{});
   };
-  cli::Program<Deep, Numbers, decltype(made)> program(made);
+  cli::Program<Deep, Data, decltype(made)> program(made);
   environment.push_back(nullptr);
   int const status = program.run("deep", std::move(words), environment.data(), out.file, err.file);
   return {status, out.all(), err.all()};
@@ -488,10 +499,15 @@ TEST_CASE("cli: infinity is a number, a folder is no file, and one of several pr
   std::vector<std::string> const tune{"tune", "--trainer.default_root_dir=" + folder.path.string(),
                                       "--trainer.max_epochs=50", "--tune.min_lr=1e-4"};
   CHECK(has(deep(tune).out, "\n[model]\nlr = "));
-  auto const second = deep<Second>(tune);
+  auto const second = deep<Second, Sized>(tune);
   CHECK(second.status == 0);
   CHECK(second.out == "");
   CHECK(!has(second.err, "suggested"));
+  auto sizes = tune;
+  sizes.emplace_back("--tune.batch_size=true");
+  CHECK(deep<Second, Sized>(sizes).err ==
+        "[fulgurite.cli.tune] --tune.batch_size = true: each of several processes would find another size: tune with a "
+        "strategy of one process, then train with what it found\n");
 }
 
 TEST_CASE("cli: a variable of the environment that is no option is named, with the one that may be meant") {

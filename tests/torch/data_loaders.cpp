@@ -107,6 +107,8 @@ TEST_CASE("a tensor loader gathers rows, in order or shuffled as any sampler") {
 
   TensorLoader chosen{rows(10), torch::arange(10), Subset{std::vector<std::size_t>{8, 2}}, {.batch_size = 5}};
   CHECK(targets(chosen) == Lists{{8, 2}});
+  TensorLoader single{rows(3), torch::arange(3)};  // without options a batch has one sample, as in PyTorch
+  CHECK(single.size() == 3);
   auto empty = loader_of(0, {.batch_size = 3});
   CHECK(targets(empty).empty());
 }

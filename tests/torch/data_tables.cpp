@@ -239,6 +239,27 @@ TEST_CASE("pictures in folders are a module of one line: read by workers, resize
   for (int epoch = 0; epoch < 2; ++epoch)
     CHECK(Rows(one.train_dataloader()).data.equal(Rows(alone.train_dataloader()).data));
 
+  auto const by_row = [](Batch batch, BatchRandom& random) {
+    for (std::size_t i = 0; i != static_cast<std::size_t>(batch.data.size(0)); ++i)
+      batch.data[static_cast<std::int64_t>(i)] = random.row(i).uniform();
+    return batch;
+  };
+  auto const drawn = [&](int rank, int world) {
+    auto pictures = image_folder(
+        folder.path / "pets", {.height = 1, .width = 1, .validation = 2, .batch_size = 6 / world, .seed = 1}, by_row);
+    if (world != 1) pictures.train_dataloader().shard(rank, world, true);
+    std::vector<float> all;
+    for (auto& batch : pictures.train_dataloader())
+      for (std::int64_t i = 0; i != batch.data.size(0); ++i) all.push_back(batch.data[i][0][0][0].item<float>());
+    return all;
+  };
+  auto first = drawn(0, 2), whole = drawn(0, 1);
+  auto const second = drawn(1, 2);
+  CHECK(first != second);
+  first.insert(first.end(), second.begin(), second.end());
+  std::ranges::sort(first), std::ranges::sort(whole);
+  CHECK(first == whole);
+
   auto two = image_folder(folder.path / "pets", {.height = 2, .width = 2, .validation_folder = folder.path / "more"});
   CHECK(two.train_dataloader().size() == 1);
   auto const seen = two.val_dataloader().begin()->data;

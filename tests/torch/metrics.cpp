@@ -215,6 +215,16 @@ TEST_CASE("metrics leave a label out that means none, and count every other one"
   lenient.update(scores, labels);
   CHECK_THROWS_WITH(strict.compute(), StartsWith("[fulgurite.metric.labels] 1 samples of Accuracy"));
   CHECK(lenient.compute() == Approx(2.0 / 3));
+  // Where it is a class that is predicted, that class has no label, and counts with 0 as in scikit-learn.
+  auto const guessed = torch::tensor({0, 1, 2, 0, 2}), meant = torch::tensor({1, 1, 2, 2, 0});
+  auto const of_classes = [&]<class Definition>(Definition definition, std::int64_t predicted) {
+    definition.num_classes = 3, definition.average = Average::macro, definition.ignore_index = 0;
+    return value_of(definition, guessed.where(guessed != 0, predicted), meant);
+  };
+  CHECK(of_classes(Recall{}, 0) == Approx(1.0 / 3));
+  CHECK(of_classes(Precision{}, 0) == Approx(2.0 / 3));
+  CHECK(of_classes(F1{}, 0) == Approx(4.0 / 9));
+  CHECK(of_classes(Recall{}, 1) == Approx(3.0 / 4));
   Meter perplexity{Perplexity{.ignore_index = -100}}, of_all{Perplexity{}};
   perplexity.update(scores, labels);
   of_all.update(scores, labels);

@@ -273,13 +273,17 @@ struct Tuning {
               return *rate_of(net);
             }};
   }
-  /// Throws an Error if a search is impossible, or none is requested. Called before data are read.
+  /// Throws an Error if a search is impossible, or none is requested. Called before data are read. `sizes`: the data
+  /// have a batch size that can be set; `several`: several processes train the model.
   template <class Model>
-  void check(bool sizes) const {
+  void check(bool sizes, bool several) const {
     if (lr_find) tune::check(rate_search<Model>());
     else if (!sizes || !batch_size)
       throw Error("fulgurite.cli.tune", std::string("--tune.lr_find = false: nothing is left to search for") +
                                             (sizes ? "; --tune.batch_size true searches for a batch size" : ""));
+    if (sizes && batch_size && several)
+      throw Error("fulgurite.cli.tune", "--tune.batch_size = true: each of several processes would find another size: "
+                                        "tune with a strategy of one process, then train with what it found");
   }
 };
 
@@ -287,7 +291,7 @@ struct Tuning {
 template <class Trainer, class Model, class Data>
 std::string tuned(Trainer& trainer, Model& model, Data& data, Tuning const& how) {
   std::string text;
-  if constexpr (SettableBatchSize<Data>) {
+  if constexpr (SettableBatchSize<Data> && !loop::shares<typename Trainer::Run>) {
     if (how.batch_size) {
       auto const found = tune::scale_batch_size(trainer, model, data);
       text += found.table();
@@ -422,7 +426,7 @@ class Program {
       check_ckpt_path(ckpt_path_);
       check_devices(policies...);
       if constexpr (tunes)
-        if (verb == "tune") tuning_.template check<Model>(SettableBatchSize<Data>);
+        if (verb == "tune") tuning_.template check<Model>(SettableBatchSize<Data>, loop::shares<typename Made::Run>);
       auto trainer = made_trainer(policies...);
       if (verb == "fit") check_end(trainer);
       Made::Run::Backend::seed(seed_);

@@ -15,7 +15,7 @@ FULGURITE_BODY void refuse_log_place(std::string_view name, bool by_step) {
   if (by_step)
     throw Error("fulgurite.metric.no_step",
                 std::string(name) +
-                    " is declared with .on_step = Report::yes and logged in a hook of the epoch, where there is no "
+                    " is declared with .on_step = true and logged in a hook of the epoch, where there is no "
                     "step: leave on_step out, or log it in training_step");
   throw Error("fulgurite.metric.two_places",
               std::string(name) +

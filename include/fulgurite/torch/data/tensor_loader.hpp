@@ -160,7 +160,8 @@ class TensorLoader : public SampledBatches<TensorLoader<S, Transform>, Batch, S>
   /// that could not help.
   TensorLoader(torch::Tensor data, torch::Tensor target, S sampler, GatherOptions options, Transform transform = {});
 
-  TensorLoader(torch::Tensor const& data, torch::Tensor target, TensorLoaderOptions options, Transform transform = {})
+  TensorLoader(torch::Tensor const& data, torch::Tensor target, TensorLoaderOptions options = {},
+               Transform transform = {})
     requires std::same_as<S, OptionalShuffle>
       : TensorLoader(data, std::move(target), OptionalShuffle{rows(data), options.shuffle, options.seed},
                      without_order(options), std::move(transform)) {}
