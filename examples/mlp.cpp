@@ -1,5 +1,6 @@
 // Trains on digits that the program draws, or on MNIST: its argument is a folder with MNIST's files.
 #include <cstdio>
+#include <string_view>
 
 #include <torch/nn.h>
 #include <torch/optim/adam.h>
@@ -33,14 +34,17 @@ struct Mlp : nn::Module {
 
 int main(int argc, char** argv) try {
   using namespace fulgurite;
-  if (argc > 1 && argv[1][0] == '-') {  // --help
-    std::puts("mlp [FOLDER]: trains on digits that it draws, or on the files of MNIST in a folder");
+  std::string_view const word = argc > 1 ? argv[1] : "";
+  bool const fast = word == "--fast", drawn = word.empty() || fast;
+  if (!drawn && word.starts_with('-')) {  // --help
+    std::puts("mlp [FOLDER]: trains on digits that it draws, or on the files of MNIST in a folder\n"
+              "mlp --fast: one epoch, to see that everything works");
     return 0;
   }
   torch::manual_seed(1);
   Mlp model;
-  auto digits = argc > 1 ? data::mnist(argv[1], {.normalise = true, .batch_size = 64}) : data::digits();
-  auto trainer = make_trainer<Mlp>(TrainerOptions{.max_epochs = 10}, SingleDevice{cpu}, Float32{},
+  auto digits = drawn ? data::digits() : data::mnist(argv[1], {.normalise = true, .batch_size = 64});
+  auto trainer = make_trainer<Mlp>(TrainerOptions{.max_epochs = fast ? 1 : 10}, SingleDevice{cpu}, Float32{},
                                    Automatic{.clip = ClipNorm{1.0}},
                                    EarlyStopping{Mlp::val_accuracy, {.mode = Mode::max}}, Signals{});
   trainer.fit(model, digits);

@@ -15,7 +15,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import flags  # noqa: E402
 
 FOLDER = pathlib.Path(sys.argv[1]).resolve()
-ELSEWHERE = {'first', 'mlp', 'predict'}  # recipes.py and predict.py run them
+ELSEWHERE = {'first', 'predict'}  # recipes.py and predict.py run them
 
 
 class Example(typing.NamedTuple):
@@ -39,6 +39,7 @@ EXAMPLES = {
     'gan': Example('--fast --drawn --out .', 'the pictures are in', leaves='gan-epoch-001.png'),
     'jit': Example('--fast', r'odd or even: ([\d.]+) %; from the checkpoint ([\d.]+) %; from the new file ([\d.]+) %',
                    lambda a, b, c: 60 < a == b == c, 'backbone.pt odd.pt odd.safetensors'),
+    'mlp': Example('--fast', r'best val/accuracy ([\d.]+) in epoch 0', lambda a: a > 0.5),
     'mnist': Example('--fast --drawn', 'exactly the same'),
     'regression': Example('--fast', r'validation rows: ([\d.]+); of always predicting the mean: ([\d.]+)',
                           lambda a, b: a < b / 2, 'flats.csv'),

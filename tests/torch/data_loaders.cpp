@@ -269,6 +269,16 @@ TEST_CASE("tensors that do not belong together are refused") {
   CHECK(refusal([&] { wrong.begin(); }) == "fulgurite.data.index");
 }
 
+TEST_CASE("a loader without options has PyTorch's defaults: batches of one sample, in order") {
+  TensorLoader of_tensors{rows(3), torch::arange(3)};
+  CHECK(targets(of_tensors) == Lists{{0}, {1}, {2}});
+  Loader of_samples{rows(3).unbind(0)};
+  REQUIRE(of_samples.size() == 3);
+  std::vector<std::int64_t> heights;
+  for (auto& batch : of_samples) heights.push_back(batch.size(0));
+  CHECK(heights == std::vector<std::int64_t>{1, 1, 1});
+}
+
 TEST_CASE("pinned memory is for data of the CPU that go to a GPU") {
   if (!torch::cuda::is_available()) {
     CHECK(refusal([] { TensorLoader{rows(4), torch::arange(4), {.batch_size = 2, .pin_memory = true}}; }) ==

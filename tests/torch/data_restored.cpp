@@ -92,10 +92,10 @@ TEST_CASE("load_weights never leaves out what the file keeps of a data module") 
   auto const before = other.layer->weight.detach().clone();
   CHECK(sentence([&] { load_weights(other, file); }).find("[fulgurite.checkpoint.data_state]") == 0);
   CHECK(other.layer->weight.equal(before));
-  CHECK(sentence([&] { load_weights(other, file); }).find("('rows', 'classes', 'reading', 'encoding')") !=
+  CHECK(sentence([&] { load_weights(other, file); }).find("('rows', 'classes', 'reading', 'encoding', 'target')") !=
         std::string::npos);
   CHECK(load_weights(other, file, {.without_data_state = true}).loaded.size() == 2);
-  CHECK(load_weights(other, file, {.strict = false}).data_state.size() == 4);
+  CHECK(load_weights(other, file, {.strict = false}).data_state.size() == 5);
 
   // Another table is refused; one of as many rows sees them as those of training were seen.
   Line third(first.features().size());
@@ -451,6 +451,6 @@ TEST_CASE("load_weights restores model and data module together, or neither") {
   CHECK(data_test::refusal([&] { load_weights(line, fresh, file); }) == "fulgurite.checkpoint.model_state");
   CHECK(fresh.features().empty());
   Counting last(all.features().size());
-  CHECK(load_weights(last, file, {.without_data_state = true}).data_state.size() == 4);
+  CHECK(load_weights(last, file, {.without_data_state = true}).data_state.size() == 5);
   CHECK(last.seen == 7);
 }

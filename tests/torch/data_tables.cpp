@@ -89,6 +89,25 @@ TEST_CASE("a table is a module of two lines: standardised by its training rows, 
   auto const row = Rows(shifted.train_dataloader()).data[0];
   CHECK(row[0].item<float>() > 50);  // the loaders have what was loaded
 
+  // A target of numbers is scaled by the training rows where that is wanted, predictions are converted back, and a
+  // checkpoint holds both.
+  TableOptions scaled_options = options;
+  scaled_options.standardize_target = true;
+  auto scaled = table(folder.path / "houses.csv", scaled_options);
+  Rows const scaled_train(scaled.train_dataloader()), scaled_val(scaled.val_dataloader());
+  CHECK(std::abs(scaled_train.target.mean().item<float>()) < 1e-6F);
+  CHECK(std::abs(scaled_train.target.std(false).item<float>() - 1) < 1e-6F);
+  CHECK(scaled.in_units(scaled_val.target).allclose(val.target));
+  CHECK(houses_data.in_units(val.target).equal(val.target));
+  auto restored = table(folder.path / "houses.csv", options);
+  fulgurite::load_state_text(restored, fulgurite::state_text(scaled));
+  CHECK(Rows(restored.val_dataloader()).target.equal(scaled_val.target));
+  CHECK(restored.in_units(scaled_val.target).allclose(val.target));
+  scaled_options.target = "zip";
+  CHECK(sentence([&] {
+          table(folder.path / "houses.csv", scaled_options);
+        }).find("'zip' is a category, which has no mean: remove .standardize_target") != std::string::npos);
+
   // A cell that is no number makes no categories of a column of numbers, here or in the target.
   write(folder.path / "odd.csv", "x,y,note\n1,3,a\n2,4,1\n3,?4,2\n");
   auto const odd = [&](TableTypes types) {

@@ -111,6 +111,14 @@ auto trainer_of(auto const& model, int epochs, auto... callbacks) {
                                                             Float32{}, Automatic{}, callbacks..., NoDefaults{});
 }
 
+/// A data module with a state.
+struct Scaled {
+  double mean = 3;
+  decltype(rows()) batches = rows();
+  auto& train_dataloader() { return batches; }
+  void state(auto& archive) { archive("mean", mean); }
+};
+
 template <class Net, class... Inputs>
 auto result(Net& net, Inputs const&... inputs) {
   torch::NoGradGuard const no_graph;
@@ -288,6 +296,17 @@ TEST_CASE("a trained model leaves without its arena; an average and the best che
   Small other;
   load_weights(other, best);
   CHECK(same_bits(loaded(folder / "best.pt", x), result(other, x)));
+
+  Scaled data;
+  auto of_module = trainer_of(net, 1);
+  of_module.fit(net, data);
+  of_module.save_checkpoint(folder / "scaled.safetensors");
+  data.mean = 0;
+  CHECK_THAT(error_of([&] { export_torchscript_from(folder / "scaled.safetensors", net, x, folder / "scaled.pt"); }),
+             StartsWith("[fulgurite.checkpoint.data_state]"));
+  export_torchscript_from(folder / "scaled.safetensors", net, data, x, folder / "scaled.pt");
+  CHECK(data.mean == 3);
+  CHECK(same_bits(loaded(folder / "scaled.pt", x), result(net, x)));
 
   Small averaged;
   auto averaging = trainer_of(averaged, 3, WeightAveraging{});

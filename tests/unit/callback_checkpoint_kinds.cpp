@@ -1,3 +1,7 @@
+#include <filesystem>
+#include <string>
+#include <tuple>
+
 #include <fulgurite/callback/model_checkpoint.hpp>
 
 #include "callback_run.hpp"
@@ -40,6 +44,33 @@ TEST_CASE("checkpoint: last may be a link to the file just saved, wherever the f
   CHECK(trainer.template callback<ModelCheckpoint<Metric<"vl">>>().last_model_path() == folder / "last.safetensors");
   CHECK(trainer.outcome().last_file == folder / name(2, 6));
   CHECK(folder.files() == Kept{name(2, 6), "last.safetensors"});
+}
+
+TEST_CASE(
+    "checkpoint: a resumed run has the results and the file of an unbroken one, also if nothing is left to train") {
+  for (auto const last : {SaveLast::no, SaveLast::copy, SaveLast::link})
+    for (int const top : {0, 1, -1}) {
+      if (top == 0 && last == SaveLast::no) continue;
+      CAPTURE(static_cast<int>(last), top);
+      Folder const folder;
+      auto const results = [&](int epochs, auto... from) {
+        Scripted model{.script = {6, 5, 4}};
+        Trainer<Scripted, SavingDevice, Float32, Automatic, ModelCheckpoint<Metric<"vl">>> trainer(
+            quick(epochs), SavingDevice{}, Float32{}, Automatic{},
+            ModelCheckpoint{Scripted::vl, {.dirpath = folder.path, .save_top_k = top, .save_last = last}});
+        trainer.fit(model, toy::batches(2), toy::batches(1), from...);
+        auto const outcome = trainer.outcome();
+        return std::tuple(outcome.last_file, outcome.best_file, outcome.best_value, outcome.best_epoch);
+      };
+      auto const unbroken = results(3);
+      auto const file = content(std::get<0>(unbroken));
+      std::filesystem::remove_all(folder.path);
+      auto const cut = results(2);
+      CHECK(results(2, CkptPath{"last"}) == cut);
+      CHECK(results(3, CkptPath{"last"}) == unbroken);
+      CHECK(results(3, CkptPath{"last"}) == unbroken);
+      CHECK(content(std::get<0>(unbroken)) == file);
+    }
 }
 
 TEST_CASE("checkpoint: where no file is kept, last is a file although a link was asked for") {

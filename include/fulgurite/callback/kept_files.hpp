@@ -177,19 +177,22 @@ namespace fulgurite {
 class KeptFiles : public checkpointing::KeptNames {
  public:
   using KeptNames::KeptNames;
+  /// Called with the name that a file is going to have, whenever it is entered here, and at the end with that of the
+  /// file that was written. Empty if there is none.
+  using Named = std::function<void(std::filesystem::path const& file)>;
 
   /// Writes a file, if the options keep any, and "last" with it.
   SavedFile save(CheckpointFiles& files, std::filesystem::path const& folder, ModelCheckpointOptions const& how,
-                 SavingFile const& now);
+                 SavingFile const& now, Named named);
 
   /// Like save, but another thread writes; `then(files, saved)` is called on this thread. Until then the new names are
   /// entered although their files do not exist yet. If the file cannot be written, no copy is named "last".
   void save_later(CheckpointFiles& files, std::filesystem::path const& folder, ModelCheckpointOptions const& how,
-                  SavingFile const& now, std::function<void(CheckpointFiles&, SavedFile const&)> then);
+                  SavingFile const& now, Named named, std::function<void(CheckpointFiles&, SavedFile const&)> then);
 
   /// Writes only "last".
   SavedFile save_last(CheckpointFiles& files, std::filesystem::path const& folder, ModelCheckpointOptions how,
-                      long step);
+                      long step, Named named);
 
   /// Removes the displaced files. A file is kept, and tried again later, if this program has named it to resume from,
   /// if the link "last" still leads to it, or if the disk refuses to remove it.
@@ -214,6 +217,7 @@ class KeptFiles : public checkpointing::KeptNames {
     SavingFile now;
     Ranking ranking_before;
     Last last_before;
+    Named named;
     Name file = {}, last = {};
 
     bool keeps() const;
@@ -221,7 +225,7 @@ class KeptFiles : public checkpointing::KeptNames {
   };
 
   Saving begin(CheckpointFiles& files, std::filesystem::path const& folder, ModelCheckpointOptions const& how,
-               SavingFile const& now);
+               SavingFile const& now, Named named);
   void name_last(CheckpointFiles& files, Saving& saving);
   void name_both(CheckpointFiles& files, Saving& saving);
 

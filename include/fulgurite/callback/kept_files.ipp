@@ -171,15 +171,15 @@ FULGURITE_BODY void KeptNames::leave() {
 namespace fulgurite {
 
 FULGURITE_BODY SavedFile KeptFiles::save(CheckpointFiles& files, std::filesystem::path const& folder,
-                                         ModelCheckpointOptions const& how, SavingFile const& now) {
-  auto saving = begin(files, folder, how, now);
+                                         ModelCheckpointOptions const& how, SavingFile const& now, Named named) {
+  auto saving = begin(files, folder, how, now, std::move(named));
   return finish(files, saving);
 }
 
 FULGURITE_BODY void KeptFiles::save_later(CheckpointFiles& files, std::filesystem::path const& folder,
-                                          ModelCheckpointOptions const& how, SavingFile const& now,
+                                          ModelCheckpointOptions const& how, SavingFile const& now, Named named,
                                           std::function<void(CheckpointFiles&, SavedFile const&)> then) {
-  auto saving = begin(files, folder, how, now);
+  auto saving = begin(files, folder, how, now, std::move(named));
   std::vector<CheckpointFiles::Planned> planned;
   if (saving.keeps()) planned.push_back({saving.file.path, saving.file.is_new});
   if (saving.has_last() && copies_last(how)) planned.push_back({saving.last.path, saving.last.is_new});
@@ -189,14 +189,15 @@ FULGURITE_BODY void KeptFiles::save_later(CheckpointFiles& files, std::filesyste
   } catch (...) {
     ranking_ = saving.ranking_before;
     last_ = saving.last_before;
+    saving.named({});
     then(files, SavedFile{.failure = std::current_exception()});
   }
 }
 
 FULGURITE_BODY SavedFile KeptFiles::save_last(CheckpointFiles& files, std::filesystem::path const& folder,
-                                              ModelCheckpointOptions how, long step) {
+                                              ModelCheckpointOptions how, long step, Named named) {
   how.save_top_k = 0;
-  return save(files, folder, how, {.name = {}, .step = step});
+  return save(files, folder, how, {.name = {}, .step = step}, std::move(named));
 }
 
 FULGURITE_BODY void KeptFiles::sweep(CheckpointFiles& files, std::filesystem::path const& folder) {
@@ -232,16 +233,17 @@ FULGURITE_BODY bool KeptFiles::Saving::keeps() const { return how.save_top_k != 
 FULGURITE_BODY bool KeptFiles::Saving::has_last() const { return how.save_last.kind != SaveLast::no; }
 
 FULGURITE_BODY KeptFiles::Saving KeptFiles::begin(CheckpointFiles& files, std::filesystem::path const& folder,
-                                                  ModelCheckpointOptions const& how, SavingFile const& now) {
+                                                  ModelCheckpointOptions const& how, SavingFile const& now,
+                                                  Named named) {
   sweep(files, folder);  // files that the previous process left to remove
-  Saving saving{folder, how, now, ranking_, last_};
+  Saving saving{folder, how, now, ranking_, last_, std::move(named)};
   name_both(files, saving);
   return saving;
 }
 
 FULGURITE_BODY void KeptFiles::name_last(CheckpointFiles& files, Saving& saving) {
   auto const before = saving.last.path;
-  auto const& [folder, how, now, ranking_before, last_before, file, last] = saving;
+  auto const& [folder, how, now, ranking_before, last_before, named, file, last] = saving;
   saving.last = saving.has_last() ? fresh(files, folder, how, "last", last_before.file, file.path) : Name{};
   if (saving.has_last()) {
     last_ = {last.path, now.step, file.path};
@@ -256,6 +258,7 @@ FULGURITE_BODY void KeptFiles::name_both(CheckpointFiles& files, Saving& saving)
   if (saving.keeps()) saving.file = place(files, saving.folder, saving.how, saving.now);
   files.renamed(before, saving.file.path);
   name_last(files, saving);
+  saving.named(saving.keeps() ? saving.file.path : saving.last.path);
 }
 
 FULGURITE_BODY void KeptFiles::link_last(CheckpointFiles& files, std::filesystem::path const& last,
@@ -282,12 +285,15 @@ FULGURITE_BODY SavedFile KeptFiles::finish(CheckpointFiles& files, Saving& savin
   else {
     ranking_ = saving.ranking_before;
     last_.pending.clear();
+    saving.named({});  // what the failed file would have been is in no outcome
+    saving.named(saving.last.path);
   }
   bool there = true;
   if (saving.has_last()) {
     auto const rename_last = [&] {
       name_last(files, saving);
       if (written) write_file();  // its state contains the name of "last"
+      else saving.named(saving.last.path);
     };
     bool const copies = copies_last(how);
     auto const make = [&] {
@@ -301,6 +307,7 @@ FULGURITE_BODY SavedFile KeptFiles::finish(CheckpointFiles& files, Saving& savin
   }
   // A link that could not be updated still leads to the file that would be removed.
   if (written && (there || copies_last(how))) sweep(files, saving.folder);
+  saving.named(saved.file);
   return saved;
 }
 

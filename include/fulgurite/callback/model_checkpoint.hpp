@@ -117,7 +117,10 @@ class Results {
 
   void print(bool here, std::string const& what) const;
 
-  void settle(SavedFile const& saved, Outcome& outcome) const;
+  /// A function that enters the name of a file in the outcome before the file is written: the state in it contains the
+  /// outcome, so that a resumed run has the results of an unbroken one. Without a name, the outcome is as it was.
+  KeptFiles::Named naming(Outcome& outcome) const;
+  static void rethrow(SavedFile const& saved);
 
   void publish(Outcome& outcome) const;
 

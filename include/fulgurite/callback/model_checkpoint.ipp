@@ -68,9 +68,21 @@ FULGURITE_BODY void Results::print(bool here, std::string const& what) const {
   if (options_.verbose && here) fulgurite::print_lines(stderr, "ModelCheckpoint: " + what + "\n");
 }
 
-FULGURITE_BODY void Results::settle(SavedFile const& saved, Outcome& outcome) const {
-  if (!saved.file.empty()) outcome.last_file = saved.file;
-  publish(outcome);
+FULGURITE_BODY KeptFiles::Named Results::naming(Outcome& outcome) const {
+  return [this, before = outcome, &outcome](std::filesystem::path const& file) {
+    if (file.empty()) {
+      auto all = before;
+      all.metrics_file = outcome.metrics_file;
+      all.ended_by = outcome.ended_by;
+      outcome = std::move(all);
+    } else {
+      outcome.last_file = file;
+    }
+    publish(outcome);
+  };
+}
+
+FULGURITE_BODY void Results::rethrow(SavedFile const& saved) {
   if (saved.failure) std::rethrow_exception(saved.failure);
 }
 
@@ -91,13 +103,13 @@ FULGURITE_BODY bool Results::writes_any() const {
 FULGURITE_BODY void Requests::write_waiting(CheckpointFiles& files, Waiting const& now, Outcome& outcome) {
   gone_.clear();     // a later file may use the name again
   waiting_.reset();  // the file holds the state after this request
-  auto const then = [this, before = now.before, &outcome](CheckpointFiles const& done, SavedFile const& saved) {
+  auto const then = [this, before = now.before](CheckpointFiles const& done, SavedFile const& saved) {
     if (saved.file.empty()) last_saved_ = before;
     else print(done.writes(), "saved " + saved.file.string());
-    settle(saved, outcome);
+    rethrow(saved);
   };
-  if (files.later()) kept_.save_later(files, dirpath(), options_, now.file, then);
-  else then(files, kept_.save(files, dirpath(), options_, now.file));
+  if (files.later()) kept_.save_later(files, dirpath(), options_, now.file, naming(outcome), then);
+  else then(files, kept_.save(files, dirpath(), options_, now.file, naming(outcome)));
 }
 
 void Place::state(auto& archive) {
@@ -177,7 +189,7 @@ FULGURITE_BODY void Requests::ask(Context const& ctx, Waiting const& now) {
 FULGURITE_BODY void Requests::ask_for_last(Context const& ctx) {
   ctx.request_checkpoint({this, [this, step = ctx.global_step(), &outcome = ctx.outcome()](CheckpointFiles& files) {
                             if (kept_.last().step != step)
-                              settle(kept_.save_last(files, dirpath(), options_, step), outcome);
+                              rethrow(kept_.save_last(files, dirpath(), options_, step, naming(outcome)));
                           }});
 }
 

@@ -5,6 +5,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <iterator>
 #include <optional>
 #include <string>
@@ -275,16 +276,32 @@ class Combined : public Batches<Combined<Mode, Ls...>, std::tuple<BatchIn<Mode, 
   std::tuple<CombinedPart<Ls>...> parts_;
 };
 
+/// Refuses a loader that was passed by its name and can only be moved.
+template <class... Ls>
+consteval bool can_take_over() {
+  constexpr bool can = (std::constructible_from<std::decay_t<Ls>, Ls> && ...);
+  static_assert(can,
+                "[fulgurite.data.copied] combined(), named() and of_this_rank() take loaders over, and one that was "
+                "passed by its name cannot be copied: write std::move(loader), or std::ref(loader) to borrow it");
+  return can;
+}
+
 /// Combines several loaders into one, for steps that need a batch of each: `auto both =
 /// data::combined<data::CombineMode::min_size>(std::move(labelled), std::ref(unlabelled));`. The step receives
 /// `std::tuple<A, B>`, as `auto& [a, b] = batch;`. Loaders are moved in, or borrowed by std::ref.
 template <CombineMode Mode = CombineMode::max_size_cycle, class... Ls>
-auto combined(Ls... loaders) {
+auto combined(Ls&&... loaders) {
   constexpr bool side_by_side = Mode != CombineMode::sequential;
   static_assert(side_by_side,
                 "[fulgurite.data.sequential] a fit cannot take combined loaders one after the other: choose min_size, "
                 "max_size or max_size_cycle; for evaluation pass a std::tuple");
-  return Combined<Mode, std::unwrap_reference_t<Ls>...>(std::move(loaders)...);
+  constexpr bool of_loaders =
+      sizeof...(Ls) > 0 && (LoaderLike<std::remove_reference_t<std::unwrap_ref_decay_t<Ls>>> && ...);
+  static_assert(of_loaders,
+                "[fulgurite.data.no_loader] data::combined joins loaders, which are ranges of batches: pass "
+                "it loaders alone, data::combined(first, second)");
+  if constexpr (of_loaders && can_take_over<Ls...>())
+    return Combined<Mode, std::unwrap_ref_decay_t<Ls>...>(std::forward<Ls>(loaders)...);
 }
 
 // An evaluation loader with a name, which distinguishes its metrics from those of other loaders.
@@ -362,6 +379,10 @@ class Borrowed {
   L* loader_;
 };
 
+/// How `named` and `of_this_rank` keep a loader: borrowed if std::ref was given.
+template <class L, class Given = std::unwrap_ref_decay_t<L>>
+using Kept = std::conditional_t<std::is_reference_v<Given>, Borrowed<std::remove_reference_t<Given>>, Given>;
+
 /// The loader that `named` returns: the given one, with a name.
 template <FixedString Name, class L>
 class Named : public L {
@@ -374,10 +395,8 @@ class Named : public L {
 /// data::named<"noisy">(std::ref(noisy))}`. Their metrics are then called `val_loss/clean` and `val_loss/noisy` instead
 /// of `val_loss/dataloader_idx_0` and `_1`. The loader is moved in, or borrowed by std::ref.
 template <FixedString Name, class L>
-auto named(L loader) {
-  using Given = std::unwrap_reference_t<L>;  // a reference if std::ref was given
-  using Kept = std::conditional_t<std::is_reference_v<Given>, Borrowed<std::remove_reference_t<Given>>, L>;
-  return Named<Name, Kept>(Kept(std::move(loader)));
+auto named(L&& loader) {
+  if constexpr (can_take_over<L>()) return Named<Name, Kept<L>>(Kept<L>(std::forward<L>(loader)));
 }
 
 /// The loader that `of_this_rank` returns.
@@ -392,10 +411,8 @@ class OfThisRank : public L {
 /// data::of_this_rank(my_batches(rank)))`. The loader is moved in, or borrowed by std::ref. If the loader is in fact
 /// the same in every process, all of them train on the same batches.
 template <class L>
-auto of_this_rank(L loader) {
-  using Given = std::unwrap_reference_t<L>;
-  using Kept = std::conditional_t<std::is_reference_v<Given>, Borrowed<std::remove_reference_t<Given>>, L>;
-  return OfThisRank<Kept>(Kept(std::move(loader)));
+auto of_this_rank(L&& loader) {
+  if constexpr (can_take_over<L>()) return OfThisRank<Kept<L>>(Kept<L>(std::forward<L>(loader)));
 }
 
 }  // namespace fulgurite::data

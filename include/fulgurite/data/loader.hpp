@@ -258,7 +258,7 @@ class Loader : public SampledBatches<Loader<D, S, Collate>, Collated<Collate, D>
   Loader& operator=(Loader&&) = default;
   ~Loader() = default;
 
-  Loader(D dataset, LoaderOptions options, Collate collate = {})
+  Loader(D dataset, LoaderOptions options = {}, Collate collate = {})
     requires std::same_as<S, OptionalShuffle>
       : Loader(static_cast<std::size_t>(dataset.size()), dataset, options, collate) {}
 
@@ -316,7 +316,7 @@ class Loader : public SampledBatches<Loader<D, S, Collate>, Collated<Collate, D>
 };
 
 template <class D>
-Loader(D, LoaderOptions) -> Loader<typename Held<D>::type>;
+Loader(D, LoaderOptions = {}) -> Loader<typename Held<D>::type>;
 template <class D, class Collate>
 Loader(D, LoaderOptions, Collate) -> Loader<typename Held<D>::type, OptionalShuffle, Collate>;
 template <class D, Sampler S>

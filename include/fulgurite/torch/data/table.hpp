@@ -29,7 +29,8 @@ namespace fulgurite::data {
 class TableInputs {
  public:
   TableInputs() = default;
-  TableInputs(TableEncoding encoding, std::vector<std::string> classes, TableReading reading);
+  TableInputs(TableEncoding encoding, std::vector<std::string> classes, Standardization of_target,
+              TableReading reading);
 
   /// The names of the features, and the classes if the target is a category.
   std::vector<std::string> features() const { return encoding_.features(); }
@@ -41,21 +42,27 @@ class TableInputs {
   torch::Tensor inputs(Table const& rows) const;
   torch::Tensor inputs(std::filesystem::path const& file) const;
 
+  /// Converts predictions of a target that was standardised to its units, `houses.in_units(model.forward(rows))`:
+  /// float32, or float64 if the values need it. Others stay as they are.
+  torch::Tensor in_units(torch::Tensor const& predicted) const;
+
   /// Loading into an object that has columns already requires the same ones. Throws [fulgurite.data.table_changed].
   void state(auto& archive);
 
  protected:
   TableEncoding encoding_;
   std::vector<std::string> classes_;
+  Standardization of_target_;
   TableReading reading_;
 };
 
 /// Which column of a table is predicted, how its columns are read, and how it is split and batched.
 struct TableOptions {
-  std::string target = {};  ///< the column to predict: numbers, or categories, which become classes
-  TableTypes types = {};    ///< which columns are categories or left out, and how missing values are written
-  CsvOptions csv = {};      ///< separator, header, bounds
-  Share validation = 0.2;   ///< a fraction or a count of the rows, drawn by the seed
+  std::string target = {};          ///< the column to predict: numbers, or categories, which become classes
+  TableTypes types = {};            ///< which columns are categories or left out, and how missing values are written
+  CsvOptions csv = {};              ///< separator, header, bounds
+  bool standardize_target = false;  ///< scale a target of numbers to mean 0 and deviation 1 over the training rows
+  Share validation = 0.2;           ///< a fraction or a count of the rows, drawn by the seed
   long batch_size = 32;
   bool shuffle = true;
   std::uint64_t seed = 0;  ///< of the split and the shuffle
@@ -68,7 +75,7 @@ struct TableOptions {
 };
 
 /// A data module over a table. Batches have features (float32, N x features) and targets: N x 1 float32 if the target
-/// is a number, N int64 if it is a category. Standardisation and categories are fitted on the training rows only and
+/// is a number, N int64 if it is a category. Standardisations and categories are fitted on the training rows only and
 /// saved in checkpoints: a resumed run, and predictions on other rows by `inputs`, use the encoding of the training. A
 /// program without the table restores a TableInputs.
 class TableModule : public TensorModule<>, public TableInputs {
@@ -85,6 +92,7 @@ class TableModule : public TensorModule<>, public TableInputs {
   struct Made {
     Table table;
     Split parts;
+    Standardization of_target;
     TableInputs inputs;
     TensorSet set;
     Made(Table from, TableOptions const& options);
@@ -93,9 +101,12 @@ class TableModule : public TensorModule<>, public TableInputs {
 
   /// Errors, with the line: [fulgurite.data.target] for a missing target, [fulgurite.data.too_large] for one that a
   /// float cannot hold.
-  static torch::Tensor targets(Table const& table, std::string const& name);
+  static torch::Tensor targets(Table const& table, std::string const& name, Standardization const& standard);
+  /// The standardisation that the options ask for. Throws [fulgurite.data.target] for that of categories.
+  static Standardization learned(Table const& table, Split const& parts, TableOptions const& options);
 
-  torch::Tensor data_;
+  torch::Tensor data_, target_;
+  std::string target_name_;
   Table table_;
 };
 
@@ -158,8 +169,6 @@ class SeriesInputs {
   TableReading reading_;
 
  private:
-  /// True if the value is 0 or in the range of float's normal numbers, so that it loses no digits to underflow.
-  static bool fits(double value);
   void refuse_change(std::vector<std::string> const& columns, std::vector<std::int64_t> const& targets) const;
 };
 

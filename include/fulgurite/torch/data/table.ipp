@@ -11,9 +11,33 @@
 
 namespace fulgurite::data {
 
+/// Predictions of standardised columns, in the last dimension, in the units of the columns.
+FULGURITE_BULK_BODY torch::Tensor unstandardized(torch::Tensor const& predicted,
+                                                 std::vector<Standardization> const& columns) {
+  // True if a value is 0 or in the range of float's normal numbers, so that it loses no digits to underflow.
+  auto const fits = [](double value) {
+    using Limits = std::numeric_limits<float>;
+    return value == 0 || (std::abs(value) <= double{Limits::max()} && std::abs(value) >= double{Limits::min()});
+  };
+  bool narrow = true;
+  std::vector<double> means, deviations;
+  for (auto const& column : columns) {
+    means.push_back(column.mean), deviations.push_back(column.deviation);
+    narrow = narrow && fits(column.mean) && fits(column.deviation);
+  }
+  auto const as = torch::TensorOptions(narrow ? torch::kFloat : torch::kDouble);
+  auto const row = [&](std::vector<double> const& all) {
+    return torch::tensor(all, torch::kDouble).to(as).to(predicted.device());
+  };
+  return predicted * row(deviations) + row(means);
+}
+
 FULGURITE_BULK_BODY TableInputs::TableInputs(TableEncoding encoding, std::vector<std::string> classes,
-                                             TableReading reading)
-    : encoding_(std::move(encoding)), classes_(std::move(classes)), reading_(std::move(reading)) {}
+                                             Standardization of_target, TableReading reading)
+    : encoding_(std::move(encoding)),
+      classes_(std::move(classes)),
+      of_target_(of_target),
+      reading_(std::move(reading)) {}
 
 FULGURITE_BULK_BODY torch::Tensor TableInputs::inputs(Table const& rows) const {
   LoadingMode const mode;
@@ -26,6 +50,10 @@ FULGURITE_BULK_BODY torch::Tensor TableInputs::inputs(Table const& rows) const {
 FULGURITE_BULK_BODY torch::Tensor TableInputs::inputs(std::filesystem::path const& file) const {
   auto const text = read_csv(file, reading_.csv());
   return inputs(typed(text, encoding_.types_of(text, reading_.missing)));
+}
+
+FULGURITE_BULK_BODY torch::Tensor TableInputs::in_units(torch::Tensor const& predicted) const {
+  return of_target_ == Standardization{} ? predicted : unstandardized(predicted, {of_target_});
 }
 
 FULGURITE_BULK_BODY TableModule::TableModule(Table table, TableOptions const& options)
@@ -47,17 +75,31 @@ FULGURITE_BODY void TableModule::refuse_change(std::vector<std::string> const& c
 FULGURITE_BULK_BODY TableModule::Made::Made(Table from, TableOptions const& options)
     : table(std::move(from)),
       parts(split(table.rows(), options.validation, options.seed)),
-      inputs(TableEncoding(table, parts.train, options.target), table.column(options.target).labels,
+      of_target(learned(table, parts, options)),
+      inputs(TableEncoding(table, parts.train, options.target), table.column(options.target).labels, of_target,
              reading_of(options.types, options.csv)),
-      set{inputs.inputs(table), targets(table, options.target)} {}
+      set{inputs.inputs(table), targets(table, options.target, of_target)} {}
 
 FULGURITE_BULK_BODY TableModule::TableModule(Made&& made, TableOptions const& options)
     : TensorModule<>(made.set, std::move(made.parts), loader_options(options)),
       TableInputs(std::move(made.inputs)),
       data_(made.set.data),
+      target_(made.set.target),
+      target_name_(options.target),
       table_(std::move(made.table)) {}
 
-FULGURITE_BULK_BODY torch::Tensor TableModule::targets(Table const& table, std::string const& name) {
+FULGURITE_BULK_BODY Standardization TableModule::learned(Table const& table, Split const& parts,
+                                                         TableOptions const& options) {
+  auto const& column = table.column(options.target);
+  if (!options.standardize_target) return {};
+  if (!column.is_number)
+    throw Error("fulgurite.data.target",
+                table.name + ": '" + options.target + "' is a category, which has no mean: remove .standardize_target");
+  return standardization_of(parts.train.size(), [&](std::size_t i) { return column.numbers[parts.train[i]]; });
+}
+
+FULGURITE_BULK_BODY torch::Tensor TableModule::targets(Table const& table, std::string const& name,
+                                                       Standardization const& standard) {
   LoadingMode const mode;
   auto const& column = table.column(name);
   auto const rows = static_cast<std::int64_t>(table.rows());
@@ -66,7 +108,8 @@ FULGURITE_BULK_BODY torch::Tensor TableModule::targets(Table const& table, std::
     if (column.is_missing(row))
       throw Error("fulgurite.data.target", table.name + ": line " + std::to_string(table.lines[row]) + " has no '" +
                                                name + "', which is to be predicted: remove the line");
-    if (column.is_number) made.mutable_data_ptr<float>()[row] = as_float(column.numbers[row], table, column, row);
+    if (column.is_number)
+      made.mutable_data_ptr<float>()[row] = as_float(standard(column.numbers[row]), table, column, row);
     else made.mutable_data_ptr<std::int64_t>()[row] = column.values[row];
   }
   return made;
@@ -116,18 +159,9 @@ FULGURITE_BULK_BODY torch::Tensor SeriesInputs::inputs(std::filesystem::path con
 }
 
 FULGURITE_BULK_BODY torch::Tensor SeriesInputs::in_units(torch::Tensor const& predicted) const {
-  bool narrow = true;
-  std::vector<double> means, deviations;
-  for (auto const at : targets_) {
-    auto const& standard = standard_[static_cast<std::size_t>(at)];
-    means.push_back(standard.mean), deviations.push_back(standard.deviation);
-    narrow = narrow && fits(standard.mean) && fits(standard.deviation);
-  }
-  auto const as = torch::TensorOptions(narrow ? torch::kFloat : torch::kDouble);
-  auto const row = [&](std::vector<double> const& all) {
-    return torch::tensor(all, torch::kDouble).to(as).to(predicted.device());
-  };
-  return predicted * row(deviations) + row(means);
+  std::vector<Standardization> columns;
+  for (auto const at : targets_) columns.push_back(standard_[static_cast<std::size_t>(at)]);
+  return unstandardized(predicted, columns);
 }
 
 FULGURITE_BULK_BODY Series SeriesInputs::series_of(Table const& table) {
@@ -163,11 +197,6 @@ FULGURITE_BULK_BODY std::int64_t SeriesInputs::position(std::vector<std::string>
   for (auto const& column : columns) all += (all.empty() ? "" : ", ") + column;
   throw Error("fulgurite.data.column",
               "there is no column '" + name + "': the series has " + all + "; name one of them");
-}
-
-FULGURITE_BULK_BODY bool SeriesInputs::fits(double value) {
-  using Limits = std::numeric_limits<float>;
-  return value == 0 || (std::abs(value) <= double{Limits::max()} && std::abs(value) >= double{Limits::min()});
 }
 
 FULGURITE_BODY void SeriesInputs::refuse_change(std::vector<std::string> const& columns,
@@ -263,6 +292,7 @@ void TableInputs::state(auto& archive) {
   archive("classes", classes_);
   archive.child("reading", reading_);
   archive.child("encoding", encoding_);
+  archive.child("target", of_target_);
 }
 FULGURITE_STATE(TableInputs)
 
@@ -276,9 +306,10 @@ void TableModule::state(auto& archive) {
   std::swap(classes, classes_);
   if (classes != classes_ || rows != static_cast<long>(table_.rows())) refuse_change(classes, rows);
   if constexpr (std::remove_cvref_t<decltype(archive)>::loading)
-    commit(archive, [this, seen = inputs(table_)] {
+    commit(archive, [this, seen = inputs(table_), target = targets(table_, target_name_, of_target_)] {
       LoadingMode const mode;
-      data_.copy_(seen);  // the loaders have views of this tensor
+      data_.copy_(seen);  // the loaders have views of these tensors
+      target_.copy_(target);
     });
 }
 FULGURITE_STATE(TableModule)

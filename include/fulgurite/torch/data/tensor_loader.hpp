@@ -11,6 +11,7 @@
 #include <numeric>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -291,22 +292,30 @@ torch::Tensor TensorLoader<S, Transform>::gather(torch::Tensor const& from, torc
               from, index);
 }
 
-/// The sampler of a TensorLoader that was given no targets, which does not compile.
+/// The sampler of a TensorLoader that was given no targets, which does not compile. A template, so that the sentence
+/// waits for such a loader.
+template <class T = void>
 struct MissingTarget : OptionalShuffle {};
-template <>
-class TensorLoader<MissingTarget> : public TensorLoader<> {
+template <class T>
+class TensorLoader<MissingTarget<T>, Untouched> : public TensorLoader<> {
+  static constexpr bool has_target = !std::is_void_v<T>;
+  static_assert(has_target,
+                "[fulgurite.data.no_target] a TensorLoader takes the data, the targets, then a sampler or options: "
+                "for a model that has no use for targets pass the data twice, TensorLoader{x, x, {...}}");
+
  public:
-  template <class Options = TensorLoaderOptions>
-  TensorLoader(torch::Tensor const& data, Options options) : TensorLoader<>(data, data, options) {
-    constexpr bool has_target = sizeof(Options) == 0;
-    static_assert(has_target,
-                  "[fulgurite.data.no_target] a TensorLoader takes the data, the targets, then the options: "
-                  "for a model that has no use for targets pass the data twice, TensorLoader{x, x, {...}}");
-  }
+  explicit TensorLoader(torch::Tensor const& data, TensorLoaderOptions options = {})
+      : TensorLoader<>(data, data, options) {}
+  TensorLoader(torch::Tensor const& data, auto const&, GatherOptions = {}) : TensorLoader(data) {}
+  TensorLoader(torch::Tensor const& data, TensorLoaderOptions options, auto const&) : TensorLoader(data, options) {}
 };
 
-TensorLoader(torch::Tensor, TensorLoaderOptions) -> TensorLoader<MissingTarget>;
-TensorLoader(torch::Tensor, torch::Tensor, TensorLoaderOptions) -> TensorLoader<>;
+TensorLoader(torch::Tensor, TensorLoaderOptions = {}) -> TensorLoader<MissingTarget<>>;
+template <Sampler S>
+TensorLoader(torch::Tensor, S, GatherOptions = {}) -> TensorLoader<MissingTarget<>>;
+template <BatchTransform T>
+TensorLoader(torch::Tensor, TensorLoaderOptions, T) -> TensorLoader<MissingTarget<>>;
+TensorLoader(torch::Tensor, torch::Tensor, TensorLoaderOptions = {}) -> TensorLoader<>;
 template <BatchTransform T>
 TensorLoader(torch::Tensor, torch::Tensor, TensorLoaderOptions, T) -> TensorLoader<OptionalShuffle, T>;
 template <Sampler S>

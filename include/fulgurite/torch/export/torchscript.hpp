@@ -88,6 +88,14 @@ void export_torchscript_from(std::filesystem::path const& checkpoint, Net& net, 
   load_weights(net, checkpoint);
   export_torchscript(net, example, file, options);
 }
+/// The same for a checkpoint that also has the state of a data module, such as means and categories, which `data` has
+/// from then on: the programs that use the file need inputs that are encoded so.
+template <class Net, Stateful<StateLoader> Data, class Example>
+void export_torchscript_from(std::filesystem::path const& checkpoint, Net& net, Data& data, Example const& example,
+                             std::filesystem::path const& file, ExportOptions const& options = {}) {
+  load_weights(net, data, checkpoint);
+  export_torchscript(net, example, file, options);
+}
 
 }  // namespace fulgurite
 
