@@ -13,7 +13,6 @@
 #include <torch/script.h>
 
 #include <fulgurite/fulgurite.hpp>
-#include <fulgurite/torch/export/scripted.hpp>
 #include <fulgurite/torch/export/torchscript.hpp>
 
 #include "helpers/arguments.hpp"

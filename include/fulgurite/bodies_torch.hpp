@@ -28,7 +28,6 @@
 #include <fulgurite/torch/device/single_device.ipp>
 #include <fulgurite/torch/device/sync_batch_norm.ipp>
 #include <fulgurite/torch/device/value.ipp>
-#include <fulgurite/torch/export/scripted.ipp>
 #include <fulgurite/torch/export/torchscript.ipp>
 #include <fulgurite/torch/metric/meter.ipp>
 #include <fulgurite/torch/native/fastest.ipp>

@@ -1,4 +1,4 @@
-// refused: [fulgurite.model.script] a torch::jit::Module is no torch::nn::Module, so no checkpoint would have its weights: derive the model from Scripted, of fulgurite/torch/export/scripted.hpp
+// refused: [fulgurite.model.script] a torch::jit::Module is no torch::nn::Module, so no checkpoint would have its weights: derive the model from Scripted, of fulgurite/torch/export/torchscript.hpp
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>

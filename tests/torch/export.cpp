@@ -16,7 +16,6 @@
 #include <torch/script.h>
 
 #include <fulgurite/fulgurite.hpp>
-#include <fulgurite/torch/export/scripted.hpp>
 #include <fulgurite/torch/export/torchscript.hpp>
 
 namespace {

@@ -194,7 +194,7 @@ struct BaseRules {
                    "are out of reach: write `: public torch::nn::Module`, or `struct`",
                    accepts<M>, !hides_base<typename R::Backend, M>())
     FULGURITE_RULE("[fulgurite.model.script] a torch::jit::Module is no torch::nn::Module, so no checkpoint would have "
-                   "its weights: derive the model from Scripted, of fulgurite/torch/export/scripted.hpp",
+                   "its weights: derive the model from Scripted, of fulgurite/torch/export/torchscript.hpp",
                    accepts<M>, !is_script<typename R::Backend, M>())
     FULGURITE_RULE("[fulgurite.pipeline.stages] this strategy runs a part of the model in each process, and the model "
                    "does not name its parts: add `auto& stages()` that returns its torch::nn::Sequential, Chain, or "
