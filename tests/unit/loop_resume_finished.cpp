@@ -1,6 +1,7 @@
 // A program that is started again when its training is over, as supervisors of long runs do.
 #include <catch2/catch_test_macros.hpp>
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
@@ -43,6 +44,12 @@ Ran started(Folder const& folder, TrainerOptions options, std::optional<CkptPath
   return ran;
 }
 
+/// A clock that is a second later each time it is read.
+std::chrono::steady_clock::time_point a_second_later() {
+  static int reads = 0;
+  return std::chrono::steady_clock::time_point{std::chrono::seconds(++reads)};
+}
+
 }  // namespace
 
 TEST_CASE("finished: a program that EarlyStopping has ended trains nothing more, however often it is started again") {
@@ -76,8 +83,32 @@ TEST_CASE("finished: it goes on where max_epochs, max_steps or max_time is anoth
   options = quick(10);
   options.max_time = std::chrono::hours(1);
   CHECK(goes_on(options) == 4);
-  options = quick(3);  // which it has reached
-  CHECK(goes_on(options) == 0);
+}
+
+TEST_CASE("finished: a limit that is reached and not raised trains nothing more, and says which") {
+  auto const check = [](TrainerOptions const& limited, TrainerOptions const& raised, std::string const& limit) {
+    Folder const folder;
+    auto const first = started(folder, limited);
+    auto const again = started(folder, limited);
+    CHECK(again.batches == 0);
+    CHECK(again.weight == first.weight);
+    CHECK(again.said.find("[fulgurite.resume.finished] the run of this file had ended by " + limit + ", so nothing") !=
+          std::string::npos);
+    CHECK(again.said.find("resumes from") == std::string::npos);
+    auto const then = started(folder, raised);
+    CHECK(then.batches > 0);
+    CHECK(then.said.find("[fulgurite.resume.finished]") == std::string::npos);
+  };
+  check(quick(1), quick(2), "max_epochs = 1");
+  auto steps = quick(10), more_steps = steps;
+  steps.max_steps = 6;
+  more_steps.max_steps = 7;
+  check(steps, more_steps, "max_steps = 6");
+  auto timed = quick(10), longer = timed;
+  timed.now = longer.now = &a_second_later;
+  timed.max_time = std::chrono::seconds(9);
+  longer.max_time = std::chrono::hours(1);
+  check(timed, longer, "max_time");
 }
 
 TEST_CASE("finished: so does one that EarlyStopping has ended inside an epoch, which another limit takes up there") {

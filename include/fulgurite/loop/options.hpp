@@ -22,10 +22,10 @@
 
 namespace fulgurite::elsewhere {
 
-// Options of Lightning's Trainer that are not TrainerOptions here. Naming one is a compile error that says where it
-// belongs.
+// Options of Lightning's Trainer that are not TrainerOptions here, and words that others use for one of them. Naming
+// one is a compile error that says where it belongs.
 
-enum class Place : std::uint8_t { strategy, precision, optimization, callbacks, left_out, call };
+enum class Place : std::uint8_t { strategy, precision, optimization, callbacks, left_out, call, length };
 
 /// The initial value of such a member if a program does not name it.
 struct Unset {};
@@ -40,7 +40,8 @@ struct Option {
   constexpr Option(Values const&...) {
     constexpr bool no_strategy = written != Place::strategy, no_precision = written != Place::precision,
                    no_optimization = written != Place::optimization, no_callback = written != Place::callbacks,
-                   no_default = written != Place::left_out, no_file = written != Place::call;
+                   no_default = written != Place::left_out, no_file = written != Place::call,
+                   no_length = written != Place::length;
     static_assert(no_strategy, "[fulgurite.options.strategy] devices and processes are an argument beside the options: "
                                "write make_trainer<Net>(TrainerOptions{...}, SingleDevice{cuda(0)}), or "
                                "DistributedDataParallel{.devices = 2}");
@@ -56,6 +57,8 @@ struct Option {
                               "the options: write make_trainer<Net>(TrainerOptions{...}, NoProgressBar{}), "
                               "NoCheckpoints{} or NoModelSummary{}");
     static_assert(no_file, FULGURITE_SENTENCE_TRAINER_CKPT_PATH);
+    static_assert(no_length, "[fulgurite.options.length] how long a run is has Lightning's names: write .max_epochs, "
+                             ".max_steps or .max_time");
   }
 };
 
@@ -70,6 +73,8 @@ template <int Which>
 using LeftOut = Option<Place::left_out, Which>;
 template <int Which>
 using Call = Option<Place::call, Which>;
+template <int Which>
+using Length = Option<Place::length, Which>;
 
 }  // namespace fulgurite::elsewhere
 
@@ -348,8 +353,8 @@ struct TrainerOptions {
   Silence silence = {};                      ///< identifiers of warnings that are not printed
   Clock::time_point (*now)() = &Clock::now;  ///< the clock; tests replace it
 
-  // Refused: options of Lightning's Trainer that belong elsewhere here. They come last, so that a compiler prints their
-  // sentence first, whatever order a program names them in.
+  // Refused: options of Lightning's Trainer that belong elsewhere here, and other words. They come last, so that a
+  // compiler prints their sentence first, whatever order a program names them in.
   [[no_unique_address]] elsewhere::Strategy<0> accelerator =
       elsewhere::unset;  ///< use SingleDevice{cuda(0)}, DistributedDataParallel{...}
   [[no_unique_address]] elsewhere::Strategy<1> devices = elsewhere::unset;         ///< likewise
@@ -369,6 +374,9 @@ struct TrainerOptions {
   [[no_unique_address]] elsewhere::LeftOut<2> enable_model_summary = elsewhere::unset;  ///< likewise
   [[no_unique_address]] elsewhere::Call<0> ckpt_path = elsewhere::unset;  ///< CkptPath{...}, the last argument of fit
   [[no_unique_address]] elsewhere::Call<1> resume_from_checkpoint = elsewhere::unset;  ///< likewise
+  [[no_unique_address]] elsewhere::Length<0> epochs = elsewhere::unset;                ///< max_epochs
+  [[no_unique_address]] elsewhere::Length<1> num_epochs = elsewhere::unset;            ///< likewise
+  [[no_unique_address]] elsewhere::Length<2> steps = elsewhere::unset;                 ///< max_steps
 };
 
 }  // namespace fulgurite

@@ -217,7 +217,7 @@ struct EvaluatedFile<R, Source, Anew> {
 
 /// Prints the line that says where training continues.
 void print_start(RunCore const& run, std::string const& file);
-/// Warns if nothing more is trained because of a stop request in the file; returns true if so.
+/// Warns if nothing more is trained, because of a limit or of a stop request in the file; returns true if so.
 bool warn_if_finished(RunCore& run);
 
 /// Throws if the file's epoch was distributed over a different number of ranks, or if the batch at which it resumes is

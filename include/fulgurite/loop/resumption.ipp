@@ -182,11 +182,13 @@ FULGURITE_BODY void print_start(RunCore const& run, std::string const& file) {
 }
 
 FULGURITE_BODY bool warn_if_finished(RunCore& run) {
-  bool const ended = run.due.stop_of_file && stops(run) && !steps_exhausted(run) && !epochs_exhausted(run);
+  auto const& due = run.due;
+  bool const stopped = stops(run) && (due.stop_of_file || due.stop.by_time);
+  bool const ended = steps_exhausted(run) || epochs_exhausted(run) || stopped;
   if (ended)
-    run.warn("fulgurite.resume.finished",
-             "the run of this file had ended because a callback or a hook asked for a stop, so nothing more is "
-             "trained: change max_epochs, max_steps or max_time to continue it");
+    run.warn("fulgurite.resume.finished", "the run of this file had ended by " + end_reason(run) +
+                                              ", so nothing more is trained: change max_epochs, max_steps or max_time "
+                                              "to continue it");
   return ended;
 }
 
