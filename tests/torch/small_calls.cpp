@@ -161,7 +161,25 @@ TEST_CASE("products of matrices, also of transposed ones, are LibTorch's own wit
              doubles = torch::randn({4, 4}, torch::kDouble);
   CHECK(replaced([&] { return at::mm(x, y); }));
   CHECK(replaced([&] { return at::mm(x, turned); }));
+  auto const y_turned = y.t(), x_turned = x.t(), column = torch::randn({1, 32}).t(), one = torch::randn({8, 1}),
+             row = torch::randn({1, 2});
+  CHECK(replaced([&] { return at::mm(y_turned, x_turned); }));
+  CHECK(replaced([&] { return at::mm(x, column); }));
+  CHECK(replaced([&] { return at::mm(one, row); }));
   CHECK_FALSE(replaced([&] { return at::mm(doubles, doubles); }));
+
+  // BLAS itself takes what it has LibTorch's bits for; matrices with gaps between their numbers are LibTorch's.
+  auto const by_blas = [](at::Tensor const& a, at::Tensor const& b) {
+    auto const call = call_of([&] { return at::mm(a, b); });
+    auto const form = capture::out_form(call);
+    auto const small = capture::small_call(call, &*form, nullptr);
+    return small && small->product.rows != 0;
+  };
+  bool const blas = by_blas(x, y);
+  CHECK(by_blas(x, turned) == blas);
+  CHECK_FALSE(by_blas(x, torch::randn({32, 4}).slice(1, 0, 4, 2)));
+  CHECK_FALSE(by_blas(x, torch::randn({1}).expand({32, 2})));
+  CHECK_FALSE(by_blas(torch::randn({1}).expand({8, 1}), row));
 }
 
 TEST_CASE("numbers of a dropout are LibTorch's, and so is its generator afterwards; division by a number, too") {

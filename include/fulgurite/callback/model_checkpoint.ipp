@@ -71,10 +71,14 @@ FULGURITE_BODY void Results::print(bool here, std::string const& what) const {
 FULGURITE_BODY KeptFiles::Named Results::naming(Outcome& outcome) const {
   return [this, before = outcome, &outcome](std::filesystem::path const& file) {
     if (file.empty()) {
-      auto all = before;
-      all.metrics_file = outcome.metrics_file;
-      all.ended_by = outcome.ended_by;
-      outcome = std::move(all);
+      outcome.last_file = before.last_file;
+      if (monitor_) {
+        outcome.best_metric = before.best_metric;
+        outcome.best_metric_name = before.best_metric_name;
+        outcome.best_value = before.best_value;
+        outcome.best_epoch = before.best_epoch;
+        outcome.best_file = before.best_file;
+      }
     } else {
       outcome.last_file = file;
     }

@@ -115,7 +115,8 @@ struct Outcome {
   std::string ended_by = {};
 
   /// The results without files that do not exist. A logger makes its file with the first row, and there may be none. A
-  /// run that was resumed and trained nothing more has the results that its file holds, and the folder may have moved.
+  /// run that was resumed and trained nothing more has the results that its file holds, whose names may be of a folder
+  /// that has moved since.
   Outcome with_present_files() const;
 
   /// What a file holds: it is the same for a resumed and for an unbroken run, whatever files exist.

@@ -325,7 +325,7 @@ class Graphs {
     std::optional<Result> result;
     try {
       capture::SetFor<Kept*> const here(recorded_, &kept);
-      world_ = &scene.world;
+      capture::SetFor<capture::World const*> const world(world_, &scene.world);
       kept.graph->capture([&] {
         result.emplace(step(*fixed));
         kept.left = capture::cut_off(*result, step.board, scene.world);
@@ -355,7 +355,7 @@ class Graphs {
 
   std::unique_ptr<typename Graph::Side> side_;
   Kept* recorded_ = nullptr;               ///< set while a graph is recorded
-  capture::World const* world_ = nullptr;  ///< of the graph that is recorded
+  capture::World const* world_ = nullptr;  ///< likewise
   bool observes_ = false;                  ///< true while a step is observed
 };
 

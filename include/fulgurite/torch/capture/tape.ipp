@@ -318,12 +318,13 @@ FULGURITE_BULK_BODY bool SmallTrial::same() const {
 }
 
 FULGURITE_BULK_BODY at::Tensor SmallTrial::copy(at::Tensor const& tensor) {
-  auto other = at::empty_like(tensor, at::MemoryFormat::Contiguous);
-  if (tensor.is_contiguous()) std::memcpy(other.mutable_data_ptr(), tensor.const_data_ptr(), tensor.nbytes());
+  if (!tensor.is_non_overlapping_and_dense()) return at::empty_like(tensor, at::MemoryFormat::Contiguous);
+  auto other = at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options());
+  std::memcpy(other.mutable_data_ptr(), tensor.const_data_ptr(), tensor.nbytes());
   return other;
 }
 
-/// The cache key for a trial's result: the operator, the sizes, and all arguments that are no tensors.
+/// The cache key for a trial's result: the operator, sizes and strides, and all arguments that are no tensors.
 FULGURITE_BULK_BODY std::string small_key(OutForm const& form, Stack const& arguments) {
   std::string key = c10::toString(form.op.operator_name());
   auto const number = [&](double value) { (key += 'b') += std::to_string(std::bit_cast<std::uint64_t>(value)); };
@@ -337,7 +338,6 @@ FULGURITE_BULK_BODY std::string small_key(OutForm const& form, Stack const& argu
     if (!value.isTensor() || !value.toTensor().defined()) continue;
     key += c10::toString(value.toTensor().scalar_type());
     for (auto const n : value.toTensor().sizes()) (key += ',') += std::to_string(n);
-    if (value.toTensor().is_contiguous()) continue;
     for (auto const n : value.toTensor().strides()) (key += '/') += std::to_string(n);
   }
   return key;
@@ -371,7 +371,8 @@ FULGURITE_BULK_BODY std::optional<native::SmallCall> small_call(Call const& call
       found->second = SmallTrial(call, *form).passing();
     } catch (std::exception const&) {}  // an operator that refuses a draw is not replaced
   }
-  if (!found->second) return std::nullopt;
+  // The trial copies arguments with gaps without them, and so may have had more candidates.
+  if (!found->second || *found->second >= candidates.size()) return std::nullopt;
   auto chosen = std::move(candidates[*found->second]);
   chosen.look_up();
   return chosen;

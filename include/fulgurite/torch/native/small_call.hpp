@@ -134,10 +134,10 @@ void bernoulli(float* to, double probability, std::int64_t n, at::mt19937_data_p
 /// From this number on LibTorch may run an operator on several threads, and the cost of a call does not matter.
 inline constexpr std::int64_t few_numbers = 32768;
 
-/// A product of two matrices as BLAS takes it. BLAS's matrices have consecutive columns, so this is the product of the
-/// transposes in the other order.
+/// A product of two matrices as BLAS takes it. BLAS stores matrices column by column, so it is asked for the product of
+/// the transposes in the other order.
 struct BlasProduct {
-  char first = 'N', second = 'N';  ///< 'T': the factor's columns are consecutive in memory
+  char first = 'N', second = 'N';  ///< 'T': the factor is stored column by column
   int rows = 0, columns = 0, inner = 0;
   int first_stride = 0, second_stride = 0;
 };

@@ -307,9 +307,10 @@ FULGURITE_BULK_BODY std::vector<SmallCall> SmallCalls::log_softmax(std::initiali
                    });
 }
 
-/// How BLAS reads a matrix: whether its columns are consecutive in memory, and the distance from one to the next of
-/// those lines; nullopt if neither rows nor columns are consecutive.
+/// How BLAS reads a matrix: 'T' if it is stored column by column, and the distance between the starts of two rows or
+/// columns; nullopt if there are gaps between its numbers.
 FULGURITE_BULK_BODY std::optional<std::pair<char, int>> blas_form(at::Tensor const& matrix) {
+  if (!matrix.is_non_overlapping_and_dense()) return std::nullopt;
   auto const rows = matrix.size(0), columns = matrix.size(1);
   auto const fits = [](std::int64_t stride, std::int64_t line) {
     return stride >= std::max(std::int64_t{1}, line) && stride <= std::numeric_limits<int>::max();

@@ -399,8 +399,11 @@ void NamedState<Rule>::load(auto& archive, std::vector<Options> groups, std::vec
                     "; groups, parameters and options must be those of the optimizer it is loaded into");
   // A group that was made without momentum has no buffer for that of the file.
   if constexpr (requires(Options& options) { Rule::set_momentum(options, 0.0); })
-    for (std::size_t g = 0; g != groups.size(); ++g)
-      if (Rule::momentum(groups_[g]) == 0.0) Rule::set_momentum(groups[g], 0.0);
+    for (std::size_t g = 0; g != groups.size(); ++g) {
+      auto const needed = Rule::initial(groups[g]);
+      for (std::size_t s = 0; s != needed.size(); ++s)
+        if (needed[s] && !arena_->states().keeps(g, s)) Rule::set_momentum(groups[g], 0.0);
+    }
   for (auto const& options : groups) Rule::check(options);
   groups_ = std::move(groups);
   for (std::size_t i = 0; i != slots.size(); ++i) slots[i].steps = of[i]->steps;

@@ -17,10 +17,11 @@ extern "C" {
 [[gnu::weak]] void fulgurite_vms_sqrt(int n, float const* from, float* to, long long mode) __asm__("vmsSqrt");
 [[gnu::weak]] void fulgurite_vmd_sqrt(int n, double const* from, double* to, long long mode) __asm__("vmdSqrt");
 }
-/// As LibTorch calls it: with high accuracy, denormal numbers as they are, and without a word about errors.
+/// As LibTorch calls it: with high accuracy, denormal numbers as they are, and errors are not reported.
 inline constexpr long long mkl_mode = 0x2 | 0x140000 | 0x100;
 
-/// Compares the bits of roots of positive and negative numbers of all exponents, of infinities and of nan.
+/// Compares the bits of roots of positive numbers of all exponents, of both zeros, a negative number, infinities and
+/// nan.
 template <class T>
 bool as_libtorch(Roots<T> roots) {
   auto const type = c10::CppTypeToScalarType<T>::value;
