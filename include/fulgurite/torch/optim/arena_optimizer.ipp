@@ -29,7 +29,7 @@ bool as_libtorch(Roots<T> roots) {
                                       std::numeric_limits<T>::max_exponent, 4080, type);
   auto numbers = at::exp2(exponents).mul_(at::linspace(1, 1.9, 4080, type));
   T const odd[] = {0,
-                   -0.0,
+                   T(-0.0),
                    -1,
                    std::numeric_limits<T>::infinity(),
                    -std::numeric_limits<T>::infinity(),
@@ -40,9 +40,9 @@ bool as_libtorch(Roots<T> roots) {
                    2,
                    3,
                    5,
-                   1e-8,
-                   1e-30,
-                   1e30,
+                   T(1e-8),
+                   T(1e-30),
+                   T(1e30),
                    std::numeric_limits<T>::max()};
   numbers = at::cat({numbers, at::tensor(at::ArrayRef<T>(odd))});
   auto ours = numbers.clone();
