@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <sstream>
 
 #include <fulgurite/callback/early_stopping.hpp>
@@ -105,19 +106,22 @@ TEST_CASE("bar: the last line names no file of rows where there was no row") {
   CHECK(lines_of(run.stream.all()).back() == "2 epochs, 8 steps in 00:04");
 }
 
-TEST_CASE("bar: the last line of a finished run that is started again names no file that is gone, nor do its results") {
+TEST_CASE("bar: the last line of a finished run that is started again names its file, and none that is gone") {
   Folder const folder;
-  auto const last_line = [&] {
+  auto const last_line = [&](CkptPath const& from) {
     Place run;
     ScriptedTrainer<ModelCheckpoint<>, ProgressBar> trainer(quick(2), SavingDevice{}, Float32{}, Automatic{},
                                                             ModelCheckpoint{{.dirpath = folder.path}}, run.bar());
-    said([&] { trainer.fit(run.model, toy::batches(4), toy::batches(1), CkptPath{"last"}); });
+    said([&] { trainer.fit(run.model, toy::batches(4), toy::batches(1), from); });
     auto line = lines_of(run.stream.all()).back();
     CHECK(trainer.outcome().last_file.empty() == (line.find("file") == std::string::npos));
     return line;
   };
-  CHECK(last_line().find("; last file " + (folder / "epoch=1-step=8.safetensors").string()) != std::string::npos);
-  CHECK(last_line().find("file") == std::string::npos);  // that of epoch 0, which the one of epoch 1 has displaced
+  auto const file = folder / "epoch=1-step=8.safetensors", moved = folder / "moved.safetensors";
+  for (int start = 0; start != 2; ++start)
+    CHECK(last_line(CkptPath{"last"}).find("; last file " + file.string()) != std::string::npos);
+  std::filesystem::rename(file, moved);
+  CHECK(last_line(CkptPath{moved}).find("file") == std::string::npos);
 }
 
 TEST_CASE("bar: a narrow terminal gets the last line in several, broken between words") {
