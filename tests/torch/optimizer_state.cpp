@@ -252,7 +252,7 @@ TEST_CASE("options of each optimizer: all that differ are told, and the program'
         "max_iter max_eval tolerance_grad");
 }
 
-TEST_CASE("options of a scaler of losses: all that differ are told, and the scale is the file's",
+TEST_CASE("options of a scaler of losses: all that differ are reported, and the scale is the file's",
           "[optimizer][state]") {
   using Scaler = fulgurite::LibTorch::Scaler<fulgurite::Fp16Mixed>;
   Scaler saved({.init_scale = 64, .growth_factor = 4, .backoff_factor = 0.25, .growth_interval = 2}, at::kCPU);

@@ -180,7 +180,7 @@ TEST_CASE("where no size fits there is one Error, and the size is as it was") {
   }
 }
 
-TEST_CASE("loaders are made anew from a field of the data module or of the model") {
+TEST_CASE("loaders are made again from a field of the data module or of the model") {
   toy::world = {};
   toy::world.memory = 20;
   Net net;
