@@ -106,11 +106,12 @@ struct ResNet18 : Net {
   }
 };
 
-/// `bf16`: under autocast. `steps`: those that are timed, after `warm_up`.
+/// `bf16`: under autocast. `steps`: those that are timed, after `warm_up`; `more` times as many where they are
+/// captured.
 struct Workload {
   std::string name;
   bool bf16;
-  long warm_up, steps;
+  long warm_up, steps, more;
   std::function<std::shared_ptr<Net>()> net;
   std::function<Batch()> batch;
 };
@@ -127,12 +128,12 @@ inline std::vector<Workload> workloads() {
   };
   auto const small = [] { return std::make_shared<Gpt>(128, 4, 4, 64); };
   auto const nano = [] { return std::make_shared<Gpt>(384, 6, 6, 256); };
-  return {{"mlp", false, 200, 1500, [] { return std::make_shared<Mlp>(); }, images(64, 1, 28)},
-          {"cnn", false, 200, 1000, [] { return std::make_shared<Cnn>(); }, images(64, 1, 28)},
-          {"char-gpt", false, 100, 400, small, text(12, 64)},
-          {"char-gpt-bf16", true, 100, 400, small, text(12, 64)},
-          {"nanogpt-bf16", true, 50, 150, nano, text(64, 256)},
-          {"resnet18-bf16", true, 50, 150, [] { return std::make_shared<ResNet18>(); }, images(128, 3, 32)}};
+  return {{"mlp", false, 200, 800, 8, [] { return std::make_shared<Mlp>(); }, images(64, 1, 28)},
+          {"cnn", false, 200, 400, 4, [] { return std::make_shared<Cnn>(); }, images(64, 1, 28)},
+          {"char-gpt", false, 100, 200, 4, small, text(12, 64)},
+          {"char-gpt-bf16", true, 100, 200, 4, small, text(12, 64)},
+          {"nanogpt-bf16", true, 50, 60, 2, nano, text(64, 256)},
+          {"resnet18-bf16", true, 50, 60, 2, [] { return std::make_shared<ResNet18>(); }, images(128, 3, 32)}};
 }
 
 }  // namespace bench

@@ -173,9 +173,10 @@ struct Manual {
   static constexpr bool automatic = false;
 };
 
-// Which matrix products a step on the CPU uses.
+// Which kernels a step uses beside LibTorch's.
 
-/// The library for matrix products on the CPU. The results are the same to the bit, except those of `fastest`.
+/// The library for matrix products on the CPU. The results are the same to the bit, except those of `fastest`, which on
+/// a GPU stands for layer norms and sums over rows by this library's kernels.
 enum class Matmul : std::uint8_t {
   faster,     ///< LIBXSMM if it gives LibTorch's exact bits, and is faster by a rule of shape and processor
   certified,  ///< LIBXSMM wherever it gives LibTorch's exact bits
@@ -245,7 +246,7 @@ template <class S>
 using OrNothing = std::conditional_t<std::is_class_v<S> && !std::is_final_v<S>, S, NoStrategy>;
 }  // namespace policy
 
-/// Which kernels the steps of a captured strategy may use on the CPU. What is chosen depends on shapes and the kind of
+/// Which kernels the steps of a captured strategy may use. What is chosen depends on shapes and the kind of
 /// processor, never on a measurement.
 enum class Kernels : std::uint8_t {
   same_bits,  ///< those that give LibTorch's exact bits
@@ -262,7 +263,7 @@ struct CaptureOptions {
   /// If a check finds that replays were wrong, the fit rolls back to the last state that was checked, of which it keeps
   /// a copy in memory, and continues without replays. false: it ends with an Error.
   bool go_back = true;
-  Kernels kernels = Kernels::same_bits;  ///< `kernels::fastest` allows other last bits on the CPU
+  Kernels kernels = Kernels::same_bits;  ///< `kernels::fastest` allows other last bits
 };
 
 // With CUDA's headers Captured is a different class than without them. It also has a different name, so that a program

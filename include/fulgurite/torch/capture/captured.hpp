@@ -72,9 +72,9 @@ class CapturedModel {
   std::string unfit() const;
 
   /// Called when a check has passed: `kind` has no unchecked replays any more. `host`: the model's bytes on the host at
-  /// the beginning of the step that was compared.
+  /// the beginning of the step that was compared. `longest`: replays until the next check, at most.
   template <class Seam>
-  void passed(StepKind& kind, std::vector<char> host, loop::Questions const& asked, Seam const& seam) {
+  void passed(StepKind& kind, std::vector<char> host, loop::Questions const& asked, Seam const& seam, long longest) {
     bool const trusted = kind.next == Next::replay;
     world_->host().learn(kind.host, host, trusted ? patience : 1);
     kind.host = std::move(host);
@@ -83,7 +83,7 @@ class CapturedModel {
     none_waits(kind);
     if (trusted) {
       half_checked_ = unchecked_ != 0;
-      kind.pace.rarer_checks();
+      kind.pace.rarer_checks(longest);
     } else if (++kind.checks == checks_before_trust) {
       kind.next = Next::replay;
       kind.trusted = true;
@@ -304,7 +304,7 @@ class CapturedSteps : private CapturedModel {
     if (wrong.empty()) {
       ++report_->checked;
       if (auto const why = not_replayable(asked); !why.empty()) give_up(kind, why);
-      else passed(kind, std::move(host), asked, step.seam);
+      else passed(kind, std::move(host), asked, step.seam, Recordings::longest_gap);
     } else if (compared.ran.changed) {
       forget_changed(step);
     } else if (!host_changed) {

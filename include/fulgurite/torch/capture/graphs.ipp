@@ -1,6 +1,7 @@
 #pragma once
 // The bodies of torch/capture/graphs.hpp.
 
+#include <algorithm>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -94,6 +95,11 @@ FULGURITE_BULK_BODY GradientsApart::~GradientsApart() {
 
 FULGURITE_BULK_BODY void GradientsApart::add() const {
   at::NoGradGuard const no_graph;
+  // LibTorch's kernel gives each tensor one block for 65,536 numbers, so that it keeps few processors of the GPU busy
+  // where tensors are few; in one launch there may be 64 tensors.
+  std::int64_t total = 0;
+  for (auto const& [parameter, gradient] : earlier_) total += gradient.numel();
+  auto const most = std::clamp<std::int64_t>(total / 48, 1024, 65536);
   // LibTorch's kernel takes tensors of one type; of several types it would make one call for each tensor.
   std::map<at::ScalarType, std::pair<std::vector<at::Tensor>, std::vector<at::Tensor>>> sums;
   for (auto const& [parameter, gradient] : earlier_) {
@@ -104,8 +110,13 @@ FULGURITE_BULK_BODY void GradientsApart::add() const {
       continue;
     }
     auto& [to, from] = sums[gradient.scalar_type()];
-    to.push_back(gradient);
-    from.push_back(made);
+    if (gradient.numel() <= most || !gradient.is_contiguous() || !made.is_contiguous()) {
+      to.push_back(gradient);
+      from.push_back(made);
+      continue;
+    }
+    for (auto const& part : gradient.view(-1).split(most)) to.push_back(part);
+    for (auto const& part : made.view(-1).split(most)) from.push_back(part);
   }
   for (auto const& [type, sum] : sums) at::_foreach_add_(sum.first, sum.second);
 }

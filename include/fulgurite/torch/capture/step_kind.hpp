@@ -34,10 +34,10 @@ class Pace {
   /// that an event in every n-th step cannot always fall between two checks. `noise`: the state of the random numbers,
   /// shared by all kinds of steps.
   void next_check(std::uint64_t& noise);
-  void rarer_checks();
+  /// The interval doubles, up to `longest` replays.
+  void rarer_checks(long longest);
 
  private:
-  static constexpr long longest_gap = 512;  ///< replays
   long gap_ = 16, until_check_ = 0;
 };
 

@@ -12,7 +12,7 @@ FULGURITE_BULK_BODY void Pace::next_check(std::uint64_t& noise) {
   until_check_ = gap_ / 2 + static_cast<long>((noise >> 33U) % static_cast<std::uint64_t>(gap_));
 }
 
-FULGURITE_BULK_BODY void Pace::rarer_checks() { gap_ = std::min(2 * gap_, longest_gap); }
+FULGURITE_BULK_BODY void Pace::rarer_checks(long longest) { gap_ = std::min(2 * gap_, longest); }
 
 FULGURITE_BULK_BODY std::string not_replayable(loop::Questions const& asked) {
   using loop::Question;

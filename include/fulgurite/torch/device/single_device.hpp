@@ -103,7 +103,8 @@ class SingleDevice {
 
   /// While this scope is open, matrix products on the CPU are computed as chosen in the constructor.
   std::optional<MatmulScope> matmul_scope() const {
-    return device_.is_cpu() ? std::optional<MatmulScope>(std::in_place, matmul) : std::nullopt;
+    bool const any = device_.is_cpu() || (device_.is_cuda() && matmul == Matmul::fastest);
+    return any ? std::optional<MatmulScope>(std::in_place, matmul, device_.type()) : std::nullopt;
   }
   /// The lines that describe(trainer) prints about a strategy's work.
   std::vector<std::string> account() const {

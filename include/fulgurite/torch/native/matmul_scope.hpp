@@ -10,6 +10,7 @@
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/policy/policies.hpp>
 #include <fulgurite/torch/device/internals.hpp>
+#include <fulgurite/torch/native/gpu_sums.hpp>
 
 namespace fulgurite::libtorch::native {
 
@@ -27,16 +28,18 @@ namespace fulgurite {
 /// While this object lives, mm, addmm, bmm, baddbmm and linear of float32 tensors on the CPU are computed by LIBXSMM's
 /// kernels instead of MKL's, forward and backward, on this thread and on those that autograd starts from it. No bit of
 /// a result changes, except with `Matmul::fastest`: each product is certified before it is used. Without LIBXSMM
-/// nothing happens. An inner scope overrides the outer one: `MatmulScope const plain(Matmul::libtorch);`.
+/// nothing happens. `MatmulScope(Matmul::fastest, torch::kCUDA)`: on GPUs the kernels of gpu_sums.hpp. An inner scope
+/// overrides the outer one: `MatmulScope const plain(Matmul::libtorch);`.
 class MatmulScope {
  public:
-  explicit MatmulScope(Matmul how = Matmul::faster)
-      : marked_(how != Matmul::libtorch && is_possible() ? how : Matmul::libtorch) {}
+  explicit MatmulScope(Matmul how = Matmul::faster, c10::DeviceType device = c10::DeviceType::CPU)
+      : marked_(how != Matmul::libtorch && is_possible(device) ? how : Matmul::libtorch) {}
   MatmulScope(MatmulScope const&) = delete;
   MatmulScope& operator=(MatmulScope const&) = delete;
 
  private:
-  static bool is_possible() {
+  static bool is_possible(c10::DeviceType device) {
+    if (device != c10::DeviceType::CPU) return libtorch::native::intercepts_on_gpu();
     using enum at::Float32Precision;
     auto const wanted = at::globalContext().float32Precision(at::Float32Backend::MKLDNN, at::Float32Op::MATMUL);
     bool const exact = wanted == NONE || wanted == IEEE;  // LibTorch can be configured to compute in less than float32

@@ -26,6 +26,7 @@
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/torch/optim/arena.hpp>
 #include <fulgurite/torch/optim/clip.hpp>
+#include <fulgurite/torch/optim/gpu_update.hpp>
 #include <fulgurite/torch/optim/optimizer.hpp>
 
 namespace fulgurite::libtorch {
@@ -279,10 +280,30 @@ void in_blocks([[maybe_unused]] Rule const& rule, [[maybe_unused]] Arena::Run co
 #endif
 }
 
-/// The same rule as LibTorch operators, one for each line: for GPUs, and for other element types and processors. On
-/// CUDA in one kernel, if the rule has one and its options ask for it.
+/// The rule as one kernel of a GPU; false if there is none with the bits of LibTorch's operators.
+template <std::size_t N, class Rule>
+bool in_one_kernel(Rule const& rule, Arena::Run const& run, Arena::Buffer const& buffer) {
+  UpdateTrace trace(2 + N);
+  std::array<void*, 2 + N> memory{};
+  auto const take = [&](std::size_t value, at::Tensor const& flat, std::int64_t first) {
+    if (flat.defined())
+      memory[value] = static_cast<char*>(flat.mutable_data_ptr()) + (run.begin - first) * flat.itemsize();
+  };
+  take(0, buffer.parameters, 0);
+  take(1, buffer.gradients, 0);
+  for (std::size_t s = 0; s != N; ++s) take(2 + s, buffer.states[s], buffer.states_begin);
+  return [&]<std::size_t... I>(std::index_sequence<I...>) {
+    rule(TracedValue(trace, I)...);
+    return updated_by_kernel(trace, memory, run.end - run.begin, buffer.parameters.scalar_type(),
+                             buffer.parameters.device(),
+                             [&](std::span<at::Tensor const> tensors) { rule(at::Tensor(tensors[I])...); });
+  }(std::make_index_sequence<2 + N>{});
+}
+
+/// The same rule as LibTorch operators, one for each line: for GPUs, and for other element types and processors.
 template <std::size_t N, class Rule>
 void as_operators(Rule const& rule, Arena::Run const& run, Arena::Buffer const& buffer) {
+  if (buffer.parameters.is_cuda() && !run.gradient && in_one_kernel<N>(rule, run, buffer)) return;
   auto const part = [&](at::Tensor const& flat, std::int64_t first = 0) {
     return flat.defined() ? flat.narrow(0, run.begin - first, run.end - run.begin) : at::Tensor();
   };
@@ -291,10 +312,6 @@ void as_operators(Rule const& rule, Arena::Run const& run, Arena::Buffer const& 
     return run.gradient->as_strided({run.end - run.begin}, {1}).add(0);  // the same bits as adding to zero
   };
   [&]<std::size_t... I>(std::index_sequence<I...>) {
-    if constexpr (requires { rule.fused(); })
-      if (rule.fused() && buffer.parameters.is_cuda())
-        return rule.in_one_kernel(
-            {part(buffer.parameters), gradient(), part(buffer.states[I], buffer.states_begin)...});
     rule(part(buffer.parameters), gradient(), part(buffer.states[I], buffer.states_begin)...);
   }(std::make_index_sequence<N>{});
 }
@@ -340,8 +357,8 @@ struct Group {
 
 /// The base of fulgurite's optimizers. Their parameters become slices of a few flat buffers, as do their gradients:
 /// clearing is one operation, clipping is one, and the update is one pass. The updates are those of torch::optim, bit
-/// for bit on x86 CPUs for float and double (LibTorch 2.11): same operations, same order, same rounding. These things
-/// differ:
+/// for bit on x86 CPUs and on GPUs for float and double (LibTorch 2.11): same operations, same order, same rounding. On
+/// a GPU the update is one kernel. These things differ:
 ///   - Gradients stay where they are and are added to, so that -0 becomes 0. If backward did not reach a parameter, its
 ///     `p.grad()` is defined and zero. Such a parameter is not updated, as with torch::optim (see libtorch::Arena).
 ///     There is one exception: during a fit of one process on the CPU with automatic optimization, without clipping,

@@ -19,9 +19,6 @@ struct AdamOptions {
   double eps = 1e-8;                           ///< added to the denominator
   double weight_decay = 0;                     ///< this multiple of the parameter is added to the gradient
   bool amsgrad = false;                        ///< divide by the largest running mean of the square so far
-  /// On CUDA, one kernel of LibTorch's takes the step, as with fused=True in Python. It rounds otherwise than the
-  /// operators of torch::optim. On the CPU each step is one pass anyway, with LibTorch's bits.
-  bool fused = false;
 
   void state(auto& archive);
 };
@@ -33,21 +30,11 @@ struct AdamWOptions {
   double eps = 1e-8;                           ///< added to the denominator
   double weight_decay = 1e-2;                  ///< each step shrinks the parameter itself by this share, times the rate
   bool amsgrad = false;                        ///< divide by the largest running mean of the square so far
-  /// On CUDA, one kernel of LibTorch's takes the step, as with fused=True in Python. It rounds otherwise than the
-  /// operators of torch::optim. On the CPU each step is one pass anyway, with LibTorch's bits.
-  bool fused = false;
 
   void state(auto& archive);
 };
 
 namespace rule {
-
-/// The tensors of one step of Adam: flat ranges of one device and element type.
-struct AdamStep {
-  at::Tensor p, g, exp_avg, exp_avg_sq, max_exp_avg_sq;
-};
-/// The step by LibTorch's fused kernel. `steps`: those before this one. `o`: for AdamW the same options as Adam's.
-void fused_adam(AdamStep const& step, AdamOptions const& o, bool decoupled, long steps);
 
 /// `Decoupled`: weight decay acts on the parameter, as in AdamW.
 template <class O, bool Decoupled>
@@ -69,15 +56,9 @@ struct Adam {
 
   Adam(Options const& o, long steps_before)
       : o_(o),
-        steps_before_(steps_before),
         kept_(1 - o.lr * o.weight_decay),
         correction1_(1 - std::pow(o.betas[0], static_cast<double>(steps_before + 1))),
         correction2_(1 - std::pow(o.betas[1], static_cast<double>(steps_before + 1))) {}
-
-  bool fused() const { return o_.fused; }
-  void in_one_kernel(AdamStep const& step) const {
-    fused_adam(step, {o_.lr, o_.betas, o_.eps, o_.weight_decay, o_.amsgrad}, Decoupled, steps_before_);
-  }
 
   template <class V>
   [[gnu::always_inline]] void operator()(V p, V g, V exp_avg, V exp_avg_sq, V max_exp_avg_sq) const {
@@ -94,7 +75,6 @@ struct Adam {
 
  private:
   Options o_;
-  long steps_before_;
   double kept_, correction1_, correction2_;
 };
 

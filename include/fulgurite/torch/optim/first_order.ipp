@@ -1,41 +1,21 @@
 #pragma once
 // The bodies of torch/optim/first_order.hpp.
 
-#include <ATen/core/grad_mode.h>
-#include <ATen/ops/_fused_adam.h>
-#include <ATen/ops/_fused_adamw.h>
-#include <ATen/ops/full.h>
-
 #include <fulgurite/core/archive.hpp>
 #include <fulgurite/torch/optim/first_order.hpp>
 
 namespace fulgurite::optim {
 
-namespace rule {
-
-FULGURITE_BULK_BODY void fused_adam(AdamStep const& step, AdamOptions const& o, bool decoupled, long steps) {
-  auto const count = at::full({}, static_cast<double>(steps + 1), step.p.options().dtype(at::kFloat));
-  auto const run = [&](auto& kernel) {
-    std::vector<at::Tensor> const largest(o.amsgrad ? 1 : 0, step.max_exp_avg_sq);
-    kernel({step.p}, {step.g}, {step.exp_avg}, {step.exp_avg_sq}, largest, {count}, o.lr, o.betas[0], o.betas[1],
-           o.weight_decay, o.eps, o.amsgrad, false, {}, {});
-  };
-  if (decoupled) run(at::_ops::_fused_adamw_::call);
-  else run(at::_ops::_fused_adam_::call);
-}
-
-}  // namespace rule
-
 void AdamOptions::state(auto& archive) {
   archive("lr", lr)("beta1", betas[0]).option("beta2", betas[1]).option("eps", eps);
-  archive.option("weight_decay", weight_decay).option("amsgrad", amsgrad).option("fused", fused);
+  archive.option("weight_decay", weight_decay).option("amsgrad", amsgrad);
 }
 FULGURITE_STATE(AdamOptions)
 FULGURITE_ARENA_OPTIMIZER(INSTANTIATE, rule::Adam<AdamOptions, false>);
 
 void AdamWOptions::state(auto& archive) {
   archive("lr", lr)("beta1", betas[0]).option("beta2", betas[1]).option("eps", eps);
-  archive.option("weight_decay", weight_decay).option("amsgrad", amsgrad).option("fused", fused);
+  archive.option("weight_decay", weight_decay).option("amsgrad", amsgrad);
 }
 FULGURITE_STATE(AdamWOptions)
 FULGURITE_ARENA_OPTIMIZER(INSTANTIATE, rule::Adam<AdamWOptions, true>);

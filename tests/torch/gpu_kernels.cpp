@@ -1,0 +1,201 @@
+// Kernels that are compiled for a GPU while the program runs: update rules in one pass, layer norm and sums over rows.
+// What a rule does is written down and compared on the CPU; the kernels themselves need a GPU.
+
+#include "gpu.hpp"
+
+#include <array>
+#include <cstddef>
+#include <span>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <fulgurite/torch/native/gpu_kernel.hpp>
+#include <fulgurite/torch/native/gpu_sums.hpp>
+#include <fulgurite/torch/native/matmul_scope.hpp>
+#include <fulgurite/torch/optim/first_order.hpp>
+#include <fulgurite/torch/optim/gpu_update.hpp>
+
+using namespace fulgurite;
+using namespace gpu;
+
+namespace {
+
+using libtorch::TracedValue;
+using libtorch::UpdateTrace;
+
+template <class Rule>
+constexpr std::size_t inputs_of = 2 + Rule::states.size();
+
+template <class Rule>
+UpdateTrace traced(Rule const& rule) {
+  UpdateTrace trace(inputs_of<Rule>);
+  [&]<std::size_t... I>(std::index_sequence<I...>) {
+    rule(TracedValue(trace, I)...);
+  }(std::make_index_sequence<inputs_of<Rule>>{});
+  return trace;
+}
+
+template <class Rule>
+void as_operators(Rule const& rule, std::span<at::Tensor const> inputs) {
+  [&]<std::size_t... I>(std::index_sequence<I...>) {
+    rule(at::Tensor(inputs[I])...);
+  }(std::make_index_sequence<inputs_of<Rule>>{});
+}
+
+/// Does what the trace says, an operator for each line.
+void interpret(UpdateTrace const& trace, std::span<at::Tensor const> inputs) {
+  using What = UpdateTrace::What;
+  std::vector<at::Tensor> values(inputs.begin(), inputs.end());
+  values.resize(trace.values());
+  for (std::size_t i = 0; i != trace.operations().size(); ++i) {
+    auto const& o = trace.operations()[i];
+    auto const &from = values[o.from], &a = values[o.a], &b = values[o.b];
+    double const n = trace.numbers()[i];
+    auto const result = [&] {
+      switch (o.what) {
+      case What::copy: return a.clone();
+      case What::scale: return from.mul(n);
+      case What::divide: return from.div(n);
+      case What::add_number: return from.add(n);
+      case What::add: return from.add(a, n);
+      case What::add_product: return from.addcmul(a, b, n);
+      case What::add_quotient: return from.addcdiv(a, b, n);
+      case What::root: return from.sqrt();
+      case What::maximum: return at::maximum(from, a);
+      }
+      return at::Tensor();
+    }();
+    if (values[o.to].defined()) values[o.to].copy_(result);
+    else values[o.to] = result;
+  }
+}
+
+std::vector<at::Tensor> numbers(std::size_t count, at::Device device = at::kCPU) {
+  torch::manual_seed(4);
+  std::vector<at::Tensor> all;
+  for (std::size_t i = 0; i != count; ++i) {
+    auto const drawn = torch::randn({512});
+    all.push_back((i < 2 ? drawn : drawn.abs()).to(device));
+  }
+  return all;
+}
+
+bool same_bits(std::span<at::Tensor const> a, std::span<at::Tensor const> b) {
+  for (std::size_t i = 0; i != a.size(); ++i)
+    if (!torch::equal(a[i].view(at::kByte), b[i].view(at::kByte))) return false;
+  return true;
+}
+
+/// Calls f with each rule, with options that reach its branches, for a step that is not the first.
+void each_rule(auto&& f) {
+  using namespace optim;
+  f(rule::Adam<AdamOptions, false>({}, 3));
+  f(rule::Adam<AdamOptions, false>({.weight_decay = 0.1, .amsgrad = true}, 3));
+  f(rule::Adam<AdamWOptions, true>({.weight_decay = 0.1}, 3));
+  f(rule::SGD({.lr = 0.1}, 3));
+  f(rule::SGD({.lr = 0.1, .momentum = 0.9, .dampening = 0.2, .weight_decay = 0.1}, 3));
+  f(rule::SGD({.lr = 0.1, .momentum = 0.9, .nesterov = true}, 0));
+  f(rule::RMSprop({.weight_decay = 0.1, .momentum = 0.9, .centered = true}, 3));
+  f(rule::RMSprop({}, 3));
+  f(rule::Adagrad({.lr_decay = 0.1, .weight_decay = 0.1}, 3));
+}
+
+}  // namespace
+
+TEST_CASE("what an update rule does is written down whole") {
+  int rules = 0;
+  each_rule([&](auto const& rule) {
+    auto const trace = traced(rule);
+    CHECK(trace.whole());
+    auto const count = inputs_of<std::remove_cvref_t<decltype(rule)>>;
+    auto const expected = numbers(count), got = numbers(count);
+    as_operators(rule, expected);
+    interpret(trace, got);
+    INFO("rule " << rules << ", " << trace.operations().size() << " operations");
+    CHECK(same_bits(expected, got));
+    ++rules;
+  });
+  CHECK(rules == 9);
+}
+
+TEST_CASE("on a GPU each update rule is one kernel with the bits of LibTorch's operators") {
+  if (absent()) SKIP(none);
+  for (auto const type : {at::kFloat, at::kDouble})
+    each_rule([&](auto const& rule) {
+      auto const trace = traced(rule);
+      auto const count = inputs_of<std::remove_cvref_t<decltype(rule)>>;
+      std::vector<at::Tensor> expected, got;
+      std::vector<void*> memory;
+      for (auto const& tensor : numbers(count, at::kCUDA)) {
+        expected.push_back(tensor.to(type).clone());
+        got.push_back(tensor.to(type).clone());
+        memory.push_back(got.back().mutable_data_ptr());
+      }
+      as_operators(rule, expected);
+      CHECK(libtorch::updated_by_kernel(trace, memory, 512, type, got[0].device(),
+                                        [&](std::span<at::Tensor const> tensors) { as_operators(rule, tensors); }));
+      INFO("type " << type << ", " << trace.operations().size() << " operations");
+      CHECK(same_bits(expected, got));
+    });
+}
+
+TEST_CASE("on a GPU a kernel with other bits than the operators is not used, and changes nothing") {
+  if (absent()) SKIP(none);
+  optim::rule::SGD const rule({.lr = 0.1}, 3);
+  auto const trace = traced(rule);
+  auto const got = numbers(3, at::kCUDA), before = numbers(3, at::kCUDA);
+  std::vector<void*> memory;
+  for (auto const& tensor : got) memory.push_back(tensor.mutable_data_ptr());
+  memory[2] = nullptr;
+  CHECK_FALSE(libtorch::updated_by_kernel(trace, memory, 512, at::kFloat, got[0].device(),
+                                          [&](std::span<at::Tensor const> tensors) { tensors[0].add_(1); }));
+  CHECK(same_bits(before, got));
+}
+
+TEST_CASE("on a GPU Matmul::fastest has its own layer norm and sums, as near to the exact result as LibTorch's") {
+  if (absent()) SKIP(none);
+  std::vector<std::int64_t> const rows_only{0}, both{0, 1};
+  auto const wide = [](at::Tensor const& x) { return x.to(at::kDouble); };
+  auto const error = [&](at::Tensor const& x, at::Tensor const& exact) {
+    return (wide(x) - exact).abs().max().item<double>();
+  };
+  for (auto const& [rows, columns] :
+       {std::pair<std::int64_t, std::int64_t>{64, 128}, {100, 10}, {640, 36}, {700, 129}, {5000, 384}, {4099, 1024}}) {
+    torch::manual_seed(2);
+    auto const on_gpu = at::TensorOptions(at::kCUDA);
+    auto const x = torch::randn({rows, columns}, on_gpu), gradient = torch::randn({rows, columns}, on_gpu);
+    auto const weight = torch::randn({columns}, on_gpu), bias = torch::randn({columns}, on_gpu);
+    auto const all = [&, rows = rows, columns = columns](auto const& f) {
+      auto [y, mean, rstd] = at::native_layer_norm(f(x), {columns}, f(weight), f(bias), 1e-5);
+      auto [of_x, of_weight, of_bias] = at::native_layer_norm_backward(f(gradient), f(x), {columns}, mean, rstd,
+                                                                       f(weight), f(bias), {true, true, true});
+      auto const half = f(x).scalar_type() == at::kFloat ? x.to(at::kBFloat16) : wide(x.to(at::kBFloat16));
+      return std::vector<at::Tensor>{y,
+                                     mean,
+                                     rstd,
+                                     of_x,
+                                     of_weight,
+                                     of_bias,
+                                     f(x).sum(rows_only),
+                                     f(x).view({rows, 1, columns}).sum(both, true),
+                                     half.sum(rows_only)};
+    };
+    auto const plain = [](at::Tensor const& t) { return t; };
+    auto const exact = all(wide), theirs = all(plain);
+    std::vector<at::Tensor> ours, again;
+    {
+      MatmulScope const scope(Matmul::fastest, at::kCUDA);
+      ours = all(plain);
+      again = all(plain);
+    }
+    INFO(rows << " x " << columns);
+    for (std::size_t i = 0; i != ours.size(); ++i) {
+      INFO("result " << i);
+      CHECK(ours[i].sizes() == theirs[i].sizes());
+      CHECK(ours[i].scalar_type() == theirs[i].scalar_type());
+      CHECK(error(ours[i], exact[i]) <= 4 * error(theirs[i], exact[i]) + 1e-6);
+    }
+    CHECK(same_bits(ours, again));
+  }
+}
