@@ -146,7 +146,7 @@ def versions():
         yield f'fulgurite/core/version.hpp says {version} and {numbers}'
     for place, pattern in (('meson.build', r"version: '([^']*)', license"),
                            ('cmake/fulguriteConfigVersion.cmake', r'PACKAGE_VERSION ([\d.]+)\)'),
-                           ('CHANGELOG.md', r'^## ([\d.]+)'), (recipes.PAGE, r'revision = v(.*)')):
+                           ('CHANGELOG.md', r'^## ([\d.]+)'), (recipes.PAGE, r'tagged, `v([\d.]+)`')):
         found = re.search(pattern, (flags.ROOT / place).read_text(), re.M)
         if found is None or found[1] != version:
             yield f'fulgurite/core/version.hpp says {version}, {place} {found[1] if found else "nothing"}'

@@ -117,13 +117,13 @@ class Workshop:
                               stdin=subprocess.DEVNULL)
 
     def repository(self) -> pathlib.Path:
-        """This repository as one that can be cloned, at the tag of its version."""
+        """This repository as one that can be cloned."""
         repository = self.folder / 'repository'
         if not repository.exists():
             copy_repository(repository)
             who = ['-c', 'user.name=recipes', '-c', 'user.email=recipes@localhost', '-c', 'commit.gpgsign=false']
-            for words in (['init', '--quiet'], ['add', '--all'], [*who, 'commit', '--quiet', '--message=all'],
-                          ['tag', 'v' + version()]):
+            for words in (['init', '--quiet', '--initial-branch=main'], ['add', '--all'],
+                          [*who, 'commit', '--quiet', '--message=all']):
                 done = self.run(['git', *words], repository)
                 assert done.returncode == 0, done.stderr
         return repository

@@ -125,6 +125,29 @@ TEST_CASE("background: training goes on meanwhile, and the fit ends when all is 
   CHECK(state_of(folder / "step=3.safetensors").find(R"("global_step":3)") != std::string::npos);
 }
 
+TEST_CASE("background: while a file is written, the results of an open fit are those of the file before it") {
+  Late::reset();
+  Folder const folder;
+  Scripted model{.script = {5, 4, 3}};
+  auto trainer = trainer_of<LateDevice>(in_background(3),
+                                        ModelCheckpoint{Scripted::vl, {.dirpath = folder.path, .filename = "{epoch}"}});
+  auto train = toy::batches(1), val = toy::batches(1);
+  auto fit = trainer.open(model, train, val);
+  fit.advance();
+  CHECK(Late::started == 1);
+  CHECK(trainer.outcome().last_file.empty());
+  CHECK_FALSE(trainer.outcome().best_value);
+  fit.advance();
+  CHECK(Late::started == 2);
+  CHECK(trainer.outcome().last_file == folder / "epoch=0.safetensors");
+  CHECK(trainer.outcome().best_file == folder / "epoch=0.safetensors");
+  CHECK(trainer.outcome().best_value == 5);
+  fit.advance();
+  fit.close();
+  CHECK(trainer.outcome().best_file == folder / "epoch=2.safetensors");
+  CHECK(trainer.outcome().best_value == 3);
+}
+
 namespace {
 /// How many files of that name have gone, and still take their space.
 long deleted() {

@@ -92,7 +92,7 @@ TEST_CASE("finished: a limit that is reached and not raised trains nothing more,
     auto const again = started(folder, limited);
     CHECK(again.batches == 0);
     CHECK(again.weight == first.weight);
-    CHECK(again.said.find("[fulgurite.resume.finished] the run of this file had ended by " + limit + ", so nothing") !=
+    CHECK(again.said.find("[fulgurite.resume.finished] the resumed run had ended by " + limit + ", so nothing") !=
           std::string::npos);
     CHECK(again.said.find("resumes from") == std::string::npos);
     auto const then = started(folder, raised);
@@ -131,4 +131,15 @@ TEST_CASE("finished: so does one that EarlyStopping has ended inside an epoch, w
   CHECK(then.said.find("[fulgurite.resume.finished]") == std::string::npos);
   CHECK(then.said.find("resumes from") != std::string::npos);
   CHECK(then.batches == 2);  // to the next validation, which is without improvement, too
+}
+
+TEST_CASE("finished: a fit that resumes from a snapshot at a limit says so, and of no file") {
+  Scripted model;
+  ScriptedTrainer<> trainer(quick(1), SavingDevice{}, Float32{}, Automatic{});
+  trainer.fit(model, toy::batches(4), NoValidation{});
+  auto const kept = snapshot(trainer);
+  auto const warned = said([&] { trainer.fit(model, toy::batches(4), NoValidation{}, kept); });
+  CHECK(warned.find("[fulgurite.resume.finished] the resumed run had ended by max_epochs = 1") != std::string::npos);
+  CHECK(warned.find("file") == std::string::npos);
+  CHECK(trainer.progress().global_step == 4);
 }

@@ -71,10 +71,11 @@ auto unfreeze_and_add_param_group(Part& part, Optimizer& optimizer, UnfreezeOpti
 ///     struct Thaw : BaseFinetuning<Thaw> {
 ///       void freeze_before_training(auto& ctx) { freeze(ctx.model().body); }
 ///       void finetune_function(int epoch, auto& optimizer, auto& ctx) {
-///         if (epoch == 5) unfreeze_and_add_param_group(ctx.model().body, optimizer, ctx);
+///         if (epoch == 5) unfreeze_and_add_param_group(ctx.model().body, optimizer, ctx, {.lr = 1e-4});
 ///       }
 ///     };
 ///
+/// The last argument is an UnfreezeOptions, and may be left out: then the new group's rate is a tenth of the first's.
 /// `finetune_function` is called at the start of each epoch, for each optimizer. Added groups are saved by the names of
 /// their parameters; when a fit resumes from a file, on_fit_start adds the same groups again. If a derived class
 /// defines a hook that this base defines, its hook must call the base's.
@@ -173,7 +174,7 @@ struct BackboneFinetuningOptions {
   /// The epoch, counted from 0, at whose start the backbone begins to train.
   int unfreeze_backbone_at_epoch = 10;
   /// Returns the factor by which the backbone's rate is multiplied at the start of each later epoch; called with the
-  /// epoch's number + 1.
+  /// epoch's number + 1. 2.0 doubles the rate each time, 1.1 adds a tenth, and 1.0 keeps it.
   std::function<double(int)> lambda_func = [](int) { return 2.0; };
   double backbone_initial_ratio_lr = 0.1;                    ///< the backbone's first rate, relative to the head's
   std::optional<double> backbone_initial_lr = std::nullopt;  ///< the backbone's first rate, instead of the ratio

@@ -325,8 +325,9 @@ class OwnedRun {
   Progress const& progress() const { return state_.progress; }
   /// The warnings of the trainer's runs, each once and with its identifier.
   std::vector<std::string> const& warnings() const { return state_.said.all(); }
-  /// The results of the last run, such as the best file and its score. It names files that exist, no others.
-  Outcome outcome() const { return state_.made.outcome.with_present_files(); }
+  /// The results of the last run, such as the best file and its score. It names files that exist, no others: while
+  /// another thread writes a file (`save_in_background`), these are the results before that file.
+  Outcome outcome() const { return loop::written_outcome(state_).with_present_files(); }
   /// The options in effect: fast_dev_run, overfit_batches and barebones have replaced some.
   TrainerOptions const& options() const { return state_.asked.options; }
   /// The options as they were given.

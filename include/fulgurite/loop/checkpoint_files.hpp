@@ -361,6 +361,7 @@ struct FilesUnderWay<B> {
   typename B::Background writer{};
   HeldFiles::Holder holder = nullptr;
   CheckpointFiles::Then then = nullptr;  ///< not empty while files are being written
+  Outcome before{};                      ///< the results before these files were named: those on the disk meanwhile
 };
 
 /// True if a callback of the pack writes files.
@@ -403,6 +404,14 @@ template <class R>
 void finish_files(R& run) {
   if constexpr (WritesLater<typename R::Key::Backend>)
     if (run.under_way.then) finish(run.under_way, run.made.held_files, run.due);
+}
+
+/// The results of a run so far, without files that another thread is still writing.
+template <class R>
+Outcome const& written_outcome(R const& run) {
+  if constexpr (WritesLater<typename R::Key::Backend>)
+    if (run.under_way.then) return run.under_way.before;
+  return run.made.outcome;
 }
 
 /// Finishes files when a fit is left open. Nothing could catch an exception there, so it becomes a warning.

@@ -186,7 +186,7 @@ FULGURITE_BODY bool warn_if_finished(RunCore& run) {
   bool const stopped = stops(run) && (due.stop_of_file || due.stop.by_time);
   bool const ended = steps_exhausted(run) || epochs_exhausted(run) || stopped;
   if (ended)
-    run.warn("fulgurite.resume.finished", "the run of this file had ended by " + end_reason(run) +
+    run.warn("fulgurite.resume.finished", "the resumed run had ended by " + end_reason(run) +
                                               ", so nothing more is trained: change max_epochs, max_steps or max_time "
                                               "to continue it");
   return ended;

@@ -186,7 +186,10 @@ void write_now(State<R>& run, Source& source) {
     if constexpr (shares<R>)
       if (!run.shared.alone) files.are_shared(first_says);
     if constexpr (can_write_later<R>)
-      if (run.asked.options.save_in_background) files.can_write_later(later);
+      if (run.asked.options.save_in_background) {
+        files.can_write_later(later);
+        run.under_way.before = run.made.outcome;
+      }
     return files;
   };
   do_requests(run.due, Warn::to<&State<R>::warn>(run), files_of, [&] { finish_files(run); }, failed_alone);

@@ -76,8 +76,8 @@ FULGURITE_BODY void do_requests(Due& due, Warn warn, FunctionRef<CheckpointFiles
   FirstFailure failure(warn);
   for (std::size_t i = 0; i != requests.size(); ++i) {
     auto const& request = requests[i];
-    auto files = files_of(request.holder);
     failure.attempt(finish);  // of an earlier request: there can be only one copy at a time
+    auto files = files_of(request.holder);
     due.done = i + 1;
     bool const fine = failure.attempt([&] {
       if (request.act) request.act(files);
