@@ -31,6 +31,8 @@
 #include <fulgurite/torch/export/torchscript.ipp>
 #include <fulgurite/torch/metric/meter.ipp>
 #include <fulgurite/torch/native/fastest.ipp>
+#include <fulgurite/torch/native/gpu_kernel.ipp>
+#include <fulgurite/torch/native/gpu_sums.ipp>
 #include <fulgurite/torch/native/matmul_scope.ipp>
 #include <fulgurite/torch/native/plan.ipp>
 #include <fulgurite/torch/native/products.ipp>
@@ -40,6 +42,7 @@
 #include <fulgurite/torch/optim/arena_optimizer.ipp>
 #include <fulgurite/torch/optim/clip.ipp>
 #include <fulgurite/torch/optim/first_order.ipp>
+#include <fulgurite/torch/optim/gpu_update.ipp>
 #include <fulgurite/torch/optim/lbfgs.ipp>
 #include <fulgurite/torch/optim/optimizer.ipp>
 #include <fulgurite/torch/profile/advanced_profiler.ipp>
