@@ -155,6 +155,30 @@ TEST_CASE("logged values are read once in log_every_n_steps steps, together, and
   CHECK(more(TrainerOptions{.log_every_n_steps = 0}, Bf16Mixed{}, Automatic{.clip = ClipValue{0.1}}) == 0);
 }
 
+TEST_CASE("a step on an accelerator calls one operator more than by hand, which keeps whether its loss is finite") {
+  auto const by_hand = [](std::vector<data::Batch> const& train) {
+    Deep<2> model;
+    model.to(fake::device());
+    auto adam = model.configure_optimizers();
+    fixtures::Operators const operators;
+    for (auto const& batch : train) {
+      for (auto const& parameter : model.parameters()) parameter.mutable_grad().reset();
+      model.training_step(batch).backward();
+      adam.step();
+    }
+    return operators.all();
+  };
+  auto const by_trainer = [](std::vector<data::Batch> const& train) {
+    fixtures::Operators const operators;
+    counted<Deep<2>>(train, {.log_every_n_steps = 0});
+    return operators.all();
+  };
+  auto const a_step = [](auto const& loop) {
+    return (loop(on_device(batches(9, 8))) - loop(on_device(batches(5, 8)))) / 4;
+  };
+  CHECK(a_step(by_trainer) == a_step(by_hand) + 2);  // the device's kernel calls that of the CPU, which is counted, too
+}
+
 TEST_CASE("a step with pinned batches waits never, whoever pins them, and nobody writes to a batch that is under way") {
   auto const loader = [](std::int64_t rows, int workers) {
     return data::Loader{Rows{rows},
@@ -282,7 +306,10 @@ TEST_CASE("values of one type that wait for a device are gathered together, and 
   std::vector<torch::Tensor> const floats(11, values.front());
   std::array<double, 11> all{};
   fake::counts = {};
+  fixtures::Operators const operators;
   LibTorch::read_all(floats, all);
+  CHECK(operators.count("aten::reshape") == all.size());
+  CHECK(operators.count("aten::unsqueeze") == 0);
   CHECK(fake::counts.kernels == 1);
   CHECK(fake::counts.downloads == 1);
 }

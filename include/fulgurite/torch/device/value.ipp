@@ -57,7 +57,7 @@ FULGURITE_BULK_BODY void read_all(std::span<at::Tensor const> values, std::span<
       into[i] = read(values[i]);  // read also throws the error, if there is one
       continue;
     }
-    auto const value = values[i].reshape({});
+    auto const value = values[i].reshape({1});  // as cat takes it: stack would make another view of each
     auto kind = std::find_if(kinds.begin(), kinds.end(),
                              [&](OfOneKind const& one) { return same_kind(one.values.front(), value); });
     if (kind == kinds.end()) kind = kinds.insert(kind, OfOneKind{});
@@ -65,7 +65,7 @@ FULGURITE_BULK_BODY void read_all(std::span<at::Tensor const> values, std::span<
     kind->places.push_back(i);
   }
   std::vector<at::Tensor> gathered;
-  for (auto const& kind : kinds) gathered.push_back(at::stack(kind.values));
+  for (auto const& kind : kinds) gathered.push_back(at::cat(kind.values));
   auto const host = on_host(gathered);
   for (std::size_t k = 0; k != kinds.size(); ++k) {
     auto const converted = host[k].to(at::kDouble);

@@ -246,7 +246,7 @@ template <class Parameters>
 void note_weights(std::optional<at::Tensor>& noted, Parameters const& parameters) {
   std::vector<at::Tensor> all;
   for (auto const& parameter : parameters)
-    if (parameter.is_floating_point() && parameter.numel() != 0) all.push_back(parameter.detach());
+    if (parameter.is_floating_point() && parameter.numel() != 0) all.push_back(parameter);
   note_finite(noted, all);
 }
 

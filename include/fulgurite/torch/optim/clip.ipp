@@ -79,8 +79,7 @@ FULGURITE_BODY std::string buffer_with_nan(torch::nn::Module const* model) {
 FULGURITE_BULK_BODY void note_finite(std::optional<at::Tensor>& noted, at::Tensor const& value) {
   at::NoGradGuard const no_graph;
   if (!noted) noted = at::zeros({}, value.options().dtype(at::kFloat).requires_grad(false));
-  auto const number = value.detach();
-  noted->add_(number.dim() == 0 ? number : number.reshape({}), 0);
+  noted->add_(value.dim() == 0 ? value : value.reshape({}), 0);
 }
 
 FULGURITE_BULK_BODY void note_finite(std::optional<at::Tensor>& noted, std::vector<at::Tensor> const& tensors) {
