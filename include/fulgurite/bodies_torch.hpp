@@ -31,8 +31,7 @@
 #include <fulgurite/torch/export/torchscript.ipp>
 #include <fulgurite/torch/metric/meter.ipp>
 #include <fulgurite/torch/native/fastest.ipp>
-#include <fulgurite/torch/native/gpu_kernel.ipp>
-#include <fulgurite/torch/native/gpu_sums.ipp>
+#include <fulgurite/torch/native/gpu_kernels.ipp>
 #include <fulgurite/torch/native/matmul_scope.ipp>
 #include <fulgurite/torch/native/plan.ipp>
 #include <fulgurite/torch/native/products.ipp>

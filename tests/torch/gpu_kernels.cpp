@@ -10,8 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include <fulgurite/torch/native/gpu_kernel.hpp>
-#include <fulgurite/torch/native/gpu_sums.hpp>
+#include <fulgurite/torch/native/gpu_kernels.hpp>
 #include <fulgurite/torch/native/matmul_scope.hpp>
 #include <fulgurite/torch/optim/first_order.hpp>
 #include <fulgurite/torch/optim/gpu_update.hpp>

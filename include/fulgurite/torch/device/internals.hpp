@@ -19,7 +19,7 @@
 //     dispatcher (at::detail::empty_cpu), and a tensor's loop over its elements, for its threads (native/plan.hpp).
 //   - Names and signatures of operators, which determine what a tape may do with a call (capture/recorder.hpp,
 //     capture/tape_step.hpp, capture/tape.hpp).
-//   - The library through which it loads NVRTC and CUDA's driver (native/gpu_kernel.ipp), and the rounding of its GPU
+//   - The library through which it loads NVRTC and CUDA's driver (native/gpu_kernels.ipp), and the rounding of its GPU
 //     kernels, which update rules are compared with before use (optim/gpu_update.ipp).
 //   - The state in which a CUDA graph leaves the allocators if its recording fails (capture/graphs.hpp).
 

@@ -10,7 +10,7 @@
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/policy/policies.hpp>
 #include <fulgurite/torch/device/internals.hpp>
-#include <fulgurite/torch/native/gpu_sums.hpp>
+#include <fulgurite/torch/native/gpu_kernels.hpp>
 
 namespace fulgurite::libtorch::native {
 
@@ -28,8 +28,8 @@ namespace fulgurite {
 /// While this object lives, mm, addmm, bmm, baddbmm and linear of float32 tensors on the CPU are computed by LIBXSMM's
 /// kernels instead of MKL's, forward and backward, on this thread and on those that autograd starts from it. No bit of
 /// a result changes, except with `Matmul::fastest`: each product is certified before it is used. Without LIBXSMM
-/// nothing happens. `MatmulScope(Matmul::fastest, torch::kCUDA)`: on GPUs the kernels of gpu_sums.hpp. An inner scope
-/// overrides the outer one: `MatmulScope const plain(Matmul::libtorch);`.
+/// nothing happens. `MatmulScope(Matmul::fastest, torch::kCUDA)`: on GPUs the kernels of gpu_kernels.hpp. An inner
+/// scope overrides the outer one: `MatmulScope const plain(Matmul::libtorch);`.
 class MatmulScope {
  public:
   explicit MatmulScope(Matmul how = Matmul::faster, c10::DeviceType device = c10::DeviceType::CPU)

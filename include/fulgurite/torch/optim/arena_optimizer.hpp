@@ -42,10 +42,8 @@ using Roots = void (*)(int n, T* numbers);
 /// library does not offer it, or if a trial finds other bits than LibTorch's.
 template <class T>
 Roots<T> roots_of_mkl();
-template <>
-Roots<float> roots_of_mkl();
-template <>
-Roots<double> roots_of_mkl();
+FULGURITE_EXTERN(Roots<float> roots_of_mkl());
+FULGURITE_EXTERN(Roots<double> roots_of_mkl());
 
 /// Memory for intermediate results, for one block at a time. Each thread has its own.
 template <class T>
@@ -287,7 +285,8 @@ bool in_one_kernel(Rule const& rule, Arena::Run const& run, Arena::Buffer const&
   std::array<void*, 2 + N> memory{};
   auto const take = [&](std::size_t value, at::Tensor const& flat, std::int64_t first) {
     if (flat.defined())
-      memory[value] = static_cast<char*>(flat.mutable_data_ptr()) + (run.begin - first) * flat.itemsize();
+      memory[value] = static_cast<char*>(flat.mutable_data_ptr()) +
+                      (run.begin - first) * static_cast<std::int64_t>(flat.itemsize());
   };
   take(0, buffer.parameters, 0);
   take(1, buffer.gradients, 0);

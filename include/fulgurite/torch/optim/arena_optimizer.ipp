@@ -51,23 +51,23 @@ bool as_libtorch(Roots<T> roots) {
   return std::memcmp(ours.const_data_ptr(), numbers.const_data_ptr(), ours.nbytes()) == 0;
 }
 
-template <>
-FULGURITE_BULK_BODY Roots<float> roots_of_mkl() {
-  static Roots<float> const found = [] {
-    Roots<float> const mkl = [](int n, float* numbers) { fulgurite_vms_sqrt(n, numbers, numbers, mkl_mode); };
-    return fulgurite_vms_sqrt != nullptr && as_libtorch(mkl) ? mkl : nullptr;
+template <class T>
+Roots<T> roots_of_mkl() {
+  static Roots<T> const found = [] {
+    Roots<T> mkl = nullptr;
+    if constexpr (std::same_as<T, float>) {
+      if (fulgurite_vms_sqrt != nullptr)
+        mkl = [](int n, float* numbers) { fulgurite_vms_sqrt(n, numbers, numbers, mkl_mode); };
+    } else {
+      if (fulgurite_vmd_sqrt != nullptr)
+        mkl = [](int n, double* numbers) { fulgurite_vmd_sqrt(n, numbers, numbers, mkl_mode); };
+    }
+    return mkl != nullptr && as_libtorch(mkl) ? mkl : nullptr;
   }();
   return found;
 }
-
-template <>
-FULGURITE_BULK_BODY Roots<double> roots_of_mkl() {
-  static Roots<double> const found = [] {
-    Roots<double> const mkl = [](int n, double* numbers) { fulgurite_vmd_sqrt(n, numbers, numbers, mkl_mode); };
-    return fulgurite_vmd_sqrt != nullptr && as_libtorch(mkl) ? mkl : nullptr;
-  }();
-  return found;
-}
+FULGURITE_INSTANTIATE(Roots<float> roots_of_mkl());
+FULGURITE_INSTANTIATE(Roots<double> roots_of_mkl());
 
 FULGURITE_BULK_BODY void take_maximum(at::Tensor& x, at::Tensor const& other) { at::maximum_out(x, x, other); }
 

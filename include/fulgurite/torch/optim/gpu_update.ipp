@@ -13,7 +13,7 @@
 #include <ATen/ops/equal.h>
 #include <ATen/ops/exp2.h>
 
-#include <fulgurite/torch/native/gpu_kernel.hpp>
+#include <fulgurite/torch/native/gpu_kernels.hpp>
 #include <fulgurite/torch/optim/gpu_update.hpp>
 
 namespace fulgurite::libtorch {

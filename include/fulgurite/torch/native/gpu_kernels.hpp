@@ -1,18 +1,41 @@
 #pragma once
-// Operators on a GPU that Matmul::fastest computes by kernels of this library: layer norm, and sums over the rows of a
-// matrix, which are the gradients of biases and of layer norms' weights. LibTorch's kernels keep few processors of the
-// GPU busy where a matrix has many more rows than columns.
+// Kernels in CUDA C++ that are compiled while the program runs, by the compiler that LibTorch itself loads (NVRTC), so
+// that neither nvcc nor a header of CUDA is needed; and the operators on a GPU that Matmul::fastest computes by such
+// kernels: layer norm, and sums over the rows of a matrix, which are the gradients of biases and of layer norms'
+// weights. LibTorch's kernels keep few processors of the GPU busy where a matrix has many more rows than columns.
 
 #include <array>
+#include <cstdint>
 #include <optional>
+#include <string>
 #include <tuple>
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
 #include <c10/core/DispatchKeySet.h>
 
 #include <fulgurite/core/body.hpp>
 
 namespace fulgurite::libtorch::native {
+
+/// A kernel that is loaded on one GPU.
+class GpuKernel {
+ public:
+  /// The kernel `name` of this source, compiled at the first call for a device and kept for the process; null if it
+  /// cannot be compiled here. Products and sums are not contracted: the source calls `fma` where it means one. Must not
+  /// be called for the first time while a CUDA graph is being recorded.
+  static GpuKernel const* of(std::string const& source, std::string const& name, c10::Device device);
+
+  /// Launches `blocks` blocks of `threads` threads on the current stream. `arguments`: a pointer to each argument.
+  void launch(std::int64_t blocks, int threads, void** arguments) const;
+
+ private:
+  GpuKernel(void* function, c10::Device device) : function_(function), device_(device) {}
+  void* function_;
+  c10::Device device_;
+};
+
+// Operators in front of LibTorch's.
 
 /// True if the operators below are in front of LibTorch's; the first call installs them.
 bool intercepts_on_gpu();
@@ -38,5 +61,5 @@ layer_norm_backward_or_libtorch(c10::DispatchKeySet keys, at::Tensor const& grad
 }  // namespace fulgurite::libtorch::native
 
 #if !defined(FULGURITE_COMPILED)
-#include <fulgurite/torch/native/gpu_sums.ipp>
+#include <fulgurite/torch/native/gpu_kernels.ipp>
 #endif
