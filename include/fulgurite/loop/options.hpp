@@ -57,8 +57,8 @@ struct Option {
                               "the options: write make_trainer<Net>(TrainerOptions{...}, NoProgressBar{}), "
                               "NoCheckpoints{} or NoModelSummary{}");
     static_assert(no_file, FULGURITE_SENTENCE_TRAINER_CKPT_PATH);
-    static_assert(no_length, "[fulgurite.options.length] how long a run is has Lightning's names: write .max_epochs, "
-                             ".max_steps or .max_time");
+    static_assert(no_length, "[fulgurite.options.length] a run's length is .max_epochs, .max_steps or .max_time, "
+                             "Lightning's names");
   }
 };
 
