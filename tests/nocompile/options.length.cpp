@@ -1,4 +1,4 @@
-// refused: [fulgurite.options.length] how long a run is has Lightning's names: write .max_epochs, .max_steps or .max_time
+// refused: [fulgurite.options.length] a run's length is .max_epochs, .max_steps or .max_time, Lightning's names
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>

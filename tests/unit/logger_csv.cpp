@@ -262,6 +262,15 @@ TEST_CASE("csv: a fit writes its rows") {
   CHECK(trainer.outcome().metrics_file == folder / "lightning_logs/version_0/metrics.csv");
 }
 
+TEST_CASE("csv: options may be the only argument") {
+  Folder const folder;
+  Scripted model{.script = {5}};
+  auto options = quick(1);
+  options.default_root_dir = folder.path;
+  fitted(model, options, 4, CSVLogger{{.name = "mlp"}});
+  CHECK(std::filesystem::exists(folder / "mlp/version_0/metrics.csv"));
+}
+
 TEST_CASE("csv: rows are told apart by line breaks outside quotes, whatever the names hold") {
   Folder const folder;
   std::mt19937 random(1);

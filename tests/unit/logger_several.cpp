@@ -37,7 +37,7 @@ std::string fit_all(Folder const& folder, std::optional<CkptPath> from, Cs... ca
   Stream stream;
   Scripted model{.script = {3, 2, 1}};
   return fit(model, below(folder.path), from, std::move(callbacks)..., CSVLogger{},
-             TensorBoardLogger{{}, {.now = &fixed_time}}, JsonLinesLogger{}, ConsoleLogger{{.stream = stream.file}},
+             TensorBoardLogger{{.now = &fixed_time}}, JsonLinesLogger{}, ConsoleLogger{{.stream = stream.file}},
              every_second());
 }
 

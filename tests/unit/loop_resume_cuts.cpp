@@ -501,7 +501,8 @@ TEST_CASE("a stop: each file that holds it leads to its end, and to the rest of 
 TEST_CASE("a Timer that is raised goes on inside the epoch, as max_time does, and one that is not trains nothing") {
   std::string wrong;
   auto const within = [](long most, Interval interval = Interval::step) {
-    return fit_of<Drawn<>>(Automatic{}, fives, [=] { return Timer{std::chrono::seconds(most), {interval}}; });
+    return fit_of<Drawn<>>(Automatic{}, fives,
+                           [=] { return Timer{std::chrono::seconds(most), {.interval = interval}}; });
   };
   said([&] {
     auto const whole = trace(within(100), {});

@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include <fulgurite/callback/watch.hpp>
@@ -104,6 +105,10 @@ class EarlyStopping : public early_stopping::Stopper {
   using Watches = MetricTypes<M>;
 
   explicit EarlyStopping(M metric, EarlyStoppingOptions options = {}) : Stopper(WatchedMetric(metric), options) {}
+  /// Refused at compile time: an option without its name.
+  template <class Number>
+    requires std::is_arithmetic_v<Number>
+  EarlyStopping(M metric, Number number) : EarlyStopping(metric, EarlyStoppingOptions{.monitor = number}) {}
 };
 
 /// Refused by the trainer: a metric to watch is missing.
@@ -156,6 +161,10 @@ class SpikeDetection {
     for (auto const& tolerance : {options_.atol, options_.rtol})
       if (tolerance && !(*tolerance >= 0)) refuse("atol and rtol are not negative");
   }
+  /// Refused at compile time: an option without its name.
+  template <class Number>
+    requires std::is_arithmetic_v<Number>
+  SpikeDetection(M metric, Number number) : SpikeDetection(metric, SpikeDetectionOptions{.monitor = number}) {}
 
   /// After a failed fit, the metric's count is that of its last complete epoch again.
   void on_train_start(auto& ctx) {

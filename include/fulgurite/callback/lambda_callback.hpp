@@ -76,6 +76,9 @@ struct LambdaCallback : Ons... {
 /// loader of its own (`of_this_rank`, `use_distributed_sampler = false`, your own `shard`), they count in that loader.
 using BatchIndices = std::vector<long>;
 
+/// The writer of `PredictionWriter{}`, which does not compile.
+struct MissingWriter {};
+
 /// Passes predictions to a writer: `PredictionWriter{ToDisk{"out"}}`. The writer has one or both of these functions:
 ///
 ///     void write_on_batch_end(auto const& prediction, BatchIndices const& indices, auto& batch, auto& ctx);
@@ -93,6 +96,15 @@ class PredictionWriter {
   static constexpr std::string_view reads = "predictions";
 
   explicit PredictionWriter(Writer writer) : writer_(std::move(writer)) {}
+  /// Refused at compile time: there is no writer to pass predictions to.
+  PredictionWriter()
+    requires std::same_as<Writer, MissingWriter>
+  {
+    constexpr bool has_writer = !std::same_as<Writer, MissingWriter>;
+    static_assert(has_writer, "[fulgurite.callback.prediction_writer] predictions go to a writer of yours: write "
+                              "PredictionWriter{ToDisk{\"out\"}}, where ToDisk is a struct with write_on_batch_end or "
+                              "write_on_epoch_end");
+  }
 
   void on_predict_epoch_start() {
     indices_.clear();
@@ -155,5 +167,6 @@ class PredictionWriter {
   std::shared_ptr<void> predictions_{};
   std::function<void(void*)> finish_{};
 };
+PredictionWriter() -> PredictionWriter<MissingWriter>;
 
 }  // namespace fulgurite

@@ -304,6 +304,10 @@ class ModelCheckpoint : public checkpointing::Saver {
   explicit ModelCheckpoint(Options const& options = {})
     requires(!watches)
       : ModelCheckpoint(NoMonitor{}, options) {}
+  /// Refused at compile time: an option without its name.
+  template <class Number>
+    requires std::is_arithmetic_v<Number>
+  ModelCheckpoint(M monitor, Number number) : ModelCheckpoint(monitor, Options{.monitor = number}) {}
   /// Refused at compile time: the folder is an option.
   template <class Folder, bool is_option = false>
     requires checkpointing::is_folder<Folder>

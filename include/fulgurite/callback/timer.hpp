@@ -4,28 +4,32 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string_view>
-#include <type_traits>
 
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/text.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/context.hpp>
+#include <fulgurite/loop/options.hpp>
 #include <fulgurite/loop/parts.hpp>
 
 namespace fulgurite {
 
-/// Options of Timer: when it reads the clock, and whether it prints that the deadline is reached.
+/// Options of Timer: the time, when it reads the clock, and whether it prints that the deadline is reached.
 struct TimerOptions {
+  /// The time after which a fit ends; not given: it only measures.
+  TimeSpan duration = Seconds(std::numeric_limits<double>::infinity());
   Interval interval = Interval::step;  ///< read the clock after each optimizer step, or after each epoch
   bool verbose = true;                 ///< print to stderr that the time is used up
 };
 
-/// Ends a fit after a time: `Timer{std::chrono::hours{8}}` or `Timer{"00:08:00:00"}` (DD:HH:MM:SS). `Timer{}` only
-/// measures. The time used so far is saved: a resumed fit continues the count, and if the time is already used up it
-/// stops at once. min_epochs and min_steps take precedence over the timer.
+/// Ends a fit after a time: `Timer{std::chrono::hours{8}}` or `Timer{"00:08:00:00"}` (DD:HH:MM:SS), or as an option,
+/// `Timer{{.duration = std::chrono::hours{8}, .verbose = false}}`. `Timer{}` only measures. The time used so far is
+/// saved: a resumed fit continues the count, and if the time is already used up it stops at once. min_epochs and
+/// min_steps take precedence over the timer.
 class Timer {
  public:
   using Seconds = fulgurite::Seconds;
@@ -38,18 +42,8 @@ class Timer {
   enum class Timed : std::uint8_t { train, validate, test };
 
   Timer() = default;
-  explicit Timer(Seconds limit, TimerOptions options = {});
-  explicit Timer(std::string_view days_hours_minutes_seconds, TimerOptions options = {})
-      : Timer(parsed(days_hours_minutes_seconds), options) {}
-  /// Refused at compile time: a number alone has no unit.
-  template <class Number, bool says_its_unit = false>
-    requires std::is_arithmetic_v<Number>
-  explicit Timer(Number, TimerOptions = {}) {
-    static_assert(
-        says_its_unit,
-        "[fulgurite.callback.timer_unit] a number alone has no unit: write Timer{std::chrono::seconds{60}}, or "
-        "Timer{\"00:00:01:00\"} (days, hours, minutes, seconds)");
-  }
+  explicit Timer(TimerOptions options);
+  explicit Timer(TimeSpan duration, TimerOptions options = {});
 
   void on_fit_start(Context& ctx) { stop_when_spent(ctx); }
   void on_train_start(Context& ctx) { begin(Timed::train, ctx); }
@@ -95,8 +89,6 @@ class Timer {
   void look(Timed what, Context& ctx);
   void end(Timed what, Context& ctx);
   void stop_when_spent(Context& ctx);
-
-  static Seconds parsed(std::string_view text);
 
   std::optional<Seconds> limit_ = std::nullopt;
   TimerOptions options_{};

@@ -2,6 +2,7 @@
 // The bodies of callback/timer.hpp.
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdio>
 #include <string>
@@ -13,8 +14,17 @@
 
 namespace fulgurite {
 
-FULGURITE_BODY Timer::Timer(Seconds limit, TimerOptions options) : limit_(limit), options_(options) {
-  if (!(limit.count() >= 0)) throw Error("fulgurite.callback.timer_duration", "Timer: a duration is not negative");
+FULGURITE_BODY Timer::Timer(TimerOptions options) : options_(options) {
+  double const seconds = options.duration.count();
+  if (!(seconds >= 0)) throw Error("fulgurite.callback.timer_duration", "Timer: a duration is not negative");
+  if (std::isfinite(seconds)) limit_ = options.duration;
+}
+
+FULGURITE_BODY Timer::Timer(TimeSpan duration, TimerOptions options)
+    : Timer(TimerOptions{duration, options.interval, options.verbose}) {
+  if (std::isfinite(options.duration.count()))
+    throw Error("fulgurite.callback.timer_duration",
+                "Timer: two durations are given: leave out the option .duration, or the first argument");
 }
 
 FULGURITE_BODY Timer::Seconds Timer::elapsed(Timed what) const { return Seconds(of(what).before + of(what).running); }
@@ -35,12 +45,6 @@ FULGURITE_BODY std::optional<Timer::Seconds> Timer::moment(std::optional<double>
 FULGURITE_BODY Timer::Clock& Timer::of(Timed what) { return clocks_[static_cast<std::size_t>(what)]; }
 
 FULGURITE_BODY Timer::Clock const& Timer::of(Timed what) const { return clocks_[static_cast<std::size_t>(what)]; }
-
-FULGURITE_BODY Timer::Seconds Timer::parsed(std::string_view text) {
-  if (auto const seconds = seconds_of(text)) return *seconds;
-  throw Error("fulgurite.callback.timer_duration",
-              "Timer: '" + std::string(text) + "' is not DD:HH:MM:SS, such as 00:12:00:00");
-}
 
 void Timer::state(auto& archive) {
   std::array<double, 3> spent{};

@@ -262,6 +262,10 @@ class Loader : public SampledBatches<Loader<D, S, Collate>, Collated<Collate, D>
     requires std::same_as<S, OptionalShuffle>
       : Loader(static_cast<std::size_t>(dataset.size()), dataset, options, collate) {}
 
+  /// Batches of one sample. A template, so that options in braces are never taken for a sampler.
+  template <std::same_as<S> Given>
+  Loader(D dataset, Given sampler) : Loader(std::forward<D>(dataset), std::move(sampler), BatchOptions{}) {}
+
   /// The waiting time of the last pass; see Waited.
   Waited waited() const { return reader_.waited(); }
 
@@ -315,12 +319,33 @@ class Loader : public SampledBatches<Loader<D, S, Collate>, Collated<Collate, D>
   BatchReader<Batch> reader_;
 };
 
+/// The dataset of a Loader that was given something else, which does not compile.
+template <class D>
+struct NotADataset {
+  std::size_t size() const { return 0; }
+  int get(std::size_t) const { return 0; }
+};
+template <class D, class Collate>
+class Loader<NotADataset<D>, OptionalShuffle, Collate> : public Loader<std::vector<int>> {
+  static constexpr bool is_dataset = Dataset<D>;
+  static_assert(is_dataset,
+                "[fulgurite.data.no_dataset] a Loader takes a data set, which has size() and a const get(i) "
+                "or operator[](i), such as a std::vector of samples: for tensors write TensorLoader{x, y, "
+                "{.batch_size = 32}}");
+
+ public:
+  explicit Loader(D const&, LoaderOptions = {}) : Loader<std::vector<int>>(std::vector<int>()) {}
+};
+
 template <class D>
 Loader(D, LoaderOptions = {}) -> Loader<typename Held<D>::type>;
+template <class D>
+  requires(!Dataset<typename Held<D>::type>)
+Loader(D, LoaderOptions = {}) -> Loader<NotADataset<D>>;
 template <class D, class Collate>
 Loader(D, LoaderOptions, Collate) -> Loader<typename Held<D>::type, OptionalShuffle, Collate>;
 template <class D, Sampler S>
-Loader(D, S, BatchOptions) -> Loader<typename Held<D>::type, S>;
+Loader(D, S, BatchOptions = {}) -> Loader<typename Held<D>::type, S>;
 template <class D, Sampler S, class Collate>
 Loader(D, S, BatchOptions, Collate) -> Loader<typename Held<D>::type, S, Collate>;
 

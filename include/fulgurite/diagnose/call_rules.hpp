@@ -16,6 +16,7 @@
 #include <fulgurite/concept/data.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/diagnose/data_rules.hpp>
+#include <fulgurite/diagnose/member_sentences.hpp>
 #include <fulgurite/diagnose/rule.hpp>
 #include <fulgurite/loop/automatic.hpp>
 #include <fulgurite/loop/evaluate.hpp>
@@ -238,6 +239,10 @@ namespace fulgurite::judge {
 template <class D>
 inline constexpr bool only_samples = IndexedSamples<D> && !DataModuleLike<D>;
 
+/// True if one of a call's arguments is a text.
+template <class... Args>
+inline constexpr bool any_text = (std::is_convertible_v<Args, std::string_view> || ...);
+
 // clang-format off
 /// The model of a call must be an lvalue of the trainer's own model type. `Given` is how it was passed: `M&` is right;
 /// `Data` are the arguments after it.
@@ -250,9 +255,7 @@ struct BorrowRules {
     FULGURITE_RULE("[fulgurite.trainer.swapped] the model comes first, the data after it: write trainer.fit(model, "
                    "data)",
                    accepts<T>, std::is_same_v<T, M> || !(std::is_same_v<std::remove_cvref_t<Data>, M> || ...))
-    FULGURITE_RULE("[fulgurite.trainer.text] a text is no data: a file to resume from is CkptPath{\"last\"}, the last "
-                   "argument, and a loader is a range of batches",
-                   accepts<T>, !(std::is_convertible_v<Data, std::string_view> || ...))
+    FULGURITE_RULE(FULGURITE_SENTENCE_TRAINER_TEXT, accepts<T>, !any_text<Data...>)
     FULGURITE_RULE("[fulgurite.data.dataset] a data set has samples, and a trainer reads batches: pass a loader of it, "
                    "data::Loader{dataset, {.batch_size = 32, .shuffle = true}}",
                    accepts<T>, !(only_samples<std::remove_cvref_t<Data>> || ...))
@@ -275,6 +278,7 @@ struct CallRules {
   using Rules = CallRules;
   template <bool Says = false, class = void>
   static consteval auto judge() {
+    FULGURITE_RULE(FULGURITE_SENTENCE_TRAINER_TEXT, accepts<refusal::given<Args...>>, !any_text<Args...>)
     FULGURITE_RULE("[fulgurite.trainer.call] fit takes the model, its training data and perhaps validation data: "
                    "trainer.fit(net, train, val); validate, test and predict take the model and data: "
                    "trainer.test(net, data); a file to resume from is the last argument: CkptPath{\"last\"}",

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include <fulgurite/core/body.hpp>
@@ -111,6 +112,7 @@ struct MLflowLoggerOptions {
 class MLflowLogger : public logger::FolderLogger<logger::MlflowRun, logger::MlflowNames> {
  public:
   explicit MLflowLogger(std::filesystem::path save_dir = {}, MLflowLoggerOptions options = {});
+  explicit MLflowLogger(MLflowLoggerOptions options) : MLflowLogger({}, std::move(options)) {}
   FULGURITE_MOVES(MLflowLogger);
 };
 

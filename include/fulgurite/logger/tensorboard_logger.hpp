@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <fulgurite/checkpoint/crc32c.hpp>
@@ -198,6 +199,7 @@ class TensorBoardLogger : public logger::FolderLogger<logger::EventFile, logger:
   using Hooks = Implements<hook::setup, hook::on_fit_start, hook::on_train_start, hook::before_save>;
 
   explicit TensorBoardLogger(std::filesystem::path save_dir = {}, TensorBoardLoggerOptions options = {});
+  explicit TensorBoardLogger(TensorBoardLoggerOptions options) : TensorBoardLogger({}, std::move(options)) {}
   FULGURITE_MOVES(TensorBoardLogger);
 
   void on_fit_start(auto& ctx) {

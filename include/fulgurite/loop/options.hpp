@@ -57,8 +57,8 @@ struct Option {
                               "the options: write make_trainer<Net>(TrainerOptions{...}, NoProgressBar{}), "
                               "NoCheckpoints{} or NoModelSummary{}");
     static_assert(no_file, FULGURITE_SENTENCE_TRAINER_CKPT_PATH);
-    static_assert(no_length, "[fulgurite.options.length] how long a run is has Lightning's names: write .max_epochs, "
-                             ".max_steps or .max_time");
+    static_assert(no_length, "[fulgurite.options.length] a run's length is .max_epochs, .max_steps or .max_time, "
+                             "Lightning's names");
   }
 };
 
@@ -149,6 +149,14 @@ struct TimeSpan : Seconds {
   constexpr TimeSpan(std::chrono::duration<Rep, Period> time) : Seconds(time) {}
   template <std::convertible_to<std::string_view> Text>
   constexpr TimeSpan(Text const& days_hours_minutes_seconds) : Seconds(time_of(days_hours_minutes_seconds)) {}
+  /// Refused at compile time: a number alone has no unit.
+  template <class Number>
+    requires std::is_arithmetic_v<Number>
+  constexpr TimeSpan(Number) {
+    constexpr bool has_unit = !std::is_arithmetic_v<Number>;
+    static_assert(has_unit, "[fulgurite.options.time_unit] a number alone has no unit: write std::chrono::seconds{60}, "
+                            "or \"00:00:01:00\" (days, hours, minutes, seconds)");
+  }
 };
 
 /// A number of batches: `.limit_train_batches = Batches{10}`. A plain integer means the same.

@@ -167,6 +167,15 @@ class TensorLoader : public SampledBatches<TensorLoader<S, Transform>, Batch, S>
       : TensorLoader(data, std::move(target), OptionalShuffle{rows(data), options.shuffle, options.seed},
                      without_order(options), std::move(transform)) {}
 
+  /// Batches of one sample. Templates, so that options in braces are never taken for a sampler or a transform.
+  template <std::same_as<S> Given>
+  TensorLoader(torch::Tensor data, torch::Tensor target, Given sampler)
+      : TensorLoader(std::move(data), std::move(target), std::move(sampler), GatherOptions{}) {}
+  template <std::same_as<Transform> Given>
+    requires std::same_as<S, OptionalShuffle>
+  TensorLoader(torch::Tensor const& data, torch::Tensor target, Given transform)
+      : TensorLoader(data, std::move(target), TensorLoaderOptions{}, std::move(transform)) {}
+
   /// The waiting time of the last pass; see Waited.
   Waited waited() const { return reader_.waited(); }
 
@@ -311,15 +320,19 @@ class TensorLoader<MissingTarget<T>, Untouched> : public TensorLoader<> {
 };
 
 TensorLoader(torch::Tensor, TensorLoaderOptions = {}) -> TensorLoader<MissingTarget<>>;
+// For empty braces, which could be either of options and targets.
+TensorLoader(torch::Tensor, std::nullptr_t) -> TensorLoader<MissingTarget<>>;
 template <Sampler S>
 TensorLoader(torch::Tensor, S, GatherOptions = {}) -> TensorLoader<MissingTarget<>>;
 template <BatchTransform T>
 TensorLoader(torch::Tensor, TensorLoaderOptions, T) -> TensorLoader<MissingTarget<>>;
 TensorLoader(torch::Tensor, torch::Tensor, TensorLoaderOptions = {}) -> TensorLoader<>;
 template <BatchTransform T>
+TensorLoader(torch::Tensor, torch::Tensor, T) -> TensorLoader<OptionalShuffle, T>;
+template <BatchTransform T>
 TensorLoader(torch::Tensor, torch::Tensor, TensorLoaderOptions, T) -> TensorLoader<OptionalShuffle, T>;
 template <Sampler S>
-TensorLoader(torch::Tensor, torch::Tensor, S, GatherOptions) -> TensorLoader<S>;
+TensorLoader(torch::Tensor, torch::Tensor, S, GatherOptions = {}) -> TensorLoader<S>;
 template <Sampler S, BatchTransform T>
 TensorLoader(torch::Tensor, torch::Tensor, S, GatherOptions, T) -> TensorLoader<S, T>;
 

@@ -1,4 +1,4 @@
-// refused: [fulgurite.callback.timer_unit] a number alone has no unit: write Timer{std::chrono::seconds{60}}, or Timer{"00:00:01:00"} (days, hours, minutes, seconds)
+// refused: [fulgurite.options.time_unit] a number alone has no unit: write std::chrono::seconds{60}, or "00:00:01:00" (days, hours, minutes, seconds)
 #include <toy.hpp>
 
 #include <fulgurite/callback/timer.hpp>
@@ -9,9 +9,9 @@ using namespace fulgurite;
 int main() {
   toy::P net;
 #ifdef LEGAL
-  Timer timer{std::chrono::seconds{60}};
+  Timer timer{{.duration = std::chrono::seconds{60}}};
 #else
-  Timer timer{60};
+  Timer timer{{.duration = 60}};
 #endif
   auto trainer = make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{}, timer);
   trainer.fit(net, toy::batches(4));

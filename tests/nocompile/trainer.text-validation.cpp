@@ -1,4 +1,4 @@
-// refused: [fulgurite.trainer.call] fit takes the model, its training data and perhaps validation data: trainer.fit(net, train, val); validate, test and predict take the model and data: trainer.test(net, data); a file to resume from is the last argument: CkptPath{"last"}
+// refused: [fulgurite.trainer.text] a text is no data: a file to resume from is CkptPath{"last"}, the last argument, and a loader is a range of batches
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>

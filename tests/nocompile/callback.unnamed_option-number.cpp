@@ -1,0 +1,18 @@
+// refused: [fulgurite.callback.unnamed_option] options are given by their names: write EarlyStopping{Net::val_loss, {.min_delta = 0.01, .patience = 5}}
+#include <toy.hpp>
+
+#include <fulgurite/callback/early_stopping.hpp>
+#include <fulgurite/loop/trainer.hpp>
+
+using namespace fulgurite;
+
+int main() {
+  toy::P net;
+#ifdef LEGAL
+  EarlyStopping callback{toy::P::loss, {.patience = 3}};
+#else
+  EarlyStopping callback(toy::P::loss, 3);
+#endif
+  auto trainer = make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{}, callback);
+  trainer.fit(net, toy::batches(4));
+}

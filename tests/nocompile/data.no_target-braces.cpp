@@ -1,0 +1,15 @@
+// refused: [fulgurite.data.no_target] a TensorLoader takes the data, the targets, then a sampler or options: for a model that has no use for targets pass the data twice, TensorLoader{x, x, {...}}
+// needs: LibTorch
+#include <fulgurite/torch/data/tensor_loader.hpp>
+
+using namespace fulgurite;
+
+int main() {
+  auto const x = torch::Tensor();
+#ifdef LEGAL
+  data::TensorLoader loader{x, x, {}};
+#else
+  data::TensorLoader loader{x, {}};
+#endif
+  for (auto& batch : loader) static_cast<void>(batch.data);
+}
