@@ -147,7 +147,7 @@ void measure(Workload const& of, auto precision) {
     case 2: fit<Set::ours>(into, of, batches, SingleDevice{cuda}, precision); break;
     case 3: fit<Set::ours>(into, longer, many, Captured{SingleDevice{cuda}}, precision); break;
     default:
-      at::globalContext().setFloat32MatmulPrecision("high");  // TF32, as JAX multiplies unless told otherwise
+      at::globalContext().setFloat32MatmulPrecision("high");  // TF32, as JAX multiplies by default
       fit<Set::ours>(into, longer, many, Captured{SingleDevice{cuda}, kernels::fastest}, precision);
       at::globalContext().setFloat32MatmulPrecision("highest");
     }
