@@ -5,7 +5,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include <fulgurite/core/body.hpp>
@@ -98,7 +97,7 @@ FULGURITE_FOLDER_LOGGER(EXTERN, RunTable, NothingMore);
 class CSVLogger : public logger::FolderLogger<logger::RunTable> {
  public:
   explicit CSVLogger(std::filesystem::path save_dir = {}, CSVLoggerOptions options = {});
-  explicit CSVLogger(CSVLoggerOptions options) : CSVLogger({}, std::move(options)) {}
+  explicit CSVLogger(CSVLoggerOptions options) : CSVLogger({}, options) {}
   FULGURITE_MOVES(CSVLogger);
 };
 

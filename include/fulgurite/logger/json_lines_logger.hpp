@@ -7,7 +7,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include <fulgurite/core/body.hpp>
@@ -72,7 +71,7 @@ FULGURITE_FOLDER_LOGGER(EXTERN, JsonLines, NothingMore);
 class JsonLinesLogger : public logger::FolderLogger<logger::JsonLines> {
  public:
   explicit JsonLinesLogger(std::filesystem::path save_dir = {}, JsonLinesLoggerOptions options = {});
-  explicit JsonLinesLogger(JsonLinesLoggerOptions options) : JsonLinesLogger({}, std::move(options)) {}
+  explicit JsonLinesLogger(JsonLinesLoggerOptions options) : JsonLinesLogger({}, options) {}
   FULGURITE_MOVES(JsonLinesLogger);
 };
 

@@ -8,7 +8,6 @@
 #include <string>
 #include <string_view>
 #include <system_error>
-#include <utility>
 #include <vector>
 
 #include <fulgurite/core/body.hpp>
@@ -112,7 +111,7 @@ struct MLflowLoggerOptions {
 class MLflowLogger : public logger::FolderLogger<logger::MlflowRun, logger::MlflowNames> {
  public:
   explicit MLflowLogger(std::filesystem::path save_dir = {}, MLflowLoggerOptions options = {});
-  explicit MLflowLogger(MLflowLoggerOptions options) : MLflowLogger({}, std::move(options)) {}
+  explicit MLflowLogger(MLflowLoggerOptions options) : MLflowLogger({}, options) {}
   FULGURITE_MOVES(MLflowLogger);
 };
 

@@ -13,7 +13,6 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 #include <fulgurite/checkpoint/crc32c.hpp>
@@ -199,7 +198,7 @@ class TensorBoardLogger : public logger::FolderLogger<logger::EventFile, logger:
   using Hooks = Implements<hook::setup, hook::on_fit_start, hook::on_train_start, hook::before_save>;
 
   explicit TensorBoardLogger(std::filesystem::path save_dir = {}, TensorBoardLoggerOptions options = {});
-  explicit TensorBoardLogger(TensorBoardLoggerOptions options) : TensorBoardLogger({}, std::move(options)) {}
+  explicit TensorBoardLogger(TensorBoardLoggerOptions options) : TensorBoardLogger({}, options) {}
   FULGURITE_MOVES(TensorBoardLogger);
 
   void on_fit_start(auto& ctx) {
