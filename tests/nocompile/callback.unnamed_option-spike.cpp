@@ -1,4 +1,4 @@
-// refused: [fulgurite.callback.unnamed_option] options are given by their names: write EarlyStopping{Net::val_loss, {.min_delta = 0.01, .patience = 5}}
+// refused: [fulgurite.callback.unnamed_option] options are given by their names: write {.patience = 5} or {.save_top_k = 3} as in EarlyStopping{Net::val_loss, {.patience = 5}}
 #include <toy.hpp>
 
 #include <fulgurite/callback/early_stopping.hpp>

@@ -144,49 +144,6 @@ TEST_CASE("as operators the same text takes the same steps, also for other eleme
   }
 }
 
-namespace {
-/// The rule by LibTorch's fused kernel, which optimizers take on CUDA alone; the one for the CPU has the same
-/// arguments.
-template <class Rule>
-struct InOneKernel {
-  Rule rule;
-  void operator()(Tensor const& p, Tensor const& g, Tensor const& one, Tensor const& two, Tensor const& three) const {
-    rule.in_one_kernel({p, g, one, two, three});
-  }
-};
-
-template <class Options, bool Decoupled>
-void check_fused(Options const& options) {
-  using Rule = ours::rule::Adam<Options, Decoupled>;
-  auto plain = parameters(at::kFloat), fused = parameters(at::kFloat);
-  auto const initial = Rule::initial(options);
-  fulgurite::libtorch::Arena one(3), other(3);
-  one.add(plain, 0, {initial.begin(), initial.end()});
-  other.add(fused, 0, {initial.begin(), initial.end()});
-  for (int step = 0; step != 50; ++step) {
-    one.zero_grad();
-    other.zero_grad();
-    give_gradients(plain, fused, step);
-    one.update([&](auto const& run, auto const& buffer) {
-      fulgurite::libtorch::as_operators<3>(Rule(options, run.steps), run, buffer);
-    });
-    other.update([&](auto const& run, auto const& buffer) {
-      fulgurite::libtorch::as_operators<3>(InOneKernel<Rule>{Rule(options, run.steps)}, run, buffer);
-    });
-  }
-  for (std::size_t i = 0; i != plain.size(); ++i) CHECK(torch::allclose(plain[i], fused[i], 1e-4, 1e-5));
-  for (auto const* arena : {&one, &other})
-    for (auto const& buffer : arena->buffers())
-      for (std::size_t s = 0; s != initial.size(); ++s) CHECK(buffer.states[s].defined() == initial[s].has_value());
-}
-}  // namespace
-
-TEST_CASE("LibTorch's fused kernel takes the steps of Adam and AdamW to rounding", "[arena]") {
-  check_fused<ours::AdamOptions, false>({.lr = 0.01});
-  check_fused<ours::AdamOptions, false>({.lr = 0.01, .betas = {0.8, 0.99}, .weight_decay = 0.02, .amsgrad = true});
-  check_fused<ours::AdamWOptions, true>({.lr = 0.01, .weight_decay = 0.1});
-}
-
 TEST_CASE("parameters and gradients are slices of one buffer each, and clearing keeps them", "[arena]") {
   auto p = parameters();
   auto const before = parameters();

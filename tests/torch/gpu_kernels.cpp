@@ -141,8 +141,8 @@ TEST_CASE("on a GPU each update rule is one kernel with the bits of LibTorch's o
 
 TEST_CASE("on a GPU a kernel with other bits than the operators is not used, and changes nothing") {
   if (absent()) SKIP(none);
-  optim::rule::SGD const rule({.lr = 0.1}, 3);
-  auto const trace = traced(rule);
+  UpdateTrace trace(3);  // a rule that no optimizer has, since the result of the comparison is kept
+  TracedValue(trace, 0).mul_(0.5).add_(TracedValue(trace, 1).sqrt(), 0.25);
   auto const got = numbers(3, at::kCUDA), before = numbers(3, at::kCUDA);
   std::vector<void*> memory;
   for (auto const& tensor : got) memory.push_back(tensor.mutable_data_ptr());
@@ -159,13 +159,14 @@ TEST_CASE("on a GPU Matmul::fastest has its own layer norm and sums, as near to 
   auto const error = [&](at::Tensor const& x, at::Tensor const& exact) {
     return (wide(x) - exact).abs().max().item<double>();
   };
-  for (auto const& [rows, columns] :
+  for (auto const& size :
        {std::pair<std::int64_t, std::int64_t>{64, 128}, {100, 10}, {640, 36}, {700, 129}, {5000, 384}, {4099, 1024}}) {
+    auto const rows = size.first, columns = size.second;
     torch::manual_seed(2);
     auto const on_gpu = at::TensorOptions(at::kCUDA);
     auto const x = torch::randn({rows, columns}, on_gpu), gradient = torch::randn({rows, columns}, on_gpu);
     auto const weight = torch::randn({columns}, on_gpu), bias = torch::randn({columns}, on_gpu);
-    auto const all = [&, rows = rows, columns = columns](auto const& f) {
+    auto const all = [&](auto const& f) {
       auto [y, mean, rstd] = at::native_layer_norm(f(x), {columns}, f(weight), f(bias), 1e-5);
       auto [of_x, of_weight, of_bias] = at::native_layer_norm_backward(f(gradient), f(x), {columns}, mean, rstd,
                                                                        f(weight), f(bias), {true, true, true});
@@ -189,12 +190,43 @@ TEST_CASE("on a GPU Matmul::fastest has its own layer norm and sums, as near to 
       again = all(plain);
     }
     INFO(rows << " x " << columns);
+    CHECK_FALSE(same_bits(ours, theirs));
     for (std::size_t i = 0; i != ours.size(); ++i) {
       INFO("result " << i);
       CHECK(ours[i].sizes() == theirs[i].sizes());
+      CHECK(ours[i].strides() == theirs[i].strides());
       CHECK(ours[i].scalar_type() == theirs[i].scalar_type());
       CHECK(error(ours[i], exact[i]) <= 4 * error(theirs[i], exact[i]) + 1e-6);
     }
     CHECK(same_bits(ours, again));
   }
+}
+
+TEST_CASE("on a GPU a step of our optimizers calls no operator for each number") {
+  if (absent()) SKIP(none);
+  torch::nn::Linear net(64, 32);
+  net->to(torch::kCUDA);
+  optim::Adam adam(*net, {.lr = 0.1});
+  net->forward(torch::ones({4, 64}, at::kCUDA)).sum().backward();
+  adam.step();
+  fixtures::Operators const operators;
+  adam.step();
+  for (auto const* name : {"aten::mul_", "aten::add_", "aten::addcmul_", "aten::sqrt", "aten::addcdiv_"})
+    CHECK_FALSE(operators.saw(name));
+}
+
+TEST_CASE("on a GPU what our layer norm and sums do not take stays LibTorch's, also its errors") {
+  if (absent()) SKIP(none);
+  MatmulScope const scope(Matmul::fastest, at::kCUDA);
+  auto const on_gpu = at::TensorOptions(at::kCUDA);
+  auto const x = torch::randn({600, 256}, on_gpu), half = torch::ones({128}, on_gpu);
+  CHECK_THROWS(at::native_layer_norm(x, {128}, half, half, 1e-5));
+  CHECK_THROWS(at::native_layer_norm(x, {256}, half, half, 1e-5));
+  CHECK(std::get<0>(at::native_layer_norm(x, {256}, {}, {}, 1e-5)).sizes() == x.sizes());
+  CHECK(at::layer_norm(torch::randn({4, 2, 128}, on_gpu), {2, 128}).sizes() == at::IntArrayRef{4, 2, 128});
+  std::vector<std::int64_t> const last{-1}, first{-2}, both{1, 0};
+  CHECK(torch::allclose(x.sum(last), x.cpu().sum(last).cuda(), 1e-4, 1e-3));
+  CHECK(torch::allclose(x.sum(first), x.cpu().sum(first).cuda(), 1e-4, 1e-3));
+  CHECK(torch::allclose(x.sum(both), x.cpu().sum().cuda(), 1e-4, 1e-2));
+  CHECK(torch::allclose(half.expand({600, 128}).sum(first), half * 600));
 }

@@ -16,7 +16,9 @@ namespace fulgurite {
 
 FULGURITE_BODY Timer::Timer(TimerOptions options) : options_(options) {
   double const seconds = options.duration.count();
-  if (!(seconds >= 0)) throw Error("fulgurite.callback.timer_duration", "Timer: a duration is not negative");
+  if (!(seconds >= 0))
+    throw Error("fulgurite.callback.timer_duration",
+                "Timer: `duration` must not be negative, got " + std::to_string(seconds) + " s");
   if (std::isfinite(seconds)) limit_ = options.duration;
 }
 

@@ -205,7 +205,7 @@ struct MonitorOption {
   MonitorOption(T const&) {
     constexpr bool has_name = !std::is_arithmetic_v<T> && !std::is_enum_v<T>, is_option = !has_name;
     static_assert(has_name, "[fulgurite.callback.unnamed_option] options are given by their names: write "
-                            "EarlyStopping{Net::val_loss, {.min_delta = 0.01, .patience = 5}}");
+                            "{.patience = 5} or {.save_top_k = 3} as in EarlyStopping{Net::val_loss, {.patience = 5}}");
     static_assert(is_option, "[fulgurite.callback.monitor] the metric is no option of a callback, and no text: pass "
                              "the model's constant first, as in EarlyStopping{Net::val_loss, {.patience = 5}}");
   }

@@ -115,7 +115,8 @@ FULGURITE_BODY at::Device DistributedDataParallel::device() const {
 }
 
 FULGURITE_BODY std::optional<MatmulScope> DistributedDataParallel::matmul_scope() const {
-  return is_on_gpu() ? std::nullopt : std::optional<MatmulScope>(std::in_place, matmul);
+  bool const any = !is_on_gpu() || matmul == Matmul::fastest;
+  return any ? std::optional<MatmulScope>(std::in_place, matmul, device().type()) : std::nullopt;
 }
 
 FULGURITE_BODY void DistributedDataParallel::backward(at::Tensor const& loss, at::Tensor const& seed) {

@@ -175,8 +175,8 @@ struct Manual {
 
 // Which kernels a step uses beside LibTorch's.
 
-/// The library for matrix products on the CPU. The results are the same to the bit, except those of `fastest`, which on
-/// a GPU stands for layer norms and sums over rows by this library's kernels.
+/// The library for matrix products on the CPU. The results are the same to the bit, except those of `fastest`. On a GPU
+/// `fastest` means layer norms and sums over rows by this library's kernels; the other words mean LibTorch's there.
 enum class Matmul : std::uint8_t {
   faster,     ///< LIBXSMM if it gives LibTorch's exact bits, and is faster by a rule of shape and processor
   certified,  ///< LIBXSMM wherever it gives LibTorch's exact bits

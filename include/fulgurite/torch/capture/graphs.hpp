@@ -180,7 +180,7 @@ class Graphs {
  public:
   using Kept = KeptGraph<Graph>;
   static constexpr bool records_checks = false, takes_turns = false;
-  static constexpr long longest_gap = 2048;  ///< on a GPU a check takes as long as ten replays and more
+  static constexpr long longest_gap = 2048;  ///< replays; a check takes many times as long as one
 
   /// The reason why nothing can be recorded on this device; empty if it can.
   static std::string missing(at::Device device) { return Graph::missing(device); }

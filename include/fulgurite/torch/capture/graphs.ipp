@@ -99,7 +99,7 @@ FULGURITE_BULK_BODY void GradientsApart::add() const {
   // where tensors are few; in one launch there may be 64 tensors.
   std::int64_t total = 0;
   for (auto const& [parameter, gradient] : earlier_) total += gradient.numel();
-  auto const most = std::clamp<std::int64_t>(total / 48, 1024, 65536);
+  auto const most = std::clamp<std::int64_t>((total / 48 + 1023) / 1024 * 1024, 1024, 65536);
   // LibTorch's kernel takes tensors of one type; of several types it would make one call for each tensor.
   std::map<at::ScalarType, std::pair<std::vector<at::Tensor>, std::vector<at::Tensor>>> sums;
   for (auto const& [parameter, gradient] : earlier_) {

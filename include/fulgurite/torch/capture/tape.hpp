@@ -482,7 +482,7 @@ class Turns {
 class Tapes {
  public:
   using Kept = KeptTape;
-  static constexpr long longest_gap = 512;
+  static constexpr long longest_gap = 512;      ///< replays
   static constexpr bool records_checks = true;  ///< a step that is compared with a replay is recorded for that
   static constexpr bool takes_turns = true;     ///< manual optimization is recorded
 

@@ -4,10 +4,11 @@
 // below.
 //
 //   - A dispatch key that nothing else uses, at which operators are recorded (recording_key).
-//   - The key below it, which every thread includes: for matrix products (product_key, native/products.hpp) and for
-//     operators that draw random numbers (device/rng.hpp, which recognises them by their schemas, and relies on every
-//     operator that creates a random tensor calling one of them). Two keys of LibTorch's own tests, which a thread
-//     excludes from its dispatch (product_mark, other_product_mark).
+//   - The key below it, which every thread includes: for matrix products (product_key, native/products.hpp), for sums
+//     and layer norms on a GPU (native/gpu_kernels.hpp), and for operators that draw random numbers (device/rng.hpp,
+//     which recognises them by their schemas, and relies on every operator that creates a random tensor calling one of
+//     them). Two keys of LibTorch's own tests, which a thread excludes from its dispatch (product_mark,
+//     other_product_mark).
 //   - Autocast, declared here again, since its own header would include the operator library.
 //   - Swapping the memory of two storages (swap_memory).
 //   - The implementations of storages and tensors: unsafeGetStorageImpl, unsafeGetTensorImpl, make_tensor,
@@ -79,8 +80,8 @@ namespace fulgurite::libtorch {
 /// has no kernel in LibTorch, so it costs nothing while it is not included.
 inline constexpr auto recording_key = c10::DispatchKey::Fake;
 
-/// The key at which matrix products are intercepted. LibTorch has kernels there for operators that create tensors, and
-/// none for those that multiply or fill a tensor with random numbers.
+/// The key at which matrix products, sums and layer norms are intercepted. LibTorch has kernels there for operators
+/// that create tensors, and none for those that multiply, sum or fill a tensor with random numbers.
 inline constexpr auto product_key = c10::DispatchKey::BackendSelect;
 /// By excluding these keys from its dispatch a thread marks which scope for products is open: the first for
 /// Matmul::faster, the second for Matmul::fastest, both for Matmul::certified. Autograd passes excluded keys on to the

@@ -101,7 +101,7 @@ class SingleDevice {
     return body(batch);
   }
 
-  /// While this scope is open, matrix products on the CPU are computed as chosen in the constructor.
+  /// While this scope is open, kernels are those chosen in the constructor.
   std::optional<MatmulScope> matmul_scope() const {
     bool const any = device_.is_cpu() || (device_.is_cuda() && matmul == Matmul::fastest);
     return any ? std::optional<MatmulScope>(std::in_place, matmul, device_.type()) : std::nullopt;

@@ -21,19 +21,24 @@ namespace fulgurite::libtorch::native {
 /// A kernel that is loaded on one GPU.
 class GpuKernel {
  public:
-  /// The kernel `name` of this source, compiled at the first call for a device and kept for the process; null if it
-  /// cannot be compiled here. Products and sums are not contracted: the source calls `fma` where it means one. Must not
-  /// be called for the first time while a CUDA graph is being recorded.
+  /// The kernel `name` of this source, compiled at the first call for a device and kept for the process. Products and
+  /// sums are not contracted: the source calls `fma` where it means one. Null if it cannot be compiled here, or not now
+  /// because the current stream records a CUDA graph.
   static GpuKernel const* of(std::string const& source, std::string const& name, c10::Device device);
 
-  /// Launches `blocks` blocks of `threads` threads on the current stream. `arguments`: a pointer to each argument.
+  /// Launches `blocks` blocks of `threads` threads on the device's current stream. `arguments`: a pointer to each
+  /// argument.
   void launch(std::int64_t blocks, int threads, void** arguments) const;
 
- private:
   GpuKernel(void* function, c10::Device device) : function_(function), device_(device) {}
+
+ private:
   void* function_;
   c10::Device device_;
 };
+
+/// True while the device's current stream records a CUDA graph, in which nothing can be compiled or compared.
+bool is_recording_graph(c10::Device device);
 
 // Operators in front of LibTorch's.
 
@@ -46,7 +51,8 @@ bool intercepts_on_gpu();
 at::Tensor sum_or_libtorch(c10::DispatchKeySet keys, at::Tensor const& x, at::OptionalIntArrayRef dimensions,
                            bool keeps, std::optional<at::ScalarType> type);
 
-/// In front of aten::native_layer_norm: likewise for float32 and rows of 128, 256, ... 1024 numbers.
+/// In front of aten::native_layer_norm: likewise for float32 and rows of 128, 256, ... 1024 numbers, with a weight and
+/// a bias.
 std::tuple<at::Tensor, at::Tensor, at::Tensor>
 layer_norm_or_libtorch(c10::DispatchKeySet keys, at::Tensor const& x, c10::SymIntArrayRef shape,
                        std::optional<at::Tensor> const& weight, std::optional<at::Tensor> const& bias, double eps);

@@ -21,6 +21,7 @@
 #include <ATen/ops/native_layer_norm_backward_ops.h>
 #include <ATen/ops/native_layer_norm_ops.h>
 #include <ATen/ops/sum_ops.h>
+#include <c10/core/DeviceGuard.h>
 #include <c10/core/Stream.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/Exception.h>
@@ -45,6 +46,10 @@ struct GpuCompiler {
   int (*function)(void** function, void* module, char const* name) = nullptr;
   int (*launch)(void* function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned shared,
                 void* stream, void** arguments, void** extra) = nullptr;
+  int (*current)(void** context) = nullptr;
+  int (*retain)(void** context, int device) = nullptr;
+  int (*use)(void* context) = nullptr;
+  int (*recording)(void* stream, int* status) = nullptr;
 
   static GpuCompiler const& of_process() {
     static GpuCompiler const found;
@@ -71,6 +76,10 @@ struct GpuCompiler {
     take(load, "cuModuleLoadData");
     take(function, "cuModuleGetFunction");
     take(launch, "cuLaunchKernel");
+    take(current, "cuCtxGetCurrent");
+    take(retain, "cuDevicePrimaryCtxRetain");
+    take(use, "cuCtxSetCurrent");
+    take(recording, "cuStreamIsCapturing");
     if (!all) launch = nullptr;
   }
 
@@ -86,16 +95,41 @@ struct GpuCompiler {
   }
 };
 
-/// The loaded function; null if something fails.
-FULGURITE_BODY void* compiled(GpuCompiler const& with, std::string const& source, std::string const& name,
-                              c10::Device device) {
+/// While it lives, this device and its context are the current ones of the thread, as CUDA's driver needs. LibTorch's
+/// own guards lie below the key at which operators are intercepted, and a new thread has no context.
+class DriverScope {
+ public:
+  DriverScope(GpuCompiler const& with, c10::Device device) : guard_(device) {
+    void* context = nullptr;
+    if (with.current(&context) == 0 && context == nullptr && with.retain(&context, device.index()) == 0)
+      with.use(context);
+  }
+
+ private:
+  c10::DeviceGuard guard_;
+};
+
+FULGURITE_BULK_BODY void* current_stream(c10::Device device) {
+  return c10::impl::VirtualGuardImpl(device.type()).getStream(device).native_handle();
+}
+
+FULGURITE_BULK_BODY bool is_recording_graph(c10::Device device) {
+  auto const& with = GpuCompiler::of_process();
+  if (!with) return false;
+  DriverScope const scope(with, device);
+  int status = 0;
+  return with.recording(current_stream(device), &status) == 0 && status != 0;
+}
+
+/// The loaded module; null if something fails.
+FULGURITE_BODY void* compiled(GpuCompiler const& with, std::string const& source, c10::Device device) {
   constexpr int major_version = 75, minor_version = 76;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and _MINOR
   int major = 0, minor = 0;
   if (with.attribute(&major, major_version, device.index()) != 0) return nullptr;
   if (with.attribute(&minor, minor_version, device.index()) != 0) return nullptr;
   auto const architecture = "--gpu-architecture=sm_" + std::to_string(major) + std::to_string(minor);
   char const* const options[] = {architecture.c_str(), "--fmad=false", "--std=c++17"};
-  void *program = nullptr, *module = nullptr, *function = nullptr;
+  void *program = nullptr, *module = nullptr;
   if (with.create(&program, source.c_str(), "fulgurite.cu", 0, nullptr, nullptr) != 0) return nullptr;
   std::size_t size = 0;
   std::vector<char> code;
@@ -103,27 +137,40 @@ FULGURITE_BODY void* compiled(GpuCompiler const& with, std::string const& source
   code.resize(size);
   bool const taken = good && with.code(program, code.data()) == 0;
   with.destroy(&program);
-  if (!taken || with.load(&module, code.data()) != 0) return nullptr;
-  return with.function(&function, module, name.c_str()) == 0 ? function : nullptr;
+  return taken && with.load(&module, code.data()) == 0 ? module : nullptr;
 }
 
 FULGURITE_BODY GpuKernel const* GpuKernel::of(std::string const& source, std::string const& name, c10::Device device) {
+  struct Loaded {
+    void* module = nullptr;
+    std::map<std::string, GpuKernel> kernels = {};
+  };
   static std::mutex mutex;
-  static std::map<std::tuple<int, std::string, std::string>, std::unique_ptr<GpuKernel const>> kept;
+  static auto& kept = *new std::map<std::pair<int, std::string>, Loaded>;  // threads may use it until the very end
   auto const& with = GpuCompiler::of_process();
   if (!with) return nullptr;
   std::lock_guard const lock(mutex);
-  auto const [at, fresh] = kept.try_emplace({device.index(), name, source});
-  if (fresh)
-    if (auto* const function = compiled(with, source, name, device)) at->second.reset(new GpuKernel(function, device));
-  return at->second.get();
+  auto found = kept.find({device.index(), source});
+  if (found == kept.end()) {
+    if (is_recording_graph(device)) return nullptr;
+    DriverScope const scope(with, device);
+    found = kept.emplace(std::pair(int{device.index()}, source), Loaded{compiled(with, source, device)}).first;
+  }
+  auto& [module, kernels] = found->second;
+  if (module == nullptr) return nullptr;
+  auto const known = kernels.find(name);
+  if (known != kernels.end()) return &known->second;
+  DriverScope const scope(with, device);
+  void* function = nullptr;
+  if (with.function(&function, module, name.c_str()) != 0) return nullptr;
+  return &kernels.emplace(name, GpuKernel(function, device)).first->second;
 }
 
 FULGURITE_BULK_BODY void GpuKernel::launch(std::int64_t blocks, int threads, void** arguments) const {
-  auto const stream = c10::impl::VirtualGuardImpl(device_.type()).getStream(device_);
-  auto const failed =
-      GpuCompiler::of_process().launch(function_, static_cast<unsigned>(blocks), 1, 1, static_cast<unsigned>(threads),
-                                       1, 1, 0, stream.native_handle(), arguments, nullptr);
+  auto const& with = GpuCompiler::of_process();
+  DriverScope const scope(with, device_);
+  auto const failed = with.launch(function_, static_cast<unsigned>(blocks), 1, 1, static_cast<unsigned>(threads), 1, 1,
+                                  0, current_stream(device_), arguments, nullptr);
   TORCH_CHECK(failed == 0, "a kernel of this library could not be launched: CUDA's error ", failed);
 }
 
@@ -255,16 +302,14 @@ struct RowSums {
 
   static RowSums of(at::ScalarType type, int width, at::Device device) {
     static std::mutex mutex;
-    static std::map<std::tuple<at::ScalarType, int, int>, RowSums> kept;
+    static auto& kept = *new std::map<std::tuple<at::ScalarType, int, int>, RowSums>;
     std::lock_guard const lock(mutex);
-    auto const [at, fresh] = kept.try_emplace({type, width, device.index()}, RowSums{});
-    if (fresh) {
-      auto const source = std::string(type == at::kBFloat16 ? "#define HALF_WIDTH\n" : "") + "#define WIDTH " +
-                          std::to_string(width) + "\n" + row_sums_source;
-      at->second = {GpuKernel::of(source, "partial", device), GpuKernel::of(source, "partial_of_norm", device),
+    auto& known = kept[{type, width, device.index()}];
+    if (known) return known;
+    auto const source = std::string(type == at::kBFloat16 ? "#define HALF_WIDTH\n" : "") + "#define WIDTH " +
+                        std::to_string(width) + "\n" + row_sums_source;
+    return known = {GpuKernel::of(source, "partial", device), GpuKernel::of(source, "partial_of_norm", device),
                     GpuKernel::of(source, "finish", device)};
-    }
-    return at->second;
   }
   explicit operator bool() const { return partial != nullptr && partial_of_norm != nullptr && finish != nullptr; }
 };
@@ -294,18 +339,13 @@ struct RowParts {
 
 /// The kernel for rows of `pieces` times 128 numbers.
 FULGURITE_BULK_BODY GpuKernel const* layer_norm_kernel(int pieces, at::Device device) {
-  static std::mutex mutex;
-  static std::map<std::pair<int, int>, GpuKernel const*> kept;
-  std::lock_guard const lock(mutex);
-  auto const [at, fresh] = kept.try_emplace({pieces, device.index()}, nullptr);
-  if (fresh)
-    at->second =
-        GpuKernel::of("#define PIECES " + std::to_string(pieces) + "\n" + layer_norm_source, "normalize", device);
-  return at->second;
+  return GpuKernel::of("#define PIECES " + std::to_string(pieces) + "\n" + layer_norm_source, "normalize", device);
 }
 
-FULGURITE_BULK_BODY bool is_for_row_sums(at::Tensor const& x) {
-  return x.is_cuda() && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16) && x.is_contiguous() &&
+/// True for a plain tensor on a GPU that the kernels can read in pieces of 16 bytes.
+FULGURITE_BULK_BODY bool is_plain_on_gpu(at::Tensor const& x) {
+  return x.is_cuda() && !x.is_nested() && !x.has_names() &&
+         (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16) && x.is_contiguous() &&
          reinterpret_cast<std::uintptr_t>(x.const_data_ptr()) % 16 == 0;
 }
 
@@ -331,7 +371,7 @@ FULGURITE_BULK_BODY at::Tensor sum_or_libtorch(c10::DispatchKeySet keys, at::Ten
   auto const rest = x.sizes().slice(dimensions->size());
   std::int64_t columns = 1;
   for (auto const size : rest) columns *= size;
-  if (columns == 0 || !RowParts::pays(x.numel() / columns, columns) || !is_for_row_sums(x) ||
+  if (columns == 0 || !RowParts::pays(x.numel() / columns, columns) || !is_plain_on_gpu(x) ||
       (type && *type != x.scalar_type()))
     return libtorch();
   RowParts cut(x.numel() / columns, columns);
@@ -361,12 +401,14 @@ layer_norm_backward_or_libtorch(c10::DispatchKeySet keys, at::Tensor const& grad
   };
   if (on_this_thread() != Matmul::fastest || !x.is_cuda() || !wanted[1] || !wanted[2]) return libtorch(wanted);
   auto const rows = mean.numel(), columns = rows == 0 ? 0 : x.numel() / rows;
-  auto const fits = [](at::Tensor const& numbers) {
-    return numbers.scalar_type() == at::kFloat && numbers.is_contiguous();
+  auto const fits = [&](at::Tensor const& numbers) {
+    return numbers.scalar_type() == at::kFloat && numbers.is_contiguous() && numbers.device() == x.device() &&
+           numbers.numel() == rows;
   };
-  if (!RowParts::pays(rows, columns) || !is_for_row_sums(x) || !is_for_row_sums(gradient) ||
-      gradient.scalar_type() != x.scalar_type() || !weight || weight->scalar_type() != x.scalar_type() || !fits(mean) ||
-      !fits(rstd))
+  if (!RowParts::pays(rows, columns) || !is_plain_on_gpu(x) || !is_plain_on_gpu(gradient) ||
+      gradient.scalar_type() != x.scalar_type() || gradient.device() != x.device() || gradient.sizes() != x.sizes() ||
+      shape.size() != 1 || !weight || weight->scalar_type() != x.scalar_type() || weight->numel() != columns ||
+      x.size(-1) != columns || !fits(mean) || !fits(rstd))
     return libtorch(wanted);
   RowParts cut(rows, columns);
   auto const kernels = RowSums::of(x.scalar_type(), cut.width, x.device());
@@ -389,17 +431,23 @@ layer_norm_backward_or_libtorch(c10::DispatchKeySet keys, at::Tensor const& grad
 FULGURITE_BULK_BODY std::tuple<at::Tensor, at::Tensor, at::Tensor>
 layer_norm_or_libtorch(c10::DispatchKeySet keys, at::Tensor const& x, c10::SymIntArrayRef shape,
                        std::optional<at::Tensor> const& weight, std::optional<at::Tensor> const& bias, double eps) {
-  auto const fits = [&](std::optional<at::Tensor> const& numbers) {
-    return numbers && is_for_row_sums(*numbers) && numbers->scalar_type() == at::kFloat;
-  };
-  std::int64_t const columns = shape.empty() ? 0 : shape.back().guard_int(__FILE__, __LINE__);
-  constexpr std::int64_t piece = 128, most = 8;  // numbers that a warp takes at once, and how often
-  GpuKernel const* kernel = nullptr;
-  if (on_this_thread() == Matmul::fastest && fits(x) && fits(weight) && fits(bias) && shape.size() == 1 &&
-      columns % piece == 0 && columns <= most * piece && x.numel() != 0)
-    kernel = layer_norm_kernel(static_cast<int>(columns / piece), x.device());
-  if (kernel == nullptr)
+  auto const libtorch = [&] {
     return at::_ops::native_layer_norm::redispatch(keys & below_products, x, shape, weight, bias, eps);
+  };
+  if (on_this_thread() != Matmul::fastest || !x.is_cuda() || shape.size() != 1 || !weight || !bias) return libtorch();
+  constexpr std::int64_t piece = 128, most = 8;  // numbers that a warp takes at once, and how often
+  auto const columns = shape[0].guard_int(__FILE__, __LINE__);
+  auto const fits = [&](at::Tensor const& numbers) {
+    return is_plain_on_gpu(numbers) && numbers.scalar_type() == at::kFloat && numbers.device() == x.device();
+  };
+  auto const is_row = [&](at::Tensor const& numbers) {
+    return fits(numbers) && numbers.dim() == 1 && numbers.numel() == columns;
+  };
+  if (columns < piece || columns % piece != 0 || columns > most * piece || !fits(x) || x.dim() == 0 ||
+      x.size(-1) != columns || x.numel() == 0 || !is_row(*weight) || !is_row(*bias))
+    return libtorch();
+  auto const* const kernel = layer_norm_kernel(static_cast<int>(columns / piece), x.device());
+  if (kernel == nullptr) return libtorch();
   long long rows = x.numel() / columns;
   auto sizes = x.sizes().vec();
   auto const result = at::empty(sizes, x.options());

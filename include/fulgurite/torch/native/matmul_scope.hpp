@@ -28,7 +28,8 @@ namespace fulgurite {
 /// While this object lives, mm, addmm, bmm, baddbmm and linear of float32 tensors on the CPU are computed by LIBXSMM's
 /// kernels instead of MKL's, forward and backward, on this thread and on those that autograd starts from it. No bit of
 /// a result changes, except with `Matmul::fastest`: each product is certified before it is used. Without LIBXSMM
-/// nothing happens. `MatmulScope(Matmul::fastest, torch::kCUDA)`: on GPUs the kernels of gpu_kernels.hpp. An inner
+/// nothing happens. `MatmulScope(Matmul::fastest, torch::kCUDA)` installs the kernels of gpu_kernels.hpp, too; a scope
+/// counts for tensors of both kinds of devices. An inner
 /// scope overrides the outer one: `MatmulScope const plain(Matmul::libtorch);`.
 class MatmulScope {
  public:

@@ -357,7 +357,7 @@ struct Group {
 /// The base of fulgurite's optimizers. Their parameters become slices of a few flat buffers, as do their gradients:
 /// clearing is one operation, clipping is one, and the update is one pass. The updates are those of torch::optim, bit
 /// for bit on x86 CPUs and on GPUs for float and double (LibTorch 2.11): same operations, same order, same rounding. On
-/// a GPU the update is one kernel. These things differ:
+/// a GPU the update of a group is one kernel for float and double. These things differ:
 ///   - Gradients stay where they are and are added to, so that -0 becomes 0. If backward did not reach a parameter, its
 ///     `p.grad()` is defined and zero. Such a parameter is not updated, as with torch::optim (see libtorch::Arena).
 ///     There is one exception: during a fit of one process on the CPU with automatic optimization, without clipping,

@@ -101,7 +101,7 @@ inline void add_quotient(TracedValue const& to, TracedValue const& x, TracedValu
 /// Runs the traced rule on `count` consecutive numbers of each input: `memory` points to their first elements, null
 /// where the rule has no such state. False if there is no kernel with the bits of LibTorch's operators; then nothing
 /// was changed. Kernels are compiled and compared with `operators`, which runs the same rule on tensors, before their
-/// first use in the process.
+/// first use in the process; while a CUDA graph is recorded there is none that was not used before.
 bool updated_by_kernel(UpdateTrace const& trace, std::span<void* const> memory, std::int64_t count, at::ScalarType type,
                        at::Device device, std::function<void(std::span<at::Tensor const>)> const& operators);
 

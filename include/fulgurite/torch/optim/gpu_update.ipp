@@ -2,6 +2,7 @@
 // The bodies of torch/optim/gpu_update.hpp.
 
 #include <algorithm>
+#include <iterator>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -110,7 +111,7 @@ FULGURITE_BULK_BODY void launch_update(native::GpuKernel const& kernel, UpdateTr
   kernel.launch((quarters + threads - 1) / threads, threads, arguments.data());
 }
 
-/// True if the kernel has the bits of LibTorch's operators for numbers of all magnitudes and signs.
+/// True if the kernel has the bits of LibTorch's operators for numbers of many magnitudes and both signs.
 FULGURITE_BODY bool as_operators_do(native::GpuKernel const& kernel, UpdateTrace const& trace,
                                     std::vector<bool> const& given, at::ScalarType type, at::Device device,
                                     std::function<void(std::span<at::Tensor const>)> const& operators) {
@@ -145,17 +146,22 @@ FULGURITE_BODY bool as_operators_do(native::GpuKernel const& kernel, UpdateTrace
 class UpdateKernels {
  public:
   static UpdateKernels& of_process() {
-    static UpdateKernels kernels;
+    static auto& kernels = *new UpdateKernels;  // threads may use it until the very end
     return kernels;
   }
   native::GpuKernel const* of(UpdateTrace const& trace, std::span<void* const> memory, at::ScalarType type,
                               at::Device device, std::function<void(std::span<at::Tensor const>)> const& operators) {
     std::lock_guard const lock(mutex_);
+    // LibTorch may treat 0 and 1 as special, and a rate of 0 would hide how the last operation rounds.
+    auto const special = [](double number) { return number == 0 ? 0 : number == 1 ? 1 : 2; };
     for (auto const& entry : entries_)
       if (entry.type == type && entry.device == device && std::ranges::equal(entry.operations, trace.operations()) &&
+          std::ranges::equal(entry.numbers, trace.numbers(), {}, {}, special) &&
           std::ranges::equal(entry.given, memory, {}, {}, [](void* at) { return at != nullptr; }))
         return entry.kernel;
-    Entry entry{type, device, {trace.operations().begin(), trace.operations().end()}, {}, nullptr};
+    if (native::is_recording_graph(device)) return nullptr;
+    Entry entry{type, device, {trace.operations().begin(), trace.operations().end()}, {}, {}, nullptr};
+    std::ranges::transform(trace.numbers(), std::back_inserter(entry.numbers), special);
     for (auto* const at : memory) entry.given.push_back(at != nullptr);
     for (bool const product_first : {true, false}) {
       auto const* const kernel =
@@ -172,6 +178,7 @@ class UpdateKernels {
     at::ScalarType type;
     at::Device device;
     std::vector<UpdateTrace::Operation> operations;
+    std::vector<int> numbers;  ///< 0 and 1 as they are, 2 for others
     std::vector<bool> given;
     native::GpuKernel const* kernel;
   };
