@@ -129,11 +129,11 @@ inline std::vector<Workload> workloads() {
   auto const small = [] { return std::make_shared<Gpt>(128, 4, 4, 64); };
   auto const nano = [] { return std::make_shared<Gpt>(384, 6, 6, 256); };
   return {{"mlp", false, 200, 800, 8, [] { return std::make_shared<Mlp>(); }, images(64, 1, 28)},
-          {"cnn", false, 200, 400, 4, [] { return std::make_shared<Cnn>(); }, images(64, 1, 28)},
-          {"char-gpt", false, 100, 200, 4, small, text(12, 64)},
-          {"char-gpt-bf16", true, 100, 200, 4, small, text(12, 64)},
-          {"nanogpt-bf16", true, 50, 60, 2, nano, text(64, 256)},
-          {"resnet18-bf16", true, 50, 60, 2, [] { return std::make_shared<ResNet18>(); }, images(128, 3, 32)}};
+          {"cnn", false, 200, 400, 8, [] { return std::make_shared<Cnn>(); }, images(64, 1, 28)},
+          {"char-gpt", false, 100, 200, 8, small, text(12, 64)},
+          {"char-gpt-bf16", true, 100, 200, 8, small, text(12, 64)},
+          {"nanogpt-bf16", true, 50, 60, 8, nano, text(64, 256)},
+          {"resnet18-bf16", true, 50, 60, 8, [] { return std::make_shared<ResNet18>(); }, images(128, 3, 32)}};
 }
 
 }  // namespace bench
