@@ -326,7 +326,7 @@ struct NotADataset {
   int get(std::size_t) const { return 0; }
 };
 template <class D, class Collate>
-class Loader<NotADataset<D>, OptionalShuffle, Collate> : public Loader<std::vector<int>> {
+class Loader<NotADataset<D>, OptionalShuffle, Collate> {
   static constexpr bool is_dataset = Dataset<D>;
   static_assert(is_dataset,
                 "[fulgurite.data.no_dataset] a Loader takes a data set, which has size() and a const get(i) "
@@ -334,7 +334,7 @@ class Loader<NotADataset<D>, OptionalShuffle, Collate> : public Loader<std::vect
                 "{.batch_size = 32}}");
 
  public:
-  explicit Loader(D const&, LoaderOptions = {}) : Loader<std::vector<int>>(std::vector<int>()) {}
+  explicit Loader(D const&, LoaderOptions const& = {}) {}
 };
 
 template <class D>

@@ -97,7 +97,7 @@ FULGURITE_FOLDER_LOGGER(EXTERN, RunTable, NothingMore);
 class CSVLogger : public logger::FolderLogger<logger::RunTable> {
  public:
   explicit CSVLogger(std::filesystem::path save_dir = {}, CSVLoggerOptions options = {});
-  explicit CSVLogger(CSVLoggerOptions options) : CSVLogger({}, options) {}
+  explicit CSVLogger(CSVLoggerOptions const& options) : CSVLogger({}, options) {}
   FULGURITE_MOVES(CSVLogger);
 };
 

@@ -71,7 +71,7 @@ FULGURITE_FOLDER_LOGGER(EXTERN, JsonLines, NothingMore);
 class JsonLinesLogger : public logger::FolderLogger<logger::JsonLines> {
  public:
   explicit JsonLinesLogger(std::filesystem::path save_dir = {}, JsonLinesLoggerOptions options = {});
-  explicit JsonLinesLogger(JsonLinesLoggerOptions options) : JsonLinesLogger({}, options) {}
+  explicit JsonLinesLogger(JsonLinesLoggerOptions const& options) : JsonLinesLogger({}, options) {}
   FULGURITE_MOVES(JsonLinesLogger);
 };
 

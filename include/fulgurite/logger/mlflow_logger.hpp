@@ -111,7 +111,7 @@ struct MLflowLoggerOptions {
 class MLflowLogger : public logger::FolderLogger<logger::MlflowRun, logger::MlflowNames> {
  public:
   explicit MLflowLogger(std::filesystem::path save_dir = {}, MLflowLoggerOptions options = {});
-  explicit MLflowLogger(MLflowLoggerOptions options) : MLflowLogger({}, options) {}
+  explicit MLflowLogger(MLflowLoggerOptions const& options) : MLflowLogger({}, options) {}
   FULGURITE_MOVES(MLflowLogger);
 };
 

@@ -198,7 +198,7 @@ class TensorBoardLogger : public logger::FolderLogger<logger::EventFile, logger:
   using Hooks = Implements<hook::setup, hook::on_fit_start, hook::on_train_start, hook::before_save>;
 
   explicit TensorBoardLogger(std::filesystem::path save_dir = {}, TensorBoardLoggerOptions options = {});
-  explicit TensorBoardLogger(TensorBoardLoggerOptions options) : TensorBoardLogger({}, options) {}
+  explicit TensorBoardLogger(TensorBoardLoggerOptions const& options) : TensorBoardLogger({}, options) {}
   FULGURITE_MOVES(TensorBoardLogger);
 
   void on_fit_start(auto& ctx) {

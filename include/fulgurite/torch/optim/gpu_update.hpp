@@ -34,8 +34,8 @@ class UpdateTrace {
 
   std::size_t inputs() const { return inputs_; }
   std::size_t values() const { return values_; }
-  std::span<Operation const> operations() const { return {operations_.data(), size_}; }
-  std::span<double const> numbers() const { return {numbers_.data(), size_}; }
+  std::span<Operation const> operations() const;
+  std::span<double const> numbers() const;
   /// False if the rule does more than a trace can hold.
   bool whole() const { return whole_; }
 
@@ -53,50 +53,30 @@ class TracedValue {
  public:
   TracedValue(UpdateTrace& trace, std::size_t number) : trace_(&trace), number_(number) {}
 
-  TracedValue const& mul_(double factor) const { return change(What::scale, 0, 0, factor); }
-  TracedValue const& div_(double divisor) const { return change(What::divide, 0, 0, divisor); }
-  TracedValue const& add_(double summand) const { return change(What::add_number, 0, 0, summand); }
-  TracedValue const& add_(TracedValue const& y, double alpha) const { return change(What::add, y.number_, 0, alpha); }
-  TracedValue add(TracedValue const& y, double alpha) const { return result(What::add, y.number_, 0, alpha); }
-  TracedValue const& addcmul_(TracedValue const& a, TracedValue const& b, double value) const {
-    return change(What::add_product, a.number_, b.number_, value);
-  }
-  TracedValue addcmul(TracedValue const& a, TracedValue const& b, double value) const {
-    return result(What::add_product, a.number_, b.number_, value);
-  }
-  TracedValue const& addcdiv_(TracedValue const& a, TracedValue const& b, double value = 1.0) const {
-    return change(What::add_quotient, a.number_, b.number_, value);
-  }
-  TracedValue sqrt() const { return result(What::root, 0, 0, 0); }
-  TracedValue const& copy_(TracedValue const& from) const { return change(What::copy, from.number_, 0, 0); }
-  TracedValue const& take_maximum(TracedValue const& other) const { return change(What::maximum, other.number_, 0, 0); }
+  TracedValue const& mul_(double factor) const;
+  TracedValue const& div_(double divisor) const;
+  TracedValue const& add_(double summand) const;
+  TracedValue const& add_(TracedValue const& y, double alpha) const;
+  TracedValue add(TracedValue const& y, double alpha) const;
+  TracedValue const& addcmul_(TracedValue const& a, TracedValue const& b, double value) const;
+  TracedValue addcmul(TracedValue const& a, TracedValue const& b, double value) const;
+  TracedValue const& addcdiv_(TracedValue const& a, TracedValue const& b, double value = 1.0) const;
+  TracedValue sqrt() const;
+  TracedValue const& copy_(TracedValue const& from) const;
+  TracedValue const& take_maximum(TracedValue const& other) const;
 
  private:
-  TracedValue const& change(What what, std::size_t a, std::size_t b, double number) const {
-    trace_->note(what, number_, number_, a, b, number);
-    return *this;
-  }
-  TracedValue result(What what, std::size_t a, std::size_t b, double number) const {
-    auto const to = trace_->fresh();
-    trace_->note(what, to, number_, a, b, number);
-    return {*trace_, to};
-  }
+  TracedValue const& change(What what, std::size_t a, std::size_t b, double number) const;
+  TracedValue result(What what, std::size_t a, std::size_t b, double number) const;
   UpdateTrace* trace_;
   std::size_t number_;
 };
 
-inline void take_maximum(TracedValue const& x, TracedValue const& other) { x.take_maximum(other); }
-inline void scale_and_add(TracedValue const& x, double factor, TracedValue const& y, double alpha) {
-  x.mul_(factor).add_(y, alpha);
-}
-inline void scale_and_addcmul(TracedValue const& x, double factor, TracedValue const& a, TracedValue const& b,
-                              double value) {
-  x.mul_(factor).addcmul_(a, b, value);
-}
-inline void add_quotient(TracedValue const& to, TracedValue const& x, TracedValue const& root, double divisor,
-                         double eps, double value) {
-  to.addcdiv_(x, root.div_(divisor).add_(eps), value);
-}
+void take_maximum(TracedValue const& x, TracedValue const& other);
+void scale_and_add(TracedValue const& x, double factor, TracedValue const& y, double alpha);
+void scale_and_addcmul(TracedValue const& x, double factor, TracedValue const& a, TracedValue const& b, double value);
+void add_quotient(TracedValue const& to, TracedValue const& x, TracedValue const& root, double divisor, double eps,
+                  double value);
 
 /// Runs the traced rule on `count` consecutive numbers of each input: `memory` points to their first elements, null
 /// where the rule has no such state. False if there is no kernel with the bits of LibTorch's operators; then nothing

@@ -30,6 +30,69 @@ FULGURITE_BULK_BODY void UpdateTrace::note(What what, std::size_t to, std::size_
   numbers_[size_++] = number;
 }
 
+FULGURITE_BULK_BODY std::span<UpdateTrace::Operation const> UpdateTrace::operations() const {
+  return {operations_.data(), size_};
+}
+FULGURITE_BULK_BODY std::span<double const> UpdateTrace::numbers() const { return {numbers_.data(), size_}; }
+
+FULGURITE_BULK_BODY TracedValue const& TracedValue::change(What what, std::size_t a, std::size_t b,
+                                                           double number) const {
+  trace_->note(what, number_, number_, a, b, number);
+  return *this;
+}
+FULGURITE_BULK_BODY TracedValue TracedValue::result(What what, std::size_t a, std::size_t b, double number) const {
+  auto const to = trace_->fresh();
+  trace_->note(what, to, number_, a, b, number);
+  return {*trace_, to};
+}
+
+FULGURITE_BULK_BODY TracedValue const& TracedValue::mul_(double factor) const {
+  return change(What::scale, 0, 0, factor);
+}
+FULGURITE_BULK_BODY TracedValue const& TracedValue::div_(double divisor) const {
+  return change(What::divide, 0, 0, divisor);
+}
+FULGURITE_BULK_BODY TracedValue const& TracedValue::add_(double summand) const {
+  return change(What::add_number, 0, 0, summand);
+}
+FULGURITE_BULK_BODY TracedValue const& TracedValue::add_(TracedValue const& y, double alpha) const {
+  return change(What::add, y.number_, 0, alpha);
+}
+FULGURITE_BULK_BODY TracedValue TracedValue::add(TracedValue const& y, double alpha) const {
+  return result(What::add, y.number_, 0, alpha);
+}
+FULGURITE_BULK_BODY TracedValue const& TracedValue::addcmul_(TracedValue const& a, TracedValue const& b,
+                                                             double value) const {
+  return change(What::add_product, a.number_, b.number_, value);
+}
+FULGURITE_BULK_BODY TracedValue TracedValue::addcmul(TracedValue const& a, TracedValue const& b, double value) const {
+  return result(What::add_product, a.number_, b.number_, value);
+}
+FULGURITE_BULK_BODY TracedValue const& TracedValue::addcdiv_(TracedValue const& a, TracedValue const& b,
+                                                             double value) const {
+  return change(What::add_quotient, a.number_, b.number_, value);
+}
+FULGURITE_BULK_BODY TracedValue TracedValue::sqrt() const { return result(What::root, 0, 0, 0); }
+FULGURITE_BULK_BODY TracedValue const& TracedValue::copy_(TracedValue const& from) const {
+  return change(What::copy, from.number_, 0, 0);
+}
+FULGURITE_BULK_BODY TracedValue const& TracedValue::take_maximum(TracedValue const& other) const {
+  return change(What::maximum, other.number_, 0, 0);
+}
+
+FULGURITE_BULK_BODY void take_maximum(TracedValue const& x, TracedValue const& other) { x.take_maximum(other); }
+FULGURITE_BULK_BODY void scale_and_add(TracedValue const& x, double factor, TracedValue const& y, double alpha) {
+  x.mul_(factor).add_(y, alpha);
+}
+FULGURITE_BULK_BODY void scale_and_addcmul(TracedValue const& x, double factor, TracedValue const& a,
+                                           TracedValue const& b, double value) {
+  x.mul_(factor).addcmul_(a, b, value);
+}
+FULGURITE_BULK_BODY void add_quotient(TracedValue const& to, TracedValue const& x, TracedValue const& root,
+                                      double divisor, double eps, double value) {
+  to.addcdiv_(x, root.div_(divisor).add_(eps), value);
+}
+
 /// How the kernels of a version of LibTorch round, where its source leaves that to the compiler.
 struct UpdateRounding {
   bool product_first;  ///< in x + value * a * b, a * b is rounded first; otherwise value * a
