@@ -202,7 +202,7 @@ TEST_CASE("on a GPU Matmul::fastest has its own layer norm and sums, as near to 
   }
 }
 
-TEST_CASE("on a GPU a step of our optimizers calls no operator for each number") {
+TEST_CASE("on a GPU a step of our optimizers calls none of LibTorch's arithmetic operators") {
   if (absent()) SKIP(none);
   torch::nn::Linear net(64, 32);
   net->to(torch::kCUDA);

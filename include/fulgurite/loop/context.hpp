@@ -65,9 +65,9 @@ struct WatchedMetric {
 /// A hook that needs the model, the optimizers or `ctx.log` takes `auto& ctx` instead. That is a RunContext: a Context
 /// with additional members that depend on the program's types. Do not keep a context beyond the call.
 ///
-/// A context does not give access to the trainer's other callbacks. The program does, by `trainer.callback<T>()`, which
-/// is the trainer's own copy and lives as long as the trainer: after a fit, between two batches of an open one, or
-/// before the fit, to give a callback a pointer to another for its hooks:
+/// A context does not give access to the trainer's other callbacks. The program can:
+/// `trainer.callback<T>()` returns the trainer's own copy, which lives as long as the trainer. Use it after a fit,
+/// between two batches of an open one, or before the fit, to give a callback a pointer to another for its hooks:
 ///
 ///     struct PrintTime {
 ///       using Stateless = ByChoice;  // a checkpoint need not keep the pointer

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <iterator>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -93,14 +92,10 @@ FULGURITE_BULK_BODY void add_quotient(TracedValue const& to, TracedValue const& 
   to.addcdiv_(x, root.div_(divisor).add_(eps), value);
 }
 
-/// How the kernels of a version of LibTorch round, where its source leaves that to the compiler.
-struct UpdateRounding {
-  bool product_first;  ///< in x + value * a * b, a * b is rounded first; otherwise value * a
-};
-
-/// The source of a kernel. Each thread computes the numbers at four places.
+/// The source of a kernel. Each thread computes the numbers at four places. `product_first`: in x + value * a * b the
+/// product a * b is rounded first, otherwise value * a. Which it is in LibTorch's kernel is found by comparing.
 FULGURITE_BODY std::string update_source(UpdateTrace const& trace, std::vector<bool> const& given, at::ScalarType type,
-                                         UpdateRounding rounding) {
+                                         bool product_first) {
   using What = UpdateTrace::What;
   std::string const number = type == at::kFloat ? "float" : "double";
   auto const x = [](std::size_t value) { return "x" + std::to_string(value); };
@@ -118,8 +113,8 @@ FULGURITE_BODY std::string update_source(UpdateTrace const& trace, std::vector<b
     case What::add_number: lines += from + " + " + n; break;
     case What::add: lines += "fma(" + a + ", " + n + ", " + from + ")"; break;
     case What::add_product:
-      lines += rounding.product_first ? "fma(" + n + ", " + a + " * " + b + ", " + from + ")"
-                                      : "fma(" + n + " * " + a + ", " + b + ", " + from + ")";
+      lines += product_first ? "fma(" + n + ", " + a + " * " + b + ", " + from + ")"
+                             : "fma(" + n + " * " + a + ", " + b + ", " + from + ")";
       break;
     case What::add_quotient: lines += "fma(" + n + ", " + a + " / " + b + ", " + from + ")"; break;
     case What::root: lines += "sqrt(" + from + ")"; break;
@@ -228,7 +223,7 @@ class UpdateKernels {
     for (auto* const at : memory) entry.given.push_back(at != nullptr);
     for (bool const product_first : {true, false}) {
       auto const* const kernel =
-          native::GpuKernel::of(update_source(trace, entry.given, type, {product_first}), "update", device);
+          native::GpuKernel::of(update_source(trace, entry.given, type, product_first), "update", device);
       if (kernel == nullptr || !as_operators_do(*kernel, trace, entry.given, type, device, operators)) continue;
       entry.kernel = kernel;
       break;
