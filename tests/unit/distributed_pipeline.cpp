@@ -106,9 +106,7 @@ TEST_CASE("pipeline: no order comes to a standstill, and each message is the one
         // Each process has 2 m things to do; the pipeline fills and empties once.
         CHECK(played.rounds == 2 * (micro_batches + stages - 1));
         for (int stage = 0; stage != stages; ++stage) {
-          auto const actions = distributed::pipeline_actions(schedule, stage, stages, micro_batches);
           int const kept = played.kept[static_cast<std::size_t>(stage)];
-          CHECK(kept == distributed::most_kept(actions));
           CHECK(kept == (schedule == gpipe ? micro_batches : std::min(micro_batches, stages - stage)));
         }
       }

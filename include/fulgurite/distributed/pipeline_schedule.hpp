@@ -32,9 +32,6 @@ struct PipelineAction {
 /// previous process, a backward for the next one; a send does not wait for its receiver, so this order cannot deadlock.
 std::vector<PipelineAction> pipeline_actions(PipelineSchedule schedule, int stage, int stages, int micro_batches);
 
-/// The maximum number of micro batches whose activations such a process keeps at the same time.
-int most_kept(std::vector<PipelineAction> const& actions);
-
 /// Cuts a row of weights into `parts` contiguous parts of at least one weight, such that the largest sum is as small as
 /// possible. Returns the number of weights in each part. Among several such cuts it chooses the one whose first parts
 /// are fullest. Needs 1 <= parts <= weights.size().

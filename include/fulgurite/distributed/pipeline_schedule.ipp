@@ -26,15 +26,6 @@ FULGURITE_BODY std::vector<PipelineAction> pipeline_actions(PipelineSchedule sch
   return actions;
 }
 
-FULGURITE_BODY int most_kept(std::vector<PipelineAction> const& actions) {
-  int kept = 0, most = 0;
-  for (auto const& action : actions) {
-    kept += action.kind == PipelineAction::Kind::forward ? 1 : -1;
-    most = std::max(most, kept);
-  }
-  return most;
-}
-
 FULGURITE_BODY std::vector<int> balanced(std::vector<std::int64_t> const& weights, int parts) {
   auto const cut = [&](std::int64_t most) {  // empty if `most` is too small
     std::vector<int> counts{0};
