@@ -57,13 +57,11 @@
 #include <fulgurite/loop/context.ipp>
 #include <fulgurite/loop/decisions.ipp>
 #include <fulgurite/loop/dispatch.ipp>
-#include <fulgurite/loop/fit.ipp>
 #include <fulgurite/loop/resumption.ipp>
 #include <fulgurite/loop/run.ipp>
 #include <fulgurite/loop/run_state.ipp>
 #include <fulgurite/loop/safe_points.ipp>
 #include <fulgurite/loop/scheduler.ipp>
-#include <fulgurite/loop/sentences.ipp>
 #include <fulgurite/metric/board.ipp>
 #include <fulgurite/metric/formulas.ipp>
 #include <fulgurite/report/describe.ipp>

@@ -22,7 +22,6 @@
 #include <fulgurite/hook/faults.hpp>
 #include <fulgurite/hook/policy_hooks.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
-#include <fulgurite/loop/loader_state.hpp>
 #include <fulgurite/loop/parts.hpp>
 #include <fulgurite/loop/run_context.hpp>
 #include <fulgurite/loop/run_state.hpp>

@@ -27,12 +27,10 @@
 #include <fulgurite/loop/evaluate.hpp>
 #include <fulgurite/loop/fit.hpp>
 #include <fulgurite/loop/kept_run.hpp>
-#include <fulgurite/loop/loader_state.hpp>
 #include <fulgurite/loop/resumption.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/run_context.hpp>
 #include <fulgurite/loop/safe_points.hpp>
-#include <fulgurite/loop/sentences.hpp>
 #include <fulgurite/loop/whole_run.hpp>
 
 namespace fulgurite::loop {

@@ -1,16 +1,20 @@
 #pragma once
 // The callbacks of a run as a list that does not depend on their types: each type has one table of functions, so that
-// rare operations on all callbacks are ordinary loops.
+// rare operations on all callbacks are ordinary loops. The actions that a program names for the profilers among them.
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <iterator>
+#include <map>
+#include <memory>
 #include <set>
 #include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <fulgurite/concept/concepts.hpp>
@@ -294,6 +298,59 @@ std::vector<std::filesystem::path> hpc_checkpoints(Callbacks callbacks, Checkpoi
                                                    bool of_requeued);
 /// The best file of the first callback that has one. Throws [fulgurite.resume.no_best] if there is none.
 std::filesystem::path best_checkpoint(Callbacks callbacks);
+
+}  // namespace loop
+
+// Actions that a program names for profilers.
+
+/// The result of `ctx.profile("name")`. The action lasts as long as this object. Empty if there is no profiler.
+class OwnAction {
+ public:
+  struct Held {
+    Held() = default;
+    Held(Held const&) = delete;
+    Held& operator=(Held const&) = delete;
+    virtual ~Held() = default;
+  };
+  OwnAction() = default;
+  explicit OwnAction(std::unique_ptr<Held> held) : held_(std::move(held)) {}
+
+ private:
+  std::unique_ptr<Held> held_{};
+};
+
+namespace loop {
+
+/// Part of a run's state: gives contexts, which do not know the callbacks' types, access to the profilers among them.
+class OwnActions {
+ public:
+  /// Sets the pack of callbacks for the next run.
+  template <class Pack>
+  void given_to(Pack& pack) {
+    if constexpr (Pack::profiles) {
+      pack_ = &pack;
+      open_ = [](void* to, ProfiledAction const& action) -> std::unique_ptr<OwnAction::Held> {
+        struct Held : OwnAction::Held {
+          Held(Pack& p, ProfiledAction const& a) : watched(p.watch(a)) {}
+          decltype(std::declval<Pack&>().watch(std::declval<ProfiledAction const&>())) watched;
+        };
+        return std::make_unique<Held>(*static_cast<Pack*>(to), action);
+      };
+    }
+  }
+  OwnAction begin(std::string_view name);
+  /// Begins an action of the library, for code that is no template.
+  OwnAction begin(ProfiledAction const& action);
+  template <class A>
+  OwnAction begin() {
+    return open_ == nullptr ? OwnAction() : begin(action::action_of<A>());
+  }
+
+ private:
+  void* pack_ = nullptr;
+  std::unique_ptr<OwnAction::Held> (*open_)(void*, ProfiledAction const&) = nullptr;
+  std::map<std::string, ProfiledAction, std::less<>> actions_{};
+};
 
 }  // namespace loop
 }  // namespace fulgurite

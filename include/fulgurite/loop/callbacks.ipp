@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <memory>
+#include <string>
 #include <system_error>
 #include <tuple>
 #include <utility>
@@ -201,6 +203,20 @@ FULGURITE_BODY std::filesystem::path best_checkpoint(Callbacks callbacks) {
                     ? "CkptPath{\"best\"}: no best file was written yet; name a file, or call fit first"
                     : "CkptPath{\"best\"} asks a ModelCheckpoint, and this trainer has none: name a file, or add one");
   return best;
+}
+
+FULGURITE_BULK_BODY OwnAction OwnActions::begin(std::string_view name) {
+  if (open_ == nullptr) return {};
+  auto at = actions_.find(name);
+  if (at == actions_.end()) {
+    at = actions_.emplace(std::string(name), ProfiledAction{.id = action::new_id(), .part = RunPart::own}).first;
+    at->second.name = at->first.c_str();
+  }
+  return OwnAction(open_(pack_, at->second));
+}
+
+FULGURITE_BODY OwnAction OwnActions::begin(ProfiledAction const& action) {
+  return open_ == nullptr ? OwnAction() : OwnAction(open_(pack_, action));
 }
 
 }  // namespace fulgurite::loop

@@ -1,10 +1,12 @@
 #pragma once
 // The source of a run's batches: loaders given to fit, a data module, or the model itself. Each loader is requested
-// once, when it is needed.
+// once, when it is needed. What happens to its batches: the passes over the loader, and the way of a batch to its step.
 
 #include <concepts>
 #include <cstddef>
+#include <iterator>
 #include <optional>
+#include <string>
 #include <tuple>
 #include <type_traits>
 #include <typeindex>
@@ -377,6 +379,227 @@ template <class R, class Source, class Ctx, class Raw, class Use, class Moves = 
     return R::Backend::convert_input(after, run.parts.precision);
   });
   return use(batch);
+}
+
+// The passes over a loader, batch by batch.
+
+/// True if a loader saves its own position, counting the batches that were passed with `++`. The loops move past a
+/// batch of such a loader as soon as its step is over, so that it saves what was trained on.
+template <class L>
+concept KeepsPlace = LoaderLike<L> && Stateful<L, ArchiveProbe> && !Jumps<L>;
+
+/// True for a loader that a resumed run reads from its beginning.
+template <class L>
+concept ReadAnew = LoaderLike<L> && !Jumps<L> && !KeepsPlace<L>;
+
+/// Begins a pass over a loader whose first `consumed` batches were trained on before. A loader that neither has
+/// resume_at nor saves its position is read from its beginning; a warning is given if that may take long. An iterator
+/// of a sized loader stays at the last of these batches: the next one is then made in the usual place, after the random
+/// state was set.
+template <class R, class Loader>
+auto begin_at(State<R>& run, Loader& loader, long consumed) {
+  if constexpr (Jumps<Loader>) {
+    loader.resume_at(consumed);  // also for 0: a window that is repeated may be the first
+    return std::begin(loader);
+  } else if constexpr (KeepsPlace<Loader>) {
+    return std::begin(loader);
+  } else {
+    auto it = std::begin(loader);
+    if (consumed != 0 && !StoredBatches<Loader>)
+      run.warn("fulgurite.resume.skips",
+               "the training loader has neither resume_at(batch) nor state(archive): its first " +
+                   std::to_string(consumed) + " batches are made once more and left out");
+    auto const stop = std::end(loader);
+    long const last = SizedLoader<Loader> && consumed != 0 ? consumed - 1 : consumed;
+    for (long b = 0; b != last; ++b, ++it)
+      if (!(it != stop)) refuse_short(consumed, b);
+    if (consumed != 0 && !(it != stop)) refuse_short(consumed, last);
+    return it;
+  }
+}
+
+/// Whether a batch is the last of its pass, for loaders that know before its step.
+struct KnownEnd {
+  static constexpr bool late = false;
+  bool last;
+  bool before_step() const { return last; }
+  bool after_step() const { return last; }
+};
+
+/// For loaders that must not be read ahead. `after_step()` moves to the next batch to find out whether this one was the
+/// last; the current batch may then be invalid. Before that, only a limit can tell.
+template <class Iterator, class Stop, class Reads>
+class EndFoundLate {
+ public:
+  static constexpr bool late = true;
+  EndFoundLate(Iterator& at, Stop const& stop, bool limit_reached, Reads const& reads)
+      : at_(at), stop_(stop), known_(limit_reached), last_(limit_reached), reads_(reads) {}
+  EndFoundLate(EndFoundLate const&) = delete;
+  EndFoundLate& operator=(EndFoundLate const&) = delete;
+
+  bool before_step() const { return known_ && last_; }
+  bool after_step() {
+    if (!std::exchange(known_, true))
+      reads_.more([this]() __attribute__((always_inline)) {
+        ++at_;
+        last_ = !(at_ != stop_);
+      });
+    return last_;
+  }
+
+ private:
+  Iterator& at_;
+  Stop const& stop_;
+  bool known_, last_;
+  [[no_unique_address]] Reads reads_;
+};
+
+/// For sized loaders that save their position: the iterator moves past the last batch, too, so that the saved position
+/// is behind it.
+template <class Iterator, class Reads>
+class MovesPast {
+ public:
+  static constexpr bool late = false;
+  MovesPast(Iterator& at, bool last, Reads const& reads) : at_(at), last_(last), reads_(reads) {}
+  MovesPast(MovesPast const&) = delete;
+  MovesPast& operator=(MovesPast const&) = delete;
+
+  bool before_step() const { return last_; }
+  bool after_step() {
+    if (!std::exchange(moved_, true)) reads_.more([this]() __attribute__((always_inline)) { ++at_; });
+    return last_;
+  }
+
+ private:
+  Iterator& at_;
+  bool last_, moved_ = false;
+  [[no_unique_address]] Reads reads_;
+};
+
+/// The position in a pass.
+struct PassPlace {
+  long batch = 0;      ///< index of the next batch
+  bool used = false;   ///< for a sized loader: the iterator is still at the previous batch
+  bool empty = false;  ///< the loader had no batch
+};
+
+/// Calls f(batch, index, end) for each remaining batch up to `limit`, or with `One` for the next one only. `f` returns
+/// true to continue; it must return false if `end.after_step()` is true. This function returns true if the pass
+/// continues. A loader without a size is read one batch ahead only if it promises that batches stay valid. Calls to the
+/// loader run through `reads`, so that a profiler can time them.
+template <class Loader, bool One, class Iterator, class Stop, class F, class Reads>
+[[gnu::always_inline]] inline bool walk(Iterator& it, Stop const& stop, PassPlace& place, std::optional<long> limit,
+                                        F& f, Reads const& reads) {
+  long& b = place.batch;
+  [[maybe_unused]] auto const read = [&]() __attribute__((always_inline)) -> decltype(auto) { return *it; };
+  [[maybe_unused]] auto const read_sized = [&]() __attribute__((always_inline)) -> decltype(auto) {
+    if (!(it != stop)) [[unlikely]]
+      throw_short(*limit, b);
+    return *it;
+  };
+  [[maybe_unused]] auto const move_on = [&]() __attribute__((always_inline)) { ++it; };
+  if constexpr (SizedLoader<Loader> && KeepsPlace<Loader>) {
+    for (;; ++b) {
+      auto&& batch = reads(read_sized);
+      MovesPast end(it, b + 1 == *limit, reads);
+      if (!f(batch, b, end)) return false;
+      if constexpr (One) return ++b, true;
+    }
+  } else if constexpr (SizedLoader<Loader>) {
+    long const batches = *limit;
+    if (std::exchange(place.used, false)) reads.more(move_on);
+    for (;; ++b, reads.more(move_on)) {
+      auto&& batch = reads(read_sized);
+      if (!f(batch, b, KnownEnd{b + 1 == batches})) return false;
+      if constexpr (One) return ++b, place.used = true;
+    }
+  } else if constexpr (BatchesStayValid<Loader>) {
+    for (; it != stop; ++b) {
+      auto&& batch = reads(read);
+      bool last = limit && b + 1 == *limit;
+      if (!last)
+        reads.more([&]() __attribute__((always_inline)) {
+          ++it;
+          last = !(it != stop);
+        });
+      if (!f(batch, b, KnownEnd{last})) return false;
+      if constexpr (One) return ++b, true;
+    }
+    place.empty = true;
+    return false;
+  } else {
+    if (b == 0 && !(it != stop)) {
+      place.empty = true;
+      return false;
+    }
+    for (;; ++b) {
+      auto&& batch = reads(read);
+      EndFoundLate end(it, stop, limit && b + 1 == *limit, reads);
+      if (!f(batch, b, end)) return false;
+      if constexpr (One) return ++b, true;
+    }
+  }
+}
+
+/// A pass that can be left after any batch and continued later.
+template <class Loader>
+class BatchPass {
+ public:
+  using Iterator = decltype(std::begin(std::declval<Loader&>()));
+
+  BatchPass(Loader& loader, std::optional<long> limit) : BatchPass(std::begin(loader), loader, limit, 0) {}
+  /// A pass that continues at batch `first`, from the result of `begin_at`.
+  BatchPass(Iterator at, Loader& loader, std::optional<long> limit, long first)
+      : it_(std::move(at)),
+        stop_(std::end(loader)),
+        limit_(limit),
+        place_{.batch = first, .used = first != 0 && SizedLoader<Loader> && ReadAnew<Loader>} {}
+
+  /// The next batch, or without `One` all remaining ones. `f` is taken by value, and in the second case iterators are
+  /// local: so the loop's variables can stay in registers.
+  template <bool One, class F, class Reads = hook::Untimed>
+  [[gnu::always_inline]] bool walk(F f, Reads const& reads = {}) {
+    if constexpr (One) {
+      bool const more = loop::walk<Loader, true>(it_, stop_, place_, limit_, f, reads);
+      if constexpr (KeepsPlace<Loader>) has_more_ = !more && it_ != stop_;
+      return more;
+    } else {
+      auto it = std::move(it_);
+      auto const stop = std::move(stop_);
+      PassPlace place = place_;
+      loop::walk<Loader, false>(it, stop, place, limit_, f, reads);
+      place_.empty = place.empty;
+      if constexpr (KeepsPlace<Loader>) has_more_ = it != stop;
+      return false;
+    }
+  }
+  /// True if a finished pass has left batches in its loader. Known only for loaders that save their position.
+  bool has_more() const { return has_more_; }
+  bool is_empty() const { return place_.empty; }
+
+ private:
+  Iterator it_;
+  decltype(std::end(std::declval<Loader&>())) stop_;
+  std::optional<long> limit_;
+  PassPlace place_;
+  bool has_more_ = false;
+};
+
+/// Runs a whole pass, up to `limit` batches. Returns true if there was a batch.
+template <class Loader, class F, class Reads = hook::Untimed>
+bool each_batch(Loader& loader, std::optional<long> limit, F f, Reads const& reads = {}) {
+  if (limit && *limit == 0) return false;
+  auto it = reads.more([&] { return std::begin(loader); });
+  auto const stop = std::end(loader);
+  PassPlace place;
+  walk<Loader, false>(it, stop, place, limit, f, reads);
+  return !place.empty;
+}
+
+/// Calls f(loader, position) for each loader of a tuple of references.
+template <class Loaders, class F>
+void each_loader(Loaders& loaders, F&& f) {
+  each_of(loaders, [&, i = std::size_t{0}](auto& loader) mutable { f(loader, i++); });
 }
 
 }  // namespace fulgurite::loop

@@ -1,7 +1,7 @@
 #pragma once
-// What a run decides: when validation runs inside an epoch (Lightning's rules, in their order), when training ends, and
-// all that several ranks must decide together. With one process each of the functions for ranks returns its own
-// argument, at no cost.
+// What a run decides: when validation runs inside an epoch (Lightning's rules, in their order), when training ends, how
+// long the next batch may take, and all that several ranks must decide together. With one process each of the functions
+// for ranks returns its own argument, at no cost.
 
 #include <algorithm>
 #include <array>
@@ -342,6 +342,23 @@ template <class R>
   long const batches = o.check_val_every_n_epoch ? run.progress.batch : run.progress.total_batches;
   return batches % *plan.interval == 0;
 }
+
+/// How long the last batches took, and how many more fit into a budget of time.
+class BatchTimes {
+ public:
+  using Duration = TrainerOptions::Clock::duration;
+
+  void add(Duration batch);
+  /// The longest of the last batches; 0 before the first one.
+  Duration expected() const;
+  /// Forgets the oldest batch. Called if no batch fits into a budget, so that one slow batch does not end training.
+  void forget_one();
+
+ private:
+  static constexpr std::size_t most = 8;
+  std::array<Duration, most> times_{};
+  std::size_t first_ = 0, count_ = 0;
+};
 
 // The reason for which a fit has ended, as text.
 

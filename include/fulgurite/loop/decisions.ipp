@@ -1,6 +1,8 @@
 #pragma once
 // The bodies of loop/decisions.hpp.
 
+#include <algorithm>
+
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/loop/decisions.hpp>
 
@@ -99,6 +101,24 @@ FULGURITE_BULK_BODY void warn_of_long_window(RunCore& run, EpochPlan const& plan
                std::to_string(*plan.batches) +
                " batches of an epoch. A window ends with its epoch, so each step is the mean of " +
                std::to_string(*plan.batches) + " batches: lower accumulate_grad_batches, or make epochs longer");
+}
+
+FULGURITE_BODY void BatchTimes::add(Duration batch) {
+  times_[(first_ + count_) % most] = batch;
+  if (count_ == most) first_ = (first_ + 1) % most;
+  else ++count_;
+}
+
+FULGURITE_BODY BatchTimes::Duration BatchTimes::expected() const {
+  Duration longest{};
+  for (std::size_t i = 0; i != count_; ++i) longest = std::max(longest, times_[(first_ + i) % most]);
+  return longest;
+}
+
+FULGURITE_BODY void BatchTimes::forget_one() {
+  if (count_ == 0) return;
+  first_ = (first_ + 1) % most;
+  --count_;
 }
 
 }  // namespace fulgurite::loop

@@ -1,14 +1,12 @@
 #pragma once
 // A fit: it is opened, advanced by as little as one batch, and closed.
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <type_traits>
 #include <utility>
 
-#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/core/text.hpp>
@@ -16,15 +14,16 @@
 #include <fulgurite/loop/decisions.hpp>
 #include <fulgurite/loop/dispatch.hpp>
 #include <fulgurite/loop/evaluate.hpp>
-#include <fulgurite/loop/loader_state.hpp>
 #include <fulgurite/loop/non_finite.hpp>
 #include <fulgurite/loop/options.hpp>
 #include <fulgurite/loop/parts.hpp>
 #include <fulgurite/loop/resumption.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/run_context.hpp>
+#include <fulgurite/loop/run_state.hpp>
 #include <fulgurite/loop/safe_points.hpp>
 #include <fulgurite/loop/train_epoch.hpp>
+#include <fulgurite/loop/whole_run.hpp>
 
 namespace fulgurite::loop {
 
@@ -543,30 +542,10 @@ enum class FitStatus : std::uint8_t {
 
 namespace loop {
 
-/// How long the last batches took, and how many more fit into a budget of time.
-class BatchTimes {
- public:
-  using Duration = TrainerOptions::Clock::duration;
-
-  void add(Duration batch);
-  /// The longest of the last batches; 0 before the first one.
-  Duration expected() const;
-  /// Forgets the oldest batch. Called if no batch fits into a budget, so that one slow batch does not end training.
-  void forget_one();
-
- private:
-  static constexpr std::size_t most = 8;
-  std::array<Duration, most> times_{};
-  std::size_t first_ = 0, count_ = 0;
-};
-
 /// True for an argument of `open` that is no variable, but data that the fit would refer to after they are gone.
 template <class Given>
 inline constexpr bool is_temporary_data =
     !std::is_lvalue_reference_v<Given> && !is_waiver<Given> && !StartingPoint<std::remove_cvref_t<Given>>;
-
-/// The error with which a fit ends that the program left without `close`.
-Error left_open();
 
 /// The result of an `open` that does not compile, so that what the program does with it is no further error. It has a
 /// destructor, so that compilers do not warn of an unused variable.
@@ -659,7 +638,3 @@ class [[nodiscard]] OpenedFit {
 };
 
 }  // namespace fulgurite
-
-#if !defined(FULGURITE_COMPILED)
-#include <fulgurite/loop/fit.ipp>
-#endif

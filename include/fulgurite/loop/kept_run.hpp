@@ -21,12 +21,10 @@
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/automatic.hpp>
 #include <fulgurite/loop/dispatch.hpp>
-#include <fulgurite/loop/loader_state.hpp>
 #include <fulgurite/loop/options.hpp>
 #include <fulgurite/loop/parts.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/run_state.hpp>
-#include <fulgurite/loop/sentences.hpp>
 #include <fulgurite/loop/whole_run.hpp>
 
 namespace fulgurite::loop {

@@ -24,7 +24,6 @@
 #include <fulgurite/loop/data_source.hpp>
 #include <fulgurite/loop/parts.hpp>
 #include <fulgurite/loop/run.hpp>
-#include <fulgurite/loop/sentences.hpp>
 #include <fulgurite/policy/policies.hpp>
 
 namespace fulgurite::loop {

@@ -21,7 +21,6 @@
 #include <fulgurite/loop/decisions.hpp>
 #include <fulgurite/loop/dispatch.hpp>
 #include <fulgurite/loop/kept_run.hpp>
-#include <fulgurite/loop/loader_state.hpp>
 #include <fulgurite/loop/non_finite.hpp>
 #include <fulgurite/loop/rehearsal.hpp>
 #include <fulgurite/loop/run.hpp>

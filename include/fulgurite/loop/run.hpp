@@ -1,16 +1,13 @@
 #pragma once
-// The state of a run: everything that it keeps between steps, in parts named by their purpose.
+// The state of a run: everything that it keeps between steps, in parts named by their purpose; and the errors and
+// warnings of the loops that depend on no type of the program.
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <functional>
 #include <limits>
-#include <map>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -20,6 +17,7 @@
 #include <vector>
 
 #include <fulgurite/concept/concepts.hpp>
+#include <fulgurite/concept/data.hpp>
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/text.hpp>
@@ -185,59 +183,6 @@ namespace fulgurite {
 namespace report {
 struct ModelRow;
 }
-
-// Actions that a program names for profilers.
-
-/// The result of `ctx.profile("name")`. The action lasts as long as this object. Empty if there is no profiler.
-class OwnAction {
- public:
-  struct Held {
-    Held() = default;
-    Held(Held const&) = delete;
-    Held& operator=(Held const&) = delete;
-    virtual ~Held() = default;
-  };
-  OwnAction() = default;
-  explicit OwnAction(std::unique_ptr<Held> held) : held_(std::move(held)) {}
-
- private:
-  std::unique_ptr<Held> held_{};
-};
-
-namespace loop {
-
-/// Part of a run's state: gives contexts, which do not know the callbacks' types, access to the profilers among them.
-class OwnActions {
- public:
-  /// Sets the pack of callbacks for the next run.
-  template <class Pack>
-  void given_to(Pack& pack) {
-    if constexpr (Pack::profiles) {
-      pack_ = &pack;
-      open_ = [](void* to, ProfiledAction const& action) -> std::unique_ptr<OwnAction::Held> {
-        struct Held : OwnAction::Held {
-          Held(Pack& p, ProfiledAction const& a) : watched(p.watch(a)) {}
-          decltype(std::declval<Pack&>().watch(std::declval<ProfiledAction const&>())) watched;
-        };
-        return std::make_unique<Held>(*static_cast<Pack*>(to), action);
-      };
-    }
-  }
-  OwnAction begin(std::string_view name);
-  /// Begins an action of the library, for code that is no template.
-  OwnAction begin(ProfiledAction const& action);
-  template <class A>
-  OwnAction begin() {
-    return open_ == nullptr ? OwnAction() : begin(action::action_of<A>());
-  }
-
- private:
-  void* pack_ = nullptr;
-  std::unique_ptr<OwnAction::Held> (*open_)(void*, ProfiledAction const&) = nullptr;
-  std::map<std::string, ProfiledAction, std::less<>> actions_{};
-};
-
-}  // namespace loop
 
 // The position of a run, as counters.
 
@@ -518,7 +463,7 @@ struct ValidationBegan {
   long rows = 0;             ///< a copy of Due's
 };
 /// State at the start of a validation inside fit that its hooks and steps can change, without weights, buffers and
-/// optimizers. See loader_state.hpp.
+/// optimizers. See run_state.hpp.
 template <class R>
 struct BeforeValidation : ValidationBegan {
   typename LeftBy<typename R::Backend>::type parts{};      ///< model, data module, loaders, results
@@ -686,6 +631,63 @@ void restore_after(Work&& work, Restore&& restore) {
 /// process. Several ranks end together, with the next step for which they exchange gradients, or in teardown. A rank
 /// that ended by itself would end the others without a file to resume from.
 void end_alone_if_asked(RunCore const& run, Callbacks callbacks);
+
+// What the loops say while a program runs: errors and warnings whose sentences depend on no type of the program, so
+// that each of them is compiled once. What a compiler says stands in diagnose.
+
+// Of ctx.log.
+
+[[noreturn]] void refuse_log_place(std::string_view name, bool by_step);
+[[noreturn]] void refuse_no_rows(std::string_view name, long batch);
+[[noreturn]] void refuse_no_size(std::string_view name);
+
+// Of loaders that end too early, and of batches that are none.
+
+/// The epoch that a resumed run is in has fewer batches than it has trained on.
+[[noreturn]] void refuse_short(long consumed, long had);
+/// A loader has ended before the number of batches that its size() promised.
+[[noreturn]] void throw_short(long promised, long had);
+[[noreturn]] void refuse_empty_epoch(int epoch);
+void warn_of_left_out(Warn warn, long batch, int epoch);
+
+// Of a training loop that waits for its data while processors are idle.
+
+/// The number of processors that were idle in a pass during which the loop waited for a quarter of the time; 0 for
+/// passes shorter than 5 s, or if no processor was idle. `processors`: those of the machine.
+int idle_while_waiting(Waited const& waited, unsigned processors);
+/// Warns if there were some.
+void advise_on_waiting(RunCore& run, Waited const& waited);
+
+// Of values that are not finite.
+
+std::string place_of_batch(long batch, int epoch, bool no_rows);
+/// `buffer`: the part of the sentence about a buffer that holds a nan, or nothing.
+[[noreturn]] void refuse_update(std::string const& what, std::string const& where, long step,
+                                std::string const& buffer);
+void warn_of_skipped(Warn warn, std::string const& what, std::string const& where, std::string const& buffer);
+[[noreturn]] void refuse_non_finite(long from, long to);
+
+// Of what is done between two fits.
+
+/// Gives one warning for all options of the program that differ from those of the file.
+void warn_of_options(std::vector<std::string> const& differences, Warn warn);
+/// Throws [fulgurite.trainer.open_fit] if the run is not between two fits.
+void refuse_open(RunCore const& run, std::string const& what);
+/// The error with which a fit ends that the program left without `close`.
+Error left_open();
+
+// Of batches that are cut along time.
+
+/// Throws [fulgurite.options.tbptt] unless a slice length is given exactly for a model that declares Hidden
+/// (`recurrent`), and with windows of one batch.
+void check_slices(bool recurrent, int tbptt, int window);
+
+// Of trial runs.
+
+/// Throws [fulgurite.tuner.steps] unless a trial run has a step.
+void check_steps(RehearsalPlan const& plan);
+/// Throws [fulgurite.tuner.rates] unless there is one rate for each group.
+void check_rates(std::span<double const> rates, std::size_t groups);
 
 }  // namespace fulgurite::loop
 

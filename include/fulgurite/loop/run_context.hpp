@@ -20,7 +20,6 @@
 #include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/options.hpp>
 #include <fulgurite/loop/run.hpp>
-#include <fulgurite/loop/sentences.hpp>
 #include <fulgurite/policy/policies.hpp>
 
 namespace fulgurite::loop {

@@ -15,17 +15,57 @@
 #include <vector>
 
 #include <fulgurite/concept/concepts.hpp>
+#include <fulgurite/concept/data.hpp>
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/core/types.hpp>
+#include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/loop/automatic.hpp>
 #include <fulgurite/loop/callbacks.hpp>
+#include <fulgurite/loop/data_source.hpp>
 #include <fulgurite/loop/decisions.hpp>
-#include <fulgurite/loop/loader_state.hpp>
 #include <fulgurite/loop/parts.hpp>
 #include <fulgurite/loop/run.hpp>
 
 namespace fulgurite::loop {
+
+// The state at the start of a validation inside fit. A file that is written during the validation, or after it failed,
+// holds this state: a fit that resumes from the file repeats the whole validation.
+
+/// The state before the validation that a fit repeats when it resumes from a file written now; nullptr if it repeats
+/// none.
+template <class R>
+BeforeValidation<R> const* before_repeated_validation(State<R> const& run) {
+  bool const repeated = run.before_validation && run.point.at == At::after_batch &&
+                        !run.due.notified.template failed<hook::on_validation_end>();
+  return repeated ? &*run.before_validation : nullptr;
+}
+
+/// Saves one of the parts from before the validation. Returns false if the part was not kept or no validation is
+/// repeated: then save the current state.
+template <class R, class Archive>
+bool add_before_validation(State<R> const& run, std::string_view part, Archive& archive) {
+  if constexpr (!Archive::loading && requires { run.before_validation->parts.add_to(archive, part); })
+    if (auto const* const before = before_repeated_validation(run)) return before->parts.add_to(archive, part);
+  return false;
+}
+/// Does the same for the callback of that name.
+template <class R, class Archive>
+bool add_callback_before_validation(State<R> const& run, std::string_view name, Archive& archive) {
+  if constexpr (!Archive::loading && requires { run.before_validation->callbacks.add_to(archive, name); })
+    if (auto const* const before = before_repeated_validation(run)) return before->callbacks.add_to(archive, name);
+  return false;
+}
+
+/// The random state with which a resumed fit continues.
+template <class R, class Archive>
+void fold_random(State<R>& run, Archive& archive) {
+  auto random = R::Backend::rng_state();
+  if constexpr (!Archive::loading)
+    if (auto const* const before = before_repeated_validation(run)) random = before->random;
+  archive.child("random", random);
+  if constexpr (Archive::loading) random.restore();
+}
 
 /// The callbacks, each under its key, so that files stay readable when a program gains a callback.
 template <class R, class Archive>
@@ -540,6 +580,71 @@ void go_back_before_cut(State<R>& run, Pack const&) {
   if (run.carried.cut_random) run.carried.cut_random->restore();
   forget_cut(run);
 }
+
+// What a file can hold of the data.
+
+/// True if there is a data module with a state, and it is not the model itself.
+template <class R, class Source, class Archive,
+          class M = std::remove_cvref_t<decltype(std::declval<Source&>().module())>>
+inline constexpr bool loads_data_module = Stateful<M, Archive> && !std::is_same_v<M, typename R::Model>;
+
+/// True if the position of a loader can be restored: it has resume_at, saves its position, or has the same batches in
+/// each pass. A view cannot declare anything itself.
+template <class L>
+inline constexpr bool loader_remembers =
+    Jumps<L> || StoredBatches<L> || std::ranges::view<std::remove_const_t<L>> || Remembers<std::remove_const_t<L>>;
+/// The same for one of several loaders in a loader, which begins each of them at a batch: a saved position is not
+/// enough.
+template <class L>
+inline constexpr bool part_remembers = loader_remembers<L> && !KeepsPlace<L>;
+/// True if all loaders in such a loader remember.
+template <class Parts>
+inline constexpr bool wrapped_remember = true;
+template <class... Ls>
+inline constexpr bool wrapped_remember<std::tuple<Ls...>> = (part_remembers<Ls> && ...);
+template <WrapsLoaders L>
+  requires Jumps<L>
+inline constexpr bool loader_remembers<L> = wrapped_remember<typename L::WrappedLoaders>;
+
+template <class Loaders>
+inline constexpr bool any_keeps_place = false;
+template <class... Ls>
+inline constexpr bool any_keeps_place<std::tuple<Ls...>> = (KeepsPlace<std::remove_reference_t<Ls>> || ...);
+
+/// True if the position of each loader of a fit can be restored.
+template <class Source>
+inline constexpr bool all_remember_place = [] {
+  bool all = true;
+  if constexpr (Source::trains)
+    all = loader_remembers<std::remove_reference_t<decltype(std::declval<Source&>().train())>>;
+  if constexpr (Source::template evaluates<hook::val_dataloader>)
+    all = all && []<class... Ls>(std::type_identity<std::tuple<Ls...>>) {
+      return (loader_remembers<std::remove_reference_t<Ls>> && ...);
+    }(std::type_identity<decltype(std::declval<Source&>().template evaluation<hook::val_dataloader>())>{});
+  return all;
+}();
+
+/// True if the training loader or a validation loader has a state.
+template <class Source, class Archive>
+inline constexpr bool loaders_have_state = [] {
+  bool has = false;
+  if constexpr (Source::trains)
+    has = Stateful<std::remove_reference_t<decltype(std::declval<Source&>().train())>, Archive>;
+  if constexpr (Source::template evaluates<hook::val_dataloader>)
+    has = has || any_keeps_place<decltype(std::declval<Source&>().template evaluation<hook::val_dataloader>())>;
+  return has;
+}();
+
+/// True if the data have a state that a file holds besides the run's own.
+template <class R, class Source, class Archive>
+inline constexpr bool data_has_state = [] {
+  bool has = loads_data_module<R, Source, Archive>;
+  if constexpr (Source::trains)
+    has = has || KeepsPlace<std::remove_reference_t<decltype(std::declval<Source&>().train())>>;
+  if constexpr (Source::template evaluates<hook::val_dataloader>)
+    has = has || any_keeps_place<decltype(std::declval<Source&>().template evaluation<hook::val_dataloader>())>;
+  return has;
+}();
 
 }  // namespace fulgurite::loop
 

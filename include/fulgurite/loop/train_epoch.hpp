@@ -13,13 +13,11 @@
 #include <fulgurite/loop/dispatch.hpp>
 #include <fulgurite/loop/evaluate.hpp>
 #include <fulgurite/loop/kept_run.hpp>
-#include <fulgurite/loop/loader_state.hpp>
 #include <fulgurite/loop/manual.hpp>
 #include <fulgurite/loop/parts.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/run_state.hpp>
 #include <fulgurite/loop/safe_points.hpp>
-#include <fulgurite/loop/sentences.hpp>
 
 namespace fulgurite::loop {
 

@@ -23,14 +23,44 @@
 #include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/data_source.hpp>
 #include <fulgurite/loop/decisions.hpp>
-#include <fulgurite/loop/loader_state.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/run_state.hpp>
-#include <fulgurite/loop/sentences.hpp>
 
 namespace fulgurite::loop {
 
-// How far the run is in its data.
+// The data module, and how far the run is in its data. See docs/resume.md, Data.
+
+template <class R, class Source, class Archive>
+void fold_data_module(Source& source, Archive& archive) {
+  if constexpr (loads_data_module<R, Source, Archive>)
+    if (!lacks(archive, "data_module")) archive.child("data_module", source.module());
+}
+
+/// For a file that has no state of the data module. Warns if the module has one.
+template <class R, class Source>
+void keep_own_data_state(State<R>& run, Source& source) {
+  using Memory = typename R::Backend::RunFile::Memory;
+  if constexpr (loads_data_module<R, Source, typename Memory::Saver>) {
+    Memory memory;
+    memory.save([&](auto& archive) { source.module().state(archive); });
+    if (memory.holds_nothing()) return;
+    run.warn_each("fulgurite.resume.data_state",
+                  "the file keeps nothing of a data module, so this one stays as it is: its means, categories or "
+                  "classes may be others than those that the model was trained on");
+  }
+}
+
+/// The data module in a file of the run. If the program has no module, the file's entries of one count as unread; a
+/// module that has saved nothing is not missed.
+template <class R, class Source, class Archive>
+void fold_data_module_of_file(State<R>& run, Source& source, Archive& archive) {
+  if (add_before_validation(run, "data_module", archive)) return;
+  fold_data_module<R>(source, archive);
+  if constexpr (Archive::loading) {
+    if (lacks(archive, "data_module")) keep_own_data_state(run, source);
+    else if constexpr (!loads_data_module<R, Source, Archive>) archive.child("data_module", [](auto&) {});
+  }
+}
 
 /// The validation loaders whose passes depend on their own state, by their positions. Loaders with resume_at start each
 /// pass from its beginning: the loops call their set_epoch.
