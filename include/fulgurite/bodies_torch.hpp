@@ -6,7 +6,6 @@
 #include <fulgurite/distributed/gradients.ipp>
 #include <fulgurite/distributed/group.ipp>
 #include <fulgurite/distributed/pipeline.ipp>
-#include <fulgurite/distributed/stages.ipp>
 #include <fulgurite/torch/capture/captured.ipp>
 #include <fulgurite/torch/capture/fastest.ipp>
 #include <fulgurite/torch/capture/graphs.ipp>
@@ -31,7 +30,6 @@
 #include <fulgurite/torch/export/torchscript.ipp>
 #include <fulgurite/torch/metric/meter.ipp>
 #include <fulgurite/torch/native/fastest.ipp>
-#include <fulgurite/torch/native/gpu_kernels.ipp>
 #include <fulgurite/torch/native/matmul_scope.ipp>
 #include <fulgurite/torch/native/plan.ipp>
 #include <fulgurite/torch/native/products.ipp>
@@ -41,7 +39,6 @@
 #include <fulgurite/torch/optim/arena_optimizer.ipp>
 #include <fulgurite/torch/optim/clip.ipp>
 #include <fulgurite/torch/optim/first_order.ipp>
-#include <fulgurite/torch/optim/gpu_update.ipp>
 #include <fulgurite/torch/optim/lbfgs.ipp>
 #include <fulgurite/torch/optim/optimizer.ipp>
 #include <fulgurite/torch/profile/advanced_profiler.ipp>

@@ -10,10 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include <fulgurite/torch/native/gpu_kernels.hpp>
 #include <fulgurite/torch/native/matmul_scope.hpp>
+#include <fulgurite/torch/optim/arena_optimizer.hpp>
 #include <fulgurite/torch/optim/first_order.hpp>
-#include <fulgurite/torch/optim/gpu_update.hpp>
 
 using namespace fulgurite;
 using namespace gpu;

@@ -70,18 +70,8 @@ FULGURITE_BODY void Results::print(bool here, std::string const& what) const {
 
 FULGURITE_BODY KeptFiles::Named Results::naming(Outcome& outcome) const {
   return [this, before = outcome, &outcome](std::filesystem::path const& file) {
-    if (file.empty()) {
-      outcome.last_file = before.last_file;
-      if (monitor_) {
-        outcome.best_metric = before.best_metric;
-        outcome.best_metric_name = before.best_metric_name;
-        outcome.best_value = before.best_value;
-        outcome.best_epoch = before.best_epoch;
-        outcome.best_file = before.best_file;
-      }
-    } else {
-      outcome.last_file = file;
-    }
+    outcome.last_file = file.empty() ? before.last_file : file;
+    if (file.empty() && monitor_) static_cast<BestFile&>(outcome) = before;
     publish(outcome);
   };
 }
@@ -93,11 +83,8 @@ FULGURITE_BODY void Results::rethrow(SavedFile const& saved) {
 FULGURITE_BODY void Results::publish(Outcome& outcome) const {
   auto const& ranking = kept_.ranking();
   if (!monitor_ || !ranking.best_score) return;
-  outcome.best_metric = monitor_.written();
-  outcome.best_metric_name = monitor_.name;
-  outcome.best_value = ranking.best_score;
-  outcome.best_epoch = ranking.best_epoch;
-  outcome.best_file = ranking.best;
+  static_cast<BestFile&>(outcome) = {monitor_.written(), std::string(monitor_.name), ranking.best_score,
+                                     ranking.best_epoch, ranking.best};
 }
 
 FULGURITE_BODY bool Results::writes_any() const {

@@ -5,7 +5,7 @@
 //
 //   - A dispatch key that nothing else uses, at which operators are recorded (recording_key).
 //   - The key below it, which every thread includes: for matrix products (product_key, native/products.hpp), for sums
-//     and layer norms on a GPU (native/gpu_kernels.hpp), and for operators that draw random numbers (device/rng.hpp,
+//     and layer norms on a GPU (native/matmul_scope.hpp), and for operators that draw random numbers (device/rng.hpp,
 //     which recognises them by their schemas, and relies on every operator that creates a random tensor calling one of
 //     them). Two keys of LibTorch's own tests, which a thread excludes from its dispatch (product_mark,
 //     other_product_mark).
@@ -20,8 +20,8 @@
 //     dispatcher (at::detail::empty_cpu), and a tensor's loop over its elements, for its threads (native/plan.hpp).
 //   - Names and signatures of operators, which determine what a tape may do with a call (capture/recorder.hpp,
 //     capture/tape_step.hpp, capture/tape.hpp).
-//   - The library through which it loads NVRTC and CUDA's driver (native/gpu_kernels.ipp), and the rounding of its GPU
-//     kernels, which update rules are compared with before use (optim/gpu_update.ipp).
+//   - The library through which it loads NVRTC and CUDA's driver (native/matmul_scope.ipp), and the rounding of its GPU
+//     kernels, which update rules are compared with before use (optim/arena_optimizer.ipp).
 //   - The state in which a CUDA graph leaves the allocators if its recording fails (capture/graphs.hpp).
 
 #include <concepts>

@@ -1,18 +1,78 @@
 #pragma once
-// MatmulScope: until it ends, matrix products of this thread use LIBXSMM if that gives the same bits. Separate from
-// products.hpp, so that a program that trains includes neither that header nor the operators of LibTorch behind it.
+// MatmulScope: until it ends, matrix products of this thread use LIBXSMM if that gives the same bits, and with
+// Matmul::fastest some operators on a GPU use kernels of this library. Separate from products.hpp, so that a program
+// that trains includes neither that header nor the operators of LibTorch behind it.
 
+#include <array>
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <ATen/Context.h>
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+#include <c10/core/DispatchKeySet.h>
 
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/policy/policies.hpp>
 #include <fulgurite/torch/device/internals.hpp>
-#include <fulgurite/torch/native/gpu_kernels.hpp>
 
 namespace fulgurite::libtorch::native {
+
+// Kernels in CUDA C++ that are compiled while the program runs, by the compiler that LibTorch itself loads (NVRTC), so
+// that neither nvcc nor a header of CUDA is needed; and the operators on a GPU that Matmul::fastest computes by such
+// kernels: layer norm, and sums over the rows of a matrix, which are the gradients of biases and of layer norms'
+// weights. LibTorch's kernels keep few processors of the GPU busy where a matrix has many more rows than columns.
+
+/// A kernel that is loaded on one GPU.
+class GpuKernel {
+ public:
+  /// The kernel `name` of this source, compiled at the first call for a device and kept for the process. Products and
+  /// sums are not contracted: the source calls `fma` where it means one. Null if it cannot be compiled here, or not now
+  /// because the current stream records a CUDA graph.
+  static GpuKernel const* of(std::string const& source, std::string const& name, c10::Device device);
+
+  /// Launches `blocks` blocks of `threads` threads on the device's current stream. `arguments`: a pointer to each
+  /// argument.
+  void launch(std::int64_t blocks, int threads, void** arguments) const;
+
+  GpuKernel(void* function, c10::Device device) : function_(function), device_(device) {}
+
+ private:
+  void* function_;
+  c10::Device device_;
+};
+
+/// True while the device's current stream records a CUDA graph, in which nothing can be compiled or compared.
+bool is_recording_graph(c10::Device device);
+
+// Operators on a GPU in front of LibTorch's.
+
+/// True if the operators below are in front of LibTorch's; the first call installs them.
+bool intercepts_on_gpu();
+
+/// In front of aten::sum over dimensions: while a scope of Matmul::fastest is open, our kernels for float32 and
+/// bfloat16 on a GPU where the leading dimensions are summed. They add in float32, rows in parts of a fixed length, so
+/// that a result has the same bits in each run.
+at::Tensor sum_or_libtorch(c10::DispatchKeySet keys, at::Tensor const& x, at::OptionalIntArrayRef dimensions,
+                           bool keeps, std::optional<at::ScalarType> type);
+
+/// In front of aten::native_layer_norm: likewise for float32 and rows of 128, 256, ... 1024 numbers, with a weight and
+/// a bias.
+std::tuple<at::Tensor, at::Tensor, at::Tensor>
+layer_norm_or_libtorch(c10::DispatchKeySet keys, at::Tensor const& x, c10::SymIntArrayRef shape,
+                       std::optional<at::Tensor> const& weight, std::optional<at::Tensor> const& bias, double eps);
+
+/// In front of aten::native_layer_norm_backward: likewise the gradients of weight and bias.
+std::tuple<at::Tensor, at::Tensor, at::Tensor>
+layer_norm_backward_or_libtorch(c10::DispatchKeySet keys, at::Tensor const& gradient, at::Tensor const& x,
+                                c10::SymIntArrayRef shape, at::Tensor const& mean, at::Tensor const& rstd,
+                                std::optional<at::Tensor> const& weight, std::optional<at::Tensor> const& bias,
+                                std::array<bool, 3> wanted);
+
+// Matrix products on the CPU in front of LibTorch's.
 
 /// True if the kernels are in place; the first call installs them. Their key is the one below that of the recorder of
 /// captured steps, so both work at once. Every thread includes this key anyway, and LibTorch has no kernels there for
@@ -28,9 +88,9 @@ namespace fulgurite {
 /// While this object lives, mm, addmm, bmm, baddbmm and linear of float32 tensors on the CPU are computed by LIBXSMM's
 /// kernels instead of MKL's, forward and backward, on this thread and on those that autograd starts from it. No bit of
 /// a result changes, except with `Matmul::fastest`: each product is certified before it is used. Without LIBXSMM
-/// nothing happens. `MatmulScope(Matmul::fastest, torch::kCUDA)` installs the kernels of gpu_kernels.hpp, too; a scope
-/// counts for tensors of both kinds of devices. An inner
-/// scope overrides the outer one: `MatmulScope const plain(Matmul::libtorch);`.
+/// nothing happens. `MatmulScope(Matmul::fastest, torch::kCUDA)` installs the kernels for GPUs, too; a scope counts for
+/// tensors of both kinds of devices. An inner scope overrides the outer one, such as
+/// `MatmulScope const plain(Matmul::libtorch);`.
 class MatmulScope {
  public:
   explicit MatmulScope(Matmul how = Matmul::faster, c10::DeviceType device = c10::DeviceType::CPU)
