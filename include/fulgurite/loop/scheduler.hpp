@@ -27,10 +27,10 @@ namespace fulgurite {
 enum class Interval : std::uint8_t { epoch, step };
 
 /// How a scheduler is run. `frequency` counts optimizer steps, or epochs, over the whole run. If `interval` is not
-/// given, it is the schedule's own: schedules that are defined by a number of steps declare `per_step`, all others move
-/// once an epoch.
+/// given, it is the schedule's own: those that declare `per_step`, such as `Cosine` and `OneCycle`, move with every
+/// optimizer step, all others once an epoch.
 ///
-///     return scheduled(std::move(sgd), schedule::Cosine{1000}, {.interval = Interval::step, .frequency = 10});
+///     return scheduled(std::move(sgd), schedule::Cosine{10}, {.interval = Interval::epoch});
 struct ScheduleOptions {
   std::optional<Interval> interval = std::nullopt;  ///< the unit of `frequency`
   long frequency = 1;                               ///< the schedule moves once in this many steps or epochs
@@ -64,7 +64,7 @@ std::remove_cvref_t<O> handed_over(O&& optimizer) {
 
 /// Adds a schedule to an optimizer, for configure_optimizers:
 ///
-///     return scheduled(torch::optim::SGD(parameters(), 0.1), schedule::Cosine{1000}, {.interval = Interval::step});
+///     return scheduled(torch::optim::SGD(parameters(), 0.1), schedule::Cosine{1000});
 ///
 /// The result can be scheduled again, each schedule with its own interval, frequency and metric:
 ///
