@@ -276,8 +276,9 @@ class Scheduler {
   static constexpr bool observes = Observer<S>;
   static constexpr bool moves_momentum = MovesMomentum<S> && HasMomentum<O>;
 
-  Scheduler(S from, ScheduleOptions options) : schedule_(std::move(from)), options_(std::move(options)) {
-    if (!options_.interval) options_.interval = default_interval();
+  Scheduler(S from, ScheduleOptions options)
+      : schedule_(std::move(from)), options_(std::move(options)), chosen_(options_.interval) {
+    if (!chosen_) options_.interval = default_interval();
     loop::check_frequency(options_.frequency);
   }
 
@@ -335,6 +336,13 @@ class Scheduler {
   }
 
   Interval interval() const { return *options_.interval; }
+  /// The steps after which the rate stays low, for a schedule with a `total` whose interval was not given.
+  std::optional<long> ends_after_steps() const {
+    if constexpr (requires { schedule_(long{schedule_.total}) < schedule_(0L); })
+      if (!chosen_ && !retired_ && interval() == Interval::step && schedule_(schedule_.total) < schedule_(0L))
+        return schedule_.total * options_.frequency;
+    return std::nullopt;
+  }
   std::string const& name() const { return options_.name; }
   long moves() const { return moves_; }
   O& optimizer() const { return *optimizer_; }
@@ -433,6 +441,7 @@ class Scheduler {
   }
   S schedule_;
   ScheduleOptions options_;
+  bool chosen_;  ///< the interval was given
   O* optimizer_ = nullptr;
   std::shared_ptr<loop::ComposedRates> together_ = std::make_shared<loop::ComposedRates>();
   std::size_t number_ = 0;  ///< position among the optimizer's schedules
