@@ -394,6 +394,10 @@ class OpenFit {
     deliver_posted(run_, pack_, run_.progress.logged_steps);
     if (!stops(run_)) answer_searches();
     warn_of_long_window(run_, plan_);
+    if constexpr (R::automatic)
+      run_.parts.optimizers->each_scheduler([&](auto const& scheduler) {
+        if (auto const steps = scheduler.ends_after_steps()) warn_of_short_schedule(run_, scheduler.kind(), *steps);
+      });
     if (!stops(run_)) epoch_.emplace(run_, pack_, source_, plan_);
   }
 

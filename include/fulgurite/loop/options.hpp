@@ -256,8 +256,8 @@ inline constexpr auto library_warnings = std::to_array<std::string_view>({
     "options.save_in_background", "precision.default_type", "precision.loss_type", "resume.after_exception",
     "resume.after_requeue", "resume.callback", "resume.damaged", "resume.data_state", "resume.finished",
     "resume.hidden", "resume.no_callback", "resume.no_last", "resume.no_state", "resume.options", "resume.passed_over",
-    "resume.skips", "resume.untold", "run.failing", "run.requeue", "schedule.metric", "tuner.no_suggestion",
-    "tuner.not_searched", "tuner.unanswered"});
+    "resume.skips", "resume.untold", "run.failing", "run.requeue", "schedule.metric", "schedule.short",
+    "tuner.no_suggestion", "tuner.not_searched", "tuner.unanswered"});
 // clang-format on
 
 /// True if the text has at least two words of lower-case letters, digits and underscores, with points between them.

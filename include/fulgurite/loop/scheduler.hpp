@@ -27,10 +27,10 @@ namespace fulgurite {
 enum class Interval : std::uint8_t { epoch, step };
 
 /// How a scheduler is run. `frequency` counts optimizer steps, or epochs, over the whole run. If `interval` is not
-/// given, it is the schedule's own: schedules that are defined by a number of steps declare `per_step`, all others move
-/// once an epoch.
+/// given, it is the schedule's own: those that declare `per_step`, such as `Cosine` and `OneCycle`, move with every
+/// optimizer step, all others once an epoch.
 ///
-///     return scheduled(std::move(sgd), schedule::Cosine{1000}, {.interval = Interval::step, .frequency = 10});
+///     return scheduled(std::move(sgd), schedule::Cosine{10}, {.interval = Interval::epoch});
 struct ScheduleOptions {
   std::optional<Interval> interval = std::nullopt;  ///< the unit of `frequency`
   long frequency = 1;                               ///< the schedule moves once in this many steps or epochs
@@ -64,7 +64,7 @@ std::remove_cvref_t<O> handed_over(O&& optimizer) {
 
 /// Adds a schedule to an optimizer, for configure_optimizers:
 ///
-///     return scheduled(torch::optim::SGD(parameters(), 0.1), schedule::Cosine{1000}, {.interval = Interval::step});
+///     return scheduled(torch::optim::SGD(parameters(), 0.1), schedule::Cosine{1000});
 ///
 /// The result can be scheduled again, each schedule with its own interval, frequency and metric:
 ///
@@ -276,8 +276,9 @@ class Scheduler {
   static constexpr bool observes = Observer<S>;
   static constexpr bool moves_momentum = MovesMomentum<S> && HasMomentum<O>;
 
-  Scheduler(S from, ScheduleOptions options) : schedule_(std::move(from)), options_(std::move(options)) {
-    if (!options_.interval) options_.interval = default_interval();
+  Scheduler(S from, ScheduleOptions options)
+      : schedule_(std::move(from)), options_(std::move(options)), chosen_(options_.interval) {
+    if (!chosen_) options_.interval = default_interval();
     loop::check_frequency(options_.frequency);
   }
 
@@ -335,6 +336,13 @@ class Scheduler {
   }
 
   Interval interval() const { return *options_.interval; }
+  /// The steps after which the rate stays low, for a schedule with a `total` whose interval was not given.
+  std::optional<long> ends_after_steps() const {
+    if constexpr (requires { schedule_(long{schedule_.total}) < schedule_(0L); })
+      if (!chosen_ && !retired_ && interval() == Interval::step && schedule_(schedule_.total) < schedule_(0L))
+        return schedule_.total * options_.frequency;
+    return std::nullopt;
+  }
   std::string const& name() const { return options_.name; }
   long moves() const { return moves_; }
   O& optimizer() const { return *optimizer_; }
@@ -433,6 +441,7 @@ class Scheduler {
   }
   S schedule_;
   ScheduleOptions options_;
+  bool chosen_;  ///< the interval was given
   O* optimizer_ = nullptr;
   std::shared_ptr<loop::ComposedRates> together_ = std::make_shared<loop::ComposedRates>();
   std::size_t number_ = 0;  ///< position among the optimizer's schedules
