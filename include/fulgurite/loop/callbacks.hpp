@@ -230,9 +230,8 @@ using Callbacks = std::span<AnyCallback const>;
 template <class... Cs>
 std::vector<AnyCallback> callbacks_of(Pack<Cs...>& pack) {
   std::vector<AnyCallback> all(sizeof...(Cs));
-  pack.each([&, at = std::size_t{0}]<class C>(C& callback) mutable {
-    all[at] = {&callback, &CallbackTableOf<C, Pack<Cs...>::profiles>::table, Pack<Cs...>::firing_order[at]};
-    ++at;
+  pack.each([at = all.data(), given = Pack<Cs...>::firing_order.data()]<class C>(C& callback) mutable {
+    *at++ = {&callback, &CallbackTableOf<C, Pack<Cs...>::profiles>::table, *given++};
   });
   return all;
 }

@@ -433,20 +433,6 @@ Outcome const& written_outcome(R const& run) {
   return run.made.outcome;
 }
 
-/// Finishes files when a fit is left open. Nothing could catch an exception there, so it becomes a warning.
-template <class R>
-void abandon_files(R& run) noexcept {
-  auto const warn = [&run](char const* why) {
-    run.warn_each("fulgurite.checkpoint.failed_too",
-                  std::string("the fit was left before its end, and this file could not be written: ") + why);
-  };
-  try {
-    finish_files(run);
-  } catch (std::exception const& error) { warn(error.what()); } catch (...) {
-    warn("what was thrown is no std::exception");
-  }
-}
-
 // Part of a run's state: what it has written, and where.
 
 struct Made {

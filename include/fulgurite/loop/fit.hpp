@@ -117,7 +117,7 @@ class OpenFit {
     });
   }
   ~OpenFit() {
-    abandon_files(run_);
+    abandon_files(run_, [this] { finish_files(run_); });
     leave_gradients_alone(run_);
     run_.loading.count_training = nullptr;
     run_.loading.write = nullptr;

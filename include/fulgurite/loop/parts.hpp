@@ -115,6 +115,13 @@ struct OptimizerSet<Backend, OptimizerList<Os...>> {
 
   /// The key of a schedule in files, by its position among the schedulers.
   static std::string key(std::size_t scheduler) { return schedule_key(first, scheduler); }
+  /// The keys and kinds of all schedules.
+  static std::vector<std::string> schedule_names() {
+    auto const of = []<class... Ss>(std::tuple<Ss...> const*) {
+      return loop::schedule_names(first, {Ss::exists ? Ss::kind() : std::string_view()...});
+    };
+    return of(static_cast<Schedulers const*>(nullptr));
+  }
 
  private:
   /// The position of each optimizer's first scheduler.

@@ -33,13 +33,13 @@ namespace fulgurite::loop {
 // The state at the start of a validation inside fit. A file that is written during the validation, or after it failed,
 // holds this state: a fit that resumes from the file repeats the whole validation.
 
+/// True if a fit that resumes from a file written now repeats the validation that is under way, if there is one.
+bool repeats_validation(RunCore const& run);
 /// The state before the validation that a fit repeats when it resumes from a file written now; nullptr if it repeats
 /// none.
 template <class R>
 BeforeValidation<R> const* before_repeated_validation(State<R> const& run) {
-  bool const repeated = run.before_validation && run.point.at == At::after_batch &&
-                        !run.due.notified.template failed<hook::on_validation_end>();
-  return repeated ? &*run.before_validation : nullptr;
+  return run.before_validation && repeats_validation(run) ? &*run.before_validation : nullptr;
 }
 
 /// Saves one of the parts from before the validation. Returns false if the part was not kept or no validation is
@@ -180,18 +180,6 @@ std::vector<std::string> optimizer_names(std::tuple<Os...> const*) {
   return names;
 }
 
-/// The schedules, each with the number of its optimizer.
-template <class Set, class... Ss>
-std::vector<std::string> schedule_names(std::tuple<Ss...> const*) {
-  std::vector<std::string> names;
-  auto add = [&, i = std::size_t{0}]<class S>(std::type_identity<S>) mutable {
-    auto key = Set::key(i++);
-    if constexpr (S::exists) names.push_back(with_kind(std::move(key), S::kind()));
-  };
-  (add(std::type_identity<Ss>()), ...);
-  return names;
-}
-
 /// The state key of a participant, as a list.
 std::vector<std::string> only(std::string key);
 template <class C>
@@ -223,8 +211,7 @@ void fold_assembly(State<R>& run, Archive& archive) {
       inner("precision", keys(run.parts.precision));
       inner("optimization", keys(run.optimization));
       inner("optimizers", optimizer_names(static_cast<decltype(Optimizers<R>::optimizers) const*>(nullptr)));
-      inner("schedules",
-            schedule_names<Optimizers<R>>(static_cast<typename Optimizers<R>::Schedulers const*>(nullptr)));
+      inner("schedules", Optimizers<R>::schedule_names());
       save_names_of_callbacks_and_loaders(run, inner);
     });
   }

@@ -92,6 +92,10 @@ FULGURITE_BODY void RunPosition::restore() {
   run_.facts.batch_idx = std::max(0L, run_.progress.batch - 1);
 }
 
+FULGURITE_BODY bool repeats_validation(RunCore const& run) {
+  return run.point.at == At::after_batch && !run.due.notified.failed<hook::on_validation_end>();
+}
+
 template <class Archive>
 void fold_callbacks(RunCore& run, FunctionRef<bool(std::string const& name)> add_kept, Archive& archive) {
   if constexpr (Archive::loading) run.due.other_monitors.clear();

@@ -4,6 +4,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -265,15 +266,18 @@ struct ScheduleProgress {
 
   /// Saves or loads. Moves of another kind of schedule are an Error. `observes`: the schedule follows a metric.
   template <class Archive>
-  void state(std::string const& kind, bool observes, ScheduleOptions const& options, Archive& archive);
+  void state(std::string_view kind, bool observes, ScheduleOptions const& options, Archive& archive);
 };
-FULGURITE_EXTERN(void ScheduleProgress::state(std::string const&, bool, ScheduleOptions const&, StateSaver&));
-FULGURITE_EXTERN(void ScheduleProgress::state(std::string const&, bool, ScheduleOptions const&, StateLoader&));
+FULGURITE_EXTERN(void ScheduleProgress::state(std::string_view, bool, ScheduleOptions const&, StateSaver&));
+FULGURITE_EXTERN(void ScheduleProgress::state(std::string_view, bool, ScheduleOptions const&, StateLoader&));
 
 /// The key of a schedule in files, by its position among the schedulers: the number of its optimizer, so that it never
 /// sets another's rates, and for a further schedule of the same optimizer its own number. `first`: the position of each
 /// optimizer's first scheduler.
 std::string schedule_key(std::span<std::size_t const> first, std::size_t scheduler);
+/// The schedules by their keys and kinds; the kind is empty where a scheduler has no schedule.
+std::vector<std::string> schedule_names(std::span<std::size_t const> first,
+                                        std::initializer_list<std::string_view> kinds);
 
 }  // namespace fulgurite::loop
 
@@ -344,9 +348,9 @@ class Scheduler {
   void begin_from(std::span<double const> rates) { together_->begin_from(*optimizer_, rates); }
 
   /// The name of the schedule in files: its type. A lambda has no name.
-  static std::string kind() {
+  static constexpr std::string_view kind() {
     constexpr std::string_view name = type_name<S>();
-    return name.empty() || name.find('(') != name.npos ? "a function" : std::string(name);
+    return name.empty() || name.find('(') != name.npos ? "a function" : name;
   }
 
   Interval interval() const { return *options_.interval; }
