@@ -378,7 +378,8 @@ bool reopen_epoch(RunCore& run, SafePoint& point);
 template <class R>
 bool reopen_epoch(State<R>& run) {
   if (!reopen_epoch(run, run.point)) return false;
-  run.measured.train_board = std::exchange(run.measured.cut_short, {});
+  run.measured.train_board = run.measured.cut_short;
+  run.measured.cut_short.clear();
   run.due.notified = {};
   run.facts.batch_idx = std::max(0L, run.progress.batch - 1);
   return true;

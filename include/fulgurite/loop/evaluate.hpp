@@ -134,7 +134,7 @@ concept NamedLoader = FULGURITE_SAYS_TEXT(Loader, loader_name);
 template <class Loader>
 std::string loader_name(std::size_t position) {
   if constexpr (NamedLoader<Loader>) return std::string(Loader::loader_name);
-  else return "dataloader_idx_" + std::to_string(position);
+  else return loop::loader_at(position);
 }
 /// The names of a tuple of loaders.
 template <class... Ls>

@@ -117,7 +117,7 @@ class OpenFit {
     });
   }
   ~OpenFit() {
-    abandon_files(run_);
+    abandon_files(run_, [this] { finish_files(run_); });
     leave_gradients_alone(run_);
     run_.loading.count_training = nullptr;
     run_.loading.write = nullptr;
@@ -385,7 +385,7 @@ class OpenFit {
     auto& loader = source_.train();
     RunContext<R, phase::Train> ctx(run_);
     run_.facts.is_last_batch = false;
-    if (std::exchange(run_.progress.cut_short, -1) >= 0) run_.measured.cut_short = {};
+    if (std::exchange(run_.progress.cut_short, -1) >= 0) run_.measured.cut_short.clear();
     forget_cut(run_);
     notify_epoch(loader, run_.progress.epoch);
     begin_shared_epoch(run_);
