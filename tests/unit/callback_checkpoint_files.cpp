@@ -261,6 +261,18 @@ TEST_CASE("checkpoints: a save that fails leaves no trace, and what it would dis
   CHECK(to_text(run_state(SafetensorsFile(folder / "last.safetensors"))).find(name(1, 4)) == std::string::npos);
 }
 
+TEST_CASE("checkpoints: where the first save fails, the outcome has no best file and no value") {
+  Folder const folder;
+  Scripted model{.script = {5}};
+  block(folder / name(0, 2));
+  ScriptedTrainer<Watched> trainer(
+      quick(1), SavingDevice{}, Float32{}, Automatic{},
+      ModelCheckpoint{Scripted::vl, {.dirpath = folder.path, .enable_version_counter = false}});
+  CHECK(error_of([&] { trainer.fit(model, toy::batches(2), toy::batches(1)); }).starts_with("[fulgurite.file.write]"));
+  CHECK(trainer.outcome().best_metric.empty());
+  CHECK_FALSE(trainer.outcome().best_value);
+}
+
 TEST_CASE("checkpoints: a last that fails leaves no trace either, and the file beside it is there") {
   Folder const folder;
   Scripted model{.script = {5}};

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <exception>
 #include <system_error>
+#include <tuple>
 
 #include <fulgurite/callback/model_checkpoint.hpp>
 #include <fulgurite/checkpoint/durable_file.hpp>
@@ -68,10 +69,16 @@ FULGURITE_BODY void Results::print(bool here, std::string const& what) const {
   if (options_.verbose && here) fulgurite::print_lines(stderr, "ModelCheckpoint: " + what + "\n");
 }
 
+/// What an outcome says of the best file.
+auto best_of(auto& outcome) {
+  return std::tie(outcome.best_metric, outcome.best_metric_name, outcome.best_value, outcome.best_epoch,
+                  outcome.best_file);
+}
+
 FULGURITE_BODY KeptFiles::Named Results::naming(Outcome& outcome) const {
   return [this, before = outcome, &outcome](std::filesystem::path const& file) {
     outcome.last_file = file.empty() ? before.last_file : file;
-    if (file.empty() && monitor_) static_cast<BestFile&>(outcome) = before;
+    if (file.empty() && monitor_) best_of(outcome) = best_of(before);
     publish(outcome);
   };
 }
@@ -83,8 +90,8 @@ FULGURITE_BODY void Results::rethrow(SavedFile const& saved) {
 FULGURITE_BODY void Results::publish(Outcome& outcome) const {
   auto const& ranking = kept_.ranking();
   if (!monitor_ || !ranking.best_score) return;
-  static_cast<BestFile&>(outcome) = {monitor_.written(), std::string(monitor_.name), ranking.best_score,
-                                     ranking.best_epoch, ranking.best};
+  best_of(outcome) =
+      std::tuple(monitor_.written(), monitor_.name, ranking.best_score, ranking.best_epoch, ranking.best);
 }
 
 FULGURITE_BODY bool Results::writes_any() const {

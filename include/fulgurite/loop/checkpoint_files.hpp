@@ -100,18 +100,14 @@ std::optional<CkptPath> path_of(From const& from) {
 
 // The results of a run.
 
-/// The best file of a run, and its value.
-struct BestFile {
+/// The results of a run. Callbacks set them; the last line that a fit prints is made from them. Example:
+/// `trainer.outcome().best_file`.
+struct Outcome {
   std::string best_metric = {};       ///< the metric as it is watched: "vl.last()"
   std::string best_metric_name = {};  ///< the name of the metric itself: "vl"
   std::optional<double> best_value = std::nullopt;
   int best_epoch = 0;
   std::filesystem::path best_file = {};
-};
-
-/// The results of a run. Callbacks set them; the last line that a fit prints is made from them. Example:
-/// `trainer.outcome().best_file`.
-struct Outcome : BestFile {
   std::filesystem::path last_file = {};
   std::filesystem::path metrics_file = {};
   /// What ended the last fit: "max_epochs = 10", "EarlyStopping: val/loss = ...", or the reason of a stop request.
