@@ -13,6 +13,7 @@
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/core/text.hpp>
+#include <fulgurite/core/types.hpp>
 #include <fulgurite/logger/folder_logger.hpp>
 #include <fulgurite/logger/journal.hpp>
 #include <fulgurite/logger/json_lines_logger.hpp>
@@ -112,6 +113,11 @@ class MLflowLogger : public logger::FolderLogger<logger::MlflowRun, logger::Mlfl
  public:
   explicit MLflowLogger(std::filesystem::path save_dir = {}, MLflowLoggerOptions options = {});
   explicit MLflowLogger(MLflowLoggerOptions const& options) : MLflowLogger({}, options) {}
+  /// Refused at compile time: an option without its name.
+  template <Unnamed T>
+  MLflowLogger(std::filesystem::path const&, T const&) : MLflowLogger() {
+    refuse_unnamed<T>();
+  }
   FULGURITE_MOVES(MLflowLogger);
 };
 
