@@ -75,7 +75,7 @@ FULGURITE_BODY Switches switches(torch::nn::Module& model) {
 
 FULGURITE_BODY void set_switches(torch::nn::Module& model, Switches const& to, Switches const& before,
                                  Switches const& here) {
-  auto const is_on = [&](std::vector<std::string> Switches::*off, std::string const& name, bool now) {
+  auto const is_on = [&](std::vector<std::string> Switches::* off, std::string const& name, bool now) {
     auto const has = [&](Switches const& all) { return std::ranges::count(all.*off, name) != 0; };
     return has(before) == has(here) ? !has(to) : now;
   };
