@@ -633,8 +633,7 @@ void restore_after(Work&& work, Restore&& restore) {
 /// that ended by itself would end the others without a file to resume from.
 void end_alone_if_asked(RunCore const& run, Callbacks callbacks);
 
-// What the loops say while a program runs: errors and warnings whose sentences depend on no type of the program, so
-// that each of them is compiled once. What a compiler says stands in diagnose.
+// Errors and warnings of the loops whose sentences depend on no type of the program, so that each is compiled once.
 
 // Of ctx.log.
 
