@@ -3,7 +3,6 @@
 
 #include <concepts>
 #include <cstddef>
-#include <exception>
 #include <filesystem>
 #include <functional>
 #include <map>
