@@ -113,11 +113,6 @@ struct Outcome {
   /// Empty while the fit runs, after an exception, and if it was closed before its end.
   std::string ended_by = {};
 
-  Outcome();
-  Outcome(Outcome const&);
-  Outcome& operator=(Outcome const&);
-  FULGURITE_MOVES(Outcome);
-
   /// The results without files that do not exist. A logger makes its file with the first row, and there may be none. A
   /// run that was resumed and trained nothing more has the results that its file holds, whose names may be of a folder
   /// that has moved since.

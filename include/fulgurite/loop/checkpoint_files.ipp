@@ -143,11 +143,6 @@ FULGURITE_BULK_BODY void Due::take_back() {
 
 namespace fulgurite {
 
-FULGURITE_BULK_BODY Outcome::Outcome() = default;
-FULGURITE_BULK_BODY Outcome::Outcome(Outcome const&) = default;
-FULGURITE_BULK_BODY Outcome& Outcome::operator=(Outcome const&) = default;
-FULGURITE_MOVES_BODY(Outcome);
-
 FULGURITE_BULK_BODY Outcome Outcome::with_present_files() const {
   auto all = *this;
   for (auto* const file : {&all.metrics_file, &all.best_file, &all.last_file})
