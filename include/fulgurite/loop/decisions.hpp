@@ -293,7 +293,7 @@ EpochPlan plan_epoch(TrainerOptions const& o, std::optional<long> size, std::opt
 /// Warns if an accumulation window is longer than an epoch, since each window ends with its epoch.
 void warn_of_long_window(RunCore& run, EpochPlan const& plan);
 /// Warns of a schedule that ends after `steps` of many steps, if the fit has as many epochs: it probably counts these.
-void warn_of_short_schedule(RunCore& run, std::string const& schedule, long steps);
+void warn_of_short_schedule(RunCore& run, std::string_view schedule, long steps);
 
 /// True if this epoch ends with, or contains, a validation.
 bool validates_in(TrainerOptions const& o, int epoch);
