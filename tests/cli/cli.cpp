@@ -628,9 +628,9 @@ TEST_CASE("cli: values are read back as they are written, and what is none is re
   back(Limit{Fraction{1e-5}}, "1e-05");
   back(ValidationInterval{Fraction{0.25}}, "0.25");
   back(ValidationInterval{"00:00:15:00"}, "00:00:15:00");
-  back(std::optional<TimeSpan>{"01:00:00:01"}, "01:00:00:01");
-  back(std::optional<TimeSpan>{Seconds{1.5}}, "1.5 s");
-  back(std::optional<TimeSpan>{}, "none");
+  back(TimeSpan{"01:00:00:01"}, "01:00:00:01");
+  back(TimeSpan{Seconds{1.5}}, "1.5 s");
+  back(TimeSpan{std::nullopt}, "none");
   back(Clip{ClipNorm{0.5}}, "norm 0.5");
   back(Clip{}, "none");
   back(NonFinite::skip, "skip");

@@ -1,4 +1,4 @@
-// refused: [fulgurite.callback.unnamed_option] options are given by their names: write {.patience = 5} or {.save_top_k = 3} as in EarlyStopping{Net::val_loss, {.patience = 5}}
+// refused: [fulgurite.callback.unnamed_option] options are given by their names, in braces of their own: write ProgressBar{{.leave = true}}, CSVLogger{"logs", {.name = "mlp"}} or EarlyStopping{Net::val_loss, {.patience = 5}}
 #include <toy.hpp>
 
 #include <fulgurite/callback/early_stopping.hpp>

@@ -1,4 +1,4 @@
-// refused: [fulgurite.data.no_target] a TensorLoader takes the data, the targets, then a sampler or options: for a model that has no use for targets pass the data twice, TensorLoader{x, x, {...}}
+// refused: [fulgurite.data.no_target] a TensorLoader takes two tensors, the data and the targets, then a sampler or none, options by their names, and behind them a transform: for a model that has no use for targets pass the data twice, TensorLoader{x, x, {...}}
 // needs: LibTorch
 #include <fulgurite/torch/data/tensor_loader.hpp>
 

@@ -1,4 +1,4 @@
-// refused: [fulgurite.metric.twice] two entries of the model's Metrics have the same name: give each metric its own
+// refused: [fulgurite.metric.twice] two entries of the model's Metrics have the same name, or one has the name of another's rows, such as loss_epoch: give each metric its own
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>

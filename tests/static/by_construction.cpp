@@ -49,7 +49,7 @@ TAKES(TakesClipAlgorithm, .gradient_clip_algorithm = "norm");
 TAKES(TakesHours, .max_time = std::chrono::hours(8));
 TAKES(TakesTimeText, .max_time = "00:08:00:00");
 TAKES(TakesSaveInterval, .train_time_interval = std::chrono::minutes(10));
-TAKES(TakesSaveIntervalNumber, .train_time_interval = 600);
+TAKES(TakesSaveIntervalText, .train_time_interval = "00:00:10:00");
 
 TAKES(TakesInterval, .interval = Interval::step);
 TAKES(TakesIntervalText, .interval = "step");
@@ -109,11 +109,11 @@ TEST_CASE("W25: Manual takes no clipping, so none can be left undone", "[by_cons
   STATIC_REQUIRE(!TakesClip<Manual>);
 }
 
-TEST_CASE("W40: a duration is one of std::chrono or DD:HH:MM:SS: no number without a unit", "[by_construction]") {
+TEST_CASE("W40: a duration is one of std::chrono or DD:HH:MM:SS", "[by_construction]") {
   STATIC_REQUIRE(TakesHours<TrainerOptions>);
   STATIC_REQUIRE(TakesTimeText<TrainerOptions>);
   STATIC_REQUIRE(TakesSaveInterval<ModelCheckpointOptions>);
-  STATIC_REQUIRE(!TakesSaveIntervalNumber<ModelCheckpointOptions>);
+  STATIC_REQUIRE(TakesSaveIntervalText<ModelCheckpointOptions>);
 }
 
 TEST_CASE("W49: a plateau schedule has a metric to follow", "[by_construction]") {

@@ -374,6 +374,11 @@ TEST_CASE("reset_batch_norm: the mean of all that is seen while it lives; moment
   REQUIRE(torch::allclose(model.norm->running_mean, mean, 1e-5, 1e-6));
   REQUIRE(model.norm->options.momentum() == 0.1);
 
+  torch::nn::BatchNorm1d const shared(3);
+  torch::nn::Sequential twice(shared, torch::nn::ReLU(), shared);
+  { auto const scope = LibTorch::reset_batch_norm(*twice); }
+  REQUIRE(shared->options.momentum() == 0.1);
+
   torch::nn::Sequential plain(torch::nn::Linear(2, 2),
                               torch::nn::BatchNorm1d(torch::nn::BatchNorm1dOptions(2).track_running_stats(false)));
   REQUIRE_FALSE(LibTorch::has_batch_norm(*plain));

@@ -66,12 +66,14 @@ TEST_CASE("checkpoint: last follows the end, too; every_n_epochs = 0 is never") 
   }
 }
 
-TEST_CASE("checkpoint: by time") {
-  Folder const folder;
-  Scripted model{.seconds_per_batch = 1};
-  fitted(model, quick(1), 7,
-         ModelCheckpoint{{.dirpath = folder.path, .save_top_k = -1, .train_time_interval = std::chrono::seconds(3)}});
-  CHECK(folder.files() == Kept{name(0, 3), name(0, 6)});
+TEST_CASE("checkpoint: by time, which is a duration or its text") {
+  for (TimeSpan const interval : {TimeSpan{std::chrono::seconds(3)}, TimeSpan{"00:00:00:03"}}) {
+    Folder const folder;
+    Scripted model{.seconds_per_batch = 1};
+    fitted(model, quick(1), 7,
+           ModelCheckpoint{{.dirpath = folder.path, .save_top_k = -1, .train_time_interval = interval}});
+    CHECK(folder.files() == Kept{name(0, 3), name(0, 6)});
+  }
 }
 
 TEST_CASE("checkpoint: by time, in a run that is stopped and goes on: the time before counts") {

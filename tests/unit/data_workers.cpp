@@ -285,6 +285,7 @@ TEST_CASE("a fit ends with the Error of a worker that hangs, also one that hangs
   await([&] { return data->gate.use_count() == 2; });  // the data set and `start`
   CHECK(data_test::refusal([] { Loader{numbers(3), {.timeout = 50ms}}; }) == "fulgurite.data.timeout");
   CHECK(data_test::refusal([] { Loader{numbers(3), {.workers = 1, .timeout = -50ms}}; }) == "fulgurite.data.timeout");
+  CHECK(LoaderOptions{.timeout = fulgurite::Seconds(1.5)}.timeout == 1500ms);
 }
 
 TEST_CASE("pinning is done where batches are made, by a function that can") {

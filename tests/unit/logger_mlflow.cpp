@@ -28,6 +28,18 @@ struct Net : Scripted {
   Settings hparams{};
 };
 
+/// Two metrics with one name in MLflow.
+struct Alike : Scripted {
+  static constexpr Metric<"acc@1"> at{.on_step = true};
+  static constexpr Metric<"acc#1"> hash{.on_step = true};
+  using Metrics = MetricList<loss, vl, missing, acc, at, hash>;
+  toy::Tensor training_step(double batch, auto& ctx) {
+    ctx.log(at, 1);
+    ctx.log(hash, 2);
+    return Scripted::training_step(batch, ctx);
+  }
+};
+
 /// The folder of the one run of an experiment.
 std::filesystem::path run_in(Folder const& folder, std::string const& experiment = "0") {
   std::vector<std::filesystem::path> found;
@@ -127,4 +139,14 @@ TEST_CASE("mlflow: names become paths below the run's folder, and bad options ar
   CHECK(logger::mlflow::experiment_number("Default") == "0");
   CHECK(toy::refusal([] { MLflowLogger({}, {.experiment = ""}); }) == "fulgurite.logger.experiment");
   CHECK(toy::refusal([] { MLflowLogger({}, {.now = nullptr}); }) == "fulgurite.logger.clock");
+}
+
+TEST_CASE("mlflow: two names that become one are refused before their values share a file") {
+  Folder const folder;
+  Alike model;
+  CHECK(error_of([&] {
+          fit(model, below(folder.path), {}, on_the_clock());
+        }).starts_with("[fulgurite.logger.names_alike] MLflowLogger: the metrics 'acc@1' and 'acc#1'"));
+  logger::MlflowRun run(folder / "settings", {.run = "r", .now = &fixed_time});
+  CHECK(toy::refusal([&] { run.write_hyperparameters({{"a?", 1L}, {"a_", 2L}}); }) == "fulgurite.logger.names_alike");
 }

@@ -3,6 +3,8 @@
 
 #include <cmath>
 
+#include <fulgurite/schedule/schedule.hpp>
+
 #include "models.hpp"
 
 using namespace fulgurite;
@@ -36,6 +38,16 @@ struct PerStep {
 };
 struct Natural : Halving {
   auto configure_optimizers() { return scheduled(toy::Sgd{{p}}, PerStep{}); }
+};
+
+/// A schedule of the library, with or without options of its own.
+template <class S, class... Options>
+struct Falling : toy::P {
+  S schedule;
+  std::tuple<Options...> how;
+  auto configure_optimizers() {
+    return std::apply([&](auto... options) { return scheduled(toy::Sgd{{p}}, schedule, options...); }, how);
+  }
 };
 
 /// Overrides how its scheduler moves.
@@ -85,6 +97,28 @@ TEST_CASE("a schedule made of a number of steps moves every step without being t
   Natural model;
   toy::train<Natural>({.max_epochs = 1}, Automatic{}).fit(model, toy::batches(3), NoValidation{});
   CHECK(model.moves == std::vector<long>{1, 2, 3});
+}
+
+TEST_CASE("a schedule of steps that ends within the first epochs is warned of, unless its interval was given") {
+  auto const warned = [](TrainerOptions const& options, int batches, auto how, auto... interval) {
+    Falling<decltype(how), decltype(interval)...> model{{}, how, {interval...}};
+    auto trainer = toy::train<decltype(model)>(options, Automatic{});
+    trainer.fit(model, toy::batches(batches));
+    return std::vector<std::string>(trainer.warnings().begin(), trainer.warnings().end());
+  };
+  CHECK(warned({.max_epochs = 3}, 4, schedule::Cosine{3}) ==
+        std::vector<std::string>{"[fulgurite.schedule.short] the schedule Cosine moves with optimizer steps and ends "
+                                 "after 3 of 12: add {.interval = Interval::epoch} if its total counts epochs, else "
+                                 "{.interval = Interval::step}"});
+  CHECK(warned({.max_epochs = 3}, 4, schedule::Linear{1, 0, 2}).size() == 1);
+  CHECK(warned({.max_epochs = 3}, 4, schedule::Linear{0, 1, 2}).empty());  // a warm-up
+  CHECK(warned({.max_epochs = 3}, 4, schedule::Cosine{12}).empty());
+  CHECK(warned({.max_epochs = 3}, 4, schedule::Cosine{2}, ScheduleOptions{.frequency = 2}).empty());
+  CHECK(warned({.max_epochs = 3}, 1, schedule::Cosine{3}).empty());
+  CHECK(warned({.max_epochs = 30, .max_steps = 8}, 4, schedule::Cosine{8}).empty());
+  CHECK(warned({.max_epochs = 3}, 4, schedule::Cosine{3}, ScheduleOptions{.interval = Interval::epoch}).empty());
+  CHECK(warned({.max_epochs = 3}, 4, schedule::Cosine{3}, ScheduleOptions{.interval = Interval::step}).empty());
+  CHECK(warned({.max_epochs = 3}, 4, schedule::Step{.size = 1}).empty());
 }
 
 TEST_CASE("lr_scheduler_step is asked only where the schedule is due") {

@@ -14,6 +14,7 @@
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/text.hpp>
+#include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/run.hpp>
@@ -197,6 +198,11 @@ class BackboneFinetuning : public BaseFinetuning<BackboneFinetuning> {
   static constexpr bool needs_backbone = true;  ///< a model without a member of that name is refused
 
   explicit BackboneFinetuning(BackboneFinetuningOptions options = {});
+  /// Refused at compile time: an option without its name.
+  template <Unnamed T>
+  explicit BackboneFinetuning(T const&) : BackboneFinetuning() {
+    refuse_unnamed<T>();
+  }
 
   void state(auto& archive);
 

@@ -2,7 +2,6 @@
 // The file names of a ModelCheckpoint: a template that is filled with the epoch, the step and metrics.
 
 #include <cerrno>
-#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -13,6 +12,7 @@
 #include <fulgurite/callback/watch.hpp>
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/text.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
 #include <fulgurite/loop/context.hpp>
@@ -98,7 +98,7 @@ struct ModelCheckpointOptions {
   std::optional<long> every_n_train_steps = std::nullopt;
   std::optional<long> every_n_epochs = std::nullopt;  ///< save after every so many epochs; 0: never
   /// Save once this much time has passed since the last file.
-  std::optional<std::chrono::duration<double>> train_time_interval = std::nullopt;
+  TimeSpan train_time_interval = std::nullopt;
   std::optional<bool> save_on_train_epoch_end =
       std::nullopt;  ///< not given: true if validation runs once an epoch, or never
   /// Save only the weights, what the model saves with them, and the position in the run. Such files are smaller, but no

@@ -55,6 +55,9 @@ class Stopper {
   static constexpr std::string_view writes = "the end of training";
 
   Stopper(WatchedMetric metric, EarlyStoppingOptions options);
+  Stopper(Stopper const&);
+  Stopper& operator=(Stopper const&);
+  FULGURITE_MOVES(Stopper);
 
   void on_train_start(Context& ctx);
   void on_train_epoch_end(Context& ctx);
@@ -106,9 +109,10 @@ class EarlyStopping : public early_stopping::Stopper {
 
   explicit EarlyStopping(M metric, EarlyStoppingOptions options = {}) : Stopper(WatchedMetric(metric), options) {}
   /// Refused at compile time: an option without its name.
-  template <class Number>
-    requires std::is_arithmetic_v<Number>
-  EarlyStopping(M metric, Number number) : EarlyStopping(metric, EarlyStoppingOptions{.monitor = number}) {}
+  template <Unnamed T>
+  EarlyStopping(M metric, T const&) : EarlyStopping(metric) {
+    if constexpr (!std::same_as<M, MetricText>) refuse_unnamed<T>();  // else the trainer refuses the text
+  }
 };
 
 /// Refused by the trainer: a metric to watch is missing.
@@ -123,6 +127,8 @@ EarlyStopping(EarlyStoppingOptions = {}) -> EarlyStopping<MetricLeftOut>;
 /// Refused by the trainer: a metric is a constant, not a string.
 template <std::convertible_to<std::string_view> Text>
 EarlyStopping(Text const&, EarlyStoppingOptions = {}) -> EarlyStopping<MetricText>;
+template <std::convertible_to<std::string_view> Text, Unnamed Option>
+EarlyStopping(Text const&, Option) -> EarlyStopping<MetricText>;
 
 // Ends a fit in which the loss has spiked, and lists the batches to leave out of the next fit.
 
@@ -162,9 +168,10 @@ class SpikeDetection {
       if (tolerance && !(*tolerance >= 0)) refuse("atol and rtol are not negative");
   }
   /// Refused at compile time: an option without its name.
-  template <class Number>
-    requires std::is_arithmetic_v<Number>
-  SpikeDetection(M metric, Number number) : SpikeDetection(metric, SpikeDetectionOptions{.monitor = number}) {}
+  template <Unnamed T>
+  SpikeDetection(M metric, T const&) : SpikeDetection(metric) {
+    refuse_unnamed<T>();
+  }
 
   /// After a failed fit, the metric's count is that of its last complete epoch again.
   void on_train_start(auto& ctx) {

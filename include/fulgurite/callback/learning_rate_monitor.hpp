@@ -42,6 +42,11 @@ class GradientNorm {
   static constexpr std::string_view reads = "gradients";
 
   constexpr explicit GradientNorm(GradientNormOptions options = {}) : options_(options) { check(options.norm_type); }
+  /// Refused at compile time: an option without its name.
+  template <Unnamed T>
+  explicit GradientNorm(T const&) : GradientNorm() {
+    refuse_unnamed<T>();
+  }
 
   void on_train_start() { last_.clear(); }
   void on_before_optimizer_step(auto& optimizer, auto& ctx) {
@@ -106,6 +111,11 @@ class LearningRateMonitor {
   static constexpr std::string_view reads = "learning rates";
 
   explicit LearningRateMonitor(LearningRateMonitorOptions options = {});
+  /// Refused at compile time: an option without its name.
+  template <Unnamed T>
+  explicit LearningRateMonitor(T const&) : LearningRateMonitor() {
+    refuse_unnamed<T>();
+  }
   LearningRateMonitor(LearningRateMonitor const&);
   LearningRateMonitor& operator=(LearningRateMonitor const&);
   FULGURITE_MOVES(LearningRateMonitor);

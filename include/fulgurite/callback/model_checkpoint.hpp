@@ -17,6 +17,7 @@
 #include <fulgurite/callback/watch.hpp>
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/text.hpp>
+#include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
@@ -305,9 +306,10 @@ class ModelCheckpoint : public checkpointing::Saver {
     requires(!watches)
       : ModelCheckpoint(NoMonitor{}, options) {}
   /// Refused at compile time: an option without its name.
-  template <class Number>
-    requires std::is_arithmetic_v<Number>
-  ModelCheckpoint(M monitor, Number number) : ModelCheckpoint(monitor, Options{.monitor = number}) {}
+  template <Unnamed T>
+  ModelCheckpoint(M monitor, T const&) : ModelCheckpoint(monitor) {
+    refuse_unnamed<T>();
+  }
   /// Refused at compile time: the folder is an option.
   template <class Folder, bool is_option = false>
     requires checkpointing::is_folder<Folder>

@@ -13,6 +13,7 @@
 #include <fulgurite/callback/pruning_masks.hpp>
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/text.hpp>
+#include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/run.hpp>
@@ -67,6 +68,11 @@ class ModelPruning {
   static constexpr std::string_view reads = "weights", writes = "weights, gradients";
 
   explicit ModelPruning(ModelPruningOptions options = {});
+  /// Refused at compile time: an option without its name.
+  template <Unnamed T>
+  explicit ModelPruning(T const&) : ModelPruning() {
+    refuse_unnamed<T>();
+  }
 
   void on_fit_start(auto& ctx) {
     auto const before = masks_ ? masks_.save() : std::exchange(restored_, {});

@@ -6,6 +6,7 @@
 
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/state.hpp>
+#include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/context.hpp>
@@ -34,6 +35,11 @@ class ModelSummary {
   static constexpr Order order = Order::summary;
 
   explicit ModelSummary(ModelSummaryOptions options = {});
+  /// Refused at compile time: an option without its name.
+  template <Unnamed T>
+  explicit ModelSummary(T const&) : ModelSummary() {
+    refuse_unnamed<T>();
+  }
 
   void on_fit_start(Context& ctx);
 
@@ -62,6 +68,11 @@ class ResultsTable {
   static constexpr Order order = Order::monitor;
 
   explicit ResultsTable(ResultsTableOptions options = {});
+  /// Refused at compile time: an option without its name.
+  template <Unnamed T>
+  explicit ResultsTable(T const&) : ResultsTable() {
+    refuse_unnamed<T>();
+  }
 
   void on_validation_end(Context& ctx);
   void on_test_end(Context& ctx) { print(ctx, "Test metric"); }

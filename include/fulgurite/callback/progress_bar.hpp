@@ -11,6 +11,7 @@
 
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/state.hpp>
+#include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/context.hpp>
@@ -110,6 +111,11 @@ class ProgressBar {
   static constexpr bool draws_on_terminal = true;  ///< there is only one terminal, so a sweep refuses this callback
 
   explicit ProgressBar(ProgressBarOptions options = {});
+  /// Refused at compile time: an option without its name.
+  template <Unnamed T>
+  explicit ProgressBar(T const&) : ProgressBar() {
+    refuse_unnamed<T>();
+  }
   ProgressBar(ProgressBar const&) = default;
   ProgressBar& operator=(ProgressBar const&) = default;
   FULGURITE_MOVES(ProgressBar);

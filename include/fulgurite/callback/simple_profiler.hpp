@@ -13,6 +13,7 @@
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/core/text.hpp>
+#include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/context.hpp>
@@ -44,6 +45,11 @@ class SimpleProfiler {
   static constexpr Order order = Order::profiler;
 
   explicit SimpleProfiler(SimpleProfilerOptions options = {});
+  /// Refused at compile time: an option without its name.
+  template <Unnamed T>
+  explicit SimpleProfiler(T const&) : SimpleProfiler() {
+    refuse_unnamed<T>();
+  }
 
   /// An action in progress.
   class Running {

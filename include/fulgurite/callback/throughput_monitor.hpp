@@ -18,6 +18,7 @@
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
+#include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/loop/context.hpp>
 #include <fulgurite/metric/board.hpp>
@@ -47,6 +48,11 @@ class DeviceStatsMonitor {
   static constexpr std::string_view reads = "device statistics";
 
   explicit DeviceStatsMonitor(DeviceStatsMonitorOptions options = {}) : options_(std::move(options)) {}
+  /// Refused at compile time: an option without its name.
+  template <Unnamed T>
+  explicit DeviceStatsMonitor(T const&) : DeviceStatsMonitor() {
+    refuse_unnamed<T>();
+  }
 
   // An error may have ended an earlier epoch inside of an accumulation window.
   void on_train_epoch_start() { in_window_ = false; }

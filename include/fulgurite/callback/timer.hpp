@@ -4,7 +4,6 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <string_view>
 
@@ -21,7 +20,7 @@ namespace fulgurite {
 /// Options of Timer: the time, when it reads the clock, and whether it prints that the deadline is reached.
 struct TimerOptions {
   /// The time after which a fit ends; not given: it only measures.
-  TimeSpan duration = Seconds(std::numeric_limits<double>::infinity());
+  TimeSpan duration = std::nullopt;
   Interval interval = Interval::step;  ///< read the clock after each optimizer step, or after each epoch
   bool verbose = true;                 ///< print to stderr that the time is used up
 };

@@ -15,7 +15,8 @@
 namespace fulgurite {
 
 FULGURITE_BODY Timer::Timer(TimerOptions options) : options_(options) {
-  double const seconds = options.duration.count();
+  if (!options.duration) return;
+  double const seconds = options.duration->count();
   if (!(seconds >= 0))
     throw Error("fulgurite.callback.timer_duration",
                 "Timer: `duration` must not be negative, got " + std::to_string(seconds) + " s");
@@ -24,7 +25,7 @@ FULGURITE_BODY Timer::Timer(TimerOptions options) : options_(options) {
 
 FULGURITE_BODY Timer::Timer(TimeSpan duration, TimerOptions options)
     : Timer(TimerOptions{duration, options.interval, options.verbose}) {
-  if (std::isfinite(options.duration.count()))
+  if (options.duration)
     throw Error("fulgurite.callback.timer_duration",
                 "Timer: two durations are given: leave out the option .duration, or the first argument");
 }

@@ -17,6 +17,7 @@
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
+#include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/loop/run.hpp>
 
@@ -327,6 +328,11 @@ struct Moments {
 class EMAWeightAveraging : public WeightAveraging<averaging::Decay, averaging::Moments> {
  public:
   explicit EMAWeightAveraging(EMAWeightAveragingOptions options = {});
+  /// Refused at compile time: an option without its name.
+  template <Unnamed T>
+  explicit EMAWeightAveraging(T const&) : EMAWeightAveraging() {
+    refuse_unnamed<T>();
+  }
 
  private:
   static EMAWeightAveragingOptions const& checked(EMAWeightAveragingOptions const& o);

@@ -146,19 +146,12 @@ struct Value<std::optional<T>> {
   static std::string text(std::optional<T> const& value) { return value ? Value<T>::text(*value) : "none"; }
   static void read(std::string_view from, std::optional<T>& to) {
     if (from == "none") return to.reset();
-    std::optional<T> now(std::in_place, typename Initial<T>::type{});
+    std::optional<T> now(std::in_place);
     try {
       Value<T>::read(from, *now);
     } catch (Expected const& expected) { throw Expected{expected.what + ", or none"}; }
     to = std::move(now);
   }
-
- private:
-  template <class U>
-  struct Initial : std::type_identity<U> {};
-  template <class U>
-    requires requires { typename Value<U>::Initial; }
-  struct Initial<U> : std::type_identity<typename Value<U>::Initial> {};
 };
 
 // How the trainer's own options are written and read: times, limits, intervals, clipping.
@@ -175,27 +168,27 @@ struct Names<NonFinite> {
 /// A number with a point or an exponent, so that it is read as a fraction and not as a count.
 std::string part_text(double part);
 
-template <class T>
-  requires std::is_same_v<T, TimeSpan> || std::is_same_v<T, Seconds>
-struct Value<T> {
-  using Initial = Seconds;  ///< since a TimeSpan has no default
+template <>
+struct Value<Seconds> {
   static constexpr std::string_view kind = "DD:HH:MM:SS";
   static constexpr bool bare = false;
-  static std::string text(T const& time) {
+  static std::string text(Seconds time) {
     return time == std::chrono::floor<std::chrono::seconds>(time) && time.count() >= 0
                ? time_text(time)
                : report::exact(time.count()) + " s";
   }
   /// Also accepts seconds with an s: "1.5 s".
-  static void read(std::string_view from, T& to) {
-    if (auto const seconds = seconds_of(from)) return void(to = T(*seconds));
+  static void read(std::string_view from, Seconds& to) {
+    if (auto const seconds = seconds_of(from)) return void(to = *seconds);
     if (!from.ends_with(" s")) throw Expected{"DD:HH:MM:SS (days, hours, minutes, seconds)"};
     std::string const expected = "DD:HH:MM:SS, or seconds as 1.5 s";
     auto const seconds = number_of<double>(from.substr(0, from.size() - 2), expected);
     if (!std::isfinite(seconds)) throw Expected{expected};
-    to = T(Seconds(seconds));
+    to = Seconds(seconds);
   }
 };
+template <>
+struct Value<TimeSpan> : Value<std::optional<Seconds>> {};
 /// 10 is a count of batches, 0.5 a fraction of the loader, as in Lightning; 1.0 is all of it.
 template <>
 struct Value<Limit> {

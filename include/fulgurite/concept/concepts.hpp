@@ -1,6 +1,7 @@
 #pragma once
 // The requirements for callbacks, loggers, models and policies, and the traits that they declare.
 
+#include <array>
 #include <concepts>
 #include <cstddef>
 #include <functional>
@@ -342,11 +343,28 @@ template <auto... Ms>
   requires(requires { typename decltype(Ms)::metric; } && ...)
 inline constexpr bool is_metric_list<MetricList<Ms...>> = true;
 
+/// A metric's name, and whether its values of steps and epochs have rows of their own, `loss_step` and `loss_epoch`.
+struct RowNames {
+  std::string_view name;
+  bool two;
+};
+/// True if two metrics have the same name, or one has that of another's rows. Whether a metric that says `.on_step =
+/// true` alone has two rows depends on where it is logged, so it does not count.
+template <std::size_t N>
+constexpr bool are_alike(std::array<RowNames, N> const& metrics) {
+  for (std::size_t i = 0; i != N; ++i)
+    for (std::size_t j = 0; j != N; ++j) {
+      if (i == j || !metrics[j].name.starts_with(metrics[i].name)) continue;
+      auto const rest = metrics[j].name.substr(metrics[i].name.size());
+      if (rest.empty() || (metrics[i].two && (rest == "_step" || rest == "_epoch"))) return true;
+    }
+  return false;
+}
 template <class Metrics>
 inline constexpr bool has_metric_twice = false;
 template <auto... Ms>
-inline constexpr bool has_metric_twice<MetricList<Ms...>> =
-    ((times<typename decltype(Ms)::metric, typename decltype(Ms)::metric...> > 1) || ...);
+inline constexpr bool has_metric_twice<MetricList<Ms...>> = are_alike(std::array<RowNames, sizeof...(Ms)>{
+    RowNames{Ms.name(), Ms.logger&& Ms.on_step != Report::no&& Ms.on_epoch == Report::yes}...});
 
 /// True if a metric is reported nowhere although there are loggers; a metric for callbacks only has `.logger = false`.
 template <class Metrics>
@@ -378,6 +396,11 @@ inline constexpr bool has_loader_suffix = false;
 template <auto... Ms>
 inline constexpr bool has_loader_suffix<MetricList<Ms...>> =
     ((Ms.name().find("/dataloader_idx_") != std::string_view::npos) || ...);
+/// True if a metric has the name of a column that every row has.
+template <class Metrics>
+inline constexpr bool has_column_of_rows = false;
+template <auto... Ms>
+inline constexpr bool has_column_of_rows<MetricList<Ms...>> = ((Ms.name() == "epoch") || ...);
 
 }  // namespace judge
 

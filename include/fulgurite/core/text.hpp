@@ -5,6 +5,7 @@
 #include <atomic>
 #include <charconv>
 #include <chrono>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -12,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include <fulgurite/core/body.hpp>
@@ -102,6 +104,46 @@ constexpr Seconds time_of(std::string_view text) {
                 "'" + std::string(text) + "' is not DD:HH:MM:SS (days, hours, minutes, seconds), such as 00:12:00:00");
   return *seconds;
 }
+
+/// A number alone has no unit, so an option that is a duration refuses it.
+template <class Number>
+consteval void refuse_number() {
+  constexpr bool has_unit = !std::is_arithmetic_v<Number>;
+  static_assert(has_unit, "[fulgurite.options.time_unit] a number alone has no unit: write std::chrono::seconds{60}, "
+                          "or \"00:00:01:00\" (days, hours, minutes, seconds)");
+}
+
+/// A duration as an option, or none: `.max_time = "00:12:00:00"` (days, hours, minutes, seconds), `Seconds{90}`, or any
+/// duration of std::chrono, such as 2h. Other text throws an Error.
+struct TimeSpan : std::optional<Seconds> {
+  // Not a member of an optional: a number that goes through an optional's constructors is refused in too many lines.
+  constexpr TimeSpan(std::nullopt_t) {}
+  template <class Rep, class Period>
+  constexpr TimeSpan(std::chrono::duration<Rep, Period> time) : std::optional<Seconds>(time) {}
+  template <std::convertible_to<std::string_view> Text>
+  constexpr TimeSpan(Text const& days_hours_minutes_seconds)
+      : std::optional<Seconds>(time_of(days_hours_minutes_seconds)) {}
+  /// Refused at compile time: a number alone has no unit.
+  template <class Number>
+    requires std::is_arithmetic_v<Number>
+  constexpr TimeSpan(Number) {
+    refuse_number<Number>();
+  }
+};
+
+/// How long something waits, as an option: any duration of std::chrono, such as 30s, in whole milliseconds.
+struct Timeout : std::chrono::milliseconds {
+  constexpr Timeout() : std::chrono::milliseconds(0) {}
+  template <class Rep, class Period>
+  constexpr Timeout(std::chrono::duration<Rep, Period> time)
+      : std::chrono::milliseconds(std::chrono::duration_cast<std::chrono::milliseconds>(time)) {}
+  /// Refused at compile time, as for TimeSpan.
+  template <class Number>
+    requires std::is_arithmetic_v<Number>
+  constexpr Timeout(Number) {
+    refuse_number<Number>();
+  }
+};
 
 /// "00:12:00:00" for twelve hours. Fractions of a second are dropped.
 std::string time_text(Seconds time);

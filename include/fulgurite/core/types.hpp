@@ -197,15 +197,27 @@ struct MetricLeftOut {
   static constexpr std::string_view name() { return {}; }
 };
 
+/// What options are not: a number, a word or a text in their place has no name.
+template <class T>
+concept Unnamed = std::is_arithmetic_v<T> || std::is_enum_v<T> || std::convertible_to<T, std::string_view>;
+
+/// The compile error of a constructor that takes such a value in place of its options.
+template <class T>
+consteval void refuse_unnamed() {
+  constexpr bool has_name = !Unnamed<T>;
+  static_assert(has_name, "[fulgurite.callback.unnamed_option] options are given by their names, in braces of their "
+                          "own: write ProgressBar{{.leave = true}}, CSVLogger{\"logs\", {.name = \"mlp\"}} or "
+                          "EarlyStopping{Net::val_loss, {.patience = 5}}");
+}
+
 /// Takes the place of the option `monitor` of Lightning's callbacks. Naming it is refused, and so are options without
 /// names, the first of which would be this one.
 struct MonitorOption {
   constexpr MonitorOption() = default;
   template <class T>
   MonitorOption(T const&) {
-    constexpr bool has_name = !std::is_arithmetic_v<T> && !std::is_enum_v<T>, is_option = !has_name;
-    static_assert(has_name, "[fulgurite.callback.unnamed_option] options are given by their names: write "
-                            "{.patience = 5} or {.save_top_k = 3} as in EarlyStopping{Net::val_loss, {.patience = 5}}");
+    constexpr bool is_option = std::is_arithmetic_v<T> || std::is_enum_v<T>;
+    if constexpr (is_option) refuse_unnamed<T>();
     static_assert(is_option, "[fulgurite.callback.monitor] the metric is no option of a callback, and no text: pass "
                              "the model's constant first, as in EarlyStopping{Net::val_loss, {.patience = 5}}");
   }

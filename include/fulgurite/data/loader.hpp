@@ -3,7 +3,6 @@
 // samples, and worker threads.
 
 #include <algorithm>
-#include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -17,6 +16,7 @@
 #include <vector>
 
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/text.hpp>
 #include <fulgurite/data/batches.hpp>
 #include <fulgurite/data/sampler.hpp>
 #include <fulgurite/data/team.hpp>
@@ -192,10 +192,15 @@ struct BatchOptions {
   int prefetch = 2;        ///< how many batches each worker may be ahead
   std::function<void()> on_worker_start =
       {};  ///< runs in each worker before its first sample; with LibTorch: `data::one_thread_each()`
-  bool persistent_workers = true;        ///< workers live across epochs; false: they end with each epoch
-  std::chrono::milliseconds timeout{0};  ///< longest wait of the loop for one batch, and of the destructor for a sample
-                                         ///< that is being read, as 30s; 0: no limit
-  bool pin_memory = false;               ///< put batches into page-locked memory; needs a GPU and `Stack` or `Pinnable`
+  bool persistent_workers = true;  ///< workers live across epochs; false: they end with each epoch
+  Timeout timeout = {};            ///< longest wait of the loop for one batch, and of the destructor for a sample
+                                   ///< that is being read, as 30s; 0: no limit
+  bool pin_memory = false;         ///< put batches into page-locked memory; needs a GPU and `Stack` or `Pinnable`
+  // Refused, and last, so that a compiler prints their sentence first.
+  [[no_unique_address]] elsewhere::LoaderOption<0> num_workers = {};      ///< workers
+  [[no_unique_address]] elsewhere::LoaderOption<1> prefetch_factor = {};  ///< prefetch
+  [[no_unique_address]] elsewhere::LoaderOption<2> shuffle = {};          ///< the sampler decides the order
+  [[no_unique_address]] elsewhere::LoaderOption<3> collate_fn = {};       ///< an argument behind the options
 };
 
 /// How batches are made and in which order, by a loader that makes its own sampler.
@@ -208,8 +213,13 @@ struct LoaderOptions {
   int prefetch = 2;
   std::function<void()> on_worker_start = {};
   bool persistent_workers = true;
-  std::chrono::milliseconds timeout{0};
+  Timeout timeout = {};
   bool pin_memory = false;
+  // Refused, and last, so that a compiler prints their sentence first.
+  [[no_unique_address]] elsewhere::LoaderOption<0> num_workers = {};      ///< workers
+  [[no_unique_address]] elsewhere::LoaderOption<1> prefetch_factor = {};  ///< prefetch
+  [[no_unique_address]] elsewhere::LoaderOption<2> sampler = {};          ///< an argument before the options
+  [[no_unique_address]] elsewhere::LoaderOption<3> collate_fn = {};       ///< an argument behind the options
 };
 
 /// A sized range of batches: `Loader loader{dataset, {.batch_size = 32, .shuffle = true, .workers = 2}};`, or with a
@@ -319,35 +329,51 @@ class Loader : public SampledBatches<Loader<D, S, Collate>, Collated<Collate, D>
   BatchReader<Batch> reader_;
 };
 
-/// The dataset of a Loader that was given something else, which does not compile.
-template <class D>
-struct NotADataset {
+/// The dataset of a Loader that was given something else, or other arguments than its own, which does not compile.
+template <class D, bool is_dataset>
+struct Refused {
   std::size_t size() const { return 0; }
   int get(std::size_t) const { return 0; }
 };
-template <class D, class Collate>
-class Loader<NotADataset<D>, OptionalShuffle, Collate> {
-  static constexpr bool is_dataset = Dataset<D>;
+template <class D, bool is_dataset, Sampler S, class Collate>
+class Loader<Refused<D, is_dataset>, S, Collate> {
+  static constexpr bool takes_arguments = !is_dataset;
   static_assert(is_dataset,
                 "[fulgurite.data.no_dataset] a Loader takes a data set, which has size() and a const get(i) "
                 "or operator[](i), such as a std::vector of samples: for tensors write TensorLoader{x, y, "
                 "{.batch_size = 32}}");
+  static_assert(takes_arguments,
+                "[fulgurite.data.loader_arguments] a Loader takes the data set, a sampler or none, options by their "
+                "names, and behind them a function that makes batches: Loader{dataset, {.batch_size = 32}, collate}");
 
  public:
   explicit Loader(D const&, LoaderOptions const& = {}) {}
+  Loader(D const&, LoaderOptions const&, auto const&) {}
+  Loader(D const&, auto const&, BatchOptions const& = {}) {}
+  Loader(D const&, auto const&, BatchOptions const&, auto const&) {}
+  Loader(D const&, auto const&, auto const&, BatchOptions const& = {}) {}
+  std::size_t size() const { return 0; }
 };
 
+namespace guide {
+/// The dataset that a Loader holds: `fits` if the arguments behind it are a Loader's.
+template <class D, bool fits = true>
+using Data = std::conditional_t<Dataset<typename Held<D>::type> && fits, typename Held<D>::type,
+                                Refused<D, Dataset<typename Held<D>::type>>>;
+template <class S>
+using Order = std::conditional_t<Sampler<S>, S, OptionalShuffle>;
+}  // namespace guide
+
 template <class D>
-Loader(D, LoaderOptions = {}) -> Loader<typename Held<D>::type>;
-template <class D>
-  requires(!Dataset<typename Held<D>::type>)
-Loader(D, LoaderOptions = {}) -> Loader<NotADataset<D>>;
+Loader(D, LoaderOptions = {}) -> Loader<guide::Data<D>>;
 template <class D, class Collate>
-Loader(D, LoaderOptions, Collate) -> Loader<typename Held<D>::type, OptionalShuffle, Collate>;
-template <class D, Sampler S>
-Loader(D, S, BatchOptions = {}) -> Loader<typename Held<D>::type, S>;
-template <class D, Sampler S, class Collate>
-Loader(D, S, BatchOptions, Collate) -> Loader<typename Held<D>::type, S, Collate>;
+Loader(D, LoaderOptions, Collate) -> Loader<guide::Data<D>, OptionalShuffle, Collate>;
+template <class D, class S>
+Loader(D, S, BatchOptions = {}) -> Loader<guide::Data<D, Sampler<S>>, guide::Order<S>>;
+template <class D, class S, class Collate>
+Loader(D, S, BatchOptions, Collate) -> Loader<guide::Data<D, Sampler<S>>, guide::Order<S>, Collate>;
+template <class D, class S, class Other>
+Loader(D, S, Other, BatchOptions = {}) -> Loader<guide::Data<D, false>>;
 
 /// PyTorch's name for Loader.
 template <Dataset D, Sampler S = OptionalShuffle, class Collate = typename CollateOf<Sample<D>>::type>

@@ -2,7 +2,6 @@
 // Loaders written as a pipeline, like views: `dataset | shuffle(7) | batch(64)`. The result is the same Loader that the
 // options make, so batches, checkpoints and threads are the same.
 
-#include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/text.hpp>
 #include <fulgurite/data/batches.hpp>
 #include <fulgurite/data/loader.hpp>
 #include <fulgurite/data/sampler.hpp>
@@ -28,9 +28,9 @@ struct BatchingOptions {
   int workers = 0;         ///< threads that read samples ahead; 0: read them in the loop itself
   int prefetch = 2;        ///< how many batches each worker may be ahead
   std::function<void()> on_worker_start = {};
-  bool persistent_workers = true;        ///< workers live across epochs
-  std::chrono::milliseconds timeout{0};  ///< longest wait of the loop for one batch; 0: no limit
-  bool pin_memory = false;               ///< put batches into page-locked memory; needs a GPU
+  bool persistent_workers = true;  ///< workers live across epochs
+  Timeout timeout = {};            ///< longest wait of the loop for one batch; 0: no limit
+  bool pin_memory = false;         ///< put batches into page-locked memory; needs a GPU
 };
 
 namespace pipeline {

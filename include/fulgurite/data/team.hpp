@@ -23,6 +23,25 @@
 #include <fulgurite/concept/data.hpp>
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/text.hpp>
+
+namespace fulgurite::elsewhere {
+
+/// An option of PyTorch's DataLoader that has another name or place here: naming it is a compile error. `Which` makes
+/// each member's type distinct, as for the options of a trainer.
+template <int Which>
+struct LoaderOption {
+  constexpr LoaderOption() = default;
+  template <class Value>
+  constexpr LoaderOption(Value const&) {
+    constexpr bool is_option = Which < 0;
+    static_assert(is_option, "[fulgurite.data.loader_option] num_workers is .workers here, and prefetch_factor is "
+                             ".prefetch; a sampler, which decides the order, stands before the options, and a function "
+                             "of batches behind them: Loader{dataset, sampler, {.batch_size = 32}, collate}");
+  }
+};
+
+}  // namespace fulgurite::elsewhere
 
 namespace fulgurite::data {
 
@@ -36,7 +55,7 @@ struct WorkerOptions {
   bool persistent_workers = true;              ///< workers live across epochs; false: they end with each epoch
   /// Longest wait of the loop for one batch, and of the loader's destructor for a thread that still reads a sample; a
   /// thread that takes longer is detached. 0: no limit.
-  std::chrono::milliseconds timeout{0};
+  Timeout timeout = {};
 
   /// Throws [fulgurite.data.workers], [fulgurite.data.prefetch] or [fulgurite.data.timeout] for a value out of range.
   void check() const;

@@ -118,8 +118,8 @@ struct ModelRules {
     FULGURITE_RULE("[fulgurite.model.metrics] the model's Metrics is no list of its metrics: write `using Metrics = "
                    "MetricList<loss>` after `static constexpr Metric<\"loss\"> loss{}`",
                    accepts<M>, is_metric_list<typename MetricsOf<M>::type>)
-    FULGURITE_RULE("[fulgurite.metric.twice] two entries of the model's Metrics have the same name: give each metric "
-                   "its own",
+    FULGURITE_RULE("[fulgurite.metric.twice] two entries of the model's Metrics have the same name, or one has the "
+                   "name of another's rows, such as loss_epoch: give each metric its own",
                    accepts<M>, !has_metric_twice<typename MetricsOf<M>::type>)
     FULGURITE_RULE("[fulgurite.metric.unreported] this metric is reported neither per step nor per epoch: remove one "
                    "`Report::no`, or say `.logger = false` if only callbacks read it",
@@ -136,6 +136,9 @@ struct ModelRules {
     FULGURITE_RULE("[fulgurite.metric.name] a metric's name must not contain \"/dataloader_idx_\", which is added for "
                    "several loaders: choose another name",
                    accepts<M>, !has_loader_suffix<typename MetricsOf<M>::type>)
+    FULGURITE_RULE("[fulgurite.metric.name] a metric's name must not be \"epoch\", which is a column of every row of "
+                   "the log: choose another name",
+                   accepts<M>, !has_column_of_rows<typename MetricsOf<M>::type>)
     FULGURITE_HOOKS(M, misspelt<M, NoneMisspelt>())
     FULGURITE_RULES(TraitRules<M, !says_too_late<M>()>::judge())
     FULGURITE_HOOKS(M, foreign_to_model<M>())

@@ -31,6 +31,7 @@
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
+#include <fulgurite/core/text.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/distributed/connection.hpp>
 #include <fulgurite/distributed/gradients.hpp>
@@ -237,15 +238,15 @@ struct DistributedDataParallel {
       0;  ///< processes on this machine; 0: as many as the launcher started, else one (nccl: one for each GPU)
   int num_nodes = 0;                            ///< machines; 0: as many as the launcher used
   Compression compression = Compression::none;  ///< bf16: half the bytes, gradients rounded to 8 bits
-  double bucket_cap_mb = 1;                  ///< MiB of gradients sent at once during backward; 0: all after backward
-  bool broadcast_buffers = true;             ///< after each step all ranks get rank 0's buffers
-  bool find_unused_parameters = true;        ///< false: Error if a step does not use one
-  bool static_graph = false;                 ///< all steps use the same parameters as the first
-  bool sync_batchnorm = false;               ///< true: Error if a batch norm is no SyncBatchNorm
-  OtherRanks others = OtherRanks::prefixed;  ///< what is done with the output of the other processes
-  std::chrono::milliseconds timeout = std::chrono::minutes(2);  ///< wait for a missing rank, or one that prepares data
-  Matmul matmul = Matmul::faster;            ///< the library for matrix products on the CPU, as in SingleDevice
-  distributed::MakeEngine engine = nullptr;  ///< makes a custom c10d backend in place of gloo
+  double bucket_cap_mb = 1;                   ///< MiB of gradients sent at once during backward; 0: all after backward
+  bool broadcast_buffers = true;              ///< after each step all ranks get rank 0's buffers
+  bool find_unused_parameters = true;         ///< false: Error if a step does not use one
+  bool static_graph = false;                  ///< all steps use the same parameters as the first
+  bool sync_batchnorm = false;                ///< true: Error if a batch norm is no SyncBatchNorm
+  OtherRanks others = OtherRanks::prefixed;   ///< what is done with the output of the other processes
+  Timeout timeout = std::chrono::minutes(2);  ///< wait for a missing rank, or one that prepares data
+  Matmul matmul = Matmul::faster;             ///< the library for matrix products on the CPU, as in SingleDevice
+  distributed::MakeEngine engine = nullptr;   ///< makes a custom c10d backend in place of gloo
 
   distributed::FitState fit = {};  ///< internal; do not set
 

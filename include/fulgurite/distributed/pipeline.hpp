@@ -36,6 +36,7 @@
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
+#include <fulgurite/core/text.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/distributed/connection.hpp>
 #include <fulgurite/distributed/gradients.hpp>
@@ -498,9 +499,9 @@ struct Pipeline {
   std::vector<int> balance = {};  ///< stages per process; empty: by their numbers of parameters
   int devices = 0;                ///< processes on this machine; 0: as many as the launcher started, else one
   int num_nodes = 0;              ///< machines; 0: as many as the launcher used
-  OtherRanks others = OtherRanks::prefixed;                     ///< what is done with the output of the other processes
-  std::chrono::milliseconds timeout = std::chrono::minutes(2);  ///< wait for a missing rank, or one that prepares data
-  Matmul matmul = Matmul::faster;                               ///< as in SingleDevice
+  OtherRanks others = OtherRanks::prefixed;   ///< what is done with the output of the other processes
+  Timeout timeout = std::chrono::minutes(2);  ///< wait for a missing rank, or one that prepares data
+  Matmul matmul = Matmul::faster;             ///< as in SingleDevice
 
   distributed::PipelineState run = {};  ///< internal; do not set
 

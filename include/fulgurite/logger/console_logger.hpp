@@ -9,6 +9,7 @@
 
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/state.hpp>
+#include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/metric/board.hpp>
 
@@ -32,6 +33,11 @@ class ConsoleLogger {
   using Stateless = ByChoice;  // written lines cannot be taken back
 
   explicit ConsoleLogger(ConsoleLoggerOptions options = {});
+  /// Refused at compile time: an option without its name.
+  template <Unnamed T>
+  explicit ConsoleLogger(T const&) : ConsoleLogger() {
+    refuse_unnamed<T>();
+  }
 
   void on_train_epoch_start();
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <fulgurite/core/body.hpp>
+#include <fulgurite/core/types.hpp>
 #include <fulgurite/logger/folder_logger.hpp>
 #include <fulgurite/logger/journal.hpp>
 
@@ -98,6 +99,11 @@ class CSVLogger : public logger::FolderLogger<logger::RunTable> {
  public:
   explicit CSVLogger(std::filesystem::path save_dir = {}, CSVLoggerOptions options = {});
   explicit CSVLogger(CSVLoggerOptions const& options) : CSVLogger({}, options) {}
+  /// Refused at compile time: an option without its name.
+  template <Unnamed T>
+  CSVLogger(std::filesystem::path const&, T const&) : CSVLogger() {
+    refuse_unnamed<T>();
+  }
   FULGURITE_MOVES(CSVLogger);
 };
 

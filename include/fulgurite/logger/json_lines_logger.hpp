@@ -11,6 +11,7 @@
 
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/state.hpp>
+#include <fulgurite/core/types.hpp>
 #include <fulgurite/logger/folder_logger.hpp>
 #include <fulgurite/logger/journal.hpp>
 
@@ -72,6 +73,11 @@ class JsonLinesLogger : public logger::FolderLogger<logger::JsonLines> {
  public:
   explicit JsonLinesLogger(std::filesystem::path save_dir = {}, JsonLinesLoggerOptions options = {});
   explicit JsonLinesLogger(JsonLinesLoggerOptions const& options) : JsonLinesLogger({}, options) {}
+  /// Refused at compile time: an option without its name.
+  template <Unnamed T>
+  JsonLinesLogger(std::filesystem::path const&, T const&) : JsonLinesLogger() {
+    refuse_unnamed<T>();
+  }
   FULGURITE_MOVES(JsonLinesLogger);
 };
 

@@ -13,6 +13,7 @@
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/core/text.hpp>
+#include <fulgurite/core/types.hpp>
 #include <fulgurite/logger/folder_logger.hpp>
 #include <fulgurite/logger/journal.hpp>
 #include <fulgurite/logger/json_lines_logger.hpp>
@@ -106,12 +107,18 @@ struct MLflowLoggerOptions {
 /// Logs to MLflow's file store: `MLflowLogger{}`, `MLflowLogger{"runs", {.experiment = "mlp"}}`; then `mlflow ui
 /// --backend-store-uri runs/mlruns`. MLflow 3 reads such a folder if the environment has MLFLOW_ALLOW_FILE_STORE=true.
 /// Each metric is a file, so "val" and "val/loss" cannot both be metrics; characters that MLflow does not allow in a
-/// name become underscores. Each run has an id of its own; a resumed run continues in its folder, as with CSVLogger.
-/// Only rank zero writes.
+/// name become underscores. Metrics, or hyper-parameters, whose names would then be the same throw
+/// [fulgurite.logger.names_alike]. Each run has an id of its own; a resumed run continues in its folder, as with
+/// CSVLogger. Only rank zero writes.
 class MLflowLogger : public logger::FolderLogger<logger::MlflowRun, logger::MlflowNames> {
  public:
   explicit MLflowLogger(std::filesystem::path save_dir = {}, MLflowLoggerOptions options = {});
   explicit MLflowLogger(MLflowLoggerOptions const& options) : MLflowLogger({}, options) {}
+  /// Refused at compile time: an option without its name.
+  template <Unnamed T>
+  MLflowLogger(std::filesystem::path const&, T const&) : MLflowLogger() {
+    refuse_unnamed<T>();
+  }
   FULGURITE_MOVES(MLflowLogger);
 };
 

@@ -40,6 +40,14 @@ FULGURITE_BODY std::string file_name(std::string_view name) {
   return out;
 }
 
+/// Throws for two names that would share a file, which would mix their values.
+[[noreturn]] FULGURITE_BODY void refuse_alike(std::string const& what, std::string_view one, std::string_view other,
+                                              std::string const& file) {
+  throw Error("fulgurite.logger.names_alike", "MLflowLogger: the " + what + " '" + std::string(one) + "' and '" +
+                                                  std::string(other) + "' are both '" + file +
+                                                  "' with the characters that MLflow allows: rename one");
+}
+
 FULGURITE_BODY std::string quoted(std::string_view text) {
   std::string out = "'";
   for (char const c : text) {
@@ -123,14 +131,17 @@ FULGURITE_BODY void MlflowRun::keep(long rows) {
 }
 
 FULGURITE_BODY void MlflowRun::write_hyperparameters(std::vector<Hyperparameter> const& all) {
-  for (auto const& [name, value] : all)
-    write_durably(folder_ / "params" / mlflow::file_name(name),
-                  setting_text(value, []<class T>(T const& v) -> std::string {
+  std::map<std::string, std::string_view> names;
+  for (auto const& [name, value] : all) {
+    auto const [at, is_new] = names.emplace(mlflow::file_name(name), name);
+    if (!is_new) mlflow::refuse_alike("hyper-parameters", at->second, name, at->first);
+    write_durably(folder_ / "params" / at->first, setting_text(value, []<class T>(T const& v) -> std::string {
                     if constexpr (std::is_same_v<T, bool>) return v ? "True" : "False";  // as in Python
                     else if constexpr (std::is_same_v<T, double>) return report::exact(v);
                     else if constexpr (std::is_same_v<T, std::string>) return v;
                     else return std::to_string(v);
                   }));
+  }
 }
 
 FULGURITE_BODY void MlflowRun::finish(Status status) {
@@ -152,7 +163,10 @@ FULGURITE_BODY GrowingFile& MlflowRun::metric(std::string_view name) {
     found->second.require_ours();
     return found->second;
   }
-  auto const path = folder_ / "metrics" / mlflow::file_name(name);
+  auto const file = mlflow::file_name(name);
+  for (auto const& [other, open] : files_)
+    if (mlflow::file_name(other) == file) mlflow::refuse_alike("metrics", other, name, file);
+  auto const path = folder_ / "metrics" / file;
   file::make_folders(path.parent_path());
   return files_.emplace(std::string(name), GrowingFile(path)).first->second;
 }

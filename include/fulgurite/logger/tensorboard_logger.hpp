@@ -20,6 +20,7 @@
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
+#include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/logger/folder_logger.hpp>
 #include <fulgurite/logger/journal.hpp>
@@ -199,6 +200,11 @@ class TensorBoardLogger : public logger::FolderLogger<logger::EventFile, logger:
 
   explicit TensorBoardLogger(std::filesystem::path save_dir = {}, TensorBoardLoggerOptions options = {});
   explicit TensorBoardLogger(TensorBoardLoggerOptions const& options) : TensorBoardLogger({}, options) {}
+  /// Refused at compile time: an option without its name.
+  template <Unnamed T>
+  TensorBoardLogger(std::filesystem::path const&, T const&) : TensorBoardLogger() {
+    refuse_unnamed<T>();
+  }
   FULGURITE_MOVES(TensorBoardLogger);
 
   void on_fit_start(auto& ctx) {

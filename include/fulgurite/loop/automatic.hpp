@@ -58,7 +58,10 @@ void set_answer(State<R>& run, Question question, std::int64_t to) {
   case batch_size: run.facts.batch_size = to; return;
   case is_last_batch: run.facts.is_last_batch = to != 0; return;
   case accumulating: run.facts.accumulating = to != 0; return;
-  case stop_requested: run.due.stop = {.holds = to != 0}; return;
+  case stop_requested:
+    run.due.stop = {};
+    run.due.stop.holds = to != 0;
+    return;
   case accumulate_grad_batches: run.asked.window_length = static_cast<int>(to); return;
   default: return;
   }

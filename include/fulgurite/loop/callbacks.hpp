@@ -132,7 +132,9 @@ struct CallbackTableOf {
   }
   /// Converts any range of file names to a vector of paths.
   static std::vector<std::filesystem::path> as_paths(auto&& files) {
-    return std::vector<std::filesystem::path>(std::begin(files), std::end(files));
+    using Paths = std::vector<std::filesystem::path>;
+    if constexpr (std::is_same_v<decltype(files), Paths&&>) return std::move(files);
+    else return Paths(std::begin(files), std::end(files));
   }
   /// The function by which a callback lists files; its search argument is optional.
   template <class Hook>
@@ -227,11 +229,9 @@ using Callbacks = std::span<AnyCallback const>;
 
 template <class... Cs>
 std::vector<AnyCallback> callbacks_of(Pack<Cs...>& pack) {
-  std::vector<AnyCallback> all;
-  all.reserve(sizeof...(Cs));
-  pack.each([&]<class C>(C& callback) {
-    all.push_back(
-        {&callback, &CallbackTableOf<C, Pack<Cs...>::profiles>::table, Pack<Cs...>::firing_order[all.size()]});
+  std::vector<AnyCallback> all(sizeof...(Cs));
+  pack.each([at = all.data(), given = Pack<Cs...>::firing_order.data()]<class C>(C& callback) mutable {
+    *at++ = {&callback, &CallbackTableOf<C, Pack<Cs...>::profiles>::table, *given++};
   });
   return all;
 }

@@ -3,7 +3,6 @@
 
 #include <concepts>
 #include <cstddef>
-#include <exception>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -184,6 +183,9 @@ struct CheckpointRequest {
   CheckpointRequest(char const* file) : path(file) {}
   CheckpointRequest(std::string const& file) : path(file) {}
   CheckpointRequest(HeldFiles::Holder who, std::function<void(CheckpointFiles&)> what);
+  CheckpointRequest(CheckpointRequest const&);
+  CheckpointRequest& operator=(CheckpointRequest const&);
+  FULGURITE_MOVES(CheckpointRequest);
 };
 
 /// The operations on files that a request may use at its safe point. On ranks other than 0 they find the same names as
@@ -272,10 +274,16 @@ struct Notified {
   std::string event = {};            ///< the name of the hook; empty: none has failed
   std::vector<std::string> by = {};  ///< state names of the notified listeners, including model and strategy
 
+  Notified();
+  Notified(Notified const&);
+  Notified& operator=(Notified const&);
+  FULGURITE_MOVES(Notified);
+
   template <class Hook>
   bool failed() const {
-    return event == Hook::name();
+    return is(Hook::name());
   }
+  bool is(std::string_view hook) const;
   bool contains(std::string_view name) const;
 
   void state(auto& archive);
@@ -310,6 +318,11 @@ struct StopRequest {
   bool by_time = false;  ///< only max_time or a Timer requested it: if the limit is raised, training continues
   std::string why = {};  ///< the reason that was given first
   std::vector<MonitorStop> monitors{};
+
+  StopRequest();
+  StopRequest(StopRequest const&);
+  StopRequest& operator=(StopRequest const&);
+  FULGURITE_MOVES(StopRequest);
 
   /// Sets or withdraws a monitor's request.
   void set_monitor(MonitorStop const& request, bool wanted);
@@ -412,20 +425,6 @@ Outcome const& written_outcome(R const& run) {
   if constexpr (WritesLater<typename R::Key::Backend>)
     if (run.under_way.then) return run.under_way.before;
   return run.made.outcome;
-}
-
-/// Finishes files when a fit is left open. Nothing could catch an exception there, so it becomes a warning.
-template <class R>
-void abandon_files(R& run) noexcept {
-  auto const warn = [&run](char const* why) {
-    run.warn_each("fulgurite.checkpoint.failed_too",
-                  std::string("the fit was left before its end, and this file could not be written: ") + why);
-  };
-  try {
-    finish_files(run);
-  } catch (std::exception const& error) { warn(error.what()); } catch (...) {
-    warn("what was thrown is no std::exception");
-  }
 }
 
 // Part of a run's state: what it has written, and where.

@@ -292,6 +292,8 @@ EpochPlan plan_epoch(TrainerOptions const& o, std::optional<long> size, std::opt
 
 /// Warns if an accumulation window is longer than an epoch, since each window ends with its epoch.
 void warn_of_long_window(RunCore& run, EpochPlan const& plan);
+/// Warns of a schedule that ends after `steps` of many steps, if the fit has as many epochs: it probably counts these.
+void warn_of_short_schedule(RunCore& run, std::string_view schedule, long steps);
 
 /// True if this epoch ends with, or contains, a validation.
 bool validates_in(TrainerOptions const& o, int epoch);
@@ -376,7 +378,8 @@ bool reopen_epoch(RunCore& run, SafePoint& point);
 template <class R>
 bool reopen_epoch(State<R>& run) {
   if (!reopen_epoch(run, run.point)) return false;
-  run.measured.train_board = std::exchange(run.measured.cut_short, {});
+  run.measured.train_board = run.measured.cut_short;
+  run.measured.cut_short.clear();
   run.due.notified = {};
   run.facts.batch_idx = std::max(0L, run.progress.batch - 1);
   return true;

@@ -41,7 +41,8 @@ FULGURITE_BODY Flow notify_all(RunCore& run, Event const& event, ModelAndStrateg
 FULGURITE_BODY void note_notified(RunCore& run, Event const& event, DispatchState const& state) {
   if (run.facts.stage != Stage::fit || run.facts.sanity_checking) return;
   if (state.most_severe == Flow::stop) request_stop(run);
-  run.due.notified = {.event = std::string(event.name)};
+  run.due.notified = {};
+  run.due.notified.event = event.name;
   auto const names = names_of_participants(run);
   int left = state.participants;
   for (auto const& listener : event.listeners)

@@ -134,7 +134,7 @@ concept NamedLoader = FULGURITE_SAYS_TEXT(Loader, loader_name);
 template <class Loader>
 std::string loader_name(std::size_t position) {
   if constexpr (NamedLoader<Loader>) return std::string(Loader::loader_name);
-  else return "dataloader_idx_" + std::to_string(position);
+  else return loop::loader_at(position);
 }
 /// The names of a tuple of loaders.
 template <class... Ls>
@@ -348,6 +348,7 @@ void keep_before_validation(State<R>& run, Source& source) {
     before.parts.save([&](auto& archive) {
       if constexpr (Stateful<typename R::Model, Saver> && !splits_model<R>) archive.child("model", *run.parts.model);
       fold_data_module<R>(source, archive);
+      fold_switches(run, archive);
       fold_validation_loaders(run, source, archive);
       archive.child("results", [&](auto& inner) { fold_results(run, inner); });
     });

@@ -117,7 +117,7 @@ class OpenFit {
     });
   }
   ~OpenFit() {
-    abandon_files(run_);
+    abandon_files(run_, [this] { finish_files(run_); });
     leave_gradients_alone(run_);
     run_.loading.count_training = nullptr;
     run_.loading.write = nullptr;
@@ -352,6 +352,7 @@ class OpenFit {
     if (notify<hook::on_train_start>(run_, pack_, ctx) == Flow::stop) request_stop(run_);
     agree_on_stop(run_);
     if (options.val_check_interval.kind == ValidationInterval::Kind::time) run_.clock.last_validation = options.now();
+    if constexpr (has_switches<R>) run_.switched_at_start = Backend::switches(*run_.parts.model);
     if constexpr (resumes)
       if (resumed_) go_on();
   }
@@ -385,7 +386,7 @@ class OpenFit {
     auto& loader = source_.train();
     RunContext<R, phase::Train> ctx(run_);
     run_.facts.is_last_batch = false;
-    if (std::exchange(run_.progress.cut_short, -1) >= 0) run_.measured.cut_short = {};
+    if (std::exchange(run_.progress.cut_short, -1) >= 0) run_.measured.cut_short.clear();
     forget_cut(run_);
     notify_epoch(loader, run_.progress.epoch);
     begin_shared_epoch(run_);
@@ -394,6 +395,10 @@ class OpenFit {
     deliver_posted(run_, pack_, run_.progress.logged_steps);
     if (!stops(run_)) answer_searches();
     warn_of_long_window(run_, plan_);
+    if constexpr (R::automatic)
+      run_.parts.optimizers->each_scheduler([&](auto const& scheduler) {
+        if (auto const steps = scheduler.ends_after_steps()) warn_of_short_schedule(run_, scheduler.kind(), *steps);
+      });
     if (!stops(run_)) epoch_.emplace(run_, pack_, source_, plan_);
   }
 

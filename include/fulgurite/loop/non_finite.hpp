@@ -172,16 +172,13 @@ void watch_finite(State<R>& run) {
   run.watch.finite.read_at = run.progress.global_step;
 }
 
-/// The sentence about a buffer that the current batch has set to nan, such as the statistics of a batch norm: it was
-/// written before the loss was known, and there is no copy of it.
+/// The name of a buffer that the current batch has set to nan, such as the statistics of a batch norm: it was written
+/// before the loss was known, and there is no copy of it. Empty if there is none.
 template <class R>
-[[gnu::cold, gnu::noinline]] std::string spoiled_buffer(State<R>& run) {
-  std::string name;
+[[gnu::cold, gnu::noinline]] std::string spoiled_buffer([[maybe_unused]] State<R>& run) {
   if constexpr (requires { R::Backend::buffer_with_nan(*run.parts.model); })
-    name = R::Backend::buffer_with_nan(*run.parts.model);
-  return name.empty() ? name
-                      : ". The buffer '" + name +
-                            "' holds a nan: buffers are written while the loss is computed, and are not restored";
+    return R::Backend::buffer_with_nan(*run.parts.model);
+  else return {};
 }
 
 /// Handles a non-finite value in the current batch: throws, or lets the update of its window be skipped.
@@ -204,7 +201,7 @@ template <class R>
     run.shared.not_finite = true;
     run.shared.loss = loss;
   } else {
-    found_non_finite(run, "the loss is " + std::to_string(loss));
+    found_non_finite(run, not_finite_loss(loss));
   }
 }
 /// True if a loss has one element. One with several has the model's own backward, and only its gradients are checked.
@@ -216,9 +213,9 @@ template <class R, class Loss>
 /// `loss`: that of the current batch, or nullptr.
 template <class R>
 [[gnu::cold, gnu::noinline]] void found_gradient(State<R>& run, typename R::Value const* loss) {
-  auto const of =
-      loss && is_number<R>(*loss) ? " (the loss is " + std::to_string(R::Backend::read(*loss)) + ")" : std::string();
-  found_non_finite(run, "a gradient is not finite" + of);
+  std::optional<double> number;
+  if (loss && is_number<R>(*loss)) number = R::Backend::read(*loss);
+  found_non_finite(run, not_finite_gradient(number));
 }
 
 /// Reads what was noted on a device, together with waiting metrics, and checks the weights. Throws

@@ -142,23 +142,6 @@ struct Predict {
 };
 }  // namespace phase
 
-/// A duration as an option: `.max_time = "00:12:00:00"` (days, hours, minutes, seconds), `Seconds{90}`, or any duration
-/// of std::chrono, such as 2h. Other text throws an Error.
-struct TimeSpan : Seconds {
-  template <class Rep, class Period>
-  constexpr TimeSpan(std::chrono::duration<Rep, Period> time) : Seconds(time) {}
-  template <std::convertible_to<std::string_view> Text>
-  constexpr TimeSpan(Text const& days_hours_minutes_seconds) : Seconds(time_of(days_hours_minutes_seconds)) {}
-  /// Refused at compile time: a number alone has no unit.
-  template <class Number>
-    requires std::is_arithmetic_v<Number>
-  constexpr TimeSpan(Number) {
-    constexpr bool has_unit = !std::is_arithmetic_v<Number>;
-    static_assert(has_unit, "[fulgurite.options.time_unit] a number alone has no unit: write std::chrono::seconds{60}, "
-                            "or \"00:00:01:00\" (days, hours, minutes, seconds)");
-  }
-};
-
 /// A number of batches: `.limit_train_batches = Batches{10}`. A plain integer means the same.
 struct Batches {
   long count;
@@ -256,8 +239,8 @@ inline constexpr auto library_warnings = std::to_array<std::string_view>({
     "options.save_in_background", "precision.default_type", "precision.loss_type", "resume.after_exception",
     "resume.after_requeue", "resume.callback", "resume.damaged", "resume.data_state", "resume.finished",
     "resume.hidden", "resume.no_callback", "resume.no_last", "resume.no_state", "resume.options", "resume.passed_over",
-    "resume.skips", "resume.untold", "run.failing", "run.requeue", "schedule.metric", "tuner.no_suggestion",
-    "tuner.not_searched", "tuner.unanswered"});
+    "resume.skips", "resume.untold", "run.failing", "run.requeue", "schedule.metric", "schedule.short",
+    "tuner.no_suggestion", "tuner.not_searched", "tuner.unanswered"});
 // clang-format on
 
 /// True if the text has at least two words of lower-case letters, digits and underscores, with points between them.
@@ -328,7 +311,7 @@ struct TrainerOptions {
   std::optional<long> max_steps = std::nullopt;
   std::optional<long> min_steps = std::nullopt;  ///< optimizer steps before a stop request or max_time takes effect
   /// Training time after which the fit ends, such as "00:12:00:00" (days, hours, minutes, seconds).
-  std::optional<TimeSpan> max_time = std::nullopt;
+  TimeSpan max_time = std::nullopt;
   /// How much of each training epoch is used: a count, or a Fraction of the loader. 0 disables training.
   Limit limit_train_batches = {};
   Limit limit_val_batches = {};      ///< how much of each validation loader; 0: no validation

@@ -2,7 +2,6 @@
 // The parts of a run that follow from a program's types: optimizers and schedulers, made from the result of
 // configure_optimizers; what a training step reads from its context; and what the trainer watches during a fit.
 
-#include <algorithm>
 #include <array>
 #include <concepts>
 #include <cstddef>
@@ -114,13 +113,14 @@ struct OptimizerSet<Backend, OptimizerList<Os...>> {
       each_with_first([](auto& optimizer, auto& scheduler) { scheduler.composed().settle(optimizer); });
   }
 
-  /// The key of a schedule in files, by its position among the schedulers: the number of its optimizer, so that it
-  /// never sets another's rates, and for a further schedule of the same optimizer its own number.
-  static std::string key(std::size_t scheduler) {
-    auto const after = std::upper_bound(first.begin(), first.end(), scheduler);
-    auto key = std::to_string(after - first.begin() - 1);
-    if (scheduler != after[-1]) key += " #" + std::to_string(scheduler - after[-1] + 1);
-    return key;
+  /// The key of a schedule in files, by its position among the schedulers.
+  static std::string key(std::size_t scheduler) { return schedule_key(first, scheduler); }
+  /// The keys and kinds of all schedules.
+  static std::vector<std::string> schedule_names() {
+    auto const of = []<class... Ss>(std::tuple<Ss...> const*) {
+      return loop::schedule_names(first, {Ss::exists ? Ss::kind() : std::string_view()...});
+    };
+    return of(static_cast<Schedulers const*>(nullptr));
   }
 
  private:

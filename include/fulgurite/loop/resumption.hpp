@@ -216,6 +216,10 @@ struct EvaluatedFile<R, Source, Anew> {
 
 /// Prints the line that says where training continues.
 void print_start(RunCore const& run, std::string const& file);
+/// Throws [fulgurite.resume.max_epochs] if the loaded run has more epochs than this one may have.
+void refuse_more_epochs(RunCore const& run);
+/// The error with a list of the parts that differ between program and file.
+Error with_parts(Error const& error, std::string const& parts);
 /// Warns if nothing more is trained, because of a limit or of a stop request in the file; returns true if so.
 bool warn_if_finished(RunCore& run);
 
@@ -282,11 +286,7 @@ class Resumption {
     note([&] { file_->load_weights(*run_.parts.model); });
     note([&] {
       file_->load([&](auto& archive) { fold_model(run_, source_, archive); });
-      auto const& most = run_.asked.options.max_epochs;
-      if (most && *most >= 0 && run_.progress.epoch > *most)
-        throw Error("fulgurite.resume.max_epochs", "the file is of a run of " + std::to_string(run_.progress.epoch) +
-                                                       " epochs, and max_epochs = " + std::to_string(*most) +
-                                                       ": raise it, or take an earlier file");
+      refuse_more_epochs(run_);
     });
     if (!problems_.empty()) before_.restore();
   }
@@ -419,8 +419,7 @@ class Resumption {
       if (error.identifier().starts_with("fulgurite.resume.")) return;  // it is about limits or data, not parts
       auto const parts = file_->difference(*run_.parts.model, fold);
       if (parts.empty()) return;
-      auto const said = std::string(error.what()).substr(error.identifier().size() + 3);
-      throw Error(error.identifier(), parts + ". What does not fit: " + said);
+      throw with_parts(error, parts);
     }
   }
 

@@ -181,6 +181,19 @@ FULGURITE_BODY void print_start(RunCore const& run, std::string const& file) {
                                      std::to_string(at.global_step) + "\n");
 }
 
+FULGURITE_BODY void refuse_more_epochs(RunCore const& run) {
+  auto const& most = run.asked.options.max_epochs;
+  if (most && *most >= 0 && run.progress.epoch > *most)
+    throw Error("fulgurite.resume.max_epochs", "the file is of a run of " + std::to_string(run.progress.epoch) +
+                                                   " epochs, and max_epochs = " + std::to_string(*most) +
+                                                   ": raise it, or take an earlier file");
+}
+
+FULGURITE_BODY Error with_parts(Error const& error, std::string const& parts) {
+  auto const said = std::string(error.what()).substr(error.identifier().size() + 3);
+  return Error(error.identifier(), parts + ". What does not fit: " + said);
+}
+
 FULGURITE_BODY bool warn_if_finished(RunCore& run) {
   auto const& due = run.due;
   bool const stopped = stops(run) && (due.stop_of_file || due.stop.by_time);

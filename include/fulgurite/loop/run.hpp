@@ -520,7 +520,7 @@ struct RunPlace {
 
 /// The part of a run's state that does not depend on the program's types.
 struct RunCore : RunPlace {
-  RunCore(Asked what, ProgramCalls const& of_program);
+  RunCore(Asked&& what, ProgramCalls const& of_program);
   RunCore(RunCore const&) = delete;
   RunCore& operator=(RunCore const&) = delete;
   ~RunCore();
@@ -565,7 +565,7 @@ struct State : RunCore, TypedPlace<R> {
   using Board = typename Measured<R>::Board;
   static constexpr std::size_t metrics = R::Metrics::size;
 
-  State(Asked what, typename R::Optimization how, typename R::Strategy strategy, typename R::Precision precision,
+  State(Asked&& what, typename R::Optimization how, typename R::Strategy strategy, typename R::Precision precision,
         typename R::Model* model = nullptr)
       : RunCore(std::move(what), ProgramCallsOf<R>::table),
         TypedPlace<R>{.optimization = std::move(how)},
@@ -578,6 +578,7 @@ struct State : RunCore, TypedPlace<R> {
   /// The state before hooks were notified of the end of an epoch that was cut short; see run_state.hpp.
   std::optional<typename LeftBy<typename R::Backend>::type> before_cut{};
   std::optional<BeforeValidation<R>> before_validation{};  ///< of the running validation, or of one that failed
+  Switches switched_at_start{};  ///< what was switched off in the model when training began: the program's choice
 };
 
 /// Sets the strategy's precision of matrix products for the lifetime of the result, if the strategy has that option.
@@ -632,8 +633,7 @@ void restore_after(Work&& work, Restore&& restore) {
 /// that ended by itself would end the others without a file to resume from.
 void end_alone_if_asked(RunCore const& run, Callbacks callbacks);
 
-// What the loops say while a program runs: errors and warnings whose sentences depend on no type of the program, so
-// that each of them is compiled once. What a compiler says stands in diagnose.
+// Errors and warnings of the loops whose sentences depend on no type of the program, so that each is compiled once.
 
 // Of ctx.log.
 
@@ -641,8 +641,9 @@ void end_alone_if_asked(RunCore const& run, Callbacks callbacks);
 [[noreturn]] void refuse_no_rows(std::string_view name, long batch);
 [[noreturn]] void refuse_no_size(std::string_view name);
 
-// Of loaders that end too early, and of batches that are none.
+// Of loaders that end too early, or have no name of their own, and of batches that are none.
 
+std::string loader_at(std::size_t position);
 /// The epoch that a resumed run is in has fewer batches than it has trained on.
 [[noreturn]] void refuse_short(long consumed, long had);
 /// A loader has ended before the number of batches that its size() promised.
@@ -661,7 +662,10 @@ void advise_on_waiting(RunCore& run, Waited const& waited);
 // Of values that are not finite.
 
 std::string place_of_batch(long batch, int epoch, bool no_rows);
-/// `buffer`: the part of the sentence about a buffer that holds a nan, or nothing.
+/// What was found. `loss`: that of the batch, if it is one number.
+std::string not_finite_loss(double loss);
+std::string not_finite_gradient(std::optional<double> loss);
+/// `buffer`: the name of a buffer that holds a nan, or nothing.
 [[noreturn]] void refuse_update(std::string const& what, std::string const& where, long step,
                                 std::string const& buffer);
 void warn_of_skipped(Warn warn, std::string const& what, std::string const& where, std::string const& buffer);

@@ -97,7 +97,7 @@ FULGURITE_BODY void FinishedValues::set_loaders(std::size_t loaders) {
   loader_results.assign(loaders, AllFigures(results.size()));
 }
 
-FULGURITE_BODY RunCore::RunCore(Asked what, ProgramCalls const& of_program)
+FULGURITE_BODY RunCore::RunCore(Asked&& what, ProgramCalls const& of_program)
     : RunPlace{.asked = std::move(what), .values = FinishedValues(of_program.metrics.size())},
       keeps_questions(of_program.keeps_questions),
       program(&of_program) {}
@@ -199,16 +199,31 @@ FULGURITE_BODY void refuse_empty_epoch(int epoch) {
                                           ": begin() must start a new pass each time");
 }
 
+FULGURITE_BODY std::string loader_at(std::size_t position) { return "dataloader_idx_" + std::to_string(position); }
+
 FULGURITE_BODY std::string place_of_batch(long batch, int epoch, bool no_rows) {
   return "batch " + std::to_string(batch) + " of epoch " + std::to_string(epoch) +
          (no_rows ? ", which has no rows," : "");
+}
+
+FULGURITE_BODY std::string not_finite_loss(double loss) { return "the loss is " + std::to_string(loss); }
+
+FULGURITE_BODY std::string not_finite_gradient(std::optional<double> loss) {
+  return "a gradient is not finite" + (loss ? " (" + not_finite_loss(*loss) + ")" : std::string());
+}
+
+/// The sentence about a buffer, or nothing.
+FULGURITE_BODY std::string spoiled(std::string const& buffer) {
+  return buffer.empty() ? buffer
+                        : ". The buffer '" + buffer +
+                              "' holds a nan: buffers are written while the loss is computed, and are not restored";
 }
 
 FULGURITE_BODY void refuse_update(std::string const& what, std::string const& where, long step,
                                   std::string const& buffer) {
   throw Error("fulgurite.loop.non_finite",
               what + " after " + where + ". The update was not made: the weights are those after step " +
-                  std::to_string(step) + buffer +
+                  std::to_string(step) + spoiled(buffer) +
                   ". Look at that batch, at the learning rate and at clipping; detect_anomaly = true names the "
                   "function. non_finite = NonFinite::skip leaves such updates out, NonFinite::ignore makes them");
 }
@@ -218,7 +233,7 @@ FULGURITE_BODY void warn_of_skipped(Warn warn, std::string const& what, std::str
   warn("fulgurite.loop.non_finite_skipped",
        what + " after " + where +
            ": the update of its window is left out, and so are others like it (ctx.skipped_steps() counts them)" +
-           buffer);
+           spoiled(buffer));
 }
 
 FULGURITE_BODY void refuse_non_finite(long from, long to) {

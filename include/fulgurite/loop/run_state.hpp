@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
@@ -32,13 +33,13 @@ namespace fulgurite::loop {
 // The state at the start of a validation inside fit. A file that is written during the validation, or after it failed,
 // holds this state: a fit that resumes from the file repeats the whole validation.
 
+/// True if a fit that resumes from a file written now repeats the validation that is under way, if there is one.
+bool repeats_validation(RunCore const& run);
 /// The state before the validation that a fit repeats when it resumes from a file written now; nullptr if it repeats
 /// none.
 template <class R>
 BeforeValidation<R> const* before_repeated_validation(State<R> const& run) {
-  bool const repeated = run.before_validation && run.point.at == At::after_batch &&
-                        !run.due.notified.template failed<hook::on_validation_end>();
-  return repeated ? &*run.before_validation : nullptr;
+  return run.before_validation && repeats_validation(run) ? &*run.before_validation : nullptr;
 }
 
 /// Saves one of the parts from before the validation. Returns false if the part was not kept or no validation is
@@ -67,28 +68,12 @@ void fold_random(State<R>& run, Archive& archive) {
   if constexpr (Archive::loading) random.restore();
 }
 
-/// The callbacks, each under its key, so that files stay readable when a program gains a callback.
-template <class R, class Archive>
-void fold_callbacks(State<R>& run, Archive& archive) {
-  if constexpr (Archive::loading) run.due.other_monitors.clear();
-  auto const known = each_remembering(run.callbacks, [&](AnyCallback const& callback, std::string const& name) {
-    if (add_callback_before_validation(run, name, archive)) return;
-    if (lacks(archive, name))
-      return run.warn_each("fulgurite.resume.callback",
-                           "the file holds no state of " + name + ", so this callback starts without one");
-    auto const before = differences(archive).size();
-    archive.child(name, callback);
-    if (differences(archive).size() != before) run.due.other_monitors.push_back(name);
-  });
-  leave_out_others(archive);  // they are warned of below
-  if constexpr (Archive::loading)
-    for (auto const& name : archive.names())
-      if (!known.contains(name)) {
-        run.due.other_monitors.push_back(name);
-        run.warn_each("fulgurite.resume.no_callback",
-                      "the file holds a state of " + name + ", and the trainer has no such callback: it is left out");
-      }
-}
+/// The callbacks, each under its key, so that files stay readable when a program gains a callback. `add_kept(name)`
+/// saves another state than a callback's current one, and returns true if there is one.
+template <class Archive>
+void fold_callbacks(RunCore& run, FunctionRef<bool(std::string const& name)> add_kept, Archive& archive);
+FULGURITE_EXTERN(void fold_callbacks(RunCore&, FunctionRef<bool(std::string const&)>, StateSaver&));
+FULGURITE_EXTERN(void fold_callbacks(RunCore&, FunctionRef<bool(std::string const&)>, StateLoader&));
 
 /// The state that belongs to the weights: the position of the run, and the model's own state.
 template <class R, class Archive>
@@ -108,7 +93,10 @@ void fold_policies(State<R>& run, Archive& archive) {
 template <class R, class Archive>
 void fold_parts(State<R>& run, Archive& archive) {
   fold_policies(run, archive);
-  archive.child("callbacks", [&](auto& inner) { fold_callbacks(run, inner); });
+  archive.child("callbacks", [&](auto& inner) {
+    auto const add_kept = [&](std::string const& name) { return add_callback_before_validation(run, name, inner); };
+    fold_callbacks(run, add_kept, inner);
+  });
 }
 
 template <class Archive, class... Os>
@@ -143,12 +131,16 @@ std::string optimizer_kind() {
   else return std::string(type_name<O>());
 }
 
+/// The name of a part in files: its number or key, and its kind.
+std::string with_kind(std::size_t number, std::string_view kind);
+std::string with_kind(std::string key, std::string_view kind);
+
 /// The optimizers that have a state, numbered, each under its name.
 template <class Archive, class... Os>
 void fold_each_optimizer(std::tuple<Os...>& optimizers, Archive& archive) {
-  int number = 0;
+  std::size_t number = 0;
   auto const fold = [&]<class O>(O& optimizer) {
-    if constexpr (Stateful<O, Archive>) archive.child(std::to_string(number++) + " " + optimizer_kind<O>(), optimizer);
+    if constexpr (Stateful<O, Archive>) archive.child(with_kind(number++, optimizer_kind<O>()), optimizer);
   };
   each_of(optimizers, fold);
 }
@@ -161,49 +153,60 @@ void fold_optimizers(State<R>& run, Archive& archive) {
   if constexpr (R::Precision::scales_loss) archive.child("scaler", *run.parts.scaler);
 }
 
+/// True if parameters of the model can be frozen, and its modules switched to eval mode.
+template <class R>
+inline constexpr bool has_switches = requires(typename R::Model& model) { R::Backend::switches(model); };
+
+/// What hooks have switched off in the model. What the program itself has switched otherwise when training began than
+/// the one that wrote the file stays the program's.
+template <class R, class Archive>
+void fold_switches(State<R>& run, Archive& archive) {
+  if constexpr (has_switches<R>) {
+    auto& model = *run.parts.model;
+    // In manual optimization a scope may have frozen other optimizers' parameters, for a part of the batch.
+    if (!Archive::loading && !R::automatic && run.facts.in_batch) return;
+    if (lacks(archive, "switches") || add_before_validation(run, "switches", archive)) return;
+    auto at_start = run.switched_at_start, now = R::Backend::switches(model);
+    archive.child("switches", [&](auto& inner) { inner.child("at_start", at_start).child("now", now); });
+    if constexpr (Archive::loading)
+      commit(archive, [&run, &model, at_start, now] {
+        R::Backend::set_switches(model, now, at_start, run.loading.resuming ? run.switched_at_start : at_start);
+      });
+  }
+}
+
 // The parts of a run by name, for its files: if a file does not fit a program, the Error names the parts that differ.
 
-/// The loaders of a fit, such as "train TensorLoader" and "validation 0 TensorLoader".
+/// The loaders of a fit, such as "train TensorLoader" and "validation 0 TensorLoader", by the names of their types.
+std::vector<std::string> loader_names(std::optional<std::string_view> train,
+                                      std::initializer_list<std::string_view> validation);
 template <class Source>
 std::vector<std::string> loader_names() {
-  std::vector<std::string> names;
-  auto const add = [&]<class L>(std::string what, std::type_identity<L>) {
-    names.push_back((what += ' ') += type_name<std::remove_cvref_t<L>>());
-  };
-  if constexpr (Source::trains) add("train", std::type_identity<decltype(std::declval<Source&>().train())>());
+  std::optional<std::string_view> train;
+  if constexpr (Source::trains) train = type_name<std::remove_cvref_t<decltype(std::declval<Source&>().train())>>();
   if constexpr (Source::template evaluates<hook::val_dataloader>) {
-    auto each = [&, i = 0]<class... Ls>(std::type_identity<std::tuple<Ls...>>) mutable {
-      (add("validation " + std::to_string(i++), std::type_identity<Ls>()), ...);
+    auto const with = [&]<class... Ls>(std::type_identity<std::tuple<Ls...>>) {
+      return loader_names(train, {type_name<std::remove_cvref_t<Ls>>()...});
     };
-    each(std::type_identity<decltype(std::declval<Source&>().template evaluation<hook::val_dataloader>())>());
+    return with(std::type_identity<decltype(std::declval<Source&>().template evaluation<hook::val_dataloader>())>());
+  } else {
+    return loader_names(train, {});
   }
-  return names;
 }
 
 /// The names of the optimizers in the state; the optimizers need not exist yet.
 template <class... Os>
 std::vector<std::string> optimizer_names(std::tuple<Os...> const*) {
   std::vector<std::string> names;
-  (names.push_back(std::to_string(names.size()) + " " + optimizer_kind<Os>()), ...);
-  return names;
-}
-
-/// The schedules, each with the number of its optimizer.
-template <class Set, class... Ss>
-std::vector<std::string> schedule_names(std::tuple<Ss...> const*) {
-  std::vector<std::string> names;
-  auto add = [&, i = std::size_t{0}]<class S>(std::type_identity<S>) mutable {
-    auto key = Set::key(i++);
-    if constexpr (S::exists) names.push_back((key += ' ') += S::kind());
-  };
-  (add(std::type_identity<Ss>()), ...);
+  (names.push_back(with_kind(names.size(), optimizer_kind<Os>())), ...);
   return names;
 }
 
 /// The state key of a participant, as a list.
+std::vector<std::string> only(std::string key);
 template <class C>
 std::vector<std::string> keys(C const& participant) {
-  return {state_key_of(participant)};
+  return only(state_key_of(participant));
 }
 
 /// A strategy that only runs the steps of another strategy faster, with the same bits, has the other's name: their
@@ -217,6 +220,8 @@ std::vector<std::string> strategy_names(S const& strategy) {
   }
 }
 
+void save_names_of_callbacks_and_loaders(RunCore const& run, StateSaver& archive);
+
 /// Saves the list of parts. Loading skips it: an unfit part is found when its state is loaded.
 template <class R, class Archive>
 void fold_assembly(State<R>& run, Archive& archive) {
@@ -224,15 +229,12 @@ void fold_assembly(State<R>& run, Archive& archive) {
     if (!lacks(archive, "assembly")) archive.child("assembly", [](auto& inner) { leave_out_others(inner); });
   } else {
     archive.child("assembly", [&](auto& inner) {
-      auto const optimizers = optimizer_names(static_cast<decltype(Optimizers<R>::optimizers) const*>(nullptr));
-      auto const schedules =
-          schedule_names<Optimizers<R>>(static_cast<typename Optimizers<R>::Schedulers const*>(nullptr));
-      std::vector<std::string> callbacks;
-      each_remembering(run.callbacks, [&](AnyCallback const&, std::string const& name) { callbacks.push_back(name); });
-      inner("strategy", strategy_names(run.parts.strategy))("precision", keys(run.parts.precision))(
-          "optimization", keys(run.optimization))("optimizers", optimizers)("schedules", schedules)("callbacks",
-                                                                                                    callbacks);
-      inner("loaders", run.loading.loaders == nullptr ? std::vector<std::string>() : run.loading.loaders());
+      inner("strategy", strategy_names(run.parts.strategy));
+      inner("precision", keys(run.parts.precision));
+      inner("optimization", keys(run.optimization));
+      inner("optimizers", optimizer_names(static_cast<decltype(Optimizers<R>::optimizers) const*>(nullptr)));
+      inner("schedules", Optimizers<R>::schedule_names());
+      save_names_of_callbacks_and_loaders(run, inner);
     });
   }
 }
@@ -328,9 +330,11 @@ void fold_slices(State<R>& run, Archive& archive) {
 }
 
 /// The gradients of parameters. `received`: which parameters have a gradient. Only the optimizer knows that if its
-/// gradients always exist, as slices of one buffer.
+/// gradients always exist, as slices of one buffer; empty: those that exist.
 template <class Backend, class Parameters, class Archive>
 void fold_gradients(Parameters const& parameters, std::vector<bool>& received, Archive& archive) {
+  if (received.empty())
+    for (auto const& parameter : parameters) received.push_back(Backend::gradient(parameter).defined());
   archive("received", received);
   long at = 0;
   for (auto const& parameter : parameters) {
@@ -352,8 +356,6 @@ template <class Backend, class Optimizer, class Archive>
 void fold_gradients_of(Optimizer& optimizer, Archive& archive) {
   std::vector<bool> received;
   if constexpr (requires { optimizer.received(); }) received = optimizer.received();
-  else
-    for (auto const& parameter : optimizer.parameters()) received.push_back(Backend::gradient(parameter).defined());
   fold_gradients<Backend>(optimizer.parameters(), received, archive);
   if constexpr (Archive::loading && requires { optimizer.set_received(received); }) optimizer.set_received(received);
 }

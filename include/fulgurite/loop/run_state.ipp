@@ -92,6 +92,61 @@ FULGURITE_BODY void RunPosition::restore() {
   run_.facts.batch_idx = std::max(0L, run_.progress.batch - 1);
 }
 
+FULGURITE_BODY bool repeats_validation(RunCore const& run) {
+  return run.point.at == At::after_batch && !run.due.notified.failed<hook::on_validation_end>();
+}
+
+template <class Archive>
+void fold_callbacks(RunCore& run, FunctionRef<bool(std::string const& name)> add_kept, Archive& archive) {
+  if constexpr (Archive::loading) run.due.other_monitors.clear();
+  auto const known = each_remembering(run.callbacks, [&](AnyCallback const& callback, std::string const& name) {
+    if (add_kept(name)) return;
+    if (lacks(archive, name))
+      return run.warn_each("fulgurite.resume.callback",
+                           "the file holds no state of " + name + ", so this callback starts without one");
+    auto const before = differences(archive).size();
+    archive.child(name, callback);
+    if (differences(archive).size() != before) run.due.other_monitors.push_back(name);
+  });
+  leave_out_others(archive);  // they are warned of below
+  if constexpr (Archive::loading)
+    for (auto const& name : archive.names())
+      if (!known.contains(name)) {
+        run.due.other_monitors.push_back(name);
+        run.warn_each("fulgurite.resume.no_callback",
+                      "the file holds a state of " + name + ", and the trainer has no such callback: it is left out");
+      }
+}
+FULGURITE_INSTANTIATE(void fold_callbacks(RunCore&, FunctionRef<bool(std::string const&)>, StateSaver&));
+FULGURITE_INSTANTIATE(void fold_callbacks(RunCore&, FunctionRef<bool(std::string const&)>, StateLoader&));
+
+FULGURITE_BODY std::string with_kind(std::string key, std::string_view kind) { return (key += ' ') += kind; }
+FULGURITE_BODY std::string with_kind(std::size_t number, std::string_view kind) {
+  return with_kind(std::to_string(number), kind);
+}
+
+FULGURITE_BODY std::vector<std::string> loader_names(std::optional<std::string_view> train,
+                                                     std::initializer_list<std::string_view> validation) {
+  std::vector<std::string> names;
+  if (train) names.push_back(with_kind("train", *train));
+  std::size_t number = 0;
+  for (auto const type : validation) names.push_back(with_kind("validation " + std::to_string(number++), type));
+  return names;
+}
+
+FULGURITE_BODY std::vector<std::string> only(std::string key) {
+  std::vector<std::string> keys;
+  keys.push_back(std::move(key));
+  return keys;
+}
+
+FULGURITE_BODY void save_names_of_callbacks_and_loaders(RunCore const& run, StateSaver& archive) {
+  std::vector<std::string> callbacks;
+  each_remembering(run.callbacks, [&](AnyCallback const&, std::string const& name) { callbacks.push_back(name); });
+  archive("callbacks", callbacks);
+  archive("loaders", run.loading.loaders == nullptr ? std::vector<std::string>() : run.loading.loaders());
+}
+
 template <class Archive>
 void fold_results(RunCore& run, Archive& archive) {
   auto& values = run.values;

@@ -312,6 +312,9 @@ void leave_run(RunCore& run);
 /// `interrupted`: the first error is the end that a signal asked for; if `work` throws that again, it is no failure.
 void clean_up(Warnings& said, Silence const& silence, bool interrupted, FunctionRef<void()> work);
 
+/// Finishes files when a fit is left open. Nothing could catch an exception there, so it becomes a warning.
+void abandon_files(RunCore& run, FunctionRef<void()> finish) noexcept;
+
 template <class R, class Pack, class Source>
 void failed(State<R>& run, Pack& pack, Source& source, std::exception const& error) {
   run.loading.count_training = nullptr;
@@ -377,6 +380,9 @@ void failed(State<R>& run, Pack& pack, Source& source, std::exception const& err
   run.measured.train_board.restart();
 }
 
+/// Stands for what was thrown and is no std::exception.
+Error unknown_exception();
+
 /// Runs `body`. On an exception, it notifies on_exception of callbacks and model, writes requested checkpoints,
 /// finalizes loggers, and rethrows. No end or teardown hook runs then.
 template <class R, class Pack, class Source, class Body>
@@ -387,9 +393,7 @@ decltype(auto) rescued(State<R>& run, Pack& pack, Source& source, Body&& body) {
     failed(run, pack, source, error);
     throw;
   } catch (...) {
-    Error const error("fulgurite.exception.unknown",
-                      "what was thrown is no std::exception: derive it from one, so that its reason can be reported");
-    failed(run, pack, source, error);
+    failed(run, pack, source, unknown_exception());
     throw;
   }
 }

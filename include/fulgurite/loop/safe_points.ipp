@@ -121,6 +121,23 @@ FULGURITE_BODY void check_special(RunCore& run) {
                                               idle_in_dev_run(run.callbacks));
 }
 
+FULGURITE_BODY void abandon_files(RunCore& run, FunctionRef<void()> finish) noexcept {
+  auto const warn = [&run](char const* why) {
+    run.warn_each("fulgurite.checkpoint.failed_too",
+                  std::string("the fit was left before its end, and this file could not be written: ") + why);
+  };
+  try {
+    finish();
+  } catch (std::exception const& error) { warn(error.what()); } catch (...) {
+    warn("what was thrown is no std::exception");
+  }
+}
+
+FULGURITE_BODY Error unknown_exception() {
+  return Error("fulgurite.exception.unknown",
+               "what was thrown is no std::exception: derive it from one, so that its reason can be reported");
+}
+
 FULGURITE_BODY void leave_run(RunCore& run) {
   leave_folders(run.callbacks);
   run.made.log_dir = run.made.log_dir_before;

@@ -1,10 +1,10 @@
 #pragma once
 // Schedulers: they change the learning rates of one optimizer along a schedule.
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -27,10 +27,10 @@ namespace fulgurite {
 enum class Interval : std::uint8_t { epoch, step };
 
 /// How a scheduler is run. `frequency` counts optimizer steps, or epochs, over the whole run. If `interval` is not
-/// given, it is the schedule's own: schedules that are defined by a number of steps declare `per_step`, all others move
-/// once an epoch.
+/// given, it is the schedule's own: those that declare `per_step`, such as `Cosine` and `OneCycle`, move with every
+/// optimizer step, all others once an epoch.
 ///
-///     return scheduled(std::move(sgd), schedule::Cosine{1000}, {.interval = Interval::step, .frequency = 10});
+///     return scheduled(std::move(sgd), schedule::Cosine{10}, {.interval = Interval::epoch});
 struct ScheduleOptions {
   std::optional<Interval> interval = std::nullopt;  ///< the unit of `frequency`
   long frequency = 1;                               ///< the schedule moves once in this many steps or epochs
@@ -64,7 +64,7 @@ std::remove_cvref_t<O> handed_over(O&& optimizer) {
 
 /// Adds a schedule to an optimizer, for configure_optimizers:
 ///
-///     return scheduled(torch::optim::SGD(parameters(), 0.1), schedule::Cosine{1000}, {.interval = Interval::step});
+///     return scheduled(torch::optim::SGD(parameters(), 0.1), schedule::Cosine{1000});
 ///
 /// The result can be scheduled again, each schedule with its own interval, frequency and metric:
 ///
@@ -257,8 +257,27 @@ FULGURITE_EXTERN(void ComposedRates::state(RateGroups, StateSaver&));
 FULGURITE_EXTERN(void ComposedRates::state(RateGroups, StateLoader&));
 
 void check_frequency(long frequency);
-/// Checks that the schedules of checkpoint and program are of the same kind.
-void check_schedule_kind(std::string const& saved, std::string const& own);
+
+/// How far a schedule has moved.
+struct ScheduleProgress {
+  long moves = 0;
+  long logged = 0;  ///< WatchedValue::logged when the schedule last took a value
+  bool retired = false;
+
+  /// Saves or loads. Moves of another kind of schedule are an Error. `observes`: the schedule follows a metric.
+  template <class Archive>
+  void state(std::string_view kind, bool observes, ScheduleOptions const& options, Archive& archive);
+};
+FULGURITE_EXTERN(void ScheduleProgress::state(std::string_view, bool, ScheduleOptions const&, StateSaver&));
+FULGURITE_EXTERN(void ScheduleProgress::state(std::string_view, bool, ScheduleOptions const&, StateLoader&));
+
+/// The key of a schedule in files, by its position among the schedulers: the number of its optimizer, so that it never
+/// sets another's rates, and for a further schedule of the same optimizer its own number. `first`: the position of each
+/// optimizer's first scheduler.
+std::string schedule_key(std::span<std::size_t const> first, std::size_t scheduler);
+/// The schedules by their keys and kinds; the kind is empty where a scheduler has no schedule.
+std::vector<std::string> schedule_names(std::span<std::size_t const> first,
+                                        std::initializer_list<std::string_view> kinds);
 
 }  // namespace fulgurite::loop
 
@@ -276,8 +295,9 @@ class Scheduler {
   static constexpr bool observes = Observer<S>;
   static constexpr bool moves_momentum = MovesMomentum<S> && HasMomentum<O>;
 
-  Scheduler(S from, ScheduleOptions options) : schedule_(std::move(from)), options_(std::move(options)) {
-    if (!options_.interval) options_.interval = default_interval();
+  Scheduler(S from, ScheduleOptions options)
+      : schedule_(std::move(from)), options_(std::move(options)), chosen_(options_.interval) {
+    if (!chosen_) options_.interval = default_interval();
     loop::check_frequency(options_.frequency);
   }
 
@@ -299,7 +319,7 @@ class Scheduler {
   void step()
     requires(!observes)
   {
-    ++moves_;
+    ++progress_.moves;
     if constexpr (RateSetter<S>) together_->let_set(*optimizer_, [&] { schedule_.move(*optimizer_); });
     else apply();
   }
@@ -307,7 +327,7 @@ class Scheduler {
   void step(double value)
     requires observes
   {
-    ++moves_;
+    ++progress_.moves;
     together_->let_set(*optimizer_, [&] { schedule_.observe(value, *optimizer_); });
   }
 
@@ -315,11 +335,11 @@ class Scheduler {
   /// whole run before and after what was just done, and it moves at each `frequency`-th. The count continues in a
   /// second fit, whose schedules are new.
   bool due(long before, long after) const {
-    return !retired_ && before / options_.frequency != after / options_.frequency;
+    return !progress_.retired && before / options_.frequency != after / options_.frequency;
   }
 
   /// Makes the schedule never due again, because something else sets the rates from now on. Saved in checkpoints.
-  void retire() { retired_ = true; }
+  void retire() { progress_.retired = true; }
 
   /// The rate from which a group started. For a group that was added later, which no schedule moves: its current rate,
   /// divided by how far the first group's rate has moved.
@@ -329,14 +349,21 @@ class Scheduler {
   void begin_from(std::span<double const> rates) { together_->begin_from(*optimizer_, rates); }
 
   /// The name of the schedule in files: its type. A lambda has no name.
-  static std::string kind() {
+  static constexpr std::string_view kind() {
     constexpr std::string_view name = type_name<S>();
-    return name.empty() || name.find('(') != name.npos ? "a function" : std::string(name);
+    return name.empty() || name.find('(') != name.npos ? "a function" : name;
   }
 
   Interval interval() const { return *options_.interval; }
+  /// The steps after which the rate stays low, for a schedule with a `total` whose interval was not given.
+  std::optional<long> ends_after_steps() const {
+    if constexpr (requires { schedule_(long{schedule_.total}) < schedule_(0L); })
+      if (!chosen_ && !progress_.retired && interval() == Interval::step && schedule_(schedule_.total) < schedule_(0L))
+        return schedule_.total * options_.frequency;
+    return std::nullopt;
+  }
   std::string const& name() const { return options_.name; }
-  long moves() const { return moves_; }
+  long moves() const { return progress_.moves; }
   O& optimizer() const { return *optimizer_; }
   S& schedule() { return schedule_; }
 
@@ -356,8 +383,8 @@ class Scheduler {
   bool takes(Watched const& seen)
     requires observes
   {
-    bool const is_new = seen.is_newer_than(logged_);
-    if (is_new) logged_ = seen.logged;
+    bool const is_new = seen.is_newer_than(progress_.logged);
+    if (is_new) progress_.logged = seen.logged;
     return is_new;
   }
 
@@ -369,13 +396,7 @@ class Scheduler {
   /// saved number of moves. Moves of another kind of schedule are an Error.
   void state(auto& archive) {
     constexpr bool loading = std::remove_cvref_t<decltype(archive)>::loading;
-    auto kind_saved = kind();
-    archive("kind", kind_saved);
-    if constexpr (loading) loop::check_schedule_kind(kind_saved, kind());
-    archive("moves", moves_)("retired", retired_);
-    if constexpr (observes) archive("logged", logged_);
-    archive.option("interval", std::string(interval() == Interval::step ? "step" : "epoch"));
-    archive.option("frequency", options_.frequency);
+    progress_.state(kind(), observes, options_, archive);
     if constexpr (loading && RateSetter<S>) loop::RateGroups(*optimizer_).set_rates(together_->initial);
     if constexpr (requires { schedule_.state(archive); }) archive.child("schedule", schedule_);
     if constexpr (loading) take_up();
@@ -410,11 +431,11 @@ class Scheduler {
 
   void apply() {
     if constexpr (gives_factors) {
-      together_->factors[number_] = schedule_(moves_);
+      together_->factors[number_] = schedule_(progress_.moves);
       together_->set(*optimizer_);
     }
     if constexpr (moves_momentum)
-      if (std::optional<double> const momentum = schedule_.momentum(moves_)) {
+      if (std::optional<double> const momentum = schedule_.momentum(progress_.moves)) {
         together_->momentum = momentum;
         together_->momentum_by = number_;
         for (std::size_t g = 0; g != together_->initial.size(); ++g) optimizer_->set_momentum(g, *momentum);
@@ -423,22 +444,21 @@ class Scheduler {
   /// Computes rates and momenta for the loaded number of moves, by the program's constants. A schedule that repeats its
   /// moves on loading has set the rates already, unless it is one of several: then the saved combined rates apply.
   void take_up() {
-    if (retired_) together_->retired = true;
-    if constexpr (gives_factors) together_->factors[number_] = schedule_(moves_);
+    if (progress_.retired) together_->retired = true;
+    if constexpr (gives_factors) together_->factors[number_] = schedule_(progress_.moves);
     if constexpr (FULGURITE_SAYS(S, bool, replays_moves))
       if (S::replays_moves && !together_->several())
         for (std::size_t g = 0; g != together_->base.size(); ++g) together_->base[g] = optimizer_->lr(g);
     if constexpr (moves_momentum)
-      if (together_->momentum_by == number_) together_->momentum = schedule_.momentum(moves_);
+      if (together_->momentum_by == number_) together_->momentum = schedule_.momentum(progress_.moves);
   }
   S schedule_;
   ScheduleOptions options_;
+  bool chosen_;  ///< the interval was given
   O* optimizer_ = nullptr;
   std::shared_ptr<loop::ComposedRates> together_ = std::make_shared<loop::ComposedRates>();
   std::size_t number_ = 0;  ///< position among the optimizer's schedules
-  long moves_ = 0;
-  long logged_ = 0;  ///< WatchedValue::logged when the schedule last took a value
-  bool retired_ = false;
+  loop::ScheduleProgress progress_{};
 };
 
 }  // namespace fulgurite

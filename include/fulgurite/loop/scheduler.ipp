@@ -1,6 +1,8 @@
 #pragma once
 // The bodies of loop/scheduler.hpp.
 
+#include <algorithm>
+
 #include <fulgurite/core/archive.hpp>
 #include <fulgurite/loop/scheduler.hpp>
 
@@ -146,12 +148,44 @@ FULGURITE_BODY void check_frequency(long frequency) {
                 "a schedule's frequency = " + std::to_string(frequency) + ": it moves every 1 or more steps or epochs");
 }
 
-FULGURITE_BODY void check_schedule_kind(std::string const& saved, std::string const& own) {
+/// Checks that the schedules of checkpoint and program are of the same kind.
+FULGURITE_BODY void check_schedule_kind(std::string_view saved, std::string_view own) {
   if (saved != own)
     throw Error("fulgurite.schedule.kind",
-                "the checkpoint's schedule is " + saved + ", and the program's is " + own +
+                "the checkpoint's schedule is " + std::string(saved) + ", and the program's is " + std::string(own) +
                     ": resume with the same configure_optimizers, or begin a new run with the weights, "
                     "load_weights(model, file)");
+}
+
+template <class Archive>
+void ScheduleProgress::state(std::string_view kind, bool observes, ScheduleOptions const& options, Archive& archive) {
+  std::string saved(kind);
+  archive("kind", saved);
+  if constexpr (Archive::loading) check_schedule_kind(saved, kind);
+  archive("moves", moves)("retired", retired);
+  if (observes) archive("logged", logged);
+  archive.option("interval", std::string(options.interval == Interval::step ? "step" : "epoch"));
+  archive.option("frequency", options.frequency);
+}
+FULGURITE_INSTANTIATE(void ScheduleProgress::state(std::string_view, bool, ScheduleOptions const&, StateSaver&));
+FULGURITE_INSTANTIATE(void ScheduleProgress::state(std::string_view, bool, ScheduleOptions const&, StateLoader&));
+
+FULGURITE_BODY std::string schedule_key(std::span<std::size_t const> first, std::size_t scheduler) {
+  auto const after = std::upper_bound(first.begin(), first.end(), scheduler);
+  auto key = std::to_string(after - first.begin() - 1);
+  if (scheduler != after[-1]) key += " #" + std::to_string(scheduler - after[-1] + 1);
+  return key;
+}
+
+FULGURITE_BODY std::vector<std::string> schedule_names(std::span<std::size_t const> first,
+                                                       std::initializer_list<std::string_view> kinds) {
+  std::vector<std::string> names;
+  std::size_t scheduler = 0;
+  for (auto const kind : kinds) {
+    auto key = schedule_key(first, scheduler++);
+    if (!kind.empty()) names.push_back((key += ' ') += kind);
+  }
+  return names;
 }
 
 }  // namespace fulgurite::loop

@@ -85,6 +85,8 @@ struct Cell {
   Figures epoch;
   Figures before;  ///< if `again`: the totals before this step
 
+  Cell();
+
   /// Saves or loads. All entries must be read and settled.
   void state(auto& archive);
 
@@ -215,6 +217,7 @@ class BoardEntries {
   double read_waiting(Cells cells, Value const* also);
   void discard_step(Cells cells, std::span<Slot> slots);
   void restart(Cells cells, std::span<Slot> slots);
+  void clear(Cells cells, std::span<Slot> slots);
   void reserve(std::size_t metrics, std::size_t steps);
   /// Saves or loads each cell under the name of its metric.
   void state(Cells cells, std::span<std::string_view const> names, auto& archive);
@@ -279,6 +282,12 @@ void BoardEntries<Backend>::restart(Cells cells, std::span<Slot> slots) {
   earlier_.clear();
   folded_ = 0;
   dirty_ = false;
+}
+
+template <class Backend>
+void BoardEntries<Backend>::clear(Cells cells, std::span<Slot> slots) {
+  restart(cells, slots);
+  std::ranges::fill(cells, Cell());
 }
 
 template <class Backend>
@@ -378,6 +387,12 @@ class Board<MetricList<Ms...>, Backend> : public BoardEntries<Backend> {
   /// Called when a new epoch or evaluation begins.
   void restart() {
     Entries::restart(cells_, slots_);
+    if constexpr (Counts::any) counts.restart();
+  }
+
+  /// Makes this a new board: nothing of its metrics is known, not even where they were logged.
+  void clear() {
+    Entries::clear(cells_, slots_);
     if constexpr (Counts::any) counts.restart();
   }
 

@@ -17,6 +17,8 @@ void Cell::state(auto& archive) {
 }
 FULGURITE_STATE(Cell)
 
+FULGURITE_BULK_BODY Cell::Cell() = default;
+
 FULGURITE_BULK_BODY void Cell::restart() {
   epoch = {};
   again = in_step_row = shared = false;

@@ -22,9 +22,10 @@
 namespace fulgurite::schedule {
 
 /// A schedule is callable with the number of its moves so far, and returns the factor of each group's initial learning
-/// rate: `[](long moves) { return std::pow(0.9, moves); }`. A schedule that is made from a number of steps declares
-/// `static constexpr bool per_step = true` and then moves with every optimizer step; all others move once per epoch,
-/// unless ScheduleOptions::interval says otherwise.
+/// rate: `[](long moves) { return std::pow(0.9, moves); }`. `Constant`, `Step`, `MultiStep`, `Exponential`,
+/// `ReduceOnPlateau` and functions move once per epoch. The others declare `static constexpr bool per_step = true` and
+/// move with every optimizer step, so `Cosine{10}` ends after ten steps. `ScheduleOptions::interval` chooses the other
+/// unit: `scheduled(std::move(adam), schedule::Cosine{10}, {.interval = Interval::epoch})` ends after ten epochs.
 template <class S>
 concept Schedule = requires(S const& schedule, long moves) {
   { schedule(moves) } -> std::convertible_to<double>;

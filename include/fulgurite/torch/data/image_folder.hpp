@@ -1,7 +1,6 @@
 #pragma once
 // A data module over pictures in folders: data::image_folder("flowers", {.batch_size = 32, .workers = 4}).
 
-#include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -18,6 +17,7 @@
 
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/text.hpp>
 #include <fulgurite/data/image_folder.hpp>
 #include <fulgurite/data/loader.hpp>
 #include <fulgurite/data/sampler.hpp>
@@ -39,7 +39,7 @@ struct ImageFolderOptions {
   int workers = 0;         ///< threads that read and decode pictures ahead
   int prefetch = 2;
   bool persistent_workers = true;
-  std::chrono::milliseconds timeout{0};  ///< longest wait of the loop for one batch; 0: no limit
+  Timeout timeout = {};  ///< longest wait of the loop for one batch; 0: no limit
   bool pin_memory = false;
 };
 

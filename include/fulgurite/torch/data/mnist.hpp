@@ -1,7 +1,6 @@
 #pragma once
 // MNIST, or a dataset in its format, from a folder: data::mnist("data/mnist", {.batch_size = 128}).
 
-#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -10,6 +9,7 @@
 
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/state.hpp>
+#include <fulgurite/core/text.hpp>
 #include <fulgurite/data/mnist_files.hpp>
 #include <fulgurite/data/sampler.hpp>
 #include <fulgurite/data/table.hpp>
@@ -28,7 +28,7 @@ struct MnistOptions {
   int workers = 0;
   int prefetch = 2;
   bool persistent_workers = true;
-  std::chrono::milliseconds timeout{0};
+  Timeout timeout = {};
   bool pin_memory = false;
 };
 
@@ -86,7 +86,7 @@ struct DigitsOptions {
   int workers = 0;
   int prefetch = 2;
   bool persistent_workers = true;
-  std::chrono::milliseconds timeout{0};
+  Timeout timeout = {};
   bool pin_memory = false;
 };
 
@@ -113,7 +113,7 @@ struct Digits8x8Options {
   int workers = 0;
   int prefetch = 2;
   bool persistent_workers = true;
-  std::chrono::milliseconds timeout{0};
+  Timeout timeout = {};
   bool pin_memory = false;
 };
 

@@ -1,7 +1,6 @@
 #pragma once
 // A data module over a table: data::table("houses.csv", {.target = "price"}).
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -13,6 +12,7 @@
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
+#include <fulgurite/core/text.hpp>
 #include <fulgurite/data/sampler.hpp>
 #include <fulgurite/data/table.hpp>
 #include <fulgurite/torch/data/tensor_loader.hpp>
@@ -70,7 +70,7 @@ struct TableOptions {
   int workers = 0;
   int prefetch = 2;
   bool persistent_workers = true;
-  std::chrono::milliseconds timeout{0};
+  Timeout timeout = {};
   bool pin_memory = false;
 };
 
@@ -189,7 +189,7 @@ struct WindowOptions {
   int workers = 0;
   int prefetch = 2;
   bool persistent_workers = true;
-  std::chrono::milliseconds timeout{0};
+  Timeout timeout = {};
   bool pin_memory = false;
 };
 

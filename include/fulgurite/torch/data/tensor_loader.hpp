@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -20,6 +19,7 @@
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
+#include <fulgurite/core/text.hpp>
 #include <fulgurite/data/batches.hpp>
 #include <fulgurite/data/mnist_files.hpp>
 #include <fulgurite/data/sampler.hpp>
@@ -72,10 +72,15 @@ struct TensorLoaderOptions {
   bool drop_last = false;  ///< drop a last batch with fewer samples
   int workers = 0;   ///< threads that gather and transform batches ahead; 0: the loop does it. For data on the CPU
   int prefetch = 2;  ///< how many batches each worker may be ahead
-  bool persistent_workers = true;        ///< workers live across epochs
-  std::chrono::milliseconds timeout{0};  ///< longest wait of the loop for one batch; 0: no limit
+  bool persistent_workers = true;  ///< workers live across epochs
+  Timeout timeout = {};            ///< longest wait of the loop for one batch; 0: no limit
   bool pin_memory = false;  ///< put batches into page-locked memory, from which copies to a GPU overlap with the step.
                             ///< Needs a GPU, and data on the CPU
+  // Refused, and last, so that a compiler prints their sentence first.
+  [[no_unique_address]] elsewhere::LoaderOption<0> num_workers = {};      ///< workers
+  [[no_unique_address]] elsewhere::LoaderOption<1> prefetch_factor = {};  ///< prefetch
+  [[no_unique_address]] elsewhere::LoaderOption<2> sampler = {};          ///< an argument before the options
+  [[no_unique_address]] elsewhere::LoaderOption<3> collate_fn = {};       ///< an argument behind the options
 };
 
 /// Options of a loader that is given a sampler. The sampler decides the order.
@@ -86,8 +91,13 @@ struct GatherOptions {
   int workers = 0;
   int prefetch = 2;
   bool persistent_workers = true;
-  std::chrono::milliseconds timeout{0};
+  Timeout timeout = {};
   bool pin_memory = false;
+  // Refused, and last, so that a compiler prints their sentence first.
+  [[no_unique_address]] elsewhere::LoaderOption<0> num_workers = {};      ///< workers
+  [[no_unique_address]] elsewhere::LoaderOption<1> prefetch_factor = {};  ///< prefetch
+  [[no_unique_address]] elsewhere::LoaderOption<2> shuffle = {};          ///< the sampler decides the order
+  [[no_unique_address]] elsewhere::LoaderOption<3> collate_fn = {};       ///< an argument behind the options
 };
 
 /// The options without those for the order.
@@ -301,31 +311,42 @@ torch::Tensor TensorLoader<S, Transform>::gather(torch::Tensor const& from, torc
               from, index);
 }
 
-/// The sampler of a TensorLoader that was given no targets, which does not compile. A template, so that the sentence
-/// waits for such a loader.
+/// The sampler of a TensorLoader that was given no targets, or something else, which does not compile. A template, so
+/// that the sentence waits for such a loader.
 template <class T = void>
 struct MissingTarget : OptionalShuffle {};
 template <class T>
 class TensorLoader<MissingTarget<T>, Untouched> : public TensorLoader<> {
   static constexpr bool has_target = !std::is_void_v<T>;
   static_assert(has_target,
-                "[fulgurite.data.no_target] a TensorLoader takes the data, the targets, then a sampler or options: "
-                "for a model that has no use for targets pass the data twice, TensorLoader{x, x, {...}}");
+                "[fulgurite.data.no_target] a TensorLoader takes two tensors, the data and the targets, then a sampler "
+                "or none, options by their names, and behind them a transform: for a model that has no use for targets "
+                "pass the data twice, TensorLoader{x, x, {...}}");
+  using Options = TensorLoaderOptions;
 
  public:
-  explicit TensorLoader(torch::Tensor const& data, TensorLoaderOptions options = {})
-      : TensorLoader<>(data, data, options) {}
-  TensorLoader(torch::Tensor const& data, auto const&, GatherOptions = {}) : TensorLoader(data) {}
-  TensorLoader(torch::Tensor const& data, TensorLoaderOptions options, auto const&) : TensorLoader(data, options) {}
+  explicit TensorLoader(auto const&, Options const& = {}) : TensorLoader<>({}, {}) {}
+  TensorLoader(auto const& x, Options const&, auto const&) : TensorLoader(x) {}
+  TensorLoader(auto const& x, auto const&, Options const& = {}) : TensorLoader(x) {}
+  TensorLoader(auto const& x, auto const&, Options const&, auto const&) : TensorLoader(x) {}
+  TensorLoader(auto const& x, auto const&, auto const&, GatherOptions const& = {}) : TensorLoader(x) {}
+  TensorLoader(auto const& x, auto const&, auto const&, auto const&) : TensorLoader(x) {}
 };
 
-TensorLoader(torch::Tensor, TensorLoaderOptions = {}) -> TensorLoader<MissingTarget<>>;
+template <class X>
+TensorLoader(X, TensorLoaderOptions = {}) -> TensorLoader<MissingTarget<>>;
 // For empty braces, which could be either of options and targets.
 TensorLoader(torch::Tensor, std::nullptr_t) -> TensorLoader<MissingTarget<>>;
-template <Sampler S>
-TensorLoader(torch::Tensor, S, GatherOptions = {}) -> TensorLoader<MissingTarget<>>;
-template <BatchTransform T>
-TensorLoader(torch::Tensor, TensorLoaderOptions, T) -> TensorLoader<MissingTarget<>>;
+template <class X, class T>
+TensorLoader(X, TensorLoaderOptions, T) -> TensorLoader<MissingTarget<>>;
+template <class X, class Y>
+TensorLoader(X, Y, TensorLoaderOptions = {}) -> TensorLoader<MissingTarget<>>;
+template <class X, class Y, class T>
+TensorLoader(X, Y, TensorLoaderOptions, T) -> TensorLoader<MissingTarget<>>;
+template <class X, class Y, class S>
+TensorLoader(X, Y, S, GatherOptions = {}) -> TensorLoader<MissingTarget<>>;
+template <class X, class Y, class S, class T>
+TensorLoader(X, Y, S, T) -> TensorLoader<MissingTarget<>>;
 TensorLoader(torch::Tensor, torch::Tensor, TensorLoaderOptions = {}) -> TensorLoader<>;
 template <BatchTransform T>
 TensorLoader(torch::Tensor, torch::Tensor, T) -> TensorLoader<OptionalShuffle, T>;

@@ -1,7 +1,6 @@
 #pragma once
 // Text for a language model of characters: data::text({"a.txt", "b.txt"}, {.block = 128, .batch_size = 32}).
 
-#include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -18,6 +17,7 @@
 #include <torch/types.h>
 
 #include <fulgurite/core/body.hpp>
+#include <fulgurite/core/text.hpp>
 #include <fulgurite/data/batches.hpp>
 #include <fulgurite/data/file.hpp>
 #include <fulgurite/data/sampler.hpp>
@@ -36,13 +36,13 @@ struct BlockOptions {
   bool random = true;  ///< pieces from random positions; false: consecutive pieces, each once
   long batches =
       0;  ///< batches in an epoch; 0: as many as make one pass over the sequence (random pieces overlap and leave gaps)
-  long batch_size = 32;                  ///< the number B of pieces in a batch
-  std::uint64_t seed = 0;                ///< of the random positions
-  int workers = 0;                       ///< threads that cut batches ahead; 0: the loop does it
-  int prefetch = 2;                      ///< how many batches each worker may be ahead
-  bool persistent_workers = true;        ///< workers live across epochs
-  std::chrono::milliseconds timeout{0};  ///< longest wait of the loop for one batch; 0: no limit
-  bool pin_memory = false;               ///< put batches into page-locked memory; needs a GPU
+  long batch_size = 32;            ///< the number B of pieces in a batch
+  std::uint64_t seed = 0;          ///< of the random positions
+  int workers = 0;                 ///< threads that cut batches ahead; 0: the loop does it
+  int prefetch = 2;                ///< how many batches each worker may be ahead
+  bool persistent_workers = true;  ///< workers live across epochs
+  Timeout timeout = {};            ///< longest wait of the loop for one batch; 0: no limit
+  bool pin_memory = false;         ///< put batches into page-locked memory; needs a GPU
 };
 
 /// Cuts pieces from a sequence, for one of several processes.
@@ -130,7 +130,7 @@ struct TextOptions {
   int workers = 0;
   int prefetch = 2;
   bool persistent_workers = true;
-  std::chrono::milliseconds timeout{0};
+  Timeout timeout = {};
   bool pin_memory = false;
 };
 

@@ -19,6 +19,7 @@
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/core/text.hpp>
+#include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/report/profile.hpp>
@@ -57,6 +58,11 @@ class AdvancedProfiler {
   static constexpr bool records_process = true;  ///< LibTorch has one profiler per process: not for sweeps
 
   explicit AdvancedProfiler(AdvancedProfilerOptions options = {});
+  /// Refused at compile time: an option without its name.
+  template <Unnamed T>
+  explicit AdvancedProfiler(T const&) : AdvancedProfiler() {
+    refuse_unnamed<T>();
+  }
   AdvancedProfiler(AdvancedProfiler&&) = default;
 
   /// An action among the operators. It ends early if the recording does.

@@ -73,7 +73,8 @@ FULGURITE_BULK_BODY BatchNormScope::BatchNormScope(torch::nn::Module& model) {
 
 FULGURITE_BULK_BODY BatchNormScope::~BatchNormScope() {
   at::NoGradGuard const no_graph;
-  for (auto const& restore : restore_) restore();
+  // In reverse: a norm that is registered under two names was visited twice, the second time without its momentum.
+  for (auto restore = restore_.rbegin(); restore != restore_.rend(); ++restore) (*restore)();
 }
 
 FULGURITE_BULK_BODY void Masks::prune(double amount, bool together) {
