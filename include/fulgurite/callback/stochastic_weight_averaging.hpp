@@ -20,6 +20,7 @@
 #include <fulgurite/core/archive_tree.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
+#include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/options.hpp>
@@ -91,6 +92,12 @@ class StochasticWeightAveraging {
 
   explicit StochasticWeightAveraging(StochasticWeightAveragingOptions options)
       : StochasticWeightAveraging(Average{}, std::move(options)) {}
+  /// Refused at compile time: an option without its name.
+  template <Unnamed T>
+  explicit StochasticWeightAveraging(T const&)
+      : StochasticWeightAveraging(StochasticWeightAveragingOptions{.swa_lrs = 0.0}) {
+    refuse_unnamed<T>();
+  }
   StochasticWeightAveraging(Average average, StochasticWeightAveragingOptions options)
       : options_(std::move(options)), average_(std::move(average)) {
     auto const& start = options_.swa_epoch_start;

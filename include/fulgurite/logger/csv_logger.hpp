@@ -70,6 +70,8 @@ struct CSVLoggerOptions {
   /// [fulgurite.logger.version_in_use].
   std::optional<long> version = std::nullopt;
   std::string prefix = "";  ///< a prefix for names: "a" turns "loss" into "a-loss"
+  // Refused, and last, so that a compiler prints its sentence first.
+  [[no_unique_address]] elsewhere::SaveDir save_dir = {};  ///< the first argument
 };
 
 namespace logger {

@@ -38,6 +38,20 @@ void put_notes(std::filesystem::path const& folder, std::string const& program, 
 
 }  // namespace fulgurite::report
 
+namespace fulgurite::elsewhere {
+
+/// Lightning's option for a logger's folder, which is the first argument here: naming it is a compile error.
+struct SaveDir {
+  constexpr SaveDir() = default;
+  template <class Folder, bool is_option = false>
+  constexpr SaveDir(Folder const&) {
+    static_assert(is_option, "[fulgurite.logger.save_dir] the folder is the first argument of a logger, before the "
+                             "options: CSVLogger{\"logs\", {.name = \"mlp\"}}");
+  }
+};
+
+}  // namespace fulgurite::elsewhere
+
 namespace fulgurite::logger {
 
 // The folders of a logger, from its options, and which options are invalid.

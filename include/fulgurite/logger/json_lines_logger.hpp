@@ -47,6 +47,8 @@ struct JsonLinesLoggerOptions {
   std::string name = "lightning_logs";         ///< a folder below save_dir, or several; "" is save_dir itself
   std::optional<long> version = std::nullopt;  ///< not given: a new version, or that of the loggers before this one
   std::string prefix = "";                     ///< a prefix for names: "a" turns "loss" into "a-loss"
+  // Refused, and last, so that a compiler prints its sentence first.
+  [[no_unique_address]] elsewhere::SaveDir save_dir = {};  ///< the first argument
 };
 
 namespace logger {

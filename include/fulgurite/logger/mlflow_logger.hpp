@@ -102,6 +102,8 @@ struct MLflowLoggerOptions {
   std::string run = "";                     ///< empty: the first digits of the run's id
   std::string prefix = "";                  ///< a prefix for names: "a" turns "loss" into "a-loss"
   double (*now)() = &logger::wall_seconds;  ///< seconds since 1970, for the times in the files
+  // Refused, and last, so that a compiler prints its sentence first.
+  [[no_unique_address]] elsewhere::SaveDir save_dir = {};  ///< the first argument
 };
 
 /// Logs to MLflow's file store: `MLflowLogger{}`, `MLflowLogger{"runs", {.experiment = "mlp"}}`; then `mlflow ui

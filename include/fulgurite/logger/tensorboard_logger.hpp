@@ -183,6 +183,8 @@ struct TensorBoardLoggerOptions {
   std::string prefix = "";                     ///< a prefix for names: "a" turns "loss" into "a-loss"
   bool log_graph = false;                      ///< log the table of the model's modules, as the text "model"
   double (*now)() = &logger::wall_seconds;     ///< seconds since 1970, for the times in the file
+  // Refused, and last, so that a compiler prints its sentence first.
+  [[no_unique_address]] elsewhere::SaveDir save_dir = {};  ///< the first argument
 };
 
 /// Logs to TensorBoard: `TensorBoardLogger{}`, `TensorBoardLogger{"runs", {.name = "mlp"}}`; then `tensorboard --logdir

@@ -142,10 +142,9 @@ struct Clip {
   constexpr Clip() = default;
   constexpr Clip(ClipNorm by) : kind(Kind::norm), limit(by.value) {}    // implicit: .clip = ClipNorm{0.5}
   constexpr Clip(ClipValue by) : kind(Kind::value), limit(by.value) {}  // implicit: .clip = ClipValue{0.5}
-  /// Refuses a plain number, which could mean either.
-  template <class Number, bool says_by_what = false>
-    requires std::is_arithmetic_v<Number>
-  constexpr Clip(Number) {
+  /// Refuses a plain number, which could mean either, and Lightning's "norm", which has no limit.
+  template <Unnamed T, bool says_by_what = false>
+  constexpr Clip(T const&) {
     static_assert(says_by_what, "[fulgurite.policy.clip_number] a limit says what it limits: ClipNorm{1.0}, the norm "
                                 "of all gradients together, "
                                 "or ClipValue{1.0}, each element");

@@ -157,6 +157,8 @@ template <DeviceTag Device>
 SingleDevice(Device, Matmul = Matmul::faster) -> SingleDevice<Device>;
 template <class Given>
 SingleDevice(Given, Matmul = Matmul::faster) -> SingleDevice<NoDevice<Given>>;
+template <class Given>
+SingleDevice(Given, int) -> SingleDevice<NoDevice<Given>>;  // the number of a device
 SingleDevice() -> SingleDevice<NoDevice<void>>;
 
 }  // namespace fulgurite
