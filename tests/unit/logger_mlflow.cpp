@@ -144,8 +144,9 @@ TEST_CASE("mlflow: names become paths below the run's folder, and bad options ar
 TEST_CASE("mlflow: two names that become one are refused before their values share a file") {
   Folder const folder;
   Alike model;
-  CHECK(error_of([&] { fit(model, below(folder.path), {}, on_the_clock()); })
-            .starts_with("[fulgurite.logger.names_alike] MLflowLogger: the metrics 'acc@1' and 'acc#1'"));
+  CHECK(error_of([&] {
+          fit(model, below(folder.path), {}, on_the_clock());
+        }).starts_with("[fulgurite.logger.names_alike] MLflowLogger: the metrics 'acc@1' and 'acc#1'"));
   logger::MlflowRun run(folder / "settings", {.run = "r", .now = &fixed_time});
   CHECK(toy::refusal([&] { run.write_hyperparameters({{"a?", 1L}, {"a_", 2L}}); }) == "fulgurite.logger.names_alike");
 }

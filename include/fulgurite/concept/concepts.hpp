@@ -364,7 +364,7 @@ template <class Metrics>
 inline constexpr bool has_metric_twice = false;
 template <auto... Ms>
 inline constexpr bool has_metric_twice<MetricList<Ms...>> = are_alike(std::array<RowNames, sizeof...(Ms)>{
-    RowNames{Ms.name(), Ms.logger && Ms.on_step != Report::no && Ms.on_epoch == Report::yes}...});
+    RowNames{Ms.name(), Ms.logger&& Ms.on_step != Report::no&& Ms.on_epoch == Report::yes}...});
 
 /// True if a metric is reported nowhere although there are loggers; a metric for callbacks only has `.logger = false`.
 template <class Metrics>
