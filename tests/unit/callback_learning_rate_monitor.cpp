@@ -106,6 +106,14 @@ TEST_CASE("lr monitor: keys") {
   CHECK(ctx.rows == std::vector<Row>{{0, "p/lr-SGD=0.1000 p/lr-SGD-1/pg1=1.0000 p/lr-SGD-1/pg2=2.0000 p/warm=0.1000"}});
 }
 
+TEST_CASE("lr monitor: schedules of two optimizers with one name are refused, since their rates would share a column") {
+  Ctx ctx;
+  ctx.all = {Sgd{}, Sgd{{0.5}}};
+  ctx.schedules = {{&ctx.all[0], Interval::epoch, "warm"}, {&ctx.all[1], Interval::epoch, "warm"}};
+  LearningRateMonitor monitor;
+  CHECK_THROWS_AS(monitor.on_train_epoch_start(ctx), Error);
+}
+
 TEST_CASE("lr monitor: of several schedules one that moves per step and one per epoch have it reported at both, under "
           "the first name that was given") {
   Ctx ctx;

@@ -141,4 +141,5 @@ TEST_CASE("a share is a fraction or a count, never silently something else") {
   CHECK(Share(1).of(10) == 1);     // a count, where 1.0 is all
   for (Share const share : {Share(1.0), Share(-0.1), Share(10), Share(-1), Share(11), Share(0.0 / 0.0)})
     CHECK(data_test::refusal([&] { share.of(10); }) == "fulgurite.data.share");
+  CHECK(data_test::refusal([] { Share(0.9).of(5); }) == "fulgurite.data.share");  // 4.5, rounded to all of them
 }

@@ -85,6 +85,20 @@ TEST_CASE("hyper-parameters: a list is one in YAML, in JSON, in a file and back,
   CHECK(refused.differences().find("'betas' is 1.5") != std::string::npos);
 }
 
+namespace {
+struct Seeded {
+  std::uint64_t seed;
+  void hyperparameters(auto& list) const { list("seed", seed); }
+};
+}  // namespace
+
+TEST_CASE("hyper-parameters: a whole number that files cannot hold is refused, and not written as a negative one") {
+  CHECK(logger::hparams_yaml(hyperparameters(Seeded{9223372036854775807U})) == "\"seed\": 9223372036854775807\n");
+  CHECK(error_of([] {
+          hyperparameters(Seeded{9223372036854775808U});
+        }).starts_with("[fulgurite.logger.hyperparameter_large]"));
+}
+
 TEST_CASE("hyper-parameters: model and data that tell two values of one name") {
   CHECK(error_of([] {
           hyperparameters(Net{}, Data{.lr = 1});

@@ -72,10 +72,11 @@ FULGURITE_BODY void LearningRateMonitor::Schedules::add(std::string_view called,
   named = true;
 }
 
-/// Names and values, and how many optimizers had each name so far.
+/// Names and values, how many optimizers had each name so far, and the names of all groups.
 struct LearningRateMonitor::Row {
   std::vector<std::pair<std::string, double>> values;
   std::map<std::string, int> seen;
+  std::set<std::string> names;
 };
 
 FULGURITE_BODY void LearningRateMonitor::log_row(FunctionRef<void(Row&)> read,
@@ -92,14 +93,14 @@ FULGURITE_BODY void LearningRateMonitor::add(Row& row, Schedules& schedules, std
   auto& name = schedules.name;
   if (int const earlier = schedules.named ? 0 : row.seen[name]++; earlier != 0) name += "-" + std::to_string(earlier);
   if (!options_.logging_interval && schedules.any && !schedules.move_now) return;
-  std::set<std::string> names;
   for (std::size_t g = 0; g != groups; ++g) {
     auto group = read(g);
     if (group.name.empty() && groups > 1) group.name = "pg" + std::to_string(g + 1);
     auto const key = options_.key_prefix + name + (group.name.empty() ? "" : "/" + group.name);
-    if (!names.insert(key).second)
+    if (!row.names.insert(key).second)
       throw Error("fulgurite.callback.group_names", "LearningRateMonitor: two parameter groups of " + name +
-                                                        " are called alike, " + key + ": rename one");
+                                                        " are called alike, " + key +
+                                                        ": rename one, or the schedule of one");
     row.values.emplace_back(key, group.rate);
     rates_[key].push_back(group.rate);
     if (options_.log_momentum)

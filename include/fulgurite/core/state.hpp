@@ -3,6 +3,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -147,7 +148,8 @@ class HyperparameterList {
   HyperparameterList();
   FULGURITE_MOVES(HyperparameterList);
 
-  /// Adds a setting. The same name with another value is an Error, since one run cannot have both.
+  /// Adds a setting. The same name with another value is an Error, since one run cannot have both, and so is a whole
+  /// number above 2^63 - 1, which files cannot hold.
   template <class V>
   HyperparameterList& operator()(std::string_view name, V const& value) {
     constexpr bool one = is_setting<V>, list = is_setting_list<V>;
@@ -181,9 +183,13 @@ class HyperparameterList {
   static auto kept(V const& value) {
     if constexpr (std::same_as<V, bool>) return value;
     else if constexpr (std::is_floating_point_v<V>) return static_cast<double>(value);
-    else if constexpr (std::is_arithmetic_v<V> || std::is_enum_v<V>) return static_cast<std::int64_t>(value);
-    else return std::string(std::string_view(value));
+    else if constexpr (std::is_arithmetic_v<V> || std::is_enum_v<V>) {
+      if constexpr (std::is_unsigned_v<V> && sizeof(V) == sizeof(std::int64_t))
+        if (value > static_cast<V>(std::numeric_limits<std::int64_t>::max())) refuse_large(value);
+      return static_cast<std::int64_t>(value);
+    } else return std::string(std::string_view(value));
   }
+  [[noreturn]] static void refuse_large(std::uint64_t value);
   void add(std::string_view name, Hyperparameter::second_type value);
 
   std::vector<Hyperparameter> all_;

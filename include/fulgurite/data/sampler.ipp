@@ -63,14 +63,15 @@ FULGURITE_BULK_BODY std::uint64_t OptionalShuffle::order_key() const {
 }
 
 FULGURITE_BULK_BODY std::size_t Share::of(std::size_t total) const {
-  bool const valid =
-      value_ >= 0 && (fraction_ ? value_ < 1 : value_ < static_cast<double>(total) || (total == 0 && value_ == 0));
+  auto const all = static_cast<double>(total);
+  double const part = std::round(fraction_ ? value_ * all : value_);
+  bool const valid = value_ >= 0 && (!fraction_ || value_ < 1) && (part < all || (total == 0 && part == 0));
   if (!valid)
     throw Error("fulgurite.data.share",
                 (fraction_ ? "the fraction " : "the count ") + std::to_string(value_) + " of " + std::to_string(total) +
                     " samples to put aside: give a fraction in [0, 1) (as 0.2) or a count below " +
-                    std::to_string(total));
-  return static_cast<std::size_t>(std::lround(fraction_ ? value_ * static_cast<double>(total) : value_));
+                    std::to_string(total) + ", so that at least one remains");
+  return static_cast<std::size_t>(part);
 }
 
 FULGURITE_BULK_BODY Split split(std::size_t total, Share validation, std::uint64_t seed) {

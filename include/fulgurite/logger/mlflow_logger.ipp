@@ -40,7 +40,7 @@ FULGURITE_BODY std::string file_name(std::string_view name) {
   return out;
 }
 
-/// Throws for two names that would share a file, which would mix their values.
+/// Throws for two names that would share a file, and so mix their values.
 [[noreturn]] FULGURITE_BODY void refuse_alike(std::string const& what, std::string_view one, std::string_view other,
                                               std::string const& file) {
   throw Error("fulgurite.logger.names_alike", "MLflowLogger: the " + what + " '" + std::string(one) + "' and '" +
