@@ -1,6 +1,7 @@
 #pragma once
 // The policies of a trainer: the device, the precision, and who drives the optimizer.
 
+#include <concepts>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -143,7 +144,8 @@ struct Clip {
   constexpr Clip(ClipNorm by) : kind(Kind::norm), limit(by.value) {}    // implicit: .clip = ClipNorm{0.5}
   constexpr Clip(ClipValue by) : kind(Kind::value), limit(by.value) {}  // implicit: .clip = ClipValue{0.5}
   /// Refuses a plain number, which could mean either, and Lightning's "norm", which has no limit.
-  template <Unnamed T, bool says_by_what = false>
+  template <class T, bool says_by_what = false>
+    requires(std::is_arithmetic_v<T> || std::convertible_to<T, std::string_view>)
   constexpr Clip(T const&) {
     static_assert(says_by_what, "[fulgurite.policy.clip_number] a limit says what it limits: ClipNorm{1.0}, the norm "
                                 "of all gradients together, "
