@@ -59,7 +59,7 @@ class DigitSource {
     if (auto const folder = find_mnist(places)) {
       bool const whole = mnist_files(*folder, "train").has_value();
       return {mnist(*folder, options), 28, "MNIST from " + folder->string(),
-              whole ? "at least 97.7 %, as on a sixth of them" : "97.7 to 98.5 %"};
+              whole ? "at least 97.7 %, as on a sixth of them" : "97.7 to 99 %"};
     }
     for (auto const& folder : places)
       if (small_ones_ && find_digits_csv(folder))
