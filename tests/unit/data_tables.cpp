@@ -220,6 +220,9 @@ TEST_CASE("what turns a table into numbers is learned from training rows alone, 
         "the line");
   CHECK(refusal([&] { encoding.encode(typed(csv("x,kind,full\n1,2,5\n")), rows.data()); }) ==
         "fulgurite.data.column_type");
+  CHECK(sentence([&] { static_cast<void>(encoding.types_of(csv("x,full,height\n1,5,2\n"), {})); }) ==
+        "[fulgurite.data.column] t.csv: there is no column 'kind', which the table had in training: it has x, full, "
+        "height; add the column");
 }
 
 TEST_CASE("a column that is the same everywhere, but for rounding, is not blown up by its deviation") {

@@ -292,6 +292,14 @@ FULGURITE_BULK_BODY std::vector<std::string> TableEncoding::features() const {
 
 FULGURITE_BULK_BODY TableTypes TableEncoding::types_of(CsvFile const& file, std::vector<std::string> missing) const {
   TableTypes types{.missing = std::move(missing)};
+  for (auto const& column : columns_)
+    if (std::ranges::find(file.columns, column.name) == file.columns.end()) {
+      std::string all;
+      for (auto const& name : file.columns) (all += all.empty() ? "" : ", ") += name;
+      throw Error("fulgurite.data.column", file.name + ": there is no column '" + column.name +
+                                               "', which the table had in training: it has " + all +
+                                               "; add the column");
+    }
   for (auto const& name : file.columns) {
     auto const at = std::ranges::find(columns_, name, &ColumnEncoding::name);
     if (at == columns_.end()) types.leave_out.push_back(name);
