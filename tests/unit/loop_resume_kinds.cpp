@@ -366,7 +366,7 @@ struct FailsFirst {
 
 /// A fit of this model, automatic, with such windows.
 template <class M, class... Cs>
-void automatic(Go const& go, int window, auto&& loader, Cs... callbacks) {
+void fit_automatic(Go const& go, int window, auto&& loader, Cs... callbacks) {
   M model;
   auto trainer = toy::train<M>(options(), Automatic{.accumulate_grad_batches = window}, FailsFirst{},
                                std::move(callbacks)..., go.tells());
@@ -525,7 +525,7 @@ TEST_CASE("from each place: several training loaders, shuffled, with and without
       check_everywhere(25, [&](Go const& go) {
         data::Loader numbers{all, {.batch_size = 2, .shuffle = true}};
         auto loader = data::combined<decltype(mode)::value>(other, std::move(numbers));
-        automatic<Drawn<typename decltype(loader)::Batch>>(go, window, loader);
+        fit_automatic<Drawn<typename decltype(loader)::Batch>>(go, window, loader);
       });
   };
   auto const in_each_mode = [&](auto const& other) {
@@ -542,8 +542,8 @@ TEST_CASE("from each place: several training loaders, shuffled, with and without
 TEST_CASE("from each place: an unsized loader that keeps its place, and one that is skipped forward") {
   for (int const window : {1, 2, 3}) {
     CAPTURE(window);
-    check_everywhere(25, [&](Go const& go) { automatic<Drawn<>>(go, window, Placed{}); });
-    check_everywhere(25, [&](Go const& go) { automatic<Drawn<>>(go, window, Shuffled{}); });
+    check_everywhere(25, [&](Go const& go) { fit_automatic<Drawn<>>(go, window, Placed{}); });
+    check_everywhere(25, [&](Go const& go) { fit_automatic<Drawn<>>(go, window, Shuffled{}); });
   }
 }
 
@@ -651,8 +651,8 @@ struct Normed : Drawn<> {
 TEST_CASE("from each place: an average with its pass for statistics") {
   for (int const window : {1, 2})
     check_everywhere(25, [&](Go const& go) {
-      automatic<Normed>(go, window, toy::batches(5),
-                        StochasticWeightAveraging{{.swa_lrs = 0.25, .swa_epoch_start = 2, .annealing_epochs = 2}});
+      fit_automatic<Normed>(go, window, toy::batches(5),
+                            StochasticWeightAveraging{{.swa_lrs = 0.25, .swa_epoch_start = 2, .annealing_epochs = 2}});
     });
 }
 
@@ -734,7 +734,7 @@ struct Pruned : Drawn<> {
 
 TEST_CASE("from each place: parts that are thawed one after the other, with a schedule") {
   for (int const window : {1, 2})
-    check_everywhere(25, [&](Go const& go) { automatic<ThreeParts>(go, window, toy::batches(5), OneByOne{}); });
+    check_everywhere(25, [&](Go const& go) { fit_automatic<ThreeParts>(go, window, toy::batches(5), OneByOne{}); });
 }
 
 TEST_CASE("from each place: pruned weights, which go on or begin anew from their first values, at ends of epochs or of "
@@ -742,12 +742,12 @@ TEST_CASE("from each place: pruned weights, which go on or begin anew from their
   for (bool const lottery : {false, true})
     for (bool const at_epochs : {false, true})
       check_everywhere(25, [&](Go const& go) {
-        automatic<Pruned>(go, 2, toy::batches(5),
-                          ModelPruning{{.amount = 0.5,
-                                        .parameter_names = {"weight"},
-                                        .make_pruning_permanent = false,
-                                        .use_lottery_ticket_hypothesis = lottery,
-                                        .prune_on_train_epoch_end = at_epochs}});
+        fit_automatic<Pruned>(go, 2, toy::batches(5),
+                              ModelPruning{{.amount = 0.5,
+                                            .parameter_names = {"weight"},
+                                            .make_pruning_permanent = false,
+                                            .use_lottery_ticket_hypothesis = lottery,
+                                            .prune_on_train_epoch_end = at_epochs}});
       });
 }
 
@@ -781,23 +781,23 @@ struct Together : Drawn<> {
 
 TEST_CASE("from each place: rates that move every second step, rates that follow validations, and several schedules") {
   for (int const window : {1, 2}) {
-    check_everywhere(25, [&](Go const& go) { automatic<Together>(go, window, toy::batches(5)); });
-    check_everywhere(25, [&](Go const& go) { automatic<WarmedUp>(go, window, toy::batches(5)); });
-    check_everywhere(25, [&](Go const& go) { automatic<Watches>(go, window, toy::batches(5)); });
+    check_everywhere(25, [&](Go const& go) { fit_automatic<Together>(go, window, toy::batches(5)); });
+    check_everywhere(25, [&](Go const& go) { fit_automatic<WarmedUp>(go, window, toy::batches(5)); });
+    check_everywhere(25, [&](Go const& go) { fit_automatic<Watches>(go, window, toy::batches(5)); });
   }
 }
 
 TEST_CASE("after a failure in a step, a validation, a hook or the pass for statistics a fit ends as one without it") {
   for (int const window : {1, 2}) {
     CAPTURE(window);
-    check_failures(40, [&](Go const& go) { automatic<Drawn<>>(go, window, toy::batches(5)); });
-    check_failures(40, [&](Go const& go) { automatic<Drawn<>>(go, window, Shuffled{}); });
+    check_failures(40, [&](Go const& go) { fit_automatic<Drawn<>>(go, window, toy::batches(5)); });
+    check_failures(40, [&](Go const& go) { fit_automatic<Drawn<>>(go, window, Shuffled{}); });
     check_failures(40, [&](Go const& go) {
-      automatic<Normed>(go, window, toy::batches(5),
-                        StochasticWeightAveraging{{.swa_lrs = 0.25, .swa_epoch_start = 2, .annealing_epochs = 2}});
+      fit_automatic<Normed>(go, window, toy::batches(5),
+                            StochasticWeightAveraging{{.swa_lrs = 0.25, .swa_epoch_start = 2, .annealing_epochs = 2}});
     });
-    check_failures(40, [&](Go const& go) { automatic<ThreeParts>(go, window, toy::batches(5), OneByOne{}); });
-    check_failures(40, [&](Go const& go) { automatic<Watches>(go, window, toy::batches(5)); });
+    check_failures(40, [&](Go const& go) { fit_automatic<ThreeParts>(go, window, toy::batches(5), OneByOne{}); });
+    check_failures(40, [&](Go const& go) { fit_automatic<Watches>(go, window, toy::batches(5)); });
   }
 }
 
