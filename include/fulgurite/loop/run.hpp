@@ -527,9 +527,8 @@ struct RunCore : RunPlace {
 
   Warnings said{};
   OwnActions own_actions{};
-  bool const keeps_questions;    ///< the program's
-  Questions questions{};         ///< what contexts were asked for since `questions` was last cleared
-  Switches switched_at_start{};  ///< what was switched off in the model when training began: the program's choice
+  bool const keeps_questions;             ///< the program's
+  Questions questions{};                  ///< what contexts were asked for since `questions` was last cleared
   std::vector<AnyCallback> callbacks{};   ///< in firing order
   ProgramEvents const* events = nullptr;  ///< the table of events for these callbacks
   ProgramCalls const* program;
@@ -579,6 +578,7 @@ struct State : RunCore, TypedPlace<R> {
   /// The state before hooks were notified of the end of an epoch that was cut short; see run_state.hpp.
   std::optional<typename LeftBy<typename R::Backend>::type> before_cut{};
   std::optional<BeforeValidation<R>> before_validation{};  ///< of the running validation, or of one that failed
+  Switches switched_at_start{};  ///< what was switched off in the model when training began: the program's choice
 };
 
 /// Sets the strategy's precision of matrix products for the lifetime of the result, if the strategy has that option.

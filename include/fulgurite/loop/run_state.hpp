@@ -157,26 +157,21 @@ void fold_optimizers(State<R>& run, Archive& archive) {
 template <class R>
 inline constexpr bool has_switches = requires(typename R::Model& model) { R::Backend::switches(model); };
 
-/// Sets a model's switches to `now`, from a file whose program had set them to `at_start`.
-using SetSwitches = void (*)(RunCore& run, Switches const& now, Switches const& at_start);
-template <class Archive>
-void fold_switches(RunCore& run, Switches now, SetSwitches set, Archive& archive);
-FULGURITE_EXTERN(void fold_switches(RunCore&, Switches, SetSwitches, StateSaver&));
-FULGURITE_EXTERN(void fold_switches(RunCore&, Switches, SetSwitches, StateLoader&));
-
 /// What hooks have switched off in the model. What the program itself has switched otherwise when training began than
 /// the one that wrote the file stays the program's.
 template <class R, class Archive>
 void fold_switches(State<R>& run, Archive& archive) {
   if constexpr (has_switches<R>) {
+    auto& model = *run.parts.model;
     // In manual optimization a scope may have frozen other optimizers' parameters, for a part of the batch.
     if (!Archive::loading && !R::automatic && run.facts.in_batch) return;
     if (lacks(archive, "switches") || add_before_validation(run, "switches", archive)) return;
-    constexpr SetSwitches set = [](RunCore& core, Switches const& now, Switches const& at_start) {
-      auto& model = *static_cast<State<R>&>(core).parts.model;
-      R::Backend::set_switches(model, now, at_start, core.loading.resuming ? core.switched_at_start : at_start);
-    };
-    fold_switches(run, R::Backend::switches(*run.parts.model), set, archive);
+    auto at_start = run.switched_at_start, now = R::Backend::switches(model);
+    archive.child("switches", [&](auto& inner) { inner.child("at_start", at_start).child("now", now); });
+    if constexpr (Archive::loading)
+      commit(archive, [&run, &model, at_start, now] {
+        R::Backend::set_switches(model, now, at_start, run.loading.resuming ? run.switched_at_start : at_start);
+      });
   }
 }
 

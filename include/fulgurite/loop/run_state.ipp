@@ -120,15 +120,6 @@ void fold_callbacks(RunCore& run, FunctionRef<bool(std::string const& name)> add
 FULGURITE_INSTANTIATE(void fold_callbacks(RunCore&, FunctionRef<bool(std::string const&)>, StateSaver&));
 FULGURITE_INSTANTIATE(void fold_callbacks(RunCore&, FunctionRef<bool(std::string const&)>, StateLoader&));
 
-template <class Archive>
-void fold_switches(RunCore& run, Switches now, SetSwitches set, Archive& archive) {
-  auto at_start = run.switched_at_start;
-  archive.child("switches", [&](auto& inner) { inner.child("at_start", at_start).child("now", now); });
-  if constexpr (Archive::loading) commit(archive, [&run, set, at_start, now] { set(run, now, at_start); });
-}
-FULGURITE_INSTANTIATE(void fold_switches(RunCore&, Switches, SetSwitches, StateSaver&));
-FULGURITE_INSTANTIATE(void fold_switches(RunCore&, Switches, SetSwitches, StateLoader&));
-
 FULGURITE_BODY std::string with_kind(std::string key, std::string_view kind) { return (key += ' ') += kind; }
 FULGURITE_BODY std::string with_kind(std::size_t number, std::string_view kind) {
   return with_kind(std::to_string(number), kind);
