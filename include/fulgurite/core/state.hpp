@@ -35,12 +35,6 @@ concept Stateful = requires(T& object, Archive& archive) { object.state(archive)
 template <class T>
 concept DeclaredStateless = requires { typename T::Stateless; };
 
-/// What a program has switched off in a model, by names: parameters that receive no gradients, modules in eval mode.
-struct Switches {
-  std::vector<std::string> frozen{}, evaluating{};
-  void state(auto& archive) { archive("frozen", frozen)("evaluating", evaluating); }
-};
-
 /// Takes the place of an archive to check whether a type has `state`.
 struct ArchiveProbe {
   static constexpr bool loading = false;

@@ -348,7 +348,6 @@ void keep_before_validation(State<R>& run, Source& source) {
     before.parts.save([&](auto& archive) {
       if constexpr (Stateful<typename R::Model, Saver> && !splits_model<R>) archive.child("model", *run.parts.model);
       fold_data_module<R>(source, archive);
-      fold_switches(run, archive);
       fold_validation_loaders(run, source, archive);
       archive.child("results", [&](auto& inner) { fold_results(run, inner); });
     });

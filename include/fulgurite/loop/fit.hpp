@@ -352,7 +352,6 @@ class OpenFit {
     if (notify<hook::on_train_start>(run_, pack_, ctx) == Flow::stop) request_stop(run_);
     agree_on_stop(run_);
     if (options.val_check_interval.kind == ValidationInterval::Kind::time) run_.clock.last_validation = options.now();
-    if constexpr (has_switches<R>) run_.switched_at_start = Backend::switches(*run_.parts.model);
     if constexpr (resumes)
       if (resumed_) go_on();
   }

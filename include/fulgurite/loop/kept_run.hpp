@@ -130,7 +130,6 @@ class KeptRun {
     fold_data_module<R>(source_, archive);
     fold_policies(run_, archive);
     fold_optimizers(run_, archive);
-    fold_switches(run_, archive);
   }
   template <class F>
   void each_optimizer(F&& f) {

@@ -578,7 +578,6 @@ struct State : RunCore, TypedPlace<R> {
   /// The state before hooks were notified of the end of an epoch that was cut short; see run_state.hpp.
   std::optional<typename LeftBy<typename R::Backend>::type> before_cut{};
   std::optional<BeforeValidation<R>> before_validation{};  ///< of the running validation, or of one that failed
-  Switches switched_at_start{};  ///< what was switched off in the model when training began: the program's choice
 };
 
 /// Sets the strategy's precision of matrix products for the lifetime of the result, if the strategy has that option.

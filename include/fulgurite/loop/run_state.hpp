@@ -153,28 +153,6 @@ void fold_optimizers(State<R>& run, Archive& archive) {
   if constexpr (R::Precision::scales_loss) archive.child("scaler", *run.parts.scaler);
 }
 
-/// True if parameters of the model can be frozen, and its modules switched to eval mode.
-template <class R>
-inline constexpr bool has_switches = requires(typename R::Model& model) { R::Backend::switches(model); };
-
-/// What hooks have switched off in the model. What the program itself has switched otherwise when training began than
-/// the one that wrote the file stays the program's.
-template <class R, class Archive>
-void fold_switches(State<R>& run, Archive& archive) {
-  if constexpr (has_switches<R>) {
-    auto& model = *run.parts.model;
-    // In manual optimization a scope may have frozen other optimizers' parameters, for a part of the batch.
-    if (!Archive::loading && !R::automatic && run.facts.in_batch) return;
-    if (lacks(archive, "switches") || add_before_validation(run, "switches", archive)) return;
-    auto at_start = run.switched_at_start, now = R::Backend::switches(model);
-    archive.child("switches", [&](auto& inner) { inner.child("at_start", at_start).child("now", now); });
-    if constexpr (Archive::loading)
-      commit(archive, [&run, &model, at_start, now] {
-        R::Backend::set_switches(model, now, at_start, run.loading.resuming ? run.switched_at_start : at_start);
-      });
-  }
-}
-
 // The parts of a run by name, for its files: if a file does not fit a program, the Error names the parts that differ.
 
 /// The loaders of a fit, such as "train TensorLoader" and "validation 0 TensorLoader", by the names of their types.

@@ -345,7 +345,6 @@ template <class R, class Source, class Archive>
 void fold_everything(State<R>& run, Source& source, Archive& archive) {
   fold_model(run, source, archive);
   fold_optimizers(run, archive);
-  fold_switches(run, archive);
   fold_loader(run, source, archive);
   fold_kept_cut(run, archive);
   fold_run(run, archive);

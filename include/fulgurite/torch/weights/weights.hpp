@@ -19,7 +19,6 @@
 #include <fulgurite/core/archive.hpp>
 #include <fulgurite/core/archive_tree.hpp>
 #include <fulgurite/core/body.hpp>
-#include <fulgurite/core/state.hpp>
 #include <fulgurite/core/types.hpp>
 
 #if defined(__linux__)
@@ -82,10 +81,6 @@ std::string_view element_name(at::ScalarType type, std::string_view weight);
 void each_named_tensor(torch::nn::Module const* model, FunctionRef<void(std::string const&, at::Tensor const&)> f);
 
 std::vector<std::string> weight_names(torch::nn::Module const* model);
-
-Switches switches(torch::nn::Module& model);
-/// Switches off what `to` lists, and on what it does not. What only one of `before` and `here` lists stays as it is.
-void set_switches(torch::nn::Module& model, Switches const& to, Switches const& before, Switches const& here);
 
 /// Passes each parameter and buffer to `f`. The bytes are valid during the call.
 void each_weight(torch::nn::Module const* model, TakeWeight f);

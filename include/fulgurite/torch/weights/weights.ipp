@@ -56,39 +56,6 @@ FULGURITE_BODY std::vector<std::string> weight_names(torch::nn::Module const* mo
   return names;
 }
 
-/// Calls `f(name, module)` for the model, whose name is empty, and each module in it, which comes after its parents.
-template <class F>
-void each_named_module(torch::nn::Module& model, F&& f) {
-  f(std::string(), model);
-  for (auto const& module : model.named_modules(std::string(), false)) f(module.key(), *module.value());
-}
-
-FULGURITE_BODY Switches switches(torch::nn::Module& model) {
-  Switches all;
-  for (auto const& parameter : model.named_parameters())
-    if (!parameter.value().requires_grad()) all.frozen.push_back(parameter.key());
-  each_named_module(model, [&](std::string const& name, torch::nn::Module const& module) {
-    if (!module.is_training()) all.evaluating.push_back(name);
-  });
-  return all;
-}
-
-FULGURITE_BODY void set_switches(torch::nn::Module& model, Switches const& to, Switches const& before,
-                                 Switches const& here) {
-  auto const is_on = [&](std::vector<std::string> Switches::* off, std::string const& name, bool now) {
-    auto const has = [&](Switches const& all) { return std::ranges::count(all.*off, name) != 0; };
-    return has(before) == has(here) ? !has(to) : now;
-  };
-  for (auto const& parameter : model.named_parameters())
-    parameter.value().set_requires_grad(is_on(&Switches::frozen, parameter.key(), parameter.value().requires_grad()));
-  std::vector<std::pair<torch::nn::Module*, bool>> trains;
-  each_named_module(model, [&](std::string const& name, torch::nn::Module& module) {
-    trains.emplace_back(&module, is_on(&Switches::evaluating, name, module.is_training()));
-  });
-  for (auto const& [module, on] : trains)  // train() also sets the modules in it, which follow
-    if (module->is_training() != on) module->train(on);
-}
-
 FULGURITE_BODY void each_weight(torch::nn::Module const* model, TakeWeight f) {
   std::vector<std::string> names;
   std::vector<at::Tensor> all;
