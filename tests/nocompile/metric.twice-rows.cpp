@@ -6,7 +6,7 @@
 using namespace fulgurite;
 
 struct Net : toy::P {
-  static constexpr Metric<"error"> error{.on_epoch = true};
+  static constexpr Metric<"error"> error{.on_step = true, .on_epoch = true};
 #ifdef LEGAL
   static constexpr Metric<"error_total"> total{.on_step = false, .on_epoch = true};
 #else

@@ -67,6 +67,14 @@ TEST_CASE("checkpoint: last follows the end, too; every_n_epochs = 0 is never") 
 }
 
 TEST_CASE("checkpoint: by time, which is a duration or its text") {
+  using namespace std::chrono_literals;
+  TimeSpan none = "00:00:00:03";
+  none = {};
+  CHECK(none == TimeSpan());
+  CHECK(TimeSpan(std::optional(Seconds(3))) == TimeSpan(3s));
+  CHECK(Timeout(500us) == 1ms);  // not 0, which is no limit
+  CHECK(Timeout(-1us) == -1ms);
+  CHECK(Timeout(Seconds(INFINITY)) > std::chrono::years(30));
   for (TimeSpan const interval : {TimeSpan{std::chrono::seconds(3)}, TimeSpan{"00:00:00:03"}}) {
     Folder const folder;
     Scripted model{.seconds_per_batch = 1};

@@ -96,7 +96,7 @@ TEST_CASE("hyper-parameters: a whole number that files cannot hold is refused, a
   CHECK(logger::hparams_yaml(hyperparameters(Seeded{9223372036854775807U})) == "\"seed\": 9223372036854775807\n");
   CHECK(error_of([] {
           hyperparameters(Seeded{9223372036854775808U});
-        }).starts_with("[fulgurite.logger.hyperparameter_large]"));
+        }).starts_with("[fulgurite.logger.hyperparameter_large] the hyper-parameter 'seed' is 9223372036854775808"));
 }
 
 TEST_CASE("hyper-parameters: model and data that tell two values of one name") {

@@ -149,4 +149,10 @@ TEST_CASE("mlflow: two names that become one are refused before their values sha
         }).starts_with("[fulgurite.logger.names_alike] MLflowLogger: the metrics 'acc@1' and 'acc#1'"));
   logger::MlflowRun run(folder / "settings", {.run = "r", .now = &fixed_time});
   CHECK(toy::refusal([&] { run.write_hyperparameters({{"a?", 1L}, {"a_", 2L}}); }) == "fulgurite.logger.names_alike");
+  run.add({{"step", 1, true}, {"loss", 2, false}});
+  auto const before = contents(folder);
+  CHECK(toy::refusal([&] { run.add({{"step", 2, true}, {"a?", 1, false}, {"a_", 2, false}}); }) ==
+        "fulgurite.logger.names_alike");
+  CHECK(toy::refusal([&] { run.add({{"step", 2, true}, {"time", 1, false}}); }) == "fulgurite.logger.names_alike");
+  CHECK(contents(folder) == before);  // no row has a value without a place
 }

@@ -307,6 +307,7 @@ class ModelCheckpoint : public checkpointing::Saver {
       : ModelCheckpoint(NoMonitor{}, options) {}
   /// Refused at compile time: an option without its name.
   template <Unnamed T>
+    requires(!checkpointing::is_folder<T>)
   ModelCheckpoint(M monitor, T const&) : ModelCheckpoint(monitor) {
     refuse_unnamed<T>();
   }

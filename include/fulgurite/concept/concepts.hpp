@@ -348,8 +348,8 @@ struct RowNames {
   std::string_view name;
   bool two;
 };
-/// True if two metrics have the same name, or one has that of another's rows. Whether a metric that says `.on_step =
-/// true` alone has two rows depends on where it is logged, so it does not count.
+/// True if two metrics have the same name, or one has that of another's rows. Whether a metric that says only one of
+/// `.on_step` and `.on_epoch` has two rows depends on where it is logged, so it does not count.
 template <std::size_t N>
 constexpr bool are_alike(std::array<RowNames, N> const& metrics) {
   for (std::size_t i = 0; i != N; ++i)
@@ -364,7 +364,7 @@ template <class Metrics>
 inline constexpr bool has_metric_twice = false;
 template <auto... Ms>
 inline constexpr bool has_metric_twice<MetricList<Ms...>> = are_alike(std::array<RowNames, sizeof...(Ms)>{
-    RowNames{Ms.name(), Ms.logger&& Ms.on_step != Report::no&& Ms.on_epoch == Report::yes}...});
+    RowNames{Ms.name(), Ms.logger&& Ms.on_step == Report::yes&& Ms.on_epoch == Report::yes}...});
 
 /// True if a metric is reported nowhere although there are loggers; a metric for callbacks only has `.logger = false`.
 template <class Metrics>
@@ -400,7 +400,7 @@ inline constexpr bool has_loader_suffix<MetricList<Ms...>> =
 template <class Metrics>
 inline constexpr bool has_column_of_rows = false;
 template <auto... Ms>
-inline constexpr bool has_column_of_rows<MetricList<Ms...>> = ((Ms.name() == "epoch") || ...);
+inline constexpr bool has_column_of_rows<MetricList<Ms...>> = ((Ms.logger && Ms.name() == "epoch") || ...);
 
 }  // namespace judge
 

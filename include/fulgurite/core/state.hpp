@@ -152,10 +152,10 @@ class HyperparameterList {
         "[fulgurite.logger.hyperparameter] a hyper-parameter is a number, a truth value, an enum, a text or a "
         "std::vector of these: convert it to one of them");
     if constexpr (one) {
-      add(name, kept(value));
+      add(name, kept(name, value));
     } else if constexpr (list) {
       HyperparameterValues all;
-      for (typename V::value_type const& entry : value) all.emplace_back(kept(entry));
+      for (typename V::value_type const& entry : value) all.emplace_back(kept(name, entry));
       add(name, std::move(all));
     }
     return *this;
@@ -174,16 +174,16 @@ class HyperparameterList {
 
  private:
   template <class V>
-  static auto kept(V const& value) {
+  static auto kept(std::string_view name, V const& value) {
     if constexpr (std::same_as<V, bool>) return value;
     else if constexpr (std::is_floating_point_v<V>) return static_cast<double>(value);
     else if constexpr (std::is_arithmetic_v<V> || std::is_enum_v<V>) {
       if constexpr (std::is_unsigned_v<V> && sizeof(V) == sizeof(std::int64_t))
-        if (value > static_cast<V>(std::numeric_limits<std::int64_t>::max())) refuse_large(value);
+        if (value > static_cast<V>(std::numeric_limits<std::int64_t>::max())) refuse_large(name, value);
       return static_cast<std::int64_t>(value);
     } else return std::string(std::string_view(value));
   }
-  [[noreturn]] static void refuse_large(std::uint64_t value);
+  [[noreturn]] static void refuse_large(std::string_view name, std::uint64_t value);
   void add(std::string_view name, Hyperparameter::second_type value);
 
   std::vector<Hyperparameter> all_;

@@ -22,9 +22,9 @@ FULGURITE_BODY void HyperparameterList::add(std::string_view name, Hyperparamete
   all_.emplace_back(name, std::move(value));
 }
 
-FULGURITE_BODY void HyperparameterList::refuse_large(std::uint64_t value) {
+FULGURITE_BODY void HyperparameterList::refuse_large(std::string_view name, std::uint64_t value) {
   throw Error("fulgurite.logger.hyperparameter_large",
-              "a hyper-parameter is " + std::to_string(value) +
+              "the hyper-parameter '" + std::string(name) + "' is " + std::to_string(value) +
                   ", and files hold whole numbers up to 9223372036854775807: give it as a text");
 }
 

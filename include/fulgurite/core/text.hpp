@@ -117,7 +117,9 @@ consteval void refuse_number() {
 /// duration of std::chrono, such as 2h. Other text throws an Error.
 struct TimeSpan : std::optional<Seconds> {
   // Not a member of an optional: a number that goes through an optional's constructors is refused in too many lines.
+  constexpr TimeSpan() = default;
   constexpr TimeSpan(std::nullopt_t) {}
+  constexpr TimeSpan(std::optional<Seconds> time) : std::optional<Seconds>(time) {}
   template <class Rep, class Period>
   constexpr TimeSpan(std::chrono::duration<Rep, Period> time) : std::optional<Seconds>(time) {}
   template <std::convertible_to<std::string_view> Text>
@@ -129,19 +131,33 @@ struct TimeSpan : std::optional<Seconds> {
   constexpr TimeSpan(Number) {
     refuse_number<Number>();
   }
+  friend constexpr bool operator==(TimeSpan const& a, TimeSpan const& b) {
+    return a.has_value() == b.has_value() && (!a.has_value() || *a == *b);
+  }
 };
 
-/// How long something waits, as an option: any duration of std::chrono, such as 30s, in whole milliseconds.
+/// How long something waits, as an option: any duration of std::chrono, such as 30s. It is rounded to whole
+/// milliseconds away from zero, which may mean something else, and is at most some 30 years.
 struct Timeout : std::chrono::milliseconds {
   constexpr Timeout() : std::chrono::milliseconds(0) {}
   template <class Rep, class Period>
   constexpr Timeout(std::chrono::duration<Rep, Period> time)
-      : std::chrono::milliseconds(std::chrono::duration_cast<std::chrono::milliseconds>(time)) {}
+      : std::chrono::milliseconds(whole(std::chrono::duration<double, std::milli>(time).count())) {}
   /// Refused at compile time, as for TimeSpan.
   template <class Number>
     requires std::is_arithmetic_v<Number>
   constexpr Timeout(Number) {
     refuse_number<Number>();
+  }
+
+ private:
+  static constexpr rep whole(double count) {
+    constexpr double most = 1e12;
+    if (!(count > -most)) return static_cast<rep>(-most);  // NaN, too: a negative time is refused where it is used
+    if (count >= most) return static_cast<rep>(most);
+    auto const n = static_cast<rep>(count);
+    auto const rest = count - static_cast<double>(n);
+    return rest > 0 ? n + 1 : rest < 0 ? n - 1 : n;
   }
 };
 

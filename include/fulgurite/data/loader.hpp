@@ -369,6 +369,7 @@ Loader(D, LoaderOptions = {}) -> Loader<guide::Data<D>>;
 template <class D, class Collate>
 Loader(D, LoaderOptions, Collate) -> Loader<guide::Data<D>, OptionalShuffle, Collate>;
 template <class D, class S>
+  requires(!std::convertible_to<S, LoaderOptions>)
 Loader(D, S, BatchOptions = {}) -> Loader<guide::Data<D, Sampler<S>>, guide::Order<S>>;
 template <class D, class S, class Collate>
 Loader(D, S, BatchOptions, Collate) -> Loader<guide::Data<D, Sampler<S>>, guide::Order<S>, Collate>;

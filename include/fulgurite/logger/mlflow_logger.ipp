@@ -119,6 +119,7 @@ FULGURITE_BODY void MlflowRun::add(std::vector<Cell> const& cells) {
   auto row = cells;
   auto const time = milliseconds(names_);
   row.insert(row.begin(), Cell{"time", std::strtod(time.c_str(), nullptr), true});
+  for (std::size_t i = 1; i < cells.size(); ++i) metric(cells[i].column);  // refuses a name before the row is written
   append(json_row(row));
   auto const step = std::to_string(static_cast<long long>(cells.front().value));
   for (std::size_t i = 1; i < cells.size(); ++i)
@@ -164,6 +165,9 @@ FULGURITE_BODY GrowingFile& MlflowRun::metric(std::string_view name) {
     return found->second;
   }
   auto const file = mlflow::file_name(name);
+  if (name == "time")
+    throw Error("fulgurite.logger.names_alike",
+                "MLflowLogger: a metric is called 'time', as the time of each row is: rename it");
   for (auto const& [other, open] : files_)
     if (mlflow::file_name(other) == file) mlflow::refuse_alike("metrics", other, name, file);
   auto const path = folder_ / "metrics" / file;

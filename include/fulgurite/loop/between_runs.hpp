@@ -387,7 +387,7 @@ void run_alone(State<R>& run, UserPack const&, typename R::Model& model, Source&
                InRun&& in_run) {
   refuse_open(run, "a search");
   FitIsOpen const is_open(run.loading);
-  State<R> own(run.asked, run.optimization, run.parts.strategy, run.parts.precision);
+  State<R> own(Asked(run.asked), run.optimization, run.parts.strategy, run.parts.precision);
   own.progress = run.progress;
   own.parts.model = own.parts.fitted = &model;
   own.said = run.said;

@@ -357,6 +357,8 @@ class Scheduler {
   Interval interval() const { return *options_.interval; }
   /// The steps after which the rate stays low, for a schedule with a `total` whose interval was not given.
   std::optional<long> ends_after_steps() const {
+    if constexpr (requires { schedule_.periodic; })
+      if (schedule_.periodic) return std::nullopt;
     if constexpr (requires { schedule_(long{schedule_.total}) < schedule_(0L); })
       if (!chosen_ && !progress_.retired && interval() == Interval::step && schedule_(schedule_.total) < schedule_(0L))
         return schedule_.total * options_.frequency;

@@ -340,6 +340,7 @@ TensorLoader(torch::Tensor, std::nullptr_t) -> TensorLoader<MissingTarget<>>;
 template <class X, class T>
 TensorLoader(X, TensorLoaderOptions, T) -> TensorLoader<MissingTarget<>>;
 template <class X, class Y>
+  requires(!(std::convertible_to<X, torch::Tensor> && std::convertible_to<Y, torch::Tensor>))
 TensorLoader(X, Y, TensorLoaderOptions = {}) -> TensorLoader<MissingTarget<>>;
 template <class X, class Y, class T>
 TensorLoader(X, Y, TensorLoaderOptions, T) -> TensorLoader<MissingTarget<>>;
