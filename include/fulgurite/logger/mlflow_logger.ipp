@@ -119,7 +119,8 @@ FULGURITE_BODY void MlflowRun::add(std::vector<Cell> const& cells) {
   auto row = cells;
   auto const time = milliseconds(names_);
   row.insert(row.begin(), Cell{"time", std::strtod(time.c_str(), nullptr), true});
-  for (std::size_t i = 1; i < cells.size(); ++i) metric(cells[i].column);  // refuses a name before the row is written
+  for (std::size_t i = 1; i < cells.size(); ++i)  // a name that is refused is refused before the row is written
+    if (!files_.contains(cells[i].column)) metric(cells[i].column);
   append(json_row(row));
   auto const step = std::to_string(static_cast<long long>(cells.front().value));
   for (std::size_t i = 1; i < cells.size(); ++i)
