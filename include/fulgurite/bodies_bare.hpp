@@ -72,6 +72,7 @@
 #include <fulgurite/report/run_folder.ipp>
 #include <fulgurite/report/terminal.ipp>
 #include <fulgurite/schedule/schedule.ipp>
+#include <fulgurite/torch/profile/nvtx_profiler.ipp>
 #include <fulgurite/tuner/batch_size_finder.ipp>
 #include <fulgurite/tuner/learning_rate_finder.ipp>
 #include <fulgurite/tuner/race.ipp>

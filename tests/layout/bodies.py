@@ -31,7 +31,6 @@ STAY = {
     'Context::': 'steps and hooks of batches ask it',
     'distributed::nccl_engine': 'is there once with NCCL and once without',
     'libtorch::graph::': 'is there with the headers of the CUDA toolkit only',
-    'NvtxProfiler::': 'is there with the header of NVTX only',
     'libtorch::FULGURITE_OPTIONS': 'is a macro, which makes templates',
 }
 BODY = 'fulgurite/core/body.hpp'

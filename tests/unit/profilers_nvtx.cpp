@@ -4,6 +4,8 @@
 
 #if __has_include(<nvtx3/nvToolsExt.h>)
 
+#include <nvtx3/nvToolsExt.h>
+
 #include <algorithm>
 #include <string>
 #include <vector>

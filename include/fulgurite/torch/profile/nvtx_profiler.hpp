@@ -4,8 +4,7 @@
 
 #if __has_include(<nvtx3/nvToolsExt.h>)
 
-#include <nvtx3/nvToolsExt.h>
-
+#include <fulgurite/core/body.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
@@ -21,18 +20,18 @@ struct NvtxProfiler {
   /// An open range.
   struct Range {
     bool open;
-    explicit Range(ProfiledAction const& action) : open(action.counts) {
-      if (open) nvtxRangePushA(action.name);
-    }
+    explicit Range(ProfiledAction const& action);
     Range(Range const&) = delete;
     Range& operator=(Range const&) = delete;
-    ~Range() {
-      if (open) nvtxRangePop();
-    }
+    ~Range();
   };
   Range profile_action(ProfiledAction const& action) { return Range(action); }
 };
 
 }  // namespace fulgurite
 
+#endif
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/torch/profile/nvtx_profiler.ipp>
 #endif
