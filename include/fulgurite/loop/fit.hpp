@@ -153,8 +153,9 @@ class OpenFit {
   /// stepped, and the epoch's end hooks run. No validation follows.
   void close() {
     safely([&] {
-      if (epoch_) leave_epoch();
-      run_.made.outcome.ended_by = end_reason(run_);
+      bool const early = trains_ && !done(run_);
+      if (epoch_) leave_epoch(early);
+      run_.made.outcome.ended_by = early ? closed_early : end_reason(run_);
       if (trains_) end_training();
       finish_files(run_);
       anomaly_.reset();
@@ -409,8 +410,9 @@ class OpenFit {
     loop::end_epoch<resumes>(run_, pack_, source_, left_early, from);
   }
 
-  /// Ends the epoch early, as a requested stop does.
-  void leave_epoch() {
+  /// Ends the epoch early, as a requested stop does. `closed`: nothing else has requested one.
+  void leave_epoch(bool closed) {
+    if (closed) run_.due.stop.why = closed_early;
     receive_stop(run_, false);
     epoch_->leave(run_);
     bool const left_early = epoch_->left_early();
