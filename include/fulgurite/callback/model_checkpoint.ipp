@@ -165,7 +165,7 @@ FULGURITE_BODY bool Place::warn_of_move(Context const& ctx) {
   if (!from.empty())
     ctx.warn_each("fulgurite.callback.checkpoint_moved",
                   "ModelCheckpoint: resumed from " + from.string() + " into " + folder_.string() +
-                      ": the best file is remembered, the other kept ones are left alone");
+                      ": the ranking starts again there, and the files in the first folder are left alone");
   return !from.empty();
 }
 
