@@ -115,12 +115,9 @@ struct Value<E> {
   }
   static void read(std::string_view from, E& to) {
     if constexpr (named) {
-      std::string all;
-      for (std::size_t i = 0; i != Names<E>::all.size(); ++i) {
+      for (std::size_t i = 0; i != Names<E>::all.size(); ++i)
         if (from == Names<E>::all[i]) return void(to = static_cast<E>(i));
-        (all += all.empty() ? "" : ", ") += Names<E>::all[i];
-      }
-      throw Expected{"one of " + all};
+      throw Expected{"one of " + listed(Names<E>::all)};
     } else {
       to = static_cast<E>(number_of<Number>(from, "a whole number"));
     }
@@ -287,13 +284,12 @@ struct Value<std::vector<E>> {
   static inline std::string const kind = std::string(Value<E>::kind) + "," + std::string(Value<E>::kind);
 
   static std::string text(std::vector<E> const& values) {
-    std::string all;
-    for (E const& one : values) {
+    auto const item = [](E const& one) {
       auto const text = Value<E>::text(one);
       bool const quotes = !Value<E>::bare || !toml_file::is_bare(text);
-      (all += all.empty() ? "" : ", ") += file_text({text, quotes ? Form::quoted : Form::bare});
-    }
-    return "[" + all + "]";
+      return file_text({text, quotes ? Form::quoted : Form::bare});
+    };
+    return "[" + listed(values, item) + "]";
   }
   static void read(std::string_view from, std::vector<E>& to) {
     static std::string const each = "a list in which each item is ";
