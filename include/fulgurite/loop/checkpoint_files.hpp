@@ -107,6 +107,7 @@ struct Outcome {
   std::optional<double> best_value = std::nullopt;
   int best_epoch = 0;
   std::filesystem::path best_file = {};
+  /// The file that a ModelCheckpoint has written last; files that the program saves itself are not named.
   std::filesystem::path last_file = {};
   std::filesystem::path metrics_file = {};
   /// What ended the last fit: "max_epochs = 10", "EarlyStopping: val/loss = ...", the reason of a stop request, or
