@@ -1,4 +1,4 @@
-// refused: [fulgurite.trainer.text] a text is no data: a file to resume from is CkptPath{"last"}, the last argument, and a loader is a range of batches
+// refused: [fulgurite.trainer.text] a file to resume from is CkptPath{"last"}, the last argument: a text is no data, and a loader is a range of batches
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>

@@ -283,7 +283,30 @@ TEST_CASE("checkpoint: a run that goes on in another folder than the loaded stat
   CHECK(said([&] { fitted(other, quick(2), 2, moved); }) ==
         "warning: [fulgurite.callback.checkpoint_moved] ModelCheckpoint: resumed from " + folder.path.string() +
             " into " + (folder / "elsewhere").string() +
-            ": the best file is remembered, the other kept ones are left alone\n");
+            ": the ranking starts again there, and the files in the first folder are left alone\n");
+}
+
+TEST_CASE("checkpoint: a run that goes on in another folder ranks anew, and leaves the files of the first one alone") {
+  auto const ran = [](int epochs, CkptPath const& from, auto const& kept) {
+    using Files = std::remove_cvref_t<decltype(kept)>;
+    Scripted model{.script = {5, 3, 9, 8}};
+    ScriptedTrainer<Files> trainer(quick(epochs), SavingDevice{}, Float32{}, Automatic{}, kept);
+    said([&] { trainer.fit(model, toy::batches(2), toy::batches(1), from); });
+    return std::pair(trainer.outcome().best_value, trainer.template callback<Files>().best_model_path());
+  };
+  Folder const folder;
+  ModelCheckpoint const a{Scripted::vl, {.dirpath = folder / "runs/a"}}, b{Scripted::vl, {.dirpath = folder / "runs"}};
+  auto const best = ran(2, CkptPath{"last"}, a).second;
+  REQUIRE(best == folder / "runs/a" / name(1, 4));
+  CHECK(ran(2, CkptPath{best}, b) == std::pair(std::optional(3.0), best));  // nothing is trained
+  CHECK(ran(4, CkptPath{best}, b) == std::pair(std::optional(8.0), folder / "runs" / name(3, 8)));
+  CHECK(folder.files() == Kept{"runs/a/" + name(1, 4), "runs/" + name(3, 8)});
+
+  Folder const other;
+  ModelCheckpoint const latest{{.dirpath = other / "runs/a", .save_last = true}}, above{{.dirpath = other / "runs"}};
+  ran(2, CkptPath{"last"}, latest);
+  CHECK(ran(3, CkptPath{other / "runs/a/last.safetensors"}, above).second == other / "runs" / name(2, 6));
+  CHECK(other.files() == Kept{"runs/a/" + name(1, 4), "runs/a/last.safetensors", "runs/" + name(2, 6)});
 }
 
 TEST_CASE("checkpoint: the one that gives way next; the kept ones as YAML") {

@@ -188,6 +188,22 @@ TEST_CASE("a fit that is closed early ends its epoch, steps its window, and leav
   }
 }
 
+TEST_CASE("a fit that is closed before its end says so, and what ended one that was over") {
+  auto data = toy::batches(4);
+  auto const ended_by = [&](int epochs, int batches, auto... callbacks) {
+    toy::P net;
+    auto trainer = toy::train<toy::P>({.max_epochs = epochs}, Automatic{}, std::move(callbacks)...);
+    auto fit = trainer.open(net, data);
+    for (int i = 0; i != batches; ++i) fit.advance();
+    fit.close();
+    return trainer.outcome().ended_by;
+  };
+  for (int const batches : {0, 2, 4, 6}) CHECK(ended_by(2, batches) == "close() of the open fit");
+  CHECK(ended_by(1, 2) == "close() of the open fit");
+  CHECK(ended_by(1, 4) == "max_epochs = 1");
+  CHECK(ended_by(1, 4, toy::stop_at(0, 1)) == "a stop that the model or a callback requested");
+}
+
 TEST_CASE("advance_for trains on the batches that fit into the budget, and forgets a slow one") {
   now = {};
   takes = {2ms};

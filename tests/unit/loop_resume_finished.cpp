@@ -4,6 +4,7 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <fulgurite/callback/early_stopping.hpp>
@@ -142,4 +143,24 @@ TEST_CASE("finished: a fit that resumes from a snapshot at a limit says so, and 
   CHECK(warned.find("[fulgurite.resume.finished] the resumed run had ended by max_epochs = 1") != std::string::npos);
   CHECK(warned.find("file") == std::string::npos);
   CHECK(trainer.progress().global_step == 4);
+}
+
+TEST_CASE("finished: a fit that its program has closed inside an epoch is not, and goes on there") {
+  auto const ran = [](Folder const& folder, int batches) {
+    Scripted model;
+    auto trainer = make_trainer<Scripted>(quick(2), SavingDevice{}, Float32{}, Automatic{},
+                                          ModelCheckpoint{{.dirpath = folder.path, .save_last = true}}, Counts{});
+    auto train = toy::batches(4), val = toy::batches(1);
+    auto const warned = said([&] {
+      auto fit = trainer.open(model, train, val, CkptPath{"last"});
+      for (int i = 0; i != batches; ++i) fit.advance();
+      fit.close();
+    });
+    CHECK(warned.find("[fulgurite.resume.finished]") == std::string::npos);
+    return std::tuple(trainer.progress().epoch, trainer.template callback<Counts>().batches, model.p.value());
+  };
+  Folder const folder;
+  CHECK(ran(folder, 2) == std::tuple(1, 2, 2.0));
+  CHECK(ran(folder, 1) == std::tuple(1, 1, 3.0));
+  CHECK(ran(folder, 9) == std::tuple(2, 5, 8.0));
 }

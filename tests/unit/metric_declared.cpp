@@ -307,10 +307,17 @@ TEST_CASE("a name of the moment is no declared metric's, and needs a logger") {
   net.extra = "val/mean";
   auto trainer = toy::train<Several>({.max_epochs = 1}, {}, toy::Rows{});
   CHECK(toy::refusal([&] { trainer.fit(net, toy::batches(2), val); }) == "fulgurite.metric.dynamic_name");
-  for (std::string const name : {"", "epoch", "step", "val/mean_epoch", "val/mean/dataloader_idx_0"}) {
+  for (std::string const name : {"", "epoch", "step", "val/mean_epoch", "val/mean/dataloader_idx_0", "val/x.min",
+                                 "val/x.max/dataloader_idx_1"}) {
     net.extra = name;
     CHECK(toy::refusal([&] { trainer.validate(net, val); }) == "fulgurite.metric.dynamic_name");
   }
+  net.extra = "val/mean/clean";
+  CHECK(toy::refusal([&] { trainer.validate(net, val); }).empty());
+  auto two = std::tuple(data::named<"clean">(toy::OwnPart<double>{val}), data::named<"dim">(toy::OwnPart<double>{val}));
+  CHECK(toy::refusal([&] { trainer.validate(net, two); }) == "fulgurite.metric.dynamic_name");
+  net.extra = "val/meaning";
+  CHECK(toy::refusal([&] { trainer.validate(net, two); }).empty());
   auto without = toy::train<Several>({.max_epochs = 1}, {});
   without.fit(net, toy::batches(2), val);
   REQUIRE(without.warnings().size() == 1);

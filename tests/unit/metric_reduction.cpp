@@ -122,6 +122,20 @@ TEST_CASE("a NaN stays visible in every reduction") {
   CHECK(std::isnan(*trainer.value(Logs::w)));
 }
 
+TEST_CASE("the greatest of values is the greatest also where their sum is none, as that of opposite infinities") {
+  auto const of = [](std::vector<double> values) {
+    Logs model{.values = std::move(values)};
+    auto trainer = toy::train<Logs>({.max_epochs = 1}, Automatic{});
+    trainer.fit(model, toy::batches(1));
+    CHECK(std::isnan(*trainer.value(Logs::v)));
+    return *trainer.value(Logs::w);
+  };
+  double const infinity = std::numeric_limits<double>::infinity(), none = std::numeric_limits<double>::quiet_NaN();
+  CHECK(of({1, -infinity, infinity, 2}) == infinity);
+  CHECK(std::isnan(of({infinity, none, -infinity})));
+  CHECK(std::isnan(of({none, infinity, 1, -infinity})));
+}
+
 TEST_CASE("a batch that holds no tensor: logging without batch_size is an Error that names the metric") {
   LogsNoRows model;
   std::string said;

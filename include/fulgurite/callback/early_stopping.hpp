@@ -19,6 +19,7 @@
 #include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/text.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
@@ -229,9 +230,7 @@ class SpikeDetection {
     if (batch > 0) bad_.push_back(batch - 1);
     bad_.push_back(batch);
     auto const file = ctx.options().default_root_dir / options_.exclude_batches_path;
-    std::string text = "[";
-    for (long const bad : bad_) (text += text.size() == 1 ? "" : ", ") += std::to_string(bad);
-    if (ctx.rank() == 0) write_durably(file, text + "]\n");
+    if (ctx.rank() == 0) write_durably(file, "[" + listed(bad_) + "]\n");
     throw Error("fulgurite.callback.spike",
                 "SpikeDetection: " + watch::written(metric_) + " = " + report::exact(value) + " in batch " +
                     std::to_string(batch) + " of epoch " + std::to_string(ctx.current_epoch()) +

@@ -6,6 +6,7 @@
 
 #include <fulgurite/callback/gradient_accumulation_scheduler.hpp>
 #include <fulgurite/core/archive.hpp>
+#include <fulgurite/core/text.hpp>
 
 namespace fulgurite {
 
@@ -26,10 +27,9 @@ FULGURITE_BODY int GradientAccumulationScheduler::window(int epoch) const {
 }
 
 void GradientAccumulationScheduler::state(auto& archive) {
-  std::string text;
-  for (auto const& [epoch, window] : scheduling_)
-    text += (text.empty() ? "" : ", ") + std::to_string(epoch) + ": " + std::to_string(window);
-  archive.option("scheduling", text);
+  archive.option("scheduling", listed(scheduling_, [](auto const& one) {
+                   return std::to_string(one.first) + ": " + std::to_string(one.second);
+                 }));
 }
 FULGURITE_STATE(GradientAccumulationScheduler)
 

@@ -157,7 +157,8 @@ class KeptNames {
   /// Changes the spelling of the folder, and of the files in it. Does nothing if `before` is empty.
   void respell(std::filesystem::path const& before, std::filesystem::path const& now);
 
-  /// Leaves the folder: the path of the best file is remembered, and all files are left as they are.
+  /// Leaves the folder, and all files in it as they are. The file with the best value is named until the first one in
+  /// the new folder; without a metric none is, since the next file displaces the one that is named.
   void leave();
 
   void state(auto& archive);

@@ -162,6 +162,7 @@ FULGURITE_BODY void KeptNames::respell(std::filesystem::path const& before, std:
 
 FULGURITE_BODY void KeptNames::leave() {
   ranking_.top.clear();
+  if (!ranking_.best_score) ranking_.best.clear();
   ranking_.outdated.clear();
   last_ = {.step = last_.step};
 }

@@ -165,7 +165,7 @@ FULGURITE_BODY bool Place::warn_of_move(Context const& ctx) {
   if (!from.empty())
     ctx.warn_each("fulgurite.callback.checkpoint_moved",
                   "ModelCheckpoint: resumed from " + from.string() + " into " + folder_.string() +
-                      ": the best file is remembered, the other kept ones are left alone");
+                      ": the ranking starts again there, and the files in the first folder are left alone");
   return !from.empty();
 }
 
@@ -193,8 +193,7 @@ FULGURITE_BODY void Requests::ask_for_last(Context const& ctx) {
 
 FULGURITE_BODY void Requests::warn_of_missing(Context const& ctx) {
   if (gone_.empty()) return;
-  std::string all;
-  for (auto const& file : gone_) (all += all.empty() ? "" : ", ") += file.string();
+  auto const all = listed(gone_, [](std::filesystem::path const& file) { return file.string(); });
   ctx.warn_each("fulgurite.callback.checkpoint_gone", "ModelCheckpoint: " + all +
                                                           ": kept by the run that is resumed, and no longer there; "
                                                           "missing files leave the ranking");

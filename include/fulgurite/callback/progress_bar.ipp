@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <fulgurite/callback/progress_bar.hpp>
+#include <fulgurite/core/text.hpp>
 #include <fulgurite/report/terminal.hpp>
 
 namespace fulgurite {
@@ -215,7 +216,7 @@ FULGURITE_BODY report::Postfix ProgressBar::postfix(Context& ctx) const {
   ctx.each_metric([&](DeclaredMetric const& metric, std::optional<double> value) {
     if (!metric.prog_bar || !value) return;
     auto const cell = std::string(metric.name) + "=" + report::short_value(*value);
-    (postfix.metrics += postfix.metrics.empty() ? "" : ", ") += cell;
+    append_item(postfix.metrics, cell);
     if (metric.name == ctx.outcome().best_metric_name) postfix.watched = cell;
   });
   return postfix;

@@ -53,11 +53,10 @@ FULGURITE_BODY Words read_words(std::vector<std::string> const& arguments, Table
   for (std::size_t i = 0; i != entries.size(); ++i)
     if (given[i]->count() != 0) words.options.emplace_back(entries[i].name, texts[i]);
   if (std::find(verbs.begin(), verbs.end(), words.verb) == verbs.end() && !words.verb.empty()) {
-    std::string all;
-    for (auto const& verb : verbs) (all += all.empty() ? "" : ", ") += verb;
     auto const meant = nearest(words.verb, verbs);
     throw Error("fulgurite.cli.verb", "'" + words.verb + "' is nothing that this program does" +
-                                          (meant.empty() ? "." : ": did you mean " + meant + "?") + " It knows " + all);
+                                          (meant.empty() ? "." : ": did you mean " + meant + "?") + " It knows " +
+                                          listed(verbs));
   }
   return words;
 }

@@ -21,6 +21,7 @@
 #include <fulgurite/cli/text.hpp>
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/text.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/diagnose/option_rules.hpp>
 #include <fulgurite/diagnose/rule.hpp>
@@ -338,7 +339,7 @@ std::string about_field(H const& object, V const& value) {
     std::apply([&](auto const&... one) { ((is_it(one.field) ? void(text = one.text) : void()), ...); }, H::about);
   if constexpr (requires { H::ranges; }) {
     auto const add = [&](auto const& range) {
-      if (is_it(range.field)) (text += text.empty() ? "" : ", ") += reflect::range_text(range);
+      if (is_it(range.field)) append_item(text, reflect::range_text(range));
     };
     std::apply([&](auto const&... one) { (add(one), ...); }, H::ranges);
   }

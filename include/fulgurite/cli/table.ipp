@@ -4,6 +4,7 @@
 #include <cctype>
 
 #include <fulgurite/cli/table.hpp>
+#include <fulgurite/core/text.hpp>
 
 namespace fulgurite::cli {
 
@@ -43,8 +44,7 @@ FULGURITE_BODY std::string nearest(std::string_view name, std::vector<std::strin
 FULGURITE_BODY void Table::add_choice(std::string name, std::string& value, std::vector<std::string> names,
                                       std::string about) {
   check_name(name);
-  std::string all;
-  for (auto const& one : names) (all += all.empty() ? "" : ", ") += one;
+  auto const all = listed(names);
   if (names.size() > 1) (about += about.empty() ? "" : ": ") += all;
   entries_.push_back({std::move(name), "NAME", std::move(about), value, false,
                       [&value, names = std::move(names), all](std::string_view text) {

@@ -59,7 +59,7 @@ constexpr N largest() {
 }
 
 /// Parses the whole text as a number. If it is none or does not fit into N, throws `Expected` with `expected`, a noun
-/// such as "a count".
+/// such as "a count". A number so small that N would hold 0 does not fit: who writes one does not mean 0.
 template <class N>
   requires std::is_arithmetic_v<N>
 N number_of(std::string_view text, std::string const& expected) {
@@ -68,11 +68,11 @@ N number_of(std::string_view text, std::string const& expected) {
   auto const [stopped, fault] = std::from_chars(text.data(), end, number);
   bool const fits = std::is_floating_point_v<N> || number <= largest<N>();  // accepts infinity
   if (fault == std::errc::result_out_of_range || (fault == std::errc{} && !fits)) {
-    auto const shown = [](N value) {
-      if constexpr (std::is_floating_point_v<N>) return report::formatted("%g", static_cast<double>(value));
-      else return std::to_string(value);
-    };
-    throw Expected{expected + " from " + shown(std::numeric_limits<N>::lowest()) + " to " + shown(largest<N>())};
+    using Limits = std::numeric_limits<N>;
+    if constexpr (std::is_floating_point_v<N>)
+      throw Expected{expected + report::formatted(", 0 or in size %g", static_cast<double>(Limits::denorm_min())) +
+                     report::formatted(" to %g", static_cast<double>(Limits::max()))};
+    else throw Expected{expected + " from " + std::to_string(Limits::lowest()) + " to " + std::to_string(largest<N>())};
   }
   if (fault != std::errc{} || stopped != end) throw Expected{expected};
   return number;
@@ -115,12 +115,9 @@ struct Value<E> {
   }
   static void read(std::string_view from, E& to) {
     if constexpr (named) {
-      std::string all;
-      for (std::size_t i = 0; i != Names<E>::all.size(); ++i) {
+      for (std::size_t i = 0; i != Names<E>::all.size(); ++i)
         if (from == Names<E>::all[i]) return void(to = static_cast<E>(i));
-        (all += all.empty() ? "" : ", ") += Names<E>::all[i];
-      }
-      throw Expected{"one of " + all};
+      throw Expected{"one of " + listed(Names<E>::all)};
     } else {
       to = static_cast<E>(number_of<Number>(from, "a whole number"));
     }
@@ -287,13 +284,12 @@ struct Value<std::vector<E>> {
   static inline std::string const kind = std::string(Value<E>::kind) + "," + std::string(Value<E>::kind);
 
   static std::string text(std::vector<E> const& values) {
-    std::string all;
-    for (E const& one : values) {
+    auto const item = [](E const& one) {
       auto const text = Value<E>::text(one);
       bool const quotes = !Value<E>::bare || !toml_file::is_bare(text);
-      (all += all.empty() ? "" : ", ") += file_text({text, quotes ? Form::quoted : Form::bare});
-    }
-    return "[" + all + "]";
+      return file_text({text, quotes ? Form::quoted : Form::bare});
+    };
+    return "[" + listed(values, item) + "]";
   }
   static void read(std::string_view from, std::vector<E>& to) {
     static std::string const each = "a list in which each item is ";

@@ -65,9 +65,8 @@ FULGURITE_BODY Written written(toml::node const& node, std::string const& where,
   if (auto const* const value = node.as_floating_point()) return {part_text(value->get()), Form::bare};
   if (auto const* const value = node.as_string()) return {value->get(), Form::quoted};
   if (auto const* const array = node.as_array(); array && !in_list) {
-    std::string all;
-    for (auto const& one : *array) (all += all.empty() ? "" : ", ") += file_text(written(one, where, true));
-    return {"[" + all + "]", Form::list};
+    auto const item = [&](toml::node const& one) { return file_text(written(one, where, true)); };
+    return {"[" + listed(*array, item) + "]", Form::list};
   }
   throw Error("fulgurite.cli.config", where + ": an option must be a number, true, false, a text or a list of these");
 }

@@ -54,11 +54,7 @@ FULGURITE_BODY SavedTensor SavedTensor::written_last() && {
   return std::move(*this);
 }
 
-FULGURITE_BODY std::string SavedTensor::description() const {
-  std::string text;
-  for (auto const extent : shape_) (text += text.empty() ? "" : ", ") += std::to_string(extent);
-  return dtype_ + " [" + text + "]";
-}
+FULGURITE_BODY std::string SavedTensor::description() const { return dtype_ + " [" + listed(shape_) + "]"; }
 
 FULGURITE_BODY ArchiveNode const* ArchiveObject::find(std::string_view name) const {
   auto const found = places_.find(name);

@@ -31,6 +31,24 @@ inline std::atomic<void (*)(std::FILE* stream, std::string_view lines)> writes_a
 /// uses this function.
 void print_lines(std::FILE* stream, std::string_view lines);
 
+/// Appends an item to a list for a sentence: "a", then "a, b".
+void append_item(std::string& all, std::string_view item, std::string_view between = ", ");
+/// All items as such a list, by `text_of(item)`.
+template <class Items, class Text>
+std::string listed(Items const& items, Text text_of) {
+  std::string all;
+  for (auto const& item : items) append_item(all, text_of(item));
+  return all;
+}
+/// All items, which are texts or numbers.
+template <class Items>
+std::string listed(Items const& items) {
+  return listed(items, []<class Item>(Item const& item) {
+    if constexpr (std::is_arithmetic_v<Item>) return std::to_string(item);
+    else return std::string_view(item);
+  });
+}
+
 }  // namespace fulgurite
 
 namespace fulgurite::utf8 {

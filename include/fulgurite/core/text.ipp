@@ -10,6 +10,10 @@ FULGURITE_BODY void print_lines(std::FILE* stream, std::string_view lines) {
   else std::fwrite(lines.data(), 1, lines.size(), stream);
 }
 
+FULGURITE_BODY void append_item(std::string& all, std::string_view item, std::string_view between) {
+  all.append(all.empty() ? std::string_view() : between).append(item);
+}
+
 FULGURITE_BODY std::string time_text(Seconds time) {
   auto const whole = static_cast<long long>(time.count());
   std::string text;

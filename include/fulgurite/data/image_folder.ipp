@@ -12,6 +12,7 @@
 #include <utility>
 
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/text.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/data/file.hpp>
 #include <fulgurite/data/image_folder.hpp>
@@ -243,11 +244,10 @@ FULGURITE_BULK_BODY ImageFolder::ImageFolder(std::filesystem::path const& root) 
     sort_seldom(found);
     for (auto& file : found) files_.push_back({std::move(file), label});
   }
-  std::string said;
-  for (auto const& [ending, count] : others)
-    (said += said.empty() ? "" : ", ") += ending + " (" + std::to_string(count) + ")";
+  auto const said = [](auto const& other) { return other.first + " (" + std::to_string(other.second) + ")"; };
   if (!others.empty())
-    refuse(root, "files end in " + said + ", and PNG, PGM and PPM can be read: convert them, or take them away");
+    refuse(root, "files end in " + listed(others, said) +
+                     ", and PNG, PGM and PPM can be read: convert them, or take them away");
   if (!empty.empty()) refuse(root / empty[0], "no file in it ends in .png, .pgm or .ppm: fill it, or remove it");
 }
 

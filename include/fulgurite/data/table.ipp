@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <fulgurite/core/archive.hpp>
+#include <fulgurite/core/text.hpp>
 #include <fulgurite/data/file.hpp>
 #include <fulgurite/data/table.hpp>
 
@@ -157,8 +158,7 @@ FULGURITE_BULK_BODY TableColumn const* Table::find(std::string_view column) cons
 
 FULGURITE_BULK_BODY TableColumn const& Table::column(std::string_view wanted) const {
   if (auto const* found = find(wanted)) return *found;
-  std::string all;
-  for (auto const& one : columns) (all += all.empty() ? "" : ", ") += one.name;
+  auto const all = listed(columns, [](TableColumn const& one) { return std::string_view(one.name); });
   throw Error("fulgurite.data.column",
               name + ": there is no column '" + std::string(wanted) + "': it has " + all + "; name one of them");
 }
@@ -293,13 +293,10 @@ FULGURITE_BULK_BODY std::vector<std::string> TableEncoding::features() const {
 FULGURITE_BULK_BODY TableTypes TableEncoding::types_of(CsvFile const& file, std::vector<std::string> missing) const {
   TableTypes types{.missing = std::move(missing)};
   for (auto const& column : columns_)
-    if (std::ranges::find(file.columns, column.name) == file.columns.end()) {
-      std::string all;
-      for (auto const& name : file.columns) (all += all.empty() ? "" : ", ") += name;
+    if (std::ranges::find(file.columns, column.name) == file.columns.end())
       throw Error("fulgurite.data.column", file.name + ": there is no column '" + column.name +
-                                               "', which the table had in training: it has " + all +
+                                               "', which the table had in training: it has " + listed(file.columns) +
                                                "; add the column");
-    }
   for (auto const& name : file.columns) {
     auto const at = std::ranges::find(columns_, name, &ColumnEncoding::name);
     if (at == columns_.end()) types.leave_out.push_back(name);

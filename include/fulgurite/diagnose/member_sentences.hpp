@@ -93,8 +93,8 @@
   "[fulgurite.trainer.move] a trainer stays where it was made, since its callbacks and runs refer to it: return "      \
   "make_trainer<Net>(...) itself, or keep `new auto(make_trainer<Net>(...))` in a std::unique_ptr"
 #define FULGURITE_SENTENCE_TRAINER_TEXT                                                                                \
-  "[fulgurite.trainer.text] a text is no data: a file to resume from is CkptPath{\"last\"}, the last argument, "       \
-  "and a loader is a range of batches"
+  "[fulgurite.trainer.text] a file to resume from is CkptPath{\"last\"}, the last argument: a text is no data, and "   \
+  "a loader is a range of batches"
 #define FULGURITE_SENTENCE_TRAINER_CKPT_PATH                                                                           \
   "[fulgurite.trainer.ckpt_path] the file to resume from is the last argument of a call, and no option: write "        \
   "trainer.fit(model, data, CkptPath{\"last\"})"

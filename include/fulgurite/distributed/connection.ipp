@@ -375,8 +375,6 @@ FULGURITE_BODY void leave_together(Store const& store, Place const& place, Watch
   std::_Exit(1);
 }
 
-FULGURITE_BODY void list(std::string& all, std::string_view one) { all.append(all.empty() ? "" : ", ").append(one); }
-
 FULGURITE_BODY void throw_mismatch(Place const& place, std::string_view what, int rank, std::string_view other) {
   std::string sentence("ranks have parted: rank ");
   sentence.append(std::to_string(place.rank)).append(" is at '").append(what).append("', rank ");
@@ -400,7 +398,7 @@ FULGURITE_BODY void throw_left(Place const& place, std::string_view what, int ra
   auto const all = watch.all();
   for (std::size_t rank = 0; all && rank != all->size(); ++rank) {
     if ((*all)[rank].left) throw_left(place, what, static_cast<int>(rank));
-    if (!(*all)[rank].is_there) list(silent, std::to_string(rank));
+    if (!(*all)[rank].is_there) append_item(silent, std::to_string(rank));
   }
   std::string sentence("another process of this run is gone");
   if (!silent.empty()) sentence.append(", of rank ").append(silent).append(", which no longer answers");
@@ -423,8 +421,8 @@ FULGURITE_BODY void throw_left(Place const& place, std::string_view what, int ra
     for (std::size_t rank = 0; rank != others->size(); ++rank) {
       auto const& at = (*others)[rank].waits_for;
       if (static_cast<int>(rank) == place.rank || at == what) continue;
-      if (at.empty()) list(absent, std::to_string(rank));
-      else list(elsewhere, std::to_string(rank) + " (" + at + ")");
+      if (at.empty()) append_item(absent, std::to_string(rank));
+      else append_item(elsewhere, std::to_string(rank) + " (" + at + ")");
     }
     if (!absent.empty()) sentence.append("These ranks did not come: ").append(absent).append(". ");
     if (!elsewhere.empty()) sentence.append("These wait for something else: ").append(elsewhere).append(". ");
@@ -449,7 +447,7 @@ FULGURITE_BODY void meet(Patience const& patience, Store const& store) {
         throw loop::RankEnded(ended->rank, ended->text);
       came = is_here();
     }
-    if (!came) missing.append(missing.empty() ? "" : ", ").append(std::to_string(rank));
+    if (!came) append_item(missing, std::to_string(rank));
   }
   if (!missing.empty())
     throw Error("fulgurite.distributed.absent",

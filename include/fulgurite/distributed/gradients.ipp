@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include <fulgurite/core/text.hpp>
 #include <fulgurite/distributed/gradients.hpp>
 
 namespace fulgurite::distributed {
@@ -269,9 +270,7 @@ FULGURITE_BODY std::string Replica::name(at::Tensor const& parameter) const {
 
 FULGURITE_BODY std::string Replica::line(std::string const& name, at::Tensor const& tensor) {
   std::string text(name);
-  text.append(" ").append(c10::toString(tensor.scalar_type())).append(" [");
-  for (std::int64_t d = 0; d != tensor.dim(); ++d)
-    text.append(d == 0 ? "" : ", ").append(std::to_string(tensor.size(d)));
+  text.append(" ").append(c10::toString(tensor.scalar_type())).append(" [").append(listed(tensor.sizes()));
   return text.append(tensor.requires_grad() ? "]" : "] frozen");
 }
 

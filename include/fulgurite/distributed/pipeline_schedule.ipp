@@ -7,6 +7,7 @@
 #include <string>
 
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/text.hpp>
 #include <fulgurite/distributed/pipeline_schedule.hpp>
 
 namespace fulgurite::distributed {
@@ -67,14 +68,11 @@ FULGURITE_BODY std::vector<int> stages_of_ranks(std::vector<int> const& asked,
   }
   bool fits = static_cast<int>(asked.size()) == processes;
   for (int const one : asked) fits = fits && one >= 1;
-  if (!fits || std::accumulate(asked.begin(), asked.end(), 0) != count) {
-    std::string text;
-    for (int const one : asked) text.append(text.empty() ? "" : ", ").append(std::to_string(one));
-    throw Error("fulgurite.pipeline.balance", ".balance = {" + text + "} does not share " + std::to_string(count) +
-                                                  " stages between " + std::to_string(processes) +
-                                                  " processes: name one number of at least 1 for each, whose sum is " +
-                                                  std::to_string(count) + ", or leave it out");
-  }
+  if (!fits || std::accumulate(asked.begin(), asked.end(), 0) != count)
+    throw Error("fulgurite.pipeline.balance",
+                ".balance = {" + listed(asked) + "} does not share " + std::to_string(count) + " stages between " +
+                    std::to_string(processes) + " processes: name one number of at least 1 for each, whose sum is " +
+                    std::to_string(count) + ", or leave it out");
   return asked;
 }
 

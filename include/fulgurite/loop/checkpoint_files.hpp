@@ -107,10 +107,11 @@ struct Outcome {
   std::optional<double> best_value = std::nullopt;
   int best_epoch = 0;
   std::filesystem::path best_file = {};
+  /// The file that a ModelCheckpoint has written last; files that the program saves itself are not named.
   std::filesystem::path last_file = {};
   std::filesystem::path metrics_file = {};
-  /// What ended the last fit: "max_epochs = 10", "EarlyStopping: val/loss = ...", or the reason of a stop request.
-  /// Empty while the fit runs, after an exception, and if it was closed before its end.
+  /// What ended the last fit: "max_epochs = 10", "EarlyStopping: val/loss = ...", the reason of a stop request, or
+  /// "close() of the open fit". Empty while the fit runs, and after an exception.
   std::string ended_by = {};
 
   /// The results without files that do not exist. A logger makes its file with the first row, and there may be none. A

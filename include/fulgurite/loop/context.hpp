@@ -329,6 +329,9 @@ class MetricValues {
 /// that.
 Figures over_loaders(RunCore& run, std::size_t metric);
 
+/// Throws [fulgurite.metric.dynamic_name] if ctx.log_dynamic must not use this name.
+void check_dynamic_name(RunCore const& run, std::string_view name);
+
 /// Copies the values of the training epoch to the results.
 void publish_epoch(RunCore& run);
 /// Copies the loaders' figures to the results, separately and merged. Monitors read the merged value.

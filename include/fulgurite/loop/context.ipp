@@ -246,6 +246,26 @@ FULGURITE_BULK_BODY Figures over_loaders(RunCore& run, std::size_t metric) {
   return merged;
 }
 
+/// True if the metric writes rows under this name: its own, that of one of its numbers, each also with a suffix.
+FULGURITE_BODY bool is_reported_as(DeclaredMetric const& metric, std::string_view name,
+                                   std::vector<std::string> const& loaders) {
+  if (!name.starts_with(metric.name)) return false;
+  auto const rest = name.substr(metric.name.size());
+  if (rest.empty() || rest == "_step" || rest == "_epoch" || rest.starts_with("/dataloader_idx_")) return true;
+  return (metric.several && rest.starts_with('.')) ||
+         (loaders.size() > 1 && std::ranges::find(loaders, rest.substr(1)) != loaders.end() && rest.starts_with('/'));
+}
+
+FULGURITE_BODY void check_dynamic_name(RunCore const& run, std::string_view name) {
+  bool const declared = std::ranges::any_of(
+      run.program->metrics, [&](auto const& metric) { return is_reported_as(metric, name, run.loader_names); });
+  if (declared || name.empty() || name == "epoch" || name == "step")
+    throw Error("fulgurite.metric.dynamic_name",
+                "ctx.log_dynamic was given the name '" + std::string(name) + "', which " +
+                    (declared ? "the model declares as a metric, or is that of one of its rows: log that by ctx.log"
+                              : "is none, or a column of every row: give the number a name of its own"));
+}
+
 FULGURITE_BULK_BODY void publish_epoch(RunCore& run) {
   auto const cells = run.program->cells(run, std::nullopt);
   for (std::size_t i = 0; i != cells.size(); ++i) {

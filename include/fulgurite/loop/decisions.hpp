@@ -366,6 +366,8 @@ class BatchTimes {
 
 /// Empty if nothing has ended the fit.
 std::string end_reason(RunCore const& run);
+/// The reason of an open fit that the program closed before its end.
+inline constexpr char const* closed_early = "close() of the open fit";
 
 // Epochs that a limit or a stop ended before their data, in a run that resumes with other limits.
 

@@ -73,7 +73,8 @@ FULGURITE_BULK_BODY std::string end_reason(RunCore const& run) {
   auto const& options = run.asked.options;
   auto const& stop = run.due.stop;
   if (steps_exhausted(run)) return "max_steps = " + std::to_string(*options.max_steps);
-  if (epochs_exhausted(run)) return "max_epochs = " + std::to_string(*options.max_epochs);
+  bool const cut = stops(run) && run.progress.cut_short >= 0;  // a stop has ended the last epoch before its data
+  if (epochs_exhausted(run) && !cut) return "max_epochs = " + std::to_string(*options.max_epochs);
   if (!stops(run)) return {};
   if (!stop.asked && !stop.monitors.empty()) return stop.monitors.front().why;
   if (!stop.why.empty()) return stop.why;

@@ -150,11 +150,13 @@ class OpenFit {
   }
 
   /// If called inside of an epoch, the epoch ends early, as by a requested stop: an open accumulation window is
-  /// stepped, and the epoch's end hooks run. No validation follows.
+  /// stepped, and the epoch's end hooks run. No validation follows. A run that resumes from a file of such a fit
+  /// continues that epoch.
   void close() {
     safely([&] {
-      if (epoch_) leave_epoch();
-      run_.made.outcome.ended_by = end_reason(run_);
+      bool const early = trains_ && !done(run_);
+      if (epoch_) leave_epoch(early);
+      run_.made.outcome.ended_by = early ? closed_early : end_reason(run_);
       if (trains_) end_training();
       finish_files(run_);
       anomaly_.reset();
@@ -409,9 +411,11 @@ class OpenFit {
     loop::end_epoch<resumes>(run_, pack_, source_, left_early, from);
   }
 
-  /// Ends the epoch early, as a requested stop does.
-  void leave_epoch() {
-    receive_stop(run_, false);
+  /// Ends the epoch early, as a requested stop does that holds for this fit only: a run that resumes from its files
+  /// goes on. `closed`: nothing else has requested a stop.
+  void leave_epoch(bool closed) {
+    if (closed) run_.due.stop.why = closed_early;
+    receive_stop(run_, true);
     epoch_->leave(run_);
     bool const left_early = epoch_->left_early();
     epoch_.reset();
@@ -617,6 +621,7 @@ class [[nodiscard]] OpenedFit {
 
   /// Ends training: hooks from on_train_end to teardown, the last checkpoints. An epoch that has begun ends early, as
   /// by a requested stop: an open accumulation window is stepped, the epoch's end hooks run, and no validation follows.
+  /// A run that resumes from the last checkpoint continues that epoch.
   void close() {
     if (!std::exchange(open_, false)) return;
     fit_.close();

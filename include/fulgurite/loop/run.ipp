@@ -247,7 +247,7 @@ FULGURITE_BODY void refuse_non_finite(long from, long to) {
 
 FULGURITE_BODY void warn_of_options(std::vector<std::string> const& differences, Warn warn) {
   std::string all;
-  for (auto const& one : differences) all += (all.empty() ? "" : "; ") + one;
+  for (auto const& one : differences) append_item(all, one, "; ");
   if (!all.empty())
     warn("fulgurite.resume.options", "the program has other options than the file, and its own are used: " + all);
 }

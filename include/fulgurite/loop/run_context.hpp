@@ -324,7 +324,8 @@ class RunContext : public Context, public loop::NotHere {
   /// reduced over an epoch. With several processes only rank 0's value is written; if a name is logged again before its
   /// row is written, the last value counts. To watch a value, declare a metric and use ctx.log. Call this in hooks
   /// rather than in steps, since it allocates; a captured step that calls it is refused. Throws
-  /// [fulgurite.metric.dynamic_name] for the name of a declared metric, an empty name, "epoch" or "step".
+  /// [fulgurite.metric.dynamic_name] for a name that a declared metric has in the log, an empty name, "epoch" or
+  /// "step".
   template <class V>
   void log_dynamic(std::string_view name, V value) const {
     constexpr bool number = std::is_arithmetic_v<V>;
@@ -504,22 +505,10 @@ class RunContext : public Context, public loop::NotHere {
       return state().warn("fulgurite.metric.no_logger",
                           "ctx.log_dynamic writes to the loggers alone, and there is none: what is logged is lost; add "
                           "CSVLogger{}, or leave the call out");
-    bool declared = false;
-    Metrics::each([&](std::size_t, auto const& metric) { declared = declared || is_reported_as(metric.name(), name); });
-    if (declared || name.empty() || name == "epoch" || name == "step")
-      throw Error("fulgurite.metric.dynamic_name",
-                  "ctx.log_dynamic was given the name '" + std::string(name) + "', which " +
-                      (declared ? "the model declares as a metric: log that by ctx.log"
-                                : "is none, or a column of every row: give the number a name of its own"));
+    loop::check_dynamic_name(state(), name);
     for (auto& [posted, last] : state().due.posted)
       if (posted == name) return static_cast<void>(last = value);
     state().due.posted.emplace_back(name, value);
-  }
-  /// True if the metric writes rows under this name: its own name, also with a suffix.
-  static bool is_reported_as(std::string_view metric, std::string_view name) {
-    if (!name.starts_with(metric)) return false;
-    auto const rest = name.substr(metric.size());
-    return rest.empty() || rest == "_step" || rest == "_epoch" || rest.starts_with("/dataloader_idx_");
   }
   /// A metric must be logged either in steps or in hooks of the epoch: one mean over both would have no meaning.
   void check_place(std::size_t at) const {

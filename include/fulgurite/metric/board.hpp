@@ -38,8 +38,9 @@ struct Figures {
     sum += value;
     weighted += value * by;
     weight += by;
-    least = value < least ? value : least;
-    greatest = value > greatest ? value : greatest;
+    bool const is_nan = value != value;  // in both extremes from then on
+    least = value < least || is_nan ? value : least;
+    greatest = value > greatest || is_nan ? value : greatest;
     ++count;
   }
 
@@ -50,8 +51,8 @@ struct Figures {
     sum += other.sum;
     weighted += other.weighted;
     weight += other.weight;
-    least = other.least < least ? other.least : least;
-    greatest = other.greatest > greatest ? other.greatest : greatest;
+    least = other.least < least || other.least != other.least ? other.least : least;
+    greatest = other.greatest > greatest || other.greatest != other.greatest ? other.greatest : greatest;
     count += other.count;
   }
 
@@ -59,8 +60,10 @@ struct Figures {
 
   /// The epoch's value; nullopt if nothing was logged. A NaN stays visible in every reduction.
   constexpr std::optional<double> reduced(Reduce by) const {
+    constexpr double infinity = std::numeric_limits<double>::infinity();
     if (count == 0) return std::nullopt;
-    if (sum != sum) return sum;
+    bool const opposed = least == -infinity && greatest == infinity;  // then the sum is a NaN, and no value need be
+    if (sum != sum && !opposed) return sum;
     switch (by) {
     case Reduce::sum: return sum;
     case Reduce::min: return least;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include <fulgurite/core/text.hpp>
 #include <fulgurite/report/describe.hpp>
 
 namespace fulgurite {
@@ -33,8 +34,7 @@ FULGURITE_BODY std::string field_text(NonFinite what) {
 }
 
 FULGURITE_BODY std::string field_text(Silence const& silence) {
-  std::string all;
-  for (auto const one : silence.all()) (all += all.empty() ? "" : ", ") += one;
+  auto const all = listed(silence.all());
   return all.empty() ? "none" : all;
 }
 

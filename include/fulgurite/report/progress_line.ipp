@@ -209,7 +209,7 @@ FULGURITE_BODY std::string without_last(std::string_view metrics, std::string_vi
   auto const comma = metrics.rfind(", ");
   std::string rest(metrics.substr(0, comma == metrics.npos ? 0 : comma));
   for (auto const one : {kept, more_metrics})
-    if (!one.empty()) (rest += rest.empty() ? "" : ", ") += one;
+    if (!one.empty()) append_item(rest, one);
   return rest;
 }
 

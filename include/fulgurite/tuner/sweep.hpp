@@ -152,13 +152,9 @@ class SweepResults {
   static constexpr std::size_t named = 3;
 
   std::string label_of(std::size_t i) const {
-    std::string label;
-    for (auto const& column : columns_) {
-      label += label.empty() ? "" : ", ";
-      (label += column.name) += ' ';
-      label += column.text(rows_[i].setting, false);
-    }
-    return label;
+    return listed(columns_, [&](auto const& column) {
+      return std::string(column.name) + ' ' + column.text(rows_[i].setting, false);
+    });
   }
   std::vector<std::string> settings_of(std::size_t i, bool exactly) const {
     std::vector<std::string> cells{std::to_string(i + 1), std::to_string(rows_[i].member)};
@@ -446,7 +442,7 @@ class Heat {
     auto text = "sweep: " + std::to_string(done_) + " of " + std::to_string(members_.size()) + ", member " +
                 std::to_string(i) + ' ';
     (text += name_of(now.fate)) += " after " + std::to_string(now.epochs()) + " epochs";
-    if (now.value) ((text += ", ") += watch::written(metric_)) += " = " + report::formatted("%.6g", *now.value);
+    if (now.value) append_item(text, watch::written(metric_) + " = " + report::formatted("%.6g", *now.value));
     if (!now.why.empty()) (text += ": ") += now.why;
     return text;
   }

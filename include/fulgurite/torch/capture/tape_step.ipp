@@ -426,8 +426,8 @@ FULGURITE_BULK_BODY void TapeMemory::count(Call const& call, char const* kernel,
   auto what = call.name().substr(call.name().rfind(':') + 1) + " ";
   if (product) what += product->shape().text();
   else if (auto const where = product_arguments(call))
-    what += sizes_text(call.in[where->a].toTensor().sizes()) + " x " + sizes_text(call.in[where->b].toTensor().sizes());
-  else what += sizes_text(result);
+    what += shape_text(call.in[where->a].toTensor().sizes()) + " x " + shape_text(call.in[where->b].toTensor().sizes());
+  else what += shape_text(result);
   auto& all = facts_.calls;
   auto const same = [&](TapeFacts::Calls const& calls) { return calls.what == what && calls.kernel == kernel; };
   auto found = std::find_if(all.begin(), all.end(), same);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include <fulgurite/core/archive.hpp>
+#include <fulgurite/core/text.hpp>
 #include <fulgurite/torch/data/image_folder.hpp>
 
 namespace fulgurite::data {
@@ -35,11 +36,6 @@ FULGURITE_BULK_BODY torch::Tensor ImageInputs::inputs(std::filesystem::path cons
 }
 
 FULGURITE_BODY void ImageInputs::refuse_change(std::vector<std::string> const& saved) const {
-  auto const listed = [](std::vector<std::string> const& names) {
-    std::string all;
-    for (auto const& name : names) all += (all.empty() ? "" : ", ") + name;
-    return all;
-  };
   throw Error("fulgurite.data.classes_changed", "the folders are the classes " + listed(classes_) +
                                                     ", and the checkpoint was trained on " + listed(saved) +
                                                     ": give folders of the same names, or restore the classes alone by "

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <fulgurite/core/archive.hpp>
+#include <fulgurite/core/text.hpp>
 #include <fulgurite/torch/data/table.hpp>
 
 namespace fulgurite::data {
@@ -61,9 +62,7 @@ FULGURITE_BULK_BODY TableModule::TableModule(Table table, TableOptions const& op
 
 FULGURITE_BODY void TableModule::refuse_change(std::vector<std::string> const& classes, long rows) const {
   auto const has = [](std::vector<std::string> const& names, std::size_t count) {
-    std::string said = std::to_string(count) + " rows";
-    for (auto const& name : names) said += (&name == &names.front() ? " and the classes " : ", ") + name;
-    return said;
+    return std::to_string(count) + " rows" + (names.empty() ? "" : " and the classes " + listed(names));
   };
   throw Error("fulgurite.data.table_changed",
               table_.name + ": the table has " + has(classes_, table_.rows()) + ", and the checkpoint was trained on " +
@@ -193,22 +192,16 @@ FULGURITE_BULK_BODY std::int64_t SeriesInputs::position(std::vector<std::string>
                                                         std::string const& name) {
   auto const at = std::ranges::find(columns, name);
   if (at != columns.end()) return at - columns.begin();
-  std::string all;
-  for (auto const& column : columns) all += (all.empty() ? "" : ", ") + column;
   throw Error("fulgurite.data.column",
-              "there is no column '" + name + "': the series has " + all + "; name one of them");
+              "there is no column '" + name + "': the series has " + listed(columns) + "; name one of them");
 }
 
 FULGURITE_BODY void SeriesInputs::refuse_change(std::vector<std::string> const& columns,
                                                 std::vector<std::int64_t> const& targets) const {
   auto const has = [](std::vector<std::string> const& names, std::vector<std::int64_t> const& predicted) {
-    std::string said = "the columns ";
-    for (auto const& name : names) said += (&name == &names.front() ? "" : ", ") + name;
-    said += " and predicts ";
-    for (auto const& at : predicted)
-      said += (&at == &predicted.front() ? "" : ", ") +
-              (at >= 0 && static_cast<std::size_t>(at) < names.size() ? names[static_cast<std::size_t>(at)] : "?");
-    return said;
+    return "the columns " + listed(names) + " and predicts " + listed(predicted, [&](std::int64_t at) {
+             return at >= 0 && static_cast<std::size_t>(at) < names.size() ? names[static_cast<std::size_t>(at)] : "?";
+           });
   };
   throw Error("fulgurite.data.series_changed",
               "the series has " + has(columns_, targets_) + ", and that of the checkpoint has " +

@@ -32,6 +32,7 @@
 
 #include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/text.hpp>
 #include <fulgurite/torch/export/torchscript.hpp>
 #include <fulgurite/torch/weights/summary.hpp>
 
@@ -174,7 +175,7 @@ struct BatchSize {
 FULGURITE_BODY std::string sizes_of(Tensors const& example) {
   std::string text;
   for (auto const& tensor : example)
-    text += (text.empty() ? "" : " and ") + (tensor.defined() ? shape_text(tensor.sizes()) : "an undefined tensor");
+    append_item(text, tensor.defined() ? shape_text(tensor.sizes()) : "an undefined tensor", " and ");
   return text;
 }
 

@@ -22,6 +22,7 @@
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
+#include <fulgurite/core/text.hpp>
 #include <fulgurite/torch/optim/arena_layout.hpp>
 #include <fulgurite/torch/weights/weights.hpp>
 
@@ -378,7 +379,7 @@ void NamedState<Rule>::load(auto& archive, std::vector<Options> groups, std::vec
                             std::optional<SavedPart> const& part) {
   if (part) require_own(*arena_, *part, Rule::name);
   std::string problems;
-  auto const differs = [&](std::string const& how) { (problems += problems.empty() ? "" : "; ") += how; };
+  auto const differs = [&](std::string const& how) { append_item(problems, how, "; "); };
   auto& slots = arena_->slots();
   std::vector<Saved const*> of(slots.size());
   if (groups.size() != groups_.size() || parameters.size() != slots.size())

@@ -20,6 +20,7 @@
 #include <c10/core/ScalarType.h>
 
 #include <fulgurite/core/archive.hpp>
+#include <fulgurite/core/text.hpp>
 #include <fulgurite/torch/optim/optimizer.hpp>
 
 namespace fulgurite::libtorch {
@@ -247,7 +248,7 @@ class OptimizerReader {
     return made;
   }
 
-  void differs(std::string const& how) { (differences_ += differences_.empty() ? "" : "; ") += how; }
+  void differs(std::string const& how) { append_item(differences_, how, "; "); }
   void refuse_what_differs() const {
     if (!differences_.empty())
       throw Error("fulgurite.optimizer.state",

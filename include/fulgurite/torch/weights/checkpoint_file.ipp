@@ -6,6 +6,7 @@
 #include <fstream>
 #include <functional>
 
+#include <fulgurite/core/text.hpp>
 #include <fulgurite/torch/weights/checkpoint_file.hpp>
 
 namespace fulgurite {
@@ -100,12 +101,7 @@ FULGURITE_BODY bool may_load(at::Tensor const& to, std::string_view dtype, std::
                                                 std::set<std::string, std::less<>> const& names) {
   std::string problems;
   auto const say = [&](char const* what, std::string const& list) {
-    if (!list.empty()) (problems += problems.empty() ? "" : "; ") += std::string(what) + list;
-  };
-  auto const listed = [](std::vector<std::string> const& all) {
-    std::string list;
-    for (auto const& one : all) (list += list.empty() ? "" : ", ") += one;
-    return list;
+    if (!list.empty()) append_item(problems, what + list, "; ");
   };
   say("missing in the file: ", listed(report.missing));
   say("unknown to the model: ", listed(report.unexpected));
@@ -155,9 +151,9 @@ FULGURITE_BODY WeightReport load_named_weights(torch::nn::Module const* model, s
       return;
     }
     report.different.push_back(name);
-    (details += details.empty() ? "" : ", ") +=
-        name + " (the file has " + std::string(entry.dtype) + " " + shape_text(*entry.shape) + ", the model " +
-        std::string(element_name(tensor.scalar_type(), name)) + " " + shape_text(tensor.sizes()) + ")";
+    append_item(details, name + " (the file has " + std::string(entry.dtype) + " " + shape_text(*entry.shape) +
+                             ", the model " + std::string(element_name(tensor.scalar_type(), name)) + " " +
+                             shape_text(tensor.sizes()) + ")");
   });
   for (auto const& [name, entry] : entries)
     if (!names.contains(name)) report.unexpected.emplace_back(entry.name);

@@ -25,9 +25,11 @@
 
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/text.hpp>
 #include <fulgurite/report/terminal.hpp>
 #include <fulgurite/torch/data/walk.hpp>
 #include <fulgurite/torch/device/rng.hpp>
+#include <fulgurite/torch/weights/weights.hpp>
 
 namespace fulgurite::libtorch {
 
@@ -79,15 +81,11 @@ namespace fulgurite {
 
 namespace libtorch {
 
-std::string sizes_text(at::IntArrayRef sizes);
 /// The sizes of all tensors in the values.
 template <class... Ts>
 std::string all_sizes(Ts const&... values) {
   std::string text;
-  auto const add = [&](at::Tensor const& tensor) {
-    if (!text.empty()) text += ", ";
-    text += sizes_text(tensor.sizes());
-  };
+  auto const add = [&](at::Tensor const& tensor) { append_item(text, shape_text(tensor.sizes())); };
   (each_tensor(values, add), ...);
   return text;
 }

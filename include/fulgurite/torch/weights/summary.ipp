@@ -59,12 +59,6 @@ FULGURITE_BULK_BODY Operation operation_of(std::string_view name, c10::ArrayRef<
   return {};
 }
 
-FULGURITE_BODY std::string sizes_text(at::IntArrayRef sizes) {
-  std::string text = "[";
-  for (std::size_t i = 0; i != sizes.size(); ++i) (text += i == 0 ? "" : ", ") += std::to_string(sizes[i]);
-  return text + "]";
-}
-
 FULGURITE_BULK_BODY SizeListener*& SizeListener::current() {
   static thread_local SizeListener* one = nullptr;
   return one;
@@ -256,8 +250,8 @@ FULGURITE_BODY void add_seen(std::vector<report::ModelRow>& rows, ExampleObserve
     if (row.name.empty()) continue;
     row.flops = 0;
     for (auto const& seen : modules) {
-      if (seen.name == row.name && !seen.in.empty()) row.in = sizes_text(seen.in);
-      if (seen.name == row.name && !seen.out.empty()) row.out = sizes_text(seen.out);
+      if (seen.name == row.name && !seen.in.empty()) row.in = shape_text(seen.in);
+      if (seen.name == row.name && !seen.out.empty()) row.out = shape_text(seen.out);
       if (seen.name == row.name && seen.reported) row.in = seen.reported_in, row.out = seen.reported_out;
       if (seen.name == row.name || seen.name.starts_with(row.name + ".")) row.flops += seen.flops;
     }

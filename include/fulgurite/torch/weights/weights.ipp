@@ -11,6 +11,7 @@
 #include <ATen/ops/empty.h>
 
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/text.hpp>
 #include <fulgurite/torch/device/internals.hpp>
 #include <fulgurite/torch/weights/weights.hpp>
 
@@ -75,11 +76,7 @@ FULGURITE_BODY void each_weight(torch::nn::Module const* model, TakeWeight f) {
   });
 }
 
-FULGURITE_BULK_BODY std::string shape_text(std::span<std::int64_t const> shape) {
-  std::string text = "[";
-  for (auto const extent : shape) (text += text.size() == 1 ? "" : ", ") += std::to_string(extent);
-  return text + "]";
-}
+FULGURITE_BULK_BODY std::string shape_text(std::span<std::int64_t const> shape) { return "[" + listed(shape) + "]"; }
 
 FULGURITE_BULK_BODY std::int64_t aligned(std::int64_t elements, at::Tensor const& like) {
   std::int64_t const bytes = like.is_cpu() ? 64 : 512;
