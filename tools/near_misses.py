@@ -9,7 +9,6 @@ import functools
 import pathlib
 import re
 import sys
-import textwrap
 
 INCLUDE = pathlib.Path(__file__).resolve().parent.parent / 'include' / 'fulgurite'
 
@@ -173,60 +172,34 @@ def macro(head: str, rows: list[str]) -> str:
 
 
 def names_header() -> str:
-    groups = grouped(table())
-    plain = [f'ROW({name})' for meant, names in groups.items() for name in names
-             if not is_loader(name, meant) and not is_of_loader(meant) and not is_of_callback(meant)]
-    loaders = [f'ROW({name}, {meant})' for meant, names in groups.items() for name in names if is_loader(name, meant)]
-    of_loaders = [f'ROW({name})' for meant, names in groups.items() for name in names if is_of_loader(meant)]
-    of_callbacks = [f'ROW({name})' for meant, names in groups.items() for name in names if is_of_callback(meant)]
-    kinds = '\n'.join(macro(f'FULGURITE_NEAR_MISSES_OF_{kind}', [f'ROW({name})' for name in names])
+    names = [(name, meant) for meant, names in grouped(table()).items() for name in names]
+    plain = [pair for pair in names if not is_loader(*pair) and not is_of_loader(pair[1]) and not is_of_callback(pair[1])]
+    loaders = [f'ROW({name}, {meant})' for name, meant in names if is_loader(name, meant)]
+
+    def rows_of(pairs) -> list[str]:
+        return [f'ROW({name}, "{meant}")' for name, meant in pairs]
+
+    kinds = '\n'.join(macro(f'FULGURITE_NEAR_MISSES_OF_{kind}', rows_of(names.items()))
                       for kind, names in of_policies().items())
     return f'''#pragma once
-// Written by tools/near_misses.py: the names that look like hooks and are not. What each one means is in
-// diagnose/near_miss_refusals.hpp and diagnose/misspelt_events.hpp.
+// Written by tools/near_misses.py: the names that look like hooks and are not, each with what is meant: what Lightning
+// renamed or removed, what its users expect, and misspelt names. The end of diagnose/hook_refusals.hpp makes sentences.
 
 // clang-format off
-{macro('FULGURITE_NEAR_MISSES', plain)}
-// The same for the loaders of a data module, each with the name that is meant: a class that has both may use such a
-// name for a member.
+{macro('FULGURITE_NEAR_MISSES', rows_of(plain))}
+// The same for the loaders of a data module: a class that has both may use such a name for a member.
 {macro('FULGURITE_LOADER_NEAR_MISSES', loaders)}
 // Names that look like functions of a loader; only loaders are checked for them.
-{macro('FULGURITE_NEAR_MISSES_OF_LOADERS', of_loaders)}
+{macro('FULGURITE_NEAR_MISSES_OF_LOADERS', rows_of(pair for pair in names if is_of_loader(pair[1])))}
 // Names that look like a callback's functions for files; only callbacks are checked for them.
-{macro('FULGURITE_NEAR_MISSES_OF_CALLBACKS', of_callbacks)}
+{macro('FULGURITE_NEAR_MISSES_OF_CALLBACKS', rows_of(pair for pair in names if is_of_callback(pair[1])))}
 // The same for optimizers, schedules and strategies; only classes of that kind are checked.
 {kinds}// clang-format on
 '''
 
 
-OTHERS, EVENTS = 'near_miss_refusals.hpp', 'misspelt_events.hpp'
-ABOUT = {OTHERS: 'hooks that Lightning renamed or removed, for other names that its users expect, and for misspelt '
-                 'steps, overrides and functions',
-         EVENTS: 'misspelt events'}
-
-
-def part(name: str, meant: str, tables: dict[str, str]) -> str:
-    """The header that has the sentence."""
-    return EVENTS if name not in LIGHTNING and tables[meant] == 'EVENTS' else OTHERS
-
-
-def sentences_header(file: str) -> str:
-    tables = hooks()
-    found = {name: meant for name, meant in table().items() if part(name, meant, tables) == file}
-    if file == OTHERS:
-        found |= {name: meant for names in of_policies().values() for name, meant in names.items()}
-    lines = [f'FULGURITE_NEAR_MISS({name}, "{meant}")' for meant, names in grouped(found).items() for name in names]
-    others = [f'#include <fulgurite/diagnose/{EVENTS}>'] if file == OTHERS else []
-    opening = textwrap.wrap(f'Written by tools/near_misses.py: the intended name for {ABOUT[file]}.', 117)
-    return '\n'.join(['#pragma once', *(f'// {line}' for line in opening), '',
-                      '#pragma GCC system_header  // keeps the macro out of g++\'s trace', '', *others,
-                      '#include <fulgurite/diagnose/rule.hpp>', '', 'namespace fulgurite::refusal {', '',
-                      '// clang-format off', *lines, '// clang-format on', '', '}  // namespace fulgurite::refusal', ''])
-
-
 def files() -> dict[pathlib.Path, str]:
-    return {INCLUDE / 'hook' / 'near_miss_names.hpp': names_header(),
-            **{INCLUDE / 'diagnose' / file: sentences_header(file) for file in ABOUT}}
+    return {INCLUDE / 'hook' / 'near_miss_names.hpp': names_header()}
 
 
 if __name__ == '__main__':
