@@ -55,9 +55,7 @@ class Stopper {
   static constexpr std::string_view writes = "the end of training";
 
   Stopper(WatchedMetric metric, EarlyStoppingOptions options);
-  Stopper(Stopper const&);
-  Stopper& operator=(Stopper const&);
-  FULGURITE_MOVES(Stopper);
+  FULGURITE_COPIES(Stopper);
 
   void on_train_start(Context& ctx);
   void on_train_epoch_end(Context& ctx);

@@ -116,9 +116,7 @@ class LearningRateMonitor {
   explicit LearningRateMonitor(T const&) : LearningRateMonitor() {
     refuse_unnamed<T>();
   }
-  LearningRateMonitor(LearningRateMonitor const&);
-  LearningRateMonitor& operator=(LearningRateMonitor const&);
-  FULGURITE_MOVES(LearningRateMonitor);
+  FULGURITE_COPIES(LearningRateMonitor);
 
   void on_train_start(auto& ctx) {
     begin();

@@ -52,11 +52,9 @@ class SimpleProfiler {
   }
 
   /// An action in progress.
-  class Running {
+  class Running : Pinned {
    public:
     Running(SimpleProfiler& profiler, ProfiledAction const& action);
-    Running(Running const&) = delete;
-    Running& operator=(Running const&) = delete;
     ~Running();
 
    private:

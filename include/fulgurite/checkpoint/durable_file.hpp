@@ -160,11 +160,9 @@ class NewNamesOnly {
 /// next process that writes into the folder.
 ///   DurableFile out("runs/best.safetensors");  out.write(bytes);  out.commit();
 /// Missing folders are made. Throws [fulgurite.file.write], with the path and the system's message.
-class DurableFile {
+class DurableFile : Pinned {
  public:
   explicit DurableFile(std::filesystem::path target);
-  DurableFile(DurableFile const&) = delete;
-  DurableFile& operator=(DurableFile const&) = delete;
   ~DurableFile() { discard(); }
 
   /// Appends bytes.

@@ -135,7 +135,7 @@ class StepSeam {
   };
 
   /// Restores what `as` changes.
-  class Outside {
+  class Outside : Pinned {
    public:
     Outside(State<R>& run, StepKey& key)
         : run_(run),
@@ -157,8 +157,6 @@ class StepSeam {
       at_ = key_;
       each_that_receives([&, i = std::size_t{0}](auto& optimizer) mutable { optimizer.set_received(received_[i++]); });
     }
-    Outside(Outside const&) = delete;
-    Outside& operator=(Outside const&) = delete;
 
    private:
     template <class F>

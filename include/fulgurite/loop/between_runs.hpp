@@ -164,15 +164,13 @@ class EvaluationRehearsal final : public Rehearser<R> {
 
 /// For its lifetime, an evaluation runs the searches of its callbacks.
 template <class R>
-class AnswersSearches {
+class AnswersSearches : Pinned {
  public:
   explicit AnswersSearches(State<R>& run) : run_(run) {
     forget_searches(run);
     run.searching.answers = true;
   }
   ~AnswersSearches() { forget_searches(run_); }
-  AnswersSearches(AnswersSearches const&) = delete;
-  AnswersSearches& operator=(AnswersSearches const&) = delete;
 
   /// Runs the searches, after all listeners of setup were notified and before any loader is requested. If nothing is
   /// evaluated, they are dropped.

@@ -429,13 +429,11 @@ struct KnownEnd {
 /// For loaders that must not be read ahead. `after_step()` moves to the next batch to find out whether this one was the
 /// last; the current batch may then be invalid. Before that, only a limit can tell.
 template <class Iterator, class Stop, class Reads>
-class EndFoundLate {
+class EndFoundLate : Pinned {
  public:
   static constexpr bool late = true;
   EndFoundLate(Iterator& at, Stop const& stop, bool limit_reached, Reads const& reads)
       : at_(at), stop_(stop), known_(limit_reached), last_(limit_reached), reads_(reads) {}
-  EndFoundLate(EndFoundLate const&) = delete;
-  EndFoundLate& operator=(EndFoundLate const&) = delete;
 
   bool before_step() const { return known_ && last_; }
   bool after_step() {
@@ -457,12 +455,10 @@ class EndFoundLate {
 /// For sized loaders that save their position: the iterator moves past the last batch, too, so that the saved position
 /// is behind it.
 template <class Iterator, class Reads>
-class MovesPast {
+class MovesPast : Pinned {
  public:
   static constexpr bool late = false;
   MovesPast(Iterator& at, bool last, Reads const& reads) : at_(at), last_(last), reads_(reads) {}
-  MovesPast(MovesPast const&) = delete;
-  MovesPast& operator=(MovesPast const&) = delete;
 
   bool before_step() const { return last_; }
   bool after_step() {

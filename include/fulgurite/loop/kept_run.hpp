@@ -78,7 +78,7 @@ class KeptGradients {
 /// schedules; counters, facts, waiting rows and requests, logged values; random numbers. Callbacks are not included,
 /// since a trial run does not notify them. A thread that writes files continues.
 template <class R, class Source>
-class KeptRun {
+class KeptRun : Pinned {
   using Backend = typename R::Backend;
   using Memory = typename Backend::RunFile::Memory;
 
@@ -91,8 +91,6 @@ class KeptRun {
     });
     parts_.save([&](auto& archive) { fold(archive); });
   }
-  KeptRun(KeptRun const&) = delete;
-  KeptRun& operator=(KeptRun const&) = delete;
 
   /// Keeps the position of the loader that the trial run reads.
   template <class Loader>

@@ -69,7 +69,7 @@ struct AsList<OptimizerList<Os...>> {
 template <class Backend, class List>
 struct OptimizerSet;
 template <class Backend, class... Os>
-struct OptimizerSet<Backend, OptimizerList<Os...>> {
+struct OptimizerSet<Backend, OptimizerList<Os...>> : Pinned {
   static constexpr std::size_t count = sizeof...(Os);
   static constexpr bool needs_closure = (Entry<Backend, Os>::Optimizer::needs_closure || ...);
   using Schedulers = decltype(std::tuple_cat(std::declval<typename Entry<Backend, Os>::Schedulers>()...));
@@ -78,8 +78,6 @@ struct OptimizerSet<Backend, OptimizerList<Os...>> {
 
   explicit OptimizerSet(OptimizerList<Os...>&& list)
       : OptimizerSet(std::move(list), std::index_sequence_for<Os...>{}) {}
-  OptimizerSet(OptimizerSet const&) = delete;
-  OptimizerSet& operator=(OptimizerSet const&) = delete;
 
   /// Calls f(scheduler) for each scheduler that has a schedule.
   template <class F>
@@ -261,11 +259,9 @@ struct Parts {
 
 /// For its lifetime the run's model is that of the last fit; an evaluation since then may have had another one.
 template <class State>
-class FittedModel {
+class FittedModel : Pinned {
  public:
   explicit FittedModel(State& run) : run_(run), before_(std::exchange(run.parts.model, run.parts.fitted)) {}
-  FittedModel(FittedModel const&) = delete;
-  FittedModel& operator=(FittedModel const&) = delete;
   ~FittedModel() { run_.parts.model = before_; }
 
  private:

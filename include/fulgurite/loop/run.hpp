@@ -519,10 +519,8 @@ struct RunPlace {
 };
 
 /// The part of a run's state that does not depend on the program's types.
-struct RunCore : RunPlace {
+struct RunCore : RunPlace, Pinned {
   RunCore(Asked&& what, ProgramCalls const& of_program);
-  RunCore(RunCore const&) = delete;
-  RunCore& operator=(RunCore const&) = delete;
   ~RunCore();
 
   Warnings said{};

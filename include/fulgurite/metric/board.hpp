@@ -194,9 +194,7 @@ class BoardEntries {
   };
 
   BoardEntries() = default;
-  BoardEntries(BoardEntries const&);
-  BoardEntries& operator=(BoardEntries const&);
-  FULGURITE_MOVES(BoardEntries);
+  FULGURITE_COPIES(BoardEntries);
 
  protected:
   using Cells = std::span<Cell>;

@@ -158,14 +158,12 @@ std::optional<native::SmallCall> small_call(Call const& call, OutForm const* for
 /// A step that can be replayed: the calls that a Listing has accepted, with memory of their own. A replay computes the
 /// same bits as the step's code on that batch. It checks nothing but the batch: CapturedSteps has to find out when the
 /// recording no longer fits.
-class Tape : TapeMemory {
+class Tape : TapeMemory, Pinned {
  public:
   /// Takes over the calls of a step that `listing` has accepted. `leaving`: the tensors that the step returned and
   /// logged, in order. `parameters`: those of the model, whose gradients may have GradientLooks.
   Tape(std::vector<Call> calls, Listing const& listing, std::vector<at::Tensor> const& batch,
        std::vector<at::Tensor> leaving, at::Tensor seed, std::vector<at::Tensor> const& parameters);
-  Tape(Tape const&) = delete;
-  Tape& operator=(Tape const&) = delete;
 
   /// What the trainer does in the middle of a step. It receives the loss, where it looks at one.
   using Act = FunctionRef<void(loop::Turn, at::Tensor const&)>;

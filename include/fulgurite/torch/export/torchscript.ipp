@@ -113,7 +113,7 @@ class Mirror {
 // Numbers that forward asks a tensor for: what it does with them is not seen by a tracer.
 
 /// The first operator that gave a number to the host while this object lives; operators that others call do not count.
-class HostReads {
+class HostReads : Pinned {
  public:
   explicit HostReads(torch::nn::Module const& model) {
     state() = {};
@@ -122,8 +122,6 @@ class HostReads {
     handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(begin, end).scopes({at::RecordScope::FUNCTION}));
   }
   ~HostReads() { at::removeCallback(handle_); }
-  HostReads(HostReads const&) = delete;
-  HostReads& operator=(HostReads const&) = delete;
 
   std::string const& first() const { return state().first; }
 

@@ -100,13 +100,11 @@ namespace fulgurite::libtorch {
 
 /// A metric keeps normal tensors, even if an evaluation runs in inference mode, so that a later epoch may write to
 /// them.
-class MetricScope {
+class MetricScope : Pinned {
  public:
   MetricScope() = default;
   /// Throws in a recording: a metric that the recorder does not know would not be updated when the step is replayed.
   static void refuse_recording();
-  MetricScope(MetricScope const&) = delete;
-  MetricScope& operator=(MetricScope const&) = delete;
 
  private:
   c10::InferenceMode const normal_{false};

@@ -43,7 +43,7 @@ at::Tensor dense_part(at::Tensor const& gradient);
 
 /// The defined gradients of some parameters, valid during one call. The list is thread-local and reused, so that a step
 /// allocates none. Parameters that know their flat gradients (ArenaParameters) give a few flat tensors.
-class Gradients {
+class Gradients : Pinned {
  public:
   template <class Parameters>
   explicit Gradients(Parameters const& parameters) {
@@ -56,8 +56,6 @@ class Gradients {
       }
   }
   ~Gradients() { list().clear(); }
-  Gradients(Gradients const&) = delete;
-  Gradients& operator=(Gradients const&) = delete;
 
   std::vector<at::Tensor>& operator*() const { return list(); }
   std::vector<at::Tensor>* operator->() const { return &list(); }

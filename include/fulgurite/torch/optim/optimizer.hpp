@@ -477,7 +477,7 @@ TorchPlateau<M, Factory> torch_plateau(M metric, Factory factory, bool strict = 
 /// Lightning's toggle_optimizer. `toggle` switches requires_grad off for the parameters of all optimizers, and restores
 /// it for the chosen one's: frozen parameters stay frozen, shared ones stay on. `untoggle`, or the destructor, restores
 /// the others. Parameters that are in no optimizer are not touched.
-class Toggle {
+class Toggle : Pinned {
  public:
   Toggle() = default;
   /// Toggles `chosen`. `all`: a tuple of the optimizers, the chosen one among them.
@@ -486,8 +486,6 @@ class Toggle {
     toggle(chosen, all);
   }
   ~Toggle() { untoggle(); }
-  Toggle(Toggle const&) = delete;
-  Toggle& operator=(Toggle const&) = delete;
 
   template <class Optimizer, class All>
   void toggle(Optimizer& chosen, All& all) {

@@ -66,11 +66,9 @@ class AdvancedProfiler {
   AdvancedProfiler(AdvancedProfiler&&) = default;
 
   /// An action among the operators. It ends early if the recording does.
-  class Running {
+  class Running : Pinned {
    public:
     Running(AdvancedProfiler& profiler, ProfiledAction const& action);
-    Running(Running const&) = delete;
-    Running& operator=(Running const&) = delete;
     ~Running();
 
    private:

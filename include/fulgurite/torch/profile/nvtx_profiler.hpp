@@ -19,13 +19,11 @@ struct NvtxProfiler {
   static constexpr Order order = Order::profiler;
 
   /// An open range.
-  struct Range {
+  struct Range : Pinned {
     bool open;
     explicit Range(ProfiledAction const& action) : open(action.counts) {
       if (open) nvtxRangePushA(action.name);
     }
-    Range(Range const&) = delete;
-    Range& operator=(Range const&) = delete;
     ~Range() {
       if (open) nvtxRangePop();
     }

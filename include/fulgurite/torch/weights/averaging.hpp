@@ -115,12 +115,10 @@ bool has_batch_norm(Model& model) {
 
 /// Resets the running statistics of batch norms. While this object lives they are the mean over all batches; afterwards
 /// they are updated with their previous momentum.
-class BatchNormScope {
+class BatchNormScope : Pinned {
  public:
   explicit BatchNormScope(torch::nn::Module& model);
   ~BatchNormScope();
-  BatchNormScope(BatchNormScope const&) = delete;
-  BatchNormScope& operator=(BatchNormScope const&) = delete;
 
  private:
   std::vector<std::function<void()>> restore_;

@@ -58,9 +58,7 @@ struct WeightOptions {
 /// The result of load_weights, by the names in the model; `unexpected` by the names in the file.
 struct WeightReport {
   WeightReport();
-  WeightReport(WeightReport const&);
-  WeightReport& operator=(WeightReport const&);
-  FULGURITE_MOVES(WeightReport);
+  FULGURITE_COPIES(WeightReport);
 
   std::vector<std::string> loaded;
   std::vector<std::string> missing;          ///< tensors that the file lacks

@@ -204,12 +204,10 @@ concept HasExample = std::derived_from<Model, torch::nn::Module> &&
                       } && !std::is_member_function_pointer_v<decltype(&Model::example_input_array)>));
 
 /// Puts the model in eval mode. At the end it restores modes and buffers of the model, and random numbers.
-class LeavesNoTrace {
+class LeavesNoTrace : Pinned {
  public:
   explicit LeavesNoTrace(torch::nn::Module& model);
   ~LeavesNoTrace();
-  LeavesNoTrace(LeavesNoTrace const&) = delete;
-  LeavesNoTrace& operator=(LeavesNoTrace const&) = delete;
 
  private:
   RngState random_;
