@@ -3,7 +3,6 @@
 
 #include <concepts>
 #include <cstddef>
-#include <filesystem>
 #include <iterator>
 #include <span>
 #include <string>
@@ -11,7 +10,6 @@
 #include <tuple>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include <fulgurite/concept/concepts.hpp>
 #include <fulgurite/core/state.hpp>

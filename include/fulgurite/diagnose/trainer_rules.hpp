@@ -14,7 +14,6 @@
 #include <fulgurite/diagnose/optimizer_rules.hpp>
 #include <fulgurite/diagnose/rule.hpp>
 #include <fulgurite/diagnose/trainer_hooks.hpp>
-#include <fulgurite/hook/policy_hooks.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
 #include <fulgurite/loop/dispatch.hpp>
 #include <fulgurite/loop/options.hpp>

@@ -4,7 +4,6 @@
 #include <concepts>
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <tuple>
 #include <type_traits>

@@ -2,7 +2,6 @@
 // The source of a run's batches: loaders given to fit, a data module, or the model itself. Each loader is requested
 // once, when it is needed. What happens to its batches: the passes over the loader, and the way of a batch to its step.
 
-#include <concepts>
 #include <cstddef>
 #include <iterator>
 #include <optional>

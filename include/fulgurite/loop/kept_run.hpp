@@ -2,14 +2,11 @@
 // Copies everything of an open run that steps can change, between two epochs, and restores it: for trial runs, and to
 // go back to the last state in which every replayed step was known to be right.
 
-#include <array>
 #include <cstddef>
 #include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
-#include <tuple>
-#include <type_traits>
 #include <utility>
 #include <vector>
 

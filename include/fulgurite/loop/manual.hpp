@@ -1,7 +1,6 @@
 #pragma once
 // Manual optimization: the model's training_step drives its optimizers through its context.
 
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <optional>

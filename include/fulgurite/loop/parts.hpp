@@ -3,7 +3,6 @@
 // configure_optimizers; what a training step reads from its context; and what the trainer watches during a fit.
 
 #include <array>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <optional>

@@ -4,7 +4,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstring>
-#include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>

@@ -16,7 +16,6 @@
 #include <utility>
 #include <vector>
 
-#include <fulgurite/concept/data.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>

@@ -17,7 +17,6 @@
 #include <fulgurite/concept/data.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/core/types.hpp>
-#include <fulgurite/hook/policy_hooks.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
 #include <fulgurite/loop/options.hpp>
 #include <fulgurite/loop/run_state.hpp>

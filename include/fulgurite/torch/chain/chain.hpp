@@ -2,7 +2,6 @@
 // Chain: a sequence of layers that the compiler knows. It is a torch::nn::Sequential with checked shapes and no type
 // erasure.
 
-#include <cerrno>
 #include <cstddef>
 #include <memory>
 #include <optional>

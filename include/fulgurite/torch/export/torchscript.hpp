@@ -11,7 +11,6 @@
 #include <tuple>
 #include <type_traits>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>

@@ -22,7 +22,6 @@
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/metric/formulas.hpp>
 #include <fulgurite/metric/meter.hpp>
-#include <fulgurite/torch/weights/weights.hpp>
 
 namespace fulgurite::metric {
 

@@ -1,7 +1,6 @@
 #pragma once
 // Scales and clips gradients without waiting for the device.
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>

@@ -6,7 +6,6 @@
 
 #include <nvtx3/nvToolsExt.h>
 
-#include <fulgurite/core/state.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
 

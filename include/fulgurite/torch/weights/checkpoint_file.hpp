@@ -5,8 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <map>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
