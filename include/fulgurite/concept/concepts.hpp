@@ -16,7 +16,8 @@
 #include <fulgurite/metric/metric.hpp>
 #include <fulgurite/policy/policies.hpp>
 
-namespace fulgurite::judge {
+namespace fulgurite {
+namespace judge {
 
 // Traits that callbacks, models and strategies declare. Rules use these, and never name a concrete class.
 
@@ -117,13 +118,7 @@ FULGURITE_ROW(splits)    // can it take a model of this type apart?
 FULGURITE_ROW(gathers)   // can it bring together what the parts of an optimizer of this type keep?
 #undef FULGURITE_ROW
 
-}  // namespace fulgurite::judge
-
-namespace fulgurite {
-
 // Checks that models and callbacks share: a name similar to a hook's, a type that occurs twice.
-
-namespace judge {
 
 template <class T, class... Ts>
 inline constexpr std::size_t times = (std::size_t{std::is_same_v<T, Ts>} + ... + 0);

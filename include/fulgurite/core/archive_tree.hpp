@@ -339,11 +339,8 @@ V from_scalar(ReadScalar const& read) {
   else if constexpr (std::is_floating_point_v<V>) return static_cast<V>(read.real);
   else return static_cast<V>(read.bits);
 }
-}  // namespace archive
 
 // Writes saved state as text, from which the same state can be restored bit for bit.
-
-namespace archive {
 
 /// Bytes as hexadecimal digits, two for each.
 std::string hex(std::string_view bytes);

@@ -224,13 +224,9 @@ inline constexpr bool all_schedules_remember = true;
 template <class... Os>
 inline constexpr bool all_schedules_remember<OptimizerList<Os...>> = (schedule_remembers<Os> && ...);
 
-}  // namespace fulgurite::judge
-
 // Rules about trainers that write checkpoints: every part with state must be able to save it.
 
 #pragma GCC system_header  // shortens g++'s output: it omits the trace through a row's macro
-
-namespace fulgurite::judge {
 
 // clang-format off
 /// A strategy, a precision or an optimization policy.
@@ -501,12 +497,6 @@ template <class List>
 inline constexpr bool any_sets_rates_unsaid = false;
 template <class... Os>
 inline constexpr bool any_sets_rates_unsaid<OptimizerList<Os...>> = (sets_rates_unsaid<Os> || ...);
-
-}  // namespace fulgurite::judge
-
-#pragma GCC system_header  // shortens g++'s output: it omits the trace through a row's macro
-
-namespace fulgurite::judge {
 
 // clang-format off
 template <class R>

@@ -130,8 +130,6 @@ consteval auto first(Vs... verdicts) {
 
 // Leads from a fault of a hook to the sentence about it, in hook_refusals.hpp.
 
-#pragma GCC system_header  // shortens g++'s output: it omits the trace through the macro below
-
 namespace fulgurite {
 
 namespace refusal {

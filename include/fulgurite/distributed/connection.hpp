@@ -293,11 +293,6 @@ struct GroupOptions {
   [[noreturn]] static void disagree(std::string const& name, int asked, int given);
 };
 
-}  // namespace distributed
-}  // namespace fulgurite
-
-namespace fulgurite::distributed {
-
 // The error messages about ranks that are missing: which one has ended, has left, hangs, or is at another collective.
 
 /// Appends an entry to a comma-separated list, for a message.
@@ -442,7 +437,8 @@ class Connection : Pinned {
   bool on_gpu_ = false;  ///< gradients are summed on the GPU; decisions always use the CPU
 };
 
-}  // namespace fulgurite::distributed
+}  // namespace distributed
+}  // namespace fulgurite
 
 #if !defined(FULGURITE_COMPILED)
 #include <fulgurite/distributed/connection.ipp>

@@ -158,11 +158,6 @@ struct ModuleLoaders {
   Kept<Returned<hook::predict_dataloader>> predict_;
 };
 
-}  // namespace loop
-}  // namespace fulgurite
-
-namespace fulgurite::loop {
-
 // The source of batches made from the arguments of fit, validate, test or predict.
 
 /// The source for one argument, which is a loader (for an evaluation also a tuple of them) or a data module.
@@ -597,7 +592,8 @@ void each_loader(Loaders& loaders, F&& f) {
   each_of(loaders, [&, i = std::size_t{0}](auto& loader) mutable { f(loader, i++); });
 }
 
-}  // namespace fulgurite::loop
+}  // namespace loop
+}  // namespace fulgurite
 
 namespace fulgurite {
 

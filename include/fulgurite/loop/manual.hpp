@@ -122,11 +122,9 @@ struct HandlesOf<std::tuple<Os...>> {
         optimizers);
   }
 };
-}  // namespace loop
 
 // The scope in which only one optimizer's parameters receive gradients.
 
-namespace loop {
 struct NothingToUndo {};
 
 /// The result of a ctx.toggle that does not compile. It has a destructor, so that compilers do not warn of an unused

@@ -189,11 +189,6 @@ struct Entry<Backend, NoOptimizer> {
   }
 };
 
-}  // namespace loop
-}  // namespace fulgurite
-
-namespace fulgurite::loop {
-
 // Part of a run's state: the parts that it was assembled from.
 
 template <class R>
@@ -370,7 +365,8 @@ constexpr void each_comparable(Questions const& asked, F&& f) {
   });
 }
 
-}  // namespace fulgurite::loop
+}  // namespace loop
+}  // namespace fulgurite
 
 namespace fulgurite {
 
@@ -384,10 +380,6 @@ struct StepKey {
 
   friend constexpr bool operator==(StepKey const&, StepKey const&) = default;
 };
-
-}  // namespace fulgurite
-
-namespace fulgurite {
 
 // Truncated back-propagation through time: a batch is cut along time, each slice is a step, and a state is carried from
 // slice to slice.
@@ -408,11 +400,6 @@ template <Recurrent M>
 struct HiddenOf<M> {
   using type = typename M::Hidden;
 };
-
-}  // namespace loop
-}  // namespace fulgurite
-
-namespace fulgurite::loop {
 
 // State of the search for losses and gradients that are infinite or not a number.
 
@@ -533,4 +520,5 @@ struct Watch {
   std::conditional_t<R::automatic, ManualWatch<0>, ManualWatch<Optimizers<R>::count>> manual{};
 };
 
-}  // namespace fulgurite::loop
+}  // namespace loop
+}  // namespace fulgurite

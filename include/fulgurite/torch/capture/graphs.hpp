@@ -358,13 +358,9 @@ class Graphs {
   bool observes_ = false;                  ///< true while a step is observed
 };
 
-}  // namespace fulgurite::libtorch::graph
-
 // A CUDA graph of one step, and the stream on which steps are prepared for it.
 
 // The build defines this macro if LibTorch's CUDA libraries are linked and the toolkit's headers compile.
-
-namespace fulgurite::libtorch::graph {
 
 /// Replaces CudaGraph in builds without CUDA, and gives the reason why nothing can be recorded.
 class NoGraph {

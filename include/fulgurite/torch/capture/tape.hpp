@@ -30,7 +30,8 @@
 #include <fulgurite/torch/native/small_call.hpp>
 #include <fulgurite/torch/optim/clip.hpp>
 
-namespace fulgurite::libtorch::capture {
+namespace fulgurite {
+namespace libtorch::capture {
 
 // A step clears its gradients and then adds to them. A replay writes the first summand directly to the gradient:
 // without the clearing, without the addition, and if possible without a temporary.
@@ -202,13 +203,7 @@ class Tape : TapeMemory, Pinned {
   std::vector<std::size_t> looks_;  ///< indices of the steps that are looks
 };
 
-}  // namespace fulgurite::libtorch::capture
-
-namespace fulgurite {
-
 // What a captured strategy reports about its work.
-
-namespace libtorch::capture {
 
 /// A counter that several threads may increment: copies of a strategy, such as those of a sweep's members, share one
 /// report.

@@ -400,7 +400,8 @@ FULGURITE_BODY void require_repeatable(Forward forward, Tensors const& example) 
 
 }  // namespace fulgurite::libtorch::script
 
-namespace fulgurite::libtorch {
+namespace fulgurite {
+namespace libtorch {
 
 FULGURITE_BODY void export_torchscript(torch::nn::Module& model, Forward forward, std::vector<at::Tensor> const& given,
                                        std::filesystem::path const& file, ExportOptions const& options) {
@@ -460,12 +461,6 @@ FULGURITE_BODY void export_torchscript(torch::nn::Module& model, Forward forward
   }
   write_durably(file, bytes);
 }
-
-}  // namespace fulgurite::libtorch
-
-namespace fulgurite {
-
-namespace libtorch {
 
 FULGURITE_BODY torch::jit::Module loaded_script(std::filesystem::path const& file, at::Device device) {
   try {

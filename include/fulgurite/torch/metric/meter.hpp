@@ -93,7 +93,8 @@ at::Tensor tally(MeanOfLast const& of, V const& value) {
 }  // namespace metric
 }  // namespace fulgurite
 
-namespace fulgurite::libtorch {
+namespace fulgurite {
+namespace libtorch {
 
 // The modes in which a metric is updated: no gradients, and no inference mode.
 
@@ -224,12 +225,6 @@ class KeptWindow {
   std::int64_t window_;
   at::Tensor values_ = {};
 };
-
-}  // namespace fulgurite::libtorch
-
-namespace fulgurite {
-
-namespace libtorch {
 
 template <class Keeps>
 struct StoreOf;

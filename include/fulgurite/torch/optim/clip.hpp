@@ -35,7 +35,8 @@
 #include <fulgurite/torch/device/internals.hpp>
 #include <fulgurite/torch/weights/weights.hpp>
 
-namespace fulgurite::libtorch {
+namespace fulgurite {
+namespace libtorch {
 
 /// The part of a gradient that holds numbers: all of it, or a sparse gradient's values.
 at::Tensor dense_part(at::Tensor const& gradient);
@@ -351,13 +352,7 @@ FULGURITE_EXTERN(bool weights_finite(std::vector<at::Tensor> const&));
 FULGURITE_EXTERN(void note_gradients(std::optional<at::Tensor>&, std::vector<at::Tensor> const&));
 FULGURITE_EXTERN(void note_weights(std::optional<at::Tensor>&, std::vector<at::Tensor> const&));
 
-}  // namespace fulgurite::libtorch
-
-namespace fulgurite {
-
 // The norms of gradients, one for each parameter and one over all, with a single read from the device.
-
-namespace libtorch {
 
 using Norms = std::vector<std::pair<std::string, double>>;
 

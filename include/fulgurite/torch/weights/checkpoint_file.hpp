@@ -106,11 +106,6 @@ struct FittingPrefix {
   bool of_all = false;  ///< all names have the prefix
 };
 
-}  // namespace libtorch
-}  // namespace fulgurite
-
-namespace fulgurite::libtorch {
-
 /// The element type with this name in a file.
 at::ScalarType element_type(std::string_view name);
 
@@ -184,7 +179,8 @@ class RunFile {
   ArchiveNode tree_;
 };
 
-}  // namespace fulgurite::libtorch
+}  // namespace libtorch
+}  // namespace fulgurite
 
 namespace fulgurite {
 

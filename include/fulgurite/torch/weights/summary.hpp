@@ -29,7 +29,8 @@
 #include <fulgurite/torch/data/walk.hpp>
 #include <fulgurite/torch/device/rng.hpp>
 
-namespace fulgurite::libtorch {
+namespace fulgurite {
+namespace libtorch {
 
 // The class of an object whose dynamic type is only known at run time, as people write it: "Linear".
 
@@ -71,13 +72,7 @@ struct Operation {
 /// Counts like PyTorch's FlopCounterMode; recurrent layers count their weights once per time step.
 Operation operation_of(std::string_view name, c10::ArrayRef<c10::IValue const> inputs);
 
-}  // namespace fulgurite::libtorch
-
-namespace fulgurite {
-
 // Modules in C++ have no hooks, so a user's own module reports its input and output sizes itself.
-
-namespace libtorch {
 
 std::string sizes_text(at::IntArrayRef sizes);
 /// The sizes of all tensors in the values.
