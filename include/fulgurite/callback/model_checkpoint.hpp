@@ -304,8 +304,8 @@ class ModelCheckpoint : public checkpointing::Saver {
   /// Refused at compile time: an option without its name.
   template <Unnamed T>
     requires(!checkpointing::is_folder<T>)
-  ModelCheckpoint(M monitor, T const&) : ModelCheckpoint(monitor) {
-    refuse_unnamed<T>();
+  ModelCheckpoint(M monitor, T const& given) : ModelCheckpoint(monitor) {
+    refuse_unnamed(given);
   }
   /// Refused at compile time: the folder is an option.
   template <class Folder, bool is_option = false>

@@ -46,10 +46,7 @@ class SimpleProfiler {
 
   explicit SimpleProfiler(SimpleProfilerOptions options = {});
   /// Refused at compile time: an option without its name.
-  template <Unnamed T>
-  explicit SimpleProfiler(T const&) : SimpleProfiler() {
-    refuse_unnamed<T>();
-  }
+  explicit SimpleProfiler(Unnamed auto const& given) : SimpleProfiler() { refuse_unnamed(given); }
 
   /// An action in progress.
   class Running : Pinned {

@@ -59,10 +59,7 @@ class AdvancedProfiler {
 
   explicit AdvancedProfiler(AdvancedProfilerOptions options = {});
   /// Refused at compile time: an option without its name.
-  template <Unnamed T>
-  explicit AdvancedProfiler(T const&) : AdvancedProfiler() {
-    refuse_unnamed<T>();
-  }
+  explicit AdvancedProfiler(Unnamed auto const& given) : AdvancedProfiler() { refuse_unnamed(given); }
   AdvancedProfiler(AdvancedProfiler&&) = default;
 
   /// An action among the operators. It ends early if the recording does.
