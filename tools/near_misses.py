@@ -173,7 +173,8 @@ def macro(head: str, rows: list[str]) -> str:
 
 def names_header() -> str:
     names = [(name, meant) for meant, names in grouped(table()).items() for name in names]
-    plain = [pair for pair in names if not is_loader(*pair) and not is_of_loader(pair[1]) and not is_of_callback(pair[1])]
+    plain = [(name, meant) for name, meant in names
+             if not is_loader(name, meant) and not is_of_loader(meant) and not is_of_callback(meant)]
     loaders = [f'ROW({name}, {meant})' for name, meant in names if is_loader(name, meant)]
 
     def rows_of(pairs) -> list[str]:
