@@ -36,6 +36,13 @@ namespace libtorch::capture {
 // A step clears its gradients and then adds to them. A replay writes the first summand directly to the gradient:
 // without the clearing, without the addition, and if possible without a temporary.
 
+/// The entry of this key; nullptr if there is none.
+template <class Map>
+auto const* found_in(Map const& map, std::size_t key) {
+  auto const found = map.find(key);
+  return found == map.end() ? nullptr : &found->second;
+}
+
 /// For each slice of model memory that a zero_() has cleared, finds the first tensor added to it. If that tensor is the
 /// only result of a call and has no other use, the call writes it to the slice. Otherwise it is copied to the slice, as
 /// for a convolution, which makes all of its gradients in one call.
@@ -45,13 +52,13 @@ class DirectGradients {
                   std::vector<std::optional<OutForm>> const& forms, Listing const& listing,
                   std::vector<at::Tensor> const& leaving);
 
-  /// What replaces a call; nullopt: nothing does.
-  std::optional<Memory> instead_of(std::size_t call) const;
-  /// The call whose result this call adds to cleared memory, so that only 0 + x remains of the addition; nullopt: this
+  /// What replaces a call; nullptr: nothing does.
+  Memory const* instead_of(std::size_t call) const { return found_in(instead_, call); }
+  /// The call whose result this call adds to cleared memory, so that only 0 + x remains of the addition; nullptr: this
   /// call is no such addition.
-  std::optional<std::size_t> added_by(std::size_t call) const;
+  std::size_t const* added_by(std::size_t call) const { return found_in(added_by_, call); }
   /// Where a call writes its result; nullptr: to the result's own memory.
-  at::Tensor const* place_of(std::size_t call) const;
+  at::Tensor const* place_of(std::size_t call) const { return found_in(places_, call); }
 
  private:
   void after_clearing(std::size_t clearing, Listing const& listing);
@@ -89,11 +96,11 @@ class LaterAdditions {
                  Listing const& listing, std::vector<at::Tensor> const& leaving);
 
   /// Where a product may add its result itself; nullptr: nowhere.
-  at::Tensor const* place_of(std::size_t product) const;
+  at::Tensor const* place_of(std::size_t product) const { return found_in(places_, product); }
   /// The row that a product may add to its result itself; nullptr: none.
-  at::Tensor const* row_of(std::size_t product) const;
+  at::Tensor const* row_of(std::size_t product) const { return found_in(rows_, product); }
   /// The product that makes this addition unnecessary.
-  std::optional<std::size_t> product_of(std::size_t addition) const;
+  std::size_t const* product_of(std::size_t addition) const { return found_in(added_, addition); }
 
  private:
   void look_at(std::size_t adding, Listing const& listing);
