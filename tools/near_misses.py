@@ -160,47 +160,87 @@ def is_of_callback(meant: str) -> bool:
     return hooks().get(meant) == 'FILE_HOOKS'
 
 
+def packed(rows: list[str], most: int) -> list[str]:
+    """Rows, as many on a line as fit."""
+    lines: list[str] = []
+    for row in rows:
+        if lines and len(lines[-1]) + 1 + len(row) <= most:
+            lines[-1] += ' ' + row
+        else:
+            lines.append(row)
+    return lines
+
+
 def macro(head: str, rows: list[str]) -> str:
     """A table in lines of at most 120."""
-    lines, line = [], ''
-    for row in rows:
-        if line and len(line) + len(row) > 114:
-            lines.append(line)
-            line = ''
-        line += ' ' + row
-    return ' \\\n'.join([f'#define {head}(ROW)'] + [' ' + line for line in lines + [line]]) + '\n'
+    return ' \\\n  '.join([f'#define {head}(ROW)', *packed(rows, 115)]) + '\n'
 
 
 def names_header() -> str:
-    names = [(name, meant) for meant, names in grouped(table()).items() for name in names]
-    plain = [(name, meant) for name, meant in names
+    groups = grouped(table())
+    plain = [f'ROW({name})' for meant, names in groups.items() for name in names
              if not is_loader(name, meant) and not is_of_loader(meant) and not is_of_callback(meant)]
-    loaders = [f'ROW({name}, {meant})' for name, meant in names if is_loader(name, meant)]
-
-    def rows_of(pairs) -> list[str]:
-        return [f'ROW({name}, "{meant}")' for name, meant in pairs]
-
-    kinds = '\n'.join(macro(f'FULGURITE_NEAR_MISSES_OF_{kind}', rows_of(names.items()))
+    loaders = [f'ROW({name}, {meant})' for meant, names in groups.items() for name in names if is_loader(name, meant)]
+    of_loaders = [f'ROW({name})' for meant, names in groups.items() for name in names if is_of_loader(meant)]
+    of_callbacks = [f'ROW({name})' for meant, names in groups.items() for name in names if is_of_callback(meant)]
+    kinds = '\n'.join(macro(f'FULGURITE_NEAR_MISSES_OF_{kind}', [f'ROW({name})' for name in names])
                       for kind, names in of_policies().items())
     return f'''#pragma once
-// Written by tools/near_misses.py: the names that look like hooks and are not, each with what is meant: what Lightning
-// renamed or removed, what its users expect, and misspelt names. The end of diagnose/hook_refusals.hpp makes sentences.
+// Written by tools/near_misses.py: the names that look like hooks and are not. What each one means is in
+// diagnose/near_miss_refusals.hpp.
 
 // clang-format off
-{macro('FULGURITE_NEAR_MISSES', rows_of(plain))}
-// The same for the loaders of a data module: a class that has both may use such a name for a member.
+{macro('FULGURITE_NEAR_MISSES', plain)}
+// The same for the loaders of a data module, each with the name that is meant: a class that has both may use such a
+// name for a member.
 {macro('FULGURITE_LOADER_NEAR_MISSES', loaders)}
 // Names that look like functions of a loader; only loaders are checked for them.
-{macro('FULGURITE_NEAR_MISSES_OF_LOADERS', rows_of(pair for pair in names if is_of_loader(pair[1])))}
+{macro('FULGURITE_NEAR_MISSES_OF_LOADERS', of_loaders)}
 // Names that look like a callback's functions for files; only callbacks are checked for them.
-{macro('FULGURITE_NEAR_MISSES_OF_CALLBACKS', rows_of(pair for pair in names if is_of_callback(pair[1])))}
+{macro('FULGURITE_NEAR_MISSES_OF_CALLBACKS', of_callbacks)}
 // The same for optimizers, schedules and strategies; only classes of that kind are checked.
 {kinds}// clang-format on
 '''
 
 
+SENTENCE = r'''#define FULGURITE_NEAR(NAME, MEANT)                                                                                    \
+  template <> struct About<HookId::NAME> {                                                                             \
+    template <bool, class Whom> static consteval auto judge() {                                                        \
+      static_assert(judge::accepts<typename Whom::Subject>, "[fulgurite.hook.near_miss] " #NAME                        \
+                    " is not a hook and would never be called: use " MEANT);                                           \
+    }                                                                                                                  \
+  };'''
+
+
+def sentences_header() -> str:
+    meant = table()
+    for names in of_policies().values():
+        meant |= names
+    rows = '\n'.join(packed([f'FULGURITE_NEAR({name}, "{what}")' for what, names in grouped(meant).items()
+                             for name in names], 120))
+    return f'''#pragma once
+// Written by tools/near_misses.py: what is meant by each name of hook/near_miss_names.hpp. Each is a row by itself,
+// since compilers print every macro between a sentence and the program.
+
+#pragma GCC system_header  // keeps the macro out of g++'s trace
+
+#include <fulgurite/diagnose/rule.hpp>
+
+namespace fulgurite::refusal {{
+
+// clang-format off
+{SENTENCE}
+{rows}
+#undef FULGURITE_NEAR
+// clang-format on
+
+}}  // namespace fulgurite::refusal
+'''
+
+
 def files() -> dict[pathlib.Path, str]:
-    return {INCLUDE / 'hook' / 'near_miss_names.hpp': names_header()}
+    return {INCLUDE / 'hook' / 'near_miss_names.hpp': names_header(),
+            INCLUDE / 'diagnose' / 'near_miss_refusals.hpp': sentences_header()}
 
 
 if __name__ == '__main__':

@@ -88,9 +88,10 @@ def without_rules(include: pathlib.Path) -> None:
                 at = found.end()
                 verdicts += 1
         path.write_text(text)
-    refusals = folder / 'diagnose' / 'hook_refusals.hpp'
-    text, sentences = re.subn(r'^FULGURITE_\w+\(.*\)\n', '', refusals.read_text(), flags=re.M)
-    refusals.write_text(text)
+    for path in [folder / 'diagnose' / f'{name}_refusals.hpp' for name in ('hook', 'near_miss')]:
+        text, rows = re.subn(r'^FULGURITE_\w+\(.*\)\n', '', path.read_text(), flags=re.M)
+        path.write_text(text)
+        sentences += rows
     names = folder / 'hook' / 'near_miss_names.hpp'  # one of each table is left
     text, tables = re.subn(
         r'(#define \w+\(ROW\)) \\\n +(ROW\([^)]*\)).*\\\n(?:.*\\\n)*.*\n', r'\1 \2\n', names.read_text()

@@ -144,7 +144,7 @@ consteval HookVerdict misspelt() {
     using Probe = near_miss::Probe<T>;
 #define FULGURITE_NAMES_FUNCTION(NAME)                                                                                 \
   (!requires { &Probe::NAME; } && !requires { requires std::is_object_v<std::remove_reference_t<decltype(T::NAME)>>; })
-#define FULGURITE_ROW(NAME, ...)                                                                                       \
+#define FULGURITE_ROW(NAME)                                                                                            \
   if (FULGURITE_NAMES_FUNCTION(NAME)) return {HookFault::near_miss, HookId::NAME};
     FULGURITE_NEAR_MISSES(FULGURITE_ROW)
 #undef FULGURITE_ROW
@@ -156,7 +156,7 @@ consteval HookVerdict misspelt() {
   return {};
 }
 // The same for names that only some classes may have.
-#define FULGURITE_ROW(NAME, ...)                                                                                       \
+#define FULGURITE_ROW(NAME)                                                                                            \
   if (FULGURITE_NAMES_FUNCTION(NAME)) return {HookFault::near_miss, HookId::NAME};
 #define FULGURITE_MISSPELT_OF(FUNCTION, KIND, NAMES)                                                                   \
   template <class T>                                                                                                   \
@@ -172,7 +172,7 @@ FULGURITE_MISSPELT_OF(misspelt_of_strategy, Strategy, FULGURITE_NEAR_MISSES_OF_S
 #undef FULGURITE_ROW
 // Names of a callback's checkpoint functions may also be private data members, which cannot be seen here: only public
 // functions count.
-#define FULGURITE_ROW(NAME, ...)                                                                                       \
+#define FULGURITE_ROW(NAME)                                                                                            \
   if (requires { requires hook::is_function_pointer<decltype(&T::NAME)>; }) return {HookFault::near_miss, HookId::NAME};
 FULGURITE_MISSPELT_OF(misspelt_of_callback, Callback, FULGURITE_NEAR_MISSES_OF_CALLBACKS)
 #undef FULGURITE_MISSPELT_OF

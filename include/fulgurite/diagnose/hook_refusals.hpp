@@ -2,7 +2,6 @@
 // The sentences about hooks, overrides and steps: one row per name.
 
 #include <fulgurite/diagnose/rule.hpp>
-#include <fulgurite/hook/near_miss_names.hpp>
 
 #pragma GCC system_header  // shortens g++'s output: it omits the trace through the macros below
 
@@ -279,26 +278,6 @@ FULGURITE_FUNCTION(strategy, share_statistics, "(auto& model)")
 FULGURITE_FUNCTION(strategy, abort, "(std::string_view text)")
 
 #undef FULGURITE_FUNCTION
-
-// The sentences about names that are almost those of hooks: one for each row of hook/near_miss_names.hpp.
-
-#define FULGURITE_NEAR_MISS(NAME, MEANT)                                                                               \
-  template <> struct About<HookId::NAME> {                                                                             \
-    template <bool, class Whom> static consteval auto judge() {                                                        \
-      static_assert(judge::accepts<typename Whom::Subject>, "[fulgurite.hook.near_miss] " #NAME                        \
-                    " is not a hook and would never be called: use " MEANT);                                           \
-    }                                                                                                                  \
-  };
-FULGURITE_NEAR_MISSES(FULGURITE_NEAR_MISS)
-#define FULGURITE_NEAR_LOADER(NAME, MEANT) FULGURITE_NEAR_MISS(NAME, #MEANT)
-FULGURITE_LOADER_NEAR_MISSES(FULGURITE_NEAR_LOADER)
-FULGURITE_NEAR_MISSES_OF_LOADERS(FULGURITE_NEAR_MISS)
-FULGURITE_NEAR_MISSES_OF_CALLBACKS(FULGURITE_NEAR_MISS)
-FULGURITE_NEAR_MISSES_OF_OPTIMIZERS(FULGURITE_NEAR_MISS)
-FULGURITE_NEAR_MISSES_OF_SCHEDULES(FULGURITE_NEAR_MISS)
-FULGURITE_NEAR_MISSES_OF_STRATEGIES(FULGURITE_NEAR_MISS)
-#undef FULGURITE_NEAR_LOADER
-#undef FULGURITE_NEAR_MISS
 // clang-format on
 
 }  // namespace fulgurite::refusal

@@ -128,7 +128,8 @@ consteval auto first(Vs... verdicts) {
 
 }  // namespace fulgurite::judge
 
-// Leads from a fault of a hook to the sentence about it, in hook_refusals.hpp.
+// Leads from a fault of a hook to the sentence about it, in hook_refusals.hpp, or in near_miss_refusals.hpp for a name
+// that is almost a hook.
 
 namespace fulgurite {
 

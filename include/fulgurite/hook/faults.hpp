@@ -40,8 +40,8 @@ concept Clean = requires {
 };
 
 // The same check for tables that apply to one kind only: callbacks, loaders, optimizers, schedules, strategies.
-#define FULGURITE_DECOY(NAME, ...) void NAME();
-#define FULGURITE_NONE(NAME, ...) &P::NAME;
+#define FULGURITE_DECOY(NAME) void NAME();
+#define FULGURITE_NONE(NAME) &P::NAME;
 #define FULGURITE_KIND(KIND, NAMES)                                                                                    \
   struct KIND##Decoy {                                                                                                 \
     NAMES(FULGURITE_DECOY)                                                                                             \

@@ -14,6 +14,7 @@
 #include <fulgurite/diagnose/call_rules.hpp>
 #include <fulgurite/diagnose/call_stages.hpp>
 #include <fulgurite/diagnose/hook_refusals.hpp>
+#include <fulgurite/diagnose/near_miss_refusals.hpp>
 #include <fulgurite/diagnose/option_rules.hpp>
 #include <fulgurite/loop/between_runs.hpp>
 // clang-format on
