@@ -9,7 +9,6 @@ import functools
 import pathlib
 import re
 import sys
-import textwrap
 
 INCLUDE = pathlib.Path(__file__).resolve().parent.parent / 'include' / 'fulgurite'
 
@@ -161,15 +160,20 @@ def is_of_callback(meant: str) -> bool:
     return hooks().get(meant) == 'FILE_HOOKS'
 
 
+def packed(rows: list[str], most: int) -> list[str]:
+    """Rows, as many on a line as fit."""
+    lines: list[str] = []
+    for row in rows:
+        if lines and len(lines[-1]) + 1 + len(row) <= most:
+            lines[-1] += ' ' + row
+        else:
+            lines.append(row)
+    return lines
+
+
 def macro(head: str, rows: list[str]) -> str:
     """A table in lines of at most 120."""
-    lines, line = [], ''
-    for row in rows:
-        if line and len(line) + len(row) > 114:
-            lines.append(line)
-            line = ''
-        line += ' ' + row
-    return ' \\\n'.join([f'#define {head}(ROW)'] + [' ' + line for line in lines + [line]]) + '\n'
+    return ' \\\n  '.join([f'#define {head}(ROW)', *packed(rows, 115)]) + '\n'
 
 
 def names_header() -> str:
@@ -183,7 +187,7 @@ def names_header() -> str:
                       for kind, names in of_policies().items())
     return f'''#pragma once
 // Written by tools/near_misses.py: the names that look like hooks and are not. What each one means is in
-// diagnose/near_miss_refusals.hpp and diagnose/misspelt_events.hpp.
+// diagnose/near_miss_refusals.hpp.
 
 // clang-format off
 {macro('FULGURITE_NEAR_MISSES', plain)}
@@ -199,34 +203,44 @@ def names_header() -> str:
 '''
 
 
-OTHERS, EVENTS = 'near_miss_refusals.hpp', 'misspelt_events.hpp'
-ABOUT = {OTHERS: 'hooks that Lightning renamed or removed, for other names that its users expect, and for misspelt '
-                 'steps, overrides and functions',
-         EVENTS: 'misspelt events'}
+SENTENCE = r'''#define FULGURITE_NEAR(NAME, MEANT)                                                                                    \
+  template <> struct About<HookId::NAME> {                                                                             \
+    template <bool, class Whom> static consteval auto judge() {                                                        \
+      static_assert(judge::accepts<typename Whom::Subject>, "[fulgurite.hook.near_miss] " #NAME                        \
+                    " is not a hook and would never be called: use " MEANT);                                           \
+    }                                                                                                                  \
+  };'''
 
 
-def part(name: str, meant: str, tables: dict[str, str]) -> str:
-    """The header that has the sentence."""
-    return EVENTS if name not in LIGHTNING and tables[meant] == 'EVENTS' else OTHERS
+def sentences_header() -> str:
+    meant = table()
+    for names in of_policies().values():
+        meant |= names
+    rows = '\n'.join(packed([f'FULGURITE_NEAR({name}, "{what}")' for what, names in grouped(meant).items()
+                             for name in names], 120))
+    return f'''#pragma once
+// Written by tools/near_misses.py: what is meant by each name of hook/near_miss_names.hpp. Each is a row by itself,
+// since compilers print every macro between a sentence and the program.
 
+#pragma GCC system_header  // keeps the macro out of g++'s trace
 
-def sentences_header(file: str) -> str:
-    tables = hooks()
-    found = {name: meant for name, meant in table().items() if part(name, meant, tables) == file}
-    if file == OTHERS:
-        found |= {name: meant for names in of_policies().values() for name, meant in names.items()}
-    lines = [f'FULGURITE_NEAR_MISS({name}, "{meant}")' for meant, names in grouped(found).items() for name in names]
-    others = [f'#include <fulgurite/diagnose/{EVENTS}>'] if file == OTHERS else []
-    opening = textwrap.wrap(f'Written by tools/near_misses.py: the intended name for {ABOUT[file]}.', 117)
-    return '\n'.join(['#pragma once', *(f'// {line}' for line in opening), '',
-                      '#pragma GCC system_header  // keeps the macro out of g++\'s trace', '', *others,
-                      '#include <fulgurite/diagnose/rule.hpp>', '', 'namespace fulgurite::refusal {', '',
-                      '// clang-format off', *lines, '// clang-format on', '', '}  // namespace fulgurite::refusal', ''])
+#include <fulgurite/diagnose/rule.hpp>
+
+namespace fulgurite::refusal {{
+
+// clang-format off
+{SENTENCE}
+{rows}
+#undef FULGURITE_NEAR
+// clang-format on
+
+}}  // namespace fulgurite::refusal
+'''
 
 
 def files() -> dict[pathlib.Path, str]:
     return {INCLUDE / 'hook' / 'near_miss_names.hpp': names_header(),
-            **{INCLUDE / 'diagnose' / file: sentences_header(file) for file in ABOUT}}
+            INCLUDE / 'diagnose' / 'near_miss_refusals.hpp': sentences_header()}
 
 
 if __name__ == '__main__':

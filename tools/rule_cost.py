@@ -88,8 +88,7 @@ def without_rules(include: pathlib.Path) -> None:
                 at = found.end()
                 verdicts += 1
         path.write_text(text)
-    sentences_of = [folder / 'diagnose' / f'{name}_refusals.hpp' for name in ('hook', 'near_miss')]
-    for path in [*sentences_of, folder / 'diagnose' / 'misspelt_events.hpp']:
+    for path in [folder / 'diagnose' / f'{name}_refusals.hpp' for name in ('hook', 'near_miss')]:
         text, rows = re.subn(r'^FULGURITE_\w+\(.*\)\n', '', path.read_text(), flags=re.M)
         path.write_text(text)
         sentences += rows

@@ -31,7 +31,6 @@
 #include <fulgurite/diagnose/callback_rules.hpp>
 #include <fulgurite/diagnose/data_rules.hpp>
 #include <fulgurite/diagnose/hook_refusals.hpp>
-#include <fulgurite/diagnose/misspelt_events.hpp>
 #include <fulgurite/diagnose/near_miss_refusals.hpp>
 #include <fulgurite/diagnose/optimizer_rules.hpp>
 #include <fulgurite/diagnose/option_rules.hpp>

@@ -1,7 +1,5 @@
 #pragma once
-// Names that users forward-declare or specialise; includes nothing heavier than `<cstddef>`.
-
-#include <cstddef>
+// Names that users forward-declare or specialise; includes nothing.
 
 namespace fulgurite {
 

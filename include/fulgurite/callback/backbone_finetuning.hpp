@@ -199,10 +199,7 @@ class BackboneFinetuning : public BaseFinetuning<BackboneFinetuning> {
 
   explicit BackboneFinetuning(BackboneFinetuningOptions options = {});
   /// Refused at compile time: an option without its name.
-  template <Unnamed T>
-  explicit BackboneFinetuning(T const&) : BackboneFinetuning() {
-    refuse_unnamed<T>();
-  }
+  explicit BackboneFinetuning(Unnamed auto const& given) : BackboneFinetuning() { refuse_unnamed(given); }
 
   void state(auto& archive);
 

@@ -1,7 +1,6 @@
 #pragma once
 // The file names of a ModelCheckpoint: a template that is filled with the epoch, the step and metrics.
 
-#include <cerrno>
 #include <cstdint>
 #include <filesystem>
 #include <optional>

@@ -106,10 +106,7 @@ class Dashboard {
 
   explicit Dashboard(DashboardOptions options = {});
   /// Refused at compile time: an option without its name.
-  template <Unnamed T>
-  explicit Dashboard(T const&) : Dashboard() {
-    refuse_unnamed<T>();
-  }
+  explicit Dashboard(Unnamed auto const& given) : Dashboard() { refuse_unnamed(given); }
 
   void on_fit_start(Context& ctx);
   void on_train_start(Context& ctx);
@@ -189,10 +186,7 @@ class LearningCurves {
 
   explicit LearningCurves(LearningCurvesOptions options = {});
   /// Refused at compile time: an option without its name.
-  template <Unnamed T>
-  explicit LearningCurves(T const&) : LearningCurves() {
-    refuse_unnamed<T>();
-  }
+  explicit LearningCurves(Unnamed auto const& given) : LearningCurves() { refuse_unnamed(given); }
 
   void on_fit_start(Context& ctx);
   void log_metrics(std::span<Scalar const> row, long step);

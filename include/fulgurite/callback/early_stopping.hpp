@@ -12,7 +12,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <vector>
 
 #include <fulgurite/callback/watch.hpp>
@@ -56,9 +55,7 @@ class Stopper {
   static constexpr std::string_view writes = "the end of training";
 
   Stopper(WatchedMetric metric, EarlyStoppingOptions options);
-  Stopper(Stopper const&);
-  Stopper& operator=(Stopper const&);
-  FULGURITE_MOVES(Stopper);
+  FULGURITE_COPIES(Stopper);
 
   void on_train_start(Context& ctx);
   void on_train_epoch_end(Context& ctx);
@@ -111,8 +108,8 @@ class EarlyStopping : public early_stopping::Stopper {
   explicit EarlyStopping(M metric, EarlyStoppingOptions options = {}) : Stopper(WatchedMetric(metric), options) {}
   /// Refused at compile time: an option without its name.
   template <Unnamed T>
-  EarlyStopping(M metric, T const&) : EarlyStopping(metric) {
-    if constexpr (!std::same_as<M, MetricText>) refuse_unnamed<T>();  // else the trainer refuses the text
+  EarlyStopping(M metric, T const& given) : EarlyStopping(metric) {
+    if constexpr (!std::same_as<M, MetricText>) refuse_unnamed(given);  // else the trainer refuses the text
   }
 };
 
@@ -169,10 +166,7 @@ class SpikeDetection {
       if (tolerance && !(*tolerance >= 0)) refuse("atol and rtol are not negative");
   }
   /// Refused at compile time: an option without its name.
-  template <Unnamed T>
-  SpikeDetection(M metric, T const&) : SpikeDetection(metric) {
-    refuse_unnamed<T>();
-  }
+  SpikeDetection(M metric, Unnamed auto const& given) : SpikeDetection(metric) { refuse_unnamed(given); }
 
   /// After a failed fit, the metric's count is that of its last complete epoch again.
   void on_train_start(auto& ctx) {

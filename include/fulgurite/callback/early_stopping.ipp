@@ -7,9 +7,7 @@
 
 namespace fulgurite::early_stopping {
 
-FULGURITE_BULK_BODY Stopper::Stopper(Stopper const&) = default;
-FULGURITE_BULK_BODY Stopper& Stopper::operator=(Stopper const&) = default;
-FULGURITE_MOVES_BODY(Stopper);
+FULGURITE_COPIES_BODY(Stopper);
 
 FULGURITE_BODY Stopper::Stopper(WatchedMetric metric, EarlyStoppingOptions options)
     : metric_(metric), options_(options) {

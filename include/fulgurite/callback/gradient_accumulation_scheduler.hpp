@@ -8,7 +8,6 @@
 
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/core/state.hpp>
 #include <fulgurite/hook/hooks.hpp>
 
 namespace fulgurite {

@@ -43,10 +43,7 @@ class GradientNorm {
 
   constexpr explicit GradientNorm(GradientNormOptions options = {}) : options_(options) { check(options.norm_type); }
   /// Refused at compile time: an option without its name.
-  template <Unnamed T>
-  explicit GradientNorm(T const&) : GradientNorm() {
-    refuse_unnamed<T>();
-  }
+  explicit GradientNorm(Unnamed auto const& given) : GradientNorm() { refuse_unnamed(given); }
 
   void on_train_start() { last_.clear(); }
   void on_before_optimizer_step(auto& optimizer, auto& ctx) {
@@ -112,13 +109,8 @@ class LearningRateMonitor {
 
   explicit LearningRateMonitor(LearningRateMonitorOptions options = {});
   /// Refused at compile time: an option without its name.
-  template <Unnamed T>
-  explicit LearningRateMonitor(T const&) : LearningRateMonitor() {
-    refuse_unnamed<T>();
-  }
-  LearningRateMonitor(LearningRateMonitor const&);
-  LearningRateMonitor& operator=(LearningRateMonitor const&);
-  FULGURITE_MOVES(LearningRateMonitor);
+  explicit LearningRateMonitor(Unnamed auto const& given) : LearningRateMonitor() { refuse_unnamed(given); }
+  FULGURITE_COPIES(LearningRateMonitor);
 
   void on_train_start(auto& ctx) {
     begin();

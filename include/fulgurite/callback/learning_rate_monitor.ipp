@@ -33,9 +33,7 @@ FULGURITE_BODY std::string GradientNorm::type_text(double type) {
 FULGURITE_BODY LearningRateMonitor::LearningRateMonitor(LearningRateMonitorOptions options)
     : options_(std::move(options)) {}
 
-FULGURITE_BULK_BODY LearningRateMonitor::LearningRateMonitor(LearningRateMonitor const&) = default;
-FULGURITE_BULK_BODY LearningRateMonitor& LearningRateMonitor::operator=(LearningRateMonitor const&) = default;
-FULGURITE_MOVES_BODY(LearningRateMonitor);
+FULGURITE_COPIES_BODY(LearningRateMonitor);
 
 void LearningRateMonitor::state(auto& archive) {
   std::vector<std::string> keys;

@@ -42,7 +42,8 @@ inline constexpr bool watches = Watchable<M> && !std::same_as<M, NoMonitor>;
 
 }  // namespace fulgurite
 
-namespace fulgurite::checkpointing {
+namespace fulgurite {
+namespace checkpointing {
 
 // The folder that a ModelCheckpoint writes to, and how it relates to the folder of the resumed run.
 
@@ -274,11 +275,6 @@ class Saver : public Admission {
   bool in_fit_ = false;
 };
 
-}  // namespace fulgurite::checkpointing
-
-namespace fulgurite {
-
-namespace checkpointing {
 template <class T>
 inline constexpr bool is_folder = std::is_convertible_v<T const&, std::filesystem::path>;
 }  // namespace checkpointing
@@ -308,8 +304,8 @@ class ModelCheckpoint : public checkpointing::Saver {
   /// Refused at compile time: an option without its name.
   template <Unnamed T>
     requires(!checkpointing::is_folder<T>)
-  ModelCheckpoint(M monitor, T const&) : ModelCheckpoint(monitor) {
-    refuse_unnamed<T>();
+  ModelCheckpoint(M monitor, T const& given) : ModelCheckpoint(monitor) {
+    refuse_unnamed(given);
   }
   /// Refused at compile time: the folder is an option.
   template <class Folder, bool is_option = false>

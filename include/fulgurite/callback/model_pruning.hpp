@@ -69,10 +69,7 @@ class ModelPruning {
 
   explicit ModelPruning(ModelPruningOptions options = {});
   /// Refused at compile time: an option without its name.
-  template <Unnamed T>
-  explicit ModelPruning(T const&) : ModelPruning() {
-    refuse_unnamed<T>();
-  }
+  explicit ModelPruning(Unnamed auto const& given) : ModelPruning() { refuse_unnamed(given); }
 
   void on_fit_start(auto& ctx) {
     auto const before = masks_ ? masks_.save() : std::exchange(restored_, {});

@@ -36,10 +36,7 @@ class ModelSummary {
 
   explicit ModelSummary(ModelSummaryOptions options = {});
   /// Refused at compile time: an option without its name.
-  template <Unnamed T>
-  explicit ModelSummary(T const&) : ModelSummary() {
-    refuse_unnamed<T>();
-  }
+  explicit ModelSummary(Unnamed auto const& given) : ModelSummary() { refuse_unnamed(given); }
 
   void on_fit_start(Context& ctx);
 
@@ -69,10 +66,7 @@ class ResultsTable {
 
   explicit ResultsTable(ResultsTableOptions options = {});
   /// Refused at compile time: an option without its name.
-  template <Unnamed T>
-  explicit ResultsTable(T const&) : ResultsTable() {
-    refuse_unnamed<T>();
-  }
+  explicit ResultsTable(Unnamed auto const& given) : ResultsTable() { refuse_unnamed(given); }
 
   void on_validation_end(Context& ctx);
   void on_test_end(Context& ctx) { print(ctx, "Test metric"); }

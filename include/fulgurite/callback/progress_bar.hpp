@@ -112,10 +112,7 @@ class ProgressBar {
 
   explicit ProgressBar(ProgressBarOptions options = {});
   /// Refused at compile time: an option without its name.
-  template <Unnamed T>
-  explicit ProgressBar(T const&) : ProgressBar() {
-    refuse_unnamed<T>();
-  }
+  explicit ProgressBar(Unnamed auto const& given) : ProgressBar() { refuse_unnamed(given); }
   ProgressBar(ProgressBar const&) = default;
   ProgressBar& operator=(ProgressBar const&) = default;
   FULGURITE_MOVES(ProgressBar);

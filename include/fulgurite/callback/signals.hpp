@@ -121,10 +121,7 @@ class Signals {
 
   explicit Signals(SignalsOptions options = {});
   /// Refused at compile time: an option without its name.
-  template <Unnamed T>
-  explicit Signals(T const&) : Signals() {
-    refuse_unnamed<T>();
-  }
+  explicit Signals(Unnamed auto const& given) : Signals() { refuse_unnamed(given); }
   Signals(Signals const&) = default;
   Signals& operator=(Signals const&) = default;
   FULGURITE_MOVES(Signals);

@@ -46,17 +46,12 @@ class SimpleProfiler {
 
   explicit SimpleProfiler(SimpleProfilerOptions options = {});
   /// Refused at compile time: an option without its name.
-  template <Unnamed T>
-  explicit SimpleProfiler(T const&) : SimpleProfiler() {
-    refuse_unnamed<T>();
-  }
+  explicit SimpleProfiler(Unnamed auto const& given) : SimpleProfiler() { refuse_unnamed(given); }
 
   /// An action in progress.
-  class Running {
+  class Running : Pinned {
    public:
     Running(SimpleProfiler& profiler, ProfiledAction const& action);
-    Running(Running const&) = delete;
-    Running& operator=(Running const&) = delete;
     ~Running();
 
    private:

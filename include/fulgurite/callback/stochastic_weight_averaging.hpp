@@ -94,9 +94,9 @@ class StochasticWeightAveraging {
       : StochasticWeightAveraging(Average{}, std::move(options)) {}
   /// Refused at compile time: an option without its name.
   template <Unnamed T>
-  explicit StochasticWeightAveraging(T const&)
+  explicit StochasticWeightAveraging(T const& given)
       : StochasticWeightAveraging(StochasticWeightAveragingOptions{.swa_lrs = 0.0}) {
-    refuse_unnamed<T>();
+    refuse_unnamed(given);
   }
   StochasticWeightAveraging(Average average, StochasticWeightAveragingOptions options)
       : options_(std::move(options)), average_(std::move(average)) {

@@ -49,10 +49,7 @@ class DeviceStatsMonitor {
 
   explicit DeviceStatsMonitor(DeviceStatsMonitorOptions options = {}) : options_(std::move(options)) {}
   /// Refused at compile time: an option without its name.
-  template <Unnamed T>
-  explicit DeviceStatsMonitor(T const&) : DeviceStatsMonitor() {
-    refuse_unnamed<T>();
-  }
+  explicit DeviceStatsMonitor(Unnamed auto const& given) : DeviceStatsMonitor() { refuse_unnamed(given); }
 
   // An error may have ended an earlier epoch inside of an accumulation window.
   void on_train_epoch_start() { in_window_ = false; }

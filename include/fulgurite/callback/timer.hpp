@@ -2,7 +2,6 @@
 // Ends a fit after some time, and measures how long training, validation and test take.
 
 #include <array>
-#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string_view>

@@ -329,10 +329,7 @@ class EMAWeightAveraging : public WeightAveraging<averaging::Decay, averaging::M
  public:
   explicit EMAWeightAveraging(EMAWeightAveragingOptions options = {});
   /// Refused at compile time: an option without its name.
-  template <Unnamed T>
-  explicit EMAWeightAveraging(T const&) : EMAWeightAveraging() {
-    refuse_unnamed<T>();
-  }
+  explicit EMAWeightAveraging(Unnamed auto const& given) : EMAWeightAveraging() { refuse_unnamed(given); }
 
  private:
   static EMAWeightAveragingOptions const& checked(EMAWeightAveragingOptions const& o);

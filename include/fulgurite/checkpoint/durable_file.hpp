@@ -66,11 +66,6 @@ int write_all(int descriptor, std::string_view text);
 /// Reads from an offset until `into` is full or the file ends. Returns how many bytes there were, or -1 with errno set.
 ssize_t read_at(int descriptor, std::span<std::byte> into, std::uint64_t offset);
 
-}  // namespace file
-}  // namespace fulgurite
-
-namespace fulgurite::file {
-
 // Advisory locks on open files. The kernel releases a lock when the process that holds it ends, however it ends.
 
 /// The result of requesting a lock.
@@ -133,7 +128,8 @@ int by_look(std::filesystem::path const& from, std::filesystem::path const& to);
 /// between the check and the move.
 int take_name(std::filesystem::path const& from, std::filesystem::path const& to);
 
-}  // namespace fulgurite::file
+}  // namespace file
+}  // namespace fulgurite
 
 namespace fulgurite {
 
@@ -160,11 +156,9 @@ class NewNamesOnly {
 /// next process that writes into the folder.
 ///   DurableFile out("runs/best.safetensors");  out.write(bytes);  out.commit();
 /// Missing folders are made. Throws [fulgurite.file.write], with the path and the system's message.
-class DurableFile {
+class DurableFile : Pinned {
  public:
   explicit DurableFile(std::filesystem::path target);
-  DurableFile(DurableFile const&) = delete;
-  DurableFile& operator=(DurableFile const&) = delete;
   ~DurableFile() { discard(); }
 
   /// Appends bytes.

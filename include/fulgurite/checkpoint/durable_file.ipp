@@ -5,7 +5,6 @@
 #include <charconv>
 #include <chrono>
 #include <climits>
-#include <csignal>
 #include <cstring>
 #include <mutex>
 #include <set>

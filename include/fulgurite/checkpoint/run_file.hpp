@@ -11,7 +11,6 @@
 #include <exception>
 #include <filesystem>
 #include <functional>
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -322,11 +321,9 @@ class RunImage {
 /// One copy of a run, and the files that are written from it. Call `plan` for each file, then `start`, and `wait` when
 /// it is `done`. Afterwards `write` gives the result of each file, and `remove` and `let_go` delete the files that they
 /// displace. Only the owning thread may call these.
-class BackgroundWriter {
+class BackgroundWriter : Pinned {
  public:
   BackgroundWriter();
-  BackgroundWriter(BackgroundWriter const&) = delete;
-  BackgroundWriter& operator=(BackgroundWriter const&) = delete;
   ~BackgroundWriter();
 
   /// The copy that is written next. It may be changed while no write is in progress.

@@ -220,11 +220,6 @@ consteval bool has_all_parts() {
   return has;
 }
 
-}  // namespace cli
-}  // namespace fulgurite
-
-namespace fulgurite::cli {
-
 // The verbs of a program, which depend on the functions of its model and its data.
 
 /// True for each verb for which the model has the step, and the data have the loader.
@@ -517,7 +512,8 @@ int run(int argc, char const* const* argv, Choices... choices) {
   return run<Model, Data>(argc, argv, MakeDefault<Model>(), std::move(choices)...);
 }
 
-}  // namespace fulgurite::cli
+}  // namespace cli
+}  // namespace fulgurite
 
 #if !defined(FULGURITE_COMPILED)
 #include <fulgurite/cli/program.ipp>

@@ -11,7 +11,6 @@
 #include <filesystem>
 #include <limits>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <type_traits>

@@ -16,7 +16,8 @@
 #include <fulgurite/metric/metric.hpp>
 #include <fulgurite/policy/policies.hpp>
 
-namespace fulgurite::judge {
+namespace fulgurite {
+namespace judge {
 
 // Traits that callbacks, models and strategies declare. Rules use these, and never name a concrete class.
 
@@ -117,13 +118,7 @@ FULGURITE_ROW(splits)    // can it take a model of this type apart?
 FULGURITE_ROW(gathers)   // can it bring together what the parts of an optimizer of this type keep?
 #undef FULGURITE_ROW
 
-}  // namespace fulgurite::judge
-
-namespace fulgurite {
-
 // Checks that models and callbacks share: a name similar to a hook's, a type that occurs twice.
-
-namespace judge {
 
 template <class T, class... Ts>
 inline constexpr std::size_t times = (std::size_t{std::is_same_v<T, Ts>} + ... + 0);
@@ -250,14 +245,22 @@ consteval HookVerdict broken(Implements<Hooks...>) {
   ((!found && !Hooks::template named<T> ? void(found = {HookFault::promise, id_of<Hooks>()}) : void()), ...);
   return found;
 }
+/// The class has a list `Hooks`, or one `Watches`; a class of such a name has itself as a member of that name.
+template <class T>
+concept SaysHooks = requires {
+  typename T::Hooks;
+  requires !std::is_same_v<typename T::Hooks, T>;
+};
+template <class T>
+concept SaysWatches = requires {
+  typename T::Watches;
+  requires !std::is_same_v<typename T::Watches, T>;
+};
+
 /// The first hook that the class lists in `Hooks` but does not have.
 template <class T>
 consteval HookVerdict broken_promise() {
-  if constexpr (requires {
-                  typename T::Hooks;
-                  requires !std::is_same_v<typename T::Hooks, T>;
-                })
-    return broken<T>(typename T::Hooks{});
+  if constexpr (SaysHooks<T>) return broken<T>(typename T::Hooks{});
   else return {};
 }
 
@@ -274,39 +277,24 @@ inline constexpr bool is_metric_types<MetricTypes<Ms...>> = true;
 
 template <class T>
 consteval bool hooks_well_listed() {
-  if constexpr (requires {
-                  typename T::Hooks;
-                  requires !std::is_same_v<typename T::Hooks, T>;
-                })
-    return is_hook_list<typename T::Hooks>;
+  if constexpr (SaysHooks<T>) return is_hook_list<typename T::Hooks>;
   else return true;
 }
 template <class T>
 consteval bool watches_well_listed() {
-  if constexpr (requires {
-                  typename T::Watches;
-                  requires !std::is_same_v<typename T::Watches, T>;
-                })
-    return is_metric_types<typename T::Watches>;
+  if constexpr (SaysWatches<T>) return is_metric_types<typename T::Watches>;
   else return true;
 }
 
 template <class T>
 consteval bool watches_a_text() {
-  if constexpr (requires {
-                  typename T::Watches;
-                  requires !std::is_same_v<typename T::Watches, T>;
-                })
-    return watches_text<typename T::Watches>;
+  if constexpr (SaysWatches<T>) return watches_text<typename T::Watches>;
   else return false;
 }
 
 template <class Metrics, class T>
 consteval bool watches_declared() {
-  if constexpr (requires {
-                  typename T::Watches;
-                  requires !std::is_same_v<typename T::Watches, T>;
-                })
+  if constexpr (SaysWatches<T>)
     return
         []<class... Ms>(MetricTypes<Ms...>) { return (Metrics::template contains<Ms> && ...); }(typename T::Watches{});
   else return true;
@@ -315,10 +303,7 @@ consteval bool watches_declared() {
 /// True if the callback watches a metric of several numbers.
 template <class T>
 consteval bool watches_several() {
-  if constexpr (requires {
-                  typename T::Watches;
-                  requires !std::is_same_v<typename T::Watches, T>;
-                })
+  if constexpr (SaysWatches<T>)
     return []<class... Ms>(MetricTypes<Ms...>) {
       return (metric::counts_several<typename Ms::metric> || ...);
     }(typename T::Watches{});

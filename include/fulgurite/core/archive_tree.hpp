@@ -120,9 +120,7 @@ class SavedTensor {
   using Keep = void (*)(std::span<SavedTensor* const>, CopyTo);
 
   SavedTensor();
-  SavedTensor(SavedTensor const&);
-  SavedTensor& operator=(SavedTensor const&);
-  FULGURITE_MOVES(SavedTensor);
+  FULGURITE_COPIES(SavedTensor);
   SavedTensor(std::string_view dtype, std::vector<std::int64_t> shape, Fetch fetch);
   SavedTensor(std::string_view dtype, std::vector<std::int64_t> shape, std::vector<std::byte> bytes);
 
@@ -232,9 +230,7 @@ struct ArchiveNode {
 
   ArchiveNode();
   ArchiveNode(Value of);
-  ArchiveNode(ArchiveNode const&);
-  ArchiveNode& operator=(ArchiveNode const&);
-  FULGURITE_MOVES(ArchiveNode);
+  FULGURITE_COPIES(ArchiveNode);
 
   /// An entry of an object, or nullptr.
   ArchiveNode const* find(std::string_view name) const;
@@ -343,11 +339,8 @@ V from_scalar(ReadScalar const& read) {
   else if constexpr (std::is_floating_point_v<V>) return static_cast<V>(read.real);
   else return static_cast<V>(read.bits);
 }
-}  // namespace archive
 
 // Writes saved state as text, from which the same state can be restored bit for bit.
-
-namespace archive {
 
 /// Bytes as hexadecimal digits, two for each.
 std::string hex(std::string_view bytes);

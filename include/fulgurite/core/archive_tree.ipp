@@ -10,9 +10,7 @@
 namespace fulgurite {
 
 FULGURITE_BULK_BODY SavedTensor::SavedTensor() = default;
-FULGURITE_BULK_BODY SavedTensor::SavedTensor(SavedTensor const&) = default;
-FULGURITE_BULK_BODY SavedTensor& SavedTensor::operator=(SavedTensor const&) = default;
-FULGURITE_MOVES_BODY(SavedTensor);
+FULGURITE_COPIES_BODY(SavedTensor);
 
 FULGURITE_BODY SavedTensor::SavedTensor(std::string_view dtype, std::vector<std::int64_t> shape, Fetch fetch)
     : dtype_(dtype), shape_(std::move(shape)), fetch_(std::move(fetch)) {
@@ -75,9 +73,7 @@ FULGURITE_BODY ArchiveEntry const* ArchiveObject::end() const { return entries_.
 
 FULGURITE_BULK_BODY ArchiveNode::ArchiveNode() = default;
 FULGURITE_BODY ArchiveNode::ArchiveNode(Value of) : value(std::move(of)) {}
-FULGURITE_BULK_BODY ArchiveNode::ArchiveNode(ArchiveNode const&) = default;
-FULGURITE_BULK_BODY ArchiveNode& ArchiveNode::operator=(ArchiveNode const&) = default;
-FULGURITE_MOVES_BODY(ArchiveNode);
+FULGURITE_COPIES_BODY(ArchiveNode);
 
 FULGURITE_BODY ArchiveNode const* ArchiveNode::find(std::string_view name) const {
   auto const* entries = std::get_if<Object>(&value);

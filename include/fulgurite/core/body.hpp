@@ -36,8 +36,8 @@
 #endif
 
 // Moving and destroying a class with many members, or large ones: FULGURITE_MOVES(Class) in the class declares these
-// functions, and FULGURITE_MOVES_BODY(Class) in the body file defines them. A class that can be copied declares its
-// copy functions in addition.
+// functions, and FULGURITE_MOVES_BODY(Class) in the body file defines them. FULGURITE_COPIES is the same for a class
+// that can be copied, too.
 #define FULGURITE_MOVES(Class)                                                                                         \
   Class(Class&&) noexcept;                                                                                             \
   Class& operator=(Class&&) noexcept;                                                                                  \
@@ -46,6 +46,23 @@
   FULGURITE_BULK_BODY Class::Class(Class&&) noexcept = default;                                                        \
   FULGURITE_BULK_BODY Class& Class::operator=(Class&&) noexcept = default;                                             \
   FULGURITE_BULK_BODY Class::~Class() = default
+#define FULGURITE_COPIES(Class)                                                                                        \
+  Class(Class const&);                                                                                                 \
+  Class& operator=(Class const&);                                                                                      \
+  FULGURITE_MOVES(Class)
+#define FULGURITE_COPIES_BODY(Class)                                                                                   \
+  FULGURITE_BULK_BODY Class::Class(Class const&) = default;                                                            \
+  FULGURITE_BULK_BODY Class& Class::operator=(Class const&) = default;                                                 \
+  FULGURITE_MOVES_BODY(Class)
+
+namespace fulgurite {
+/// The base of a class whose objects are neither copied nor moved.
+struct Pinned {
+  Pinned() = default;
+  Pinned(Pinned const&) = delete;
+  Pinned& operator=(Pinned const&) = delete;
+};
+}  // namespace fulgurite
 
 // A program whose units disagree would have two versions of its functions. It does not link: one unit declares this
 // variable thread-local, the other does not, and each linker names the variable.

@@ -118,13 +118,11 @@ namespace fulgurite {
 /// While an object exists, the first of its signals is recorded. The next one of them has its previous effect: it ends
 /// the program, unless the program has a handler of its own for it. The destructor restores the handlers. Handlers
 /// belong to the process, so only one object may exist at a time. Throws if a signal cannot be caught.
-class CaughtSignals {
+class CaughtSignals : Pinned {
  public:
   /// `request` is a separate signal that is recorded each time and never ends the program; 0: none.
   explicit CaughtSignals(std::vector<int> const& signals, int request = 0);
   ~CaughtSignals() { restore(); }
-  CaughtSignals(CaughtSignals const&) = delete;
-  CaughtSignals& operator=(CaughtSignals const&) = delete;
 
   /// The first of the signals that end the program; 0 if none has come. It is kept until the next object is made.
   static int caught() { return noted_; }

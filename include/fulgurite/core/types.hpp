@@ -203,7 +203,7 @@ concept Unnamed = std::is_arithmetic_v<T> || std::is_enum_v<T> || std::convertib
 
 /// The compile error of a constructor that takes such a value in place of its options.
 template <class T>
-consteval void refuse_unnamed() {
+constexpr void refuse_unnamed(T const&) {
   constexpr bool has_name = !Unnamed<T>;
   static_assert(has_name, "[fulgurite.callback.unnamed_option] options are given by their names, in braces of their "
                           "own: write ProgressBar{{.leave = true}}, CSVLogger{\"logs\", {.name = \"mlp\"}} or "
@@ -215,9 +215,9 @@ consteval void refuse_unnamed() {
 struct MonitorOption {
   constexpr MonitorOption() = default;
   template <class T>
-  MonitorOption(T const&) {
+  MonitorOption(T const& given) {
     constexpr bool is_option = std::is_arithmetic_v<T> || std::is_enum_v<T>;
-    if constexpr (is_option) refuse_unnamed<T>();
+    if constexpr (is_option) refuse_unnamed(given);
     static_assert(is_option, "[fulgurite.callback.monitor] the metric is no option of a callback, and no text: pass "
                              "the model's constant first, as in EarlyStopping{Net::val_loss, {.patience = 5}}");
   }

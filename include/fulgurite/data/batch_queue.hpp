@@ -28,7 +28,7 @@ namespace fulgurite {
 /// `fit.close()`. `limit_train_batches` ends epochs before: the next one continues with the batch that follows. Batches
 /// that wait are not part of a checkpoint: a resumed fit trains on those that are pushed then.
 template <class Batch>
-class BatchQueue {
+class BatchQueue : Pinned {
  public:
   /// `most`: how many batches may wait, 2 or more; 0: any number. Throws [fulgurite.data.queue_size].
   explicit BatchQueue(std::size_t most = 0) : most_(most) {
@@ -37,8 +37,6 @@ class BatchQueue {
           "fulgurite.data.queue_size",
           "a BatchQueue must let 2 batches wait or more, got 1: the fit has to know whether another one follows");
   }
-  BatchQueue(BatchQueue const&) = delete;
-  BatchQueue& operator=(BatchQueue const&) = delete;
 
   /// Waits while the queue is full, so another thread than the fit's has to push then. Throws
   /// [fulgurite.data.queue_closed] after `close`.

@@ -43,7 +43,7 @@ class SharedParts {
 };
 
 /// A mapping that is read-only in every process. It lives as long as this object.
-class SharedMemory {
+class SharedMemory : Pinned {
  public:
   /// Each part begins at a multiple of this many bytes, after one unit that holds the part's length.
   static constexpr std::size_t unit = 64;
@@ -54,8 +54,6 @@ class SharedMemory {
   /// Maps the memory of another process of this machine, given the result of its `address()`.
   static std::shared_ptr<SharedMemory const> at(std::string const& address);
 
-  SharedMemory(SharedMemory const&) = delete;
-  SharedMemory& operator=(SharedMemory const&) = delete;
   ~SharedMemory();
 
   std::span<std::byte const> bytes() const;

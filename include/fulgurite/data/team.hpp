@@ -226,7 +226,7 @@ Error worker_hangs(HangingWorker const& worker);
 /// sample. A thread that does not return within `.timeout`, or timed out before, is detached and keeps what it needs
 /// alive. `BatchReader` uses this class.
 template <class Batch>
-class Team {
+class Team : Pinned {
   using Work = TeamWork<Batch>;
 
  public:
@@ -234,8 +234,6 @@ class Team {
 
   explicit Team(WorkerOptions options) : options_(std::move(options)) { work_->on_start = options_.on_worker_start; }
   ~Team();
-  Team(Team const&) = delete;
-  Team& operator=(Team const&) = delete;
 
   /// Starts batches first .. last-1 of an epoch, after leaving the pass before it.
   void begin(long epoch, std::size_t first, std::size_t last, Make make);

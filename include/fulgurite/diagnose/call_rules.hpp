@@ -229,11 +229,7 @@ struct wants_one_loader<Pack<C, Cs...>>
   static constexpr bool found = needs_one_eval_loader<C>() || wants_one_loader<Pack<Cs...>>::found;
 };
 
-}  // namespace fulgurite::judge
-
 #pragma GCC system_header  // shortens g++'s output: it omits the trace through a row's macro
-
-namespace fulgurite::judge {
 
 /// True for a dataset that is not a data module; a data module may have samples besides its loaders.
 template <class D>

@@ -91,14 +91,8 @@ struct PolicyRules {
 };
 // clang-format on
 
-}  // namespace fulgurite::judge
-
 // Rules about a model: from the class itself to its steps. trainer_rules.hpp checks optimizers and hooks with the
 // contexts that they receive.
-
-#pragma GCC system_header  // shortens g++'s output: it omits the trace through a row's macro
-
-namespace fulgurite::judge {
 
 // clang-format off
 /// `NoneMisspelt`: it was checked before that no name in the model is a near miss.
@@ -152,12 +146,6 @@ struct ModelRules {
   }
 };
 // clang-format on
-
-}  // namespace fulgurite::judge
-
-#pragma GCC system_header  // shortens g++'s output: it omits the trace through a row's macro
-
-namespace fulgurite::judge {
 
 /// True for several things in one: an array, a vector, a tuple.
 template <class T>

@@ -137,11 +137,7 @@ struct Moves {
   }
 };
 
-}  // namespace fulgurite::judge
-
 #pragma GCC system_header  // shortens g++'s output: it omits the trace through a row's macro
-
-namespace fulgurite::judge {
 
 /// True if training, which reads one loader, is given several.
 template <class Source>

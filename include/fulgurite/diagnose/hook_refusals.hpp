@@ -215,17 +215,9 @@ FULGURITE_STEP(configure_optimizers)
 #undef FULGURITE_EVENT
 #undef FULGURITE_OVERRIDE
 #undef FULGURITE_STEP
-// clang-format on
-
-}  // namespace fulgurite::refusal
 
 // The sentences about functions of optimizers, schedules and strategies: one row per name.
 
-#pragma GCC system_header  // shortens g++'s output: it omits the trace through the macro below
-
-namespace fulgurite::refusal {
-
-// clang-format off
 #define FULGURITE_FUNCTION(KIND, NAME, FORM)                                                                           \
   template <> struct About<HookId::of_##KIND##_##NAME> {                                                               \
     template <bool, class Whom> static consteval auto judge() {                                                        \

@@ -3,7 +3,6 @@
 
 #include <concepts>
 #include <cstddef>
-#include <filesystem>
 #include <iterator>
 #include <span>
 #include <string>
@@ -11,7 +10,6 @@
 #include <tuple>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include <fulgurite/concept/concepts.hpp>
 #include <fulgurite/core/state.hpp>
@@ -68,55 +66,17 @@ template <class T>
 inline constexpr bool follows_text = false;
 template <class O, class S, bool Configured>
 inline constexpr bool follows_text<Scheduled<O, S, Configured>> = follows_text<O> || watches_a_text<S>();
-/// The same for any of the returned optimizers.
-template <class List>
-inline constexpr bool any_follows_text = false;
-template <class... Os>
-inline constexpr bool any_follows_text<OptimizerList<Os...>> = (follows_text<Os> || ...);
 /// True if a schedule follows a metric that has several numbers.
 template <class T>
 inline constexpr bool follows_several = false;
 template <class O, class S, bool Configured>
 inline constexpr bool follows_several<Scheduled<O, S, Configured>> = follows_several<O> || watches_several<S>();
-/// The same for any of the returned optimizers.
-template <class List>
-inline constexpr bool any_follows_several = false;
-template <class... Os>
-inline constexpr bool any_follows_several<OptimizerList<Os...>> = (follows_several<Os> || ...);
-/// True if all schedules that follow a metric follow one of the model's.
-template <class Metrics, class List>
-inline constexpr bool all_follow_declared = false;
-template <class Metrics, class... Os>
-inline constexpr bool all_follow_declared<Metrics, OptimizerList<Os...>> = (follows_declared<Metrics, Os> && ...);
-
-/// True if everything that was returned is an optimizer, and there is at least one.
-template <class Backend, class List>
-inline constexpr bool all_optimize = false;
-template <class Backend, class... Os>
-inline constexpr bool all_optimize<Backend, OptimizerList<Os...>> =
-    sizeof...(Os) != 0 && (Optimizes<Backend, typename Parts<Os>::Optimizer> && ...);
-/// True if an optimizer can have every one of the schedules.
-template <class List>
-inline constexpr bool all_scheduled_well = false;
-template <class... Os>
-inline constexpr bool all_scheduled_well<OptimizerList<Os...>> = (Parts<Os>::scheduled_well && ...);
-/// True if any of the schedules has a whole-number factor.
-template <class List>
-inline constexpr bool any_whole_factor = false;
-template <class... Os>
-inline constexpr bool any_whole_factor<OptimizerList<Os...>> = (Parts<Os>::whole_factor || ...);
 
 /// `parameters()` of an optimizer lists tensors of the strategy's library, which clipping and checks of gradients read.
 template <class Backend, class O>
 concept ListsTensors = requires(std::remove_reference_t<decltype(std::declval<O&>().parameters())>& list) {
   requires std::derived_from<std::remove_cvref_t<decltype(*std::begin(list))>, typename Backend::Value>;
 };
-/// The same for all returned optimizers.
-template <class Backend, class List>
-inline constexpr bool all_list_tensors = false;
-template <class Backend, class... Os>
-inline constexpr bool all_list_tensors<Backend, OptimizerList<Os...>> =
-    (ListsTensors<Backend, typename loop::Entry<Backend, Os>::Optimizer> && ...);
 
 /// True if a schedule that changes a momentum is on an optimizer that has one.
 template <class Backend, class T>
@@ -124,22 +84,33 @@ inline constexpr bool has_momentum_for = true;
 template <class Backend, class O, class S, bool Configured>
 inline constexpr bool has_momentum_for<Backend, Scheduled<O, S, Configured>> =
     has_momentum_for<Backend, O> && (!MovesMomentum<S> || HasMomentum<typename loop::Entry<Backend, O>::Optimizer>);
-/// The same for all returned optimizers.
-template <class Backend, class List>
-inline constexpr bool all_have_momentum = false;
-template <class Backend, class... Os>
-inline constexpr bool all_have_momentum<Backend, OptimizerList<Os...>> = (has_momentum_for<Backend, Os> && ...);
 
 /// True if a schedule was given an interval and frequency.
 template <class T>
 inline constexpr bool is_configured = false;
 template <class O, class S, bool Configured>
 inline constexpr bool is_configured<Scheduled<O, S, Configured>> = Configured || is_configured<O>;
-/// The same for any of the returned schedules.
-template <class List>
-inline constexpr bool any_configured = false;
-template <class... Os>
-inline constexpr bool any_configured<OptimizerList<Os...>> = (is_configured<Os> || ...);
+
+// What holds of the result of configure_optimizers, whose entries are `Os`.
+// clang-format off
+#define FULGURITE_OF_ENTRIES(NAME, ...)                                                                                \
+  template <class List> inline constexpr bool NAME = false;                                                            \
+  template <class... Os> inline constexpr bool NAME<OptimizerList<Os...>> = (__VA_ARGS__);
+#define FULGURITE_OF_ENTRIES_BY(NAME, GIVEN, ...)                                                                      \
+  template <class GIVEN, class List> inline constexpr bool NAME = false;                                               \
+  template <class GIVEN, class... Os> inline constexpr bool NAME<GIVEN, OptimizerList<Os...>> = (__VA_ARGS__);
+FULGURITE_OF_ENTRIES(any_follows_text, follows_text<Os> || ...)
+FULGURITE_OF_ENTRIES(any_follows_several, follows_several<Os> || ...)
+FULGURITE_OF_ENTRIES_BY(all_follow_declared, Metrics, follows_declared<Metrics, Os> && ...)
+FULGURITE_OF_ENTRIES_BY(all_optimize, Backend,
+                        sizeof...(Os) != 0 && (Optimizes<Backend, typename Parts<Os>::Optimizer> && ...))
+FULGURITE_OF_ENTRIES(all_scheduled_well, Parts<Os>::scheduled_well && ...)
+FULGURITE_OF_ENTRIES(any_whole_factor, Parts<Os>::whole_factor || ...)
+FULGURITE_OF_ENTRIES_BY(all_list_tensors, Backend,
+                        ListsTensors<Backend, typename loop::Entry<Backend, Os>::Optimizer> && ...)
+FULGURITE_OF_ENTRIES_BY(all_have_momentum, Backend, has_momentum_for<Backend, Os> && ...)
+FULGURITE_OF_ENTRIES(any_configured, is_configured<Os> || ...)
+// clang-format on
 
 /// The type that configure_optimizers returns.
 template <class R>
@@ -220,19 +191,11 @@ inline constexpr bool schedule_remembers = true;
 template <class O, class S, bool Configured>
 inline constexpr bool schedule_remembers<Scheduled<O, S, Configured>> =
     schedule_remembers<O> && (Remembers<S> || FixedSchedule<S>);
-/// The same for all returned schedules.
-template <class List>
-inline constexpr bool all_schedules_remember = true;
-template <class... Os>
-inline constexpr bool all_schedules_remember<OptimizerList<Os...>> = (schedule_remembers<Os> && ...);
-
-}  // namespace fulgurite::judge
+FULGURITE_OF_ENTRIES(all_schedules_remember, (schedule_remembers<Os> && ...))
 
 // Rules about trainers that write checkpoints: every part with state must be able to save it.
 
 #pragma GCC system_header  // shortens g++'s output: it omits the trace through a row's macro
-
-namespace fulgurite::judge {
 
 // clang-format off
 /// A strategy, a precision or an optimization policy.
@@ -483,11 +446,6 @@ inline constexpr bool says_constants = true;
 template <MeantAsOptimizer T>
 inline constexpr bool says_constants<T> =
     FULGURITE_SAYS(T, bool, needs_closure) && FULGURITE_SAYS(T, bool, stable_gradients);
-/// True if all optimizers declare these constants.
-template <class List>
-inline constexpr bool all_say_constants = true;
-template <class... Os>
-inline constexpr bool all_say_constants<OptimizerList<Os...>> = (says_constants<typename OptimizerOf<Os>::type> && ...);
 /// True if a schedule has a function of schedules that set rates, and does not declare `sets_rates`.
 template <class T>
 inline constexpr bool sets_rates_unsaid = false;
@@ -498,17 +456,10 @@ template <class O, class S, bool Configured>
 inline constexpr bool sets_rates_unsaid<Scheduled<O, S, Configured>> =
     sets_rates_unsaid<O> || FULGURITE_SCHEDULE_CALLS(move, S) || FULGURITE_SCHEDULE_CALLS(observe, S);
 #undef FULGURITE_SCHEDULE_CALLS
-/// The same for any of the returned optimizers.
-template <class List>
-inline constexpr bool any_sets_rates_unsaid = false;
-template <class... Os>
-inline constexpr bool any_sets_rates_unsaid<OptimizerList<Os...>> = (sets_rates_unsaid<Os> || ...);
-
-}  // namespace fulgurite::judge
-
-#pragma GCC system_header  // shortens g++'s output: it omits the trace through a row's macro
-
-namespace fulgurite::judge {
+FULGURITE_OF_ENTRIES(all_say_constants, (says_constants<typename OptimizerOf<Os>::type> && ...))
+FULGURITE_OF_ENTRIES(any_sets_rates_unsaid, sets_rates_unsaid<Os> || ...)
+#undef FULGURITE_OF_ENTRIES
+#undef FULGURITE_OF_ENTRIES_BY
 
 // clang-format off
 template <class R>

@@ -11,7 +11,8 @@
 #include <fulgurite/loop/options.hpp>
 #include <fulgurite/policy/policies.hpp>
 
-namespace fulgurite::loop {
+namespace fulgurite {
+namespace loop {
 
 // Conditions that rules use for single options: a bound, a range, no limit.
 
@@ -29,11 +30,7 @@ constexpr bool least(std::optional<T> const& value, T bound) {
   return !value || *value >= bound;
 }
 
-}  // namespace fulgurite::loop
-
 #pragma GCC system_header  // shortens g++'s output: it omits the trace through a row's macro; this header has only rows
-
-namespace fulgurite::loop {
 
 /// The rules for a type of options. `judge(o, refuse)` calls `refuse(identifier, option, its value, sentence)` for the
 /// first rule that is violated and returns the line of that row in this file, or 0 if there is none. `judge<place>` is
@@ -172,13 +169,7 @@ struct OptionRules {
   }
 };
 
-}  // namespace fulgurite::loop
-
-namespace fulgurite {
-
 // Options are checked: a constant that violates its rules is a compile error, a value is an Error before the run.
-
-namespace loop {
 
 /// Formats a value for a sentence.
 template <class T>

@@ -128,11 +128,8 @@ consteval auto first(Vs... verdicts) {
 
 }  // namespace fulgurite::judge
 
-// Leads from a fault of a hook to the sentence about it. hook_refusals.hpp has the sentences about hooks and about
-// functions of optimizers, schedules and strategies; near_miss_refusals.hpp and misspelt_events.hpp have those about
-// names that are almost hooks.
-
-#pragma GCC system_header  // shortens g++'s output: it omits the trace through the macro below
+// Leads from a fault of a hook to the sentence about it, in hook_refusals.hpp, or in near_miss_refusals.hpp for a name
+// that is almost a hook.
 
 namespace fulgurite {
 
@@ -166,17 +163,3 @@ consteval auto about() {
 
 }  // namespace judge
 }  // namespace fulgurite
-
-// The sentence about a name that looks like a hook and is not one. Rows: near_miss_refusals.hpp, misspelt_events.hpp.
-
-#pragma GCC system_header  // shortens g++'s output: it omits the trace through the macro below
-
-// clang-format off
-#define FULGURITE_NEAR_MISS(NAME, MEANT)                                                                               \
-  template <> struct About<HookId::NAME> {                                                                             \
-    template <bool, class Whom> static consteval auto judge() {                                                        \
-      static_assert(judge::accepts<typename Whom::Subject>, "[fulgurite.hook.near_miss] " #NAME                        \
-                    " is not a hook and would never be called: use " MEANT);                                           \
-    }                                                                                                                  \
-  };
-// clang-format on

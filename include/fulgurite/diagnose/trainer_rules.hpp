@@ -14,7 +14,6 @@
 #include <fulgurite/diagnose/optimizer_rules.hpp>
 #include <fulgurite/diagnose/rule.hpp>
 #include <fulgurite/diagnose/trainer_hooks.hpp>
-#include <fulgurite/hook/policy_hooks.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
 #include <fulgurite/loop/dispatch.hpp>
 #include <fulgurite/loop/options.hpp>
@@ -175,13 +174,6 @@ template <class... Args>
 struct ModelNameRules<refusal::given<Args...>> : NamelessRules<Args...> {};
 // clang-format on
 
-}  // namespace judge
-}  // namespace fulgurite
-
-#pragma GCC system_header  // shortens g++'s output: it omits the trace through a row's macro
-
-namespace fulgurite::judge {
-
 // clang-format off
 /// The model inherits privately from a base class that the backend must see.
 template <class R>
@@ -294,7 +286,8 @@ consteval auto trainer() {
 template <class M, class S, class P, class O, class... Cs>
 using VerdictOn = decltype(trainer<M, S, P, O, Cs...>());
 
-}  // namespace fulgurite::judge
+}  // namespace judge
+}  // namespace fulgurite
 
 namespace fulgurite {
 

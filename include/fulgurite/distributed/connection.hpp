@@ -39,11 +39,9 @@ namespace fulgurite::distributed {
 using Store = c10::intrusive_ptr<c10d::Store>;
 
 /// A socket that listens on loopback, so that the store cannot be reached from other machines. Port 0: any free port.
-class Loopback {
+class Loopback : Pinned {
  public:
   explicit Loopback(int port);
-  Loopback(Loopback const&) = delete;
-  Loopback& operator=(Loopback const&) = delete;
   ~Loopback();
 
   int port() const { return port_; }
@@ -128,15 +126,13 @@ class Notices {
 
 /// Polls every 100 ms whether a rank has reported its end, over a connection to the store of its own: an answer that
 /// never comes (because the store's process is stopped) blocks this thread only.
-class Watch {
+class Watch : Pinned {
   using Clock = std::chrono::steady_clock;
 
  public:
   using Ended = distributed::Ended;
 
   Watch(Place const& place, Store store);
-  Watch(Watch const&) = delete;
-  Watch& operator=(Watch const&) = delete;
   ~Watch() { stop(); }
 
   /// Stops watching. A thread that waits for an answer is abandoned.
@@ -297,11 +293,6 @@ struct GroupOptions {
   [[noreturn]] static void disagree(std::string const& name, int asked, int given);
 };
 
-}  // namespace distributed
-}  // namespace fulgurite
-
-namespace fulgurite::distributed {
-
 // The error messages about ranks that are missing: which one has ended, has left, hangs, or is at another collective.
 
 /// Appends an entry to a comma-separated list, for a message.
@@ -348,10 +339,8 @@ void meet(Patience const& patience, Store const& store);
 /// The base of Group: the store through which all ranks meet, the watch over the other ranks, and the engines that
 /// carry messages. All waits throw loop::RankEnded if another rank has ended, and an Error that names the missing ranks
 /// at a timeout.
-class Connection {
+class Connection : Pinned {
  public:
-  Connection(Connection const&) = delete;
-  Connection& operator=(Connection const&) = delete;
   Place const& place() const { return place_; }
 
   /// Returns what `work()`, which communicates with another rank, returns. If the connection breaks, the Error names
@@ -448,7 +437,8 @@ class Connection {
   bool on_gpu_ = false;  ///< gradients are summed on the GPU; decisions always use the CPU
 };
 
-}  // namespace fulgurite::distributed
+}  // namespace distributed
+}  // namespace fulgurite
 
 #if !defined(FULGURITE_COMPILED)
 #include <fulgurite/distributed/connection.ipp>

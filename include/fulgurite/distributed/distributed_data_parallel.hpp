@@ -125,15 +125,13 @@ void require_synchronized_norms([[maybe_unused]] Model& model) {
 }
 
 /// While this object lives, the layers of a model have access to their group.
-class LayersAcrossRanks {
+class LayersAcrossRanks : Pinned {
  public:
   template <class Model>
   LayersAcrossRanks(Group& group, Model& model) : norms_(synchronized_norms(model)) {
     if (group.place().world == 1) norms_.clear();
     for (auto const& norm : norms_) norm->connect(GroupOfLayers::of(group));
   }
-  LayersAcrossRanks(LayersAcrossRanks const&) = delete;
-  LayersAcrossRanks& operator=(LayersAcrossRanks const&) = delete;
   ~LayersAcrossRanks();
 
  private:

@@ -150,13 +150,11 @@ struct ExchangePlan {
 /// While this object lives, it calls `says(number)` after backward has added to the gradient of the parameter that was
 /// added with that number. If LibTorch replaces a parameter's accumulator (because its type was changed), the calls for
 /// it stop.
-class ReadyHooks {
+class ReadyHooks : Pinned {
  public:
   using Says = std::function<void(std::size_t)>;
 
   ReadyHooks() = default;
-  ReadyHooks(ReadyHooks const&) = delete;
-  ReadyHooks& operator=(ReadyHooks const&) = delete;
   ~ReadyHooks() { clear(); }
 
   /// Adds a leaf that requires a gradient.

@@ -5,7 +5,6 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <exception>
@@ -153,13 +152,11 @@ void reduce_in_place(Group& group, std::span<double> values, std::span<Reduce co
 /// c10d's send or recv with one neighbour. A posted tensor is sent at once; `wait` waits until all posted tensors have
 /// arrived, and watches the other ranks meanwhile. gloo closes all connections if a wait with a time limit times out,
 /// so a thread of the channel waits without a limit. The thread may outlive the channel.
-class Channel {
+class Channel : Pinned {
  public:
   enum class Direction : bool { to, from };
 
   Channel(Group& group, Direction direction, int peer);
-  Channel(Channel const&) = delete;
-  Channel& operator=(Channel const&) = delete;
   ~Channel();
 
   /// Sends or fills the tensor. It must be contiguous, and must not be written to until it has arrived.

@@ -172,12 +172,10 @@ std::optional<Place> const& launched_place();
 
 /// Runs this program with the same arguments. The process is killed when the thread that started it ends, so that none
 /// is left over if this process is killed.
-class Child {
+class Child : Pinned {
  public:
   /// `variables`: "NAME=value", replacing the variables of the same names here.
   Child(int rank, std::vector<std::string> const& variables);
-  Child(Child const&) = delete;
-  Child& operator=(Child const&) = delete;
   Child(Child&& other) noexcept;
   ~Child();
 
@@ -236,14 +234,12 @@ namespace distributed {
 
 /// Ranks 1 to devices - 1, each a process of this program with torchrun's variables. A thread that lives as long as
 /// this object starts them, and they are killed when that thread dies.
-class OwnRanks {
+class OwnRanks : Pinned {
  public:
   /// `failed(rank, how)` is called from that thread when a process has ended without success.
   using Failed = std::function<void(int, std::string const&)>;
 
   OwnRanks(int devices, int port, OtherRanks output, Failed failed);
-  OwnRanks(OwnRanks const&) = delete;
-  OwnRanks& operator=(OwnRanks const&) = delete;
   ~OwnRanks() { thread_.join(); }
 
   /// Waits at most this long, and returns true if all have ended.

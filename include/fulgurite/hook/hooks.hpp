@@ -345,21 +345,17 @@ inline constexpr bool takes_context_alone<Result (T::*)(Context const&) const> =
   /* Once a fit, before `on_fit_start`. Returns an optimizer, `scheduled(optimizer, schedule)`, or \
      `optimizers(...)` of several for `Manual`. */ \
   ROW(configure_optimizers,          Takes::nothing, Answer::value, Where::fit)
+
+#define FULGURITE_ALL_HOOKS(X)                                                                                         \
+  FULGURITE_EVENTS(X) FULGURITE_OVERRIDES(X) FULGURITE_DATA_HOOKS(X) FULGURITE_LOGGER_HOOKS(X)                         \
+  FULGURITE_CALLBACK_HOOKS(X) FULGURITE_FILE_HOOKS(X) FULGURITE_SETTINGS_HOOKS(X) FULGURITE_STRATEGY_HOOKS(X)          \
+  FULGURITE_LOADER_HOOKS(X) FULGURITE_STEPS(X)
 // clang-format on
 
 /// All names in one decoy, so that each class is probed by one type instead of one per name.
 struct Decoy {
 #define FULGURITE_ROW(NAME, ...) void NAME();
-  FULGURITE_EVENTS(FULGURITE_ROW)
-  FULGURITE_OVERRIDES(FULGURITE_ROW)
-  FULGURITE_DATA_HOOKS(FULGURITE_ROW)
-  FULGURITE_LOGGER_HOOKS(FULGURITE_ROW)
-  FULGURITE_CALLBACK_HOOKS(FULGURITE_ROW)
-  FULGURITE_FILE_HOOKS(FULGURITE_ROW)
-  FULGURITE_SETTINGS_HOOKS(FULGURITE_ROW)
-  FULGURITE_STRATEGY_HOOKS(FULGURITE_ROW)
-  FULGURITE_LOADER_HOOKS(FULGURITE_ROW)
-  FULGURITE_STEPS(FULGURITE_ROW)
+  FULGURITE_ALL_HOOKS(FULGURITE_ROW)
 #undef FULGURITE_ROW
 };
 /// A class in which a name of `T` and the same name of the decoy are ambiguous; see FULGURITE_HOOK.
@@ -388,16 +384,7 @@ concept NoneAtAll = NoneForeignToCallback<P> && requires {
 };
 
 #define FULGURITE_ROW(...) FULGURITE_HOOK(__VA_ARGS__);
-FULGURITE_EVENTS(FULGURITE_ROW)
-FULGURITE_OVERRIDES(FULGURITE_ROW)
-FULGURITE_DATA_HOOKS(FULGURITE_ROW)
-FULGURITE_LOGGER_HOOKS(FULGURITE_ROW)
-FULGURITE_CALLBACK_HOOKS(FULGURITE_ROW)
-FULGURITE_FILE_HOOKS(FULGURITE_ROW)
-FULGURITE_SETTINGS_HOOKS(FULGURITE_ROW)
-FULGURITE_STRATEGY_HOOKS(FULGURITE_ROW)
-FULGURITE_LOADER_HOOKS(FULGURITE_ROW)
-FULGURITE_STEPS(FULGURITE_ROW)
+FULGURITE_ALL_HOOKS(FULGURITE_ROW)
 #undef FULGURITE_ROW
 
 /// A list of rows, for folds.

@@ -34,10 +34,7 @@ class ConsoleLogger {
 
   explicit ConsoleLogger(ConsoleLoggerOptions options = {});
   /// Refused at compile time: an option without its name.
-  template <Unnamed T>
-  explicit ConsoleLogger(T const&) : ConsoleLogger() {
-    refuse_unnamed<T>();
-  }
+  explicit ConsoleLogger(Unnamed auto const& given) : ConsoleLogger() { refuse_unnamed(given); }
 
   void on_train_epoch_start();
 

@@ -102,10 +102,7 @@ class CSVLogger : public logger::FolderLogger<logger::RunTable> {
   explicit CSVLogger(std::filesystem::path save_dir = {}, CSVLoggerOptions options = {});
   explicit CSVLogger(CSVLoggerOptions const& options) : CSVLogger({}, options) {}
   /// Refused at compile time: an option without its name.
-  template <Unnamed T>
-  CSVLogger(std::filesystem::path const&, T const&) : CSVLogger() {
-    refuse_unnamed<T>();
-  }
+  CSVLogger(std::filesystem::path const&, Unnamed auto const& given) : CSVLogger() { refuse_unnamed(given); }
   FULGURITE_MOVES(CSVLogger);
 };
 

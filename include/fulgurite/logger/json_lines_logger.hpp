@@ -76,9 +76,8 @@ class JsonLinesLogger : public logger::FolderLogger<logger::JsonLines> {
   explicit JsonLinesLogger(std::filesystem::path save_dir = {}, JsonLinesLoggerOptions options = {});
   explicit JsonLinesLogger(JsonLinesLoggerOptions const& options) : JsonLinesLogger({}, options) {}
   /// Refused at compile time: an option without its name.
-  template <Unnamed T>
-  JsonLinesLogger(std::filesystem::path const&, T const&) : JsonLinesLogger() {
-    refuse_unnamed<T>();
+  JsonLinesLogger(std::filesystem::path const&, Unnamed auto const& given) : JsonLinesLogger() {
+    refuse_unnamed(given);
   }
   FULGURITE_MOVES(JsonLinesLogger);
 };

@@ -117,10 +117,7 @@ class MLflowLogger : public logger::FolderLogger<logger::MlflowRun, logger::Mlfl
   explicit MLflowLogger(std::filesystem::path save_dir = {}, MLflowLoggerOptions options = {});
   explicit MLflowLogger(MLflowLoggerOptions const& options) : MLflowLogger({}, options) {}
   /// Refused at compile time: an option without its name.
-  template <Unnamed T>
-  MLflowLogger(std::filesystem::path const&, T const&) : MLflowLogger() {
-    refuse_unnamed<T>();
-  }
+  MLflowLogger(std::filesystem::path const&, Unnamed auto const& given) : MLflowLogger() { refuse_unnamed(given); }
   FULGURITE_MOVES(MLflowLogger);
 };
 

@@ -203,9 +203,8 @@ class TensorBoardLogger : public logger::FolderLogger<logger::EventFile, logger:
   explicit TensorBoardLogger(std::filesystem::path save_dir = {}, TensorBoardLoggerOptions options = {});
   explicit TensorBoardLogger(TensorBoardLoggerOptions const& options) : TensorBoardLogger({}, options) {}
   /// Refused at compile time: an option without its name.
-  template <Unnamed T>
-  TensorBoardLogger(std::filesystem::path const&, T const&) : TensorBoardLogger() {
-    refuse_unnamed<T>();
+  TensorBoardLogger(std::filesystem::path const&, Unnamed auto const& given) : TensorBoardLogger() {
+    refuse_unnamed(given);
   }
   FULGURITE_MOVES(TensorBoardLogger);
 

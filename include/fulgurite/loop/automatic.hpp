@@ -4,7 +4,6 @@
 #include <concepts>
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
@@ -135,32 +134,20 @@ class StepSeam {
   };
 
   /// Restores what `as` changes.
-  class Outside {
+  class Outside : Pinned {
    public:
-    Outside(State<R>& run, StepKey& key)
-        : run_(run),
-          at_(key),
-          facts_(run.facts),
-          progress_(run.progress),
-          key_(key),
-          window_(run.asked.window_length),
-          stop_(run.due.stop),
-          hidden_(run.carried.hidden) {
+    Outside(State<R>& run, StepKey& key) : run_(run), key_(key), before_(of(run, key)) {
       each_that_receives([&](auto& optimizer) { received_.push_back(optimizer.received()); });
     }
     ~Outside() {
-      run_.facts = facts_;
-      run_.progress = progress_;
-      run_.asked.window_length = window_;
-      run_.due.stop = stop_;
-      run_.carried.hidden = hidden_;
-      at_ = key_;
+      of(run_, key_) = before_;
       each_that_receives([&, i = std::size_t{0}](auto& optimizer) mutable { optimizer.set_received(received_[i++]); });
     }
-    Outside(Outside const&) = delete;
-    Outside& operator=(Outside const&) = delete;
 
    private:
+    static std::tuple<Facts&, Progress&, int&, StopRequest&, Hidden&, StepKey&> of(State<R>& run, StepKey& key) {
+      return {run.facts, run.progress, run.asked.window_length, run.due.stop, run.carried.hidden, key};
+    }
     template <class F>
     void each_that_receives(F f) {
       each_of(run_.parts.optimizers->optimizers, [&](auto& optimizer) {
@@ -169,13 +156,8 @@ class StepSeam {
     }
 
     State<R>& run_;
-    StepKey& at_;
-    Facts facts_;
-    Progress progress_;
-    StepKey key_;
-    int window_;
-    StopRequest stop_;
-    Hidden hidden_;
+    StepKey& key_;
+    std::tuple<Facts, Progress, int, StopRequest, Hidden, StepKey> before_;
     std::vector<std::vector<bool>> received_ = {};
   };
 

@@ -164,15 +164,13 @@ class EvaluationRehearsal final : public Rehearser<R> {
 
 /// For its lifetime, an evaluation runs the searches of its callbacks.
 template <class R>
-class AnswersSearches {
+class AnswersSearches : Pinned {
  public:
   explicit AnswersSearches(State<R>& run) : run_(run) {
     forget_searches(run);
     run.searching.answers = true;
   }
   ~AnswersSearches() { forget_searches(run_); }
-  AnswersSearches(AnswersSearches const&) = delete;
-  AnswersSearches& operator=(AnswersSearches const&) = delete;
 
   /// Runs the searches, after all listeners of setup were notified and before any loader is requested. If nothing is
   /// evaluated, they are dropped.
@@ -204,35 +202,41 @@ struct NoSearches {
 template <class R, class Pack>
 using SearchesOf = std::conditional_t<any_searches<Pack>, AnswersSearches<R>, NoSearches>;
 
-/// Returns one list of values for each loader.
-template <class Kind, class R, class Pack, class Source, class From>
-std::vector<std::vector<MetricValue>> run_evaluation(State<R>& run, Pack& pack, Source& source, Stage stage,
-                                                     Limit limit, From const& from) {
+/// What surrounds the pass of an evaluation. Returns the results of `pass()`, which is not called if `limit` is 0.
+/// `Predicted`: the result of predict_step, if the evaluation is predict.
+template <class Kind, class Predicted, class R, class Pack, class Source, class From, class Pass>
+auto around_evaluation(State<R>& run, Pack& pack, Source& source, Stage stage, Limit const& limit, From const& from,
+                       Pass&& pass) {
   set_callbacks(run, pack);
   check_special(run);
   run.facts = {};
   run.facts.stage = stage;
-  run.values.forget();
+  if constexpr (!std::is_same_v<Kind, Prediction>) run.values.forget();
   RunContext<R, typename Kind::Phase> ctx(run);
   SearchesOf<R, Pack> const searches(run);
   auto results = framed(run, pack, source, [&] {
     set_up(run, pack, source, ctx, EvaluatedFile<R, Source, From>(run, source, from));
-    searches.template answer<Kind, NoModule>(source, limit);
-    auto values = limit.none()
-                      ? std::vector<std::vector<MetricValue>>{}
-                      : evaluate<Kind>(run, pack, source, evaluation_loaders<typename Kind::Loader>(run, source), limit,
-                                       std::nullopt);
+    searches.template answer<Kind, Predicted>(source, limit);
+    auto all = limit.none() ? decltype(pass())() : pass();
     run.parts.strategy.teardown(*run.parts.model);
     notify_with_module<hook::teardown>(run, pack, source, ctx);
     searches.warn();
     finalize_loggers(run.callbacks, Status::success);
-    return values;
+    return all;
   });
   end_if_asked(run.callbacks);
   return results;
 }
 
-// predict: one pass, with setup and teardown around it.
+/// Returns one list of values for each loader.
+template <class Kind, class R, class Pack, class Source, class From>
+std::vector<std::vector<MetricValue>> run_evaluation(State<R>& run, Pack& pack, Source& source, Stage stage,
+                                                     Limit limit, From const& from) {
+  return around_evaluation<Kind, NoModule>(run, pack, source, stage, limit, from, [&] {
+    return evaluate<Kind>(run, pack, source, evaluation_loaders<typename Kind::Loader>(run, source), limit,
+                          std::nullopt);
+  });
+}
 
 /// Returns one list of predictions of type `T` for each loader; the lists are empty unless `keep`.
 template <class T, class R, class Pack, class Source, class From>
@@ -241,27 +245,10 @@ std::vector<std::vector<T>> run_prediction(State<R>& run, Pack& pack, Source& so
     throw Error("fulgurite.pipeline.predict",
                 "predict returns what predict_step makes, and under this strategy one process alone would have it: "
                 "load the file into a program with SingleDevice{cpu}, and predict there");
-  auto const limit = run.asked.options.limit_predict_batches;
-  set_callbacks(run, pack);
-  check_special(run);
-  run.facts = {};
-  run.facts.stage = Stage::predict;
-  RunContext<R, phase::Predict> ctx(run);
-  SearchesOf<R, Pack> const searches(run);
-  auto all = framed(run, pack, source, [&] {
-    set_up(run, pack, source, ctx, EvaluatedFile<R, Source, From>(run, source, from));
-    searches.template answer<Prediction, T>(source, limit);
-    std::vector<std::vector<T>> predictions;
-    if (!limit.none())
-      predictions = predict<T>(run, pack, source, evaluation_loaders<hook::predict_dataloader>(run, source), keep);
-    run.parts.strategy.teardown(*run.parts.model);
-    notify_with_module<hook::teardown>(run, pack, source, ctx);
-    searches.warn();
-    finalize_loggers(run.callbacks, Status::success);
-    return predictions;
+  Limit const limit = run.asked.options.limit_predict_batches;
+  return around_evaluation<Prediction, T>(run, pack, source, Stage::predict, limit, from, [&] {
+    return predict<T>(run, pack, source, evaluation_loaders<hook::predict_dataloader>(run, source), keep);
   });
-  end_if_asked(run.callbacks);
-  return all;
 }
 
 // The data module of a trainer's last fit, for validate(model) and test(model).

@@ -306,10 +306,8 @@ std::filesystem::path best_checkpoint(Callbacks callbacks);
 /// The result of `ctx.profile("name")`. The action lasts as long as this object. Empty if there is no profiler.
 class OwnAction {
  public:
-  struct Held {
+  struct Held : Pinned {
     Held() = default;
-    Held(Held const&) = delete;
-    Held& operator=(Held const&) = delete;
     virtual ~Held() = default;
   };
   OwnAction() = default;

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
-#include <memory>
 #include <string>
 #include <system_error>
 #include <tuple>

@@ -184,9 +184,7 @@ struct CheckpointRequest {
   CheckpointRequest(char const* file) : path(file) {}
   CheckpointRequest(std::string const& file) : path(file) {}
   CheckpointRequest(HeldFiles::Holder who, std::function<void(CheckpointFiles&)> what);
-  CheckpointRequest(CheckpointRequest const&);
-  CheckpointRequest& operator=(CheckpointRequest const&);
-  FULGURITE_MOVES(CheckpointRequest);
+  FULGURITE_COPIES(CheckpointRequest);
 };
 
 /// The operations on files that a request may use at its safe point. On ranks other than 0 they find the same names as
@@ -276,9 +274,7 @@ struct Notified {
   std::vector<std::string> by = {};  ///< state names of the notified listeners, including model and strategy
 
   Notified();
-  Notified(Notified const&);
-  Notified& operator=(Notified const&);
-  FULGURITE_MOVES(Notified);
+  FULGURITE_COPIES(Notified);
 
   template <class Hook>
   bool failed() const {
@@ -321,9 +317,7 @@ struct StopRequest {
   std::vector<MonitorStop> monitors{};
 
   StopRequest();
-  StopRequest(StopRequest const&);
-  StopRequest& operator=(StopRequest const&);
-  FULGURITE_MOVES(StopRequest);
+  FULGURITE_COPIES(StopRequest);
 
   /// Sets or withdraws a monitor's request.
   void set_monitor(MonitorStop const& request, bool wanted);

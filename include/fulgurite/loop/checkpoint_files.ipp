@@ -39,9 +39,7 @@ FULGURITE_BULK_BODY std::filesystem::path HeldFiles::key(std::filesystem::path c
 FULGURITE_BULK_BODY CheckpointRequest::CheckpointRequest(HeldFiles::Holder who,
                                                          std::function<void(CheckpointFiles&)> what)
     : act(std::move(what)), holder(who) {}
-FULGURITE_BULK_BODY CheckpointRequest::CheckpointRequest(CheckpointRequest const&) = default;
-FULGURITE_BULK_BODY CheckpointRequest& CheckpointRequest::operator=(CheckpointRequest const&) = default;
-FULGURITE_MOVES_BODY(CheckpointRequest);
+FULGURITE_COPIES_BODY(CheckpointRequest);
 
 FULGURITE_BULK_BODY CheckpointFiles::CheckpointFiles(HeldFiles& held, HeldFiles::Holder holder, Awaited awaited,
                                                      bool writes, Write write)
@@ -85,9 +83,7 @@ FULGURITE_BULK_BODY bool CheckpointFiles::give_up(std::filesystem::path const& f
 namespace fulgurite::loop {
 
 FULGURITE_BULK_BODY Notified::Notified() = default;
-FULGURITE_BULK_BODY Notified::Notified(Notified const&) = default;
-FULGURITE_BULK_BODY Notified& Notified::operator=(Notified const&) = default;
-FULGURITE_MOVES_BODY(Notified);
+FULGURITE_COPIES_BODY(Notified);
 
 FULGURITE_BULK_BODY bool Notified::is(std::string_view hook) const { return event == hook; }
 
@@ -96,9 +92,7 @@ FULGURITE_BULK_BODY bool Notified::contains(std::string_view name) const {
 }
 
 FULGURITE_BULK_BODY StopRequest::StopRequest() = default;
-FULGURITE_BULK_BODY StopRequest::StopRequest(StopRequest const&) = default;
-FULGURITE_BULK_BODY StopRequest& StopRequest::operator=(StopRequest const&) = default;
-FULGURITE_MOVES_BODY(StopRequest);
+FULGURITE_COPIES_BODY(StopRequest);
 
 FULGURITE_BULK_BODY void StopRequest::set_monitor(MonitorStop const& request, bool wanted) {
   std::erase_if(monitors, [&](MonitorStop const& one) { return one.who == request.who; });

@@ -2,7 +2,6 @@
 // The source of a run's batches: loaders given to fit, a data module, or the model itself. Each loader is requested
 // once, when it is needed. What happens to its batches: the passes over the loader, and the way of a batch to its step.
 
-#include <concepts>
 #include <cstddef>
 #include <iterator>
 #include <optional>
@@ -158,11 +157,6 @@ struct ModuleLoaders {
   Kept<Returned<hook::test_dataloader>> test_;
   Kept<Returned<hook::predict_dataloader>> predict_;
 };
-
-}  // namespace loop
-}  // namespace fulgurite
-
-namespace fulgurite::loop {
 
 // The source of batches made from the arguments of fit, validate, test or predict.
 
@@ -429,13 +423,11 @@ struct KnownEnd {
 /// For loaders that must not be read ahead. `after_step()` moves to the next batch to find out whether this one was the
 /// last; the current batch may then be invalid. Before that, only a limit can tell.
 template <class Iterator, class Stop, class Reads>
-class EndFoundLate {
+class EndFoundLate : Pinned {
  public:
   static constexpr bool late = true;
   EndFoundLate(Iterator& at, Stop const& stop, bool limit_reached, Reads const& reads)
       : at_(at), stop_(stop), known_(limit_reached), last_(limit_reached), reads_(reads) {}
-  EndFoundLate(EndFoundLate const&) = delete;
-  EndFoundLate& operator=(EndFoundLate const&) = delete;
 
   bool before_step() const { return known_ && last_; }
   bool after_step() {
@@ -457,12 +449,10 @@ class EndFoundLate {
 /// For sized loaders that save their position: the iterator moves past the last batch, too, so that the saved position
 /// is behind it.
 template <class Iterator, class Reads>
-class MovesPast {
+class MovesPast : Pinned {
  public:
   static constexpr bool late = false;
   MovesPast(Iterator& at, bool last, Reads const& reads) : at_(at), last_(last), reads_(reads) {}
-  MovesPast(MovesPast const&) = delete;
-  MovesPast& operator=(MovesPast const&) = delete;
 
   bool before_step() const { return last_; }
   bool after_step() {
@@ -602,7 +592,8 @@ void each_loader(Loaders& loaders, F&& f) {
   each_of(loaders, [&, i = std::size_t{0}](auto& loader) mutable { f(loader, i++); });
 }
 
-}  // namespace fulgurite::loop
+}  // namespace loop
+}  // namespace fulgurite
 
 namespace fulgurite {
 

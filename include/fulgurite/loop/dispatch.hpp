@@ -315,13 +315,11 @@ void set_callbacks(State<R>& run, Pack<Cs...>& pack) {
 }
 
 /// While it lives, a run has the one callback of a trial run, and the trainer's callbacks are not notified.
-class OtherCallbacks {
+class OtherCallbacks : Pinned {
  public:
   template <class P>
   OtherCallbacks(RunCore& run, P& pack) : run_(run), before_(std::exchange(run.callbacks, callbacks_of(pack))) {}
   ~OtherCallbacks();
-  OtherCallbacks(OtherCallbacks const&) = delete;
-  OtherCallbacks& operator=(OtherCallbacks const&) = delete;
 
  private:
   RunCore& run_;

@@ -189,10 +189,17 @@ Flow split_evaluation(State<R>& run, Pack& pack, Ctx& ctx, Batch& batch, Step&& 
   return notify<Hook>(run, pack, batch, ctx);
 }
 
+/// The step of an evaluation, in the precision and with the products that the run has.
+template <class Kind, class R, class Pack, class Batch, class Ctx>
+decltype(auto) evaluation_step(State<R>& run, Pack& pack, Batch& batch, Ctx& ctx) {
+  [[maybe_unused]] auto const watched = pack.template profile<action::evaluation_step<R, typename Kind::Step>>();
+  [[maybe_unused]] auto const scope = R::Backend::autocast(run.parts.precision, run.parts.strategy.device());
+  [[maybe_unused]] auto const products = products_scope(run);
+  return call_step<typename Kind::Step>(*run.parts.model, batch, ctx);
+}
+
 template <class Kind, class R, class Pack, class Source, class Ctx, class Raw>
 Flow evaluation_batch(State<R>& run, Pack& pack, Source& source, Ctx& ctx, Raw&& raw) {
-  using Backend = typename R::Backend;
-  auto& model = *run.parts.model;
   if (is_none(raw)) return notify<typename Kind::batch_end>(run, pack, ctx);  // left out by its loader: no step
   return with_batch(
       run, source, ctx, present(std::forward<Raw>(raw)),
@@ -200,13 +207,7 @@ Flow evaluation_batch(State<R>& run, Pack& pack, Source& source, Ctx& ctx, Raw&&
         measure(run, batch);
         run.facts.in_batch = true;
         Flow flow = notify<typename Kind::batch_start>(run, pack, batch, ctx);
-        auto step = [&]() -> decltype(auto) {
-          [[maybe_unused]] auto const watched =
-              pack.template profile<action::evaluation_step<R, typename Kind::Step>>();
-          [[maybe_unused]] auto const scope = Backend::autocast(run.parts.precision, run.parts.strategy.device());
-          [[maybe_unused]] auto const products = products_scope(run);
-          return call_step<typename Kind::Step>(model, batch, ctx);
-        };
+        auto step = [&]() -> decltype(auto) { return evaluation_step<Kind>(run, pack, batch, ctx); };
         if constexpr (splits_model<R>) {
           flow = more_severe(flow, split_evaluation<typename Kind::batch_end>(run, pack, ctx, batch, step));
         } else if constexpr (std::is_void_v<decltype(step())>) {
@@ -481,7 +482,6 @@ using Predicted = std::remove_cvref_t<decltype(call_step<hook::predict_step>(
 template <class T, class R, class Pack, class Source, class Loaders>
 std::vector<std::vector<T>> predict(State<R>& run, Pack& pack, Source& source, Loaders loaders, bool keep) {
   RunContext<R, phase::Predict> ctx(run);
-  auto& model = *run.parts.model;
   auto& facts = run.facts;
   Facts const outside = facts;
   std::vector<std::vector<T>> all(std::tuple_size_v<Loaders>);
@@ -510,14 +510,7 @@ std::vector<std::vector<T>> predict(State<R>& run, Pack& pack, Source& source, L
                     measure(run, batch);
                     facts.in_batch = true;
                     notify<hook::on_predict_batch_start>(run, pack, batch, ctx);
-                    auto outputs = [&] {
-                      [[maybe_unused]] auto const watched =
-                          pack.template profile<action::evaluation_step<R, hook::predict_step>>();
-                      [[maybe_unused]] auto const scope =
-                          R::Backend::autocast(run.parts.precision, run.parts.strategy.device());
-                      [[maybe_unused]] auto const products = products_scope(run);
-                      return T(call_step<hook::predict_step>(model, batch, ctx));
-                    }();
+                    T outputs(evaluation_step<Prediction>(run, pack, batch, ctx));
                     notify<hook::on_predict_batch_end>(run, pack, outputs, batch, ctx);
                     facts.in_batch = false;
                     if (keep) all[position].push_back(std::move(outputs));

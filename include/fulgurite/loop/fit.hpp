@@ -101,7 +101,7 @@ void end_epoch(State<R>& run, Pack& pack, Source& source, bool left_early, std::
 /// last batch, from on_train_end to teardown. If one of them throws, on_exception was already dispatched and the fit is
 /// over: it can only be destroyed.
 template <class R, class Pack, class Source, class From = Anew>
-class OpenFit {
+class OpenFit : Pinned {
  public:
   /// `from`: the file from which the fit resumes.
   OpenFit(State<R>& run, Pack& pack, Source& source, From from = {})
@@ -124,8 +124,6 @@ class OpenFit {
     forget_searches(run_);
     epoch_.reset();  // a pass over a loader must end before the scopes in which it ran
   }
-  OpenFit(OpenFit const&) = delete;
-  OpenFit& operator=(OpenFit const&) = delete;
 
   /// Runs one batch, and the start and end of its epoch if it is the first or last batch. Returns true if more batches
   /// follow.
@@ -578,15 +576,13 @@ struct NotOpened {
 /// If it is destroyed before `close`, the fit ends as by an exception: on_exception is called, and loggers are
 /// finalized as failed.
 template <class R, class Pack, class Source, class From>
-class [[nodiscard]] OpenedFit {
+class [[nodiscard]] OpenedFit : Pinned {
  public:
   OpenedFit(loop::State<R>& run, Pack& pack, Source source, From from)
       : run_(run), source_(std::move(source)), fit_(run, pack, source_, std::move(from)) {}
   ~OpenedFit() {
     if (open_) fit_.abandon(loop::left_open());
   }
-  OpenedFit(OpenedFit const&) = delete;
-  OpenedFit& operator=(OpenedFit const&) = delete;
 
   /// Trains on one batch, with everything that follows from it: hooks, validation, checkpoints, the end of the epoch.
   /// Returns `waiting` without doing anything if the loader has `batch_is_ready()` and it returns false. After

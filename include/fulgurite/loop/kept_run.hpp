@@ -2,14 +2,12 @@
 // Copies everything of an open run that steps can change, between two epochs, and restores it: for trial runs, and to
 // go back to the last state in which every replayed step was known to be right.
 
-#include <array>
 #include <cstddef>
 #include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
 #include <tuple>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -78,7 +76,7 @@ class KeptGradients {
 /// schedules; counters, facts, waiting rows and requests, logged values; random numbers. Callbacks are not included,
 /// since a trial run does not notify them. A thread that writes files continues.
 template <class R, class Source>
-class KeptRun {
+class KeptRun : Pinned {
   using Backend = typename R::Backend;
   using Memory = typename Backend::RunFile::Memory;
 
@@ -91,8 +89,6 @@ class KeptRun {
     });
     parts_.save([&](auto& archive) { fold(archive); });
   }
-  KeptRun(KeptRun const&) = delete;
-  KeptRun& operator=(KeptRun const&) = delete;
 
   /// Keeps the position of the loader that the trial run reads.
   template <class Loader>
@@ -274,6 +270,18 @@ class RatesOf final : public LearningRates {
 template <class Loader>
 concept Repeats = StoredBatches<Loader> || (TakesEpoch<Loader> && Jumps<Loader> && loader_remembers<Loader>);
 
+/// What a rollback restores beside the saved state of the parts.
+template <class R>
+auto rolled_back(State<R>& run) {
+  return std::tie(run.facts, run.progress, run.asked.window_length, run.due.stop, run.due.statistics_pass,
+                  run.due.requests, run.due.posted, run.measured.train_board, run.values.results, run.carried.loss,
+                  run.carried.slices, run.carried.hidden, run.watch.finite.look, run.made.outcome);
+}
+template <class... Ts>
+std::tuple<Ts...> copied(std::tuple<Ts&...> const& all) {
+  return all;
+}
+
 /// A rollback point, taken at the start of an accumulation window: a snapshot of weights, buffers, and the saved state
 /// of the optimizer, the schedules, the callbacks and the model; also counters, logged values, random numbers.
 template <class R>
@@ -314,21 +322,8 @@ class Retreat {
   long restore(State<R>& run) {
     if constexpr (possible) {
       kept_->restore(*run.parts.model, [&](auto& archive) { fold(run, archive); });
-      run.facts = facts_;
-      run.progress = progress_;
-      run.asked.window_length = window_;
-      run.due.stop = stop_;
-      run.due.statistics_pass = statistics_requested_;
-      run.measured.train_board = board_;
-      run.values.results = results_;
-      run.carried.loss = last_loss_;
-      run.carried.slices = slices_;
-      run.carried.hidden = hidden_;
-      run.watch.finite.look = look_;
-      run.due.requests = requests_;
-      run.due.posted = posted_;
+      rolled_back(run) = rest_;
       run.due.notified = {};
-      run.made.outcome = outcome_;
       run.due.held_rows.clear();
     }
     return from_ = *batch_;
@@ -340,7 +335,6 @@ class Retreat {
   }
 
  private:
-  using Value = typename R::Value;
   /// False if an optimizer has no `state(archive)`: then no rollback is possible.
   static constexpr bool possible = optimizers_remember<R, typename Backend::RunFile::Saver>;
 
@@ -358,20 +352,7 @@ class Retreat {
     rows_ = run.due.rows;
     kept_.reset();  // frees its memory for the next one
     kept_.emplace(*run.parts.model, [&](auto& archive) { fold(run, archive); });
-    facts_ = run.facts;
-    progress_ = run.progress;
-    window_ = run.asked.window_length;
-    stop_ = run.due.stop;
-    statistics_requested_ = run.due.statistics_pass;
-    board_ = run.measured.train_board;
-    results_ = run.values.results;
-    last_loss_ = run.carried.loss;
-    slices_ = run.carried.slices;
-    hidden_ = run.carried.hidden;
-    look_ = run.watch.finite.look;
-    requests_ = run.due.requests;
-    posted_ = run.due.posted;
-    outcome_ = run.made.outcome;
+    rest_ = rolled_back(run);
     random_ = Backend::rng_state();
     batch_ = batch;
   }
@@ -380,20 +361,7 @@ class Retreat {
   bool repeats_ = false;
   long replays_ = 0, rows_ = 0, from_ = 0;
   std::optional<Snapshot<R>> kept_;
-  Facts facts_;
-  Progress progress_;
-  int window_ = 1;
-  StopRequest stop_{};
-  bool statistics_requested_ = false;
-  typename State<R>::Board board_;
-  AllFigures results_{};
-  Value last_loss_{};
-  long slices_ = 0;
-  decltype(Carried<R>::hidden) hidden_{};
-  Look look_ = Look::off;
-  std::vector<CheckpointRequest> requests_;
-  std::vector<std::pair<std::string, double>> posted_;
-  Outcome outcome_;
+  decltype(copied(rolled_back(std::declval<State<R>&>()))) rest_{};
   std::optional<decltype(Backend::rng_state())> random_;
 };
 /// Stands for Retreat if no step is replayed.

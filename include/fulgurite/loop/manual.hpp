@@ -1,7 +1,6 @@
 #pragma once
 // Manual optimization: the model's training_step drives its optimizers through its context.
 
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -123,11 +122,9 @@ struct HandlesOf<std::tuple<Os...>> {
         optimizers);
   }
 };
-}  // namespace loop
 
 // The scope in which only one optimizer's parameters receive gradients.
 
-namespace loop {
 struct NothingToUndo {};
 
 /// The result of a ctx.toggle that does not compile. It has a destructor, so that compilers do not warn of an unused
@@ -140,13 +137,11 @@ struct NotToggled {
 /// With several processes: sets whether gradients are exchanged after a backward, and restores that at the end of the
 /// scope.
 template <class OfStrategy>
-class Unsynced {
+class Unsynced : Pinned {
  public:
   template <class Strategy>
   Unsynced(Strategy&& of_strategy, bool& syncs, bool now)
       : of_strategy_(of_strategy()), syncs_(syncs), before_(std::exchange(syncs, now)) {}
-  Unsynced(Unsynced const&) = delete;
-  Unsynced& operator=(Unsynced const&) = delete;
   ~Unsynced() { syncs_ = before_; }
 
  private:
@@ -160,13 +155,11 @@ Unsynced(Strategy&&, bool&, bool) -> Unsynced<std::invoke_result_t<Strategy&>>;
 
 /// The scope that ctx.toggle returns.
 template <class Gradients, class Exchange>
-class Toggled {
+class Toggled : Pinned {
  public:
   template <class G, class E>
   Toggled(G&& gradients, E&& exchange)
       : gradients_(std::in_place, loop::InPlace{gradients}), exchange_(std::in_place, loop::InPlace{exchange}) {}
-  Toggled(Toggled const&) = delete;
-  Toggled& operator=(Toggled const&) = delete;
   /// Restores which parameters receive gradients; the end of the scope does the same.
   void untoggle() {
     exchange_.reset();

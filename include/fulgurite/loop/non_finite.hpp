@@ -14,8 +14,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <tuple>
-#include <type_traits>
 #include <utility>
 
 #include <fulgurite/core/error.hpp>

@@ -3,7 +3,6 @@
 // configure_optimizers; what a training step reads from its context; and what the trainer watches during a fit.
 
 #include <array>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -69,7 +68,7 @@ struct AsList<OptimizerList<Os...>> {
 template <class Backend, class List>
 struct OptimizerSet;
 template <class Backend, class... Os>
-struct OptimizerSet<Backend, OptimizerList<Os...>> {
+struct OptimizerSet<Backend, OptimizerList<Os...>> : Pinned {
   static constexpr std::size_t count = sizeof...(Os);
   static constexpr bool needs_closure = (Entry<Backend, Os>::Optimizer::needs_closure || ...);
   using Schedulers = decltype(std::tuple_cat(std::declval<typename Entry<Backend, Os>::Schedulers>()...));
@@ -78,8 +77,6 @@ struct OptimizerSet<Backend, OptimizerList<Os...>> {
 
   explicit OptimizerSet(OptimizerList<Os...>&& list)
       : OptimizerSet(std::move(list), std::index_sequence_for<Os...>{}) {}
-  OptimizerSet(OptimizerSet const&) = delete;
-  OptimizerSet& operator=(OptimizerSet const&) = delete;
 
   /// Calls f(scheduler) for each scheduler that has a schedule.
   template <class F>
@@ -192,11 +189,6 @@ struct Entry<Backend, NoOptimizer> {
   }
 };
 
-}  // namespace loop
-}  // namespace fulgurite
-
-namespace fulgurite::loop {
-
 // Part of a run's state: the parts that it was assembled from.
 
 template <class R>
@@ -261,11 +253,9 @@ struct Parts {
 
 /// For its lifetime the run's model is that of the last fit; an evaluation since then may have had another one.
 template <class State>
-class FittedModel {
+class FittedModel : Pinned {
  public:
   explicit FittedModel(State& run) : run_(run), before_(std::exchange(run.parts.model, run.parts.fitted)) {}
-  FittedModel(FittedModel const&) = delete;
-  FittedModel& operator=(FittedModel const&) = delete;
   ~FittedModel() { run_.parts.model = before_; }
 
  private:
@@ -275,70 +265,43 @@ class FittedModel {
 
 // What a training step reads from its context. A strategy that replays steps compares these values before each replay.
 
-/// One kind of read from a context. Those before `comparable` return a number that can be compared and set. The others
-/// return something that may change at any time, or ask the trainer to do something.
+// clang-format off
+// Each question, with the member of the context that the user calls. First those that return a number that can be
+// compared and set.
+#define FULGURITE_COMPARABLE_QUESTIONS(ROW)                                                                            \
+  ROW(global_step, "global_step") ROW(skipped_steps, "skipped_steps") ROW(logged_steps, "logged_steps")                \
+  ROW(current_epoch, "current_epoch") ROW(batch_idx, "batch_idx") ROW(batch_size, "batch_size")                        \
+  ROW(is_last_batch, "is_last_batch") ROW(accumulating, "accumulating") ROW(stop_requested, "stop_requested")          \
+  ROW(accumulate_grad_batches, "accumulate_grad_batches") ROW(num_training_batches, "num_training_batches")            \
+  ROW(estimated_steps, "estimated_steps")
+// The others return something that may change at any time, or ask the trainer to do something.
+#define FULGURITE_OTHER_QUESTIONS(ROW)                                                                                 \
+  ROW(value, "value") ROW(optimizers, "optimizers") ROW(seconds, "seconds_now") ROW(rate, "optimizers().lr")           \
+  ROW(request_stop, "request_stop") ROW(log_scalars, "log_scalars") ROW(log_dynamic, "log_dynamic")                    \
+  ROW(request_checkpoint, "request_checkpoint") ROW(accumulate, "accumulate")                                          \
+  ROW(request_statistics_pass, "request_statistics_pass") ROW(set_log_dir, "set_log_dir") ROW(warn, "warn")            \
+  ROW(outcome, "outcome") ROW(set_rate, "optimizers().set_lr")
+
+/// One kind of read from a context.
 enum class Question : std::uint8_t {
-  global_step,
-  skipped_steps,
-  logged_steps,
-  current_epoch,
-  batch_idx,
-  batch_size,
-  is_last_batch,
-  accumulating,
-  stop_requested,
-  accumulate_grad_batches,
-  num_training_batches,
-  estimated_steps,
-  comparable,
-  value = comparable,
-  optimizers,
-  seconds,
-  rate,
-  request_stop,
-  log_scalars,
-  log_dynamic,
-  request_checkpoint,
-  accumulate,
-  request_statistics_pass,
-  set_log_dir,
-  warn,
-  outcome,
-  set_rate,
-  count
+#define FULGURITE_ROW(NAME, MEMBER) NAME,
+  FULGURITE_COMPARABLE_QUESTIONS(FULGURITE_ROW) comparable, last_comparable = comparable - 1,
+  FULGURITE_OTHER_QUESTIONS(FULGURITE_ROW) count
+#undef FULGURITE_ROW
 };
 inline constexpr std::size_t comparable_questions = static_cast<std::size_t>(Question::comparable);
 
 /// The name of the context member that the user calls.
 constexpr std::string_view name_of(Question question) {
-  constexpr std::array<std::string_view, static_cast<std::size_t>(Question::count)> names{"global_step",
-                                                                                          "skipped_steps",
-                                                                                          "logged_steps",
-                                                                                          "current_epoch",
-                                                                                          "batch_idx",
-                                                                                          "batch_size",
-                                                                                          "is_last_batch",
-                                                                                          "accumulating",
-                                                                                          "stop_requested",
-                                                                                          "accumulate_grad_batches",
-                                                                                          "num_training_batches",
-                                                                                          "estimated_steps",
-                                                                                          "value",
-                                                                                          "optimizers",
-                                                                                          "seconds_now",
-                                                                                          "optimizers().lr",
-                                                                                          "request_stop",
-                                                                                          "log_scalars",
-                                                                                          "log_dynamic",
-                                                                                          "request_checkpoint",
-                                                                                          "accumulate",
-                                                                                          "request_statistics_pass",
-                                                                                          "set_log_dir",
-                                                                                          "warn",
-                                                                                          "outcome",
-                                                                                          "optimizers().set_lr"};
+#define FULGURITE_ROW(NAME, MEMBER) MEMBER,
+  constexpr std::array<std::string_view, static_cast<std::size_t>(Question::count)> names{
+      FULGURITE_COMPARABLE_QUESTIONS(FULGURITE_ROW) FULGURITE_OTHER_QUESTIONS(FULGURITE_ROW)};
+#undef FULGURITE_ROW
   return names[static_cast<std::size_t>(question)];
 }
+#undef FULGURITE_COMPARABLE_QUESTIONS
+#undef FULGURITE_OTHER_QUESTIONS
+// clang-format on
 
 /// Where the trainer acts in the middle of a step of manual optimization: it looks at a loss, or updates with the
 /// optimizer of this number. A strategy that replays steps lets it act there in each replay.
@@ -375,7 +338,8 @@ constexpr void each_comparable(Questions const& asked, F&& f) {
   });
 }
 
-}  // namespace fulgurite::loop
+}  // namespace loop
+}  // namespace fulgurite
 
 namespace fulgurite {
 
@@ -389,10 +353,6 @@ struct StepKey {
 
   friend constexpr bool operator==(StepKey const&, StepKey const&) = default;
 };
-
-}  // namespace fulgurite
-
-namespace fulgurite {
 
 // Truncated back-propagation through time: a batch is cut along time, each slice is a step, and a state is carried from
 // slice to slice.
@@ -413,11 +373,6 @@ template <Recurrent M>
 struct HiddenOf<M> {
   using type = typename M::Hidden;
 };
-
-}  // namespace loop
-}  // namespace fulgurite
-
-namespace fulgurite::loop {
 
 // State of the search for losses and gradients that are infinite or not a number.
 
@@ -538,4 +493,5 @@ struct Watch {
   std::conditional_t<R::automatic, ManualWatch<0>, ManualWatch<Optimizers<R>::count>> manual{};
 };
 
-}  // namespace fulgurite::loop
+}  // namespace loop
+}  // namespace fulgurite

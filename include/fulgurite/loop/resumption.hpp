@@ -2,7 +2,6 @@
 // How a fit resumes from a file or a snapshot: finds the file that the word in a CkptPath means, checks that it fits
 // the program, and loads all of it or nothing.
 
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>

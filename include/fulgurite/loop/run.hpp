@@ -436,11 +436,6 @@ struct Searching {
   std::vector<RunSearch<R>> settings{};  ///< run before loaders are requested
 };
 
-}  // namespace loop
-}  // namespace fulgurite
-
-namespace fulgurite::loop {
-
 /// True if the backend has files, and can keep in memory what a file would hold.
 template <class Backend>
 inline constexpr bool keeps_in_memory = requires { typename Backend::RunFile::Memory; };
@@ -519,10 +514,8 @@ struct RunPlace {
 };
 
 /// The part of a run's state that does not depend on the program's types.
-struct RunCore : RunPlace {
+struct RunCore : RunPlace, Pinned {
   RunCore(Asked&& what, ProgramCalls const& of_program);
-  RunCore(RunCore const&) = delete;
-  RunCore& operator=(RunCore const&) = delete;
   ~RunCore();
 
   Warnings said{};
@@ -692,7 +685,8 @@ void check_steps(RehearsalPlan const& plan);
 /// Throws [fulgurite.tuner.rates] unless there is one rate for each group.
 void check_rates(std::span<double const> rates, std::size_t groups);
 
-}  // namespace fulgurite::loop
+}  // namespace loop
+}  // namespace fulgurite
 
 #if !defined(FULGURITE_COMPILED)
 #include <fulgurite/loop/run.ipp>

@@ -4,7 +4,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstring>
-#include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,7 +21,8 @@
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/policy/policies.hpp>
 
-namespace fulgurite::loop {
+namespace fulgurite {
+namespace loop {
 
 // Members that only one kind of context has. In any other context, calling one is a compile error that says where it
 // exists.
@@ -88,13 +88,7 @@ void check_clip(Clip const& clip) {
                   "gradients: leave clipping out, or use another optimizer");
 }
 
-}  // namespace fulgurite::loop
-
-namespace fulgurite {
-
 // Options of ctx.log.
-
-namespace loop {
 
 /// An option of Lightning's `self.log` that belongs to the metric's declaration here, so that no call can give it.
 /// `Which` makes each member's type distinct, so that none needs storage.

@@ -3,7 +3,6 @@
 // steps, and resuming all use them. See docs/checkpoint.md.
 
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <initializer_list>
 #include <optional>

@@ -14,7 +14,6 @@
 #include <fulgurite/diagnose/call_rules.hpp>
 #include <fulgurite/diagnose/call_stages.hpp>
 #include <fulgurite/diagnose/hook_refusals.hpp>
-#include <fulgurite/diagnose/misspelt_events.hpp>
 #include <fulgurite/diagnose/near_miss_refusals.hpp>
 #include <fulgurite/diagnose/option_rules.hpp>
 #include <fulgurite/loop/between_runs.hpp>

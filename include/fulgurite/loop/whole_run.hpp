@@ -16,7 +16,6 @@
 #include <utility>
 #include <vector>
 
-#include <fulgurite/concept/data.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
@@ -139,7 +138,7 @@ int owner_of(State<R> const& run) {
 /// For its lifetime, a board of an open epoch has the figures and counts of all ranks instead of this rank's: after
 /// `figures` were shared and `merge_counts` was called. Every rank must make and destroy it.
 template <class R>
-class BoardOfAll {
+class BoardOfAll : Pinned {
   using Board = typename State<R>::Board;
 
  public:
@@ -157,8 +156,6 @@ class BoardOfAll {
     for (std::size_t i = 0; i != figures_.size(); ++i) board_[i].epoch = figures_[i];
     board_.counts = counts_;
   }
-  BoardOfAll(BoardOfAll const&) = delete;
-  BoardOfAll& operator=(BoardOfAll const&) = delete;
 
   /// Called on the rank that writes. `name`: the board's name in the saved state of each rank.
   void merge_counts([[maybe_unused]] State<R>& run, [[maybe_unused]] std::string_view name) {
@@ -185,7 +182,7 @@ class BoardOfAll {
 /// For its lifetime, the file that is being written has the states of all ranks. In place of this rank's figures it has
 /// those of all ranks, from which a different number of ranks can resume. Every rank must make and destroy it.
 template <class R, class Source>
-class PartsOfAll {
+class PartsOfAll : Pinned {
  public:
   PartsOfAll(State<R>& run, Source& source) : run_(run) {
     if (run.shared.alone) return;
@@ -204,8 +201,6 @@ class PartsOfAll {
   ~PartsOfAll() {
     if (!run_.shared.alone) run_.shared.parts.clear();
   }
-  PartsOfAll(PartsOfAll const&) = delete;
-  PartsOfAll& operator=(PartsOfAll const&) = delete;
 
  private:
   /// Gathers the weights of all stages. The model's other state is that of the last rank, on which steps end.
@@ -421,13 +416,11 @@ void fold_training(State<R>& run, Archive& archive) {
 /// Kept in two parts, in the order in which a file is loaded: the model at the end of setup, the training state once
 /// there are optimizers.
 template <class R, class Source>
-class BeforeResuming {
+class BeforeResuming : Pinned {
   using Memory = typename R::Backend::RunFile::Memory;
 
  public:
   BeforeResuming(State<R>& run, Source& source) : run_(run), source_(source) {}
-  BeforeResuming(BeforeResuming const&) = delete;
-  BeforeResuming& operator=(BeforeResuming const&) = delete;
 
   void keep_model() {
     outcome_ = run_.made.outcome;

@@ -197,9 +197,7 @@ class BoardEntries {
   };
 
   BoardEntries() = default;
-  BoardEntries(BoardEntries const&);
-  BoardEntries& operator=(BoardEntries const&);
-  FULGURITE_MOVES(BoardEntries);
+  FULGURITE_COPIES(BoardEntries);
 
  protected:
   using Cells = std::span<Cell>;

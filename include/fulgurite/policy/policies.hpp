@@ -230,11 +230,9 @@ consteval bool adds_defaults() {
   if constexpr (requires { requires !std::bool_constant<S::Backend::adds_defaults>::value; }) return false;
   else return true;
 }
-}  // namespace policy
 
 // Captured{strategy} for strategies without a specialization: a single error message.
 
-namespace policy {
 template <class S>
 inline constexpr bool can_be_captured = false;
 

@@ -17,7 +17,6 @@
 #include <fulgurite/concept/data.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/core/types.hpp>
-#include <fulgurite/hook/policy_hooks.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
 #include <fulgurite/loop/options.hpp>
 #include <fulgurite/loop/run_state.hpp>
@@ -354,10 +353,7 @@ class Describer {
       out << (any ? ", " : "reads ") << what;
       any = true;
     };
-    if constexpr (requires {
-                    typename C::Watches;
-                    requires !std::is_same_v<typename C::Watches, C>;
-                  })
+    if constexpr (judge::SaysWatches<C>)
       [&]<class... Ms>(MetricTypes<Ms...>) { (read(Ms::name()), ...); }(typename C::Watches{});
     // Only texts that are constants count. A data member of that name means something else.
     if constexpr (FULGURITE_SAYS_TEXT(C, reads)) read(C::reads);

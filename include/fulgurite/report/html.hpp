@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <filesystem>
-#include <map>
 #include <string>
 #include <string_view>
 #include <utility>

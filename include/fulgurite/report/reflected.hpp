@@ -3,7 +3,6 @@
 // program that names its settings in `hyperparameters(list)` needs neither this header nor Hana.
 
 #include <cstddef>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>

@@ -1,7 +1,6 @@
 #pragma once
 // The contents of a run's folder: its metrics, hyper-parameters, notes, and the times that a profiler has written.
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>

@@ -17,7 +17,6 @@
 #include <string_view>
 #include <tuple>
 #include <type_traits>
-#include <typeindex>
 #include <typeinfo>
 #include <utility>
 #include <vector>

@@ -470,12 +470,6 @@ class Heat {
   std::exception_ptr refused_ = nullptr;
 };
 
-}  // namespace fulgurite::tune
-
-// Included first, since it contains error messages: compilers print every #include between a message and the program.
-
-namespace fulgurite::tune {
-
 namespace sweeping {
 
 template <class Make, class Setting, class Probe>

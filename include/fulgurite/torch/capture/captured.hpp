@@ -26,7 +26,8 @@
 #include <fulgurite/torch/device/single_device.hpp>
 #include <fulgurite/torch/optim/clip.hpp>
 
-namespace fulgurite::libtorch::capture {
+namespace fulgurite {
+namespace libtorch::capture {
 
 // What a captured fit knows about its model and about replays that no check has followed yet, independent of whether
 // steps are recorded as tapes or as graphs.
@@ -514,12 +515,6 @@ class TapesOrGraphs {
   std::shared_ptr<CaptureReport> report_;
   std::variant<OnCpu, OnGpu> steps_;
 };
-
-}  // namespace fulgurite::libtorch::capture
-
-namespace fulgurite {
-
-namespace libtorch::capture {
 
 /// The type that records the steps of a device.
 template <Known OnGpu>

@@ -111,12 +111,10 @@ class Observer {
 /// While this object lives, parameters whose gradients are defined have none, so that backward leaves the new gradients
 /// where it computes them. `add` adds these to the earlier ones in a single kernel, where backward would take one for
 /// each parameter; the sums have the same bits. At the end the parameters have their earlier gradients again.
-class GradientsApart {
+class GradientsApart : Pinned {
  public:
   explicit GradientsApart(capture::World const& world);
   ~GradientsApart();
-  GradientsApart(GradientsApart const&) = delete;
-  GradientsApart& operator=(GradientsApart const&) = delete;
 
   void add() const;
 
@@ -360,13 +358,9 @@ class Graphs {
   bool observes_ = false;                  ///< true while a step is observed
 };
 
-}  // namespace fulgurite::libtorch::graph
-
 // A CUDA graph of one step, and the stream on which steps are prepared for it.
 
 // The build defines this macro if LibTorch's CUDA libraries are linked and the toolkit's headers compile.
-
-namespace fulgurite::libtorch::graph {
 
 /// Replaces CudaGraph in builds without CUDA, and gives the reason why nothing can be recorded.
 class NoGraph {
@@ -390,7 +384,7 @@ class NoGraph {
 #if defined(FULGURITE_HAS_CUDA_RUNTIME)
 /// Notices when the host waits for the device, by LibTorch's own warning about that. While this object lives, such a
 /// warning is noted and not printed.
-class Waits : public c10::WarningHandler {
+class Waits : public c10::WarningHandler, Pinned {
  public:
   Waits()
       : outer_(c10::WarningUtils::get_warning_handler()),
@@ -399,8 +393,6 @@ class Waits : public c10::WarningHandler {
     c10::cuda::warning_state().set_sync_debug_mode(c10::cuda::SyncDebugMode::L_WARN);
   }
   ~Waits() override { c10::cuda::warning_state().set_sync_debug_mode(mode_); }
-  Waits(Waits const&) = delete;
-  Waits& operator=(Waits const&) = delete;
 
   void process(c10::Warning const& warning) override {
     if (warning.msg().find("synchronizing CUDA operation") != std::string::npos) seen = true;
@@ -414,7 +406,7 @@ class Waits : public c10::WarningHandler {
   c10::cuda::SyncDebugMode mode_;
 };
 
-class CudaGraph {
+class CudaGraph : Pinned {
  public:
   static std::string missing(at::Device device) { return device.is_cuda() ? "" : "the model is not on a GPU"; }
 
@@ -462,8 +454,6 @@ class CudaGraph {
     }
     if (graph_) --side_.graphs;
   }
-  CudaGraph(CudaGraph const&) = delete;
-  CudaGraph& operator=(CudaGraph const&) = delete;
 
   /// Records the work that f gives to the device, without executing it. Throws what f throws, or what LibTorch throws
   /// for something that cannot be recorded. Only this thread is restricted meanwhile: other threads, such as those that
@@ -492,7 +482,7 @@ class CudaGraph {
  private:
   /// While this object lives, the side stream is the current one and waits for the outer stream's work; at the end the
   /// outer stream waits for the side stream.
-  class Turn {
+  class Turn : Pinned {
    public:
     explicit Turn(Side& side)
         : side_(side), outer_(c10::cuda::getCurrentCUDAStream(side.device.index()).unwrap()), guard_(side.stream) {
@@ -503,8 +493,6 @@ class CudaGraph {
         follow(side_.stream, outer_);
       } catch (std::exception const&) {}
     }
-    Turn(Turn const&) = delete;
-    Turn& operator=(Turn const&) = delete;
 
    private:
     static void follow(c10::Stream const& first, c10::Stream const& second) {

@@ -72,12 +72,10 @@ class Recorder {
 bool available();
 
 /// While this object lives, operators called on this thread go to the recorder.
-class Recording {
+class Recording : Pinned {
  public:
   explicit Recording(Recorder& recorder);
   ~Recording();
-  Recording(Recording const&) = delete;
-  Recording& operator=(Recording const&) = delete;
 
  private:
   Recorder& recorder_;

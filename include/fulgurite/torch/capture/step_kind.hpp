@@ -242,12 +242,10 @@ inline constexpr char const* other_bits =
 
 /// Sets a member to a value until the scope ends.
 template <class T>
-class SetFor {
+class SetFor : Pinned {
  public:
   SetFor(T& at, T value) : at_(at), before_(at) { at_ = value; }
   ~SetFor() { at_ = before_; }
-  SetFor(SetFor const&) = delete;
-  SetFor& operator=(SetFor const&) = delete;
 
  private:
   T& at_;
@@ -365,7 +363,7 @@ struct Parts {
 
 /// Holds the parts of the batch while one step runs, and its tensors no longer, since loaders reuse memory that is not
 /// held.
-class HeldParts {
+class HeldParts : Pinned {
  public:
   template <class Batch>
   HeldParts(Parts& parts, Batch const& batch) : parts_(parts) {
@@ -375,8 +373,6 @@ class HeldParts {
     each_leaf(batch, [&](at::Tensor const& tensor) { parts_.tensors.push_back(tensor); }, [](std::int64_t) {});
   }
   ~HeldParts() { parts_.tensors.clear(); }
-  HeldParts(HeldParts const&) = delete;
-  HeldParts& operator=(HeldParts const&) = delete;
 
  private:
   Parts& parts_;
@@ -463,12 +459,10 @@ Result give_away(Left const& left, Result result, Board& board, Copy&& copy) {
 
 /// While this object lives, the model's switches and numbers are the earlier ones. Otherwise a check could not
 /// distinguish wrong replays from right ones that came before a change.
-class Earlier {
+class Earlier : Pinned {
  public:
   Earlier(World const& world, torch::nn::Module const& model, std::vector<char> const& host);
   ~Earlier();
-  Earlier(Earlier const&) = delete;
-  Earlier& operator=(Earlier const&) = delete;
 
   /// True if the model is in its earlier state. It is not if it has other tensors or modules, if a tensor's memory or
   /// hooks have been replaced, or if LibTorch's switches differ.

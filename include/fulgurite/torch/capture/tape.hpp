@@ -13,7 +13,6 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -31,10 +30,18 @@
 #include <fulgurite/torch/native/small_call.hpp>
 #include <fulgurite/torch/optim/clip.hpp>
 
-namespace fulgurite::libtorch::capture {
+namespace fulgurite {
+namespace libtorch::capture {
 
 // A step clears its gradients and then adds to them. A replay writes the first summand directly to the gradient:
 // without the clearing, without the addition, and if possible without a temporary.
+
+/// The entry of this key; nullptr if there is none.
+template <class Map>
+auto const* found_in(Map const& map, std::size_t key) {
+  auto const found = map.find(key);
+  return found == map.end() ? nullptr : &found->second;
+}
 
 /// For each slice of model memory that a zero_() has cleared, finds the first tensor added to it. If that tensor is the
 /// only result of a call and has no other use, the call writes it to the slice. Otherwise it is copied to the slice, as
@@ -45,13 +52,13 @@ class DirectGradients {
                   std::vector<std::optional<OutForm>> const& forms, Listing const& listing,
                   std::vector<at::Tensor> const& leaving);
 
-  /// What replaces a call; nullopt: nothing does.
-  std::optional<Memory> instead_of(std::size_t call) const;
-  /// The call whose result this call adds to cleared memory, so that only 0 + x remains of the addition; nullopt: this
+  /// What replaces a call; nullptr: nothing does.
+  Memory const* instead_of(std::size_t call) const { return found_in(instead_, call); }
+  /// The call whose result this call adds to cleared memory, so that only 0 + x remains of the addition; nullptr: this
   /// call is no such addition.
-  std::optional<std::size_t> added_by(std::size_t call) const;
+  std::size_t const* added_by(std::size_t call) const { return found_in(added_by_, call); }
   /// Where a call writes its result; nullptr: to the result's own memory.
-  at::Tensor const* place_of(std::size_t call) const;
+  at::Tensor const* place_of(std::size_t call) const { return found_in(places_, call); }
 
  private:
   void after_clearing(std::size_t clearing, Listing const& listing);
@@ -89,11 +96,11 @@ class LaterAdditions {
                  Listing const& listing, std::vector<at::Tensor> const& leaving);
 
   /// Where a product may add its result itself; nullptr: nowhere.
-  at::Tensor const* place_of(std::size_t product) const;
+  at::Tensor const* place_of(std::size_t product) const { return found_in(places_, product); }
   /// The row that a product may add to its result itself; nullptr: none.
-  at::Tensor const* row_of(std::size_t product) const;
+  at::Tensor const* row_of(std::size_t product) const { return found_in(rows_, product); }
   /// The product that makes this addition unnecessary.
-  std::optional<std::size_t> product_of(std::size_t addition) const;
+  std::size_t const* product_of(std::size_t addition) const { return found_in(added_, addition); }
 
  private:
   void look_at(std::size_t adding, Listing const& listing);
@@ -158,14 +165,12 @@ std::optional<native::SmallCall> small_call(Call const& call, OutForm const* for
 /// A step that can be replayed: the calls that a Listing has accepted, with memory of their own. A replay computes the
 /// same bits as the step's code on that batch. It checks nothing but the batch: CapturedSteps has to find out when the
 /// recording no longer fits.
-class Tape : TapeMemory {
+class Tape : TapeMemory, Pinned {
  public:
   /// Takes over the calls of a step that `listing` has accepted. `leaving`: the tensors that the step returned and
   /// logged, in order. `parameters`: those of the model, whose gradients may have GradientLooks.
   Tape(std::vector<Call> calls, Listing const& listing, std::vector<at::Tensor> const& batch,
        std::vector<at::Tensor> leaving, at::Tensor seed, std::vector<at::Tensor> const& parameters);
-  Tape(Tape const&) = delete;
-  Tape& operator=(Tape const&) = delete;
 
   /// What the trainer does in the middle of a step. It receives the loss, where it looks at one.
   using Act = FunctionRef<void(loop::Turn, at::Tensor const&)>;
@@ -205,13 +210,7 @@ class Tape : TapeMemory {
   std::vector<std::size_t> looks_;  ///< indices of the steps that are looks
 };
 
-}  // namespace fulgurite::libtorch::capture
-
-namespace fulgurite {
-
 // What a captured strategy reports about its work.
-
-namespace libtorch::capture {
 
 /// A counter that several threads may increment: copies of a strategy, such as those of a sweep's members, share one
 /// report.

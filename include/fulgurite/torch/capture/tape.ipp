@@ -29,21 +29,6 @@ FULGURITE_BULK_BODY DirectGradients::DirectGradients(std::vector<Call> const& ca
       after_clearing(i, listing);
 }
 
-FULGURITE_BULK_BODY std::optional<Memory> DirectGradients::instead_of(std::size_t call) const {
-  auto const found = instead_.find(call);
-  return found == instead_.end() ? std::nullopt : std::optional(found->second);
-}
-
-FULGURITE_BULK_BODY std::optional<std::size_t> DirectGradients::added_by(std::size_t call) const {
-  auto const found = added_by_.find(call);
-  return found == added_by_.end() ? std::nullopt : std::optional(found->second);
-}
-
-FULGURITE_BULK_BODY at::Tensor const* DirectGradients::place_of(std::size_t call) const {
-  auto const found = places_.find(call);
-  return found == places_.end() ? nullptr : &found->second;
-}
-
 FULGURITE_BULK_BODY void DirectGradients::after_clearing(std::size_t clearing, Listing const& listing) {
   auto const whole = calls_[clearing].in[0].toTensor();
   auto const all = span_of(whole);
@@ -144,21 +129,6 @@ FULGURITE_BULK_BODY LaterAdditions::LaterAdditions(std::vector<Call> const& call
     look_at(i, listing);
     look_at_row(i);
   }
-}
-
-FULGURITE_BULK_BODY at::Tensor const* LaterAdditions::place_of(std::size_t product) const {
-  auto const found = places_.find(product);
-  return found == places_.end() ? nullptr : &found->second;
-}
-
-FULGURITE_BULK_BODY at::Tensor const* LaterAdditions::row_of(std::size_t product) const {
-  auto const found = rows_.find(product);
-  return found == rows_.end() ? nullptr : &found->second;
-}
-
-FULGURITE_BULK_BODY std::optional<std::size_t> LaterAdditions::product_of(std::size_t addition) const {
-  auto const found = added_.find(addition);
-  return found == added_.end() ? std::nullopt : std::optional(found->second);
 }
 
 FULGURITE_BULK_BODY void LaterAdditions::look_at(std::size_t adding, Listing const& listing) {
@@ -418,14 +388,14 @@ FULGURITE_BULK_BODY Tape::Tape(std::vector<Call> calls, Listing const& listing, 
       steps_.push_back({TapeTurn(calls_[i], std::exchange(versions_, {})), {}});
       continue;
     }
-    if (auto instead = gradients.instead_of(i)) {
+    if (auto const* const instead = gradients.instead_of(i)) {
       ++facts_.direct;
-      auto const maker = gradients.added_by(i);
+      auto const* const maker = gradients.added_by(i);
       bool const added = maker && plans[*maker];  // while the product was stored
-      if (!instead->tensors.empty() && !added) steps_.push_back({std::move(*instead), {}});
+      if (!instead->tensors.empty() && !added) steps_.push_back({*instead, {}});
       continue;
     }
-    if (auto const product = later.product_of(i); product && joined[*product]) {
+    if (auto const* const product = later.product_of(i); product && joined[*product]) {
       ++(later.row_of(*product) ? facts_.biases : facts_.direct);
       continue;
     }

@@ -169,11 +169,9 @@ struct TapeStep {
 /// Gives memory to storages that have none so far. If each result of a tape had a place of its own, a replay would
 /// touch several times as much memory as a plain step, and more than fits into the caches. For larger nets that costs
 /// more than a replay saves.
-class MemoryPlan {
+class MemoryPlan : Pinned {
  public:
   MemoryPlan() = default;
-  MemoryPlan(MemoryPlan const&) = delete;
-  MemoryPlan& operator=(MemoryPlan const&) = delete;
 
   /// This storage gets its memory elsewhere, or keeps it permanently, so it shares memory with no other.
   void leave_out(Storage storage) { apart_.insert(storage); }

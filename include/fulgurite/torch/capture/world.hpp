@@ -138,12 +138,10 @@ class HostBytes {
 
   /// While this object lives, the numbers that differ from `before` have their earlier values. A word that may be an
   /// address is left alone, since what it pointed to may have been freed.
-  class Earlier {
+  class Earlier : Pinned {
    public:
     Earlier(HostBytes const& host, std::vector<char> const& before);
     ~Earlier();
-    Earlier(Earlier const&) = delete;
-    Earlier& operator=(Earlier const&) = delete;
     /// True if nothing but numbers has changed.
     bool whole() const { return whole_; }
 

@@ -2,7 +2,6 @@
 // Chain: a sequence of layers that the compiler knows. It is a torch::nn::Sequential with checked shapes and no type
 // erasure.
 
-#include <cerrno>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -27,7 +26,8 @@
 #include <fulgurite/torch/chain/layers.hpp>
 #include <fulgurite/torch/chain/shapes.hpp>
 
-namespace fulgurite::chain {
+namespace fulgurite {
+namespace chain {
 
 // LibTorch's module for each type of layer. It holds, initialises and saves the layer's parameters, and computes.
 
@@ -129,12 +129,6 @@ template <Extent F, BatchNormOptions Given>
 auto build(Tag<BatchNorm2d<F, Given>>) {
   return batch_norm<torch::nn::BatchNorm2dImpl, F, Given>();
 }
-
-}  // namespace fulgurite::chain
-
-namespace fulgurite {
-
-namespace chain {
 
 /// How a layer is made and called: the type of its module, `make()`, and `forward(module, x)`.
 template <class L>

@@ -157,11 +157,6 @@ constexpr auto resolve() {
   }
 }
 
-}  // namespace chain
-}  // namespace fulgurite
-
-namespace fulgurite::chain {
-
 // The sentences about chains that do not fit. With the failed assertion the compiler prints its template arguments: the
 // two layers and the two numbers.
 
@@ -250,7 +245,8 @@ consteval Extent known_flops() {
   return is_known<Count> ? Count : 0;
 }
 
-}  // namespace fulgurite::chain
+}  // namespace chain
+}  // namespace fulgurite
 
 namespace fulgurite {
 

@@ -403,9 +403,7 @@ class TensorModule {
   TensorModule(TensorSet const& set, Split parts, TensorLoaderOptions const& options,
                std::optional<TensorSet> const& test = {}, Transform transform = {});
   TensorModule(SplitSets sets, TensorLoaderOptions const& options, Transform transform = {});
-  TensorModule(TensorModule const&);
-  TensorModule& operator=(TensorModule const&);
-  FULGURITE_MOVES(TensorModule);
+  FULGURITE_COPIES(TensorModule);
 
   /// The batch size of all loaders. A new value takes effect at their next epochs.
   long batch_size() const { return train_.batch_size(); }

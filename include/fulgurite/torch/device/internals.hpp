@@ -126,12 +126,10 @@ inline constexpr bool converts_inputs = std::remove_cvref_t<Precision>::paramete
 
 /// Until the scope ends, operators of this thread run in `type` where LibTorch considers that safe. Scopes nest.
 /// LibTorch caches the parameters that it has cast; the outermost scope clears this cache.
-class AutocastScope {
+class AutocastScope : Pinned {
  public:
   AutocastScope(at::DeviceType device, at::ScalarType type);
   ~AutocastScope();
-  AutocastScope(AutocastScope const&) = delete;
-  AutocastScope& operator=(AutocastScope const&) = delete;
 
  private:
   at::DeviceType device_;
@@ -152,14 +150,12 @@ auto autocast(Precision const&, at::Device device) {
 /// Disables gradients until the scope ends; with `inference` by LibTorch's inference mode, whose tensors can never be
 /// used in training. If autocast is on, casts of parameters made in the scope are dropped from the cache: they have no
 /// graph, so a later training step must not reuse them.
-class NoGradScope {
+class NoGradScope : Pinned {
  public:
   explicit NoGradScope(bool inference = false) {
     if (inference) inference_.emplace();
   }
   ~NoGradScope();
-  NoGradScope(NoGradScope const&) = delete;
-  NoGradScope& operator=(NoGradScope const&) = delete;
 
  private:
   at::NoGradGuard no_graph_;
@@ -168,14 +164,12 @@ class NoGradScope {
 
 /// The model is in eval() until the scope ends (if `now` is false, the model does this itself). Afterwards each
 /// sub-module has its previous flag, so one that was frozen in eval() stays in it.
-class EvaluationScope {
+class EvaluationScope : Pinned {
  public:
   explicit EvaluationScope(torch::nn::Module& model, bool now = true);
   /// train(flag) also sets all sub-modules. Parents come before their children in the list, so each module ends with
   /// its own flag.
   ~EvaluationScope();
-  EvaluationScope(EvaluationScope const&) = delete;
-  EvaluationScope& operator=(EvaluationScope const&) = delete;
 
  private:
   torch::nn::Module& model_;

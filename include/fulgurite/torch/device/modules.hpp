@@ -37,12 +37,10 @@ class AutocastAsNow {
   explicit AutocastAsNow(at::DeviceType device);
 
   /// Until the scope ends, autocast for the device on this thread is as it was then.
-  class Scope {
+  class Scope : Pinned {
    public:
     explicit Scope(AutocastAsNow const& then);
     ~Scope();
-    Scope(Scope const&) = delete;
-    Scope& operator=(Scope const&) = delete;
 
    private:
     at::DeviceType device_;
@@ -57,15 +55,13 @@ class AutocastAsNow {
 
 /// Saves the buffers of a block, such as the averages of a batch norm, which a second run would update again, and
 /// restores them at the end of the scope. A block that is not a module has none.
-class BuffersKept {
+class BuffersKept : Pinned {
  public:
   explicit BuffersKept(auto const& block) {
     if constexpr (requires { block->buffers(); }) keep(block->buffers());
     else if constexpr (requires { block.buffers(); }) keep(block.buffers());
   }
   ~BuffersKept();
-  BuffersKept(BuffersKept const&) = delete;
-  BuffersKept& operator=(BuffersKept const&) = delete;
 
  private:
   void keep(std::vector<at::Tensor> buffers);

@@ -46,12 +46,10 @@ bool draws_apart();
 
 /// While it lives, operators of this thread draw from its own generator, which starts as after
 /// torch::manual_seed(seed).
-class OwnRandom {
+class OwnRandom : Pinned {
  public:
   explicit OwnRandom(std::uint64_t seed);
   ~OwnRandom();
-  OwnRandom(OwnRandom const&) = delete;
-  OwnRandom& operator=(OwnRandom const&) = delete;
 
  private:
   at::Generator before_;
@@ -61,9 +59,7 @@ class OwnRandom {
 class RngState {
  public:
   RngState();
-  RngState(RngState const&);
-  RngState& operator=(RngState const&);
-  FULGURITE_MOVES(RngState);
+  FULGURITE_COPIES(RngState);
   void restore();
 
   /// Saves the states as bytes under the names of their devices, "cpu" and "cuda:0". Loading changes no generator;
@@ -87,12 +83,10 @@ class RngState {
 };
 
 /// Saves the state of every default generator, and restores it when the scope ends.
-class RngScope {
+class RngScope : Pinned {
  public:
   RngScope() = default;
   ~RngScope() { state_.restore(); }
-  RngScope(RngScope const&) = delete;
-  RngScope& operator=(RngScope const&) = delete;
 
  private:
   RngState state_;
@@ -101,13 +95,11 @@ class RngScope {
 // What a sweep needs from LibTorch: threads that share neither random numbers nor cores.
 
 /// Made by the thread that starts the others. Throws [fulgurite.random.apart] if threads cannot be kept apart.
-class Apart {
+class Apart : Pinned {
  public:
   explicit Apart(bool is_possible = draws_apart());
   /// Restores the default number of threads, which members may have changed.
   ~Apart() { at::set_num_threads(threads_); }
-  Apart(Apart const&) = delete;
-  Apart& operator=(Apart const&) = delete;
 
   /// Gives the calling thread one core, and its own random numbers while the returned object lives.
   OwnRandom thread(std::uint64_t seed) const;

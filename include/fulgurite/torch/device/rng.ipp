@@ -83,9 +83,7 @@ FULGURITE_BULK_BODY RngState::RngState() {
   for (auto const& generator : default_generators(true)) saved_.push_back({generator, state_of(generator)});
 }
 
-FULGURITE_BULK_BODY RngState::RngState(RngState const&) = default;
-FULGURITE_BULK_BODY RngState& RngState::operator=(RngState const&) = default;
-FULGURITE_MOVES_BODY(RngState);
+FULGURITE_COPIES_BODY(RngState);
 
 FULGURITE_BULK_BODY void RngState::restore() {
   for (auto& [generator, state] : saved_) {

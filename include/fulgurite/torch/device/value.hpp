@@ -98,7 +98,7 @@ struct AnomalySwitch {
 /// Holds one switch in the given position, or does nothing if none is given. The first holder sets it, others join, and
 /// the last one restores it. Throws an Error if another holder needs the other position.
 template <class Switch>
-class SharedSwitch {
+class SharedSwitch : Pinned {
  public:
   explicit SharedSwitch(std::optional<bool> wanted) : wanted_(wanted) {
     if (!wanted_) return;
@@ -115,8 +115,6 @@ class SharedSwitch {
     std::lock_guard const lock(holders().mutex);
     if (--holders().count == 0) Switch::put(holders().before);
   }
-  SharedSwitch(SharedSwitch const&) = delete;
-  SharedSwitch& operator=(SharedSwitch const&) = delete;
 
  private:
   struct Holders {
@@ -178,7 +176,7 @@ template struct RecordedInputs<&at::RecordFunction::inputs_>;
 /// type argument, so that the tensor has LibTorch's default type instead of `wanted`. The default type belongs to the
 /// whole process, and a fit does not change it, since other threads create tensors, too. `torch::tensor({0.5})` cannot
 /// be distinguished from a call that names its type.
-class FactoryWatch {
+class FactoryWatch : Pinned {
  public:
   using Report = std::function<void(std::string const& function, std::string const& made, std::string const& wanted)>;
 
@@ -186,8 +184,6 @@ class FactoryWatch {
   FactoryWatch(at::ScalarType wanted, Report report);
   /// Reports in the destructor, and so before an exception of the step itself, whose cause may be the wrong type.
   ~FactoryWatch();
-  FactoryWatch(FactoryWatch const&) = delete;
-  FactoryWatch& operator=(FactoryWatch const&) = delete;
 
  private:
   /// Marks an outermost call: calls inside of it are made by LibTorch, not by the user.

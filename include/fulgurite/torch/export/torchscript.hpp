@@ -11,7 +11,6 @@
 #include <tuple>
 #include <type_traits>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -101,11 +100,7 @@ void export_torchscript_from(std::filesystem::path const& checkpoint, Net& net, 
   export_torchscript(net, example, file, options);
 }
 
-}  // namespace fulgurite
-
 // A TorchScript file as a model, or as a part of one: trained, frozen, saved and summarized like any other.
-
-namespace fulgurite {
 
 /// A module of TorchScript, which Python's torch.jit or export_torchscript has made, as a torch::nn::Module. Its
 /// parameters and buffers are those of the file, by their names there, and so are its modules: optimizers, checkpoints,

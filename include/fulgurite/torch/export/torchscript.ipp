@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstring>
 #include <exception>
-#include <functional>
 #include <map>
 #include <memory>
 #include <sstream>
@@ -114,7 +113,7 @@ class Mirror {
 // Numbers that forward asks a tensor for: what it does with them is not seen by a tracer.
 
 /// The first operator that gave a number to the host while this object lives; operators that others call do not count.
-class HostReads {
+class HostReads : Pinned {
  public:
   explicit HostReads(torch::nn::Module const& model) {
     state() = {};
@@ -123,8 +122,6 @@ class HostReads {
     handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(begin, end).scopes({at::RecordScope::FUNCTION}));
   }
   ~HostReads() { at::removeCallback(handle_); }
-  HostReads(HostReads const&) = delete;
-  HostReads& operator=(HostReads const&) = delete;
 
   std::string const& first() const { return state().first; }
 
@@ -404,7 +401,8 @@ FULGURITE_BODY void require_repeatable(Forward forward, Tensors const& example) 
 
 }  // namespace fulgurite::libtorch::script
 
-namespace fulgurite::libtorch {
+namespace fulgurite {
+namespace libtorch {
 
 FULGURITE_BODY void export_torchscript(torch::nn::Module& model, Forward forward, std::vector<at::Tensor> const& given,
                                        std::filesystem::path const& file, ExportOptions const& options) {
@@ -464,12 +462,6 @@ FULGURITE_BODY void export_torchscript(torch::nn::Module& model, Forward forward
   }
   write_durably(file, bytes);
 }
-
-}  // namespace fulgurite::libtorch
-
-namespace fulgurite {
-
-namespace libtorch {
 
 FULGURITE_BODY torch::jit::Module loaded_script(std::filesystem::path const& file, at::Device device) {
   try {

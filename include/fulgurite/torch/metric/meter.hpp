@@ -22,7 +22,6 @@
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/metric/formulas.hpp>
 #include <fulgurite/metric/meter.hpp>
-#include <fulgurite/torch/weights/weights.hpp>
 
 namespace fulgurite::metric {
 
@@ -94,19 +93,18 @@ at::Tensor tally(MeanOfLast const& of, V const& value) {
 }  // namespace metric
 }  // namespace fulgurite
 
-namespace fulgurite::libtorch {
+namespace fulgurite {
+namespace libtorch {
 
 // The modes in which a metric is updated: no gradients, and no inference mode.
 
 /// A metric keeps normal tensors, even if an evaluation runs in inference mode, so that a later epoch may write to
 /// them.
-class MetricScope {
+class MetricScope : Pinned {
  public:
   MetricScope() = default;
   /// Throws in a recording: a metric that the recorder does not know would not be updated when the step is replayed.
   static void refuse_recording();
-  MetricScope(MetricScope const&) = delete;
-  MetricScope& operator=(MetricScope const&) = delete;
 
  private:
   c10::InferenceMode const normal_{false};
@@ -227,12 +225,6 @@ class KeptWindow {
   std::int64_t window_;
   at::Tensor values_ = {};
 };
-
-}  // namespace fulgurite::libtorch
-
-namespace fulgurite {
-
-namespace libtorch {
 
 template <class Keeps>
 struct StoreOf;

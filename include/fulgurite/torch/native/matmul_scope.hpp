@@ -91,12 +91,10 @@ namespace fulgurite {
 /// nothing happens. `MatmulScope(Matmul::fastest, torch::kCUDA)` installs the kernels for GPUs, too; a scope counts for
 /// tensors of both kinds of devices. An inner scope overrides the outer one, such as
 /// `MatmulScope const plain(Matmul::libtorch);`.
-class MatmulScope {
+class MatmulScope : Pinned {
  public:
   explicit MatmulScope(Matmul how = Matmul::faster, c10::DeviceType device = c10::DeviceType::CPU)
       : marked_(how != Matmul::libtorch && is_possible(device) ? how : Matmul::libtorch) {}
-  MatmulScope(MatmulScope const&) = delete;
-  MatmulScope& operator=(MatmulScope const&) = delete;
 
  private:
   static bool is_possible(c10::DeviceType device) {

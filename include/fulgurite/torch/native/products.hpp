@@ -40,11 +40,9 @@ struct Operands {
 
 /// A copy of numbers with the same offset from a multiple of 64 bytes as the original: LibTorch's kernels may add in
 /// another order for other offsets.
-class Sample {
+class Sample : Pinned {
  public:
   Sample(std::int64_t size, std::uint8_t beyond);
-  Sample(Sample const&) = delete;
-  Sample& operator=(Sample const&) = delete;
   float* data() { return begin_; }
   std::int64_t size() const { return size_; }
   void take(float const* from);
@@ -119,13 +117,11 @@ Matmul on_this_thread();
 
 // The certified products of the process: each shape is tested once.
 
-class Verdicts {
+class Verdicts : Pinned {
  public:
   /// Without kernels LibTorch computes every product. `tests`: plans must have LibTorch's bits; otherwise they sum in
   /// the order of fastest_blocks.
   explicit Verdicts(ProductKernels const* kernels, bool tests = true);
-  Verdicts(Verdicts const&) = delete;
-  Verdicts& operator=(Verdicts const&) = delete;
 
   /// Those of Matmul::fastest are separate.
   static Verdicts& of_process(Matmul how = Matmul::certified);

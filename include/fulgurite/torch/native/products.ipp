@@ -2,7 +2,6 @@
 // The bodies of torch/native/products.hpp.
 
 #include <algorithm>
-#include <csignal>
 #include <cstring>
 #include <limits>
 #include <map>

@@ -1,7 +1,6 @@
 #pragma once
 // Scales and clips gradients without waiting for the device.
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -36,14 +35,15 @@
 #include <fulgurite/torch/device/internals.hpp>
 #include <fulgurite/torch/weights/weights.hpp>
 
-namespace fulgurite::libtorch {
+namespace fulgurite {
+namespace libtorch {
 
 /// The part of a gradient that holds numbers: all of it, or a sparse gradient's values.
 at::Tensor dense_part(at::Tensor const& gradient);
 
 /// The defined gradients of some parameters, valid during one call. The list is thread-local and reused, so that a step
 /// allocates none. Parameters that know their flat gradients (ArenaParameters) give a few flat tensors.
-class Gradients {
+class Gradients : Pinned {
  public:
   template <class Parameters>
   explicit Gradients(Parameters const& parameters) {
@@ -56,8 +56,6 @@ class Gradients {
       }
   }
   ~Gradients() { list().clear(); }
-  Gradients(Gradients const&) = delete;
-  Gradients& operator=(Gradients const&) = delete;
 
   std::vector<at::Tensor>& operator*() const { return list(); }
   std::vector<at::Tensor>* operator->() const { return &list(); }
@@ -354,13 +352,7 @@ FULGURITE_EXTERN(bool weights_finite(std::vector<at::Tensor> const&));
 FULGURITE_EXTERN(void note_gradients(std::optional<at::Tensor>&, std::vector<at::Tensor> const&));
 FULGURITE_EXTERN(void note_weights(std::optional<at::Tensor>&, std::vector<at::Tensor> const&));
 
-}  // namespace fulgurite::libtorch
-
-namespace fulgurite {
-
 // The norms of gradients, one for each parameter and one over all, with a single read from the device.
-
-namespace libtorch {
 
 using Norms = std::vector<std::pair<std::string, double>>;
 

@@ -27,51 +27,47 @@
 #include <fulgurite/metric/metric.hpp>
 #include <fulgurite/torch/weights/weights.hpp>
 
-namespace torch::optim {
-
 // The whole state of a torch::optim optimizer, saved to an archive and loaded: the options of its groups, and the state
 // of each parameter. Parameters have no names here, so each is identified by its group and position.
 
-// Momentum and weight decay of LibTorch's optimizers, whose options have six types.
+// LibTorch's six optimizers. Each has a type of its own for the options of a group, and one for the state of a
+// parameter.
+#define FULGURITE_TORCH_OPTIMIZERS(ROW) ROW(Adagrad) ROW(Adam) ROW(AdamW) ROW(LBFGS) ROW(RMSprop) ROW(SGD)
 
-class Adagrad;
-class Adam;
-class AdamW;
-class LBFGS;
-class RMSprop;
-class SGD;
-struct AdagradOptions;
-struct AdamOptions;
-struct AdamWOptions;
-struct LBFGSOptions;
-struct RMSpropOptions;
-struct SGDOptions;
+namespace torch::optim {
+#define FULGURITE_ROW(X)                                                                                               \
+  class X;                                                                                                             \
+  struct X##Options;                                                                                                   \
+  struct X##ParamState;
+FULGURITE_TORCH_OPTIMIZERS(FULGURITE_ROW)
+#undef FULGURITE_ROW
 }  // namespace torch::optim
 
 namespace fulgurite::libtorch {
 
-/// The type of an optimizer's options; void for a class that is not LibTorch's own.
+/// The two types of an optimizer; void for a class that is not LibTorch's own.
 template <class X>
-struct OptionsOf {
-  using type = void;
+struct TypesOf {
+  using Options = void;
+  using ParamState = void;
 };
-#define FULGURITE_OPTIONS(X)                                                                                           \
+#define FULGURITE_ROW(X)                                                                                               \
   template <>                                                                                                          \
-  struct OptionsOf<torch::optim::X> {                                                                                  \
-    using type = torch::optim::X##Options;                                                                             \
+  struct TypesOf<torch::optim::X> {                                                                                    \
+    using Options = torch::optim::X##Options;                                                                          \
+    using ParamState = torch::optim::X##ParamState;                                                                    \
   };
-FULGURITE_OPTIONS(Adagrad)
-FULGURITE_OPTIONS(Adam)
-FULGURITE_OPTIONS(AdamW)
-FULGURITE_OPTIONS(LBFGS)
-FULGURITE_OPTIONS(RMSprop)
-FULGURITE_OPTIONS(SGD)
-#undef FULGURITE_OPTIONS
+FULGURITE_TORCH_OPTIMIZERS(FULGURITE_ROW)
+#undef FULGURITE_ROW
+
+/// True for LibTorch's six classes, whose fields are known.
+template <class X>
+concept KnownOptimizer = !std::is_void_v<typename TypesOf<X>::ParamState>;
 
 /// Calls `f(options)` for a parameter group if the type of its options is known.
 template <class X, class F>
 std::optional<double> of_options(X const& optimizer, std::size_t group, F&& f) {
-  using Options = typename OptionsOf<X>::type;
+  using Options = typename TypesOf<X>::Options;
   if constexpr (std::is_void_v<Options>) return std::nullopt;
   else return f(static_cast<Options const&>(optimizer.param_groups().at(group).options()));
 }
@@ -88,13 +84,13 @@ std::optional<double> momentum(X const& optimizer, std::size_t group) {
 
 /// True if the optimizer's class has a momentum or betas.
 template <class X>
-concept HasMomentum = requires(typename OptionsOf<X>::type& options) { options.betas(); } ||
-                      requires(typename OptionsOf<X>::type& options) { options.momentum(); };
+concept HasMomentum = requires(typename TypesOf<X>::Options& options) { options.betas(); } ||
+                      requires(typename TypesOf<X>::Options& options) { options.momentum(); };
 
 /// Sets the value that `momentum` reads.
 template <HasMomentum X>
 void set_momentum(X& optimizer, std::size_t group, double value) {
-  auto& options = static_cast<typename OptionsOf<X>::type&>(optimizer.param_groups().at(group).options());
+  auto& options = static_cast<typename TypesOf<X>::Options&>(optimizer.param_groups().at(group).options());
   if constexpr (requires { options.betas(); }) std::get<0>(options.betas()) = value;
   else options.momentum() = value;
 }
@@ -107,45 +103,6 @@ std::optional<double> weight_decay(X const& optimizer, std::size_t group) {
   });
 }
 
-}  // namespace fulgurite::libtorch
-
-namespace torch::optim {
-
-// The fields of LibTorch's parameter states and group options, under LibTorch's own names: six classes, each with its
-// own type for both.
-
-struct AdagradParamState;
-struct AdamParamState;
-struct AdamWParamState;
-struct LBFGSParamState;
-struct RMSpropParamState;
-struct SGDParamState;
-}  // namespace torch::optim
-
-namespace fulgurite::libtorch {
-
-/// The type of an optimizer's state for one parameter; void for a class that is not LibTorch's own.
-template <class X>
-struct ParamStateOf {
-  using type = void;
-};
-#define FULGURITE_PARAM_STATE(X)                                                                                       \
-  template <>                                                                                                          \
-  struct ParamStateOf<torch::optim::X> {                                                                               \
-    using type = torch::optim::X##ParamState;                                                                          \
-  };
-FULGURITE_PARAM_STATE(Adagrad)
-FULGURITE_PARAM_STATE(Adam)
-FULGURITE_PARAM_STATE(AdamW)
-FULGURITE_PARAM_STATE(LBFGS)
-FULGURITE_PARAM_STATE(RMSprop)
-FULGURITE_PARAM_STATE(SGD)
-#undef FULGURITE_PARAM_STATE
-
-/// True for LibTorch's six classes, whose fields are known.
-template <class X>
-concept KnownOptimizer = !std::is_void_v<typename ParamStateOf<X>::type>;
-
 /// The options that the program has given to each group.
 using GivenOptions = std::vector<std::unique_ptr<torch::optim::OptimizerOptions>>;
 
@@ -153,15 +110,11 @@ using GivenOptions = std::vector<std::unique_ptr<torch::optim::OptimizerOptions>
 template <class X, class Archive>
 void optimizer_state(X& optimizer, GivenOptions const& given, Archive& archive);
 
-#define FULGURITE_OPTIMIZER_STATE(There, X)                                                                            \
-  There(void optimizer_state(torch::optim::X&, GivenOptions const&, StateSaver&));                                     \
-  There(void optimizer_state(torch::optim::X&, GivenOptions const&, StateLoader&))
-FULGURITE_OPTIMIZER_STATE(FULGURITE_EXTERN, Adagrad);
-FULGURITE_OPTIMIZER_STATE(FULGURITE_EXTERN, Adam);
-FULGURITE_OPTIMIZER_STATE(FULGURITE_EXTERN, AdamW);
-FULGURITE_OPTIMIZER_STATE(FULGURITE_EXTERN, LBFGS);
-FULGURITE_OPTIMIZER_STATE(FULGURITE_EXTERN, RMSprop);
-FULGURITE_OPTIMIZER_STATE(FULGURITE_EXTERN, SGD);
+#define FULGURITE_ROW(X)                                                                                               \
+  FULGURITE_EXTERN(void optimizer_state(torch::optim::X&, GivenOptions const&, StateSaver&));                          \
+  FULGURITE_EXTERN(void optimizer_state(torch::optim::X&, GivenOptions const&, StateLoader&));
+FULGURITE_TORCH_OPTIMIZERS(FULGURITE_ROW)
+#undef FULGURITE_ROW
 
 // Refuses an optimizer that lists a parameter twice, since it would be updated, and clipped, twice.
 
@@ -218,10 +171,6 @@ void require_listed_once(Model& model, Optimizer& optimizer) {
 }
 
 }  // namespace fulgurite::libtorch
-
-namespace torch::optim {
-class LBFGS;
-}
 
 namespace fulgurite {
 
@@ -477,7 +426,7 @@ TorchPlateau<M, Factory> torch_plateau(M metric, Factory factory, bool strict = 
 /// Lightning's toggle_optimizer. `toggle` switches requires_grad off for the parameters of all optimizers, and restores
 /// it for the chosen one's: frozen parameters stay frozen, shared ones stay on. `untoggle`, or the destructor, restores
 /// the others. Parameters that are in no optimizer are not touched.
-class Toggle {
+class Toggle : Pinned {
  public:
   Toggle() = default;
   /// Toggles `chosen`. `all`: a tuple of the optimizers, the chosen one among them.
@@ -486,8 +435,6 @@ class Toggle {
     toggle(chosen, all);
   }
   ~Toggle() { untoggle(); }
-  Toggle(Toggle const&) = delete;
-  Toggle& operator=(Toggle const&) = delete;
 
   template <class Optimizer, class All>
   void toggle(Optimizer& chosen, All& all) {

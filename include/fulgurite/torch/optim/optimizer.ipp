@@ -116,8 +116,8 @@ Options const& given_to(GivenOptions const& given, X const& optimizer, std::size
 /// The saved state of an optimizer, read and compared with the current one before anything changes.
 template <class X>
 class OptimizerReader {
-  using Options = typename OptionsOf<X>::type;
-  using State = typename ParamStateOf<X>::type;
+  using Options = typename TypesOf<X>::Options;
+  using State = typename TypesOf<X>::ParamState;
   static constexpr bool is_lbfgs = requires(State& state) { state.old_dirs(); };
 
  public:
@@ -296,8 +296,8 @@ T const& archived(T const& value) {
 
 template <class X, class Archive>
 void save_optimizer(X const& optimizer, GivenOptions const& given, Archive& archive) {
-  using Options = typename OptionsOf<X>::type;
-  using State = typename ParamStateOf<X>::type;
+  using Options = typename TypesOf<X>::Options;
+  using State = typename TypesOf<X>::ParamState;
   archive("class", std::string(type_name<X>()))("parameters", group_sizes(optimizer));
   auto const each_into = [](auto& to) {
     return [&to](char const* name, auto const& value) { to(name, archived(value)); };
@@ -325,12 +325,11 @@ void optimizer_state(X& optimizer, GivenOptions const& given, Archive& archive) 
   else save_optimizer(optimizer, given, archive);
 }
 
-FULGURITE_OPTIMIZER_STATE(FULGURITE_INSTANTIATE, Adagrad);
-FULGURITE_OPTIMIZER_STATE(FULGURITE_INSTANTIATE, Adam);
-FULGURITE_OPTIMIZER_STATE(FULGURITE_INSTANTIATE, AdamW);
-FULGURITE_OPTIMIZER_STATE(FULGURITE_INSTANTIATE, LBFGS);
-FULGURITE_OPTIMIZER_STATE(FULGURITE_INSTANTIATE, RMSprop);
-FULGURITE_OPTIMIZER_STATE(FULGURITE_INSTANTIATE, SGD);
+#define FULGURITE_ROW(X)                                                                                               \
+  FULGURITE_INSTANTIATE(void optimizer_state(torch::optim::X&, GivenOptions const&, StateSaver&));                     \
+  FULGURITE_INSTANTIATE(void optimizer_state(torch::optim::X&, GivenOptions const&, StateLoader&));
+FULGURITE_TORCH_OPTIMIZERS(FULGURITE_ROW)
+#undef FULGURITE_ROW
 
 /// Returns "a parameter 'a.weight', which is also 'b.weight'". `names`: all names of the tensor in the model.
 FULGURITE_BODY std::string parameter_text(std::vector<std::string> const& names) {

@@ -59,18 +59,13 @@ class AdvancedProfiler {
 
   explicit AdvancedProfiler(AdvancedProfilerOptions options = {});
   /// Refused at compile time: an option without its name.
-  template <Unnamed T>
-  explicit AdvancedProfiler(T const&) : AdvancedProfiler() {
-    refuse_unnamed<T>();
-  }
+  explicit AdvancedProfiler(Unnamed auto const& given) : AdvancedProfiler() { refuse_unnamed(given); }
   AdvancedProfiler(AdvancedProfiler&&) = default;
 
   /// An action among the operators. It ends early if the recording does.
-  class Running {
+  class Running : Pinned {
    public:
     Running(AdvancedProfiler& profiler, ProfiledAction const& action);
-    Running(Running const&) = delete;
-    Running& operator=(Running const&) = delete;
     ~Running();
 
    private:

@@ -5,7 +5,6 @@
 #if __has_include(<nvtx3/nvToolsExt.h>)
 
 #include <fulgurite/core/body.hpp>
-#include <fulgurite/core/state.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
 
@@ -18,11 +17,9 @@ struct NvtxProfiler {
   static constexpr Order order = Order::profiler;
 
   /// An open range.
-  struct Range {
+  struct Range : Pinned {
     bool open;
     explicit Range(ProfiledAction const& action);
-    Range(Range const&) = delete;
-    Range& operator=(Range const&) = delete;
     ~Range();
   };
   Range profile_action(ProfiledAction const& action) { return Range(action); }

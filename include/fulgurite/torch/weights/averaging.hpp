@@ -33,7 +33,8 @@
 #include <fulgurite/torch/device/sync_batch_norm.hpp>
 #include <fulgurite/torch/weights/weights.hpp>
 
-namespace fulgurite::libtorch {
+namespace fulgurite {
+namespace libtorch {
 
 /// All parameters in order. They are handles: writing to them changes the model.
 std::vector<at::Tensor> weights(torch::nn::Module const* model);
@@ -115,12 +116,10 @@ bool has_batch_norm(Model& model) {
 
 /// Resets the running statistics of batch norms. While this object lives they are the mean over all batches; afterwards
 /// they are updated with their previous momentum.
-class BatchNormScope {
+class BatchNormScope : Pinned {
  public:
   explicit BatchNormScope(torch::nn::Module& model);
   ~BatchNormScope();
-  BatchNormScope(BatchNormScope const&) = delete;
-  BatchNormScope& operator=(BatchNormScope const&) = delete;
 
  private:
   std::vector<std::function<void()>> restore_;
@@ -185,13 +184,7 @@ Masks masks(Model& model, PruningChoice const& choice) {
   return Masks(model, choice);
 }
 
-}  // namespace fulgurite::libtorch
-
-namespace fulgurite {
-
 // Freezes parts of a model and makes them trainable again.
-
-namespace libtorch {
 
 /// Calls `f(module)` for a part of a model and all modules below it. The part need not be held by a pointer.
 template <class F>

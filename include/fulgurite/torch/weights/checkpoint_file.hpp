@@ -5,8 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <map>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -58,9 +56,7 @@ struct WeightOptions {
 /// The result of load_weights, by the names in the model; `unexpected` by the names in the file.
 struct WeightReport {
   WeightReport();
-  WeightReport(WeightReport const&);
-  WeightReport& operator=(WeightReport const&);
-  FULGURITE_MOVES(WeightReport);
+  FULGURITE_COPIES(WeightReport);
 
   std::vector<std::string> loaded;
   std::vector<std::string> missing;          ///< tensors that the file lacks
@@ -109,11 +105,6 @@ struct FittingPrefix {
   std::string prefix = {};
   bool of_all = false;  ///< all names have the prefix
 };
-
-}  // namespace libtorch
-}  // namespace fulgurite
-
-namespace fulgurite::libtorch {
 
 /// The element type with this name in a file.
 at::ScalarType element_type(std::string_view name);
@@ -188,7 +179,8 @@ class RunFile {
   ArchiveNode tree_;
 };
 
-}  // namespace fulgurite::libtorch
+}  // namespace libtorch
+}  // namespace fulgurite
 
 namespace fulgurite {
 

@@ -12,9 +12,7 @@
 namespace fulgurite {
 
 FULGURITE_BULK_BODY WeightReport::WeightReport() = default;
-FULGURITE_BULK_BODY WeightReport::WeightReport(WeightReport const&) = default;
-FULGURITE_BULK_BODY WeightReport& WeightReport::operator=(WeightReport const&) = default;
-FULGURITE_MOVES_BODY(WeightReport);
+FULGURITE_COPIES_BODY(WeightReport);
 
 }  // namespace fulgurite
 

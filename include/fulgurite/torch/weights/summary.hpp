@@ -31,7 +31,8 @@
 #include <fulgurite/torch/device/rng.hpp>
 #include <fulgurite/torch/weights/weights.hpp>
 
-namespace fulgurite::libtorch {
+namespace fulgurite {
+namespace libtorch {
 
 // The class of an object whose dynamic type is only known at run time, as people write it: "Linear".
 
@@ -73,13 +74,7 @@ struct Operation {
 /// Counts like PyTorch's FlopCounterMode; recurrent layers count their weights once per time step.
 Operation operation_of(std::string_view name, c10::ArrayRef<c10::IValue const> inputs);
 
-}  // namespace fulgurite::libtorch
-
-namespace fulgurite {
-
 // Modules in C++ have no hooks, so a user's own module reports its input and output sizes itself.
-
-namespace libtorch {
 
 /// The sizes of all tensors in the values.
 template <class... Ts>
@@ -202,12 +197,10 @@ concept HasExample = std::derived_from<Model, torch::nn::Module> &&
                       } && !std::is_member_function_pointer_v<decltype(&Model::example_input_array)>));
 
 /// Puts the model in eval mode. At the end it restores modes and buffers of the model, and random numbers.
-class LeavesNoTrace {
+class LeavesNoTrace : Pinned {
  public:
   explicit LeavesNoTrace(torch::nn::Module& model);
   ~LeavesNoTrace();
-  LeavesNoTrace(LeavesNoTrace const&) = delete;
-  LeavesNoTrace& operator=(LeavesNoTrace const&) = delete;
 
  private:
   RngState random_;

@@ -26,7 +26,8 @@
 #include <unistd.h>
 #endif
 
-namespace fulgurite::libtorch {
+namespace fulgurite {
+namespace libtorch {
 
 // The parameters of a model, or of a part of it, by name, for every kind of holder.
 
@@ -156,13 +157,7 @@ void relocate(at::Tensor& tensor, at::Device device, std::optional<at::ScalarTyp
 /// Does nothing for a model that is not a torch::nn::Module.
 void relocate(torch::nn::Module const* model, at::Device device, std::optional<at::ScalarType> type);
 
-}  // namespace fulgurite::libtorch
-
-namespace fulgurite {
-
 // Tensors of LibTorch in a saved state: `archive.tensor("average", tensor)`.
-
-namespace libtorch {
 
 /// Keeps a handle of the tensor: its bytes are copied from its device when they are read.
 SavedTensor saved(at::Tensor const& value);
