@@ -15,6 +15,7 @@
 #include <vector>
 
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/switches.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/loop/options.hpp>
@@ -251,8 +252,10 @@ template <class R>
 struct Parts {
   typename R::Strategy strategy;
   typename R::Precision precision;
-  typename R::Model* model = nullptr;   ///< borrowed; set by the first call with a model
-  typename R::Model* fitted = nullptr;  ///< the last fit's model, to which optimizers and counters belong
+  typename R::Model* model = nullptr;     ///< borrowed; set by the first call with a model
+  typename R::Model* fitted = nullptr;    ///< the last fit's model, to which optimizers and counters belong
+  typename R::Model* switched = nullptr;  ///< the model that `switches` is of
+  SwitchHistory switches{};
   std::optional<Optimizers<R>> optimizers = std::nullopt;
   typename ScalerOf<typename R::Backend, typename R::Precision>::type scaler{};
   bool leaves_gradients = false;  ///< large gradients stay where backward makes them

@@ -125,6 +125,7 @@ void fold_own_part(State<R>& run, Source& source, Archive& archive) {
   if (!lacks(archive, "left_out")) archive("left_out", run.progress.left_out);
   archive.child("epoch_so_far", run.measured.train_board).child("epoch_cut_short", run.measured.cut_short);
   fold_loader(run, source, archive);
+  if constexpr (splits_model<R>) fold_switches(run, archive);  // each rank trains stages of its own
   fold_cut_random(run, archive);
   fold_random(run, archive);
   if constexpr (Archive::loading) run.due.stop.waits = requests;
@@ -345,6 +346,7 @@ template <class R, class Source, class Archive>
 void fold_everything(State<R>& run, Source& source, Archive& archive) {
   fold_model(run, source, archive);
   fold_optimizers(run, archive);
+  fold_switches(run, archive);
   fold_loader(run, source, archive);
   fold_kept_cut(run, archive);
   fold_run(run, archive);
@@ -354,7 +356,7 @@ void fold_everything(State<R>& run, Source& source, Archive& archive) {
     warn_of_options(differences(archive), [&](auto identifier, auto sentence) { run.warn_each(identifier, sentence); });
 }
 
-// Copies of a model's weights and buffers, for restoring.
+// Copies of a model's weights and buffers, and what is switched off in it, for restoring.
 
 /// R: the key of a run.
 template <class R>
@@ -366,6 +368,7 @@ class KeptWeights {
   void keep(typename R::Model& model) {
     weights_ = Backend::clones(Backend::weights(model));
     buffers_ = Backend::clones(Backend::buffers(model));
+    if constexpr (has_switches<R>) off_ = Backend::switches(model);
   }
   /// Also keeps the names, so that `difference` recognizes a model with other tensors.
   void keep_named(typename R::Model& model) {
@@ -380,10 +383,17 @@ class KeptWeights {
     auto const weights = difference("weights", Backend::weights(model), weights_);
     return weights.empty() ? difference("buffers", Backend::buffers(model), buffers_) : weights;
   }
-  /// Copies the values into the model's current tensors.
   void restore(typename R::Model& model) const {
+    restore_values(model);
+    restore_switches(model);
+  }
+  /// Copies the values into the model's current tensors.
+  void restore_values(typename R::Model& model) const {
     copy(Backend::weights(model), weights_);
     copy(Backend::buffers(model), buffers_);
+  }
+  void restore_switches([[maybe_unused]] typename R::Model& model) const {
+    if constexpr (has_switches<R>) Backend::set_switches(model, off_);
   }
 
  private:
@@ -404,6 +414,7 @@ class KeptWeights {
   }
 
   Values weights_{}, buffers_{};
+  Switches off_{};
   std::vector<std::string> names_{};  ///< names of weights and buffers
 };
 
@@ -431,6 +442,8 @@ class BeforeResuming {
 
   void keep_model() {
     outcome_ = run_.made.outcome;
+    note_switches(run_, true);
+    switches_ = run_.parts.switches;
     weights_.keep(*run_.parts.model);
     model_.save([&](auto& archive) { fold_model(run_, source_, archive); });
   }
@@ -443,6 +456,7 @@ class BeforeResuming {
     model_.restore([&](auto& archive) { fold_model(run_, source_, archive); });
     if (training_) training_->restore([&](auto& archive) { fold_training(run_, archive); });
     run_.made.outcome = outcome_;
+    run_.parts.switches = switches_;
   }
 
  private:
@@ -452,6 +466,7 @@ class BeforeResuming {
   Memory model_{};
   std::optional<Memory> training_{};
   Outcome outcome_{};
+  SwitchHistory switches_{};
 };
 
 }  // namespace fulgurite::loop
@@ -473,9 +488,10 @@ class Snapshot {
 
   /// `fold(archive)` saves everything except the weights.
   template <class Fold>
-  Snapshot(typename R::Model& model, Fold&& fold, Left left = std::nullopt) {
+  Snapshot(typename R::Model& model, Fold&& fold, Left left = std::nullopt, SwitchHistory switches = {}) {
     auto kept = std::make_shared<Kept>();
     kept->left = std::move(left);
+    kept->switches = std::move(switches);
     kept->weights.keep_named(model);
     kept->state.save(fold);
     kept_ = std::move(kept);
@@ -492,7 +508,12 @@ class Snapshot {
   /// [fulgurite.resume.snapshot], and the model is unchanged.
   void load_weights(typename R::Model& model) const {
     require_like(model);
-    kept_->weights.restore(model);
+    kept_->weights.restore_values(model);
+  }
+  /// For the trainer that goes back: the model has switched off what it had, whoever did so.
+  void restore_switches(typename R::Model& model, SwitchHistory& of_run) const {
+    kept_->weights.restore_switches(model);
+    of_run = kept_->switches;
   }
   /// Loads all of the state that fold(archive) visits, or nothing.
   template <class Fold>
@@ -518,6 +539,7 @@ class Snapshot {
     loop::KeptWeights<R> weights{};
     Memory state{};
     Left left{};
+    SwitchHistory switches{};
   };
   std::shared_ptr<Kept const> kept_;
 };
@@ -537,7 +559,8 @@ Snapshot<R> take_snapshot(State<R>& run, NoModule& none) {
   between_fits(run, "snapshot(trainer)");
   FittedModel const fitted(run);
   auto const taken = [&](auto data) {
-    return Snapshot<R>(*run.parts.model, [&](auto& archive) { fold_everything(run, data, archive); }, run.left);
+    return Snapshot<R>(
+        *run.parts.model, [&](auto& archive) { fold_everything(run, data, archive); }, run.left, run.parts.switches);
   };
   if (run.left) return taken(LeftData<R>{{none, none}, *run.left});
   return taken(GivenLoaders<NoModule, NoModule>{none, none});
@@ -552,6 +575,7 @@ void restore_snapshot(State<R>& run, NoModule& none, Snapshot<R> const& from) {
   from.require_like(*run.parts.model);
   from.load([&](auto& archive) { fold_everything(run, no_loaders, archive); });
   from.load_weights(*run.parts.model);
+  from.restore_switches(*run.parts.model, run.parts.switches);
   run.left = from.left();
 }
 
