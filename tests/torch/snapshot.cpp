@@ -15,6 +15,7 @@
 #include <vector>
 
 #include <fulgurite/fulgurite.hpp>
+#include <fulgurite/torch/capture/captured.hpp>
 
 using namespace fulgurite;
 
@@ -183,27 +184,51 @@ std::filesystem::path file_of(long step) {
   return std::filesystem::temp_directory_path() /
          ("fulgurite_freezes_" + std::to_string(::getpid()) + "_" + std::to_string(step));
 }
-auto frozen_later(int epochs, bool leaves_files = false) {
-  return make_trainer<Freezes>(TrainerOptions{.max_epochs = epochs}, SingleDevice{cpu}, Float32{}, Automatic{},
-                               NoDefaults{}, LambdaCallback{on<hook::on_train_batch_end>([leaves_files](auto& ctx) {
+template <class Strategy = SingleDevice, class... Callbacks>
+auto frozen_later(int epochs, bool leaves_files = false, Strategy strategy = {cpu}, Callbacks... callbacks) {
+  return make_trainer<Freezes>(TrainerOptions{.max_epochs = epochs}, std::move(strategy), Float32{}, Automatic{},
+                               NoDefaults{}, std::move(callbacks)...,
+                               LambdaCallback{on<hook::on_train_batch_end>([leaves_files](auto& ctx) {
                                  if (leaves_files) ctx.request_checkpoint(file_of(ctx.global_step()));
                                })});
 }
-}  // namespace
-
-TEST_CASE("what hooks have frozen and switched to eval mode is in a file and in a snapshot; what the program that goes "
-          "on freezes itself stays frozen") {
+std::vector<torch::Tensor> three() {
   std::vector<torch::Tensor> data;
   for (int i = 0; i != 3; ++i) data.push_back(torch::linspace(-1, 1 + i, 12).sin().reshape({4, 3}));
+  return data;
+}
+/// The numbers of the unbroken fit; a fit from each of its files has them, too.
+template <class... Callbacks>
+std::vector<torch::Tensor> resumes(auto strategy, Callbacks const&... callbacks) {
+  auto const data = three();
   torch::manual_seed(3);
   Freezes whole;
-  frozen_later(3, true).fit(whole, data);
-
+  frozen_later(3, true, strategy, callbacks...).fit(whole, data);
   for (long step = 1; step != 9; ++step) {
+    CAPTURE(step);
     Freezes net;
-    frozen_later(3).fit(net, data, CkptPath{file_of(step)});
+    frozen_later(3, false, strategy, callbacks...).fit(net, data, CkptPath{file_of(step)});
     CHECK(same(net.numbers(), whole.numbers()));
+    CHECK_FALSE(net.in->weight.requires_grad());
+    CHECK_FALSE(net.norm->is_training());
   }
+  return whole.numbers();
+}
+}  // namespace
+
+TEST_CASE("what hooks have frozen and switched to eval mode is in a file, also where steps are replayed or weights "
+          "averaged") {
+  auto const eager = resumes(SingleDevice{cpu});
+  CHECK(same(resumes(Captured{SingleDevice{cpu}}), eager));
+  resumes(SingleDevice{cpu}, EMAWeightAveraging{});
+  resumes(SingleDevice{cpu}, StochasticWeightAveraging{{.swa_lrs = 0.05, .swa_epoch_start = 1}});
+  for (long step = 1; step != 10; ++step) std::filesystem::remove(file_of(step));
+}
+
+TEST_CASE("what hooks have frozen and switched to eval mode is in a snapshot; what the program that goes on freezes "
+          "itself stays frozen") {
+  auto const data = three();
+  auto const whole = resumes(SingleDevice{cpu});
   Freezes other;
   other.freezes_bias = true;
   frozen_later(3).fit(other, data, CkptPath{file_of(5)});
@@ -229,7 +254,7 @@ TEST_CASE("what hooks have frozen and switched to eval mode is in a file and in 
   trainer.set_options(options);
   restore(trainer, kept);
   trainer.fit(net, data, kept);
-  CHECK(same(net.numbers(), whole.numbers()));
+  CHECK(same(net.numbers(), whole));
 }
 
 TEST_CASE("switches of a model: leaves that can have a gradient are set, and a Toggle's scope does not count") {

@@ -252,9 +252,9 @@ template <class R>
 struct Parts {
   typename R::Strategy strategy;
   typename R::Precision precision;
-  typename R::Model* model = nullptr;     ///< borrowed; set by the first call with a model
-  typename R::Model* fitted = nullptr;    ///< the last fit's model, to which optimizers and counters belong
-  typename R::Model* switched = nullptr;  ///< the model that `switches` is of
+  typename R::Model* model = nullptr;        ///< borrowed; set by the first call with a model
+  typename R::Model* fitted = nullptr;       ///< the last fit's model, to which optimizers and counters belong
+  typename R::Model* switches_of = nullptr;  ///< the model of `switches`
   SwitchHistory switches{};
   std::optional<Optimizers<R>> optimizers = std::nullopt;
   typename ScalerOf<typename R::Backend, typename R::Precision>::type scaler{};

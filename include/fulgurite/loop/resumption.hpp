@@ -376,7 +376,13 @@ class Resumption {
   }
   /// For such a run: what hooks have frozen, or switched to eval mode.
   void load_switches() {
-    or_restore([&] { file_->load([&](auto& archive) { fold_switches(run_, archive); }); });
+    or_restore([&] {
+      file_->load([&](auto& archive) {
+        fold_switches(run_, archive);
+        if constexpr (splits_model<R>) fold_parts_of_all(run_, archive);
+      });
+      if constexpr (splits_model<R>) load_own_part(run_, [&](auto& archive) { fold_switches(run_, archive); });
+    });
   }
   /// For such a run: loads the state of its loaders, which must exist.
   void load_data() {

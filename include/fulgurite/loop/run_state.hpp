@@ -171,7 +171,7 @@ Switches switched_off(State<R> const& run) {
 template <class R>
 void note_switches(State<R>& run, bool by_program) {
   auto& parts = run.parts;
-  if (std::exchange(parts.switched, parts.model) != parts.model) parts.switches = {};
+  if (std::exchange(parts.switches_of, parts.model) != parts.model) parts.switches = {};
   if (by_program) parts.switches.program_ends(switched_off(run));
   else parts.switches.hooks_end(switched_off(run));
 }

@@ -282,18 +282,25 @@ void fold_parts_of_all([[maybe_unused]] State<R>& run, Archive& archive) {
   }
 }
 
-/// After loading: restores this rank's own state. If the file is from a different number of ranks, it has none for this
-/// rank: then one rank gets the figures and counts of the epoch so far, and all ranks use the random state of rank 0.
+/// After loading: restores this rank's own state by `fold`. Returns false if the file is from a different number of
+/// ranks.
+template <class R, class Fold>
+bool load_own_part(State<R>& run, Fold&& fold) {
+  auto const parts = std::exchange(run.shared.parts, {});
+  if (parts.size() != static_cast<std::size_t>(run.parts.strategy.world())) return false;
+  typename R::Backend::RunFile::Memory mine;
+  mine.read(parts[static_cast<std::size_t>(run.parts.strategy.rank())]);
+  mine.load(fold);
+  return true;
+}
+/// After loading: restores all of this rank's own state. If the file is from a different number of ranks, it has none
+/// for this rank: then one rank gets the figures and counts of the epoch so far, and all ranks use the random state of
+/// rank 0.
 template <class R, class Source>
 void take_own_part([[maybe_unused]] State<R>& run, [[maybe_unused]] Source& source) {
   if constexpr (shares<R>) {
-    auto const parts = std::exchange(run.shared.parts, {});
-    auto const rank = static_cast<std::size_t>(run.parts.strategy.rank());
-    if (parts.size() == static_cast<std::size_t>(run.parts.strategy.world())) {
-      typename R::Backend::RunFile::Memory mine;
-      mine.read(parts[rank]);
-      mine.load([&](auto& archive) { fold_own_part(run, source, archive); });
-    } else if (static_cast<int>(rank) != owner_of(run)) {
+    if (!load_own_part(run, [&](auto& archive) { fold_own_part(run, source, archive); }) &&
+        run.parts.strategy.rank() != owner_of(run)) {
       for (auto* const board : {&run.measured.train_board, &run.measured.cut_short}) {
         for (std::size_t i = 0; i != State<R>::metrics; ++i) (*board)[i].epoch = {};
         if constexpr (State<R>::Board::Counts::any) board->counts.restart();
