@@ -184,8 +184,8 @@ std::filesystem::path file_of(long step) {
   return std::filesystem::temp_directory_path() /
          ("fulgurite_freezes_" + std::to_string(::getpid()) + "_" + std::to_string(step));
 }
-template <class Strategy = SingleDevice, class... Callbacks>
-auto frozen_later(int epochs, bool leaves_files = false, Strategy strategy = {cpu}, Callbacks... callbacks) {
+template <class Strategy = decltype(SingleDevice{cpu}), class... Callbacks>
+auto frozen_later(int epochs, bool leaves_files = false, Strategy strategy = Strategy(cpu), Callbacks... callbacks) {
   return make_trainer<Freezes>(TrainerOptions{.max_epochs = epochs}, std::move(strategy), Float32{}, Automatic{},
                                NoDefaults{}, std::move(callbacks)...,
                                LambdaCallback{on<hook::on_train_batch_end>([leaves_files](auto& ctx) {
