@@ -237,6 +237,12 @@ TEST_CASE("switches: a file that is written in an evaluation holds the modes fro
   trainer.test(tested, one);
   CHECK(in_test == "a norm net");
   CHECK(named(folder / "tested") == "off: a norm on:");
+  Net third;  // of which the run's file knows nothing
+  third.norm.training = false;
+  tested.norm.training = true;
+  trainer.test(third, one);
+  CHECK(in_test == " norm net");
+  CHECK(named(folder / "tested") == "off: a on:");
 
   // What a hook of a sanity check freezes is no choice of the program.
   auto options = quick(2);
@@ -310,7 +316,7 @@ TEST_CASE("switches: under manual optimization a file inside a batch knows what 
     if (where == "validation" && step == 8) save(folder / "validation");
   };
   Turns whole;
-  Trains<Turns, Manual>(3, [&](Net& net, auto where, long step, Save const& save) {
+  Trains<Turns, Manual>(3, [&](Net& net, auto where, long step, Save const&) {
     if (where == "batch" && step == 6) net.a.set_requires_grad(false), net.norm.training = false;
   }).fit(whole, four, toy::batches(1));
   Turns net;
@@ -431,6 +437,14 @@ TEST_CASE("switches: weights alone, evaluations and trial runs leave them; a sna
   trainer.save_checkpoint(folder / "file");
   auto const kept = snapshot(trainer);
   Trains<> tests(1, does_nothing);
+  std::optional<decltype(snapshot(trainer))> in_test;
+  Trains<> keeps(1, [&](Net&, std::string_view where, long, Save const&) {
+    if (where == "test") in_test = snapshot(keeps);
+  });
+  keeps.fit(other, four);
+  keeps.test(other, toy::batches(1));
+  restore(keeps, *in_test);
+  CHECK(other.off() == "");
   tests.test(other, toy::batches(1), CkptPath{folder / "file"});
   CHECK(other.off() == "");
   tests.test(other, toy::batches(1), kept);
@@ -439,6 +453,8 @@ TEST_CASE("switches: weights alone, evaluations and trial runs leave them; a sna
   net.a.set_requires_grad(true);
   net.b.set_requires_grad(false);
   net.norm.training = true;
+  trainer.save_checkpoint(folder / "between");
+  CHECK(entry(folder / "between") == nullptr);
   auto options = trainer.given_options();
   options.max_epochs = 3;
   trainer.set_options(options);

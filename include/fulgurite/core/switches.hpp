@@ -2,7 +2,6 @@
 // What is switched off in a model: which parameters receive no gradient, and which modules are in eval mode; and what
 // of that the hooks of a run have changed.
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,9 +37,8 @@ class SwitchHistory {
   Switched changed(Switches const& now) const;
   /// Returns what has to be off after a file was loaded. What the file does not name becomes the program's choice.
   Switches resume(Switches const& now, Switched const& file);
-
-  /// While an evaluation runs, the modules that were in eval mode before it.
-  std::optional<std::vector<std::string>> in_training{};
+  /// What was switched off at the last call.
+  Switches const& last() const { return last_; }
 
  private:
   // The program's choice. What it has off as the file does is in one of them alone: the next file names it, too, since

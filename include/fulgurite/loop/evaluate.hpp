@@ -158,16 +158,16 @@ void check_not_empty(Loader& loader) {
 template <class R>
 class KeepsModes {
  public:
-  explicit KeepsModes(State<R>& run) : kept_(run.parts.switches.in_training), before_(kept_) {
-    if (!before_) kept_ = switched_off(run).modules;
+  explicit KeepsModes(State<R>& run) : kept_(run.parts.evaluated), before_(kept_) {
+    kept_ = std::pair(run.parts.model, switched_off(run).modules);
   }
-  ~KeepsModes() { kept_ = before_; }
+  ~KeepsModes() { kept_ = std::move(before_); }
   KeepsModes(KeepsModes const&) = delete;
   KeepsModes& operator=(KeepsModes const&) = delete;
 
  private:
-  std::optional<std::vector<std::string>>& kept_;
-  std::optional<std::vector<std::string>> before_;
+  decltype(State<R>::parts.evaluated)& kept_;
+  decltype(State<R>::parts.evaluated) before_;
 };
 
 /// The mode switch around an evaluation: the model's own hook, or eval mode with every sub-module's mode restored

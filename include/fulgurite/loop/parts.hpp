@@ -252,10 +252,12 @@ template <class R>
 struct Parts {
   typename R::Strategy strategy;
   typename R::Precision precision;
-  typename R::Model* model = nullptr;        ///< borrowed; set by the first call with a model
-  typename R::Model* fitted = nullptr;       ///< the last fit's model, to which optimizers and counters belong
-  typename R::Model* switches_of = nullptr;  ///< the model of `switches`
+  typename R::Model* model = nullptr;   ///< borrowed; set by the first call with a model
+  typename R::Model* fitted = nullptr;  ///< the last fit's model, to which optimizers and counters belong
   SwitchHistory switches{};
+  typename R::Model* switches_of = nullptr;  ///< the model of `switches`
+  /// The model of an evaluation that is running, and its modules that were in eval mode before.
+  std::optional<std::pair<typename R::Model*, std::vector<std::string>>> evaluated{};
   std::optional<Optimizers<R>> optimizers = std::nullopt;
   typename ScalerOf<typename R::Backend, typename R::Precision>::type scaler{};
   bool leaves_gradients = false;  ///< large gradients stay where backward makes them

@@ -164,12 +164,14 @@ template <class R>
 Switches switched_off(State<R> const& run) {
   Switches off;
   if constexpr (has_switches<R>) off = R::Backend::switches(*run.parts.model);
-  if (run.parts.switches.in_training) off.modules = *run.parts.switches.in_training;
+  auto const& evaluated = run.parts.evaluated;
+  if (evaluated && evaluated->first == run.parts.model) off.modules = evaluated->second;
   return off;
 }
 /// Up to here the program, or else a hook whose changes are the run's state, has switched what is different.
 template <class R>
 void note_switches(State<R>& run, bool by_program) {
+  if constexpr (!has_switches<R>) return;
   auto& parts = run.parts;
   if (std::exchange(parts.switches_of, parts.model) != parts.model) parts.switches = {};
   if (by_program) parts.switches.program_ends(switched_off(run));

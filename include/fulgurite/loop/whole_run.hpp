@@ -392,15 +392,12 @@ class KeptWeights {
   }
   void restore(typename R::Model& model) const {
     restore_values(model);
-    restore_switches(model);
+    if constexpr (has_switches<R>) Backend::set_switches(model, off_);
   }
   /// Copies the values into the model's current tensors.
   void restore_values(typename R::Model& model) const {
     copy(Backend::weights(model), weights_);
     copy(Backend::buffers(model), buffers_);
-  }
-  void restore_switches([[maybe_unused]] typename R::Model& model) const {
-    if constexpr (has_switches<R>) Backend::set_switches(model, off_);
   }
 
  private:
@@ -517,11 +514,7 @@ class Snapshot {
     require_like(model);
     kept_->weights.restore_values(model);
   }
-  /// For the trainer that goes back: the model has switched off what it had, whoever did so.
-  void restore_switches(typename R::Model& model, SwitchHistory& of_run) const {
-    kept_->weights.restore_switches(model);
-    of_run = kept_->switches;
-  }
+  SwitchHistory const& switches() const { return kept_->switches; }
   /// Loads all of the state that fold(archive) visits, or nothing.
   template <class Fold>
   void load(Fold&& fold) const {
@@ -565,6 +558,7 @@ template <class R>
 Snapshot<R> take_snapshot(State<R>& run, NoModule& none) {
   between_fits(run, "snapshot(trainer)");
   FittedModel const fitted(run);
+  note_switches(run, true);
   auto const taken = [&](auto data) {
     return Snapshot<R>(
         *run.parts.model, [&](auto& archive) { fold_everything(run, data, archive); }, run.left, run.parts.switches);
@@ -582,7 +576,8 @@ void restore_snapshot(State<R>& run, NoModule& none, Snapshot<R> const& from) {
   from.require_like(*run.parts.model);
   from.load([&](auto& archive) { fold_everything(run, no_loaders, archive); });
   from.load_weights(*run.parts.model);
-  from.restore_switches(*run.parts.model, run.parts.switches);
+  run.parts.switches = from.switches();
+  if constexpr (has_switches<R>) R::Backend::set_switches(*run.parts.model, run.parts.switches.last());
   run.left = from.left();
 }
 
