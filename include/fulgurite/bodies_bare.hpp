@@ -30,6 +30,7 @@
 #include <fulgurite/core/archive_tree.ipp>
 #include <fulgurite/core/error.ipp>
 #include <fulgurite/core/state.ipp>
+#include <fulgurite/core/switches.ipp>
 #include <fulgurite/core/text.ipp>
 #include <fulgurite/core/types.ipp>
 #include <fulgurite/data/batches.ipp>

@@ -1,9 +1,13 @@
-// What a snapshot costs on LibTorch: a few copies of flat memory, on the device where it is, and nothing moves.
+// What a snapshot costs on LibTorch: a few copies of flat memory, on the device where it is, and nothing moves. What it
+// holds, and a file: also which parameters are frozen.
 
 #include "fixtures.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +15,7 @@
 #include <vector>
 
 #include <fulgurite/fulgurite.hpp>
+#include <fulgurite/torch/capture/captured.hpp>
 
 using namespace fulgurite;
 
@@ -152,6 +157,132 @@ TEST_CASE("snapshot: a fit goes on from one with the bits of the unbroken one") 
     CHECK(same(net.parameters(), whole.parameters()));
     CHECK(same(net.moments, whole.moments));
   }
+}
+
+namespace {
+/// Freezes a weight and the statistics of a norm in its second epoch.
+struct Freezes : torch::nn::Module {
+  torch::nn::Linear in = register_module("in", torch::nn::Linear(3, 4));
+  torch::nn::BatchNorm1d norm = register_module("norm", torch::nn::BatchNorm1d(4));
+  torch::nn::Linear out = register_module("out", torch::nn::Linear(4, 1));
+  bool freezes_bias = false;
+  torch::Tensor training_step(torch::Tensor const& x) {
+    return out->forward(norm->forward(in->forward(x)).square()).sigmoid().mean();
+  }
+  void on_train_start() { out->bias.set_requires_grad(!freezes_bias); }
+  void on_train_epoch_start(auto& ctx) {
+    if (ctx.current_epoch() == 1) in->weight.set_requires_grad(false), norm->eval();
+  }
+  auto configure_optimizers() { return optim::SGD(*this, {.lr = 0.1, .momentum = 0.9}); }
+  std::vector<torch::Tensor> numbers() const {
+    auto all = parameters();
+    all.push_back(norm->running_mean);
+    return all;
+  }
+};
+std::filesystem::path file_of(long step) {
+  return std::filesystem::temp_directory_path() /
+         ("fulgurite_freezes_" + std::to_string(::getpid()) + "_" + std::to_string(step));
+}
+template <class Strategy = decltype(SingleDevice{cpu}), class... Callbacks>
+auto frozen_later(int epochs, bool leaves_files = false, Strategy strategy = Strategy(cpu), Callbacks... callbacks) {
+  return make_trainer<Freezes>(TrainerOptions{.max_epochs = epochs}, std::move(strategy), Float32{}, Automatic{},
+                               NoDefaults{}, std::move(callbacks)...,
+                               LambdaCallback{on<hook::on_train_batch_end>([leaves_files](auto& ctx) {
+                                 if (leaves_files) ctx.request_checkpoint(file_of(ctx.global_step()));
+                               })});
+}
+std::vector<torch::Tensor> three() {
+  std::vector<torch::Tensor> data;
+  for (int i = 0; i != 3; ++i) data.push_back(torch::linspace(-1, 1 + i, 12).sin().reshape({4, 3}));
+  return data;
+}
+/// The numbers of the unbroken fit; a fit from each of its files has them, too.
+template <class... Callbacks>
+std::vector<torch::Tensor> resumes(auto strategy, Callbacks const&... callbacks) {
+  auto const data = three();
+  torch::manual_seed(3);
+  Freezes whole;
+  frozen_later(3, true, strategy, callbacks...).fit(whole, data);
+  for (long step = 1; step != 9; ++step) {
+    CAPTURE(step);
+    Freezes net;
+    frozen_later(3, false, strategy, callbacks...).fit(net, data, CkptPath{file_of(step)});
+    CHECK(same(net.numbers(), whole.numbers()));
+    CHECK_FALSE(net.in->weight.requires_grad());
+    CHECK_FALSE(net.norm->is_training());
+  }
+  return whole.numbers();
+}
+}  // namespace
+
+TEST_CASE("what hooks have frozen and switched to eval mode is in a file, also where steps are replayed or weights "
+          "averaged") {
+  auto const eager = resumes(SingleDevice{cpu});
+  CHECK(same(resumes(Captured{SingleDevice{cpu}}), eager));
+  resumes(SingleDevice{cpu}, EMAWeightAveraging{});
+  resumes(SingleDevice{cpu}, StochasticWeightAveraging{{.swa_lrs = 0.05, .swa_epoch_start = 1}});
+  for (long step = 1; step != 10; ++step) std::filesystem::remove(file_of(step));
+}
+
+TEST_CASE("what hooks have frozen and switched to eval mode is in a snapshot; what the program that goes on freezes "
+          "itself stays frozen") {
+  auto const data = three();
+  auto const whole = resumes(SingleDevice{cpu});
+  Freezes other;
+  other.freezes_bias = true;
+  frozen_later(3).fit(other, data, CkptPath{file_of(5)});
+  CHECK_FALSE(other.out->bias.requires_grad());
+  CHECK_FALSE(other.in->weight.requires_grad());
+  for (long step = 1; step != 10; ++step) std::filesystem::remove(file_of(step));
+
+  torch::manual_seed(3);
+  Freezes net;
+  auto trainer = frozen_later(2);
+  trainer.fit(net, data);
+  auto const kept = snapshot(trainer);
+  auto const is_frozen = [&] { return !net.in->weight.requires_grad() && !net.norm->is_training(); };
+  net.in->weight.set_requires_grad(true);
+  net.norm->train();
+  restore(trainer, kept);
+  CHECK(is_frozen());
+  CHECK(net.out->weight.requires_grad());
+  net.in->weight.set_requires_grad(true);
+  net.norm->train();
+  auto options = trainer.given_options();
+  options.max_epochs = 3;
+  trainer.set_options(options);
+  restore(trainer, kept);
+  trainer.fit(net, data, kept);
+  CHECK(same(net.numbers(), whole));
+}
+
+TEST_CASE("switches of a model: leaves that can have a gradient are set, and a Toggle's scope does not count") {
+  struct Odd : torch::nn::Module {
+    at::Tensor leaf = register_parameter("leaf", torch::ones({2}));
+    at::Tensor made = register_parameter("made", leaf * 2);
+    at::Tensor counts = register_parameter("counts", torch::zeros({2}, at::kLong), false);
+    torch::nn::Sequential inner = register_module("inner", torch::nn::Sequential(torch::nn::Linear(1, 1)));
+  } odd;
+  using Names = std::vector<std::string>;
+  CHECK(libtorch::switches(odd).parameters == Names{"counts"});
+  CHECK(libtorch::switches(odd).modules.empty());
+  libtorch::set_switches(odd, {});
+  libtorch::set_switches(odd, {.parameters = {"inner.0.bias", "leaf", "made"}, .modules = {"", "inner.0"}});
+  CHECK(libtorch::switches(odd).parameters == Names{"counts", "inner.0.bias", "leaf"});
+  CHECK(libtorch::switches(odd).modules == Names{"", "inner.0"});
+  CHECK(odd.inner->is_training());
+
+  optim::SGD one({odd.inner->parameters()[0]}, {.lr = 0.1}), other({odd.inner->parameters()[1]}, {.lr = 0.1});
+  auto both = std::tie(one, other);
+  odd.inner->parameters()[1].set_requires_grad(true);
+  {
+    Toggle const outer(one, both), nested(other, both);
+    CHECK_FALSE(odd.inner->parameters()[1].requires_grad());
+    CHECK(libtorch::switches(odd).parameters == Names{"counts", "leaf"});
+  }
+  odd.inner->parameters()[1].set_requires_grad(false);
+  CHECK(libtorch::switches(odd).parameters == Names{"counts", "inner.0.bias", "leaf"});
 }
 
 TEST_CASE("snapshot: a tensor of the state that is there only then comes back in its place") {

@@ -21,6 +21,7 @@
 #include <fulgurite/checkpoint/run_file.hpp>
 #include <fulgurite/core/archive.hpp>
 #include <fulgurite/core/archive_tree.hpp>
+#include <fulgurite/core/switches.hpp>
 #include <fulgurite/core/text.hpp>
 #include <fulgurite/policy/policies.hpp>
 
@@ -264,6 +265,7 @@ struct Backend {
     template <class O, class All>
     Toggled(O& chosen, All& all) {
       std::apply([&](auto&... o) { (remember(o), ...); }, all);
+      open.push_back(&before_);
       for (auto& [p, on] : before_) p.set_requires_grad(false);
       for (auto const& p : chosen.parameters())
         for (auto& [q, on] : before_)
@@ -271,6 +273,7 @@ struct Backend {
     }
     Toggled(Toggled const&) = delete;
     ~Toggled() {
+      std::erase(open, &before_);
       for (auto& [p, on] : before_) p.set_requires_grad(on);
     }
 
@@ -284,6 +287,9 @@ struct Backend {
       }
     }
     std::vector<std::pair<Tensor, bool>> before_;
+
+   public:
+    static inline thread_local std::vector<std::vector<std::pair<Tensor, bool>> const*> open;
   };
   template <class O, class All>
   static Toggled toggled(O& optimizer, All& all) {
@@ -461,11 +467,39 @@ struct Backend {
 
   /// By the model's own `named_parameters()`, else `p`.
   template <class Model>
+    requires(
+        requires(Model& model) { model.named_parameters(); } || requires(Model& model) { Tensor(model.p); })
   static std::vector<std::pair<std::string, Tensor>> named_parameters(Model& model) {
     if constexpr (requires { model.named_parameters(); }) return model.named_parameters();
     else return {{"p", model.p}};
   }
   static bool same(Tensor const& a, Tensor const& b) { return a.node() == b.node(); }
+  /// Modules are the model, where it knows whether it trains, and its `norm`.
+  template <class Model>
+    requires requires(Model& model) { named_parameters(model); }
+  static fulgurite::Switches switches(Model& model) {
+    fulgurite::Switches off;
+    for (auto const& [name, p] : named_parameters(model)) {
+      bool on = p.requires_grad();
+      for (auto scope = Toggled::open.rbegin(); scope != Toggled::open.rend(); ++scope)
+        for (auto const& [q, was] : **scope)
+          if (same(p, q)) on = was;
+      if (!on) off.parameters.push_back(name);
+    }
+    if constexpr (requires { model.training; })
+      if (!model.training) off.modules.emplace_back();
+    if constexpr (requires { model.norm.training; })
+      if (!model.norm.training) off.modules.emplace_back("norm");
+    std::ranges::sort(off.parameters);
+    return off;
+  }
+  template <class Model>
+  static void set_switches(Model& model, fulgurite::Switches const& off) {
+    auto const is_on = [](auto const& names, std::string const& name) { return std::ranges::count(names, name) == 0; };
+    for (auto const& [name, p] : named_parameters(model)) p.set_requires_grad(is_on(off.parameters, name));
+    if constexpr (requires { model.training; }) model.training = is_on(off.modules, "");
+    if constexpr (requires { model.norm.training; }) model.norm.training = is_on(off.modules, "norm");
+  }
 
   static void freeze(Part& part, bool train_bn) {
     for (auto& p : part.params) {

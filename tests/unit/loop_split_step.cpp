@@ -87,7 +87,7 @@ struct Net {
   Tensor p = Tensor::parameter(2.0);
   std::string heard = {};
   std::vector<double> stepped = {}, losses = {}, at_epoch_end = {};
-  bool alone = false;
+  bool alone = false, freezes = false;
 
   static double mean(Rows const& rows) {
     double all = 0;
@@ -106,6 +106,9 @@ struct Net {
     if (ends_here) throw End{};
     ctx.log(val, mean(rows));
     return 7.0;
+  }
+  void on_train_batch_start(auto& ctx) {
+    if (freezes && ctx.global_step() == ctx.rank()) p.set_requires_grad(ctx.rank() == 0);
   }
   void on_before_zero_grad() { heard += 'z'; }
   void on_before_backward() { heard += 'b'; }
@@ -190,4 +193,33 @@ TEST_CASE("split steps: one rank is a pipeline of one") {
   REQUIRE(one[0].error == "");
   CHECK(one[0].result->model.heard == "zttbbaszttbbaszttbbaso");
   CHECK(one[0].result->val == 5.0);
+}
+
+TEST_CASE(
+    "split steps: a file has of each rank what hooks have frozen there, and rank 0's for another number of ranks") {
+  auto const frozen = [](int world, int epochs, std::optional<CkptPath> const& from) {
+    toy::Meeting meeting(world);
+    auto const all = toy::on_ranks(meeting, [&](toy::Rank rank) {
+      Split strategy(meeting, rank.rank());
+      strategy.meeting = &meeting;
+      Net model;
+      model.freezes = !from;
+      auto trainer =
+          make_trainer<Net>({.max_epochs = epochs, .num_sanity_val_steps = 0}, strategy, Float32{}, Automatic{});
+      std::vector<Rows> batches{{1, 3, 5, 7}, {2, 2, 4, 4}, {1, 1, 3, 3}};
+      trainer.fit(model, batches, NoValidation{}, from);
+      trainer.save_checkpoint("split");
+      return !model.p.requires_grad();
+    });
+    std::vector<bool> by_rank;
+    for (auto const& one : all) {
+      REQUIRE(one.error == "");
+      by_rank.push_back(*one.result);
+    }
+    return by_rank;
+  };
+  CHECK(frozen(2, 1, {}) == std::vector{false, true});
+  CHECK(frozen(2, 2, CkptPath{"split"}) == std::vector{false, true});
+  CHECK(frozen(2, 2, CkptPath{"split"}) == std::vector{false, true});  // there is nothing left to train
+  CHECK(frozen(1, 3, CkptPath{"split"}) == std::vector{false});
 }

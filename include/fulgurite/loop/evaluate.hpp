@@ -154,12 +154,29 @@ void check_not_empty(Loader& loader) {
                 "an evaluation loader has no batch: leave it out, or set the limit of its batches to 0");
 }
 
+/// For its lifetime, files hold which modules were in eval mode before it.
+template <class R>
+class KeepsModes {
+ public:
+  explicit KeepsModes(State<R>& run) : kept_(run.parts.evaluated), before_(kept_) {
+    kept_ = std::pair(run.parts.model, switched_off(run).modules);
+  }
+  ~KeepsModes() { kept_ = std::move(before_); }
+  KeepsModes(KeepsModes const&) = delete;
+  KeepsModes& operator=(KeepsModes const&) = delete;
+
+ private:
+  decltype(State<R>::parts.evaluated)& kept_;
+  decltype(State<R>::parts.evaluated) before_;
+};
+
 /// The mode switch around an evaluation: the model's own hook, or eval mode with every sub-module's mode restored
 /// afterwards.
 template <class Kind, class R, class Ctx, class Body>
 void in_evaluation_mode(State<R>& run, Ctx& ctx, Body&& body) {
   auto& model = *run.parts.model;
   using Model = typename R::Model;
+  [[maybe_unused]] KeepsModes const kept(run);
   if constexpr (Listens<typename Kind::model_eval, Model, Ctx>) {
     [[maybe_unused]] auto const modes = R::Backend::evaluating(model, false);
     invoke<typename Kind::model_eval>(model, ctx);
@@ -343,7 +360,7 @@ template <class R, class Pack>
 template <class R, class Source>
 void keep_before_validation(State<R>& run, Source& source) {
   run.before_validation.reset();  // otherwise its parts would be saved in place of the current ones
-  BeforeValidation<R> before{{run.due.stop, run.loading.validation_since, run.due.rows}};
+  BeforeValidation<R> before{{run.due.stop, run.loading.validation_since, run.due.rows, switched_off(run)}};
   if constexpr (keeps_in_memory<typename R::Backend>) {
     using Saver = typename R::Backend::RunFile::Saver;
     before.parts.save([&](auto& archive) {

@@ -168,6 +168,7 @@ class OpenFit : Pinned {
       write_requests(run_, pack_, source_, {.at = At::ended});
       finish_files(run_);  // so that callbacks find the files in teardown
       notify_with_module<hook::teardown>(run_, pack_, source_, ctx);
+      note_switches(run_, false);
       write_requests(run_, pack_, source_, {.at = At::ended});
       finish_files(run_);
       if constexpr (searches) warn_of_unanswered(run_);
@@ -325,7 +326,9 @@ class OpenFit : Pinned {
 
   /// Runs the sanity check; then, if there is anything to train, plans the epochs and dispatches on_train_start.
   void start_training() {
+    note_switches(run_, true);
     sanity_check(run_, pack_, source_);
+    note_switches(run_, false);
     agree_on_stop(run_);
     auto const& options = run_.asked.options;
     // A run that stopped at its limit still has to finish its epoch and training.
@@ -350,6 +353,7 @@ class OpenFit : Pinned {
     RunContext<R, phase::Train> ctx(run_);
     run_.clock.training_began = options.now();
     if (notify<hook::on_train_start>(run_, pack_, ctx) == Flow::stop) request_stop(run_);
+    note_switches(run_, true);
     agree_on_stop(run_);
     if (options.val_check_interval.kind == ValidationInterval::Kind::time) run_.clock.last_validation = options.now();
     if constexpr (resumes)
@@ -425,6 +429,7 @@ class OpenFit : Pinned {
   /// For a run whose training had ended. The saved state of its loaders and data module must be in later files, too.
   void go_on_with_nothing() {
     warn_if_finished(run_);
+    resumed_->load_switches();
     if constexpr (data_has_state<R, Source, typename R::Backend::RunFile::Saver>)
       if (!run_.asked.options.limit_train_batches.none()) {
         plan_ = plan_training(run_, source_);

@@ -72,9 +72,9 @@ class KeptGradients {
   std::vector<typename R::Value> kept_{};
 };
 
-/// Weights, buffers and gradients; the saved state of model, strategy, precision, data module, optimizers and
-/// schedules; counters, facts, waiting rows and requests, logged values; random numbers. Callbacks are not included,
-/// since a trial run does not notify them. A thread that writes files continues.
+/// Weights, buffers, gradients and what is switched off; the saved state of model, strategy, precision, data module,
+/// optimizers and schedules; counters, facts, waiting rows and requests, logged values; random numbers. Callbacks are
+/// not included, since a trial run does not notify them. A thread that writes files continues.
 template <class R, class Source>
 class KeptRun : Pinned {
   using Backend = typename R::Backend;
@@ -144,7 +144,7 @@ class KeptRun : Pinned {
 
 // A model and its data module, kept during a trial run.
 
-/// Weights, buffers, gradients, the saved state of model and data module, and random numbers.
+/// Weights, buffers, gradients, what is switched off, the saved state of model and data module, and random numbers.
 template <class R, class Source>
 class KeptModel {
   using Backend = typename R::Backend;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/switches.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/loop/options.hpp>
@@ -245,6 +246,10 @@ struct Parts {
   typename R::Precision precision;
   typename R::Model* model = nullptr;   ///< borrowed; set by the first call with a model
   typename R::Model* fitted = nullptr;  ///< the last fit's model, to which optimizers and counters belong
+  SwitchHistory switches{};
+  typename R::Model* switches_of = nullptr;  ///< the model of `switches`
+  /// The model of an evaluation that is running, and its modules that were in eval mode before.
+  std::optional<std::pair<typename R::Model*, std::vector<std::string>>> evaluated{};
   std::optional<Optimizers<R>> optimizers = std::nullopt;
   typename ScalerOf<typename R::Backend, typename R::Precision>::type scaler{};
   bool leaves_gradients = false;  ///< large gradients stay where backward makes them

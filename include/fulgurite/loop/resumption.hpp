@@ -282,6 +282,7 @@ class Resumption {
             "this fit has a loader or a data module that keeps its place by a state, and the snapshot was taken "
             "when no fit had ended with such: resume from a file, or take the snapshot after the fit");
     before_.keep_model();
+    resume_switches(run_, {});  // as for the optimizers of the run that the file is of
     note([&] { file_->load_weights(*run_.parts.model); });
     note([&] {
       file_->load([&](auto& archive) { fold_model(run_, source_, archive); });
@@ -371,6 +372,16 @@ class Resumption {
     auto random = R::Backend::rng_state();
     file_->load([&](auto& archive) { archive.child("random", random); });
     random.restore();
+  }
+  /// For such a run: what hooks have frozen, or switched to eval mode.
+  void load_switches() {
+    or_restore([&] {
+      file_->load([&](auto& archive) {
+        fold_switches(run_, archive);
+        if constexpr (splits_model<R>) fold_parts_of_all(run_, archive);
+      });
+      if constexpr (splits_model<R>) load_own_part(run_, [&](auto& archive) { fold_switches(run_, archive); });
+    });
   }
   /// For such a run: loads the state of its loaders, which must exist.
   void load_data() {

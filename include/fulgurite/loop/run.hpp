@@ -456,9 +456,9 @@ struct ValidationBegan {
   StopRequest stop{};        ///< a copy of Due's
   int validation_since = 0;  ///< a copy of Loading's
   long rows = 0;             ///< a copy of Due's
+  Switches switches{};       ///< the model's
 };
-/// State at the start of a validation inside fit that its hooks and steps can change, without weights, buffers and
-/// optimizers. See run_state.hpp.
+/// State at the start of a validation inside fit that its hooks and steps can change: see run_state.hpp.
 template <class R>
 struct BeforeValidation : ValidationBegan {
   typename LeftBy<typename R::Backend>::type parts{};      ///< model, data module, loaders, results

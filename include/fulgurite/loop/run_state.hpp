@@ -152,6 +152,51 @@ void fold_optimizers(State<R>& run, Archive& archive) {
   if constexpr (R::Precision::scales_loss) archive.child("scaler", *run.parts.scaler);
 }
 
+// What hooks have frozen, or switched to eval mode, and what they have made trainable.
+
+/// True if parameters of the model can be frozen, and its modules switched to eval mode.
+template <class R>
+inline constexpr bool has_switches = requires(typename R::Model& model) { R::Backend::switches(model); };
+
+/// What is switched off in the model, and still is when an evaluation under way has ended.
+template <class R>
+Switches switched_off(State<R> const& run) {
+  Switches off;
+  if constexpr (has_switches<R>) off = R::Backend::switches(*run.parts.model);
+  auto const& evaluated = run.parts.evaluated;
+  if (evaluated && evaluated->first == run.parts.model) off.modules = evaluated->second;
+  return off;
+}
+/// Up to here the program, or else a hook whose changes are the run's state, has switched what is different.
+template <class R>
+void note_switches(State<R>& run, bool by_program) {
+  if constexpr (!has_switches<R>) return;
+  auto& parts = run.parts;
+  if (std::exchange(parts.switches_of, parts.model) != parts.model) parts.switches = {};
+  if (by_program) parts.switches.program_ends(switched_off(run));
+  else parts.switches.hooks_end(switched_off(run));
+}
+
+/// Sets the switches that the file names, and the others as the program has chosen.
+template <class R>
+void resume_switches(State<R>& run, Switched const& file) {
+  if constexpr (has_switches<R>)
+    R::Backend::set_switches(*run.parts.model, run.parts.switches.resume(switched_off(run), file));
+}
+template <class R, class Archive>
+void fold_switches(State<R>& run, Archive& archive) {
+  if constexpr (has_switches<R>) {
+    Switched changed;
+    if constexpr (!Archive::loading) {
+      auto const* const before = before_repeated_validation(run);
+      changed = run.parts.switches.changed(before ? before->switches : switched_off(run));
+      if (changed.nothing()) return;
+    }
+    if (!lacks(archive, "switches")) archive.child("switches", changed);
+    if constexpr (Archive::loading) commit(archive, [&run, changed] { resume_switches(run, changed); });
+  }
+}
+
 // The parts of a run by name, for its files: if a file does not fit a program, the Error names the parts that differ.
 
 /// The loaders of a fit, such as "train TensorLoader" and "validation 0 TensorLoader", by the names of their types.
@@ -497,6 +542,7 @@ void fold_before_cut(State<R>& run, Archive& archive) {
       leave_out_others(all);
     });
     run.parts.optimizers->state(inner);
+    fold_switches(run, inner);
     inner.child("results", [&](auto& all) { fold_results(run, all); });
     fold_window_length(run, inner);
     inner("statistics_pass", run.due.statistics_pass);

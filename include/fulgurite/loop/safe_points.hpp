@@ -221,6 +221,7 @@ void save_checkpoint(State<R>& run, NoModule& none, std::filesystem::path const&
     throw Error("fulgurite.trainer.nothing_to_save",
                 "there is no run to save to " + path.string() + " yet: call fit first");
   FittedModel const fitted(run);
+  if (!run.loading.fit_is_open) note_switches(run, true);
   if constexpr (ChecksReplays<typename R::Strategy>)
     if (run.parts.strategy.unchecked() != 0)
       run.warn("fulgurite.capture.unchecked", "save_checkpoint in a hook: replayed steps were not checked, so " +
@@ -372,6 +373,7 @@ void failed(State<R>& run, Pack& pack, Source& source, std::exception const& err
   still([&] { finalize_loggers(run.callbacks, Status::failed); });
   leave_gradients_alone(run);
   still([&] { run.parts.strategy.teardown(*run.parts.model); });
+  if (run.loading.fit_is_open) still([&] { note_switches(run, !run.clock.training_began); });
   run.facts = {};
   run.point = {};
   run.before_validation.reset();

@@ -124,6 +124,7 @@ void fold_own_part(State<R>& run, Source& source, Archive& archive) {
   if (!lacks(archive, "left_out")) archive("left_out", run.progress.left_out);
   archive.child("epoch_so_far", run.measured.train_board).child("epoch_cut_short", run.measured.cut_short);
   fold_loader(run, source, archive);
+  if constexpr (splits_model<R>) fold_switches(run, archive);  // each rank trains stages of its own
   fold_cut_random(run, archive);
   fold_random(run, archive);
   if constexpr (Archive::loading) run.due.stop.waits = requests;
@@ -276,18 +277,25 @@ void fold_parts_of_all([[maybe_unused]] State<R>& run, Archive& archive) {
   }
 }
 
-/// After loading: restores this rank's own state. If the file is from a different number of ranks, it has none for this
-/// rank: then one rank gets the figures and counts of the epoch so far, and all ranks use the random state of rank 0.
+/// After loading: restores this rank's own state by `fold`. Returns false if the file is from a different number of
+/// ranks.
+template <class R, class Fold>
+bool load_own_part(State<R>& run, Fold&& fold) {
+  auto const parts = std::exchange(run.shared.parts, {});
+  if (parts.size() != static_cast<std::size_t>(run.parts.strategy.world())) return false;
+  typename R::Backend::RunFile::Memory mine;
+  mine.read(parts[static_cast<std::size_t>(run.parts.strategy.rank())]);
+  mine.load(fold);
+  return true;
+}
+/// After loading: restores all of this rank's own state. If the file is from a different number of ranks, it has none
+/// for this rank: then one rank gets the figures and counts of the epoch so far, and all ranks use the random state of
+/// rank 0.
 template <class R, class Source>
 void take_own_part([[maybe_unused]] State<R>& run, [[maybe_unused]] Source& source) {
   if constexpr (shares<R>) {
-    auto const parts = std::exchange(run.shared.parts, {});
-    auto const rank = static_cast<std::size_t>(run.parts.strategy.rank());
-    if (parts.size() == static_cast<std::size_t>(run.parts.strategy.world())) {
-      typename R::Backend::RunFile::Memory mine;
-      mine.read(parts[rank]);
-      mine.load([&](auto& archive) { fold_own_part(run, source, archive); });
-    } else if (static_cast<int>(rank) != owner_of(run)) {
+    if (!load_own_part(run, [&](auto& archive) { fold_own_part(run, source, archive); }) &&
+        run.parts.strategy.rank() != owner_of(run)) {
       for (auto* const board : {&run.measured.train_board, &run.measured.cut_short}) {
         for (std::size_t i = 0; i != State<R>::metrics; ++i) (*board)[i].epoch = {};
         if constexpr (State<R>::Board::Counts::any) board->counts.restart();
@@ -340,6 +348,7 @@ template <class R, class Source, class Archive>
 void fold_everything(State<R>& run, Source& source, Archive& archive) {
   fold_model(run, source, archive);
   fold_optimizers(run, archive);
+  fold_switches(run, archive);
   fold_loader(run, source, archive);
   fold_kept_cut(run, archive);
   fold_run(run, archive);
@@ -349,7 +358,7 @@ void fold_everything(State<R>& run, Source& source, Archive& archive) {
     warn_of_options(differences(archive), [&](auto identifier, auto sentence) { run.warn_each(identifier, sentence); });
 }
 
-// Copies of a model's weights and buffers, for restoring.
+// Copies of a model's weights and buffers, and what is switched off in it, for restoring.
 
 /// R: the key of a run.
 template <class R>
@@ -361,6 +370,7 @@ class KeptWeights {
   void keep(typename R::Model& model) {
     weights_ = Backend::clones(Backend::weights(model));
     buffers_ = Backend::clones(Backend::buffers(model));
+    if constexpr (has_switches<R>) off_ = Backend::switches(model);
   }
   /// Also keeps the names, so that `difference` recognizes a model with other tensors.
   void keep_named(typename R::Model& model) {
@@ -375,8 +385,12 @@ class KeptWeights {
     auto const weights = difference("weights", Backend::weights(model), weights_);
     return weights.empty() ? difference("buffers", Backend::buffers(model), buffers_) : weights;
   }
-  /// Copies the values into the model's current tensors.
   void restore(typename R::Model& model) const {
+    restore_values(model);
+    if constexpr (has_switches<R>) Backend::set_switches(model, off_);
+  }
+  /// Copies the values into the model's current tensors.
+  void restore_values(typename R::Model& model) const {
     copy(Backend::weights(model), weights_);
     copy(Backend::buffers(model), buffers_);
   }
@@ -399,6 +413,7 @@ class KeptWeights {
   }
 
   Values weights_{}, buffers_{};
+  Switches off_{};
   std::vector<std::string> names_{};  ///< names of weights and buffers
 };
 
@@ -424,6 +439,8 @@ class BeforeResuming : Pinned {
 
   void keep_model() {
     outcome_ = run_.made.outcome;
+    note_switches(run_, true);
+    switches_ = run_.parts.switches;
     weights_.keep(*run_.parts.model);
     model_.save([&](auto& archive) { fold_model(run_, source_, archive); });
   }
@@ -436,6 +453,7 @@ class BeforeResuming : Pinned {
     model_.restore([&](auto& archive) { fold_model(run_, source_, archive); });
     if (training_) training_->restore([&](auto& archive) { fold_training(run_, archive); });
     run_.made.outcome = outcome_;
+    run_.parts.switches = switches_;
   }
 
  private:
@@ -445,6 +463,7 @@ class BeforeResuming : Pinned {
   Memory model_{};
   std::optional<Memory> training_{};
   Outcome outcome_{};
+  SwitchHistory switches_{};
 };
 
 }  // namespace fulgurite::loop
@@ -466,9 +485,10 @@ class Snapshot {
 
   /// `fold(archive)` saves everything except the weights.
   template <class Fold>
-  Snapshot(typename R::Model& model, Fold&& fold, Left left = std::nullopt) {
+  Snapshot(typename R::Model& model, Fold&& fold, Left left = std::nullopt, SwitchHistory switches = {}) {
     auto kept = std::make_shared<Kept>();
     kept->left = std::move(left);
+    kept->switches = std::move(switches);
     kept->weights.keep_named(model);
     kept->state.save(fold);
     kept_ = std::move(kept);
@@ -485,8 +505,9 @@ class Snapshot {
   /// [fulgurite.resume.snapshot], and the model is unchanged.
   void load_weights(typename R::Model& model) const {
     require_like(model);
-    kept_->weights.restore(model);
+    kept_->weights.restore_values(model);
   }
+  SwitchHistory const& switches() const { return kept_->switches; }
   /// Loads all of the state that fold(archive) visits, or nothing.
   template <class Fold>
   void load(Fold&& fold) const {
@@ -511,6 +532,7 @@ class Snapshot {
     loop::KeptWeights<R> weights{};
     Memory state{};
     Left left{};
+    SwitchHistory switches{};
   };
   std::shared_ptr<Kept const> kept_;
 };
@@ -529,8 +551,10 @@ template <class R>
 Snapshot<R> take_snapshot(State<R>& run, NoModule& none) {
   between_fits(run, "snapshot(trainer)");
   FittedModel const fitted(run);
+  note_switches(run, true);
   auto const taken = [&](auto data) {
-    return Snapshot<R>(*run.parts.model, [&](auto& archive) { fold_everything(run, data, archive); }, run.left);
+    return Snapshot<R>(
+        *run.parts.model, [&](auto& archive) { fold_everything(run, data, archive); }, run.left, run.parts.switches);
   };
   if (run.left) return taken(LeftData<R>{{none, none}, *run.left});
   return taken(GivenLoaders<NoModule, NoModule>{none, none});
@@ -545,6 +569,8 @@ void restore_snapshot(State<R>& run, NoModule& none, Snapshot<R> const& from) {
   from.require_like(*run.parts.model);
   from.load([&](auto& archive) { fold_everything(run, no_loaders, archive); });
   from.load_weights(*run.parts.model);
+  run.parts.switches = from.switches();
+  if constexpr (has_switches<R>) R::Backend::set_switches(*run.parts.model, run.parts.switches.last());
   run.left = from.left();
 }
 

@@ -239,6 +239,15 @@ struct OfModels {
   static std::vector<std::string> weight_names(Model& model) {
     return libtorch::weight_names(libtorch::module_if_any(model));
   }
+  /// What is switched off in a model, and its setter: see weights.hpp.
+  template <std::derived_from<torch::nn::Module> Model>
+  static Switches switches(Model& model) {
+    return libtorch::switches(model);
+  }
+  template <class Model>
+  static void set_switches(Model& model, Switches const& off) {
+    libtorch::set_switches(model, off);
+  }
   static bool averages(Value const& value) { return libtorch::averages(value); }
   static Value clone(Value const& value) { return libtorch::clone(value); }
   static std::vector<Value> clones(std::span<Value const> values) { return libtorch::clones(values); }

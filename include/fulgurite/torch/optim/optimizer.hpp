@@ -444,6 +444,7 @@ class Toggle : Pinned {
     };
     std::apply([&](auto&... one) { ((is_chosen(one) ? remember(one, own_) : remember(one, others_)), ...); }, all);
     if (others_.empty()) return own_.clear();
+    libtorch::flags_to_restore().push_back(&others_);
     for (auto& [parameter, required] : others_) parameter.set_requires_grad(false);
     for (auto& [parameter, required] : own_) parameter.set_requires_grad(required);
     own_.clear();
@@ -452,7 +453,7 @@ class Toggle : Pinned {
   void untoggle() noexcept;
 
  private:
-  using Flags = std::vector<std::pair<at::Tensor, bool>>;
+  using Flags = libtorch::GradientFlags;
 
   template <class Optimizer>
   static void remember(Optimizer& optimizer, Flags& flags) {

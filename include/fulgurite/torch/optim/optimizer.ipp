@@ -405,8 +405,10 @@ FULGURITE_BODY void TorchGroups::add_group(torch::optim::Optimizer& optimizer, s
 namespace fulgurite {
 
 FULGURITE_BULK_BODY void Toggle::untoggle() noexcept {
+  if (others_.empty()) return;
   for (auto& [parameter, required] : others_) parameter.set_requires_grad(required);
   others_.clear();
+  std::erase(libtorch::flags_to_restore(), &others_);
 }
 
 }  // namespace fulgurite

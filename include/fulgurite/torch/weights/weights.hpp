@@ -19,6 +19,7 @@
 #include <fulgurite/core/archive.hpp>
 #include <fulgurite/core/archive_tree.hpp>
 #include <fulgurite/core/body.hpp>
+#include <fulgurite/core/switches.hpp>
 #include <fulgurite/core/types.hpp>
 
 #if defined(__linux__)
@@ -82,6 +83,16 @@ std::string_view element_name(at::ScalarType type, std::string_view weight);
 void each_named_tensor(torch::nn::Module const* model, FunctionRef<void(std::string const&, at::Tensor const&)> f);
 
 std::vector<std::string> weight_names(torch::nn::Module const* model);
+
+/// Parameters, and whether they receive gradients.
+using GradientFlags = std::vector<std::pair<at::Tensor, bool>>;
+/// What the scopes of this thread that switch gradients off for a time (Toggle) will restore, the innermost last.
+std::vector<GradientFlags const*>& flags_to_restore();
+
+/// What is switched off in a model when these scopes have ended.
+Switches switches(torch::nn::Module const& model);
+/// Switches off what is named, and on everything else.
+void set_switches(torch::nn::Module& model, Switches const& off);
 
 /// Passes each parameter and buffer to `f`. The bytes are valid during the call.
 void each_weight(torch::nn::Module const* model, TakeWeight f);

@@ -57,6 +57,46 @@ FULGURITE_BODY std::vector<std::string> weight_names(torch::nn::Module const* mo
   return names;
 }
 
+FULGURITE_BULK_BODY std::vector<GradientFlags const*>& flags_to_restore() {
+  thread_local std::vector<GradientFlags const*> all;
+  return all;
+}
+
+FULGURITE_BODY Switches switches(torch::nn::Module const& model) {
+  auto const& scopes = flags_to_restore();
+  Switches off;
+  for (auto const& parameter : model.named_parameters()) {
+    bool on = parameter.value().requires_grad();
+    for (auto scope = scopes.rbegin(); scope != scopes.rend(); ++scope)
+      for (auto const& [tensor, required] : **scope)
+        if (tensor.is_same(parameter.value())) on = required;
+    if (!on) off.parameters.push_back(parameter.key());
+  }
+  if (!model.is_training()) off.modules.emplace_back();
+  for (auto const& module : model.named_modules(std::string(), false))
+    if (!module.value()->is_training()) off.modules.push_back(module.key());
+  sort_seldom(off.parameters);
+  sort_seldom(off.modules);
+  return off;
+}
+
+FULGURITE_BODY void set_switches(torch::nn::Module& model, Switches const& off) {
+  auto const is_on = [](std::vector<std::string> const& names, std::string const& name) {
+    return !std::ranges::binary_search(names, name);
+  };
+  for (auto const& parameter : model.named_parameters()) {
+    auto const& tensor = parameter.value();
+    bool const on = is_on(off.parameters, parameter.key());
+    bool const takes_any = tensor.is_floating_point() || tensor.is_complex();
+    if (tensor.requires_grad() != on && tensor.is_leaf() && takes_any) tensor.set_requires_grad(on);
+  }
+  auto const set = [&](torch::nn::Module& module, std::string const& name) {
+    if (bool const on = is_on(off.modules, name); module.is_training() != on) module.train(on);
+  };
+  set(model, {});  // train() also sets the modules in it, which come later
+  for (auto const& module : model.named_modules(std::string(), false)) set(*module.value(), module.key());
+}
+
 FULGURITE_BODY void each_weight(torch::nn::Module const* model, TakeWeight f) {
   std::vector<std::string> names;
   std::vector<at::Tensor> all;

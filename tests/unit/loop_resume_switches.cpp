@@ -1,0 +1,545 @@
+// What hooks have frozen, made trainable, or switched to eval mode is the state of a run: files and snapshots hold it
+// where it differs from what the program had chosen when the fit began, and nothing else does.
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <functional>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fulgurite/callback/backbone_finetuning.hpp>
+#include <fulgurite/tuner/learning_rate_finder.hpp>
+
+#include "callback_run.hpp"
+#include "models.hpp"
+#include "ranks.hpp"
+
+using namespace fulgurite;
+using toy::Tensor;
+
+namespace {
+
+using Path = std::filesystem::path;
+
+/// The gradient of each of three weights depends on the others, and on the mean of a norm.
+struct Net {
+  Tensor a = Tensor::parameter(0.5), b = Tensor::parameter(0.25), c = Tensor::parameter(0.75);
+  toy::Norm norm{};
+  bool training = true;
+
+  std::vector<Tensor> parameters() const { return {a, b, c}; }
+  std::vector<std::pair<std::string, Tensor>> named_parameters() const { return {{"a", a}, {"b", b}, {"c", c}}; }
+  Tensor training_step(double batch, auto&) {
+    norm.see(batch);
+    return a * b * c * Tensor(0.25 + norm.mean / 16);
+  }
+  void test_step(double) {}
+  toy::Sgd configure_optimizers() { return {.params = {a, b, c}, .rate = 0.125, .momentum = 0.5}; }
+  void state(auto& archive) { archive("mean", norm.mean)("seen", norm.seen); }
+
+  /// What is switched off.
+  std::string off() const {
+    std::string all;
+    for (auto const& [name, p] : named_parameters())
+      if (!p.requires_grad()) all += name;
+    return all + (norm.training ? "" : " norm") + (training ? "" : " net");
+  }
+  std::vector<double> numbers() const { return {a.value(), b.value(), c.value(), norm.mean}; }
+};
+
+struct Validated : Net {
+  void validation_step(double) {}
+};
+
+/// What hooks do: they are called with the net, the name of the place, the steps so far, and what saves a file at once.
+using Save = std::function<void(Path const&)>;
+using Act = std::function<void(Net&, std::string_view where, long step, Save const&)>;
+struct Acts {
+  using Stateless = ByChoice;
+  Act act;
+  Save save = nullptr;
+  void at(std::string_view where, auto& ctx) { act(ctx.model(), where, ctx.global_step(), save); }
+  void on_train_start(auto& ctx) { at("train start", ctx); }
+  void on_train_batch_start(auto& ctx) { at("batch", ctx); }
+  void on_before_backward(auto& ctx) { at("backward", ctx); }
+  void on_train_batch_end(auto& ctx) { at("batch end", ctx); }
+  void on_train_epoch_end(auto& ctx) { at("epoch end", ctx); }
+  void on_validation_batch_end(auto& ctx) { at(ctx.sanity_checking() ? "sanity" : "validation", ctx); }
+  void on_validation_end(auto& ctx) {
+    if (!ctx.sanity_checking()) at("validation end", ctx);
+  }
+  void on_test_batch_end(auto& ctx) { at("test", ctx); }
+};
+
+template <class N, class How>
+using TrainerOf = Trainer<N, SavingDevice, Float32, How, Acts>;
+template <class N = Net, class How = Automatic>
+struct Trains : TrainerOf<N, How> {
+  Trains(int epochs, Act act, TrainerOptions options = quick(0))
+      : TrainerOf<N, How>((options.max_epochs = epochs, options), SavingDevice{}, Float32{}, How{},
+                          Acts{std::move(act), [this](Path const& file) { this->save_checkpoint(file); }}) {}
+};
+auto const four = toy::batches(4);
+
+/// Freezes a weight and the norm in the second epoch, thaws the weight in the third.
+void hooks_switch(Net& net, std::string_view where, long step) {
+  if (where != "batch") return;
+  if (step == 5) net.a.set_requires_grad(false);
+  if (step == 6) net.norm.training = false;
+  if (step == 10) net.a.set_requires_grad(true);
+}
+void does_nothing(Net&, std::string_view, long, Save const&) {}
+
+ArchiveNode const* entry(Path const& file) {
+  static std::optional<SavingBackend::RunFile> open;
+  open.emplace(file);
+  return open->state().find("switches");
+}
+/// What a file says is off, and on.
+std::string named(Path const& file) {
+  auto const* const node = entry(file);
+  if (node == nullptr) return "";
+  Switched changed;
+  StateLoader loader(*node);
+  changed.state(loader);
+  std::string all = "off:";
+  for (auto const& name : changed.off.parameters) all += " " + name;
+  for (auto const& name : changed.off.modules) all += " " + (name.empty() ? "net" : name);
+  all += " on:";
+  for (auto const& name : changed.on.parameters) all += " " + name;
+  for (auto const& name : changed.on.modules) all += " " + (name.empty() ? "net" : name);
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("switches: a fit resumes from each file with what hooks had switched, and leaves the same files") {
+  Folder const folder;
+  auto const file = [&](std::string const& run, long step) { return folder / (run + std::to_string(step)); };
+  auto const acts = [&](std::string const& run) {
+    return [&, run](Net& net, std::string_view where, long step, Save const& save) {
+      hooks_switch(net, where, step);
+      if (where == "train start") net.b.set_requires_grad(false);  // the program's own, until a hook changes it
+      if (where == "batch" && step == 9) net.b.set_requires_grad(true);
+      if (where == "batch end") save(file(run, step));
+    };
+  };
+  Net whole;
+  Trains<>(3, acts("whole")).fit(whole, four);
+  CHECK(whole.off() == " norm");
+  CHECK(named(file("whole", 5)).empty());
+  CHECK(named(file("whole", 6)) == "off: a on:");
+  CHECK(named(file("whole", 7)) == "off: a norm on:");
+  CHECK(named(file("whole", 10)) == "off: a norm on: b");
+  CHECK(named(file("whole", 11)) == "off: norm on: b");
+  for (long step = 1; step != 12; ++step) {
+    CAPTURE(step);
+    Net net;
+    Trains<>(3, acts("again")).fit(net, four, CkptPath{file("whole", step)});
+    CHECK(net.numbers() == whole.numbers());
+    CHECK(net.off() == whole.off());
+    for (long later = step + 1; later != 13; ++later) {
+      CHECK(content(file("again", later)) == content(file("whole", later)));
+      if (later == 12) continue;
+      Net last;
+      Trains<>(3, acts("last")).fit(last, four, CkptPath{file("again", later)});
+      CHECK(last.numbers() == whole.numbers());
+    }
+  }
+}
+
+TEST_CASE("switches: what the program has frozen is the program's, unless a hook has switched it since") {
+  Folder const folder;
+  auto const saves = [&](Net& net, std::string_view where, long step, Save const& save) {
+    hooks_switch(net, where, step);
+    if (where == "batch end" && step == 8) save(folder / "file");
+  };
+  Net net;
+  net.c.set_requires_grad(false);
+  Trains<>(2, saves).fit(net, four);
+  CHECK(named(folder / "file") == "off: a norm on:");
+
+  Net thawed, other;
+  Trains<>(3, does_nothing).fit(thawed, four, CkptPath{folder / "file"});
+  CHECK(thawed.off() == "a norm");
+  other.b.set_requires_grad(false);
+  Trains<>(3, does_nothing).fit(other, four, CkptPath{folder / "file"});
+  CHECK(other.off() == "ab norm");
+
+  // A program that freezes itself what a hook had frozen: that a hook thaws it later is not lost.
+  Net both;
+  both.a.set_requires_grad(false);
+  Trains<>(3, [&](Net& it, std::string_view where, long step, Save const& save) {
+    hooks_switch(it, where, step);
+    if (where == "batch end" && step >= 9) save(folder / std::to_string(step));
+  }).fit(both, four, CkptPath{folder / "file"});
+  CHECK(named(folder / "9") == "off: a norm on:");
+  CHECK(named(folder / "11") == "off: norm on: a");
+
+  // Nothing is written of a run whose hooks switch nothing.
+  Net quiet;
+  quiet.a.set_requires_grad(false);
+  Trains<> trainer(1, [](Net& it, std::string_view where, long, Save const&) {
+    if (where == "train start") it.b.set_requires_grad(false);
+  });
+  trainer.fit(quiet, four);
+  trainer.save_checkpoint(folder / "quiet");
+  CHECK(entry(folder / "quiet") == nullptr);
+  Net same;  // as is nothing of files from before they held this
+  Trains<>(2, [](Net& it, std::string_view where, long, Save const&) {
+    if (where == "train start") it.c.set_requires_grad(false);
+  }).fit(same, four, CkptPath{folder / "quiet"});
+  CHECK(same.off() == "c");
+}
+
+TEST_CASE("switches: a file that is written in an evaluation holds the modes from before it") {
+  Folder const folder;
+  auto const acts = [&](std::string_view saves, std::string const& name) {
+    return [&, saves, name](Net& net, std::string_view where, long step, Save const& save) {
+      hooks_switch(net, where, step);
+      if (where == "validation" && step == 8) net.b.set_requires_grad(!net.b.requires_grad());
+      if (where == saves && (step == 8 || where == "sanity")) save(folder / name);
+    };
+  };
+  auto const one = toy::batches(1);
+  Validated whole;
+  Trains<Validated>(3, acts("", "")).fit(whole, four, one);
+  REQUIRE(whole.off() == "b norm");
+  for (std::string const where : {"validation", "validation end"}) {
+    CAPTURE(where);
+    Validated net, again;
+    Trains<Validated> trainer(2, acts(where, where));
+    trainer.fit(net, four, one);
+    CHECK(named(folder / where) == "off: a norm on:");  // the validation is done again
+    Trains<Validated>(3, acts("", "")).fit(again, four, one, CkptPath{folder / where});
+    CHECK(again.off() == "b norm");
+    CHECK(again.numbers() == whole.numbers());
+    trainer.save_checkpoint(folder / "after");
+    CHECK(named(folder / "after") == "off: a b norm on:");
+
+    Trains<Validated> tests(2, acts("test", "test"));
+    tests.fit(net, four, NoValidation{});  // of another run
+    tests.test(net, one);
+    CHECK(named(folder / "test").empty());
+    CHECK(net.off() == "ab norm");
+  }
+  Net tested;
+  std::string in_test;
+  Trains<> trainer(2, [&](Net& net, std::string_view where, long step, Save const& save) {
+    hooks_switch(net, where, step);
+    if (where == "test") in_test = net.off(), save(folder / "tested");
+  });
+  trainer.fit(tested, four);
+  trainer.test(tested, one);
+  CHECK(in_test == "a norm net");
+  CHECK(named(folder / "tested") == "off: a norm on:");
+  Net third;  // of which the run's file knows nothing
+  third.norm.training = false;
+  tested.norm.training = true;
+  trainer.test(third, one);
+  CHECK(in_test == " norm net");
+  CHECK(named(folder / "tested") == "off: a on:");
+
+  // What a hook of a sanity check freezes is no choice of the program.
+  auto options = quick(2);
+  options.num_sanity_val_steps = 1;
+  auto const checked = [&](Net& net, std::string_view where, long step, Save const& save) {
+    if (where == "sanity") net.c.set_requires_grad(false), save(folder / "sanity");
+    if (where == "batch end" && step == 6) save(folder / "inside");
+  };
+  Validated sane, again;
+  Trains<Validated>(2, checked, options).fit(sane, four, one);
+  CHECK(named(folder / "sanity") == "off: c on:");
+  CHECK(named(folder / "inside") == "off: c on:");
+  Trains<Validated>(2, checked, options).fit(again, four, one, CkptPath{folder / "inside"});
+  CHECK(again.numbers() == sane.numbers());
+}
+
+namespace {
+struct Rescues : Acts {
+  Path file;
+  void on_exception(auto& ctx) { ctx.request_checkpoint(file); }
+};
+}  // namespace
+
+TEST_CASE("switches: what a failing validation or hook leaves behind is what it began with") {
+  Folder const folder;
+  auto const one = toy::batches(1);
+  auto const acts = [&](Net& net, std::string_view where, long step, Save const&) {
+    if (where == "validation" && step == 4) {
+      net.b.set_requires_grad(false);
+      throw std::runtime_error("a validation failed");
+    }
+  };
+  auto trainer = make_trainer<Validated>(quick(2), SavingDevice{}, Float32{}, Automatic{},
+                                         Rescues{{acts, nullptr}, folder / "failed"});
+  Validated net;
+  CHECK_THROWS_AS(trainer.fit(net, four, one), std::runtime_error);
+  CHECK(net.off() == "b");
+  CHECK(entry(folder / "failed") == nullptr);
+}
+
+namespace {
+/// A model that drives two optimizers, one at a time.
+struct Turns : Validated {
+  auto configure_optimizers() {
+    return optimizers(toy::Sgd{.params = {a, b}, .rate = 0.125}, toy::Sgd{.params = {c}, .rate = 0.125});
+  }
+  void training_step(double batch, auto& ctx) {
+    auto& [first, second] = ctx.optimizers();
+    norm.see(batch);
+    auto const loss = [&] { return a * b * c * Tensor(0.25 + norm.mean / 16); };
+    first.zero_grad(), second.zero_grad();
+    {
+      auto const only = ctx.toggle(first);
+      auto const nested = ctx.toggle(second);
+      ctx.backward(loss());
+    }
+    ctx.minimize(first, loss());
+    ctx.minimize(second, loss());
+  }
+};
+}  // namespace
+
+TEST_CASE("switches: under manual optimization a file inside a batch knows what a toggle will give back") {
+  Folder const folder;
+  int saved = 0;
+  std::vector<std::string> seen;
+  auto const acts = [&](Net& net, std::string_view where, long step, Save const& save) {
+    if (where == "batch" && step == 6) net.a.set_requires_grad(false);  // the first in the second batch, with c toggled
+    if (where == "batch" && step == 6) net.norm.training = false;
+    if (where == "backward" && step < 9 && step > 5) seen.push_back(net.off()), save(folder / std::to_string(saved++));
+    if (where == "validation" && step == 8) save(folder / "validation");
+  };
+  Turns whole;
+  Trains<Turns, Manual>(3, [&](Net& net, auto where, long step, Save const&) {
+    if (where == "batch" && step == 6) net.a.set_requires_grad(false), net.norm.training = false;
+  }).fit(whole, four, toy::batches(1));
+  Turns net;
+  Trains<Turns, Manual>(2, acts).fit(net, four, toy::batches(1));
+  REQUIRE(saved > 2);
+  CHECK(seen[0] == "abc norm");
+  CHECK(seen[1] == "ac norm");
+  for (int file = 0; file != saved; ++file) {
+    CAPTURE(file);
+    CHECK(named(folder / std::to_string(file)) == "off: a norm on:");
+  }
+  CHECK(named(folder / "validation") == "off: a norm on:");
+  Turns again;
+  Trains<Turns, Manual>(3, [](Net&, auto, long, Save const&) {
+  }).fit(again, four, toy::batches(1), CkptPath{folder / "validation"});
+  CHECK(again.numbers() == whole.numbers());
+  CHECK(again.off() == whole.off());
+}
+
+TEST_CASE("switches: a second fit of a model saves what hooks of the first had switched") {
+  Folder const folder;
+  auto const acts = [&](Net& net, std::string_view where, long step, Save const& save) {
+    hooks_switch(net, where, step);
+    if (where == "batch end" && step == 9) save(folder / "9");
+  };
+  Net whole, net, again;
+  Trains<>(3, acts).fit(whole, four);
+  Trains<> trainer(2, acts);
+  net.b.set_requires_grad(false);
+  trainer.fit(net, four);
+  net.b.set_requires_grad(true);  // between the fits: the program's
+  net.c.set_requires_grad(false);
+  auto options = trainer.given_options();
+  options.max_epochs = 3;
+  trainer.set_options(options);
+  trainer.fit(net, four);
+  CHECK(named(folder / "9") == "off: a norm on:");
+  Trains<>(3, acts).fit(again, four, CkptPath{folder / "9"});
+  CHECK(again.off() == " norm");
+
+  // A fit that resumes in the same process from an earlier file: what later hooks had switched is undone.
+  Net back;
+  Trains<> once(3, [&](Net& it, std::string_view where, long step, Save const& save) {
+    if (where == "batch end" && step == 3) save(folder / "3");
+    hooks_switch(it, where, step);
+  });
+  once.fit(back, four);
+  std::vector<std::string> off;
+  bool fails = true;
+  Trains<> twice(3, [&](Net& it, std::string_view where, long step, Save const&) {
+    if (where == "batch" || where == "train start") off.push_back(it.off());
+    hooks_switch(it, where, step);
+    if (step == 7 && fails) throw std::runtime_error("a hook failed");
+  });
+  Net failing;
+  CHECK_THROWS_AS(twice.fit(failing, four), std::runtime_error);
+  CHECK(failing.off() == "a norm");
+  off.clear();
+  fails = false;
+  twice.fit(failing, four, CkptPath{folder / "3"});
+  CHECK(off[0] == "");
+  CHECK(off[1] == "");
+  CHECK(failing.numbers() == back.numbers());
+}
+
+TEST_CASE(
+    "switches: a finished run that is started again has them, and its files; a file that does not fit leaves none") {
+  Folder const folder;
+  auto const acts = [&](Net& net, std::string_view where, long step, Save const&) {
+    if (where == "train start") net.b.set_requires_grad(false);
+    if (where == "batch" && step == 7) net.b.set_requires_grad(true);
+    hooks_switch(net, where, step);
+  };
+  Net whole, net, started, further;
+  Trains<>(3, acts).fit(whole, four);
+  Trains<> trainer(2, acts);
+  trainer.fit(net, four);
+  trainer.save_checkpoint(folder / "ended");
+  Trains<> again(2, acts);
+  again.fit(started, four, CkptPath{folder / "ended"});
+  CHECK(started.off() == net.off());
+  again.save_checkpoint(folder / "again");
+  CHECK(named(folder / "again") == "off: a norm on: b");
+  Trains<>(3, acts).fit(further, four, CkptPath{folder / "again"});
+  CHECK(further.numbers() == whole.numbers());
+
+  // The loader ends before the place of the file, which shows last of all.
+  Trains<>(2, [&](Net& it, std::string_view where, long step, Save const& save) {
+    acts(it, where, step, save);
+    if (where == "batch end" && step == 7) save(folder / "inside");
+  }).fit(*std::make_unique<Net>(), toy::Unsized(4));
+  Net short_of;
+  short_of.c.set_requires_grad(false);
+  Trains<> fails(2, acts);
+  CHECK(toy::refusal([&] { fails.fit(short_of, toy::Unsized(2), CkptPath{folder / "inside"}); }) != "");
+  CHECK(short_of.off() == "c");
+  fails.fit(short_of, toy::Unsized(4), CkptPath{folder / "inside"});  // c is the program's still
+  CHECK(short_of.off() == "ac norm");
+}
+
+namespace {
+struct Freezes : Net {
+  double lr = 0.125;
+  long steps = 0;
+  void on_before_optimizer_step(auto&) {
+    ++steps;
+    a.set_requires_grad(false), norm.training = false;
+  }
+};
+}  // namespace
+
+TEST_CASE("switches: weights alone, evaluations and trial runs leave them; a snapshot brings all of them back") {
+  Folder const folder;
+  auto const acts = [&](Net& net, std::string_view where, long step, Save const&) { hooks_switch(net, where, step); };
+  Net net, other;
+  Trains<> trainer(2, acts);
+  trainer.fit(net, four);
+  trainer.save_checkpoint(folder / "file");
+  auto const kept = snapshot(trainer);
+  Trains<> tests(1, does_nothing);
+  std::optional<decltype(snapshot(trainer))> in_test;
+  Trains<> keeps(1, [&](Net&, std::string_view where, long, Save const&) {
+    if (where == "test") in_test = snapshot(keeps);
+  });
+  keeps.fit(other, four);
+  keeps.test(other, toy::batches(1));
+  restore(keeps, *in_test);
+  CHECK(other.off() == "");
+  tests.test(other, toy::batches(1), CkptPath{folder / "file"});
+  CHECK(other.off() == "");
+  tests.test(other, toy::batches(1), kept);
+  CHECK(other.off() == "");
+
+  net.a.set_requires_grad(true);
+  net.b.set_requires_grad(false);
+  net.norm.training = true;
+  trainer.save_checkpoint(folder / "between");
+  CHECK(entry(folder / "between") == nullptr);
+  auto options = trainer.given_options();
+  options.max_epochs = 3;
+  trainer.set_options(options);
+  trainer.fit(net, four);
+  restore(trainer, kept);
+  CHECK(net.off() == "a norm");
+  std::string whole;
+  Net unbroken;
+  Trains<>(3, acts).fit(unbroken, four);
+  trainer.fit(net, four, kept);
+  CHECK(net.numbers() == unbroken.numbers());
+  trainer.save_checkpoint(folder / "later");
+  CHECK(named(folder / "later") == "off: norm on:");
+
+  Freezes tried;
+  Trains<Freezes> searches(1, does_nothing);
+  tune::lr_find(searches, tried, four, {.num_training = 12, .early_stop_threshold = std::nullopt});
+  CHECK(tried.steps == 4);
+  CHECK(tried.off() == "");
+}
+
+TEST_CASE("switches: what a hook of a cut epoch's end has frozen is not frozen inside of the epoch") {
+  Folder const folder;
+  auto const acts = [&](Net& net, std::string_view where, long, Save const&) {
+    if (where == "epoch end") net.a.set_requires_grad(!net.a.requires_grad());
+  };
+  auto const limited = [&](std::optional<long> steps) {
+    auto options = quick(3);
+    options.max_steps = steps;
+    return options;
+  };
+  Net whole, cut, again;
+  Trains<>(3, acts, limited({})).fit(whole, four);
+  Trains<> trainer(3, acts, limited(6));
+  trainer.fit(cut, four);
+  CHECK(cut.off() == "");
+  trainer.save_checkpoint(folder / "cut");
+  Trains<>(3, acts, limited({})).fit(again, four, CkptPath{folder / "cut"});
+  CHECK(again.numbers() == whole.numbers());
+  CHECK(again.off() == whole.off());
+}
+
+namespace {
+struct Backbone {
+  Tensor head = Tensor::parameter(0.5), body = Tensor::parameter(0.25), norm = Tensor::parameter(0.75);
+  toy::Part backbone{{body}, {norm}};
+  std::vector<Tensor> parameters() const { return {head, body, norm}; }
+  std::vector<std::pair<std::string, Tensor>> named_parameters() const {
+    return {{"head", head}, {"body", body}, {"norm", norm}};
+  }
+  Tensor training_step(double) { return head * body * norm; }
+  toy::Sgd configure_optimizers() { return {.params = {head}, .rate = 0.125}; }
+};
+struct Saves {
+  using Stateless = ByChoice;
+  Folder const* folder;
+  std::string name;
+  void on_train_batch_end(auto& ctx) { ctx.request_checkpoint(*folder / (name + std::to_string(ctx.global_step()))); }
+};
+}  // namespace
+
+TEST_CASE("switches: BackboneFinetuning resumes at every place, of its own files and of those of a resumed run") {
+  Folder const folder;
+  int epochs = 0;
+  auto const run = [&](Backbone& net, std::string const& name, std::optional<CkptPath> const& from) {
+    auto trainer = make_trainer<Backbone>(quick(epochs), SavingDevice{}, Float32{}, Automatic{},
+                                          BackboneFinetuning{{.unfreeze_backbone_at_epoch = 1, .train_bn = false}},
+                                          Saves{&folder, name});
+    trainer.fit(net, toy::batches(2), from);
+  };
+  epochs = 3;
+  Backbone whole;
+  run(whole, "whole", {});
+  CHECK(named(folder / "whole2").empty());
+  CHECK(named(folder / "whole3") == "off: on: body");
+  for (int step = 1; step != 6; ++step) {
+    CAPTURE(step);
+    Backbone net, last;
+    run(net, "again", CkptPath{folder / ("whole" + std::to_string(step))});
+    CHECK(net.body.value() == whole.body.value());
+    CHECK(net.head.value() == whole.head.value());
+    CHECK(content(folder / "again6") == content(folder / "whole6"));
+    if (step == 5) continue;
+    run(last, "last", CkptPath{folder / "again5"});
+    CHECK(last.body.value() == whole.body.value());
+    CHECK_FALSE(last.norm.requires_grad());
+  }
+}
