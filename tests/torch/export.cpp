@@ -165,6 +165,12 @@ TEST_CASE("a model leaves with its names, and its file gives its bits for batche
     auto const x = torch::randn({size, 1, 8, 8});
     CHECK(same_bits(loaded(folder / "net.pt", x), result(net, x)));
   }
+
+  // So wide that LibTorch's optimizer of TorchScript would make other bits of an addmm.
+  nn::Sequential wide(nn::Linear(784, 10), nn::ReLU(), nn::Linear(10, 3));
+  export_torchscript(wide, torch::zeros({2, 784}), folder / "wide.pt");
+  auto const many = torch::randn({64, 784});
+  CHECK(same_bits(loaded(folder / "wide.pt", many), result(*wide, many)));
 }
 
 TEST_CASE("a file has several inputs and results as the model has", "[export]") {

@@ -350,6 +350,22 @@ class FollowedBatch {
   std::string seen_;  ///< the last parameter or buffer that was read
 };
 
+/// Makes each `x W^T + b` of matrices a `linear`, which has the same bits. A program that loads the file has LibTorch's
+/// optimizer of TorchScript, which turns an `addmm` into a product and a sum with other last bits.
+FULGURITE_BODY void keep_linear(jit::Graph& graph) {
+  auto const is_one = [](jit::Value* value) {
+    auto const number = jit::toIValue(value);
+    return number && number->isScalar() && number->toScalar().equal(1);
+  };
+  for (auto* node : graph.nodes()) {
+    if (node->kind() != c10::aten::addmm || node->input(2)->node()->kind() != c10::aten::t) continue;
+    if (!is_one(node->input(3)) || !is_one(node->input(4))) continue;
+    jit::WithInsertPoint const there(node);
+    auto* const weight = node->input(2)->node()->input(0);
+    node->output()->replaceAllUsesWith(graph.insert(c10::aten::linear, {node->input(1), weight, node->input(0)}));
+  }
+}
+
 /// Throws an Error unless the loaded file gives the model's results.
 FULGURITE_BODY void compare(jit::Module& loaded, Forward forward, Tensors const& inputs) {
   auto const expected = forward(inputs);
@@ -434,6 +450,7 @@ FULGURITE_BODY void export_torchscript(torch::nn::Module& model, Forward forward
     for (auto const size : {std::int64_t{1}, batch->size + 1, 3 * batch->size})
       checked.push_back(batch->resized(example, size));
   }
+  keep_linear(*graph);
   jit::EliminateDeadCode(graph);
   auto* const method =
       whole._ivalue()->compilation_unit()->create_function(c10::QualifiedName(*whole.type()->name(), "forward"), graph);
