@@ -224,6 +224,7 @@ std::vector<std::vector<MetricValue>> run_evaluation(State<R>& run, Pack& pack, 
                                        std::nullopt);
     run.parts.strategy.teardown(*run.parts.model);
     notify_with_module<hook::teardown>(run, pack, source, ctx);
+    deliver_posted(run, pack, run.progress.logged_steps);
     searches.warn();
     finalize_loggers(run.callbacks, Status::success);
     return values;
@@ -256,6 +257,7 @@ std::vector<std::vector<T>> run_prediction(State<R>& run, Pack& pack, Source& so
       predictions = predict<T>(run, pack, source, evaluation_loaders<hook::predict_dataloader>(run, source), keep);
     run.parts.strategy.teardown(*run.parts.model);
     notify_with_module<hook::teardown>(run, pack, source, ctx);
+    deliver_posted(run, pack, run.progress.logged_steps);
     searches.warn();
     finalize_loggers(run.callbacks, Status::success);
     return predictions;

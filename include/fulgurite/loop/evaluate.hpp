@@ -533,6 +533,7 @@ std::vector<std::vector<T>> predict(State<R>& run, Pack& pack, Source& source, L
     facts.loader = 0;
     notify<hook::on_predict_epoch_end>(run, pack, ctx);
     notify<hook::on_predict_end>(run, pack, ctx);
+    deliver_posted(run, pack, run.progress.logged_steps);
   });
   facts = outside;
   return all;
