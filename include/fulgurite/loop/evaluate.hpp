@@ -485,6 +485,7 @@ std::vector<std::vector<T>> predict(State<R>& run, Pack& pack, Source& source, L
   auto& facts = run.facts;
   Facts const outside = facts;
   std::vector<std::vector<T>> all(std::tuple_size_v<Loaders>);
+  run.predict_names = loader_names(loaders);
   in_evaluation_mode<Prediction>(run, ctx, [&] {
     [[maybe_unused]] auto const gradients_off = R::Backend::no_grad(run.asked.options.inference_mode);
     notify<hook::on_predict_start>(run, pack, ctx);
