@@ -102,6 +102,31 @@ TEST_CASE("prediction writer: batches that are none have no samples; positions b
 }
 
 namespace {
+/// How many predictions each loader had, and its name.
+struct Sizes {
+  std::vector<std::size_t> seen = {};
+  Words names = {};
+  void write_on_epoch_end(std::vector<std::vector<double>> const& predictions,
+                          std::vector<std::vector<BatchIndices>> const& indices, auto& ctx) {
+    for (auto const& of_loader : predictions) seen.push_back(of_loader.size());
+    CHECK(indices.size() == predictions.size());
+    names = ctx.loader_names();
+  }
+};
+}  // namespace
+
+TEST_CASE("prediction writer: at the end there is a list for each loader, also for those that had no prediction") {
+  using Some = std::vector<std::optional<std::vector<double>>>;
+  Summing model;
+  auto trainer = make_trainer<Summing>(TrainerOptions{.max_epochs = 1}, SavingDevice{}, Float32{}, Automatic{},
+                                       PredictionWriter{Sizes{}});
+  trainer.predict(model, std::tuple(Some(1), Some{{{1, 1}}, {{2}}}, Some(2)));
+  auto const& writer = trainer.template callback<PredictionWriter<Sizes>>().writer();
+  CHECK(writer.seen == std::vector<std::size_t>{0, 2, 0});
+  CHECK(writer.names == Words{"dataloader_idx_0", "dataloader_idx_1", "dataloader_idx_2"});
+}
+
+namespace {
 /// What each sample is, and at which index it was written.
 struct Pairs {
   std::vector<std::pair<long, double>> seen = {};

@@ -119,6 +119,29 @@ TEST_CASE("an index that the dataset does not have is refused") {
   CHECK(data_test::refusal([] { each_index(Sequential{4}, 0, 3, [](std::size_t) {}); }) == "fulgurite.data.index");
 }
 
+namespace {
+/// Has `length` positions, and says something about it.
+struct Draws {
+  std::size_t claimed, length;
+  std::size_t size() const { return claimed; }
+  Indices indices(long) const { return Indices(length, 3); }
+};
+}  // namespace
+
+TEST_CASE("a sampler that has more or fewer positions than its size() says is refused, wherever it is read") {
+  auto const refused = [](auto const& sampler) { return data_test::refusal([&] { sampler.indices(0); }); };
+  for (std::size_t length = 0; length <= 4; length += 2) {
+    std::size_t seen = 0;
+    CHECK(data_test::refusal([&] { each_index(Draws{3, length}, 0, 9, [&](std::size_t) { ++seen; }); }) ==
+          "fulgurite.data.sampler_size");
+    CHECK(seen == std::min<std::size_t>(3, length));
+    CHECK(refused(Subset{Indices(9), Draws{3, length}}) == "fulgurite.data.sampler_size");
+    CHECK(refused(Stride{Draws{3, length}, {.rank = 0, .world = 2}}) == "fulgurite.data.sampler_size");
+  }
+  CHECK(refused(Subset{Indices(3), Draws{3, 3}}) == "fulgurite.data.index");
+  CHECK(order(Subset{Indices{5, 6, 7, 8}, Draws{3, 3}}) == Indices(3, 8));
+}
+
 TEST_CASE("a split is disjoint, whole, ascending, and repeatable") {
   Split const parts = split(100, 0.2, 5);
   CHECK(parts.validation.size() == 20);

@@ -1,6 +1,9 @@
 // What loggers receive: which names, at which x (9.3), in fit and in evaluations, of one loader and of several.
 #include <catch2/catch_test_macros.hpp>
 
+#include <utility>
+#include <vector>
+
 #include "models.hpp"
 #include "rows.hpp"
 
@@ -133,4 +136,39 @@ TEST_CASE("one loader: plain names; test's values come back, too") {
   auto trainer = toy::train<Loaders>({.max_epochs = 1}, Automatic{}, Rows{});
   CHECK(cells(trainer.test(model, toy::batches(3)).front()) == Cells{{"v", 1}});
   CHECK(trainer.callback<Rows>().rows == std::vector<Row>{{0, {{"v", 1}, {"epoch", 0}}}});
+}
+
+namespace {
+/// Logs in each hook behind the last batch of a run.
+struct LogsAtTheEnd : toy::P {
+  double predict_step(double batch) { return batch; }
+  void test_step(double) {}
+  void setup(auto& ctx) { ctx.log_dynamic("setup", 1); }
+  void on_predict_batch_end(auto& ctx) { ctx.log_dynamic("batch", ctx.batch_idx()); }
+  void on_predict_epoch_end(auto& ctx) { ctx.log_dynamic("epoch over", 2); }
+  void on_predict_end(auto& ctx) { ctx.log_dynamic("predicted", 3); }
+  void on_fit_end(auto& ctx) { ctx.log_dynamic("fitted", 4); }
+  void teardown(auto& ctx) { ctx.log_dynamic("teardown", 5); }
+};
+}  // namespace
+
+TEST_CASE("what hooks log behind the last batch of a run is in the rows of that run, not in those of the next") {
+  LogsAtTheEnd model;
+  auto trainer = toy::train<LogsAtTheEnd>({.max_epochs = 1, .limit_test_batches = 0}, Automatic{}, Rows{});
+  auto const rows_of = [&](auto&& run) {
+    auto& rows = trainer.callback<Rows>().rows;
+    rows.clear();
+    run();
+    for (auto& row : rows) row.cells.pop_back();  // the epoch
+    return std::exchange(rows, {});
+  };
+  CHECK(rows_of([&] { trainer.predict(model, toy::batches(2)); }) ==
+        std::vector<Row>{{0, {{"setup", 1}, {"batch", 0}}},
+                         {1, {{"batch", 1}}},
+                         {0, {{"epoch over", 2}, {"predicted", 3}}},
+                         {0, {{"teardown", 5}}}});
+  CHECK(rows_of([&] { trainer.fit(model, toy::batches(3)); }) ==
+        std::vector<Row>{{0, {{"setup", 1}}}, {2, {{"fitted", 4}}}, {2, {{"teardown", 5}}}});
+  CHECK(rows_of([&] { trainer.test(model, toy::batches(1)); }) ==
+        std::vector<Row>{{3, {{"setup", 1}, {"teardown", 5}}}});
 }

@@ -87,7 +87,7 @@ struct MissingWriter {};
 ///
 /// `prediction` is the value that predict_step returned; an epoch's `predictions` and `indices` are indexed
 /// [loader][batch]. ctx has batch_idx() and loader(). Predictions are kept in memory only for a writer with
-/// write_on_epoch_end.
+/// write_on_epoch_end, which is not called for an epoch without any.
 template <class Writer>
 class PredictionWriter {
  public:
@@ -133,7 +133,10 @@ class PredictionWriter {
         auto const all = std::make_shared<All>();
         predictions_ = all;
         finish_ = [this, all](void* context) {
-          writer_.write_on_epoch_end(std::as_const(*all), indices_, *static_cast<Ctx*>(context));
+          auto& at_end = *static_cast<Ctx*>(context);
+          all->resize(at_end.loader_names().size());  // the last loaders may have had no prediction
+          indices_.resize(all->size());
+          writer_.write_on_epoch_end(std::as_const(*all), indices_, at_end);
         };
       }
       auto& all = *static_cast<All*>(predictions_.get());

@@ -124,7 +124,8 @@ class BatchRandom : public Random {
   RankShare share_;
 };
 
-/// A sampler: `indices(epoch)` is a range of `size()` positions in a dataset. Two calls with the same epoch must give
+/// A sampler: `indices(epoch)` is a range of `size()` positions in a dataset; a loader refuses one that has more or
+/// fewer. Two calls with the same epoch must give
 /// the same order, whatever happened between them:
 ///
 ///     struct Chosen {
@@ -146,17 +147,25 @@ long order_of(S const& sampler) {
   else return -1;
 }
 
-/// Calls `f(index)` for each position of an epoch. Throws [fulgurite.data.index] for a position beyond the dataset's
-/// `samples` samples.
+/// Throws [fulgurite.data.sampler_size] for a sampler that has other than `size` positions; `more` than these, or
+/// `had`.
+[[noreturn]] void refuse_sampler_size(std::size_t size, std::size_t had, bool more);
+
+/// Calls `f(index)` for each position of an epoch, `sampler.size()` times. Throws [fulgurite.data.index] for a position
+/// beyond the dataset's `samples` samples, and [fulgurite.data.sampler_size].
 template <Sampler S>
 void each_index(S const& sampler, long epoch, std::size_t samples, auto&& f) {
+  std::size_t const size = sampler.size();
+  std::size_t had = 0;
   for (std::size_t const index : sampler.indices(epoch)) {
+    if (had++ == size) refuse_sampler_size(size, size, true);
     if (index >= samples)
       throw Error("fulgurite.data.index", "the sampler asks for sample " + std::to_string(index) +
                                               " of a dataset that has " + std::to_string(samples) +
                                               ": make the sampler with the size of this dataset");
     f(index);
   }
+  if (had != size) refuse_sampler_size(size, had, false);
 }
 
 /// The number of batches in an epoch. The last one may be smaller, unless it is dropped.
@@ -284,7 +293,7 @@ template <Sampler Inner>
 std::vector<std::size_t> Subset<Inner>::indices(long epoch) const {
   std::vector<std::size_t> order;
   order.reserve(size());
-  for (std::size_t const position : inner_.indices(epoch)) order.push_back(chosen_[position]);
+  each_index(inner_, epoch, chosen_.size(), [&](std::size_t position) { order.push_back(chosen_[position]); });
   return order;
 }
 

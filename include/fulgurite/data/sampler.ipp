@@ -33,6 +33,12 @@ FULGURITE_BULK_BODY Random BatchRandom::row(std::size_t i) const {
   return Random{~seed_, epoch_, share_.place(first_ + i)};
 }
 
+FULGURITE_BULK_BODY void refuse_sampler_size(std::size_t size, std::size_t had, bool more) {
+  throw Error("fulgurite.data.sampler_size",
+              "the sampler's size() promises " + std::to_string(size) + " positions, and its indices(epoch) has " +
+                  (more ? "more than " : "") + std::to_string(had) + ": make the two agree");
+}
+
 FULGURITE_BULK_BODY std::size_t batch_count(std::size_t samples, long batch_size, bool drop_last) {
   auto const each = static_cast<std::size_t>(batch_size);
   return drop_last ? samples / each : (samples + each - 1) / each;

@@ -43,7 +43,8 @@ class Stride {
   std::vector<std::size_t> indices(long epoch) const {
     namespace views = ranges::views;
     if (size() == 0) return {};
-    auto const order = inner_.indices(epoch) | ranges::to<std::vector<std::size_t>>();
+    std::vector<std::size_t> order;
+    each_index(inner_, epoch, std::size_t(-1), [&](std::size_t index) { order.push_back(index); });
     return order | views::cycle | views::drop(rank()) | views::stride(world()) | views::take(size()) |
            ranges::to<std::vector<std::size_t>>();
   }

@@ -220,6 +220,7 @@ auto around_evaluation(State<R>& run, Pack& pack, Source& source, Stage stage, L
     auto all = limit.none() ? decltype(pass())() : pass();
     run.parts.strategy.teardown(*run.parts.model);
     notify_with_module<hook::teardown>(run, pack, source, ctx);
+    deliver_posted(run, pack, run.progress.logged_steps);
     searches.warn();
     finalize_loggers(run.callbacks, Status::success);
     return all;

@@ -106,7 +106,9 @@ class Context {
   /// The current evaluation loader, from 0, if there are several; else 0.
   std::size_t loader() const { return core_->facts.loader; }
   /// The names of the evaluation loaders, or their positions if they have no names.
-  std::vector<std::string> const& loader_names() const { return core_->loader_names; }
+  std::vector<std::string> const& loader_names() const {
+    return stage() == Stage::predict ? core_->predict_names : core_->loader_names;
+  }
   /// In predict: the index that the i-th sample of this process's loader has among the samples of all processes. It is
   /// i with one process, or if each process reads its own loader.
   long sample_place(long i) const { return core_->facts.first_sample + i * core_->facts.sample_step; }

@@ -502,6 +502,7 @@ std::vector<std::vector<T>> predict(State<R>& run, Pack& pack, Source& source, L
   auto& facts = run.facts;
   Facts const outside = facts;
   std::vector<std::vector<T>> all(std::tuple_size_v<Loaders>);
+  run.predict_names = loader_names(loaders);
   in_evaluation_mode<Prediction>(run, ctx, [&] {
     [[maybe_unused]] auto const gradients_off = R::Backend::no_grad(run.asked.options.inference_mode);
     notify<hook::on_predict_start>(run, pack, ctx);
@@ -543,6 +544,7 @@ std::vector<std::vector<T>> predict(State<R>& run, Pack& pack, Source& source, L
     facts.loader = 0;
     notify<hook::on_predict_epoch_end>(run, pack, ctx);
     notify<hook::on_predict_end>(run, pack, ctx);
+    deliver_posted(run, pack, run.progress.logged_steps);
   });
   facts = outside;
   return all;

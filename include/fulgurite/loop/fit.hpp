@@ -165,10 +165,12 @@ class OpenFit : Pinned {
       run_.parts.strategy.teardown(*run_.parts.model);
       RunContext<R, phase::Fit> ctx(run_);
       notify<hook::on_fit_end>(run_, pack_, ctx);
+      deliver_posted(run_, pack_, last_step(run_));
       write_requests(run_, pack_, source_, {.at = At::ended});
       finish_files(run_);  // so that callbacks find the files in teardown
       notify_with_module<hook::teardown>(run_, pack_, source_, ctx);
       note_switches(run_, false);
+      deliver_posted(run_, pack_, last_step(run_));
       write_requests(run_, pack_, source_, {.at = At::ended});
       finish_files(run_);
       if constexpr (searches) warn_of_unanswered(run_);
@@ -430,6 +432,7 @@ class OpenFit : Pinned {
   void go_on_with_nothing() {
     warn_if_finished(run_);
     resumed_->load_switches();
+    run_.due.posted.clear();  // the finished run has written the rows of its start
     if constexpr (data_has_state<R, Source, typename R::Backend::RunFile::Saver>)
       if (!run_.asked.options.limit_train_batches.none()) {
         plan_ = plan_training(run_, source_);

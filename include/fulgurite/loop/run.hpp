@@ -510,7 +510,7 @@ struct RunPlace {
   RunClock clock{};
   Made made{};
   FinishedValues values;
-  std::vector<std::string> loader_names{};  ///< names of the evaluation loaders, or their positions
+  std::vector<std::string> loader_names{}, predict_names{};  ///< of the evaluation loaders, or their positions
 };
 
 /// The part of a run's state that does not depend on the program's types.
