@@ -203,6 +203,7 @@ struct FitState {
   FitState& operator=(FitState&&) noexcept = default;
 };
 
+/// Ends such a scope.
 struct ExchangesAgain {
   void operator()(FitState* state) const { --state->unsynchronized; }
 };
@@ -358,6 +359,7 @@ struct DistributedDataParallel {
 
 namespace distributed {
 
+/// Calls f(optimizer) for each optimizer of which the processes keep parts.
 template <class Optimizers, class F>
 void each_sharded(Optimizers& optimizers, F&& f) {
   auto const one = [&](auto& optimizer) {
@@ -365,6 +367,7 @@ void each_sharded(Optimizers& optimizers, F&& f) {
   };
   std::apply([&](auto&... all) { (one(all), ...); }, optimizers);
 }
+/// Ends the scope of a WholeState.
 struct DropsGathered {
   template <class Optimizers>
   void operator()(Optimizers* optimizers) const {

@@ -402,22 +402,30 @@ class RunContext : public Context, public loop::NotHere {
     return {};
   }
 
-  // See Context; these exist in the phases that train.
-#define FULGURITE_IN_TRAINING(FUNCTION, CALL)                                                                          \
-  FUNCTION const                                                                                                       \
-    requires(Phase::trains)                                                                                            \
-  {                                                                                                                    \
-    return Context::CALL;                                                                                              \
+  /// See Context; exists in the phases that train.
+  void request_stop(std::string_view why = {}) const
+    requires(Phase::trains)
+  {
+    Context::request_stop(why);
   }
-  FULGURITE_IN_TRAINING(void request_stop(std::string_view why = {}), request_stop(why))
-  FULGURITE_IN_TRAINING(void request_stop_for_now(std::string_view why = {}), request_stop_for_now(why))
-  FULGURITE_IN_TRAINING(void set_stop_request(std::string const& who, bool wanted, std::string const& why = {}),
-                        set_stop_request(who, wanted, why))
-  FULGURITE_IN_TRAINING(void request_checkpoint(CheckpointRequest request), request_checkpoint(std::move(request)))
-  FULGURITE_IN_TRAINING(int accumulate_grad_batches(), accumulate_grad_batches())
-  FULGURITE_IN_TRAINING(void request_statistics_pass(), request_statistics_pass())
-#undef FULGURITE_IN_TRAINING
-
+  /// See Context; exists in the phases that train.
+  void request_stop_for_now(std::string_view why = {}) const
+    requires(Phase::trains)
+  {
+    Context::request_stop_for_now(why);
+  }
+  /// See Context; exists in the phases that train.
+  void set_stop_request(std::string const& who, bool wanted, std::string const& why = {}) const
+    requires(Phase::trains)
+  {
+    Context::set_stop_request(who, wanted, why);
+  }
+  /// See Context; exists in the phases that train.
+  void request_checkpoint(CheckpointRequest request) const
+    requires(Phase::trains)
+  {
+    Context::request_checkpoint(std::move(request));
+  }
   /// Requests a search. `search(rehearser)` is called at the next point between two epochs: after all listeners of
   /// `on_fit_start` or `on_train_epoch_start` were notified; in validate, test and predict, after those of `setup`. The
   /// changes of its trial runs are undone; what it sets itself (rates, members of the model) stays for the run. If no
@@ -443,6 +451,19 @@ class RunContext : public Context, public loop::NotHere {
     loop::check_window<R>("ctx.accumulate", batches);
     loop::check_slices(Recurrent<typename R::Model>, state().optimization.tbptt, batches);
     state().asked.window_length = batches;
+  }
+
+  /// See Context; exists in the phases that train.
+  int accumulate_grad_batches() const
+    requires(Phase::trains)
+  {
+    return Context::accumulate_grad_batches();
+  }
+  /// See Context; exists in the phases that train.
+  void request_statistics_pass() const
+    requires(Phase::trains)
+  {
+    Context::request_statistics_pass();
   }
 
  protected:
