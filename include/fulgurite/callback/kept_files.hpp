@@ -122,18 +122,24 @@ struct Ranking {
   void add(std::filesystem::path const& file, SavingFile const& now, int save_top_k);
 
   /// The file was written, perhaps again, and is not outdated.
-  void keep(std::filesystem::path const& file);
+  void keep(std::filesystem::path const& file) { std::erase(outdated, file); }
 
   /// Chooses the best file among the remaining ones.
   void take_best();
 };
 
-// The names of the files that a ModelCheckpoint keeps: the best or the latest ones, and "last". These files exist.
+}  // namespace fulgurite::checkpointing
 
-/// The names, and the values that rank them.
-class KeptNames {
+namespace fulgurite {
+
+/// Writes the files that are kept. A file that cannot be written leaves no entry here, and the file that it should have
+/// displaced is kept. But the state in a file must contain the name of that file and of those that it displaces; so
+/// names are entered before the file is written, and removed again if that fails.
+class KeptFiles {
  public:
-  explicit KeptNames(ModelCheckpointOptions const& how);
+  explicit KeptFiles(ModelCheckpointOptions const& how);
+
+  // The names of the files that are kept, and the values that rank them. These files exist.
 
   struct Last {
     std::filesystem::path file = {};
@@ -142,7 +148,7 @@ class KeptNames {
     /// if a run ends between the two, the resumed run makes "last".
     std::filesystem::path pending = {};
   };
-  Ranking const& ranking() const { return ranking_; }
+  checkpointing::Ranking const& ranking() const { return ranking_; }
   Last const& last() const { return last_; }
 
   /// Registers the kept files, so that no other callback removes them. Called when a fit starts, since a state may have
@@ -163,21 +169,8 @@ class KeptNames {
 
   void state(auto& archive);
 
- protected:
-  Ranking ranking_;
-  Last last_{};
-};
+  // Saving.
 
-}  // namespace fulgurite::checkpointing
-
-namespace fulgurite {
-
-/// Writes the files that are kept. A file that cannot be written leaves no entry here, and the file that it should have
-/// displaced is kept. But the state in a file must contain the name of that file and of those that it displaces; so
-/// names are entered before the file is written, and removed again if that fails.
-class KeptFiles : public checkpointing::KeptNames {
- public:
-  using KeptNames::KeptNames;
   /// Called with the name that a file is going to have, whenever it is entered here, and at the end with that of the
   /// file that was written. Empty if there is none.
   using Named = std::function<void(std::filesystem::path const& file)>;
@@ -242,6 +235,9 @@ class KeptFiles : public checkpointing::KeptNames {
   Name fresh(CheckpointFiles& files, std::filesystem::path const& folder, ModelCheckpointOptions const& how,
              std::string const& name, std::filesystem::path const& ours,
              std::filesystem::path const& beside = {}) const;
+
+  Ranking ranking_;
+  Last last_{};
 };
 
 }  // namespace fulgurite

@@ -107,8 +107,6 @@ FULGURITE_BODY void Ranking::add(std::filesystem::path const& file, SavingFile c
   keep(file);
 }
 
-FULGURITE_BODY void Ranking::keep(std::filesystem::path const& file) { std::erase(outdated, file); }
-
 FULGURITE_BODY void Ranking::take_best() {
   bool const any = top.size() != 0;
   best = any ? top.best_path() : std::filesystem::path();
@@ -116,15 +114,19 @@ FULGURITE_BODY void Ranking::take_best() {
   best_epoch = any ? top.best_epoch() : 0;
 }
 
-FULGURITE_BODY KeptNames::KeptNames(ModelCheckpointOptions const& how) : ranking_{TopK(how.mode, how.save_top_k)} {}
+}  // namespace fulgurite::checkpointing
 
-FULGURITE_BODY void KeptNames::hold(HeldFiles& held, HeldFiles::Holder holder) const {
+namespace fulgurite {
+
+FULGURITE_BODY KeptFiles::KeptFiles(ModelCheckpointOptions const& how) : ranking_{TopK(how.mode, how.save_top_k)} {}
+
+FULGURITE_BODY void KeptFiles::hold(HeldFiles& held, HeldFiles::Holder holder) const {
   for (auto const& file : ranking_.top.paths()) held.hold(file, holder);
   for (auto const& file : {ranking_.best, last_.file})
     if (!file.empty()) held.hold(file, holder);
 }
 
-FULGURITE_BODY std::vector<std::filesystem::path> KeptNames::gone() const {
+FULGURITE_BODY std::vector<std::filesystem::path> KeptFiles::gone() const {
   std::vector<std::filesystem::path> files;
   auto const is_there = [](std::filesystem::path const& file) {
     std::error_code unknown;
@@ -140,14 +142,14 @@ FULGURITE_BODY std::vector<std::filesystem::path> KeptNames::gone() const {
   return files;
 }
 
-FULGURITE_BODY void KeptNames::forget(std::vector<std::filesystem::path> const& files) {
+FULGURITE_BODY void KeptFiles::forget(std::vector<std::filesystem::path> const& files) {
   auto const is_one = [&](auto const& file) { return std::find(files.begin(), files.end(), file) != files.end(); };
   for (auto const& file : files) ranking_.top.drop(file);
   if (is_one(last_.file)) last_ = {.step = last_.step};
   if (is_one(ranking_.best)) ranking_.take_best();
 }
 
-FULGURITE_BODY void KeptNames::respell(std::filesystem::path const& before, std::filesystem::path const& now) {
+FULGURITE_BODY void KeptFiles::respell(std::filesystem::path const& before, std::filesystem::path const& now) {
   if (before.empty()) return;
   auto const respelt = [&](std::filesystem::path const& file) {
     auto const inside = file.lexically_relative(before);
@@ -160,16 +162,12 @@ FULGURITE_BODY void KeptNames::respell(std::filesystem::path const& before, std:
   for (auto& file : ranking_.outdated) file = respelt(file);
 }
 
-FULGURITE_BODY void KeptNames::leave() {
+FULGURITE_BODY void KeptFiles::leave() {
   ranking_.top.clear();
   if (!ranking_.best_score) ranking_.best.clear();
   ranking_.outdated.clear();
   last_ = {.step = last_.step};
 }
-
-}  // namespace fulgurite::checkpointing
-
-namespace fulgurite {
 
 FULGURITE_BODY SavedFile KeptFiles::save(CheckpointFiles& files, std::filesystem::path const& folder,
                                          ModelCheckpointOptions const& how, SavingFile const& now, Named named) {
@@ -342,16 +340,12 @@ FULGURITE_STATE(SavingFile)
 void TopK::state(auto& archive) { archive("paths", paths_)("scores", scores_)("epochs", epochs_); }
 FULGURITE_STATE(TopK)
 
-}  // namespace fulgurite
-
-namespace fulgurite::checkpointing {
-
-void KeptNames::state(auto& archive) {
+void KeptFiles::state(auto& archive) {
   archive("best_model_path", ranking_.best)("best_model_score", ranking_.best_score)("best_epoch", ranking_.best_epoch);
   archive("last_model_path", last_.file)("last_written_step", last_.step)("last_pending", last_.pending);
   archive("outdated", ranking_.outdated);
   archive.child("best_k_models", ranking_.top);
 }
-FULGURITE_STATE(KeptNames)
+FULGURITE_STATE(KeptFiles)
 
-}  // namespace fulgurite::checkpointing
+}  // namespace fulgurite

@@ -79,8 +79,6 @@ class GradientNorm {
   }
 
   void log(std::vector<std::pair<std::string, double>> norms, std::size_t position, Context& ctx) const;
-  // The number as Python prints it: "2.0", "0.5", "inf".
-  static std::string type_text(double type);
 
   GradientNormOptions options_;
   std::vector<long> last_{};  ///< for each optimizer, the logged step of its last row

@@ -11,7 +11,9 @@
 namespace fulgurite {
 
 FULGURITE_BODY void GradientNorm::name_all(std::vector<std::pair<std::string, double>>& norms, double norm_type) {
-  std::string const prefix = "grad_" + type_text(norm_type) + "_norm";
+  std::string type = report::exact(norm_type);  // as Python prints it: "2.0", "0.5", "inf"
+  if (type.find_first_not_of("0123456789") == std::string::npos) type += ".0";
+  std::string const prefix = "grad_" + type + "_norm";
   for (auto& [name, value] : norms) name = prefix + (&name == &norms.back().first ? "_total" : "/" + name);
 }
 
@@ -23,11 +25,6 @@ FULGURITE_BODY void GradientNorm::log(std::vector<std::pair<std::string, double>
   std::vector<Scalar> row;
   for (auto const& [name, value] : norms) row.push_back({name, value});
   ctx.log_scalars(row);
-}
-
-FULGURITE_BODY std::string GradientNorm::type_text(double type) {
-  std::string const shortest = report::exact(type);
-  return shortest.find_first_not_of("0123456789") == std::string::npos ? shortest + ".0" : shortest;
 }
 
 FULGURITE_BODY LearningRateMonitor::LearningRateMonitor(LearningRateMonitorOptions options)

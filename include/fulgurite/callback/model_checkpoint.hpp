@@ -93,11 +93,34 @@ class Place {
   bool chosen_ = false, is_elsewhere_ = false;
 };
 
-// What a ModelCheckpoint reports about the files that it keeps.
+/// A requested file that is not written yet.
+struct Waiting {
+  SavingFile file{};  ///< empty if `in_batch`
+  long before = 0;    ///< the step of the previous file
+  bool in_batch =
+      false;  ///< requested in a batch, for that batch's step: the file is ranked and named when it is written
 
-/// The options, the folder and the files of a ModelCheckpoint.
-class Results {
+  void state(auto& archive);
+};
+
+// When a ModelCheckpoint requests a file, and how it handles the events of a run.
+
+/// The part of ModelCheckpoint that does not depend on the type of its metric.
+class Saver {
  public:
+  using Hooks = Implements<hook::setup, hook::on_fit_start, hook::on_train_start, hook::on_train_batch_end,
+                           hook::on_train_epoch_end, hook::on_validation_end, hook::on_train_end, hook::on_fit_end,
+                           hook::on_exception, hook::teardown>;
+  static constexpr Order order = Order::checkpoint;
+  static constexpr bool inert_in_dev_run = true;
+  static constexpr bool keeps_checkpoints = true;
+  static constexpr std::string_view reads = "the state of the run";
+
+  Saver(ModelCheckpointOptions const& options, WatchedMetric monitor);
+  Saver(Saver const&) = default;
+  Saver& operator=(Saver const&) = default;
+  FULGURITE_MOVES(Saver);
+
   /// The best file; if no metric is watched, the latest one. Empty while there is none.
   std::filesystem::path const& best_model_path() const { return kept_.ranking().best; }
   std::optional<double> best_model_score() const { return kept_.ranking().best_score; }
@@ -114,126 +137,7 @@ class Results {
   /// best_k_models.yaml in the folder.
   void to_yaml(std::filesystem::path const& file = {}) const;
 
- protected:
-  Results(ModelCheckpointOptions options, WatchedMetric monitor);
-
-  void print(bool here, std::string const& what) const;
-
-  /// A function that enters the name of a file in the outcome before the file is written: the state in it contains the
-  /// outcome, so that a resumed run has the results of an unbroken one. Without a name, the outcome is as it was.
-  KeptFiles::Named naming(Outcome& outcome) const;
-  static void rethrow(SavedFile const& saved);
-
-  void publish(Outcome& outcome) const;
-
-  TopK const& top() const { return kept_.ranking().top; }
-  bool writes_any() const;
-
-  ModelCheckpointOptions options_;
-  Place place_;
-  KeptFiles kept_;
-  std::optional<double> current_ = std::nullopt;
-  WatchedMetric monitor_;  ///< without a name: the latest file is kept
-};
-
-// The files that a ModelCheckpoint has requested and that are not written yet.
-
-/// A requested file that is not written yet.
-struct Waiting {
-  SavingFile file{};  ///< empty if `in_batch`
-  long before = 0;    ///< the step of the previous file
-  bool in_batch =
-      false;  ///< requested in a batch, for that batch's step: the file is ranked and named when it is written
-
-  void state(auto& archive);
-};
-
-/// Requests files. Each one is written at the trainer's next safe point.
-class Requests : public Results {
- protected:
-  using Results::Results;
-
-  bool at_train_epoch_end(Context const& ctx) const;
-  void request(Context const& ctx, SavingFile now);
-
-  /// Requests a file. Its name on disk is chosen when it is written, since other callbacks' files exist by then.
-  void ask(Context const& ctx, Waiting const& now);
-  /// Writes a requested file that is due.
-  void write_waiting(CheckpointFiles& files, Waiting const& now, Outcome& outcome);
-  /// Requests the file "last", unless it already holds this step.
-  void ask_for_last(Context const& ctx);
-
-  void warn_of_missing(Context const& ctx);
-
-  std::optional<Waiting> waiting_ = std::nullopt;
-  std::vector<std::filesystem::path> gone_{};  ///< files named in the loaded state that do not exist
-  long last_saved_ = 0;                        ///< the step of the latest requested file
-  bool deferred_ = false;
-};
-
-// Selects the steps for which a ModelCheckpoint requests files: those whose value is known and among the best.
-
-class Admission : public Requests {
- protected:
-  Admission(ModelCheckpointOptions options, WatchedMetric monitor);
-
-  /// True if nothing is to be saved: outside of fit, or if this step is saved already.
-  bool skips(Context const& ctx) const;
-
-  /// Requests a file of the step that a batch has taken. Only after the batch is it known whether a validation follows,
-  /// which then ranks and names the file.
-  void save_step_of_batch(Context const& ctx, long before);
-  void save_step_of_batch(Context const& ctx);
-
-  /// True if the metric gets its first value only from a validation that has not run yet.
-  bool value_is_to_come(Context const& ctx) const;
-
-  void save(Context const& ctx);
-  void save(Context const& ctx, int epoch);
-
-  /// The watched value. Its age counts from the step at which this callback first saw it; the callback looks at the end
-  /// of each validation, and whenever a file is due.
-  std::optional<double> seen_now(Context const& ctx);
-  /// Called when a fit begins: everything that this fit logs is new, however often an earlier fit has logged it.
-  void forget_seen() { seen_ = {}; }
-
-  /// A file of the current state; nullopt if no file is kept, or if its value is not among the best.
-  std::optional<SavingFile> admitted(Context const& ctx, int epoch);
-
-  Name name_;
-  bool validated_ = false;
-
- private:
-  void missing(Context const& ctx);
-
-  /// Warns if the value that ranks the file was logged before the latest training step.
-  void warn_of_old_value(Context const& ctx);
-
-  /// How often the metric had been logged when a new value was seen, and the step at that time.
-  struct Seen {
-    long logged = 0, step = 0;
-  };
-  Seen seen_{};
-  bool warned_ = false, warned_of_age_ = false;
-};
-
-// When a ModelCheckpoint requests a file, and how it handles the events of a run.
-
-/// The part of ModelCheckpoint that does not depend on the type of its metric.
-class Saver : public Admission {
- public:
-  using Hooks = Implements<hook::setup, hook::on_fit_start, hook::on_train_start, hook::on_train_batch_end,
-                           hook::on_train_epoch_end, hook::on_validation_end, hook::on_train_end, hook::on_fit_end,
-                           hook::on_exception, hook::teardown>;
-  static constexpr Order order = Order::checkpoint;
-  static constexpr bool inert_in_dev_run = true;
-  static constexpr bool keeps_checkpoints = true;
-  static constexpr std::string_view reads = "the state of the run";
-
-  Saver(ModelCheckpointOptions const& options, WatchedMetric monitor);
-  Saver(Saver const&) = default;
-  Saver& operator=(Saver const&) = default;
-  FULGURITE_MOVES(Saver);
+  // The events of a run.
 
   void setup(Context& ctx);
 
@@ -269,7 +173,63 @@ class Saver : public Admission {
   void state(auto& archive);
 
  private:
+  bool at_train_epoch_end(Context const& ctx) const;
+  /// True if nothing is to be saved: outside of fit, or if this step is saved already.
+  bool skips(Context const& ctx) const;
+  /// True if the metric gets its first value only from a validation that has not run yet.
+  bool value_is_to_come(Context const& ctx) const;
+  /// The watched value. Its age counts from the step at which this callback first saw it; the callback looks at the end
+  /// of each validation, and whenever a file is due.
+  std::optional<double> seen_now(Context const& ctx);
+
+  // Requests of files. Each one is written at the trainer's next safe point.
+
+  void save(Context const& ctx, int epoch);
+  /// Requests a file of the step that a batch has taken. Only after the batch is it known whether a validation follows,
+  /// which then ranks and names the file.
+  void save_step_of_batch(Context const& ctx, long before);
+  /// A file of the current state; nullopt if no file is kept, or if its value is not among the best.
+  std::optional<SavingFile> admitted(Context const& ctx, int epoch);
+  void request(Context const& ctx, SavingFile now);
+  /// Requests a file. Its name on disk is chosen when it is written, since other callbacks' files exist by then.
+  void ask(Context const& ctx, Waiting const& now);
+  /// Writes a requested file that is due.
+  void write_waiting(CheckpointFiles& files, Waiting const& now, Outcome& outcome);
+
+  void missing(Context const& ctx);
+  void warn_of_missing(Context const& ctx);
+  /// Warns if the value that ranks the file was logged before the latest training step.
+  void warn_of_old_value(Context const& ctx);
+
+  void print(bool here, std::string const& what) const;
+
+  /// A function that enters the name of a file in the outcome before the file is written: the state in it contains the
+  /// outcome, so that a resumed run has the results of an unbroken one. Without a name, the outcome is as it was.
+  KeptFiles::Named naming(Outcome& outcome) const;
+  static void rethrow(SavedFile const& saved);
+
+  void publish(Outcome& outcome) const;
+
+  TopK const& top() const { return kept_.ranking().top; }
+  bool writes_any() const;
+
+  ModelCheckpointOptions options_;
+  Place place_;
+  KeptFiles kept_;
+  std::optional<double> current_ = std::nullopt;
+  WatchedMetric monitor_;  ///< without a name: the latest file is kept
+  Name name_;
   Timing timing_;
+  std::optional<Waiting> waiting_ = std::nullopt;
+  std::vector<std::filesystem::path> gone_{};  ///< files named in the loaded state that do not exist
+  long last_saved_ = 0;                        ///< the step of the latest requested file
+  /// How often the metric had been logged when a new value was seen, and the step at that time.
+  struct Seen {
+    long logged = 0, step = 0;
+  };
+  Seen seen_{};
+  bool deferred_ = false, validated_ = false;
+  bool warned_ = false, warned_of_age_ = false;
   bool resumed_ = false;
   bool moved_ = false;  ///< true if this run writes to another folder than the run that it resumes
   bool in_fit_ = false;

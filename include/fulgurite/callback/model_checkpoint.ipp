@@ -47,25 +47,22 @@ FULGURITE_BODY bool Place::is_same(std::filesystem::path const& one, std::filesy
   return !no_one && !no_other && a == b;
 }
 
-FULGURITE_BODY std::filesystem::path Results::kth_best_model_path() const {
+FULGURITE_BODY std::filesystem::path Saver::kth_best_model_path() const {
   return top().full() && top().size() != 0 ? top().worst_path() : std::filesystem::path{};
 }
 
-FULGURITE_BODY std::optional<double> Results::kth_value() const {
+FULGURITE_BODY std::optional<double> Saver::kth_value() const {
   return top().full() && top().size() != 0 ? std::optional(top().worst_score()) : std::nullopt;
 }
 
-FULGURITE_BODY void Results::to_yaml(std::filesystem::path const& file) const {
+FULGURITE_BODY void Saver::to_yaml(std::filesystem::path const& file) const {
   std::string text;
   for (std::size_t i = 0; i != top().size(); ++i)
     text += report::yaml(top().paths()[i].string()) + ": " + report::yaml(top().scores()[i]) + "\n";
   write_durably(file.empty() ? dirpath() / "best_k_models.yaml" : file, text.empty() ? "{}\n" : text);
 }
 
-FULGURITE_BODY Results::Results(ModelCheckpointOptions options, WatchedMetric monitor)
-    : options_(std::move(options)), place_(options_.dirpath), kept_(options_), monitor_(monitor) {}
-
-FULGURITE_BODY void Results::print(bool here, std::string const& what) const {
+FULGURITE_BODY void Saver::print(bool here, std::string const& what) const {
   if (options_.verbose && here) fulgurite::print_lines(stderr, "ModelCheckpoint: " + what + "\n");
 }
 
@@ -75,7 +72,7 @@ auto best_of(auto& outcome) {
                   outcome.best_file);
 }
 
-FULGURITE_BODY KeptFiles::Named Results::naming(Outcome& outcome) const {
+FULGURITE_BODY KeptFiles::Named Saver::naming(Outcome& outcome) const {
   return [this, before = outcome, &outcome](std::filesystem::path const& file) {
     outcome.last_file = file.empty() ? before.last_file : file;
     if (file.empty() && monitor_) best_of(outcome) = best_of(before);
@@ -83,22 +80,22 @@ FULGURITE_BODY KeptFiles::Named Results::naming(Outcome& outcome) const {
   };
 }
 
-FULGURITE_BODY void Results::rethrow(SavedFile const& saved) {
+FULGURITE_BODY void Saver::rethrow(SavedFile const& saved) {
   if (saved.failure) std::rethrow_exception(saved.failure);
 }
 
-FULGURITE_BODY void Results::publish(Outcome& outcome) const {
+FULGURITE_BODY void Saver::publish(Outcome& outcome) const {
   auto const& ranking = kept_.ranking();
   if (!monitor_ || !ranking.best_score) return;
   best_of(outcome) =
       std::tuple(monitor_.written(), monitor_.name, ranking.best_score, ranking.best_epoch, ranking.best);
 }
 
-FULGURITE_BODY bool Results::writes_any() const {
+FULGURITE_BODY bool Saver::writes_any() const {
   return options_.save_top_k != 0 || options_.save_last.kind != SaveLast::no;
 }
 
-FULGURITE_BODY void Requests::write_waiting(CheckpointFiles& files, Waiting const& now, Outcome& outcome) {
+FULGURITE_BODY void Saver::write_waiting(CheckpointFiles& files, Waiting const& now, Outcome& outcome) {
   gone_.clear();     // a later file may use the name again
   waiting_.reset();  // the file holds the state after this request
   auto const then = [this, before = now.before](CheckpointFiles const& done, SavedFile const& saved) {
@@ -169,29 +166,22 @@ FULGURITE_BODY bool Place::warn_of_move(Context const& ctx) {
   return !from.empty();
 }
 
-FULGURITE_BODY bool Requests::at_train_epoch_end(Context const& ctx) const {
+FULGURITE_BODY bool Saver::at_train_epoch_end(Context const& ctx) const {
   return watch::at_train_epoch_end(options_.save_on_train_epoch_end, ctx);
 }
 
-FULGURITE_BODY void Requests::request(Context const& ctx, SavingFile now) {
+FULGURITE_BODY void Saver::request(Context const& ctx, SavingFile now) {
   long const before = std::exchange(last_saved_, ctx.global_step());
   ask(ctx, {std::move(now), before});
 }
 
-FULGURITE_BODY void Requests::ask(Context const& ctx, Waiting const& now) {
+FULGURITE_BODY void Saver::ask(Context const& ctx, Waiting const& now) {
   waiting_ = now;
   ctx.request_checkpoint(
       {this, [this, now, &outcome = ctx.outcome()](CheckpointFiles& files) { write_waiting(files, now, outcome); }});
 }
 
-FULGURITE_BODY void Requests::ask_for_last(Context const& ctx) {
-  ctx.request_checkpoint({this, [this, step = ctx.global_step(), &outcome = ctx.outcome()](CheckpointFiles& files) {
-                            if (kept_.last().step != step)
-                              rethrow(kept_.save_last(files, dirpath(), options_, step, naming(outcome)));
-                          }});
-}
-
-FULGURITE_BODY void Requests::warn_of_missing(Context const& ctx) {
+FULGURITE_BODY void Saver::warn_of_missing(Context const& ctx) {
   if (gone_.empty()) return;
   auto const all = listed(gone_, [](std::filesystem::path const& file) { return file.string(); });
   ctx.warn_each("fulgurite.callback.checkpoint_gone", "ModelCheckpoint: " + all +
@@ -199,14 +189,11 @@ FULGURITE_BODY void Requests::warn_of_missing(Context const& ctx) {
                                                           "missing files leave the ranking");
 }
 
-FULGURITE_BODY Admission::Admission(ModelCheckpointOptions options, WatchedMetric monitor)
-    : Requests(std::move(options), monitor), name_(options_) {}
-
-FULGURITE_BODY bool Admission::skips(Context const& ctx) const {
+FULGURITE_BODY bool Saver::skips(Context const& ctx) const {
   return !watch::in_fit(ctx) || ctx.global_step() == last_saved_;
 }
 
-FULGURITE_BODY void Admission::save_step_of_batch(Context const& ctx, long before) {
+FULGURITE_BODY void Saver::save_step_of_batch(Context const& ctx, long before) {
   waiting_ = Waiting{.before = before, .in_batch = true};
   ctx.request_checkpoint({this, [this, before, ctx](CheckpointFiles& files) {
                             bool const by_validation = ctx.has_validation() && (monitor_ || name_.has_metrics());
@@ -225,27 +212,21 @@ FULGURITE_BODY void Admission::save_step_of_batch(Context const& ctx, long befor
                           }});
 }
 
-FULGURITE_BODY void Admission::save_step_of_batch(Context const& ctx) {
-  save_step_of_batch(ctx, std::exchange(last_saved_, ctx.global_step()));
-}
-
-FULGURITE_BODY bool Admission::value_is_to_come(Context const& ctx) const {
+FULGURITE_BODY bool Saver::value_is_to_come(Context const& ctx) const {
   return monitor_ && ctx.has_validation() && !ctx.shared_value(monitor_);
 }
 
-FULGURITE_BODY void Admission::save(Context const& ctx) { save(ctx, ctx.current_epoch()); }
-
-FULGURITE_BODY void Admission::save(Context const& ctx, int epoch) {
+FULGURITE_BODY void Saver::save(Context const& ctx, int epoch) {
   if (auto now = admitted(ctx, epoch)) request(ctx, std::move(*now));
 }
 
-FULGURITE_BODY std::optional<double> Admission::seen_now(Context const& ctx) {
+FULGURITE_BODY std::optional<double> Saver::seen_now(Context const& ctx) {
   auto const now = ctx.watched_value(monitor_);
   if (now.is_newer_than(seen_.logged)) seen_ = {now.logged, ctx.global_step()};
   return now.value;
 }
 
-FULGURITE_BODY std::optional<SavingFile> Admission::admitted(Context const& ctx, int epoch) {
+FULGURITE_BODY std::optional<SavingFile> Saver::admitted(Context const& ctx, int epoch) {
   SavingFile now{.name = {}, .epoch = epoch, .step = ctx.global_step()};
   if (monitor_) {
     now.score = seen_now(ctx);
@@ -266,7 +247,7 @@ FULGURITE_BODY std::optional<SavingFile> Admission::admitted(Context const& ctx,
   return now;
 }
 
-FULGURITE_BODY void Admission::missing(Context const& ctx) {
+FULGURITE_BODY void Saver::missing(Context const& ctx) {
   std::string const what = "ModelCheckpoint watches '" + monitor_.written() + "', which was not logged by step " +
                            std::to_string(ctx.global_step());
   if (validated_ || !ctx.has_validation())
@@ -275,7 +256,7 @@ FULGURITE_BODY void Admission::missing(Context const& ctx) {
     ctx.warn_each("fulgurite.callback.checkpoint_waits", what + ": nothing is saved before it is");
 }
 
-FULGURITE_BODY void Admission::warn_of_old_value(Context const& ctx) {
+FULGURITE_BODY void Saver::warn_of_old_value(Context const& ctx) {
   if (seen_.step >= ctx.global_step() || std::exchange(warned_of_age_, true)) return;
   ctx.warn_each("fulgurite.callback.checkpoint_old_value",
                 "ModelCheckpoint watches '" + monitor_.written() + "', which was last logged at step " +
@@ -285,7 +266,12 @@ FULGURITE_BODY void Admission::warn_of_old_value(Context const& ctx) {
 }
 
 FULGURITE_BODY Saver::Saver(ModelCheckpointOptions const& options, WatchedMetric monitor)
-    : Admission(options, monitor), timing_(checked(options_, bool(monitor))) {}
+    : options_(options),
+      place_(options_.dirpath),
+      kept_(options_),
+      monitor_(monitor),
+      name_(options_),
+      timing_(checked(options_, bool(monitor))) {}
 
 FULGURITE_BODY void Saver::setup(Context& ctx) {
   if (place_.choose(ctx)) kept_.leave();
@@ -307,7 +293,7 @@ FULGURITE_BODY void Saver::on_train_start(Context& ctx) {
   timing_.begin(ctx, resumed_);
   validated_ = false;
   in_fit_ = true;
-  forget_seen();
+  seen_ = {};                             // all that this fit logs is new, however often an earlier fit has logged it
   if (!std::exchange(resumed_, false)) {  // a failed fit may have left these
     deferred_ = false;
     waiting_.reset();
@@ -324,14 +310,16 @@ FULGURITE_BULK_BODY void Saver::on_train_batch_end(Context& ctx) {
   // Inside an accumulation window there is no step to save yet; a file requested here would hold the step that follows.
   if (ctx.accumulating()) return timing_.look(ctx);
   bool const by_step = timing_.by_steps(ctx);
-  if (!skips(ctx) && (by_step || timing_.by_time(ctx))) save_step_of_batch(ctx);
+  if (!skips(ctx) && (by_step || timing_.by_time(ctx)))
+    save_step_of_batch(ctx, std::exchange(last_saved_, ctx.global_step()));
 }
 
 FULGURITE_BODY void Saver::on_train_epoch_end(Context& ctx) {
   bool const by_step = timing_.by_flushed_step(ctx);
   if (skips(ctx)) return;
   if (by_step && value_is_to_come(ctx)) deferred_ = true;
-  else if (by_step || (at_train_epoch_end(ctx) && timing_.by_epoch(ctx.current_epoch()))) save(ctx);
+  else if (by_step || (at_train_epoch_end(ctx) && timing_.by_epoch(ctx.current_epoch())))
+    save(ctx, ctx.current_epoch());
 }
 
 FULGURITE_BODY void Saver::on_validation_end(Context& ctx) {
@@ -341,7 +329,7 @@ FULGURITE_BODY void Saver::on_validation_end(Context& ctx) {
   bool const by_step = timing_.by_flushed_step(ctx);
   if (skips(ctx)) return;
   if (std::exchange(deferred_, false) || by_step || (!at_train_epoch_end(ctx) && timing_.by_epoch(ctx.current_epoch())))
-    save(ctx);
+    save(ctx, ctx.current_epoch());
 }
 
 FULGURITE_BODY void Saver::on_train_end(Context& ctx) {
@@ -351,7 +339,10 @@ FULGURITE_BODY void Saver::on_train_end(Context& ctx) {
   bool const waited = std::exchange(deferred_, false);  // for a value that did not come
   if ((waited || behind) && !skips(ctx)) save(ctx, epoch);
   if (!KeptFiles::copies_last(options_) || !watch::in_fit(ctx) || ctx.global_step() == 0) return;
-  ask_for_last(ctx);
+  ctx.request_checkpoint({this, [this, step = ctx.global_step(), &outcome = ctx.outcome()](CheckpointFiles& files) {
+                            if (kept_.last().step != step)  // else the file "last" already holds this step
+                              rethrow(kept_.save_last(files, dirpath(), options_, step, naming(outcome)));
+                          }});
 }
 
 FULGURITE_BODY void Saver::on_fit_end(Context& ctx) {

@@ -149,8 +149,6 @@ constexpr Known const* known(std::string_view name) {
   return found == known_globals.end() ? nullptr : found;
 }
 
-// The state on which the opcodes of a pickle work: its bytes, a stack with marks, and a memo, all with limits.
-
 /// Limits of a pickle. A state dict of 100,000 tensors is far below them.
 struct Limits {
   std::size_t bytes = std::size_t{1} << 26;
@@ -161,11 +159,20 @@ struct Limits {
   std::size_t text = 1U << 20;  ///< bytes of a string
 };
 
-/// The state of a reader between two opcodes. Missing or surplus data is an Error that gives the byte.
-class Machine {
- protected:
-  Machine(std::string_view bytes, std::string source, Limits limits);
+// Reads the pickles of PyTorch's state dicts without running them: a few opcodes and a short list of names. Everything
+// else is refused by name.
 
+/// Reads one pickle of protocol 2, the default of torch.save. Nothing recurses, and no value is larger than the bytes
+/// that describe it. Throws [fulgurite.checkpoint.pt_pickle] with file and byte.
+class Reader {
+ public:
+  Reader(std::string_view bytes, std::string source, Limits limits = {});
+
+  Values read();
+
+ private:
+  // The state between two opcodes: bytes, a stack with marks, a memo. Missing or surplus data is an Error that gives
+  // the byte.
   [[noreturn]] void fail(std::string const& why) const;
 
   std::string_view take(std::size_t count);
@@ -203,28 +210,6 @@ class Machine {
   void remember(std::size_t index);
   void recall(std::size_t index);
 
-  std::string_view bytes_;
-  std::string source_;
-  Limits limits_;
-  std::size_t at_ = 0;
-  Values values_;
-  std::vector<Ref> stack_;
-  std::vector<std::size_t> marks_;
-  std::vector<Ref> memo_;
-};
-
-// Reads the pickles of PyTorch's state dicts without running them: a few opcodes and a short list of names. Everything
-// else is refused by name.
-
-/// Reads one pickle of protocol 2, the default of torch.save. Nothing recurses, and no value is larger than the bytes
-/// that describe it. Throws [fulgurite.checkpoint.pt_pickle] with file and byte.
-class Reader : private Machine {
- public:
-  Reader(std::string_view bytes, std::string source, Limits limits = {});
-
-  Values read();
-
- private:
   // The opcodes, by their names in Python's pickletools.
   bool step();
   [[noreturn]] void refuse_opcode(unsigned code);
@@ -237,9 +222,17 @@ class Reader : private Machine {
 
   // Names, and the results of calling them.
   Value global();
-  static std::string printable(std::string text);
   Value storage(Tuple const& id) const;
   void call();
+
+  std::string_view bytes_;
+  std::string source_;
+  Limits limits_;
+  std::size_t at_ = 0;
+  Values values_;
+  std::vector<Ref> stack_;
+  std::vector<std::size_t> marks_;
+  std::vector<Ref> memo_;
 };
 
 }  // namespace fulgurite::pickle

@@ -19,19 +19,19 @@ FULGURITE_BULK_BODY Ref const* Values::find(Dict const& dict, std::string_view k
   return found;
 }
 
-FULGURITE_BODY Machine::Machine(std::string_view bytes, std::string source, Limits limits)
+FULGURITE_BODY Reader::Reader(std::string_view bytes, std::string source, Limits limits)
     : bytes_(bytes), source_(std::move(source)), limits_(limits) {}
 
-FULGURITE_BODY void Machine::fail(std::string const& why) const {
+FULGURITE_BODY void Reader::fail(std::string const& why) const {
   throw Error("fulgurite.checkpoint.pt_pickle", source_ + ", byte " + std::to_string(at_) + ": " + why);
 }
 
-FULGURITE_BODY std::string_view Machine::take(std::size_t count) {
+FULGURITE_BODY std::string_view Reader::take(std::size_t count) {
   if (count > bytes_.size() - at_) fail("the pickle ends inside a value");
   return bytes_.substr(std::exchange(at_, at_ + count), count);
 }
 
-FULGURITE_BULK_BODY std::string_view Machine::take_line() {
+FULGURITE_BULK_BODY std::string_view Reader::take_line() {
   auto const line = bytes_.substr(at_, limits_.name + 1);
   auto const end = line.find('\n');
   if (end == line.npos) fail("a name of at most " + std::to_string(limits_.name) + " bytes expected");
@@ -39,59 +39,56 @@ FULGURITE_BULK_BODY std::string_view Machine::take_line() {
   return line.substr(0, end);
 }
 
-FULGURITE_BODY void Machine::push(Ref ref) {
+FULGURITE_BODY void Reader::push(Ref ref) {
   if (stack_.size() == limits_.stack) fail("more values at once than " + std::to_string(limits_.stack));
   stack_.push_back(ref);
 }
 
-FULGURITE_BULK_BODY void Machine::push(Value value) {
+FULGURITE_BULK_BODY void Reader::push(Value value) {
   if (values_.all.size() == limits_.values) fail("more values than " + std::to_string(limits_.values));
   values_.all.push_back(std::move(value));
   push(static_cast<Ref>(values_.all.size() - 1));
 }
 
-FULGURITE_BODY std::size_t Machine::available() const { return stack_.size() - (marks_.empty() ? 0 : marks_.back()); }
+FULGURITE_BODY std::size_t Reader::available() const { return stack_.size() - (marks_.empty() ? 0 : marks_.back()); }
 
-FULGURITE_BODY Ref Machine::pop() {
+FULGURITE_BODY Ref Reader::pop() {
   if (available() == 0) fail("a value is missing");
   auto const ref = stack_.back();
   stack_.pop_back();
   return ref;
 }
 
-FULGURITE_BULK_BODY std::vector<Ref> Machine::pop(std::size_t count) {
+FULGURITE_BULK_BODY std::vector<Ref> Reader::pop(std::size_t count) {
   if (available() < count) fail("a value is missing");
   std::vector<Ref> items(stack_.end() - static_cast<std::ptrdiff_t>(count), stack_.end());
   stack_.resize(stack_.size() - count);
   return items;
 }
 
-FULGURITE_BODY std::vector<Ref> Machine::pop_to_mark() {
+FULGURITE_BODY std::vector<Ref> Reader::pop_to_mark() {
   if (marks_.empty()) fail("a mark is missing");
   auto items = pop(available());
   marks_.pop_back();
   return items;
 }
 
-FULGURITE_BODY void Machine::mark() {
+FULGURITE_BODY void Reader::mark() {
   if (marks_.size() == limits_.depth) fail("nested more than " + std::to_string(limits_.depth) + " deep");
   marks_.push_back(stack_.size());
 }
 
-FULGURITE_BULK_BODY void Machine::remember(std::size_t index) {
+FULGURITE_BULK_BODY void Reader::remember(std::size_t index) {
   if (available() == 0) fail("a value is missing");
   if (index > memo_.size()) fail("a value is remembered out of order");
   if (index == memo_.size()) memo_.push_back(stack_.back());
   else memo_[index] = stack_.back();
 }
 
-FULGURITE_BODY void Machine::recall(std::size_t index) {
+FULGURITE_BODY void Reader::recall(std::size_t index) {
   if (index >= memo_.size()) fail("a value is recalled that was not remembered");
   push(memo_[index]);
 }
-
-FULGURITE_BODY Reader::Reader(std::string_view bytes, std::string source, Limits limits)
-    : Machine(bytes, std::move(source), limits) {}
 
 FULGURITE_BULK_BODY Values Reader::read() {
   if (bytes_.size() > limits_.bytes) fail("the pickle is longer than " + std::to_string(limits_.bytes) + " bytes");
@@ -182,20 +179,16 @@ FULGURITE_BULK_BODY void Reader::set_items(std::vector<Ref> const& items) {
 FULGURITE_BULK_BODY Value Reader::global() {
   auto const from = at_;
   auto const module = take_line(), name = take_line();
-  auto const full = std::string(module) + "." + std::string(name);
+  auto full = std::string(module) + "." + std::string(name);
   auto const* const entry = known(full);
   if (entry == nullptr) {
     at_ = from;
-    fail("the pickle names " + printable(full) +
-         ", which is neither a tensor nor plain data: save model.state_dict() alone, or as safetensors");
+    for (char& c : full)
+      if (c < ' ' || c > '~') c = '?';
+    fail("the pickle names '" + full +
+         "', which is neither a tensor nor plain data: save model.state_dict() alone, or as safetensors");
   }
   return Global{entry->name};
-}
-
-FULGURITE_BODY std::string Reader::printable(std::string text) {
-  for (char& c : text)
-    if (c < ' ' || c > '~') c = '?';
-  return "'" + text + "'";
 }
 
 FULGURITE_BULK_BODY Value Reader::storage(Tuple const& id) const {

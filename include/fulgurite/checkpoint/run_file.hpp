@@ -324,7 +324,7 @@ class RunImage {
 class BackgroundWriter : Pinned {
  public:
   BackgroundWriter();
-  ~BackgroundWriter();
+  ~BackgroundWriter() { wait(); }
 
   /// The copy that is written next. It may be changed while no write is in progress.
   RunImage& image() { return image_; }
@@ -343,7 +343,7 @@ class BackgroundWriter : Pinned {
   bool remove(std::filesystem::path const& path);
   void let_go();
   /// Clears the list of files.
-  void clear();
+  void clear() { files_.clear(); }
 
  private:
   struct File {

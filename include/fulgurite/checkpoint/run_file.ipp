@@ -379,7 +379,6 @@ void BackgroundWriter::elsewhere(Work const& work) {
 }
 
 FULGURITE_BULK_BODY BackgroundWriter::BackgroundWriter() = default;
-FULGURITE_BULK_BODY BackgroundWriter::~BackgroundWriter() { wait(); }
 
 FULGURITE_BODY void BackgroundWriter::plan(std::filesystem::path file, bool is_new) {
   files_.push_back({std::move(file), is_new, false, nullptr});
@@ -417,8 +416,6 @@ FULGURITE_BODY void BackgroundWriter::let_go() {
   wait();
   elsewhere([this]() noexcept { removed_.clear(); });
 }
-
-FULGURITE_BODY void BackgroundWriter::clear() { files_.clear(); }
 
 FULGURITE_BODY void BackgroundWriter::work() noexcept {
   for (std::exception_ptr failure; auto& file : files_) {

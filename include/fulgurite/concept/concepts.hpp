@@ -265,10 +265,7 @@ consteval HookVerdict broken_promise() {
 }
 
 /// True if `Hooks` is a list of the right kind.
-template <class List>
-inline constexpr bool is_hook_list = false;
-template <class... Hooks>
-inline constexpr bool is_hook_list<Implements<Hooks...>> = ((id_of<Hooks>() != HookId::none) && ...);
+FULGURITE_OF_ARGUMENTS(is_hook_list, Implements, (id_of<Ts>() != HookId::none) && ...);
 template <class List>
 inline constexpr bool is_metric_types = false;
 template <class... Ms>
@@ -345,47 +342,27 @@ constexpr bool are_alike(std::array<RowNames, N> const& metrics) {
     }
   return false;
 }
-template <class Metrics>
-inline constexpr bool has_metric_twice = false;
-template <auto... Ms>
-inline constexpr bool has_metric_twice<MetricList<Ms...>> = are_alike(std::array<RowNames, sizeof...(Ms)>{
-    RowNames{Ms.name(), Ms.logger&& Ms.on_step == Report::yes&& Ms.on_epoch == Report::yes}...});
-
-/// True if a metric is reported nowhere although there are loggers; a metric for callbacks only has `.logger = false`.
-template <class Metrics>
-inline constexpr bool has_unreported = false;
-template <auto... Ms>
-inline constexpr bool has_unreported<MetricList<Ms...>> =
-    ((Ms.logger && Ms.on_step == Report::no && Ms.on_epoch == Report::no) || ...);
-/// True if a metric's definition computes no number, or has wrong options.
-template <class Metrics>
-inline constexpr bool has_no_number = false;
-template <auto... Ms>
-inline constexpr bool has_no_number<MetricList<Ms...>> =
-    (!(metric::counts_one_number<decltype(Ms)> || metric::counts_several<decltype(Ms)>) || ...);
-/// True if a metric of several numbers would be shown where only one number fits.
-template <class Metrics>
-inline constexpr bool has_several_shown = false;
-template <auto... Ms>
-inline constexpr bool has_several_shown<MetricList<Ms...>> =
-    ((metric::counts_several<decltype(Ms)> &&
-      (Ms.prog_bar || !Ms.logger || Ms.on_step == Report::yes || Ms.on_epoch == Report::no)) ||
-     ...);
-template <class Metrics>
-inline constexpr bool has_unsound = false;
-template <auto... Ms>
-inline constexpr bool has_unsound<MetricList<Ms...>> = (!metric::is_sound(Ms) || ...);
-/// True if a metric's name would be taken for a loader's suffix.
-template <class Metrics>
-inline constexpr bool has_loader_suffix = false;
-template <auto... Ms>
-inline constexpr bool has_loader_suffix<MetricList<Ms...>> =
-    ((Ms.name().find("/dataloader_idx_") != std::string_view::npos) || ...);
-/// True if a metric has the name of a column that every row has.
-template <class Metrics>
-inline constexpr bool has_column_of_rows = false;
-template <auto... Ms>
-inline constexpr bool has_column_of_rows<MetricList<Ms...>> = ((Ms.logger && Ms.name() == "epoch") || ...);
+// Faults of a list of metrics, which are `Ms`.
+// clang-format off
+#define FULGURITE_OF_METRICS(NAME, ...)                                                                                \
+  template <class Metrics> inline constexpr bool NAME = false;                                                         \
+  template <auto... Ms> inline constexpr bool NAME<MetricList<Ms...>> = (__VA_ARGS__);
+FULGURITE_OF_METRICS(has_metric_twice, are_alike(std::array<RowNames, sizeof...(Ms)>{
+    RowNames{Ms.name(), Ms.logger && Ms.on_step == Report::yes && Ms.on_epoch == Report::yes}...}))
+// A metric is reported nowhere although there are loggers; a metric for callbacks only has `.logger = false`.
+FULGURITE_OF_METRICS(has_unreported, (Ms.logger && Ms.on_step == Report::no && Ms.on_epoch == Report::no) || ...)
+// A metric's definition computes no number, or has wrong options.
+FULGURITE_OF_METRICS(has_no_number,
+    !(metric::counts_one_number<decltype(Ms)> || metric::counts_several<decltype(Ms)>) || ...)
+FULGURITE_OF_METRICS(has_unsound, !metric::is_sound(Ms) || ...)
+// A metric of several numbers would be shown where only one number fits.
+FULGURITE_OF_METRICS(has_several_shown, (metric::counts_several<decltype(Ms)> &&
+    (Ms.prog_bar || !Ms.logger || Ms.on_step == Report::yes || Ms.on_epoch == Report::no)) || ...)
+// A metric's name would be taken for a loader's suffix, or is that of a column that every row has.
+FULGURITE_OF_METRICS(has_loader_suffix, (Ms.name().find("/dataloader_idx_") != std::string_view::npos) || ...)
+FULGURITE_OF_METRICS(has_column_of_rows, (Ms.logger && Ms.name() == "epoch") || ...)
+#undef FULGURITE_OF_METRICS
+// clang-format on
 
 }  // namespace judge
 

@@ -217,7 +217,7 @@ class StateLoader {
     else commits_->push_back(std::forward<Write>(write));
   }
 
-  bool has(std::string_view name) const;
+  bool has(std::string_view name) const { return tree_->find(name) != nullptr; }
   /// Allows unread entries here: they belong to parts that the program no longer has.
   void leave_out_others() const;
   /// The names of all entries here, in the order in which they were saved.
@@ -253,7 +253,7 @@ class StateLoader {
     return *this;
   }
   /// The options so far, including those of children, that differ.
-  Differences differences() const;
+  Differences differences() const { return differences_ ? *differences_ : Differences(); }
 
   /// A value that is a tensor.
   template <class T>

@@ -66,12 +66,6 @@ FULGURITE_BODY StateLoader::StateLoader(ArchiveNode const& tree, std::string pat
                                         Differences* differences)
     : tree_(&tree), path_(std::move(path)), problems_(problems), commits_(commits), differences_(differences) {}
 
-FULGURITE_BODY bool StateLoader::has(std::string_view name) const { return tree_->find(name) != nullptr; }
-
-FULGURITE_BODY StateLoader::Differences StateLoader::differences() const {
-  return differences_ ? *differences_ : Differences();
-}
-
 FULGURITE_BODY void StateLoader::leave_out_others() const {
   if (auto const* entries = std::get_if<ArchiveNode::Object>(&tree_->value))
     for (auto const& [name, node] : *entries)

@@ -252,7 +252,7 @@ inline ArchiveEntry const* ArchiveObject::begin() const { return entries_.data()
 
 namespace archive {
 /// The entry for the current value of an option that a run may change; the option's own entry has the program's value.
-std::string moved_name(std::string_view option);
+inline std::string moved_name(std::string_view option) { return std::string(option) + " now"; }
 }  // namespace archive
 
 /// Calls f(ArchiveNode&) for the direct children of a node.
@@ -274,17 +274,13 @@ void each_tensor(ArchiveNode& node, F&& f) {
 namespace archive {
 using fulgurite::is_optional;
 template <class T>
-inline constexpr bool is_vector = false;
-template <class T, class A>
-inline constexpr bool is_vector<std::vector<T, A>> = true;
+inline constexpr bool is_vector = is_of<std::vector, T>;
 template <class T>
 inline constexpr bool is_array = false;
 template <class T, std::size_t N>
 inline constexpr bool is_array<std::array<T, N>> = true;
 template <class T>
-inline constexpr bool is_duration = false;
-template <class R, class P>
-inline constexpr bool is_duration<std::chrono::duration<R, P>> = true;
+inline constexpr bool is_duration = is_of<std::chrono::duration, T>;
 template <class V>
 inline constexpr bool archivable = false;
 

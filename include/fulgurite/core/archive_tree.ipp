@@ -85,8 +85,6 @@ FULGURITE_BODY bool ArchiveNode::holds_nothing() const {
   return object == nullptr ? std::holds_alternative<std::monostate>(value) : object->empty();
 }
 
-FULGURITE_BODY std::string archive::moved_name(std::string_view option) { return std::string(option) + " now"; }
-
 }  // namespace fulgurite
 
 namespace fulgurite::archive {

@@ -170,7 +170,7 @@ class HyperparameterList {
   }
 
   std::vector<Hyperparameter> const& all() const { return all_; }
-  std::vector<Hyperparameter> copy() const;
+  std::vector<Hyperparameter> copy() const { return all_; }
 
  private:
   template <class V>

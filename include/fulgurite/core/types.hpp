@@ -35,13 +35,23 @@
 
 namespace fulgurite {
 
-// Recognizes std::optional.
+// Recognizes what is made from a class template.
 
+/// True if `T` is made from the class template: `is_of<std::vector, std::vector<int>>`.
+template <template <class...> class Of, class T>
+inline constexpr bool is_of = false;
+template <template <class...> class Of, class... Args>
+inline constexpr bool is_of<Of, Of<Args...>> = true;
+/// A constant that is `...` for a class template with the arguments `Ts`, and false for every other type:
+/// FULGURITE_OF_ARGUMENTS(has_logger, Pack, Logger<Ts> || ...).
+#define FULGURITE_OF_ARGUMENTS(NAME, TEMPLATE, ...)                                                                    \
+  template <class Of>                                                                                                  \
+  inline constexpr bool NAME = false;                                                                                  \
+  template <class... Ts>                                                                                               \
+  inline constexpr bool NAME<TEMPLATE<Ts...>> = (__VA_ARGS__)
 /// True if `T` is a std::optional.
 template <class T>
-inline constexpr bool is_optional = false;
-template <class T>
-inline constexpr bool is_optional<std::optional<T>> = true;
+inline constexpr bool is_optional = is_of<std::optional, T>;
 
 // The name of a type as the user wrote it, at compile time.
 

@@ -206,7 +206,10 @@ class SampledBatches : public Batches<Derived, B> {
 
   /// While on, every epoch has the same order: the dataset's own order if the sampler supports `in_order`, as that of
   /// `.shuffle` does, otherwise the order of epoch 0.
-  void in_order(bool on);
+  void in_order(bool on) {
+    if constexpr (requires { sampler_.in_order(on); }) sampler_.in_order(on);
+    this->repeat_epoch(on);
+  }
 
   void state(auto& archive);
 
@@ -218,7 +221,10 @@ class SampledBatches : public Batches<Derived, B> {
 
  protected:
   /// Throws [fulgurite.data.batch_size] for a batch size below 1.
-  SampledBatches(S sampler, long batch_size, bool drop_last);
+  SampledBatches(S sampler, long batch_size, bool drop_last)
+      : sampler_(std::move(sampler)), batch_size_(batch_size), drop_last_(drop_last) {
+    at_least(1, "fulgurite.data.batch_size", ".batch_size", batch_size);
+  }
 
   /// The number of samples in an epoch.
   std::size_t samples() const { return share_.world == 1 ? sampler_.size() : share_.size(sampler_.size()); }
@@ -266,21 +272,9 @@ void SampledBatches<Derived, B, S>::shard(int rank, int world, bool training) {
 }
 
 template <class Derived, class B, Sampler S>
-void SampledBatches<Derived, B, S>::in_order(bool on) {
-  if constexpr (requires { sampler_.in_order(on); }) sampler_.in_order(on);
-  this->repeat_epoch(on);
-}
-
-template <class Derived, class B, Sampler S>
 void SampledBatches<Derived, B, S>::state(auto& archive) {
   Batches<Derived, B>::state(archive);
   if constexpr (requires { sampler_.state(archive); }) archive.child("sampler", sampler_);
-}
-
-template <class Derived, class B, Sampler S>
-SampledBatches<Derived, B, S>::SampledBatches(S sampler, long batch_size, bool drop_last)
-    : sampler_(std::move(sampler)), batch_size_(batch_size), drop_last_(drop_last) {
-  at_least(1, "fulgurite.data.batch_size", ".batch_size", batch_size);
 }
 
 }  // namespace fulgurite::data

@@ -318,56 +318,25 @@ class Borrowed {
   L& get() const { return *loader_; }
   auto begin() const { return std::begin(get()); }
   auto end() const { return std::end(get()); }
-  auto size() const
-    requires SizedLoader<L>
-  {
-    return get().size();
+// Each function of the borrowed loader, where it has it.
+#define FULGURITE_LENT(FUNCTION, CONDITION, ...)                                                                       \
+  FUNCTION const                                                                                                       \
+    requires CONDITION                                                                                                 \
+  {                                                                                                                    \
+    return __VA_ARGS__;                                                                                                \
   }
-  void set_epoch(long epoch) const
-    requires loop::TakesEpoch<L>
-  {
-    get().set_epoch(epoch);
-  }
-  void resume_at(long batch) const
-    requires loop::Jumps<L>
-  {
-    get().resume_at(batch);
-  }
-  long batch_size() const
-    requires SettableBatchSize<L>
-  {
-    return loop::batch_size_of(get());
-  }
-  void set_batch_size(long size) const
-    requires SettableBatchSize<L>
-  {
-    loop::set_batch_size_of(get(), size);
-  }
-  void shard(int rank, int world, bool training) const
-    requires ShardableLoader<L>
-  {
-    loop::shard_of(get(), rank, world, training);
-  }
-  auto share() const
-    requires requires(L const& loader) { loader.share(); }
-  {
-    return get().share();
-  }
-  auto in_order(bool on) const
-    requires KeepsOrder<L>
-  {
-    return get().in_order(on);
-  }
-  void limit_each(double part) const
-    requires hook::limit_each::accepts<L, double>
-  {
-    get().limit_each(part);
-  }
-  Waited waited() const
-    requires ReportsWaiting<L>
-  {
-    return get().waited();
-  }
+  FULGURITE_LENT(auto size(), SizedLoader<L>, get().size())
+  FULGURITE_LENT(void set_epoch(long epoch), loop::TakesEpoch<L>, void(get().set_epoch(epoch)))
+  FULGURITE_LENT(void resume_at(long batch), loop::Jumps<L>, void(get().resume_at(batch)))
+  FULGURITE_LENT(long batch_size(), SettableBatchSize<L>, loop::batch_size_of(get()))
+  FULGURITE_LENT(void set_batch_size(long size), SettableBatchSize<L>, loop::set_batch_size_of(get(), size))
+  FULGURITE_LENT(void shard(int rank, int world, bool training), ShardableLoader<L>,
+                 loop::shard_of(get(), rank, world, training))
+  FULGURITE_LENT(auto share(), requires(L const& loader) { loader.share(); }, get().share())
+  FULGURITE_LENT(auto in_order(bool on), KeepsOrder<L>, get().in_order(on))
+  FULGURITE_LENT(void limit_each(double part), (hook::limit_each::accepts<L, double>), void(get().limit_each(part)))
+  FULGURITE_LENT(Waited waited(), ReportsWaiting<L>, get().waited())
+#undef FULGURITE_LENT
   template <class Archive>
     requires Stateful<L, Archive>
   void state(Archive& archive) const {

@@ -43,10 +43,6 @@ class Gunzip {
 
  private:
   std::size_t inflate_some(std::span<std::uint8_t> into);
-
-  /// Several gzip files may follow one another; anything else after one is an Error.
-  void end_of_member();
-
   [[noreturn]] void refuse(std::string const& what, std::string const& cure) const;
 
   std::span<std::uint8_t const> rest_;

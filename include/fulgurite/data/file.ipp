@@ -59,7 +59,11 @@ FULGURITE_BULK_BODY std::size_t Gunzip::inflate_some(std::span<std::uint8_t> int
   int const status = inflate(&stream_, Z_NO_FLUSH);
   rest_ = rest_.subspan(given - stream_.avail_in);
   if (status == Z_STREAM_END) {
-    end_of_member();
+    // Several gzip files may follow one another; anything else after one is an Error.
+    ended_ = rest_.empty();
+    if (!ended_ && !is_gzip(rest_))
+      refuse(std::to_string(rest_.size()) + " bytes follow the end of the compressed data", "fetch the file again");
+    if (!ended_) inflateReset(&stream_);
   } else if (status == Z_MEM_ERROR) {
     throw std::bad_alloc();
   } else if (status == Z_BUF_ERROR) {  // no input left
@@ -69,13 +73,6 @@ FULGURITE_BULK_BODY std::size_t Gunzip::inflate_some(std::span<std::uint8_t> int
            "fetch the file again");
   }
   return wanted - stream_.avail_out;
-}
-
-FULGURITE_BULK_BODY void Gunzip::end_of_member() {
-  ended_ = rest_.empty();
-  if (!ended_ && !is_gzip(rest_))
-    refuse(std::to_string(rest_.size()) + " bytes follow the end of the compressed data", "fetch the file again");
-  if (!ended_) inflateReset(&stream_);
 }
 
 FULGURITE_BULK_BODY void Gunzip::refuse(std::string const& what, std::string const& cure) const {

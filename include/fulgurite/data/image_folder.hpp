@@ -117,8 +117,6 @@ class ImageFolder {
   static void list(std::filesystem::path const& folder, std::vector<std::filesystem::path>& within,
                    std::vector<std::filesystem::path>& found, std::map<std::string, std::size_t>& others);
 
-  /// The extension in lower case.
-  static std::string ending_of(std::filesystem::path const& path);
   static bool is_one_of(std::initializer_list<char const*> endings, std::string const& ending);
 
   std::vector<std::string> classes_;

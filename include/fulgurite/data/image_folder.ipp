@@ -299,7 +299,9 @@ FULGURITE_BULK_BODY void ImageFolder::list(std::filesystem::path const& folder,
     auto const type = type_of(entry);
     if (type == std::filesystem::file_type::directory) list(path, within, found, others);
     if (type != std::filesystem::file_type::regular) continue;
-    std::string const ending = ending_of(path);
+    std::string ending = path.extension().string();
+    std::ranges::transform(ending, ending.begin(),
+                           [](char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; });
     auto const kind = kind_of_file(path);
     if (is_one_of({".png", ".pgm", ".ppm"}, ending)) {
       if (kind != FileKind::picture)
@@ -312,12 +314,6 @@ FULGURITE_BULK_BODY void ImageFolder::list(std::filesystem::path const& folder,
     }
   }
   within.pop_back();
-}
-
-FULGURITE_BULK_BODY std::string ImageFolder::ending_of(std::filesystem::path const& path) {
-  std::string ending = path.extension().string();
-  std::ranges::transform(ending, ending.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; });
-  return ending;
 }
 
 FULGURITE_BULK_BODY bool ImageFolder::is_one_of(std::initializer_list<char const*> endings, std::string const& ending) {

@@ -203,6 +203,22 @@ struct BatchOptions {
   [[no_unique_address]] elsewhere::LoaderOption<3> collate_fn = {};       ///< an argument behind the options
 };
 
+/// Options with the values that others have under the same names, except for the order of the samples.
+template <class Options>
+Options batching_of(auto const& from) {
+  Options to;
+  to.batch_size = from.batch_size;
+  to.seed = from.seed;
+  to.drop_last = from.drop_last;
+  to.workers = from.workers;
+  to.prefetch = from.prefetch;
+  if constexpr (requires { to.on_worker_start = from.on_worker_start; }) to.on_worker_start = from.on_worker_start;
+  to.persistent_workers = from.persistent_workers;
+  to.timeout = from.timeout;
+  to.pin_memory = from.pin_memory;
+  return to;
+}
+
 /// How batches are made and in which order, by a loader that makes its own sampler.
 struct LoaderOptions {
   long batch_size = 1;
@@ -290,16 +306,7 @@ class Loader : public SampledBatches<Loader<D, S, Collate>, Collated<Collate, D>
 
   /// `dataset` is moved from only after `count`, its size, was read.
   Loader(std::size_t count, D& dataset, LoaderOptions& o, Collate& collate)
-      : Loader(std::forward<D>(dataset), OptionalShuffle{count, o.shuffle, o.seed},
-               BatchOptions{.batch_size = o.batch_size,
-                            .seed = o.seed,
-                            .drop_last = o.drop_last,
-                            .workers = o.workers,
-                            .prefetch = o.prefetch,
-                            .on_worker_start = std::move(o.on_worker_start),
-                            .persistent_workers = o.persistent_workers,
-                            .timeout = o.timeout,
-                            .pin_memory = o.pin_memory},
+      : Loader(std::forward<D>(dataset), OptionalShuffle{count, o.shuffle, o.seed}, batching_of<BatchOptions>(o),
                std::move(collate)) {}
 
   void check_pinning() const {

@@ -61,9 +61,7 @@ inline constexpr bool is_ordered = false;
 template <class D, class S>
 inline constexpr bool is_ordered<Ordered<D, S>> = true;
 template <class Left>
-inline constexpr bool is_chosen = false;
-template <class D>
-inline constexpr bool is_chosen<Chosen<D>> = true;
+inline constexpr bool is_chosen = is_of<Chosen, Left>;
 
 /// Reports a wrong order of steps once; a step that does not fit then returns its input unchanged.
 template <class Left, bool Fits>
@@ -73,6 +71,21 @@ consteval bool fits() {
   return Fits;
 }
 
+/// A dataset or its chosen samples, shuffled or as they lie.
+template <class Left>
+auto in_order(Left left, bool shuffled, std::uint64_t seed = 0) {
+  if constexpr (is_chosen<Left>) {
+    using D = decltype(left.dataset);
+    return Ordered<D, Subset<OptionalShuffle>>{std::forward<D>(left.dataset),
+                                               data::shuffled(std::move(left.samples), shuffled, seed)};
+  } else {
+    using D = typename Held<Left>::type;
+    D dataset = std::move(left);
+    OptionalShuffle sampler{static_cast<std::size_t>(dataset.size()), shuffled, seed};
+    return Ordered<D, OptionalShuffle>{std::forward<D>(dataset), sampler};
+  }
+}
+
 /// The step `shuffle(seed)`.
 struct Shuffling : Step {
   std::uint64_t seed;
@@ -80,17 +93,9 @@ struct Shuffling : Step {
 
   template <class Left>
   auto of(Left left) const {
-    if constexpr (is_chosen<Left>) {
-      OptionalShuffle inner{left.samples.size(), true, seed};
-      Subset sampler(std::move(left.samples), inner);
-      return Ordered<decltype(left.dataset), decltype(sampler)>{std::forward<decltype(left.dataset)>(left.dataset),
-                                                                std::move(sampler)};
-    } else if constexpr (fits<Left, is_dataset<Left>>()) {
-      typename Held<Left>::type dataset = std::move(left);
-      OptionalShuffle sampler{static_cast<std::size_t>(dataset.size()), true, seed};
-      return Ordered<typename Held<Left>::type, OptionalShuffle>{std::forward<typename Held<Left>::type>(dataset),
-                                                                 sampler};
-    } else return left;
+    if constexpr (is_chosen<Left>) return in_order(std::move(left), true, seed);
+    else if constexpr (fits<Left, is_dataset<Left>>()) return in_order(std::move(left), true, seed);
+    else return left;
   }
 };
 
@@ -134,19 +139,9 @@ struct Batching : Step {
       auto by = collating::chosen<Sample<D>>(collate);
       return Loader<D, decltype(left.sampler), decltype(by)>(std::forward<D>(left.dataset), std::move(left.sampler),
                                                              options, by);
-    } else if constexpr (is_chosen<Left>) {
-      using D = decltype(left.dataset);
-      OptionalShuffle inner{left.samples.size()};
-      auto by = collating::chosen<Sample<D>>(collate);
-      return Loader<D, Subset<OptionalShuffle>, decltype(by)>(std::forward<D>(left.dataset),
-                                                              Subset(std::move(left.samples), inner), options, by);
-    } else if constexpr (fits<Left, is_dataset<Left>>()) {
-      using D = typename Held<Left>::type;
-      D dataset = std::move(left);
-      OptionalShuffle all{static_cast<std::size_t>(dataset.size())};
-      auto by = collating::chosen<Sample<D>>(collate);
-      return Loader<D, OptionalShuffle, decltype(by)>(std::forward<D>(dataset), all, options, by);
-    } else return left;
+    } else if constexpr (is_chosen<Left>) return of(in_order(std::move(left), false));
+    else if constexpr (fits<Left, is_dataset<Left>>()) return of(in_order(std::move(left), false));
+    else return left;
   }
 };
 

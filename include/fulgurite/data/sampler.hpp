@@ -319,6 +319,11 @@ class Share {
   bool fraction_;
 };
 
+/// The positions from `begin` to before `end`.
+std::vector<std::size_t> positions_in(std::size_t begin, std::size_t end);
+/// The chosen samples, in a new order in each epoch if `shuffle` is true.
+Subset<OptionalShuffle> shuffled(std::vector<std::size_t> chosen, bool shuffle, std::uint64_t seed);
+
 /// The positions of the samples of each part, in ascending order.
 struct Split {
   std::vector<std::size_t> train, validation;

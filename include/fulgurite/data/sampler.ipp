@@ -49,19 +49,27 @@ FULGURITE_BULK_BODY void at_least(long least, std::string_view identifier, std::
     throw Error(identifier, option + " is " + std::to_string(value) + ": it must be at least " + std::to_string(least));
 }
 
+FULGURITE_BULK_BODY std::vector<std::size_t> positions_in(std::size_t begin, std::size_t end) {
+  std::vector<std::size_t> positions(end - begin);
+  std::iota(positions.begin(), positions.end(), begin);
+  return positions;
+}
+
+FULGURITE_BULK_BODY Subset<OptionalShuffle> shuffled(std::vector<std::size_t> chosen, bool shuffle,
+                                                     std::uint64_t seed) {
+  OptionalShuffle const order{chosen.size(), shuffle, seed};
+  return {std::move(chosen), order};
+}
+
 FULGURITE_BULK_BODY std::vector<std::size_t> Shuffle::indices(long epoch) const {
-  std::vector<std::size_t> order(count);
-  std::iota(order.begin(), order.end(), std::size_t{0});
+  auto order = positions_in(0, count);
   Random random{seed, static_cast<std::uint64_t>(epoch)};
   for (std::size_t i = count; i > 1; --i) std::swap(order[i - 1], order[random.below(i)]);
   return order;
 }
 
 FULGURITE_BULK_BODY std::vector<std::size_t> OptionalShuffle::indices(long epoch) const {
-  if (shuffle && !ordered) return Shuffle{count, seed}.indices(epoch);
-  std::vector<std::size_t> order(count);
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  return order;
+  return shuffle && !ordered ? Shuffle{count, seed}.indices(epoch) : positions_in(0, count);
 }
 
 FULGURITE_BULK_BODY std::uint64_t OptionalShuffle::order_key() const {

@@ -25,7 +25,7 @@ namespace fulgurite::data {
 /// The content for shared memory, part by part. Borrowed parts must live until they are written.
 class SharedParts {
  public:
-  void borrow(std::span<std::byte const> part);
+  void borrow(std::span<std::byte const> part) { parts_.push_back(part); }
   template <class Number>
   void number(Number value) {
     copy(std::as_bytes(std::span(&value, 1)));

@@ -16,8 +16,6 @@
 
 namespace fulgurite::data {
 
-FULGURITE_BULK_BODY void SharedParts::borrow(std::span<std::byte const> part) { parts_.push_back(part); }
-
 FULGURITE_BULK_BODY void SharedParts::keep(std::shared_ptr<void const> owner) { owners_.push_back(std::move(owner)); }
 
 FULGURITE_BULK_BODY void SharedParts::copy(std::span<std::byte const> part) {

@@ -251,13 +251,21 @@ class Team : Pinned {
   /// The next batch if it is ready; otherwise nothing, and `take` would wait.
   std::optional<Batch> try_take();
   /// True if `on_start` failed in a worker. The team is then unusable.
-  bool is_broken() const;
+  bool is_broken() const {
+    std::lock_guard const lock(work_->mutex);
+    return work_->broken != nullptr;
+  }
 
  private:
   std::optional<Batch> handed_over(std::unique_lock<std::mutex>& lock, typename Work::Slot& slot);
   static bool is_away(typename Work::Worker const& worker) { return worker.busy || !worker.started; }
-  bool all_started() const;
-  bool has_ended(std::size_t i) const;
+  bool all_started() const {
+    return std::ranges::all_of(work_->workers, [](auto const& worker) { return worker.started; });
+  }
+  bool has_ended(std::size_t i) const {
+    std::lock_guard const lock(work_->mutex);
+    return work_->workers[i].ended;
+  }
 
   void start_one();
 
@@ -279,7 +287,11 @@ class Team : Pinned {
                          .epoch = epoch_,
                          .waited = options_.timeout});
   }
-  std::size_t batch_of(std::size_t worker) const;
+  std::size_t batch_of(std::size_t worker) const {
+    for (std::size_t k = work_->taken; k != work_->claimed; ++k)
+      if (!work_->slots.empty() && work_->slot(k).worker == worker && !work_->slot(k).batch) return k;
+    return work_->taken;
+  }
 
   WorkerOptions options_;
   std::shared_ptr<Work> work_ = std::make_shared<Work>();
@@ -360,29 +372,12 @@ std::optional<Batch> Team<Batch>::try_take() {
 }
 
 template <class Batch>
-bool Team<Batch>::is_broken() const {
-  std::lock_guard const lock(work_->mutex);
-  return work_->broken != nullptr;
-}
-
-template <class Batch>
 std::optional<Batch> Team<Batch>::handed_over(std::unique_lock<std::mutex>& lock, typename Work::Slot& slot) {
   std::optional<Batch> batch = std::exchange(slot.batch, std::nullopt);
   ++work_->taken;
   lock.unlock();
   work_->room.notify_one();
   return batch;
-}
-
-template <class Batch>
-bool Team<Batch>::all_started() const {
-  return std::ranges::all_of(work_->workers, [](auto const& worker) { return worker.started; });
-}
-
-template <class Batch>
-bool Team<Batch>::has_ended(std::size_t i) const {
-  std::lock_guard const lock(work_->mutex);
-  return work_->workers[i].ended;
 }
 
 template <class Batch>
@@ -404,13 +399,6 @@ void Team<Batch>::start_one() {
     throw Error("fulgurite.data.worker_start",
                 "a worker thread could not be started (" + std::string(failed.what()) + "): use fewer .workers");
   }
-}
-
-template <class Batch>
-std::size_t Team<Batch>::batch_of(std::size_t worker) const {
-  for (std::size_t k = work_->taken; k != work_->claimed; ++k)
-    if (!work_->slots.empty() && work_->slot(k).worker == worker && !work_->slot(k).batch) return k;
-  return work_->taken;
 }
 
 // The part of a loader that makes the batches of a pass: by its workers, or in the loop itself.

@@ -213,10 +213,7 @@ inline constexpr bool named_twice<std::tuple<Ls...>> = [] {
   return false;
 }();
 /// True if a loader of a tuple is a combined loader.
-template <class Loaders>
-inline constexpr bool any_combines = false;
-template <class... Ls>
-inline constexpr bool any_combines<std::tuple<Ls...>> = (CombinesLoaders<std::remove_reference_t<Ls>> || ...);
+FULGURITE_OF_ARGUMENTS(any_combines, std::tuple, CombinesLoaders<std::remove_reference_t<Ts>> || ...);
 
 /// The first callback that only works with a single loader.
 template <class Pack>

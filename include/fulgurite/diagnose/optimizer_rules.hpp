@@ -139,20 +139,14 @@ consteval bool returns_optimizers() {
   else return returns_by_value<R> && all_optimize<typename R::Backend, typename loop::AsList<Returned<R>>::type>;
 }
 /// True if the gradients of all optimizers stay at a fixed place in memory.
-template <class Os>
-inline constexpr bool all_stable = false;
-template <class... Os>
-inline constexpr bool all_stable<std::tuple<Os...>> = (Os::stable_gradients && ...);
+FULGURITE_OF_ARGUMENTS(all_stable, std::tuple, (Ts::stable_gradients && ...));
 /// The same for the optimizers of a run.
 template <class R>
 consteval bool all_gradients_stable() {
   return all_stable<decltype(loop::Optimizers<R>::optimizers)>;
 }
 /// True if each process can keep its own part of the state of all optimizers.
-template <class Os>
-inline constexpr bool all_in_parts = false;
-template <class... Os>
-inline constexpr bool all_in_parts<std::tuple<Os...>> = (state_in_parts<Os>() && ...);
+FULGURITE_OF_ARGUMENTS(all_in_parts, std::tuple, state_in_parts<Ts>() && ...);
 /// The same for the optimizers of a run.
 template <class R>
 consteval bool all_states_in_parts() {

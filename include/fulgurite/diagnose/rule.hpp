@@ -28,11 +28,6 @@ struct Nothing {
 template <class T>
 T& nothing();
 
-/// True for the callbacks made from a class template, such as ModelCheckpoint.
-template <template <class...> class T, class C>
-inline constexpr bool made_from = false;
-template <template <class...> class T, class... Args>
-inline constexpr bool made_from<T, T<Args...>> = true;
 /// The type that was found, if there is exactly one.
 template <class... Found>
 struct OneOf : std::type_identity<Nothing> {
@@ -48,7 +43,7 @@ template <template <class...> class T, class... Found>
 struct MadeFrom<T, std::tuple<Found...>> : OneOf<Found...> {};
 template <template <class...> class T, class... Found, class C, class... Cs>
 struct MadeFrom<T, std::tuple<Found...>, C, Cs...>
-    : MadeFrom<T, std::conditional_t<made_from<T, C>, std::tuple<Found..., C>, std::tuple<Found...>>, Cs...> {};
+    : MadeFrom<T, std::conditional_t<is_of<T, C>, std::tuple<Found..., C>, std::tuple<Found...>>, Cs...> {};
 /// The type in `Cs` that is made from the template; `found` is true if there is exactly one.
 template <template <class...> class T, class... Cs>
 using Only = MadeFrom<T, std::tuple<>, Cs...>;

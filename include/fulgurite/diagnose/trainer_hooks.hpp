@@ -187,16 +187,6 @@ consteval HookVerdict data_calls() {
 #undef FULGURITE_ROW
   return {};
 }
-/// Checks a logger's functions with the arguments that dispatch.hpp and safe_points.hpp pass.
-template <class T>
-consteval HookVerdict logger_calls() {
-  if (hook::log_metrics::named<T> && !hook::log_metrics::accepts<T, std::span<Scalar const> const, long>)
-    return {HookFault::parameters, HookId::log_metrics};
-  if (hook::log_hyperparams::named<T> && !hook::log_hyperparams::accepts<T, std::span<Hyperparameter const> const>)
-    return {HookFault::parameters, HookId::log_hyperparams};
-  if (hook::finalize::named<T> && !hook::finalize::accepts<T, Status>) return {HookFault::parameters, HookId::finalize};
-  return {};
-}
 
 /// Reports a name that exists and cannot be called with these arguments.
 template <class Hook, class T, class... Args>
@@ -204,6 +194,13 @@ consteval HookVerdict uncallable(HookId id) {
   if constexpr (!Hook::template named<T>) return {};
   else if constexpr (Hook::template accepts<T, Args...>) return {};
   else return {HookFault::parameters, id};
+}
+/// Checks a logger's functions with the arguments that dispatch.hpp and safe_points.hpp pass.
+template <class T>
+consteval HookVerdict logger_calls() {
+  return worst(uncallable<hook::log_metrics, T, std::span<Scalar const> const, long>(HookId::log_metrics),
+               uncallable<hook::log_hyperparams, T, std::span<Hyperparameter const> const>(HookId::log_hyperparams),
+               uncallable<hook::finalize, T, Status>(HookId::finalize));
 }
 /// Checks the functions of callbacks only, as loop/dispatch.hpp and loop/callbacks.hpp call them.
 template <class R, class T>

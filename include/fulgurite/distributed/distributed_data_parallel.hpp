@@ -203,19 +203,12 @@ struct FitState {
   FitState& operator=(FitState&&) noexcept = default;
 };
 
-/// While this object lives, gradients are not exchanged.
-class Unsynchronized {
- public:
-  Unsynchronized(FitState& state, bool on);
-  ~Unsynchronized() {
-    if (state_) --state_->unsynchronized;
-  }
-  Unsynchronized(Unsynchronized&& other) noexcept;
-  Unsynchronized& operator=(Unsynchronized&&) = delete;
-
- private:
-  FitState* state_;
+/// Ends such a scope.
+struct ExchangesAgain {
+  void operator()(FitState* state) const { --state->unsynchronized; }
 };
+/// While this object lives, gradients are not exchanged, unless it is null.
+using Unsynchronized = std::unique_ptr<FitState, ExchangesAgain>;
 }  // namespace distributed
 
 /// Data-parallel training: each process computes the gradients of its own batch, and before an update they are replaced
@@ -324,7 +317,10 @@ struct DistributedDataParallel {
     if (fit.buffers) fit.buffers->broadcast(group(), "buffers of rank 0");
   }
   /// While the returned object lives, `syncs()` is false, and the loops do not exchange gradients.
-  [[nodiscard]] distributed::Unsynchronized no_sync(bool on) { return {fit, on}; }
+  [[nodiscard]] distributed::Unsynchronized no_sync(bool on) {
+    if (on) ++fit.unsynchronized;
+    return distributed::Unsynchronized(on ? &fit : nullptr);
+  }
   bool syncs() const { return fit.unsynchronized == 0; }
 
   /// Called after a pass over the training data from which batch norms computed their statistics: gives all ranks the
@@ -363,30 +359,24 @@ struct DistributedDataParallel {
 
 namespace distributed {
 
-/// While this object lives, rank 0 has the whole state of a tuple's optimizers. Every rank must construct it.
-template <class Optimizers>
-class WholeState {
- public:
-  WholeState(Optimizers& optimizers, int rank) : optimizers_(&optimizers) {
-    each([&](auto& one) { one.gather_state(rank == 0); });
+/// Calls f(optimizer) for each optimizer of which the processes keep parts.
+template <class Optimizers, class F>
+void each_sharded(Optimizers& optimizers, F&& f) {
+  auto const one = [&](auto& optimizer) {
+    if constexpr (requires { optimizer.drop_gathered(); }) f(optimizer);
+  };
+  std::apply([&](auto&... all) { (one(all), ...); }, optimizers);
+}
+/// Ends the scope of a WholeState.
+struct DropsGathered {
+  template <class Optimizers>
+  void operator()(Optimizers* optimizers) const {
+    each_sharded(*optimizers, [](auto& one) { one.drop_gathered(); });
   }
-  ~WholeState() {
-    if (optimizers_) each([](auto& one) { one.drop_gathered(); });
-  }
-  WholeState(WholeState&& other) noexcept : optimizers_(std::exchange(other.optimizers_, nullptr)) {}
-  WholeState& operator=(WholeState&&) = delete;
-
- private:
-  template <class F>
-  void each(F&& f) {
-    auto const one = [&](auto& optimizer) {
-      if constexpr (requires { optimizer.drop_gathered(); }) f(optimizer);
-    };
-    std::apply([&](auto&... all) { (one(all), ...); }, *optimizers_);
-  }
-
-  Optimizers* optimizers_;
 };
+/// While this object lives, rank 0 has the whole state of a tuple's optimizers.
+template <class Optimizers>
+using WholeState = std::unique_ptr<Optimizers, DropsGathered>;
 
 }  // namespace distributed
 
@@ -418,10 +408,11 @@ struct ShardedDataParallel : DistributedDataParallel {
     };
     std::apply([&](auto&... each) { (one(each), ...); }, optimizers);
   }
-  /// While the returned object lives, rank 0 has the optimizers' whole state, for a file.
+  /// While the returned object lives, rank 0 has the optimizers' whole state, for a file. Every rank calls it.
   template <class Optimizers>
   [[nodiscard]] distributed::WholeState<Optimizers> whole_state(Optimizers& optimizers) {
-    return {optimizers, rank()};
+    distributed::each_sharded(optimizers, [&](auto& one) { one.gather_state(rank() == 0); });
+    return distributed::WholeState<Optimizers>(&optimizers);
   }
 
   /// The lines that describe(trainer) prints about the strategy's work.

@@ -81,13 +81,6 @@ FULGURITE_BODY LayersAcrossRanks::~LayersAcrossRanks() {
   for (auto const& norm : norms_) norm->connect(nullptr);
 }
 
-FULGURITE_BODY Unsynchronized::Unsynchronized(FitState& state, bool on) : state_(on ? &state : nullptr) {
-  if (state_) ++state_->unsynchronized;
-}
-
-FULGURITE_BODY Unsynchronized::Unsynchronized(Unsynchronized&& other) noexcept
-    : state_(std::exchange(other.state_, nullptr)) {}
-
 }  // namespace fulgurite::distributed
 
 namespace fulgurite {

@@ -88,10 +88,7 @@ template <class T>
 concept HeldSequential = requires(T& holder) { requires SequentialStages<std::remove_cvref_t<decltype(*holder)>>; };
 
 /// True if T is a std::tuple of stages, as std::tie returns one.
-template <class T>
-inline constexpr bool is_tuple_of_stages = false;
-template <class... Ts>
-inline constexpr bool is_tuple_of_stages<std::tuple<Ts...>> = (OneStage<std::remove_cvref_t<Ts>> && ...);
+FULGURITE_OF_ARGUMENTS(is_tuple_of_stages, std::tuple, (OneStage<std::remove_cvref_t<Ts>> && ...));
 
 /// The possible return types of a model's `stages()`.
 template <class T>
@@ -182,9 +179,7 @@ namespace fulgurite::distributed {
 
 /// True if T is a std::vector, which is cut by its elements.
 template <class T>
-inline constexpr bool is_list = false;
-template <class T, class A>
-inline constexpr bool is_list<std::vector<T, A>> = true;
+inline constexpr bool is_list = is_of<std::vector, T>;
 
 /// Throws an Error unless a tensor or a list has one row for each sample of its batch.
 void require_rows(std::int64_t rows, std::int64_t samples);

@@ -122,7 +122,10 @@ class VersionLock {
 template <class Table>
 class ChosenFolder {
  public:
-  ChosenFolder(std::filesystem::path save_dir, FolderOptions options);
+  ChosenFolder(std::filesystem::path save_dir, FolderOptions options)
+      : save_dir_(std::move(save_dir)), options_(std::move(options)) {
+    check_folder(std::string(Table::owner), options_);
+  }
 
   /// A run begins: chooses the folder. Returns true if this process writes: rank zero does, except in a fast_dev_run or
   /// barebones.
@@ -149,10 +152,20 @@ class ChosenFolder {
   std::filesystem::path root_of(TrainerOptions const& options) const {
     return folder_root(save_dir_, options_, options);
   }
-  static bool is_same(std::filesystem::path const& a, std::filesystem::path const& b);
-  static std::filesystem::path new_folder(std::filesystem::path const& root, auto const& more);
+  static bool is_same(std::filesystem::path const& a, std::filesystem::path const& b) {
+    std::error_code missing;
+    return a == b || std::filesystem::equivalent(a, b, missing);
+  }
+  static std::filesystem::path new_folder(std::filesystem::path const& root, auto const& more) {
+    if constexpr (requires { Table::new_run(root, more); }) return Table::new_run(root, more);
+    else return new_version(root);
+  }
   /// True if a logger of another kind, listed before this one, has made the run's folder where this one would.
-  static bool may_share(std::filesystem::path const& folder, std::filesystem::path const& root);
+  static bool may_share(std::filesystem::path const& folder, std::filesystem::path const& root) {
+    std::error_code missing;
+    return !folder.empty() && is_same(folder.parent_path(), root) &&
+           !std::filesystem::exists(folder / Table::lock, missing);
+  }
 
   /// Continues in the folder of the resumed run if it is below `root`. A program that now logs elsewhere does not write
   /// into another program's folders.
@@ -165,12 +178,6 @@ class ChosenFolder {
   std::optional<std::filesystem::path> before_ = std::nullopt;  ///< the folder before that, until the fit is over
   bool is_resumed_ = false;
 };
-
-template <class Table>
-ChosenFolder<Table>::ChosenFolder(std::filesystem::path save_dir, FolderOptions options)
-    : save_dir_(std::move(save_dir)), options_(std::move(options)) {
-  check_folder(std::string(Table::owner), options_);
-}
 
 template <class Table>
 bool ChosenFolder<Table>::choose(Context& ctx, auto const& more) {
@@ -208,25 +215,6 @@ std::vector<std::filesystem::path> ChosenFolder<Table>::earlier_runs(TrainerOpti
       if (!options_.version || *options_.version == number) folders.push_back(folder);
     });
   return folders;
-}
-
-template <class Table>
-bool ChosenFolder<Table>::is_same(std::filesystem::path const& a, std::filesystem::path const& b) {
-  std::error_code missing;
-  return a == b || std::filesystem::equivalent(a, b, missing);
-}
-
-template <class Table>
-std::filesystem::path ChosenFolder<Table>::new_folder(std::filesystem::path const& root, auto const& more) {
-  if constexpr (requires { Table::new_run(root, more); }) return Table::new_run(root, more);
-  else return new_version(root);
-}
-
-template <class Table>
-bool ChosenFolder<Table>::may_share(std::filesystem::path const& folder, std::filesystem::path const& root) {
-  std::error_code missing;
-  return !folder.empty() && is_same(folder.parent_path(), root) &&
-         !std::filesystem::exists(folder / Table::lock, missing);
 }
 
 template <class Table>
@@ -295,16 +283,24 @@ class FolderLogger {
   void continue_in(std::filesystem::path folder) { folder_.continue_in(std::move(folder)); }
 
   /// The fit failed before it resumed from its file: restores the previous folder, and drops no row.
-  void do_not_continue();
+  void do_not_continue() {
+    keep_.reset();
+    folder_.do_not_continue();
+  }
 
   /// Announces that the last `rows` rows will be logged again by a run that resumes from a file that is written now.
-  void expect_again(long rows);
+  void expect_again(long rows) { again_ = table_ && rows > 0 ? rows_ - table_->before_last(rows) : 0; }
 
   void on_train_start(Context& ctx);
   /// A checkpoint contains the number of rows, so they must be on disk before it is.
-  void before_save(Context&);
+  void before_save(Context&) {
+    if (table_) table_->sync();
+  }
 
-  void log_metrics(std::span<Scalar const> row, long step);
+  void log_metrics(std::span<Scalar const> row, long step) {
+    if (!folder_.is_chosen()) return;
+    write([&](Table& table) { table.add(NamedRow(row, step, folder_.options().prefix).cells()); });
+  }
 
   void log_hyperparams(std::span<Hyperparameter const> parameters);
   /// Writes describe.txt (the program that the trainer's types make), options.txt (its options) and system.txt (the
@@ -328,7 +324,9 @@ class FolderLogger {
   /// The run's folder, `lightning_logs/version_N`; empty before setup.
   std::filesystem::path const& log_dir() const { return folder_.path(); }
   /// The folders of all runs that this logger has made, or may continue.
-  std::vector<std::filesystem::path> earlier_runs(TrainerOptions const& options) const;
+  std::vector<std::filesystem::path> earlier_runs(TrainerOptions const& options) const {
+    return folder_.earlier_runs(options);
+  }
 
  protected:
   FolderLogger(std::filesystem::path save_dir, FolderOptions options, More more = {});
@@ -338,7 +336,7 @@ class FolderLogger {
   void write(F&& f);
   /// True if there is a file to write to. Throws before the first run, when no folder is known yet.
   bool writes(char const* what) const;
-  std::string prefixed(std::string_view name) const;
+  std::string prefixed(std::string_view name) const { return logger::prefixed(folder_.options().prefix, name); }
   bool is_resumed() const { return folder_.is_resumed(); }
   static std::string owner() { return std::string(Table::owner); }
 
@@ -382,17 +380,6 @@ void FolderLogger<Table, More>::setup(Context& ctx) {
 }
 
 template <class Table, class More>
-void FolderLogger<Table, More>::do_not_continue() {
-  keep_.reset();
-  folder_.do_not_continue();
-}
-
-template <class Table, class More>
-void FolderLogger<Table, More>::expect_again(long rows) {
-  again_ = table_ && rows > 0 ? rows_ - table_->before_last(rows) : 0;
-}
-
-template <class Table, class More>
 void FolderLogger<Table, More>::on_train_start(Context& ctx) {
   trains_ = true;
   if (keep_ && *keep_ < rows_)
@@ -400,17 +387,6 @@ void FolderLogger<Table, More>::on_train_start(Context& ctx) {
                   owner() + ": the last " + std::to_string(rows_ - *keep_) + " rows of " + table_->path().string() +
                       " are from after the checkpoint that this run resumes from: they are "
                       "dropped when its training starts");
-}
-
-template <class Table, class More>
-void FolderLogger<Table, More>::before_save(Context&) {
-  if (table_) table_->sync();
-}
-
-template <class Table, class More>
-void FolderLogger<Table, More>::log_metrics(std::span<Scalar const> row, long step) {
-  if (!folder_.is_chosen()) return;
-  write([&](Table& table) { table.add(NamedRow(row, step, folder_.options().prefix).cells()); });
 }
 
 template <class Table, class More>
@@ -454,11 +430,6 @@ void FolderLogger<Table, More>::state(auto& archive) {
 }
 
 template <class Table, class More>
-std::vector<std::filesystem::path> FolderLogger<Table, More>::earlier_runs(TrainerOptions const& options) const {
-  return folder_.earlier_runs(options);
-}
-
-template <class Table, class More>
 FolderLogger<Table, More>::FolderLogger(std::filesystem::path save_dir, FolderOptions options, More more)
     : folder_(std::move(save_dir), std::move(options)), more_(std::move(more)) {}
 
@@ -485,11 +456,6 @@ bool FolderLogger<Table, More>::writes(char const* what) const {
                                                " was called before a run has begun, and so before there is a folder: "
                                                "call it from a hook, or after the run");
   return folder_.is_chosen();
-}
-
-template <class Table, class More>
-std::string FolderLogger<Table, More>::prefixed(std::string_view name) const {
-  return logger::prefixed(folder_.options().prefix, name);
 }
 
 template <class Table, class More>

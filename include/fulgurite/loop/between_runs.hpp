@@ -294,50 +294,6 @@ class LastData {
   Evaluate validate_ = nullptr, test_ = nullptr;
 };
 
-// What a trainer owns between its calls: options, policies, callbacks, counters; and functions that read them.
-
-/// `R` is the key of its runs, `P` the pack of its callbacks.
-template <class R, class P>
-class OwnedRun {
- public:
-  /// The value of a metric in the last finished epoch or evaluation: `trainer.value(Net::val_loss)`.
-  template <class Metric>
-  std::optional<double> value(Metric const& metric) {
-    state_.facts.validating = false;
-    return RunContext<R, phase::Validate>(state_).value(metric);
-  }
-
-  /// The counters of the run: epochs, batches and steps. They are kept from fit to fit, as in a file.
-  Progress const& progress() const { return state_.progress; }
-  /// The warnings of the trainer's runs, each once and with its identifier.
-  std::vector<std::string> const& warnings() const { return state_.said.all(); }
-  /// The results of the last run, such as the best file and its score. It names files that exist, no others: while
-  /// another thread writes a file (`save_in_background`), these are the results before that file.
-  Outcome outcome() const { return loop::written_outcome(state_).with_present_files(); }
-  /// The options in effect: fast_dev_run, overfit_batches and barebones have replaced some.
-  TrainerOptions const& options() const { return state_.asked.options; }
-  /// The options as they were given.
-  TrainerOptions const& given_options() const { return state_.asked.given; }
-  /// Automatic or manual optimization, as given to make_trainer or set_optimization.
-  typename R::Optimization const& optimization() const { return state_.optimization; }
-  /// The device, or the strategy of several processes, that make_trainer was given.
-  typename R::Strategy const& strategy() const { return state_.parts.strategy; }
-
- protected:
-  /// The arguments are passed by reference, so that nothing is moved twice.
-  template <class... Cs>
-  OwnedRun(AddedCallbacks added, TrainerOptions&& options, typename R::Strategy&& strategy,
-           typename R::Precision&& precision, typename R::Optimization&& optimization, Cs&&... callbacks)
-      : state_(
-            {.options = effective(options), .given = std::move(options), .added = added.count, .logs = has_logger<P>},
-            std::move(optimization), std::move(strategy), std::move(precision)),
-        pack_{Slots<Cs...>(std::move(callbacks)...)} {}
-
-  State<R> state_;
-  P pack_;
-  NoModule none_{};
-};
-
 // A search between runs: a separate run that only makes the search's trial runs, and of which only the search is
 // notified.
 
@@ -363,10 +319,7 @@ class SearchAlone {
 };
 
 /// True if a callback ends the run when a signal asks for it.
-template <class Pack>
-inline constexpr bool any_ends_if_asked = false;
-template <class... Cs>
-inline constexpr bool any_ends_if_asked<Pack<Cs...>> = (hook::end_if_asked::named<Cs> || ...);
+FULGURITE_OF_ARGUMENTS(any_ends_if_asked, Pack, hook::end_if_asked::named<Ts> || ...);
 
 /// Calls `in_run(own, pack)` with a run that has its own optimizers and a copy of the strategy, so that those of the
 /// trainer's last fit stay unchanged. Model and data module are restored.
@@ -419,13 +372,36 @@ void search_evaluation(State<R>& run, UserPack const& users, typename R::Model& 
   });
 }
 
-/// `R` is the key of the trainer's runs, `Cs` are its callbacks.
+/// What a trainer owns between its calls: options, policies, callbacks, counters. `R` is the key of its runs, `Cs` are
+/// its callbacks.
 template <class R, class... Cs>
-class BetweenRuns : public OwnedRun<R, Pack<Cs...>> {
-  using Owned = OwnedRun<R, Pack<Cs...>>;
+class BetweenRuns {
   using Calls = judge::Calls<R, Cs...>;
 
  public:
+  /// The value of a metric in the last finished epoch or evaluation: `trainer.value(Net::val_loss)`.
+  template <class Metric>
+  std::optional<double> value(Metric const& metric) {
+    state_.facts.validating = false;
+    return RunContext<R, phase::Validate>(state_).value(metric);
+  }
+
+  /// The counters of the run: epochs, batches and steps. They are kept from fit to fit, as in a file.
+  Progress const& progress() const { return state_.progress; }
+  /// The warnings of the trainer's runs, each once and with its identifier.
+  std::vector<std::string> const& warnings() const { return state_.said.all(); }
+  /// The results of the last run, such as the best file and its score. It names files that exist, no others: while
+  /// another thread writes a file (`save_in_background`), these are the results before that file.
+  Outcome outcome() const { return loop::written_outcome(state_).with_present_files(); }
+  /// The options in effect: fast_dev_run, overfit_batches and barebones have replaced some.
+  TrainerOptions const& options() const { return state_.asked.options; }
+  /// The options as they were given.
+  TrainerOptions const& given_options() const { return state_.asked.given; }
+  /// Automatic or manual optimization, as given to make_trainer or set_optimization.
+  typename R::Optimization const& optimization() const { return state_.optimization; }
+  /// The device, or the strategy of several processes, that make_trainer was given.
+  typename R::Strategy const& strategy() const { return state_.parts.strategy; }
+
   /// Writes a checkpoint of the whole run: `trainer.save_checkpoint("last.safetensors")`. Call it between fits; in
   /// hooks use ctx.request_checkpoint. Does not compile if a part of the trainer could not be saved.
   void save_checkpoint(std::filesystem::path const& path) {
@@ -509,16 +485,21 @@ class BetweenRuns : public OwnedRun<R, Pack<Cs...>> {
   }
 
  protected:
+  /// The arguments are passed by reference, so that nothing is moved twice.
   BetweenRuns(AddedCallbacks added, TrainerOptions&& options, typename R::Strategy&& strategy,
               typename R::Precision&& precision, typename R::Optimization&& optimization, Cs&&... callbacks)
-      : Owned(added, (check(options), std::move(options)), std::move(strategy), std::move(precision),
-              std::move(optimization), std::move(callbacks)...) {
+      : state_({.options = (check(options), effective(options)),
+                .given = std::move(options),
+                .added = added.count,
+                .logs = has_logger<Pack<Cs...>>},
+               std::move(optimization), std::move(strategy), std::move(precision)),
+        pack_{Slots<Cs...>(std::move(callbacks)...)} {
     if constexpr (R::automatic) check(state_.optimization);
   }
 
-  using Owned::none_;
-  using Owned::pack_;
-  using Owned::state_;
+  State<R> state_;
+  Pack<Cs...> pack_;
+  NoModule none_{};
 };
 
 }  // namespace fulgurite::loop

@@ -61,9 +61,7 @@ namespace loop {
 
 /// True for the result of snapshot(trainer).
 template <class T>
-inline constexpr bool is_snapshot = false;
-template <class R>
-inline constexpr bool is_snapshot<Snapshot<R>> = true;
+inline constexpr bool is_snapshot = is_of<Snapshot, T>;
 
 /// Stands for a CkptPath if none is given, so that a program that never resumes contains no code for it.
 struct Anew {};
@@ -280,7 +278,7 @@ struct Notified {
   bool failed() const {
     return is(Hook::name());
   }
-  bool is(std::string_view hook) const;
+  bool is(std::string_view hook) const { return event == hook; }
   bool contains(std::string_view name) const;
 
   void state(auto& archive);

@@ -85,8 +85,6 @@ namespace fulgurite::loop {
 FULGURITE_BULK_BODY Notified::Notified() = default;
 FULGURITE_COPIES_BODY(Notified);
 
-FULGURITE_BULK_BODY bool Notified::is(std::string_view hook) const { return event == hook; }
-
 FULGURITE_BULK_BODY bool Notified::contains(std::string_view name) const {
   return std::find(by.begin(), by.end(), name) != by.end();
 }

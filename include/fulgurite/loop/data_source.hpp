@@ -56,9 +56,7 @@ class Kept {
 };
 
 template <class T>
-inline constexpr bool is_tuple = false;
-template <class... Ts>
-inline constexpr bool is_tuple<std::tuple<Ts...>> = true;
+inline constexpr bool is_tuple = is_of<std::tuple, T>;
 
 /// One evaluation loader, or a tuple of them, as a tuple of references.
 template <class L>
@@ -627,12 +625,6 @@ LoaderFacts facts_of(L& loader, std::optional<long> batches) {
   return facts;
 }
 
-/// True for loaders that were given to the trainer.
-template <class Source>
-inline constexpr bool hands_loaders = false;
-template <class Train, class Eval>
-inline constexpr bool hands_loaders<GivenLoaders<Train, Eval>> = true;
-
 template <class R, class Source>
 class BatchSizesOf final : public BatchSizes {
  public:
@@ -646,7 +638,7 @@ class BatchSizesOf final : public BatchSizes {
   void set(long size) override {
     with_holder([&](auto& holder) { set_batch_size_of(holder, size); });
   }
-  bool makes_loaders() const override { return !hands_loaders<Source>; }
+  bool makes_loaders() const override { return !is_of<GivenLoaders, Source>; }
   void* data_module(std::type_index type) override {
     auto& module = source_.module();
     using Module = std::remove_reference_t<decltype(module)>;
@@ -661,7 +653,7 @@ class BatchSizesOf final : public BatchSizes {
   /// Calls f with the object whose batch size can be set.
   template <class F>
   void with_holder(F&& f) const {
-    if constexpr (!hands_loaders<Source>) {
+    if constexpr (!is_of<GivenLoaders, Source>) {
       if constexpr (SettableBatchSize<std::remove_reference_t<decltype(source_.module())>>) f(source_.module());
     } else if constexpr (Source::trains) {
       if constexpr (SettableBatchSize<std::remove_reference_t<decltype(source_.given_train)>>) f(source_.given_train);

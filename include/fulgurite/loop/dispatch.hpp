@@ -401,10 +401,7 @@ void deliver_held(RunCore& run);
 void log_row(RunCore& run, std::vector<MetricValue> const& values, long step, bool with_epoch = true);
 
 /// True if some callback is a logger; else no rows are made.
-template <class Pack>
-inline constexpr bool has_logger = false;
-template <class... Cs>
-inline constexpr bool has_logger<Pack<Cs...>> = (hook::log_metrics::named<Cs> || ...);
+FULGURITE_OF_ARGUMENTS(has_logger, Pack, hook::log_metrics::named<Ts> || ...);
 
 /// The x value for values of a whole epoch or of the end of training: that of the last step.
 long last_step(RunCore const& run);
@@ -471,10 +468,7 @@ auto counted_value(State<R>& run, Meter& meter) -> std::optional<decltype(meter.
 template <class S>
 concept Observing = requires { requires S::observes; };
 
-template <class Tuple>
-inline constexpr bool any_observing = false;
-template <class... Ss>
-inline constexpr bool any_observing<std::tuple<Ss...>> = (Observing<Ss> || ...);
+FULGURITE_OF_ARGUMENTS(any_observing, std::tuple, Observing<Ts> || ...);
 template <class R>
 inline constexpr bool observes_any = any_observing<decltype(Optimizers<R>::schedulers)>;
 

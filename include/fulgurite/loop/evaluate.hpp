@@ -42,33 +42,27 @@ bool ends_pass([[maybe_unused]] Callbacks& pack) {
 // What distinguishes validation and test: their hooks, their step, their phase.
 
 /// The hooks and the step of one kind of evaluation.
+#define FULGURITE_EVALUATION(NAME, LOADER)                                                                             \
+  using Step = hook::NAME##_step;                                                                                      \
+  using Loader = hook::LOADER##_dataloader;                                                                            \
+  using start = hook::on_##NAME##_start;                                                                               \
+  using end = hook::on_##NAME##_end;                                                                                   \
+  using epoch_start = hook::on_##NAME##_epoch_start;                                                                   \
+  using epoch_end = hook::on_##NAME##_epoch_end;                                                                       \
+  using batch_start = hook::on_##NAME##_batch_start;                                                                   \
+  using batch_end = hook::on_##NAME##_batch_end;                                                                       \
+  using model_eval = hook::on_##NAME##_model_eval;
 struct Validation {
   using Phase = phase::Validate;
   using EndPhase = phase::ValidateEnd;
-  using Step = hook::validation_step;
-  using Loader = hook::val_dataloader;
-  using start = hook::on_validation_start;
-  using end = hook::on_validation_end;
-  using epoch_start = hook::on_validation_epoch_start;
-  using epoch_end = hook::on_validation_epoch_end;
-  using batch_start = hook::on_validation_batch_start;
-  using batch_end = hook::on_validation_batch_end;
-  using model_eval = hook::on_validation_model_eval;
+  FULGURITE_EVALUATION(validation, val)
   using model_train = hook::on_validation_model_train;
   static constexpr char const* limit = "limit_val_batches";
 };
 struct Testing {
   using Phase = phase::Test;
   using EndPhase = phase::TestEnd;
-  using Step = hook::test_step;
-  using Loader = hook::test_dataloader;
-  using start = hook::on_test_start;
-  using end = hook::on_test_end;
-  using epoch_start = hook::on_test_epoch_start;
-  using epoch_end = hook::on_test_epoch_end;
-  using batch_start = hook::on_test_batch_start;
-  using batch_end = hook::on_test_batch_end;
-  using model_eval = hook::on_test_model_eval;
+  FULGURITE_EVALUATION(test, test)
   using model_train = hook::on_test_model_train;
   static constexpr char const* limit = "limit_test_batches";
 };
@@ -474,20 +468,13 @@ namespace loop {
 struct Prediction {
   using Phase = phase::Predict;
   using EndPhase = phase::Predict;
-  using Step = hook::predict_step;
-  using Loader = hook::predict_dataloader;
-  using start = hook::on_predict_start;
-  using end = hook::on_predict_end;
-  using epoch_start = hook::on_predict_epoch_start;
-  using epoch_end = hook::on_predict_epoch_end;
-  using batch_start = hook::on_predict_batch_start;
-  using batch_end = hook::on_predict_batch_end;
-  using model_eval = hook::on_predict_model_eval;
+  FULGURITE_EVALUATION(predict, predict)
   struct model_train : hook::on_predict_model_eval {  // predict has no such hook: modes are always restored
     template <class T>
     static constexpr bool named = false;
   };
 };
+#undef FULGURITE_EVALUATION
 
 /// The result of predict_step for a batch of a loader.
 template <class R, class Batch>

@@ -183,10 +183,7 @@ class KeptModel {
 // Common parts of trial runs of training and of evaluations.
 
 /// True if a callback of the pack requests searches.
-template <class Pack>
-inline constexpr bool any_searches = false;
-template <class... Cs>
-inline constexpr bool any_searches<Pack<Cs...>> = (judge::searches<Cs>() || ...);
+FULGURITE_OF_ARGUMENTS(any_searches, Pack, judge::searches<Ts>() || ...);
 
 /// Replaces the function that writes files.
 inline constexpr auto refuse_to_write = [](std::filesystem::path const& file) {

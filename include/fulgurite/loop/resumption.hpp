@@ -51,9 +51,9 @@ inline constexpr RunFiles run_files{
 std::int64_t steps_in(RunFiles const& format, std::filesystem::path const& path);
 
 /// True if a trainer wrote the file: it holds weights, and the progress of their run.
-bool is_of_trainer(ArchiveNode const& state);
+inline bool is_of_trainer(ArchiveNode const& state) { return state.find("progress") != nullptr; }
 /// True if a fit can resume from the file: it was not saved with save_weights_only.
-bool holds_run(ArchiveNode const& state);
+inline bool holds_run(ArchiveNode const& state) { return state.find("optimizers") != nullptr; }
 /// False for weights from Python, which have no such state.
 template <class File>
 bool is_of_trainer(File const& file) {

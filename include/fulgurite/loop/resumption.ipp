@@ -51,10 +51,6 @@ FULGURITE_BODY std::int64_t steps_in(RunFiles const& format, std::filesystem::pa
   return -1;
 }
 
-FULGURITE_BODY bool is_of_trainer(ArchiveNode const& state) { return state.find("progress") != nullptr; }
-
-FULGURITE_BODY bool holds_run(ArchiveNode const& state) { return state.find("optimizers") != nullptr; }
-
 FULGURITE_BODY StartingFile::StartingFile(std::optional<CkptPath> from, RunFiles const& format)
     : from_(std::move(from)), format_(&format) {}
 

@@ -635,7 +635,7 @@ void end_alone_if_asked(RunCore const& run, Callbacks callbacks);
 
 // Of loaders that end too early, or have no name of their own, and of batches that are none.
 
-std::string loader_at(std::size_t position);
+inline std::string loader_at(std::size_t position) { return "dataloader_idx_" + std::to_string(position); }
 /// The epoch that a resumed run is in has fewer batches than it has trained on.
 [[noreturn]] void refuse_short(long consumed, long had);
 /// A loader has ended before the number of batches that its size() promised.
@@ -655,7 +655,7 @@ void advise_on_waiting(RunCore& run, Waited const& waited);
 
 std::string place_of_batch(long batch, int epoch, bool no_rows);
 /// What was found. `loss`: that of the batch, if it is one number.
-std::string not_finite_loss(double loss);
+inline std::string not_finite_loss(double loss) { return "the loss is " + std::to_string(loss); }
 std::string not_finite_gradient(std::optional<double> loss);
 /// `buffer`: the name of a buffer that holds a nan, or nothing.
 [[noreturn]] void refuse_update(std::string const& what, std::string const& where, long step,

@@ -199,14 +199,10 @@ FULGURITE_BODY void refuse_empty_epoch(int epoch) {
                                           ": begin() must start a new pass each time");
 }
 
-FULGURITE_BODY std::string loader_at(std::size_t position) { return "dataloader_idx_" + std::to_string(position); }
-
 FULGURITE_BODY std::string place_of_batch(long batch, int epoch, bool no_rows) {
   return "batch " + std::to_string(batch) + " of epoch " + std::to_string(epoch) +
          (no_rows ? ", which has no rows," : "");
 }
-
-FULGURITE_BODY std::string not_finite_loss(double loss) { return "the loss is " + std::to_string(loss); }
 
 FULGURITE_BODY std::string not_finite_gradient(std::optional<double> loss) {
   return "a gradient is not finite" + (loss ? " (" + not_finite_loss(*loss) + ")" : std::string());

@@ -132,7 +132,7 @@ std::string optimizer_kind() {
 
 /// The name of a part in files: its number or key, and its kind.
 std::string with_kind(std::size_t number, std::string_view kind);
-std::string with_kind(std::string key, std::string_view kind);
+inline std::string with_kind(std::string key, std::string_view kind) { return (key += ' ') += kind; }
 
 /// The optimizers that have a state, numbered, each under its name.
 template <class Archive, class... Os>
@@ -499,14 +499,8 @@ void fold_run(State<R>& run, Archive& archive) {
 // Files contain it, so that a fit that resumes inside the epoch continues as if the epoch had not ended.
 
 /// True if a callback of the pack keeps files, or changes weights at an epoch's end.
-template <class Pack>
-inline constexpr bool any_keeps_files = false;
-template <class... Cs>
-inline constexpr bool any_keeps_files<Pack<Cs...>> = (judge::keeps_checkpoints<Cs>() || ...);
-template <class Pack>
-inline constexpr bool any_moves_weights = false;
-template <class... Cs>
-inline constexpr bool any_moves_weights<Pack<Cs...>> = (judge::moves_weights<Cs>() || ...);
+FULGURITE_OF_ARGUMENTS(any_keeps_files, Pack, judge::keeps_checkpoints<Ts>() || ...);
+FULGURITE_OF_ARGUMENTS(any_moves_weights, Pack, judge::moves_weights<Ts>() || ...);
 
 /// True if files also hold the weights before the cut. A process that has only a part of the weights cannot save them
 /// here.
@@ -631,10 +625,7 @@ template <WrapsLoaders L>
   requires Jumps<L>
 inline constexpr bool loader_remembers<L> = wrapped_remember<typename L::WrappedLoaders>;
 
-template <class Loaders>
-inline constexpr bool any_keeps_place = false;
-template <class... Ls>
-inline constexpr bool any_keeps_place<std::tuple<Ls...>> = (KeepsPlace<std::remove_reference_t<Ls>> || ...);
+FULGURITE_OF_ARGUMENTS(any_keeps_place, std::tuple, KeepsPlace<std::remove_reference_t<Ts>> || ...);
 
 /// True if the position of each loader of a fit can be restored.
 template <class Source>

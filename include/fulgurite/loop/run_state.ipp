@@ -120,7 +120,6 @@ void fold_callbacks(RunCore& run, FunctionRef<bool(std::string const& name)> add
 FULGURITE_INSTANTIATE(void fold_callbacks(RunCore&, FunctionRef<bool(std::string const&)>, StateSaver&));
 FULGURITE_INSTANTIATE(void fold_callbacks(RunCore&, FunctionRef<bool(std::string const&)>, StateLoader&));
 
-FULGURITE_BODY std::string with_kind(std::string key, std::string_view kind) { return (key += ' ') += kind; }
 FULGURITE_BODY std::string with_kind(std::size_t number, std::string_view kind) {
   return with_kind(std::to_string(number), kind);
 }

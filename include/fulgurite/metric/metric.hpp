@@ -173,10 +173,7 @@ template <class... Ms>
 struct MetricTypes {};
 
 /// True if one of them is a string where a metric should be.
-template <class Watches>
-inline constexpr bool watches_text = false;
-template <class... Ms>
-inline constexpr bool watches_text<MetricTypes<Ms...>> = (std::is_same_v<Ms, MetricText> || ...);
+FULGURITE_OF_ARGUMENTS(watches_text, MetricTypes, std::is_same_v<Ts, MetricText> || ...);
 
 /// The metrics that a model declares; a model without `Metrics` logs nothing.
 template <class Model>

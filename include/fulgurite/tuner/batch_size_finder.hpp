@@ -69,39 +69,28 @@ class SizeField {
       most_ = static_cast<long>(std::min<std::make_unsigned_t<long>>(
           static_cast<std::make_unsigned_t<T>>(std::numeric_limits<T>::max()),
           static_cast<std::make_unsigned_t<long>>(std::numeric_limits<long>::max())));
-      if constexpr (in_model) use_model_ = [field](Model& m, long const* to) { return used(m.*field, to); };
-      else use_data_ = [field](Data& d, long const* to) { return used(d.*field, to); };
+      in_data_ = !in_model;
+      use_ = [field]([[maybe_unused]] Model& model, [[maybe_unused]] Data* data, long const* to) {
+        auto& size = [&]() -> T& {
+          if constexpr (in_model) return model.*field;
+          else return data->*field;
+        }();
+        if (to != nullptr) size = static_cast<T>(*to);
+        return static_cast<long>(size);
+      };
     }
   }
 
-  bool is_given() const { return use_model_ != nullptr || use_data_ != nullptr; }
-  bool is_in_data() const { return use_data_ != nullptr; }
+  bool is_given() const { return use_ != nullptr; }
+  bool is_in_data() const { return in_data_; }
   /// The largest number that the member holds.
   long most() const { return most_; }
-  /// Returns the size, after setting it to `*to` unless `to` is null.
-  long use(Model& model, long const* to) const { return use_model_(model, to); }
-  long use(Data& data, long const* to) const
-    requires(!std::is_same_v<Model, Data>)
-  {
-    return use_data_(data, to);
-  }
-
-  /// Sets the size in the object that has the member.
-  void put(Model& model, [[maybe_unused]] Data& data, long size) const {
-    if constexpr (std::is_same_v<Model, Data>) use(model, &size);
-    else if (is_in_data()) use(data, &size);
-    else use(model, &size);
-  }
+  /// Returns the size in the object that has the member, after setting it to `*to` unless `to` is null.
+  long use(Model& model, Data* data, long const* to) const { return use_(model, data, to); }
 
  private:
-  template <class T>
-  static long used(T& field, long const* to) {
-    if (to != nullptr) field = static_cast<T>(*to);
-    return static_cast<long>(field);
-  }
-
-  std::function<long(Model&, long const*)> use_model_ = nullptr;
-  std::function<long(Data&, long const*)> use_data_ = nullptr;
+  bool in_data_ = false;
+  std::function<long(Model&, Data*, long const*)> use_ = nullptr;
   long most_ = std::numeric_limits<long>::max();
 };
 
@@ -123,12 +112,6 @@ struct BatchSizeSearch {
   bool show = true;                   ///< print a line for each trial
   std::FILE* stream = stderr;         ///< where these lines are printed
 };
-
-/// True if T is a BatchSizeSearch.
-template <class T>
-inline constexpr bool is_batch_size_search = false;
-template <class Model, class Data>
-inline constexpr bool is_batch_size_search<BatchSizeSearch<Model, Data>> = true;
 
 /// Throws [fulgurite.tuner.range] if a number of the search is out of range.
 template <class Model, class Data>
@@ -182,19 +165,14 @@ class SizeTarget {
           "and `void set_batch_size(long)`, or make its loaders from a field, .field = &Data::batch_size");
   }
 
-  long read() const { return field_.is_given() ? used(nullptr) : sizes_.now().value_or(0); }
+  long read() const { return field_.is_given() ? field_.use(model_, data_, nullptr) : sizes_.now().value_or(0); }
   void write(long size) const {
-    if (field_.is_given()) used(&size);
+    if (field_.is_given()) field_.use(model_, data_, &size);
     else sizes_.set(size);
   }
   long most() const { return field_.most(); }
 
  private:
-  long used(long const* to) const {
-    if constexpr (std::is_same_v<Model, Data>) return field_.use(model_, to);
-    else return field_.is_in_data() ? field_.use(*data_, to) : field_.use(model_, to);
-  }
-
   BatchSizes& sizes_;
   Model& model_;
   SizeField<Model, Data> const& field_;
@@ -287,10 +265,6 @@ struct FoundBatchSize {
   /// Writes the CSV if the name ends in .csv, else the plot, as .svg or .txt. Throws [fulgurite.file.write] or
   /// [fulgurite.report.plot_name].
   void save(std::filesystem::path const& file) const;
-
- private:
-  static std::string text(std::optional<double> const& value, char const* format);
-  static std::string exact(std::optional<double> const& value);
 };
 
 // What a trial observes: rows of its first batch, whether a pass has a second batch, steps and their time.
@@ -591,7 +565,7 @@ using BatchSizeSearchOf =
 /// [fulgurite.tuner.no_size] and others if no size can be set, and what the steps throw. After an error the size is
 /// unchanged.
 template <Method Tried = fit, class Trainer, class Data>
-  requires(!is_batch_size_search<std::remove_const_t<Data>>)
+  requires(!is_of<BatchSizeSearch, std::remove_const_t<Data>>)
 FoundBatchSize scale_batch_size(Trainer& trainer, ModelOf<Trainer>& model, Data& data,
                                 BatchSizeSearchOf<Trainer, Data> const& search = {}) {
   using R = typename Trainer::Run;
@@ -620,7 +594,7 @@ FoundBatchSize scale_batch_size(Trainer& trainer, ModelOf<Trainer>& model, Data&
     // If the size is part of what model or data module save, the search has restored the old one.
     if (!found.searched) return found;
     if (search.field.is_given()) {
-      if constexpr (!LoaderLike<Data>) search.field.put(model, data, found.size);
+      if constexpr (!LoaderLike<Data>) search.field.use(model, &data, &found.size);
     } else if constexpr (SettableBatchSize<Data>) {
       loop::set_batch_size_of(data, found.size);
     }

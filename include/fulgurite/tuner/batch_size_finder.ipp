@@ -61,6 +61,9 @@ FULGURITE_BODY std::optional<long> FoundBatchSize::fastest() const {
 }
 
 FULGURITE_BODY std::string FoundBatchSize::table() const {
+  auto const text = [](std::optional<double> const& value, char const* format) {
+    return value ? report::formatted(format, *value) : "";
+  };
   report::TextTable table{
       {{.title = "batch size"}, {.title = "s/step"}, {.title = "samples/s"}, {.title = "peak memory"}, {.title = ""}}};
   for (auto const& trial : trials)
@@ -73,6 +76,7 @@ FULGURITE_BODY std::string FoundBatchSize::table() const {
 }
 
 FULGURITE_BODY std::string FoundBatchSize::csv() const {
+  auto const exact = [](std::optional<double> const& value) { return value ? report::exact(*value) : ""; };
   std::string all = "batch_size,fits,seconds_per_step,samples_per_second,peak_bytes\n";
   for (auto const& trial : trials) {
     all += std::to_string(trial.size) + (trial.fits ? ",1," : ",0,");
@@ -104,14 +108,6 @@ FULGURITE_BODY report::Plot FoundBatchSize::plot() const {
 FULGURITE_BODY void FoundBatchSize::save(std::filesystem::path const& file) const {
   if (file.extension() == ".csv") write_durably(file, csv());
   else plot().save(file);
-}
-
-FULGURITE_BODY std::string FoundBatchSize::text(std::optional<double> const& value, char const* format) {
-  return value ? report::formatted(format, *value) : "";
-}
-
-FULGURITE_BODY std::string FoundBatchSize::exact(std::optional<double> const& value) {
-  return value ? report::exact(*value) : "";
 }
 
 FULGURITE_BODY void SeenTrial::opens(RehearsedStep const& step) {

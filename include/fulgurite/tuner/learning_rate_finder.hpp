@@ -192,12 +192,6 @@ struct RateSearch {
   RateField<Model> update = {};                    ///< the member that receives the suggestion
 };
 
-/// True if T is a RateSearch.
-template <class T>
-inline constexpr bool is_rate_search = false;
-template <class Model>
-inline constexpr bool is_rate_search<RateSearch<Model>> = true;
-
 /// Throws [fulgurite.tuner.range] if a number of the search is out of range.
 template <class Model>
 void check(RateSearch<Model> const& search) {
@@ -380,7 +374,7 @@ using ModelOf = typename Trainer::Run::Model;
 ///     if (found.suggested) std::cout << *found.suggested << '\n';
 ///     found.save("lr.csv");
 template <class Trainer, class Data>
-  requires(!is_rate_search<std::remove_cvref_t<Data>>)
+  requires(!is_of<RateSearch, std::remove_cvref_t<Data>>)
 FoundRate lr_find(Trainer& trainer, ModelOf<Trainer>& model, Data&& data, RateSearch<ModelOf<Trainer>> options = {}) {
   using R = typename Trainer::Run;
   FoundRate found;

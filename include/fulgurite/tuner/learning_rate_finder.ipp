@@ -62,14 +62,8 @@ FULGURITE_BODY std::vector<double> RateCurve::corrected() const {
 
 FULGURITE_BODY std::string RateCurve::csv() const {
   std::string all = "lr,loss,raw\n";
-  for (std::size_t i = 0; i != lr.size(); ++i) {
-    all += report::exact(lr[i]);
-    all += ',';
-    all += report::exact(loss[i]);
-    all += ',';
-    all += report::exact(raw[i]);
-    all += '\n';
-  }
+  for (std::size_t i = 0; i != lr.size(); ++i)
+    all += report::exact(lr[i]) + ',' + report::exact(loss[i]) + ',' + report::exact(raw[i]) + '\n';
   return all;
 }
 
@@ -86,16 +80,9 @@ FULGURITE_BODY double RateCurve::slope_at(std::vector<std::size_t> const& points
 }
 
 FULGURITE_BODY std::string RateCurve::why_none(std::size_t begin, std::size_t end, std::size_t left) const {
-  std::string why = std::to_string(loss.size());
-  why += " points, of which the first ";
-  why += std::to_string(begin);
-  why += " and the last ";
-  why += std::to_string(end);
-  why += " are left out, leave ";
-  why += std::to_string(left);
-  why += " finite ones, and a slope takes 2";
-  if (!ended.empty()) why += " (" + ended + ")";
-  return why;
+  return std::to_string(loss.size()) + " points, of which the first " + std::to_string(begin) + " and the last " +
+         std::to_string(end) + " are left out, leave " + std::to_string(left) + " finite ones, and a slope takes 2" +
+         (ended.empty() ? "" : " (" + ended + ")");
 }
 
 FULGURITE_BODY report::Plot FoundRate::plot() const {

@@ -234,9 +234,7 @@ Member(M, T, Data...) -> Member<M, T, Data...>;
 
 /// True if T is a Member.
 template <class T>
-inline constexpr bool is_member = false;
-template <class M, class T, class Train, class Val>
-inline constexpr bool is_member<Member<M, T, Train, Val>> = true;
+inline constexpr bool is_member = is_of<Member, T>;
 /// True if a member has data that it may read; false after `shared` has refused them, so that no second error follows.
 template <class T>
 inline constexpr bool has_data = false;

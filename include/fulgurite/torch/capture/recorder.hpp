@@ -91,7 +91,7 @@ bool is_empty_factory(std::string_view name);
 /// True if the operator's results depend on its arguments alone, and not on the values of tensors among them.
 bool is_constant_factory(std::string_view name);
 /// True for a call of take_turn, whose arguments are the loss and the model's tensors, as lists, and the Turn.
-bool is_turn(std::string_view name);
+inline bool is_turn(std::string_view name) { return name == "fulgurite::turn"; }
 /// True if the operator writes running statistics, although its schema does not declare that.
 bool writes_undeclared(std::string_view name);
 
@@ -105,50 +105,13 @@ struct Role {
   std::size_t number;
 };
 
-/// Writes the text of tensors and other values, and finds the first reason why their step cannot be on a tape.
-class StepText {
- public:
-  std::string refusal;  ///< why this step cannot be on a tape; empty: it can
-
-  /// The text of a tensor that is an output of the step.
-  std::string leaves(at::Tensor const& tensor);
-
-  bool is_world(Storage storage) const;
-
-  Role role(at::Tensor const& tensor) const;
-
- protected:
-  /// `batch`: the batch's tensors, in order. `seed`: the tensor from which backward started, or undefined.
-  StepText(std::vector<at::Tensor> batch, World const& world, at::Tensor const& seed);
-
-  void refuse(std::string reason);
-
-  static bool within(at::Tensor const& part, at::Tensor const& whole);
-
-  bool shares_batch(Storage storage) const;
-
-  void append(at::Tensor const& tensor, std::string const& reader);
-
-  void append(IValue const& value, std::string const& reader);
-
-  static bool overlap(at::Tensor const& a, at::Tensor const& b);
-  static std::uint64_t bits_of(at::Tensor const& tensor);
-
-  World const& world_;
-  std::unordered_map<Storage, std::size_t> made_;
-  std::string text_;
-
- private:
-  std::vector<at::Tensor> batch_;
-  at::Tensor seed_;
-};
-
-// Reads a recorded step call by call. Finds out why it cannot become a tape, and writes a line for each call that is
-// equal whenever the step is.
+// Reads a recorded step call by call. Finds the first reason why it cannot become a tape, and writes a line for each
+// call that is equal whenever the step is.
 
 /// The input of a Tape's constructor.
-class Listing : public StepText {
+class Listing {
  public:
+  std::string refusal;                    ///< why this step cannot be on a tape; empty: it can
   std::vector<std::string> lines;         ///< one line per call
   std::vector<bool> view;                 ///< for each call: it only makes views or reads shapes
   std::unordered_set<Storage> rewritten;  ///< memory that is written in place
@@ -157,13 +120,31 @@ class Listing : public StepText {
   /// are part of the step.
   Listing(std::vector<Call> const& calls, std::vector<at::Tensor> batch, World const& world, at::Tensor const& seed);
 
+  /// The text of a tensor that is an output of the step.
+  std::string leaves(at::Tensor const& tensor);
+  bool is_world(Storage storage) const;
+  Role role(at::Tensor const& tensor) const;
+
  private:
+  void refuse(std::string reason);
+  static bool within(at::Tensor const& part, at::Tensor const& whole);
+  bool shares_batch(Storage storage) const;
+  void append(at::Tensor const& tensor, std::string const& reader);
+  void append(IValue const& value, std::string const& reader);
+  static bool overlap(at::Tensor const& a, at::Tensor const& b);
+  static std::uint64_t bits_of(at::Tensor const& tensor);
   std::string line(Call const& call);
 
   /// True if a call of aten::index is x.index({numbers}), whose result has the shape of the numbers, and not
   /// x.index({mask}), whose shape depends on values.
   static bool indexes_by_number(Call const& call);
   static bool is_written(Call const& call, std::size_t argument);
+
+  World const& world_;
+  std::vector<at::Tensor> batch_;
+  at::Tensor seed_;
+  std::unordered_map<Storage, std::size_t> made_;
+  std::string text_;
   std::vector<Storage> set_;         ///< memory that the current call sets
   std::unordered_set<Storage> raw_;  ///< allocated without values, and not written so far
 };

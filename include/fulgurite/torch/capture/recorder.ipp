@@ -135,8 +135,6 @@ FULGURITE_BULK_BODY bool is_constant_factory(std::string_view name) {
                        "aten::new_full", "aten::eye"});
 }
 
-FULGURITE_BULK_BODY bool is_turn(std::string_view name) { return name == "fulgurite::turn"; }
-
 /// True if the operator sets its first argument without reading it.
 FULGURITE_BULK_BODY bool overwrites(std::string_view name) {
   return one_of(name, {"aten::copy_", "aten::fill_", "aten::zero_", "aten::normal_", "aten::uniform_",
@@ -159,15 +157,15 @@ FULGURITE_BULK_BODY bool writes_undeclared(std::string_view name) {
   return name.find("batch_norm") != std::string_view::npos || name.find("instance_norm") != std::string_view::npos;
 }
 
-FULGURITE_BULK_BODY std::string StepText::leaves(at::Tensor const& tensor) {
+FULGURITE_BULK_BODY std::string Listing::leaves(at::Tensor const& tensor) {
   text_.clear();
   append(tensor, "what the step returns or logs");
   return text_;
 }
 
-FULGURITE_BULK_BODY bool StepText::is_world(Storage storage) const { return world_.number(storage).has_value(); }
+FULGURITE_BULK_BODY bool Listing::is_world(Storage storage) const { return world_.number(storage).has_value(); }
 
-FULGURITE_BODY Role StepText::role(at::Tensor const& tensor) const {
+FULGURITE_BODY Role Listing::role(at::Tensor const& tensor) const {
   auto const storage = storage_of(tensor);
   if (auto const made = made_.find(storage); made != made_.end()) return {Role::Kind::made, made->second};
   if (auto const number = world_.number(storage)) return {Role::Kind::world, *number};
@@ -176,29 +174,23 @@ FULGURITE_BODY Role StepText::role(at::Tensor const& tensor) const {
   return {Role::Kind::constant, 0};
 }
 
-FULGURITE_BULK_BODY StepText::StepText(std::vector<at::Tensor> batch, World const& world, at::Tensor const& seed)
-    : world_(world), batch_(std::move(batch)), seed_(seed) {
-  for (auto const& tensor : batch_)
-    if (tensor.defined() && world_.number(storage_of(tensor))) refuse("the batch shares memory with the model");
-}
-
-FULGURITE_BULK_BODY void StepText::refuse(std::string reason) {
+FULGURITE_BULK_BODY void Listing::refuse(std::string reason) {
   if (refusal.empty()) refusal = std::move(reason);
 }
 
-FULGURITE_BODY bool StepText::within(at::Tensor const& part, at::Tensor const& whole) {
+FULGURITE_BODY bool Listing::within(at::Tensor const& part, at::Tensor const& whole) {
   if (!whole.defined() || storage_of(part) != storage_of(whole)) return false;
   auto const a = span_of(part), b = span_of(whole);
   return a.begin >= b.begin && a.end <= b.end;
 }
 
-FULGURITE_BULK_BODY bool StepText::shares_batch(Storage storage) const {
+FULGURITE_BULK_BODY bool Listing::shares_batch(Storage storage) const {
   for (auto const& tensor : batch_)
     if (tensor.defined() && storage_of(tensor) == storage) return true;
   return false;
 }
 
-FULGURITE_BODY void StepText::append(at::Tensor const& tensor, std::string const& reader) {
+FULGURITE_BODY void Listing::append(at::Tensor const& tensor, std::string const& reader) {
   auto const [kind, number] = role(tensor);
   auto offset = tensor.storage_offset();
   if (kind == Role::Kind::batch) {
@@ -223,7 +215,7 @@ FULGURITE_BODY void StepText::append(at::Tensor const& tensor, std::string const
   if (tensor.requires_grad()) text_ += " requires_grad";
 }
 
-FULGURITE_BODY void StepText::append(IValue const& value, std::string const& reader) {
+FULGURITE_BODY void Listing::append(IValue const& value, std::string const& reader) {
   if (value.isTensor()) {
     if (value.toTensor().defined()) append(value.toTensor(), reader);
     else text_ += " undefined";
@@ -247,12 +239,12 @@ FULGURITE_BODY void StepText::append(IValue const& value, std::string const& rea
   else refuse(reader + " has an argument of a kind that a tape does not know: " + value.tagKind());
 }
 
-FULGURITE_BULK_BODY bool StepText::overlap(at::Tensor const& a, at::Tensor const& b) {
+FULGURITE_BULK_BODY bool Listing::overlap(at::Tensor const& a, at::Tensor const& b) {
   auto const x = span_of(a), y = span_of(b);
   return x.begin < y.end && y.begin < x.end;
 }
 
-FULGURITE_BODY std::uint64_t StepText::bits_of(at::Tensor const& tensor) {
+FULGURITE_BODY std::uint64_t Listing::bits_of(at::Tensor const& tensor) {
   std::uint64_t bits = 0;
   if (tensor.numel() != 0)
     std::memcpy(&bits, tensor.const_data_ptr(), std::min<std::size_t>(sizeof bits, tensor.itemsize()));
@@ -261,7 +253,9 @@ FULGURITE_BODY std::uint64_t StepText::bits_of(at::Tensor const& tensor) {
 
 FULGURITE_BULK_BODY Listing::Listing(std::vector<Call> const& calls, std::vector<at::Tensor> batch, World const& world,
                                      at::Tensor const& seed)
-    : StepText(std::move(batch), world, seed) {
+    : world_(world), batch_(std::move(batch)), seed_(seed) {
+  for (auto const& tensor : batch_)
+    if (tensor.defined() && world_.number(storage_of(tensor))) refuse("the batch shares memory with the model");
   for (auto const& call : calls) {
     if (!refusal.empty()) return;
     lines.push_back(line(call));

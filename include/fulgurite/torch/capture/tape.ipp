@@ -217,7 +217,9 @@ FULGURITE_BULK_BODY SmallTrial::SmallTrial(Call const& call, OutForm const& form
 }
 
 FULGURITE_BULK_BODY std::optional<std::size_t> SmallTrial::passing() {
-  auto candidates = native::SmallCalls::of(name_, arguments_and_results(ours_));
+  Stack all = arguments(ours_);
+  if (allocates_) all.insert(all.end(), ours_.places.begin(), ours_.places.end());
+  auto candidates = native::SmallCalls::of(name_, std::move(all));
   for (std::size_t i = 0; i != candidates.size(); ++i)
     if (passes(candidates[i])) return i;
   return std::nullopt;
@@ -251,12 +253,6 @@ FULGURITE_BULK_BODY Stack SmallTrial::arguments(Side const& side) const {
   Stack all = form_.stack(given_, side.places);
   if (in_place_) all[0] = side.places[0];
   if (generator_) all[*generator_] = side.generator;
-  return all;
-}
-
-FULGURITE_BULK_BODY Stack SmallTrial::arguments_and_results(Side const& side) const {
-  Stack all = arguments(side);
-  if (allocates_) all.insert(all.end(), side.places.begin(), side.places.end());
   return all;
 }
 

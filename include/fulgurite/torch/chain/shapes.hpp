@@ -46,10 +46,8 @@ inline constexpr bool is_input = false;
 template <Extent... Extents>
 inline constexpr bool is_input<Input<Extents...>> = true;
 /// True if L is a Chain inside of another.
-template <class L>
-inline constexpr bool is_chain = false;
-template <class... Layers>
-inline constexpr bool is_chain<Chain<Layers...>> = true;
+template <class T>
+inline constexpr bool is_chain = is_of<Chain, T>;
 
 /// The facts about a layer, which may be a chain, without using Chain itself, which needs LibTorch.
 template <class L>

@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
-#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -136,8 +135,8 @@ class ImageModule : public ImageInputs {
   ImageModule(ImageTensors const& images, ImageTensors const& held, Split parts, ImageFolderOptions const& options,
               Transform transform)
       : ImageInputs(images.inputs()),
-        train_(images, order(std::move(parts.train), options), batching(options, options.drop_last),
-               StackPictures<Transform>{{}, std::move(transform)}),
+        train_(images, shuffled(std::move(parts.train), options.shuffle, options.seed),
+               batching(options, options.drop_last), StackPictures<Transform>{{}, std::move(transform)}),
         validation_(held, Subset{std::move(parts.validation)}, batching(options, false), Stack{}) {}
 
   static ImageTensors held_out(ImageTensors const& images, ImageFolderOptions const& options) {
@@ -151,25 +150,13 @@ class ImageModule : public ImageInputs {
   }
   static Split parted(ImageTensors const& images, ImageTensors const& held, ImageFolderOptions const& options) {
     if (options.validation_folder.empty()) return split(images.size(), options.validation, options.seed);
-    Split parts{std::vector<std::size_t>(images.size()), std::vector<std::size_t>(held.size())};
-    std::iota(parts.train.begin(), parts.train.end(), std::size_t{0});
-    std::iota(parts.validation.begin(), parts.validation.end(), std::size_t{0});
-    return parts;
-  }
-  static Subset<OptionalShuffle> order(std::vector<std::size_t> chosen, ImageFolderOptions const& options) {
-    std::size_t const count = chosen.size();
-    return {std::move(chosen), OptionalShuffle{count, options.shuffle, options.seed}};
+    return {positions_in(0, images.size()), positions_in(0, held.size())};
   }
   static BatchOptions batching(ImageFolderOptions const& o, bool drop_last) {
-    return {.batch_size = o.batch_size,
-            .seed = o.seed,
-            .drop_last = drop_last,
-            .workers = o.workers,
-            .prefetch = o.prefetch,
-            .on_worker_start = o.workers > 0 ? one_thread_each() : std::function<void()>(),
-            .persistent_workers = o.persistent_workers,
-            .timeout = o.timeout,
-            .pin_memory = o.pin_memory};
+    auto options = batching_of<BatchOptions>(o);
+    options.drop_last = drop_last;
+    if (o.workers > 0) options.on_worker_start = one_thread_each();
+    return options;
   }
 
   Train train_;

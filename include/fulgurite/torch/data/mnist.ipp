@@ -2,7 +2,6 @@
 // The bodies of torch/data/mnist.hpp.
 
 #include <cstddef>
-#include <numeric>
 #include <vector>
 
 #include <fulgurite/core/archive.hpp>
@@ -36,9 +35,7 @@ FULGURITE_BODY SplitSets digit_sets(DigitsOptions const& options) {
   at_least(0, "fulgurite.data.digits", ".validation", options.validation);
   at_least(0, "fulgurite.data.digits", ".test", options.test);
   auto const train = static_cast<std::size_t>(options.train), validation = static_cast<std::size_t>(options.validation);
-  Split parts{std::vector<std::size_t>(train), std::vector<std::size_t>(validation)};
-  std::iota(parts.train.begin(), parts.train.end(), std::size_t{0});
-  std::iota(parts.validation.begin(), parts.validation.end(), train);
+  Split parts{positions_in(0, train), positions_in(train, train + validation)};
   TensorSet const set = as_tensors(draw_digits(train + validation, options.seed));
   constexpr std::uint64_t another_hand = 0x7465737400000000;
   auto const test =

@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -100,21 +99,12 @@ struct GatherOptions {
   [[no_unique_address]] elsewhere::LoaderOption<3> collate_fn = {};       ///< an argument behind the options
 };
 
-/// The options without those for the order.
-GatherOptions without_order(TensorLoaderOptions const& o);
-
 /// The loader options in the options of a data module of tensors, which have the same names.
 template <class Options>
 TensorLoaderOptions loader_options(Options const& o) {
-  return {.batch_size = o.batch_size,
-          .shuffle = o.shuffle,
-          .seed = o.seed,
-          .drop_last = o.drop_last,
-          .workers = o.workers,
-          .prefetch = o.prefetch,
-          .persistent_workers = o.persistent_workers,
-          .timeout = o.timeout,
-          .pin_memory = o.pin_memory};
+  auto options = batching_of<TensorLoaderOptions>(o);
+  options.shuffle = o.shuffle;
+  return options;
 }
 
 /// Worker options of a loader that processes whole tensors: each worker takes one thread.
@@ -175,7 +165,7 @@ class TensorLoader : public SampledBatches<TensorLoader<S, Transform>, Batch, S>
                Transform transform = {})
     requires std::same_as<S, OptionalShuffle>
       : TensorLoader(data, std::move(target), OptionalShuffle{rows(data), options.shuffle, options.seed},
-                     without_order(options), std::move(transform)) {}
+                     batching_of<GatherOptions>(options), std::move(transform)) {}
 
   /// Batches of one sample. Templates, so that options in braces are never taken for a sampler or a transform.
   template <std::same_as<S> Given>
@@ -205,9 +195,19 @@ class TensorLoader : public SampledBatches<TensorLoader<S, Transform>, Batch, S>
 
   bool next(std::optional<Batch>& batch);
 
-  static torch::Tensor slice(torch::Tensor const& order, std::size_t k, std::int64_t size);
-  static torch::Tensor into(torch::Tensor memory, torch::Tensor const& from, torch::Tensor const& index);
-  torch::Tensor gather(torch::Tensor const& from, torch::Tensor const& index, Buffers& buffers) const;
+  static torch::Tensor slice(torch::Tensor const& order, std::size_t k, std::int64_t size) {
+    std::int64_t const from = static_cast<std::int64_t>(k) * size;
+    return order.narrow(0, from, std::min<std::int64_t>(size, order.size(0) - from));
+  }
+  static torch::Tensor into(torch::Tensor memory, torch::Tensor const& from, torch::Tensor const& index) {
+    at::index_select_out(memory, from, 0, index);
+    return memory;
+  }
+  torch::Tensor gather(torch::Tensor const& from, torch::Tensor const& index, Buffers& buffers) const {
+    return into(buffers.next(index.size(0), this->batch_size_, from.sizes().slice(1),
+                             from.options().pinned_memory(options_.pin_memory)),
+                from, index);
+  }
 
   torch::Tensor data_, target_, order_;
   GatherOptions options_;
@@ -288,27 +288,6 @@ bool TensorLoader<S, Transform>::next(std::optional<Batch>& batch) {
     return transformed(transform_, Batch{gather(data_, index, data_buffers_), gather(target_, index, target_buffers_)},
                        BatchRandom(options_.seed, this->drawn_epoch(), k, this->batch_size_, this->share()));
   });
-}
-
-template <Sampler S, BatchTransform Transform>
-torch::Tensor TensorLoader<S, Transform>::slice(torch::Tensor const& order, std::size_t k, std::int64_t size) {
-  std::int64_t const from = static_cast<std::int64_t>(k) * size;
-  return order.narrow(0, from, std::min<std::int64_t>(size, order.size(0) - from));
-}
-
-template <Sampler S, BatchTransform Transform>
-torch::Tensor TensorLoader<S, Transform>::into(torch::Tensor memory, torch::Tensor const& from,
-                                               torch::Tensor const& index) {
-  at::index_select_out(memory, from, 0, index);
-  return memory;
-}
-
-template <Sampler S, BatchTransform Transform>
-torch::Tensor TensorLoader<S, Transform>::gather(torch::Tensor const& from, torch::Tensor const& index,
-                                                 Buffers& buffers) const {
-  return into(buffers.next(index.size(0), this->batch_size_, from.sizes().slice(1),
-                           from.options().pinned_memory(options_.pin_memory)),
-              from, index);
 }
 
 /// The sampler of a TensorLoader that was given no targets, or something else, which does not compile. A template, so
@@ -407,7 +386,11 @@ class TensorModule {
 
   /// The batch size of all loaders. A new value takes effect at their next epochs.
   long batch_size() const { return train_.batch_size(); }
-  void set_batch_size(long size);
+  void set_batch_size(long size) {
+    train_.set_batch_size(size);
+    validation_.set_batch_size(size);
+    if (test_) test_->set_batch_size(size);
+  }
 
   Train& train_dataloader() { return train_; }
   Evaluation& val_dataloader() { return validation_; }
@@ -418,9 +401,10 @@ class TensorModule {
 
  private:
   /// The options for evaluation, where no sample is dropped.
-  static GatherOptions whole(TensorLoaderOptions options);
-  static std::vector<std::size_t> all(std::size_t count);
-  static Subset<OptionalShuffle> shuffled(std::vector<std::size_t> chosen, TensorLoaderOptions const& options);
+  static GatherOptions whole(TensorLoaderOptions options) {
+    options.drop_last = false;
+    return batching_of<GatherOptions>(options);
+  }
 
   Train train_;
   Evaluation validation_;
@@ -430,10 +414,10 @@ class TensorModule {
 template <BatchTransform Transform>
 TensorModule<Transform>::TensorModule(TensorSet const& set, Split parts, TensorLoaderOptions const& options,
                                       std::optional<TensorSet> const& test, Transform transform)
-    : train_(set.data, set.target, shuffled(std::move(parts.train), options), without_order(options),
-             std::move(transform)),
+    : train_(set.data, set.target, shuffled(std::move(parts.train), options.shuffle, options.seed),
+             batching_of<GatherOptions>(options), std::move(transform)),
       validation_(set.data, set.target, Subset{std::move(parts.validation)}, whole(options)) {
-  if (test) test_.emplace(test->data, test->target, Subset{all(test->size())}, whole(options));
+  if (test) test_.emplace(test->data, test->target, Subset{positions_in(0, test->size())}, whole(options));
 }
 
 template <BatchTransform Transform>
@@ -452,38 +436,11 @@ template <BatchTransform Transform>
 TensorModule<Transform>::~TensorModule() = default;
 
 template <BatchTransform Transform>
-void TensorModule<Transform>::set_batch_size(long size) {
-  train_.set_batch_size(size);
-  validation_.set_batch_size(size);
-  if (test_) test_->set_batch_size(size);
-}
-
-template <BatchTransform Transform>
 typename TensorModule<Transform>::Evaluation& TensorModule<Transform>::test_dataloader() {
   if (!test_)
     throw Error("fulgurite.data.no_test_set",
                 "there is no set to test on: for MNIST put train-* and t10k-* into the folder; for digits give .test");
   return *test_;
-}
-
-template <BatchTransform Transform>
-GatherOptions TensorModule<Transform>::whole(TensorLoaderOptions options) {
-  options.drop_last = false;
-  return without_order(options);
-}
-
-template <BatchTransform Transform>
-std::vector<std::size_t> TensorModule<Transform>::all(std::size_t count) {
-  std::vector<std::size_t> positions(count);
-  std::iota(positions.begin(), positions.end(), std::size_t{0});
-  return positions;
-}
-
-template <BatchTransform Transform>
-Subset<OptionalShuffle> TensorModule<Transform>::shuffled(std::vector<std::size_t> chosen,
-                                                          TensorLoaderOptions const& options) {
-  std::size_t const count = chosen.size();
-  return {std::move(chosen), OptionalShuffle{count, options.shuffle, options.seed}};
 }
 
 FULGURITE_EXTERN(class TensorModule<>);

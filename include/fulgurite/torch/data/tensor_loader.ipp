@@ -23,17 +23,6 @@ FULGURITE_BULK_BODY torch::Tensor Buffers::next(std::int64_t rows, std::int64_t 
       .detach();  // autograd then does not see a view, so a batch may be written to and require a gradient
 }
 
-FULGURITE_BULK_BODY GatherOptions without_order(TensorLoaderOptions const& o) {
-  return {.batch_size = o.batch_size,
-          .seed = o.seed,
-          .drop_last = o.drop_last,
-          .workers = o.workers,
-          .prefetch = o.prefetch,
-          .persistent_workers = o.persistent_workers,
-          .timeout = o.timeout,
-          .pin_memory = o.pin_memory};
-}
-
 FULGURITE_BULK_BODY std::size_t TensorSet::size() const { return static_cast<std::size_t>(data.size(0)); }
 
 FULGURITE_BODY SplitSets::SplitSets(TensorSet whole, Split split, std::optional<TensorSet> another)

@@ -168,9 +168,7 @@ concept MovesItself =
 
 namespace walk {
 template <class T>
-inline constexpr bool is_example = false;
-template <class D, class T>
-inline constexpr bool is_example<torch::data::Example<D, T>> = true;
+inline constexpr bool is_example = is_of<torch::data::Example, T>;
 
 /// Containers that own their elements. Views are excluded, since writing through one would change the viewed object.
 template <class T>

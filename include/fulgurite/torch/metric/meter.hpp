@@ -227,19 +227,8 @@ class KeptWindow {
 };
 
 template <class Keeps>
-struct StoreOf;
-template <>
-struct StoreOf<metric::Sums> {
-  using type = KeptSums;
-};
-template <>
-struct StoreOf<metric::Samples> {
-  using type = KeptSamples;
-};
-template <>
-struct StoreOf<metric::Window> {
-  using type = KeptWindow;
-};
+using StoreOf = std::conditional_t<std::is_same_v<Keeps, metric::Sums>, KeptSums,
+                                   std::conditional_t<std::is_same_v<Keeps, metric::Samples>, KeptSamples, KeptWindow>>;
 
 }  // namespace libtorch
 
@@ -251,10 +240,9 @@ namespace metric {
 ///     accuracy.update(logits, labels);          // in each step
 ///     double const value = accuracy.compute();  // at the epoch's end, then accuracy.reset()
 template <Definition D>
-class Meter : public BasicMeter<D, typename libtorch::StoreOf<KeptBy<D>>::type> {
+class Meter : public BasicMeter<D, libtorch::StoreOf<KeptBy<D>>> {
  public:
-  explicit Meter(D definition = {})
-      : BasicMeter<D, typename libtorch::StoreOf<KeptBy<D>>::type>(std::move(definition)) {}
+  explicit Meter(D definition = {}) : BasicMeter<D, libtorch::StoreOf<KeptBy<D>>>(std::move(definition)) {}
 };
 
 }  // namespace metric

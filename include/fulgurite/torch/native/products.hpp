@@ -146,11 +146,6 @@ class Verdicts : Pinned {
     ProductShape shape = {};
     Plan const* plan = nullptr;
   };
-  /// Per thread, so that the threads of a step need no lock. Not an array, since compilers would write out the
-  /// initialisation of each element.
-  static std::vector<Seen>& last_seen();
-  static std::atomic<std::uint64_t>& made();
-
   Plan const* search(ProductShape const& shape, Operands const& given);
 
   ProductKernels const* kernels_;

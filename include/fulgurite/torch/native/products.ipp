@@ -196,8 +196,10 @@ FULGURITE_BULK_BODY Matmul on_this_thread() {
   return first ? second ? Matmul::certified : Matmul::faster : second ? Matmul::fastest : Matmul::libtorch;
 }
 
-FULGURITE_BULK_BODY Verdicts::Verdicts(ProductKernels const* kernels, bool tests)
-    : kernels_(kernels), tests_(tests), number_(++made()) {}
+FULGURITE_BULK_BODY Verdicts::Verdicts(ProductKernels const* kernels, bool tests) : kernels_(kernels), tests_(tests) {
+  static std::atomic<std::uint64_t> made = 0;
+  number_ = ++made;
+}
 
 FULGURITE_BULK_BODY Verdicts& Verdicts::of_process(Matmul how) {
   // Threads may use them until the very end.
@@ -207,7 +209,10 @@ FULGURITE_BULK_BODY Verdicts& Verdicts::of_process(Matmul how) {
 }
 
 FULGURITE_BULK_BODY Plan const* Verdicts::find(ProductShape const& shape, Operands const& given) {
-  auto& seen = last_seen()[ProductHash{}(shape) % 256];
+  // Per thread, so that the threads of a step need no lock. Not an array, since compilers would write out the
+  // initialisation of each element.
+  thread_local std::vector<Seen> last_seen(256);
+  auto& seen = last_seen[ProductHash{}(shape) % 256];
   if (seen.of == number_ && seen.shape == shape) return seen.plan;
   auto const* const plan = kernels_ ? search(shape, given) : nullptr;
   seen = {number_, shape, plan};
@@ -240,16 +245,6 @@ FULGURITE_BULK_BODY std::string Verdicts::account() const {
   for (char const* before = tests_ ? ": no block gives the bits (" : ": no kernel ("; auto const& one : left)
     text += std::exchange(before, "; ") + one;
   return left.empty() ? text : text + ")";
-}
-
-FULGURITE_BULK_BODY std::vector<Verdicts::Seen>& Verdicts::last_seen() {
-  thread_local std::vector<Seen> all(256);
-  return all;
-}
-
-FULGURITE_BULK_BODY std::atomic<std::uint64_t>& Verdicts::made() {
-  static std::atomic<std::uint64_t> count = 0;
-  return count;
 }
 
 FULGURITE_BULK_BODY Plan const* Verdicts::search(ProductShape const& shape, Operands const& given) {
