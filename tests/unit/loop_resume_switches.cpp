@@ -409,10 +409,13 @@ TEST_CASE(
     if (where == "batch end" && step == 7) save(folder / "inside");
   }).fit(*std::make_unique<Net>(), toy::Unsized(4));
   Net short_of;
+  short_of.a.set_requires_grad(false);
   short_of.c.set_requires_grad(false);
   Trains<> fails(2, acts);
   CHECK(toy::refusal([&] { fails.fit(short_of, toy::Unsized(2), CkptPath{folder / "inside"}); }) != "");
-  CHECK(short_of.off() == "c");
+  CHECK(short_of.off() == "ac");
+  fails.save_checkpoint(folder / "failed");
+  CHECK(entry(folder / "failed") == nullptr);
   fails.fit(short_of, toy::Unsized(4), CkptPath{folder / "inside"});  // c is the program's still
   CHECK(short_of.off() == "ac norm");
 }
@@ -442,9 +445,12 @@ TEST_CASE("switches: weights alone, evaluations and trial runs leave them; a sna
     if (where == "test") in_test = snapshot(keeps);
   });
   keeps.fit(other, four);
+  other.b.set_requires_grad(false);
   keeps.test(other, toy::batches(1));
+  other.b.set_requires_grad(true);
   restore(keeps, *in_test);
-  CHECK(other.off() == "");
+  CHECK(other.off() == "b");
+  other.b.set_requires_grad(true);
   tests.test(other, toy::batches(1), CkptPath{folder / "file"});
   CHECK(other.off() == "");
   tests.test(other, toy::batches(1), kept);
