@@ -248,6 +248,16 @@ static_assert(fulgurite::OptimizerLike<Nameless>);
 
 }  // namespace
 
+TEST_CASE("a fit refuses an optimizer without a parameter before it trains", "[optimizer]") {
+  auto const refused = [](auto make, std::string const& name) {
+    CHECK_THROWS_WITH(fitted(make),
+                      Catch::Matchers::StartsWith("[fulgurite.optimizer.no_parameter] " + name + " has "));
+  };
+  refused([](auto&) { return optim::SGD(std::vector<Tensor>(), 0.1); }, "SGD");
+  refused([](auto&) { return fulgurite::optim::Adam(torch::nn::Module()); }, "Adam");
+  refused([](auto&) { return Nameless(); }, "Nameless");
+}
+
 TEST_CASE("an optimizer of the user's own needs no name", "[optimizer]") {
   CHECK(fitted([](auto& model) { return Nameless{fulgurite::filter_params(model)}; }) == Catch::Approx(0.32));
   CHECK_THROWS_WITH(fitted([](auto& model) { return Nameless{model.parameters()}; }),

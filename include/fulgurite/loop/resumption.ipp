@@ -113,7 +113,8 @@ FULGURITE_BODY void StartingFile::look_for_rescued(RunCore& run) {
   files_ = {found::last_first(run, *format_, search, true), true};
   if (!files_.files.empty())
     run.warn_each("fulgurite.resume.after_exception",
-                  "the last fit ended by an exception; this one resumes from " + files_.files.front().string());
+                  "the last fit was interrupted or ended by an exception; this one resumes from " +
+                      files_.files.front().string());
 }
 
 FULGURITE_BODY void StartingFile::files_of_first_rank(RunCore& run) {

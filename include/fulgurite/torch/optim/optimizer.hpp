@@ -116,7 +116,9 @@ void optimizer_state(X& optimizer, GivenOptions const& given, Archive& archive);
 FULGURITE_TORCH_OPTIMIZERS(FULGURITE_ROW)
 #undef FULGURITE_ROW
 
-// Refuses an optimizer that lists a parameter twice, since it would be updated, and clipped, twice.
+// Refuses an optimizer that lists no parameter, or one twice, since it would be updated, and clipped, twice.
+
+[[noreturn]] void refuse_without_parameters(std::string_view optimizer);
 
 /// `names`: all names of the tensor in the model.
 [[noreturn]] void refuse_listed_twice(std::string_view optimizer, std::vector<std::string> const& names);
@@ -158,15 +160,18 @@ at::Tensor listed_twice(Parameters&& parameters) {
 }
 FULGURITE_EXTERN(at::Tensor listed_twice(std::vector<at::Tensor> const&));
 
-/// Checks that no parameter occurs twice over all groups of an optimizer. A module that is registered under two names
+/// Checks that an optimizer has parameters, and none twice over all groups. A module that is registered under two names
 /// has each of its tensors twice in `parameters()`, and an optimizer of torch::optim takes these for two. A
 /// user-defined optimizer need not have a name.
 template <class Model, class Optimizer>
 void require_listed_once(Model& model, Optimizer& optimizer) {
-  auto const twice = listed_twice(optimizer.parameters());
-  if (!twice.defined()) return;
+  auto&& all = optimizer.parameters();
+  bool const some = std::begin(all) != std::end(all);
+  auto const twice = listed_twice(all);
+  if (some && !twice.defined()) return;
   std::string_view called = type_name<Optimizer>();
   if constexpr (requires { Optimizer::name(); }) called = Optimizer::name();
+  if (!some) refuse_without_parameters(called);
   refuse_listed_twice(called, names_of(module_if_any(model), twice));
 }
 

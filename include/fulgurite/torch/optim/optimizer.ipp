@@ -338,6 +338,14 @@ FULGURITE_BODY std::string parameter_text(std::vector<std::string> const& names)
   return what + (names.size() > 1 ? "," : "");
 }
 
+FULGURITE_BODY void refuse_without_parameters(std::string_view optimizer) {
+  throw Error("fulgurite.optimizer.no_parameter",
+              std::string(optimizer) +
+                  " has no parameter, so it would train nothing: register each layer of the model, "
+                  "register_module(\"fc\", torch::nn::Linear(3, 1)), and each tensor by register_parameter; where all "
+                  "are frozen, unfreeze some");
+}
+
 FULGURITE_BODY void refuse_listed_twice(std::string_view optimizer, std::vector<std::string> const& names) {
   throw Error("fulgurite.optimizer.twice",
               std::string(optimizer) + " lists " + parameter_text(names) +
