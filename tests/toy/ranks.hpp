@@ -182,8 +182,8 @@ class Rank : public Device {
       double value = numbers[0][i];
       for (std::size_t r = 1; r != numbers.size(); ++r) {
         double const next = numbers[r][i];
-        if (how[i] == fulgurite::Reduce::min) value = next < value ? next : value;
-        else if (how[i] == fulgurite::Reduce::max) value = next > value ? next : value;
+        if (how[i] == fulgurite::Reduce::min) value = next < value || next != next ? next : value;
+        else if (how[i] == fulgurite::Reduce::max) value = next > value || next != next ? next : value;
         else value += next;
       }
       values[i] = how[i] == fulgurite::Reduce::mean ? value / world() : value;

@@ -1,6 +1,9 @@
 // Metrics of several ranks, and what is decided by them: equal on all ranks, and equal to those of one process.
 #include <catch2/catch_test_macros.hpp>
 
+#include <cmath>
+#include <limits>
+
 #include <fulgurite/callback/early_stopping.hpp>
 #include <fulgurite/callback/model_checkpoint.hpp>
 #include <fulgurite/data/loader.hpp>
@@ -74,11 +77,11 @@ struct Values {
   std::vector<std::pair<std::string, double>> rows;
 };
 template <class Strategy>
-Values values(Strategy strategy, long batch_size, int epochs = 1) {
+Values values(Strategy strategy, long batch_size, int epochs = 1, Data const& numbers = {1, 2, 3, 4, 5, 6, 7, 8}) {
   Meter model;
   auto trainer = make_trainer<Meter>({.max_epochs = epochs, .num_sanity_val_steps = 0, .log_every_n_steps = 1},
                                      strategy, Float32{}, Automatic{}, toy::Rows{});
-  auto train = loader({1, 2, 3, 4, 5, 6, 7, 8}, batch_size), val = loader({1, 2, 3, 5, 8, 13, 21}, batch_size);
+  auto train = loader(numbers, batch_size), val = loader({1, 2, 3, 5, 8, 13, 21}, batch_size);
   trainer.fit(model, train, val);
   return {{trainer.value(Meter::mean), trainer.value(Meter::sum), trainer.value(Meter::least),
            trainer.value(Meter::most), trainer.value(Meter::end), trainer.value(Meter::val)},
@@ -105,6 +108,14 @@ TEST_CASE("ranks: values of an epoch are over all of them, weighted by their row
     CHECK(got[5] == 53.0 / 7);
     CHECK(rank.result->at_epoch_end == std::vector{4.5});
   }
+}
+
+TEST_CASE("ranks: a NaN of one rank stays in the least and greatest values beside both infinities of another") {
+  double const infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+  auto const all = toy::on_ranks(2, [&](Rank rank) { return values(rank, 1, 1, {infinity, nan, -infinity, 1}); });
+  require_fine(all);
+  for (auto const& rank : all)
+    for (std::size_t const i : {2u, 3u}) CHECK(std::isnan(rank.result->all[i].value()));
 }
 
 TEST_CASE("ranks: rank 0 alone has rows; a step's value is its own, or that of all where the metric asks for it") {

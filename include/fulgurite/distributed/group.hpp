@@ -101,12 +101,12 @@ class Group : public Connection {
 /// True on all ranks if `any` is true on any rank.
 bool agree(Group& group, bool any);
 
-/// Reduces two numbers to one. A mean is summed here; fold_all divides it by the number of ranks.
+/// Reduces two numbers to one; a NaN stays. A mean is summed here; fold_all divides it by the number of ranks.
 template <class Number>
 Number fold(Number so_far, Number next, Reduce how) {
   switch (how) {
-  case Reduce::min: return std::min(so_far, next);
-  case Reduce::max: return std::max(so_far, next);
+  case Reduce::min: return next < so_far || next != next ? next : so_far;
+  case Reduce::max: return next > so_far || next != next ? next : so_far;
   default: return so_far + next;
   }
 }

@@ -38,7 +38,7 @@ struct Figures {
     sum += value;
     weighted += value * by;
     weight += by;
-    bool const is_nan = value != value;  // in both extremes from then on
+    bool const is_nan = value != value;  // both extremes keep it from then on
     least = value < least || is_nan ? value : least;
     greatest = value > greatest || is_nan ? value : greatest;
     ++count;
@@ -62,7 +62,7 @@ struct Figures {
   constexpr std::optional<double> reduced(Reduce by) const {
     constexpr double infinity = std::numeric_limits<double>::infinity();
     if (count == 0) return std::nullopt;
-    bool const opposed = least == -infinity && greatest == infinity;  // then the sum is a NaN, and no value need be
+    bool const opposed = least == -infinity && greatest == infinity;  // then the sum is a NaN, although no value may be one
     if (sum != sum && !opposed) return sum;
     switch (by) {
     case Reduce::sum: return sum;

@@ -1,8 +1,5 @@
 #pragma once
-// Marks the parts of a run for NVIDIA's tools, such as Nsight Systems. Available only with NVTX's header, which comes
-// with CUDA and with the wheels of LibTorch's CUDA build. Nothing is linked.
-
-#if __has_include(<nvtx3/nvToolsExt.h>)
+// Marks the parts of a run for NVIDIA's tools, such as Nsight Systems.
 
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/hook/hooks.hpp>
@@ -11,7 +8,9 @@
 namespace fulgurite {
 
 /// A callback that makes every action of a run an NVTX range: pass `NvtxProfiler{}` to make_trainer, then run the
-/// program by `nsys profile`. While no tool is attached, a range costs one check of a pointer.
+/// program by `nsys profile`. While no tool is attached, a range costs one check of a pointer. The library's bodies are
+/// compiled with NVTX's header, which comes with CUDA and with the wheels of LibTorch's CUDA build; nothing is linked.
+/// Without that header the fit's start throws [fulgurite.callback.nvtx].
 struct NvtxProfiler {
   using Hooks = Implements<hook::profile_action>;
   static constexpr Order order = Order::profiler;
@@ -26,8 +25,6 @@ struct NvtxProfiler {
 };
 
 }  // namespace fulgurite
-
-#endif
 
 #if !defined(FULGURITE_COMPILED)
 #include <fulgurite/torch/profile/nvtx_profiler.ipp>
