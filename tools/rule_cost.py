@@ -89,9 +89,9 @@ def without_rules(include: pathlib.Path) -> None:
                 verdicts += 1
         path.write_text(text)
     for path in [folder / 'diagnose' / f'{name}_refusals.hpp' for name in ('hook', 'near_miss')]:
-        text, rows = re.subn(r'^FULGURITE_\w+\(.*\)\n', '', path.read_text(), flags=re.M)
-        path.write_text(text)
-        sentences += rows
+        text = path.read_text()
+        sentences += len(re.findall(r'^FULGURITE_|\) FULGURITE_', text, flags=re.M))  # several in a line
+        path.write_text(re.sub(r'^FULGURITE_\w+\(.*\)\n', '', text, flags=re.M))
     names = folder / 'hook' / 'near_miss_names.hpp'  # one of each table is left
     text, tables = re.subn(
         r'(#define \w+\(ROW\)) \\\n +(ROW\([^)]*\)).*\\\n(?:.*\\\n)*.*\n', r'\1 \2\n', names.read_text()

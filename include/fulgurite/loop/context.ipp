@@ -262,7 +262,7 @@ FULGURITE_BODY void check_dynamic_name(RunCore const& run, std::string_view name
   if (declared || name.empty() || name == "epoch" || name == "step")
     throw Error("fulgurite.metric.dynamic_name",
                 "ctx.log_dynamic was given the name '" + std::string(name) + "', which " +
-                    (declared ? "the model declares as a metric, or is that of one of its rows: log that by ctx.log"
+                    (declared ? "is a declared metric's, or begins as its columns do: log that by ctx.log"
                               : "is none, or a column of every row: give the number a name of its own"));
 }
 
