@@ -31,7 +31,7 @@ STAY = {
     'Context::': 'steps and hooks of batches ask it',
     'distributed::nccl_engine': 'is there once with NCCL and once without',
     'libtorch::graph::': 'is there with the headers of the CUDA toolkit only',
-    'libtorch::FULGURITE_OPTIONS': 'is a macro, which makes templates',
+    'judge::FULGURITE_OF_ENTRIES': 'is a macro, which makes templates',
 }
 BODY = 'fulgurite/core/body.hpp'
 ONE = f'#include <{BODY}>\nint other();\nint main() {{ return other(); }}\n'

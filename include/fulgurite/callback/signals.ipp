@@ -185,12 +185,11 @@ FULGURITE_BODY std::filesystem::path OnExceptionCheckpoint::file_in(std::filesys
 
 /// A run that is ending by another exception. A signal that arrives meanwhile has no further effect; the destructor
 /// warns of it.
-struct FailingRun {
+struct FailingRun : Pinned {
   std::shared_ptr<CaughtSignals> caught;
   Context ctx;
 
   FailingRun(std::shared_ptr<CaughtSignals> signals, Context const& context);
-  FailingRun(FailingRun const&) = delete;
   ~FailingRun();
 };
 

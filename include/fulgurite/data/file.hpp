@@ -32,12 +32,10 @@ bool is_gzip(std::span<std::uint8_t const> bytes);
 /// A source of unpacked bytes. `read` fills its span, and fills less only at the end. The compressed bytes must outlive
 /// this object. Throws [fulgurite.data.gzip] if they are damaged, cut off, followed by something else, or have a wrong
 /// checksum.
-class Gunzip {
+class Gunzip : Pinned {  // zlib keeps a pointer to its stream
  public:
   Gunzip(std::span<std::uint8_t const> compressed, std::string name);
   ~Gunzip() { inflateEnd(&stream_); }
-  Gunzip(Gunzip const&) = delete;  // zlib keeps a pointer to its stream
-  Gunzip& operator=(Gunzip const&) = delete;
 
   std::size_t read(std::span<std::uint8_t> into);
 

@@ -248,8 +248,8 @@ struct DistributedDataParallel {
   static constexpr bool captures = false;
 
   // These work before the group is made, since loggers and files need them early.
-  int rank() const;
-  int local_rank() const;
+  int rank() const { return distributed::launched_rank(); }
+  int local_rank() const { return distributed::launched_local_rank(); }
   int world() const;
 
   bool is_on_gpu() const;
@@ -317,10 +317,7 @@ struct DistributedDataParallel {
     if (fit.buffers) fit.buffers->broadcast(group(), "buffers of rank 0");
   }
   /// While the returned object lives, `syncs()` is false, and the loops do not exchange gradients.
-  [[nodiscard]] distributed::Unsynchronized no_sync(bool on) {
-    if (on) ++fit.unsynchronized;
-    return distributed::Unsynchronized(on ? &fit : nullptr);
-  }
+  [[nodiscard]] distributed::Unsynchronized no_sync(bool on);
   bool syncs() const { return fit.unsynchronized == 0; }
 
   /// Called after a pass over the training data from which batch norms computed their statistics: gives all ranks the

@@ -85,14 +85,6 @@ FULGURITE_BODY LayersAcrossRanks::~LayersAcrossRanks() {
 
 namespace fulgurite {
 
-FULGURITE_BODY int DistributedDataParallel::rank() const {
-  return distributed::launched_place() ? distributed::launched_place()->rank : 0;
-}
-
-FULGURITE_BODY int DistributedDataParallel::local_rank() const {
-  return distributed::launched_place() ? distributed::launched_place()->local_rank : 0;
-}
-
 FULGURITE_BODY int DistributedDataParallel::world() const {
   return fit.group ? fit.group->place().world : options().place().world;
 }
@@ -116,6 +108,11 @@ FULGURITE_BODY void DistributedDataParallel::backward(at::Tensor const& loss, at
   bool const overlaps = fit.as_written && fit.exchanges_next && syncs();
   if (overlaps) fit.gradients->backward(group(), [&] { loss.backward(seed); });
   else loss.backward(seed);
+}
+
+FULGURITE_BODY distributed::Unsynchronized DistributedDataParallel::no_sync(bool on) {
+  if (on) ++fit.unsynchronized;
+  return distributed::Unsynchronized(on ? &fit : nullptr);
 }
 
 FULGURITE_BODY bool DistributedDataParallel::agree(bool any) const { return distributed::agree(group(), any); }

@@ -181,13 +181,9 @@ class ReadyHooks : Pinned {
 /// a rank do not depend on which gradients it has made.
 ///
 /// Gradients are copied when their bucket is started; `changed` reports that one was written to afterwards.
-class GradientBuckets {
+class GradientBuckets : Pinned {  // hooks keep its address
  public:
   ExchangePlan plan = {};
-
-  GradientBuckets() = default;
-  GradientBuckets(GradientBuckets const&) = delete;  // hooks keep its address
-  GradientBuckets& operator=(GradientBuckets const&) = delete;
 
   /// Allocates the tensors of a new plan, with room for `head` numbers in front of the first.
   void prepare(Group& group, std::int64_t head);

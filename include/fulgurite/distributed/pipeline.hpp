@@ -321,11 +321,9 @@ class ModelParts {
 // come back.
 
 /// Keeps the input and output of a micro batch between its `forward` and `backward`.
-class StageRunner final : public StageRun {
+class StageRunner final : public StageRun, Pinned {
  public:
   StageRunner(Group& group, torch::nn::Module const& model, std::vector<NamedStage> own);
-  StageRunner(StageRunner const&) = delete;
-  StageRunner& operator=(StageRunner const&) = delete;
   ~StageRunner();
   bool is_first() const;
   bool is_last() const;
@@ -514,8 +512,8 @@ struct Pipeline {
   template <class Optimizer>
   static constexpr bool gathers = distributed::KeepsArena<Optimizer>;
 
-  int rank() const;
-  int local_rank() const;
+  int rank() const { return distributed::launched_rank(); }
+  int local_rank() const { return distributed::launched_local_rank(); }
   int world() const;
   bool is_on_gpu() const { return false; }
   at::Device device() const { return at::Device(at::kCPU); }

@@ -237,14 +237,6 @@ FULGURITE_BODY at::Tensor StageRunner::receive() {
 
 namespace fulgurite {
 
-FULGURITE_BODY int Pipeline::rank() const {
-  return distributed::launched_place() ? distributed::launched_place()->rank : 0;
-}
-
-FULGURITE_BODY int Pipeline::local_rank() const {
-  return distributed::launched_place() ? distributed::launched_place()->local_rank : 0;
-}
-
 FULGURITE_BODY int Pipeline::world() const { return run.group ? run.group->place().world : options().place().world; }
 
 FULGURITE_BODY std::optional<MatmulScope> Pipeline::matmul_scope() const {

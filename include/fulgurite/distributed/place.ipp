@@ -23,6 +23,9 @@ FULGURITE_BODY std::optional<Place> const& launched_place() {
   return place;
 }
 
+FULGURITE_BODY int launched_rank() { return launched_place() ? launched_place()->rank : 0; }
+FULGURITE_BODY int launched_local_rank() { return launched_place() ? launched_place()->local_rank : 0; }
+
 FULGURITE_BODY Child::Child(int rank, std::vector<std::string> const& variables) : rank_(rank) {
   auto const words = own_arguments();
   auto const settings = environment(variables);

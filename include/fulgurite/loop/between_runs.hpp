@@ -162,45 +162,41 @@ class EvaluationRehearsal final : public Rehearser<R> {
   BatchSizesOf<R, Source> sizes_;
 };
 
-/// For its lifetime, an evaluation runs the searches of its callbacks.
-template <class R>
+/// For its lifetime, an evaluation runs the searches of its callbacks, if any of them request searches.
+template <class R, bool Any>
 class AnswersSearches : Pinned {
  public:
   explicit AnswersSearches(State<R>& run) : run_(run) {
-    forget_searches(run);
-    run.searching.answers = true;
+    if constexpr (Any) forget_searches(run);
+    if constexpr (Any) run.searching.answers = true;
   }
-  ~AnswersSearches() { forget_searches(run_); }
+  ~AnswersSearches() {
+    if constexpr (Any) forget_searches(run_);
+  }
 
   /// Runs the searches, after all listeners of setup were notified and before any loader is requested. If nothing is
   /// evaluated, they are dropped.
   template <class Kind, class Predicted, class Source>
-  void answer(Source& source, Limit const& limit) const {
-    if (limit.none() && !run_.searching.alone) {
-      run_.searching.settings.clear();
-      run_.searching.due.clear();
-      return;
+  void answer([[maybe_unused]] Source& source, [[maybe_unused]] Limit const& limit) const {
+    if constexpr (Any) {
+      if (limit.none() && !run_.searching.alone) {
+        run_.searching.settings.clear();
+        run_.searching.due.clear();
+        return;
+      }
+      EvaluationRehearsal<Kind, Predicted, R, Source> rehearsal(run_, source);
+      for (auto* const due : {&run_.searching.settings, &run_.searching.due})
+        for (auto const& search : std::exchange(*due, {})) search(rehearsal);
+      run_.searching.sizes_changed = false;
     }
-    EvaluationRehearsal<Kind, Predicted, R, Source> rehearsal(run_, source);
-    for (auto* const due : {&run_.searching.settings, &run_.searching.due})
-      for (auto const& search : std::exchange(*due, {})) search(rehearsal);
-    run_.searching.sizes_changed = false;
   }
-  void warn() const { warn_of_unanswered(run_); }
+  void warn() const {
+    if constexpr (Any) warn_of_unanswered(run_);
+  }
 
  private:
-  State<R>& run_;
+  [[maybe_unused]] State<R>& run_;
 };
-/// For a trainer whose callbacks request no searches.
-struct NoSearches {
-  template <class R>
-  explicit NoSearches(State<R>&) {}
-  template <class Kind, class Predicted, class Source>
-  void answer(Source&, Limit const&) const {}
-  void warn() const {}
-};
-template <class R, class Pack>
-using SearchesOf = std::conditional_t<any_searches<Pack>, AnswersSearches<R>, NoSearches>;
 
 /// What surrounds the pass of an evaluation. Returns the results of `pass()`, which is not called if `limit` is 0.
 /// `Predicted`: the result of predict_step, if the evaluation is predict.
@@ -213,9 +209,10 @@ auto around_evaluation(State<R>& run, Pack& pack, Source& source, Stage stage, L
   run.facts.stage = stage;
   if constexpr (!std::is_same_v<Kind, Prediction>) run.values.forget();
   RunContext<R, typename Kind::Phase> ctx(run);
-  SearchesOf<R, Pack> const searches(run);
+  AnswersSearches<R, any_searches<Pack>> const searches(run);
   auto results = framed(run, pack, source, [&] {
-    set_up(run, pack, source, ctx, EvaluatedFile<R, Source, From>(run, source, from));
+    EvaluatedFile<R, Source, From> file(run, source, from);
+    set_up(run, pack, source, ctx, [&] { file.find(); }, [&] { file.load(); });
     searches.template answer<Kind, Predicted>(source, limit);
     auto all = limit.none() ? decltype(pass())() : pass();
     run.parts.strategy.teardown(*run.parts.model);

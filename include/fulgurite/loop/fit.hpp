@@ -226,7 +226,7 @@ class OpenFit : Pinned {
   void assemble() {
     auto& parts = run_.parts;
     RunContext<R, phase::Fit> ctx(run_);
-    set_up(run_, pack_, source_, ctx, FileOfFit{*this});
+    set_up(run_, pack_, source_, ctx, [this] { find_file(); }, [this] { take_file(); });
     run_.loading.count_training = Counts::template to<&OpenFit::count_training>(*this);
     parts.optimizers.emplace(AsList<std::remove_cvref_t<decltype(made_optimizers(ctx))>>::make(made_optimizers(ctx)));
     if constexpr (requires { R::Backend::check_optimizers(*parts.model, parts.optimizers->optimizers); })
@@ -267,19 +267,11 @@ class OpenFit : Pinned {
     return batches_of(training_loader(run_, source_), run_.asked.options.limit_train_batches, "limit_train_batches");
   }
 
-  /// The file from which the fit resumes, as set_up needs it.
-  struct FileOfFit {
-    OpenFit& fit;
-    void find() {
-      if constexpr (resumes) fit.find_file();
-    }
-    void load() {
-      if constexpr (resumes) fit.take_file();
-    }
-  };
   void find_file() {
-    start_.look(run_, true);
-    if (start_.is_found() && start_.pass_folders(run_.callbacks)) run_.made.log_dir.clear();  // loggers set it again
+    if constexpr (resumes) {
+      start_.look(run_, true);
+      if (start_.is_found() && start_.pass_folders(run_.callbacks)) run_.made.log_dir.clear();  // loggers set it again
+    }
   }
   /// Requests the loaders early, to check before training that the file's state fits them.
   void open_given_loaders() {
@@ -294,12 +286,14 @@ class OpenFit : Pinned {
   }
   /// Called after setup: callbacks know their folders, and the model is complete.
   void take_file() {
-    start_.look(run_, true);
-    auto file = start_.take(run_);
-    if (!file) return;
-    resumed_.emplace(run_, pack_, source_, std::move(file));
-    run_.loading.resuming = true;
-    resumed_->load_model();
+    if constexpr (resumes) {
+      start_.look(run_, true);
+      auto file = start_.take(run_);
+      if (!file) return;
+      resumed_.emplace(run_, pack_, source_, std::move(file));
+      run_.loading.resuming = true;
+      resumed_->load_model();
+    }
   }
 
   bool is_resumed() const {

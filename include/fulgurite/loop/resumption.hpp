@@ -67,10 +67,9 @@ constexpr bool is_of_trainer(Snapshot<R> const&) {
 
 /// The file from which a call starts: the one that its CkptPath names or means; for a fit without one, the file that a
 /// stopped run has left.
-class StartingFile {
+class StartingFile : Pinned {
  public:
   StartingFile(std::optional<CkptPath> from, RunFiles const& format);
-  StartingFile(StartingFile const&) = delete;
   ~StartingFile();
 
   /// Looks for the file. Called before setup, and again after it, since some callbacks know their files only then.

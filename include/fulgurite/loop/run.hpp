@@ -108,10 +108,9 @@ struct Loading {
 };
 
 /// Marks the fit as open for its lifetime, also when an exception ends the fit.
-class FitIsOpen {
+class FitIsOpen : Pinned {
  public:
   explicit FitIsOpen(Loading& loading) : loading_(loading) { loading_.fit_is_open = true; }
-  FitIsOpen(FitIsOpen const&) = delete;
   ~FitIsOpen() { loading_.fit_is_open = false; }
 
  private:

@@ -414,10 +414,10 @@ void check_device(State<R>& run) {
           "Fp16Mixed scales the loss, which needs a GPU, and this machine has none: use Bf16Mixed, or a CUDA device");
 }
 
-/// Calls prepare_data, setup and configure_model; then `file.load()` loads a file's weights into the model, and the
-/// strategy receives it. `file.find()` opens the file before setup, so that setup knows which run is resumed.
-template <class R, class Pack, class Source, class Ctx, class File>
-void set_up(State<R>& run, Pack& pack, Source& source, Ctx& ctx, File&& file) {
+/// Calls prepare_data, setup and configure_model; then `load_file()` loads a file's weights into the model, and the
+/// strategy receives it. `find_file()` opens the file before setup, so that setup knows which run is resumed.
+template <class R, class Pack, class Source, class Ctx, class Find, class Load>
+void set_up(State<R>& run, Pack& pack, Source& source, Ctx& ctx, Find&& find_file, Load&& load_file) {
   run.made.log_dir_before = run.made.log_dir;
   run.made.metrics_file_before = run.made.outcome.metrics_file;
   check_device(run);
@@ -430,12 +430,12 @@ void set_up(State<R>& run, Pack& pack, Source& source, Ctx& ctx, File&& file) {
       if constexpr (Prepare::named<Module>) module.prepare_data();
       if constexpr (Prepare::named<Model> && !std::is_same_v<Module, Model>) run.parts.model->prepare_data();
     });
-  file.find();
+  find_file();
   notify_with_module<hook::setup>(run, pack, source, ctx);
   if constexpr (shares<R>) run.made.log_dir = of_first_rank(run, run.made.log_dir.string());  // loggers write there
   if constexpr (Listens<hook::configure_model, typename R::Model, Ctx>)
     invoke<hook::configure_model>(*run.parts.model, ctx);
-  file.load();
+  load_file();
   run.parts.strategy.setup(*run.parts.model, run.parts.precision);
 }
 
