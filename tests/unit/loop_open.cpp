@@ -223,6 +223,10 @@ TEST_CASE("advance_for trains on the batches that fit into the budget, and forge
   takes = {50ms};
   CHECK(made(5ms) == 50ms);  // over by one batch
   takes = {2ms};
+  CHECK(made(5ms) == 4ms);  // a single one counts for nothing
+  takes = {50ms};
+  CHECK(made(5ms) == 50ms);
+  takes = {2ms};
   int skipped = 0;
   while (skipped != 20 && made(5ms) == 0ms) ++skipped;
   CHECK(skipped > 0);

@@ -350,9 +350,10 @@ class BatchTimes {
   using Duration = TrainerOptions::Clock::duration;
 
   void add(Duration batch);
-  /// The longest of the last batches; 0 before the first one.
+  /// The second longest of the last batches: a single one that takes longer, as with a check of captured steps, says
+  /// nothing of those that follow. 0 before the first one.
   Duration expected() const;
-  /// Forgets the oldest batch. Called if no batch fits into a budget, so that one slow batch does not end training.
+  /// Forgets the oldest batch. Called if no batch fits into a budget, so that slow batches do not end training.
   void forget_one();
 
  private:

@@ -111,9 +111,13 @@ FULGURITE_BODY void BatchTimes::add(Duration batch) {
 }
 
 FULGURITE_BODY BatchTimes::Duration BatchTimes::expected() const {
-  Duration longest{};
-  for (std::size_t i = 0; i != count_; ++i) longest = std::max(longest, times_[(first_ + i) % most]);
-  return longest;
+  Duration longest{}, second{};
+  for (std::size_t i = 0; i != count_; ++i) {
+    auto const took = times_[(first_ + i) % most];
+    second = std::max(second, std::min(took, longest));
+    longest = std::max(longest, took);
+  }
+  return count_ == 1 ? longest : second;
 }
 
 FULGURITE_BODY void BatchTimes::forget_one() {

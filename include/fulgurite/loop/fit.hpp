@@ -596,10 +596,10 @@ class [[nodiscard]] OpenedFit : Pinned {
     return finished_ ? FitStatus::finished : FitStatus::more;
   }
 
-  /// Trains on as many batches as fit into `budget`, going by the longest of the last eight; on none if that one is
-  /// longer than the budget. A batch that takes longer than those before it ends later: the budget is exceeded by one
-  /// batch at most. Returns `waiting` as soon as `advance` does. Several ranks may find room for different numbers of
-  /// batches, and then wait for each other.
+  /// Trains on as many batches as fit into `budget`, going by the second longest of the last eight; on none if that one
+  /// is longer than the budget. A batch that takes longer than those before it ends later: the budget is exceeded by
+  /// one batch at most. Returns `waiting` as soon as `advance` does. Several ranks may find room for different numbers
+  /// of batches, and then wait for each other.
   FitStatus advance_for(TrainerOptions::Clock::duration budget) {
     auto const now = run_.asked.options.now;
     auto const began = now();
