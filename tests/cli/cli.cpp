@@ -486,7 +486,7 @@ TEST_CASE("cli: infinity is a number, a folder is no file, and one of several pr
   Folder const folder;
   CHECK(has(deep({"--print_config", "--model.most=-inf"}).out, "most = -inf\n"));
   CHECK(has(deep({"--print_config", "--model.lr=1e999"}).err,
-            "--model.lr = 1e999: must be a number, 0 or in size 4.94066e-324 to 1.79769e+308\n"));
+            "--model.lr = 1e999: must be a number, 0 or of a size from 4.94066e-324 to 1.79769e+308\n"));
   CHECK(deep({"--print_config", "--trainer.max_time=inf s"}).status == 2);
   CHECK(deep({"--print_config", "--trainer.limit_val_batches=inf"}).status == 2);
   CHECK(has(deep({"fit", "--config", folder.path.string()}).err,
@@ -646,7 +646,7 @@ TEST_CASE("cli: values are read back as they are written, and what is none is re
   CHECK(refused(0, "1.5") == "a whole number");
   CHECK(refused(std::int8_t{}, "300") == "a whole number from -128 to 127");
   for (char const* text : {"1e-46", "-1e-46", "1e39"})
-    CHECK(refused(1.0F, text) == "a number, 0 or in size 1.4013e-45 to 3.40282e+38");
+    CHECK(refused(1.0F, text) == "a number, 0 or of a size from 1.4013e-45 to 3.40282e+38");
   CHECK(refused(1.0F, "1e-45") + refused(1.0F, "0") == "");
   CHECK(refused(Clip{}, "0.5") != "");
   CHECK(refused(NonFinite::stop, "go") == "one of stop, skip, ignore");

@@ -134,6 +134,30 @@ TEST_CASE("finished: so does one that EarlyStopping has ended inside an epoch, w
   CHECK(then.batches == 2);  // to the next validation, which is without improvement, too
 }
 
+TEST_CASE("finished: a stop that waits for min_epochs keeps its reason where the program closes the fit before") {
+  struct Budget {
+    using Stateless = ByChoice;
+    void on_train_epoch_start(Context& ctx) {
+      if (ctx.current_epoch() == 0) ctx.request_stop("the budget");
+    }
+  };
+  Folder const folder;
+  auto const ended_by = [&](int batches) {
+    Scripted model;
+    auto options = quick(9);
+    options.min_epochs = 3;
+    auto trainer = make_trainer<Scripted>(options, SavingDevice{}, Float32{}, Automatic{},
+                                          ModelCheckpoint{{.dirpath = folder.path, .save_last = true}}, Budget{});
+    auto train = toy::batches(4), val = toy::batches(1);
+    auto fit = trainer.open(model, train, val, CkptPath{"last"});
+    for (int i = 0; i != batches; ++i) fit.advance();
+    fit.close();
+    return trainer.outcome().ended_by;
+  };
+  CHECK(ended_by(6) == "close() of the open fit");
+  CHECK(ended_by(99) == "the budget");
+}
+
 TEST_CASE("finished: a fit that resumes from a snapshot at a limit says so, and of no file") {
   Scripted model;
   ScriptedTrainer<> trainer(quick(1), SavingDevice{}, Float32{}, Automatic{});

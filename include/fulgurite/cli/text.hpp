@@ -58,7 +58,7 @@ constexpr N largest() {
 }
 
 /// Parses the whole text as a number. If it is none or does not fit into N, throws `Expected` with `expected`, a noun
-/// such as "a count". A number so small that N would hold 0 does not fit: who writes one does not mean 0.
+/// such as "a count". A number so small that N would hold 0 does not fit, since the user does not mean 0.
 template <class N>
   requires std::is_arithmetic_v<N>
 N number_of(std::string_view text, std::string const& expected) {
@@ -69,7 +69,8 @@ N number_of(std::string_view text, std::string const& expected) {
   if (fault == std::errc::result_out_of_range || (fault == std::errc{} && !fits)) {
     using Limits = std::numeric_limits<N>;
     if constexpr (std::is_floating_point_v<N>)
-      throw Expected{expected + report::formatted(", 0 or in size %g", static_cast<double>(Limits::denorm_min())) +
+      throw Expected{expected +
+                     report::formatted(", 0 or of a size from %g", static_cast<double>(Limits::denorm_min())) +
                      report::formatted(" to %g", static_cast<double>(Limits::max()))};
     else throw Expected{expected + " from " + std::to_string(Limits::lowest()) + " to " + std::to_string(largest<N>())};
   }

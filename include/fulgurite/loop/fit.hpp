@@ -410,9 +410,9 @@ class OpenFit : Pinned {
   }
 
   /// Ends the epoch early, as a requested stop does that holds for this fit only: a run that resumes from its files
-  /// goes on. `closed`: nothing else has requested a stop.
+  /// continues. A stop that waits for the minima keeps its reason, since it ends the resumed run.
   void leave_epoch(bool closed) {
-    if (closed) run_.due.stop.why = closed_early;
+    if (closed && !run_.due.stop.asked) run_.due.stop.why = closed_early;
     receive_stop(run_, true);
     epoch_->leave(run_);
     bool const left_early = epoch_->left_early();
