@@ -203,13 +203,14 @@ def names_header() -> str:
 '''
 
 
-SENTENCE = r'''#define FULGURITE_NEAR(NAME, MEANT)                                                                                    \
+SENTENCE = r'''
+#define FULGURITE_NEAR(NAME, MEANT)                                                                                    \
   template <> struct About<HookId::NAME> {                                                                             \
     template <bool, class Whom> static consteval auto judge() {                                                        \
       static_assert(judge::accepts<typename Whom::Subject>, "[fulgurite.hook.near_miss] " #NAME                        \
                     " is not a hook and would never be called: use " MEANT);                                           \
     }                                                                                                                  \
-  };'''
+  };'''[1:]
 
 
 def sentences_header() -> str:

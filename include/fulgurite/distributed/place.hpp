@@ -167,8 +167,9 @@ class Environment {
 
 /// The place of this process, read once.
 std::optional<Place> const& launched_place();
-/// This process's numbers in that place; 0 if nothing started it.
+/// This process's number in that place; 0 if nothing started it.
 int launched_rank();
+/// Its number on this machine.
 int launched_local_rank();
 
 // A further process of this program, whose output is read through pipes.
