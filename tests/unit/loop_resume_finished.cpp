@@ -188,3 +188,28 @@ TEST_CASE("finished: a fit that its program has closed inside an epoch is not, a
   CHECK(ran(folder, 1) == std::tuple(1, 1, 3.0));
   CHECK(ran(folder, 9) == std::tuple(2, 5, 8.0));
 }
+
+namespace {
+/// Requests a stop after each validation.
+struct StopsThen {
+  using Stateless = ByChoice;
+  Stop on_validation_end(auto& ctx) { return Stop{ctx.stage() == Stage::validate}; }
+};
+}  // namespace
+
+TEST_CASE("finished: a stop that a hook returns in validate, outside of a fit, is in no file") {
+  Folder const folder;
+  Scripted model;
+  auto train = toy::batches(4), val = toy::batches(1);
+  auto trainer = make_trainer<Scripted>(quick(2), SavingDevice{}, Float32{}, Automatic{}, StopsThen{});
+  {
+    auto fit = trainer.open(model, train, val);
+    fit.advance();
+    fit.close();
+  }
+  trainer.validate(model, val);
+  trainer.save_checkpoint(folder / "closed");
+  auto then = make_trainer<Scripted>(quick(2), SavingDevice{}, Float32{}, Automatic{}, StopsThen{});
+  CHECK(said([&] { then.fit(model, train, val, CkptPath{folder / "closed"}); }).starts_with("resumes from"));
+  CHECK(then.progress().global_step == 8);
+}

@@ -250,6 +250,7 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
   RunContext<R, typename Kind::Phase> ctx(run);
   auto& facts = run.facts;
   Facts const outside = facts;
+  bool const ends_training = facts.stage == Stage::fit && !facts.sanity_checking;  // where a hook returns Stop
   constexpr std::size_t n = std::tuple_size_v<Loaders>;
   constexpr std::size_t outside_loaders = n > 1 ? n : 0;
   run.measured.eval_boards.resize(outside_loaders + 1);
@@ -324,12 +325,12 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
     facts.validating = false;
     if constexpr (has_logger<Pack>)
       if (!facts.sanity_checking) log_row(run, row, run.progress.logged_steps);
-    if (flow == Flow::stop && !outside.sanity_checking) request_stop(run);  // kept if the next event fails
+    if (flow == Flow::stop && ends_training) request_stop(run);  // kept if the next event fails
     RunContext<R, typename Kind::EndPhase> after(run);
     flow = more_severe(flow, notify<typename Kind::end>(run, pack, after));
     if (facts.stage != Stage::fit) deliver_posted(run, pack, run.progress.logged_steps);
   });
-  if (flow == Flow::stop && !outside.sanity_checking) request_stop(run);
+  if (flow == Flow::stop && ends_training) request_stop(run);
   restart_boards(run);
   facts = outside;
   return results;
