@@ -62,7 +62,7 @@ struct Figures {
   constexpr std::optional<double> reduced(Reduce by) const {
     constexpr double infinity = std::numeric_limits<double>::infinity();
     if (count == 0) return std::nullopt;
-    bool const opposed = least == -infinity && greatest == infinity;  // then the sum is a NaN, although no value may be one
+    bool const opposed = least == -infinity && greatest == infinity;  // then the sum is a NaN without one among them
     if (sum != sum && !opposed) return sum;
     switch (by) {
     case Reduce::sum: return sum;
