@@ -198,11 +198,7 @@ class BackboneFinetuning : public BaseFinetuning<BackboneFinetuning> {
   static constexpr bool needs_backbone = true;  ///< a model without a member of that name is refused
 
   explicit BackboneFinetuning(BackboneFinetuningOptions options = {});
-  /// Refused at compile time: an option without its name.
-  template <Unnamed T>
-  explicit BackboneFinetuning(T const&) : BackboneFinetuning() {
-    refuse_unnamed<T>();
-  }
+  FULGURITE_NAMED_OPTIONS(BackboneFinetuning);
 
   void state(auto& archive);
 

@@ -105,11 +105,7 @@ class Dashboard {
   static constexpr bool draws_rows = true, inert_in_dev_run = false;
 
   explicit Dashboard(DashboardOptions options = {});
-  /// Refused at compile time: an option without its name.
-  template <Unnamed T>
-  explicit Dashboard(T const&) : Dashboard() {
-    refuse_unnamed<T>();
-  }
+  FULGURITE_NAMED_OPTIONS(Dashboard);
 
   void on_fit_start(Context& ctx);
   void on_train_start(Context& ctx);
@@ -188,11 +184,7 @@ class LearningCurves {
   static constexpr bool draws_rows = true;
 
   explicit LearningCurves(LearningCurvesOptions options = {});
-  /// Refused at compile time: an option without its name.
-  template <Unnamed T>
-  explicit LearningCurves(T const&) : LearningCurves() {
-    refuse_unnamed<T>();
-  }
+  FULGURITE_NAMED_OPTIONS(LearningCurves);
 
   void on_fit_start(Context& ctx);
   void log_metrics(std::span<Scalar const> row, long step);

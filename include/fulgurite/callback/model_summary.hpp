@@ -35,11 +35,7 @@ class ModelSummary {
   static constexpr Order order = Order::summary;
 
   explicit ModelSummary(ModelSummaryOptions options = {});
-  /// Refused at compile time: an option without its name.
-  template <Unnamed T>
-  explicit ModelSummary(T const&) : ModelSummary() {
-    refuse_unnamed<T>();
-  }
+  FULGURITE_NAMED_OPTIONS(ModelSummary);
 
   void on_fit_start(Context& ctx);
 
@@ -68,11 +64,7 @@ class ResultsTable {
   static constexpr Order order = Order::monitor;
 
   explicit ResultsTable(ResultsTableOptions options = {});
-  /// Refused at compile time: an option without its name.
-  template <Unnamed T>
-  explicit ResultsTable(T const&) : ResultsTable() {
-    refuse_unnamed<T>();
-  }
+  FULGURITE_NAMED_OPTIONS(ResultsTable);
 
   void on_validation_end(Context& ctx);
   void on_test_end(Context& ctx) { print(ctx, "Test metric"); }

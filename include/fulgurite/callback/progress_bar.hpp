@@ -111,11 +111,7 @@ class ProgressBar {
   static constexpr bool draws_on_terminal = true;  ///< there is only one terminal, so a sweep refuses this callback
 
   explicit ProgressBar(ProgressBarOptions options = {});
-  /// Refused at compile time: an option without its name.
-  template <Unnamed T>
-  explicit ProgressBar(T const&) : ProgressBar() {
-    refuse_unnamed<T>();
-  }
+  FULGURITE_NAMED_OPTIONS(ProgressBar);
   ProgressBar(ProgressBar const&) = default;
   ProgressBar& operator=(ProgressBar const&) = default;
   FULGURITE_MOVES(ProgressBar);

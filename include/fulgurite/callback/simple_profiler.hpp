@@ -45,11 +45,7 @@ class SimpleProfiler {
   static constexpr Order order = Order::profiler;
 
   explicit SimpleProfiler(SimpleProfilerOptions options = {});
-  /// Refused at compile time: an option without its name.
-  template <Unnamed T>
-  explicit SimpleProfiler(T const&) : SimpleProfiler() {
-    refuse_unnamed<T>();
-  }
+  FULGURITE_NAMED_OPTIONS(SimpleProfiler);
 
   /// An action in progress.
   class Running {

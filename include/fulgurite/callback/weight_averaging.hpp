@@ -328,11 +328,7 @@ struct Moments {
 class EMAWeightAveraging : public WeightAveraging<averaging::Decay, averaging::Moments> {
  public:
   explicit EMAWeightAveraging(EMAWeightAveragingOptions options = {});
-  /// Refused at compile time: an option without its name.
-  template <Unnamed T>
-  explicit EMAWeightAveraging(T const&) : EMAWeightAveraging() {
-    refuse_unnamed<T>();
-  }
+  FULGURITE_NAMED_OPTIONS(EMAWeightAveraging);
 
  private:
   static EMAWeightAveragingOptions const& checked(EMAWeightAveragingOptions const& o);

@@ -33,11 +33,7 @@ class ConsoleLogger {
   using Stateless = ByChoice;  // written lines cannot be taken back
 
   explicit ConsoleLogger(ConsoleLoggerOptions options = {});
-  /// Refused at compile time: an option without its name.
-  template <Unnamed T>
-  explicit ConsoleLogger(T const&) : ConsoleLogger() {
-    refuse_unnamed<T>();
-  }
+  FULGURITE_NAMED_OPTIONS(ConsoleLogger);
 
   void on_train_epoch_start();
 

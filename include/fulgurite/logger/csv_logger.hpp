@@ -101,11 +101,7 @@ class CSVLogger : public logger::FolderLogger<logger::RunTable> {
  public:
   explicit CSVLogger(std::filesystem::path save_dir = {}, CSVLoggerOptions options = {});
   explicit CSVLogger(CSVLoggerOptions const& options) : CSVLogger({}, options) {}
-  /// Refused at compile time: an option without its name.
-  template <Unnamed T>
-  CSVLogger(std::filesystem::path const&, T const&) : CSVLogger() {
-    refuse_unnamed<T>();
-  }
+  FULGURITE_NAMED_OPTIONS(CSVLogger, std::filesystem::path const&);
   FULGURITE_MOVES(CSVLogger);
 };
 

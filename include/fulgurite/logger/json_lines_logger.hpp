@@ -75,11 +75,7 @@ class JsonLinesLogger : public logger::FolderLogger<logger::JsonLines> {
  public:
   explicit JsonLinesLogger(std::filesystem::path save_dir = {}, JsonLinesLoggerOptions options = {});
   explicit JsonLinesLogger(JsonLinesLoggerOptions const& options) : JsonLinesLogger({}, options) {}
-  /// Refused at compile time: an option without its name.
-  template <Unnamed T>
-  JsonLinesLogger(std::filesystem::path const&, T const&) : JsonLinesLogger() {
-    refuse_unnamed<T>();
-  }
+  FULGURITE_NAMED_OPTIONS(JsonLinesLogger, std::filesystem::path const&);
   FULGURITE_MOVES(JsonLinesLogger);
 };
 

@@ -202,11 +202,7 @@ class TensorBoardLogger : public logger::FolderLogger<logger::EventFile, logger:
 
   explicit TensorBoardLogger(std::filesystem::path save_dir = {}, TensorBoardLoggerOptions options = {});
   explicit TensorBoardLogger(TensorBoardLoggerOptions const& options) : TensorBoardLogger({}, options) {}
-  /// Refused at compile time: an option without its name.
-  template <Unnamed T>
-  TensorBoardLogger(std::filesystem::path const&, T const&) : TensorBoardLogger() {
-    refuse_unnamed<T>();
-  }
+  FULGURITE_NAMED_OPTIONS(TensorBoardLogger, std::filesystem::path const&);
   FULGURITE_MOVES(TensorBoardLogger);
 
   void on_fit_start(auto& ctx) {
