@@ -14,6 +14,15 @@ TEST_CASE("W17 accumulation schedule: empty, negative epochs and windows below 1
           }).starts_with("[fulgurite.callback.accumulation] GradientAccumulationScheduler "));
 }
 
+TEST_CASE("accumulation schedule: braces around all pairs may be left out") {
+  GradientAccumulationScheduler const one{{4, 4}}, two{{0, 8}, {4, 4}}, all{{{0, 8}, {4, 4}}}, single{{{4, 4}}};
+  CHECK(one.window(3) == 1);
+  CHECK(one.window(4) == 4);
+  CHECK(single.window(4) == 4);
+  for (int const epoch : {0, 3, 4, 9}) CHECK(two.window(epoch) == all.window(epoch));
+  CHECK(two.window(0) == 8);
+}
+
 TEST_CASE("W18 accumulation schedule: refused beside accumulate_grad_batches, before the first batch") {
   toy::Slope model;
   auto trainer = toy::train<toy::Slope>({.max_epochs = 1}, {.accumulate_grad_batches = 2},

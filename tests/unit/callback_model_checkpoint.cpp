@@ -74,6 +74,7 @@ TEST_CASE("checkpoint: by time, which is a duration or its text") {
   CHECK(TimeSpan(std::optional(Seconds(3))) == TimeSpan(3s));
   CHECK(Timeout(500us) == 1ms);  // not 0, which is no limit
   CHECK(Timeout(-1us) == -1ms);
+  CHECK(Timeout("00:00:02:00") == 2min);
   CHECK(Timeout(Seconds(INFINITY)) > std::chrono::years(30));
   for (TimeSpan const interval : {TimeSpan{std::chrono::seconds(3)}, TimeSpan{"00:00:00:03"}}) {
     Folder const folder;

@@ -198,8 +198,7 @@ class BackboneFinetuning : public BaseFinetuning<BackboneFinetuning> {
   static constexpr bool needs_backbone = true;  ///< a model without a member of that name is refused
 
   explicit BackboneFinetuning(BackboneFinetuningOptions options = {});
-  /// Refused at compile time: an option without its name.
-  explicit BackboneFinetuning(Unnamed auto const& given) : BackboneFinetuning() { refuse_unnamed(given); }
+  FULGURITE_NAMED_OPTIONS(BackboneFinetuning);
 
   void state(auto& archive);
 

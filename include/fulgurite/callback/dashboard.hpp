@@ -105,8 +105,7 @@ class Dashboard {
   static constexpr bool draws_rows = true, inert_in_dev_run = false;
 
   explicit Dashboard(DashboardOptions options = {});
-  /// Refused at compile time: an option without its name.
-  explicit Dashboard(Unnamed auto const& given) : Dashboard() { refuse_unnamed(given); }
+  FULGURITE_NAMED_OPTIONS(Dashboard);
 
   void on_fit_start(Context& ctx);
   void on_train_start(Context& ctx);
@@ -185,8 +184,7 @@ class LearningCurves {
   static constexpr bool draws_rows = true;
 
   explicit LearningCurves(LearningCurvesOptions options = {});
-  /// Refused at compile time: an option without its name.
-  explicit LearningCurves(Unnamed auto const& given) : LearningCurves() { refuse_unnamed(given); }
+  FULGURITE_NAMED_OPTIONS(LearningCurves);
 
   void on_fit_start(Context& ctx);
   void log_metrics(std::span<Scalar const> row, long step);

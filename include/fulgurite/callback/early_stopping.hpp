@@ -122,11 +122,21 @@ class EarlyStopping<MetricLeftOut> {
 };
 EarlyStopping(EarlyStoppingOptions = {}) -> EarlyStopping<MetricLeftOut>;
 
+/// Refused by the compiler: an option that does not exist.
+template <>
+class EarlyStopping<MisspeltOption> {
+ public:
+  MisspeltOption metric;
+  EarlyStoppingOptions options = {};
+  void on_fit_start() {}
+  using Stateless = ByChoice;
+};
+template <class = void>
+EarlyStopping(...) -> EarlyStopping<MisspeltOption>;
+
 /// Refused by the trainer: a metric is a constant, not a string.
 template <std::convertible_to<std::string_view> Text>
-EarlyStopping(Text const&, EarlyStoppingOptions = {}) -> EarlyStopping<MetricText>;
-template <std::convertible_to<std::string_view> Text, Unnamed Option>
-EarlyStopping(Text const&, Option) -> EarlyStopping<MetricText>;
+EarlyStopping(Text const&, ...) -> EarlyStopping<MetricText>;
 
 // Ends a fit in which the loss has spiked, and lists the batches to leave out of the next fit.
 
@@ -249,9 +259,21 @@ class SpikeDetection<MetricLeftOut> {
 };
 SpikeDetection(SpikeDetectionOptions = {}) -> SpikeDetection<MetricLeftOut>;
 
+/// Refused by the compiler: an option that does not exist.
+template <>
+class SpikeDetection<MisspeltOption> {
+ public:
+  MisspeltOption metric;
+  SpikeDetectionOptions options = {};
+  void on_fit_start() {}
+  using Stateless = ByChoice;
+};
+template <class = void>
+SpikeDetection(...) -> SpikeDetection<MisspeltOption>;
+
 /// Refused by the trainer: a metric is a constant, not a string.
 template <std::convertible_to<std::string_view> Text>
-SpikeDetection(Text const&, SpikeDetectionOptions = {}) -> SpikeDetection<MetricText>;
+SpikeDetection(Text const&, ...) -> SpikeDetection<MetricText>;
 
 }  // namespace fulgurite
 

@@ -1,10 +1,12 @@
 #pragma once
 // Changes the number of accumulated batches by epoch. See docs/semantics.md, Accumulation.
 
+#include <initializer_list>
 #include <map>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
@@ -12,8 +14,8 @@
 
 namespace fulgurite {
 
-/// Changes how many batches are accumulated for a step, by epoch: `GradientAccumulationScheduler{{{0, 8}, {4, 4}, {8,
-/// 1}}}` accumulates 8 batches in epochs 0 to 3, 4 in epochs 4 to 7, then 1. Epochs count from 0; before the first key
+/// Changes how many batches are accumulated for a step, by epoch: `GradientAccumulationScheduler{{0, 8}, {4, 4}, {8,
+/// 1}}` accumulates 8 batches in epochs 0 to 3, 4 in epochs 4 to 7, then 1. Epochs count from 0; before the first key
 /// the number is 1. Throws [fulgurite.callback.accumulation] for an empty schedule, a negative epoch or a window below
 /// 1, and, when a fit starts, if Automatic{.accumulate_grad_batches} is not 1.
 class GradientAccumulationScheduler {
@@ -24,6 +26,9 @@ class GradientAccumulationScheduler {
   static constexpr std::string_view writes = "accumulate_grad_batches";
 
   explicit GradientAccumulationScheduler(std::map<int, int> scheduling);
+  /// With or without braces around the pairs.
+  GradientAccumulationScheduler(std::initializer_list<std::pair<int const, int>> scheduling)
+      : GradientAccumulationScheduler(std::map<int, int>(scheduling)) {}
 
   void on_fit_start(auto& ctx) {
     if (int const given = ctx.accumulate_grad_batches(); given != 1)

@@ -42,8 +42,7 @@ class GradientNorm {
   static constexpr std::string_view reads = "gradients";
 
   constexpr explicit GradientNorm(GradientNormOptions options = {}) : options_(options) { check(options.norm_type); }
-  /// Refused at compile time: an option without its name.
-  explicit GradientNorm(Unnamed auto const& given) : GradientNorm() { refuse_unnamed(given); }
+  FULGURITE_NAMED_OPTIONS(GradientNorm);
 
   void on_train_start() { last_.clear(); }
   void on_before_optimizer_step(auto& optimizer, auto& ctx) {
@@ -88,7 +87,7 @@ class GradientNorm {
 struct LearningRateMonitorOptions {
   /// Log at each logged step, or at each epoch's start. Not given: at those times at which the optimizer's schedules
   /// change the rate; for an optimizer without a schedule, at both.
-  std::optional<Interval> logging_interval = std::nullopt;
+  IntervalOption logging_interval = std::nullopt;
   bool log_momentum =
       false;  ///< also log `lr-SGD-momentum`, for Adam its first beta; 0 for an optimizer without momentum
   bool log_weight_decay = false;  ///< also log `lr-SGD-weight_decay`
@@ -106,8 +105,7 @@ class LearningRateMonitor {
   static constexpr std::string_view reads = "learning rates";
 
   explicit LearningRateMonitor(LearningRateMonitorOptions options = {});
-  /// Refused at compile time: an option without its name.
-  explicit LearningRateMonitor(Unnamed auto const& given) : LearningRateMonitor() { refuse_unnamed(given); }
+  FULGURITE_NAMED_OPTIONS(LearningRateMonitor);
   FULGURITE_COPIES(LearningRateMonitor);
 
   void on_train_start(auto& ctx) {

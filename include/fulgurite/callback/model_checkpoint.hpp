@@ -285,6 +285,18 @@ class ModelCheckpoint : public checkpointing::Saver {
 ModelCheckpoint() -> ModelCheckpoint<NoMonitor>;
 ModelCheckpoint(ModelCheckpointOptions) -> ModelCheckpoint<NoMonitor>;
 
+/// Refused by the compiler: an option that does not exist.
+template <>
+class ModelCheckpoint<MisspeltOption> {
+ public:
+  MisspeltOption metric;
+  ModelCheckpointOptions options = {};
+  void on_fit_start() {}
+  using Stateless = ByChoice;
+};
+template <class = void>
+ModelCheckpoint(...) -> ModelCheckpoint<MisspeltOption>;
+
 }  // namespace fulgurite
 
 #if !defined(FULGURITE_COMPILED)

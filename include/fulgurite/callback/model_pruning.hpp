@@ -68,8 +68,7 @@ class ModelPruning {
   static constexpr std::string_view reads = "weights", writes = "weights, gradients";
 
   explicit ModelPruning(ModelPruningOptions options = {});
-  /// Refused at compile time: an option without its name.
-  explicit ModelPruning(Unnamed auto const& given) : ModelPruning() { refuse_unnamed(given); }
+  FULGURITE_NAMED_OPTIONS(ModelPruning);
 
   void on_fit_start(auto& ctx) {
     auto const before = masks_ ? masks_.save() : std::exchange(restored_, {});

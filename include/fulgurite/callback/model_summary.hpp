@@ -35,8 +35,7 @@ class ModelSummary {
   static constexpr Order order = Order::summary;
 
   explicit ModelSummary(ModelSummaryOptions options = {});
-  /// Refused at compile time: an option without its name.
-  explicit ModelSummary(Unnamed auto const& given) : ModelSummary() { refuse_unnamed(given); }
+  FULGURITE_NAMED_OPTIONS(ModelSummary);
 
   void on_fit_start(Context& ctx);
 
@@ -65,8 +64,7 @@ class ResultsTable {
   static constexpr Order order = Order::monitor;
 
   explicit ResultsTable(ResultsTableOptions options = {});
-  /// Refused at compile time: an option without its name.
-  explicit ResultsTable(Unnamed auto const& given) : ResultsTable() { refuse_unnamed(given); }
+  FULGURITE_NAMED_OPTIONS(ResultsTable);
 
   void on_validation_end(Context& ctx);
   void on_test_end(Context& ctx) { print(ctx, "Test metric"); }

@@ -111,8 +111,7 @@ class ProgressBar {
   static constexpr bool draws_on_terminal = true;  ///< there is only one terminal, so a sweep refuses this callback
 
   explicit ProgressBar(ProgressBarOptions options = {});
-  /// Refused at compile time: an option without its name.
-  explicit ProgressBar(Unnamed auto const& given) : ProgressBar() { refuse_unnamed(given); }
+  FULGURITE_NAMED_OPTIONS(ProgressBar);
   ProgressBar(ProgressBar const&) = default;
   ProgressBar& operator=(ProgressBar const&) = default;
   FULGURITE_MOVES(ProgressBar);

@@ -120,8 +120,7 @@ class Signals {
       true;  ///< signal handlers belong to the process, so a sweep refuses this callback
 
   explicit Signals(SignalsOptions options = {});
-  /// Refused at compile time: an option without its name.
-  explicit Signals(Unnamed auto const& given) : Signals() { refuse_unnamed(given); }
+  FULGURITE_NAMED_OPTIONS(Signals);
   Signals(Signals const&) = default;
   Signals& operator=(Signals const&) = default;
   FULGURITE_MOVES(Signals);

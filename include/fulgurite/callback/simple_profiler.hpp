@@ -45,8 +45,7 @@ class SimpleProfiler {
   static constexpr Order order = Order::profiler;
 
   explicit SimpleProfiler(SimpleProfilerOptions options = {});
-  /// Refused at compile time: an option without its name.
-  explicit SimpleProfiler(Unnamed auto const& given) : SimpleProfiler() { refuse_unnamed(given); }
+  FULGURITE_NAMED_OPTIONS(SimpleProfiler);
 
   /// An action in progress.
   class Running : Pinned {

@@ -92,12 +92,13 @@ class StochasticWeightAveraging {
 
   explicit StochasticWeightAveraging(StochasticWeightAveragingOptions options)
       : StochasticWeightAveraging(Average{}, std::move(options)) {}
-  /// Refused at compile time: an option without its name.
-  template <Unnamed T>
-  explicit StochasticWeightAveraging(T const& given)
-      : StochasticWeightAveraging(StochasticWeightAveragingOptions{.swa_lrs = 0.0}) {
-    refuse_unnamed(given);
+  /// Refused at compile time: swa_lrs has no default.
+  StochasticWeightAveraging() : StochasticWeightAveraging(StochasticWeightAveragingOptions{.swa_lrs = 0.0}) {
+    constexpr bool is_given = sizeof(Average) == 0;
+    static_assert(is_given, "[fulgurite.callback.swa_lrs] the learning rate of the averaged weights has no default: "
+                            "write StochasticWeightAveraging{{.swa_lrs = 0.05}}");
   }
+  FULGURITE_NAMED_OPTIONS(StochasticWeightAveraging);
   StochasticWeightAveraging(Average average, StochasticWeightAveragingOptions options)
       : options_(std::move(options)), average_(std::move(average)) {
     auto const& start = options_.swa_epoch_start;
@@ -267,5 +268,6 @@ class StochasticWeightAveraging {
   bool of_ended_ = false;
   bool resumed_ = false;
 };
+StochasticWeightAveraging() -> StochasticWeightAveraging<RunningMean>;
 
 }  // namespace fulgurite

@@ -48,8 +48,7 @@ class DeviceStatsMonitor {
   static constexpr std::string_view reads = "device statistics";
 
   explicit DeviceStatsMonitor(DeviceStatsMonitorOptions options = {}) : options_(std::move(options)) {}
-  /// Refused at compile time: an option without its name.
-  explicit DeviceStatsMonitor(Unnamed auto const& given) : DeviceStatsMonitor() { refuse_unnamed(given); }
+  FULGURITE_NAMED_OPTIONS(DeviceStatsMonitor);
 
   // An error may have ended an earlier epoch inside of an accumulation window.
   void on_train_epoch_start() { in_window_ = false; }

@@ -328,8 +328,7 @@ struct Moments {
 class EMAWeightAveraging : public WeightAveraging<averaging::Decay, averaging::Moments> {
  public:
   explicit EMAWeightAveraging(EMAWeightAveragingOptions options = {});
-  /// Refused at compile time: an option without its name.
-  explicit EMAWeightAveraging(Unnamed auto const& given) : EMAWeightAveraging() { refuse_unnamed(given); }
+  FULGURITE_NAMED_OPTIONS(EMAWeightAveraging);
 
  private:
   static EMAWeightAveragingOptions const& checked(EMAWeightAveragingOptions const& o);

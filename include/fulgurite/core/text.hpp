@@ -154,13 +154,16 @@ struct TimeSpan : std::optional<Seconds> {
   }
 };
 
-/// How long something waits, as an option: any duration of std::chrono, such as 30s. It is rounded to whole
-/// milliseconds away from zero, which may mean something else, and is at most some 30 years.
+/// How long something waits, as an option: any duration of std::chrono, such as 30s, or a text as for TimeSpan. It is
+/// rounded to whole milliseconds away from zero, which may mean something else, and is at most some 30 years.
 struct Timeout : std::chrono::milliseconds {
   constexpr Timeout() : std::chrono::milliseconds(0) {}
   template <class Rep, class Period>
   constexpr Timeout(std::chrono::duration<Rep, Period> time)
       : std::chrono::milliseconds(whole(std::chrono::duration<double, std::milli>(time).count())) {}
+  /// Days, hours, minutes and seconds: "00:00:02:00".
+  template <std::convertible_to<std::string_view> Text>
+  constexpr Timeout(Text const& time) : Timeout(time_of(time)) {}
   /// Refused at compile time, as for TimeSpan.
   template <class Number>
     requires std::is_arithmetic_v<Number>

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <initializer_list>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -14,6 +15,7 @@
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <fulgurite/core/body.hpp>
 
@@ -167,6 +169,22 @@ constexpr Flow more_severe(Flow a, Flow b) { return a < b ? b : a; }
 constexpr Flow as_flow(Stop answer) { return answer.now ? Flow::stop : Flow::proceed; }
 constexpr Flow as_flow(Flow answer) { return answer; }
 
+/// An option that is a list: `{10, 20}`.
+template <class T>
+struct ListOption : std::vector<T> {
+  ListOption() = default;
+  ListOption(std::vector<T> values) : std::vector<T>(std::move(values)) {}
+  ListOption(std::initializer_list<T> values) : std::vector<T>(values) {}
+  /// Refused at compile time: the second number would be another option.
+  template <class Number>
+    requires std::is_arithmetic_v<Number>
+  ListOption(Number) {
+    constexpr bool is_list = !std::is_arithmetic_v<Number>;
+    static_assert(is_list, "[fulgurite.options.list] an option that is a list is given in braces of its own: write "
+                           "schedule::MultiStep{{10, 20}}, or Pipeline{.balance = {2, 1}}");
+  }
+};
+
 /// The direction in which a metric improves. The default is `min` everywhere and is never guessed from a name: for an
 /// accuracy, give Mode::max.
 enum class Mode : std::uint8_t { min, max };
@@ -207,6 +225,16 @@ struct MetricLeftOut {
   static constexpr std::string_view name() { return {}; }
 };
 
+/// `EarlyStopping{Net::val_loss, {.patient = 5}}` is an `EarlyStopping<MisspeltOption>`, by a deduction guide that
+/// takes everything else. It is an aggregate, so that the compiler itself says which name is no option's, and which is
+/// meant.
+struct MisspeltOption {
+  using metric = MisspeltOption;
+  template <class T>
+  constexpr MisspeltOption(T const&) {}
+  static constexpr std::string_view name() { return {}; }
+};
+
 /// What options are not: a number, a word or a text in their place has no name.
 template <class T>
 concept Unnamed = std::is_arithmetic_v<T> || std::is_enum_v<T> || std::convertible_to<T, std::string_view>;
@@ -219,6 +247,38 @@ constexpr void refuse_unnamed(T const&) {
                           "own: write ProgressBar{{.leave = true}}, CSVLogger{\"logs\", {.name = \"mlp\"}} or "
                           "EarlyStopping{Net::val_loss, {.patience = 5}}");
 }
+
+// Overload resolution fails where braces name a field that the options do not have, and compilers then list every
+// constructor. A deleted one that takes everything else is chosen instead. It is a template, so that any other is
+// preferred. Compilers that print no reason of a deleted function print its parameter: [with options_are_named_as_in =
+// ProgressBarOptions]. g++ 12 is given the parameters before the options, if there are any: it also tries the deleted
+// one for the argument of a move constructor, and finds `Timer{30s}` ambiguous.
+
+#if defined(__clang__) && defined(__cpp_deleted_function) && __cpp_deleted_function >= 202403L
+#define FULGURITE_REFUSED(SENTENCE)                                                                                    \
+  _Pragma("clang diagnostic push") _Pragma("clang diagnostic ignored \"-Wc++26-extensions\"") =                        \
+      delete (SENTENCE)_Pragma("clang diagnostic pop")
+#else
+#define FULGURITE_REFUSED(SENTENCE) = delete
+#endif
+#if defined(__clang__)
+#define FULGURITE_ANYTHING_AFTER(...) ...
+#else
+#define FULGURITE_ANYTHING_AFTER(...) __VA_ARGS__ __VA_OPT__(, )...
+#endif
+#define FULGURITE_SENTENCE_NO_SUCH_OPTION                                                                              \
+  "[fulgurite.callback.no_such_option] a name, or the type of a value, is none of this class's options: those of "     \
+  "ProgressBar{{.leave = true}} are the members of ProgressBarOptions, and so for each class"
+
+/// In a class whose constructor takes options: refuses one without a name, after the parameters given here, and names
+/// that the options do not have.
+#define FULGURITE_NAMED_OPTIONS(CLASS, ...)                                                                            \
+  template <::fulgurite::Unnamed T>                                                                                    \
+  explicit CLASS(__VA_ARGS__ __VA_OPT__(, ) T const& given) : CLASS() {                                                \
+    ::fulgurite::refuse_unnamed(given);                                                                                \
+  }                                                                                                                    \
+  template <class options_are_named_as_in = CLASS##Options>                                                            \
+  explicit CLASS(FULGURITE_ANYTHING_AFTER(__VA_ARGS__)) FULGURITE_REFUSED(FULGURITE_SENTENCE_NO_SUCH_OPTION)
 
 /// Takes the place of the option `monitor` of Lightning's callbacks. Naming it is refused, and so are options without
 /// names, the first of which would be this one.

@@ -16,6 +16,7 @@
 
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/types.hpp>
 
 namespace fulgurite::data {
 
@@ -254,6 +255,12 @@ class Subset {
     inner_.count = chosen_.size();
   }
 
+  /// Refused at compile time.
+  template <class takes_positions_and_a_sampler_of_them = Inner>
+  explicit Subset(...)
+      FULGURITE_REFUSED("[fulgurite.data.subset_of] a Subset takes positions, and a loader the samples: "
+                        "write data::Loader{samples, data::Subset{{0, 1}}, {.batch_size = 4}}");
+
   /// Throws [fulgurite.data.subset] if `inner` could visit a position beyond the list.
   Subset(std::vector<std::size_t> chosen, Inner inner);
 
@@ -279,6 +286,9 @@ class Subset {
   std::vector<std::size_t> chosen_;
   Inner inner_;
 };
+
+template <class = void>
+Subset(...) -> Subset<Sequential>;
 
 template <Sampler Inner>
 Subset<Inner>::Subset(std::vector<std::size_t> chosen, Inner inner)

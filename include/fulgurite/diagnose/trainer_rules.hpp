@@ -98,6 +98,12 @@ consteval bool contradicts() {
 }
 
 // clang-format off
+/// True if a variable after the model cannot be copied.
+template <class Model = TrainerOptions, class... Rest>
+consteval bool copies_in_vain() {
+  return !std::is_convertible_v<std::remove_cvref_t<Model>, TrainerOptions> &&
+         ((std::is_lvalue_reference_v<Rest> && !std::is_copy_constructible_v<std::remove_cvref_t<Rest>>) || ...);
+}
 /// The arguments of make_trainer<M>, options first.
 template <class M, bool OptionsFirst>
 struct ArgumentRules {
@@ -155,6 +161,9 @@ struct NamelessRules {
   using Rules = NamelessRules;
   template <bool Says = false, class = void>
   static consteval auto judge() {
+    FULGURITE_RULE("[fulgurite.trainer.copied] make_trainer keeps what it is given, and one of these variables cannot "
+                   "be copied: write std::move(pruning), or make it in the call",
+                   accepts<refusal::given<Args...>>, !(copies_in_vain<Args...>()))
     FULGURITE_RULE("[fulgurite.trainer.no_model] make_trainer takes the model's type, or the model: "
                    "make_trainer<Net>(TrainerOptions{...}) or make_trainer(net, TrainerOptions{...}), then "
                    "trainer.fit(net, loader)",

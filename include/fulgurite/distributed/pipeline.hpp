@@ -489,9 +489,9 @@ namespace fulgurite {
 struct Pipeline {
   int micro_batches = 4;  ///< per batch: with more micro batches, processes idle less
   PipelineSchedule schedule = PipelineSchedule::one_f_one_b;  ///< the order of forward and backward passes
-  std::vector<int> balance = {};  ///< stages per process; empty: by their numbers of parameters
-  int devices = 0;                ///< processes on this machine; 0: as many as the launcher started, else one
-  int num_nodes = 0;              ///< machines; 0: as many as the launcher used
+  ListOption<int> balance = {};  ///< stages per process; empty: by their numbers of parameters
+  int devices = 0;               ///< processes on this machine; 0: as many as the launcher started, else one
+  int num_nodes = 0;             ///< machines; 0: as many as the launcher used
   OtherRanks others = OtherRanks::prefixed;   ///< what is done with the output of the other processes
   Timeout timeout = std::chrono::minutes(2);  ///< wait for a missing rank, or one that prepares data
   Matmul matmul = Matmul::faster;             ///< as in SingleDevice

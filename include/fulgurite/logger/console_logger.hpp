@@ -33,8 +33,7 @@ class ConsoleLogger {
   using Stateless = ByChoice;  // written lines cannot be taken back
 
   explicit ConsoleLogger(ConsoleLoggerOptions options = {});
-  /// Refused at compile time: an option without its name.
-  explicit ConsoleLogger(Unnamed auto const& given) : ConsoleLogger() { refuse_unnamed(given); }
+  FULGURITE_NAMED_OPTIONS(ConsoleLogger);
 
   void on_train_epoch_start();
 

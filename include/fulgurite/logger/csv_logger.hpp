@@ -101,8 +101,7 @@ class CSVLogger : public logger::FolderLogger<logger::RunTable> {
  public:
   explicit CSVLogger(std::filesystem::path save_dir = {}, CSVLoggerOptions options = {});
   explicit CSVLogger(CSVLoggerOptions const& options) : CSVLogger({}, options) {}
-  /// Refused at compile time: an option without its name.
-  CSVLogger(std::filesystem::path const&, Unnamed auto const& given) : CSVLogger() { refuse_unnamed(given); }
+  FULGURITE_NAMED_OPTIONS(CSVLogger, std::filesystem::path const&);
   FULGURITE_MOVES(CSVLogger);
 };
 

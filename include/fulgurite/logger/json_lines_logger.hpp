@@ -75,10 +75,7 @@ class JsonLinesLogger : public logger::FolderLogger<logger::JsonLines> {
  public:
   explicit JsonLinesLogger(std::filesystem::path save_dir = {}, JsonLinesLoggerOptions options = {});
   explicit JsonLinesLogger(JsonLinesLoggerOptions const& options) : JsonLinesLogger({}, options) {}
-  /// Refused at compile time: an option without its name.
-  JsonLinesLogger(std::filesystem::path const&, Unnamed auto const& given) : JsonLinesLogger() {
-    refuse_unnamed(given);
-  }
+  FULGURITE_NAMED_OPTIONS(JsonLinesLogger, std::filesystem::path const&);
   FULGURITE_MOVES(JsonLinesLogger);
 };
 

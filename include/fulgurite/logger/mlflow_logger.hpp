@@ -116,8 +116,7 @@ class MLflowLogger : public logger::FolderLogger<logger::MlflowRun, logger::Mlfl
  public:
   explicit MLflowLogger(std::filesystem::path save_dir = {}, MLflowLoggerOptions options = {});
   explicit MLflowLogger(MLflowLoggerOptions const& options) : MLflowLogger({}, options) {}
-  /// Refused at compile time: an option without its name.
-  MLflowLogger(std::filesystem::path const&, Unnamed auto const& given) : MLflowLogger() { refuse_unnamed(given); }
+  FULGURITE_NAMED_OPTIONS(MLflowLogger, std::filesystem::path const&);
   FULGURITE_MOVES(MLflowLogger);
 };
 

@@ -202,10 +202,7 @@ class TensorBoardLogger : public logger::FolderLogger<logger::EventFile, logger:
 
   explicit TensorBoardLogger(std::filesystem::path save_dir = {}, TensorBoardLoggerOptions options = {});
   explicit TensorBoardLogger(TensorBoardLoggerOptions const& options) : TensorBoardLogger({}, options) {}
-  /// Refused at compile time: an option without its name.
-  TensorBoardLogger(std::filesystem::path const&, Unnamed auto const& given) : TensorBoardLogger() {
-    refuse_unnamed(given);
-  }
+  FULGURITE_NAMED_OPTIONS(TensorBoardLogger, std::filesystem::path const&);
   FULGURITE_MOVES(TensorBoardLogger);
 
   void on_fit_start(auto& ctx) {

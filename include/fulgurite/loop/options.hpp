@@ -166,6 +166,8 @@ template <class T>
 consteval void refuse_plain_fraction() {
   static_assert(!is_plain_fraction<T>, FULGURITE_SENTENCE_OPTIONS_PLAIN_FRACTION);
 }
+template <class T>
+inline constexpr bool is_text = std::convertible_to<T, std::string_view>;
 }  // namespace loop
 
 /// How much of a loader is used: a count of batches, or a fraction. The default is all of it; 0 disables the loop.
@@ -185,6 +187,11 @@ struct Limit {
   template <std::floating_point F>
   constexpr Limit(F) {
     loop::refuse_plain_fraction<F>();
+  }
+  template <std::convertible_to<std::string_view> Text>
+  constexpr Limit(Text const&) {
+    static_assert(!loop::is_text<Text>, "[fulgurite.options.limit_text] how much of a loader is used is a number, not "
+                                        "a text: write 10 for batches, or Fraction{0.5}");
   }
 
   constexpr bool all() const { return kind == Kind::fraction && part == 1.0; }

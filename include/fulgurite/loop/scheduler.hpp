@@ -26,15 +26,27 @@ namespace fulgurite {
 /// When a scheduler moves in automatic optimization. In manual optimization the user steps it.
 enum class Interval : std::uint8_t { epoch, step };
 
+/// An option that is Interval::step or Interval::epoch, or not given.
+struct IntervalOption : std::optional<Interval> {
+  using std::optional<Interval>::optional;
+  /// Refused at compile time: a text could be misspelt.
+  template <std::convertible_to<std::string_view> Text>
+  IntervalOption(Text const&) {
+    constexpr bool is_text = std::convertible_to<Text, std::string_view>;
+    static_assert(!is_text, "[fulgurite.schedule.interval] an interval is a constant, not a text: write Interval::step "
+                            "or Interval::epoch");
+  }
+};
+
 /// How a scheduler is run. `frequency` counts optimizer steps, or epochs, over the whole run. If `interval` is not
 /// given, it is the schedule's own: those that declare `per_step`, such as `Cosine` and `OneCycle`, move with every
 /// optimizer step, all others once an epoch.
 ///
 ///     return scheduled(std::move(sgd), schedule::Cosine{10}, {.interval = Interval::epoch});
 struct ScheduleOptions {
-  std::optional<Interval> interval = std::nullopt;  ///< the unit of `frequency`
-  long frequency = 1;                               ///< the schedule moves once in this many steps or epochs
-  std::string name = {};                            ///< name in logs; empty: that of its optimizer
+  IntervalOption interval = std::nullopt;  ///< the unit of `frequency`
+  long frequency = 1;                      ///< the schedule moves once in this many steps or epochs
+  std::string name = {};                   ///< name in logs; empty: that of its optimizer
 };
 
 /// An optimizer with its schedule, which is a value that maps the number of moves to a factor of the initial learning

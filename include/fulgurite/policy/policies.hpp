@@ -283,6 +283,8 @@ class Captured : public policy::OrNothing<S> {
  public:
   explicit Captured(S strategy, CaptureOptions = {}) : policy::OrNothing<S>(std::move(strategy)) {}
   Captured(S strategy, Kernels) : Captured(std::move(strategy)) {}
+  template <Unnamed T>
+  Captured(S strategy, T const&) : Captured(std::move(strategy)) {}  // so that its strategy's steps can refuse it
 };
 
 #if defined(FULGURITE_HAS_CUDA_RUNTIME)

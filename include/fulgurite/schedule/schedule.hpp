@@ -211,8 +211,8 @@ struct Step {
 
 /// MultiStepLR: gamma^(number of milestones passed). Milestones must ascend; one given twice counts twice.
 struct MultiStep {
-  std::vector<long> milestones;  ///< the moves at which the rate decays
-  double gamma = 0.1;            ///< the factor of each decay
+  ListOption<long> milestones;  ///< the moves at which the rate decays
+  double gamma = 0.1;           ///< the factor of each decay
   double operator()(long moves) const;
   void state(auto& archive);
   void check() const;

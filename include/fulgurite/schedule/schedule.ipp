@@ -183,7 +183,9 @@ FULGURITE_STATE(Constant)
 void Step::state(auto& archive) { archive.option("size", size).option("gamma", gamma); }
 FULGURITE_STATE(Step)
 
-void MultiStep::state(auto& archive) { archive.option("milestones", milestones).option("gamma", gamma); }
+void MultiStep::state(auto& archive) {
+  archive.option("milestones", std::vector<long>(milestones)).option("gamma", gamma);
+}
 FULGURITE_STATE(MultiStep)
 
 void Exponential::state(auto& archive) { archive.option("gamma", gamma); }

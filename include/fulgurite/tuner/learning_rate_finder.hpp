@@ -19,6 +19,7 @@
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
+#include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/run.hpp>
@@ -314,6 +315,11 @@ class LearningRateFinder {
   static constexpr std::string_view writes = "learning rates, the model's field of them";
 
   LearningRateFinder() : LearningRateFinder(LearningRateFinderOptions<Model>{}) {}
+  /// Refused at compile time: other names, or none.
+  template <class options_are_named_as_in = LearningRateFinderOptions<Model>>
+  explicit LearningRateFinder(...)
+      FULGURITE_REFUSED("[fulgurite.tuner.finder_options] the rates of a LearningRateFinder are options of its search: "
+                        "write LearningRateFinder<Net>{{.search = {.max_lr = 0.1}, .milestones = {5}}}");
   explicit LearningRateFinder(LearningRateFinderOptions<Model> options) : options_(std::move(options)) {
     tune::check(options_.search);
     tune::check_milestones("LearningRateFinder", options_.milestones);
@@ -354,6 +360,19 @@ class LearningRateFinder {
   tune::FoundRate found_{};
   bool searched_ = false;
 };
+
+/// Refused by the compiler: the type of the model is missing.
+template <>
+class LearningRateFinder<void> {
+ public:
+  template <class the_type_of_the_model_is_missing = void>
+  explicit LearningRateFinder(...) FULGURITE_REFUSED(
+      "[fulgurite.tuner.finder_model] LearningRateFinder needs the type of the model: write LearningRateFinder<Net>{}");
+  void on_fit_start() {}
+  using Stateless = ByChoice;
+};
+template <class = void>
+LearningRateFinder(...) -> LearningRateFinder<void>;
 
 }  // namespace fulgurite
 

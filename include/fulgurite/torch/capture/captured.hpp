@@ -416,6 +416,12 @@ class Capturing : public Base {
     if (options.kernels == Kernels::fastest) this->matmul = Matmul::fastest;
   }
   Capturing(Base strategy, Kernels kernels) : Capturing(std::move(strategy), CaptureOptions{.kernels = kernels}) {}
+  /// Refused at compile time: an option without its name.
+  template <Unnamed T>
+  Capturing(Base strategy, T const&) : Capturing(std::move(strategy)) {
+    static_assert(!Unnamed<T>, "[fulgurite.capture.options] Captured's options are given by their names: "
+                               "Captured{SingleDevice{cpu}, {.go_back = false}}, or Captured{..., kernels::fastest}");
+  }
 
   std::shared_ptr<CaptureReport const> report() const { return report_; }
   /// The account of captured steps as lines of text, which describe(trainer) prints.

@@ -77,6 +77,10 @@ class Fastest : public Captured<SingleDevice<Device>> {
   explicit Fastest(SingleDevice<Device> strategy, CaptureOptions options = {},
                    libtorch::capture::StepClock clock = &libtorch::capture::seconds_now)
       : Recorded(std::move(strategy), options), race_(clock) {}
+  /// Refused at compile time.
+  template <class takes_a_single_device = Written>
+  explicit Fastest(...) FULGURITE_REFUSED("[fulgurite.capture.fastest] Fastest takes a SingleDevice, then options by "
+                                          "their names: Fastest{SingleDevice{cpu}, {.go_back = false}}");
 
   template <class Batch, class Board, class Seam>
   auto gradients(StepKey key, Batch& batch, Board& board, Seam& seam) {
@@ -110,6 +114,8 @@ class Fastest : public Captured<SingleDevice<Device>> {
 };
 template <class Device>
 Fastest(SingleDevice<Device>) -> Fastest<Device>;
+template <class = void>
+Fastest(...) -> Fastest<Cpu>;
 template <class Device>
 Fastest(SingleDevice<Device>, CaptureOptions) -> Fastest<Device>;
 template <class Device>

@@ -1,10 +1,12 @@
 #pragma once
 // A data module over a table: data::table("houses.csv", {.target = "price"}).
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <torch/types.h>
@@ -56,9 +58,16 @@ class TableInputs {
   TableReading reading_;
 };
 
+/// The name of a column; in a file without a header, its number.
+struct ColumnName : std::string {
+  using std::string::string;
+  ColumnName(std::string name) : std::string(std::move(name)) {}
+  ColumnName(std::integral auto number) : std::string(std::to_string(number)) {}
+};
+
 /// Which column of a table is predicted, how its columns are read, and how it is split and batched.
 struct TableOptions {
-  std::string target = {};          ///< the column to predict: numbers, or categories, which become classes
+  ColumnName target = {};           ///< the column to predict: numbers, or categories, which become classes
   TableTypes types = {};            ///< which columns are categories or left out, and how missing values are written
   CsvOptions csv = {};              ///< separator, header, bounds
   bool standardize_target = false;  ///< scale a target of numbers to mean 0 and deviation 1 over the training rows

@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -26,6 +27,7 @@
 
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/types.hpp>
 #include <fulgurite/torch/optim/arena.hpp>
 #include <fulgurite/torch/optim/clip.hpp>
 #include <fulgurite/torch/optim/optimizer.hpp>
@@ -417,6 +419,36 @@ FULGURITE_EXTERN(at::Tensor listed_twice(ArenaParameters&&));
 
 namespace fulgurite::optim {
 
+#define FULGURITE_SENTENCE_OPTIM_OPTIONS                                                                               \
+  "[fulgurite.optim.options] an optimizer takes a module or its parameters, then a learning rate, or options of its "  \
+  "own by their names: optim::SGD(*this, 0.1), or optim::SGD(*this, {.lr = 0.1, .momentum = 0.9})"
+/// In an optimizer: refuses names that its options do not have.
+#if defined(__clang__)
+#define FULGURITE_OPTIM_OPTIONS(CLASS)                                                                                 \
+  template <class options_are_named_as_in = CLASS##Options>                                                            \
+  explicit CLASS(...) FULGURITE_REFUSED(FULGURITE_SENTENCE_OPTIM_OPTIONS)
+#else
+#define FULGURITE_OPTIM_OPTIONS(CLASS)                                                                                 \
+  template <class options_are_named_as_in = CLASS##Options>                                                            \
+  explicit CLASS(torch::nn::Module const&, ...) = delete;                                                              \
+  template <class options_are_named_as_in = CLASS##Options>                                                            \
+  explicit CLASS(std::vector<at::Tensor> const&, ...) = delete
+#endif
+
+/// What follows the parameters if it is no options: a learning rate, or refused.
+template <class T, class Options>
+concept NoOptionsOf = !std::convertible_to<T const&, Options const&>;
+
+/// The default options with this learning rate.
+template <class Options, class T>
+Options with_rate([[maybe_unused]] T const& lr) {
+  constexpr bool is_rate = std::is_arithmetic_v<T> && !std::same_as<T, bool>;
+  static_assert(is_rate, FULGURITE_SENTENCE_OPTIM_OPTIONS);
+  Options options;
+  if constexpr (is_rate) options.lr = static_cast<double>(lr);
+  return options;
+}
+
 /// Throws [fulgurite.optim.option] with the value if an option is out of range.
 void require_option(bool holds, std::string_view optimizer, std::string_view option, double value);
 
@@ -460,9 +492,8 @@ class ArenaOptimizer : public NamedState<Rule> {
   explicit ArenaOptimizer(torch::nn::Module const& module, Options const& options = {});
   explicit ArenaOptimizer(std::vector<at::Tensor> const& parameters, Options const& options = {});
   /// Takes a learning rate only, as torch::optim does: `optim::Adam(parameters(), 1e-3)`.
-  template <class From>
-    requires(std::derived_from<From, torch::nn::Module> || std::same_as<From, std::vector<at::Tensor>>)
-  ArenaOptimizer(From const& from, std::floating_point auto lr) : ArenaOptimizer(from, with_rate(lr)) {}
+  template <class From, NoOptionsOf<Options> Rate>
+  ArenaOptimizer(From const& from, Rate const& lr) : ArenaOptimizer(from, with_rate<Options>(lr)) {}
   ArenaOptimizer(std::vector<Group<Options>> const& groups);
 
   void zero_grad() { this->arena_->zero_grad(); }
@@ -506,11 +537,6 @@ class ArenaOptimizer : public NamedState<Rule> {
   libtorch::ArenaParameters parameters() { return libtorch::ArenaParameters(*this->arena_); }
 
  private:
-  static Options with_rate(double lr) {
-    Options options;
-    options.lr = lr;
-    return options;
-  }
   ArenaOptimizer() = default;
 
   /// Throws an Error if a parameter of the group lacks a state that these options need.

@@ -89,6 +89,7 @@ FULGURITE_ARENA_OPTIMIZER(EXTERN, rule::Adam<AdamWOptions, true>);
 class Adam : public ArenaOptimizer<rule::Adam<AdamOptions, false>> {
  public:
   using ArenaOptimizer::ArenaOptimizer;
+  FULGURITE_OPTIM_OPTIONS(Adam);
 };
 
 /// The updates of torch::optim::AdamW in one pass over flat buffers: `optim::AdamW(*this, {.lr = 1e-3})`. States as
@@ -96,6 +97,7 @@ class Adam : public ArenaOptimizer<rule::Adam<AdamOptions, false>> {
 class AdamW : public ArenaOptimizer<rule::Adam<AdamWOptions, true>> {
  public:
   using ArenaOptimizer::ArenaOptimizer;
+  FULGURITE_OPTIM_OPTIONS(AdamW);
 };
 
 /// Options of optim::RMSprop, with the names and defaults of torch.optim.RMSprop. The constructor throws
@@ -152,6 +154,7 @@ FULGURITE_ARENA_OPTIMIZER(EXTERN, rule::RMSprop);
 class RMSprop : public ArenaOptimizer<rule::RMSprop> {
  public:
   using ArenaOptimizer::ArenaOptimizer;
+  FULGURITE_OPTIM_OPTIONS(RMSprop);
 };
 
 /// Options of optim::Adagrad, with the names and defaults of torch.optim.Adagrad. The constructor throws
@@ -200,6 +203,7 @@ FULGURITE_ARENA_OPTIMIZER(EXTERN, rule::Adagrad);
 class Adagrad : public ArenaOptimizer<rule::Adagrad> {
  public:
   using ArenaOptimizer::ArenaOptimizer;
+  FULGURITE_OPTIM_OPTIONS(Adagrad);
 };
 
 /// Options of optim::SGD, with the names and defaults of torch.optim.SGD. The constructor throws
@@ -253,6 +257,7 @@ FULGURITE_ARENA_OPTIMIZER(EXTERN, rule::SGD);
 class SGD : public ArenaOptimizer<rule::SGD> {
  public:
   using ArenaOptimizer::ArenaOptimizer;
+  FULGURITE_OPTIM_OPTIONS(SGD);
 };
 
 }  // namespace fulgurite::optim

@@ -58,8 +58,7 @@ class AdvancedProfiler {
   static constexpr bool records_process = true;  ///< LibTorch has one profiler per process: not for sweeps
 
   explicit AdvancedProfiler(AdvancedProfilerOptions options = {});
-  /// Refused at compile time: an option without its name.
-  explicit AdvancedProfiler(Unnamed auto const& given) : AdvancedProfiler() { refuse_unnamed(given); }
+  FULGURITE_NAMED_OPTIONS(AdvancedProfiler);
   AdvancedProfiler(AdvancedProfiler&&) = default;
 
   /// An action among the operators. It ends early if the recording does.

@@ -1,0 +1,20 @@
+// refused: [fulgurite.callback.no_such_option] a name, or the type of a value, is none of this class's options: those of ProgressBar{{.leave = true}} are the members of ProgressBarOptions, and so for each class
+// g++: [with options_are_named_as_in = fulgurite::ProgressBarOptions]
+#include <toy.hpp>
+
+#include <fulgurite/callback/progress_bar.hpp>
+#include <fulgurite/loop/trainer.hpp>
+
+using namespace fulgurite;
+
+int main() {
+  toy::P net;
+#ifdef LEGAL
+  ProgressBar callback{{.columns = 80}};
+#else
+  ProgressBar callback{{.colums = 80}};
+#endif
+  auto trainer =
+      make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{}, std::move(callback));
+  trainer.fit(net, toy::batches(4));
+}

@@ -1,0 +1,22 @@
+// refused: [fulgurite.optim.options] an optimizer takes a module or its parameters, then a learning rate, or options of its own by their names: optim::SGD(*this, 0.1), or optim::SGD(*this, {.lr = 0.1, .momentum = 0.9})
+// needs: LibTorch
+#include <torch/nn/module.h>
+#include <torch/optim/sgd.h>
+
+#include <fulgurite/torch/optim/lbfgs.hpp>
+
+using namespace fulgurite;
+
+struct Net : torch::nn::Module {
+  torch::Tensor weight = register_parameter("weight", torch::zeros(1));
+};
+
+int main() {
+  Net net;
+#ifdef LEGAL
+  optim::LBFGS optimizer(net, 0.5);
+#else
+  optim::LBFGS optimizer(net, "strong_wolfe");
+#endif
+  optimizer.zero_grad();
+}
