@@ -210,6 +210,7 @@ std::vector<std::vector<MetricValue>> run_evaluation(State<R>& run, Pack& pack, 
                                                      Limit limit, From const& from) {
   set_callbacks(run, pack);
   check_special(run);
+  Marked const evaluates(run.loading.evaluates);
   run.facts = {};
   run.facts.stage = stage;
   run.values.forget();
@@ -245,6 +246,7 @@ std::vector<std::vector<T>> run_prediction(State<R>& run, Pack& pack, Source& so
   auto const limit = run.asked.options.limit_predict_batches;
   set_callbacks(run, pack);
   check_special(run);
+  Marked const evaluates(run.loading.evaluates);
   run.facts = {};
   run.facts.stage = Stage::predict;
   RunContext<R, phase::Predict> ctx(run);
@@ -388,7 +390,7 @@ template <class R, class UserPack, class Source, class InRun>
 void run_alone(State<R>& run, UserPack const&, typename R::Model& model, Source& source, RunSearch<R> const& search,
                InRun&& in_run) {
   refuse_open(run, "a search");
-  FitIsOpen const is_open(run.loading);
+  Marked const is_open(run.loading.fit_is_open);
   State<R> own(Asked(run.asked), run.optimization, run.parts.strategy, run.parts.precision);
   own.progress = run.progress;
   own.parts.model = own.parts.fitted = &model;

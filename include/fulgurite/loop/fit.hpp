@@ -105,7 +105,7 @@ class OpenFit {
  public:
   /// `from`: the file from which the fit resumes.
   OpenFit(State<R>& run, Pack& pack, Source& source, From from = {})
-      : run_(run), pack_(pack), source_(source), is_open_(run.loading), start_(from) {
+      : run_(run), pack_(pack), source_(source), is_open_(run.loading.fit_is_open), start_(from) {
     check_fit(run, pack, source);
     begin_again();
     auto const& options = run.asked.options;
@@ -414,7 +414,7 @@ class OpenFit {
   }
 
   /// Ends the epoch early, as a requested stop does that holds for this fit only: a run that resumes from its files
-  /// goes on. `closed`: nothing else has requested a stop.
+  /// continues. `closed`: nothing else has requested a stop.
   void leave_epoch(bool closed) {
     if (closed) run_.due.stop.why = closed_early;
     receive_stop(run_, true);
@@ -519,7 +519,7 @@ class OpenFit {
   State<R>& run_;
   Pack& pack_;
   Source& source_;
-  FitIsOpen is_open_;
+  Marked is_open_;
   [[no_unique_address]] std::conditional_t<resumes, Start, NoFile> start_;
   [[no_unique_address]] std::conditional_t<resumes, std::optional<Resumption<R, Pack, Source, typename Start::File>>,
                                            Anew> resumed_{};
