@@ -3,6 +3,7 @@
 #include <catch2/matchers/catch_matchers.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <functional>
 #include <string>
 
 #include <fulgurite/callback/timer.hpp>
@@ -134,4 +135,37 @@ TEST_CASE("an optimization policy of one's own trains, and its window and limits
   auto second = make_trainer<ByHand>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, OwnLoop{});
   second.fit(by_hand, toy::batches(4));
   CHECK(second.progress().global_step == 2);
+}
+
+namespace {
+struct Evaluates : toy::Validated {
+  void test_step(double) {}
+  double predict_step(double batch) { return batch; }
+};
+/// Does something in a hook of test.
+struct InTest {
+  using Stateless = ByChoice;
+  std::function<void()> then = nullptr;
+  void on_test_batch_end() {
+    if (then) then();
+  }
+};
+}  // namespace
+
+TEST_CASE(
+    "a run inside of an evaluation of the same trainer is refused: it would replace the values of the outer one") {
+  Evaluates model;
+  auto const data = toy::batches(1);
+  auto trainer = toy::train<Evaluates>({.max_epochs = 1}, Automatic{}, InTest{});
+  auto& then = trainer.callback<InTest>().then;
+  auto const refused = [&](auto&& inner) {
+    then = inner;
+    return toy::refusal([&] { trainer.test(model, data); });
+  };
+  CHECK(refused([&] { trainer.fit(model, data, NoValidation{}); }) == "fulgurite.trainer.open_evaluation");
+  CHECK(refused([&] { trainer.validate(model, data); }) == "fulgurite.trainer.open_evaluation");
+  CHECK(refused([&] { trainer.predict(model, data); }) == "fulgurite.trainer.open_evaluation");
+  CHECK(refused([] {}).empty());
+  then = nullptr;
+  trainer.fit(model, data, NoValidation{});
 }

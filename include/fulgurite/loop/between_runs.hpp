@@ -205,6 +205,7 @@ auto around_evaluation(State<R>& run, Pack& pack, Source& source, Stage stage, L
                        Pass&& pass) {
   set_callbacks(run, pack);
   check_special(run);
+  Marked const evaluates(run.loading.evaluates);
   run.facts = {};
   run.facts.stage = stage;
   if constexpr (!std::is_same_v<Kind, Prediction>) run.values.forget();
@@ -324,7 +325,7 @@ template <class R, class UserPack, class Source, class InRun>
 void run_alone(State<R>& run, UserPack const&, typename R::Model& model, Source& source, RunSearch<R> const& search,
                InRun&& in_run) {
   refuse_open(run, "a search");
-  FitIsOpen const is_open(run.loading);
+  Marked const is_open(run.loading.fit_is_open);
   State<R> own(Asked(run.asked), run.optimization, run.parts.strategy, run.parts.precision);
   own.progress = run.progress;
   own.parts.model = own.parts.fitted = &model;

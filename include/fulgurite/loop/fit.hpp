@@ -105,7 +105,7 @@ class OpenFit : Pinned {
  public:
   /// `from`: the file from which the fit resumes.
   OpenFit(State<R>& run, Pack& pack, Source& source, From from = {})
-      : run_(run), pack_(pack), source_(source), is_open_(run.loading), start_(from) {
+      : run_(run), pack_(pack), source_(source), is_open_(run.loading.fit_is_open), start_(from) {
     check_fit(run, pack, source);
     begin_again();
     auto const& options = run.asked.options;
@@ -516,7 +516,7 @@ class OpenFit : Pinned {
   State<R>& run_;
   Pack& pack_;
   Source& source_;
-  FitIsOpen is_open_;
+  Marked is_open_;
   [[no_unique_address]] std::conditional_t<resumes, Start, NoFile> start_;
   [[no_unique_address]] std::conditional_t<resumes, std::optional<Resumption<R, Pack, Source, typename Start::File>>,
                                            Anew> resumed_{};

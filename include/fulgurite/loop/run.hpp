@@ -99,6 +99,7 @@ struct Loading {
   /// Returns the names of the last fit's loaders, for its files.
   std::vector<std::string> (*loaders)() = nullptr;
   bool fit_is_open = false;         ///< true from the first check of a fit to its end
+  bool evaluates = false;           ///< true within validate, test and predict
   bool forgets_place = false;       ///< a loader of the fit cannot save its position
   bool resuming = false;            ///< a file is being loaded: no checkpoint may be written until all of it is
   bool training_is_open = false;    ///< the training loader exists
@@ -107,14 +108,14 @@ struct Loading {
   int validation_since = 0;         ///< the epoch of the first validation with these loaders
 };
 
-/// Marks the fit as open for its lifetime, also when an exception ends the fit.
-class FitIsOpen : Pinned {
+/// Sets a flag for its lifetime, which an exception may end.
+class Marked : Pinned {
  public:
-  explicit FitIsOpen(Loading& loading) : loading_(loading) { loading_.fit_is_open = true; }
-  ~FitIsOpen() { loading_.fit_is_open = false; }
+  explicit Marked(bool& flag) : flag_(flag) { flag_ = true; }
+  ~Marked() { flag_ = false; }
 
  private:
-  Loading& loading_;
+  bool& flag_;
 };
 
 // Part of a run's state: logged values and their results.
@@ -666,8 +667,8 @@ void warn_of_skipped(Warn warn, std::string const& what, std::string const& wher
 
 /// Gives one warning for all options of the program that differ from those of the file.
 void warn_of_options(std::vector<std::string> const& differences, Warn warn);
-/// Throws [fulgurite.trainer.open_fit] if the run is not between two fits.
-void refuse_open(RunCore const& run, std::string const& what);
+/// Throws [fulgurite.trainer.open_fit] inside of a fit. `is_run`: inside of validate, test and predict, too.
+void refuse_open(RunCore const& run, std::string const& what, bool is_run = false);
 /// The error with which a fit ends that the program left without `close`.
 Error left_open();
 

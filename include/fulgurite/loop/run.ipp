@@ -248,10 +248,14 @@ FULGURITE_BODY void warn_of_options(std::vector<std::string> const& differences,
     warn("fulgurite.resume.options", "the program has other options than the file, and its own are used: " + all);
 }
 
-FULGURITE_BULK_BODY void refuse_open(RunCore const& run, std::string const& what) {
+FULGURITE_BULK_BODY void refuse_open(RunCore const& run, std::string const& what, bool is_run) {
   if (run.loading.fit_is_open)
     throw Error("fulgurite.trainer.open_fit",
                 what + " inside of a fit, which keeps what it began with: do so before or after it");
+  if (is_run && run.loading.evaluates)
+    throw Error("fulgurite.trainer.open_evaluation",
+                what +
+                    " inside of an evaluation, whose values it would replace: do so after it, or by another trainer");
 }
 
 FULGURITE_BULK_BODY Error left_open() {

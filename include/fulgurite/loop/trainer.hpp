@@ -394,7 +394,7 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
   template <class Kind, class Data>
   static constexpr bool can_evaluate = judge::VerdictOnCall<Evaluation<M&, Kind, Data&>>::type::ok;
   void forget_data() {
-    loop::refuse_open(state_, "a fit");
+    loop::refuse_open(state_, "a fit", true);
     last_.forget();
   }
   template <class Data, class D>
@@ -406,7 +406,7 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
 
   template <class Kind, class Source, class From>
   Results evaluate_from(M& model, Source source, Stage stage, Limit const& limit, From const& from) {
-    loop::refuse_open(state_, "an evaluation");
+    loop::refuse_open(state_, "an evaluation", true);
     state_.parts.model = &model;
     if constexpr (judge::of_this_run<Run, From>())
       return loop::run_evaluation<Kind>(state_, pack_, source, stage, limit, from);
@@ -415,7 +415,7 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
 
   template <class Source, class From>
   auto predict_from(M& model, Source source, bool keep, From const& from) {
-    loop::refuse_open(state_, "a prediction");
+    loop::refuse_open(state_, "a prediction", true);
     state_.parts.model = &model;
     return loop::run_prediction<judge::PredictedBy<Run, Source>>(state_, pack_, source, keep, from);
   }
