@@ -7,6 +7,7 @@
 #include <thread>
 
 using namespace captured_fits;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -35,6 +36,15 @@ struct Late {
     if (!net.named_buffers().contains("late")) net.register_buffer("late", torch::full({}, 0.5));
     return plain_loss(net.body, batch) * net.named_buffers()["late"];
   }
+};
+
+/// A clock by which a check takes four times as long as a replay.
+struct Checks {
+  using Stateless = ByChoice;
+  static inline TrainerOptions::Clock::time_point now{};
+  std::shared_ptr<CaptureReport const> report;
+  long seen = 0;
+  void on_train_batch_end(Context&) { now += std::exchange(seen, report->checked) == report->checked ? 1ms : 4ms; }
 };
 
 /// A batch that states how many of its rows count.
@@ -88,6 +98,26 @@ TEST_CASE("the guard of each step: a second hook on a tensor, and one that is re
     CHECK(report.tapes.size() == 2);
     CHECK(report.replayed > 30);
   }
+}
+
+TEST_CASE("an open fit knows which step will be checked, and leaves it to a call whose budget has room for it") {
+  auto model = fresh<With<Normal>>();
+  auto const data = batches(500, 8);
+  Captured strategy{SingleDevice{cpu}};
+  Checks const checks{.report = strategy.report()};
+  auto trainer = make_trainer<With<Normal>>({.max_epochs = 1, .now = [] { return Checks::now; }}, strategy, Float32{},
+                                            Automatic{}, checks, NoDefaults{});
+  auto fit = trainer.open(*model, data);
+  for (int i = 0; i != 8; ++i) fit.advance();  // recorded, and checked until replays are trusted
+  auto const before = checks.report->checked;
+  int over = 0;
+  for (auto began = Checks::now; trainer.progress().global_step < 450; began = Checks::now) {
+    fit.advance_for(6ms);
+    over += Checks::now - began > 6ms;
+  }
+  CHECK(checks.report->checked > before + 3);
+  CHECK(over <= 1);  // how long the first one takes is not known
+  fit.close();
 }
 
 TEST_CASE("a buffer that the first step registers is the model's") {

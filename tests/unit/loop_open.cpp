@@ -50,6 +50,20 @@ struct Slow {
   void on_train_batch_end(auto&) { now += takes[next++ % takes.size()]; }
 };
 
+/// A strategy that replays, and checks each fourth step, which takes four times as long.
+bool check_follows = false;
+struct Announcing : toy::Device {
+  bool check_is_next() const { return check_follows; }
+};
+struct EachFourth {
+  using Stateless = ByChoice;
+  int batches = 0;
+  void on_train_batch_end(auto&) {
+    now += check_follows ? 4ms : 1ms;
+    check_follows = ++batches % 4 == 3;
+  }
+};
+
 struct Fails {
   using Stateless = ByChoice;
   void on_train_batch_end(auto& ctx) {
@@ -232,6 +246,29 @@ TEST_CASE("advance_for trains on the batches that fit into the budget, and forge
   CHECK(skipped > 0);
   CHECK(skipped <= 8);
   CHECK(made(5ms) == 4ms);
+  fit.close();
+}
+
+TEST_CASE("advance_for begins a check of replays only where it fits into the budget") {
+  now = {};
+  toy::P net;
+  auto data = toy::batches(100);
+  auto trainer = make_trainer<toy::P>(TrainerOptions{.max_epochs = 1, .now = [] { return now; }}, Announcing{},
+                                      Float32{}, Automatic{}, EachFourth{});
+  auto fit = trainer.open(net, data);
+  auto const made = [&](auto budget) {
+    auto const before = now;
+    fit.advance_for(budget);
+    return now - before;
+  };
+  CHECK(made(5ms) == 7ms);  // three replays, and the first check, whose time is not known
+  CHECK(made(5ms) == 3ms);  // a check would end at 7 ms
+  CHECK(made(5ms) == 5ms);  // the check and a replay
+  CHECK(made(3ms) == 2ms);
+  CHECK(made(3ms) == 0ms);  // the check does not fit at all
+  CHECK(made(3ms) == 0ms);
+  CHECK(made(3ms) == 4ms);  // and is made at last
+  CHECK(made(3ms) == 3ms);
   fit.close();
 }
 

@@ -604,16 +604,17 @@ class [[nodiscard]] OpenedFit : Pinned {
     auto const now = run_.asked.options.now;
     auto const began = now();
     auto last = began;
-    if (times_.expected() > budget) {
-      times_.forget_one();
+    if (next_batch().expected() > budget) {
+      next_batch().forget_one();
       return finished_ || !open_ ? FitStatus::finished : FitStatus::more;
     }
     for (;;) {
+      auto& times = next_batch();
       auto const status = advance();
       if (status == FitStatus::waiting) return status;
       auto const here = now();
-      times_.add(here - std::exchange(last, here));
-      if (status == FitStatus::finished || here - began + times_.expected() > budget) return status;
+      times.add(here - std::exchange(last, here));
+      if (status == FitStatus::finished || here - began + next_batch().expected() > budget) return status;
     }
   }
 
@@ -637,10 +638,17 @@ class [[nodiscard]] OpenedFit : Pinned {
     }
   }
 
+  /// How long batches like the next one took.
+  loop::BatchTimes& next_batch() {
+    if constexpr (requires { run_.parts.strategy.check_is_next(); })
+      if (run_.parts.strategy.check_is_next()) return check_times_;
+    return times_;
+  }
+
   loop::State<R>& run_;
   Source source_;
   loop::OpenFit<R, Pack, Source, From> fit_;
-  loop::BatchTimes times_{};
+  loop::BatchTimes times_{}, check_times_{};
   bool open_ = true, finished_ = false;
 };
 

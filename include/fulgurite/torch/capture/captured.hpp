@@ -42,6 +42,9 @@ class CapturedModel {
   bool half_checked() const { return half_checked_; }
   /// True if some step may still be replayed in this fit.
   bool may_replay() const { return !off_; }
+  /// True if the next step will be checked if it is of the last one's kind. A check takes as long as many replays: an
+  /// open fit begins one only where it fits into the budget.
+  bool check_is_next() const { return check_is_next_; }
 
  protected:
   explicit CapturedModel(std::shared_ptr<CaptureReport> report) : report_(std::move(report)) {}
@@ -120,7 +123,7 @@ class CapturedModel {
 
   std::optional<World> world_;
   long unchecked_ = 0;  ///< replays since the last check, over all kinds of steps
-  bool half_checked_ = false;
+  bool half_checked_ = false, check_is_next_ = false;
   bool off_ = true;  ///< set to false by `take`
   Parts parts_;      ///< of the current step's batch
   std::shared_ptr<CaptureReport> report_;
@@ -146,6 +149,7 @@ class CapturedModel {
 template <class Recordings>
 class CapturedSteps : private CapturedModel {
  public:
+  using CapturedModel::check_is_next;
   using CapturedModel::half_checked;
   using CapturedModel::may_replay;
   using CapturedModel::unchecked;
@@ -189,6 +193,7 @@ class CapturedSteps : private CapturedModel {
   auto gradients(Strategy& strategy, StepKey key, Batch& batch, Board& board, Seam& seam) {
     using Result = std::remove_cvref_t<decltype(seam(batch))>;
     CurrentStep<Strategy, Board, Seam> step{strategy, key, board, seam};
+    check_is_next_ = false;
     if constexpr (!is_known<Batch> || !std::copyable<std::remove_const_t<Batch>>) {
       if (!off_)
         stay_as_written("the batch holds more than tensors, numbers and texts, so a replay would not know what the "
@@ -288,6 +293,7 @@ class CapturedSteps : private CapturedModel {
     ++kind.unchecked;
     ++unchecked_;
     ++report_->replayed;
+    check_is_next_ = kind.pace.is_over();
     return recordings_.template outcome<Result>(kind.kept, step.board);
   }
 
@@ -459,6 +465,7 @@ class Capturing : public Base {
   // What the loops call on a strategy whose replays may be wrong; CapturedSteps documents each function.
   long unchecked() const { return steps_.unchecked(); }
   bool half_checked() const { return steps_.half_checked(); }
+  bool check_is_next() const { return steps_.check_is_next(); }
   template <class Board, class Seam>
   void confirm(Board& board, Seam& seam) {
     steps_.confirm(static_cast<Base&>(*this), board, seam);
@@ -511,6 +518,7 @@ class TapesOrGraphs {
   long unchecked() const;
   bool half_checked() const;
   bool may_replay() const;
+  bool check_is_next() const;
   template <class Strategy, class Board, class Seam>
   void confirm(Strategy& strategy, Board& board, Seam& seam) {
     std::visit([&](auto& steps) { steps.confirm(strategy, board, seam); }, steps_);

@@ -77,6 +77,10 @@ FULGURITE_BULK_BODY bool TapesOrGraphs::may_replay() const {
   return std::visit([](auto const& steps) { return steps.may_replay(); }, steps_);
 }
 
+FULGURITE_BULK_BODY bool TapesOrGraphs::check_is_next() const {
+  return std::visit([](auto const& steps) { return steps.check_is_next(); }, steps_);
+}
+
 FULGURITE_BULK_BODY void TapesOrGraphs::give_up(std::string const& reason) {
   std::visit([&](auto& steps) { steps.give_up(reason); }, steps_);
 }

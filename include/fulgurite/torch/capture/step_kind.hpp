@@ -30,6 +30,8 @@ class Pace {
  public:
   /// Called before each replay.
   bool check_is_due() { return until_check_-- <= 0; }
+  /// True if the next call of check_is_due() returns true.
+  bool is_over() const { return until_check_ <= 0; }
   /// Draws the number of replays until the next check, between 0.5 and 1.5 times `gap`. The intervals are irregular so
   /// that an event in every n-th step cannot always fall between two checks. `noise`: the state of the random numbers,
   /// shared by all kinds of steps.
