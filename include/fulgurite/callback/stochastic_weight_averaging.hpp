@@ -98,7 +98,14 @@ class StochasticWeightAveraging {
     static_assert(is_given, "[fulgurite.callback.swa_lrs] the learning rate of the averaged weights has no default: "
                             "write StochasticWeightAveraging{{.swa_lrs = 0.05}}");
   }
-  FULGURITE_NAMED_OPTIONS(StochasticWeightAveraging);
+  /// Refused at compile time: an option without its name, or a name that none has.
+  template <Unnamed T>
+  explicit StochasticWeightAveraging(T const&)
+      : StochasticWeightAveraging(StochasticWeightAveragingOptions{.swa_lrs = 0.0}) {
+    refuse_unnamed<T>();
+  }
+  template <class options_are_named_as_in = StochasticWeightAveragingOptions>
+  explicit StochasticWeightAveraging(...) FULGURITE_REFUSED(FULGURITE_SENTENCE_NO_SUCH_OPTION);
   StochasticWeightAveraging(Average average, StochasticWeightAveragingOptions options)
       : options_(std::move(options)), average_(std::move(average)) {
     auto const& start = options_.swa_epoch_start;
