@@ -1,5 +1,5 @@
 // NVTX ranges, as a tool of NVIDIA's sees them: a tool may be linked into the program, and this file is one. It needs
-// neither a GPU nor LibTorch, but the header of NVTX.
+// neither a GPU nor LibTorch, but the header of NVTX; without that the profiler says so.
 #include <fulgurite/torch/profile/nvtx_profiler.hpp>
 
 #if __has_include(<nvtx3/nvToolsExt.h>)
@@ -57,6 +57,16 @@ TEST_CASE("NVTX: a range for each action, closed when it ends, also where a step
   CHECK(error_of([&] { fitted(fails, quick(1), 4, NvtxProfiler{}); }) != "");
   CHECK(open_ranges.empty());
   CHECK(too_many_pops == 0);
+}
+
+#else
+
+#include "callback_run.hpp"
+#include "models.hpp"
+
+TEST_CASE("NVTX: where the library was compiled without its header, the fit's start says so") {
+  Scripted model{.script = {3, 2}};
+  CHECK(toy::refusal([&] { fitted(model, quick(1), 4, fulgurite::NvtxProfiler{}); }) == "fulgurite.callback.nvtx");
 }
 
 #endif

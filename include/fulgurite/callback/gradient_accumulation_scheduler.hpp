@@ -27,8 +27,7 @@ class GradientAccumulationScheduler {
 
   explicit GradientAccumulationScheduler(std::map<int, int> scheduling);
   /// With or without braces around the pairs.
-  GradientAccumulationScheduler(std::initializer_list<std::pair<int const, int>> scheduling)
-      : GradientAccumulationScheduler(std::map<int, int>(scheduling)) {}
+  GradientAccumulationScheduler(std::initializer_list<std::pair<int const, int>> scheduling);
 
   void on_fit_start(auto& ctx) {
     if (int const given = ctx.accumulate_grad_batches(); given != 1)

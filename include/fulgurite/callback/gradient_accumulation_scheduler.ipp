@@ -10,6 +10,10 @@
 
 namespace fulgurite {
 
+FULGURITE_BODY GradientAccumulationScheduler::GradientAccumulationScheduler(
+    std::initializer_list<std::pair<int const, int>> scheduling)
+    : GradientAccumulationScheduler(std::map<int, int>(scheduling)) {}
+
 FULGURITE_BODY GradientAccumulationScheduler::GradientAccumulationScheduler(std::map<int, int> scheduling)
     : scheduling_(std::move(scheduling)) {
   if (scheduling_.empty()) refuse("has an empty schedule: give it at least one epoch, such as {{4, 2}}");

@@ -61,7 +61,7 @@ class TableInputs {
 /// The name of a column; in a file without a header, its number.
 struct ColumnName : std::string {
   using std::string::string;
-  ColumnName(std::string name) : std::string(std::move(name)) {}
+  ColumnName(std::string const& name) : std::string(name) {}
   ColumnName(std::integral auto number) : std::string(std::to_string(number)) {}
 };
 
