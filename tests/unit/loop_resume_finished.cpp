@@ -23,6 +23,13 @@ struct Counts {
   void on_train_batch_end() { ++batches; }
 };
 
+struct Budget {
+  using Stateless = ByChoice;
+  void on_train_epoch_start(Context& ctx) {
+    if (ctx.current_epoch() == 0) ctx.request_stop("the budget");
+  }
+};
+
 struct Ran {
   int epochs = 0;
   int batches = 0;  ///< of this start alone
@@ -135,12 +142,6 @@ TEST_CASE("finished: so does one that EarlyStopping has ended inside an epoch, w
 }
 
 TEST_CASE("finished: a stop that waits for min_epochs keeps its reason where the program closes the fit before") {
-  struct Budget {
-    using Stateless = ByChoice;
-    void on_train_epoch_start(Context& ctx) {
-      if (ctx.current_epoch() == 0) ctx.request_stop("the budget");
-    }
-  };
   Folder const folder;
   auto const ended_by = [&](int batches) {
     Scripted model;
