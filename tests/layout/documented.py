@@ -79,7 +79,7 @@ def silent(declarations, known: set[str], owner: str = ''):
 
 
 # Classes whose public members are part of what users write.
-OPEN = re.compile(r'(?:class|struct) (\w*Context|Trainer|TrainerBody|BetweenRuns|OwnedRun|\w*Options)\b(?![^{]*;)')
+OPEN = re.compile(r'(?:class|struct) (\w*Context|Trainer|TrainerBody|BetweenRuns|\w*Options)\b(?![^{]*;)')
 
 
 def silent_members(file: pathlib.Path, options: set[str]):

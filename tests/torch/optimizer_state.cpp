@@ -28,9 +28,9 @@ struct Model : fixtures::Net {
 };
 
 template <class X>
-using OptionsOf = typename fulgurite::libtorch::OptionsOf<X>::type;
+using OptionsOf = typename fulgurite::libtorch::TypesOf<X>::Options;
 template <class X>
-using StateOf = typename fulgurite::libtorch::ParamStateOf<X>::type;
+using StateOf = typename fulgurite::libtorch::TypesOf<X>::ParamState;
 
 /// A model and its optimizer, in two groups with rates of their own where the class allows it.
 template <class X>
