@@ -112,11 +112,12 @@ TEST_CASE("an open fit knows which step will be checked, and leaves it to a call
   auto const before = checks.report->checked;
   int over = 0;
   for (auto began = Checks::now; trainer.progress().global_step < 450; began = Checks::now) {
-    fit.advance_for(6ms);
-    over += Checks::now - began > 6ms;
+    fit.advance_for(4ms);
+    over += Checks::now - began > 4ms;
   }
   CHECK(checks.report->checked > before + 3);
-  CHECK(over <= 1);  // how long the first one takes is not known
+  // How long the first one takes is not known, and a change of the model's members is checked at once.
+  CHECK(over <= 2);
   fit.close();
 }
 
