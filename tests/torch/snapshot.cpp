@@ -283,6 +283,22 @@ TEST_CASE("switches of a model: leaves that can have a gradient are set, and a T
   }
   odd.inner->parameters()[1].set_requires_grad(false);
   CHECK(libtorch::switches(odd).parameters == Names{"counts", "inner.0.bias", "leaf"});
+
+  // A Toggle that fails leaves nothing behind: outside of inference mode a tensor of it cannot be switched on.
+  struct Holds {
+    std::vector<at::Tensor> tensors;
+    std::vector<at::Tensor> const& parameters() const { return tensors; }
+  };
+  odd.leaf.set_requires_grad(true);
+  Holds chosen{{[] {
+    c10::InferenceMode const inference;
+    return torch::ones({1}).set_requires_grad(true);
+  }()}};
+  Holds rest{{odd.leaf}};
+  auto all = std::tie(chosen, rest);
+  CHECK_THROWS_AS(Toggle(chosen, all), c10::Error);
+  CHECK(libtorch::flags_to_restore().empty());
+  CHECK(odd.leaf.requires_grad());
 }
 
 TEST_CASE("snapshot: a tensor of the state that is there only then comes back in its place") {

@@ -486,19 +486,29 @@ struct Backend {
           if (same(p, q)) on = was;
       if (!on) off.parameters.push_back(name);
     }
-    if constexpr (requires { model.training; })
-      if (!model.training) off.modules.emplace_back();
-    if constexpr (requires { model.norm.training; })
-      if (!model.norm.training) off.modules.emplace_back("norm");
     std::ranges::sort(off.parameters);
+    off.modules = eval_modules(model);
     return off;
   }
   template <class Model>
+  static std::vector<std::string> eval_modules(Model& model) {
+    std::vector<std::string> all;
+    if constexpr (requires { model.training; })
+      if (!model.training) all.emplace_back();
+    if constexpr (requires { model.norm.training; })
+      if (!model.norm.training) all.emplace_back("norm");
+    return all;
+  }
+  template <class Model>
   static void set_switches(Model& model, fulgurite::Switches const& off) {
-    auto const is_on = [](auto const& names, std::string const& name) { return std::ranges::count(names, name) == 0; };
-    for (auto const& [name, p] : named_parameters(model)) p.set_requires_grad(is_on(off.parameters, name));
-    if constexpr (requires { model.training; }) model.training = is_on(off.modules, "");
-    if constexpr (requires { model.norm.training; }) model.norm.training = is_on(off.modules, "norm");
+    for (auto const& [name, p] : named_parameters(model))
+      p.set_requires_grad(std::ranges::count(off.parameters, name) == 0);
+    set_modes(model, off.modules);
+  }
+  template <class Model>
+  static void set_modes(Model& model, std::vector<std::string> const& off) {
+    if constexpr (requires { model.training; }) model.training = std::ranges::count(off, "") == 0;
+    if constexpr (requires { model.norm.training; }) model.norm.training = std::ranges::count(off, "norm") == 0;
   }
 
   static void freeze(Part& part, bool train_bn) {

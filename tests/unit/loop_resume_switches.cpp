@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <fulgurite/callback/backbone_finetuning.hpp>
+#include <fulgurite/callback/model_checkpoint.hpp>
 #include <fulgurite/tuner/learning_rate_finder.hpp>
 
 #include "callback_run.hpp"
@@ -63,6 +64,7 @@ struct Acts {
   Act act;
   Save save = nullptr;
   void at(std::string_view where, auto& ctx) { act(ctx.model(), where, ctx.global_step(), save); }
+  void on_fit_start(auto& ctx) { at("fit start", ctx); }
   void on_train_start(auto& ctx) { at("train start", ctx); }
   void on_train_batch_start(auto& ctx) { at("batch", ctx); }
   void on_before_backward(auto& ctx) { at("backward", ctx); }
@@ -73,6 +75,11 @@ struct Acts {
     if (!ctx.sanity_checking()) at("validation end", ctx);
   }
   void on_test_batch_end(auto& ctx) { at("test", ctx); }
+};
+
+struct Rescues : Acts {
+  Path file;
+  void on_exception(auto& ctx) { ctx.request_checkpoint(file); }
 };
 
 template <class N, class How>
@@ -170,14 +177,14 @@ TEST_CASE("switches: what the program has frozen is the program's, unless a hook
   Trains<>(3, does_nothing).fit(other, four, CkptPath{folder / "file"});
   CHECK(other.off() == "ab norm");
 
-  // A program that freezes itself what a hook had frozen: that a hook thaws it later is not lost.
+  // What this program freezes itself is its choice, and that a hook thaws it is named.
   Net both;
   both.a.set_requires_grad(false);
   Trains<>(3, [&](Net& it, std::string_view where, long step, Save const& save) {
     hooks_switch(it, where, step);
     if (where == "batch end" && step >= 9) save(folder / std::to_string(step));
   }).fit(both, four, CkptPath{folder / "file"});
-  CHECK(named(folder / "9") == "off: a norm on:");
+  CHECK(named(folder / "9") == "off: norm on:");
   CHECK(named(folder / "11") == "off: norm on: a");
 
   // Nothing is written of a run whose hooks switch nothing.
@@ -194,6 +201,145 @@ TEST_CASE("switches: what the program has frozen is the program's, unless a hook
     if (where == "train start") it.c.set_requires_grad(false);
   }).fit(same, four, CkptPath{folder / "quiet"});
   CHECK(same.off() == "c");
+}
+
+TEST_CASE("switches: a program's choice stays, whichever files its process resumes from") {
+  Folder const folder;
+  auto const writes = [&](std::string const& name, bool frozen, std::optional<bool> hook_sets) {
+    Net net;
+    net.a.set_requires_grad(!frozen);
+    Trains<> trainer(1, [&](Net& it, std::string_view where, long step, Save const&) {
+      if (hook_sets && where == "batch" && step == 1) it.a.set_requires_grad(*hook_sets);
+    });
+    trainer.fit(net, four);
+    trainer.save_checkpoint(folder / name);
+  };
+  writes("none", false, {});
+  writes("off", false, false);
+  writes("on", true, true);
+  CHECK(named(folder / "off") == "off: a on:");
+  CHECK(named(folder / "on") == "off: on: a");
+  for (bool const frozen : {true, false}) {
+    CAPTURE(frozen);
+    Net net;
+    net.a.set_requires_grad(!frozen);
+    std::vector<bool> trained;
+    Trains<> trainer(2, [&](Net& it, std::string_view where, long step, Save const&) {
+      if (where == "batch") trained.push_back(it.a.requires_grad());
+      if (where == "batch" && step == 5 && trained.size() < 4) it.a.set_requires_grad(frozen);
+    });
+    trainer.fit(net, four, CkptPath{folder / (frozen ? "off" : "on")});
+    CHECK(trained == std::vector{!frozen, !frozen, frozen, frozen});
+    trained.clear(), trained.resize(4);
+    trainer.fit(net, four, CkptPath{folder / "none"});
+    CHECK(trained == std::vector{false, false, false, false, !frozen, !frozen, !frozen, !frozen});
+    trainer.save_checkpoint(folder / "after");
+    CHECK(entry(folder / "after") == nullptr);
+  }
+
+  // A model at the address of another one.
+  Trains<> trainer(2, [](Net& it, std::string_view where, long step, Save const&) {
+    if (where == "batch" && step == 5 && it.b.requires_grad()) it.a.set_requires_grad(false);
+  });
+  std::optional<Net> net;
+  for (bool const frozen : {false, true}) {
+    net.emplace();
+    if (frozen) net->a.set_requires_grad(false), net->b.set_requires_grad(false);
+    trainer.fit(*net, four, CkptPath{folder / "none"});
+    CHECK(net->off() == (frozen ? "ab" : "a"));
+    trainer.save_checkpoint(folder / "after");
+    CHECK(named(folder / "after") == (frozen ? "" : "off: a on:"));
+  }
+}
+
+namespace {
+/// Its names are not those of the others' files.
+struct Renamed : Net {
+  std::vector<std::pair<std::string, Tensor>> named_parameters() const { return {{"x", a}, {"b", b}, {"c", c}}; }
+};
+}  // namespace
+
+TEST_CASE("switches: names of a file may be in any order, and be unknown to the model") {
+  SavingBackend::RunFile::Memory memory;
+  Switches names{.parameters = {"b", "a", "b"}, .modules = {"y", "x"}};
+  memory.save([&](auto& archive) { archive.child("names", names); });
+  memory.load([&](auto& archive) { archive.child("names", names); });
+  CHECK(names.parameters == std::vector<std::string>{"a", "b"});
+  CHECK(names.modules == std::vector<std::string>{"x", "y"});
+
+  Folder const folder;
+  Net net;
+  net.a.set_requires_grad(false);
+  Trains<> trainer(1, [](Net& it, std::string_view where, long step, Save const&) {
+    if (where == "batch" && step == 1) it.a.set_requires_grad(true), it.b.set_requires_grad(false);
+  });
+  trainer.fit(net, four);
+  trainer.save_checkpoint(folder / "file");
+  CHECK(named(folder / "file") == "off: b on: a");
+  Renamed other;
+  Trains<Renamed> further(2, does_nothing);
+  further.fit(other, four, CkptPath{folder / "file"});
+  further.save_checkpoint(folder / "other");
+  CHECK(named(folder / "other") == "off: b on:");
+}
+
+TEST_CASE("switches: a file that is written before training began names nothing that the program has frozen") {
+  Folder const folder;
+  for (std::string const where : {"fit start", "train start"}) {
+    CAPTURE(where);
+    Net first, second;
+    first.b.set_requires_grad(false);
+    Trains<> trainer(1, [&](Net& net, std::string_view now, long, Save const& save) {
+      if (now == where) net.norm.training = false, save(folder / "file");
+    });
+    trainer.fit(first, four);
+    CHECK(named(folder / "file") == "");
+    second.c.set_requires_grad(false);
+    trainer.fit(second, four);
+    CHECK(named(folder / "file") == "");
+
+    bool fails = true;
+    auto failing = make_trainer<Net>(quick(1), SavingDevice{}, Float32{}, Automatic{},
+                                     Rescues{{[&](Net& net, std::string_view now, long, Save const&) {
+                                                if (now != where || !fails) return;
+                                                net.norm.training = false;
+                                                throw std::runtime_error("a hook failed");
+                                              },
+                                              nullptr},
+                                             folder / "failed"});
+    Net third;
+    third.a.set_requires_grad(false);
+    CHECK_THROWS_AS(failing.fit(third, four), std::runtime_error);
+    CHECK(named(folder / "failed") == "");
+    fails = false;
+    failing.fit(third, four);
+    failing.save_checkpoint(folder / "after");
+    CHECK(named(folder / "after") == "");
+  }
+}
+
+TEST_CASE("switches: a snapshot that is restored inside of a test gives its modes when the test has ended") {
+  Net net;
+  std::optional<decltype(snapshot(std::declval<Trains<>&>()))> kept;
+  std::string in_test;
+  Trains<> trainer(1, [&](Net& it, std::string_view where, long step, Save const&) {
+    if (where == "batch" && step == 1) it.a.set_requires_grad(false), it.norm.training = it.training = false;
+    if (where != "test") return;
+    restore(trainer, *kept);
+    in_test = it.off();
+  });
+  trainer.fit(net, four);
+  kept = snapshot(trainer);
+  net.a.set_requires_grad(true);
+  net.norm.training = net.training = true;
+  trainer.test(net, toy::batches(1));
+  CHECK(in_test == "a net");
+  CHECK(net.off() == "a norm net");
+  net.training = true;
+  trainer.fit(net, four);
+  Folder const folder;
+  trainer.save_checkpoint(folder / "after");
+  CHECK(named(folder / "after") == "off: a norm on:");
 }
 
 TEST_CASE("switches: a file that is written in an evaluation holds the modes from before it") {
@@ -258,13 +404,6 @@ TEST_CASE("switches: a file that is written in an evaluation holds the modes fro
   Trains<Validated>(2, checked, options).fit(again, four, one, CkptPath{folder / "inside"});
   CHECK(again.numbers() == sane.numbers());
 }
-
-namespace {
-struct Rescues : Acts {
-  Path file;
-  void on_exception(auto& ctx) { ctx.request_checkpoint(file); }
-};
-}  // namespace
 
 TEST_CASE("switches: what a failing validation or hook leaves behind is what it began with") {
   Folder const folder;
@@ -421,6 +560,45 @@ TEST_CASE(
 }
 
 namespace {
+struct Filters : Net {
+  toy::Sgd configure_optimizers() {
+    auto made = Net::configure_optimizers();
+    std::erase_if(made.params, [](Tensor const& p) { return !p.requires_grad(); });
+    return made;
+  }
+};
+}  // namespace
+
+TEST_CASE("switches: a resumed fit makes its optimizers of the parameters that the file's were made of") {
+  Folder const folder;
+  auto const acts = [&](Net& net, std::string_view where, long step, Save const& save) {
+    if (where == "batch" && step == 1) net.a.set_requires_grad(false);
+    if (where == "batch" && step == 6) net.b.set_requires_grad(false);
+    if (where == "batch end" && step >= 7) save(folder / std::to_string(step));
+  };
+  Filters net;
+  Trains<Filters> trainer(1, acts);
+  trainer.fit(net, four);
+  auto options = trainer.given_options();
+  options.max_epochs = 3;
+  trainer.set_options(options);
+  trainer.fit(net, four);
+  auto const numbers = net.numbers();
+  auto const last = content(folder / "11");
+  for (std::string const file : {"7", "10"}) {
+    CAPTURE(file);
+    trainer.fit(net, four, CkptPath{folder / file});
+    CHECK(net.numbers() == numbers);
+    CHECK(content(folder / "11") == last);
+    Filters fresh;
+    Trains<Filters>(3, acts).fit(fresh, four, CkptPath{folder / file});
+    CHECK(fresh.numbers() == numbers);
+    CHECK(fresh.off() == "ab");
+    CHECK(content(folder / "11") == last);
+  }
+}
+
+namespace {
 struct Freezes : Net {
   double lr = 0.125;
   long steps = 0;
@@ -455,6 +633,21 @@ TEST_CASE("switches: weights alone, evaluations and trial runs leave them; a sna
   CHECK(other.off() == "");
   tests.test(other, toy::batches(1), kept);
   CHECK(other.off() == "");
+  auto saves = make_trainer<Net>(quick(2), SavingDevice{}, Float32{}, Automatic{}, Acts{acts},
+                                 ModelCheckpoint{{.dirpath = folder / "alone", .save_weights_only = true}});
+  Net alone;
+  saves.fit(alone, four);
+  CHECK(alone.off() == "a norm");
+  auto const& best = saves.callback<ModelCheckpoint<>>().best_model_path();
+  CHECK(entry(best) == nullptr);
+  other.c.set_requires_grad(false);
+  for (Path const& file : {Path(best), folder / "file"}) {
+    SavingBackend::RunFile(file).load_weights(other);
+    CHECK(other.a.value() == alone.a.value());
+    tests.test(other, toy::batches(1), CkptPath{file});
+    CHECK(other.off() == "c");
+  }
+  other.c.set_requires_grad(true);
 
   net.a.set_requires_grad(true);
   net.b.set_requires_grad(false);
@@ -467,7 +660,6 @@ TEST_CASE("switches: weights alone, evaluations and trial runs leave them; a sna
   trainer.fit(net, four);
   restore(trainer, kept);
   CHECK(net.off() == "a norm");
-  std::string whole;
   Net unbroken;
   Trains<>(3, acts).fit(unbroken, four);
   trainer.fit(net, four, kept);
@@ -542,7 +734,9 @@ TEST_CASE("switches: BackboneFinetuning resumes at every place, of its own files
     run(net, "again", CkptPath{folder / ("whole" + std::to_string(step))});
     CHECK(net.body.value() == whole.body.value());
     CHECK(net.head.value() == whole.head.value());
-    CHECK(content(folder / "again6") == content(folder / "whole6"));
+    // Where the backbone is trainable before training starts, this is the program's choice, as it is next time.
+    if (step < 3) CHECK(content(folder / "again6") == content(folder / "whole6"));
+    else CHECK(named(folder / "again6") == "");
     if (step == 5) continue;
     run(last, "last", CkptPath{folder / "again5"});
     CHECK(last.body.value() == whole.body.value());

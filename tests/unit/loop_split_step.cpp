@@ -197,15 +197,15 @@ TEST_CASE("split steps: one rank is a pipeline of one") {
 
 TEST_CASE(
     "split steps: a file has of each rank what hooks have frozen there, and rank 0's for another number of ranks") {
-  auto const frozen = [](int world, int epochs, std::optional<CkptPath> const& from) {
+  auto const frozen = [](int world, int epochs, std::optional<CkptPath> const& from, std::optional<long> steps = {}) {
     toy::Meeting meeting(world);
     auto const all = toy::on_ranks(meeting, [&](toy::Rank rank) {
       Split strategy(meeting, rank.rank());
       strategy.meeting = &meeting;
       Net model;
       model.freezes = !from;
-      auto trainer =
-          make_trainer<Net>({.max_epochs = epochs, .num_sanity_val_steps = 0}, strategy, Float32{}, Automatic{});
+      auto trainer = make_trainer<Net>({.max_epochs = epochs, .max_steps = steps, .num_sanity_val_steps = 0}, strategy,
+                                       Float32{}, Automatic{});
       std::vector<Rows> batches{{1, 3, 5, 7}, {2, 2, 4, 4}, {1, 1, 3, 3}};
       trainer.fit(model, batches, NoValidation{}, from);
       trainer.save_checkpoint("split");
@@ -222,4 +222,6 @@ TEST_CASE(
   CHECK(frozen(2, 2, CkptPath{"split"}) == std::vector{false, true});
   CHECK(frozen(2, 2, CkptPath{"split"}) == std::vector{false, true});  // there is nothing left to train
   CHECK(frozen(1, 3, CkptPath{"split"}) == std::vector{false});
+  CHECK(frozen(2, 2, {}, 2) == std::vector{false, true});  // the epoch is cut short, and goes on
+  CHECK(frozen(2, 2, CkptPath{"split"}, 3) == std::vector{false, true});
 }

@@ -25,8 +25,8 @@ struct Switched {
   void state(auto& archive);
 };
 
-/// Tells what a program has switched from what the hooks of its run have, which is the state of the run. It is given
-/// what is switched off whenever one of them ends and the other begins.
+/// Tells what a program has switched from what the hooks of its run have, which is the state of the run. Call it at
+/// each change between the program's code and hooks.
 class SwitchHistory {
  public:
   /// What was switched since the last call is the program's choice.
@@ -35,15 +35,15 @@ class SwitchHistory {
   void hooks_end(Switches const& now) { last_ = now; }
   /// What hooks have made different from the program's choice, for a file.
   Switched changed(Switches const& now) const;
-  /// Returns what has to be off after a file was loaded. What the file does not name becomes the program's choice.
-  Switches resume(Switches const& now, Switched const& file);
+  /// Returns what has to be off when a file is loaded. What the file does not name is set as the program chose.
+  Switches resumed(Switched const& file) const;
+  /// The program chose as that of the file did, for a fit that does not call the hooks in which it may have.
+  void choose_as(Switched const& file);
   /// What was switched off at the last call.
   Switches const& last() const { return last_; }
 
  private:
-  // The program's choice. What it has off as the file does is in one of them alone: the next file names it, too, since
-  // a hook of the program may have switched it because of what was loaded.
-  Switches off_{}, perhaps_off_{};
+  Switches choice_{};  ///< what the program has off
   Switches last_{};
 };
 

@@ -6,10 +6,17 @@
 
 #include <fulgurite/core/archive.hpp>
 #include <fulgurite/core/switches.hpp>
+#include <fulgurite/core/types.hpp>
 
 namespace fulgurite {
 
-void Switches::state(auto& archive) { archive("parameters", parameters)("modules", modules); }
+void Switches::state(auto& archive) {
+  archive("parameters", parameters)("modules", modules);
+  for (auto* const names : {&parameters, &modules}) {  // those of a file may be in any order
+    sort_seldom(*names);
+    names->erase(std::unique(names->begin(), names->end()), names->end());
+  }
+}
 FULGURITE_STATE(Switches)
 
 void Switched::state(auto& archive) { archive("off", off)("on", on); }
@@ -44,21 +51,20 @@ FULGURITE_BODY bool Switched::nothing() const {
 
 FULGURITE_BODY void SwitchHistory::program_ends(Switches const& now) {
   auto const off = switching::without(now, last_), on = switching::without(last_, now);
-  for (auto* const choice : {&off_, &perhaps_off_}) *choice = switching::without(switching::with(*choice, off), on);
+  choice_ = switching::without(switching::with(choice_, off), on);
   last_ = now;
 }
 
 FULGURITE_BODY Switched SwitchHistory::changed(Switches const& now) const {
-  return {.off = switching::without(now, off_), .on = switching::without(perhaps_off_, now)};
+  return {.off = switching::without(now, choice_), .on = switching::without(choice_, now)};
 }
 
-FULGURITE_BODY Switches SwitchHistory::resume(Switches const& now, Switched const& file) {
-  auto const not_off = switching::without(now, perhaps_off_);
-  auto const unnamed = switching::with(switching::without(now, not_off), off_);
-  last_ = switching::with(switching::without(unnamed, file.on), file.off);
-  off_ = switching::without(off_, file.off);
-  perhaps_off_ = switching::with(perhaps_off_, file.on);
-  return last_;
+FULGURITE_BODY Switches SwitchHistory::resumed(Switched const& file) const {
+  return switching::with(switching::without(choice_, file.on), file.off);
+}
+
+FULGURITE_BODY void SwitchHistory::choose_as(Switched const& file) {
+  choice_ = switching::with(switching::without(choice_, file.off), file.on);
 }
 
 }  // namespace fulgurite

@@ -148,20 +148,31 @@ void check_not_empty(Loader& loader) {
                 "an evaluation loader has no batch: leave it out, or set the limit of its batches to 0");
 }
 
-/// For its lifetime, files hold which modules were in eval mode before it.
+/// For its lifetime, files hold which modules were in eval mode before it. If a snapshot was restored meanwhile, its
+/// end sets the modules as that has them.
 template <class R>
-class KeepsModes {
+class KeepsModes : Pinned {
  public:
-  explicit KeepsModes(State<R>& run) : kept_(run.parts.evaluated), before_(kept_) {
-    kept_ = std::pair(run.parts.model, switched_off(run).modules);
+  explicit KeepsModes(State<R>& run) : run_(run), outside_(run.parts.evaluated) {
+    if constexpr (has_switches<R>) {
+      if (!is_evaluated(run)) modes_ = R::Backend::eval_modules(*run.parts.model);
+      else modes_ = outside_->second;
+      run.parts.evaluated = std::pair(run.parts.model, modes_);
+    }
   }
-  ~KeepsModes() { kept_ = std::move(before_); }
-  KeepsModes(KeepsModes const&) = delete;
-  KeepsModes& operator=(KeepsModes const&) = delete;
+  ~KeepsModes() {
+    if constexpr (has_switches<R>) {
+      auto const [model, modes] = *std::exchange(run_.parts.evaluated, std::move(outside_));
+      if (modes == modes_) return;
+      if (auto& around = run_.parts.evaluated; around && around->first == model) around->second = modes;
+      else R::Backend::set_modes(*model, modes);
+    }
+  }
 
  private:
-  decltype(State<R>::parts.evaluated)& kept_;
-  decltype(State<R>::parts.evaluated) before_;
+  State<R>& run_;
+  decltype(State<R>::parts.evaluated) outside_;
+  std::vector<std::string> modes_{};
 };
 
 /// The mode switch around an evaluation: the model's own hook, or eval mode with every sub-module's mode restored

@@ -210,6 +210,7 @@ class OpenFit : Pinned {
   void begin_again() {
     forget_searches(run_);  // left by a fit that failed while it opened, or by an evaluation
     run_.begin_fit(Source::template evaluates<hook::val_dataloader>);
+    run_.parts.program_switches = true;
     run_.loading.loaders = &loader_names<Source>;
     run_.loading.forgets_place = !all_remember_place<Source>;
     run_.carried.pass_random.reset();
@@ -228,6 +229,7 @@ class OpenFit : Pinned {
     RunContext<R, phase::Fit> ctx(run_);
     set_up(run_, pack_, source_, ctx, [this] { find_file(); }, [this] { take_file(); });
     run_.loading.count_training = Counts::template to<&OpenFit::count_training>(*this);
+    parts.made_with = switched_by_hooks(run_);
     parts.optimizers.emplace(AsList<std::remove_cvref_t<decltype(made_optimizers(ctx))>>::make(made_optimizers(ctx)));
     if constexpr (requires { R::Backend::check_optimizers(*parts.model, parts.optimizers->optimizers); })
       R::Backend::check_optimizers(*parts.model, parts.optimizers->optimizers);
@@ -334,6 +336,7 @@ class OpenFit : Pinned {
       run_.point = point;  // so that a file written now has it
       if constexpr (resumes)
         if (resumed_) go_on_with_nothing();
+      run_.parts.program_switches = false;
       return;
     }
     trains_ = true;
@@ -350,6 +353,7 @@ class OpenFit : Pinned {
     run_.clock.training_began = options.now();
     if (notify<hook::on_train_start>(run_, pack_, ctx) == Flow::stop) request_stop(run_);
     note_switches(run_, true);
+    run_.parts.program_switches = false;
     agree_on_stop(run_);
     if (options.val_check_interval.kind == ValidationInterval::Kind::time) run_.clock.last_validation = options.now();
     if constexpr (resumes)

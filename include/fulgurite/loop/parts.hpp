@@ -248,6 +248,11 @@ struct Parts {
   typename R::Model* fitted = nullptr;  ///< the last fit's model, to which optimizers and counters belong
   SwitchHistory switches{};
   typename R::Model* switches_of = nullptr;  ///< the model of `switches`
+  /// Its first weight, since another model may have the same address.
+  std::optional<typename R::Value> switches_from{};
+  /// A fit opens: until on_train_start is over, hooks switch for the program, except those of a sanity check.
+  bool program_switches = false;
+  Switched made_with{};  ///< what hooks of earlier fits had switched when the optimizers were made
   /// The model of an evaluation that is running, and its modules that were in eval mode before.
   std::optional<std::pair<typename R::Model*, std::vector<std::string>>> evaluated{};
   std::optional<Optimizers<R>> optimizers = std::nullopt;

@@ -281,7 +281,11 @@ class Resumption {
             "this fit has a loader or a data module that keeps its place by a state, and the snapshot was taken "
             "when no fit had ended with such: resume from a file, or take the snapshot after the fit");
     before_.keep_model();
-    resume_switches(run_, {});  // as for the optimizers of the run that the file is of
+    note([&] {  // what was trained when the optimizers of the file's run were made
+      Switched made_with;
+      load_own([&](auto& archive) { fold_switched("switches_when_made", made_with, archive); });
+      resume_switches(run_, made_with);
+    });
     note([&] { file_->load_weights(*run_.parts.model); });
     note([&] {
       file_->load([&](auto& archive) { fold_model(run_, source_, archive); });
@@ -374,13 +378,7 @@ class Resumption {
   }
   /// For such a run: what hooks have frozen, or switched to eval mode.
   void load_switches() {
-    or_restore([&] {
-      file_->load([&](auto& archive) {
-        fold_switches(run_, archive);
-        if constexpr (splits_model<R>) fold_parts_of_all(run_, archive);
-      });
-      if constexpr (splits_model<R>) load_own_part(run_, [&](auto& archive) { fold_switches(run_, archive); });
-    });
+    or_restore([&] { load_own([&](auto& archive) { fold_switches(run_, archive); }); });
   }
   /// For such a run: loads the state of its loaders, which must exist.
   void load_data() {
@@ -388,6 +386,16 @@ class Resumption {
   }
 
  private:
+  /// Loads what each rank of a split model has for itself, from rank 0's state for another number of ranks.
+  template <class Fold>
+  void load_own(Fold&& fold) {
+    if constexpr (splits_model<R>) {
+      file_->load([&](auto& archive) { fold_parts_of_all(run_, archive); });
+      if (load_own_part(run_, fold)) return;
+    }
+    file_->load(fold);
+  }
+
   /// Throws [fulgurite.resume.optimizer] for an optimizer that saves nothing: it would start from zero, and make other
   /// steps than the stopped run.
   void refuse_forgetful() {

@@ -58,6 +58,7 @@ struct Carried {
   std::optional<decltype(R::Backend::rng_state())> pass_random = std::nullopt;
   /// The random state at the end of an epoch that was cut short: see run_state.hpp.
   std::optional<decltype(R::Backend::rng_state())> cut_random = std::nullopt;
+  Switched cut_switches{};   ///< what hooks had switched then
   typename R::Value loss{};  ///< loss of the last batch, for a model with its own optimizer_step
 };
 

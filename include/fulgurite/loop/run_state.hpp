@@ -158,42 +158,90 @@ void fold_optimizers(State<R>& run, Archive& archive) {
 template <class R>
 inline constexpr bool has_switches = requires(typename R::Model& model) { R::Backend::switches(model); };
 
+/// True in an evaluation of the run's model, which has put it into eval mode.
+template <class R>
+bool is_evaluated(State<R> const& run) {
+  return run.parts.evaluated && run.parts.evaluated->first == run.parts.model;
+}
 /// What is switched off in the model, and still is when an evaluation under way has ended.
 template <class R>
 Switches switched_off(State<R> const& run) {
   Switches off;
   if constexpr (has_switches<R>) off = R::Backend::switches(*run.parts.model);
-  auto const& evaluated = run.parts.evaluated;
-  if (evaluated && evaluated->first == run.parts.model) off.modules = evaluated->second;
+  if (is_evaluated(run)) off.modules = run.parts.evaluated->second;
   return off;
 }
-/// Up to here the program, or else a hook whose changes are the run's state, has switched what is different.
+/// Records who made the changes since the last call: the program, or hooks.
 template <class R>
 void note_switches(State<R>& run, bool by_program) {
-  if constexpr (!has_switches<R>) return;
-  auto& parts = run.parts;
-  if (std::exchange(parts.switches_of, parts.model) != parts.model) parts.switches = {};
-  if (by_program) parts.switches.program_ends(switched_off(run));
-  else parts.switches.hooks_end(switched_off(run));
+  if constexpr (has_switches<R>) {
+    auto& parts = run.parts;
+    auto const weights = R::Backend::weights(*parts.model);
+    auto const first = weights.empty() ? std::nullopt : std::optional(weights.front());
+    auto const& from = parts.switches_from;
+    bool const same = first && from ? R::Backend::same(*first, *from) : !first && !from;
+    // A hook, too, may give the model other weights.
+    if (parts.switches_of != parts.model || (parts.program_switches && !same)) parts.switches = {};
+    parts.switches_of = parts.model;
+    parts.switches_from = first;
+    if (by_program) parts.switches.program_ends(switched_off(run));
+    else parts.switches.hooks_end(switched_off(run));
+  }
+}
+/// True while what hooks switch is the program's choice.
+template <class R>
+bool switches_for_program(State<R> const& run) {
+  return run.parts.program_switches && !run.facts.sanity_checking;
+}
+/// What hooks have switched, for a file that is written now.
+template <class R>
+Switched switched_by_hooks(State<R>& run) {
+  if (switches_for_program(run)) note_switches(run, true);
+  auto const* const before = before_repeated_validation(run);
+  return run.parts.switches.changed(before ? before->switches : switched_off(run));
 }
 
+/// Inside of an evaluation it sets modules when that ends.
+template <class R>
+void set_switches(State<R>& run, Switches off) {
+  auto& model = *run.parts.model;
+  if (is_evaluated(run)) run.parts.evaluated->second = std::exchange(off.modules, R::Backend::eval_modules(model));
+  R::Backend::set_switches(model, off);
+}
 /// Sets the switches that the file names, and the others as the program has chosen.
 template <class R>
 void resume_switches(State<R>& run, Switched const& file) {
-  if constexpr (has_switches<R>)
-    R::Backend::set_switches(*run.parts.model, run.parts.switches.resume(switched_off(run), file));
+  if constexpr (has_switches<R>) {
+    set_switches(run, run.parts.switches.resumed(file));
+    note_switches(run, false);  // without names that the model does not have
+  }
+}
+/// Sets everything as it was when the history was kept.
+template <class R>
+void restore_switches(State<R>& run, SwitchHistory const& kept) {
+  if constexpr (has_switches<R>) {
+    set_switches(run, kept.last());
+    note_switches(run, true);  // so that it is this model's
+    run.parts.switches = kept;
+  }
+}
+/// Files have no entry of nothing.
+template <class Archive>
+void fold_switched(char const* name, Switched& switched, Archive& archive) {
+  if (Archive::loading ? !lacks(archive, name) : !switched.nothing()) archive.child(name, switched);
 }
 template <class R, class Archive>
 void fold_switches(State<R>& run, Archive& archive) {
   if constexpr (has_switches<R>) {
-    Switched changed;
-    if constexpr (!Archive::loading) {
-      auto const* const before = before_repeated_validation(run);
-      changed = run.parts.switches.changed(before ? before->switches : switched_off(run));
-      if (changed.nothing()) return;
-    }
-    if (!lacks(archive, "switches")) archive.child("switches", changed);
-    if constexpr (Archive::loading) commit(archive, [&run, changed] { resume_switches(run, changed); });
+    Switched changed, made_with;
+    if constexpr (!Archive::loading) changed = switched_by_hooks(run), made_with = run.parts.made_with;
+    fold_switched("switches", changed, archive);
+    fold_switched("switches_when_made", made_with, archive);  // see Resumption::load_model
+    if constexpr (Archive::loading)
+      commit(archive, [&run, changed] {
+        if (run.parts.program_switches) run.parts.switches.choose_as(changed);  // on_train_start is not called
+        resume_switches(run, changed);
+      });
   }
 }
 
@@ -536,7 +584,6 @@ void fold_before_cut(State<R>& run, Archive& archive) {
       leave_out_others(all);
     });
     run.parts.optimizers->state(inner);
-    fold_switches(run, inner);
     inner.child("results", [&](auto& all) { fold_results(run, all); });
     fold_window_length(run, inner);
     inner("statistics_pass", run.due.statistics_pass);
@@ -556,6 +603,7 @@ void keep_before_cut(State<R>& run, Pack const&) {
   run.due.stop_before_cut = stop.lasting();
   if constexpr (keeps_in_memory<typename R::Backend>) {
     run.carried.cut_random.emplace(R::Backend::rng_state());
+    run.carried.cut_switches = switched_by_hooks(run);
     run.before_cut.emplace().save([&](auto& archive) { fold_before_cut<R, Pack>(run, archive); });
   }
 }
@@ -565,23 +613,27 @@ template <class R>
 void forget_cut(State<R>& run) {
   run.before_cut.reset();
   run.carried.cut_random.reset();
+  run.carried.cut_switches = {};
 }
 
-/// The random state, which each rank has for itself.
+/// The random state and what hooks had switched, which each rank has for itself.
 template <class R, class Archive>
-void fold_cut_random(State<R>& run, Archive& archive) {
+void fold_own_cut(State<R>& run, Archive& archive) {
   auto& random = run.carried.cut_random;
+  auto& switches = run.carried.cut_switches;
   if constexpr (Archive::loading) {
     random.reset();
     if (!lacks(archive, "cut_random")) random.emplace(R::Backend::rng_state());
+    switches = {};
   }
+  fold_switched("cut_switches", switches, archive);
   if (random) archive.child("cut_random", *random);
 }
 
 /// The part of a file that holds the state before the cut.
 template <class R, class Archive>
 void fold_kept_cut(State<R>& run, Archive& archive) {
-  fold_cut_random(run, archive);
+  fold_own_cut(run, archive);
   if constexpr (!Archive::loading) {
     if (run.before_cut) run.before_cut->add_to(archive);
   } else {
@@ -597,70 +649,9 @@ void go_back_before_cut(State<R>& run, Pack const&) {
   if (!run.before_cut) return;
   run.before_cut->load([&](auto& archive) { fold_before_cut<R, Pack>(run, archive); });
   if (run.carried.cut_random) run.carried.cut_random->restore();
+  resume_switches(run, run.carried.cut_switches);
   forget_cut(run);
 }
-
-// What a file can hold of the data.
-
-/// True if there is a data module with a state, and it is not the model itself.
-template <class R, class Source, class Archive,
-          class M = std::remove_cvref_t<decltype(std::declval<Source&>().module())>>
-inline constexpr bool loads_data_module = Stateful<M, Archive> && !std::is_same_v<M, typename R::Model>;
-
-/// True if the position of a loader can be restored: it has resume_at, saves its position, or has the same batches in
-/// each pass. A view cannot declare anything itself.
-template <class L>
-inline constexpr bool loader_remembers =
-    Jumps<L> || StoredBatches<L> || std::ranges::view<std::remove_const_t<L>> || Remembers<std::remove_const_t<L>>;
-/// The same for one of several loaders in a loader, which begins each of them at a batch: a saved position is not
-/// enough.
-template <class L>
-inline constexpr bool part_remembers = loader_remembers<L> && !KeepsPlace<L>;
-/// True if all loaders in such a loader remember.
-template <class Parts>
-inline constexpr bool wrapped_remember = true;
-template <class... Ls>
-inline constexpr bool wrapped_remember<std::tuple<Ls...>> = (part_remembers<Ls> && ...);
-template <WrapsLoaders L>
-  requires Jumps<L>
-inline constexpr bool loader_remembers<L> = wrapped_remember<typename L::WrappedLoaders>;
-
-FULGURITE_OF_ARGUMENTS(any_keeps_place, std::tuple, KeepsPlace<std::remove_reference_t<Ts>> || ...);
-
-/// True if the position of each loader of a fit can be restored.
-template <class Source>
-inline constexpr bool all_remember_place = [] {
-  bool all = true;
-  if constexpr (Source::trains)
-    all = loader_remembers<std::remove_reference_t<decltype(std::declval<Source&>().train())>>;
-  if constexpr (Source::template evaluates<hook::val_dataloader>)
-    all = all && []<class... Ls>(std::type_identity<std::tuple<Ls...>>) {
-      return (loader_remembers<std::remove_reference_t<Ls>> && ...);
-    }(std::type_identity<decltype(std::declval<Source&>().template evaluation<hook::val_dataloader>())>{});
-  return all;
-}();
-
-/// True if the training loader or a validation loader has a state.
-template <class Source, class Archive>
-inline constexpr bool loaders_have_state = [] {
-  bool has = false;
-  if constexpr (Source::trains)
-    has = Stateful<std::remove_reference_t<decltype(std::declval<Source&>().train())>, Archive>;
-  if constexpr (Source::template evaluates<hook::val_dataloader>)
-    has = has || any_keeps_place<decltype(std::declval<Source&>().template evaluation<hook::val_dataloader>())>;
-  return has;
-}();
-
-/// True if the data have a state that a file holds besides the run's own.
-template <class R, class Source, class Archive>
-inline constexpr bool data_has_state = [] {
-  bool has = loads_data_module<R, Source, Archive>;
-  if constexpr (Source::trains)
-    has = has || KeepsPlace<std::remove_reference_t<decltype(std::declval<Source&>().train())>>;
-  if constexpr (Source::template evaluates<hook::val_dataloader>)
-    has = has || any_keeps_place<decltype(std::declval<Source&>().template evaluation<hook::val_dataloader>())>;
-  return has;
-}();
 
 }  // namespace fulgurite::loop
 

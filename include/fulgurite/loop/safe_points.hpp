@@ -373,7 +373,8 @@ void failed(State<R>& run, Pack& pack, Source& source, std::exception const& err
   still([&] { finalize_loggers(run.callbacks, Status::failed); });
   leave_gradients_alone(run);
   still([&] { run.parts.strategy.teardown(*run.parts.model); });
-  if (run.loading.fit_is_open) still([&] { note_switches(run, !run.clock.training_began); });
+  if (run.loading.fit_is_open) still([&] { note_switches(run, switches_for_program(run)); });
+  run.parts.program_switches = false;
   run.facts = {};
   run.point = {};
   run.before_validation.reset();

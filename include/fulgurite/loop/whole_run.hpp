@@ -16,8 +16,12 @@
 #include <utility>
 #include <vector>
 
+#include <fulgurite/concept/concepts.hpp>
+#include <fulgurite/concept/data.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
+#include <fulgurite/core/types.hpp>
+#include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
 #include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/data_source.hpp>
@@ -26,6 +30,68 @@
 #include <fulgurite/loop/run_state.hpp>
 
 namespace fulgurite::loop {
+
+// What a file can hold of the data.
+
+/// True if there is a data module with a state, and it is not the model itself.
+template <class R, class Source, class Archive,
+          class M = std::remove_cvref_t<decltype(std::declval<Source&>().module())>>
+inline constexpr bool loads_data_module = Stateful<M, Archive> && !std::is_same_v<M, typename R::Model>;
+
+/// True if the position of a loader can be restored: it has resume_at, saves its position, or has the same batches in
+/// each pass. A view cannot declare anything itself.
+template <class L>
+inline constexpr bool loader_remembers =
+    Jumps<L> || StoredBatches<L> || std::ranges::view<std::remove_const_t<L>> || Remembers<std::remove_const_t<L>>;
+/// The same for one of several loaders in a loader, which begins each of them at a batch: a saved position is not
+/// enough.
+template <class L>
+inline constexpr bool part_remembers = loader_remembers<L> && !KeepsPlace<L>;
+/// True if all loaders in such a loader remember.
+template <class Parts>
+inline constexpr bool wrapped_remember = true;
+template <class... Ls>
+inline constexpr bool wrapped_remember<std::tuple<Ls...>> = (part_remembers<Ls> && ...);
+template <WrapsLoaders L>
+  requires Jumps<L>
+inline constexpr bool loader_remembers<L> = wrapped_remember<typename L::WrappedLoaders>;
+
+FULGURITE_OF_ARGUMENTS(any_keeps_place, std::tuple, KeepsPlace<std::remove_reference_t<Ts>> || ...);
+
+/// True if the position of each loader of a fit can be restored.
+template <class Source>
+inline constexpr bool all_remember_place = [] {
+  bool all = true;
+  if constexpr (Source::trains)
+    all = loader_remembers<std::remove_reference_t<decltype(std::declval<Source&>().train())>>;
+  if constexpr (Source::template evaluates<hook::val_dataloader>)
+    all = all && []<class... Ls>(std::type_identity<std::tuple<Ls...>>) {
+      return (loader_remembers<std::remove_reference_t<Ls>> && ...);
+    }(std::type_identity<decltype(std::declval<Source&>().template evaluation<hook::val_dataloader>())>{});
+  return all;
+}();
+
+/// True if the training loader or a validation loader has a state.
+template <class Source, class Archive>
+inline constexpr bool loaders_have_state = [] {
+  bool has = false;
+  if constexpr (Source::trains)
+    has = Stateful<std::remove_reference_t<decltype(std::declval<Source&>().train())>, Archive>;
+  if constexpr (Source::template evaluates<hook::val_dataloader>)
+    has = has || any_keeps_place<decltype(std::declval<Source&>().template evaluation<hook::val_dataloader>())>;
+  return has;
+}();
+
+/// True if the data have a state that a file holds besides the run's own.
+template <class R, class Source, class Archive>
+inline constexpr bool data_has_state = [] {
+  bool has = loads_data_module<R, Source, Archive>;
+  if constexpr (Source::trains)
+    has = has || KeepsPlace<std::remove_reference_t<decltype(std::declval<Source&>().train())>>;
+  if constexpr (Source::template evaluates<hook::val_dataloader>)
+    has = has || any_keeps_place<decltype(std::declval<Source&>().template evaluation<hook::val_dataloader>())>;
+  return has;
+}();
 
 // The data module, and how far the run is in its data. See docs/resume.md, Data.
 
@@ -125,7 +191,7 @@ void fold_own_part(State<R>& run, Source& source, Archive& archive) {
   archive.child("epoch_so_far", run.measured.train_board).child("epoch_cut_short", run.measured.cut_short);
   fold_loader(run, source, archive);
   if constexpr (splits_model<R>) fold_switches(run, archive);  // each rank trains stages of its own
-  fold_cut_random(run, archive);
+  fold_own_cut(run, archive);
   fold_random(run, archive);
   if constexpr (Archive::loading) run.due.stop.waits = requests;
 }
@@ -569,8 +635,7 @@ void restore_snapshot(State<R>& run, NoModule& none, Snapshot<R> const& from) {
   from.require_like(*run.parts.model);
   from.load([&](auto& archive) { fold_everything(run, no_loaders, archive); });
   from.load_weights(*run.parts.model);
-  run.parts.switches = from.switches();
-  if constexpr (has_switches<R>) R::Backend::set_switches(*run.parts.model, run.parts.switches.last());
+  restore_switches(run, from.switches());
   run.left = from.left();
 }
 

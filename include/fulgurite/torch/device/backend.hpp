@@ -239,7 +239,7 @@ struct OfModels {
   static std::vector<std::string> weight_names(Model& model) {
     return libtorch::weight_names(libtorch::module_if_any(model));
   }
-  /// What is switched off in a model, and its setter: see weights.hpp.
+  /// What is switched off in a model, or which modules are in eval mode, and their setters: see weights.hpp.
   template <std::derived_from<torch::nn::Module> Model>
   static Switches switches(Model& model) {
     return libtorch::switches(model);
@@ -247,6 +247,14 @@ struct OfModels {
   template <class Model>
   static void set_switches(Model& model, Switches const& off) {
     libtorch::set_switches(model, off);
+  }
+  template <class Model>
+  static std::vector<std::string> eval_modules(Model& model) {
+    return libtorch::eval_modules(model);
+  }
+  template <class Model>
+  static void set_modes(Model& model, std::vector<std::string> const& eval_modules) {
+    libtorch::set_modes(model, eval_modules);
   }
   static bool averages(Value const& value) { return libtorch::averages(value); }
   static Value clone(Value const& value) { return libtorch::clone(value); }

@@ -430,13 +430,14 @@ TorchPlateau<M, Factory> torch_plateau(M metric, Factory factory, bool strict = 
 
 /// Lightning's toggle_optimizer. `toggle` switches requires_grad off for the parameters of all optimizers, and restores
 /// it for the chosen one's: frozen parameters stay frozen, shared ones stay on. `untoggle`, or the destructor, restores
-/// the others. Parameters that are in no optimizer are not touched.
+/// the others. Parameters that are in no optimizer are not touched. A Toggle is restored by the thread that has toggled
+/// it.
 class Toggle : Pinned {
  public:
   Toggle() = default;
   /// Toggles `chosen`. `all`: a tuple of the optimizers, the chosen one among them.
   template <class Optimizer, class All>
-  Toggle(Optimizer& chosen, All& all) {
+  Toggle(Optimizer& chosen, All& all) : Toggle() {  // so that the destructor runs if `toggle` throws
     toggle(chosen, all);
   }
   ~Toggle() { untoggle(); }

@@ -91,8 +91,10 @@ std::vector<GradientFlags const*>& flags_to_restore();
 
 /// What is switched off in a model when these scopes have ended.
 Switches switches(torch::nn::Module const& model);
+std::vector<std::string> eval_modules(torch::nn::Module const& model);
 /// Switches off what is named, and on everything else.
 void set_switches(torch::nn::Module& model, Switches const& off);
+void set_modes(torch::nn::Module& model, std::vector<std::string> const& eval_modules);
 
 /// Passes each parameter and buffer to `f`. The bytes are valid during the call.
 void each_weight(torch::nn::Module const* model, TakeWeight f);

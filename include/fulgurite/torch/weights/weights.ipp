@@ -72,26 +72,33 @@ FULGURITE_BODY Switches switches(torch::nn::Module const& model) {
         if (tensor.is_same(parameter.value())) on = required;
     if (!on) off.parameters.push_back(parameter.key());
   }
-  if (!model.is_training()) off.modules.emplace_back();
-  for (auto const& module : model.named_modules(std::string(), false))
-    if (!module.value()->is_training()) off.modules.push_back(module.key());
   sort_seldom(off.parameters);
-  sort_seldom(off.modules);
+  off.modules = eval_modules(model);
   return off;
 }
 
+FULGURITE_BODY std::vector<std::string> eval_modules(torch::nn::Module const& model) {
+  std::vector<std::string> all;
+  if (!model.is_training()) all.emplace_back();
+  for (auto const& module : model.named_modules(std::string(), false))
+    if (!module.value()->is_training()) all.push_back(module.key());
+  sort_seldom(all);
+  return all;
+}
+
 FULGURITE_BODY void set_switches(torch::nn::Module& model, Switches const& off) {
-  auto const is_on = [](std::vector<std::string> const& names, std::string const& name) {
-    return !std::ranges::binary_search(names, name);
-  };
   for (auto const& parameter : model.named_parameters()) {
     auto const& tensor = parameter.value();
-    bool const on = is_on(off.parameters, parameter.key());
+    bool const on = !std::ranges::binary_search(off.parameters, parameter.key());
     bool const takes_any = tensor.is_floating_point() || tensor.is_complex();
     if (tensor.requires_grad() != on && tensor.is_leaf() && takes_any) tensor.set_requires_grad(on);
   }
+  set_modes(model, off.modules);
+}
+
+FULGURITE_BODY void set_modes(torch::nn::Module& model, std::vector<std::string> const& eval_modules) {
   auto const set = [&](torch::nn::Module& module, std::string const& name) {
-    if (bool const on = is_on(off.modules, name); module.is_training() != on) module.train(on);
+    if (bool const on = !std::ranges::binary_search(eval_modules, name); module.is_training() != on) module.train(on);
   };
   set(model, {});  // train() also sets the modules in it, which come later
   for (auto const& module : model.named_modules(std::string(), false)) set(*module.value(), module.key());
