@@ -52,7 +52,6 @@ TAKES(TakesSaveInterval, .train_time_interval = std::chrono::minutes(10));
 TAKES(TakesSaveIntervalText, .train_time_interval = "00:00:10:00");
 
 TAKES(TakesInterval, .interval = Interval::step);
-TAKES(TakesIntervalText, .interval = "step");
 TAKES(TakesMisspeltInterval, .intervall = Interval::step);
 TAKES(TakesMonitor, .monitor = "val/loss");
 
@@ -136,7 +135,6 @@ TEST_CASE("W53: a schedule is put on an optimizer where that is returned; alone 
 TEST_CASE("W55: a key that does not exist is no option", "[by_construction]") {
   STATIC_REQUIRE(TakesInterval<ScheduleOptions>);
   STATIC_REQUIRE(!TakesMisspeltInterval<ScheduleOptions>);
-  STATIC_REQUIRE(!TakesIntervalText<ScheduleOptions>);
 }
 
 TEST_CASE("W57: how a metric is reported and reduced is said where it is declared, not where it is logged",

@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <fulgurite/core/types.hpp>
 #include <fulgurite/torch/chain/layers.hpp>
 
 namespace fulgurite {
