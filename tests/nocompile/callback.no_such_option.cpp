@@ -1,5 +1,5 @@
-// refused: [fulgurite.callback.no_such_option] a name, or the type of a value, is none of this class's options: those of ProgressBar{{.leave = true}} are the members of ProgressBarOptions, and so for each class
-// g++: [with options_are_named_as_in = fulgurite::ProgressBarOptions]
+// refused: [fulgurite.callback.no_such_option] this class has no such option, or its value has another type: the options of ProgressBar{{.leave = true}} are the members of ProgressBarOptions, and likewise for other classes
+// g++: [with fulgurite_callback_no_such_option_of = fulgurite::ProgressBarOptions]
 #include <toy.hpp>
 
 #include <fulgurite/callback/progress_bar.hpp>

@@ -1,5 +1,5 @@
 // refused: [fulgurite.data.subset_of] a Subset takes positions, and a loader the samples: write data::Loader{samples, data::Subset{{0, 1}}, {.batch_size = 4}}
-// g++: [with takes_positions_and_a_sampler_of_them = fulgurite::data::Sequential
+// g++: [with fulgurite_data_subset_of_positions = fulgurite::data::Sequential
 #include <vector>
 
 #include <fulgurite/data/sampler.hpp>

@@ -1,5 +1,5 @@
 // refused: [fulgurite.optim.options] an optimizer takes a module or its parameters, then a learning rate, or options of its own by their names: optim::SGD(*this, 0.1), or optim::SGD(*this, {.lr = 0.1, .momentum = 0.9})
-// g++: [with options_are_named_as_in = fulgurite::optim::AdamOptions]
+// g++: [with fulgurite_optim_options_are = fulgurite::optim::AdamOptions]
 // needs: LibTorch
 #include <torch/nn/module.h>
 #include <torch/optim/sgd.h>

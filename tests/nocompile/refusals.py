@@ -7,7 +7,7 @@ the program corrected, which must compile:
     // refused: [fulgurite.callback.inert] this callback has no hook, so it would never be called: ...
     // lines: 12                                         (optional: fewer lines than the 15 that all may have)
     // needs: LibTorch                                   (optional: with its headers; left out where LibTorch is not)
-    // g++: [with options_are_named_as_in = ...]         (optional: g++ prints this, no sentence of a deleted function)
+    // g++: [with fulgurite_...                          (optional: g++ prints this, no sentence of a deleted function)
     // flags: -ffast-math                                (optional: what the wrong program alone is compiled with)
 
 Nearly all of them begin with the toy and the trainer. `check` compiles these two once, into a precompiled header in
@@ -122,7 +122,8 @@ def check(how, begin: list[str], case: pathlib.Path, legal: bool) -> tuple[str, 
     sentence, identifier = head[1].rstrip(), head[2]
     asked = [int(found[1]) for line in lines[:5] if (found := re.match(r'// lines: (\d+)', line))]
     limit = min([MOST_LINES] + asked)
-    said_instead = [found[1] for line in lines[:5] if (found := re.match(r'// g\+\+: (.+)', line))]
+    gxx = [found[1] for line in lines[:5] if (found := re.match(r'// g\+\+: (.+)', line))]
+    said_instead = [] if any('clang' in word for word in how[0]) else gxx
     complaints = []
     if case.stem.split('-')[0] != identifier.removeprefix('fulgurite.'):
         complaints.append(f'the file of {identifier} is called {identifier.removeprefix("fulgurite.")}[-variant].cpp')

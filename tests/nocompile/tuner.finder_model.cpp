@@ -1,5 +1,5 @@
 // refused: [fulgurite.tuner.finder_model] LearningRateFinder needs the type of the model: write LearningRateFinder<Net>{}
-// g++: [with the_type_of_the_model_is_missing = void]
+// g++: [with fulgurite_tuner_finder_model_is_missing = void]
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>

@@ -1,5 +1,5 @@
 // refused: [fulgurite.tuner.finder_options] the rates of a LearningRateFinder are options of its search: write LearningRateFinder<Net>{{.search = {.max_lr = 0.1}, .milestones = {5}}}
-// g++: [with options_are_named_as_in = fulgurite::LearningRateFinderOptions<Net>
+// g++: [with fulgurite_tuner_finder_options_are = fulgurite::LearningRateFinderOptions<Net>
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>

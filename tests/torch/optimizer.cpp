@@ -258,6 +258,14 @@ TEST_CASE("a fit refuses an optimizer without a parameter before it trains", "[o
   refused([](auto&) { return Nameless(); }, "Nameless");
 }
 
+TEST_CASE("an optimizer may have no parameter where the model has frozen all: a callback may thaw some later",
+          "[optimizer]") {
+  CHECK_NOTHROW(fitted([](auto& model) {
+    for (auto& parameter : model.parameters()) parameter.set_requires_grad(false);
+    return optim::SGD(fulgurite::filter_params(model), 0.1);
+  }));
+}
+
 TEST_CASE("an optimizer of the user's own needs no name", "[optimizer]") {
   CHECK(fitted([](auto& model) { return Nameless{fulgurite::filter_params(model)}; }) == Catch::Approx(0.32));
   CHECK_THROWS_WITH(fitted([](auto& model) { return Nameless{model.parameters()}; }),

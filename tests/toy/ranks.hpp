@@ -19,6 +19,7 @@
 #include <vector>
 
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/metric/metric.hpp>
 
 #include "toy.hpp"
 
@@ -180,12 +181,7 @@ class Rank : public Device {
     }
     for (std::size_t i = 0; i != values.size(); ++i) {
       double value = numbers[0][i];
-      for (std::size_t r = 1; r != numbers.size(); ++r) {
-        double const next = numbers[r][i];
-        if (how[i] == fulgurite::Reduce::min) value = next < value || next != next ? next : value;
-        else if (how[i] == fulgurite::Reduce::max) value = next > value || next != next ? next : value;
-        else value += next;
-      }
+      for (std::size_t r = 1; r != numbers.size(); ++r) value = fulgurite::reduced(value, numbers[r][i], how[i]);
       values[i] = how[i] == fulgurite::Reduce::mean ? value / world() : value;
     }
   }

@@ -100,11 +100,11 @@ class StochasticWeightAveraging {
   }
   /// Refused at compile time: an option without its name, or a name that none has.
   template <Unnamed T>
-  explicit StochasticWeightAveraging(T const&)
+  explicit StochasticWeightAveraging(T const& given)
       : StochasticWeightAveraging(StochasticWeightAveragingOptions{.swa_lrs = 0.0}) {
-    refuse_unnamed<T>();
+    refuse_unnamed(given);
   }
-  template <class options_are_named_as_in = StochasticWeightAveragingOptions>
+  template <class fulgurite_callback_no_such_option_of = StochasticWeightAveragingOptions>
   explicit StochasticWeightAveraging(...) FULGURITE_REFUSED(FULGURITE_SENTENCE_NO_SUCH_OPTION);
   StochasticWeightAveraging(Average average, StochasticWeightAveragingOptions options)
       : options_(std::move(options)), average_(std::move(average)) {

@@ -42,7 +42,7 @@ class Timer {
   Timer() = default;
   explicit Timer(TimerOptions options);
   explicit Timer(TimeSpan duration, TimerOptions options = {});
-  template <class options_are_named_as_in = TimerOptions>
+  template <class fulgurite_callback_no_such_option_of = TimerOptions>
   explicit Timer(FULGURITE_ANYTHING_AFTER(TimeSpan)) FULGURITE_REFUSED(FULGURITE_SENTENCE_NO_SUCH_OPTION);
 
   void on_fit_start(Context& ctx) { stop_when_spent(ctx); }

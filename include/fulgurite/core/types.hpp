@@ -250,9 +250,10 @@ constexpr void refuse_unnamed(T const&) {
 
 // Overload resolution fails where braces name a field that the options do not have, and compilers then list every
 // constructor. A deleted one that takes everything else is chosen instead. It is a template, so that any other is
-// preferred. Compilers that print no reason of a deleted function print its parameter: [with options_are_named_as_in =
-// ProgressBarOptions]. g++ 12 is given the parameters before the options, if there are any: it also tries the deleted
-// one for the argument of a move constructor, and finds `Timer{30s}` ambiguous.
+// preferred. Compilers that print no reason of a deleted function print its parameter: [with
+// fulgurite_callback_no_such_option_of = ProgressBarOptions]. g++ 12 is given the parameters before the options, if
+// there are any: it also tries the deleted one for the argument of a move constructor, and finds `Timer{30s}`
+// ambiguous.
 
 #if defined(__clang__) && defined(__cpp_deleted_function) && __cpp_deleted_function >= 202403L
 #define FULGURITE_REFUSED(SENTENCE)                                                                                    \
@@ -267,8 +268,8 @@ constexpr void refuse_unnamed(T const&) {
 #define FULGURITE_ANYTHING_AFTER(...) __VA_ARGS__ __VA_OPT__(, )...
 #endif
 #define FULGURITE_SENTENCE_NO_SUCH_OPTION                                                                              \
-  "[fulgurite.callback.no_such_option] a name, or the type of a value, is none of this class's options: those of "     \
-  "ProgressBar{{.leave = true}} are the members of ProgressBarOptions, and so for each class"
+  "[fulgurite.callback.no_such_option] this class has no such option, or its value has another type: the options of "  \
+  "ProgressBar{{.leave = true}} are the members of ProgressBarOptions, and likewise for other classes"
 
 /// In a class whose constructor takes options: refuses one without a name, after the parameters given here, and names
 /// that the options do not have.
@@ -277,7 +278,7 @@ constexpr void refuse_unnamed(T const&) {
   explicit CLASS(__VA_ARGS__ __VA_OPT__(, ) T const& given) : CLASS() {                                                \
     ::fulgurite::refuse_unnamed(given);                                                                                \
   }                                                                                                                    \
-  template <class options_are_named_as_in = CLASS##Options>                                                            \
+  template <class fulgurite_callback_no_such_option_of = CLASS##Options>                                               \
   explicit CLASS(FULGURITE_ANYTHING_AFTER(__VA_ARGS__)) FULGURITE_REFUSED(FULGURITE_SENTENCE_NO_SUCH_OPTION)
 
 /// Takes the place of the option `monitor` of Lightning's callbacks. Naming it is refused, and so are options without

@@ -126,8 +126,7 @@ class BatchRandom : public Random {
 };
 
 /// A sampler: `indices(epoch)` is a range of `size()` positions in a dataset; a loader refuses one that has more or
-/// fewer. Two calls with the same epoch must give
-/// the same order, whatever happened between them:
+/// fewer. Two calls with the same epoch must give the same order, whatever happened between them:
 ///
 ///     struct Chosen {
 ///       std::vector<std::size_t> positions;
@@ -148,8 +147,7 @@ long order_of(S const& sampler) {
   else return -1;
 }
 
-/// Throws [fulgurite.data.sampler_size] for a sampler that has other than `size` positions; `more` than these, or
-/// `had`.
+/// Throws [fulgurite.data.sampler_size] for a sampler that does not have `size` positions: it has more, or had `had`.
 [[noreturn]] void refuse_sampler_size(std::size_t size, std::size_t had, bool more);
 
 /// Calls `f(index)` for each position of an epoch, `sampler.size()` times. Throws [fulgurite.data.index] for a position
@@ -256,7 +254,7 @@ class Subset {
   }
 
   /// Refused at compile time.
-  template <class takes_positions_and_a_sampler_of_them = Inner>
+  template <class fulgurite_data_subset_of_positions = Inner>
   explicit Subset(...)
       FULGURITE_REFUSED("[fulgurite.data.subset_of] a Subset takes positions, and a loader the samples: "
                         "write data::Loader{samples, data::Subset{{0, 1}}, {.batch_size = 4}}");

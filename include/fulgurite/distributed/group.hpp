@@ -1,7 +1,6 @@
 #pragma once
 // The processes of a run as one group: their collectives, none of which waits forever.
 
-#include <algorithm>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -101,16 +100,6 @@ class Group : public Connection {
 /// True on all ranks if `any` is true on any rank.
 bool agree(Group& group, bool any);
 
-/// Reduces two numbers to one; a NaN stays. A mean is summed here; fold_all divides it by the number of ranks.
-template <class Number>
-Number fold(Number so_far, Number next, Reduce how) {
-  switch (how) {
-  case Reduce::min: return next < so_far || next != next ? next : so_far;
-  case Reduce::max: return next > so_far || next != next ? next : so_far;
-  default: return so_far + next;
-  }
-}
-
 /// Reduces values of one type, position by position. A mean of integers is truncated.
 template <class Number>
 void fold_all(Group& group, std::span<Number> values, auto const& how) {
@@ -120,7 +109,7 @@ void fold_all(Group& group, std::span<Number> values, auto const& how) {
     for (std::size_t i = 0; i != values.size(); ++i) {
       Number number{};
       std::memcpy(&number, said[rank].data() + i * sizeof(Number), sizeof(Number));
-      values[i] = rank == 0 ? number : fold(values[i], number, how(i));
+      values[i] = rank == 0 ? number : reduced(values[i], number, how(i));
     }
   for (std::size_t i = 0; i != values.size(); ++i)
     if (how(i) == Reduce::mean) values[i] /= static_cast<Number>(said.size());

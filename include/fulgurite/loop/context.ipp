@@ -260,10 +260,11 @@ FULGURITE_BODY void check_dynamic_name(RunCore const& run, std::string_view name
   bool const declared = std::ranges::any_of(
       run.program->metrics, [&](auto const& metric) { return is_reported_as(metric, name, run.loader_names); });
   if (declared || name.empty() || name == "epoch" || name == "step")
-    throw Error("fulgurite.metric.dynamic_name",
-                "ctx.log_dynamic was given the name '" + std::string(name) + "', which " +
-                    (declared ? "is a declared metric's, or begins as its columns do: log that by ctx.log"
-                              : "is none, or a column of every row: give the number a name of its own"));
+    throw Error(
+        "fulgurite.metric.dynamic_name",
+        "ctx.log_dynamic was given the name '" + std::string(name) + "', which " +
+            (declared ? "a declared metric's rows have, or could have: take another one, or log the metric by ctx.log"
+                      : "is none, or a column of every row: give the number a name of its own"));
 }
 
 FULGURITE_BULK_BODY void publish_epoch(RunCore& run) {

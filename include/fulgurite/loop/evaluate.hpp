@@ -148,8 +148,8 @@ void check_not_empty(Loader& loader) {
                 "an evaluation loader has no batch: leave it out, or set the limit of its batches to 0");
 }
 
-/// For its lifetime, files hold which modules were in eval mode before it. If a snapshot was restored meanwhile, its
-/// end sets the modules as that has them.
+/// For its lifetime, files hold which modules were in eval mode before it. If a hook restores a snapshot, the
+/// destructor sets the modules' modes to the snapshot's.
 template <class R>
 class KeepsModes : Pinned {
  public:

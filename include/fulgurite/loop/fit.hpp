@@ -219,6 +219,7 @@ class OpenFit : Pinned {
     run_.watch.manual = {};
     watch_finite(run_);
     run_.parts.optimizers.reset();
+    forget_other_model(run_);  // its memory is free before this fit takes its own
     run_.searching.answers = searches;
     run_.values.forget();
   }

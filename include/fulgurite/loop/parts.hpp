@@ -250,7 +250,8 @@ struct Parts {
   typename R::Model* switches_of = nullptr;  ///< the model of `switches`
   /// Its first weight, since another model may have the same address.
   std::optional<typename R::Value> switches_from{};
-  /// A fit opens: until on_train_start is over, hooks switch for the program, except those of a sanity check.
+  /// True while a fit opens, until on_train_start has returned. What hooks freeze by then counts as the program's
+  /// choice, except in the sanity check.
   bool program_switches = false;
   Switched made_with{};  ///< what hooks of earlier fits had switched when the optimizers were made
   /// The model of an evaluation that is running, and its modules that were in eval mode before.

@@ -253,9 +253,10 @@ FULGURITE_BULK_BODY void refuse_open(RunCore const& run, std::string const& what
     throw Error("fulgurite.trainer.open_fit",
                 what + " inside of a fit, which keeps what it began with: do so before or after it");
   if (is_run && run.loading.evaluates)
-    throw Error("fulgurite.trainer.open_evaluation",
-                what +
-                    " inside of an evaluation, whose values it would replace: do so after it, or by another trainer");
+    throw Error(
+        "fulgurite.trainer.open_evaluation",
+        what +
+            " inside of an evaluation of the same trainer, which is not over: do so after it, or by another trainer");
 }
 
 FULGURITE_BULK_BODY Error left_open() {

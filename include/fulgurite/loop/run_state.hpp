@@ -171,9 +171,9 @@ Switches switched_off(State<R> const& run) {
   if (is_evaluated(run)) off.modules = run.parts.evaluated->second;
   return off;
 }
-/// Records who made the changes since the last call: the program, or hooks.
+/// Forgets what was switched in another model than the run's, and its first weight.
 template <class R>
-void note_switches(State<R>& run, bool by_program) {
+void forget_other_model(State<R>& run) {
   if constexpr (has_switches<R>) {
     auto& parts = run.parts;
     auto const weights = R::Backend::weights(*parts.model);
@@ -184,6 +184,14 @@ void note_switches(State<R>& run, bool by_program) {
     if (parts.switches_of != parts.model || (parts.program_switches && !same)) parts.switches = {};
     parts.switches_of = parts.model;
     parts.switches_from = first;
+  }
+}
+/// Records who made the changes since the last call: the program, or hooks.
+template <class R>
+void note_switches(State<R>& run, bool by_program) {
+  if constexpr (has_switches<R>) {
+    forget_other_model(run);
+    auto& parts = run.parts;
     if (by_program) parts.switches.program_ends(switched_off(run));
     else parts.switches.hooks_end(switched_off(run));
   }

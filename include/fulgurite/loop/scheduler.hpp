@@ -29,6 +29,7 @@ enum class Interval : std::uint8_t { epoch, step };
 /// An option that is Interval::step or Interval::epoch, or not given.
 struct IntervalOption : std::optional<Interval> {
   using std::optional<Interval>::optional;
+  IntervalOption(std::optional<Interval> which) : std::optional<Interval>(which) {}
   /// Refused at compile time: a text could be misspelt.
   template <std::convertible_to<std::string_view> Text>
   IntervalOption(Text const&) {

@@ -17,6 +17,16 @@ namespace fulgurite {
 /// How the values of an epoch are reduced to one. The mean is weighted by the batch size: sum(v * size) / sum(size).
 enum class Reduce : std::uint8_t { mean, sum, min, max };
 
+/// One number of those of two ranks; a NaN stays. Of a mean it is the sum, which the caller divides.
+template <class Number>
+constexpr Number reduced(Number so_far, Number next, Reduce how) {
+  switch (how) {
+  case Reduce::min: return next < so_far || next != next ? next : so_far;
+  case Reduce::max: return next > so_far || next != next ? next : so_far;
+  default: return so_far + next;
+  }
+}
+
 /// Whether a value is reported per step or per epoch: true or false. `by_hook` means Lightning's default for the place
 /// where it is logged (training steps: per step; validation, test and epoch hooks: per epoch).
 struct Report {

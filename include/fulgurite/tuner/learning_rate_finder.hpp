@@ -316,7 +316,7 @@ class LearningRateFinder {
 
   LearningRateFinder() : LearningRateFinder(LearningRateFinderOptions<Model>{}) {}
   /// Refused at compile time: other names, or none.
-  template <class options_are_named_as_in = LearningRateFinderOptions<Model>>
+  template <class fulgurite_tuner_finder_options_are = LearningRateFinderOptions<Model>>
   explicit LearningRateFinder(...)
       FULGURITE_REFUSED("[fulgurite.tuner.finder_options] the rates of a LearningRateFinder are options of its search: "
                         "write LearningRateFinder<Net>{{.search = {.max_lr = 0.1}, .milestones = {5}}}");
@@ -365,7 +365,7 @@ class LearningRateFinder {
 template <>
 class LearningRateFinder<void> {
  public:
-  template <class the_type_of_the_model_is_missing = void>
+  template <class fulgurite_tuner_finder_model_is_missing = void>
   explicit LearningRateFinder(...) FULGURITE_REFUSED(
       "[fulgurite.tuner.finder_model] LearningRateFinder needs the type of the model: write LearningRateFinder<Net>{}");
   void on_fit_start() {}

@@ -78,7 +78,7 @@ class Fastest : public Captured<SingleDevice<Device>> {
                    libtorch::capture::StepClock clock = &libtorch::capture::seconds_now)
       : Recorded(std::move(strategy), options), race_(clock) {}
   /// Refused at compile time.
-  template <class takes_a_single_device = Written>
+  template <class fulgurite_capture_fastest_takes_a_device = Written>
   explicit Fastest(...) FULGURITE_REFUSED("[fulgurite.capture.fastest] Fastest takes a SingleDevice, then options by "
                                           "their names: Fastest{SingleDevice{cpu}, {.go_back = false}}");
 

@@ -62,7 +62,9 @@ class TableInputs {
 struct ColumnName : std::string {
   using std::string::string;
   ColumnName(std::string const& name) : std::string(name) {}
-  ColumnName(std::integral auto number) : std::string(std::to_string(number)) {}
+  template <std::integral Number>
+    requires(!std::same_as<Number, bool> && !std::same_as<Number, char>)
+  ColumnName(Number number) : std::string(std::to_string(number)) {}
 };
 
 /// Which column of a table is predicted, how its columns are read, and how it is split and batched.

@@ -425,13 +425,13 @@ namespace fulgurite::optim {
 /// In an optimizer: refuses names that its options do not have.
 #if defined(__clang__)
 #define FULGURITE_OPTIM_OPTIONS(CLASS)                                                                                 \
-  template <class options_are_named_as_in = CLASS##Options>                                                            \
+  template <class fulgurite_optim_options_are = CLASS##Options>                                                        \
   explicit CLASS(...) FULGURITE_REFUSED(FULGURITE_SENTENCE_OPTIM_OPTIONS)
 #else
 #define FULGURITE_OPTIM_OPTIONS(CLASS)                                                                                 \
-  template <class options_are_named_as_in = CLASS##Options>                                                            \
+  template <class fulgurite_optim_options_are = CLASS##Options>                                                        \
   explicit CLASS(torch::nn::Module const&, ...) = delete;                                                              \
-  template <class options_are_named_as_in = CLASS##Options>                                                            \
+  template <class fulgurite_optim_options_are = CLASS##Options>                                                        \
   explicit CLASS(std::vector<at::Tensor> const&, ...) = delete
 #endif
 

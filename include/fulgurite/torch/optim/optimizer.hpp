@@ -118,7 +118,8 @@ FULGURITE_TORCH_OPTIMIZERS(FULGURITE_ROW)
 
 // Refuses an optimizer that lists no parameter, or one twice, since it would be updated, and clipped, twice.
 
-[[noreturn]] void refuse_without_parameters(std::string_view optimizer);
+/// For an optimizer without a parameter: throws, except where all parameters of the model are frozen.
+void refuse_without_parameters(std::string_view optimizer, torch::nn::Module const* model);
 
 /// `names`: all names of the tensor in the model.
 [[noreturn]] void refuse_listed_twice(std::string_view optimizer, std::vector<std::string> const& names);
@@ -171,7 +172,7 @@ void require_listed_once(Model& model, Optimizer& optimizer) {
   if (some && !twice.defined()) return;
   std::string_view called = type_name<Optimizer>();
   if constexpr (requires { Optimizer::name(); }) called = Optimizer::name();
-  if (!some) refuse_without_parameters(called);
+  if (!some) return refuse_without_parameters(called, module_if_any(model));
   refuse_listed_twice(called, names_of(module_if_any(model), twice));
 }
 

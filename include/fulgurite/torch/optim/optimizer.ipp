@@ -338,12 +338,14 @@ FULGURITE_BODY std::string parameter_text(std::vector<std::string> const& names)
   return what + (names.size() > 1 ? "," : "");
 }
 
-FULGURITE_BODY void refuse_without_parameters(std::string_view optimizer) {
+FULGURITE_BODY void refuse_without_parameters(std::string_view optimizer, torch::nn::Module const* model) {
+  auto const all = model ? model->parameters() : std::vector<at::Tensor>();
+  bool const trains = std::ranges::any_of(all, [](auto const& parameter) { return parameter.requires_grad(); });
+  if (!all.empty() && !trains) return;  // groups are added when a callback unfreezes them
   throw Error("fulgurite.optimizer.no_parameter",
               std::string(optimizer) +
                   " has no parameter, so it would train nothing: register each layer of the model, "
-                  "register_module(\"fc\", torch::nn::Linear(3, 1)), and each tensor by register_parameter; where all "
-                  "are frozen, unfreeze some");
+                  "register_module(\"fc\", torch::nn::Linear(3, 1)), and each tensor by register_parameter");
 }
 
 FULGURITE_BODY void refuse_listed_twice(std::string_view optimizer, std::vector<std::string> const& names) {
