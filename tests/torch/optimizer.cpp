@@ -260,10 +260,11 @@ TEST_CASE("a fit refuses an optimizer without a parameter before it trains", "[o
 
 TEST_CASE("an optimizer may have no parameter where the model has frozen all: a callback may thaw some later",
           "[optimizer]") {
-  CHECK_NOTHROW(fitted([](auto& model) {
-    for (auto& parameter : model.parameters()) parameter.set_requires_grad(false);
-    return optim::SGD(fulgurite::filter_params(model), 0.1);
-  }));
+  Tied model;
+  for (auto& parameter : model.parameters()) parameter.set_requires_grad(false);
+  auto sgd = LibTorch::adopt(optim::SGD(fulgurite::filter_params(model), 0.1));
+  CHECK(sgd.parameters().empty());
+  CHECK_NOTHROW(fulgurite::libtorch::require_listed_once(model, sgd));
 }
 
 TEST_CASE("an optimizer of the user's own needs no name", "[optimizer]") {
