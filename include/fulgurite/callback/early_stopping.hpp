@@ -126,7 +126,6 @@ EarlyStopping(EarlyStoppingOptions = {}) -> EarlyStopping<MetricLeftOut>;
 template <>
 class EarlyStopping<MisspeltOption> {
  public:
-  static constexpr bool lacks_metric = true;  // where what comes first is no metric
   MisspeltOption metric;
   EarlyStoppingOptions options = {};
   void on_fit_start() {}
@@ -264,7 +263,6 @@ SpikeDetection(SpikeDetectionOptions = {}) -> SpikeDetection<MetricLeftOut>;
 template <>
 class SpikeDetection<MisspeltOption> {
  public:
-  static constexpr bool lacks_metric = true;  // where what comes first is no metric
   MisspeltOption metric;
   SpikeDetectionOptions options = {};
   void on_fit_start() {}

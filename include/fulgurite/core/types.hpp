@@ -225,13 +225,20 @@ struct MetricLeftOut {
   static constexpr std::string_view name() { return {}; }
 };
 
+#define FULGURITE_SENTENCE_NO_METRIC                                                                                   \
+  "[fulgurite.callback.no_metric] this callback watches a metric, and none is given: pass the model's constant "       \
+  "first, as in EarlyStopping{Net::val_loss, {.patience = 5}}"
+
 /// `EarlyStopping{Net::val_loss, {.patient = 5}}` is an `EarlyStopping<MisspeltOption>`, by a deduction guide that
 /// takes everything else. It is an aggregate, so that the compiler itself says which name is no option's, and which is
 /// meant.
 struct MisspeltOption {
   using metric = MisspeltOption;
   template <class T>
-  constexpr MisspeltOption(T const&) {}
+  constexpr MisspeltOption(T const&) {
+    constexpr bool is_metric = requires { typename T::metric; };
+    static_assert(is_metric, FULGURITE_SENTENCE_NO_METRIC);
+  }
   static constexpr std::string_view name() { return {}; }
 };
 

@@ -204,9 +204,7 @@ struct CallbackRules {
     FULGURITE_RULE("[fulgurite.callback.final] the hooks of a final class cannot be seen: remove `final` from the "
                    "callback",
                    accepts<T>, !std::is_final_v<T>)
-    FULGURITE_RULE("[fulgurite.callback.no_metric] this callback watches a metric, and none is given: pass the model's "
-                   "constant first, as in EarlyStopping{Net::val_loss, {.patience = 5}}",
-                   accepts<T>, !lacks_metric<T>())
+    FULGURITE_RULE(FULGURITE_SENTENCE_NO_METRIC, accepts<T>, !lacks_metric<T>())
     FULGURITE_RULE("[fulgurite.callback.lambda_event] a LambdaCallback is called at events, and this is none: "
                    "steps and overrides are functions of the model",
                    accepts<T>, !names_no_event<T>())
