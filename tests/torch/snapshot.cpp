@@ -225,7 +225,7 @@ TEST_CASE("what hooks have frozen and switched to eval mode is in a file, also w
   for (long step = 1; step != 10; ++step) std::filesystem::remove(file_of(step));
 }
 
-TEST_CASE("what hooks have frozen and switched to eval mode is in a snapshot; what the program that goes on freezes "
+TEST_CASE("what hooks have frozen and switched to eval mode is in a snapshot; what the program that resumes freezes "
           "itself stays frozen") {
   auto const data = three();
   auto const whole = resumes(SingleDevice{cpu});

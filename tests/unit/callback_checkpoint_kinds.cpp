@@ -286,7 +286,8 @@ TEST_CASE("checkpoint: a run that goes on in another folder than the loaded stat
             ": the ranking starts again there, and the files in the first folder are left alone\n");
 }
 
-TEST_CASE("checkpoint: a run that goes on in another folder ranks anew, and leaves the files of the first one alone") {
+TEST_CASE("checkpoint: a run that continues in another folder begins its ranking again, and leaves the files of the "
+          "first one alone") {
   auto const ran = [](int epochs, CkptPath const& from, auto const& kept) {
     using Files = std::remove_cvref_t<decltype(kept)>;
     Scripted model{.script = {5, 3, 9, 8}};

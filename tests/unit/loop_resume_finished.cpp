@@ -170,7 +170,7 @@ TEST_CASE("finished: a fit that resumes from a snapshot at a limit says so, and 
   CHECK(trainer.progress().global_step == 4);
 }
 
-TEST_CASE("finished: a fit that its program has closed inside an epoch is not, and goes on there") {
+TEST_CASE("finished: a fit that its program has closed inside an epoch is not, and continues there") {
   auto const ran = [](Folder const& folder, int batches) {
     Scripted model;
     auto trainer = make_trainer<Scripted>(quick(2), SavingDevice{}, Float32{}, Automatic{},
