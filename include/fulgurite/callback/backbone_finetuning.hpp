@@ -116,7 +116,7 @@ class BaseFinetuning {
     ctx.each_optimizer([&](std::size_t at, auto& optimizer) {
       for (auto const& group : groups_) {
         if (group.optimizer != at) continue;
-        std::vector<typename Backend::Value> parameters;
+        std::vector<typename Backend::Value> parameters, frozen;
         for (auto const& name : group.parameters) {
           auto const found =
               std::find_if(named.begin(), named.end(), [&](auto const& entry) { return entry.first == name; });
@@ -125,10 +125,13 @@ class BaseFinetuning {
                         "the saved run trained '" + name +
                             "' in a group of its own, and this model has no such parameter: resume with the model that "
                             "was saved");
+          if (!found->second.requires_grad()) frozen.push_back(found->second);
           found->second.set_requires_grad(true);
           parameters.push_back(found->second);
         }
         optimizer.add_group(parameters, group.lr);
+        // Whether they train is what hooks had switched in the saved run, which is loaded later.
+        for (auto& parameter : frozen) parameter.set_requires_grad(false);
       }
     });
   }

@@ -438,6 +438,10 @@ namespace fulgurite::optim {
 /// What follows the parameters if it is no options: a learning rate, or refused.
 template <class T, class Options>
 concept NoOptionsOf = !std::convertible_to<T const&, Options const&>;
+/// Whose parameters an optimizer takes. Two groups in braces are none of these.
+template <class T>
+concept ModuleOrTensors =
+    std::convertible_to<T const&, torch::nn::Module const&> || std::convertible_to<T const&, std::vector<at::Tensor>>;
 
 /// The default options with this learning rate.
 template <class Options, class T>
@@ -492,7 +496,7 @@ class ArenaOptimizer : public NamedState<Rule> {
   explicit ArenaOptimizer(torch::nn::Module const& module, Options const& options = {});
   explicit ArenaOptimizer(std::vector<at::Tensor> const& parameters, Options const& options = {});
   /// Takes a learning rate only, as torch::optim does: `optim::Adam(parameters(), 1e-3)`.
-  template <class From, NoOptionsOf<Options> Rate>
+  template <ModuleOrTensors From, NoOptionsOf<Options> Rate>
   ArenaOptimizer(From const& from, Rate const& lr) : ArenaOptimizer(from, with_rate<Options>(lr)) {}
   ArenaOptimizer(std::vector<Group<Options>> const& groups);
 

@@ -92,7 +92,7 @@ class LBFGS {
   explicit LBFGS(torch::nn::Module const& module, Options const& options = {}) : LBFGS(module.parameters(), options) {}
   explicit LBFGS(std::vector<at::Tensor> const& parameters, Options const& options = {});
   /// Takes a learning rate only.
-  template <class From, NoOptionsOf<Options> Rate>
+  template <ModuleOrTensors From, NoOptionsOf<Options> Rate>
   LBFGS(From const& from, Rate const& lr) : LBFGS(from, with_rate<Options>(lr)) {}
   FULGURITE_OPTIM_OPTIONS(LBFGS);
 
