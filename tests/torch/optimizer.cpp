@@ -258,6 +258,61 @@ TEST_CASE("a fit refuses an optimizer without a parameter before it trains", "[o
   refused([](auto&) { return Nameless(); }, "Nameless");
 }
 
+namespace {
+/// A layer that is registered or not, beside one that is; and a leaf of the step's own, as for a gradient penalty.
+struct Halves : torch::nn::Module {
+  torch::nn::Linear body = register_module("body", torch::nn::Linear(2, 3));
+  torch::nn::Linear head{3, 1};
+  bool by_hand = false;
+  auto training_step(torch::Tensor const& x, auto&) {
+    return head(torch::relu(body(x.clone().requires_grad_(true)))).square().mean();
+  }
+  auto configure_optimizers() {
+    auto trained = parameters();
+    if (by_hand)
+      for (auto const& parameter : head->parameters()) trained.push_back(parameter);
+    return optim::SGD(trained, 0.1);
+  }
+};
+struct HalvesByHand : Halves {
+  void training_step(torch::Tensor const& x, auto& ctx) {
+    auto& [optimizer] = ctx.optimizers();
+    optimizer.zero_grad();
+    ctx.backward(body(x).square().mean());
+    ctx.backward(Halves::training_step(x, ctx));
+    ctx.step(optimizer);
+  }
+};
+
+template <class Model = Halves>
+std::string warned_of_leaves(auto prepare, auto... parts) {
+  Model model;
+  prepare(model);
+  auto trainer =
+      fulgurite::make_trainer<Model>(fulgurite::TrainerOptions{.max_epochs = 1}, fulgurite::NoDefaults{}, parts...);
+  trainer.fit(model, std::vector(4, torch::ones({5, 2})));
+  for (auto const& said : trainer.warnings())
+    if (said.starts_with("[fulgurite.model.unregistered]")) return said;
+  return {};
+}
+}  // namespace
+
+TEST_CASE("a fit warns of a layer that is not registered: it gets gradients, and nothing trains it", "[optimizer]") {
+  using fulgurite::SingleDevice, fulgurite::cpu;
+  auto const nothing = [](auto&) {};
+  auto const sizes = Catch::Matchers::StartsWith(
+      "[fulgurite.model.unregistered] the loss gives gradients to tensors of the sizes [1, 3], [1], which");
+  CHECK_THAT(warned_of_leaves(nothing, SingleDevice{cpu}), sizes);
+  CHECK_THAT(warned_of_leaves(nothing, SingleDevice{cpu}, fulgurite::Automatic{.accumulate_grad_batches = 4}), sizes);
+  CHECK_THAT(warned_of_leaves<HalvesByHand>(nothing, SingleDevice{cpu}, fulgurite::Manual{}), sizes);
+  auto const silent = [&](auto prepare) { CHECK(warned_of_leaves(prepare, SingleDevice{cpu}).empty()); };
+  silent([](auto& model) { model.register_module("head", model.head); });
+  silent([](auto& model) { model.by_hand = true; });
+  silent([](auto& model) {
+    for (auto& parameter : model.head->parameters()) parameter.requires_grad_(false);
+  });
+}
+
 TEST_CASE("an optimizer may have no parameter where the model has frozen all: a callback may thaw some later",
           "[optimizer]") {
   Tied model;

@@ -211,6 +211,7 @@ class OpenFit : Pinned {
     forget_searches(run_);  // left by a fit that failed while it opened, or by an evaluation
     run_.begin_fit(Source::template evaluates<hook::val_dataloader>);
     run_.parts.program_switches = true;
+    run_.parts.leaves = {};
     run_.loading.loaders = &loader_names<Source>;
     run_.loading.forgets_place = !all_remember_place<Source>;
     run_.carried.pass_random.reset();

@@ -71,6 +71,22 @@ void check_loss_type(State<R>& run, Loss const* loss) {
   }
 }
 
+/// Warns once a fit of tensors that receive gradients and are not updated. A stage of a split model receives gradients
+/// of its inputs, too.
+template <class R, class Loss>
+void check_leaves([[maybe_unused]] State<R>& run, [[maybe_unused]] Loss const& loss) {
+  if constexpr (looks_at_gradients<typename R::Backend> && !splits_model<R>) {
+    auto& leaves = run.parts.leaves;
+    if (leaves.done()) return;
+    auto known = R::Backend::weights(*run.parts.model);
+    each_of(run.parts.optimizers->optimizers, [&](auto& optimizer) {
+      for (auto const& parameter : optimizer.parameters()) known.push_back(parameter);
+    });
+    if (auto const found = leaves.look(loss, run.progress.total_batches, known); !found.empty())
+      run.warn("fulgurite.model.unregistered", found);
+  }
+}
+
 /// The gradient with which backward starts: 1/K, times the scale if the precision scales the loss. The loss itself is
 /// never multiplied.
 template <class R, class Loss>
@@ -84,6 +100,7 @@ template <class R, class Ctx, class Loss>
 void backward(State<R>& run, Ctx& ctx, Loss& loss, double factor) {
   auto& model = *run.parts.model;
   if constexpr (requires { R::Backend::require_graph(loss); }) R::Backend::require_graph(loss);
+  check_leaves(run, loss);
   if constexpr (Overrides<hook::backward, typename R::Model, Ctx, Loss>) {
     double by = factor;
     if constexpr (scales_loss<R>) by *= run.parts.scaler->scale();

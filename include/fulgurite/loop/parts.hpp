@@ -233,11 +233,13 @@ struct NoLooks {};
 template <class Backend>
 struct LooksOf {
   using type = NoLooks;
+  using Leaves = NoLooks;
 };
 template <class Backend>
   requires looks_at_gradients<Backend>
 struct LooksOf<Backend> {
   using type = typename Backend::GradientLooks;
+  using Leaves = typename Backend::UntrainedLeaves;
 };
 
 template <class R>
@@ -260,6 +262,8 @@ struct Parts {
   typename ScalerOf<typename R::Backend, typename R::Precision>::type scaler{};
   bool leaves_gradients = false;  ///< large gradients stay where backward makes them
   [[no_unique_address]] typename LooksOf<typename R::Backend>::type looks{};  ///< see non_finite.hpp
+  /// Finds what receives gradients and is not updated.
+  [[no_unique_address]] typename LooksOf<typename R::Backend>::Leaves leaves{};
 };
 
 /// For its lifetime the run's model is that of the last fit; an evaluation since then may have had another one.

@@ -350,6 +350,7 @@ struct LibTorch : libtorch::Finetuning, libtorch::OfGradients, libtorch::OfModel
   static double read(Value const& value) { return libtorch::read(value); }
   static void read_all(std::span<Value const> values, std::span<double> into) { libtorch::read_all(values, into); }
   static void require_graph(Value const& loss) { libtorch::require_graph(loss); }
+  using UntrainedLeaves = libtorch::UntrainedLeaves;
   static Value seed(Value const& loss, double factor) { return libtorch::seed(loss, factor); }
   static Value scaled(Value const& loss, double factor) { return libtorch::scaled(loss, factor); }
   static Value detached(Value const& loss, double factor) { return libtorch::detached(loss, factor); }

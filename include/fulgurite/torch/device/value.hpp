@@ -1,6 +1,7 @@
 #pragma once
 // Tensors as values: what a metric keeps, reading numbers on the host, and the gradient that backward starts from.
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -8,6 +9,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
@@ -48,6 +50,28 @@ void require_scalar(at::Tensor const& loss);
 
 /// Throws an Error if the loss has no graph for backward. LibTorch's own message would come with a stack trace.
 void require_graph(at::Tensor const& loss);
+
+/// Finds tensors that receive gradients in the first two batches of a fit and that nothing updates, such as the weights
+/// of a layer that is not registered. A leaf that a step makes for itself, as a gradient penalty does, is another one
+/// in each batch.
+class UntrainedLeaves {
+ public:
+  bool done() const { return done_; }
+  /// Returns a warning's sentence, or nothing. `batch`: how many were before it; `known`: the parameters of the model
+  /// and of its optimizers.
+  std::string look(at::Tensor const& loss, long batch, std::vector<at::Tensor> const& known);
+
+ private:
+  struct Leaf {
+    at::Tensor tensor;
+    std::int64_t version;
+  };
+  static std::vector<Leaf> leaves(at::Tensor const& loss, std::vector<at::Tensor> const& known);
+
+  std::vector<Leaf> first_{};  ///< those of the first batch
+  long batch_ = -1, second_ = -1;
+  bool done_ = false;
+};
 
 bool same_kind(at::Tensor const& a, at::Tensor const& b);
 

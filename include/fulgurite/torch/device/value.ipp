@@ -6,7 +6,13 @@
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
+#include <unordered_set>
+#include <utility>
 #include <vector>
+
+#include <c10/util/StringUtil.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
 
 #include <fulgurite/torch/device/value.hpp>
 #include <fulgurite/torch/weights/weights.hpp>
@@ -87,6 +93,53 @@ FULGURITE_BULK_BODY void require_graph(at::Tensor const& loss) {
               "the loss depends on no parameter that learns, so there is nothing to run backward through: look for "
               "detach(), a NoGradGuard, item() or argmax() between the parameters and the loss, and whether every "
               "parameter is frozen");
+}
+
+FULGURITE_BULK_BODY std::vector<UntrainedLeaves::Leaf> UntrainedLeaves::leaves(at::Tensor const& loss,
+                                                                               std::vector<at::Tensor> const& known) {
+  using torch::autograd::AccumulateGrad, torch::autograd::Node;
+  std::unordered_set<at::TensorImpl const*> others;
+  for (auto const& tensor : known) others.insert(tensor.unsafeGetTensorImpl());
+  std::vector<Leaf> found;
+  std::unordered_set<Node const*> seen;
+  std::vector<Node*> left;
+  auto const visit = [&](Node* node) {
+    if (node && seen.insert(node).second) left.push_back(node);
+  };
+  for (visit(loss.defined() ? loss.grad_fn().get() : nullptr); !left.empty();) {
+    auto* const node = left.back();
+    left.pop_back();
+    for (auto const& edge : node->next_edges()) visit(edge.function.get());
+    if (auto const* const leaf = dynamic_cast<AccumulateGrad const*>(node))
+      if (leaf->variable.defined() && !others.contains(leaf->variable.unsafeGetTensorImpl()))
+        found.push_back({leaf->variable, static_cast<std::int64_t>(leaf->variable._version())});
+  }
+  return found;
+}
+
+FULGURITE_BULK_BODY std::string UntrainedLeaves::look(at::Tensor const& loss, long batch,
+                                                      std::vector<at::Tensor> const& known) {
+  if (batch_ == -1) batch_ = batch;
+  if (batch == batch_) {
+    for (auto& leaf : leaves(loss, known)) first_.push_back(std::move(leaf));
+    return {};
+  }
+  if (second_ == -1) second_ = batch;
+  std::string sizes;
+  if (batch == second_ && !first_.empty())
+    for (auto const& now : leaves(loss, known))
+      if (std::ranges::any_of(first_, [&](Leaf const& before) {
+            return before.tensor.is_same(now.tensor) && before.version == now.version;
+          }))
+        sizes += (sizes.empty() ? "" : ", ") + c10::str(now.tensor.sizes());
+  if (batch == second_ && !first_.empty() && sizes.empty()) return {};  // another loss of this batch may have it
+  done_ = true;
+  first_.clear();
+  if (sizes.empty()) return {};
+  return "the loss gives gradients to tensors of the sizes " + sizes +
+         ", which are no parameters of the model and belong to no optimizer: they keep their values, and no file has "
+         "them. Register the layer that holds them, register_module(\"fc\", torch::nn::Linear(3, 1)), or the tensor by "
+         "register_parameter; where that is meant, freeze them by requires_grad_(false)";
 }
 
 FULGURITE_BULK_BODY bool same_kind(at::Tensor const& a, at::Tensor const& b) {
