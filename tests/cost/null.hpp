@@ -45,7 +45,7 @@ struct Backend : toy::Backend {
   static int autocast(Precision const&, Device const&) {
     return 0;
   }
-  static void note_finite(std::optional<Value>&, Value const&) {}
+  static void condense(std::vector<Value>&) {}
   template <class Parameters>
   static bool gradients_wait(Parameters const&) {
     return false;
@@ -55,9 +55,9 @@ struct Backend : toy::Backend {
     return true;
   }
   template <class Parameters>
-  static void note_gradients(std::optional<Value>&, Parameters const&) {}
+  static void note_gradients(std::vector<Value>&, Parameters const&) {}
   template <class Parameters>
-  static void note_weights(std::optional<Value>&, Parameters const&) {}
+  static void note_weights(std::vector<Value>&, Parameters const&) {}
   template <class Parameters>
   static void scale_gradients(Parameters const&, double) {}
   template <class Parameters>

@@ -2,6 +2,7 @@
 // recorded steps.
 #include "fixtures.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -125,20 +126,34 @@ TEST_CASE("one bad number is found at every place, in every type, also in a grad
   CHECK(libtorch::all_finite(torch::zeros({0})));
 }
 
-TEST_CASE("what is noted on a device stays no number from the first bad value on, and asks the host for nothing",
+TEST_CASE("what is noted on a device shows a bad value however often it is condensed, and asks the host for nothing",
           "[nonfinite]") {
-  std::optional<torch::Tensor> noted;
+  auto const finite = [](std::vector<torch::Tensor> const& noted) {
+    return std::ranges::all_of(noted, [](torch::Tensor const& one) { return std::isfinite(LibTorch::read(one)); });
+  };
+  std::vector<torch::Tensor> noted;
   fixtures::Operators const operators;
-  for (double const good : {1.0, 3e38, -2.0}) LibTorch::note_finite(noted, torch::full({}, good));
-  LibTorch::note_weights(noted, std::vector{torch::ones({3}), torch::full({2}, 3e38)});
-  CHECK(LibTorch::read(*noted) == 0);
-  LibTorch::note_finite(noted, torch::full({1}, infinity, torch::kDouble));
-  CHECK(std::isnan(LibTorch::read(*noted)));
-  LibTorch::note_finite(noted, torch::full({}, 1.0));
-  CHECK(std::isnan(LibTorch::read(*noted)));
-  noted.reset();
-  LibTorch::note_weights(noted, std::vector{torch::ones({3}), torch::full({2}, std::nan(""))});
-  CHECK(std::isnan(LibTorch::read(*noted)));
+  for (double const good : {1.0, 3e38, 3e38, -2.0}) noted.push_back(torch::full({}, good));
+  noted.push_back(torch::full({1}, 1e300, torch::kDouble));
+  LibTorch::note_weights(noted, std::vector{torch::ones({3}), torch::full({2}, 3e38), torch::full({2}, 3e38),
+                                            torch::ones({2}, torch::kLong), torch::ones({0})});
+  CHECK(noted.size() == 8);
+  LibTorch::condense(noted);
+  CHECK(noted.size() == 2);  // the floats and the double
+  CHECK(finite(noted));
+  for (double const bad : {infinity, -infinity, std::nan("")}) {
+    auto with = noted;
+    with.insert(with.begin() + 1, torch::full({}, bad, torch::kBFloat16));
+    for (int i = 0; i != 2; ++i) {
+      LibTorch::condense(with);
+      CHECK_FALSE(finite(with));
+      with.push_back(torch::full({}, 1.0));
+    }
+    auto weights = noted;
+    LibTorch::note_weights(weights, std::vector{torch::ones({3}), torch::full({2}, bad)});
+    LibTorch::condense(weights);
+    CHECK_FALSE(finite(weights));
+  }
   CHECK(operators.host_reads() == 0);
 }
 

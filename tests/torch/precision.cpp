@@ -218,7 +218,11 @@ TEST_CASE("values are read one by one or together", "[values]") {
   CHECK_FALSE(LibTorch::reading_waits(kept));
   CHECK(LibTorch::reading_waits(torch::empty({}, torch::kMeta)));
   auto const remote = torch::empty({}, torch::TensorOptions(torch::kMeta).requires_grad(true));
-  CHECK_FALSE(LibTorch::keep(remote).requires_grad());  // it would wait with its graph
+  auto const first = LibTorch::keep(remote), second = LibTorch::keep(remote);
+  CHECK_FALSE(first.requires_grad());  // it would wait with its graph
+  CHECK(first.is_alias_of(remote));
+  CHECK(second.is_alias_of(remote));
+  CHECK(operators.count("aten::detach") == 0);
 }
 
 TEST_CASE("a logged value that may be written to before it is read is copied: a parameter, a detached handle, a view; "

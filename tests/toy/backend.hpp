@@ -166,9 +166,10 @@ struct Backend {
       if (p.has_grad()) p.set_grad(std::min(limit, std::max(-limit, p.grad())));
   }
 
-  static void note_finite(std::optional<Value>& noted, Value const& v) {
-    if (!noted) noted = Tensor(0.0);
-    noted->set(noted->value() + v.value() * 0);
+  static void condense(std::vector<Value>& noted) {
+    auto const is_bad = [](Value const& v) { return !std::isfinite(v.value()); };
+    noted.front() = *std::find_if(noted.begin(), noted.end() - 1, is_bad);
+    noted.erase(noted.begin() + 1, noted.end());
   }
   template <class Parameters>
   static bool gradients_wait(Parameters const&) {
@@ -181,8 +182,8 @@ struct Backend {
     return true;
   }
   template <class Parameters>
-  static void note_gradients(std::optional<Value>& noted, Parameters const& parameters) {
-    for (auto const& p : parameters) note_finite(noted, Tensor(p.grad()));
+  static void note_gradients(std::vector<Value>& noted, Parameters const& parameters) {
+    for (auto const& p : parameters) noted.emplace_back(p.grad());
   }
   template <class Parameters>
   static bool weights_finite(Parameters const& parameters) {
@@ -191,8 +192,8 @@ struct Backend {
     return true;
   }
   template <class Parameters>
-  static void note_weights(std::optional<Value>& noted, Parameters const& parameters) {
-    for (auto const& p : parameters) note_finite(noted, p);
+  static void note_weights(std::vector<Value>& noted, Parameters const& parameters) {
+    for (auto const& p : parameters) noted.push_back(p);
   }
 
   template <class P, class Device>

@@ -214,6 +214,13 @@ TEST_CASE(
   auto const earlier = outcome(saving, {.log_every_n_steps = 0}, 20, Automatic{}, Saves{});
   CHECK(says(earlier, "since one of the steps 8 to 8"));
   CHECK(toy::world.saved.back() == "step7");
+  Spoiled waiting;  // longer than single losses are kept
+  waiting.bad_loss = 3;
+  CHECK(says(outcome(waiting, {.log_every_n_steps = 0}, 200, Automatic{}, WritesLast{}),
+             "since one of the steps 1 to 200"));
+  CHECK(toy::world.saved.back() == "step7");
+  Spoiled good;
+  CHECK(outcome(good, {.log_every_n_steps = 0}, 200).empty());
   Spoiled weights;  // a gradient alone: the weights tell
   weights.bad_gradient = 19;
   CHECK(says(outcome(weights, {.log_every_n_steps = 0}, 20), "[fulgurite.loop.non_finite]"));

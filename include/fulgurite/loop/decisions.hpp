@@ -415,12 +415,8 @@ inline constexpr std::size_t step_bits = R::automatic ? 0 : Optimizers<R>::count
 /// Reads losses that are still on a device before the reduction, if all ranks must skip an update together.
 template <class R>
 void read_waiting_loss(State<R>& run) {
-  auto& finite = run.watch.finite;
-  if (!finite.fresh || run.asked.options.non_finite != NonFinite::skip) return;
-  double value = 0;
-  R::Backend::read_all(std::span<typename R::Value const>(&*finite.noted, 1), std::span<double>(&value, 1));
-  finite.fresh = false;
-  finite.noted.reset();
+  if (run.watch.finite.noted.empty() || run.asked.options.non_finite != NonFinite::skip) return;
+  double const value = read_noted(run);
   if (is_finite(value)) return;
   run.shared.not_finite = true;
   run.shared.loss = value;

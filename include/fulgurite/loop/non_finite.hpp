@@ -2,8 +2,8 @@
 // Losses and gradients that are infinite or not a number are found before the update, which is then not made.
 //
 // On the CPU, checking a loss is one load, and checking gradients is one pass over memory (or over their norm, if
-// clipping computes it anyway). A GPU is not waited for: the losses, times zero, are added up in a tensor, which is
-// read together with the metrics every log_every_n_steps and before anything is written; the weights are checked then.
+// clipping computes it anyway). A GPU is not waited for: the losses stay where they are, and are read together with the
+// metrics every log_every_n_steps and before anything is written; the weights are checked then.
 // The gradients of a scaled loss (Fp16Mixed) are checked by its scaler; the loss itself is never scaled, and is checked
 // here.
 
@@ -15,6 +15,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/types.hpp>
@@ -234,28 +235,41 @@ template <class R>
 }
 
 /// Reads what was noted on a device, together with waiting metrics, and checks the weights. Throws
-/// [fulgurite.loop.non_finite] if one is not finite, so that nothing with such values is written.
+/// [fulgurite.loop.non_finite] if one is not finite, so that nothing with such values is written; it is noted still, so
+/// that this holds for a file that is asked for later.
 template <class R>
 [[gnu::noinline]] void collect_and_check(State<R>& run) {
   auto& finite = run.watch.finite;
-  if (!finite.fresh || run.asked.options.non_finite != NonFinite::stop) return void(run.measured.train_board.collect());
+  if (finite.noted.empty() || run.asked.options.non_finite != NonFinite::stop)
+    return void(run.measured.train_board.collect());
   if (run.parts.optimizers)
     each_of(run.parts.optimizers->optimizers, [&](auto& o) { R::Backend::note_weights(finite.noted, o.parameters()); });
-  double const value = run.measured.train_board.collect(&*finite.noted);
-  if (!is_finite(value)) [[unlikely]]
+  if (!run.measured.train_board.collect(finite.noted)) [[unlikely]]
     refuse_non_finite(finite.read_at + 1, run.progress.global_step);
-  finite.fresh = false;
+  finite.noted.clear();
   finite.read_at = run.progress.global_step;
 }
 
-/// Adds a value on a device to the noted ones, without waiting for it. Reads them after log_every_n_steps steps, if no
+/// Waits for the device and reads what was noted. Returns the first value that is not finite, or 0.
+template <class R>
+double read_noted(State<R>& run) {
+  auto& noted = run.watch.finite.noted;
+  std::vector<double> numbers(noted.size());
+  R::Backend::read_all(std::span<typename R::Value const>(noted), std::span<double>(numbers));
+  noted.clear();
+  for (double const number : numbers)
+    if (!is_finite(number)) return number;
+  return 0;
+}
+
+/// Keeps a value on a device, without waiting for it. Reads those that were kept after log_every_n_steps steps, if no
 /// log has done so.
 template <class R, class Value>
 [[gnu::noinline]] void note(State<R>& run, Value const& value) {
   auto& finite = run.watch.finite;
   if (finite.look != Look::on) return;
-  R::Backend::note_finite(finite.noted, value);
-  finite.fresh = true;
+  if (finite.noted.size() >= finite.most_noted) R::Backend::condense(finite.noted);
+  finite.noted.push_back(R::Backend::keep(value));
   long const every = run.asked.options.log_every_n_steps;
   if (every != 0 && run.asked.options.non_finite == NonFinite::stop &&
       run.progress.global_step - finite.read_at > every)
@@ -280,14 +294,8 @@ template <class R, class Output>
 /// Waits for the device, once a step, as a gradient scaler does. Needed only to skip updates on a device.
 template <class R, class Parameters>
 [[gnu::noinline]] void wait_for_finite(State<R>& run, Parameters const& parameters) {
-  auto& finite = run.watch.finite;
-  R::Backend::note_gradients(finite.noted, parameters);
-  double value = 0;
-  R::Backend::read_all(std::span<typename R::Value const>(&*finite.noted, 1), std::span<double>(&value, 1));
-  finite.fresh = false;
-  if (is_finite(value)) return;
-  finite.noted.reset();
-  found_non_finite(run, "a loss or a gradient is not finite");
+  R::Backend::note_gradients(run.watch.finite.noted, parameters);
+  if (!is_finite(read_noted(run))) found_non_finite(run, "a loss or a gradient is not finite");
 }
 
 /// Checks the gradients of one optimizer, before they are clipped and used. On a device under `stop`, the weights are
@@ -364,9 +372,9 @@ void guarded(State<R>& run, [[maybe_unused]] bool has_gradients, Update&& update
     if (!has_gradients) return;
     bool const fits = run.parts.scaler->finite();
     // The scaler has waited for the gradients. Noted losses are read now, unless the update is skipped anyway.
-    if (finite.fresh && run.asked.options.non_finite == NonFinite::skip) {
+    if (!finite.noted.empty() && run.asked.options.non_finite == NonFinite::skip) {
       if (fits) wait_for_finite(run, std::span<typename R::Value const>());
-      else finite.noted.reset(), finite.fresh = false;
+      else finite.noted.clear();
     }
     if (fits && finite.look != Look::found) update();
     else ++run.progress.skipped_steps;

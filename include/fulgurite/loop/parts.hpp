@@ -397,10 +397,12 @@ enum class Look : std::uint8_t { off, on, found };
 /// `Value` is the backend's tensor type.
 template <class Value>
 struct FiniteWatch {
+  static constexpr std::size_t most_noted = 64;
+
   Look look = Look::off;
-  bool fresh = false;  ///< true if something was added to `noted` since it was last read
-  /// Kept on the device, so that the host need not wait. It is nan from the first non-finite loss on.
-  std::optional<Value> noted = std::nullopt;
+  /// Losses and norms on a device that were not read yet, so that the host need not wait. A step adds handles and calls
+  /// no operator; `most_noted` of them are condensed into one.
+  std::vector<Value> noted = {};
   long read_at = 0;                ///< global_step when `noted` was last read
   int scaled_out = 0;              ///< updates that the scaler has skipped in a row
   std::vector<Value> before = {};  ///< the weights before a step that evaluates a closure

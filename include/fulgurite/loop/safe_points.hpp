@@ -76,7 +76,7 @@ void save_model(State<R>& run, Source& source, std::filesystem::path const& path
 void show_and_save(RunCore& run, Context& ctx, FunctionRef<void()> save);
 template <class R>
 void show_and_save(State<R>& run, FunctionRef<void()> save) {
-  if (run.watch.finite.fresh) collect_and_check(run);
+  if (!run.watch.finite.noted.empty()) collect_and_check(run);
   RunContext<R, phase::Fit> ctx(run);
   show_and_save(run, ctx, save);
 }

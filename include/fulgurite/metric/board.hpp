@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -214,8 +215,8 @@ class BoardEntries {
     double weight;
   };
 
-  /// Reads all waiting entries, and `also`, if given, whose value is returned.
-  double read_waiting(Cells cells, Value const* also);
+  /// Reads all waiting entries, and `also`. Returns true if the latter are all finite.
+  bool read_waiting(Cells cells, std::span<Value const> also);
   void discard_step(Cells cells, std::span<Slot> slots);
   void restart(Cells cells, std::span<Slot> slots);
   void clear(Cells cells, std::span<Slot> slots);
@@ -249,20 +250,22 @@ template <class Backend>
 BoardEntries<Backend>::~BoardEntries() = default;
 
 template <class Backend>
-double BoardEntries<Backend>::read_waiting(Cells cells, Value const* also) {
-  if (waiting_.empty() && !also) return 0;
+bool BoardEntries<Backend>::read_waiting(Cells cells, std::span<Value const> also) {
+  if (waiting_.empty() && also.empty()) return true;
   values_.clear();
   for (auto& entry : waiting_) values_.push_back(std::move(entry.value));
-  if (also) values_.push_back(*also);
+  values_.insert(values_.end(), also.begin(), also.end());
   numbers_.resize(values_.size());
   Backend::read_all(std::span<Value const>(values_), std::span<double>(numbers_));
   for (std::size_t i = 0; i != waiting_.size(); ++i)
     cells[waiting_[i].metric].epoch.add(numbers_[i], waiting_[i].weight);
+  bool const finite = std::ranges::all_of(std::span(numbers_).subspan(waiting_.size()),
+                                          [](double number) { return std::isfinite(number); });
   for (auto& cell : cells) cell.waiting = 0;
   waiting_.clear();
   values_.clear();
   folded_ = 0;
-  return numbers_.back();
+  return finite;
 }
 
 template <class Backend>
@@ -369,12 +372,13 @@ class Board<MetricList<Ms...>, Backend> : public BoardEntries<Backend> {
       earlier_.clear();
       folded_ = waiting_.size();
       if (folded_ >= Entries::most_waiting) [[unlikely]]
-        this->read_waiting(cells_, nullptr);
+        this->read_waiting(cells_, {});
     }
   }
 
-  /// Reads all waiting values, with one synchronisation of the host, and `also`, if given, whose value is returned.
-  double collect(Value const* also = nullptr) {
+  /// Reads all waiting values, with one synchronisation of the host, and `also`. Returns true if the latter are all
+  /// finite.
+  bool collect(std::span<Value const> also = {}) {
     fold();
     return this->read_waiting(cells_, also);
   }

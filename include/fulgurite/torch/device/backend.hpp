@@ -202,15 +202,17 @@ struct OfGradients {
   static std::string buffer_with_nan(Model& model) {
     return libtorch::buffer_with_nan(libtorch::module_if_any(model));
   }
-  static void note_finite(std::optional<Value>& noted, Value const& value) { libtorch::note_finite(noted, value); }
+  /// These add numbers that show whether all gradients, or weights, are finite.
   template <class Parameters>
-  static void note_gradients(std::optional<Value>& noted, Parameters const& parameters) {
+  static void note_gradients(std::vector<Value>& noted, Parameters const& parameters) {
     libtorch::note_gradients(noted, parameters);
   }
   template <class Parameters>
-  static void note_weights(std::optional<Value>& noted, Parameters const& parameters) {
+  static void note_weights(std::vector<Value>& noted, Parameters const& parameters) {
     libtorch::note_weights(noted, parameters);
   }
+  /// Replaces numbers by one that is finite if all of them are.
+  static void condense(std::vector<Value>& noted) { libtorch::condense(noted); }
 
   /// The gradient of a parameter, undefined if it has none; and its setter, which uses the memory that an arena has for
   /// it. Setting an undefined gradient removes it.

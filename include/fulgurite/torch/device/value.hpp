@@ -17,6 +17,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/full_like.h>
+#include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/record_function.h>
 #include <torch/csrc/autograd/anomaly_mode.h>
 
@@ -27,7 +28,7 @@ namespace fulgurite::libtorch {
 
 /// The handle that a metric keeps of a logged value. It is read after the step (a captured step is recorded first), and
 /// on a GPU many steps later. Until then it must not keep the graph alive; a parameter or a buffer has to be copied,
-/// since it is updated in place.
+/// since it is updated in place. No operator is called for a loss that only the step holds.
 at::Tensor keep(at::Tensor const& value);
 
 inline bool reading_waits(at::Tensor const& value) { return !value.is_cpu(); }
@@ -43,8 +44,13 @@ T const* data_of(at::Tensor const& tensor) {
 /// operator.
 double read(at::Tensor const& value);
 
-/// Reads many values and waits for each device only once: its values are gathered there, those of one type together.
+/// Reads many values and waits for each device only once: its values are gathered there, those of one type together,
+/// by one operator.
 void read_all(std::span<at::Tensor const> values, std::span<double> into);
+
+/// Replaces one-element tensors by one of each type and device: their largest magnitude, which is nan or inf if one of
+/// them is. Nothing is waited for.
+void condense(std::vector<at::Tensor>& values);
 
 void require_scalar(at::Tensor const& loss);
 

@@ -5,15 +5,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <limits>
 #include <string_view>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/StringUtil.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 
+#include <fulgurite/torch/device/internals.hpp>
 #include <fulgurite/torch/device/value.hpp>
 #include <fulgurite/torch/weights/weights.hpp>
 
@@ -30,7 +33,9 @@ FULGURITE_BULK_BODY bool held_elsewhere(at::Tensor const& value) {
 
 FULGURITE_BULK_BODY at::Tensor keep(at::Tensor const& value) {
   if (held_elsewhere(value)) return value.detach().clone();
-  return value.is_cpu() || !value.requires_grad() ? value : value.detach();
+  if (value.is_cpu() || !value.requires_grad()) return value;
+  if (c10::impl::tls_is_dispatch_key_included(recording_key)) return value.detach();
+  return value.variable_data();  // not an operator, and the step may log the value again without a copy
 }
 
 FULGURITE_BULK_BODY double read(at::Tensor const& value) {
@@ -51,25 +56,39 @@ FULGURITE_BULK_BODY double read(at::Tensor const& value) {
   return value.item<double>();
 }
 
+/// One-element tensors of one type and device, and where they are in a list.
+struct OfOneKind {
+  std::vector<at::Tensor> values;
+  std::vector<std::size_t> places;
+};
+
+FULGURITE_BULK_BODY void sort_in(std::vector<OfOneKind>& kinds, at::Tensor const& value, std::size_t place) {
+  // A handle of one dimension, as cat takes it. A view would be an operator for each.
+  auto handle = value.unsafeGetTensorImpl()->shallow_copy_and_detach(c10::VariableVersion(0), true);
+  handle->set_sizes_contiguous({1});
+  at::Tensor flat(std::move(handle));
+  auto kind = std::find_if(kinds.begin(), kinds.end(),
+                           [&](OfOneKind const& one) { return same_kind(one.values.front(), flat); });
+  if (kind == kinds.end()) kind = kinds.insert(kind, OfOneKind{});
+  kind->values.push_back(std::move(flat));
+  kind->places.push_back(place);
+}
+
+FULGURITE_BULK_BODY void condense(std::vector<at::Tensor>& values) {
+  at::NoGradGuard const no_graph;
+  std::vector<OfOneKind> kinds;
+  for (auto const& value : std::exchange(values, {})) sort_in(kinds, value, 0);
+  for (auto const& kind : kinds)
+    values.push_back(at::linalg_vector_norm(at::cat(kind.values), std::numeric_limits<double>::infinity()));
+}
+
 FULGURITE_BULK_BODY void read_all(std::span<at::Tensor const> values, std::span<double> into) {
   at::NoGradGuard const no_graph;
-  struct OfOneKind {  // gathered by one operator, converted on the host
-    std::vector<at::Tensor> values;
-    std::vector<std::size_t> places;
-  };
   std::vector<OfOneKind> kinds;
-  for (std::size_t i = 0; i != values.size(); ++i) {
-    if (!values[i].defined() || values[i].is_cpu() || values[i].numel() != 1) {
+  for (std::size_t i = 0; i != values.size(); ++i)
+    if (!values[i].defined() || values[i].is_cpu() || values[i].numel() != 1)
       into[i] = read(values[i]);  // read also throws the error, if there is one
-      continue;
-    }
-    auto const value = values[i].reshape({1});  // as cat takes it: stack would make another view of each
-    auto kind = std::find_if(kinds.begin(), kinds.end(),
-                             [&](OfOneKind const& one) { return same_kind(one.values.front(), value); });
-    if (kind == kinds.end()) kind = kinds.insert(kind, OfOneKind{});
-    kind->values.push_back(value);
-    kind->places.push_back(i);
-  }
+    else sort_in(kinds, values[i], i);
   std::vector<at::Tensor> gathered;
   for (auto const& kind : kinds) gathered.push_back(at::cat(kind.values));
   auto const host = on_host(gathered);

@@ -411,8 +411,8 @@ FULGURITE_EXTERN(void scale_gradients(ArenaParameters const&, double));
 FULGURITE_EXTERN(bool gradients_finite(ArenaParameters const&));
 FULGURITE_EXTERN(bool gradients_finite(ArenaParameters const&, SeenGradients const&));
 FULGURITE_EXTERN(bool weights_finite(ArenaParameters const&));
-FULGURITE_EXTERN(void note_gradients(std::optional<at::Tensor>&, ArenaParameters const&));
-FULGURITE_EXTERN(void note_weights(std::optional<at::Tensor>&, ArenaParameters const&));
+FULGURITE_EXTERN(void note_gradients(std::vector<at::Tensor>&, ArenaParameters const&));
+FULGURITE_EXTERN(void note_weights(std::vector<at::Tensor>&, ArenaParameters const&));
 FULGURITE_EXTERN(at::Tensor listed_twice(ArenaParameters&&));
 
 }  // namespace fulgurite::libtorch

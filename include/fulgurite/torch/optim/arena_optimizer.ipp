@@ -339,8 +339,8 @@ FULGURITE_INSTANTIATE(void scale_gradients(ArenaParameters const&, double));
 FULGURITE_INSTANTIATE(bool gradients_finite(ArenaParameters const&));
 FULGURITE_INSTANTIATE(bool gradients_finite(ArenaParameters const&, SeenGradients const&));
 FULGURITE_INSTANTIATE(bool weights_finite(ArenaParameters const&));
-FULGURITE_INSTANTIATE(void note_gradients(std::optional<at::Tensor>&, ArenaParameters const&));
-FULGURITE_INSTANTIATE(void note_weights(std::optional<at::Tensor>&, ArenaParameters const&));
+FULGURITE_INSTANTIATE(void note_gradients(std::vector<at::Tensor>&, ArenaParameters const&));
+FULGURITE_INSTANTIATE(void note_weights(std::vector<at::Tensor>&, ArenaParameters const&));
 FULGURITE_INSTANTIATE(at::Tensor listed_twice(ArenaParameters&&));
 
 }  // namespace fulgurite::libtorch

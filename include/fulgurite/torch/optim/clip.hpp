@@ -231,21 +231,18 @@ bool weights_finite(Parameters const& parameters) {
 /// attention mask.
 std::string buffer_with_nan(torch::nn::Module const* model);
 
-/// Adds zero times a value to `noted`, which becomes nan with the first value that is not finite, and stays nan.
-void note_finite(std::optional<at::Tensor>& noted, at::Tensor const& value);
-/// The same for all numbers of some tensors on one device, by their largest magnitude.
-void note_finite(std::optional<at::Tensor>& noted, std::vector<at::Tensor> const& tensors);
+/// Adds the largest magnitude of each tensor to `noted`: nan or inf if one of its numbers is not finite. Nothing is
+/// waited for, and on a GPU one operator reads all tensors. The tensors of `all` that hold no such numbers are dropped.
+void note_largest(std::vector<at::Tensor>& noted, std::vector<at::Tensor>& all);
 template <class Parameters>
-void note_gradients(std::optional<at::Tensor>& noted, Parameters const& parameters) {
+void note_gradients(std::vector<at::Tensor>& noted, Parameters const& parameters) {
   Gradients const gradients(parameters);
-  note_finite(noted, *gradients);
+  note_largest(noted, *gradients);
 }
 template <class Parameters>
-void note_weights(std::optional<at::Tensor>& noted, Parameters const& parameters) {
-  std::vector<at::Tensor> all;
-  for (auto const& parameter : parameters)
-    if (parameter.is_floating_point() && parameter.numel() != 0) all.push_back(parameter);
-  note_finite(noted, all);
+void note_weights(std::vector<at::Tensor>& noted, Parameters const& parameters) {
+  std::vector<at::Tensor> all(parameters.begin(), parameters.end());
+  note_largest(noted, all);
 }
 
 // Checks large gradients when it costs least: right after backward has made each of them, while it is still in the
@@ -349,8 +346,8 @@ FULGURITE_EXTERN(void scale_gradients(std::vector<at::Tensor> const&, double));
 FULGURITE_EXTERN(bool gradients_finite(std::vector<at::Tensor> const&));
 FULGURITE_EXTERN(bool gradients_finite(std::vector<at::Tensor> const&, SeenGradients const&));
 FULGURITE_EXTERN(bool weights_finite(std::vector<at::Tensor> const&));
-FULGURITE_EXTERN(void note_gradients(std::optional<at::Tensor>&, std::vector<at::Tensor> const&));
-FULGURITE_EXTERN(void note_weights(std::optional<at::Tensor>&, std::vector<at::Tensor> const&));
+FULGURITE_EXTERN(void note_gradients(std::vector<at::Tensor>&, std::vector<at::Tensor> const&));
+FULGURITE_EXTERN(void note_weights(std::vector<at::Tensor>&, std::vector<at::Tensor> const&));
 
 // The norms of gradients, one for each parameter and one over all, with a single read from the device.
 

@@ -76,18 +76,13 @@ FULGURITE_BODY std::string buffer_with_nan(torch::nn::Module const* model) {
   return "";
 }
 
-FULGURITE_BULK_BODY void note_finite(std::optional<at::Tensor>& noted, at::Tensor const& value) {
+FULGURITE_BULK_BODY void note_largest(std::vector<at::Tensor>& noted, std::vector<at::Tensor>& all) {
+  std::erase_if(all,
+                [](at::Tensor const& one) { return at::isIntegralType(one.scalar_type(), true) || one.numel() == 0; });
+  if (all.empty()) return;
   at::NoGradGuard const no_graph;
-  if (!noted) noted = at::zeros({}, value.options().dtype(at::kFloat).requires_grad(false));
-  noted->add_(value.dim() == 0 ? value : value.reshape({}), 0);
-}
-
-FULGURITE_BULK_BODY void note_finite(std::optional<at::Tensor>& noted, std::vector<at::Tensor> const& tensors) {
-  if (tensors.empty()) return;
-  at::NoGradGuard const no_graph;
-  auto sizes = at::_foreach_norm(tensors, std::numeric_limits<double>::infinity());
-  for (auto& size : sizes) size = size.to(tensors.front().device(), at::kFloat);
-  note_finite(noted, at::stack(sizes).sum());
+  for (auto& largest : at::_foreach_norm(all, std::numeric_limits<double>::infinity()))
+    noted.push_back(std::move(largest));
 }
 
 FULGURITE_BULK_BODY void SeenGradients::look(at::Tensor const& gradient) {
@@ -191,7 +186,7 @@ FULGURITE_INSTANTIATE(void scale_gradients(std::vector<at::Tensor> const&, doubl
 FULGURITE_INSTANTIATE(bool gradients_finite(std::vector<at::Tensor> const&));
 FULGURITE_INSTANTIATE(bool gradients_finite(std::vector<at::Tensor> const&, SeenGradients const&));
 FULGURITE_INSTANTIATE(bool weights_finite(std::vector<at::Tensor> const&));
-FULGURITE_INSTANTIATE(void note_gradients(std::optional<at::Tensor>&, std::vector<at::Tensor> const&));
-FULGURITE_INSTANTIATE(void note_weights(std::optional<at::Tensor>&, std::vector<at::Tensor> const&));
+FULGURITE_INSTANTIATE(void note_gradients(std::vector<at::Tensor>&, std::vector<at::Tensor> const&));
+FULGURITE_INSTANTIATE(void note_weights(std::vector<at::Tensor>&, std::vector<at::Tensor> const&));
 
 }  // namespace fulgurite::libtorch
