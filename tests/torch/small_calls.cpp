@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Version.h>
 
 #include <catch2/matchers/catch_matchers.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -225,6 +226,27 @@ TEST_CASE("cross entropy, there and back, has LibTorch's bits, with samples that
     CHECK_FALSE(replaced([&] { return at::nll_loss_forward(x, target, {}, at::Reduction::Sum, -100); }));
     CHECK_FALSE(replaced([&] { return at::nll_loss_forward(x, target, weight, at::Reduction::Mean, -100); }));
     CHECK_FALSE(replaced([&] { return at::_log_softmax(x, 0, false); }));
+  }
+}
+
+TEST_CASE(
+    "a log softmax of rows shorter and longer than a register is by LibTorch's exponentials, not by its operator") {
+  torch::manual_seed(8);
+  bool const vectors = at::get_cpu_capability() == "AVX2" || at::get_cpu_capability() == "AVX512";
+  auto const by_itself = [](auto step) {
+    auto const call = call_of(step);
+    auto const form = capture::out_form(call);
+    auto const small = capture::small_call(call, &*form, nullptr);
+    return small && !small->ready;
+  };
+  for (auto const& [rows, columns] :
+       std::vector<std::pair<std::int64_t, std::int64_t>>{{1, 1}, {8, 2}, {64, 10}, {3, 16}, {5, 17}, {2, 100}}) {
+    INFO(rows << "x" << columns);
+    auto const x = torch::randn({rows, columns}), y = torch::randn({rows, columns});
+    CHECK(replaced([&] { return at::_log_softmax(x, 1, false); }));
+    CHECK(replaced([&] { return at::_log_softmax_backward_data(x, y, 1, at::kFloat); }));
+    CHECK(by_itself([&] { return at::_log_softmax(x, 1, false); }) == vectors);
+    CHECK(by_itself([&] { return at::_log_softmax_backward_data(x, y, 1, at::kFloat); }) == vectors);
   }
 }
 

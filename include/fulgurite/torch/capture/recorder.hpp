@@ -36,7 +36,7 @@ struct Call {
   Stack in, out;
   bool graph;
   std::vector<Version> written = {};
-  std::string name() const { return op.operator_name().name; }
+  std::string const& name() const { return op.operator_name().name; }
 };
 
 class Recorder {

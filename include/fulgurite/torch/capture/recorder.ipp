@@ -2,6 +2,7 @@
 // The bodies of torch/capture/recorder.hpp.
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <initializer_list>
 #include <utility>
@@ -157,6 +158,13 @@ FULGURITE_BULK_BODY bool writes_undeclared(std::string_view name) {
   return name.find("batch_norm") != std::string_view::npos || name.find("instance_norm") != std::string_view::npos;
 }
 
+/// Appends a number without a string of its own: a step has some thousand numbers, and each check writes them.
+template <class Number>
+void append_number(std::string& text, char before, Number number) {
+  char digits[24] = {before};
+  text.append(digits, std::to_chars(digits + 1, std::end(digits), number).ptr);
+}
+
 FULGURITE_BULK_BODY std::string Listing::leaves(at::Tensor const& tensor) {
   text_.clear();
   append(tensor, "what the step returns or logs");
@@ -205,13 +213,14 @@ FULGURITE_BODY void Listing::append(at::Tensor const& tensor, std::string const&
     if (!wrapped && !seed)
       refuse(reader + " reads a tensor that is neither the batch nor a parameter, gradient or buffer of the model: "
                       "register it as a buffer");
-    else text_ += " value " + std::to_string(bits_of(tensor));
+    else append_number(text_ += " value", ' ', bits_of(tensor));
   }
   text_ += ' ';
-  text_ += "wbtc"[static_cast<std::size_t>(kind)];
-  text_ += std::to_string(number) + "+" + std::to_string(offset) + " " + c10::toString(tensor.scalar_type());
-  for (auto n : tensor.sizes()) text_ += "," + std::to_string(n);
-  for (auto n : tensor.strides()) text_ += ";" + std::to_string(n);
+  append_number(text_, "wbtc"[static_cast<std::size_t>(kind)], number);
+  append_number(text_, '+', offset);
+  (text_ += ' ') += c10::toString(tensor.scalar_type());
+  for (auto n : tensor.sizes()) append_number(text_, ',', n);
+  for (auto n : tensor.strides()) append_number(text_, ';', n);
   if (tensor.requires_grad()) text_ += " requires_grad";
 }
 
@@ -229,8 +238,8 @@ FULGURITE_BODY void Listing::append(IValue const& value, std::string const& read
     double const number = value.toDouble();
     std::uint64_t bits;
     std::memcpy(&bits, &number, sizeof bits);
-    text_ += " d" + std::to_string(bits);
-  } else if (value.isInt()) text_ += " " + std::to_string(value.toInt());
+    append_number(text_ += ' ', 'd', bits);
+  } else if (value.isInt()) append_number(text_, ' ', value.toInt());
   else if (value.isString()) text_ += " '" + value.toStringRef() + "'";
   else if (value.isDevice()) text_ += " " + value.toDevice().str();
   else if (value.isGenerator())
@@ -264,7 +273,7 @@ FULGURITE_BULK_BODY Listing::Listing(std::vector<Call> const& calls, std::vector
 
 FULGURITE_BODY std::string Listing::line(Call const& call) {
   auto const& schema = call.op.schema();
-  auto const name = call.name();
+  auto const& name = call.name();
   using at::Tag;
   if (!name.starts_with("aten::") && !is_turn(name)) refuse(name + " is not one of LibTorch's own operators");
   if (call.op.hasTag(Tag::data_dependent_output)) refuse(name + " reads a value on the host");
@@ -272,24 +281,28 @@ FULGURITE_BODY std::string Listing::line(Call const& call) {
     refuse(name + " has a result whose shape depends on values");
   if (call.op.hasTag(Tag::inplace_view)) refuse(name + " changes the shape of a tensor in place");
 
-  text_ = c10::toString(call.op.operator_name()) + (call.graph ? " graph" : "");
-  std::unordered_set<Storage> given;
+  text_ = name;
+  if (auto const& overload = call.op.operator_name().overload_name; !overload.empty()) (text_ += '.') += overload;
+  if (call.graph) text_ += " graph";
+  std::vector<Storage> given, here;
+  auto const has = [](std::vector<Storage> const& all, Storage one) {
+    return std::find(all.begin(), all.end(), one) != all.end();
+  };
   bool writes = false;
   for (std::size_t i = 0; i != call.in.size(); ++i) {
     writes = writes || is_written(call, i);
-    each_tensor_in(call.in[i], [&](at::Tensor const& tensor) { given.insert(storage_of(tensor)); });
+    each_tensor_in(call.in[i], [&](at::Tensor const& tensor) { given.push_back(storage_of(tensor)); });
   }
   bool tensors = false, others = false, fresh = false;
-  std::vector<Storage> here;
   for (IValue const& value : call.out) {
     bool const any = value.isTensor() || value.isTensorList();
     tensors = tensors || any;
     others = others || !any;
     each_tensor_in(value, [&](at::Tensor const& tensor) {
       auto const storage = storage_of(tensor);
-      if (given.contains(storage)) return;
+      if (has(given, storage)) return;
       fresh = true;
-      if (std::find(here.begin(), here.end(), storage) != here.end()) return;
+      if (has(here, storage)) return;
       here.push_back(storage);
       if (made_.contains(storage) || world_.number(storage) || shares_batch(storage))
         refuse(name + " returns a tensor that it was not given");
@@ -352,7 +365,7 @@ FULGURITE_BULK_BODY std::vector<bool> live_calls(std::vector<Call> const& calls,
   std::vector<bool> alive(calls.size());
   for (std::size_t i = calls.size(); i-- > 0;) {
     auto const& call = calls[i];
-    auto const name = call.name();
+    auto const& name = call.name();
     if (listing.view[i]) {
       ++facts.views;
       continue;

@@ -373,7 +373,7 @@ Taken<Result> record(Scene const& scene, Batch& batch, Step& step, Underway*& un
   taken.changed = scene.changed();
   if (!taken.refusal.empty() || taken.changed) return taken;
   taken.listing = std::make_unique<Listing>(taken.calls, scene.batch, scene.world, taken.seed);
-  taken.text = taken.listing->lines;
+  taken.text = std::move(taken.listing->lines);
   for (auto const& tensor : taken.left.tensors) taken.text.push_back("leaves" + taken.listing->leaves(tensor));
   for (auto const& logged : taken.left.logged)
     taken.text.push_back("logs " + std::to_string(logged.metric) + " " +

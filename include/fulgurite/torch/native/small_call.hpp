@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <initializer_list>
+#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -13,15 +14,9 @@
 #include <ATen/core/MT19937RNGEngine.h>
 #include <ATen/core/Reduction.h>
 #include <ATen/core/stack.h>
-#include <ATen/ops/_log_softmax_backward_data_cpu_dispatch.h>
-#include <ATen/ops/_log_softmax_cpu_dispatch.h>
 #include <ATen/ops/addmm_cpu_dispatch.h>
 #include <ATen/ops/mm_cpu_dispatch.h>
 #include <ATen/ops/nll_loss_forward_cpu_dispatch.h>
-#include <ATen/ops/sigmoid_backward_cpu_dispatch.h>
-#include <ATen/ops/sigmoid_cpu_dispatch.h>
-#include <ATen/ops/tanh_backward_cpu_dispatch.h>
-#include <ATen/ops/tanh_cpu_dispatch.h>
 
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/torch/native/plan.hpp>
@@ -142,9 +137,16 @@ struct BlasProduct {
   int first_stride = 0, second_stride = 0;
 };
 
+/// LibTorch's own kernel of an operator, which has looked at its arguments.
+struct ReadyKernel : Pinned {
+  virtual ~ReadyKernel() = default;
+  virtual void run() = 0;
+};
+
 /// A call that `run()` makes on the memory that its tensors had at the last `look_up()`.
 struct SmallCall {
   using Function = void (*)(SmallCall const&);
+  using Ready = std::shared_ptr<ReadyKernel>;
   static constexpr std::size_t most_in = 3, most_out = 2;
 
   Function function;
@@ -154,6 +156,8 @@ struct SmallCall {
   double value = 0;                    ///< another one
   at::Generator generator = {};        ///< undefined: the thread's
   BlasProduct product = {};            ///< of a function that calls BLAS
+  Ready (*make_ready)(SmallCall const&) = nullptr;  ///< of a function that runs `ready`
+  Ready ready = nullptr;
   std::array<void const*, most_in> read = {};
   std::array<void*, most_out> written = {};
 
@@ -164,7 +168,7 @@ struct SmallCall {
   float const* from(std::size_t i) const;
   std::int64_t const* classes() const;
   float* to(std::size_t i = 0) const;
-  at::Tensor& place() const;  // LibTorch's functions may resize and keep it
+  at::Tensor& place() const;  ///< for LibTorch's functions, which may resize it
 };
 
 /// Interprets a call of an operator in its out variant, or of one that writes to its first argument, or of one that
@@ -192,6 +196,9 @@ class SmallCalls {
   /// A function of each element in tensors of one shape.
   std::vector<SmallCall> each(std::initializer_list<std::size_t> from, std::size_t to, Function f) const;
 
+  /// The same by LibTorch's kernel.
+  std::vector<SmallCall> ready(std::initializer_list<std::size_t> from, std::size_t to,
+                               SmallCall::Ready (*make)(SmallCall const&)) const;
   std::vector<SmallCall> log_softmax(std::initializer_list<std::size_t> from, std::size_t to) const;
 
   /// `onto`: the product is added to the result. By BLAS itself, where LibTorch brings one, or by LibTorch's function,

@@ -2,6 +2,7 @@
 // The bodies of torch/native/small_call.hpp.
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <mutex>
@@ -9,6 +10,13 @@
 #include <utility>
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Version.h>
+#include <ATen/ops/_log_softmax_backward_data_native.h>
+#include <ATen/ops/_log_softmax_native.h>
+#include <ATen/ops/sigmoid_backward_native.h>
+#include <ATen/ops/sigmoid_native.h>
+#include <ATen/ops/tanh_backward_native.h>
+#include <ATen/ops/tanh_native.h>
 
 #include <fulgurite/torch/device/rng.hpp>
 #include <fulgurite/torch/native/small_call.hpp>
@@ -202,6 +210,164 @@ FULGURITE_BULK_BODY void bernoulli(float* to, double probability, std::int64_t n
   twister::bernoulli<twister::Words16, twister::Pairs16>(to, bound, count, engine);
 }
 
+#if defined(__x86_64__)
+
+// A log softmax over rows, by the exponentials and logarithms that LibTorch's kernel calls. These are Sleef's, for 8 or
+// 16 numbers at a time; LibTorch's library offers them.
+
+extern "C" {
+[[gnu::weak, gnu::target("avx512f")]] passes::Sixteen
+fulgurite_exp_512(passes::Sixteen numbers) __asm__("Sleef_expf16_u10");
+[[gnu::weak, gnu::target("avx512f")]] passes::Sixteen
+fulgurite_log_512(passes::Sixteen numbers) __asm__("Sleef_logf16_u10");
+[[gnu::weak, gnu::target("avx2")]] passes::Eight fulgurite_exp_256(passes::Eight numbers) __asm__("Sleef_expf8_u10");
+[[gnu::weak, gnu::target("avx2")]] passes::Eight fulgurite_log_256(passes::Eight numbers) __asm__("Sleef_logf8_u10");
+}
+
+namespace softmax {
+
+enum class Map : bool { exp, log };
+
+/// Numbers behind the last one, up to a whole vector, are changed, too.
+[[gnu::target("avx512f")]] inline void map_512(Map what, float* numbers, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; i += 16) {
+    passes::Sixteen x;
+    std::memcpy(&x, numbers + i, sizeof x);
+    x = what == Map::exp ? fulgurite_exp_512(x) : fulgurite_log_512(x);
+    std::memcpy(numbers + i, &x, sizeof x);
+  }
+}
+[[gnu::target("avx2")]] inline void map_256(Map what, float* numbers, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; i += 8) {
+    passes::Eight x;
+    std::memcpy(&x, numbers + i, sizeof x);
+    x = what == Map::exp ? fulgurite_exp_256(x) : fulgurite_log_256(x);
+    std::memcpy(numbers + i, &x, sizeof x);
+  }
+}
+inline void map(Map what, float* numbers, std::int64_t n, std::int64_t lanes) {
+  if (lanes == 16) map_512(what, numbers, n);
+  else map_256(what, numbers, n);
+}
+
+/// The largest of some numbers; if one is nan, the nan of LibTorch's vectors, all of whose bits are ones.
+inline float largest(float const* x, std::int64_t n) {
+  float most = x[0];
+  bool any_nan = false;
+  for (std::int64_t i = 1; i != n; ++i) {
+    any_nan = any_nan || most != most || x[i] != x[i];
+    most = most > x[i] ? most : x[i];
+  }
+  return any_nan ? std::bit_cast<float>(~std::uint32_t{0}) : most;
+}
+
+/// Sums a vector's lanes in parallel, and halves that at the end.
+inline float sum(float const* x, std::int64_t n, std::int64_t lanes) {
+  float part[16] = {x[0]};
+  if (n < lanes) {
+    for (std::int64_t i = 1; i != n; ++i) part[0] += x[i];
+    return part[0];
+  }
+  std::copy_n(x, lanes, part);
+  for (std::int64_t i = lanes; i != n; ++i) part[i % lanes] += x[i];
+  for (auto half = lanes / 2; half != 0; half /= 2)
+    for (std::int64_t i = 0; i != half; ++i) part[i] += part[i + half];
+  return part[0];
+}
+
+/// to[i] = from[i] - x[i] factor, rounded once. A nan keeps its sign.
+[[gnu::target("avx2,fma")]] inline void subtract_multiple(float* to, float const* from, float const* x, float factor,
+                                                          std::int64_t n) {
+  if (factor == factor) factor = -factor;
+  for (std::int64_t i = 0; i != n; ++i) to[i] = __builtin_fmaf(x[i], factor, from[i]);
+}
+
+inline void forward(SmallCall const& c) {
+  auto const rows = c.rows, columns = c.columns, size = rows * columns, lanes = c.number;
+  auto const* const x = c.from(0);
+  auto* const to = c.to();
+  auto* const powers = scratch(0, size + rows + 32);
+  auto* const sums = powers + (size + 15) / 16 * 16;
+  for (std::int64_t i = 0; i != size; i += columns) {
+    auto const most = largest(x + i, columns);
+    for (auto j = i; j != i + columns; ++j) powers[j] = to[j] = x[j] - most;
+  }
+  map(Map::exp, powers, size, lanes);
+  for (std::int64_t row = 0; row != rows; ++row) sums[row] = sum(powers + row * columns, columns, lanes);
+  map(Map::log, sums, rows, lanes);
+  for (std::int64_t row = 0; row != rows; ++row)
+    for (auto j = row * columns; j != (row + 1) * columns; ++j) to[j] -= sums[row];
+}
+
+inline void backward(SmallCall const& c) {
+  auto const columns = c.columns, size = c.rows * columns, lanes = c.number;
+  auto const *const gradient = c.from(0), *const result = c.from(1);
+  auto* const powers = scratch(0, size + 16);
+  std::copy_n(result, size, powers);
+  map(Map::exp, powers, size, lanes);
+  for (std::int64_t i = 0; i != size; i += columns)
+    subtract_multiple(c.to() + i, gradient + i, powers + i, sum(gradient + i, columns, lanes), columns);
+}
+
+/// Adds the candidate for the width of LibTorch's vectors, where its library offers Sleef's functions.
+inline void add_candidate(std::vector<SmallCall>& all, SmallCall call, SmallCall::Function f, std::int64_t columns) {
+  auto const capability = at::get_cpu_capability();
+  bool const wide = capability == "AVX512";
+  if (wide ? !fulgurite_exp_512 || !fulgurite_log_512
+           : capability != "AVX2" || !fulgurite_exp_256 || !fulgurite_log_256)
+    return;
+  call.function = f;
+  call.make_ready = nullptr;
+  call.rows = call.columns / columns;
+  call.columns = columns;
+  call.number = wide ? 16 : 8;
+  all.push_back(std::move(call));
+}
+
+}  // namespace softmax
+
+#endif
+
+/// A structured kernel of LibTorch looks at shapes and strides in meta(), which for few numbers takes longer than to
+/// compute in impl(). Here the former happens once.
+template <class Kernel, class... Arguments>
+class ReadyStructured final : public ReadyKernel, Kernel {
+ public:
+  ReadyStructured(at::Tensor to, Arguments... arguments) : to_(std::move(to)), arguments_(std::move(arguments)...) {
+    std::apply([&](auto const&... each) { this->meta(each...); }, arguments_);
+  }
+  void run() override {
+    std::apply([&](auto const&... each) { this->impl(each..., to_); }, arguments_);
+  }
+
+ private:
+  at::Tensor const& maybe_get_output(std::int64_t) override { return to_; }
+  void set_output_strided(std::int64_t output, at::IntArrayRef sizes, at::IntArrayRef strides,
+                          at::TensorOptions options, at::DimnameList names) override {
+    TORCH_CHECK(to_.strides() == strides);
+    set_output_raw_strided(output, sizes, strides, options, names);
+  }
+  void set_output_raw_strided([[maybe_unused]] std::int64_t output, at::IntArrayRef sizes,
+                              [[maybe_unused]] at::IntArrayRef strides, at::TensorOptions options,
+                              [[maybe_unused]] at::DimnameList names) override {
+    TORCH_CHECK(to_.sizes() == sizes && to_.scalar_type() == options.dtype());
+    if constexpr (std::is_base_of_v<at::TensorIteratorBase, Kernel>)
+      Kernel::set_output_raw_strided(output, sizes, strides, options, names);
+  }
+
+  at::Tensor to_;
+  std::tuple<Arguments...> arguments_;
+};
+
+template <class Kernel, std::size_t inputs, auto... more>
+SmallCall::Ready ready_structured(SmallCall const& c) {
+  if constexpr (inputs == 1)
+    return std::make_shared<ReadyStructured<Kernel, at::Tensor, decltype(more)...>>(c.out[0], c.in[0], more...);
+  else
+    return std::make_shared<ReadyStructured<Kernel, at::Tensor, at::Tensor, decltype(more)...>>(c.out[0], c.in[0],
+                                                                                                c.in[1], more...);
+}
+
 FULGURITE_BULK_BODY float const* SmallCall::from(std::size_t i) const { return static_cast<float const*>(read[i]); }
 
 FULGURITE_BULK_BODY std::int64_t const* SmallCall::classes() const {
@@ -213,6 +379,7 @@ FULGURITE_BULK_BODY float* SmallCall::to(std::size_t i) const { return static_ca
 FULGURITE_BULK_BODY void SmallCall::look_up() {
   for (std::size_t i = 0; i != in.size(); ++i) read[i] = in[i].const_data_ptr();
   for (std::size_t i = 0; i != out.size(); ++i) written[i] = out[i].mutable_data_ptr();
+  if (make_ready) ready = make_ready(*this);
 }
 
 FULGURITE_BULK_BODY at::Tensor& SmallCall::place() const { return const_cast<at::Tensor&>(out[0]); }
@@ -236,17 +403,17 @@ FULGURITE_BULK_BODY std::vector<SmallCall> SmallCalls::of(std::string_view name,
   if (name == "aten::nll_loss_forward.output") return call.nll_loss();
   if (name == "aten::nll_loss_backward.grad_input") return call.nll_loss_backward();
   // LibTorch's own arithmetic, called directly and not through the dispatcher.
+  namespace theirs = at::native;
   if (name == "aten::_log_softmax.out" && call.is_false(2)) return call.log_softmax({0}, 3);
   if (name == "aten::_log_softmax_backward_data.out") return call.log_softmax({0, 1}, 4);
   if (name == "aten::mm.out") return call.product(2, 0, 1, false);
   if (name == "aten::addmm_" && call.is(3, 1) && call.is(4, 1)) return call.product(0, 1, 2, true);
-  if (name == "aten::tanh.out") return call.each({0}, 1, [](C const& c) { at::cpu::tanh_out(c.place(), c.in[0]); });
-  if (name == "aten::sigmoid.out")
-    return call.each({0}, 1, [](C const& c) { at::cpu::sigmoid_out(c.place(), c.in[0]); });
+  if (name == "aten::tanh.out") return call.ready({0}, 1, ready_structured<theirs::structured_tanh_out, 1>);
+  if (name == "aten::sigmoid.out") return call.ready({0}, 1, ready_structured<theirs::structured_sigmoid_out, 1>);
   if (name == "aten::tanh_backward.grad_input")
-    return call.each({0, 1}, 2, [](C const& c) { at::cpu::tanh_backward_out(c.place(), c.in[0], c.in[1]); });
+    return call.ready({0, 1}, 2, ready_structured<theirs::structured_tanh_backward_out, 2>);
   if (name == "aten::sigmoid_backward.grad_input")
-    return call.each({0, 1}, 2, [](C const& c) { at::cpu::sigmoid_backward_out(c.place(), c.in[0], c.in[1]); });
+    return call.ready({0, 1}, 2, ready_structured<theirs::structured_sigmoid_backward_out, 2>);
   return {};
 }
 
@@ -295,16 +462,31 @@ FULGURITE_BULK_BODY std::vector<SmallCall> SmallCalls::each(std::initializer_lis
   return {call};
 }
 
+FULGURITE_BULK_BODY std::vector<SmallCall> SmallCalls::ready(std::initializer_list<std::size_t> from, std::size_t to,
+                                                             SmallCall::Ready (*make)(SmallCall const&)) const {
+  auto all = each(from, to, [](SmallCall const& c) { c.ready->run(); });
+  for (auto& call : all) call.make_ready = make;
+  return all;
+}
+
 FULGURITE_BULK_BODY std::vector<SmallCall> SmallCalls::log_softmax(std::initializer_list<std::size_t> from,
                                                                    std::size_t to) const {
   bool const forward = from.size() == 1;
   auto const& x = all_[0].toTensor();
   auto const dim = all_[forward ? 1 : 2].toInt();
   if (!x.defined() || x.dim() == 0 || (dim != -1 && dim != x.dim() - 1)) return {};
-  return forward ? each(from, to, [](SmallCall const& c) { at::cpu::_log_softmax_out(c.place(), c.in[0], -1, false); })
-                 : each(from, to, [](SmallCall const& c) {
-                     at::cpu::_log_softmax_backward_data_out(c.place(), c.in[0], c.in[1], -1, at::kFloat);
-                   });
+  constexpr std::int64_t last = -1;
+  std::vector<SmallCall> all;
+  auto const theirs =
+      ready(from, to,
+            forward ? ready_structured<at::native::structured_log_softmax_cpu_out, 1, last, false>
+                    : ready_structured<at::native::structured_log_softmax_backward_cpu_out, 2, last, at::kFloat>);
+#if defined(__x86_64__)
+  if (!theirs.empty())
+    softmax::add_candidate(all, theirs[0], forward ? softmax::forward : softmax::backward, x.size(-1));
+#endif
+  all.insert(all.end(), theirs.begin(), theirs.end());
+  return all;
 }
 
 /// How BLAS reads a matrix: 'T' if it is stored column by column, and the distance between the starts of two rows or

@@ -66,7 +66,7 @@ class Arena : public ArenaLayout {
   template <class F>
   void update(F&& f) {
     Mode const mode;
-    look();
+    look_in_mode();
     states_.make(slots_, buffers_);
     auto const& part = states_.part();
     for (std::size_t b = 0; b != buffers_.size(); ++b) {
@@ -89,7 +89,7 @@ class Arena : public ArenaLayout {
         bool const elsewhere = is_elsewhere(slot);
         if (run.steps != slot.steps || run.group != slot.group || elsewhere || run.gradient) {
           flush();
-          run = {slot.group, b, slot.begin, 0, slot.steps, elsewhere ? &slot.parameter.grad() : nullptr};
+          run = {slot.group, b, slot.begin, 0, slot.steps, elsewhere ? &slot.held() : nullptr};
         }
         run.end = slot.begin + aligned(slot.parameter.numel(), buffers_[b].parameters);
         ++slot.steps;
@@ -128,7 +128,7 @@ class Arena : public ArenaLayout {
   template <class F>
   bool all_gradients(F&& f) {
     for (auto const& slot : slots_)
-      if (!slot.parameter.grad().is_same(slot.gradient)) {
+      if (!slot.held().is_same(slot.gradient)) {
         look();
         break;
       }
@@ -145,6 +145,7 @@ class Arena : public ArenaLayout {
   }
 
  private:
+  void look_in_mode();
   void gather_gradients() {
     Mode const mode;
     gather_into_buffers();
@@ -154,7 +155,7 @@ class Arena : public ArenaLayout {
   template <class F>
   bool each_holds(Buffer const& buffer, F& f) const {
     for (auto const i : buffer.slots)
-      if (auto const& gradient = slots_[i].parameter.grad(); gradient.defined() && !f(gradient)) return false;
+      if (auto const& gradient = slots_[i].held(); gradient.defined() && !f(gradient)) return false;
     return true;
   }
 };

@@ -18,13 +18,16 @@ FULGURITE_BULK_BODY void Arena::zero_grad() {
     slot.received = false;
     slot.version = version(slot.gradient);
     if (slot.stays) slot.parameter.mutable_grad().reset();
-    else if (slot.parameter.requires_grad() && !slot.parameter.grad().defined())
-      slot.parameter.mutable_grad() = slot.gradient;
+    else if (slot.parameter.requires_grad() && !slot.held().defined()) slot.parameter.mutable_grad() = slot.gradient;
   }
 }
 
 FULGURITE_BULK_BODY void Arena::look() {
   Mode const mode;
+  look_in_mode();
+}
+
+FULGURITE_BULK_BODY void Arena::look_in_mode() {
   put_right();
   for (auto& buffer : buffers_) {
     auto const now = version(buffer.gradients);
@@ -34,7 +37,7 @@ FULGURITE_BULK_BODY void Arena::look() {
   }
   for (auto& slot : slots_) {
     auto const now = version(slot.gradient);
-    if (!slot.parameter.grad().defined()) {
+    if (!slot.held().defined()) {
       if (slot.received || now != slot.version) slot.gradient.zero_();
       slot.received = false;
       slot.version = version(slot.gradient);

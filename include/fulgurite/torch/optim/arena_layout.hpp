@@ -60,6 +60,9 @@ struct ArenaSlot {
   bool stays = false;                   ///< its gradient may stay in the memory that backward allocated
   std::uint32_t cleared = 0;            ///< version of the unused `gradient` slice when it was cleared
   long steps = 0;
+
+  /// parameter.grad(), without LibTorch's question whether the parameter is a leaf, which was asked once.
+  at::Tensor const& held() const { return parameter.unsafeGetTensorImpl()->grad(); }
 };
 /// Flat tensors of one element type on one device, in which slots lie one after the other. The states may be a part
 /// only.
@@ -159,8 +162,12 @@ class ArenaLayout {
 
   /// Leaves inference mode, in which validation may run, since tensors made in it cannot be trained on.
   struct Mode {
-    c10::InferenceMode off{false};
-    at::NoGradGuard no_graph{};
+    Mode() {
+      if (c10::InferenceMode::is_enabled()) off.emplace(false);
+      no_graph.emplace();
+    }
+    std::optional<c10::InferenceMode> off{};
+    std::optional<at::NoGradGuard> no_graph{};
   };
 
   static std::uint32_t version(at::Tensor const& tensor);

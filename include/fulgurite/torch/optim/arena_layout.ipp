@@ -172,7 +172,7 @@ FULGURITE_BULK_BODY void ArenaLayout::put_right() {
         static_cast<char const*>(flat.const_data_ptr()) + slot.begin * static_cast<std::int64_t>(flat.element_size());
     if (!fits(slot)) return rebuild();
     if (slot.parameter.numel() != 0 && slot.parameter.const_data_ptr() != here) take_data(slot);
-    if (auto const& gradient = slot.parameter.grad();
+    if (auto const& gradient = slot.held();
         gradient.defined() && !gradient.is_same(slot.gradient) && !is_elsewhere(slot))
       take_gradient(slot);
   }
@@ -180,7 +180,7 @@ FULGURITE_BULK_BODY void ArenaLayout::put_right() {
 
 FULGURITE_BULK_BODY bool ArenaLayout::is_elsewhere(Slot const& slot) {
   if (!slot.stays) return false;
-  auto const &gradient = slot.parameter.grad(), &like = slot.gradient;
+  auto const &gradient = slot.held(), &like = slot.gradient;
   return gradient.defined() && !gradient.is_same(like) && gradient.layout() == at::kStrided && gradient.is_cpu() &&
          gradient.scalar_type() == like.scalar_type() && gradient.sizes() == like.sizes() &&
          gradient.strides() == like.strides();

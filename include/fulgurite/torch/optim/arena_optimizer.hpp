@@ -111,9 +111,9 @@ bool updated_by_kernel(UpdateTrace const& trace, std::span<void* const> memory, 
 // A block of numbers with at::Tensor's operations under the same names, so that an update rule is written once for
 // both.
 
-/// Takes the square root of each of n numbers.
+/// to[i] = the square root of from[i], for n numbers.
 template <class T>
-using Roots = void (*)(int n, T* numbers);
+using Roots = void (*)(int n, T const* from, T* to);
 
 /// MKL's function, which LibTorch's square root calls, without the tensors and iterators around it; null if LibTorch's
 /// library does not offer it, or if a trial finds other bits than LibTorch's.
@@ -135,13 +135,19 @@ class Scratch {
   }
   T* fresh() { return data_.at(used_++); }
   void clear() { used_ = 0; }
-  /// Takes LibTorch's square root of the last block that `fresh` gave. LibTorch uses MKL's, which differs from the
-  /// processor's in the last bit.
-  [[gnu::noinline]] void take_root(std::size_t size) {
-    if (roots_) return roots_(static_cast<int>(size), data_[used_ - 1]);
-    auto& tensor = tensors_[used_ - 1];
-    tensor.unsafeGetTensorImpl()->set_sizes_contiguous(static_cast<std::int64_t>(size));
-    at::cpu::sqrt_(tensor);
+  /// A fresh block with LibTorch's square root of each number. LibTorch uses MKL's, which differs from the processor's
+  /// in the last bit.
+  [[gnu::noinline]] T* roots(T const* from, std::size_t size) {
+    auto* const to = fresh();
+    if (roots_) {
+      roots_(static_cast<int>(size), from, to);
+    } else {
+      std::copy_n(from, size, to);
+      auto& tensor = tensors_[used_ - 1];
+      tensor.unsafeGetTensorImpl()->set_sizes_contiguous(static_cast<std::int64_t>(size));
+      at::cpu::sqrt_(tensor);
+    }
+    return to;
   }
 
  private:
@@ -183,11 +189,7 @@ class Block {
     return change([s = static_cast<T>(value)](T x, T y, T z) __attribute__((always_inline)) { return x + s * y / z; },
                   a, b);
   }
-  [[gnu::always_inline]] Block sqrt() const {
-    auto const to = result([](T x) __attribute__((always_inline)) { return x; });
-    scratch_->take_root(size_);
-    return to;
-  }
+  [[gnu::always_inline]] Block sqrt() const { return Block(scratch_->roots(data_, size_), size_, *scratch_); }
   /// The same numbers with -0 replaced by 0.
   [[gnu::always_inline]] Block plus_zero() const {
     return result([](T x) __attribute__((always_inline)) { return x + T(0); });

@@ -293,9 +293,10 @@ bool as_libtorch(Roots<T> roots) {
                    T(1e30),
                    std::numeric_limits<T>::max()};
   numbers = at::cat({numbers, at::tensor(at::ArrayRef<T>(odd))});
-  auto ours = numbers.clone();
+  auto ours = at::empty_like(numbers);
+  roots(static_cast<int>(ours.numel()), static_cast<T const*>(numbers.const_data_ptr()),
+        static_cast<T*>(ours.mutable_data_ptr()));
   numbers.sqrt_();
-  roots(static_cast<int>(ours.numel()), static_cast<T*>(ours.mutable_data_ptr()));
   return std::memcmp(ours.const_data_ptr(), numbers.const_data_ptr(), ours.nbytes()) == 0;
 }
 
@@ -305,10 +306,10 @@ Roots<T> roots_of_mkl() {
     Roots<T> mkl = nullptr;
     if constexpr (std::same_as<T, float>) {
       if (fulgurite_vms_sqrt != nullptr)
-        mkl = [](int n, float* numbers) { fulgurite_vms_sqrt(n, numbers, numbers, mkl_mode); };
+        mkl = [](int n, float const* from, float* to) { fulgurite_vms_sqrt(n, from, to, mkl_mode); };
     } else {
       if (fulgurite_vmd_sqrt != nullptr)
-        mkl = [](int n, double* numbers) { fulgurite_vmd_sqrt(n, numbers, numbers, mkl_mode); };
+        mkl = [](int n, double const* from, double* to) { fulgurite_vmd_sqrt(n, from, to, mkl_mode); };
     }
     return mkl != nullptr && as_libtorch(mkl) ? mkl : nullptr;
   }();
