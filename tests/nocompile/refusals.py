@@ -10,9 +10,9 @@ the program corrected, which must compile:
     // g++: [with fulgurite_...                          (optional: g++ prints this, no sentence of a deleted function)
     // flags: -ffast-math                                (optional: what the wrong program alone is compiled with)
 
-Nearly all of them begin with the toy and the trainer. `check` compiles these two once, into a precompiled header in
-BUILD, and the corrected programs that begin so several at a time; only where one of them does not compile is each
-compiled alone.
+Nearly all of them begin with the toy and the trainer, or with one of a few other headers. `check` compiles what they
+begin with once, into precompiled headers in BUILD, and the corrected programs that begin alike several at a time; only
+where one of them does not compile is each compiled alone.
 
     refusals.py check BUILD [CASE...]  compiles each case both ways with the compiler and flags of BUILD; prints TAP
     refusals.py show BUILD [CASE...]   prints what the compiler says, for reading
@@ -67,34 +67,50 @@ def wrong(case: pathlib.Path) -> list[str]:
     return [str(case)] + [flag for flags in asked for flag in flags]
 
 
-COMMON_NAME = 'common.hpp'  # clang mentions it, one line more than a person sees
-COMMON = '#include <toy.hpp>\n\n#include <fulgurite/loop/trainer.hpp>\n'
+# What programs begin with, precompiled: a program takes the first of which it has all lines; one that needs LibTorch
+# begins with it. clang mentions the names of these files, one line more than a person sees.
+BEGINNINGS = {
+    'common': ['#include <toy.hpp>', '#include <fulgurite/loop/trainer.hpp>'],
+    'loader': ['#include <fulgurite/data/loader.hpp>'],
+    'shapes': ['#include <fulgurite/torch/chain/shapes.hpp>'],
+    'libtorch': ['#include <torch/torch.h>'],
+}
+MENTIONED = re.compile(rf'In file included from .*/tests/nocompile/({"|".join(BEGINNINGS)})\.hpp:')
 
 
-def precompiled(build: pathlib.Path):
-    """A function of a case: the arguments that make the compiler begin with the precompiled header; none where the case
+def beginning(case: pathlib.Path) -> str | None:
+    lines = case.read_text().splitlines()
+    if '// needs: LibTorch' in lines[:5]:
+        return 'libtorch'
+    if any(line.startswith('// flags: ') for line in lines[:5]):
+        return None
+    return next((name for name, all_of in BEGINNINGS.items() if set(all_of) <= set(lines)), None)
+
+
+def precompiled(build: pathlib.Path, how, chosen: list[pathlib.Path]):
+    """A function of a case: the arguments that make the compiler begin with a precompiled header; none where the case
     begins otherwise."""
-    words, folder = as_with_the_library(flags.command(build, CONTROL))
-    header = build.resolve() / 'tests' / 'nocompile' / COMMON_NAME
-    header.parent.mkdir(parents=True, exist_ok=True)
-    header.write_text(COMMON)
-    clang = b'clang' in subprocess.run([words[0], '--version'], capture_output=True).stdout
-    made = header.with_suffix('.hpp.pch' if clang else '.hpp.gch')
-    # What headers use of the standard library is then instantiated once, and not in each of the programs.
-    once = ['-fpch-instantiate-templates'] if clang else []
-    run = subprocess.run(
-        words + once + ['-x', 'c++-header', str(header), '-o', str(made)], cwd=folder, capture_output=True, text=True
-    )
-    if run.returncode != 0:
-        sys.exit(f'the toy and the trainer do not compile:\n{run.stderr}')
-    use = ['-include-pch', str(made)] if clang else ['-I', str(header.parent), '-include', header.name]
+    folder = build.resolve() / 'tests' / 'nocompile'
+    folder.mkdir(parents=True, exist_ok=True)
+    examples = {name: case for case in chosen if (name := beginning(case))}
 
-    def arguments(case: pathlib.Path) -> list[str]:
-        text = case.read_text()
-        fits = all(line in text for line in COMMON.split('\n')) and not re.search('^// (flags|needs): ', text, re.M)
-        return use if fits else []
+    def make(name: str) -> list[str]:
+        words, where = how(examples[name])
+        header = folder / f'{name}.hpp'
+        header.write_text('\n'.join(BEGINNINGS[name]) + '\n')
+        clang = b'clang' in subprocess.run([words[0], '--version'], capture_output=True).stdout
+        made = header.with_suffix('.hpp.pch' if clang else '.hpp.gch')
+        # What headers use of the standard library is then instantiated once, and not in each of the programs.
+        once = ['-fpch-instantiate-templates'] if clang else []
+        run = subprocess.run(
+            words + once + ['-x', 'c++-header', str(header), '-o', str(made)], cwd=where, capture_output=True, text=True
+        )
+        if run.returncode != 0:
+            sys.exit(f'{BEGINNINGS[name]} do not compile:\n{run.stderr}')
+        return ['-include-pch', str(made)] if clang else ['-I', str(folder), '-include', header.name]
 
-    return arguments
+    use = dict(zip(examples, flags.each(make, examples)))
+    return lambda case: use.get(beginning(case), [])
 
 
 TOGETHER = 9  # corrected programs in a unit
@@ -103,7 +119,8 @@ TOGETHER = 9  # corrected programs in a unit
 def known_legal(how, begin, chosen: list[pathlib.Path]) -> set[pathlib.Path]:
     """The cases whose corrected program compiles together with others."""
     able = [case for case in chosen if begin(case) and not batches.ALONE.search(case.read_text().replace('#ifdef', ''))]
-    groups = [able[start : start + TOGETHER] for start in range(0, len(able), TOGETHER)]
+    alike = [[case for case in able if beginning(case) == name] for name in BEGINNINGS]
+    groups = [cases[start : start + TOGETHER] for cases in alike for start in range(0, len(cases), TOGETHER)]
 
     def compiles(group: list[pathlib.Path]) -> bool:
         # main inside a namespace is a function like any other, which may not leave out its return.
@@ -136,11 +153,7 @@ def check(how, begin: list[str], case: pathlib.Path, legal: bool) -> tuple[str, 
         complaints.append('it compiles: the guard is gone')
     elif not errors or not any(text in errors[0] for text in [sentence, *said_instead]):
         complaints.append(f'the first error is not\n  {sentence}\nbut\n  ' + (errors[0] if errors else said))
-    shown = [
-        line
-        for line in said.splitlines()
-        if not (line.startswith('In file included from') and f'/{COMMON_NAME}:' in line)
-    ]
+    shown = [line for line in said.splitlines() if not MENTIONED.match(line)]
     if len(shown) > limit:
         complaints.append(f'{len(shown)} lines of diagnostics, {limit} at most:\n' + '\n'.join(said.splitlines()[:40]))
     return case.stem, complaints
@@ -223,7 +236,7 @@ def main() -> None:
         if how(case) and (not arguments[1:] or any(name in case.stem for name in arguments[1:]))
     ]
     if verb == 'check':
-        begin = precompiled(pathlib.Path(arguments[0]))
+        begin = precompiled(pathlib.Path(arguments[0]), how, chosen)
         legal = known_legal(how, begin, chosen)
         flags.tap(flags.each(lambda case: check(how(case), begin(case), case, case in legal), chosen))
     print(*flags.each(lambda case: show(how(case), case), chosen) or ['no such program'], sep='\n')
