@@ -207,13 +207,15 @@ class StepContext : public RunContext<R, phase::Train> {
   /// Runs backward and adds to the gradients. Clear them before with `optimizer.zero_grad()`.
   template <class Loss>
     requires(Backend::template is_value<Loss>)
-  void backward(Loss loss) {
+  void backward(Loss const& made) {
     Base& ctx = *this;
     auto& run = this->state();
     run.watch.manual.before_backward(run, run.parts.optimizers->optimizers);
+    loop::check_loss_type(run, &made);
+    // Before there is another handle: what waits on a device would be copied.
+    in_turn(loop::Turn::looks_at_loss, made, [&] { loop::check_loss(run, made); });
+    Loss loss = made;
     if constexpr (hook::pre_backward::named<typename R::Strategy>) run.parts.strategy.pre_backward(loss);
-    loop::check_loss_type(run, &loss);
-    in_turn(loop::Turn::looks_at_loss, loss, [&] { loop::check_loss(run, loss); });
     loop::notify<hook::on_before_backward>(run, *pack_, loss, ctx);
     hook::timed<action::backward<R>> (*pack_)([&] { loop::backward(run, ctx, loss, 1.0); });
     loop::notify<hook::on_after_backward>(run, *pack_, ctx);
@@ -287,10 +289,10 @@ class StepContext : public RunContext<R, phase::Train> {
   /// Toggle, clear, backward and step in one call, as a GAN does for each of its networks.
   template <class O, class Loss>
     requires(!Backend::template is_value<O>)
-  void minimize(O& optimizer, Loss loss) {
+  void minimize(O& optimizer, Loss const& loss) {
     [[maybe_unused]] auto const only_its_parameters = toggle(optimizer);
     optimizer.zero_grad();
-    backward(std::move(loss));
+    backward(loss);
     step(optimizer);
   }
   template <class Loss, class O, bool Fine = false>

@@ -215,13 +215,28 @@ Called by_hand(long steps) {
 }
 /// What `more` steps of a fit call, beyond what the same steps by hand do.
 template <class Model>
-Called beyond(TrainerOptions options, long more, long first = 5) {
+Called beyond(TrainerOptions options, long more, auto... parts) {
+  constexpr long first = 5;
   auto const by_trainer = [&](long steps) {
     auto const train = std::vector(static_cast<std::size_t>(steps), on_device(batches(1, 8)).front());
-    return called([&] { counted<Model>(train, options); });
+    return called([&] { counted<Model>(train, options, Float32{}, parts...); });
   };
   return (by_trainer(first + more) - by_trainer(first)) - (by_hand<Model>(first + more) - by_hand<Model>(first));
 }
+
+/// The same by manual optimization.
+template <bool InOneCall>
+struct Manually : Plain<torch::optim::Adam, true> {
+  void training_step(data::Batch const& batch, auto& ctx) {
+    auto& [adam] = ctx.optimizers();
+    auto const loss = loss_of(batch);
+    ctx.log(train_loss, loss);
+    if constexpr (InOneCall) return ctx.minimize(adam, loss);
+    adam.zero_grad();
+    ctx.backward(loss);
+    ctx.step(adam);
+  }
+};
 
 template <class F>
 void each_plain(F&& f) {
@@ -239,6 +254,8 @@ TEST_CASE("a step on an accelerator calls the operators of the loop by hand and 
       for (int const every : {0, 50})
         CHECK(beyond<Model>({.log_every_n_steps = every, .non_finite = how}, 40) == Called{});
   });
+  CHECK(beyond<Manually<false>>({.log_every_n_steps = 0}, 40, Manual{}) == Called{});
+  CHECK(beyond<Manually<true>>({.log_every_n_steps = 0}, 40, Manual{}) == Called{});
 }
 
 TEST_CASE(
