@@ -130,8 +130,8 @@ TEST_CASE("CUDA graphs: windows, a short last batch, clipping, schedules, averag
   CHECK(whole.report.update_apart.empty());
   CHECK(whole.report.updated == whole.report.replayed);
   check(clipped);
-  CHECK(clipped.report.update_apart == "gradients are clipped before it");
-  CHECK(clipped.report.updated == 0);
+  CHECK(clipped.report.update_apart.empty());
+  CHECK(clipped.report.updated == clipped.report.replayed);
   check(both<Ours>(train, {.accumulate_grad_batches = 3, .clip = ClipValue{0.1}}, 12, SingleDevice{cuda}, Float32{},
                    EMAWeightAveraging()));
   check(both<Ours>(train, {}, 6, SingleDevice{automatic}));

@@ -153,6 +153,8 @@ TEST_CASE("an update in the graph has the bits of the update as it is written, w
   all_in_graph(updated<PerStep<optim::SGD, nesterov>>(data));
   all_in_graph(updated<PerStep<optim::RMSprop, rmsprop>>(data));
   all_in_graph(updated<PerStep<optim::Adagrad, adagrad>>(data));
+  all_in_graph(updated<PerStep<optim::Adam, adam>>(data, {.clip = ClipNorm{0.1}}));
+  all_in_graph(updated<PerStep<optim::SGD, nesterov>>(data, {.clip = ClipValue{0.01}}));
   all_in_graph(updated<Plain>(rows_of(200), {}, {.max_epochs = 1, .non_finite = NonFinite::ignore}));
 }
 
@@ -234,6 +236,10 @@ TEST_CASE("an update in the graph follows a rate that a callback sets, and leave
   CHECK(report.update_apart.empty());
   CHECK(report.updated > 20);
   CHECK(report.updated < report.replayed);  // with the rate of 0
+  auto const clipped =
+      updated<Plain>(rows_of(7), {.clip = ClipNorm{0.1}}, {.non_finite = NonFinite::ignore}, ChangesRate{});
+  CHECK(clipped.updated > 20);
+  CHECK(clipped.updated < clipped.replayed);
 }
 
 TEST_CASE("an update in the graph is of the parameters that receive gradients: some are frozen, some not reached") {
@@ -330,7 +336,6 @@ void stays_apart(std::string const& why, Automatic how = {}, NonFinite non_finit
 
 TEST_CASE("an update that something precedes stays outside of the graph, which describe() says with the reason") {
   stays_apart<Plain>("its gradients are those of several batches", {.accumulate_grad_batches = 2});
-  stays_apart<Plain>("gradients are clipped before it", {.clip = ClipNorm{0.1}});
   stays_apart<Clips>("the model overrides configure_gradient_clipping");
   stays_apart<StepsItself>("the model overrides optimizer_step");
   auto const* const hooks = "the model or a callback has on_after_backward or on_before_optimizer_step";

@@ -5,6 +5,7 @@
 #include "interpreted.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <stdexcept>
 #include <string>
@@ -55,9 +56,9 @@ class Replayed {
   template <class F>
   void capture(F&& f) {
     ++captures;
-    capture::World const world(*model);
+    capture::World const world(*model, model->parameters().front().device());
     graph::Snapshot const before(world);
-    capture::Recorder recorder;
+    capture::Recorder recorder(world.device());
     {
       capture::Recording const on(recorder);
       f();
@@ -78,14 +79,19 @@ class Replayed {
     for (auto const& call : calls_) {
       capture::each_tensor_of(call.in, [&](at::Tensor const& tensor) { given.insert(capture::storage_of(tensor)); });
       capture::each_tensor_of(call.out, [&](at::Tensor const& tensor) {
-        if (given.insert(capture::storage_of(tensor)).second && tensor.storage().nbytes() != 0)
+        if (given.insert(capture::storage_of(tensor)).second && tensor.storage().nbytes() != 0 && tensor.is_cpu())
           std::memset(tensor.storage().mutable_data(), 0xff, tensor.storage().nbytes());
       });
     }
   }
 
   template <class Optimizer, class Run>
-  static bool can_update(Optimizer&, Run const&) {
+  static bool can_update(Optimizer& optimizer, Run const&) {
+    flat_.clear();
+    for (auto const& buffer : optimizer.parameters().arena().buffers()) {
+      flat_.insert(flat_.end(), {buffer.parameters, buffer.gradients_too});
+      flat_.insert(flat_.end(), buffer.states.begin(), buffer.states.end());
+    }
     return has_kernels;
   }
   void update(graph::UpdateInGraph const& update) { update_ = &update; }
@@ -112,23 +118,35 @@ class Replayed {
   }
 
  private:
+  /// The numbers from this address on, which the host may not be able to read.
+  static at::Tensor memory_at(void const* at, std::int64_t count) {
+    for (auto const& flat : flat_) {
+      if (at == nullptr || !flat.defined()) continue;
+      auto const bytes = static_cast<char const*>(at) - static_cast<char const*>(flat.const_data_ptr());
+      if (bytes >= 0 && bytes < static_cast<std::ptrdiff_t>(flat.nbytes()))
+        return flat.narrow(0, bytes / static_cast<std::ptrdiff_t>(flat.itemsize()), count);
+    }
+    return {};
+  }
+
   /// What the kernels do.
   static void run(graph::UpdateInGraph const& update) {
-    auto* const table = static_cast<double*>(update.table().mutable_data_ptr());
-    if (table[0] == 0) return;
+    auto const table = update.table().cpu();
+    auto const* const numbers = static_cast<double const*>(table.const_data_ptr());
+    if (numbers[0] == 0) return;
     auto const most = libtorch::UpdateTrace::most, length = most * update.runs().size();
-    auto const* row = table + 3 + static_cast<std::size_t>(table[1]) * length;
+    auto const* row = numbers + 3 + static_cast<std::size_t>(numbers[1]) * length;
     for (auto const& run : update.runs()) {
       std::vector<at::Tensor> inputs;
-      for (auto* const at : run.inputs())
-        inputs.push_back(at == nullptr ? at::Tensor() : at::from_blob(at, {run.count}, at::TensorOptions(run.type)));
+      for (auto const* const at : run.inputs()) inputs.push_back(memory_at(at, run.count));
       interpreted::interpret(run.trace, {row, most}, inputs);
       row += most;
     }
-    table[1] += 1;
+    update.table().select(0, 1).add_(1);
   }
 
   std::vector<capture::Call> calls_;
+  static inline std::vector<at::Tensor> flat_ = {};  ///< of the optimizer
   graph::UpdateInGraph const* update_ = nullptr;
   double sign_ = 1;
 };

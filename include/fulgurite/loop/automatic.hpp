@@ -95,7 +95,23 @@ class StepSeam {
   char const* update_apart() const { return update_apart_ ? update_apart_(run_, key_) : "no update follows it"; }
   /// The optimizer of automatic optimization.
   auto& optimizer() const { return std::get<0>(run_.parts.optimizers->optimizers); }
-  /// The replay has made the update: the trainer leaves it out.
+  /// The limit of the gradients before it.
+  Clip clip() const { return run_.optimization.clip; }
+  /// Adds a value that must be finite to those that are read later, as the trainer does for each step. False if nothing
+  /// was added before: only then does the tensor that it is added to remain the same.
+  bool note(typename R::Value const& value) {
+    auto& finite = run_.watch.finite;
+    if (finite.look != Look::on) return true;
+    if (!finite.noted) return false;
+    R::Backend::note_finite(finite.noted, value);
+    return true;
+  }
+  template <class Result>
+  bool note_loss(Result const& result) {
+    auto const* const loss = loss_of<typename R::Backend>(result);
+    return !loss || !is_number<R>(*loss) || note(*loss);
+  }
+  /// The replay has noted, clipped and updated: the trainer leaves these out.
   void set_updated() { run_.facts.updated = true; }
 
   int epoch() const { return run_.progress.epoch; }
@@ -283,7 +299,6 @@ char const* update_apart([[maybe_unused]] State<R>& run, [[maybe_unused]] StepKe
     return "the model or a callback has on_after_backward or on_before_optimizer_step";
   else {
     if (key != StepKey{true, true, 1}) return "its gradients are those of several batches";
-    if (run.optimization.clip.kind != Clip::Kind::none) return "gradients are clipped before it";
     if (run.watch.finite.look == Look::off) return nullptr;
     if (run.asked.options.non_finite == NonFinite::skip) return "non_finite = NonFinite::skip may leave it out";
     bool const waits = R::Backend::gradients_wait(std::get<0>(run.parts.optimizers->optimizers).parameters());
@@ -321,7 +336,10 @@ template <class R, class Pack, class Ctx, class Batch>
   }();
   if constexpr (scales_loss<R>)
     run.facts.has_gradients = loss_of<Backend>(output) != nullptr || (run.facts.has_gradients && !key.first);
-  check_output(run, output);
+  bool noted_in_replay = false;
+  if constexpr (ChecksReplays<typename R::Strategy>) noted_in_replay = run.facts.updated;
+  if (noted_in_replay) noted(run);
+  else check_output(run, output);
   if constexpr (closure_is_shown<R>)
     if (auto* loss = loss_of<Backend>(output)) run.carried.loss = Backend::detached(*loss, 1.0);
   return output;
@@ -367,6 +385,8 @@ namespace loop {
 template <class R, class Pack, class Ctx>
 [[gnu::always_inline]] inline void before_update(State<R>& run, Pack& pack, Ctx& ctx, typename R::Value const* loss,
                                                  bool as_made) {
+  if constexpr (ChecksReplays<typename R::Strategy>)
+    if (run.facts.updated) return;
   bool const seen = as_made && looks_early<R, Pack>;
   auto& model = *run.parts.model;
   auto& optimizer = std::get<0>(run.parts.optimizers->optimizers);

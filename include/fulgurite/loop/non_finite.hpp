@@ -231,18 +231,26 @@ template <class R>
   finite.read_at = run.progress.global_step;
 }
 
-/// Adds a value on a device to the noted ones, without waiting for it. Reads them after log_every_n_steps steps, if no
-/// log has done so.
-template <class R, class Value>
-[[gnu::noinline]] void note(State<R>& run, Value const& value) {
+/// Called after a value on a device was added to the noted ones. Reads them after log_every_n_steps steps, if no log
+/// has done so.
+template <class R>
+[[gnu::noinline]] void noted(State<R>& run) {
   auto& finite = run.watch.finite;
   if (finite.look != Look::on) return;
-  R::Backend::note_finite(finite.noted, value);
   finite.fresh = true;
   long const every = run.asked.options.log_every_n_steps;
   if (every != 0 && run.asked.options.non_finite == NonFinite::stop &&
       run.progress.global_step - finite.read_at > every)
     collect_and_check(run);
+}
+
+/// Adds a value on a device to the noted ones, without waiting for it.
+template <class R, class Value>
+[[gnu::noinline]] void note(State<R>& run, Value const& value) {
+  auto& finite = run.watch.finite;
+  if (finite.look != Look::on) return;
+  R::Backend::note_finite(finite.noted, value);
+  noted(run);
 }
 
 /// Checks the loss of a batch, before the update.

@@ -9,9 +9,14 @@
 
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/types.hpp>
+#include <fulgurite/policy/policies.hpp>
+#include <fulgurite/torch/optim/arena.hpp>
 #include <fulgurite/torch/optim/update_kernel.hpp>
 
 namespace fulgurite::libtorch::graph {
+
+/// Limits gradients outside of a graph.
+void clip_as_written(ArenaParameters const& parameters, Clip const& clip);
 
 /// What differs from step to step (learning rates, bias corrections) is not part of the graph: its kernels read it from
 /// a table on the device. The table holds the numbers of several steps, as they will be if no learning rate changes;
@@ -22,6 +27,9 @@ class UpdateInGraph : Pinned {
   /// `runs`: what the update of the recorded step does. The table's memory is allocated here.
   explicit UpdateInGraph(std::vector<TracedUpdate> runs);
 
+  /// Limits the gradients in the graph that is being recorded, before `launch`, with the bits of clip_norm and
+  /// clip_value; where the update is turned off, it leaves every bit as it is. Returns the norm, if that is limited.
+  at::Tensor clip(ArenaParameters const& parameters, Clip const& clip) const;
   /// Launches the kernels, for the graph that is being recorded.
   void launch() const;
 

@@ -3,12 +3,20 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_mul.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/where.h>
 
 #include <fulgurite/torch/capture/graph_update.hpp>
+#include <fulgurite/torch/optim/clip.hpp>
 
 namespace fulgurite::libtorch::graph {
 
@@ -18,6 +26,29 @@ FULGURITE_BODY UpdateInGraph::UpdateInGraph(std::vector<TracedUpdate> runs)
     : runs_(std::move(runs)),
       table_(at::empty({table_head + most_rows * static_cast<std::int64_t>(runs_.size() * UpdateTrace::most)},
                        at::TensorOptions(runs_.front().device).dtype(at::kDouble))) {}
+
+FULGURITE_BODY void clip_as_written(ArenaParameters const& parameters, Clip const& clip) {
+  if (clip.kind == Clip::Kind::norm) clip_norm(parameters, clip.limit);
+  if (clip.kind == Clip::Kind::value) clip_value(parameters, clip.limit);
+}
+
+FULGURITE_BODY at::Tensor UpdateInGraph::clip(ArenaParameters const& parameters, Clip const& clip) const {
+  if (clip.kind == Clip::Kind::none) return {};
+  Gradients const gradients(parameters);
+  auto const on = table_.select(0, static_cast<std::int64_t>(UpdateTable::on)).ne(0);
+  if (clip.kind == Clip::Kind::norm) {
+    auto const norms = norms_of(parameters, *gradients);
+    auto const norm = norms.size() == 1 ? norms.front() : at::linalg_vector_norm(at::stack(norms), 2);
+    at::_foreach_mul_(*gradients, at::where(on, factor_of(norm, clip.limit), at::ones_like(norm)));
+    return norm;
+  }
+  for (auto& gradient : *gradients) {
+    auto const most = [&](double limit) { return at::full({}, limit, gradient.options()); };
+    auto const limit = at::where(on, most(clip.limit), most(std::numeric_limits<double>::infinity()));
+    gradient.clamp_(limit.neg(), limit);
+  }
+  return {};
+}
 
 FULGURITE_BODY void UpdateInGraph::launch() const {
   for (std::size_t i = 0; i != runs_.size(); ++i) launch_update_in_graph(runs_[i], table_, i, runs_.size());

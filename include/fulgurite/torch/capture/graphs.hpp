@@ -168,9 +168,10 @@ struct KeptGraph {
 /// executes nothing, and replayed. The model's code runs once in each step that is not replayed; it runs twice only if
 /// recording fails half-way.
 ///
-/// The optimizer's update is the last part of the graph, if nothing stands between the gradients and the update, and if
-/// it is one of our kernels. Only replays that count make it. Where a step is compared with its replay, the kernels do
-/// nothing, and the update follows the step as it is written; it has no code of the program that could be wrong.
+/// Clipping and the optimizer's update are the last part of the graph, if nothing else stands between the gradients and
+/// the update, and if that is one of our kernels. Only replays that count clip and update. Where a step is compared
+/// with its replay, both are turned off in the graph and follow the step as it is written; they contain no code of the
+/// program that could be wrong.
 ///
 /// `Graph`: NoGraph or CudaGraph.
 template <class Graph>
@@ -339,7 +340,7 @@ class Graphs {
       kept.graph->capture([&] {
         result.emplace(step(*fixed));
         kept.left = capture::cut_off(*result, step.board, scene.world);
-        if (apart.empty()) apart = record_update(kept, step.seam);
+        if (apart.empty()) apart = record_update(kept, *result, step.seam);
       });
     } catch (std::exception const& error) {
       wrong = std::string("it cannot be recorded: ") + error.what();
@@ -390,22 +391,30 @@ class Graphs {
   }
 
   /// Called at the end of the step that is recorded. Returns the reason if the graph gets no update.
-  template <class Seam>
-  static std::string record_update(Kept& kept, Seam& seam) {
+  template <class Result, class Seam>
+  static std::string record_update(Kept& kept, Result const& result, Seam& seam) {
     if constexpr (updates<Seam>()) {
-      c10::impl::ExcludeDispatchKeyGuard const unseen(recording_key);
       auto const& of_model = kept.left.of_model;
       if (std::find(of_model.begin(), of_model.end(), true) != of_model.end())
         return "the step returns or logs a tensor of the model, which the update would change";
       auto& optimizer = seam.optimizer();
-      std::vector<TracedUpdate> all;
-      for (auto const& run : optimizer.runs(false)) {
-        if (!Graph::can_update(optimizer, run)) return no_kernel;
-        all.push_back(optimizer.traced(run));
+      std::unique_ptr<UpdateInGraph> update;
+      {
+        c10::impl::ExcludeDispatchKeyGuard const unseen(recording_key);
+        // LibTorch's kernel that adds all gradients at once increments none of their counters.
+        for (auto& counter : kept.written) counter.bump();
+        std::vector<TracedUpdate> all;
+        for (auto const& run : optimizer.runs(false)) {
+          if (!Graph::can_update(optimizer, run)) return no_kernel;
+          all.push_back(optimizer.traced(run));
+        }
+        if (all.empty()) return "no parameter receives a gradient";
+        update = std::make_unique<UpdateInGraph>(std::move(all));
       }
-      if (all.empty()) return "no parameter receives a gradient";
-      kept.update = std::make_unique<UpdateInGraph>(std::move(all));
-      kept.graph->update(*kept.update);
+      if (!seam.note_loss(result)) return "no loss was looked at before";
+      if (auto const norm = update->clip(optimizer.parameters(), seam.clip()); norm.defined()) seam.note(norm);
+      kept.graph->update(*update);
+      kept.update = std::move(update);
     }
     return {};
   }
@@ -429,6 +438,7 @@ class Graphs {
       kept.graph->replay();
     } else {
       launch(kept, batch);
+      clip_as_written(optimizer.parameters(), seam.clip());
       for (auto const& run : runs) optimizer.update(run);
     }
     seam.set_updated();
