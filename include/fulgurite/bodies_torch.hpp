@@ -8,6 +8,7 @@
 #include <fulgurite/distributed/pipeline.ipp>
 #include <fulgurite/torch/capture/captured.ipp>
 #include <fulgurite/torch/capture/fastest.ipp>
+#include <fulgurite/torch/capture/graph_update.ipp>
 #include <fulgurite/torch/capture/graphs.ipp>
 #include <fulgurite/torch/capture/recorder.ipp>
 #include <fulgurite/torch/capture/step_kind.ipp>
@@ -41,6 +42,7 @@
 #include <fulgurite/torch/optim/first_order.ipp>
 #include <fulgurite/torch/optim/lbfgs.ipp>
 #include <fulgurite/torch/optim/optimizer.ipp>
+#include <fulgurite/torch/optim/update_kernel.ipp>
 #include <fulgurite/torch/profile/advanced_profiler.ipp>
 #include <fulgurite/torch/weights/averaging.ipp>
 #include <fulgurite/torch/weights/checkpoint_file.ipp>

@@ -125,8 +125,13 @@ TEST_CASE("CUDA graphs: windows, a short last batch, clipping, schedules, averag
     CHECK(same(totals.graphs, totals.plain));
   };
   auto const train = batches(16, 8, 5);
-  check(both<Ours>(train));
-  check(both<Ours>(train, {.clip = ClipNorm{0.5}}));
+  auto const whole = both<Ours>(train), clipped = both<Ours>(train, {.clip = ClipNorm{0.5}});
+  check(whole);
+  CHECK(whole.report.update_apart.empty());
+  CHECK(whole.report.updated == whole.report.replayed);
+  check(clipped);
+  CHECK(clipped.report.update_apart.empty());
+  CHECK(clipped.report.updated == clipped.report.replayed);
   check(both<Ours>(train, {.accumulate_grad_batches = 3, .clip = ClipValue{0.1}}, 12, SingleDevice{cuda}, Float32{},
                    EMAWeightAveraging()));
   check(both<Ours>(train, {}, 6, SingleDevice{automatic}));
@@ -189,7 +194,23 @@ TEST_CASE("CUDA graphs: steps whose recordings were all dropped are recorded ane
   CHECK(totals.report.reasons.empty());
   CHECK(totals.report.dropped == 2);
   CHECK(totals.report.replayed > 20);
+  CHECK(totals.report.updated == totals.report.replayed);
   CHECK(same(totals.graphs, totals.plain));
+}
+
+TEST_CASE("CUDA graphs: each of our optimizers updates in the graph, where no rate changes, too") {
+  if (absent()) SKIP(none);
+  auto const check = [](Totals const& totals) {
+    INFO(totals.report.update_apart);
+    CHECK(totals.report.updated == totals.report.replayed);
+    CHECK(same(totals.graphs, totals.plain));
+  };
+  auto const train = batches(100, 8);  // the table of numbers is used up and written again
+  check(both<Of<Attentive>>(train));
+  check(both<Net<optim::SGD>>(train));
+  check(both<Net<optim::Adam>>(train));
+  check(both<Net<optim::RMSprop>>(train));
+  check(both<Net<optim::Adagrad>>(train));
 }
 
 TEST_CASE("CUDA graphs: several fits in turn leave no memory behind") {

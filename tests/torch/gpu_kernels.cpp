@@ -2,6 +2,7 @@
 // What a rule does is written down and compared on the CPU; the kernels themselves need a GPU.
 
 #include "gpu.hpp"
+#include "interpreted.hpp"
 
 #include <array>
 #include <cstddef>
@@ -39,34 +40,6 @@ void as_operators(Rule const& rule, std::span<at::Tensor const> inputs) {
   [&]<std::size_t... I>(std::index_sequence<I...>) {
     rule(at::Tensor(inputs[I])...);
   }(std::make_index_sequence<inputs_of<Rule>>{});
-}
-
-/// Does what the trace says, an operator for each line.
-void interpret(UpdateTrace const& trace, std::span<at::Tensor const> inputs) {
-  using What = UpdateTrace::What;
-  std::vector<at::Tensor> values(inputs.begin(), inputs.end());
-  values.resize(trace.values());
-  for (std::size_t i = 0; i != trace.operations().size(); ++i) {
-    auto const& o = trace.operations()[i];
-    auto const &from = values[o.from], &a = values[o.a], &b = values[o.b];
-    double const n = trace.numbers()[i];
-    auto const result = [&] {
-      switch (o.what) {
-      case What::copy: return a.clone();
-      case What::scale: return from.mul(n);
-      case What::divide: return from.div(n);
-      case What::add_number: return from.add(n);
-      case What::add: return from.add(a, n);
-      case What::add_product: return from.addcmul(a, b, n);
-      case What::add_quotient: return from.addcdiv(a, b, n);
-      case What::root: return from.sqrt();
-      case What::maximum: return at::maximum(from, a);
-      }
-      return at::Tensor();
-    }();
-    if (values[o.to].defined()) values[o.to].copy_(result);
-    else values[o.to] = result;
-  }
 }
 
 std::vector<at::Tensor> numbers(std::size_t count, at::Device device = at::kCPU) {
@@ -109,7 +82,7 @@ TEST_CASE("what an update rule does is written down whole") {
     auto const count = inputs_of<std::remove_cvref_t<decltype(rule)>>;
     auto const expected = numbers(count), got = numbers(count);
     as_operators(rule, expected);
-    interpret(trace, got);
+    interpreted::interpret(trace, trace.numbers(), got);
     INFO("rule " << rules << ", " << trace.operations().size() << " operations");
     CHECK(same_bits(expected, got));
     ++rules;
@@ -135,6 +108,35 @@ TEST_CASE("on a GPU each update rule is one kernel with the bits of LibTorch's o
                                         [&](std::span<at::Tensor const> tensors) { as_operators(rule, tensors); }));
       INFO("type " << type << ", " << trace.operations().size() << " operations");
       CHECK(same_bits(expected, got));
+    });
+}
+
+TEST_CASE("on a GPU each update rule has a kernel for graphs, which reads its numbers from a table") {
+  if (absent()) SKIP(none);
+  for (auto const type : {at::kFloat, at::kDouble})
+    each_rule([&](auto const& rule) {
+      libtorch::TracedUpdate update{traced(rule), type, at::Device(at::kCUDA, 0), 512};
+      std::vector<at::Tensor> expected, got;
+      for (auto const& tensor : numbers(inputs_of<std::remove_cvref_t<decltype(rule)>>, at::kCUDA)) {
+        expected.push_back(tensor.to(type).clone());
+        got.push_back(tensor.to(type).clone());
+        update.memory[got.size() - 1] = got.back().mutable_data_ptr();
+      }
+      REQUIRE(libtorch::has_kernel_in_graph(update,
+                                            [&](std::span<at::Tensor const> tensors) { as_operators(rule, tensors); }));
+      auto const most = static_cast<std::int64_t>(UpdateTrace::most);
+      auto const table = torch::zeros({3 + 2 * most}, at::kDouble);
+      auto* const row = static_cast<double*>(table.mutable_data_ptr());
+      libtorch::write_numbers(update.trace, at::kCUDA, row + 3 + most);
+      auto const off = table.cuda();
+      libtorch::launch_update_in_graph(update, off, 1, 2);
+      CHECK(same_bits(expected, got));
+      row[0] = 1;
+      auto const on = table.cuda();
+      as_operators(rule, expected);
+      libtorch::launch_update_in_graph(update, on, 1, 2);
+      CHECK(same_bits(expected, got));
+      CHECK(on.cpu().select(0, 1).item<double>() == 1);
     });
 }
 

@@ -1,7 +1,7 @@
 // Steps as graphs: what decides when one is recorded, trusted and given up, shown on the CPU with a graph that replays
 // operators in fixed memory, as a GPU does. The tests on a real graph are skipped where there is no GPU.
 
-#include "fixtures.hpp"
+#include "replayed.hpp"
 
 #include <catch2/matchers/catch_matchers_string.hpp>
 
@@ -30,90 +30,10 @@ namespace F = torch::nn::functional;
 namespace graph = libtorch::graph;
 namespace capture = libtorch::capture;
 
+using replayed::GraphedCpu;
+using replayed::Replayed;
+
 namespace {
-
-/// Like a CUDA graph: recording executes nothing (what the CPU has done meanwhile is undone and overwritten), a replay
-/// computes the same operators into the same memory.
-class Replayed {
- public:
-  static inline torch::nn::Module* model = nullptr;
-  static inline std::string fails = {};        ///< what recording complains of
-  static inline bool watches = true;           ///< the side stream sees host reads
-  static inline double noise = 0, offset = 0;  ///< what a replay adds to the first gradient: alternating, or always
-  static inline int alive = 0, captures = 0;
-  static inline int sums = 0, additions = 0;  ///< calls that add to gradients: of all of them at once, and of one
-
-  static std::string missing(at::Device) { return {}; }
-  struct Side {
-    explicit Side(at::Device) {}
-    template <class F>
-    auto run(std::string& waited, F&& f) {
-      fixtures::Operators const operators;
-      auto result = f();
-      if (watches && operators.host_reads() != 0) waited = "the host waits";
-      return result;
-    }
-  };
-
-  explicit Replayed(Side&) { ++alive; }
-  ~Replayed() { --alive; }
-  Replayed(Replayed const&) = delete;
-  Replayed& operator=(Replayed const&) = delete;
-
-  template <class F>
-  void capture(F&& f) {
-    ++captures;
-    capture::World const world(*model);
-    graph::Snapshot const before(world);
-    capture::Recorder recorder;
-    {
-      capture::Recording const on(recorder);
-      f();
-    }
-    before.restore();
-    if (!fails.empty()) throw std::runtime_error(fails);
-    if (!recorder.refusal.empty()) throw std::runtime_error(recorder.refusal);
-    calls_ = std::move(recorder.calls);
-    for (auto const& call : calls_) {
-      if (call.name() == "aten::_foreach_add_") ++sums;
-      if (call.name() != "aten::add_") continue;
-      for (auto const& parameter : model->parameters())
-        if (call.in.front().toTensor().data_ptr() == parameter.grad().data_ptr()) ++additions;
-    }
-    std::unordered_set<capture::Storage> given;
-    for (auto const& call : calls_) {
-      capture::each_tensor_of(call.in, [&](at::Tensor const& tensor) { given.insert(capture::storage_of(tensor)); });
-      capture::each_tensor_of(call.out, [&](at::Tensor const& tensor) {
-        if (given.insert(capture::storage_of(tensor)).second && tensor.storage().nbytes() != 0)
-          std::memset(tensor.storage().mutable_data(), 0xff, tensor.storage().nbytes());
-      });
-    }
-  }
-
-  void replay() {
-    at::NoGradGuard const no_graph;
-    at::AutoDispatchBelowADInplaceOrView const below;
-    for (auto const& call : calls_) {
-      torch::jit::Stack stack = call.in;
-      call.op.callBoxed(&stack);
-      std::vector<at::Tensor> made;
-      capture::each_tensor_of(stack, [&](at::Tensor const& tensor) { made.push_back(tensor); });
-      std::size_t next = 0;
-      capture::each_tensor_of(call.out, [&](at::Tensor const& tensor) {
-        if (made[next].data_ptr() != tensor.data_ptr()) capture::detached(tensor).copy_(made[next]);
-        ++next;
-      });
-    }
-    sign_ = -sign_;
-    if (noise != 0 || offset != 0) capture::detached(model->parameters().front().grad()).add_(sign_ * noise + offset);
-  }
-
- private:
-  std::vector<capture::Call> calls_;
-  double sign_ = 1;
-};
-
-using GraphedCpu = capture::Capturing<SingleDevice<Cpu>, capture::CapturedSteps<graph::Graphs<Replayed>>>;
 
 /// What the models share: how often the step really ran, logging, the optimizer.
 struct Common : torch::nn::Module {

@@ -74,7 +74,9 @@ class StepSeam {
  public:
   static constexpr bool is_manual = !R::automatic;
 
-  StepSeam(State<R>& run, StepKey key, Body& body) : run_(run), key_(key), body_(body) {}
+  /// `update_apart(run, key)`: why the strategy may not make the step's update; nullptr if it may.
+  StepSeam(State<R>& run, StepKey key, Body& body, char const* (*update_apart)(State<R>&, StepKey) = nullptr)
+      : run_(run), key_(key), body_(body), update_apart_(update_apart) {}
 
   template <class Batch>
   auto operator()(Batch& batch) {
@@ -87,6 +89,29 @@ class StepSeam {
   }
 
   void act(Turn turn, typename R::Value const& loss) { body_.act(turn, loss); }
+
+  // The update that follows the step's gradients, for a strategy that can make it in a replay.
+
+  char const* update_apart() const { return update_apart_ ? update_apart_(run_, key_) : "no update follows it"; }
+  /// The optimizer of automatic optimization.
+  auto& optimizer() const { return std::get<0>(run_.parts.optimizers->optimizers); }
+  /// The limit of the gradients before it.
+  Clip clip() const { return run_.optimization.clip; }
+  /// True if values that must be finite are kept on the device, to be read later.
+  bool notes() const { return run_.watch.finite.look == Look::on; }
+  /// The loss among the step's results, if it is one number.
+  template <class Result>
+  static auto const* loss_to_note(Result const& result) {
+    auto const* const loss = loss_of<typename R::Backend>(result);
+    return loss && is_number<R>(*loss) ? loss : nullptr;
+  }
+  /// The replay has noted, clipped and updated: the trainer leaves these out. `noted`: what the replay has noted in.
+  void set_updated(typename R::Value const& noted) {
+    run_.facts.updated = true;
+    auto& all = run_.watch.finite.noted;
+    if (notes() && std::ranges::none_of(all, [&](auto const& one) { return R::Backend::same(one, noted); }))
+      all.push_back(noted);
+  }
 
   int epoch() const { return run_.progress.epoch; }
   /// True if no batch follows in this epoch.
@@ -164,6 +189,7 @@ class StepSeam {
   State<R>& run_;
   StepKey key_;
   Body& body_;
+  char const* (*update_apart_)(State<R>&, StepKey);
 };
 
 /// True if someone sees the closure's result: an optimizer that evaluates it, or the model's own optimizer_step.
@@ -256,6 +282,29 @@ void pass_warnings_of_strategy(State<R>& run) {
         [&](std::string_view identifier, std::string_view sentence) { run.warn_each(identifier, sentence); });
 }
 
+/// Why the update may not be made together with the gradients of this step, as a strategy that replays steps may do;
+/// nullptr if it may: then no code of the program and no decision of the trainer stands between the two. It is the same
+/// for all steps of a fit with this key.
+template <class R, class Pack>
+char const* update_apart([[maybe_unused]] State<R>& run, [[maybe_unused]] StepKey key) {
+  using Model = typename R::Model;
+  if constexpr (scales_loss<R>) return "the gradients are unscaled before it";
+  else if constexpr (shares<R>) return "the ranks exchange their gradients before it";
+  else if constexpr (Optimizers<R>::needs_closure) return "the optimizer evaluates a closure";
+  else if constexpr (hook::optimizer_step::named<Model>) return "the model overrides optimizer_step";
+  else if constexpr (hook::configure_gradient_clipping::named<Model>)
+    return "the model overrides configure_gradient_clipping";
+  else if constexpr (!nobody_between<R, Pack>)
+    return "the model or a callback has on_after_backward or on_before_optimizer_step";
+  else {
+    if (key != StepKey{true, true, 1}) return "its gradients are those of several batches";
+    if (run.watch.finite.look == Look::off) return nullptr;
+    if (run.asked.options.non_finite == NonFinite::skip) return "non_finite = NonFinite::skip may leave it out";
+    bool const waits = R::Backend::gradients_wait(std::get<0>(run.parts.optimizers->optimizers).parameters());
+    return waits ? nullptr : "the loss and the gradients are looked at before it";
+  }
+}
+
 /// Computes the gradients of one batch, through the strategy's `gradients`.
 template <class R, class Pack, class Ctx, class Batch>
 [[gnu::always_inline]] inline auto gradients(State<R>& run, Pack& pack, Ctx& ctx, Batch& batch, StepKey key) {
@@ -267,7 +316,8 @@ template <class R, class Pack, class Ctx, class Batch>
     if constexpr (splits_model<R>) {
       return split_gradients(run, pack, ctx, batch, key);
     } else if constexpr (ChecksReplays<typename R::Strategy>) {
-      StepSeam<R, decltype(body)> seam(run, key, body);
+      StepSeam<R, decltype(body)> seam(run, key, body, &update_apart<R, Pack>);
+      run.facts.updated = false;
       auto made = [&] {
         if constexpr (Recurrent<typename R::Model> && std::copyable<std::remove_const_t<Batch>>) {
           std::pair inputs(batch, run.carried.hidden);
@@ -285,7 +335,10 @@ template <class R, class Pack, class Ctx, class Batch>
   }();
   if constexpr (scales_loss<R>)
     run.facts.has_gradients = loss_of<Backend>(output) != nullptr || (run.facts.has_gradients && !key.first);
-  check_output(run, output);
+  bool noted_in_replay = false;
+  if constexpr (ChecksReplays<typename R::Strategy>) noted_in_replay = run.facts.updated;
+  if (noted_in_replay) noted(run);
+  else check_output(run, output);
   if constexpr (closure_is_shown<R>)
     if (auto* loss = loss_of<Backend>(output)) run.carried.loss = Backend::detached(*loss, 1.0);
   return output;
@@ -331,6 +384,8 @@ namespace loop {
 template <class R, class Pack, class Ctx>
 [[gnu::always_inline]] inline void before_update(State<R>& run, Pack& pack, Ctx& ctx, typename R::Value const* loss,
                                                  bool as_made) {
+  if constexpr (ChecksReplays<typename R::Strategy>)
+    if (run.facts.updated) return;
   bool const seen = as_made && looks_early<R, Pack>;
   auto& model = *run.parts.model;
   auto& optimizer = std::get<0>(run.parts.optimizers->optimizers);
@@ -381,7 +436,13 @@ template <class R, class Pack, class Ctx, class Closure>
     steps([&] { closure_step(run, optimizer, [&] { optimizer.step(closure); }); });
   } else {
     closure();
-    steps([&]() __attribute__((always_inline)) { guarded(run, run.facts.has_gradients, [&] { optimizer.step(); }); });
+    steps([&]() __attribute__((always_inline)) {
+      guarded(run, run.facts.has_gradients, [&] {
+        if constexpr (ChecksReplays<typename R::Strategy>)
+          if (std::exchange(run.facts.updated, false)) return;
+        optimizer.step();
+      });
+    });
   }
   ++run.progress.global_step;
   tick_schedulers(run, ctx, Interval::step);

@@ -262,18 +262,25 @@ double read_noted(State<R>& run) {
   return 0;
 }
 
-/// Keeps a value on a device, without waiting for it. Reads those that were kept after log_every_n_steps steps, if no
-/// log has done so.
+/// Called when values on a device were noted. Reads them after log_every_n_steps steps, if no log has done so.
+template <class R>
+[[gnu::noinline]] void noted(State<R>& run) {
+  auto& finite = run.watch.finite;
+  if (finite.look != Look::on) return;
+  long const every = run.asked.options.log_every_n_steps;
+  if (every != 0 && run.asked.options.non_finite == NonFinite::stop &&
+      run.progress.global_step - finite.read_at > every)
+    collect_and_check(run);
+}
+
+/// Keeps a value on a device, without waiting for it.
 template <class R, class Value>
 [[gnu::noinline]] void note(State<R>& run, Value const& value) {
   auto& finite = run.watch.finite;
   if (finite.look != Look::on) return;
   if (finite.noted.size() >= finite.most_noted) R::Backend::condense(finite.noted);
   finite.noted.push_back(R::Backend::keep(value));
-  long const every = run.asked.options.log_every_n_steps;
-  if (every != 0 && run.asked.options.non_finite == NonFinite::stop &&
-      run.progress.global_step - finite.read_at > every)
-    collect_and_check(run);
+  noted(run);
 }
 
 /// Checks the loss of a batch, before the update.

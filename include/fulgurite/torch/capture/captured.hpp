@@ -287,7 +287,7 @@ class CapturedSteps : private CapturedModel {
 
   template <class Result, class Batch, class Step>
   Result replay(Kind& kind, Batch const& batch, Step& step) {
-    recordings_.replay(kind.kept, parts_.tensors, step.seam);
+    if (recordings_.replay(kind.kept, parts_.tensors, step.seam)) ++report_->updated;
     kinds_.template keep<std::remove_const_t<Batch>>(kind, batch);
     kind.audit = &audit<std::remove_const_t<Batch>, Result, Step>;
     ++kind.unchecked;
@@ -561,9 +561,9 @@ using CapturingOf = Capturing<Strategy, typename StepsOf<Strategy::on_gpu>::type
 ///
 /// On a GPU, a step becomes a CUDA graph: one launch in place of hundreds, with the same numbers. A kind of step runs
 /// three times as it is written, is then recorded, and is compared with its replays in every bit (or, where its kernels
-/// are not deterministic, within their own spread) before it is trusted; later checks are those of the CPU. Clipping,
-/// unscaling and the optimizer's step are not part of the graph. Without CUDA or its headers, all steps run as they are
-/// written.
+/// are not deterministic, within their own spread) before it is trusted; later checks are those of the CPU. The graph
+/// contains clipping and the update of an optimizer of fulgurite::optim, if no code of the program and no unscaling
+/// stands between the gradients and the update. Without CUDA or its headers, all steps run as they are written.
 ///
 /// In manual optimization, on the CPU, a replay stops where the step updates with an optimizer, and lets the trainer do
 /// that. Slices of truncated back-propagation receive the state before them as they receive their batch.

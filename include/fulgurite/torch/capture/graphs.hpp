@@ -23,6 +23,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <fulgurite/core/body.hpp>
+#include <fulgurite/torch/capture/graph_update.hpp>
 #include <fulgurite/torch/capture/recorder.hpp>
 #include <fulgurite/torch/capture/step_kind.hpp>
 #include <fulgurite/torch/capture/tape.hpp>
@@ -155,16 +156,22 @@ struct KeptGraph {
   Inputs inputs = {};
   capture::Left left = {};
   std::shared_ptr<void> batch = nullptr, result = nullptr;
-  std::vector<at::Tensor> seeds = {};              ///< the tensors from which backward starts in the graph
-  std::vector<c10::VariableVersion> written = {};  ///< counters that a replay increments as the step did
-  double spread = 0;                               ///< the squared distance between replays of one step
-  std::unique_ptr<Graph> graph = nullptr;          ///< destroyed first; waits for the device
+  std::vector<at::Tensor> seeds = {};               ///< the tensors from which backward starts in the graph
+  std::vector<c10::VariableVersion> written = {};   ///< counters that a replay increments as the step did
+  double spread = 0;                                ///< the squared distance between replays of one step
+  std::unique_ptr<UpdateInGraph> update = nullptr;  ///< null: the optimizer's update is not in the graph
+  std::unique_ptr<Graph> graph = nullptr;           ///< destroyed first; waits for the device
 };
 
 /// Records, replays and compares steps for CapturedSteps. A kind of step runs three times as it is written, on the side
 /// stream; these are real steps of the fit, so preparation does not change the results. The fourth is recorded, which
 /// executes nothing, and replayed. The model's code runs once in each step that is not replayed; it runs twice only if
-/// recording fails half-way. The optimizer's step is not recorded.
+/// recording fails half-way.
+///
+/// Clipping and the optimizer's update are the last part of the graph, if nothing else stands between the gradients and
+/// the update, and if that is one of our kernels. Only replays that count clip and update. Where a step is compared
+/// with its replay, both are turned off in the graph and follow the step as it is written; they contain no code of the
+/// program that could be wrong.
 ///
 /// `Graph`: NoGraph or CudaGraph.
 template <class Graph>
@@ -280,10 +287,14 @@ class Graphs {
     return compared;
   }
 
+  /// Returns true if the graph has made the optimizer's update.
   template <class Seam>
-  void replay(Kept& kept, std::vector<at::Tensor> const& batch, Seam&) {
-    launch(kept, batch);
+  bool replay(Kept& kept, std::vector<at::Tensor> const& batch, Seam& seam) {
     for (auto& counter : kept.written) counter.bump();
+    if constexpr (updates<Seam>())
+      if (kept.update) return replay_and_update(kept, batch, seam);
+    launch(kept, batch);
+    return false;
   }
   /// Returns the result of the last replay. A tensor that is an output twice, such as a loss that is also logged, is
   /// copied once.
@@ -321,6 +332,7 @@ class Graphs {
     kept.inputs = Inputs(*fixed);
     kept.inputs.feed(scene.batch);
     kept.graph = std::make_unique<Graph>(*side_);
+    std::string apart = why_update_apart(step.seam);
     std::optional<Result> result;
     try {
       capture::SetFor<Kept*> const here(recorded_, &kept);
@@ -328,6 +340,7 @@ class Graphs {
       kept.graph->capture([&] {
         result.emplace(step(*fixed));
         kept.left = capture::cut_off(*result, step.board, scene.world);
+        if (apart.empty()) apart = record_update(kept, *result, step.seam);
       });
     } catch (std::exception const& error) {
       wrong = std::string("it cannot be recorded: ") + error.what();
@@ -341,6 +354,7 @@ class Graphs {
     made.changed = scene.changed();
     if (made.changed) return made;
     ++report.recorded;
+    if (!apart.empty()) capture::update_stays_apart(report, apart);
     kept.batch = std::move(fixed);
     kept.result = std::make_shared<Result>(std::move(*result));
     made.sound = made.ready = true;
@@ -348,9 +362,90 @@ class Graphs {
   }
 
   static void launch(Kept& kept, std::vector<at::Tensor> const& batch) {
+    if (kept.update) kept.update->turn_off();
     kept.inputs.feed(batch);
     kept.graph->replay();
   }
+
+  // The optimizer's update in the graph.
+
+  /// True if the optimizer is one of those whose update can be written down.
+  template <class Seam>
+  static consteval bool updates() {
+    if constexpr (!requires { requires !Seam::is_manual; }) return false;
+    else return requires(Seam& seam) { seam.optimizer().runs(true); };
+  }
+
+  /// Why the graph of this step will have no update; empty if it may have one. Compiles the kernels.
+  template <class Seam>
+  static std::string why_update_apart(Seam& seam) {
+    if constexpr (updates<Seam>()) {
+      if (auto const* why = seam.update_apart()) return why;
+      auto& optimizer = seam.optimizer();
+      for (auto const& run : optimizer.runs(false))
+        if (!Graph::can_update(optimizer, run)) return no_kernel;
+      return {};
+    } else {
+      return "the optimizer is none of fulgurite::optim that updates in one pass";
+    }
+  }
+
+  /// Called at the end of the step that is recorded. Returns the reason if the graph gets no update.
+  template <class Result, class Seam>
+  static std::string record_update(Kept& kept, Result const& result, Seam& seam) {
+    if constexpr (updates<Seam>()) {
+      auto const& of_model = kept.left.of_model;
+      if (std::find(of_model.begin(), of_model.end(), true) != of_model.end())
+        return "the step returns or logs a tensor of the model, which the update would change";
+      auto& optimizer = seam.optimizer();
+      std::unique_ptr<UpdateInGraph> update;
+      {
+        c10::impl::ExcludeDispatchKeyGuard const unseen(recording_key);
+        // LibTorch's kernel that adds all gradients at once increments none of their counters.
+        for (auto& counter : kept.written) counter.bump();
+        std::vector<TracedUpdate> all;
+        for (auto const& run : optimizer.runs(false)) {
+          if (!Graph::can_update(optimizer, run)) return no_kernel;
+          all.push_back(optimizer.traced(run));
+        }
+        if (all.empty()) return "no parameter receives a gradient";
+        update = std::make_unique<UpdateInGraph>(std::move(all));
+      }
+      if (auto const* const loss = seam.loss_to_note(result); loss && seam.notes()) update->note(*loss);
+      if (auto const norm = update->clip(optimizer.parameters(), seam.clip()); norm.defined() && seam.notes())
+        update->note(norm);
+      kept.graph->update(*update);
+      kept.update = std::move(update);
+    }
+    return {};
+  }
+
+  /// If the update is not the recorded one with other numbers (parameters have taken different numbers of steps since,
+  /// say), it follows the replay as it is written.
+  template <class Seam>
+  static bool replay_and_update(Kept& kept, std::vector<at::Tensor> const& batch, Seam& seam) {
+    auto& optimizer = seam.optimizer();
+    auto const runs = optimizer.runs(true);
+    auto const after = [&](long steps) {
+      std::vector<TracedUpdate> all;
+      for (auto const& run : runs) all.push_back(optimizer.traced(run, steps));
+      return all;
+    };
+    auto const now = after(0);
+    bool const fits = kept.update->fits(now);
+    if (fits) {
+      kept.update->turn_on(now, after);
+      kept.inputs.feed(batch);
+      kept.graph->replay();
+    } else {
+      launch(kept, batch);
+      clip_as_written(optimizer.parameters(), seam.clip());
+      for (auto const& run : runs) optimizer.update(run);
+    }
+    seam.set_updated(kept.update->noted());
+    return fits;
+  }
+  static constexpr char const* no_kernel = "there is no kernel that does it with the bits of LibTorch's operators";
 
   std::unique_ptr<typename Graph::Side> side_;
   Kept* recorded_ = nullptr;               ///< set while a graph is recorded
@@ -379,6 +474,11 @@ class NoGraph {
   template <class F>
   void capture(F&&) {}
   void replay() {}
+  template <class Optimizer, class Run>
+  static bool can_update(Optimizer&, Run const&) {
+    return false;
+  }
+  void update(UpdateInGraph const&) {}
 };
 
 #if defined(FULGURITE_HAS_CUDA_RUNTIME)
@@ -478,6 +578,14 @@ class CudaGraph : Pinned {
   }
 
   void replay() { graph_->replay(); }
+
+  /// True if the kernel for this run of the optimizer's update is known, or can be made now.
+  template <class Optimizer, class Run>
+  static bool can_update(Optimizer& optimizer, Run const& run) {
+    return optimizer.fits_graph(run);
+  }
+  /// Adds the update to the graph that is being recorded.
+  void update(UpdateInGraph const& update) { update.launch(); }
 
  private:
   /// While this object lives, the side stream is the current one and waits for the outer stream's work; at the end the

@@ -236,11 +236,13 @@ class Count {
 ///     trainer.fit(model, batches);  // then read report->replayed
 struct CaptureReport {
   using Count = libtorch::capture::Count;
-  Count eager;      ///< steps that ran as they are written, and were not recorded
-  Count recorded;   ///< steps that were recorded (those of tapes also ran as they are written)
-  Count checked;    ///< steps that ran as they are written, and were compared with a replay, bit for bit
-  Count confirmed;  ///< extra runs of a step as it is written, for a check; their results were discarded
-  Count replayed;   ///< steps in which no code of the model ran
+  Count eager;                    ///< steps that ran as they are written, and were not recorded
+  Count recorded;                 ///< steps that were recorded (those of tapes also ran as they are written)
+  Count checked;                  ///< steps that ran as they are written, and were compared with a replay, bit for bit
+  Count confirmed;                ///< extra runs of a step as it is written, for a check; their results were discarded
+  Count replayed;                 ///< steps in which no code of the model ran
+  Count updated;                  ///< those of them whose graph made the optimizer's update, too
+  std::string update_apart = {};  ///< why the update of some step is not part of its graph
   std::vector<std::string> reasons = {};                 ///< why steps run eagerly
   std::vector<libtorch::capture::TapeFacts> tapes = {};  ///< one for each kind and shape of step
   Count dropped;   ///< how often recordings were dropped or made again because the model had changed
@@ -261,6 +263,7 @@ inline std::mutex& lists_of_reports() {
 /// Adds a reason to the report, unless it is there already. `pass_on_reasons` gives it as a warning.
 void stays_as_written(CaptureReport& report, std::string const& reason);
 void add_tape(CaptureReport& report, TapeFacts const& facts);
+void update_stays_apart(CaptureReport& report, std::string const& reason);
 
 /// Calls `say(identifier, sentence)` for each reason that was not given as a warning yet.
 template <class Say>
@@ -558,11 +561,13 @@ class Tapes {
     return compared;
   }
 
+  /// False: the optimizer's update is no part of it.
   template <class Seam>
-  void replay(Kept& kept, std::vector<at::Tensor> const& batch, Seam& seam) {
+  bool replay(Kept& kept, std::vector<at::Tensor> const& batch, Seam& seam) {
     kept.tape->replay(batch, [&](loop::Turn turn, at::Tensor const& loss) {
       if constexpr (Seam::is_manual) seam.act(turn, loss);
     });
+    return false;
   }
   /// Returns the result of the last replay.
   template <class Result, class Board>

@@ -521,6 +521,11 @@ FULGURITE_BULK_BODY void add_tape(CaptureReport& report, TapeFacts const& facts)
   report.tapes.push_back(facts);
 }
 
+FULGURITE_BODY void update_stays_apart(CaptureReport& report, std::string const& reason) {
+  std::lock_guard const lock(lists_of_reports());
+  report.update_apart = reason;
+}
+
 /// The calls of a tape by kernel: a line for each kind that computes most, and one for all others.
 FULGURITE_BODY void add_calls(std::vector<std::string>& lines, std::vector<TapeFacts::Calls> calls) {
   constexpr std::size_t most = 10;
@@ -555,6 +560,8 @@ FULGURITE_BODY std::vector<std::string> account(CaptureReport const& report) {
                     text(tape.biases) + " additions of a bias; keeps " + text(tape.bytes) + " bytes");
     add_calls(lines, tape.calls);
   }
+  if (report.updated != 0) lines.push_back("replays that updated, too: " + text(report.updated));
+  if (!report.update_apart.empty()) lines.push_back("the update follows the replay: " + report.update_apart);
   for (auto const& reason : report.reasons) lines.push_back("stays as written: " + reason);
   return lines;
 }

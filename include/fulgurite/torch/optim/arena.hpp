@@ -61,10 +61,10 @@ class Arena : public ArenaLayout {
   std::vector<bool> received();
   void set_received(std::vector<bool> const& all);
 
-  /// Calls `f(run, buffer)` for each run of parameters that have a gradient, and adds one to their step counts. If the
-  /// arena is in parts, this process updates its own part and receives the others.
+  /// Calls `f(run, buffer)` for each run of parameters that have a gradient, and adds one to their step counts, unless
+  /// `counts` is false. If the arena is in parts, this process updates its own part and receives the others.
   template <class F>
-  void update(F&& f) {
+  void update(F&& f, bool counts = true) {
     Mode const mode;
     look_in_mode();
     states_.make(slots_, buffers_);
@@ -92,11 +92,12 @@ class Arena : public ArenaLayout {
           run = {slot.group, b, slot.begin, 0, slot.steps, elsewhere ? &slot.held() : nullptr};
         }
         run.end = slot.begin + aligned(slot.parameter.numel(), buffers_[b].parameters);
+        if (!counts) continue;
         ++slot.steps;
         slot.parameter.unsafeGetTensorImpl()->bump_version();  // so autograd notices a backward through the old value
       }
       flush();
-      if (any && !part.is_whole()) part.gather(buffers_[b].parameters);
+      if (any && counts && !part.is_whole()) part.gather(buffers_[b].parameters);
     }
   }
 

@@ -31,82 +31,9 @@
 #include <fulgurite/torch/optim/arena.hpp>
 #include <fulgurite/torch/optim/clip.hpp>
 #include <fulgurite/torch/optim/optimizer.hpp>
+#include <fulgurite/torch/optim/update_kernel.hpp>
 
 namespace fulgurite::libtorch {
-
-// The update rule on a GPU, as one kernel over flat buffers. The rule is called once with values that write down what
-// is done to them; the kernel does all of it in one pass over memory.
-
-/// What an update rule does, operation by operation. Values are numbered: the parameters are 0, the gradients 1, the
-/// states follow.
-class UpdateTrace {
- public:
-  enum class What : std::uint8_t { copy, scale, divide, add_number, add, add_product, add_quotient, root, maximum };
-  /// value[to] = what(value[from], value[a], value[b], number)
-  struct Operation {
-    What what;
-    std::uint8_t to, from, a, b;
-    bool operator==(Operation const&) const = default;
-  };
-  static constexpr std::size_t most = 24;
-
-  explicit UpdateTrace(std::size_t inputs) : inputs_(inputs), values_(inputs) {}
-
-  void note(What what, std::size_t to, std::size_t from, std::size_t a = 0, std::size_t b = 0, double number = 0);
-  std::size_t fresh() { return values_++; }
-
-  std::size_t inputs() const { return inputs_; }
-  std::size_t values() const { return values_; }
-  std::span<Operation const> operations() const;
-  std::span<double const> numbers() const;
-  /// False if the rule does more than a trace can hold.
-  bool whole() const { return whole_; }
-
- private:
-  std::size_t inputs_, values_, size_ = 0;
-  bool whole_ = true;
-  std::array<Operation, most> operations_{};
-  std::array<double, most> numbers_{};
-};
-
-/// A value with at::Tensor's operations that an update rule uses. Each is noted in the trace.
-class TracedValue {
-  using What = UpdateTrace::What;
-
- public:
-  TracedValue(UpdateTrace& trace, std::size_t number) : trace_(&trace), number_(number) {}
-
-  TracedValue const& mul_(double factor) const;
-  TracedValue const& div_(double divisor) const;
-  TracedValue const& add_(double summand) const;
-  TracedValue const& add_(TracedValue const& y, double alpha) const;
-  TracedValue add(TracedValue const& y, double alpha) const;
-  TracedValue const& addcmul_(TracedValue const& a, TracedValue const& b, double value) const;
-  TracedValue addcmul(TracedValue const& a, TracedValue const& b, double value) const;
-  TracedValue const& addcdiv_(TracedValue const& a, TracedValue const& b, double value = 1.0) const;
-  TracedValue sqrt() const;
-  TracedValue const& copy_(TracedValue const& from) const;
-  TracedValue const& take_maximum(TracedValue const& other) const;
-
- private:
-  TracedValue const& change(What what, std::size_t a, std::size_t b, double number) const;
-  TracedValue result(What what, std::size_t a, std::size_t b, double number) const;
-  UpdateTrace* trace_;
-  std::size_t number_;
-};
-
-void take_maximum(TracedValue const& x, TracedValue const& other);
-void scale_and_add(TracedValue const& x, double factor, TracedValue const& y, double alpha);
-void scale_and_addcmul(TracedValue const& x, double factor, TracedValue const& a, TracedValue const& b, double value);
-void add_quotient(TracedValue const& to, TracedValue const& x, TracedValue const& root, double divisor, double eps,
-                  double value);
-
-/// Runs the traced rule on `count` consecutive numbers of each input: `memory` points to their first elements, null
-/// where the rule has no such state. False if there is no kernel with the bits of LibTorch's operators; then nothing
-/// was changed. Kernels are compiled and compared with `operators`, which runs the same rule on tensors, before their
-/// first use in the process; while a CUDA graph is recorded there is none that was not used before.
-bool updated_by_kernel(UpdateTrace const& trace, std::span<void* const> memory, std::int64_t count, at::ScalarType type,
-                       at::Device device, std::function<void(std::span<at::Tensor const>)> const& operators);
 
 // A block of numbers with at::Tensor's operations under the same names, so that an update rule is written once for
 // both.
@@ -357,25 +284,42 @@ void in_blocks([[maybe_unused]] Rule const& rule, [[maybe_unused]] Arena::Run co
 #endif
 }
 
-/// The rule as one kernel of a GPU; false if there is none with the bits of LibTorch's operators.
+/// Writes down what the rule does to a run.
 template <std::size_t N, class Rule>
-bool in_one_kernel(Rule const& rule, Arena::Run const& run, Arena::Buffer const& buffer) {
-  UpdateTrace trace(2 + N);
-  std::array<void*, 2 + N> memory{};
+TracedUpdate traced(Rule const& rule, Arena::Run const& run, Arena::Buffer const& buffer) {
+  TracedUpdate all{.trace = UpdateTrace(2 + N),
+                   .type = buffer.parameters.scalar_type(),
+                   .device = buffer.parameters.device(),
+                   .count = run.end - run.begin};
   auto const take = [&](std::size_t value, at::Tensor const& flat, std::int64_t first) {
     if (flat.defined())
-      memory[value] = static_cast<char*>(flat.mutable_data_ptr()) +
-                      (run.begin - first) * static_cast<std::int64_t>(flat.itemsize());
+      all.memory[value] = static_cast<char*>(flat.mutable_data_ptr()) +
+                          (run.begin - first) * static_cast<std::int64_t>(flat.itemsize());
   };
   take(0, buffer.parameters, 0);
   take(1, buffer.gradients, 0);
   for (std::size_t s = 0; s != N; ++s) take(2 + s, buffer.states[s], buffer.states_begin);
-  return [&]<std::size_t... I>(std::index_sequence<I...>) {
-    rule(TracedValue(trace, I)...);
-    return updated_by_kernel(trace, memory, run.end - run.begin, buffer.parameters.scalar_type(),
-                             buffer.parameters.device(),
-                             [&](std::span<at::Tensor const> tensors) { rule(at::Tensor(tensors[I])...); });
+  [&]<std::size_t... I>(std::index_sequence<I...>) {
+    rule(TracedValue(all.trace, I)...);
   }(std::make_index_sequence<2 + N>{});
+  return all;
+}
+
+/// The rule as LibTorch operators on tensors in the order of its inputs.
+template <std::size_t N, class Rule>
+std::function<void(std::span<at::Tensor const>)> operators_of(Rule const& rule) {
+  return [&rule](std::span<at::Tensor const> tensors) {
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      rule(at::Tensor(tensors[I])...);
+    }(std::make_index_sequence<2 + N>{});
+  };
+}
+
+/// The rule as one kernel of a GPU; false if there is none with the bits of LibTorch's operators.
+template <std::size_t N, class Rule>
+bool in_one_kernel(Rule const& rule, Arena::Run const& run, Arena::Buffer const& buffer) {
+  auto const all = traced<N>(rule, run, buffer);
+  return updated_by_kernel(all.trace, all.inputs(), all.count, all.type, all.device, operators_of<N>(rule));
 }
 
 /// The same rule as LibTorch operators, one for each line: for GPUs, and for other element types and processors.
@@ -539,6 +483,17 @@ class ArenaOptimizer : public NamedState<Rule> {
   /// True if all gradients are finite, found in one pass over memory; nullopt if that would wait for a device.
   std::optional<bool> gradients_finite();
 
+  // For a strategy that makes the update itself, in a recording of the step.
+
+  /// The runs of the next update. `counts`: it counts as made, as by `step`.
+  std::vector<libtorch::Arena::Run> runs(bool counts);
+  /// Updates a run that was counted.
+  void update(libtorch::Arena::Run const& run) const;
+  /// What an update does to the run `later` steps after this one, with the present options.
+  libtorch::TracedUpdate traced(libtorch::Arena::Run const& run, long later = 0) const;
+  /// True if a kernel in a graph can do it.
+  bool fits_graph(libtorch::Arena::Run const& run) const;
+
   /// The parameters of all groups, in the order given. Clipping uses their flat gradients.
   libtorch::ArenaParameters parameters() { return libtorch::ArenaParameters(*this->arena_); }
 
@@ -570,9 +525,32 @@ ArenaOptimizer<Rule>::ArenaOptimizer(std::vector<Group<Options>> const& groups) 
 
 template <class Rule>
 void ArenaOptimizer<Rule>::step() {
-  this->arena_->update([&](libtorch::Arena::Run const& run, libtorch::Arena::Buffer const& buffer) {
-    libtorch::pass<Rule::states.size()>(Rule(this->groups_[run.group], run.steps), run, buffer);
-  });
+  this->arena_->update([&](libtorch::Arena::Run const& run, auto const&) { update(run); });
+}
+
+template <class Rule>
+std::vector<libtorch::Arena::Run> ArenaOptimizer<Rule>::runs(bool counts) {
+  std::vector<libtorch::Arena::Run> all;
+  this->arena_->update([&](libtorch::Arena::Run const& run, auto const&) { all.push_back(run); }, counts);
+  return all;
+}
+
+template <class Rule>
+void ArenaOptimizer<Rule>::update(libtorch::Arena::Run const& run) const {
+  libtorch::pass<Rule::states.size()>(Rule(this->groups_[run.group], run.steps), run,
+                                      this->arena_->buffers()[run.buffer]);
+}
+
+template <class Rule>
+libtorch::TracedUpdate ArenaOptimizer<Rule>::traced(libtorch::Arena::Run const& run, long later) const {
+  return libtorch::traced<Rule::states.size()>(Rule(this->groups_[run.group], run.steps + later), run,
+                                               this->arena_->buffers()[run.buffer]);
+}
+
+template <class Rule>
+bool ArenaOptimizer<Rule>::fits_graph(libtorch::Arena::Run const& run) const {
+  Rule const rule(this->groups_[run.group], run.steps);
+  return libtorch::has_kernel_in_graph(traced(run), libtorch::operators_of<Rule::states.size()>(rule));
 }
 
 template <class Rule>

@@ -1,0 +1,122 @@
+#pragma once
+// The update rule of an optimizer on a GPU, as one kernel over flat buffers. The rule is called once with values that
+// write down what is done to them; the kernel does all of it in one pass over memory.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include <ATen/core/Tensor.h>
+
+#include <fulgurite/core/body.hpp>
+
+namespace fulgurite::libtorch {
+
+/// What an update rule does, operation by operation. Values are numbered: the parameters are 0, the gradients 1, the
+/// states follow.
+class UpdateTrace {
+ public:
+  enum class What : std::uint8_t { copy, scale, divide, add_number, add, add_product, add_quotient, root, maximum };
+  /// value[to] = what(value[from], value[a], value[b], number)
+  struct Operation {
+    What what;
+    std::uint8_t to, from, a, b;
+    bool operator==(Operation const&) const = default;
+  };
+  static constexpr std::size_t most = 24;
+
+  explicit UpdateTrace(std::size_t inputs) : inputs_(inputs), values_(inputs) {}
+
+  void note(What what, std::size_t to, std::size_t from, std::size_t a = 0, std::size_t b = 0, double number = 0);
+  std::size_t fresh() { return values_++; }
+
+  std::size_t inputs() const { return inputs_; }
+  std::size_t values() const { return values_; }
+  std::span<Operation const> operations() const;
+  std::span<double const> numbers() const;
+  /// False if the rule does more than a trace can hold.
+  bool whole() const { return whole_; }
+
+ private:
+  std::size_t inputs_, values_, size_ = 0;
+  bool whole_ = true;
+  std::array<Operation, most> operations_{};
+  std::array<double, most> numbers_{};
+};
+
+/// A value with at::Tensor's operations that an update rule uses. Each is noted in the trace.
+class TracedValue {
+  using What = UpdateTrace::What;
+
+ public:
+  TracedValue(UpdateTrace& trace, std::size_t number) : trace_(&trace), number_(number) {}
+
+  TracedValue const& mul_(double factor) const;
+  TracedValue const& div_(double divisor) const;
+  TracedValue const& add_(double summand) const;
+  TracedValue const& add_(TracedValue const& y, double alpha) const;
+  TracedValue add(TracedValue const& y, double alpha) const;
+  TracedValue const& addcmul_(TracedValue const& a, TracedValue const& b, double value) const;
+  TracedValue addcmul(TracedValue const& a, TracedValue const& b, double value) const;
+  TracedValue const& addcdiv_(TracedValue const& a, TracedValue const& b, double value = 1.0) const;
+  TracedValue sqrt() const;
+  TracedValue const& copy_(TracedValue const& from) const;
+  TracedValue const& take_maximum(TracedValue const& other) const;
+
+ private:
+  TracedValue const& change(What what, std::size_t a, std::size_t b, double number) const;
+  TracedValue result(What what, std::size_t a, std::size_t b, double number) const;
+  UpdateTrace* trace_;
+  std::size_t number_;
+};
+
+void take_maximum(TracedValue const& x, TracedValue const& other);
+void scale_and_add(TracedValue const& x, double factor, TracedValue const& y, double alpha);
+void scale_and_addcmul(TracedValue const& x, double factor, TracedValue const& a, TracedValue const& b, double value);
+void add_quotient(TracedValue const& to, TracedValue const& x, TracedValue const& root, double divisor, double eps,
+                  double value);
+
+/// What an update does to one run of an arena, with the numbers of one step.
+struct TracedUpdate {
+  UpdateTrace trace;
+  at::ScalarType type;
+  at::Device device;
+  std::int64_t count = 0;
+  std::array<void*, 8> memory = {};  ///< of each input; null where the rule has no such state
+
+  std::span<void* const> inputs() const;
+  /// True if the same kernel does both: they differ in numbers at most.
+  bool like(TracedUpdate const& other) const;
+};
+
+/// Runs the traced rule on `count` consecutive numbers of each input: `memory` points to their first elements, null
+/// where the rule has no such state. False if there is no kernel with the bits of LibTorch's operators; then nothing
+/// was changed. Kernels are compiled and compared with `operators`, which runs the same rule on tensors, before their
+/// first use in the process; while a CUDA graph is recorded there is none that was not used before.
+bool updated_by_kernel(UpdateTrace const& trace, std::span<void* const> memory, std::int64_t count, at::ScalarType type,
+                       at::Device device, std::function<void(std::span<at::Tensor const>)> const& operators);
+
+// The same kernel as part of a CUDA graph. It reads the numbers of its step from a table on the device, so that they
+// may differ in each replay.
+
+/// The columns of the table's head: whether the kernels do anything; the row that they read next; a count of blocks
+/// that are done. Rows follow, in each of them the numbers of all runs, UpdateTrace::most for each.
+enum class UpdateTable : std::int64_t { on, row, done, head };
+
+/// True if `launch_update_in_graph` can launch this: its kernel is compiled and compared with `operators` like that of
+/// updated_by_kernel, and in the same way must be known before the graph is recorded.
+bool has_kernel_in_graph(TracedUpdate const& update, std::function<void(std::span<at::Tensor const>)> const& operators);
+
+/// Launches the kernel for run `index` of `runs`. The last run moves the table to its next row.
+void launch_update_in_graph(TracedUpdate const& update, at::Tensor const& table, std::size_t index, std::size_t runs);
+
+/// Writes the numbers of an update as the kernels of a device take them.
+void write_numbers(UpdateTrace const& trace, at::Device device, double* to);
+
+}  // namespace fulgurite::libtorch
+
+#if !defined(FULGURITE_COMPILED)
+#include <fulgurite/torch/optim/update_kernel.ipp>
+#endif

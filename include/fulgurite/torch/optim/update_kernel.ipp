@@ -1,0 +1,359 @@
+#pragma once
+// The bodies of torch/optim/update_kernel.hpp.
+
+#include <algorithm>
+#include <initializer_list>
+#include <iterator>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/exp2.h>
+#include <ATen/ops/zeros.h>
+#include <c10/util/Exception.h>
+
+#include <fulgurite/torch/native/matmul_scope.hpp>
+#include <fulgurite/torch/optim/update_kernel.hpp>
+
+namespace fulgurite::libtorch {
+
+FULGURITE_BULK_BODY void UpdateTrace::note(What what, std::size_t to, std::size_t from, std::size_t a, std::size_t b,
+                                           double number) {
+  if (size_ == most) {
+    whole_ = false;
+    return;
+  }
+  auto const byte = [](std::size_t value) { return static_cast<std::uint8_t>(value); };
+  operations_[size_] = {what, byte(to), byte(from), byte(a), byte(b)};
+  numbers_[size_++] = number;
+}
+
+FULGURITE_BULK_BODY std::span<UpdateTrace::Operation const> UpdateTrace::operations() const {
+  return {operations_.data(), size_};
+}
+FULGURITE_BULK_BODY std::span<double const> UpdateTrace::numbers() const { return {numbers_.data(), size_}; }
+
+FULGURITE_BULK_BODY TracedValue const& TracedValue::change(What what, std::size_t a, std::size_t b,
+                                                           double number) const {
+  trace_->note(what, number_, number_, a, b, number);
+  return *this;
+}
+FULGURITE_BULK_BODY TracedValue TracedValue::result(What what, std::size_t a, std::size_t b, double number) const {
+  auto const to = trace_->fresh();
+  trace_->note(what, to, number_, a, b, number);
+  return {*trace_, to};
+}
+
+FULGURITE_BULK_BODY TracedValue const& TracedValue::mul_(double factor) const {
+  return change(What::scale, 0, 0, factor);
+}
+FULGURITE_BULK_BODY TracedValue const& TracedValue::div_(double divisor) const {
+  return change(What::divide, 0, 0, divisor);
+}
+FULGURITE_BULK_BODY TracedValue const& TracedValue::add_(double summand) const {
+  return change(What::add_number, 0, 0, summand);
+}
+FULGURITE_BULK_BODY TracedValue const& TracedValue::add_(TracedValue const& y, double alpha) const {
+  return change(What::add, y.number_, 0, alpha);
+}
+FULGURITE_BULK_BODY TracedValue TracedValue::add(TracedValue const& y, double alpha) const {
+  return result(What::add, y.number_, 0, alpha);
+}
+FULGURITE_BULK_BODY TracedValue const& TracedValue::addcmul_(TracedValue const& a, TracedValue const& b,
+                                                             double value) const {
+  return change(What::add_product, a.number_, b.number_, value);
+}
+FULGURITE_BULK_BODY TracedValue TracedValue::addcmul(TracedValue const& a, TracedValue const& b, double value) const {
+  return result(What::add_product, a.number_, b.number_, value);
+}
+FULGURITE_BULK_BODY TracedValue const& TracedValue::addcdiv_(TracedValue const& a, TracedValue const& b,
+                                                             double value) const {
+  return change(What::add_quotient, a.number_, b.number_, value);
+}
+FULGURITE_BULK_BODY TracedValue TracedValue::sqrt() const { return result(What::root, 0, 0, 0); }
+FULGURITE_BULK_BODY TracedValue const& TracedValue::copy_(TracedValue const& from) const {
+  return change(What::copy, from.number_, 0, 0);
+}
+FULGURITE_BULK_BODY TracedValue const& TracedValue::take_maximum(TracedValue const& other) const {
+  return change(What::maximum, other.number_, 0, 0);
+}
+
+FULGURITE_BULK_BODY void take_maximum(TracedValue const& x, TracedValue const& other) { x.take_maximum(other); }
+FULGURITE_BULK_BODY void scale_and_add(TracedValue const& x, double factor, TracedValue const& y, double alpha) {
+  x.mul_(factor).add_(y, alpha);
+}
+FULGURITE_BULK_BODY void scale_and_addcmul(TracedValue const& x, double factor, TracedValue const& a,
+                                           TracedValue const& b, double value) {
+  x.mul_(factor).addcmul_(a, b, value);
+}
+FULGURITE_BULK_BODY void add_quotient(TracedValue const& to, TracedValue const& x, TracedValue const& root,
+                                      double divisor, double eps, double value) {
+  to.addcdiv_(x, root.div_(divisor).add_(eps), value);
+}
+
+/// The source of a kernel. Each thread computes the numbers at four places. `product_first`: in x + value * a * b the
+/// product a * b is rounded first, otherwise value * a. Which it is in LibTorch's kernel is found by comparing.
+/// `in_graph`: the numbers are those of the row of the table that is next, from column `at` on, and nothing happens
+/// where the table is off. The last block to finish the last run moves the table to its next row: by then all blocks
+/// have read the row.
+FULGURITE_BODY std::string update_source(UpdateTrace const& trace, std::vector<bool> const& given, at::ScalarType type,
+                                         bool product_first, bool in_graph) {
+  using What = UpdateTrace::What;
+  std::string const number = type == at::kFloat ? "float" : "double";
+  auto const x = [](std::size_t value) { return "x" + std::to_string(value); };
+  std::vector<bool> written(trace.values(), false);
+  std::string lines;
+  for (std::size_t i = 0; i != trace.operations().size(); ++i) {
+    auto const& operation = trace.operations()[i];
+    auto const place = "[" + std::to_string(i) + "]";
+    auto const from = x(operation.from), a = x(operation.a), b = x(operation.b),
+               n = in_graph ? "(" + number + ")n" + place : "n.at" + place;
+    written[operation.to] = true;
+    lines += "    " + x(operation.to) + " = ";
+    switch (operation.what) {
+    case What::copy: lines += a; break;
+    case What::scale:
+    case What::divide: lines += from + " * " + n; break;
+    case What::add_number: lines += from + " + " + n; break;
+    case What::add: lines += "fma(" + a + ", " + n + ", " + from + ")"; break;
+    case What::add_product:
+      lines += product_first ? "fma(" + n + ", " + a + " * " + b + ", " + from + ")"
+                             : "fma(" + n + " * " + a + ", " + b + ", " + from + ")";
+      break;
+    case What::add_quotient: lines += "fma(" + n + ", " + a + " / " + b + ", " + from + ")"; break;
+    case What::root: lines += "sqrt(" + from + ")"; break;
+    case What::maximum:
+      lines += "(" + from + " != " + from + " || " + from + " > " + a + ") ? " + from + " : " + a;
+      break;
+    }
+    lines += ";\n";
+  }
+  std::string source = "struct alignas(4 * sizeof(" + number + ")) Four { " + number + " at[4]; };\nstruct Numbers { " +
+                       number + " at[" + std::to_string(UpdateTrace::most) +
+                       "]; };\nextern \"C\" __global__ void update(long long count, " +
+                       (in_graph ? "double* table, int at, int row, int last" : "Numbers n");
+  std::string loads, locals, stores;
+  for (std::size_t value = 0; value != trace.values(); ++value) {
+    bool const input = value < trace.inputs();
+    locals += "    " + number + " " + x(value) +
+              (input && given[value] ? " = f" + std::to_string(value) + ".at[k];\n" : " = 0;\n");
+    if (!input || !given[value]) continue;
+    auto const name = std::to_string(value);
+    source += ", Four* p" + name;
+    loads += "  Four f" + name + " = p" + name + "[i];\n";
+    if (!written[value]) continue;
+    lines += "    f" + name + ".at[k] = " + x(value) + ";\n";
+    stores += "  p" + name + "[i] = f" + name + ";\n";
+  }
+  auto const body = loads + "  #pragma unroll\n  for (int k = 0; k != 4; ++k) {\n" + locals + lines + "  }\n" + stores;
+  std::string const place = "  long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;\n";
+  if (!in_graph) return source + ") {\n" + place + "  if (i >= count) return;\n" + body + "}\n";
+  return source + ") {\n" + place +
+         R"(  if (table[0] == 0) return;
+  double const* n = table + 3 + (long long)table[1] * row + at;
+  if (i < count) {
+)" + body +
+         R"(  }
+  if (!last) return;
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  __threadfence();
+  unsigned* done = (unsigned*)(table + 2);
+  if (atomicAdd(done, 1u) + 1 != gridDim.x) return;
+  *done = 0;
+  table[1] += 1;
+}
+)";
+}
+
+FULGURITE_BULK_BODY void write_numbers(UpdateTrace const& trace, at::Device device, double* to) {
+  for (std::size_t i = 0; i != trace.numbers().size(); ++i) {
+    // On a GPU LibTorch multiplies by the inverse.
+    bool const inverse = device.is_cuda() && trace.operations()[i].what == UpdateTrace::What::divide;
+    to[i] = inverse ? 1.0 / trace.numbers()[i] : trace.numbers()[i];
+  }
+}
+
+/// Launches a kernel over `count` numbers, a multiple of four. `arguments`: those before the pointers to memory.
+FULGURITE_BULK_BODY void launch_over(native::GpuKernel const& kernel, std::span<void* const> memory, std::int64_t count,
+                                     std::initializer_list<void*> arguments) {
+  constexpr int threads = 256;
+  long long quarters = count / 4;
+  std::array<void*, 8> pointers{};
+  std::array<void*, 16> all{&quarters};
+  auto next = std::ranges::copy(arguments, all.begin() + 1).out;
+  for (std::size_t value = 0; value != memory.size(); ++value) {
+    if (memory[value] == nullptr) continue;
+    pointers[value] = memory[value];
+    *next++ = &pointers[value];
+  }
+  kernel.launch((quarters + threads - 1) / threads, threads, all.data());
+}
+
+/// Launches the kernel with the numbers of the trace.
+FULGURITE_BULK_BODY void launch_update(native::GpuKernel const& kernel, UpdateTrace const& trace,
+                                       std::span<void* const> memory, std::int64_t count, at::ScalarType type) {
+  std::array<double, UpdateTrace::most> doubles{};
+  write_numbers(trace, at::kCUDA, doubles.data());
+  std::array<float, UpdateTrace::most> floats{};
+  std::ranges::transform(doubles, floats.begin(), [](double number) { return static_cast<float>(number); });
+  launch_over(kernel, memory, count, {type == at::kFloat ? static_cast<void*>(floats.data()) : doubles.data()});
+}
+
+/// Launches the kernel that reads its numbers from the table, for run `index` of `runs`.
+FULGURITE_BULK_BODY void launch_from_table(native::GpuKernel const& kernel, std::span<void* const> memory,
+                                           std::int64_t count, at::Tensor const& table, std::size_t index,
+                                           std::size_t runs) {
+  auto* numbers = static_cast<double*>(table.mutable_data_ptr());
+  int at = static_cast<int>(UpdateTrace::most * index), row = static_cast<int>(UpdateTrace::most * runs),
+      last = index + 1 == runs;
+  launch_over(kernel, memory, count, {&numbers, &at, &row, &last});
+}
+
+/// Runs the kernel with the numbers of the second row of a table, and once more where the table is off. True if the
+/// first of these has moved the table by one row; the second one has to leave memory as it is.
+FULGURITE_BODY bool updates_from_table(native::GpuKernel const& kernel, UpdateTrace const& trace,
+                                       std::span<void* const> memory, std::int64_t count, at::Device device) {
+  constexpr auto head = static_cast<std::int64_t>(UpdateTable::head);
+  constexpr auto most = static_cast<std::int64_t>(UpdateTrace::most);
+  auto const numbers = at::zeros({head + 2 * most}, at::TensorOptions(at::kDouble));
+  auto* const row = static_cast<double*>(numbers.mutable_data_ptr());
+  row[0] = row[1] = 1;
+  write_numbers(trace, device, row + head + most);
+  auto const table = numbers.to(device);
+  launch_from_table(kernel, memory, count, table, 0, 1);
+  auto const after = table.cpu();
+  table.zero_();
+  launch_from_table(kernel, memory, count, table, 0, 1);
+  row[1] = 2;
+  return at::equal(after, numbers);
+}
+
+/// True if the kernel has the bits of LibTorch's operators for numbers of many magnitudes and both signs.
+/// `in_graph`: the kernel reads its numbers from a table.
+FULGURITE_BODY bool as_operators_do(native::GpuKernel const& kernel, UpdateTrace const& trace,
+                                    std::vector<bool> const& given, at::ScalarType type, at::Device device,
+                                    std::function<void(std::span<at::Tensor const>)> const& operators, bool in_graph) {
+  constexpr std::int64_t count = 8192;
+  at::NoGradGuard const no_graph;
+  for (bool const positive : {true, false}) {
+    std::vector<at::Tensor> ours, theirs;
+    std::vector<void*> memory;
+    for (std::size_t value = 0; value != given.size(); ++value) {
+      ours.emplace_back();
+      theirs.emplace_back();
+      memory.push_back(nullptr);
+      if (!given[value]) continue;
+      // Without a generator: exponents from -40 to 20 in an order of its own for each tensor, and mantissas beside.
+      auto const place =
+          at::arange(count, at::TensorOptions(device).dtype(at::kDouble)).mul(7919.0 + 2.0 * double(value) * 104729.0);
+      auto numbers = at::exp2(place.remainder(60.0007).sub(40)).mul(place.remainder(0.9973).add(1));
+      if (!positive || value < 2) numbers.mul_(place.remainder(3.1).sub(1.5).sign());
+      ours[value] = numbers.to(type);
+      theirs[value] = ours[value].clone();
+      memory[value] = ours[value].mutable_data_ptr();
+    }
+    if (!in_graph) launch_update(kernel, trace, memory, count, type);
+    else if (!updates_from_table(kernel, trace, memory, count, device)) return false;
+    operators(theirs);
+    for (std::size_t value = 0; value != given.size(); ++value)
+      if (given[value] && !at::equal(ours[value].view(at::kByte), theirs[value].view(at::kByte))) return false;
+  }
+  return true;
+}
+
+/// LibTorch may treat 0 and 1 as special, and a rate of 0 would hide how the last operation rounds.
+FULGURITE_BULK_BODY int special(double number) { return number == 0 ? 0 : number == 1 ? 1 : 2; }
+
+/// The kernels of the process, by what they do.
+class UpdateKernels {
+ public:
+  static UpdateKernels& of_process() {
+    static auto& kernels = *new UpdateKernels;  // threads may use it until the very end
+    return kernels;
+  }
+  /// `operators`: null if the kernel must be known.
+  native::GpuKernel const* of(UpdateTrace const& trace, std::span<void* const> memory, at::ScalarType type,
+                              at::Device device, std::function<void(std::span<at::Tensor const>)> const& operators,
+                              bool in_graph) {
+    std::lock_guard const lock(mutex_);
+    for (auto const& entry : entries_)
+      if (entry.type == type && entry.device == device && entry.in_graph == in_graph &&
+          std::ranges::equal(entry.operations, trace.operations()) &&
+          std::ranges::equal(entry.numbers, trace.numbers(), {}, {}, special) &&
+          std::ranges::equal(entry.given, memory, {}, {}, [](void* at) { return at != nullptr; }))
+        return entry.kernel;
+    if (!operators || native::is_recording_graph(device)) return nullptr;
+    Entry entry{type, device, in_graph, {trace.operations().begin(), trace.operations().end()}, {}, {}, nullptr};
+    std::ranges::transform(trace.numbers(), std::back_inserter(entry.numbers), special);
+    for (auto* const at : memory) entry.given.push_back(at != nullptr);
+    for (bool const product_first : {true, false}) {
+      auto const* const kernel =
+          native::GpuKernel::of(update_source(trace, entry.given, type, product_first, in_graph), "update", device);
+      if (kernel == nullptr || !as_operators_do(*kernel, trace, entry.given, type, device, operators, in_graph))
+        continue;
+      entry.kernel = kernel;
+      break;
+    }
+    return entries_.emplace_back(std::move(entry)).kernel;
+  }
+
+ private:
+  struct Entry {
+    at::ScalarType type;
+    at::Device device;
+    bool in_graph;
+    std::vector<UpdateTrace::Operation> operations;
+    std::vector<int> numbers;  ///< 0 and 1 as they are, 2 for others
+    std::vector<bool> given;
+    native::GpuKernel const* kernel;
+  };
+  std::mutex mutex_;
+  std::vector<Entry> entries_;
+};
+
+/// True if a kernel can be written for this: all of it, for numbers that lie in whole groups of four.
+FULGURITE_BULK_BODY bool fits_kernel(UpdateTrace const& trace, std::span<void* const> memory, std::int64_t count,
+                                     at::ScalarType type) {
+  auto const bytes = static_cast<std::uintptr_t>(type == at::kDouble ? 32 : 16);
+  for (auto* const at : memory)
+    if (reinterpret_cast<std::uintptr_t>(at) % bytes != 0) return false;
+  return trace.whole() && count % 4 == 0 && (type == at::kFloat || type == at::kDouble);
+}
+
+FULGURITE_BULK_BODY bool updated_by_kernel(UpdateTrace const& trace, std::span<void* const> memory, std::int64_t count,
+                                           at::ScalarType type, at::Device device,
+                                           std::function<void(std::span<at::Tensor const>)> const& operators) {
+  if (!fits_kernel(trace, memory, count, type)) return false;
+  auto const* const kernel = UpdateKernels::of_process().of(trace, memory, type, device, operators, false);
+  if (kernel != nullptr) launch_update(*kernel, trace, memory, count, type);
+  return kernel != nullptr;
+}
+
+FULGURITE_BODY bool has_kernel_in_graph(TracedUpdate const& update,
+                                        std::function<void(std::span<at::Tensor const>)> const& operators) {
+  auto const& [trace, type, device, count, memory] = update;
+  return fits_kernel(trace, update.inputs(), count, type) &&
+         UpdateKernels::of_process().of(trace, update.inputs(), type, device, operators, true) != nullptr;
+}
+
+FULGURITE_BODY void launch_update_in_graph(TracedUpdate const& update, at::Tensor const& table, std::size_t index,
+                                           std::size_t runs) {
+  auto const* const kernel =
+      UpdateKernels::of_process().of(update.trace, update.inputs(), update.type, update.device, nullptr, true);
+  TORCH_CHECK(kernel != nullptr, "the kernel of an update was not compiled before its graph was recorded");
+  launch_from_table(*kernel, update.inputs(), update.count, table, index, runs);
+}
+
+FULGURITE_BULK_BODY std::span<void* const> TracedUpdate::inputs() const { return {memory.data(), trace.inputs()}; }
+
+FULGURITE_BULK_BODY bool TracedUpdate::like(TracedUpdate const& other) const {
+  return type == other.type && device == other.device && count == other.count && memory == other.memory &&
+         std::ranges::equal(trace.operations(), other.trace.operations()) &&
+         std::ranges::equal(trace.numbers(), other.trace.numbers(), {}, special, special);
+}
+
+}  // namespace fulgurite::libtorch

@@ -1,0 +1,351 @@
+// The optimizer's update as part of a step's graph, shown on the CPU with a graph that replays operators: the bits of
+// the update as it is written, whatever changes from step to step, and where the update stays outside, by name.
+
+#include "captured_fits.hpp"
+#include "replayed.hpp"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unistd.h>
+
+#include <fulgurite/fulgurite.hpp>
+
+using namespace fulgurite;
+using replayed::GraphedCpu;
+using replayed::Replayed;
+namespace F = torch::nn::functional;
+
+namespace {
+
+/// What an optimizer leaves at its end: steps and states of each parameter.
+inline std::vector<torch::Tensor> last_states;
+inline std::vector<long> last_steps;
+
+template <class Base>
+struct Leaves : Base {
+  using Base::Base;
+  Leaves(Leaves&&) noexcept = default;
+  Leaves& operator=(Leaves&&) noexcept = default;
+  ~Leaves() {
+    if (!this->arena_) return;
+    last_states.clear();
+    last_steps.clear();
+    for (auto const& slot : this->arena_->slots()) {
+      last_steps.push_back(slot.steps);
+      for (auto const& state : slot.states)
+        if (state.defined()) last_states.push_back(state.clone());
+    }
+  }
+};
+
+/// `Other`: short batches go through another head.
+struct UpdatedNet : torch::nn::Module {
+  torch::nn::Sequential body =
+      register_module("body", torch::nn::Sequential(torch::nn::Linear(6, 16), torch::nn::BatchNorm1d(16),
+                                                    torch::nn::Tanh(), torch::nn::Dropout(0.3)));
+  torch::nn::Linear head = register_module("head", torch::nn::Linear(16, 3)),
+                    other = register_module("other", torch::nn::Linear(16, 3));
+  std::vector<float> losses = {};
+  torch::Tensor training_step(data::Batch const& batch) {
+    auto const x = body->forward(batch.data);
+    return F::cross_entropy(batch.data.size(0) == 8 ? head(x) : other(x), batch.target);
+  }
+  void on_train_batch_end(auto& outputs, auto&, auto&) { losses.push_back(outputs.loss.template item<float>()); }
+};
+
+template <class Optimizer, auto options>
+struct With : UpdatedNet {
+  auto configure_optimizers() { return Leaves<Optimizer>(*this, options()); }
+};
+template <class Optimizer, auto options>
+struct PerStep : UpdatedNet {
+  auto configure_optimizers() {
+    return scheduled(Leaves<Optimizer>({{body->parameters(), options()}, {head->parameters(), {.lr = 0.02}}}),
+                     schedule::Cosine{.total = 60}, ScheduleOptions{.interval = Interval::step});
+  }
+};
+constexpr auto adam = [] { return optim::AdamOptions{.lr = 0.01}; };
+constexpr auto adamw = [] { return optim::AdamWOptions{.lr = 0.01, .weight_decay = 0.1, .amsgrad = true}; };
+constexpr auto sgd = [] { return optim::SGDOptions{.lr = 0.1}; };
+constexpr auto nesterov = [] { return optim::SGDOptions{.lr = 0.1, .momentum = 0.9, .nesterov = true}; };
+constexpr auto rmsprop = [] { return optim::RMSpropOptions{.lr = 0.01, .momentum = 0.9, .centered = true}; };
+constexpr auto adagrad = [] { return optim::AdagradOptions{.lr = 0.01, .lr_decay = 0.1}; };
+using Plain = With<optim::Adam, adam>;
+
+std::vector<data::Batch> rows_of(int n, int rows = 8) {
+  auto generator = at::detail::createCPUGenerator(11);
+  std::vector<data::Batch> all;
+  for (int i = 0; i != n; ++i)
+    all.push_back({torch::randn({rows, 6}, generator), torch::randint(0, 3, {rows}, generator, torch::kLong)});
+  return all;
+}
+
+struct Left {
+  std::vector<torch::Tensor> tensors = {}, states = {};
+  std::vector<long> steps = {};
+  std::vector<float> losses = {};
+  std::string warnings = {};
+};
+template <class Model>
+Left left_by(auto strategy, std::vector<data::Batch> data, TrainerOptions options, Automatic how, auto... callbacks) {
+  for (auto& batch : data) batch.data = batch.data.clone();
+  torch::manual_seed(3);
+  Model model;
+  Replayed::model = &model;
+  torch::manual_seed(5);
+  Left left;
+  {
+    auto trainer = make_trainer<Model>(options, strategy, Float32{}, how, callbacks..., NoDefaults{});
+    trainer.fit(model, data);
+    for (auto const& warning : trainer.warnings()) left.warnings += warning + "\n";
+  }
+  left.tensors = fixtures::copied_weights(model);
+  left.tensors.push_back(torch::rand({4}));
+  left.states = last_states;
+  left.steps = last_steps;
+  left.losses = model.losses;
+  return left;
+}
+void same(Left const& a, Left const& b) {
+  auto const equal = [](auto const& x, auto const& y) {
+    REQUIRE(x.size() == y.size());
+    for (std::size_t i = 0; i != x.size(); ++i) CHECK(fixtures::same_bits(x[i], y[i]));
+  };
+  equal(a.tensors, b.tensors);
+  equal(a.states, b.states);
+  CHECK(a.steps == b.steps);
+  CHECK(a.losses == b.losses);
+}
+/// Fits both ways, and compares every bit. On the CPU the loss is looked at before the update, unless nothing is.
+template <class Model>
+CaptureReport updated(std::vector<data::Batch> const& data, Automatic how = {},
+                      TrainerOptions options = {.non_finite = NonFinite::ignore}, auto... callbacks) {
+  if (!options.max_epochs) options.max_epochs = 8;
+  GraphedCpu strategy{SingleDevice{cpu}};
+  auto const report = strategy.report();
+  same(left_by<Model>(strategy, data, options, how, callbacks...),
+       left_by<Model>(SingleDevice{cpu}, data, options, how, callbacks...));
+  CHECK(report->reasons.empty());
+  CHECK(report->replayed > 20);
+  return *report;
+}
+
+}  // namespace
+
+TEST_CASE("an update in the graph has the bits of the update as it is written, with a rate of its own in each step") {
+  auto const all_in_graph = [](CaptureReport const& report) {
+    INFO(report.update_apart);
+    CHECK(report.update_apart.empty());
+    CHECK(report.updated == report.replayed);
+  };
+  auto const data = rows_of(7);
+  all_in_graph(updated<PerStep<optim::Adam, adam>>(data));
+  all_in_graph(updated<PerStep<optim::AdamW, adamw>>(data));
+  all_in_graph(updated<PerStep<optim::SGD, sgd>>(data));
+  all_in_graph(updated<PerStep<optim::SGD, nesterov>>(data));
+  all_in_graph(updated<PerStep<optim::RMSprop, rmsprop>>(data));
+  all_in_graph(updated<PerStep<optim::Adagrad, adagrad>>(data));
+  all_in_graph(updated<PerStep<optim::Adam, adam>>(data, {.clip = ClipNorm{0.1}}));
+  all_in_graph(updated<PerStep<optim::SGD, nesterov>>(data, {.clip = ClipValue{0.01}}));
+  all_in_graph(updated<Plain>(rows_of(200), {}, {.max_epochs = 1, .non_finite = NonFinite::ignore}));
+}
+
+namespace {
+
+/// Counts the operators of each batch that no graph calls.
+struct CountsOperators {
+  using Stateless = ByChoice;
+  std::shared_ptr<std::map<std::size_t, int>> counts = std::make_shared<std::map<std::size_t, int>>();
+  std::shared_ptr<std::optional<fixtures::Operators>> now = std::make_shared<std::optional<fixtures::Operators>>();
+  void on_train_batch_start() { now->emplace(); }
+  void on_train_batch_end() {
+    ++(*counts)[(*now)->all()];
+    now->reset();
+  }
+};
+/// The number of operators that most steps call outside of their graph.
+template <class Model>
+std::pair<std::size_t, int> most_steps(bool in_graph) {
+  Replayed::has_kernels = in_graph;
+  CountsOperators counts;
+  auto const report = updated<Model>(rows_of(200), {}, {.max_epochs = 2, .non_finite = NonFinite::ignore}, counts);
+  Replayed::has_kernels = true;
+  CHECK((report.updated > 350) == in_graph);
+  CHECK(report.update_apart.empty() == in_graph);
+  auto const most = std::max_element(counts.counts->begin(), counts.counts->end(),
+                                     [](auto const& a, auto const& b) { return a.second < b.second; });
+  return *most;
+}
+
+}  // namespace
+
+TEST_CASE("where no rate changes, an update in the graph calls no operator outside of it") {
+  auto const [apart, of] = most_steps<Plain>(false);
+  auto const [within, how_often] = most_steps<Plain>(true);
+  CHECK(within == apart);
+  CHECK(how_often > 350);
+  CHECK(of > 350);
+}
+
+namespace {
+
+/// A rate of 0, which LibTorch's kernels may treat as special, and others.
+struct ChangesRate {
+  using Stateless = ByChoice;
+  void on_train_batch_start(auto& ctx) {
+    auto const step = ctx.global_step();
+    ctx.each_optimizer([&](std::size_t, auto& optimizer) {
+      if (step == 20) optimizer.set_lr(0, 0.0);
+      if (step == 25) optimizer.set_lr(0, 0.05);
+      if (step > 30) optimizer.set_lr(0, 0.01 / double(step));
+    });
+  }
+};
+
+/// A layer is frozen for some epochs.
+struct Thaws : Plain {
+  void on_train_epoch_start(auto& ctx) {
+    head->weight.set_requires_grad(ctx.current_epoch() != 2 && ctx.current_epoch() != 3);
+    body[1]->train(ctx.current_epoch() < 5);
+  }
+};
+struct FrozenHead : Plain {
+  FrozenHead() { head->bias.set_requires_grad(false); }
+};
+
+/// The step follows a global from batch 40 on.
+struct FollowsGlobal : Plain {
+  static inline double unseen = 1;
+  void state(auto& archive) { archive("losses", losses); }
+  void on_train_batch_start(auto&, auto& ctx) { unseen = ctx.global_step() < 40 ? 1 : 0.5; }
+  torch::Tensor training_step(data::Batch const& batch) { return Plain::training_step(batch) * unseen; }
+};
+
+}  // namespace
+
+TEST_CASE("an update in the graph follows a rate that a callback sets, and leaves to the trainer what it cannot do") {
+  auto const report = updated<Plain>(rows_of(7), {}, {.non_finite = NonFinite::ignore}, ChangesRate{});
+  CHECK(report.update_apart.empty());
+  CHECK(report.updated > 20);
+  CHECK(report.updated < report.replayed);  // with the rate of 0
+  auto const clipped =
+      updated<Plain>(rows_of(7), {.clip = ClipNorm{0.1}}, {.non_finite = NonFinite::ignore}, ChangesRate{});
+  CHECK(clipped.updated > 20);
+  CHECK(clipped.updated < clipped.replayed);
+}
+
+TEST_CASE("an update in the graph is of the parameters that receive gradients: some are frozen, some not reached") {
+  CHECK(updated<FrozenHead>(rows_of(7)).updated > 30);
+  auto const thaws = updated<Thaws>(rows_of(10));
+  CHECK(thaws.updated == thaws.replayed);
+  auto data = rows_of(6);
+  for (std::size_t i = 0; i != data.size(); ++i)
+    if (i % 3 == 1) data[i] = {data[i].data.narrow(0, 0, 5), data[i].target.narrow(0, 0, 5)};
+  auto const heads = updated<Plain>(data, {}, {.max_epochs = 14, .non_finite = NonFinite::ignore});
+  CHECK(heads.updated > 20);
+}
+
+TEST_CASE("a fit that goes back behind wrong replays takes their updates back, too") {
+  auto const options = TrainerOptions{.max_epochs = 1, .non_finite = NonFinite::ignore};
+  GraphedCpu strategy{SingleDevice{cpu}};
+  auto const report = strategy.report();
+  auto const graphed = left_by<FollowsGlobal>(strategy, rows_of(80), options, {});
+  same(graphed, left_by<FollowsGlobal>(SingleDevice{cpu}, rows_of(80), options, {}));
+  CHECK(graphed.warnings.find("fulgurite.capture.gone_back") != std::string::npos);
+  CHECK(report->updated > 20);
+}
+
+TEST_CASE("a fit with updates in graphs that is resumed in the middle ends with the bits of one without") {
+  auto const path =
+      std::filesystem::temp_directory_path() / ("fulgurite_graph_update_" + std::to_string(::getpid()) + ".ckpt");
+  using Model = PerStep<optim::Adam, adam>;
+  auto const run = [&](auto strategy) {
+    torch::manual_seed(3);
+    Model first, second;
+    auto data = rows_of(9);
+    {
+      Replayed::model = &first;
+      auto trainer = make_trainer<Model>({.max_epochs = 3, .non_finite = NonFinite::ignore}, strategy, Float32{},
+                                         Automatic{}, NoDefaults{});
+      trainer.fit(first, data);
+      trainer.save_checkpoint(path);
+    }
+    {
+      Replayed::model = &second;
+      auto trainer = make_trainer<Model>({.max_epochs = 6, .non_finite = NonFinite::ignore}, strategy, Float32{},
+                                         Automatic{}, NoDefaults{});
+      trainer.fit(second, data, CkptPath{path});
+    }
+    std::filesystem::remove(path);
+    return Left{fixtures::copied_weights(second), last_states, last_steps, second.losses, {}};
+  };
+  GraphedCpu strategy{SingleDevice{cpu}};
+  auto const report = strategy.report();
+  same(run(strategy), run(SingleDevice{cpu}));
+  CHECK(report->updated > 30);
+  CHECK(report->updated == report->replayed);
+}
+
+namespace {
+
+struct Clips : Plain {
+  void configure_gradient_clipping(auto& optimizer, Clip clip, auto& ctx) { ctx.clip_gradients(optimizer, clip); }
+};
+struct StepsItself : Plain {
+  void optimizer_step(auto& optimizer, auto&& closure, auto&) { optimizer.step(closure); }
+};
+struct Looks : Plain {
+  void on_before_optimizer_step(auto&, auto&) {}
+};
+struct LooksFromOutside {
+  using Stateless = ByChoice;
+  void on_before_optimizer_step() {}
+};
+struct OptimizesItself : UpdatedNet {
+  auto configure_optimizers() { return captured_fits::FlatSgd(parameters()); }
+};
+struct ReturnsWeight : Plain {
+  struct Output {
+    torch::Tensor loss, bias;
+  };
+  Output training_step(data::Batch const& batch) { return {Plain::training_step(batch), head->bias.detach()}; }
+};
+
+template <class Model>
+void stays_apart(std::string const& why, Automatic how = {}, NonFinite non_finite = NonFinite::ignore,
+                 auto... callbacks) {
+  last_states.clear();
+  last_steps.clear();
+  auto const report = updated<Model>(rows_of(8), how, {.non_finite = non_finite}, callbacks...);
+  INFO(why);
+  CHECK(report.updated == 0);
+  CHECK(report.update_apart == why);
+  auto const lines = replayed::capture::account(report);
+  CHECK(std::find(lines.begin(), lines.end(), "the update follows the replay: " + why) != lines.end());
+}
+
+}  // namespace
+
+TEST_CASE("an update that something precedes stays outside of the graph, which describe() says with the reason") {
+  stays_apart<Plain>("its gradients are those of several batches", {.accumulate_grad_batches = 2});
+  stays_apart<Clips>("the model overrides configure_gradient_clipping");
+  stays_apart<StepsItself>("the model overrides optimizer_step");
+  auto const* const hooks = "the model or a callback has on_after_backward or on_before_optimizer_step";
+  stays_apart<Looks>(hooks);
+  stays_apart<Plain>(hooks, {}, NonFinite::ignore, LooksFromOutside{});
+  stays_apart<OptimizesItself>("the optimizer is none of fulgurite::optim that updates in one pass");
+  stays_apart<Plain>("non_finite = NonFinite::skip may leave it out", {}, NonFinite::skip);
+  stays_apart<Plain>("the loss and the gradients are looked at before it", {}, NonFinite::stop);
+  stays_apart<ReturnsWeight>("the step returns or logs a tensor of the model, which the update would change");
+  Replayed::has_kernels = false;
+  stays_apart<Plain>("there is no kernel that does it with the bits of LibTorch's operators");
+  Replayed::has_kernels = true;
+}

@@ -1,0 +1,156 @@
+#pragma once
+// A stand-in for a CUDA graph on the CPU, and the strategy that records with it.
+
+#include "fixtures.hpp"
+#include "interpreted.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include <fulgurite/fulgurite.hpp>
+#include <fulgurite/torch/capture/captured.hpp>
+#include <fulgurite/torch/capture/graphs.hpp>
+#include <fulgurite/torch/capture/recorder.hpp>
+
+namespace replayed {
+
+using namespace fulgurite;
+namespace graph = libtorch::graph;
+namespace capture = libtorch::capture;
+
+/// Like a CUDA graph: recording executes nothing (what the CPU has done meanwhile is undone and overwritten), a replay
+/// computes the same operators into the same memory.
+class Replayed {
+ public:
+  static inline torch::nn::Module* model = nullptr;
+  static inline std::string fails = {};        ///< what recording complains of
+  static inline bool watches = true;           ///< the side stream sees host reads
+  static inline double noise = 0, offset = 0;  ///< what a replay adds to the first gradient: alternating, or always
+  static inline int alive = 0, captures = 0;
+  static inline int sums = 0, additions = 0;  ///< calls that add to gradients: of all of them at once, and of one
+  static inline bool has_kernels = true;      ///< for the optimizer's update
+
+  static std::string missing(at::Device) { return {}; }
+  struct Side {
+    explicit Side(at::Device) {}
+    template <class F>
+    auto run(std::string& waited, F&& f) {
+      fixtures::Operators const operators;
+      auto result = f();
+      if (watches && operators.host_reads() != 0) waited = "the host waits";
+      return result;
+    }
+  };
+
+  explicit Replayed(Side&) { ++alive; }
+  ~Replayed() { --alive; }
+  Replayed(Replayed const&) = delete;
+  Replayed& operator=(Replayed const&) = delete;
+
+  template <class F>
+  void capture(F&& f) {
+    ++captures;
+    capture::World const world(*model, model->parameters().front().device());
+    graph::Snapshot const before(world);
+    capture::Recorder recorder(world.device());
+    {
+      capture::Recording const on(recorder);
+      f();
+    }
+    before.restore();
+    if (!fails.empty()) throw std::runtime_error(fails);
+    if (!recorder.refusal.empty()) throw std::runtime_error(recorder.refusal);
+    calls_ = std::move(recorder.calls);
+    for (auto const& call : calls_) {
+      if (call.name() == "aten::_foreach_add_") ++sums;
+      if (call.name() != "aten::add_") continue;
+      for (auto const& parameter : model->parameters())
+        if (auto const& gradient = parameter.grad();
+            gradient.defined() && call.in.front().toTensor().data_ptr() == gradient.data_ptr())
+          ++additions;
+    }
+    std::unordered_set<capture::Storage> given;
+    for (auto const& call : calls_) {
+      capture::each_tensor_of(call.in, [&](at::Tensor const& tensor) { given.insert(capture::storage_of(tensor)); });
+      capture::each_tensor_of(call.out, [&](at::Tensor const& tensor) {
+        if (given.insert(capture::storage_of(tensor)).second && tensor.storage().nbytes() != 0 && tensor.is_cpu())
+          std::memset(tensor.storage().mutable_data(), 0xff, tensor.storage().nbytes());
+      });
+    }
+  }
+
+  template <class Optimizer, class Run>
+  static bool can_update(Optimizer& optimizer, Run const&) {
+    flat_.clear();
+    for (auto const& buffer : optimizer.parameters().arena().buffers()) {
+      flat_.insert(flat_.end(), {buffer.parameters, buffer.gradients_too});
+      flat_.insert(flat_.end(), buffer.states.begin(), buffer.states.end());
+    }
+    return has_kernels;
+  }
+  void update(graph::UpdateInGraph const& update) { update_ = &update; }
+
+  /// Those who count operators do not see its own.
+  void replay() {
+    at::DisableRecordFunctionGuard const unseen;
+    at::NoGradGuard const no_graph;
+    at::AutoDispatchBelowADInplaceOrView const below;
+    for (auto const& call : calls_) {
+      torch::jit::Stack stack = call.in;
+      call.op.callBoxed(&stack);
+      std::vector<at::Tensor> made;
+      capture::each_tensor_of(stack, [&](at::Tensor const& tensor) { made.push_back(tensor); });
+      std::size_t next = 0;
+      capture::each_tensor_of(call.out, [&](at::Tensor const& tensor) {
+        if (made[next].data_ptr() != tensor.data_ptr()) capture::detached(tensor).copy_(made[next]);
+        ++next;
+      });
+    }
+    if (update_) run(*update_);
+    sign_ = -sign_;
+    if (noise != 0 || offset != 0) capture::detached(model->parameters().front().grad()).add_(sign_ * noise + offset);
+  }
+
+ private:
+  /// The numbers from this address on, which the host may not be able to read.
+  static at::Tensor memory_at(void const* at, std::int64_t count) {
+    for (auto const& flat : flat_) {
+      if (at == nullptr || !flat.defined()) continue;
+      auto const bytes = static_cast<char const*>(at) - static_cast<char const*>(flat.const_data_ptr());
+      if (bytes >= 0 && bytes < static_cast<std::ptrdiff_t>(flat.nbytes()))
+        return flat.narrow(0, bytes / static_cast<std::ptrdiff_t>(flat.itemsize()), count);
+    }
+    return {};
+  }
+
+  /// What the kernels do.
+  static void run(graph::UpdateInGraph const& update) {
+    auto const table = update.table().cpu();
+    auto const* const numbers = static_cast<double const*>(table.const_data_ptr());
+    if (numbers[0] == 0) return;
+    auto const most = libtorch::UpdateTrace::most, length = most * update.runs().size();
+    auto const* row = numbers + 3 + static_cast<std::size_t>(numbers[1]) * length;
+    for (auto const& run : update.runs()) {
+      std::vector<at::Tensor> inputs;
+      for (auto const* const at : run.inputs()) inputs.push_back(memory_at(at, run.count));
+      interpreted::interpret(run.trace, {row, most}, inputs);
+      row += most;
+    }
+    update.table().select(0, 1).add_(1);
+  }
+
+  std::vector<capture::Call> calls_;
+  static inline std::vector<at::Tensor> flat_ = {};  ///< of the optimizer
+  graph::UpdateInGraph const* update_ = nullptr;
+  double sign_ = 1;
+};
+
+using GraphedCpu = capture::Capturing<SingleDevice<Cpu>, capture::CapturedSteps<graph::Graphs<Replayed>>>;
+
+}  // namespace replayed
