@@ -74,9 +74,9 @@ class StepSeam {
  public:
   static constexpr bool is_manual = !R::automatic;
 
-  /// `update_apart(run, key)`: why the strategy may not make the step's update; nullptr if it may.
-  StepSeam(State<R>& run, StepKey key, Body& body, char const* (*update_apart)(State<R>&, StepKey) = nullptr)
-      : run_(run), key_(key), body_(body), update_apart_(update_apart) {}
+  /// `apart(run, key)`: why the strategy may not make the step's update; nullptr if it may.
+  StepSeam(State<R>& run, StepKey key, Body& body, char const* (*apart)(State<R>&, StepKey) = nullptr)
+      : run_(run), key_(key), body_(body), update_apart_(apart) {}
 
   template <class Batch>
   auto operator()(Batch& batch) {
