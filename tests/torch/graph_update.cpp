@@ -78,6 +78,8 @@ constexpr auto sgd = [] { return optim::SGDOptions{.lr = 0.1}; };
 constexpr auto nesterov = [] { return optim::SGDOptions{.lr = 0.1, .momentum = 0.9, .nesterov = true}; };
 constexpr auto rmsprop = [] { return optim::RMSpropOptions{.lr = 0.01, .momentum = 0.9, .centered = true}; };
 constexpr auto adagrad = [] { return optim::AdagradOptions{.lr = 0.01, .lr_decay = 0.1}; };
+/// Its second correction becomes 1 after some 50 steps.
+constexpr auto early = [] { return optim::AdamOptions{.lr = 0.01, .betas = {0.9, 0.5}}; };
 using Plain = With<optim::Adam, adam>;
 
 std::vector<data::Batch> rows_of(int n, int rows = 8) {
@@ -186,6 +188,12 @@ std::pair<std::size_t, int> most_steps(bool in_graph) {
 }
 
 }  // namespace
+
+TEST_CASE("an update stays in the graph where Adam's corrections become 1") {
+  auto const report =
+      updated<With<optim::Adam, early>>(rows_of(8), {}, {.max_epochs = 20, .non_finite = NonFinite::ignore});
+  CHECK(report.updated == report.replayed);
+}
 
 TEST_CASE("where no rate changes, an update in the graph calls no operator outside of it") {
   auto const [apart, of] = most_steps<Plain>(false);
@@ -312,6 +320,18 @@ struct LooksFromOutside {
 struct OptimizesItself : UpdatedNet {
   auto configure_optimizers() { return captured_fits::FlatSgd(parameters()); }
 };
+/// Keeps weights within a bound, in a step of its own.
+struct Bounded : Leaves<optim::RMSprop> {
+  using Leaves<optim::RMSprop>::Leaves;
+  void step() {
+    Leaves<optim::RMSprop>::step();
+    at::NoGradGuard const no_graph;
+    for (auto const& parameter : parameters()) parameter.clamp_(-0.1, 0.1);
+  }
+};
+struct StepsBeside : UpdatedNet {
+  auto configure_optimizers() { return Bounded(*this, {.lr = 0.01}); }
+};
 struct ReturnsWeight : Plain {
   struct Output {
     torch::Tensor loss, bias;
@@ -341,7 +361,10 @@ TEST_CASE("an update that something precedes stays outside of the graph, which d
   auto const* const hooks = "the model or a callback has on_after_backward or on_before_optimizer_step";
   stays_apart<Looks>(hooks);
   stays_apart<Plain>(hooks, {}, NonFinite::ignore, LooksFromOutside{});
-  stays_apart<OptimizesItself>("the optimizer is none of fulgurite::optim that updates in one pass");
+  auto const* const other =
+      "the optimizer is none of fulgurite::optim that updates in one pass, or has a step() of its own";
+  stays_apart<OptimizesItself>(other);
+  stays_apart<StepsBeside>(other);
   stays_apart<Plain>("non_finite = NonFinite::skip may leave it out", {}, NonFinite::skip);
   stays_apart<Plain>("the loss and the gradients are looked at before it", {}, NonFinite::stop);
   stays_apart<ReturnsWeight>("the step returns or logs a tensor of the model, which the update would change");

@@ -320,6 +320,8 @@ class Retreat {
     if constexpr (possible) {
       kept_->restore(*run.parts.model, [&](auto& archive) { fold(run, archive); });
       rolled_back(run) = rest_;
+      run.watch.finite.noted.clear();  // values of steps that are undone
+      run.watch.finite.read_at = run.progress.global_step;
       run.due.notified = {};
       run.due.held_rows.clear();
     }

@@ -80,6 +80,7 @@ void check_leaves([[maybe_unused]] State<R>& run, [[maybe_unused]] Loss const& l
     auto& leaves = run.parts.leaves;
     if (leaves.done()) return;
     auto known = R::Backend::weights(*run.parts.model);
+    for (auto const& buffer : R::Backend::buffers(*run.parts.model)) known.push_back(buffer);
     each_of(run.parts.optimizers->optimizers, [&](auto& optimizer) {
       for (auto const& parameter : optimizer.parameters()) known.push_back(parameter);
     });

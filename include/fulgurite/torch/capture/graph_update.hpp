@@ -24,8 +24,12 @@ void clip_as_written(ArenaParameters const& parameters, Clip const& clip);
 /// replay, in the order of the stream, so that neither the host nor the device waits.
 class UpdateInGraph : Pinned {
  public:
-  /// `runs`: what the update of the recorded step does. The table's memory is allocated here.
-  explicit UpdateInGraph(std::vector<TracedUpdate> runs);
+  /// Allocates the table, for at most so many runs. Not while a graph is recorded, in whose memory it would lie:
+  /// replays would overwrite it.
+  UpdateInGraph(std::size_t most_runs, at::Device device);
+
+  /// `runs`: what the update of the recorded step does. False if they are too many for the table.
+  bool take(std::vector<TracedUpdate> runs);
 
   /// Limits the gradients in the graph that is being recorded, before `launch`, with the bits of clip_norm and
   /// clip_value; where the update is turned off, it leaves every bit as it is. Returns the norm, if that is limited.
@@ -40,7 +44,7 @@ class UpdateInGraph : Pinned {
   std::vector<TracedUpdate> const& runs() const { return runs_; }
   at::Tensor const& table() const { return table_; }
 
-  /// True if the update `now` differs from the recorded one in its numbers at most.
+  /// True if the update `now` differs from the recorded one in its numbers at most, and the kernels run.
   bool fits(std::vector<TracedUpdate> const& now) const;
 
   // One of these is called before each replay.
@@ -50,6 +54,10 @@ class UpdateInGraph : Pinned {
   /// The replay makes no update: it is compared with a step as it is written, which has none.
   void turn_off();
 
+  /// Called after a replay with the update. The first time it waits, and reads whether the kernels have run; if they
+  /// have not, none of them will any more.
+  bool made();
+
   static constexpr std::int64_t most_rows = 64;
 
  private:
@@ -57,8 +65,10 @@ class UpdateInGraph : Pinned {
   void append(std::vector<TracedUpdate> const& update);
   void upload();
 
-  std::vector<TracedUpdate> runs_;
+  std::vector<TracedUpdate> runs_ = {};
   at::Tensor table_, noted_;
+  std::size_t most_runs_;
+  enum class Proof { none, made, failed } proof_ = Proof::none;
   std::vector<double> rows_ = {};  ///< those in the table
   std::size_t next_ = 0;           ///< index in rows_ of the row that the next replay reads
   std::int64_t foreseen_ = 1;      ///< rows written at once: more and more while they turn out to be right

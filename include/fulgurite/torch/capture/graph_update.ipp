@@ -14,6 +14,8 @@
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+#include <c10/util/Exception.h>
 
 #include <fulgurite/torch/capture/graph_update.hpp>
 #include <fulgurite/torch/optim/clip.hpp>
@@ -22,11 +24,19 @@ namespace fulgurite::libtorch::graph {
 
 inline constexpr auto table_head = static_cast<std::int64_t>(UpdateTable::head);
 
-FULGURITE_BODY UpdateInGraph::UpdateInGraph(std::vector<TracedUpdate> runs)
-    : runs_(std::move(runs)),
-      table_(at::empty({table_head + most_rows * static_cast<std::int64_t>(runs_.size() * UpdateTrace::most)},
-                       at::TensorOptions(runs_.front().device).dtype(at::kDouble))),
-      noted_(at::empty({}, table_.options().dtype(at::kFloat))) {}
+FULGURITE_BODY UpdateInGraph::UpdateInGraph(std::size_t most_runs, at::Device device)
+    : table_(at::zeros({table_head + most_rows * static_cast<std::int64_t>(most_runs * UpdateTrace::most)},
+                       at::TensorOptions(device).dtype(at::kDouble))),
+      noted_(at::zeros({}, table_.options().dtype(at::kFloat))),
+      most_runs_(most_runs) {
+  TORCH_CHECK(!native::is_recording_graph(device), "the table of an update would lie in the memory of a graph");
+}
+
+FULGURITE_BODY bool UpdateInGraph::take(std::vector<TracedUpdate> runs) {
+  if (runs.size() > most_runs_) return false;
+  runs_ = std::move(runs);
+  return true;
+}
 
 FULGURITE_BODY void UpdateInGraph::note(at::Tensor const& value) const {
   at::NoGradGuard const no_graph;
@@ -61,7 +71,8 @@ FULGURITE_BODY void UpdateInGraph::launch() const {
 }
 
 FULGURITE_BULK_BODY bool UpdateInGraph::fits(std::vector<TracedUpdate> const& now) const {
-  return std::ranges::equal(runs_, now, [](auto const& a, auto const& b) { return a.like(b); });
+  return proof_ != Proof::failed &&
+         std::ranges::equal(runs_, now, [](auto const& a, auto const& b) { return a.does(b); });
 }
 
 FULGURITE_BULK_BODY void UpdateInGraph::append(std::vector<TracedUpdate> const& update) {
@@ -91,7 +102,6 @@ FULGURITE_BULK_BODY void UpdateInGraph::turn_on(std::vector<TracedUpdate> const&
 /// The copy reads pinned memory that LibTorch does not hand out again before the copy is done.
 FULGURITE_BULK_BODY void UpdateInGraph::upload() {
   at::NoGradGuard const no_graph;
-  if (state_ == State::unwritten) noted_.zero_();
   auto const size = table_head + static_cast<std::int64_t>(rows_.size());
   auto const host = at::empty({size}, at::TensorOptions(at::kDouble).pinned_memory(table_.is_cuda()));
   auto* const numbers = static_cast<double*>(host.mutable_data_ptr());
@@ -103,9 +113,20 @@ FULGURITE_BULK_BODY void UpdateInGraph::upload() {
   state_ = State::on;
 }
 
+FULGURITE_BULK_BODY bool UpdateInGraph::made() {
+  if (proof_ == Proof::none) {
+    auto const head = table_.narrow(0, 0, table_head).cpu();
+    auto const* const number = static_cast<double const*>(head.const_data_ptr());
+    bool const ran = number[static_cast<std::size_t>(UpdateTable::on)] == 1 &&
+                     number[static_cast<std::size_t>(UpdateTable::row)] == 1 &&
+                     number[static_cast<std::size_t>(UpdateTable::done)] == 0;
+    proof_ = ran ? Proof::made : Proof::failed;
+  }
+  return proof_ == Proof::made;
+}
+
 FULGURITE_BULK_BODY void UpdateInGraph::turn_off() {
   at::NoGradGuard const no_graph;
-  if (state_ == State::unwritten) noted_.zero_();
   if (std::exchange(state_, State::off) == State::off) return;
   table_.narrow(0, static_cast<std::int64_t>(UpdateTable::on), 1).zero_();
 }

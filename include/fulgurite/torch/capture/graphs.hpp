@@ -312,7 +312,7 @@ class Graphs {
                                 auto const first = std::find_if(tensors.begin(), tensors.end(), same);
                                 auto& copy = copies[static_cast<std::size_t>(first - tensors.begin())];
                                 if (!copy.defined()) copy = first->clone();
-                                return copy;
+                                return at::Tensor(copy.variable_data());  // a handle that is kept without a copy
                               });
   }
   static Snapshot before(capture::World const& world, Kept const&) { return Snapshot(world); }
@@ -332,7 +332,7 @@ class Graphs {
     kept.inputs = Inputs(*fixed);
     kept.inputs.feed(scene.batch);
     kept.graph = std::make_unique<Graph>(*side_);
-    std::string apart = why_update_apart(step.seam);
+    std::string apart = prepare_update(kept, step.seam);
     std::optional<Result> result;
     try {
       capture::SetFor<Kept*> const here(recorded_, &kept);
@@ -369,24 +369,40 @@ class Graphs {
 
   // The optimizer's update in the graph.
 
-  /// True if the optimizer is one of those whose update can be written down.
+  /// True if the optimizer is one of those whose update can be written down. A class derived from them may have a step
+  /// of its own.
   template <class Seam>
   static consteval bool updates() {
-    if constexpr (!requires { requires !Seam::is_manual; }) return false;
-    else return requires(Seam& seam) { seam.optimizer().runs(true); };
+    if constexpr (!requires { requires !Seam::is_manual; }) {
+      return false;
+    } else {
+      using Optimizer = std::remove_cvref_t<decltype(std::declval<Seam&>().optimizer())>;
+      return requires {
+        requires std::is_same_v<decltype(class_of(&Optimizer::step)), decltype(class_of(&Optimizer::runs))>;
+      };
+    }
   }
+  template <class Class, class Result, class... Args>
+  static std::type_identity<Class> class_of(Result (Class::*)(Args...));
 
-  /// Why the graph of this step will have no update; empty if it may have one. Compiles the kernels.
+  /// Compiles the kernels, and allocates what must not be in the graph's own memory: there, each replay would overwrite
+  /// it. Returns the reason if the graph of this step will have no update.
   template <class Seam>
-  static std::string why_update_apart(Seam& seam) {
+  static std::string prepare_update(Kept& kept, Seam& seam) {
+    kept.update.reset();
     if constexpr (updates<Seam>()) {
       if (auto const* why = seam.update_apart()) return why;
       auto& optimizer = seam.optimizer();
-      for (auto const& run : optimizer.runs(false))
-        if (!Graph::can_update(optimizer, run)) return no_kernel;
+      try {
+        auto const runs = optimizer.runs(false);
+        for (auto const& run : runs)
+          if (!Graph::can_update(optimizer, run)) return no_kernel;
+        if (runs.empty()) return no_gradient;
+        kept.update = std::make_unique<UpdateInGraph>(runs.size(), optimizer.traced(runs.front()).device);
+      } catch (std::exception const& error) { return std::string("its kernel cannot be made: ") + error.what(); }
       return {};
     } else {
-      return "the optimizer is none of fulgurite::optim that updates in one pass";
+      return "the optimizer is none of fulgurite::optim that updates in one pass, or has a step() of its own";
     }
   }
 
@@ -394,11 +410,11 @@ class Graphs {
   template <class Result, class Seam>
   static std::string record_update(Kept& kept, Result const& result, Seam& seam) {
     if constexpr (updates<Seam>()) {
+      auto update = std::move(kept.update);
       auto const& of_model = kept.left.of_model;
       if (std::find(of_model.begin(), of_model.end(), true) != of_model.end())
         return "the step returns or logs a tensor of the model, which the update would change";
       auto& optimizer = seam.optimizer();
-      std::unique_ptr<UpdateInGraph> update;
       {
         c10::impl::ExcludeDispatchKeyGuard const unseen(recording_key);
         // LibTorch's kernel that adds all gradients at once increments none of their counters.
@@ -408,8 +424,8 @@ class Graphs {
           if (!Graph::can_update(optimizer, run)) return no_kernel;
           all.push_back(optimizer.traced(run));
         }
-        if (all.empty()) return "no parameter receives a gradient";
-        update = std::make_unique<UpdateInGraph>(std::move(all));
+        if (all.empty()) return no_gradient;
+        if (!update->take(std::move(all))) return "the step before gave gradients to other parameters";
       }
       if (auto const* const loss = seam.loss_to_note(result); loss && seam.notes()) update->note(*loss);
       if (auto const norm = update->clip(optimizer.parameters(), seam.clip()); norm.defined() && seam.notes())
@@ -432,11 +448,16 @@ class Graphs {
       return all;
     };
     auto const now = after(0);
-    bool const fits = kept.update->fits(now);
+    bool fits = kept.update->fits(now);
     if (fits) {
       kept.update->turn_on(now, after);
       kept.inputs.feed(batch);
       kept.graph->replay();
+      fits = kept.update->made();
+      if (!fits) {
+        clip_as_written(optimizer.parameters(), seam.clip());
+        for (auto const& run : runs) optimizer.update(run);
+      }
     } else {
       launch(kept, batch);
       clip_as_written(optimizer.parameters(), seam.clip());
@@ -445,6 +466,7 @@ class Graphs {
     seam.set_updated(kept.update->noted());
     return fits;
   }
+  static constexpr char const* no_gradient = "no parameter receives a gradient";
   static constexpr char const* no_kernel = "there is no kernel that does it with the bits of LibTorch's operators";
 
   std::unique_ptr<typename Graph::Side> side_;

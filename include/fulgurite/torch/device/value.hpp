@@ -59,20 +59,20 @@ void require_graph(at::Tensor const& loss);
 
 /// Finds tensors that receive gradients in the first two batches of a fit and that nothing updates, such as the weights
 /// of a layer that is not registered. A leaf that a step makes for itself, as a gradient penalty does, is another one
-/// in each batch.
+/// in each batch; an input whose gradient each step needs may be a buffer.
 class UntrainedLeaves {
  public:
   bool done() const { return done_; }
-  /// Returns a warning's sentence, or nothing. `batch`: how many were before it; `known`: the parameters of the model
-  /// and of its optimizers.
+  /// Returns a warning's sentence, or nothing. `batch`: how many were before it; `known`: parameters and buffers of the
+  /// model, and parameters of its optimizers.
   std::string look(at::Tensor const& loss, long batch, std::vector<at::Tensor> const& known);
 
  private:
   struct Leaf {
-    at::Tensor tensor;
-    std::int64_t version;
+    c10::weak_intrusive_ptr<at::TensorImpl, at::UndefinedTensorImpl> tensor;  ///< its memory may go
+    std::uint32_t version;
   };
-  static std::vector<Leaf> leaves(at::Tensor const& loss, std::vector<at::Tensor> const& known);
+  static std::vector<at::Tensor> leaves(at::Tensor const& loss, std::vector<at::Tensor> const& known);
 
   std::vector<Leaf> first_{};  ///< those of the first batch
   long batch_ = -1, second_ = -1;

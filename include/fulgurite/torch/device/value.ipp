@@ -114,12 +114,12 @@ FULGURITE_BULK_BODY void require_graph(at::Tensor const& loss) {
               "parameter is frozen");
 }
 
-FULGURITE_BULK_BODY std::vector<UntrainedLeaves::Leaf> UntrainedLeaves::leaves(at::Tensor const& loss,
-                                                                               std::vector<at::Tensor> const& known) {
+FULGURITE_BULK_BODY std::vector<at::Tensor> UntrainedLeaves::leaves(at::Tensor const& loss,
+                                                                    std::vector<at::Tensor> const& known) {
   using torch::autograd::AccumulateGrad, torch::autograd::Node;
   std::unordered_set<at::TensorImpl const*> others;
   for (auto const& tensor : known) others.insert(tensor.unsafeGetTensorImpl());
-  std::vector<Leaf> found;
+  std::vector<at::Tensor> found;
   std::unordered_set<Node const*> seen;
   std::vector<Node*> left;
   auto const visit = [&](Node* node) {
@@ -131,7 +131,7 @@ FULGURITE_BULK_BODY std::vector<UntrainedLeaves::Leaf> UntrainedLeaves::leaves(a
     for (auto const& edge : node->next_edges()) visit(edge.function.get());
     if (auto const* const leaf = dynamic_cast<AccumulateGrad const*>(node))
       if (leaf->variable.defined() && !others.contains(leaf->variable.unsafeGetTensorImpl()))
-        found.push_back({leaf->variable, static_cast<std::int64_t>(leaf->variable._version())});
+        found.push_back(leaf->variable);
   }
   return found;
 }
@@ -140,7 +140,8 @@ FULGURITE_BULK_BODY std::string UntrainedLeaves::look(at::Tensor const& loss, lo
                                                       std::vector<at::Tensor> const& known) {
   if (batch_ == -1) batch_ = batch;
   if (batch == batch_) {
-    for (auto& leaf : leaves(loss, known)) first_.push_back(std::move(leaf));
+    for (auto const& leaf : leaves(loss, known))
+      first_.push_back({decltype(Leaf::tensor)(leaf.getIntrusivePtr()), static_cast<std::uint32_t>(leaf._version())});
     return {};
   }
   if (second_ == -1) second_ = batch;
@@ -148,9 +149,9 @@ FULGURITE_BULK_BODY std::string UntrainedLeaves::look(at::Tensor const& loss, lo
   if (batch == second_ && !first_.empty())
     for (auto const& now : leaves(loss, known))
       if (std::ranges::any_of(first_, [&](Leaf const& before) {
-            return before.tensor.is_same(now.tensor) && before.version == now.version;
+            return before.tensor.lock().get() == now.unsafeGetTensorImpl() && before.version == now._version();
           }))
-        sizes += (sizes.empty() ? "" : ", ") + c10::str(now.tensor.sizes());
+        sizes += (sizes.empty() ? "" : ", ") + c10::str(now.sizes());
   if (batch == second_ && !first_.empty() && sizes.empty()) return {};  // another loss of this batch may have it
   done_ = true;
   first_.clear();
@@ -158,7 +159,9 @@ FULGURITE_BULK_BODY std::string UntrainedLeaves::look(at::Tensor const& loss, lo
   return "the loss gives gradients to tensors of the sizes " + sizes +
          ", which are no parameters of the model and belong to no optimizer: they keep their values, and no file has "
          "them. Register the layer that holds them, register_module(\"fc\", torch::nn::Linear(3, 1)), or the tensor by "
-         "register_parameter; where that is meant, freeze them by requires_grad_(false)";
+         "register_parameter; inputs whose gradients each step needs by register_buffer; freeze what is not to learn, "
+         "by "
+         "requires_grad_(false)";
 }
 
 FULGURITE_BULK_BODY bool same_kind(at::Tensor const& a, at::Tensor const& b) {

@@ -87,8 +87,9 @@ struct TracedUpdate {
   std::array<void*, 8> memory = {};  ///< of each input; null where the rule has no such state
 
   std::span<void* const> inputs() const;
-  /// True if the same kernel does both: they differ in numbers at most.
-  bool like(TracedUpdate const& other) const;
+  /// True if the kernel of this update does the other one, too: they differ in numbers at most. Adam's corrections
+  /// become 1, by which a product or a quotient is exact.
+  bool does(TracedUpdate const& other) const;
 };
 
 /// Runs the traced rule on `count` consecutive numbers of each input: `memory` points to their first elements, null
