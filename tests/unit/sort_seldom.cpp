@@ -36,3 +36,26 @@ TEST_CASE("sort_seldom compares no more than 2 n log n times, whatever the order
     REQUIRE(static_cast<double>(compared) < 2 * 1000 * std::log2(1000));
   }
 }
+
+TEST_CASE("what is made later is destroyed once: by reset, by the next one, and at the end") {
+  int alive = 0;
+  struct Counted {
+    int& count;
+    explicit Counted(int& all) : count(all) { ++count; }
+    ~Counted() { --count; }
+  };
+  {
+    MadeLater<Counted> made;
+    CHECK(!made);
+    made.emplace(alive);
+    made.emplace(alive);
+    CHECK(alive == 1);
+    CHECK(&made->count == &alive);
+    made.reset();
+    made.reset();
+    CHECK(alive == 0);
+    CHECK(!made);
+    made.emplace(alive);
+  }
+  CHECK(alive == 0);
+}

@@ -10,6 +10,7 @@
 #include <initializer_list>
 #include <iterator>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string_view>
 #include <tuple>
@@ -87,6 +88,42 @@ constexpr void each_of(std::tuple<Ts...>& elements, F&& f) {
   [&]<std::size_t... I>(std::index_sequence<I...>)
       __attribute__((always_inline)) { (f(std::get<I>(elements)), ...); }(std::index_sequence_for<Ts...>{});
 }
+
+// An object that comes and goes.
+
+/// Room for one object of a type that the program decides. std::optional would do, but it generates about 25 functions
+/// for each such type, and this class at most six: in units that are not optimized, compiling those takes the time.
+template <class T>
+class MadeLater {
+ public:
+  MadeLater() {}
+  ~MadeLater() { reset(); }
+  MadeLater(MadeLater const&) = delete;
+  MadeLater& operator=(MadeLater const&) = delete;
+
+  template <class... Args>
+  void emplace(Args&&... args) {
+    reset();
+    ::new (static_cast<void*>(std::addressof(object_))) T(std::forward<Args>(args)...);
+    is_there_ = true;
+  }
+  void reset() {
+    if (!is_there_) return;
+    is_there_ = false;
+    object_.~T();
+  }
+
+  explicit operator bool() const { return is_there_; }
+  T const& operator*() const { return object_; }
+  T* operator->() { return std::addressof(object_); }
+  T const* operator->() const { return std::addressof(object_); }
+
+ private:
+  bool is_there_ = false;
+  union {
+    T object_;
+  };
+};
 
 // A pack of objects as indexed bases: empty ones cost nothing, and access is a cast.
 

@@ -156,22 +156,22 @@ class KeepsModes : Pinned {
   explicit KeepsModes(State<R>& run) : run_(run), outside_(run.parts.evaluated) {
     if constexpr (has_switches<R>) {
       if (!is_evaluated(run)) modes_ = R::Backend::eval_modules(*run.parts.model);
-      else modes_ = outside_->second;
-      run.parts.evaluated = std::pair(run.parts.model, modes_);
+      else modes_ = outside_.modules;
+      run.parts.evaluated = {run.parts.model, modes_};
     }
   }
   ~KeepsModes() {
     if constexpr (has_switches<R>) {
-      auto const [model, modes] = *std::exchange(run_.parts.evaluated, std::move(outside_));
+      auto const [model, modes] = std::exchange(run_.parts.evaluated, std::move(outside_));
       if (modes == modes_) return;
-      if (auto& around = run_.parts.evaluated; around && around->first == model) around->second = modes;
-      else R::Backend::set_modes(*model, modes);
+      if (auto& around = run_.parts.evaluated; around.model == model) around.modules = modes;
+      else R::Backend::set_modes(*static_cast<typename R::Model*>(model), modes);
     }
   }
 
  private:
   State<R>& run_;
-  decltype(State<R>::parts.evaluated) outside_;
+  Evaluated outside_;
   std::vector<std::string> modes_{};
 };
 
@@ -383,7 +383,7 @@ void keep_before_validation(State<R>& run, Source& source) {
       });
     });
   }
-  run.before_validation = std::move(before);
+  run.before_validation.emplace(std::move(before));
 }
 
 /// Validation inside fit, and what surrounds it. `after`: the position at which a fit resumes from a file that is

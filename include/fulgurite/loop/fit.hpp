@@ -301,7 +301,7 @@ class OpenFit : Pinned {
   }
 
   bool is_resumed() const {
-    if constexpr (resumes) return resumed_.has_value();
+    if constexpr (resumes) return static_cast<bool>(resumed_);
     else return false;
   }
 
@@ -465,7 +465,7 @@ class OpenFit : Pinned {
     run_.loading.resuming = false;
     resumed_.reset();
     if (!ended && !is_snapshot<From> && speaks_for_all(run_)) print_start(run_, start_.name());
-    run_.point = {.began = epoch_.has_value()};
+    run_.point = {.began = static_cast<bool>(epoch_)};
     if (epoch_) {
       bool const more = epoch_->go_on(run_, pack_, point);
       run_.due.notified = {};
@@ -524,11 +524,11 @@ class OpenFit : Pinned {
   Source& source_;
   Marked is_open_;
   [[no_unique_address]] std::conditional_t<resumes, Start, NoFile> start_;
-  [[no_unique_address]] std::conditional_t<resumes, std::optional<Resumption<R, Pack, Source, typename Start::File>>,
-                                           Anew> resumed_{};
+  [[no_unique_address]] std::conditional_t<resumes, MadeLater<Resumption<R, Pack, Source, typename Start::File>>, Anew>
+      resumed_{};
   EpochPlan plan_{};
   bool trains_ = false;
-  std::optional<TrainEpoch<R, Pack, Source>> epoch_{};  ///< the current epoch, while its batches run
+  MadeLater<TrainEpoch<R, Pack, Source>> epoch_{};  ///< the current epoch, while its batches run
   std::optional<Algorithms> algorithms_{};
   std::optional<Anomaly> anomaly_{};
 };

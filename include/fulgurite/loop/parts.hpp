@@ -242,6 +242,12 @@ struct LooksOf<Backend> {
   using Leaves = typename Backend::UntrainedLeaves;
 };
 
+/// The model of an evaluation that is running, and its modules that were in eval mode before.
+struct Evaluated {
+  void* model = nullptr;
+  std::vector<std::string> modules{};
+};
+
 template <class R>
 struct Parts {
   typename R::Strategy strategy;
@@ -256,8 +262,7 @@ struct Parts {
   /// choice, except in the sanity check.
   bool program_switches = false;
   Switched made_with{};  ///< what hooks of earlier fits had switched when the optimizers were made
-  /// The model of an evaluation that is running, and its modules that were in eval mode before.
-  std::optional<std::pair<typename R::Model*, std::vector<std::string>>> evaluated{};
+  Evaluated evaluated{};
   std::optional<Optimizers<R>> optimizers = std::nullopt;
   typename ScalerOf<typename R::Backend, typename R::Precision>::type scaler{};
   bool leaves_gradients = false;  ///< large gradients stay where backward makes them

@@ -572,7 +572,7 @@ struct State : RunCore, TypedPlace<R> {
   std::optional<typename LeftBy<typename R::Backend>::type> left{};  ///< what is kept of the last fit's data
   /// The state before hooks were notified of the end of an epoch that was cut short; see run_state.hpp.
   std::optional<typename LeftBy<typename R::Backend>::type> before_cut{};
-  std::optional<BeforeValidation<R>> before_validation{};  ///< of the running validation, or of one that failed
+  MadeLater<BeforeValidation<R>> before_validation{};  ///< of the running validation, or of one that failed
 };
 
 /// Sets the strategy's precision of matrix products for the lifetime of the result, if the strategy has that option.

@@ -161,14 +161,14 @@ inline constexpr bool has_switches = requires(typename R::Model& model) { R::Bac
 /// True in an evaluation of the run's model, which has put it into eval mode.
 template <class R>
 bool is_evaluated(State<R> const& run) {
-  return run.parts.evaluated && run.parts.evaluated->first == run.parts.model;
+  return run.parts.evaluated.model != nullptr && run.parts.evaluated.model == run.parts.model;
 }
 /// What is switched off in the model, and still is when an evaluation under way has ended.
 template <class R>
 Switches switched_off(State<R> const& run) {
   Switches off;
   if constexpr (has_switches<R>) off = R::Backend::switches(*run.parts.model);
-  if (is_evaluated(run)) off.modules = run.parts.evaluated->second;
+  if (is_evaluated(run)) off.modules = run.parts.evaluated.modules;
   return off;
 }
 /// Forgets what was switched in another model than the run's, and its first weight.
@@ -213,7 +213,7 @@ Switched switched_by_hooks(State<R>& run) {
 template <class R>
 void set_switches(State<R>& run, Switches off) {
   auto& model = *run.parts.model;
-  if (is_evaluated(run)) run.parts.evaluated->second = std::exchange(off.modules, R::Backend::eval_modules(model));
+  if (is_evaluated(run)) run.parts.evaluated.modules = std::exchange(off.modules, R::Backend::eval_modules(model));
   R::Backend::set_switches(model, off);
 }
 /// Sets the switches that the file names, and the others as the program has chosen.

@@ -642,9 +642,9 @@ class TrainEpoch {
   Source& source_;
   EpochPlan plan_;
   RunContext<R, phase::Train> ctx_;
-  long observed_;                            ///< the step at which schedules that follow a metric were last checked
-  bool validates_;                           ///< this epoch has a validation
-  std::optional<BatchPass<Loader>> pass_{};  ///< the pass over the training loader, once it has begun
+  long observed_;                        ///< the step at which schedules that follow a metric were last checked
+  bool validates_;                       ///< this epoch has a validation
+  MadeLater<BatchPass<Loader>> pass_{};  ///< the pass over the training loader, once it has begun
   [[no_unique_address]] std::conditional_t<replays, Retreat<R>, NoRetreat> retreat_{};
 };
 
