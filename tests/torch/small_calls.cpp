@@ -209,6 +209,14 @@ TEST_CASE("the gradient of a bias is summed in LibTorch's order, whatever the sh
       CHECK(replaced([x = torch::randn({rows, columns})] { return at::sum(x, at::IntArrayRef{0}, true); }));
     }
   CHECK_FALSE(wrong_order_passes());
+  for (std::int64_t const columns : {1, 2, 7, 16, 100}) {  // so a tape adds no zero to such a gradient
+    auto const call = call_of([x = torch::full({8, columns}, -0.0F)] { return at::sum(x, at::IntArrayRef{0}, true); });
+    auto const form = capture::out_form(call);
+    auto const small = capture::small_call(call, &*form, nullptr);
+    CHECK(small->plus_zero);
+    small->run();
+    CHECK(same_bits(call.out[0].toTensor(), torch::zeros({1, columns})));
+  }
   CHECK_FALSE(replaced([x = torch::randn({8, 4})] { return at::sum(x, at::IntArrayRef{1}, true); }));
 }
 #endif

@@ -387,7 +387,7 @@ FULGURITE_BULK_BODY Tape::Tape(std::vector<Call> calls, Listing const& listing, 
     if (auto const* const instead = gradients.instead_of(i)) {
       ++facts_.direct;
       auto const* const maker = gradients.added_by(i);
-      bool const added = maker && plans[*maker];  // while the product was stored
+      bool const added = maker && (plans[*maker] || (small[*maker] && small[*maker]->plus_zero));  // with the result
       if (!instead->tensors.empty() && !added) steps_.push_back({*instead, {}});
       continue;
     }

@@ -74,7 +74,8 @@ struct Memory {
 
   template <class T>
   static void zero_plus(T* to, T const* from, std::int64_t n) {
-    native::each_number(n, [](auto value) { return T(0) + value; }, to, from);
+    native::each_number(
+        n, [](auto& y, auto const& value) __attribute__((always_inline)) { y = T(0) + value; }, to, from);
   }
 
  private:
@@ -83,7 +84,8 @@ struct Memory {
   void divide(at::Tensor const& tensor) const;
   template <class T>
   static void divide(T* values, T by, std::int64_t n) {
-    native::each_number(n, [=](auto value) { return value / by; }, values, values);
+    native::each_number(
+        n, [=](auto& y, auto const& value) __attribute__((always_inline)) { y = value / by; }, values, values);
   }
 };
 
