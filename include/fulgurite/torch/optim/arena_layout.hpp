@@ -62,7 +62,7 @@ struct ArenaSlot {
   long steps = 0;
 
   /// parameter.grad(), without LibTorch's question whether the parameter is a leaf, which was asked once.
-  at::Tensor const& held() const { return parameter.unsafeGetTensorImpl()->grad(); }
+  at::Tensor const& held() const;
 };
 /// Flat tensors of one element type on one device, in which slots lie one after the other. The states may be a part
 /// only.
@@ -162,10 +162,7 @@ class ArenaLayout {
 
   /// Leaves inference mode, in which validation may run, since tensors made in it cannot be trained on.
   struct Mode {
-    Mode() {
-      if (c10::InferenceMode::is_enabled()) off.emplace(false);
-      no_graph.emplace();
-    }
+    Mode();
     std::optional<c10::InferenceMode> off{};
     std::optional<at::NoGradGuard> no_graph{};
   };

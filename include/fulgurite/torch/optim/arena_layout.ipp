@@ -35,6 +35,8 @@ FULGURITE_BULK_BODY at::Tensor in_memory_order(at::Tensor const& value, at::Tens
   return ordered.as_strided({ordered.numel()}, {1}, ordered.storage_offset());
 }
 
+FULGURITE_BULK_BODY at::Tensor const& ArenaSlot::held() const { return parameter.unsafeGetTensorImpl()->grad(); }
+
 FULGURITE_BULK_BODY void ArenaStates::begin_with(std::size_t group, std::vector<std::optional<double>> const& initial) {
   if (initial_.size() <= group) initial_.resize(group + 1);
   initial_[group] = initial;
@@ -154,6 +156,11 @@ FULGURITE_BULK_BODY void ArenaLayout::leave_gradients(bool leave) {
   if (!leave) gather_into_buffers();
   leaves_ = leave;
   choose_staying();
+}
+
+FULGURITE_BULK_BODY ArenaLayout::Mode::Mode() {
+  if (c10::InferenceMode::is_enabled()) off.emplace(false);
+  no_graph.emplace();
 }
 
 FULGURITE_BULK_BODY std::uint32_t ArenaLayout::version(at::Tensor const& tensor) {
