@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -22,6 +23,7 @@ using namespace fulgurite;
 using replayed::GraphedCpu;
 using replayed::Replayed;
 namespace F = torch::nn::functional;
+namespace graph = libtorch::graph;
 
 namespace {
 
@@ -259,6 +261,16 @@ TEST_CASE("an update in the graph is of the parameters that receive gradients: s
     if (i % 3 == 1) data[i] = {data[i].data.narrow(0, 0, 5), data[i].target.narrow(0, 0, 5)};
   auto const heads = updated<Plain>(data, {}, {.max_epochs = 14, .non_finite = NonFinite::ignore});
   CHECK(heads.updated > 20);
+}
+
+TEST_CASE("what replays note while they are compared is undone") {
+  graph::UpdateInGraph const update(1, at::kCPU);
+  {
+    graph::NotesUndone const undone(&update);
+    update.note(torch::tensor(std::nan("")));
+    CHECK(std::isnan(update.noted().item<float>()));
+  }
+  CHECK(update.noted().item<float>() == 0);
 }
 
 TEST_CASE("a fit that goes back behind wrong replays takes their updates back, too") {

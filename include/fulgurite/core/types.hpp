@@ -92,7 +92,7 @@ constexpr void each_of(std::tuple<Ts...>& elements, F&& f) {
 // An object that comes and goes.
 
 /// Room for one object of a type that the program decides. std::optional would do, but it generates about 25 functions
-/// for each such type, and this class at most six: in units that are not optimized, compiling those takes the time.
+/// for each such type, and this class at most eight: in units that are not optimized, compiling those takes the time.
 template <class T>
 class MadeLater {
  public:

@@ -320,8 +320,8 @@ class Retreat {
     if constexpr (possible) {
       kept_->restore(*run.parts.model, [&](auto& archive) { fold(run, archive); });
       rolled_back(run) = rest_;
-      run.watch.finite.noted.clear();  // values of steps that are undone
-      run.watch.finite.read_at = run.progress.global_step;
+      run.watch.finite.noted = noted_;
+      run.watch.finite.read_at = read_at_;
       run.due.notified = {};
       run.due.held_rows.clear();
     }
@@ -352,6 +352,9 @@ class Retreat {
     kept_.reset();  // frees its memory for the next one
     kept_.emplace(*run.parts.model, [&](auto& archive) { fold(run, archive); });
     rest_ = rolled_back(run);
+    noted_ = run.watch.finite.noted;
+    if (!noted_.empty()) Backend::condense(noted_);  // a replay may add to a number among them
+    read_at_ = run.watch.finite.read_at;
     random_ = Backend::rng_state();
     batch_ = batch;
   }
@@ -361,6 +364,8 @@ class Retreat {
   long replays_ = 0, rows_ = 0, from_ = 0;
   std::optional<Snapshot<R>> kept_;
   decltype(copied(rolled_back(std::declval<State<R>&>()))) rest_{};
+  std::vector<typename R::Value> noted_{};
+  long read_at_ = 0;
   std::optional<decltype(Backend::rng_state())> random_;
 };
 /// Stands for Retreat if no step is replayed.

@@ -75,6 +75,17 @@ class UpdateInGraph : Pinned {
   enum class State { unwritten, off, on } state_ = State::unwritten;
 };
 
+/// Undoes at its end what replays have noted meanwhile, which are compared and do not count.
+class NotesUndone : Pinned {
+ public:
+  /// `update`: nullptr if the graph has none.
+  explicit NotesUndone(UpdateInGraph const* update);
+  ~NotesUndone();
+
+ private:
+  at::Tensor noted_{}, before_{};
+};
+
 }  // namespace fulgurite::libtorch::graph
 
 #if !defined(FULGURITE_COMPILED)

@@ -131,4 +131,11 @@ FULGURITE_BULK_BODY void UpdateInGraph::turn_off() {
   table_.narrow(0, static_cast<std::int64_t>(UpdateTable::on), 1).zero_();
 }
 
+FULGURITE_BODY NotesUndone::NotesUndone(UpdateInGraph const* update) {
+  if (update) noted_ = update->noted(), before_ = noted_.clone();
+}
+FULGURITE_BODY NotesUndone::~NotesUndone() {
+  if (noted_.defined()) noted_.copy_(before_);
+}
+
 }  // namespace fulgurite::libtorch::graph

@@ -171,7 +171,7 @@ struct KeptGraph {
 /// Clipping and the optimizer's update are the last part of the graph, if nothing else stands between the gradients and
 /// the update, and if that is one of our kernels. Only replays that count clip and update. Where a step is compared
 /// with its replay, both are turned off in the graph and follow the step as it is written; they contain no code of the
-/// program that could be wrong.
+/// program that could be wrong. What such a replay notes of its loss is undone.
 ///
 /// `Graph`: NoGraph or CudaGraph.
 template <class Graph>
@@ -266,6 +266,7 @@ class Graphs {
       return compared;
     }
     Snapshot const as_written(scene.world, left.tensors);
+    NotesUndone const undone(kept.update.get());
     auto const replayed = [&] {
       before.restore();
       launch(kept, scene.batch);
