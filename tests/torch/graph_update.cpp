@@ -8,9 +8,6 @@
 #include <array>
 #include <cmath>
 #include <filesystem>
-#include <map>
-#include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -164,29 +161,16 @@ TEST_CASE("an update in the graph has the bits of the update as it is written, w
 
 namespace {
 
-/// Counts the operators of each batch that no graph calls.
-struct CountsOperators {
-  using Stateless = ByChoice;
-  std::shared_ptr<std::map<std::size_t, int>> counts = std::make_shared<std::map<std::size_t, int>>();
-  std::shared_ptr<std::optional<fixtures::Operators>> now = std::make_shared<std::optional<fixtures::Operators>>();
-  void on_train_batch_start() { now->emplace(); }
-  void on_train_batch_end() {
-    ++(*counts)[(*now)->all()];
-    now->reset();
-  }
-};
 /// The number of operators that most steps call outside of their graph.
 template <class Model>
 std::pair<std::size_t, int> most_steps(bool in_graph) {
   Replayed::has_kernels = in_graph;
-  CountsOperators counts;
+  replayed::CountsOperators counts;
   auto const report = updated<Model>(rows_of(200), {}, {.max_epochs = 2, .non_finite = NonFinite::ignore}, counts);
   Replayed::has_kernels = true;
   CHECK((report.updated > 350) == in_graph);
   CHECK(report.update_apart.empty() == in_graph);
-  auto const most = std::max_element(counts.counts->begin(), counts.counts->end(),
-                                     [](auto const& a, auto const& b) { return a.second < b.second; });
-  return *most;
+  return counts.most();
 }
 
 }  // namespace

@@ -4,9 +4,13 @@
 #include "fixtures.hpp"
 #include "interpreted.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <map>
+#include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <unordered_set>
@@ -149,6 +153,23 @@ class Replayed {
   static inline std::vector<at::Tensor> flat_ = {};  ///< of the optimizer
   graph::UpdateInGraph const* update_ = nullptr;
   double sign_ = 1;
+};
+
+/// Counts the operators of each batch that no graph calls.
+struct CountsOperators {
+  using Stateless = ByChoice;
+  std::shared_ptr<std::map<std::size_t, int>> counts = std::make_shared<std::map<std::size_t, int>>();
+  std::shared_ptr<std::optional<fixtures::Operators>> now = std::make_shared<std::optional<fixtures::Operators>>();
+  void on_train_batch_start() { now->emplace(); }
+  void on_train_batch_end() {
+    ++(*counts)[(*now)->all()];
+    now->reset();
+  }
+  /// The number of operators that most batches call, and how many these are.
+  std::pair<std::size_t, int> most() const {
+    return *std::max_element(counts->begin(), counts->end(),
+                             [](auto const& a, auto const& b) { return a.second < b.second; });
+  }
 };
 
 using GraphedCpu = capture::Capturing<SingleDevice<Cpu>, capture::CapturedSteps<graph::Graphs<Replayed>>>;

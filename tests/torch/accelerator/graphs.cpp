@@ -8,11 +8,7 @@
 
 #include <catch2/matchers/catch_matchers_string.hpp>
 
-#include <algorithm>
 #include <cstddef>
-#include <map>
-#include <memory>
-#include <optional>
 #include <vector>
 
 #include <c10/core/AutogradState.h>
@@ -38,23 +34,6 @@ struct Small : torch::nn::Module {
   auto configure_optimizers() { return optim::Adam(*this, {.lr = 0.01}); }
 };
 
-/// How many batches called so many operators outside of their graph.
-struct CountsOperators {
-  using Stateless = ByChoice;
-  std::shared_ptr<std::map<std::size_t, int>> counts = std::make_shared<std::map<std::size_t, int>>();
-  std::shared_ptr<std::optional<fixtures::Operators>> now = std::make_shared<std::optional<fixtures::Operators>>();
-  void on_train_batch_start() { now->emplace(); }
-  void on_train_batch_end() {
-    ++(*counts)[(*now)->all()];
-    now->reset();
-  }
-  std::size_t most() const {
-    return std::max_element(counts->begin(), counts->end(),
-                            [](auto const& a, auto const& b) { return a.second < b.second; })
-        ->first;
-  }
-};
-
 struct Fitted {
   std::vector<torch::Tensor> weights = {}, losses = {};
   std::size_t operators = 0;
@@ -65,12 +44,12 @@ Fitted fitted(auto strategy, std::vector<data::Batch> const& train, Automatic ho
   auto model = fresh<Small>();
   Replayed::model = &model;
   Replayed::has_kernels = in_graph;
-  CountsOperators counts;
+  replayed::CountsOperators counts;
   auto trainer =
       make_trainer<Small>({.max_epochs = 3, .log_every_n_steps = 25}, strategy, Float32{}, how, counts, NoDefaults{});
   trainer.fit(model, train, NoValidation{});
   Replayed::has_kernels = true;
-  return {fixtures::copied_weights(model), model.losses, counts.most()};
+  return {fixtures::copied_weights(model), model.losses, counts.most().first};
 }
 
 }  // namespace

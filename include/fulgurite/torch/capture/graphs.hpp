@@ -23,12 +23,12 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <fulgurite/core/body.hpp>
-#include <fulgurite/torch/capture/graph_update.hpp>
 #include <fulgurite/torch/capture/recorder.hpp>
 #include <fulgurite/torch/capture/step_kind.hpp>
 #include <fulgurite/torch/capture/tape.hpp>
 #include <fulgurite/torch/capture/world.hpp>
 #include <fulgurite/torch/device/internals.hpp>
+#include <fulgurite/torch/optim/update_kernel.hpp>
 
 #if defined(FULGURITE_HAS_CUDA_RUNTIME)
 #include <ATen/core/CachingHostAllocator.h>
@@ -449,23 +449,18 @@ class Graphs {
       return all;
     };
     auto const now = after(0);
-    bool fits = kept.update->fits(now);
-    if (fits) {
-      kept.update->turn_on(now, after);
-      kept.inputs.feed(batch);
-      kept.graph->replay();
-      fits = kept.update->made();
-      if (!fits) {
-        clip_as_written(optimizer.parameters(), seam.clip());
-        for (auto const& run : runs) optimizer.update(run);
-      }
-    } else {
-      launch(kept, batch);
+    bool made = kept.update->fits(now);
+    if (made) kept.update->turn_on(now, after);
+    else kept.update->turn_off();
+    kept.inputs.feed(batch);
+    kept.graph->replay();
+    made = made && kept.update->made();
+    if (!made) {
       clip_as_written(optimizer.parameters(), seam.clip());
       for (auto const& run : runs) optimizer.update(run);
     }
     seam.set_updated(kept.update->noted());
-    return fits;
+    return made;
   }
   static constexpr char const* no_gradient = "no parameter receives a gradient";
   static constexpr char const* no_kernel = "there is no kernel that does it with the bits of LibTorch's operators";
