@@ -1,7 +1,6 @@
 #pragma once
 // The requirements for callbacks, loggers, models and policies, and the traits that they declare.
 
-#include <array>
 #include <concepts>
 #include <cstddef>
 #include <functional>
@@ -332,13 +331,12 @@ struct RowNames {
 };
 /// True if two metrics have the same name, or one has that of another's rows. Whether a metric that says only one of
 /// `.on_step` and `.on_epoch` has two rows depends on where it is logged, so it does not count.
-template <std::size_t N>
-constexpr bool are_alike(std::array<RowNames, N> const& metrics) {
-  for (std::size_t i = 0; i != N; ++i)
-    for (std::size_t j = 0; j != N; ++j) {
-      if (i == j || !metrics[j].name.starts_with(metrics[i].name)) continue;
-      auto const rest = metrics[j].name.substr(metrics[i].name.size());
-      if (rest.empty() || (metrics[i].two && (rest == "_step" || rest == "_epoch"))) return true;
+constexpr bool are_alike(std::initializer_list<RowNames> metrics) {
+  for (auto const& one : metrics)
+    for (auto const& other : metrics) {
+      if (&one == &other || !other.name.starts_with(one.name)) continue;
+      auto const rest = other.name.substr(one.name.size());
+      if (rest.empty() || (one.two && (rest == "_step" || rest == "_epoch"))) return true;
     }
   return false;
 }
@@ -347,7 +345,7 @@ constexpr bool are_alike(std::array<RowNames, N> const& metrics) {
 #define FULGURITE_OF_METRICS(NAME, ...)                                                                                \
   template <class Metrics> inline constexpr bool NAME = false;                                                         \
   template <auto... Ms> inline constexpr bool NAME<MetricList<Ms...>> = (__VA_ARGS__);
-FULGURITE_OF_METRICS(has_metric_twice, are_alike(std::array<RowNames, sizeof...(Ms)>{
+FULGURITE_OF_METRICS(has_metric_twice, are_alike({
     RowNames{Ms.name(), Ms.logger && Ms.on_step == Report::yes && Ms.on_epoch == Report::yes}...}))
 // A metric is reported nowhere although there are loggers; a metric for callbacks only has `.logger = false`.
 FULGURITE_OF_METRICS(has_unreported, (Ms.logger && Ms.on_step == Report::no && Ms.on_epoch == Report::no) || ...)

@@ -178,7 +178,7 @@ using Slice = std::remove_reference_t<decltype(*std::begin(
 template <class R, class Ctx, class B>
 using SliceResult = std::remove_cvref_t<decltype(loop::call_training_step(
     std::declval<typename R::Model&>(), std::declval<Slice<R, Ctx, B>&>(),
-    std::declval<std::optional<typename loop::HiddenOf<typename R::Model>::type> const&>(), std::declval<Ctx&>()))>;
+    std::declval<typename loop::HiddenOf<typename R::Model>::kept const&>(), std::declval<Ctx&>()))>;
 /// Checks that the step of a model that carries a hidden state also returns the next one.
 template <class M, class Result>
 consteval bool carries_hidden() {
@@ -186,7 +186,7 @@ consteval bool carries_hidden() {
   else if constexpr (loop::is_optional<Result>) return carries_hidden<M, typename Result::value_type>();
   else
     return requires(Result& output) {
-      { output.hidden } -> std::convertible_to<typename loop::HiddenOf<M>::type>;
+      { output.hidden } -> std::convertible_to<typename M::Hidden>;
     };
 }
 

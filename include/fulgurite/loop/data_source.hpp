@@ -247,11 +247,11 @@ concept HasRecurrentStep =
 
 /// Calls training_step in the form that the model declares.
 template <class M, class Batch, class Hidden, class Ctx>
-decltype(auto) call_training_step(M& model, Batch& batch, std::optional<Hidden> const& hidden, Ctx& ctx) {
+decltype(auto) call_training_step(M& model, Batch& batch, [[maybe_unused]] Hidden const& hidden, Ctx& ctx) {
   if constexpr (!Recurrent<M>) {
     if constexpr (hook::training_step::accepts<M, Batch, Ctx>) return hook::training_step::call(model, batch, ctx);
     else return hook::training_step::call(model, batch);
-  } else if constexpr (hook::training_step::accepts<M, Batch, std::optional<Hidden> const, Ctx>) {
+  } else if constexpr (hook::training_step::accepts<M, Batch, Hidden const, Ctx>) {
     return hook::training_step::call(model, batch, hidden, ctx);
   } else {
     return hook::training_step::call(model, batch, hidden);

@@ -529,8 +529,8 @@ class OpenFit : Pinned {
   EpochPlan plan_{};
   bool trains_ = false;
   MadeLater<TrainEpoch<R, Pack, Source>> epoch_{};  ///< the current epoch, while its batches run
-  std::optional<Algorithms> algorithms_{};
-  std::optional<Anomaly> anomaly_{};
+  MadeLater<Algorithms> algorithms_{};
+  MadeLater<Anomaly> anomaly_{};
 };
 
 /// Runs a whole fit, from the beginning or from a file.

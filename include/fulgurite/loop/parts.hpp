@@ -385,13 +385,18 @@ concept Recurrent = requires { typename M::Hidden; };
 
 namespace loop {
 
+struct NoHidden {
+  void reset() {}
+};
+
+/// What a model carries from one slice to the next; empty before the first one.
 template <class M>
 struct HiddenOf {
-  struct type {};
+  using kept = NoHidden;
 };
 template <Recurrent M>
 struct HiddenOf<M> {
-  using type = typename M::Hidden;
+  using kept = std::optional<typename M::Hidden>;
 };
 
 // State of the search for losses and gradients that are infinite or not a number.

@@ -51,9 +51,8 @@ struct Asked {
 
 template <class R>
 struct Carried {
-  std::optional<typename HiddenOf<typename R::Model>::type> hidden =
-      std::nullopt;  ///< a recurrent model's state, from one time slice to the next
-  long slices = 0;   ///< slices of the current batch that were stepped on, while others of it follow
+  typename HiddenOf<typename R::Model>::kept hidden{};  ///< a recurrent model's state, from one slice to the next
+  long slices = 0;  ///< slices of the current batch that were stepped on, while others of it follow
   /// The random state when the pass over the training data began: a loader may have shuffled with it.
   std::optional<decltype(R::Backend::rng_state())> pass_random = std::nullopt;
   /// The random state at the end of an epoch that was cut short: see run_state.hpp.

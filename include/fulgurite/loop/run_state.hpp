@@ -256,11 +256,10 @@ void fold_switches(State<R>& run, Archive& archive) {
 // The parts of a run by name, for its files: if a file does not fit a program, the Error names the parts that differ.
 
 /// The loaders of a fit, such as "train TensorLoader" and "validation 0 TensorLoader", by the names of their types.
-std::vector<std::string> loader_names(std::optional<std::string_view> train,
-                                      std::initializer_list<std::string_view> validation);
+std::vector<std::string> loader_names(std::string_view train, std::initializer_list<std::string_view> validation);
 template <class Source>
 std::vector<std::string> loader_names() {
-  std::optional<std::string_view> train;
+  std::string_view train;
   if constexpr (Source::trains) train = type_name<std::remove_cvref_t<decltype(std::declval<Source&>().train())>>();
   if constexpr (Source::template evaluates<hook::val_dataloader>) {
     auto const with = [&]<class... Ls>(std::type_identity<std::tuple<Ls...>>) {

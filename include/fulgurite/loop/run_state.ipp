@@ -124,10 +124,10 @@ FULGURITE_BODY std::string with_kind(std::size_t number, std::string_view kind) 
   return with_kind(std::to_string(number), kind);
 }
 
-FULGURITE_BODY std::vector<std::string> loader_names(std::optional<std::string_view> train,
+FULGURITE_BODY std::vector<std::string> loader_names(std::string_view train,
                                                      std::initializer_list<std::string_view> validation) {
   std::vector<std::string> names;
-  if (train) names.push_back(with_kind("train", *train));
+  if (!train.empty()) names.push_back(with_kind("train", train));
   std::size_t number = 0;
   for (auto const type : validation) names.push_back(with_kind("validation " + std::to_string(number++), type));
   return names;

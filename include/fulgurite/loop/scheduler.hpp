@@ -266,6 +266,8 @@ struct ComposedRates {
   std::optional<Saved> saved_ = std::nullopt;  ///< loaded, and not settled yet
 };
 
+/// The rates of an optimizer before its first schedule: made where they are compiled once.
+std::shared_ptr<ComposedRates> no_rates_yet();
 FULGURITE_EXTERN(void ComposedRates::state(RateGroups, StateSaver&));
 FULGURITE_EXTERN(void ComposedRates::state(RateGroups, StateLoader&));
 
@@ -471,7 +473,7 @@ class Scheduler {
   ScheduleOptions options_;
   bool chosen_;  ///< the interval was given
   O* optimizer_ = nullptr;
-  std::shared_ptr<loop::ComposedRates> together_ = std::make_shared<loop::ComposedRates>();
+  std::shared_ptr<loop::ComposedRates> together_ = loop::no_rates_yet();
   std::size_t number_ = 0;  ///< position among the optimizer's schedules
   loop::ScheduleProgress progress_{};
 };

@@ -42,6 +42,8 @@ FULGURITE_BODY void RateGroups::check_momentum() const {
                                                       "momentum, or say .cycle_momentum = false");
 }
 
+FULGURITE_BODY std::shared_ptr<ComposedRates> no_rates_yet() { return std::make_shared<ComposedRates>(); }
+
 FULGURITE_BODY void ComposedRates::begin(RateGroups optimizer) {
   given = initial = base = optimizer.rates();
   if (optimizer.has_momentum()) given_momenta = optimizer.momenta();

@@ -82,7 +82,7 @@ void report_epoch(State<R>& run, Pack const&) {
   publish_epoch(run);
   if constexpr (has_logger<Pack>) {
     auto row = epoch_row(run, std::nullopt);
-    each_of_several(run, [&](std::string name, double v) { row.push_back({std::move(name), v}); });
+    each_of_several(run, [&](auto name, double v) { row.push_back({std::move(name), v}); });
     log_row(run, row, last_step(run));
   }
 }

@@ -359,7 +359,7 @@ FULGURITE_EXTERN(bool gradients_finite(ArenaParameters const&, SeenGradients con
 FULGURITE_EXTERN(bool weights_finite(ArenaParameters const&));
 FULGURITE_EXTERN(void note_gradients(std::vector<at::Tensor>&, ArenaParameters const&));
 FULGURITE_EXTERN(void note_weights(std::vector<at::Tensor>&, ArenaParameters const&));
-FULGURITE_EXTERN(at::Tensor listed_twice(ArenaParameters&&));
+FULGURITE_EXTERN(at::Tensor listed_twice(ArenaParameters const&));
 
 }  // namespace fulgurite::libtorch
 

@@ -96,7 +96,7 @@ FULGURITE_INSTANTIATE(bool gradients_finite(ArenaParameters const&, SeenGradient
 FULGURITE_INSTANTIATE(bool weights_finite(ArenaParameters const&));
 FULGURITE_INSTANTIATE(void note_gradients(std::vector<at::Tensor>&, ArenaParameters const&));
 FULGURITE_INSTANTIATE(void note_weights(std::vector<at::Tensor>&, ArenaParameters const&));
-FULGURITE_INSTANTIATE(at::Tensor listed_twice(ArenaParameters&&));
+FULGURITE_INSTANTIATE(at::Tensor listed_twice(ArenaParameters const&));
 
 }  // namespace fulgurite::libtorch
 

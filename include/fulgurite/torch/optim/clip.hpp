@@ -288,7 +288,7 @@ class SeenGradients {
 /// not wait.
 class GradientLooks {
  public:
-  GradientLooks() = default;
+  GradientLooks();
   GradientLooks(GradientLooks&&) noexcept;
   GradientLooks& operator=(GradientLooks&&) = delete;
   ~GradientLooks();

@@ -114,6 +114,7 @@ FULGURITE_BULK_BODY std::uint32_t SeenGradients::version(at::Tensor const& tenso
   return tensor.unsafeGetTensorImpl()->version_counter().current_version();
 }
 
+FULGURITE_BULK_BODY GradientLooks::GradientLooks() = default;
 FULGURITE_BULK_BODY GradientLooks::GradientLooks(GradientLooks&&) noexcept = default;
 FULGURITE_BULK_BODY GradientLooks::~GradientLooks() { detach(); }
 

@@ -153,7 +153,7 @@ auto made_with_names(Model& model, Make const& make) {
 
 /// The first tensor that occurs twice in a list of parameters, or an undefined tensor.
 template <class Parameters>
-at::Tensor listed_twice(Parameters&& parameters) {
+at::Tensor listed_twice(Parameters const& parameters) {
   std::unordered_set<c10::TensorImpl const*> seen;
   for (at::Tensor const& parameter : parameters)
     if (!seen.insert(parameter.unsafeGetTensorImpl()).second) return parameter;

@@ -402,7 +402,7 @@ FULGURITE_BODY void TorchGroups::add_group(torch::optim::Optimizer& optimizer, s
                                            std::vector<at::Tensor> const& added, double lr) {
   auto all = parameters(optimizer);
   all.insert(all.end(), added.begin(), added.end());
-  if (listed_twice(std::as_const(all)).defined()) refuse_listed_twice(name, {});
+  if (listed_twice(all).defined()) refuse_listed_twice(name, {});
   optimizer.add_param_group(torch::optim::OptimizerParamGroup(added));
   auto& groups = optimizer.param_groups();
   groups.back().set_options(groups.front().options().clone());
