@@ -54,6 +54,16 @@ struct Attentive : Common {
   }
 };
 
+/// An LSTM over three steps of time, whose state has whole vectors of each width and numbers beyond them.
+struct Lstm : Common {
+  torch::nn::LSTM lstm = register_module("lstm", torch::nn::LSTM(torch::nn::LSTMOptions(2, 28).batch_first(true)));
+  Linear head = register_module("head", Linear(28, 3));
+  torch::Tensor training_step(auto const& batch, auto& ctx) {
+    auto const states = std::get<0>(lstm->forward(batch.data.view({-1, 3, 2})));
+    return classified(head->forward(states.select(1, -1)), batch.target, ctx);
+  }
+};
+
 /// From the sixth epoch on LibTorch may use two threads.
 struct MoreThreads {
   using Stateless = ByChoice;
@@ -197,6 +207,59 @@ TEST_CASE("attention of Matmul::fastest and its gradients are as near to float64
 
 TEST_CASE("a tape of attention by kernels of ours repeats the step as it is written") {
   check_fastest<Attentive>("_scaled_dot_product", 2);
+}
+
+namespace {
+/// `asked`: 0 asks for gradients of all results, 1 of the outputs alone, 2 of the last state alone.
+void check_lstm(std::int64_t in, std::int64_t hidden, double large, int asked) {
+  INFO(in << " inputs, " << hidden << " outputs, gradients " << asked);
+  torch::nn::LSTM net(torch::nn::LSTMOptions(in, hidden).num_layers(2).bidirectional(true));
+  auto const x = torch::randn({7, 5, in}) * large, h = torch::randn({4, 5, hidden}), c = torch::randn({4, 5, hidden}),
+             by = torch::randn({5, 7, 2 * hidden}).transpose(0, 1);
+  auto const computed = [&](at::ScalarType type) {
+    std::vector<at::Tensor> leaves;
+    for (auto const& tensor : {x, h, c}) leaves.push_back(tensor.to(type, false, true).requires_grad_());
+    std::vector<at::Tensor> weights;
+    for (auto const& weight : net->parameters())
+      weights.push_back(weight.detach().to(type, false, true).requires_grad_());
+    auto const [out, last_h, last_c] =
+        at::lstm(leaves[0], {leaves[1], leaves[2]}, weights, true, 2, 0, true, true, false);
+    at::Tensor loss = torch::zeros({}, type);
+    if (asked != 2) loss = loss + (out * by.to(type)).sum();
+    if (asked != 1) loss = loss + last_h.sum() + last_c.square().sum();
+    loss.backward();
+    leaves.insert(leaves.end(), weights.begin(), weights.end());
+    std::vector<at::Tensor> all{out, last_h, last_c};
+    for (auto const& leaf : leaves) all.push_back(leaf.grad());
+    for (auto& one : all) one = one.detach().to(torch::kDouble);
+    return all;
+  };
+  auto const exact = computed(torch::kDouble), theirs = computed(torch::kFloat);
+  MatmulScope const scope(Matmul::fastest);
+  auto const ours = computed(torch::kFloat);
+  for (std::size_t i = 0; i != exact.size(); ++i) {
+    INFO("result " << i);
+    auto const error = [&](at::Tensor const& is) { return ((is - exact[i]).norm() / exact[i].norm()).item<double>(); };
+    CHECK(error(ours[i]) < 4 * error(theirs[i]) + 1e-7);
+  }
+  CHECK_FALSE(ours[3].equal(theirs[3]));  // else this compares LibTorch with itself
+  torch::NoGradGuard const no_graph;      // without a workspace
+  auto const again = at::lstm(x, {h, c}, net->parameters(), true, 2, 0, true, true, false);
+  CHECK(fixtures::same_bits(std::get<0>(again).to(torch::kDouble), ours[0]));
+}
+}  // namespace
+
+TEST_CASE("an LSTM of Matmul::fastest and its gradients are as near to float64 as LibTorch's, in both directions") {
+  if (!libtorch::native::process_kernels()) return;
+  for (int const asked : {0, 1, 2}) {
+    check_lstm(10, 20, 1, asked);
+    check_lstm(3, 4, 1, asked);
+    check_lstm(33, 128, 30, asked);
+  }
+}
+
+TEST_CASE("a tape of an LSTM by kernels of ours repeats the step as it is written") {
+  check_fastest<Lstm>("mkldnn_rnn_layer", 2);
 }
 
 TEST_CASE("a tape whose number of threads changes goes on with LibTorch's products") {

@@ -18,14 +18,16 @@
 namespace fulgurite::libtorch::native {
 
 /// The operators that kernels of this library are in front of, here and in products.hpp.
-inline constexpr std::array<std::string_view, 7> intercepted{
+inline constexpr std::array<std::string_view, 9> intercepted{
     "aten::mm",
     "aten::bmm",
     "aten::addmm",
     "aten::baddbmm",
     "aten::gelu_backward",
     "aten::_scaled_dot_product_flash_attention_for_cpu",
-    "aten::_scaled_dot_product_flash_attention_for_cpu_backward"};
+    "aten::_scaled_dot_product_flash_attention_for_cpu_backward",
+    "aten::mkldnn_rnn_layer",
+    "aten::mkldnn_rnn_layer_backward"};
 
 /// to[i] = gradient[i] (Phi(x[i]) + x[i] phi(x[i])) with the normal distribution function Phi and its density phi: the
 /// gradient of aten::gelu without approximation. The error of Phi is at most 2e-7. LibTorch's kernel computes an error
@@ -48,6 +50,25 @@ attention_backward_or_libtorch(c10::DispatchKeySet keys, at::Tensor const& gradi
                                at::Tensor const& k, at::Tensor const& v, at::Tensor const& out, at::Tensor const& sums,
                                double dropout, bool causal, std::optional<at::Tensor> const& mask,
                                std::optional<double> scale);
+
+/// One small layer of an LSTM in one direction, by LIBXSMM's products, and its gradient. LibTorch's are oneDNN's, which
+/// took 1.1 to 9 times as long for such layers on one core of an Intel processor (forward and backward), and less time
+/// than ours for larger ones. The last result of the forward pass is what the gradient needs of it; it is float32 from
+/// ours and bytes from LibTorch's, so a gradient is always by the side that computed the layer.
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>
+lstm_or_libtorch(c10::DispatchKeySet keys, at::Tensor const& x, at::Tensor const& x_weight, at::Tensor const& h_weight,
+                 at::Tensor const& x_bias, at::Tensor const& h_bias, at::Tensor const& h, at::Tensor const& c,
+                 bool reverse, at::IntArrayRef batch_sizes, std::int64_t mode, std::int64_t hidden, std::int64_t layers,
+                 bool has_biases, bool bidirectional, bool batch_first, bool train);
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>
+lstm_backward_or_libtorch(c10::DispatchKeySet keys, at::Tensor const& x, at::Tensor const& x_weight,
+                          at::Tensor const& h_weight, at::Tensor const& x_bias, at::Tensor const& h_bias,
+                          at::Tensor const& h, at::Tensor const& c, at::Tensor const& out, at::Tensor const& last_h,
+                          at::Tensor const& last_c, std::optional<at::Tensor> const& of_out,
+                          std::optional<at::Tensor> const& of_last_h, std::optional<at::Tensor> const& of_last_c,
+                          bool reverse, std::int64_t mode, std::int64_t hidden, std::int64_t layers, bool has_biases,
+                          bool train, bool bidirectional, at::IntArrayRef batch_sizes, bool batch_first,
+                          at::Tensor const& kept);
 
 /// The function that a tape calls in place of an operator in its out variant, where the operator of the step as it is
 /// written calls it, too; nullopt: none.

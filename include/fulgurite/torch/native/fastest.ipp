@@ -12,6 +12,10 @@
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward_ops.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_ops.h>
 #include <ATen/ops/gelu_backward_ops.h>
+#include <ATen/ops/mkldnn_rnn_layer_backward_ops.h>
+#include <ATen/ops/mkldnn_rnn_layer_ops.h>
+#include <c10/core/GradMode.h>
+#include <c10/util/Exception.h>
 
 #include <fulgurite/torch/native/fastest.hpp>
 #include <fulgurite/torch/native/products.hpp>
@@ -183,7 +187,125 @@ template <class Numbers>
   }
 }
 
+template <class Numbers>
+[[gnu::always_inline]] inline void sigmoid(Numbers& x) {
+  Numbers e = x < 0.0F ? x : -x;
+  exponential(e);
+  Numbers const whole = 1.0F / (e + 1.0F);
+  x = x < 0.0F ? e * whole : whole;
+}
+
+/// x becomes its hyperbolic tangent: near 0 a polynomial (that of the Cephes library), which keeps the bits that the
+/// difference of 1 and an exponential loses there.
+template <class Numbers>
+[[gnu::always_inline]] inline void tangent(Numbers& x) {
+  Numbers const size = x < 0.0F ? -x : x, square = x * x;
+  Numbers e = size * -2.0F;
+  exponential(e);
+  Numbers const far = (1.0F - e) / (e + 1.0F);
+  Numbers near = square * -5.70498872745e-3F + 2.06390887954e-2F;
+  near = near * square - 5.37397155531e-2F;
+  near = near * square + 1.33314422036e-1F;
+  near = near * square - 3.33332819422e-1F;
+  near = near * square * x + x;
+  x = size < 0.625F ? near : x < 0.0F ? -far : far;
+}
+
+/// One step of time of an LSTM for all samples, or its gradient. Rows of `gates` and of their gradient have four times
+/// `hidden` numbers: of the input gate, of the forget gate, of the new values of the cells, and of the output gate.
+struct LstmStep {
+  std::int64_t samples, hidden;
+  float* gates;         ///< the forward pass turns sums into what the gates let through
+  float const* before;  ///< the cells before the step
+  float *cells, *tangents;
+  float* out;
+  float const* of_out = nullptr;  ///< the gradient of `out` itself, in rows that are `of_out_apart` apart; or null
+  std::int64_t of_out_apart = 0;
+  float const* of_h = nullptr;  ///< the gradient of `out` as the state that the next step has read
+  float* of_cells = nullptr;    ///< the gradient of `cells`, which becomes that of `before`
+  float* of_gates = nullptr;    ///< the gradient of the sums
+};
+
+template <class Numbers>
+[[gnu::always_inline]] inline void lstm_vector(LstmStep const& step, std::int64_t row, std::int64_t i) {
+  auto const n = step.hidden, at = row * n + i;
+  auto* const gates = step.gates + 4 * row * n + i;
+  Numbers input, forget, fresh, output, cell;
+  std::memcpy(&input, gates, sizeof input);
+  std::memcpy(&forget, gates + n, sizeof forget);
+  std::memcpy(&fresh, gates + 2 * n, sizeof fresh);
+  std::memcpy(&output, gates + 3 * n, sizeof output);
+  std::memcpy(&cell, step.before + at, sizeof cell);
+  sigmoid(input);
+  sigmoid(forget);
+  tangent(fresh);
+  sigmoid(output);
+  cell = forget * cell + input * fresh;
+  std::memcpy(gates, &input, sizeof input);
+  std::memcpy(gates + n, &forget, sizeof forget);
+  std::memcpy(gates + 2 * n, &fresh, sizeof fresh);
+  std::memcpy(gates + 3 * n, &output, sizeof output);
+  std::memcpy(step.cells + at, &cell, sizeof cell);
+  tangent(cell);
+  std::memcpy(step.tangents + at, &cell, sizeof cell);
+  cell = output * cell;
+  std::memcpy(step.out + at, &cell, sizeof cell);
+}
+
+template <class Numbers>
+[[gnu::always_inline]] inline void lstm_backward_vector(LstmStep const& step, std::int64_t row, std::int64_t i) {
+  auto const n = step.hidden, at = row * n + i;
+  auto const* const gates = step.gates + 4 * row * n + i;
+  auto* const to = step.of_gates + 4 * row * n + i;
+  Numbers input, forget, fresh, output, before, tangent, by, of_cell, of_out{};
+  std::memcpy(&input, gates, sizeof input);
+  std::memcpy(&forget, gates + n, sizeof forget);
+  std::memcpy(&fresh, gates + 2 * n, sizeof fresh);
+  std::memcpy(&output, gates + 3 * n, sizeof output);
+  std::memcpy(&before, step.before + at, sizeof before);
+  std::memcpy(&tangent, step.tangents + at, sizeof tangent);
+  std::memcpy(&by, step.of_h + at, sizeof by);
+  std::memcpy(&of_cell, step.of_cells + at, sizeof of_cell);
+  if (step.of_out) std::memcpy(&of_out, step.of_out + row * step.of_out_apart + i, sizeof of_out);
+  by = by + of_out;
+  of_cell = of_cell + by * output * (1.0F - tangent * tangent);
+  Numbers const of_input = of_cell * fresh * input * (1.0F - input),
+                of_forget = of_cell * before * forget * (1.0F - forget),
+                of_fresh = of_cell * input * (1.0F - fresh * fresh),
+                of_output = by * tangent * output * (1.0F - output);
+  of_cell = of_cell * forget;
+  std::memcpy(to, &of_input, sizeof of_input);
+  std::memcpy(to + n, &of_forget, sizeof of_forget);
+  std::memcpy(to + 2 * n, &of_fresh, sizeof of_fresh);
+  std::memcpy(to + 3 * n, &of_output, sizeof of_output);
+  std::memcpy(step.of_cells + at, &of_cell, sizeof of_cell);
+}
+
+/// Whole vectors, and what they leave by four numbers: `hidden` is a multiple of 4.
+template <class Numbers>
+[[gnu::always_inline]] inline void lstm(LstmStep const& step) {
+  constexpr std::int64_t width = sizeof(Numbers) / sizeof(float);
+  for (std::int64_t row = 0; row != step.samples; ++row) {
+    std::int64_t i = 0;
+    for (; i + width <= step.hidden; i += width) lstm_vector<Numbers>(step, row, i);
+    for (; i < step.hidden; i += 4) lstm_vector<Four>(step, row, i);
+  }
+}
+template <class Numbers>
+[[gnu::always_inline]] inline void lstm_backward(LstmStep const& step) {
+  constexpr std::int64_t width = sizeof(Numbers) / sizeof(float);
+  for (std::int64_t row = 0; row != step.samples; ++row) {
+    std::int64_t i = 0;
+    for (; i + width <= step.hidden; i += width) lstm_backward_vector<Numbers>(step, row, i);
+    for (; i < step.hidden; i += 4) lstm_backward_vector<Four>(step, row, i);
+  }
+}
+
 #if defined(__x86_64__)
+[[gnu::target("avx512f")]] inline void lstm_512(LstmStep const& step) { lstm<Sixteen>(step); }
+[[gnu::target("avx2,fma")]] inline void lstm_256(LstmStep const& step) { lstm<Eight>(step); }
+[[gnu::target("avx512f")]] inline void lstm_backward_512(LstmStep const& step) { lstm_backward<Sixteen>(step); }
+[[gnu::target("avx2,fma")]] inline void lstm_backward_256(LstmStep const& step) { lstm_backward<Eight>(step); }
 [[gnu::target("avx512f")]] inline void softmax_512(Scores const& scores) { softmax<Sixteen>(scores); }
 [[gnu::target("avx2,fma")]] inline void softmax_256(Scores const& scores) { softmax<Eight>(scores); }
 [[gnu::target("avx512f")]] inline void softmax_backward_512(Scores const& scores, float* of_results, float const* out,
@@ -209,15 +331,18 @@ struct Fitting {
   decltype(&gelu<Four>) gelu = &passes::gelu<Four>;
   decltype(&softmax<Four>) softmax = &passes::softmax<Four>;
   decltype(&softmax_backward<Four>) softmax_backward = &passes::softmax_backward<Four>;
+  decltype(&lstm<Four>) lstm = &passes::lstm<Four>;
+  decltype(&lstm_backward<Four>) lstm_backward = &passes::lstm_backward<Four>;
 };
 
 FULGURITE_BULK_BODY Fitting const& fitting() {
   static Fitting const all = [] {
     Fitting one;
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512f")) one = {&gelu_512, &softmax_512, &softmax_backward_512};
+    if (__builtin_cpu_supports("avx512f"))
+      one = {&gelu_512, &softmax_512, &softmax_backward_512, &lstm_512, &lstm_backward_512};
     else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-      one = {&gelu_256, &softmax_256, &softmax_backward_256};
+      one = {&gelu_256, &softmax_256, &softmax_backward_256, &lstm_256, &lstm_backward_256};
 #endif
     return one;
   }();
@@ -262,13 +387,14 @@ struct AttentionShape {
     return at::Tensor(at::detail::empty_strided_cpu({samples, heads, rows, wide},
                                                     {rows * heads * wide, wide, heads * wide, 1}, at::kFloat));
   }
-  /// Returns nullptr if there is no kernel.
-  Kernel product(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t a_distance, bool a_turned,
-                 std::int64_t b_distance, std::int64_t c_distance) const {
-    return process_kernels().load()->product(int(m), int(n), int(k), int(a_distance), a_turned, int(b_distance),
-                                             int(c_distance));
-  }
 };
+
+/// Returns nullptr if there is no kernel.
+FULGURITE_BULK_BODY Kernel product_by(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t a_distance,
+                                      bool a_turned, std::int64_t b_distance, std::int64_t c_distance) {
+  return process_kernels().load()->product(int(m), int(n), int(k), int(a_distance), a_turned, int(b_distance),
+                                           int(c_distance));
+}
 
 /// The first number of a head.
 FULGURITE_BULK_BODY float* head(at::Tensor const& tensor, std::int64_t i) {
@@ -312,8 +438,8 @@ attention_or_libtorch(c10::DispatchKeySet keys, at::Tensor const& q, at::Tensor 
   auto const out = shape.made();
   for (std::int64_t first = 0; first < rows; first += block) {
     auto const count = std::min(block, rows - first), seen = causal ? first + count : rows;
-    blocks.push_back({first, count, seen, shape.product(count, seen, wide, q.stride(2), false, rows, shape.distance),
-                      shape.product(count, wide, seen, shape.distance, false, v.stride(2), out.stride(2))});
+    blocks.push_back({first, count, seen, product_by(count, seen, wide, q.stride(2), false, rows, shape.distance),
+                      product_by(count, wide, seen, shape.distance, false, v.stride(2), out.stride(2))});
     if (!blocks.back().scores || !blocks.back().results) return libtorch();
   }
   at::Tensor const sums(at::detail::empty_strided_cpu({samples, heads, rows}, {rows * heads, 1, heads}, at::kFloat));
@@ -345,11 +471,11 @@ attention_backward_or_libtorch(c10::DispatchKeySet keys, at::Tensor const& gradi
   AttentionShape const shape(q);
   auto const rows = shape.rows, wide = shape.wide, distance = shape.distance, apart = gradient.stride(2);
   auto const dq = shape.made(), dk = shape.made(), dv = shape.made();
-  auto const scores_by = shape.product(rows, rows, wide, q.stride(2), false, rows, distance),
-             results_by = shape.product(rows, rows, wide, apart, false, rows, distance),
-             dv_by = shape.product(rows, wide, rows, distance, true, apart, dv.stride(2)),
-             dq_by = shape.product(rows, wide, rows, distance, false, k.stride(2), dq.stride(2)),
-             dk_by = shape.product(rows, wide, rows, distance, true, q.stride(2), dk.stride(2));
+  auto const scores_by = product_by(rows, rows, wide, q.stride(2), false, rows, distance),
+             results_by = product_by(rows, rows, wide, apart, false, rows, distance),
+             dv_by = product_by(rows, wide, rows, distance, true, apart, dv.stride(2)),
+             dq_by = product_by(rows, wide, rows, distance, false, k.stride(2), dq.stride(2)),
+             dk_by = product_by(rows, wide, rows, distance, true, q.stride(2), dk.stride(2));
   if (!scores_by || !results_by || !dv_by || !dq_by || !dk_by) return libtorch();
   on_threads(shape.samples * shape.heads, [&](std::int64_t i) {
     auto* const turned = scratch(3, wide * rows + 2 * rows * distance);
@@ -369,6 +495,154 @@ attention_backward_or_libtorch(c10::DispatchKeySet keys, at::Tensor const& gradi
     dk_by(queries, of_results, head(dk, i));
   });
   return {dq, dk, dv};
+}
+
+/// The sizes of one layer of an LSTM in one direction, and its products. What its gradient needs lies in one tensor:
+/// for each time and sample a row of inputs (x, the state before and a 1, by which the product adds the biases), what
+/// the gates let through, the cells after the step, and their tangents.
+struct LstmLayer {
+  LstmLayer(at::Tensor const& x, std::int64_t of_hidden)
+      : times(x.size(0)), samples(x.size(1)), in(x.size(2)), hidden(of_hidden) {}
+  std::int64_t times, samples, in, hidden;
+  std::int64_t rows = times * samples, gates = 4 * hidden, wide = in + hidden + 1;
+  Kernel sums = product_by(samples, gates, wide, wide, false, gates, gates),
+         of_h = product_by(samples, hidden, gates, gates, false, hidden, hidden),
+         of_x = product_by(rows, in, gates, gates, false, in, in),
+         of_x_weight = product_by(gates, in, rows, gates, true, wide, in),
+         of_h_weight = product_by(gates, hidden, rows, gates, true, wide, hidden);
+
+  explicit operator bool() const { return sums && of_h && of_x && of_x_weight && of_h_weight; }
+
+  /// The memory of one step of time, without its output and gradients. `kept`: the tensor of rows * (wide + 6 * hidden)
+  /// numbers; `before`: the cells before the first step.
+  passes::LstmStep step(at::Tensor const& kept, float const* first_cells, std::int64_t t, std::int64_t before) const {
+    auto *const all = static_cast<float*>(kept.data_ptr()) + rows * wide, *const cells = all + rows * gates,
+                *const tangents = cells + rows * hidden;
+    auto const each = samples * hidden;
+    return {samples,
+            hidden,
+            all + t * samples * gates,
+            before < 0 || before == times ? first_cells : cells + before * each,
+            cells + t * each,
+            tangents + t * each,
+            nullptr};
+  }
+};
+
+FULGURITE_BULK_BODY at::Tensor new_floats(at::IntArrayRef sizes) {
+  return at::Tensor(at::detail::empty_cpu(sizes, at::kFloat));
+}
+
+/// At most 65536 numbers of all states, the most for which this was never slower than oneDNN; and at most 2048 terms in
+/// the gradients of weights, which are summed one after the other.
+FULGURITE_BULK_BODY bool is_for_lstm(at::Tensor const& x, std::initializer_list<at::Tensor> others,
+                                     std::int64_t hidden) {
+  auto const fits = [](at::Tensor const& tensor) { return is_plain_float(tensor) && tensor.is_contiguous(); };
+  if (!is_plain_float(x) || x.dim() != 3) return false;
+  auto const rows = x.size(0) * x.size(1);
+  return on_this_thread() == Matmul::fastest && x.stride(2) == 1 && x.numel() != 0 && x.size(2) <= 128 &&
+         rows <= 2048 && rows * hidden <= 65536 && hidden > 0 && hidden <= 128 && hidden % 4 == 0 &&
+         std::all_of(others.begin(), others.end(), fits);
+}
+
+FULGURITE_BULK_BODY std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>
+lstm_or_libtorch(c10::DispatchKeySet keys, at::Tensor const& x, at::Tensor const& x_weight, at::Tensor const& h_weight,
+                 at::Tensor const& x_bias, at::Tensor const& h_bias, at::Tensor const& h, at::Tensor const& c,
+                 bool reverse, at::IntArrayRef batch_sizes, std::int64_t mode, std::int64_t hidden, std::int64_t layers,
+                 bool has_biases, bool bidirectional, bool batch_first, bool train) {
+  constexpr std::int64_t lstm = 2;  // LibTorch's number for this kind of layer
+  auto const libtorch = [&] {
+    return at::_ops::mkldnn_rnn_layer::redispatch(keys & below_products, x, x_weight, h_weight, x_bias, h_bias, h, c,
+                                                  reverse, batch_sizes, mode, hidden, layers, has_biases, bidirectional,
+                                                  batch_first, train);
+  };
+  if (mode != lstm || !has_biases || !batch_sizes.empty() ||
+      !is_for_lstm(x, {x_weight, h_weight, x_bias, h_bias, h, c}, hidden))
+    return libtorch();
+  LstmLayer const layer(x, hidden);
+  if (!layer) return libtorch();
+  auto const in = layer.in, samples = layer.samples, gates = layer.gates, wide = layer.wide;
+  auto* const weights = scratch(3, wide * gates);
+  auto* const bias = weights + (wide - 1) * gates;
+  turn(weights, numbers(x_weight), in, gates, in);
+  turn(weights + in * gates, numbers(h_weight), hidden, gates, hidden);
+  std::memcpy(bias, numbers(x_bias), x_bias.nbytes());
+  add_to(bias, numbers(h_bias), gates);
+  auto const kept = new_floats({layer.rows * (wide + 6 * hidden)}), out = new_floats({layer.times, samples, hidden}),
+             last_h = new_floats(h.sizes()), last_c = new_floats(c.sizes());
+  auto* const outs = static_cast<float*>(out.mutable_data_ptr());
+  auto const *state = numbers(h), *cells = numbers(c);
+  for (std::int64_t i = 0; i != layer.times; ++i) {
+    auto const t = reverse ? layer.times - 1 - i : i;
+    auto step = layer.step(kept, numbers(c), t, reverse ? t + 1 : t - 1);
+    auto* const inputs = static_cast<float*>(kept.mutable_data_ptr()) + t * samples * wide;
+    for (std::int64_t s = 0; s != samples; ++s) {
+      auto* const row = inputs + s * wide;
+      std::memcpy(row, numbers(x) + t * x.stride(0) + s * x.stride(1), static_cast<std::size_t>(in) * sizeof(float));
+      std::memcpy(row + in, state + s * hidden, static_cast<std::size_t>(hidden) * sizeof(float));
+      row[wide - 1] = 1;
+    }
+    layer.sums(weights, inputs, step.gates);
+    step.out = outs + t * samples * hidden;
+    passes::fitting().lstm(step);
+    state = step.out;
+    cells = step.cells;
+  }
+  std::memcpy(last_h.mutable_data_ptr(), state, last_h.nbytes());
+  std::memcpy(last_c.mutable_data_ptr(), cells, last_c.nbytes());
+  return {out, last_h, last_c, c10::GradMode::is_enabled() ? kept : at::Tensor()};
+}
+
+FULGURITE_BULK_BODY std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>
+lstm_backward_or_libtorch(c10::DispatchKeySet keys, at::Tensor const& x, at::Tensor const& x_weight,
+                          at::Tensor const& h_weight, at::Tensor const& x_bias, at::Tensor const& h_bias,
+                          at::Tensor const& h, at::Tensor const& c, at::Tensor const& out, at::Tensor const& last_h,
+                          at::Tensor const& last_c, std::optional<at::Tensor> const& of_out,
+                          std::optional<at::Tensor> const& of_last_h, std::optional<at::Tensor> const& of_last_c,
+                          bool reverse, std::int64_t mode, std::int64_t hidden, std::int64_t layers, bool has_biases,
+                          bool train, bool bidirectional, at::IntArrayRef batch_sizes, bool batch_first,
+                          at::Tensor const& kept) {
+  if (!kept.defined() || kept.scalar_type() != at::kFloat)
+    return at::_ops::mkldnn_rnn_layer_backward::redispatch(
+        keys & below_products, x, x_weight, h_weight, x_bias, h_bias, h, c, out, last_h, last_c, of_out, of_last_h,
+        of_last_c, reverse, mode, hidden, layers, has_biases, train, bidirectional, batch_sizes, batch_first, kept);
+  LstmLayer const layer(x, hidden);
+  TORCH_CHECK(layer, "LIBXSMM has no memory left for the products of an LSTM's gradient");
+  auto const given = [](std::optional<at::Tensor> const& gradient) { return gradient && gradient->defined(); };
+  auto const begun = [&](std::optional<at::Tensor> const& gradient, at::Tensor const& like) {
+    auto made = new_floats(like.sizes());
+    if (given(gradient)) std::memcpy(made.mutable_data_ptr(), numbers(gradient->contiguous()), made.nbytes());
+    else std::memset(made.mutable_data_ptr(), 0, made.nbytes());
+    return made;
+  };
+  auto const to = [](at::Tensor const& tensor) { return static_cast<float*>(tensor.mutable_data_ptr()); };
+  auto const of_h = begun(of_last_h, h), of_c = begun(of_last_c, c), of_x = new_floats(x.sizes()),
+             of_x_weight = new_floats(x_weight.sizes()), of_h_weight = new_floats(h_weight.sizes()),
+             of_x_bias = new_floats(x_bias.sizes()), of_h_bias = new_floats(h_bias.sizes());
+  at::Tensor by;
+  if (given(of_out)) by = of_out->stride(2) == 1 ? *of_out : of_out->contiguous();
+  auto* const of_gates = scratch(3, layer.rows * layer.gates);
+  for (std::int64_t i = layer.times - 1; i >= 0; --i) {
+    auto const t = reverse ? layer.times - 1 - i : i;
+    auto step = layer.step(kept, numbers(c), t, reverse ? t + 1 : t - 1);
+    if (by.defined()) {
+      step.of_out = numbers(by) + t * by.stride(0);
+      step.of_out_apart = by.stride(1);
+    }
+    step.of_h = numbers(of_h);
+    step.of_cells = to(of_c);
+    step.of_gates = of_gates + t * layer.samples * layer.gates;
+    passes::fitting().lstm_backward(step);
+    layer.of_h(numbers(h_weight), step.of_gates, to(of_h));
+  }
+  auto const* const inputs = numbers(kept);
+  layer.of_x(numbers(x_weight), of_gates, to(of_x));
+  layer.of_x_weight(inputs, of_gates, to(of_x_weight));
+  layer.of_h_weight(inputs + layer.in, of_gates, to(of_h_weight));
+  std::memset(to(of_x_bias), 0, of_x_bias.nbytes());
+  for (std::int64_t row = 0; row != layer.rows; ++row) add_to(to(of_x_bias), of_gates + row * layer.gates, layer.gates);
+  std::memcpy(to(of_h_bias), to(of_x_bias), of_h_bias.nbytes());
+  return {of_x, of_x_weight, of_h_weight, of_x_bias, of_h_bias, of_h, of_c};
 }
 
 FULGURITE_BULK_BODY std::optional<SmallCall> fastest_call(std::string_view name, torch::jit::Stack const& arguments) {

@@ -498,6 +498,8 @@ FULGURITE_BULK_BODY bool intercepts() {
     library->impl("gelu_backward", TORCH_FN(gelu_backward_or_libtorch));
     library->impl("_scaled_dot_product_flash_attention_for_cpu", TORCH_FN(attention_or_libtorch));
     library->impl("_scaled_dot_product_flash_attention_for_cpu_backward", TORCH_FN(attention_backward_or_libtorch));
+    library->impl("mkldnn_rnn_layer", TORCH_FN(lstm_or_libtorch));
+    library->impl("mkldnn_rnn_layer_backward", TORCH_FN(lstm_backward_or_libtorch));
     return true;
   }();
   return done;
