@@ -8,7 +8,7 @@
 #include <fulgurite/distributed/pipeline.ipp>
 #include <fulgurite/torch/capture/captured.ipp>
 #include <fulgurite/torch/capture/fastest.ipp>
-#include <fulgurite/torch/capture/graphs.ipp>
+#include <fulgurite/torch/capture/graph_step.ipp>
 #include <fulgurite/torch/capture/recorder.ipp>
 #include <fulgurite/torch/capture/step_kind.ipp>
 #include <fulgurite/torch/capture/tape.ipp>

@@ -21,6 +21,7 @@
 #include <fulgurite/torch/capture/captured.hpp>
 #include <fulgurite/torch/capture/graphs.hpp>
 #include <fulgurite/torch/capture/recorder.hpp>
+#include <fulgurite/torch/capture/step_kind.hpp>
 
 namespace replayed {
 
@@ -36,7 +37,7 @@ class Replayed {
   static inline std::string fails = {};        ///< what recording complains of
   static inline bool watches = true;           ///< the side stream sees host reads
   static inline double noise = 0, offset = 0;  ///< what a replay adds to the first gradient: alternating, or always
-  static inline int alive = 0, captures = 0;
+  static inline int alive = 0, captures = 0, cuts = 0;
   static inline int sums = 0, additions = 0;  ///< calls that add to gradients: of all of them at once, and of one
   static inline bool has_kernels = true;      ///< for the optimizer's update
 
@@ -46,13 +47,25 @@ class Replayed {
     template <class F>
     auto run(std::string& waited, F&& f) {
       fixtures::Operators const operators;
+      capture::SetFor<fixtures::Operators const*> const here(operators_, &operators);
+      unwatched_ = 0;
       auto result = f();
-      if (watches && operators.host_reads() != 0) waited = "the host waits";
+      if (watches && operators.host_reads() != unwatched_) waited = "the host waits";
       return result;
     }
+    template <class F>
+    void unwatched(F&& f) {
+      int const before = operators_ ? operators_->host_reads() : 0;
+      f();
+      if (operators_) unwatched_ += operators_->host_reads() - before;
+    }
+
+   private:
+    fixtures::Operators const* operators_ = nullptr;
+    int unwatched_ = 0;
   };
 
-  explicit Replayed(Side&) { ++alive; }
+  explicit Replayed(Side& side) : side_(side) { ++alive; }
   ~Replayed() { --alive; }
   Replayed(Replayed const&) = delete;
   Replayed& operator=(Replayed const&) = delete;
@@ -65,12 +78,29 @@ class Replayed {
     capture::Recorder recorder(world.device());
     {
       capture::Recording const on(recorder);
+      capture::SetFor<capture::Recorder*> const here(recorder_, &recorder);
       f();
     }
     before.restore();
     if (!fails.empty()) throw std::runtime_error(fails);
     if (!recorder.refusal.empty()) throw std::runtime_error(recorder.refusal);
     calls_ = std::move(recorder.calls);
+    std::unordered_set<capture::Storage> given;
+    for (auto* part : std::exchange(parts_, {})) part->overwrite(given);
+    overwrite(given);
+  }
+  /// Its calls so far become a graph of their own.
+  std::unique_ptr<Replayed> cut() {
+    ++cuts;
+    auto first = std::make_unique<Replayed>(side_);
+    first->calls_ = std::exchange(recorder_->calls, {});
+    parts_.push_back(first.get());
+    return first;
+  }
+
+ private:
+  /// Counts what adds to gradients, and overwrites what the calls have made.
+  void overwrite(std::unordered_set<capture::Storage>& given) {
     for (auto const& call : calls_) {
       if (call.name() == "aten::_foreach_add_") ++sums;
       if (call.name() != "aten::add_") continue;
@@ -79,7 +109,6 @@ class Replayed {
             gradient.defined() && call.in.front().toTensor().data_ptr() == gradient.data_ptr())
           ++additions;
     }
-    std::unordered_set<capture::Storage> given;
     for (auto const& call : calls_) {
       capture::each_tensor_of(call.in, [&](at::Tensor const& tensor) { given.insert(capture::storage_of(tensor)); });
       capture::each_tensor_of(call.out, [&](at::Tensor const& tensor) {
@@ -89,6 +118,7 @@ class Replayed {
     }
   }
 
+ public:
   template <class Optimizer, class Run>
   static bool can_update(Optimizer& optimizer, Run const&) {
     flat_.clear();
@@ -106,6 +136,7 @@ class Replayed {
     at::NoGradGuard const no_graph;
     at::AutoDispatchBelowADInplaceOrView const below;
     for (auto const& call : calls_) {
+      at::AutoGradMode const as_recorded(call.graph);  // an LSTM's kernel asks for it
       torch::jit::Stack stack = call.in;
       call.op.callBoxed(&stack);
       std::vector<at::Tensor> made;
@@ -149,6 +180,9 @@ class Replayed {
     update.table().select(0, 1).add_(1);
   }
 
+  Side& side_;
+  capture::Recorder* recorder_ = nullptr;
+  std::vector<Replayed*> parts_ = {};
   std::vector<capture::Call> calls_;
   static inline std::vector<at::Tensor> flat_ = {};  ///< of the optimizer
   graph::UpdateInGraph const* update_ = nullptr;

@@ -300,7 +300,7 @@ class FittedModel : Pinned {
   ROW(request_stop, "request_stop") ROW(log_scalars, "log_scalars") ROW(log_dynamic, "log_dynamic")                    \
   ROW(request_checkpoint, "request_checkpoint") ROW(accumulate, "accumulate")                                          \
   ROW(request_statistics_pass, "request_statistics_pass") ROW(set_log_dir, "set_log_dir") ROW(warn, "warn")            \
-  ROW(outcome, "outcome") ROW(set_rate, "optimizers().set_lr")
+  ROW(outcome, "outcome") ROW(set_rate, "optimizers().set_lr") ROW(schedulers, "lr_schedulers")
 
 /// One kind of read from a context.
 enum class Question : std::uint8_t {

@@ -378,6 +378,7 @@ class RunContext : public Context, public loop::NotHere {
   auto& lr_schedulers() const
     requires(std::same_as<Phase, phase::Train> && !R::automatic)
   {
+    asked(Asks::schedulers);
     return state().parts.optimizers->schedulers;
   }
 

@@ -202,8 +202,6 @@ class CapturedSteps : private CapturedModel {
       if (!off_)
         stay_as_written("training_step returns more than tensors, numbers and texts, and what else it returns would "
                         "never change");
-    } else if constexpr (Seam::is_manual && !Recordings::takes_turns) {
-      if (!off_) stay_as_written("manual optimization is recorded on the CPU only");
     } else if (!off_ && !torch::autograd::AnomalyMode::is_enabled()) {
       HeldParts const held(parts_, batch);
       if (has_changed()) forget_changed(step);
@@ -565,8 +563,9 @@ using CapturingOf = Capturing<Strategy, typename StepsOf<Strategy::on_gpu>::type
 /// contains clipping and the update of an optimizer of fulgurite::optim, if no code of the program and no unscaling
 /// stands between the gradients and the update. Without CUDA or its headers, all steps run as they are written.
 ///
-/// In manual optimization, on the CPU, a replay stops where the step updates with an optimizer, and lets the trainer do
-/// that. Slices of truncated back-propagation receive the state before them as they receive their batch.
+/// In manual optimization, a replay stops where the step updates with an optimizer, and lets the trainer do that: the
+/// tape stops there, or the step is one graph up to there and another from there on. Slices of truncated
+/// back-propagation receive the state before them as they receive their batch.
 ///
 /// training_step is not called in a replay: only its tensor operations happen, and what it logs as tensors is logged. A
 /// step that cannot be replayed runs as it is written, and a warning says why. If a check finds that replays were

@@ -13,10 +13,9 @@ FULGURITE_BULK_BODY void CapturedModel::look_at_model() {
 
 FULGURITE_BULK_BODY Scene CapturedModel::scene() { return {*world_, *model_, parts_.tensors}; }
 
-/// True if the elements of an input can be copied to a tensor of the same strides. A graph has its inputs without gaps.
+/// True if the elements of an input can be copied to a tensor of the same strides.
 FULGURITE_BODY bool can_be_copied(at::Tensor const& input) {
-  return input.device().is_cpu() ? at::has_internal_overlap(input) != at::MemOverlap::Yes
-                                 : input.is_non_overlapping_and_dense();
+  return at::has_internal_overlap(input) != at::MemOverlap::Yes;
 }
 
 FULGURITE_BULK_BODY std::string CapturedModel::unfit() const {

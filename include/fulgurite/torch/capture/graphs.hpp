@@ -5,8 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
+#include <numeric>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -15,14 +18,14 @@
 #include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/Device.h>
 #include <c10/core/TensorImpl.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
-#include <fulgurite/core/body.hpp>
+#include <fulgurite/core/types.hpp>
+#include <fulgurite/loop/parts.hpp>
+#include <fulgurite/torch/capture/graph_step.hpp>
 #include <fulgurite/torch/capture/recorder.hpp>
 #include <fulgurite/torch/capture/step_kind.hpp>
 #include <fulgurite/torch/capture/tape.hpp>
@@ -45,108 +48,13 @@
 
 namespace fulgurite::libtorch::graph {
 
-// The input batch of a graph: tensors at fixed addresses that are filled before each replay.
-
-/// Accepts batches of one layout only, since copying into tensors of other sizes or types would silently broadcast and
-/// convert.
-class Inputs {
- public:
-  Inputs() = default;
-  /// Replaces the tensors in `batch`, a shallow copy of a real one, by the graph's own.
-  template <class Batch>
-  explicit Inputs(Batch& batch) {
-    capture::each_leaf(
-        batch,
-        [&](at::Tensor& tensor) {
-          if (tensor.defined()) tensor = fixed_.emplace_back(at::empty_like(tensor));
-        },
-        [](std::int64_t) {});
-    for (auto const& tensor : fixed_) versions_.push_back(tensor._version());
-  }
-
-  /// Copies a batch of the same layout in. Undefined tensors are skipped. The host does not wait for the copies.
-  void feed(std::vector<at::Tensor> const& batch);
-
-  /// True if the step has written into its batch.
-  bool written() const;
-
- private:
-  std::vector<at::Tensor> fixed_;
-  std::vector<std::int64_t> versions_;
-};
-
-// Observes a step that runs as it is written: which tensors does it use that a graph would not know, and what does it
-// write?
-
-/// Sees the operators that this thread calls. Backward runs on other threads and is not seen: it uses what forward has
-/// saved, and writes gradients.
-class Observer {
- public:
-  explicit Observer(capture::World const& world);
-
-  template <class F>
-  auto run(F&& step) {
-    capture::Recording const on(recorder_);
-    return step();
-  }
-
-  /// The version counters that a replay has to increment as the step did: those of the model's tensors, and those of
-  /// other tensors on the same memory (such as the one that clears a whole arena).
-  std::vector<c10::VariableVersion> written() const;
-
-  /// The reason why a graph of this step would be wrong; empty if none was found. `given`: the batch's tensors; `left`:
-  /// the step's outputs. Ends the observation.
-  std::string wrong(std::vector<at::Tensor> const& given, std::vector<at::Tensor> const& left);
-
- private:
-  static std::uint32_t version(at::Tensor const& tensor);
-
-  capture::World const& world_;
-  at::Device device_;
-  capture::Recorder recorder_;
-  std::vector<std::pair<at::Tensor, std::uint32_t>> before_;
-};
-
-// The gradients of a step that is being recorded.
-
-/// While this object lives, parameters whose gradients are defined have none, so that backward leaves the new gradients
-/// where it computes them. `add` adds these to the earlier ones in a single kernel, where backward would take one for
-/// each parameter; the sums have the same bits. At the end the parameters have their earlier gradients again.
-class GradientsApart : Pinned {
- public:
-  explicit GradientsApart(capture::World const& world);
-  ~GradientsApart();
-
-  void add() const;
-
- private:
-  std::vector<std::pair<at::Tensor, at::Tensor>> earlier_;  ///< parameters and their gradients
-};
-
-// A copy of all that a step may change: the model's memory, the random generators, and the step's outputs.
-
-/// The copies stay on the device. Pieces of memory are copied whole, since a step may write to a part that belongs to
-/// no tensor, as when an arena is cleared. Version counters are not incremented.
-class Snapshot {
- public:
-  explicit Snapshot(capture::World const& world, std::vector<at::Tensor> const& left = {});
-
-  /// Restores memory and generators.
-  void restore() const;
-
-  /// True if both are equal in every bit, including those of nan and -0. Waits for the device once.
-  bool same(Snapshot const& other) const;
-
-  /// The sum of the squared differences; nan if a nan differs. Waits for the device.
-  double distance(Snapshot const& other) const;
-
- private:
-  /// True if both have the same sizes and types, and the same number of random numbers was drawn.
-  bool alike(Snapshot const& other) const;
-  void save(at::Device device);
-
-  std::vector<at::Tensor> memory_, copies_;
-  std::vector<std::pair<at::Generator, at::Tensor>> generators_;
+/// A part of a step of manual optimization: what is between two updates.
+template <class Graph>
+struct Segment {
+  loop::Turn turn;                                 ///< the update after it
+  std::vector<c10::VariableVersion> written = {};  ///< counters that a replay increments before that
+  std::vector<at::Tensor> losses = {};             ///< those that the trainer looks at, once the segment has run
+  std::unique_ptr<Graph> graph = nullptr;
 };
 
 /// What is kept about one kind of step.
@@ -160,6 +68,8 @@ struct KeptGraph {
   std::vector<c10::VariableVersion> written = {};   ///< counters that a replay increments as the step did
   double spread = 0;                                ///< the squared distance between replays of one step
   std::unique_ptr<UpdateInGraph> update = nullptr;  ///< null: the optimizer's update is not in the graph
+  std::vector<Segment<Graph>> segments = {};        ///< what is before `graph`: none in automatic optimization
+  std::vector<at::Tensor> losses = {};              ///< those of `graph`, as in a segment
   std::unique_ptr<Graph> graph = nullptr;           ///< destroyed first; waits for the device
 };
 
@@ -173,6 +83,12 @@ struct KeptGraph {
 /// with its replay, both are turned off in the graph and follow the step as it is written; they contain no code of the
 /// program that could be wrong. What such a replay notes of its loss is undone.
 ///
+/// A step of manual optimization becomes several graphs, cut where the step updates: a replay runs one, lets the
+/// trainer update, and runs the next. While they are recorded, which executes nothing, the trainer does not act; then
+/// all are replayed from the start. So a recording that fails half-way has changed nothing, as in automatic
+/// optimization. What a segment hands to a later one is alive while that is recorded, so that no segment between has
+/// its memory. Losses are looked at where a segment ends, which is before the update that they could prevent.
+///
 /// `Graph`: NoGraph or CudaGraph.
 template <class Graph>
 class Graphs {
@@ -181,10 +97,18 @@ class Graphs {
     std::optional<Result> result = std::nullopt;
     bool changed = false;
   };
+  /// A step that runs as it is written, while it is observed or compared.
+  struct Underway {
+    FunctionRef<std::size_t()> pending;  ///< the number of values logged so far
+    Observer* observer;                  ///< nullptr: the step is compared
+    std::vector<Snapshot> found, left;   ///< before and after each update
+    capture::World const& world;
+    std::string refusal;
+  };
 
  public:
   using Kept = KeptGraph<Graph>;
-  static constexpr bool records_checks = false, takes_turns = false;
+  static constexpr bool records_checks = false;
   static constexpr long longest_gap = 2048;  ///< replays; a check takes many times as long as one
 
   /// The reason why nothing can be recorded on this device; empty if it can.
@@ -206,10 +130,21 @@ class Graphs {
     run();
   }
 
-  /// `f()`: the trainer acts in the middle of a step, which is not recorded then.
+  /// `f()`: the trainer acts in the middle of a step. That is no part of a recording.
   template <class F>
-  void in_turn(loop::Turn, at::Tensor const&, torch::nn::Module const&, F&& f) {
-    f();
+  void in_turn(loop::Turn turn, at::Tensor const& loss, torch::nn::Module const&, F&& f) {
+    if (recorded_ != nullptr) return cut(turn, loss);
+    if (!underway_) return f();
+    auto& [pending, observer, found, left, world, refusal] = *underway_;
+    auto const logged = pending();
+    bool const compares = !observer && turn != loop::Turn::looks_at_loss;
+    if (compares) found.emplace_back(world);
+    side_->unwatched([&] {
+      if (observer) observer->turn(turn, loss, f);
+      else f();
+    });
+    if (compares) left.emplace_back(world);
+    if (pending() != logged) refusal = capture::hook_logs;
   }
 
   template <class Result, class Batch, class Step>
@@ -229,15 +164,19 @@ class Graphs {
     // Observes the last of these steps, since earlier ones may do work that is done only once: wait for the device, or
     // cache a tensor.
     Observer observer(scene.world);
+    auto const pending = [&] { return capture::pending(step.board); };
+    Underway now{pending, &observer, {}, {}, scene.world, {}};
     {
       capture::SetFor<bool> const here(observes_, true);
+      capture::SetFor<Underway*> const known(underway_, &now);
       made.result.emplace(observer.run(run));
     }
     auto const left = capture::cut_off(*made.result, step.board, scene.world);
     kept.written = observer.written();
+    for (auto& [turn, written] : observer.turns) kept.segments.push_back({turn, std::move(written)});
     made.changed = scene.changed();
     for (auto const& why : {wrong, capture::not_replayable(step.seam.questions()),
-                            observer.wrong(scene.batch, left.tensors), left.refusal})
+                            observer.wrong(scene.batch, left.tensors), left.refusal, now.refusal})
       if (made.refusal.empty()) made.refusal = why;
     return made;
   }
@@ -255,46 +194,72 @@ class Graphs {
     std::string waited;
     capture::Compared<Ran<Result>> compared;
     auto& ran = compared.ran;
-    ran.result.emplace(side_->run(waited, [&] { return step(batch); }));
+    auto const pending = [&] { return capture::pending(step.board); };
+    Underway now{pending, nullptr, {}, {}, scene.world, {}};
+    {
+      capture::SetFor<Underway*> const known(underway_, &now);
+      ran.result.emplace(side_->run(waited, [&] { return step(batch); }));
+    }
     auto const left = capture::cut_off(*ran.result, step.board, scene.world);
     ran.changed = scene.changed();
-    bool const other_result = left.numbers != kept.left.numbers;
-    if (ran.changed || left.logged != kept.left.logged || other_result || !left.refusal.empty()) {
+    bool const other_result = left.numbers != kept.left.numbers, updates = now.found.size() != kept.segments.size();
+    if (ran.changed || left.logged != kept.left.logged || other_result || updates || !left.refusal.empty()) {
       compared.wrong = !left.refusal.empty() ? left.refusal
+                       : updates             ? other_turns
                        : other_result        ? capture::other_numbers
                                              : capture::other_bits;
       return compared;
     }
-    Snapshot const as_written(scene.world, left.tensors);
+    now.found.emplace_back(scene.world, left.tensors);
+    auto const& as_written = now.found;  // as the step was before each update, and at its end
     NotesUndone const undone(kept.update.get());
     auto const replayed = [&] {
       before.restore();
-      launch(kept, scene.batch);
-      return Snapshot(scene.world, kept.left.tensors);
+      std::vector<Snapshot> at;
+      launch(kept, scene.batch, [&](Segment<Graph> const&) {
+        at.emplace_back(scene.world);
+        now.left[at.size() - 1].restore();  // an update is made once
+      });
+      at.emplace_back(scene.world, kept.left.tensors);
+      return at;
     };
     auto const first = replayed();
-    if (as_written.same(first)) return compared;
+    if (same(as_written, first)) return compared;
     // Kernels with atomics may sum in another order each time, so that replays differ from each other, too.
-    double const far = as_written.distance(first);
+    double const far = distance(as_written, first);
     auto const within = [&] { return far <= most_noise * kept.spread; };
     bool right = within();
     for (int more = 0; !right && more != most_replays; ++more) {
       auto const next = replayed();
-      kept.spread = std::max(kept.spread, next.distance(first));
-      right = as_written.same(next) || within();
+      kept.spread = std::max(kept.spread, distance(next, first));
+      right = same(as_written, next) || within();
     }
     if (!right) compared.wrong = capture::other_bits;
-    as_written.restore();
+    as_written.back().restore();
     return compared;
   }
 
   /// Returns true if the graph has made the optimizer's update.
   template <class Seam>
   bool replay(Kept& kept, std::vector<at::Tensor> const& batch, Seam& seam) {
+    if constexpr (Seam::is_manual) {
+      auto const look = [&](std::vector<at::Tensor> const& losses) {
+        for (auto const& loss : losses)  // the trainer may keep it, and the next replay overwrites it
+          seam.act(loop::Turn::looks_at_loss, loss.is_cpu() ? loss : loss.clone());
+      };
+      launch(kept, batch, [&](Segment<Graph> const& segment) {
+        for (auto counter : segment.written) counter.bump();
+        look(segment.losses);
+        seam.act(segment.turn, {});
+      });
+      for (auto& counter : kept.written) counter.bump();
+      look(kept.losses);
+      return false;
+    }
     for (auto& counter : kept.written) counter.bump();
     if constexpr (updates<Seam>())
       if (kept.update) return replay_and_update(kept, batch, seam);
-    launch(kept, batch);
+    launch(kept, batch, [](Segment<Graph> const&) {});
     return false;
   }
   /// Returns the result of the last replay. A tensor that is an output twice, such as a loss that is also logged, is
@@ -333,7 +298,8 @@ class Graphs {
     kept.inputs = Inputs(*fixed);
     kept.inputs.feed(scene.batch);
     kept.graph = std::make_unique<Graph>(*side_);
-    std::string apart = prepare_update(kept, step.seam);
+    std::string apart = "manual optimization updates between graphs, as it is written";
+    if constexpr (!std::remove_cvref_t<decltype(step.seam)>::is_manual) apart = prepare_update(kept, step.seam);
     std::optional<Result> result;
     try {
       capture::SetFor<Kept*> const here(recorded_, &kept);
@@ -341,6 +307,7 @@ class Graphs {
       kept.graph->capture([&] {
         result.emplace(step(*fixed));
         kept.left = capture::cut_off(*result, step.board, scene.world);
+        if (!kept.segments.empty() && !kept.segments.back().graph) throw std::runtime_error(other_turns);
         if (apart.empty()) apart = record_update(kept, *result, step.seam);
       });
     } catch (std::exception const& error) {
@@ -362,11 +329,37 @@ class Graphs {
     return made;
   }
 
-  static void launch(Kept& kept, std::vector<at::Tensor> const& batch) {
+  /// `act(segment)`: what happens after each segment.
+  template <class F>
+  static void launch(Kept& kept, std::vector<at::Tensor> const& batch, F&& act) {
     if (kept.update) kept.update->turn_off();
     kept.inputs.feed(batch);
+    for (auto const& segment : kept.segments) {
+      segment.graph->replay();
+      act(segment);
+    }
     kept.graph->replay();
   }
+
+  // Manual optimization.
+
+  /// Ends a segment of the step that is being recorded.
+  void cut(loop::Turn turn, at::Tensor const& loss) {
+    auto& kept = *recorded_;
+    if (turn == loop::Turn::looks_at_loss) return kept.losses.push_back(capture::detached(loss));
+    auto const next = std::find_if(kept.segments.begin(), kept.segments.end(), [](auto& one) { return !one.graph; });
+    if (next == kept.segments.end() || next->turn != turn) throw std::runtime_error(other_turns);
+    next->losses = std::exchange(kept.losses, {});
+    next->graph = kept.graph->cut();
+  }
+  static bool same(std::vector<Snapshot> const& a, std::vector<Snapshot> const& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](auto& x, auto& y) { return x.same(y); });
+  }
+  static double distance(std::vector<Snapshot> const& a, std::vector<Snapshot> const& b) {
+    return std::transform_reduce(a.begin(), a.end(), b.begin(), 0.0, std::plus(),
+                                 [](auto& x, auto& y) { return x.distance(y); });
+  }
+  static constexpr char const* other_turns = "the step is not the same each time: it updates in another order";
 
   // The optimizer's update in the graph.
 
@@ -468,6 +461,7 @@ class Graphs {
   std::unique_ptr<typename Graph::Side> side_;
   Kept* recorded_ = nullptr;               ///< set while a graph is recorded
   capture::World const* world_ = nullptr;  ///< likewise
+  Underway* underway_ = nullptr;           ///< set while a step is observed or compared
   bool observes_ = false;                  ///< true while a step is observed
 };
 
@@ -487,10 +481,15 @@ class NoGraph {
     auto run(std::string&, F&& f) {
       return f();
     }
+    template <class F>
+    void unwatched(F&& f) {
+      f();
+    }
   };
   explicit NoGraph(Side&) {}
   template <class F>
   void capture(F&&) {}
+  std::unique_ptr<NoGraph> cut() { return nullptr; }
   void replay() {}
   template <class Optimizer, class Run>
   static bool can_update(Optimizer&, Run const&) {
@@ -538,6 +537,7 @@ class CudaGraph : Pinned {
     template <class F>
     auto run(std::string& waited, F&& f) {
       Waits waits;
+      capture::SetFor<Waits*> const here(waits_, &waits);
       auto result = [&] {
         Turn const turn(*this);
         return f();
@@ -548,12 +548,22 @@ class CudaGraph : Pinned {
       return result;
     }
 
+    /// Runs f() in the middle of it, where the host may wait.
+    template <class F>
+    void unwatched(F&& f) {
+      bool const seen = waits_ && waits_->seen;
+      f();
+      if (waits_) waits_->seen = seen;
+    }
+
     at::Device device;
     c10::Stream stream;
     c10::MempoolId_t pool{0, 0};
     int graphs = 0;  ///< number of graphs that use the pool
 
    private:
+    Waits* waits_ = nullptr;  ///< of the run in progress
+
     /// One stream for each thread and device, since cuBLAS keeps about 60 MB for each stream that it was ever used on.
     static c10::Stream stream_of(at::Device where) {
       thread_local std::vector<c10::Stream> made;
@@ -582,17 +592,23 @@ class CudaGraph : Pinned {
     c10::cuda::CUDACachingAllocator::emptyCache();  // a graph being recorded cannot use cached memory
     c10::StreamGuard const guard(side_.stream);
     if (side_.graphs == 0) side_.pool = at::cuda::graph_pool_handle();  // LibTorch refuses a pool without users
-    graph_ = std::make_unique<at::cuda::CUDAGraph>();
     try {
-      graph_->capture_begin(side_.pool,
-                            cudaStreamCaptureModeThreadLocal);  // this also registers the default generator
+      begin();
       f();
-      graph_->capture_end();
-      ++side_.graphs;
+      end();
     } catch (...) {
       abandon();
       throw;
     }
+  }
+  /// Called within `capture`: returns what was recorded so far as a graph of its own, and records on.
+  std::unique_ptr<CudaGraph> cut() {
+    auto first = std::make_unique<CudaGraph>(side_);
+    end();
+    first->graph_ = std::move(graph_);
+    begin();
+    at::zeros({1}, at::TensorOptions(side_.device));  // LibTorch warns of an empty graph
+    return first;
   }
 
   void replay() { graph_->replay(); }
@@ -630,6 +646,16 @@ class CudaGraph : Pinned {
     c10::Stream outer_;
     c10::StreamGuard guard_;
   };
+
+  void begin() {
+    graph_ = std::make_unique<at::cuda::CUDAGraph>();
+    graph_->capture_begin(side_.pool,
+                          cudaStreamCaptureModeThreadLocal);  // this also registers the default generator
+  }
+  void end() {
+    graph_->capture_end();
+    ++side_.graphs;
+  }
 
   void wait() const { c10::impl::VirtualGuardImpl(c10::DeviceType::CUDA).synchronizeDevice(side_.device.index()); }
 
@@ -671,7 +697,3 @@ using DeviceGraph = NoGraph;
 #endif
 
 }  // namespace fulgurite::libtorch::graph
-
-#if !defined(FULGURITE_COMPILED)
-#include <fulgurite/torch/capture/graphs.ipp>
-#endif

@@ -242,6 +242,20 @@ inline constexpr char const* other_bits =
     "a replay does not give the same bits as the step: it uses something that no operator shows, as a number of the "
     "host that changes";
 
+/// The reason given where the trainer's turn in a step logs, which a replay would repeat.
+inline constexpr char const* hook_logs = "a hook of an optimizer's step logs: log in on_train_batch_end";
+
+/// Bytes. Kernels may sum in another order at another offset of a tensor in its line.
+inline constexpr std::uintptr_t cache_line = 64;
+
+/// The number of values that a step has logged so far.
+template <class Board>
+std::size_t pending(Board const& board) {
+  std::size_t n = 0;
+  board.each_pending([&](auto const&) { ++n; });
+  return n;
+}
+
 /// Sets a member to a value until the scope ends.
 template <class T>
 class SetFor : Pinned {
@@ -328,8 +342,8 @@ void append_numbers(T const& object, std::string& bytes) {
   }
 }
 
-/// Appends everything about a batch that decides which recording it needs and how its metrics are weighted. On the CPU
-/// this includes each tensor's offset in its cache line, since kernels may sum in another order at another offset.
+/// Appends everything about a batch that decides which recording it needs and how its metrics are weighted. This
+/// includes each tensor's offset in its cache line.
 template <class B>
 void shape_of(B const& batch, std::vector<std::int64_t>& row) {
   row.clear();
@@ -345,8 +359,9 @@ void shape_of(B const& batch, std::vector<std::int64_t>& row) {
         if (tensor.layout() != at::kStrided) return;
         row.insert(row.end(), tensor.sizes().begin(), tensor.sizes().end());
         row.insert(row.end(), tensor.strides().begin(), tensor.strides().end());
-        if (tensor.device().is_cpu() && tensor.has_storage())
-          row.push_back(static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr()) % 64));
+        if (tensor.has_storage())
+          row.push_back(
+              static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr()) % cache_line));
       },
       [&](std::int64_t n) { row.push_back(n); });
   // A batch that reports its own size thereby sets the weight of logged values.

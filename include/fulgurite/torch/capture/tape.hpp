@@ -359,12 +359,8 @@ Taken<Result> record(Scene const& scene, Batch& batch, Step& step, Underway*& un
   Taken<Result> taken;
   Recorder recorder;
   {
-    auto const pending = [&] {
-      std::size_t n = 0;
-      step.board.each_pending([&](auto const&) { ++n; });
-      return n;
-    };
-    Underway now{recorder, taken.seed, pending, turns};
+    auto const logged = [&] { return pending(step.board); };
+    Underway now{recorder, taken.seed, logged, turns};
     Recording const on(recorder);
     SetFor<Underway*> const here(underway, &now);
     taken.result.emplace(step(batch));
@@ -485,7 +481,6 @@ class Tapes {
   using Kept = KeptTape;
   static constexpr long longest_gap = 512;      ///< replays
   static constexpr bool records_checks = true;  ///< a step that is compared with a replay is recorded for that
-  static constexpr bool takes_turns = true;     ///< manual optimization is recorded
 
   /// The reason why nothing can be recorded on this device; empty if it can.
   static std::string missing(at::Device) { return {}; }
@@ -515,7 +510,7 @@ class Tapes {
     auto const logged = pending();
     if (turns && turn != loop::Turn::looks_at_loss) turns->keep(f);
     else f();
-    if (pending() != logged) recorder.refuse("a hook of an optimizer's step logs: log in on_train_batch_end");
+    if (pending() != logged) recorder.refuse(hook_logs);
   }
 
   template <class Result, class Batch, class Step>

@@ -1,7 +1,8 @@
 #pragma once
-// The bodies of torch/capture/graphs.hpp.
+// The bodies of torch/capture/graph_step.hpp.
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -10,9 +11,10 @@
 #include <vector>
 
 #include <ATen/ops/_foreach_add.h>
+#include <ATen/ops/empty.h>
 #include <torch/csrc/autograd/variable.h>
 
-#include <fulgurite/torch/capture/graphs.hpp>
+#include <fulgurite/torch/capture/graph_step.hpp>
 
 namespace fulgurite::libtorch::graph {
 
@@ -21,6 +23,16 @@ FULGURITE_BULK_BODY void Inputs::feed(std::vector<at::Tensor> const& batch) {
   std::size_t next = 0;
   for (auto const& tensor : batch)
     if (tensor.defined()) capture::detached(fixed_[next++]).copy_(tensor, true);
+}
+
+FULGURITE_BULK_BODY at::Tensor Inputs::memory_like(at::Tensor const& tensor) {
+  auto const item = static_cast<std::int64_t>(tensor.itemsize());
+  auto const offset =
+      static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr()) % capture::cache_line) / item;
+  auto const span = capture::span_of(tensor);
+  at::NoGradGuard const no_graph;
+  auto const all = at::empty({offset + (span.end - span.begin) / item}, tensor.options());
+  return capture::detached(all.as_strided(tensor.sizes(), tensor.strides(), offset));
 }
 
 FULGURITE_BULK_BODY bool Inputs::written() const {
@@ -34,12 +46,12 @@ FULGURITE_BULK_BODY Observer::Observer(capture::World const& world)
   world.each_tensor([&](at::Tensor const& tensor) { before_.emplace_back(tensor, version(tensor)); });
 }
 
-FULGURITE_BULK_BODY std::vector<c10::VariableVersion> Observer::written() const {
+FULGURITE_BULK_BODY std::vector<c10::VariableVersion> Observer::written() {
   std::vector<c10::VariableVersion> all;
   for (auto const& [tensor, then] : before_)
     if (version(tensor) != then) all.push_back(tensor.unsafeGetTensorImpl()->version_counter());
-  for (auto const& call : recorder_.calls)
-    for (auto const& [storage, counter] : call.written)
+  for (; next_call_ < recorder_.calls.size(); ++next_call_)
+    for (auto const& [storage, counter] : recorder_.calls[next_call_].written)
       if (world_.number(storage)) all.push_back(counter);
   return all;
 }
@@ -69,6 +81,7 @@ FULGURITE_BULK_BODY std::string Observer::wrong(std::vector<at::Tensor> const& g
   }
   recorder_.calls.clear();
   for (auto const& tensor : left) leaving.insert(capture::storage_of(tensor));
+  leaving.insert(looked_at_.begin(), looked_at_.end());
   for (auto const& storage : made)
     if (auto const alive = storage.lock(); reason.empty() && alive && !leaving.contains(alive.get()))
       reason = "a tensor made in the step is kept after it, where a replay would not change it: return it or log it";
