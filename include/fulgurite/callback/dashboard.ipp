@@ -10,17 +10,14 @@
 #include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/core/archive.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/text.hpp>
 #include <fulgurite/report/terminal.hpp>
 
 namespace fulgurite::report::dashboard {
 
 FULGURITE_BODY std::vector<std::string> lines_of(std::string_view text) {
   std::vector<std::string> lines;
-  while (!text.empty()) {
-    auto const end = text.find('\n');
-    lines.emplace_back(text.substr(0, end));
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-  }
+  while (!text.empty()) lines.emplace_back(take_line(text));
   return lines;
 }
 
@@ -156,7 +153,7 @@ FULGURITE_STATE(LearningCurves)
 
 FULGURITE_BODY std::string ResourcesLine::text(Context& ctx, double now) {
   std::string text;
-  auto const add = [&](std::string const& fact) { (text += text.empty() ? "" : "   ") += fact; };
+  auto const add = [&](std::string const& fact) { append_item(text, fact, "   "); };
   if (samples_ != 0) {
     if (counted_at_) rate_.add(static_cast<double>(samples_ - counted_), now - *counted_at_);
     counted_ = samples_;
@@ -245,9 +242,7 @@ FULGURITE_BODY void Dashboard::on_fit_end(Context& ctx) {
   if (!on_) return notify_bar<hook::on_fit_end>(ctx);
   draw(ctx, ctx.seconds_now());
   block_.leave();
-  std::string line = counts_.line(ctx);
-  line.pop_back();  // the newline
-  block_.write(report::wrapped(line, report::text_columns(options_.stream, options_.columns)));
+  block_.write(report::wrapped(counts_.line(ctx), report::text_columns(options_.stream, options_.columns)));
   end();
 }
 
@@ -282,7 +277,7 @@ FULGURITE_BODY void Dashboard::draw(Context& ctx, double now) {
   std::string values;
   ctx.each_metric([&](DeclaredMetric const& metric, std::optional<double> value) {
     if (metric.prog_bar && value)
-      (values += values.empty() ? "" : "   ") += std::string(metric.name) + " " + report::short_value(*value);
+      append_item(values, std::string(metric.name) + " " + report::short_value(*value), "   ");
   });
   frame.facts.push_back(std::move(values));
   frame.facts.push_back(resources_.text(ctx, now));

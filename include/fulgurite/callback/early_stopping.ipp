@@ -3,7 +3,6 @@
 
 #include <fulgurite/callback/early_stopping.hpp>
 #include <fulgurite/core/archive.hpp>
-#include <fulgurite/core/text.hpp>
 
 namespace fulgurite::early_stopping {
 

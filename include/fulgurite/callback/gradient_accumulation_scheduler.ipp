@@ -2,7 +2,6 @@
 // The bodies of callback/gradient_accumulation_scheduler.hpp.
 
 #include <iterator>
-#include <utility>
 
 #include <fulgurite/callback/gradient_accumulation_scheduler.hpp>
 #include <fulgurite/core/archive.hpp>

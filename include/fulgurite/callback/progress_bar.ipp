@@ -111,8 +111,7 @@ FULGURITE_BODY void FitCounts::start_counting(Context& ctx) {
 
 FULGURITE_BODY std::string FitCounts::line(Context& ctx) const {
   return report::outcome_line(ctx.outcome().with_present_files(), ctx.current_epoch() - epoch_,
-                              ctx.global_step() - step_, seconds(ctx.seconds_now())) +
-         "\n";
+                              ctx.global_step() - step_, seconds(ctx.seconds_now()));
 }
 
 FULGURITE_BODY void ProgressBar::on_fit_start(Context& ctx) {
@@ -147,9 +146,7 @@ FULGURITE_BODY void ProgressBar::on_validation_start(Context& ctx) {
 FULGURITE_BODY void ProgressBar::on_fit_end(Context& ctx) {
   if (!on_) return;
   lines_.leave();
-  std::string line = counts_.line(ctx);
-  line.pop_back();  // the newline
-  lines_.write(report::wrapped(line, static_cast<std::size_t>(columns())));
+  lines_.write(report::wrapped(counts_.line(ctx), static_cast<std::size_t>(columns())));
 }
 
 FULGURITE_BODY bool ProgressBar::draws(Context& ctx) { return ctx.rank() == 0 && !ctx.options().barebones; }

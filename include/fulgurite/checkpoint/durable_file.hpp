@@ -133,6 +133,29 @@ int take_name(std::filesystem::path const& from, std::filesystem::path const& to
 
 namespace fulgurite {
 
+/// A file that is open for reading at any position. Its Errors have the identifier of its format, and name file and
+/// byte.
+class InputFile {
+ public:
+  /// `identifier` is not copied.
+  InputFile(std::string_view identifier, std::filesystem::path path);
+
+  std::filesystem::path const& path() const { return path_; }
+  bool is_regular() const { return is_regular_; }
+  std::uint64_t size() const { return size_; }
+  [[noreturn]] void fail(std::uint64_t byte, std::string const& why) const;
+  /// Fills `into` from an offset; a file that ends before it is full is an Error.
+  void load(std::span<std::byte> into, std::uint64_t offset) const;
+  std::string text(std::uint64_t offset, std::size_t size) const;
+
+ private:
+  std::string_view identifier_;
+  std::filesystem::path path_;
+  FileDescriptor descriptor_;
+  bool is_regular_ = false;
+  std::uint64_t size_ = 0;
+};
+
 /// While an object of this class exists, files that this thread commits must be new: if a file of the same name exists,
 /// FileExists is thrown and nothing is written. It is a scope and not an argument because the `save` of a backend
 /// receives only a path.

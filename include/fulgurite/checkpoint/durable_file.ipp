@@ -219,6 +219,31 @@ FULGURITE_BODY int take_name(std::filesystem::path const& from, std::filesystem:
 
 namespace fulgurite {
 
+FULGURITE_BODY InputFile::InputFile(std::string_view identifier, std::filesystem::path path)
+    : identifier_(identifier), path_(std::move(path)), descriptor_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
+  struct stat status{};
+  if (!descriptor_ || ::fstat(descriptor_.number(), &status) != 0) file::fail(identifier_, "open", path_, errno);
+  is_regular_ = S_ISREG(status.st_mode);
+  size_ = static_cast<std::uint64_t>(status.st_size);
+}
+
+FULGURITE_BODY void InputFile::fail(std::uint64_t byte, std::string const& why) const {
+  throw Error(identifier_, path_.string() + ", byte " + std::to_string(byte) + ": " + why);
+}
+
+FULGURITE_BODY void InputFile::load(std::span<std::byte> into, std::uint64_t offset) const {
+  auto const count = file::read_at(descriptor_.number(), into, offset);
+  if (count < 0) file::fail(identifier_, "read", path_, errno);
+  if (static_cast<std::size_t>(count) != into.size())
+    fail(offset + static_cast<std::uint64_t>(count), "the file became shorter while it was read");
+}
+
+FULGURITE_BODY std::string InputFile::text(std::uint64_t offset, std::size_t size) const {
+  std::string bytes(size, '\0');
+  load(std::as_writable_bytes(std::span(bytes)), offset);
+  return bytes;
+}
+
 FULGURITE_BODY NewNamesOnly::NewNamesOnly(bool on) : before_(std::exchange(now(), on)) {}
 
 FULGURITE_BODY DurableFile::DurableFile(std::filesystem::path target) : target_(std::move(target)) {

@@ -90,7 +90,7 @@ class SafetensorsFile {
   explicit SafetensorsFile(std::filesystem::path path);
   FULGURITE_MOVES(SafetensorsFile);
 
-  std::filesystem::path const& path() const { return path_; }
+  std::filesystem::path const& path() const { return file_.path(); }
   Metadata const& metadata() const& { return metadata_; }
   /// The tensors, in the order of their bytes.
   std::vector<Entry> const& entries() const& { return entries_; }
@@ -109,8 +109,7 @@ class SafetensorsFile {
  private:
   static constexpr std::string_view identifier = "fulgurite.checkpoint.safetensors";
 
-  [[noreturn]] void fail(std::uint64_t byte, std::string const& why) const;
-  void load(std::span<std::byte> into, std::uint64_t offset) const;
+  [[noreturn]] void fail(std::uint64_t byte, std::string const& why) const { file_.fail(byte, why); }
 
   void compare(Entry const& entry, std::uint32_t sum) const;
   /// Requires both kinds of checksums or none: a file that was written with them cannot lose one unnoticed.
@@ -122,8 +121,7 @@ class SafetensorsFile {
 
   void check(std::uint64_t data_size);
 
-  std::filesystem::path path_;
-  FileDescriptor descriptor_;
+  InputFile file_;
   std::uint64_t data_ = 0;
   Metadata metadata_;
   std::vector<Entry> entries_;

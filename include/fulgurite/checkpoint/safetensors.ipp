@@ -7,9 +7,6 @@
 #include <system_error>
 #include <utility>
 
-#include <fcntl.h>
-#include <sys/stat.h>
-
 #include <fulgurite/checkpoint/safetensors.hpp>
 
 namespace fulgurite::safetensors {
@@ -86,20 +83,16 @@ FULGURITE_BODY std::optional<std::vector<std::uint32_t>> sums_in(std::string_vie
 
 namespace fulgurite {
 
-FULGURITE_BODY SafetensorsFile::SafetensorsFile(std::filesystem::path path)
-    : path_(std::move(path)), descriptor_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
-  struct stat status{};
-  if (!descriptor_ || ::fstat(descriptor_.number(), &status) != 0) file::fail(identifier, "open", path_, errno);
-  if (!S_ISREG(status.st_mode)) fail(0, "this is not a regular file");
-  auto const size = static_cast<std::uint64_t>(status.st_size);
+FULGURITE_BODY SafetensorsFile::SafetensorsFile(std::filesystem::path path) : file_(identifier, std::move(path)) {
+  if (!file_.is_regular()) fail(0, "this is not a regular file");
+  auto const size = file_.size();
   if (size < 8) fail(size, "the file ends inside the eight bytes of the header's length");
   std::uint64_t length = 0;
-  load(std::as_writable_bytes(std::span(&length, 1)), 0);
+  file_.load(std::as_writable_bytes(std::span(&length, 1)), 0);
   if (length > safetensors::longest_header)
     fail(0, "a header of " + std::to_string(length) + " bytes: this is not a safetensors file");
   if (length > size - 8) fail(size, "the file ends inside its header of " + std::to_string(length) + " bytes");
-  std::string header(length, '\0');
-  load(std::as_writable_bytes(std::span(header)), 8);
+  auto header = file_.text(8, length);
   data_ = 8 + length;
   parse(header);
   check(size - data_);
@@ -117,7 +110,7 @@ FULGURITE_BODY void SafetensorsFile::read(Entry const& entry, std::span<std::byt
   if (into.size() != entry.end - entry.begin)
     fail(data_ + entry.begin, "'" + entry.name + "' has " + std::to_string(entry.end - entry.begin) + " bytes, not " +
                                   std::to_string(into.size()));
-  load(into, data_ + entry.begin);
+  file_.load(into, data_ + entry.begin);
   if (has_checksums()) compare(entry, crc32c(0, into));
 }
 
@@ -128,7 +121,7 @@ FULGURITE_BODY void SafetensorsFile::verify() const {
     std::uint32_t sum = 0;
     for (auto at = entry.begin; at != entry.end;) {
       auto const part = std::span(piece).first(std::min<std::uint64_t>(piece.size(), entry.end - at));
-      load(part, data_ + at);
+      file_.load(part, data_ + at);
       sum = crc32c(sum, part);
       at += part.size();
     }
@@ -136,21 +129,10 @@ FULGURITE_BODY void SafetensorsFile::verify() const {
   }
 }
 
-FULGURITE_BODY void SafetensorsFile::fail(std::uint64_t byte, std::string const& why) const {
-  throw Error(identifier, path_.string() + ", byte " + std::to_string(byte) + ": " + why);
-}
-
-FULGURITE_BODY void SafetensorsFile::load(std::span<std::byte> into, std::uint64_t offset) const {
-  auto const count = file::read_at(descriptor_.number(), into, offset);
-  if (count < 0) file::fail(identifier, "read", path_, errno);
-  if (static_cast<std::size_t>(count) != into.size())
-    fail(offset + static_cast<std::uint64_t>(count), "the file became shorter while it was read");
-}
-
 FULGURITE_BODY void SafetensorsFile::compare(Entry const& entry, std::uint32_t sum) const {
   if ((*sums_)[index_.find(entry.name)->second] != sum)
     throw Error("fulgurite.checkpoint.checksum",
-                path_.string() + ": the bytes of '" + entry.name +
+                path().string() + ": the bytes of '" + entry.name +
                     "' are not those that were written: the file is damaged, take another one");
 }
 
@@ -162,13 +144,14 @@ FULGURITE_BODY void SafetensorsFile::take_sums(std::string header) {
   if (of_header == metadata_.end() || !sums_ || sums_->size() != entries_.size() ||
       of_header->second != safetensors::sum_text(safetensors::header_sum(std::move(header))))
     throw Error("fulgurite.checkpoint.checksum",
-                path_.string() + ": the header is not the one that was written: the file is damaged, take another one; "
-                                 "a program that changes a file leaves out the metadata that begin with 'fulgurite'");
+                path().string() +
+                    ": the header is not the one that was written: the file is damaged, take another one; "
+                    "a program that changes a file leaves out the metadata that begin with 'fulgurite'");
 }
 
 FULGURITE_BODY void SafetensorsFile::parse(std::string const& header) {
   if (!header.starts_with('{')) fail(8, "a header starts with '{'");
-  json::Reader in(header, std::string(identifier), path_.string(), 8);
+  json::Reader in(header, std::string(identifier), path().string(), 8);
   bool described = false;
   in.object([&](std::string name) {
     if (name == "__metadata__") {

@@ -63,27 +63,6 @@ std::uint32_t checksum(std::uint32_t sum, std::span<std::byte const> bytes);
 
 namespace fulgurite {
 
-// Reads the bytes of an archive at any position.
-
-/// An open archive file. Throws [fulgurite.checkpoint.pt_zip] with file and byte.
-class ZipFile {
- public:
-  explicit ZipFile(std::filesystem::path path);
-
-  std::filesystem::path const& path() const { return path_; }
-  std::uint64_t size() const { return size_; }
-  [[noreturn]] void fail(std::uint64_t byte, std::string const& why) const;
-  void load(std::span<std::byte> into, std::uint64_t offset) const;
-  std::string text(std::uint64_t offset, std::size_t size) const;
-
- private:
-  static constexpr std::string_view identifier = "fulgurite.checkpoint.pt_zip";
-
-  std::filesystem::path path_;
-  FileDescriptor descriptor_;
-  std::uint64_t size_ = 0;
-};
-
 // The directory of a zip archive: its position, and the entries that it lists, which may be wrong or malicious.
 
 /// One entry of an archive.
@@ -103,7 +82,7 @@ class ZipDirectory {
   static constexpr std::uint64_t longest_directory = 100'000'000;
   static constexpr std::size_t longest_name = 1000;
 
-  explicit ZipDirectory(ZipFile const& file);
+  explicit ZipDirectory(InputFile const& file);
 
   std::vector<ZipEntry> entries() { return std::move(entries_); }
   /// Where the directory begins; entries must end before it.
@@ -137,7 +116,7 @@ class ZipDirectory {
       }
   }
 
-  ZipFile const& file_;
+  InputFile const& file_;
   std::uint64_t count_ = 0;
   std::uint64_t begin_ = 0, size_ = 0;
   std::uint64_t end_ = 0;  ///< where the directory must end
@@ -171,7 +150,7 @@ class ZipArchive {
   /// The header before each entry repeats its name and gives the position of its bytes. Entries must end before `room`.
   void read_headers(std::uint64_t room);
 
-  ZipFile file_;
+  InputFile file_;
   std::vector<Entry> entries_;
   std::map<std::string, std::size_t, std::less<>> index_;
 };

@@ -2,11 +2,8 @@
 // The bodies of checkpoint/zip_archive.hpp.
 
 #include <algorithm>
-#include <cerrno>
 #include <limits>
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <zlib.h>
 
 #include <fulgurite/checkpoint/zip_archive.hpp>
@@ -30,32 +27,7 @@ FULGURITE_BULK_BODY std::uint32_t checksum(std::uint32_t sum, std::span<std::byt
 
 namespace fulgurite {
 
-FULGURITE_BODY ZipFile::ZipFile(std::filesystem::path path)
-    : path_(std::move(path)), descriptor_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
-  struct stat status{};
-  if (!descriptor_ || ::fstat(descriptor_.number(), &status) != 0) file::fail(identifier, "open", path_, errno);
-  if (!S_ISREG(status.st_mode)) fail(0, "this is not a regular file");
-  size_ = static_cast<std::uint64_t>(status.st_size);
-}
-
-FULGURITE_BODY void ZipFile::fail(std::uint64_t byte, std::string const& why) const {
-  throw Error(identifier, path_.string() + ", byte " + std::to_string(byte) + ": " + why);
-}
-
-FULGURITE_BODY void ZipFile::load(std::span<std::byte> into, std::uint64_t offset) const {
-  auto const count = file::read_at(descriptor_.number(), into, offset);
-  if (count < 0) file::fail(identifier, "read", path_, errno);
-  if (static_cast<std::size_t>(count) != into.size())
-    fail(offset + static_cast<std::uint64_t>(count), "the file became shorter while it was read");
-}
-
-FULGURITE_BODY std::string ZipFile::text(std::uint64_t offset, std::size_t size) const {
-  std::string bytes(size, '\0');
-  load(std::as_writable_bytes(std::span(bytes)), offset);
-  return bytes;
-}
-
-FULGURITE_BODY ZipDirectory::ZipDirectory(ZipFile const& file) : file_(file) {
+FULGURITE_BODY ZipDirectory::ZipDirectory(InputFile const& file) : file_(file) {
   find();
   read();
 }
@@ -133,7 +105,9 @@ FULGURITE_BODY std::size_t ZipDirectory::read_entry(std::string const& bytes, st
   return at + zip::directory_size + name + extra + comment;
 }
 
-FULGURITE_BODY ZipArchive::ZipArchive(std::filesystem::path path) : file_(std::move(path)) {
+FULGURITE_BODY ZipArchive::ZipArchive(std::filesystem::path path)
+    : file_("fulgurite.checkpoint.pt_zip", std::move(path)) {
+  if (!file_.is_regular()) fail(0, "this is not a regular file");
   ZipDirectory directory(file_);
   entries_ = directory.entries();
   for (std::size_t i = 0; i != entries_.size(); ++i)

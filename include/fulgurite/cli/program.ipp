@@ -9,7 +9,6 @@
 #include <system_error>
 
 #include <fulgurite/cli/program.hpp>
-#include <fulgurite/report/terminal.hpp>
 
 namespace fulgurite::cli {
 

@@ -4,7 +4,6 @@
 #include <cctype>
 
 #include <fulgurite/cli/table.hpp>
-#include <fulgurite/core/text.hpp>
 
 namespace fulgurite::cli {
 

@@ -8,7 +8,6 @@
 
 #include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/core/archive.hpp>
-#include <fulgurite/core/types.hpp>
 #include <fulgurite/logger/csv_logger.hpp>
 #include <fulgurite/report/terminal.hpp>
 

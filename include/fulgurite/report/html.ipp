@@ -215,8 +215,7 @@ FULGURITE_BODY BestValue best_of(Curve const* curve, bool smaller) {
 FULGURITE_BODY std::vector<std::pair<std::string, std::string>> two_columns(std::string_view text) {
   std::vector<std::pair<std::string, std::string>> rows;
   while (!text.empty()) {
-    auto const line = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    auto const line = take_line(text);
     auto const gap = std::min(line.find("  "), line.size());
     rows.emplace_back(line.substr(0, gap), line.substr(std::min(line.find_first_not_of(' ', gap), line.size())));
   }
@@ -237,8 +236,7 @@ FULGURITE_BODY std::vector<std::pair<std::string, std::string>> described_rows(s
   std::string part;
   bool listed = false;
   while (!text.empty()) {
-    auto const line = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    auto const line = take_line(text);
     auto const indent = line.find_first_not_of(' ');
     if (indent == std::string_view::npos) continue;
     if (indent == 0) {

@@ -10,7 +10,6 @@
 
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/report/profile.hpp>
-#include <fulgurite/report/terminal.hpp>
 
 namespace fulgurite::report {
 

@@ -310,11 +310,9 @@ FULGURITE_BODY std::vector<std::filesystem::path> files_in(std::filesystem::path
 FULGURITE_BODY std::vector<Curve> of_json_lines(std::string_view text, std::string const& name) {
   bool const is_journal = name.ends_with("rows.jsonl");
   Values values;
+  text = text.substr(0, text.rfind('\n') + 1);
   while (!text.empty()) {
-    auto const end = text.find('\n');
-    if (end == std::string_view::npos) break;
-    auto const line = text.substr(0, end);
-    text.remove_prefix(end + 1);
+    auto const line = take_line(text);
     if (!line.starts_with('{') || line.starts_with("{\"hparams\":")) continue;
     std::vector<std::pair<std::string, double>> row;
     double step = 0;
@@ -344,9 +342,7 @@ FULGURITE_BODY std::vector<std::pair<std::string, std::string>> of_yaml(std::str
     } catch (Error const&) { return std::string(quoted); }
   };
   while (!text.empty()) {
-    auto const end = std::min(text.find('\n'), text.size());
-    auto const line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
+    auto const line = take_line(text);
     auto const colon = line.starts_with('"') ? line.find("\": ") : line.find(": ");
     if (colon == std::string_view::npos) continue;
     auto const name = line.substr(0, colon + line.starts_with('"'));
@@ -358,9 +354,7 @@ FULGURITE_BODY std::vector<std::pair<std::string, std::string>> of_yaml(std::str
 FULGURITE_BODY std::vector<std::pair<std::string, std::string>> of_options(std::string_view text) {
   std::vector<std::pair<std::string, std::string>> all;
   while (!text.empty()) {
-    auto const end = std::min(text.find('\n'), text.size());
-    auto const line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
+    auto const line = take_line(text);
     if (auto const at = line.find(" = "); at != std::string_view::npos)
       all.emplace_back(line.substr(0, at), line.substr(at + 3));
   }

@@ -200,6 +200,9 @@ std::string yaml(std::string_view text);
 /// Bytes that are not UTF-8, and the two characters that XML forbids, become U+FFFD.
 std::string xml_text(std::string_view text);
 
+/// Removes the first line, with its newline if it has one, and returns it without.
+std::string_view take_line(std::string_view& text);
+
 /// Like xml_text, but keeps line breaks.
 std::string xml_lines(std::string_view text);
 

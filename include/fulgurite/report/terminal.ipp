@@ -317,13 +317,15 @@ FULGURITE_BODY std::string xml_text(std::string_view text) {
   return made;
 }
 
+FULGURITE_BODY std::string_view take_line(std::string_view& text) {
+  auto const line = text.substr(0, text.find('\n'));
+  text.remove_prefix(std::min(line.size() + 1, text.size()));
+  return line;
+}
+
 FULGURITE_BODY std::string xml_lines(std::string_view text) {
   std::string all;
-  while (!text.empty()) {
-    auto const end = std::min(text.find('\n'), text.size());
-    all += xml_text(text.substr(0, end)) + "\n";
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
+  while (!text.empty()) all += xml_text(take_line(text)) + "\n";
   return all;
 }
 

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 
 #include <fulgurite/checkpoint/durable_file.hpp>
-#include <fulgurite/report/terminal.hpp>
 #include <fulgurite/tuner/batch_size_finder.hpp>
 
 namespace fulgurite::tune {
