@@ -293,7 +293,7 @@ class Graphs {
   bool replay(Kept& kept, std::vector<at::Tensor> const& batch, Seam& seam) {
     for (auto& counter : kept.written) counter.bump();
     if constexpr (updates<Seam>())
-      if (kept.update) return replay_and_update(kept, batch, seam);
+      if (kept.update && !seam.rescales()) return replay_and_update(kept, batch, seam);
     launch(kept, batch);
     return false;
   }
@@ -411,6 +411,7 @@ class Graphs {
   template <class Result, class Seam>
   static std::string record_update(Kept& kept, Result const& result, Seam& seam) {
     if constexpr (updates<Seam>()) {
+      if (!kept.update) return {};  // no update follows this step
       auto update = std::move(kept.update);
       auto const& of_model = kept.left.of_model;
       if (std::find(of_model.begin(), of_model.end(), true) != of_model.end())
