@@ -204,6 +204,12 @@ struct CountsOperators {
     return *std::max_element(counts->begin(), counts->end(),
                              [](auto const& a, auto const& b) { return a.second < b.second; });
   }
+  /// The number of operators of all batches.
+  std::size_t sum() const {
+    std::size_t all = 0;
+    for (auto const& [operators, batches] : *counts) all += operators * static_cast<std::size_t>(batches);
+    return all;
+  }
 };
 
 using GraphedCpu = capture::Capturing<SingleDevice<Cpu>, capture::CapturedSteps<graph::Graphs<Replayed>>>;

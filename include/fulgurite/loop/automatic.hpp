@@ -74,9 +74,11 @@ class StepSeam {
  public:
   static constexpr bool is_manual = !R::automatic;
 
-  /// `apart(run, key)`: why the strategy may not make the step's update; nullptr if it may.
-  StepSeam(State<R>& run, StepKey key, Body& body, char const* (*apart)(State<R>&, StepKey) = nullptr)
-      : run_(run), key_(key), body_(body), update_apart_(apart) {}
+  /// `apart(run, key)`: why the strategy may not make the step's update; nullptr if it may. `rescales`: the trainer
+  /// multiplies the gradients of this step before the update.
+  StepSeam(State<R>& run, StepKey key, Body& body, char const* (*apart)(State<R>&, StepKey) = nullptr,
+           bool rescales = false)
+      : run_(run), key_(key), body_(body), update_apart_(apart), rescales_(rescales) {}
 
   template <class Batch>
   auto operator()(Batch& batch) {
@@ -92,7 +94,10 @@ class StepSeam {
 
   // The update that follows the step's gradients, for a strategy that can make it in a replay.
 
-  char const* update_apart() const { return update_apart_ ? update_apart_(run_, key_) : "no update follows it"; }
+  /// Why it may not, in all steps of this kind; nullptr if it may; empty if no update follows.
+  char const* update_apart() const { return update_apart_ ? update_apart_(run_, key_) : ""; }
+  /// True if this step's window has fewer batches than its divisor says, so that it may not in this step.
+  bool rescales() const { return rescales_; }
   /// The optimizer of automatic optimization.
   auto& optimizer() const { return std::get<0>(run_.parts.optimizers->optimizers); }
   /// The limit of the gradients before it.
@@ -190,6 +195,7 @@ class StepSeam {
   StepKey key_;
   Body& body_;
   char const* (*update_apart_)(State<R>&, StepKey);
+  bool rescales_;
 };
 
 /// True if someone sees the closure's result: an optimizer that evaluates it, or the model's own optimizer_step.
@@ -283,11 +289,12 @@ void pass_warnings_of_strategy(State<R>& run) {
 }
 
 /// Why the update may not be made together with the gradients of this step, as a strategy that replays steps may do;
-/// nullptr if it may: then no code of the program and no decision of the trainer stands between the two. It is the same
-/// for all steps of a fit with this key.
+/// nullptr if it may: then no code of the program and no decision of the trainer stands between the two, unless the
+/// window is shorter than expected. Empty if no update follows. It is the same for all steps of a fit with this key.
 template <class R, class Pack>
 char const* update_apart([[maybe_unused]] State<R>& run, [[maybe_unused]] StepKey key) {
   using Model = typename R::Model;
+  if (!key.closes) return "";
   if constexpr (scales_loss<R>) return "the gradients are unscaled before it";
   else if constexpr (shares<R>) return "the ranks exchange their gradients before it";
   else if constexpr (Optimizers<R>::needs_closure) return "the optimizer evaluates a closure";
@@ -297,7 +304,6 @@ char const* update_apart([[maybe_unused]] State<R>& run, [[maybe_unused]] StepKe
   else if constexpr (!nobody_between<R, Pack>)
     return "the model or a callback has on_after_backward or on_before_optimizer_step";
   else {
-    if (key != StepKey{true, true, 1}) return "its gradients are those of several batches";
     if (run.watch.finite.look == Look::off) return nullptr;
     if (run.asked.options.non_finite == NonFinite::skip) return "non_finite = NonFinite::skip may leave it out";
     bool const waits = R::Backend::gradients_wait(std::get<0>(run.parts.optimizers->optimizers).parameters());
@@ -305,9 +311,10 @@ char const* update_apart([[maybe_unused]] State<R>& run, [[maybe_unused]] StepKe
   }
 }
 
-/// Computes the gradients of one batch, through the strategy's `gradients`.
+/// Computes the gradients of one batch, through the strategy's `gradients`. `rescales`: they are multiplied after it.
 template <class R, class Pack, class Ctx, class Batch>
-[[gnu::always_inline]] inline auto gradients(State<R>& run, Pack& pack, Ctx& ctx, Batch& batch, StepKey key) {
+[[gnu::always_inline]] inline auto gradients(State<R>& run, Pack& pack, Ctx& ctx, Batch& batch, StepKey key,
+                                             [[maybe_unused]] bool rescales = false) {
   using Backend = typename R::Backend;
   [[maybe_unused]] auto body = step_body(run, pack, ctx);
   begin_looks<R, Pack>(run, key);
@@ -316,7 +323,7 @@ template <class R, class Pack, class Ctx, class Batch>
     if constexpr (splits_model<R>) {
       return split_gradients(run, pack, ctx, batch, key);
     } else if constexpr (ChecksReplays<typename R::Strategy>) {
-      StepSeam<R, decltype(body)> seam(run, key, body, &update_apart<R, Pack>);
+      StepSeam<R, decltype(body)> seam(run, key, body, &update_apart<R, Pack>, rescales);
       run.facts.updated = false;
       auto made = [&] {
         if constexpr (Recurrent<typename R::Model> && std::copyable<std::remove_const_t<Batch>>) {
@@ -459,7 +466,7 @@ template <class R, class Pack, class Ctx, class Batch>
   std::optional<Result> result;
   update(run, pack, ctx, key.first, [&] {
     if (result) run.measured.train_board.discard_step();
-    result.emplace(gradients(run, pack, ctx, batch, key));
+    result.emplace(gradients(run, pack, ctx, batch, key, rescale != 1.0));
     if (rescale != 1.0) Backend::scale_gradients(std::get<0>(run.parts.optimizers->optimizers).parameters(), rescale);
     if constexpr (shares<R>) hook::timed<action::exchange<R>>(pack)([&] { exchange(run); });
     before_update(run, pack, ctx, loss_of<Backend>(*result), rescale == 1.0);

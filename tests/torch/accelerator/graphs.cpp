@@ -36,7 +36,7 @@ struct Small : torch::nn::Module {
 
 struct Fitted {
   std::vector<torch::Tensor> weights = {}, losses = {};
-  std::size_t operators = 0;
+  std::size_t operators = 0, all = 0;  ///< of most batches, and of all batches together
 };
 Fitted fitted(auto strategy, std::vector<data::Batch> const& train, Automatic how, bool in_graph = true) {
   // Backward on this thread, since the stand-in records no other.
@@ -49,7 +49,7 @@ Fitted fitted(auto strategy, std::vector<data::Batch> const& train, Automatic ho
       make_trainer<Small>({.max_epochs = 3, .log_every_n_steps = 25}, strategy, Float32{}, how, counts, NoDefaults{});
   trainer.fit(model, train, NoValidation{});
   Replayed::has_kernels = true;
-  return {fixtures::copied_weights(model), model.losses, counts.most().first};
+  return {fixtures::copied_weights(model), model.losses, counts.most().first, counts.sum()};
 }
 
 }  // namespace
@@ -75,6 +75,22 @@ TEST_CASE("on a device the look at losses and norms, clipping and the update are
   }
   CHECK(outside[1] == outside[0]);  // clipping adds none
   CHECK(outside[2] == outside[0]);
+}
+
+TEST_CASE("on a device the last batch of a window looks at its norm, clips and updates in its graph") {
+  auto const train = batches(120, 8);
+  Automatic const how{.accumulate_grad_batches = 2, .clip = ClipNorm{0.1}};
+  Graphed strategy{OnFake{Accelerator{"fake"}}};
+  auto const report = strategy.report();
+  auto const plain = fitted(OnFake{Accelerator{"fake"}}, train, how), graphed = fitted(strategy, train, how),
+             apart = fitted(Graphed{OnFake{Accelerator{"fake"}}}, train, how, false);
+  INFO(all_of(report->reasons) << report->update_apart);
+  CHECK(report->updated > 100);
+  CHECK(2 * report->updated <= report->replayed + 10);
+  CHECK(gpu::same(graphed.weights, plain.weights));
+  CHECK(gpu::same(graphed.losses, plain.losses));
+  INFO(graphed.all << " operators outside of graphs, " << apart.all << " with the updates apart");
+  CHECK(graphed.all + static_cast<std::size_t>(50 * report->updated) < apart.all);
 }
 
 TEST_CASE("on a device a loss or a norm that is not finite in a graph ends the fit at the cadence of the log") {

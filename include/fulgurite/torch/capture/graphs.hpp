@@ -258,7 +258,7 @@ class Graphs {
     }
     for (auto& counter : kept.written) counter.bump();
     if constexpr (updates<Seam>())
-      if (kept.update) return replay_and_update(kept, batch, seam);
+      if (kept.update && !seam.rescales()) return replay_and_update(kept, batch, seam);
     launch(kept, batch, [](Segment<Graph> const&) {});
     return false;
   }
@@ -404,6 +404,7 @@ class Graphs {
   template <class Result, class Seam>
   static std::string record_update(Kept& kept, Result const& result, Seam& seam) {
     if constexpr (updates<Seam>()) {
+      if (!kept.update) return {};  // no update follows this step
       auto update = std::move(kept.update);
       auto const& of_model = kept.left.of_model;
       if (std::find(of_model.begin(), of_model.end(), true) != of_model.end())
