@@ -38,21 +38,6 @@ namespace fulgurite::distributed {
 /// launcher.
 using Store = c10::intrusive_ptr<c10d::Store>;
 
-/// A socket that listens on loopback, so that the store cannot be reached from other machines. Port 0: any free port.
-class Loopback : Pinned {
- public:
-  explicit Loopback(int port);
-  ~Loopback();
-
-  int port() const { return port_; }
-  /// Releases the descriptor: the store closes it.
-  int release();
-
- private:
-  int socket_;
-  int port_ = 0;
-};
-
 /// Returns what work() returns, run in a thread of its own: c10d waits for the store's answer without a limit, and a
 /// stopped process never answers. A caller that gives up abandons the thread, so `work` must own all that it needs.
 template <class Work>
@@ -71,8 +56,6 @@ std::vector<std::uint8_t> bytes_of(std::string_view text);
 /// Converts the store's bytes to a text.
 std::string text_of(std::vector<std::uint8_t> const& bytes);
 
-// The notices that processes of a run put into their store: which rank has ended and why, has left, or is there.
-
 /// A rank that has ended before the others, and the reason.
 struct Ended {
   int rank;
@@ -86,41 +69,7 @@ struct Seen {
   bool is_there = false;       ///< the rank has answered the last roll call
 };
 
-/// Reads and writes notices; each call is one request to the store, or a few. As long as there is no news, a reader
-/// polls one key.
-class Notices {
- public:
-  Notices(Place const& place, c10d::Store& store);
-
-  /// Reports that a rank has ended. Only the first report counts.
-  void end(Ended const& ended);
-  std::optional<Ended> ended();
-
-  /// Reports that the program of this rank ends with success.
-  void leave();
-  /// The first rank that has left.
-  std::optional<int> left();
-
-  /// Called after a connection broke: asks all ranks to report that they are there.
-  void call_roll() {
-    set("roll");
-    set("news");
-  }
-  /// Answers the roll call; returns true if this rank has done so.
-  bool answer_roll();
-
-  void waits(std::string const& what);
-
-  std::vector<Seen> all();
-
- private:
-  std::string mine() const { return std::to_string(place_->rank); }
-  bool has(std::string const& key) { return store_->check({key}); }
-  void set(std::string const& key);
-
-  Place const* place_;
-  c10d::Store* store_;
-};
+class Notices;  // what they say of themselves in their store
 
 // The thread that notifies the processes of a run of each other's end.
 
@@ -294,9 +243,6 @@ struct GroupOptions {
 };
 
 // The error messages about ranks that are missing: which one has ended, has left, hangs, or is at another collective.
-
-/// Appends an entry to a comma-separated list, for a message.
-void list(std::string& all, std::string_view one);
 
 /// Throws: `rank` is at another collective than this rank.
 [[noreturn]] void throw_mismatch(Place const& place, std::string_view what, int rank, std::string_view other);

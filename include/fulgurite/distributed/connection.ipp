@@ -20,33 +20,42 @@
 
 namespace fulgurite::distributed {
 
-FULGURITE_BODY Loopback::Loopback(int port) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-  int const on = 1;
-  ::setsockopt(socket_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<std::uint16_t>(port));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  auto* const any = reinterpret_cast<sockaddr*>(&address);
-  socklen_t length = sizeof address;
-  if (socket_ < 0 || ::bind(socket_, any, length) != 0 || ::listen(socket_, 1024) != 0 ||
-      ::getsockname(socket_, any, &length) != 0) {
-    int const problem = errno;
-    ::close(socket_);
-    std::string what = "rank 0 cannot listen on port " + std::to_string(port) + " of this machine: ";
-    what += std::generic_category().message(problem);
-    throw Error("fulgurite.distributed.port",
-                what += ". Another run has it: give each run a MASTER_PORT of its own (torchrun --master-port), or "
-                        "none, where this program starts its other processes by itself");
+/// A socket that listens on loopback, so that the store cannot be reached from other machines. Port 0: any free port.
+class Loopback : Pinned {
+ public:
+  explicit Loopback(int port) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    int const on = 1;
+    ::setsockopt(socket_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<std::uint16_t>(port));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    auto* const any = reinterpret_cast<sockaddr*>(&address);
+    socklen_t length = sizeof address;
+    if (socket_ < 0 || ::bind(socket_, any, length) != 0 || ::listen(socket_, 1024) != 0 ||
+        ::getsockname(socket_, any, &length) != 0) {
+      int const problem = errno;
+      ::close(socket_);
+      std::string what = "rank 0 cannot listen on port " + std::to_string(port) + " of this machine: ";
+      what += std::generic_category().message(problem);
+      throw Error("fulgurite.distributed.port",
+                  what += ". Another run has it: give each run a MASTER_PORT of its own (torchrun --master-port), or "
+                          "none, where this program starts its other processes by itself");
+    }
+    port_ = ntohs(address.sin_port);
   }
-  port_ = ntohs(address.sin_port);
-}
+  ~Loopback() {
+    if (socket_ >= 0) ::close(socket_);
+  }
 
-FULGURITE_BODY Loopback::~Loopback() {
-  if (socket_ >= 0) ::close(socket_);
-}
+  int port() const { return port_; }
+  /// Releases the descriptor: the store closes it.
+  int release() { return std::exchange(socket_, -1); }
 
-FULGURITE_BODY int Loopback::release() { return std::exchange(socket_, -1); }
+ private:
+  int socket_;
+  int port_ = 0;
+};
 
 /// Options of a TCP store at a place's port. `timeout`: how long a read waits for its key.
 FULGURITE_BODY c10d::TCPStoreOptions store_options(Place const& place, std::chrono::milliseconds timeout) {
@@ -100,54 +109,72 @@ FULGURITE_BODY std::vector<std::uint8_t> bytes_of(std::string_view text) { retur
 
 FULGURITE_BODY std::string text_of(std::vector<std::uint8_t> const& bytes) { return {bytes.begin(), bytes.end()}; }
 
-FULGURITE_BODY Notices::Notices(Place const& place, c10d::Store& store) : place_(&place), store_(&store) {}
+/// Reads and writes notices; each call is one request to the store, or a few. As long as there is no news, a reader
+/// polls one key.
+class Notices {
+ public:
+  Notices(Place const& place, c10d::Store& store) : place_(&place), store_(&store) {}
 
-FULGURITE_BODY void Notices::end(Ended const& ended) {
-  store_->compareSet("ended", {}, bytes_of(std::to_string(ended.rank) + "\n" + ended.text));
-  set("news");
-}
-
-FULGURITE_BODY std::optional<Ended> Notices::ended() {
-  if (!has("news") || !has("ended")) return std::nullopt;
-  auto const text = text_of(store_->get("ended"));
-  auto const line = text.find('\n');
-  try {
-    set("notified/" + mine());        // lets the process that keeps the store end
-  } catch (std::exception const&) {}  // the store is gone, but its notice has arrived
-  return Ended{std::stoi(text), text.substr(line + 1)};
-}
-
-FULGURITE_BODY void Notices::leave() {
-  set("left/" + mine());
-  set("left");
-}
-
-FULGURITE_BODY std::optional<int> Notices::left() {
-  if (!has("left")) return std::nullopt;
-  for (int rank = 0; rank != place_->world; ++rank)
-    if (has("left/" + std::to_string(rank))) return rank;
-  return std::nullopt;
-}
-
-FULGURITE_BODY bool Notices::answer_roll() {
-  if (!has("news") || !has("roll")) return false;
-  set("there/" + mine());
-  return true;
-}
-
-FULGURITE_BODY void Notices::waits(std::string const& what) { store_->set("waits/" + mine(), bytes_of(what)); }
-
-FULGURITE_BODY std::vector<Seen> Notices::all() {
-  std::vector<Seen> seen;
-  for (int rank = 0; rank != place_->world; ++rank) {
-    auto const of_rank = std::to_string(rank), key = "waits/" + of_rank;
-    seen.push_back(
-        {has(key) ? text_of(store_->get(key)) : std::string(), has("left/" + of_rank), has("there/" + of_rank)});
+  /// Reports that a rank has ended. Only the first report counts.
+  void end(Ended const& ended) {
+    store_->compareSet("ended", {}, bytes_of(std::to_string(ended.rank) + "\n" + ended.text));
+    set("news");
   }
-  return seen;
-}
+  std::optional<Ended> ended() {
+    if (!has("news") || !has("ended")) return std::nullopt;
+    auto const text = text_of(store_->get("ended"));
+    auto const line = text.find('\n');
+    try {
+      set("notified/" + mine());        // lets the process that keeps the store end
+    } catch (std::exception const&) {}  // the store is gone, but its notice has arrived
+    return Ended{std::stoi(text), text.substr(line + 1)};
+  }
 
-FULGURITE_BODY void Notices::set(std::string const& key) { store_->set(key, bytes_of("yes")); }
+  /// Reports that the program of this rank ends with success.
+  void leave() {
+    set("left/" + mine());
+    set("left");
+  }
+  /// The first rank that has left.
+  std::optional<int> left() {
+    if (!has("left")) return std::nullopt;
+    for (int rank = 0; rank != place_->world; ++rank)
+      if (has("left/" + std::to_string(rank))) return rank;
+    return std::nullopt;
+  }
+
+  /// Called after a connection broke: asks all ranks to report that they are there.
+  void call_roll() {
+    set("roll");
+    set("news");
+  }
+  /// Answers the roll call; returns true if this rank has done so.
+  bool answer_roll() {
+    if (!has("news") || !has("roll")) return false;
+    set("there/" + mine());
+    return true;
+  }
+
+  void waits(std::string const& what) { store_->set("waits/" + mine(), bytes_of(what)); }
+
+  std::vector<Seen> all() {
+    std::vector<Seen> seen;
+    for (int rank = 0; rank != place_->world; ++rank) {
+      auto const of_rank = std::to_string(rank), key = "waits/" + of_rank;
+      seen.push_back(
+          {has(key) ? text_of(store_->get(key)) : std::string(), has("left/" + of_rank), has("there/" + of_rank)});
+    }
+    return seen;
+  }
+
+ private:
+  std::string mine() const { return std::to_string(place_->rank); }
+  bool has(std::string const& key) { return store_->check({key}); }
+  void set(std::string const& key) { store_->set(key, bytes_of("yes")); }
+
+  Place const* place_;
+  c10d::Store* store_;
+};
 
 FULGURITE_BODY Watch::Watch(Place const& place, Store store)
     : shared_(std::make_shared<Shared>()), thread_(&Watch::work, shared_, place, std::move(store)) {}

@@ -48,46 +48,9 @@
 #include <fulgurite/torch/optim/arena_layout.hpp>
 #include <fulgurite/torch/weights/averaging.hpp>
 
-namespace fulgurite::libtorch {
-
-// A normalization by moments over several ranks, and its gradient, for which one all-reduce sums in float64.
-
-/// Computes (input - mean) / sqrt(variance + eps) * weight + bias, where the moments are functions of all ranks'
-/// inputs. LibTorch normalizes by given moments; this adds the gradient that flows through the moments. The gradients
-/// of weight and bias are this rank's part, as for any other parameter.
-struct NormalizedByRanks : torch::autograd::Function<NormalizedByRanks> {
-  using Context = torch::autograd::AutogradContext;
-
-  static at::Tensor forward(Context* context, at::Tensor const& input, std::optional<at::Tensor> const& weight,
-                            std::optional<at::Tensor> const& bias, Moments const& moments, double eps,
-                            LayerRanks* ranks);
-
-  static torch::autograd::variable_list backward(Context* context, torch::autograd::variable_list const& gradients);
-
- private:
-  static std::optional<at::Tensor> given(at::Tensor const& tensor, at::ScalarType type);
-};
-
-}  // namespace fulgurite::libtorch
-
 namespace fulgurite::distributed {
 
 // The layers of a model that communicate with the same layers on other ranks during a fit.
-
-/// The collectives of layers. There is one object per process, like the group, since an autograd graph may outlive the
-/// fit that made it.
-class GroupOfLayers final : public libtorch::LayerRanks {
- public:
-  static GroupOfLayers* of(Group& group);
-  at::Tensor stack(at::Tensor const& mine) override { return group_.stack(mine, "normalizing a batch"); }
-  void sum_in_place(at::Tensor const& tensor) override { group_.sum(tensor, "the gradient of a normalization"); }
-  at::Tensor normalize(at::Tensor const& input, std::optional<at::Tensor> const& weight,
-                       std::optional<at::Tensor> const& bias, libtorch::Moments const& moments, double eps) override;
-
- private:
-  explicit GroupOfLayers(Group& group) : group_(group) {}
-  Group& group_;
-};
 
 /// All SyncBatchNorms of a model.
 template <class Model>
@@ -127,11 +90,7 @@ void require_synchronized_norms([[maybe_unused]] Model& model) {
 /// While this object lives, the layers of a model have access to their group.
 class LayersAcrossRanks : Pinned {
  public:
-  template <class Model>
-  LayersAcrossRanks(Group& group, Model& model) : norms_(synchronized_norms(model)) {
-    if (group.place().world == 1) norms_.clear();
-    for (auto const& norm : norms_) norm->connect(GroupOfLayers::of(group));
-  }
+  LayersAcrossRanks(Group& group, std::vector<std::shared_ptr<SyncBatchNormImpl>> norms);
   ~LayersAcrossRanks();
 
  private:
@@ -277,7 +236,7 @@ struct DistributedDataParallel {
     libtorch::relocate(libtorch::module_if_any(model), device(), parameters);
     fit.replica.take(group, model);
     fit.layers.reset();  // destroyed before new ones are connected, since its destructor disconnects
-    fit.layers = std::make_unique<distributed::LayersAcrossRanks>(group, model);
+    fit.layers = std::make_unique<distributed::LayersAcrossRanks>(group, distributed::synchronized_norms(model));
     if (broadcast_buffers && !fit.replica.buffers().empty()) fit.buffers.emplace(fit.replica.buffers());
   }
   template <class Model>

@@ -7,74 +7,97 @@
 
 namespace fulgurite::libtorch {
 
-FULGURITE_BODY at::Tensor NormalizedByRanks::forward(Context* context, at::Tensor const& input,
-                                                     std::optional<at::Tensor> const& weight,
-                                                     std::optional<at::Tensor> const& bias, Moments const& moments,
-                                                     double eps, LayerRanks* ranks) {
-  context->save_for_backward({input, weight.value_or(at::Tensor()), moments.mean, moments.variance, moments.count});
-  context->saved_data["eps"] = eps;
-  context->saved_data["ranks"] = static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(ranks));
-  if (input.numel() == 0) return at::empty_like(input);
-  auto const x = widened(input);
-  auto const type = x.scalar_type();
-  return std::get<0>(at::native_batch_norm(x, given(weight.value_or(at::Tensor()), type),
-                                           given(bias.value_or(at::Tensor()), type), moments.mean.to(type),
-                                           moments.variance.to(type), false, 0, eps))
-      .to(input.scalar_type());
-}
+// A normalization by moments over several ranks, and its gradient, for which one all-reduce sums in float64.
 
-FULGURITE_BODY torch::autograd::variable_list
-NormalizedByRanks::backward(Context* context, torch::autograd::variable_list const& gradients) {
-  if (at::GradMode::is_enabled())
-    throw Error("fulgurite.distributed.sync_batchnorm_twice",
-                "a gradient of a gradient goes through SyncBatchNorm, which does not know it: use a norm that does "
-                "not depend on the batch, such as GroupNorm, or leave create_graph out");
-  auto const saved = context->get_saved_variables();
-  auto const& [input, weight, mean, variance, count] = std::tie(saved[0], saved[1], saved[2], saved[3], saved[4]);
-  auto const eps = context->saved_data["eps"].toDouble();
-  auto* const ranks = reinterpret_cast<LayerRanks*>(static_cast<std::intptr_t>(context->saved_data["ranks"].toInt()));
-  auto const x = widened(input);
-  auto const type = x.scalar_type();
-  auto const channels = mean.numel();
+/// Computes (input - mean) / sqrt(variance + eps) * weight + bias, where the moments are functions of all ranks'
+/// inputs. LibTorch normalizes by given moments; this adds the gradient that flows through the moments. The gradients
+/// of weight and bias are this rank's part, as for any other parameter.
+struct NormalizedByRanks : torch::autograd::Function<NormalizedByRanks> {
+  using Context = torch::autograd::AutogradContext;
 
-  auto own = x.numel() == 0
-                 ? std::tuple(at::zeros_like(x), at::zeros({channels}, x.options()), at::zeros({channels}, x.options()))
-                 : at::native_batch_norm_backward(gradients[0].to(type), x, given(weight, type), mean.to(type),
-                                                  variance.to(type), {}, {}, false, eps,
-                                                  std::array<bool, 3>{true, true, true});
-  auto& [of_input, of_weight, of_bias] = own;  // of_weight sums gradients times normalized input, of_bias gradients
-  if (context->needs_input_grad(0)) {
-    auto const sums = at::cat({of_weight, of_bias}).to(at::kDouble);
-    ranks->sum_in_place(sums);
-    auto const scale = (variance + eps).rsqrt();
-    auto const by_weight = weight.defined() ? scale * weight.detach() : scale;
-    auto const slope = by_weight * scale * sums.narrow(0, 0, channels) / count;
-    auto const offset = by_weight * sums.narrow(0, channels, channels) / count;
-    of_input -= (x - along_channels(mean, x)).mul_(along_channels(slope, x)).add_(along_channels(offset, x));
+  static at::Tensor forward(Context* context, at::Tensor const& input, std::optional<at::Tensor> const& weight,
+                            std::optional<at::Tensor> const& bias, Moments const& moments, double eps,
+                            LayerRanks* ranks) {
+    context->save_for_backward({input, weight.value_or(at::Tensor()), moments.mean, moments.variance, moments.count});
+    context->saved_data["eps"] = eps;
+    context->saved_data["ranks"] = static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(ranks));
+    if (input.numel() == 0) return at::empty_like(input);
+    auto const x = widened(input);
+    auto const type = x.scalar_type();
+    return std::get<0>(at::native_batch_norm(x, given(weight.value_or(at::Tensor()), type),
+                                             given(bias.value_or(at::Tensor()), type), moments.mean.to(type),
+                                             moments.variance.to(type), false, 0, eps))
+        .to(input.scalar_type());
   }
-  auto const as = [](at::Tensor const& made, at::Tensor const& like) {
-    return like.defined() ? made.to(like.scalar_type()) : at::Tensor();
-  };
-  return {as(of_input, input), as(of_weight, weight), as(of_bias, weight), {}, {}, {}};
-}
 
-FULGURITE_BODY std::optional<at::Tensor> NormalizedByRanks::given(at::Tensor const& tensor, at::ScalarType type) {
-  return tensor.defined() ? std::optional(tensor.detach().to(type)) : std::nullopt;
-}
+  static torch::autograd::variable_list backward(Context* context, torch::autograd::variable_list const& gradients) {
+    if (at::GradMode::is_enabled())
+      throw Error("fulgurite.distributed.sync_batchnorm_twice",
+                  "a gradient of a gradient goes through SyncBatchNorm, which does not know it: use a norm that does "
+                  "not depend on the batch, such as GroupNorm, or leave create_graph out");
+    auto const saved = context->get_saved_variables();
+    auto const& [input, weight, mean, variance, count] = std::tie(saved[0], saved[1], saved[2], saved[3], saved[4]);
+    auto const eps = context->saved_data["eps"].toDouble();
+    auto* const ranks = reinterpret_cast<LayerRanks*>(static_cast<std::intptr_t>(context->saved_data["ranks"].toInt()));
+    auto const x = widened(input);
+    auto const type = x.scalar_type();
+    auto const channels = mean.numel();
+
+    auto own = x.numel() == 0 ? std::tuple(at::zeros_like(x), at::zeros({channels}, x.options()),
+                                           at::zeros({channels}, x.options()))
+                              : at::native_batch_norm_backward(gradients[0].to(type), x, given(weight, type),
+                                                               mean.to(type), variance.to(type), {}, {}, false, eps,
+                                                               std::array<bool, 3>{true, true, true});
+    auto& [of_input, of_weight, of_bias] = own;  // of_weight sums gradients times normalized input, of_bias gradients
+    if (context->needs_input_grad(0)) {
+      auto const sums = at::cat({of_weight, of_bias}).to(at::kDouble);
+      ranks->sum_in_place(sums);
+      auto const scale = (variance + eps).rsqrt();
+      auto const by_weight = weight.defined() ? scale * weight.detach() : scale;
+      auto const slope = by_weight * scale * sums.narrow(0, 0, channels) / count;
+      auto const offset = by_weight * sums.narrow(0, channels, channels) / count;
+      of_input -= (x - along_channels(mean, x)).mul_(along_channels(slope, x)).add_(along_channels(offset, x));
+    }
+    auto const as = [](at::Tensor const& made, at::Tensor const& like) {
+      return like.defined() ? made.to(like.scalar_type()) : at::Tensor();
+    };
+    return {as(of_input, input), as(of_weight, weight), as(of_bias, weight), {}, {}, {}};
+  }
+
+ private:
+  static std::optional<at::Tensor> given(at::Tensor const& tensor, at::ScalarType type) {
+    return tensor.defined() ? std::optional(tensor.detach().to(type)) : std::nullopt;
+  }
+};
 
 }  // namespace fulgurite::libtorch
 
 namespace fulgurite::distributed {
 
-FULGURITE_BODY GroupOfLayers* GroupOfLayers::of(Group& group) {
-  static auto* const one = new GroupOfLayers(group);
-  return one;
-}
+/// The collectives of layers. There is one object per process, like the group, since an autograd graph may outlive the
+/// fit that made it.
+class GroupOfLayers final : public libtorch::LayerRanks {
+ public:
+  static GroupOfLayers* of(Group& group) {
+    static auto* const one = new GroupOfLayers(group);
+    return one;
+  }
+  at::Tensor stack(at::Tensor const& mine) override { return group_.stack(mine, "normalizing a batch"); }
+  void sum_in_place(at::Tensor const& tensor) override { group_.sum(tensor, "the gradient of a normalization"); }
+  at::Tensor normalize(at::Tensor const& input, std::optional<at::Tensor> const& weight,
+                       std::optional<at::Tensor> const& bias, libtorch::Moments const& moments, double eps) override {
+    return libtorch::NormalizedByRanks::apply(input, weight, bias, moments, eps, this);
+  }
 
-FULGURITE_BODY at::Tensor GroupOfLayers::normalize(at::Tensor const& input, std::optional<at::Tensor> const& weight,
-                                                   std::optional<at::Tensor> const& bias,
-                                                   libtorch::Moments const& moments, double eps) {
-  return libtorch::NormalizedByRanks::apply(input, weight, bias, moments, eps, this);
+ private:
+  explicit GroupOfLayers(Group& group) : group_(group) {}
+  Group& group_;
+};
+
+FULGURITE_BODY LayersAcrossRanks::LayersAcrossRanks(Group& group, std::vector<std::shared_ptr<SyncBatchNormImpl>> norms)
+    : norms_(std::move(norms)) {
+  if (group.place().world == 1) norms_.clear();
+  for (auto const& norm : norms_) norm->connect(GroupOfLayers::of(group));
 }
 
 FULGURITE_BODY LayersAcrossRanks::~LayersAcrossRanks() {

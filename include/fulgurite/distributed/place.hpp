@@ -172,56 +172,6 @@ int launched_rank();
 /// Its number on this machine.
 int launched_local_rank();
 
-// A further process of this program, whose output is read through pipes.
-
-/// Runs this program with the same arguments. The process is killed when the thread that started it ends, so that none
-/// is left over if this process is killed.
-class Child : Pinned {
- public:
-  /// `variables`: "NAME=value", replacing the variables of the same names here.
-  Child(int rank, std::vector<std::string> const& variables);
-  Child(Child&& other) noexcept;
-  ~Child();
-
-  int rank() const { return rank_; }
-  /// The descriptors to poll; -1 if closed.
-  std::array<int, 2> outputs() const;
-
-  /// Prints the complete lines that have arrived, each prefixed by "[rank 1] ". `silent`: drops its stdout.
-  void pass_on(bool silent);
-
-  bool has_ended() const { return ended_.has_value(); }
-  /// Returns how the process ended, once it has; empty for success. All of its output has been read then.
-  std::optional<std::string> const& ended(bool silent);
-  void signal(int number) const;
-
- private:
-  struct Pipe {
-    int from = -1, to = -1;
-    std::string rest = {};
-
-    void pass_on(std::string const& prefix, bool silent);
-    void end(std::string const& prefix, bool silent);
-
-   private:
-    /// True if a write to this process's output can wait a little: the output may be non-blocking with a slow reader.
-    bool is_read_soon() const;
-    void lines(std::string const& prefix, bool silent);
-  };
-
-  [[noreturn]] static void refuse(std::string const& what, int problem);
-  static std::string signal_name(int number);
-  static std::array<int, 2> a_pipe();
-  static std::vector<std::string> own_arguments();
-  static std::vector<std::string> environment(std::vector<std::string> const& variables);
-  static std::vector<char*> pointers(std::vector<std::string> const& words);
-
-  int rank_;
-  pid_t pid_ = -1;
-  std::array<Pipe, 2> pipes_ = {};
-  std::optional<std::string> ended_ = std::nullopt;
-};
-
 }  // namespace fulgurite::distributed
 
 namespace fulgurite {
@@ -236,6 +186,8 @@ enum class OtherRanks : std::uint8_t {
 
 namespace distributed {
 
+class Child;  // one of these processes
+
 /// Ranks 1 to devices - 1, each a process of this program with torchrun's variables. A thread that lives as long as
 /// this object starts them, and they are killed when that thread dies.
 class OwnRanks : Pinned {
@@ -244,7 +196,7 @@ class OwnRanks : Pinned {
   using Failed = std::function<void(int, std::string const&)>;
 
   OwnRanks(int devices, int port, OtherRanks output, Failed failed);
-  ~OwnRanks() { thread_.join(); }
+  ~OwnRanks();
 
   /// Waits at most this long, and returns true if all have ended.
   bool wait_for(std::chrono::milliseconds time);
@@ -264,7 +216,7 @@ class OwnRanks : Pinned {
   std::condition_variable changed_ = {};
   bool started_ = false;
   std::exception_ptr problem_ = {};
-  std::vector<Child> children_ = {};
+  std::vector<Child> children_;
   std::thread thread_ = {};
 };
 

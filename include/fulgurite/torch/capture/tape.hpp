@@ -140,7 +140,7 @@ class SmallTrial {
   };
 
   bool passes(native::SmallCall& candidate);
-  /// Those of the operator, and those from which SmallCalls makes a candidate.
+  /// Those of the operator, and those from which small_calls makes a candidate.
   Stack arguments(Side const& side) const;
   /// `zero`: scalars are 0, since some operators divide by them.
   void draw(native::Numbers& numbers, native::Draw kind, bool zero);

@@ -219,7 +219,7 @@ FULGURITE_BULK_BODY SmallTrial::SmallTrial(Call const& call, OutForm const& form
 FULGURITE_BULK_BODY std::optional<std::size_t> SmallTrial::passing() {
   Stack all = arguments(ours_);
   if (allocates_) all.insert(all.end(), ours_.places.begin(), ours_.places.end());
-  auto candidates = native::SmallCalls::of(name_, std::move(all));
+  auto candidates = native::small_calls(name_, std::move(all));
   for (std::size_t i = 0; i != candidates.size(); ++i)
     if (passes(candidates[i])) return i;
   return std::nullopt;
@@ -325,7 +325,7 @@ FULGURITE_BULK_BODY std::optional<native::SmallCall> small_call(Call const& call
       return by_rule;
     }
   if (allocates(call, *form)) arguments.insert(arguments.end(), results.begin(), results.end());
-  auto candidates = native::SmallCalls::of(name, arguments);
+  auto candidates = native::small_calls(name, arguments);
   if (candidates.empty()) return std::nullopt;
   static std::mutex mutex;
   static std::unordered_map<std::string, std::optional<std::size_t>> verdicts;

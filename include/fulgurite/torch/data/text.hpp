@@ -45,22 +45,6 @@ struct BlockOptions {
   bool pin_memory = false;         ///< put batches into page-locked memory; needs a GPU
 };
 
-/// Cuts pieces from a sequence, for one of several processes.
-struct BlockCut {
-  std::shared_ptr<std::vector<std::int64_t> const> numbers;
-  BlockOptions options;
-  RankShare share;
-
-  /// The number of pieces that do not overlap; each needs one number after it.
-  long pieces() const;
-  long own_pieces() const;
-  /// The start of the i-th piece of this process.
-  long piece(long i) const;
-
-  /// Makes batch k of an epoch in the memory of these buffers.
-  Batch batch(long k, long epoch, Buffers& data_memory, Buffers& target_memory) const;
-};
-
 /// A sized range of batches of int64 tensors B x T, where `target[b][t] == data[b][t + 1]`: `BlockLoader
 /// loader{numbers, {.block = 128, .batch_size = 32}};`. Random pieces depend only on the seed, the epoch and the number
 /// of the batch. Consecutive pieces leave out a remainder that does not fill a piece, and their last batch may have

@@ -11,34 +11,40 @@
 
 namespace fulgurite::data {
 
-FULGURITE_BULK_BODY long BlockCut::pieces() const { return (static_cast<long>(numbers->size()) - 1) / options.block; }
+/// Cuts pieces from a sequence, for one of several processes.
+struct BlockCut {
+  std::shared_ptr<std::vector<std::int64_t> const> numbers;
+  BlockOptions options;
+  RankShare share;
 
-FULGURITE_BULK_BODY long BlockCut::own_pieces() const {
-  return static_cast<long>(share.size(static_cast<std::size_t>(pieces())));
-}
-
-FULGURITE_BULK_BODY long BlockCut::piece(long i) const {
-  return static_cast<long>(share.position(static_cast<std::size_t>(i), static_cast<std::size_t>(pieces())));
-}
-
-FULGURITE_BULK_BODY Batch BlockCut::batch(long k, long epoch, Buffers& data_memory, Buffers& target_memory) const {
-  long const rows =
-      options.random ? options.batch_size : std::min(options.batch_size, own_pieces() - k * options.batch_size);
-  auto const kind = torch::TensorOptions(torch::kLong).pinned_memory(options.pin_memory);
-  Batch made{data_memory.next(rows, options.batch_size, {options.block}, kind),
-             target_memory.next(rows, options.batch_size, {options.block}, kind)};
-  auto *data = made.data.mutable_data_ptr<std::int64_t>(), *target = made.target.mutable_data_ptr<std::int64_t>();
-  Random random{options.seed, static_cast<std::uint64_t>(epoch),
-                static_cast<std::uint64_t>(k * share.world + share.rank)};
-  for (long row = 0; row < rows; ++row) {
-    auto const starts = numbers->size() - static_cast<std::size_t>(options.block);
-    long const from =
-        options.random ? static_cast<long>(random.below(starts)) : piece(k * options.batch_size + row) * options.block;
-    data = std::copy_n(numbers->data() + from, options.block, data);
-    target = std::copy_n(numbers->data() + from + 1, options.block, target);
+  /// The number of pieces that do not overlap; each needs one number after it.
+  long pieces() const { return (static_cast<long>(numbers->size()) - 1) / options.block; }
+  long own_pieces() const { return static_cast<long>(share.size(static_cast<std::size_t>(pieces()))); }
+  /// The start of the i-th piece of this process.
+  long piece(long i) const {
+    return static_cast<long>(share.position(static_cast<std::size_t>(i), static_cast<std::size_t>(pieces())));
   }
-  return made;
-}
+
+  /// Makes batch k of an epoch in the memory of these buffers.
+  Batch batch(long k, long epoch, Buffers& data_memory, Buffers& target_memory) const {
+    long const rows =
+        options.random ? options.batch_size : std::min(options.batch_size, own_pieces() - k * options.batch_size);
+    auto const kind = torch::TensorOptions(torch::kLong).pinned_memory(options.pin_memory);
+    Batch made{data_memory.next(rows, options.batch_size, {options.block}, kind),
+               target_memory.next(rows, options.batch_size, {options.block}, kind)};
+    auto *data = made.data.mutable_data_ptr<std::int64_t>(), *target = made.target.mutable_data_ptr<std::int64_t>();
+    Random random{options.seed, static_cast<std::uint64_t>(epoch),
+                  static_cast<std::uint64_t>(k * share.world + share.rank)};
+    for (long row = 0; row < rows; ++row) {
+      auto const starts = numbers->size() - static_cast<std::size_t>(options.block);
+      long const from = options.random ? static_cast<long>(random.below(starts))
+                                       : piece(k * options.batch_size + row) * options.block;
+      data = std::copy_n(numbers->data() + from, options.block, data);
+      target = std::copy_n(numbers->data() + from + 1, options.block, target);
+    }
+    return made;
+  }
+};
 
 FULGURITE_BULK_BODY BlockLoader::BlockLoader(std::vector<std::int64_t> numbers, BlockOptions options)
     : BlockLoader(std::make_shared<std::vector<std::int64_t> const>(std::move(numbers)), options) {}

@@ -80,37 +80,6 @@ class Numbers {
   std::uint64_t state_ = 88172645463325252U;
 };
 
-class Certifier {
- public:
-  explicit Certifier(ProductShape const& shape);
-
-  /// The plan that gives LibTorch's bits for these values and for all draws; nullopt if there is none.
-  std::optional<Plan> search(Operands const& given, ProductKernels const& kernels);
-
- private:
-  /// LIBXSMM with AVX-512 takes 64 columns at a time, and sums up to 16 remaining columns as two chains, unlike MKL.
-  /// Two strips, neither of which leaves a remainder of 1 to 16 columns, keep MKL's order of summation.
-  static constexpr std::int64_t last_strip = 48;
-
-  void take(Operands const& given);
-  /// True if the bits are the same for the given values, which were taken last, and for all draws.
-  bool same_everywhere(Plan const& plan, Operands const& given);
-  static std::int64_t span(std::int64_t step, std::int64_t count) { return step * (count - 1); }
-  std::int64_t last(std::array<std::int64_t, 3> const& strides, std::int64_t rows, std::int64_t columns) const;
-  bool holds() const;
-  bool has_row() const;
-
-  at::Tensor tensor(Sample& sample, std::int64_t rows, std::int64_t columns,
-                    std::array<std::int64_t, 3> const& strides) const;
-
-  void reference();
-  bool same(Plan const& plan);
-  bool same_on_draws(Plan const& plan);
-
-  ProductShape shape_;
-  Sample a_, b_, start_, theirs_, ours_;
-};
-
 // The current scope for matrix products on this thread.
 
 Matmul on_this_thread();

@@ -105,90 +105,95 @@ FULGURITE_BULK_BODY std::uint64_t Numbers::next() {
   return state_ * 0x2545f4914f6cdd1dU;
 }
 
-FULGURITE_BULK_BODY Certifier::Certifier(ProductShape const& shape)
-    : shape_(shape),
-      a_(last(shape.a, shape.m, shape.k), shape.beyond[0]),
-      b_(last(shape.b, shape.k, shape.n), shape.beyond[1]),
-      start_(has_row() ? shape.n : shape.matrices() * shape.m * shape.n, shape.beyond[2]),
-      theirs_(shape.matrices() * shape.m * shape.n, shape.beyond[2]),
-      ours_(theirs_.size(), shape.beyond[2]) {}
+class Certifier {
+ public:
+  explicit Certifier(ProductShape const& shape)
+      : shape_(shape),
+        a_(last(shape.a, shape.m, shape.k), shape.beyond[0]),
+        b_(last(shape.b, shape.k, shape.n), shape.beyond[1]),
+        start_(has_row() ? shape.n : shape.matrices() * shape.m * shape.n, shape.beyond[2]),
+        theirs_(shape.matrices() * shape.m * shape.n, shape.beyond[2]),
+        ours_(theirs_.size(), shape.beyond[2]) {}
 
-FULGURITE_BULK_BODY std::optional<Plan> Certifier::search(Operands const& given, ProductKernels const& kernels) {
-  take(given);
-  std::vector<std::array<std::int64_t, 3>> tried;
-  // On AMD's processors MKL takes 192 of the inner length at a time if there are more, and halves a remainder of less
-  // than two of these; on Intel's with AVX-512 it takes 384.
-  for (Blocks const& blocks : {Blocks{shape_.k}, Blocks{384, true}, Blocks{192}, Blocks{shape_.k / 2}, Blocks{128},
-                               Blocks{256}, Blocks{384}, Blocks{512}}) {
-    if (blocks.length == 0) continue;
-    auto const lengths = blocks.lengths(shape_.k);  // these differ for each way of cutting
-    if (std::find(tried.begin(), tried.end(), lengths) != tried.end()) continue;
-    tried.push_back(lengths);
-    for (std::int64_t const strip : {std::int64_t{0}, last_strip})
-      if (strip < shape_.n)
-        if (auto plan = Plan::make(shape_, blocks, strip, kernels); plan && same_everywhere(*plan, given)) return plan;
+  /// The plan that gives LibTorch's bits for these values and for all draws; nullopt if there is none.
+  std::optional<Plan> search(Operands const& given, ProductKernels const& kernels) {
+    take(given);
+    std::vector<std::array<std::int64_t, 3>> tried;
+    // On AMD's processors MKL takes 192 of the inner length at a time if there are more, and halves a remainder of less
+    // than two of these; on Intel's with AVX-512 it takes 384.
+    for (Blocks const& blocks : {Blocks{shape_.k}, Blocks{384, true}, Blocks{192}, Blocks{shape_.k / 2}, Blocks{128},
+                                 Blocks{256}, Blocks{384}, Blocks{512}}) {
+      if (blocks.length == 0) continue;
+      auto const lengths = blocks.lengths(shape_.k);  // these differ for each way of cutting
+      if (std::find(tried.begin(), tried.end(), lengths) != tried.end()) continue;
+      tried.push_back(lengths);
+      for (std::int64_t const strip : {std::int64_t{0}, last_strip})
+        if (strip < shape_.n)
+          if (auto plan = Plan::make(shape_, blocks, strip, kernels); plan && same_everywhere(*plan, given))
+            return plan;
+    }
+    return std::nullopt;
   }
-  return std::nullopt;
-}
 
-FULGURITE_BULK_BODY void Certifier::take(Operands const& given) {
-  a_.take(given.a);
-  b_.take(given.b);
-  if (has_row() || holds()) start_.take(given.start);
-  reference();
-}
+ private:
+  /// LIBXSMM with AVX-512 takes 64 columns at a time, and sums up to 16 remaining columns as two chains, unlike MKL.
+  /// Two strips, neither of which leaves a remainder of 1 to 16 columns, keep MKL's order of summation.
+  static constexpr std::int64_t last_strip = 48;
 
-FULGURITE_BULK_BODY bool Certifier::same_everywhere(Plan const& plan, Operands const& given) {
-  if (!same(plan)) return false;
-  if (same_on_draws(plan)) return true;
-  take(given);
-  return false;
-}
-
-FULGURITE_BULK_BODY std::int64_t Certifier::last(std::array<std::int64_t, 3> const& strides, std::int64_t rows,
-                                                 std::int64_t columns) const {
-  return span(strides[0], shape_.matrices()) + span(strides[1], rows) + span(strides[2], columns) + 1;
-}
-
-FULGURITE_BULK_BODY bool Certifier::holds() const {
-  return shape_.epilogue == Epilogue::onto || shape_.epilogue == Epilogue::then_onto;
-}
-
-FULGURITE_BULK_BODY bool Certifier::has_row() const {
-  return shape_.epilogue == Epilogue::row || shape_.epilogue == Epilogue::then_row;
-}
-
-FULGURITE_BULK_BODY at::Tensor Certifier::tensor(Sample& sample, std::int64_t rows, std::int64_t columns,
-                                                 std::array<std::int64_t, 3> const& strides) const {
-  if (shape_.batch == 0) return at::from_blob(sample.data(), {rows, columns}, {strides[1], strides[2]}, at::kFloat);
-  return at::from_blob(sample.data(), {shape_.batch, rows, columns}, {strides[0], strides[1], strides[2]}, at::kFloat);
-}
-
-FULGURITE_BULK_BODY void Certifier::reference() {
-  auto const a = tensor(a_, shape_.m, shape_.k, shape_.a), b = tensor(b_, shape_.k, shape_.n, shape_.b),
-             c = tensor(theirs_, shape_.m, shape_.n, {shape_.m * shape_.n, shape_.n, 1});
-  if (holds()) theirs_.take(start_.data());
-  product_by_libtorch(shape_.epilogue, a, b, c,
-                      has_row() ? at::from_blob(start_.data(), {shape_.n}, at::kFloat) : at::Tensor());
-}
-
-FULGURITE_BULK_BODY bool Certifier::same(Plan const& plan) {
-  if (holds()) ours_.take(start_.data());
-  else std::fill_n(ours_.data(), ours_.size(), std::numeric_limits<float>::quiet_NaN());
-  plan.run(a_.data(), b_.data(), ours_.data(), start_.data());
-  return ours_.same_bits(theirs_);
-}
-
-FULGURITE_BULK_BODY bool Certifier::same_on_draws(Plan const& plan) {
-  Numbers numbers;
-  return std::all_of(draws.begin(), draws.end(), [&](Draw draw) {
-    numbers.fill(a_, draw);
-    numbers.fill(b_, draw);
-    if (has_row() || holds()) numbers.fill_start(start_, draw);
+  void take(Operands const& given) {
+    a_.take(given.a);
+    b_.take(given.b);
+    if (has_row() || holds()) start_.take(given.start);
     reference();
-    return same(plan);
-  });
-}
+  }
+  /// True if the bits are the same for the given values, which were taken last, and for all draws.
+  bool same_everywhere(Plan const& plan, Operands const& given) {
+    if (!same(plan)) return false;
+    if (same_on_draws(plan)) return true;
+    take(given);
+    return false;
+  }
+  static std::int64_t span(std::int64_t step, std::int64_t count) { return step * (count - 1); }
+  std::int64_t last(std::array<std::int64_t, 3> const& strides, std::int64_t rows, std::int64_t columns) const {
+    return span(strides[0], shape_.matrices()) + span(strides[1], rows) + span(strides[2], columns) + 1;
+  }
+  bool holds() const { return shape_.epilogue == Epilogue::onto || shape_.epilogue == Epilogue::then_onto; }
+  bool has_row() const { return shape_.epilogue == Epilogue::row || shape_.epilogue == Epilogue::then_row; }
+
+  at::Tensor tensor(Sample& sample, std::int64_t rows, std::int64_t columns,
+                    std::array<std::int64_t, 3> const& strides) const {
+    if (shape_.batch == 0) return at::from_blob(sample.data(), {rows, columns}, {strides[1], strides[2]}, at::kFloat);
+    return at::from_blob(sample.data(), {shape_.batch, rows, columns}, {strides[0], strides[1], strides[2]},
+                         at::kFloat);
+  }
+
+  void reference() {
+    auto const a = tensor(a_, shape_.m, shape_.k, shape_.a), b = tensor(b_, shape_.k, shape_.n, shape_.b),
+               c = tensor(theirs_, shape_.m, shape_.n, {shape_.m * shape_.n, shape_.n, 1});
+    if (holds()) theirs_.take(start_.data());
+    product_by_libtorch(shape_.epilogue, a, b, c,
+                        has_row() ? at::from_blob(start_.data(), {shape_.n}, at::kFloat) : at::Tensor());
+  }
+  bool same(Plan const& plan) {
+    if (holds()) ours_.take(start_.data());
+    else std::fill_n(ours_.data(), ours_.size(), std::numeric_limits<float>::quiet_NaN());
+    plan.run(a_.data(), b_.data(), ours_.data(), start_.data());
+    return ours_.same_bits(theirs_);
+  }
+  bool same_on_draws(Plan const& plan) {
+    Numbers numbers;
+    return std::all_of(draws.begin(), draws.end(), [&](Draw draw) {
+      numbers.fill(a_, draw);
+      numbers.fill(b_, draw);
+      if (has_row() || holds()) numbers.fill_start(start_, draw);
+      reference();
+      return same(plan);
+    });
+  }
+
+  ProductShape shape_;
+  Sample a_, b_, start_, theirs_, ours_;
+};
 
 FULGURITE_BULK_BODY Matmul on_this_thread() {
   auto const left_out = c10::impl::tls_local_dispatch_key_set().excluded_;

@@ -201,59 +201,9 @@ struct SmallCall {
   at::Tensor& place() const;  ///< for LibTorch's functions, which may resize it
 };
 
-/// Interprets a call of an operator in its out variant, or of one that writes to its first argument, or of one that
-/// allocates its results: these follow as further arguments.
-class SmallCalls {
- public:
-  /// The candidates, of which at most one has LibTorch's bits, which has to be tested. `name`: with the overload.
-  static std::vector<SmallCall> of(std::string_view name, torch::jit::Stack const& arguments);
-
- private:
-  using Function = SmallCall::Function;
-  explicit SmallCalls(torch::jit::Stack const& arguments) : all_(arguments) {}
-
-  bool is(std::size_t i, double number) const;
-  bool is_false(std::size_t i) const;
-  bool is_absent(std::size_t i) const;
-  bool is_product(std::size_t result, std::size_t a, std::size_t b) const;
-  /// True for a dense float32 CPU tensor with few numbers.
-  bool is_few(std::size_t i) const;
-  bool is_number(std::size_t i) const;
-  bool is_matrix(std::size_t i) const;
-
-  SmallCall made(std::initializer_list<std::size_t> from, std::initializer_list<std::size_t> to, Function f) const;
-
-  /// A function of each element in tensors of one shape.
-  std::vector<SmallCall> each(std::initializer_list<std::size_t> from, std::size_t to, Function f) const;
-
-  /// The same by LibTorch's kernel.
-  std::vector<SmallCall> ready(std::initializer_list<std::size_t> from, std::size_t to,
-                               SmallCall::Ready (*make)(SmallCall const&)) const;
-  std::vector<SmallCall> log_softmax(std::initializer_list<std::size_t> from, std::size_t to) const;
-
-  /// `onto`: the product is added to the result. By BLAS itself, where LibTorch brings one, or by LibTorch's function,
-  /// which looks at its arguments for longer than a small product takes.
-  std::vector<SmallCall> product(std::size_t result, std::size_t a, std::size_t b, bool onto) const;
-
-  std::vector<SmallCall> mse() const;
-  std::vector<SmallCall> mse_backward() const;
-  std::vector<SmallCall> divide() const;
-  std::vector<SmallCall> bernoulli() const;
-
-  /// The number of columns that LibTorch sums in the plain order depends on the width of its registers, and it has
-  /// kernels for several widths.
-  std::vector<SmallCall> column_sums() const;
-
-  /// True for a mean over integer classes without weights.
-  bool is_nll(std::size_t x, std::size_t target, std::size_t weight, std::size_t reduction) const;
-  std::vector<SmallCall> nll_loss() const;
-  std::vector<SmallCall> nll_loss_backward() const;
-  /// One candidate for each width of registers that LibTorch has kernels for.
-  static std::vector<SmallCall> in_lanes(SmallCall call);
-  static std::vector<SmallCall> with_matrix(SmallCall call, at::Tensor const& matrix, std::int64_t number);
-
-  torch::jit::Stack const& all_;
-};
+/// The candidates for a call of an operator, of which at most one has LibTorch's bits, which has to be tested. `name`:
+/// with the overload.
+std::vector<SmallCall> small_calls(std::string_view name, torch::jit::Stack const& arguments);
 
 }  // namespace fulgurite::libtorch::native
 

@@ -399,7 +399,226 @@ FULGURITE_BULK_BODY void SmallCall::look_up() {
 
 FULGURITE_BULK_BODY at::Tensor& SmallCall::place() const { return const_cast<at::Tensor&>(out[0]); }
 
-FULGURITE_BULK_BODY std::vector<SmallCall> SmallCalls::of(std::string_view name, torch::jit::Stack const& arguments) {
+/// How BLAS reads a matrix: 'T' if it is stored column by column, and the distance between the starts of two rows or
+/// columns; nullopt if there are gaps between its numbers.
+FULGURITE_BULK_BODY std::optional<std::pair<char, int>> blas_form(at::Tensor const& matrix) {
+  if (!matrix.is_non_overlapping_and_dense()) return std::nullopt;
+  auto const rows = matrix.size(0), columns = matrix.size(1);
+  auto const fits = [](std::int64_t stride, std::int64_t line) {
+    return stride >= std::max(std::int64_t{1}, line) && stride <= std::numeric_limits<int>::max();
+  };
+  if (matrix.stride(1) == 1 && fits(matrix.stride(0), columns))
+    return std::pair('N', static_cast<int>(matrix.stride(0)));
+  if (matrix.stride(0) == 1 && fits(matrix.stride(1), rows)) return std::pair('T', static_cast<int>(matrix.stride(1)));
+  return std::nullopt;
+}
+
+/// Interprets a call of an operator in its out variant, or of one that writes to its first argument, or of one that
+/// allocates its results: these follow as further arguments.
+class SmallCalls {
+ public:
+  using Function = SmallCall::Function;
+
+  explicit SmallCalls(torch::jit::Stack const& arguments) : all_(arguments) {}
+
+  bool is(std::size_t i, double number) const { return all_[i].isScalar() && all_[i].toScalar().toDouble() == number; }
+  bool is_false(std::size_t i) const { return all_[i].isBool() && !all_[i].toBool(); }
+  bool is_absent(std::size_t i) const {
+    return all_[i].isNone() || (all_[i].isTensor() && !all_[i].toTensor().defined());
+  }
+  bool is_product(std::size_t result, std::size_t a, std::size_t b) const {
+    return is_matrix(result) && is_plain_float(all_[a].toTensor()) && is_plain_float(all_[b].toTensor());
+  }
+  /// True for a dense float32 CPU tensor with few numbers.
+  bool is_few(std::size_t i) const {
+    if (!all_[i].isTensor() || !is_plain_float(all_[i].toTensor())) return false;
+    auto const& tensor = all_[i].toTensor();
+    return tensor.is_contiguous() && tensor.numel() != 0 && tensor.numel() < few_numbers;
+  }
+  bool is_number(std::size_t i) const { return is_few(i) && all_[i].toTensor().dim() == 0; }
+  bool is_matrix(std::size_t i) const { return is_few(i) && all_[i].toTensor().dim() == 2; }
+
+  SmallCall made(std::initializer_list<std::size_t> from, std::initializer_list<std::size_t> to, Function f) const {
+    SmallCall call{f, {}, {}};
+    for (auto const i : from) call.in.push_back(all_[i].toTensor());
+    for (auto const i : to) call.out.push_back(all_[i].toTensor());
+    return call;
+  }
+
+  /// A function of each element in tensors of one shape.
+  std::vector<SmallCall> each(std::initializer_list<std::size_t> from, std::size_t to, Function f) const {
+    for (auto const i : from)
+      if (!is_few(i) || !is_few(to) || all_[i].toTensor().sizes() != all_[to].toTensor().sizes()) return {};
+    auto call = made(from, {to}, f);
+    call.columns = call.out[0].numel();
+    return {call};
+  }
+
+  /// The same by LibTorch's kernel.
+  std::vector<SmallCall> ready(std::initializer_list<std::size_t> from, std::size_t to,
+                               SmallCall::Ready (*make)(SmallCall const&)) const {
+    auto all = each(from, to, [](SmallCall const& c) { c.ready->run(); });
+    for (auto& call : all) call.make_ready = make;
+    return all;
+  }
+  std::vector<SmallCall> log_softmax(std::initializer_list<std::size_t> from, std::size_t to) const {
+    bool const forward = from.size() == 1;
+    auto const& x = all_[0].toTensor();
+    auto const dim = all_[forward ? 1 : 2].toInt();
+    if (!x.defined() || x.dim() == 0 || (dim != -1 && dim != x.dim() - 1)) return {};
+    constexpr std::int64_t last = -1;
+    std::vector<SmallCall> all;
+    auto const theirs =
+        ready(from, to,
+              forward ? ready_structured<at::native::structured_log_softmax_cpu_out, 1, last, false>
+                      : ready_structured<at::native::structured_log_softmax_backward_cpu_out, 2, last, at::kFloat>);
+#if defined(__x86_64__)
+    if (!theirs.empty())
+      softmax::add_candidate(all, theirs[0], forward ? softmax::forward : softmax::backward, x.size(-1));
+#endif
+    all.insert(all.end(), theirs.begin(), theirs.end());
+    return all;
+  }
+
+  /// `onto`: the product is added to the result. By BLAS itself, where LibTorch brings one, or by LibTorch's function,
+  /// which looks at its arguments for longer than a small product takes.
+  std::vector<SmallCall> product(std::size_t result, std::size_t a, std::size_t b, bool onto) const {
+    if (!is_product(result, a, b)) return {};
+    auto by_libtorch =
+        onto ? made({a, b}, {result}, [](SmallCall const& c) { at::cpu::addmm_(c.place(), c.in[0], c.in[1]); })
+             : made({a, b}, {result}, [](SmallCall const& c) { at::cpu::mm_out(c.place(), c.in[0], c.in[1]); });
+    auto const &first = by_libtorch.in[0], &second = by_libtorch.in[1];
+    auto const first_form = blas_form(first), second_form = blas_form(second);
+    if (fulgurite_sgemm == nullptr || !first_form || !second_form || first.numel() == 0 || second.numel() == 0)
+      return {by_libtorch};
+    auto by_blas = by_libtorch;
+    auto const extent = [](at::Tensor const& of, std::int64_t dim) { return static_cast<int>(of.size(dim)); };
+    by_blas.product = {first_form->first, second_form->first, extent(first, 0),   extent(second, 1),
+                       extent(first, 1),  first_form->second, second_form->second};
+    by_blas.value = onto ? 1 : 0;
+    by_blas.function = [](SmallCall const& c) {
+      auto const& p = c.product;
+      float const all = 1, kept = static_cast<float>(c.value);
+      fulgurite_sgemm(&p.second, &p.first, &p.columns, &p.rows, &p.inner, &all, c.from(1), &p.second_stride, c.from(0),
+                      &p.first_stride, &kept, c.to(), &p.columns);
+    };
+    return {by_blas, by_libtorch};
+  }
+
+  std::vector<SmallCall> mse() const {
+    if (!is_few(0) || !is_few(1) || all_[2].toInt() != at::Reduction::Mean || !is_number(3)) return {};
+    auto call = made({0, 1}, {3},
+                     [](SmallCall const& c) { mean_of_squares(c.to(), c.from(0), c.from(1), c.columns, c.number); });
+    call.columns = call.in[0].numel();
+    return call.in[0].sizes() == call.in[1].sizes() ? in_lanes(std::move(call)) : std::vector<SmallCall>();
+  }
+  std::vector<SmallCall> mse_backward() const {
+    if (!is_number(0) || all_[3].toInt() != at::Reduction::Mean || !is_few(1) || !is_few(2) || !is_few(4)) return {};
+    auto call = made({1, 2, 0}, {4}, [](SmallCall const& c) {
+      native::mse_backward(c.to(), static_cast<float>(2.0 / static_cast<double>(c.columns)), *c.from(2), c.from(0),
+                           c.from(1), c.columns);
+    });
+    call.columns = call.in[0].numel();
+    if (call.in[0].sizes() != call.in[1].sizes() || call.out[0].numel() != call.columns) return {};
+    return {call};
+  }
+  std::vector<SmallCall> divide() const {
+    if (!is_few(0) || !all_[1].isDouble()) return {};
+    auto call = made(
+        {}, {0}, [](SmallCall const& c) { native::divide(c.to(), c.to(), static_cast<float>(c.value), c.columns); });
+    call.columns = call.out[0].numel();
+    call.value = all_[1].toDouble();
+    return {call};
+  }
+  std::vector<SmallCall> bernoulli() const {
+    if (!is_few(0)) return {};
+    auto call = made({}, {0}, [](SmallCall const& c) {
+      auto generator = c.generator.defined() ? c.generator : cpu_generator();
+      auto* const source = generator.get<at::CPUGeneratorImpl>();
+      std::lock_guard const lock(source->mutex_);
+      auto engine = source->engine();
+      auto data = engine.data();
+      native::bernoulli(c.to(), c.value, c.columns, data);
+      engine.set_data(data);
+      source->set_engine(engine);
+    });
+    call.columns = call.out[0].numel();
+    call.value = all_[1].toDouble();
+    if (!all_[2].isNone()) call.generator = all_[2].toGenerator();
+    return {call};
+  }
+
+  /// The number of columns that LibTorch sums in the plain order depends on the width of its registers, and it has
+  /// kernels for several widths.
+  std::vector<SmallCall> column_sums() const {
+    if (!is_matrix(0) || !is_few(4) || !all_[1].isIntList() || all_[1].toIntVector() != std::vector<std::int64_t>{0})
+      return {};
+    auto call =
+        made({0}, {4}, [](SmallCall const& c) { native::column_sums(c.to(), c.from(0), c.rows, c.columns, c.number); });
+    call.plus_zero = true;
+    call.rows = call.in[0].size(0);
+    call.columns = call.in[0].size(1);
+    if (call.out[0].numel() != call.columns) return {};
+    if (call.columns == 1) {
+      call.function = [](SmallCall const& c) {
+        *c.to() = sum_in_lanes(c.rows, c.number, [x = c.from(0)](std::int64_t i) { return x[i]; });
+      };
+      return in_lanes(std::move(call));
+    }
+    std::vector<SmallCall> all;
+    for (std::int64_t const lanes : {16, 8, 4}) {
+      auto const at_once = call.columns >= lanes ? 4 * lanes : 4;
+      call.number = call.columns / at_once * at_once;
+      if (std::none_of(all.begin(), all.end(), [&](auto const& other) { return other.number == call.number; }))
+        all.push_back(call);
+    }
+    return all;
+  }
+
+  /// True for a mean over integer classes without weights.
+  bool is_nll(std::size_t x, std::size_t target, std::size_t weight, std::size_t reduction) const {
+    if (!is_matrix(x) || !all_[target].isTensor() || !is_absent(weight)) return false;
+    auto const& classes = all_[target].toTensor();
+    return classes.scalar_type() == at::kLong && classes.is_contiguous() && classes.dim() == 1 && classes.is_cpu() &&
+           classes.size(0) == all_[x].toTensor().size(0) && all_[reduction].toInt() == at::Reduction::Mean;
+  }
+  std::vector<SmallCall> nll_loss() const {
+    if (!is_nll(0, 1, 2, 3) || !is_number(5) || !is_number(6)) return {};
+    auto call = made({0, 1}, {5, 6}, [](SmallCall const& c) {
+      if (!native::nll_loss(c.to(0), c.to(1), c.from(0), c.classes(), c.rows, c.columns, c.number))
+        at::cpu::nll_loss_forward(c.in[0], c.in[1], {}, at::Reduction::Mean, c.number);  // throws LibTorch's error
+    });
+    return with_matrix(call, call.in[0], all_[4].toInt());
+  }
+  std::vector<SmallCall> nll_loss_backward() const {
+    if (!is_number(0) || !is_nll(1, 2, 3, 4) || !is_number(6) || !is_few(7)) return {};
+    auto call = made({0, 6, 2}, {7}, [](SmallCall const& c) {
+      native::nll_loss_backward(c.to(), *c.from(0), *c.from(1), c.classes(), c.rows, c.columns, c.number);
+    });
+    if (call.out[0].sizes() != all_[1].toTensor().sizes()) return {};
+    return with_matrix(call, call.out[0], all_[5].toInt());
+  }
+  /// One candidate for each width of registers that LibTorch has kernels for.
+  static std::vector<SmallCall> in_lanes(SmallCall call) {
+    std::vector<SmallCall> all;
+    for (std::int64_t const lanes : {16, 8, 4}) {
+      call.number = lanes;
+      all.push_back(call);
+    }
+    return all;
+  }
+  static std::vector<SmallCall> with_matrix(SmallCall call, at::Tensor const& matrix, std::int64_t number) {
+    call.rows = matrix.size(0);
+    call.columns = matrix.size(1);
+    call.number = number;
+    return {call};
+  }
+
+ private:
+  torch::jit::Stack const& all_;
+};
+
+FULGURITE_BULK_BODY std::vector<SmallCall> small_calls(std::string_view name, torch::jit::Stack const& arguments) {
   using C = SmallCall;
   SmallCalls const call(arguments);
   if (name == "aten::clamp_min.out" && call.is(1, 0))
@@ -430,230 +649,6 @@ FULGURITE_BULK_BODY std::vector<SmallCall> SmallCalls::of(std::string_view name,
   if (name == "aten::sigmoid_backward.grad_input")
     return call.ready({0, 1}, 2, ready_structured<theirs::structured_sigmoid_backward_out, 2>);
   return {};
-}
-
-FULGURITE_BULK_BODY bool SmallCalls::is(std::size_t i, double number) const {
-  return all_[i].isScalar() && all_[i].toScalar().toDouble() == number;
-}
-
-FULGURITE_BULK_BODY bool SmallCalls::is_false(std::size_t i) const { return all_[i].isBool() && !all_[i].toBool(); }
-
-FULGURITE_BULK_BODY bool SmallCalls::is_absent(std::size_t i) const {
-  return all_[i].isNone() || (all_[i].isTensor() && !all_[i].toTensor().defined());
-}
-
-FULGURITE_BULK_BODY bool SmallCalls::is_few(std::size_t i) const {
-  if (!all_[i].isTensor() || !is_plain_float(all_[i].toTensor())) return false;
-  auto const& tensor = all_[i].toTensor();
-  return tensor.is_contiguous() && tensor.numel() != 0 && tensor.numel() < few_numbers;
-}
-
-FULGURITE_BULK_BODY bool SmallCalls::is_product(std::size_t result, std::size_t a, std::size_t b) const {
-  return is_matrix(result) && is_plain_float(all_[a].toTensor()) && is_plain_float(all_[b].toTensor());
-}
-
-FULGURITE_BULK_BODY bool SmallCalls::is_number(std::size_t i) const {
-  return is_few(i) && all_[i].toTensor().dim() == 0;
-}
-
-FULGURITE_BULK_BODY bool SmallCalls::is_matrix(std::size_t i) const {
-  return is_few(i) && all_[i].toTensor().dim() == 2;
-}
-
-FULGURITE_BULK_BODY SmallCall SmallCalls::made(std::initializer_list<std::size_t> from,
-                                               std::initializer_list<std::size_t> to, Function f) const {
-  SmallCall call{f, {}, {}};
-  for (auto const i : from) call.in.push_back(all_[i].toTensor());
-  for (auto const i : to) call.out.push_back(all_[i].toTensor());
-  return call;
-}
-
-FULGURITE_BULK_BODY std::vector<SmallCall> SmallCalls::each(std::initializer_list<std::size_t> from, std::size_t to,
-                                                            Function f) const {
-  for (auto const i : from)
-    if (!is_few(i) || !is_few(to) || all_[i].toTensor().sizes() != all_[to].toTensor().sizes()) return {};
-  auto call = made(from, {to}, f);
-  call.columns = call.out[0].numel();
-  return {call};
-}
-
-FULGURITE_BULK_BODY std::vector<SmallCall> SmallCalls::ready(std::initializer_list<std::size_t> from, std::size_t to,
-                                                             SmallCall::Ready (*make)(SmallCall const&)) const {
-  auto all = each(from, to, [](SmallCall const& c) { c.ready->run(); });
-  for (auto& call : all) call.make_ready = make;
-  return all;
-}
-
-FULGURITE_BULK_BODY std::vector<SmallCall> SmallCalls::log_softmax(std::initializer_list<std::size_t> from,
-                                                                   std::size_t to) const {
-  bool const forward = from.size() == 1;
-  auto const& x = all_[0].toTensor();
-  auto const dim = all_[forward ? 1 : 2].toInt();
-  if (!x.defined() || x.dim() == 0 || (dim != -1 && dim != x.dim() - 1)) return {};
-  constexpr std::int64_t last = -1;
-  std::vector<SmallCall> all;
-  auto const theirs =
-      ready(from, to,
-            forward ? ready_structured<at::native::structured_log_softmax_cpu_out, 1, last, false>
-                    : ready_structured<at::native::structured_log_softmax_backward_cpu_out, 2, last, at::kFloat>);
-#if defined(__x86_64__)
-  if (!theirs.empty())
-    softmax::add_candidate(all, theirs[0], forward ? softmax::forward : softmax::backward, x.size(-1));
-#endif
-  all.insert(all.end(), theirs.begin(), theirs.end());
-  return all;
-}
-
-/// How BLAS reads a matrix: 'T' if it is stored column by column, and the distance between the starts of two rows or
-/// columns; nullopt if there are gaps between its numbers.
-FULGURITE_BULK_BODY std::optional<std::pair<char, int>> blas_form(at::Tensor const& matrix) {
-  if (!matrix.is_non_overlapping_and_dense()) return std::nullopt;
-  auto const rows = matrix.size(0), columns = matrix.size(1);
-  auto const fits = [](std::int64_t stride, std::int64_t line) {
-    return stride >= std::max(std::int64_t{1}, line) && stride <= std::numeric_limits<int>::max();
-  };
-  if (matrix.stride(1) == 1 && fits(matrix.stride(0), columns))
-    return std::pair('N', static_cast<int>(matrix.stride(0)));
-  if (matrix.stride(0) == 1 && fits(matrix.stride(1), rows)) return std::pair('T', static_cast<int>(matrix.stride(1)));
-  return std::nullopt;
-}
-
-FULGURITE_BULK_BODY std::vector<SmallCall> SmallCalls::product(std::size_t result, std::size_t a, std::size_t b,
-                                                               bool onto) const {
-  if (!is_product(result, a, b)) return {};
-  auto by_libtorch =
-      onto ? made({a, b}, {result}, [](SmallCall const& c) { at::cpu::addmm_(c.place(), c.in[0], c.in[1]); })
-           : made({a, b}, {result}, [](SmallCall const& c) { at::cpu::mm_out(c.place(), c.in[0], c.in[1]); });
-  auto const &first = by_libtorch.in[0], &second = by_libtorch.in[1];
-  auto const first_form = blas_form(first), second_form = blas_form(second);
-  if (fulgurite_sgemm == nullptr || !first_form || !second_form || first.numel() == 0 || second.numel() == 0)
-    return {by_libtorch};
-  auto by_blas = by_libtorch;
-  auto const extent = [](at::Tensor const& of, std::int64_t dim) { return static_cast<int>(of.size(dim)); };
-  by_blas.product = {first_form->first, second_form->first, extent(first, 0),   extent(second, 1),
-                     extent(first, 1),  first_form->second, second_form->second};
-  by_blas.value = onto ? 1 : 0;
-  by_blas.function = [](SmallCall const& c) {
-    auto const& p = c.product;
-    float const all = 1, kept = static_cast<float>(c.value);
-    fulgurite_sgemm(&p.second, &p.first, &p.columns, &p.rows, &p.inner, &all, c.from(1), &p.second_stride, c.from(0),
-                    &p.first_stride, &kept, c.to(), &p.columns);
-  };
-  return {by_blas, by_libtorch};
-}
-
-FULGURITE_BULK_BODY std::vector<SmallCall> SmallCalls::mse() const {
-  if (!is_few(0) || !is_few(1) || all_[2].toInt() != at::Reduction::Mean || !is_number(3)) return {};
-  auto call =
-      made({0, 1}, {3}, [](SmallCall const& c) { mean_of_squares(c.to(), c.from(0), c.from(1), c.columns, c.number); });
-  call.columns = call.in[0].numel();
-  return call.in[0].sizes() == call.in[1].sizes() ? in_lanes(std::move(call)) : std::vector<SmallCall>();
-}
-
-FULGURITE_BULK_BODY std::vector<SmallCall> SmallCalls::mse_backward() const {
-  if (!is_number(0) || all_[3].toInt() != at::Reduction::Mean || !is_few(1) || !is_few(2) || !is_few(4)) return {};
-  auto call = made({1, 2, 0}, {4}, [](SmallCall const& c) {
-    native::mse_backward(c.to(), static_cast<float>(2.0 / static_cast<double>(c.columns)), *c.from(2), c.from(0),
-                         c.from(1), c.columns);
-  });
-  call.columns = call.in[0].numel();
-  if (call.in[0].sizes() != call.in[1].sizes() || call.out[0].numel() != call.columns) return {};
-  return {call};
-}
-
-FULGURITE_BULK_BODY std::vector<SmallCall> SmallCalls::divide() const {
-  if (!is_few(0) || !all_[1].isDouble()) return {};
-  auto call =
-      made({}, {0}, [](SmallCall const& c) { native::divide(c.to(), c.to(), static_cast<float>(c.value), c.columns); });
-  call.columns = call.out[0].numel();
-  call.value = all_[1].toDouble();
-  return {call};
-}
-
-FULGURITE_BULK_BODY std::vector<SmallCall> SmallCalls::bernoulli() const {
-  if (!is_few(0)) return {};
-  auto call = made({}, {0}, [](SmallCall const& c) {
-    auto generator = c.generator.defined() ? c.generator : cpu_generator();
-    auto* const source = generator.get<at::CPUGeneratorImpl>();
-    std::lock_guard const lock(source->mutex_);
-    auto engine = source->engine();
-    auto data = engine.data();
-    native::bernoulli(c.to(), c.value, c.columns, data);
-    engine.set_data(data);
-    source->set_engine(engine);
-  });
-  call.columns = call.out[0].numel();
-  call.value = all_[1].toDouble();
-  if (!all_[2].isNone()) call.generator = all_[2].toGenerator();
-  return {call};
-}
-
-FULGURITE_BULK_BODY std::vector<SmallCall> SmallCalls::column_sums() const {
-  if (!is_matrix(0) || !is_few(4) || !all_[1].isIntList() || all_[1].toIntVector() != std::vector<std::int64_t>{0})
-    return {};
-  auto call =
-      made({0}, {4}, [](SmallCall const& c) { native::column_sums(c.to(), c.from(0), c.rows, c.columns, c.number); });
-  call.plus_zero = true;
-  call.rows = call.in[0].size(0);
-  call.columns = call.in[0].size(1);
-  if (call.out[0].numel() != call.columns) return {};
-  if (call.columns == 1) {
-    call.function = [](SmallCall const& c) {
-      *c.to() = sum_in_lanes(c.rows, c.number, [x = c.from(0)](std::int64_t i) { return x[i]; });
-    };
-    return in_lanes(std::move(call));
-  }
-  std::vector<SmallCall> all;
-  for (std::int64_t const lanes : {16, 8, 4}) {
-    auto const at_once = call.columns >= lanes ? 4 * lanes : 4;
-    call.number = call.columns / at_once * at_once;
-    if (std::none_of(all.begin(), all.end(), [&](auto const& other) { return other.number == call.number; }))
-      all.push_back(call);
-  }
-  return all;
-}
-
-FULGURITE_BULK_BODY bool SmallCalls::is_nll(std::size_t x, std::size_t target, std::size_t weight,
-                                            std::size_t reduction) const {
-  if (!is_matrix(x) || !all_[target].isTensor() || !is_absent(weight)) return false;
-  auto const& classes = all_[target].toTensor();
-  return classes.scalar_type() == at::kLong && classes.is_contiguous() && classes.dim() == 1 && classes.is_cpu() &&
-         classes.size(0) == all_[x].toTensor().size(0) && all_[reduction].toInt() == at::Reduction::Mean;
-}
-
-FULGURITE_BULK_BODY std::vector<SmallCall> SmallCalls::nll_loss() const {
-  if (!is_nll(0, 1, 2, 3) || !is_number(5) || !is_number(6)) return {};
-  auto call = made({0, 1}, {5, 6}, [](SmallCall const& c) {
-    if (!native::nll_loss(c.to(0), c.to(1), c.from(0), c.classes(), c.rows, c.columns, c.number))
-      at::cpu::nll_loss_forward(c.in[0], c.in[1], {}, at::Reduction::Mean, c.number);  // throws LibTorch's error
-  });
-  return with_matrix(call, call.in[0], all_[4].toInt());
-}
-
-FULGURITE_BULK_BODY std::vector<SmallCall> SmallCalls::nll_loss_backward() const {
-  if (!is_number(0) || !is_nll(1, 2, 3, 4) || !is_number(6) || !is_few(7)) return {};
-  auto call = made({0, 6, 2}, {7}, [](SmallCall const& c) {
-    native::nll_loss_backward(c.to(), *c.from(0), *c.from(1), c.classes(), c.rows, c.columns, c.number);
-  });
-  if (call.out[0].sizes() != all_[1].toTensor().sizes()) return {};
-  return with_matrix(call, call.out[0], all_[5].toInt());
-}
-
-FULGURITE_BULK_BODY std::vector<SmallCall> SmallCalls::in_lanes(SmallCall call) {
-  std::vector<SmallCall> all;
-  for (std::int64_t const lanes : {16, 8, 4}) {
-    call.number = lanes;
-    all.push_back(call);
-  }
-  return all;
-}
-
-FULGURITE_BULK_BODY std::vector<SmallCall> SmallCalls::with_matrix(SmallCall call, at::Tensor const& matrix,
-                                                                   std::int64_t number) {
-  call.rows = matrix.size(0);
-  call.columns = matrix.size(1);
-  call.number = number;
-  return {call};
 }
 
 }  // namespace fulgurite::libtorch::native
