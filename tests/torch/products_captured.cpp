@@ -258,6 +258,18 @@ TEST_CASE("an LSTM of Matmul::fastest and its gradients are as near to float64 a
   }
 }
 
+TEST_CASE("an LSTM whose results have no gradient gives none to its weights") {
+  MatmulScope const scope(Matmul::fastest);
+  auto const x = torch::randn({3, 2, 4}), weight = torch::randn({16, 4}), bias = torch::randn({16}),
+             h = torch::randn({2, 4}), c = torch::randn({2, 4});
+  auto const [out, last_h, last_c, kept] =
+      at::mkldnn_rnn_layer(x, weight, weight, bias, bias, h, c, false, {}, 2, 4, 1, true, false, false, true);
+  REQUIRE(kept.scalar_type() == at::kFloat);  // else it is LibTorch's layer
+  auto const none = at::mkldnn_rnn_layer_backward(x, weight, weight, bias, bias, h, c, out, last_h, last_c, {}, {}, {},
+                                                  false, 2, 4, 1, true, true, false, {}, false, kept);
+  std::apply([](auto const&... each) { CHECK((!each.defined() && ...)); }, none);
+}
+
 TEST_CASE("a tape of an LSTM by kernels of ours repeats the step as it is written") {
   check_fastest<Lstm>("mkldnn_rnn_layer", 2);
 }

@@ -535,14 +535,17 @@ FULGURITE_BULK_BODY at::Tensor new_floats(at::IntArrayRef sizes) {
 
 /// At most 65536 numbers of all states, the most for which this was never slower than oneDNN; and at most 2048 terms in
 /// the gradients of weights, which are summed one after the other.
-FULGURITE_BULK_BODY bool is_for_lstm(at::Tensor const& x, std::initializer_list<at::Tensor> others,
-                                     std::int64_t hidden) {
-  auto const fits = [](at::Tensor const& tensor) { return is_plain_float(tensor) && tensor.is_contiguous(); };
+FULGURITE_BULK_BODY bool is_for_lstm(at::Tensor const& x, at::Tensor const& x_weight, at::Tensor const& h_weight,
+                                     at::Tensor const& x_bias, at::Tensor const& h_bias, at::Tensor const& h,
+                                     at::Tensor const& c, std::int64_t hidden) {
   if (!is_plain_float(x) || x.dim() != 3) return false;
-  auto const rows = x.size(0) * x.size(1);
-  return on_this_thread() == Matmul::fastest && x.stride(2) == 1 && x.numel() != 0 && x.size(2) <= 128 &&
-         rows <= 2048 && rows * hidden <= 65536 && hidden > 0 && hidden <= 128 && hidden % 4 == 0 &&
-         std::all_of(others.begin(), others.end(), fits);
+  auto const rows = x.size(0) * x.size(1), in = x.size(2), gates = 4 * hidden, states = x.size(1) * hidden;
+  auto const has = [](at::Tensor const& tensor, std::int64_t numbers) {
+    return is_plain_float(tensor) && tensor.is_contiguous() && tensor.numel() == numbers;
+  };
+  return on_this_thread() == Matmul::fastest && x.stride(2) == 1 && x.numel() != 0 && in <= 128 && rows <= 2048 &&
+         rows * hidden <= 65536 && hidden > 0 && hidden <= 128 && hidden % 4 == 0 && has(x_weight, gates * in) &&
+         has(h_weight, gates * hidden) && has(x_bias, gates) && has(h_bias, gates) && has(h, states) && has(c, states);
 }
 
 FULGURITE_BULK_BODY std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>
@@ -557,7 +560,7 @@ lstm_or_libtorch(c10::DispatchKeySet keys, at::Tensor const& x, at::Tensor const
                                                   batch_first, train);
   };
   if (mode != lstm || !has_biases || !batch_sizes.empty() ||
-      !is_for_lstm(x, {x_weight, h_weight, x_bias, h_bias, h, c}, hidden))
+      !is_for_lstm(x, x_weight, h_weight, x_bias, h_bias, h, c, hidden))
     return libtorch();
   LstmLayer const layer(x, hidden);
   if (!layer) return libtorch();
@@ -606,9 +609,10 @@ lstm_backward_or_libtorch(c10::DispatchKeySet keys, at::Tensor const& x, at::Ten
     return at::_ops::mkldnn_rnn_layer_backward::redispatch(
         keys & below_products, x, x_weight, h_weight, x_bias, h_bias, h, c, out, last_h, last_c, of_out, of_last_h,
         of_last_c, reverse, mode, hidden, layers, has_biases, train, bidirectional, batch_sizes, batch_first, kept);
+  auto const given = [](std::optional<at::Tensor> const& gradient) { return gradient && gradient->defined(); };
+  if (!given(of_out) && !given(of_last_h) && !given(of_last_c)) return {};  // as LibTorch: not zeros, but no gradient
   LstmLayer const layer(x, hidden);
   TORCH_CHECK(layer, "LIBXSMM has no memory left for the products of an LSTM's gradient");
-  auto const given = [](std::optional<at::Tensor> const& gradient) { return gradient && gradient->defined(); };
   auto const begun = [&](std::optional<at::Tensor> const& gradient, at::Tensor const& like) {
     auto made = new_floats(like.sizes());
     if (given(gradient)) std::memcpy(made.mutable_data_ptr(), numbers(gradient->contiguous()), made.nbytes());
