@@ -1,6 +1,7 @@
 // Steps of other forms than tensors in, a loss out: a state from slice to slice, numbers in batches and results,
 // results that may be absent. A captured fit has every bit of the plain one, also where it was stopped and resumed.
 
+#include "adversaries.hpp"
 #include "fixtures.hpp"
 
 #include <cstdint>
@@ -333,27 +334,9 @@ namespace {
 /// Two networks, two optimizers, one step of both. `Way` says how the generator is stepped.
 enum class Way : std::uint8_t { minimize, by_hand, closure, clipped };
 template <Way way>
-struct Adversaries : torch::nn::Module {
-  static constexpr Metric<"loss/g"> g_loss{.on_step = Report::yes, .on_epoch = Report::yes};
-  static constexpr Metric<"loss/d"> d_loss{.on_step = Report::yes, .on_epoch = Report::yes};
-  using Metrics = MetricList<g_loss, d_loss>;
-  torch::nn::Sequential g = register_module(
-      "g", torch::nn::Sequential(torch::nn::Linear(4, 8), torch::nn::BatchNorm1d(8), torch::nn::Linear(8, 6)));
-  torch::nn::Sequential d =
-      register_module("d", torch::nn::Sequential(torch::nn::Linear(6, 8), torch::nn::Tanh(), torch::nn::Dropout(0.2),
-                                                 torch::nn::Linear(8, 1)));
-  int ran = 0;
-  long now = 0, updates = 0;
-  std::vector<torch::Tensor> left = {};
-  static inline double factor = 1;
-  static inline long changes_at = -1, breaks_at = -1;
-
+struct Gan : fixtures::Adversaries {
   auto configure_optimizers() {
     return optimizers(optim::Adam(g->parameters(), {.lr = 0.01}), optim::SGD(d->parameters(), {.lr = 0.1}));
-  }
-  torch::Tensor judged(torch::Tensor const& x, double truth) {
-    auto const verdict = d->forward(x);
-    return F::binary_cross_entropy_with_logits(verdict, torch::full_like(verdict, truth));
   }
   void training_step(data::Batch const& batch, auto& ctx) {
     ++ran;
@@ -385,11 +368,6 @@ struct Adversaries : torch::nn::Module {
     }
     ctx.log(g_loss, gl);
   }
-  void on_train_batch_start(auto& batch, auto&) {
-    factor = changes_at >= 0 && now >= changes_at ? 0.5 : 1.0;
-    if (breaks_at >= 0 && now == breaks_at) batch.data.fill_(std::numeric_limits<float>::infinity());
-    ++now;
-  }
   /// Draws, reads its context and counts: a replay calls it before each update.
   void on_before_optimizer_step(auto& optimizer, auto& ctx) {
     ++updates;
@@ -405,23 +383,22 @@ struct Adversaries : torch::nn::Module {
     left.push_back(torch::tensor({updates, ctx.global_step(), ctx.skipped_steps()}));
     left.push_back(at::detail::getDefaultCPUGenerator().get_state());
   }
-  void state(auto& archive) { archive("now", now)("updates", updates)("ran", ran); }
 };
 
 }  // namespace
 
 TEST_CASE("captured fit by hand: both networks' weights, moments, buffers, hooks, rows and random numbers are those of "
           "the plain fit") {
-  CHECK(replayed<Adversaries<Way::minimize>>(batches(20), Manual{}) > 100);
-  CHECK(replayed<Adversaries<Way::by_hand>>(batches(20), Manual{}) > 100);
-  CHECK(replayed<Adversaries<Way::closure>>(batches(20), Manual{}) > 100);
-  CHECK(replayed<Adversaries<Way::clipped>>(batches(20), Manual{}) > 100);
+  CHECK(replayed<Gan<Way::minimize>>(batches(20), Manual{}) > 100);
+  CHECK(replayed<Gan<Way::by_hand>>(batches(20), Manual{}) > 100);
+  CHECK(replayed<Gan<Way::closure>>(batches(20), Manual{}) > 100);
+  CHECK(replayed<Gan<Way::clipped>>(batches(20), Manual{}) > 100);
 }
 TEST_CASE("captured fit by hand, stopped between batches and resumed") {
-  resumes<Adversaries<Way::minimize>>(batches(20), Manual{}, {20, 130, 132});
+  resumes<Gan<Way::minimize>>(batches(20), Manual{}, {20, 130, 132});
 }
 TEST_CASE("captured fit by hand goes back from replays that were wrong") {
-  using M = Adversaries<Way::minimize>;
+  using M = Gan<Way::minimize>;
   for (long const at : {45L, 71L}) {
     M::changes_at = at;
     auto const left = twice<M>(batches(20), Manual{});
@@ -485,7 +462,7 @@ TEST_CASE("by hand, what a step reads of an optimizer or sets in it cannot be re
 }
 TEST_CASE("by hand, a replay finds a loss that is not finite where the step finds it: it stops there, or leaves the "
           "update out") {
-  using M = Adversaries<Way::closure>;
+  using M = Gan<Way::closure>;
   auto const fit = [](auto strategy, NonFinite how) {
     torch::manual_seed(3);
     M model;

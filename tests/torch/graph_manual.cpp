@@ -1,6 +1,7 @@
 // Manual optimization and truncated back-propagation as graphs, shown on the CPU with a graph that replays operators:
 // a step becomes several graphs, between which the trainer updates.
 
+#include "adversaries.hpp"
 #include "replayed.hpp"
 
 #include <cmath>
@@ -47,29 +48,11 @@ struct Rowed {
 /// Two networks, two optimizers, one step of both. `Way` says how the generator is stepped.
 enum class Way { minimize, by_hand, clipped, windows };
 template <Way way>
-struct Gan : torch::nn::Module {
-  static constexpr Metric<"loss/g"> g_loss{.on_step = Report::yes, .on_epoch = Report::yes};
-  static constexpr Metric<"loss/d"> d_loss{.on_step = Report::yes, .on_epoch = Report::yes};
-  using Metrics = MetricList<g_loss, d_loss>;
-  torch::nn::Sequential g = register_module(
-      "g", torch::nn::Sequential(torch::nn::Linear(4, 8), torch::nn::BatchNorm1d(8), torch::nn::Linear(8, 6)));
-  torch::nn::Sequential d =
-      register_module("d", torch::nn::Sequential(torch::nn::Linear(6, 8), torch::nn::Tanh(), torch::nn::Dropout(0.2),
-                                                 torch::nn::Linear(8, 1)));
-  int ran = 0;
-  long now = 0, updates = 0;
-  std::vector<torch::Tensor> left = {};
-  static inline double factor = 1;
-  static inline long changes_at = -1, breaks_at = -1;
-
+struct Gan : fixtures::Adversaries {
   auto configure_optimizers() {
     return optimizers(
         scheduled(optim::Adam(g->parameters(), {.lr = 0.01}), schedule::Cosine{.total = 200}),
         scheduled(optim::SGD(d->parameters(), {.lr = 0.1, .momentum = 0.9}), schedule::Cosine{.total = 300}));
-  }
-  torch::Tensor judged(torch::Tensor const& x, double truth) {
-    auto const verdict = d->forward(x);
-    return F::binary_cross_entropy_with_logits(verdict, torch::full_like(verdict, truth));
   }
   void training_step(Rowed const& batch, auto& ctx) {
     ++ran;
@@ -99,11 +82,6 @@ struct Gan : torch::nn::Module {
     }
     ctx.log(g_loss, gl);
   }
-  void on_train_batch_start(auto& batch, auto&) {
-    factor = changes_at >= 0 && now >= changes_at ? 0.5 : 1.0;
-    if (breaks_at >= 0 && now == breaks_at) batch.data.fill_(std::numeric_limits<float>::infinity());
-    ++now;
-  }
   void on_train_batch_end(auto&, auto& ctx) {
     ctx.each_scheduler([](auto& scheduler) { scheduler.step(); });
   }
@@ -124,7 +102,6 @@ struct Gan : torch::nn::Module {
     left.push_back(torch::tensor({updates, ctx.global_step(), ctx.skipped_steps()}));
     left.push_back(at::detail::getDefaultCPUGenerator().get_state());
   }
-  void state(auto& archive) { archive("now", now)("updates", updates)("ran", ran); }
 };
 
 std::vector<Rowed> batches(int n, bool windows = false) {
