@@ -385,9 +385,7 @@ concept Recurrent = requires { typename M::Hidden; };
 
 namespace loop {
 
-struct NoHidden {
-  void reset() {}
-};
+struct NoHidden {};
 
 /// What a model carries from one slice to the next; empty before the first one.
 template <class M>

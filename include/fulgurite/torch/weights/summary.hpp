@@ -12,7 +12,6 @@
 #include <tuple>
 #include <type_traits>
 #include <typeinfo>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -26,6 +25,7 @@
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/text.hpp>
+#include <fulgurite/core/types.hpp>
 #include <fulgurite/report/terminal.hpp>
 #include <fulgurite/torch/data/walk.hpp>
 #include <fulgurite/torch/device/rng.hpp>

@@ -2,6 +2,7 @@
 // The bodies of torch/weights/summary.hpp.
 
 #include <algorithm>
+#include <unordered_map>
 #include <unordered_set>
 
 #include <fulgurite/torch/device/value.hpp>
