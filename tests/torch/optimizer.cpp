@@ -63,6 +63,116 @@ TEST_CASE("adopted optimizers step as those driven by hand", "[optimizer]") {
   check_same_steps([](auto& p) { return optim::Adagrad(p, optim::AdagradOptions(0.01).lr_decay(0.1)); }, "Adagrad");
 }
 
+namespace {
+/// Parameters of sizes that fill blocks, leave a rest, and take several blocks, and one in channels-last order.
+std::vector<Tensor> of_many_sizes(at::ScalarType type) {
+  torch::manual_seed(3);
+  std::vector<Tensor> all;
+  for (std::int64_t const size : {1, 3, 16, 33, 8192, 20005}) all.push_back(torch::randn({size}, type));
+  all.push_back(torch::randn({6, 5, 3, 3}, type).contiguous(at::MemoryFormat::ChannelsLast));
+  all.push_back(torch::randn({7, 4}, type));  // receives no gradient
+  for (auto& one : all) one.requires_grad_();
+  return all;
+}
+void set_gradients(std::vector<Tensor>& parameters, int step) {
+  torch::manual_seed(100 + static_cast<std::uint64_t>(step));
+  for (std::size_t i = 0; i + 1 != parameters.size(); ++i) {
+    auto gradient = torch::randn_like(parameters[i].detach());
+    if (step == 2) gradient.as_strided({1}, {1}).fill_(-0.0);
+    if (i == 1 && step == 3) gradient = Tensor();  // backward did not reach it
+    parameters[i].mutable_grad() = gradient;
+  }
+}
+
+/// The same bits of parameters and states as LibTorch's own step, and from the second step on without an operator.
+template <class X, class Options>
+void check_one_pass(Options const& options) {
+  for (auto const type : {at::kFloat, at::kDouble})
+    for (int const threads : {1, 3}) {
+      CAPTURE(std::string(fulgurite::type_name<X>()), type, threads);
+      int const before = at::get_num_threads();
+      at::set_num_threads(threads);
+      auto by_hand = of_many_sizes(type), adopted = of_many_sizes(type);
+      X raw(by_hand, options);
+      auto ours = LibTorch::adopt(X(adopted, options));
+      for (int step = 0; step != 6; ++step) {
+        if (step == 4) {
+          raw.param_groups()[0].options().set_lr(0.003);
+          ours.set_lr(0, 0.003);
+        }
+        set_gradients(by_hand, step);
+        set_gradients(adopted, step);
+        raw.step();
+        auto const versions = adopted[0]._version();
+        fixtures::Operators const operators;
+        ours.step();
+        if (step > 0) CHECK(operators.all() == 0);
+        CHECK((adopted[0]._version() > versions) == !std::is_same_v<X, optim::SGD>);
+      }
+      at::set_num_threads(before);
+      set_gradients(by_hand, 6);  // LibTorch's step goes on from the states that ours has left
+      set_gradients(adopted, 6);
+      raw.step();
+      ours.raw().step();
+      for (std::size_t i = 0; i != by_hand.size(); ++i) CHECK(fixtures::same_bits(by_hand[i], adopted[i]));
+    }
+}
+}  // namespace
+
+TEST_CASE("LibTorch's own optimizers step in one pass, with their own bits", "[optimizer]") {
+  check_one_pass<optim::SGD>(optim::SGDOptions(0.01));
+  check_one_pass<optim::SGD>(optim::SGDOptions(0.01).momentum(0.9).dampening(0.1).weight_decay(0.01));
+  check_one_pass<optim::SGD>(optim::SGDOptions(0.01).momentum(0.9).nesterov(true));
+  check_one_pass<optim::Adam>(optim::AdamOptions(0.01));
+  check_one_pass<optim::Adam>(optim::AdamOptions(0.01).weight_decay(0.01).amsgrad(true));
+  check_one_pass<optim::AdamW>(optim::AdamWOptions(0.01).weight_decay(0.1));
+  check_one_pass<optim::RMSprop>(optim::RMSpropOptions(0.01).weight_decay(0.01));
+  check_one_pass<optim::RMSprop>(optim::RMSpropOptions(0.01).momentum(0.9).centered(true));
+  check_one_pass<optim::Adagrad>(optim::AdagradOptions(0.01).lr_decay(0.1).weight_decay(0.01));
+}
+
+TEST_CASE("where one pass over memory would not do, LibTorch's own step is taken", "[optimizer]") {
+  // One parameter of another type, one whose gradient lies in another order, one whose state came later.
+  auto const own_step = [](auto change) {
+    auto by_hand = two_parameters(), adopted = two_parameters();
+    by_hand = change(std::move(by_hand)), adopted = change(std::move(adopted));
+    optim::Adam raw(by_hand, 0.01);
+    auto ours = LibTorch::adopt(optim::Adam(adopted, 0.01));
+    for (int step = 0; step != 3; ++step)
+      for (auto* const all : {&by_hand, &adopted}) {
+        for (auto& one : *all) one.mutable_grad() = (torch::ones_like(one.detach()) * (step + 1)).t().contiguous().t();
+        if (all == &by_hand) {
+          raw.step();
+        } else {
+          fixtures::Operators const operators;
+          ours.step();
+          CHECK(operators.saw("aten::addcdiv_"));
+        }
+      }
+    for (std::size_t i = 0; i != by_hand.size(); ++i) CHECK(fixtures::same_bits(by_hand[i], adopted[i]));
+  };
+  own_step([](std::vector<Tensor> p) { return p; });
+  own_step([](std::vector<Tensor> p) {
+    return std::vector<Tensor>{p[1], torch::ones({3}, at::kBFloat16).requires_grad_()};
+  });
+
+  SECTION("a class of the user's") {
+    struct Counting : optim::SGD {
+      using optim::SGD::SGD;
+      int steps = 0;
+      Tensor step(LossClosure closure = nullptr) override {
+        ++steps;
+        return optim::SGD::step(std::move(closure));
+      }
+    };
+    auto p = two_parameters();
+    auto ours = LibTorch::adopt(Counting(p, optim::SGDOptions(0.1)));
+    loss_of(p).backward();
+    ours.step();
+    CHECK(ours->steps == 1);
+  }
+}
+
 TEST_CASE("LBFGS takes a closure, and steps as by hand", "[optimizer]") {
   auto by_hand = two_parameters(), adopted = two_parameters();
   optim::LBFGS raw(by_hand, optim::LBFGSOptions(0.1).max_iter(4));

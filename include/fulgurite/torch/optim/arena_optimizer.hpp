@@ -265,6 +265,14 @@ template <class T, std::size_t N, class Rule>
 
 /// True if LibTorch uses its AVX2 or AVX-512 kernels, which ATEN_CPU_CAPABILITY=default disables.
 bool libtorch_fuses();
+
+/// The blocks that round as LibTorch's kernels do on this processor.
+template <class T, std::size_t N, class Rule>
+void as_libtorch_rounds(Rule const& rule, T* parameters, T* gradients, bool apart, std::array<T*, N> const& states,
+                        std::size_t size) {
+  if (libtorch_fuses()) fused_blocks<T, N>(rule, parameters, gradients, apart, states, size);
+  else plain_blocks<T, N>(rule, parameters, gradients, apart, states, size);
+}
 #endif
 
 template <class T, std::size_t N, class Rule>
@@ -279,8 +287,7 @@ void in_blocks([[maybe_unused]] Rule const& rule, [[maybe_unused]] Arena::Run co
   auto const size = static_cast<std::size_t>(run.end - run.begin);
   bool const apart = run.gradient != nullptr;
   auto* const gradients = apart ? static_cast<T*>(run.gradient->mutable_data_ptr()) : data(buffer.gradients);
-  if (libtorch_fuses()) fused_blocks<T, N>(rule, data(buffer.parameters), gradients, apart, states, size);
-  else plain_blocks<T, N>(rule, data(buffer.parameters), gradients, apart, states, size);
+  as_libtorch_rounds<T, N>(rule, data(buffer.parameters), gradients, apart, states, size);
 #endif
 }
 

@@ -116,6 +116,19 @@ void optimizer_state(X& optimizer, GivenOptions const& given, Archive& archive);
 FULGURITE_TORCH_OPTIMIZERS(FULGURITE_ROW)
 #undef FULGURITE_ROW
 
+/// Takes the step of one of LibTorch's own optimizers in one pass over the memory of each parameter, with the bits of
+/// `X::step`, which calls several operators for each. Returns false and changes nothing where that is not possible, so
+/// that the caller takes the optimizer's own step: before the optimizer has made its states, which its first step does;
+/// for parameters, gradients and states that are not on the CPU, are not of type float or double, or lie in memory in
+/// another order; while a strategy records operators; on processors other than x86.
+template <class X>
+bool step_in_one_pass(X& optimizer);
+FULGURITE_EXTERN(bool step_in_one_pass(torch::optim::Adagrad&));
+FULGURITE_EXTERN(bool step_in_one_pass(torch::optim::Adam&));
+FULGURITE_EXTERN(bool step_in_one_pass(torch::optim::AdamW&));
+FULGURITE_EXTERN(bool step_in_one_pass(torch::optim::RMSprop&));
+FULGURITE_EXTERN(bool step_in_one_pass(torch::optim::SGD&));
+
 // Refuses an optimizer that lists no parameter, or one twice, since it would be updated, and clipped, twice.
 
 /// For an optimizer without a parameter: throws, except where all parameters of the model are frozen.
@@ -238,9 +251,12 @@ class TorchOptimizer : public libtorch::MayForget<X> {
   /// communication bucket.
   void zero_grad() { all_.zero_grad(optimizer_); }
 
+  /// Takes a step; where it can, in one pass over memory with the bits of `X::step`: see step_in_one_pass.
   void step()
     requires(!needs_closure)
   {
+    if constexpr (libtorch::KnownOptimizer<X>)
+      if (libtorch::step_in_one_pass(optimizer_)) return;
     optimizer_.step();
   }
   /// Takes a step. The closure clears the gradients, runs backward and returns the loss; the optimizer may call it
@@ -474,4 +490,6 @@ class Toggle : Pinned {
 
 #if !defined(FULGURITE_COMPILED)
 #include <fulgurite/torch/optim/optimizer.ipp>
+// The rules of step_in_one_pass.
+#include <fulgurite/torch/optim/first_order.hpp>
 #endif
