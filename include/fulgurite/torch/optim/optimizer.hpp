@@ -490,6 +490,4 @@ class Toggle : Pinned {
 
 #if !defined(FULGURITE_COMPILED)
 #include <fulgurite/torch/optim/optimizer.ipp>
-// The rules of step_in_one_pass.
-#include <fulgurite/torch/optim/first_order.hpp>
 #endif
