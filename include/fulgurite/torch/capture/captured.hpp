@@ -494,11 +494,14 @@ class TapesOrGraphs {
 
  public:
   explicit TapesOrGraphs(std::shared_ptr<CaptureReport> report);
+  TapesOrGraphs(TapesOrGraphs const&);
+  TapesOrGraphs(TapesOrGraphs&&) noexcept;
+  ~TapesOrGraphs();
 
   template <class Model>
   void setup(Model& model, at::Device device) {
-    if (device.is_cuda()) steps_.emplace<OnGpu>(report_).setup(model, device);
-    else steps_.emplace<OnCpu>(report_).setup(model, device);
+    choose(device);
+    std::visit([&](auto& steps) { steps.setup(model, device); }, steps_);
   }
   void teardown();
   template <class F>
@@ -524,6 +527,8 @@ class TapesOrGraphs {
   void give_up(std::string const& reason);
 
  private:
+  void choose(at::Device device);
+
   std::shared_ptr<CaptureReport> report_;
   std::variant<OnCpu, OnGpu> steps_;
 };

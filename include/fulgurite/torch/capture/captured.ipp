@@ -60,6 +60,15 @@ FULGURITE_BULK_BODY void CapturedModel::forget_changed_model() {
 FULGURITE_BULK_BODY TapesOrGraphs::TapesOrGraphs(std::shared_ptr<CaptureReport> report)
     : report_(report), steps_(std::in_place_type<OnCpu>, std::move(report)) {}
 
+FULGURITE_BULK_BODY TapesOrGraphs::TapesOrGraphs(TapesOrGraphs const&) = default;
+FULGURITE_BULK_BODY TapesOrGraphs::TapesOrGraphs(TapesOrGraphs&&) noexcept = default;
+FULGURITE_BULK_BODY TapesOrGraphs::~TapesOrGraphs() = default;
+
+FULGURITE_BULK_BODY void TapesOrGraphs::choose(at::Device device) {
+  if (device.is_cuda()) steps_.emplace<OnGpu>(report_);
+  else steps_.emplace<OnCpu>(report_);
+}
+
 FULGURITE_BULK_BODY void TapesOrGraphs::teardown() {
   std::visit([](auto& steps) { steps.teardown(); }, steps_);
 }

@@ -170,6 +170,7 @@ class Tape : TapeMemory, Pinned {
   /// logged, in order. `parameters`: those of the model, whose gradients may have GradientLooks.
   Tape(std::vector<Call> calls, Listing const& listing, std::vector<at::Tensor> const& batch,
        std::vector<at::Tensor> leaving, at::Tensor seed, std::vector<at::Tensor> const& parameters);
+  ~Tape();
 
   /// What the trainer does in the middle of a step. It receives the loss, where it looks at one.
   using Act = FunctionRef<void(loop::Turn, at::Tensor const&)>;

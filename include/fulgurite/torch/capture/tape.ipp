@@ -449,6 +449,8 @@ FULGURITE_BULK_BODY Tape::Tape(std::vector<Call> calls, Listing const& listing, 
   look_up();
 }
 
+FULGURITE_BULK_BODY Tape::~Tape() = default;
+
 FULGURITE_BULK_BODY void Tape::look_up() {
   std::unordered_set<Storage> moving;
   for (auto const& step : steps_)

@@ -44,6 +44,33 @@ std::shared_ptr<Impl> make(auto const&... options) {
 /// Height and width in the form that LibTorch's options take.
 inline auto both(Size2 size) { return torch::ExpandingArray<2>({size.height, size.width}); }
 
+/// The module of a layer without options.
+template <class L>
+struct PlainModule;
+template <>
+struct PlainModule<Identity> : std::type_identity<torch::nn::IdentityImpl> {};
+template <>
+struct PlainModule<ReLU> : std::type_identity<torch::nn::ReLUImpl> {};
+template <>
+struct PlainModule<GELU> : std::type_identity<torch::nn::GELUImpl> {};
+template <>
+struct PlainModule<Tanh> : std::type_identity<torch::nn::TanhImpl> {};
+template <>
+struct PlainModule<Sigmoid> : std::type_identity<torch::nn::SigmoidImpl> {};
+template <>
+struct PlainModule<SiLU> : std::type_identity<torch::nn::SiLUImpl> {};
+template <>
+struct PlainModule<Mish> : std::type_identity<torch::nn::MishImpl> {};
+template <>
+struct PlainModule<Softplus> : std::type_identity<torch::nn::SoftplusImpl> {};
+template <>
+struct PlainModule<Flatten> : std::type_identity<torch::nn::FlattenImpl> {};
+template <class L>
+  requires requires { typename PlainModule<L>::type; }
+auto build(Tag<L>) {
+  return make<typename PlainModule<L>::type>();
+}
+
 /// A user's own layer.
 template <class L>
   requires requires { typename L::Module; }
@@ -52,15 +79,6 @@ auto build(Tag<L>) {
 }
 
 // clang-format off
-inline auto build(Tag<Identity>) { return make<torch::nn::IdentityImpl>(); }
-inline auto build(Tag<ReLU>) { return make<torch::nn::ReLUImpl>(); }
-inline auto build(Tag<GELU>) { return make<torch::nn::GELUImpl>(); }
-inline auto build(Tag<Tanh>) { return make<torch::nn::TanhImpl>(); }
-inline auto build(Tag<Sigmoid>) { return make<torch::nn::SigmoidImpl>(); }
-inline auto build(Tag<SiLU>) { return make<torch::nn::SiLUImpl>(); }
-inline auto build(Tag<Mish>) { return make<torch::nn::MishImpl>(); }
-inline auto build(Tag<Softplus>) { return make<torch::nn::SoftplusImpl>(); }
-inline auto build(Tag<Flatten>) { return make<torch::nn::FlattenImpl>(); }
 template <auto A> auto build(Tag<ELU<A>>) { return make<torch::nn::ELUImpl>(torch::nn::ELUOptions().alpha(A)); }
 template <int D> auto build(Tag<Softmax<D>>) { return make<torch::nn::SoftmaxImpl>(torch::nn::SoftmaxOptions(D)); }
 template <auto P> auto build(Tag<Dropout<P>>) { return make<torch::nn::DropoutImpl>(P); }

@@ -6,14 +6,12 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include <ATen/record_function.h>
-#include <torch/csrc/autograd/profiler_kineto.h>
 
 #include <fulgurite/callback/watch.hpp>
 #include <fulgurite/core/body.hpp>
@@ -97,8 +95,6 @@ class AdvancedProfiler {
   std::vector<std::filesystem::path> const& traces() const { return traces_; }
 
  private:
-  using Activity = torch::profiler::impl::ActivityType;
-
   /// The batch's place in the cycle of wait, warmup and active batches decides what begins or ends before it.
   void begin_batch(auto& ctx) {
     long const length = long{options_.wait} + options_.warmup + options_.active, at = batch_++ % length;
@@ -114,22 +110,20 @@ class AdvancedProfiler {
   }
   static bool on_gpu(auto& ctx) { return at::Device(ctx.device()).is_cuda(); }
 
-  torch::profiler::impl::ProfilerConfig config() const;
-  static std::set<Activity> activities(bool gpu);
   void prepare(bool gpu);
   void begin_recording(bool gpu);
-  /// Ends open actions first, since the recording deletes their records.
   void end_recording(auto& ctx) {
-    auto const result = stop();
-    if (!options_.export_to_chrome || ctx.dev_run()) return;
-    auto const folder = run_output::folder(ctx, options_.dirpath);
-    std::string name(run_output::name_of(ctx.stage()));
-    name += '-' + options_.filename + '-' + std::to_string(first_);
-    if (ctx.rank() != 0) name += "-rank" + std::to_string(ctx.rank());
-    traces_.push_back(folder / (name + ".pt.trace.json"));
-    result->save(traces_.back().string());
+    stop([&]() -> std::filesystem::path {
+      if (!options_.export_to_chrome || ctx.dev_run()) return {};
+      auto const folder = run_output::folder(ctx, options_.dirpath);
+      std::string name(run_output::name_of(ctx.stage()));
+      name += '-' + options_.filename + '-' + std::to_string(first_);
+      if (ctx.rank() != 0) name += "-rank" + std::to_string(ctx.rank());
+      return folder / (name + ".pt.trace.json");
+    });
   }
-  std::unique_ptr<torch::autograd::profiler::ProfilerResult> stop();
+  /// Ends open actions first, since the recording deletes their records. `trace()` is then the file to write, or empty.
+  void stop(FunctionRef<std::filesystem::path()> trace);
 
   void open(std::string_view name);
   void close(std::size_t depth);

@@ -5,6 +5,11 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <filesystem>
+#include <set>
+#include <utility>
+
+#include <torch/csrc/autograd/profiler_kineto.h>
 
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/torch/profile/advanced_profiler.hpp>
@@ -41,35 +46,37 @@ FULGURITE_BULK_BODY void AdvancedProfiler::setup() {
   traces_.clear();
 }
 
-FULGURITE_BULK_BODY torch::profiler::impl::ProfilerConfig AdvancedProfiler::config() const {
-  return torch::profiler::impl::ProfilerConfig(torch::profiler::impl::ProfilerState::KINETO, options_.record_shapes,
-                                               options_.profile_memory, false, options_.with_flops, false);
-}
-
-FULGURITE_BULK_BODY std::set<AdvancedProfiler::Activity> AdvancedProfiler::activities(bool gpu) {
-  std::set<Activity> all{Activity::CPU};
-  if (gpu) all.insert(Activity::CUDA);
-  return all;
+/// Calls `f(configuration, activities)`, as LibTorch's profiler takes them.
+template <class F>
+void with_activities(AdvancedProfilerOptions const& options, bool gpu, F const& f) {
+  using namespace torch::profiler::impl;
+  std::set<ActivityType> activities{ActivityType::CPU};
+  if (gpu) activities.insert(ActivityType::CUDA);
+  f(ProfilerConfig(ProfilerState::KINETO, options.record_shapes, options.profile_memory, false, options.with_flops,
+                   false),
+    activities);
 }
 
 FULGURITE_BODY void AdvancedProfiler::prepare(bool gpu) {
-  torch::autograd::profiler::prepareProfiler(config(), activities(gpu));
+  with_activities(options_, gpu, torch::autograd::profiler::prepareProfiler);
 }
 
 FULGURITE_BODY void AdvancedProfiler::begin_recording(bool gpu) {
-  torch::autograd::profiler::enableProfiler(
-      config(), activities(gpu),
-      {at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION, at::RecordScope::USER_SCOPE});
+  with_activities(options_, gpu, [](auto const& config, auto const& activities) {
+    torch::autograd::profiler::enableProfiler(
+        config, activities,
+        {at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION, at::RecordScope::USER_SCOPE});
+  });
   recording_ = true;
   first_ = batch_ - 1;
   step_depth_ = 0;
 }
 
-FULGURITE_BODY std::unique_ptr<torch::autograd::profiler::ProfilerResult> AdvancedProfiler::stop() {
+FULGURITE_BODY void AdvancedProfiler::stop(FunctionRef<std::filesystem::path()> trace) {
   close(0);
   recording_ = false;
   ++recordings_;
-  auto result = torch::autograd::profiler::disableProfiler();
+  auto const result = torch::autograd::profiler::disableProfiler();
   std::vector<report::OperatorEvent> events;
   for (auto const& event : result->events()) {
     bool const allocation = event.name() == "[memory]";
@@ -82,7 +89,10 @@ FULGURITE_BODY std::unique_ptr<torch::autograd::profiler::ProfilerResult> Advanc
                       .on_device = event.deviceType() != c10::DeviceType::CPU});
   }
   report::add_operator_times(operators_, report::operator_times(std::move(events)));  // now: long runs have many events
-  return result;
+  auto const file = trace();
+  if (file.empty()) return;
+  traces_.push_back(file);
+  result->save(file.string());
 }
 
 FULGURITE_BULK_BODY void AdvancedProfiler::open(std::string_view name) {
