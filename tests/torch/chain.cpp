@@ -139,10 +139,10 @@ struct Classifier : nn::Module {
   Mlp body{*this, "body"};
   Tensor forward(Tensor x) { return body(x.flatten(1)); }
 };
-struct Copied : nn::Cloneable<Copied> {
+struct CopiedNet : nn::Cloneable<CopiedNet> {
   Mlp body{nullptr};
   nn::Linear head{nullptr};
-  Copied() { reset(); }
+  CopiedNet() { reset(); }
   void reset() override {
     body = Mlp(*this, "body");
     head = register_module("head", nn::Linear(3, 1));
@@ -231,7 +231,7 @@ TEST_CASE("a clone is deep, whether of a chain or of a model around one", "[chai
     CHECK(fixtures::same_bits(original->forward(x), before));
   };
   check(std::make_shared<Mlp>());
-  check(std::make_shared<Copied>());
+  check(std::make_shared<CopiedNet>());
   check(std::make_shared<Chain<Mlp, Residual<Chain<Linear<3, 3>>>>>());
 
   auto const quiet = std::make_shared<Mlp>();
