@@ -24,6 +24,10 @@ namespace fulgurite {
 /// `trainer.fit(model, data, NoValidation{})`.
 struct NoValidation {};
 
+/// Says that only callbacks use the predictions, and that they are not collected: `trainer.predict(model, data,
+/// DiscardPredictions{})`.
+struct DiscardPredictions {};
+
 /// Stands for the data module if loaders were given directly.
 struct NoModule {};
 
@@ -591,9 +595,6 @@ void each_loader(Loaders& loaders, F&& f) {
 }
 
 }  // namespace loop
-}  // namespace fulgurite
-
-namespace fulgurite {
 
 /// The batch size of a loader, or of the data module that has the loaders, if it can be set.
 class BatchSizes {

@@ -39,7 +39,7 @@ bool ends_pass([[maybe_unused]] Callbacks& pack) {
   return ends;
 }
 
-// What distinguishes validation and test: their hooks, their step, their phase.
+// What distinguishes validation, test and predict: their hooks, their step, their phase.
 
 /// The hooks and the step of one kind of evaluation.
 #define FULGURITE_EVALUATION(NAME, LOADER)                                                                             \
@@ -51,21 +51,30 @@ bool ends_pass([[maybe_unused]] Callbacks& pack) {
   using epoch_end = hook::on_##NAME##_epoch_end;                                                                       \
   using batch_start = hook::on_##NAME##_batch_start;                                                                   \
   using batch_end = hook::on_##NAME##_batch_end;                                                                       \
-  using model_eval = hook::on_##NAME##_model_eval;
+  using model_eval = hook::on_##NAME##_model_eval;                                                                     \
+  static constexpr char const* limit = "limit_" #LOADER "_batches";
 struct Validation {
   using Phase = phase::Validate;
   using EndPhase = phase::ValidateEnd;
   FULGURITE_EVALUATION(validation, val)
   using model_train = hook::on_validation_model_train;
-  static constexpr char const* limit = "limit_val_batches";
 };
 struct Testing {
   using Phase = phase::Test;
   using EndPhase = phase::TestEnd;
   FULGURITE_EVALUATION(test, test)
   using model_train = hook::on_test_model_train;
-  static constexpr char const* limit = "limit_test_batches";
 };
+struct Prediction {
+  using Phase = phase::Predict;
+  using EndPhase = phase::Predict;
+  FULGURITE_EVALUATION(predict, predict)
+  struct model_train : hook::on_predict_model_eval {  // predict has no such hook: modes are always restored
+    template <class T>
+    static constexpr bool named = false;
+  };
+};
+#undef FULGURITE_EVALUATION
 
 // Metrics with a definition in an evaluation: from updates to values, which are then treated like logged ones.
 
@@ -220,8 +229,9 @@ decltype(auto) evaluation_step(State<R>& run, Pack& pack, Batch& batch, Ctx& ctx
   return call_step<typename Kind::Step>(*run.parts.model, batch, ctx);
 }
 
-template <class Kind, class R, class Pack, class Source, class Ctx, class Raw>
-Flow evaluation_batch(State<R>& run, Pack& pack, Source& source, Ctx& ctx, Raw&& raw) {
+/// Evaluates one batch. `keep(outputs)` gets what predict_step returned.
+template <class Kind, class R, class Pack, class Source, class Ctx, class Raw, class Keep>
+Flow evaluation_batch(State<R>& run, Pack& pack, Source& source, Ctx& ctx, Raw&& raw, [[maybe_unused]] Keep&& keep) {
   if (is_none(raw)) return notify<typename Kind::batch_end>(run, pack, ctx);  // left out by its loader: no step
   return with_batch(
       run, source, ctx, present(std::forward<Raw>(raw)),
@@ -232,6 +242,10 @@ Flow evaluation_batch(State<R>& run, Pack& pack, Source& source, Ctx& ctx, Raw&&
         auto step = [&]() -> decltype(auto) { return evaluation_step<Kind>(run, pack, batch, ctx); };
         if constexpr (splits_model<R>) {
           flow = more_severe(flow, split_evaluation<typename Kind::batch_end>(run, pack, ctx, batch, step));
+        } else if constexpr (std::is_same_v<Kind, Prediction>) {
+          std::remove_cvref_t<decltype(step())> outputs(step());
+          flow = more_severe(flow, notify<typename Kind::batch_end>(run, pack, outputs, batch, ctx));
+          keep(outputs);
         } else if constexpr (std::is_void_v<decltype(step())>) {
           step();
           NoOutput nothing;
@@ -241,7 +255,7 @@ Flow evaluation_batch(State<R>& run, Pack& pack, Source& source, Ctx& ctx, Raw&&
           flow = more_severe(flow, notify<typename Kind::batch_end>(run, pack, outputs, batch, ctx));
         }
         run.facts.in_batch = false;
-        run.measured.eval_boards[run.facts.loader].fold();
+        if constexpr (Kind::Phase::logs) run.measured.eval_boards[run.facts.loader].fold();
         return flow;
       },
       hook::timed<action::batch_to_device<R>>(pack));
@@ -251,6 +265,38 @@ Flow evaluation_batch(State<R>& run, Pack& pack, Source& source, Ctx& ctx, Raw&&
   throw Error("fulgurite.data.empty",
               "an evaluation loader without size() had no batch: begin() must start a new pass each time; leave the "
               "loader out, or set the limit of its batches to 0, if nothing is to be evaluated");
+}
+
+/// Calls use(batch, index) for the batches of each loader, up to `limit` and `most` of them.
+template <class Kind, class R, class Pack, class Loaders, class Use>
+void each_evaluation_batch(State<R>& run, Pack& pack, Loaders& loaders, Limit const& limit, std::optional<long> most,
+                           Use&& use) {
+  auto& facts = run.facts;
+  each_loader(loaders, [&](auto& loader, std::size_t position) {
+    if (ends_pass(pack)) return;
+    check_not_empty<R>(loader);
+    if (facts.stage == Stage::fit && !facts.sanity_checking) notify_epoch(loader, run.progress.epoch);
+    facts.loader = position;
+    auto batches = batches_of(loader, limit, Kind::limit);
+    if (most) batches = batches ? std::min(*batches, *most) : *most;
+    facts.eval_batches = batches;
+    if constexpr (std::is_same_v<Kind, Prediction>) {
+      facts.first_sample = place_in_loader(loader, 0);
+      facts.sample_step = place_in_loader(loader, 1) - facts.first_sample;
+    }
+    bool const any = each_batch(
+        loader, batches,
+        [&](auto&& raw, long b, auto&& end) {
+          facts.batch_idx = b;
+          facts.is_last_batch = end.before_step();
+          use(raw, b);
+          facts.is_last_batch = end.after_step();
+          return !facts.is_last_batch && !ends_pass(pack);
+        },
+        hook::timed<action::EvaluationNext<typename Kind::Step>>(pack));
+    if (!shares<R> && !any && batches != 0) refuse_empty_pass();  // with several ranks, one may have no batch
+  });
+  facts.loader = 0;
 }
 
 /// Runs the whole evaluation. `limit` applies to each loader. Results go to the loggers and into `run.values`, unless
@@ -284,36 +330,16 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
     }();
     flow = more_severe(flow, notify<typename Kind::start>(run, pack, ctx));
     flow = more_severe(flow, notify<typename Kind::epoch_start>(run, pack, ctx));
-    each_loader(loaders, [&](auto& loader, std::size_t position) {
-      if (ends_pass(pack)) return;
-      check_not_empty<R>(loader);
-      if (facts.stage == Stage::fit && !facts.sanity_checking) notify_epoch(loader, run.progress.epoch);
-      facts.loader = facts.board = position;
-      auto batches = batches_of(loader, limit, Kind::limit);
-      if (most) batches = batches ? std::min(*batches, *most) : *most;
-      facts.eval_batches = batches;
-      bool const any = each_batch(
-          loader, batches,
-          [&](auto&& raw, long b, auto&& end) {
-            facts.batch_idx = b;
-            facts.is_last_batch = end.before_step();
-            flow = more_severe(flow, evaluation_batch<Kind>(run, pack, source, ctx, raw));
-            if (!facts.sanity_checking)
-              deliver_posted(run, pack, facts.stage == Stage::fit ? run.progress.logged_steps : b);
-            if constexpr (has_logger<Pack> && any_per_step<typename R::Metrics>(Origin::evaluation)) {
-              if (facts.stage != Stage::fit) {
-                run.measured.eval_boards[position].collect();
-                log_row(run, named(step_row(run, position), suffix(position)), b, false);
-              }
-            }
-            facts.is_last_batch = end.after_step();
-            return !facts.is_last_batch && !ends_pass(pack);
-          },
-          hook::timed<action::EvaluationNext<typename Kind::Step>>(pack));
-      if (!shares<R> && !any && batches != 0)  // with several ranks, one may have no batch
-        refuse_empty_pass();
+    each_evaluation_batch<Kind>(run, pack, loaders, limit, most, [&](auto&& raw, long b) {
+      auto const loader = facts.board = facts.loader;
+      flow = more_severe(flow, evaluation_batch<Kind>(run, pack, source, ctx, raw, [](auto&) {}));
+      if (!facts.sanity_checking) deliver_posted(run, pack, facts.stage == Stage::fit ? run.progress.logged_steps : b);
+      if constexpr (has_logger<Pack> && any_per_step<typename R::Metrics>(Origin::evaluation))
+        if (facts.stage != Stage::fit) {
+          run.measured.eval_boards[loader].collect();
+          log_row(run, named(step_row(run, loader), suffix(loader)), b, false);
+        }
     });
-    facts.loader = 0;
     facts.board = outside_loaders;
     settle_meters(run);
     flow = more_severe(flow, notify<typename Kind::epoch_end>(run, pack, ctx));
@@ -465,28 +491,7 @@ void sanity_check(State<R>& run, Pack& pack, Source& source) {
   }
 }
 
-}  // namespace fulgurite::loop
-
-namespace fulgurite {
-
 // One pass of predict_step over loaders, collecting its results.
-
-/// Says that only callbacks use the predictions, and that they are not collected: `trainer.predict(model, data,
-/// DiscardPredictions{})`.
-struct DiscardPredictions {};
-
-namespace loop {
-
-struct Prediction {
-  using Phase = phase::Predict;
-  using EndPhase = phase::Predict;
-  FULGURITE_EVALUATION(predict, predict)
-  struct model_train : hook::on_predict_model_eval {  // predict has no such hook: modes are always restored
-    template <class T>
-    static constexpr bool named = false;
-  };
-};
-#undef FULGURITE_EVALUATION
 
 /// The result of predict_step for a batch of a loader.
 template <class R, class Batch>
@@ -498,56 +503,26 @@ using Predicted = std::remove_cvref_t<decltype(call_step<hook::predict_step>(
 template <class T, class R, class Pack, class Source, class Loaders>
 std::vector<std::vector<T>> predict(State<R>& run, Pack& pack, Source& source, Loaders loaders, bool keep) {
   RunContext<R, phase::Predict> ctx(run);
-  auto& facts = run.facts;
-  Facts const outside = facts;
+  Facts const outside = run.facts;
   std::vector<std::vector<T>> all(std::tuple_size_v<Loaders>);
   run.predict_names = loader_names(loaders);
   in_evaluation_mode<Prediction>(run, ctx, [&] {
     [[maybe_unused]] auto const gradients_off = R::Backend::no_grad(run.asked.options.inference_mode);
     notify<hook::on_predict_start>(run, pack, ctx);
     notify<hook::on_predict_epoch_start>(run, pack, ctx);
-    each_loader(loaders, [&](auto& loader, std::size_t position) {
-      if (ends_pass(pack)) return;
-      check_not_empty<R>(loader);
-      facts.loader = position;
-      auto const batches = batches_of(loader, run.asked.options.limit_predict_batches, "limit_predict_batches");
-      facts.eval_batches = batches;
-      facts.first_sample = place_in_loader(loader, 0);
-      facts.sample_step = place_in_loader(loader, 1) - facts.first_sample;
-      bool const any = each_batch(
-          loader, batches,
-          [&](auto&& raw, long b, auto&& end) {
-            facts.batch_idx = b;
-            facts.is_last_batch = end.before_step();
-            if (is_none(raw)) notify<hook::on_predict_batch_end>(run, pack, ctx);
-            else
-              with_batch(
-                  run, source, ctx, present(raw),
-                  [&](auto& batch) {
-                    measure(run, batch);
-                    facts.in_batch = true;
-                    notify<hook::on_predict_batch_start>(run, pack, batch, ctx);
-                    T outputs(evaluation_step<Prediction>(run, pack, batch, ctx));
-                    notify<hook::on_predict_batch_end>(run, pack, outputs, batch, ctx);
-                    facts.in_batch = false;
-                    if (keep) all[position].push_back(std::move(outputs));
-                    deliver_posted(run, pack, b);
-                  },
-                  hook::timed<action::batch_to_device<R>>(pack));
-            facts.is_last_batch = end.after_step();
-            return !facts.is_last_batch && !ends_pass(pack);
-          },
-          hook::timed<action::EvaluationNext<hook::predict_step>>(pack));
-      if (!shares<R> && !any && batches != 0) refuse_empty_pass();  // with several ranks, one may have no batch
+    Limit const limit = run.asked.options.limit_predict_batches;
+    each_evaluation_batch<Prediction>(run, pack, loaders, limit, std::nullopt, [&](auto&& raw, long b) {
+      evaluation_batch<Prediction>(run, pack, source, ctx, raw, [&](T& outputs) {
+        if (keep) all[run.facts.loader].push_back(std::move(outputs));
+      });
+      deliver_posted(run, pack, b);
     });
-    facts.loader = 0;
     notify<hook::on_predict_epoch_end>(run, pack, ctx);
     notify<hook::on_predict_end>(run, pack, ctx);
     deliver_posted(run, pack, run.progress.logged_steps);
   });
-  facts = outside;
+  run.facts = outside;
   return all;
 }
 
-}  // namespace loop
-}  // namespace fulgurite
+}  // namespace fulgurite::loop
