@@ -100,8 +100,7 @@ class EvaluationRehearsal final : public Rehearser<R> {
   void rehearse(RehearsalPlan const& plan) override {
     check_steps(plan);
     auto own = source_.fresh();
-    KeptPlace<R> const place(run_);
-    KeptModel<R, Source> kept(*run_.parts.model, own);
+    KeptRun<R, Source, false> kept(run_, own);
     std::vector<std::function<void()>> put_loaders_back;
     restore_after(
         [&] {
@@ -118,7 +117,6 @@ class EvaluationRehearsal final : public Rehearser<R> {
         },
         [&] {
           run_.searching.rehearsing = false;
-          place.restore(run_);
           kept.restore();
           for (auto const& put_loader_back : put_loaders_back) put_loader_back();
         });
@@ -334,7 +332,7 @@ void run_alone(State<R>& run, UserPack const&, typename R::Model& model, Source&
   std::optional<CaughtSignals> caught;
   if constexpr (any_ends_if_asked<UserPack>) caught.emplace(std::vector{SIGINT, SIGTERM});
   Pack<SearchAlone<R>> pack{Slots<SearchAlone<R>>(SearchAlone<R>(search, caught.has_value()))};
-  KeptModel<R, Source> kept(model, source);
+  KeptRun<R, Source, false> kept(own, source);
   restore_after([&] { in_run(own, pack); },
                 [&] {
                   run.said = std::move(own.said);

@@ -27,63 +27,24 @@
 
 namespace fulgurite::loop {
 
-// The counters, facts and open requests of a run, kept during a trial run.
-
-/// Options, counters, facts, waiting rows and requests, logged values, clocks: all of a run's state except its parts
-/// and its warnings. The flags of a failure of this rank or of all ranks are not restored, since they stay true.
-template <class R>
-class KeptPlace {
- public:
-  explicit KeptPlace(State<R> const& run) : place_(run), typed_(run) {}
-
-  void restore(State<R>& run) const {
-    static_cast<RunPlace&>(run) = place_;
-    auto const shared = run.shared;
-    static_cast<TypedPlace<R>&>(run) = typed_;
-    if constexpr (shares<R>) run.shared.together = shared.together, run.shared.alone = shared.alone;
-  }
-  Progress const& progress() const { return place_.progress; }
-
- private:
-  RunPlace place_;
-  TypedPlace<R> typed_;
-};
-
-/// The gradients of a model's parameters, including which parameters have none.
-template <class R>
-class KeptGradients {
-  using Backend = typename R::Backend;
-
- public:
-  void keep(typename R::Model& model) {
-    kept_.clear();
-    for (auto const& parameter : Backend::weights(model)) {
-      auto const gradient = Backend::gradient(parameter);
-      kept_.push_back(gradient.defined() ? Backend::clone(gradient) : gradient);
-    }
-  }
-  void restore(typename R::Model& model) const {
-    std::size_t at = 0;
-    for (auto const& parameter : Backend::weights(model))
-      if (at != kept_.size()) Backend::set_gradient(parameter, kept_[at++]);
-  }
-
- private:
-  std::vector<typename R::Value> kept_{};
-};
-
-/// Weights, buffers, gradients and what is switched off; the saved state of model, strategy, precision, data module,
-/// optimizers and schedules; counters, facts, waiting rows and requests, logged values; random numbers. Callbacks are
-/// not included, since a trial run does not notify them. A thread that writes files continues.
-template <class R, class Source>
+/// What a trial run can change: weights, buffers, gradients and what is switched off; the saved state of model and data
+/// module; options, counters, facts, waiting rows and requests, logged values, clocks; random numbers. `Trains`: steps
+/// are made, so the saved state of strategy, precision, optimizers and schedules, too. Not included: callbacks, since a
+/// trial run does not notify them; warnings; and the flags of a failure of this rank or of all ranks, which stay true.
+/// A thread that writes files continues.
+template <class R, class Source, bool Trains>
 class KeptRun : Pinned {
   using Backend = typename R::Backend;
   using Memory = typename Backend::RunFile::Memory;
 
  public:
-  KeptRun(State<R>& run, Source& source) : run_(run), source_(source), place_(run) {
-    weights_.keep(*run.parts.model);
-    gradients_.keep(*run.parts.model);
+  KeptRun(State<R>& run, Source& source) : run_(run), source_(source), place_(run), typed_(run) {
+    auto& model = *run.parts.model;
+    weights_.keep(model);
+    for (auto const& parameter : Backend::weights(model)) {
+      auto const gradient = Backend::gradient(parameter);
+      gradients_.push_back(gradient.defined() ? Backend::clone(gradient) : gradient);
+    }
     each_optimizer([&](auto& optimizer) {
       if constexpr (requires { optimizer.received(); }) received_.push_back(optimizer.received());
     });
@@ -100,22 +61,30 @@ class KeptRun : Pinned {
   void restore_loader(Loader& loader) const {
     if constexpr (Stateful<Loader, typename Backend::RunFile::Saver>)
       loader_.restore([&](auto& archive) { archive.child("train_loader", loader); });
-    notify_epoch(loader, place_.progress().epoch);
+    notify_epoch(loader, place_.progress.epoch);
     // If a pass was over when it was kept, the next pass would otherwise start at its last batch.
     if constexpr (Jumps<Loader>) loader.resume_at(0);
   }
 
   void restore() {
+    auto& model = *run_.parts.model;
     // Recorded trial steps are freed first: restoring may need their memory.
-    if constexpr (R::Strategy::captures) run_.parts.strategy.setup(*run_.parts.model, run_.parts.precision);
-    weights_.restore(*run_.parts.model);
+    if constexpr (Trains && R::Strategy::captures) run_.parts.strategy.setup(model, run_.parts.precision);
+    // Layers that configure_model has just made did not exist when the weights were kept.
+    bool const is_same = Trains || weights_.difference(model).empty();
+    if (is_same) weights_.restore(model);
     parts_.restore([&](auto& archive) { fold(archive); });
     each_optimizer([&](auto& optimizer) { optimizer.zero_grad(); });
-    gradients_.restore(*run_.parts.model);
+    if (is_same)
+      for (std::size_t at = 0; auto const& parameter : Backend::weights(model))
+        if (at != gradients_.size()) Backend::set_gradient(parameter, gradients_[at++]);
     each_optimizer([&, i = std::size_t{0}](auto& optimizer) mutable {
       if constexpr (requires { optimizer.received(); }) optimizer.set_received(received_[i++]);
     });
-    place_.restore(run_);
+    static_cast<RunPlace&>(run_) = place_;
+    auto const shared = run_.shared;
+    static_cast<TypedPlace<R>&>(run_) = typed_;
+    if constexpr (shares<R>) run_.shared.together = shared.together, run_.shared.alone = shared.alone;
     random_.restore();
   }
 
@@ -124,59 +93,24 @@ class KeptRun : Pinned {
   void fold(Archive& archive) {
     fold_weights_state(run_, archive);
     fold_data_module<R>(source_, archive);
-    fold_policies(run_, archive);
-    fold_optimizers(run_, archive);
+    if constexpr (Trains) {
+      fold_policies(run_, archive);
+      fold_optimizers(run_, archive);
+    }
   }
   template <class F>
-  void each_optimizer(F&& f) {
-    each_of(run_.parts.optimizers->optimizers, f);
+  void each_optimizer([[maybe_unused]] F&& f) {
+    if constexpr (Trains) each_of(run_.parts.optimizers->optimizers, f);
   }
 
   State<R>& run_;
   Source& source_;
-  KeptPlace<R> place_;
+  RunPlace place_;
+  TypedPlace<R> typed_;
   KeptWeights<R> weights_{};
-  KeptGradients<R> gradients_{};
+  std::vector<typename R::Value> gradients_{};
   std::vector<std::vector<bool>> received_{};
   Memory parts_{}, loader_{};
-  decltype(Backend::rng_state()) random_ = Backend::rng_state();
-};
-
-// A model and its data module, kept during a trial run.
-
-/// Weights, buffers, gradients, what is switched off, the saved state of model and data module, and random numbers.
-template <class R, class Source>
-class KeptModel {
-  using Backend = typename R::Backend;
-
- public:
-  KeptModel(typename R::Model& model, Source& source) : model_(model), source_(source) {
-    weights_.keep(model);
-    gradients_.keep(model);
-    state_.save([&](auto& archive) { fold(archive); });
-  }
-  void restore() {
-    // Layers that configure_model has just made did not exist when the weights were kept.
-    if (weights_.difference(model_).empty()) {
-      weights_.restore(model_);
-      gradients_.restore(model_);
-    }
-    state_.restore([&](auto& archive) { fold(archive); });
-    random_.restore();
-  }
-
- private:
-  template <class Archive>
-  void fold(Archive& archive) {
-    fold_data_module<R>(source_, archive);
-    if constexpr (Stateful<typename R::Model, Archive>) archive.child("model", model_);
-  }
-
-  typename R::Model& model_;
-  Source& source_;
-  KeptWeights<R> weights_{};
-  KeptGradients<R> gradients_{};
-  typename Backend::RunFile::Memory state_{};
   decltype(Backend::rng_state()) random_ = Backend::rng_state();
 };
 

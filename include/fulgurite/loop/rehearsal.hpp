@@ -202,7 +202,7 @@ class Rehearsal final : public Rehearser<R> {
   template <class Data>
   void rehearse_on(RehearsalPlan const& plan, Data& from) {
     TrainingAlone<Data> data{from};
-    KeptRun<R, TrainingAlone<Data>> kept(run_, data);
+    KeptRun<R, TrainingAlone<Data>, true> kept(run_, data);
     bool has_loader = false;
     bool const begun = run_.loading.training_is_open;
     restore_after(
