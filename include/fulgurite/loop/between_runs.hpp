@@ -148,7 +148,7 @@ class EvaluationRehearsal final : public Rehearser<R> {
   template <class Loaders>
   void evaluate_on(RehearsalPlan const& plan, Source& own, Loaders const& loaders) {
     Pack<Conductor> pack{Slots<Conductor>(Conductor(run_, plan, rates_, users_))};
-    OtherCallbacks const others(run_, pack);
+    Instead const others(run_.callbacks, callbacks_of(pack));
     if constexpr (std::is_same_v<Kind, Prediction>) predict<Predicted>(run_, pack, own, loaders, false);
     else evaluate<Kind>(run_, pack, own, loaders, Batches{plan.steps}, std::nullopt);
   }
@@ -203,7 +203,7 @@ auto around_evaluation(State<R>& run, Pack& pack, Source& source, Stage stage, L
                        Pass&& pass) {
   set_callbacks(run, pack);
   check_special(run);
-  Marked const evaluates(run.loading.evaluates);
+  Instead const evaluates(run.loading.evaluates, true);
   run.facts = {};
   run.facts.stage = stage;
   if constexpr (!std::is_same_v<Kind, Prediction>) run.values.forget();
@@ -323,7 +323,7 @@ template <class R, class UserPack, class Source, class InRun>
 void run_alone(State<R>& run, UserPack const&, typename R::Model& model, Source& source, RunSearch<R> const& search,
                InRun&& in_run) {
   refuse_open(run, "a search");
-  Marked const is_open(run.loading.fit_is_open);
+  Instead const is_open(run.loading.fit_is_open, true);
   State<R> own(Asked(run.asked), run.optimization, run.parts.strategy, run.parts.precision);
   own.progress = run.progress;
   own.parts.model = own.parts.fitted = &model;

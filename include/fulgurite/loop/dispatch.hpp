@@ -314,18 +314,6 @@ void set_callbacks(State<R>& run, Pack<Cs...>& pack) {
   run.own_actions.given_to(pack);
 }
 
-/// While it lives, a run has the one callback of a trial run, and the trainer's callbacks are not notified.
-class OtherCallbacks : Pinned {
- public:
-  template <class P>
-  OtherCallbacks(RunCore& run, P& pack) : run_(run), before_(std::exchange(run.callbacks, callbacks_of(pack))) {}
-  ~OtherCallbacks();
-
- private:
-  RunCore& run_;
-  std::vector<AnyCallback> before_;
-};
-
 // The hyper-parameters of a run: those that its model and its data module declare.
 
 /// Empty if neither declares any.
@@ -336,16 +324,9 @@ std::vector<Hyperparameter> declared_hyperparameters(State<R>& run, Source& sour
   else return hyperparameters(*run.parts.model, source.module());
 }
 
-// Passes the hyper-parameters to the loggers.
-
+/// Passes them to each logger that has `log_hyperparams`, unless there are none. Called after on_fit_start, before the
+/// first batch.
 void log_hyperparameters(RunCore const& run, std::span<Hyperparameter const> all);
-
-/// Passes the hyper-parameters of the model and the data module to each logger that has `log_hyperparams`, unless they
-/// declare none. Called after on_fit_start, before the first batch.
-template <class R, class Source>
-void log_hyperparameters(State<R>& run, Source& source) {
-  log_hyperparameters(run, declared_hyperparameters(run, source));
-}
 
 // Passes the program to the loggers.
 

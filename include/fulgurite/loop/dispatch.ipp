@@ -79,8 +79,6 @@ FULGURITE_BODY Flow notify_rest(RunCore& run, Event const& event, ModelAndStrate
   return most_severe;
 }
 
-FULGURITE_BODY OtherCallbacks::~OtherCallbacks() { run_.callbacks = std::move(before_); }
-
 FULGURITE_BODY void log_hyperparameters(RunCore const& run, std::span<Hyperparameter const> all) {
   if (all.empty() || run.rank() != 0 || run.asked.options.fast_dev_run != 0 || run.asked.options.barebones) return;
   for (auto const& [callback, table, given] : run.callbacks)

@@ -27,74 +27,6 @@
 
 namespace fulgurite::loop {
 
-// The end of an epoch.
-
-/// Dispatches an event to all listeners. If the event failed half-way in the run from which this one resumes,
-/// dispatches it only to those that were not notified.
-template <class Hook, bool Resumes, class R, class Pack, class Ctx>
-Flow notify_or_remaining(State<R>& run, Pack& pack, Ctx& ctx) {
-  if constexpr (Resumes)
-    if (run.due.notified.template failed<Hook>()) return notify_remaining<Hook>(run, pack, ctx);
-  return notify<Hook>(run, pack, ctx);
-}
-
-/// Sets the loader to the next epoch, for files written between two epochs: then a different number of ranks, which
-/// distributes the samples otherwise, can resume from them.
-template <class R, class Source>
-void stand_between_epochs(State<R>& run, Source& source) {
-  auto& loader = source.train();
-  if constexpr (Jumps<std::remove_reference_t<decltype(loader)>>) notify_epoch(loader, run.progress.epoch);
-}
-
-/// `from`: the number of parts that are finished. If a part fails, a resumed fit starts with that part.
-template <bool Resumes, class R, class Pack, class Source>
-void end_epoch(State<R>& run, Pack& pack, Source& source, bool left_early, std::uint8_t from) {
-  auto& progress = run.progress;
-  run.point = {.at = At::epoch_end, .last = run.facts.is_last_batch, .left_early = left_early, .parts = from};
-  // Kept before hooks of the epoch's end change the figures. Done once, even if the parts take several runs.
-  if (!run.facts.is_last_batch && from == 0 && !run.before_cut) {
-    run.measured.train_board.collect();
-    run.measured.cut_short = run.measured.train_board;
-    keep_before_cut(run, pack);
-  }
-  RunContext<R, phase::Train> ctx(run);
-  auto part = [&run, n = std::uint8_t{0}](auto&& work) mutable {
-    if (n++ < run.point.parts) return;
-    work();
-    run.point.parts = n;
-  };
-  if constexpr (shares<R> || State<R>::Board::Counts::any)
-    part([&] {
-      settle_counts(run);
-      if constexpr (shares<R>) share_epoch(run, Origin::train_step);
-    });
-  part([&] {
-    if (notify_or_remaining<hook::on_train_epoch_end, Resumes>(run, pack, ctx) == Flow::stop) request_stop(run);
-  });
-  if constexpr (shares<R>)
-    part([&] {
-      share_epoch(run, Origin::train_epoch);
-      agree_on_stop(run);
-      count_batches_alike(run);
-    });
-  part([&] { deliver_posted(run, pack, last_step(run)); });
-  part([&] {
-    if constexpr (R::automatic)
-      if (run.facts.is_last_batch) observe_schedulers(run, ctx, Interval::epoch, progress.epoch, progress.epoch + 1);
-  });
-  if constexpr (has_logger<Pack>) warn_of_few_rows(run);
-  part([&] { report_epoch(run, pack); });
-  advise_on_data(run, source.train());
-  count_epoch(run);
-  if constexpr (shares<R>)
-    if (progress.cut_short < 0) stand_between_epochs(run, source);
-  run.point = {.at = At::after_epoch, .left_early = left_early};
-  write_requests(run, pack, source, run.point);
-  run.point = {};
-}
-
-// A fit.
-
 /// The constructor opens the fit: it runs setup, makes optimizers, runs the sanity check and all hooks up to
 /// on_train_start. `advance` runs one batch and everything that follows from it. `advance_to_end` runs all remaining
 /// batches in one loop, which the compiler can optimize as a whole. Both may be mixed. `close` runs what follows the
@@ -105,7 +37,7 @@ class OpenFit : Pinned {
  public:
   /// `from`: the file from which the fit resumes.
   OpenFit(State<R>& run, Pack& pack, Source& source, From from = {})
-      : run_(run), pack_(pack), source_(source), is_open_(run.loading.fit_is_open), start_(from) {
+      : run_(run), pack_(pack), source_(source), is_open_(run.loading.fit_is_open, true), start_(from) {
     check_fit(run, pack, source);
     begin_again();
     auto const& options = run.asked.options;
@@ -127,9 +59,11 @@ class OpenFit : Pinned {
 
   /// Runs one batch, and the start and end of its epoch if it is the first or last batch. Returns true if more batches
   /// follow.
-  bool advance() { return go<true>(); }
+  bool advance() {
+    return safely([&] { return walk<true>(); });
+  }
   void advance_to_end() {
-    while (go<false>()) {}
+    while (safely([&] { return walk<false>(); })) {}
   }
 
   /// False if the training loader has `batch_is_ready()`, and its next batch has not arrived.
@@ -247,7 +181,7 @@ class OpenFit : Pinned {
     if (notify<hook::on_fit_start>(run_, pack_, ctx) == Flow::stop) request_stop(run_);
     answer_settings();
     if (!is_resumed()) answer_searches();  // a resumed fit gets its state later
-    log_hyperparameters(run_, source_);
+    log_hyperparameters(run_, declared_hyperparameters(run_, source_));
     if (!is_resumed()) log_program(run_, pack_);  // a resumed fit does this when all of its file is known to fit
     if constexpr (resumes)
       if (resumed_) resumed_->load_training();
@@ -364,11 +298,6 @@ class OpenFit : Pinned {
 
   // The sequence of epochs.
 
-  template <bool One>
-  bool go() {
-    return safely([&] { return walk<One>(); });
-  }
-
   bool more() const { return trains_ && (epoch_ || !done(run_)); }
 
   /// Runs one batch (or without `One`, all remaining ones of an epoch), and the epoch's start and end. Returns true if
@@ -407,12 +336,63 @@ class OpenFit : Pinned {
     if (!stops(run_)) epoch_.emplace(run_, pack_, source_, plan_);
   }
 
+  /// Dispatches an event to all listeners. If the event failed half-way in the run from which this one resumes,
+  /// dispatches it only to those that were not notified.
   template <class Hook, class Ctx>
   Flow notify_or_remaining(Ctx& ctx) {
-    return loop::notify_or_remaining<Hook, resumes>(run_, pack_, ctx);
+    if constexpr (resumes)
+      if (run_.due.notified.template failed<Hook>()) return notify_remaining<Hook>(run_, pack_, ctx);
+    return notify<Hook>(run_, pack_, ctx);
   }
+
+  /// `from`: the number of parts that are finished. If a part fails, a resumed fit starts with that part.
   void end_epoch(bool left_early, std::uint8_t from = 0) {
-    loop::end_epoch<resumes>(run_, pack_, source_, left_early, from);
+    auto& run = run_;
+    auto& progress = run.progress;
+    run.point = {.at = At::epoch_end, .last = run.facts.is_last_batch, .left_early = left_early, .parts = from};
+    // Kept before hooks of the epoch's end change the figures. Done once, even if the parts take several runs.
+    if (!run.facts.is_last_batch && from == 0 && !run.before_cut) {
+      run.measured.train_board.collect();
+      run.measured.cut_short = run.measured.train_board;
+      keep_before_cut(run, pack_);
+    }
+    RunContext<R, phase::Train> ctx(run);
+    auto part = [&run, n = std::uint8_t{0}](auto&& work) mutable {
+      if (n++ < run.point.parts) return;
+      work();
+      run.point.parts = n;
+    };
+    if constexpr (shares<R> || State<R>::Board::Counts::any)
+      part([&] {
+        settle_counts(run);
+        if constexpr (shares<R>) share_epoch(run, Origin::train_step);
+      });
+    part([&] {
+      if (notify_or_remaining<hook::on_train_epoch_end>(ctx) == Flow::stop) request_stop(run);
+    });
+    if constexpr (shares<R>)
+      part([&] {
+        share_epoch(run, Origin::train_epoch);
+        agree_on_stop(run);
+        count_batches_alike(run);
+      });
+    part([&] { deliver_posted(run, pack_, last_step(run)); });
+    part([&] {
+      if constexpr (R::automatic)
+        if (run.facts.is_last_batch) observe_schedulers(run, ctx, Interval::epoch, progress.epoch, progress.epoch + 1);
+    });
+    if constexpr (has_logger<Pack>) warn_of_few_rows(run);
+    part([&] { report_epoch(run, pack_); });
+    auto& loader = source_.train();
+    advise_on_data(run, loader);
+    count_epoch(run);
+    // For files written between two epochs: a different number of ranks, which distributes the samples otherwise, can
+    // resume from them.
+    if constexpr (shares<R> && Jumps<std::remove_reference_t<decltype(loader)>>)
+      if (progress.cut_short < 0) notify_epoch(loader, progress.epoch);
+    run.point = {.at = At::after_epoch, .left_early = left_early};
+    write_requests(run, pack_, source_, run.point);
+    run.point = {};
   }
 
   /// Ends the epoch early, as a requested stop does that holds for this fit only: a run that resumes from its files
@@ -522,7 +502,7 @@ class OpenFit : Pinned {
   State<R>& run_;
   Pack& pack_;
   Source& source_;
-  Marked is_open_;
+  Instead<bool> is_open_;
   [[no_unique_address]] std::conditional_t<resumes, Start, NoFile> start_;
   [[no_unique_address]] std::conditional_t<resumes, MadeLater<Resumption<R, Pack, Source, typename Start::File>>, Anew>
       resumed_{};

@@ -246,7 +246,7 @@ class Rehearsal final : public Rehearser<R> {
     if (!begun) anomaly.emplace(InPlace{[&] { return Backend::anomaly(run_.asked.options.detect_anomaly); }});
     Conducted pack{
         Slots<Conductor<R>>(Conductor<R>(run_, plan, shape, rates_, [this] { end_alone_if_asked(run_, users_); }))};
-    OtherCallbacks const others(run_, pack);
+    Instead const others(run_.callbacks, callbacks_of(pack));
     RunContext<R, phase::Train> ctx(run_);
     run_.measured.train_board.restart();
     if (!begun) notify<hook::on_train_start>(run_, pack, ctx);

@@ -109,14 +109,16 @@ struct Loading {
   int validation_since = 0;         ///< the epoch of the first validation with these loaders
 };
 
-/// Sets a flag for its lifetime, which an exception may end.
-class Marked : Pinned {
+/// Gives a variable another value for its lifetime, which an exception may end.
+template <class T>
+class Instead : Pinned {
  public:
-  explicit Marked(bool& flag) : flag_(flag) { flag_ = true; }
-  ~Marked() { flag_ = false; }
+  Instead(T& variable, T value) : variable_(variable), before_(std::exchange(variable, std::move(value))) {}
+  ~Instead() { variable_ = std::move(before_); }
 
  private:
-  bool& flag_;
+  T& variable_;
+  T before_;
 };
 
 // Part of a run's state: logged values and their results.
