@@ -78,6 +78,19 @@ FULGURITE_BULK_BODY bool CheckpointFiles::give_up(std::filesystem::path const& f
   return remove_ ? remove_(file) : std::filesystem::remove(file, ignored);
 }
 
+FULGURITE_BULK_BODY Outcome Outcome::with_present_files() const {
+  auto all = *this;
+  for (auto* const file : {&all.metrics_file, &all.best_file, &all.last_file})
+    if (std::error_code none; !std::filesystem::exists(*file, none)) file->clear();
+  return all;
+}
+
+void Outcome::state(auto& archive) {
+  archive("best_metric", best_metric)("best_metric_name", best_metric_name)("best_value", best_value)(
+      "best_epoch", best_epoch)("best_file", best_file)("last_file", last_file);
+}
+FULGURITE_STATE(Outcome)
+
 }  // namespace fulgurite
 
 namespace fulgurite::loop {
@@ -130,27 +143,6 @@ FULGURITE_BULK_BODY void Due::take_back() {
   auto const after = std::exchange(requests, std::exchange(aside, {}));
   requests.insert(requests.end(), after.begin(), after.end());
 }
-
-}  // namespace fulgurite::loop
-
-namespace fulgurite {
-
-FULGURITE_BULK_BODY Outcome Outcome::with_present_files() const {
-  auto all = *this;
-  for (auto* const file : {&all.metrics_file, &all.best_file, &all.last_file})
-    if (std::error_code none; !std::filesystem::exists(*file, none)) file->clear();
-  return all;
-}
-
-void Outcome::state(auto& archive) {
-  archive("best_metric", best_metric)("best_metric_name", best_metric_name)("best_value", best_value)(
-      "best_epoch", best_epoch)("best_file", best_file)("last_file", last_file);
-}
-FULGURITE_STATE(Outcome)
-
-}  // namespace fulgurite
-
-namespace fulgurite::loop {
 
 void Notified::state(auto& archive) { archive("event", event)("by", by); }
 FULGURITE_STATE(Notified)

@@ -327,10 +327,6 @@ class MetricValues {
   MetricSource source_;
 };
 
-/// A metric over all loaders of the running evaluation. `results` gets this value at the end; hooks read it before
-/// that.
-Figures over_loaders(RunCore& run, std::size_t metric);
-
 /// Throws [fulgurite.metric.dynamic_name] if ctx.log_dynamic must not use this name.
 void check_dynamic_name(RunCore const& run, std::string_view name);
 
@@ -371,10 +367,6 @@ class FiguresOnTheWay {
 };
 
 void share(RunCore& run, FiguresOnTheWay& figures);
-
-/// Sums figures that a decision needs over all ranks. `news`: this rank has figures that were not shared yet. Returns
-/// true if any rank has.
-bool share_found(RunCore& run, Figures& mine, bool news);
 
 }  // namespace fulgurite::loop
 

@@ -128,6 +128,27 @@ FULGURITE_BODY void Context::require_identifier(std::string_view identifier) con
 
 namespace fulgurite::loop {
 
+/// A metric over all loaders of the running evaluation. `results` gets this value at the end; hooks read it before
+/// that.
+FULGURITE_BULK_BODY Figures over_loaders(RunCore& run, std::size_t metric) {
+  if (run.program->metrics[metric].counted) return run.values.counted[metric];
+  Figures merged;
+  for (std::size_t l = 0; l != run.program->evaluation_boards(run); ++l)
+    merged.merge(run.program->cells(run, l)[metric].epoch);
+  return merged;
+}
+
+/// Sums figures that a decision needs over all ranks. `news`: this rank has figures that were not shared yet. Returns
+/// true if any rank has.
+FULGURITE_BULK_BODY bool share_found(RunCore& run, Figures& mine, bool news) {
+  Figures all = news ? mine : Figures{};
+  FiguresOnTheWay figures(run.program->splits_model);
+  figures.add(all);
+  share(run, figures);
+  if (all.count != 0) mine = all;
+  return all.count != 0;
+}
+
 FULGURITE_BODY std::optional<std::size_t> MetricValues::place_of(std::string_view name) const {
   auto const all = run_.program->metrics;
   for (std::size_t i = all.size(); i-- != 0;)
@@ -238,14 +259,6 @@ FULGURITE_BULK_BODY void MetricValues::note_question() const {
   if (run_.keeps_questions) run_.questions.add(Question::value);
 }
 
-FULGURITE_BULK_BODY Figures over_loaders(RunCore& run, std::size_t metric) {
-  if (run.program->metrics[metric].counted) return run.values.counted[metric];
-  Figures merged;
-  for (std::size_t l = 0; l != run.program->evaluation_boards(run); ++l)
-    merged.merge(run.program->cells(run, l)[metric].epoch);
-  return merged;
-}
-
 /// True if the metric writes rows under this name: its own, that of one of its numbers, each also with a suffix.
 FULGURITE_BODY bool is_reported_as(DeclaredMetric const& metric, std::string_view name,
                                    std::vector<std::string> const& loaders) {
@@ -354,15 +367,6 @@ FULGURITE_BULK_BODY void FiguresOnTheWay::add(double value, Reduce how) {
 
 FULGURITE_BULK_BODY void share(RunCore& run, FiguresOnTheWay& figures) {
   if (!figures.empty() && run.program->reduce(run, figures.values(), figures.how())) figures.arrive();
-}
-
-FULGURITE_BULK_BODY bool share_found(RunCore& run, Figures& mine, bool news) {
-  Figures all = news ? mine : Figures{};
-  FiguresOnTheWay figures(run.program->splits_model);
-  figures.add(all);
-  share(run, figures);
-  if (all.count != 0) mine = all;
-  return all.count != 0;
 }
 
 }  // namespace fulgurite::loop

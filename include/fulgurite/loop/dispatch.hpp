@@ -196,8 +196,6 @@ struct Listeners {
 
 /// The address of the listener number `who`.
 void* participant(RunCore const& run, ModelAndStrategy const& others, std::size_t who);
-/// The names of all listeners, by which a file says who was notified.
-std::vector<std::string> names_of_participants(RunCore const& run);
 
 /// Notifies all listeners. If one throws, records who was notified, for an event that must not be repeated.
 Flow notify_all(RunCore& run, Event const& event, ModelAndStrategy others, void* const* arguments);

@@ -14,6 +14,7 @@ FULGURITE_BODY void* participant(RunCore const& run, ModelAndStrategy const& oth
   return who == run.callbacks.size() ? others.model : others.strategy;
 }
 
+/// The names of all listeners, by which a file says who was notified.
 FULGURITE_BODY std::vector<std::string> names_of_participants(RunCore const& run) {
   auto names = names_of_callbacks(run.callbacks);
   names.emplace_back("the model");

@@ -359,9 +359,6 @@ constexpr void each_comparable(Questions const& asked, F&& f) {
 }
 
 }  // namespace loop
-}  // namespace fulgurite
-
-namespace fulgurite {
 
 // The properties that distinguish recorded training steps.
 

@@ -10,6 +10,27 @@
 #include <fulgurite/core/archive.hpp>
 #include <fulgurite/loop/run.hpp>
 
+namespace fulgurite {
+
+FULGURITE_BULK_BODY double RehearsedStep::loss() const {
+  return loss_ ? loss_() : std::numeric_limits<double>::quiet_NaN();
+}
+
+FULGURITE_BULK_BODY void RehearsedStep::set_batch(long place, long size, std::function<double()> loss) {
+  batch_idx_ = place;
+  batch_size_ = size;
+  loss_ = std::move(loss);
+}
+
+void Progress::state(auto& archive) {
+  archive("epoch", epoch)("batch", batch)("global_step", global_step)("skipped_steps", skipped_steps)(
+      "logged_steps", logged_steps)("total_batches", total_batches)("window_start", window_start)(
+      "window_end", window_end)("left_out", left_out)("cut_short", cut_short);
+}
+FULGURITE_STATE(Progress)
+
+}  // namespace fulgurite
+
 namespace fulgurite::loop {
 
 FULGURITE_BULK_BODY void Warnings::once(std::string_view identifier, std::string_view sentence, bool aloud) {
@@ -34,44 +55,11 @@ FULGURITE_BULK_BODY void Warnings::say(std::string_view identifier, std::string_
   if (aloud) fulgurite::print_lines(stderr, "warning: " + said + "\n");
 }
 
-}  // namespace fulgurite::loop
-
-namespace fulgurite {
-
-FULGURITE_BULK_BODY double RehearsedStep::loss() const {
-  return loss_ ? loss_() : std::numeric_limits<double>::quiet_NaN();
-}
-
-FULGURITE_BULK_BODY void RehearsedStep::set_batch(long place, long size, std::function<double()> loss) {
-  batch_idx_ = place;
-  batch_size_ = size;
-  loss_ = std::move(loss);
-}
-
-}  // namespace fulgurite
-
-namespace fulgurite::loop {
-
 FULGURITE_BULK_BODY NotRestored::NotRestored(char const* why)
     : Error("fulgurite.tuner.put_back",
             std::string("what a trial run has changed could not be restored, so the run is not as it was before: "
                         "resume from a file of it, or start it again; ") +
                 why) {}
-
-}  // namespace fulgurite::loop
-
-namespace fulgurite {
-
-void Progress::state(auto& archive) {
-  archive("epoch", epoch)("batch", batch)("global_step", global_step)("skipped_steps", skipped_steps)(
-      "logged_steps", logged_steps)("total_batches", total_batches)("window_start", window_start)(
-      "window_end", window_end)("left_out", left_out)("cut_short", cut_short);
-}
-FULGURITE_STATE(Progress)
-
-}  // namespace fulgurite
-
-namespace fulgurite::loop {
 
 void SafePoint::state(auto& archive) {
   archive("at", at)("last", last)("counts", counts)("accumulating", accumulating)("left_early", left_early);

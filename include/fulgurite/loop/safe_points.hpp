@@ -33,29 +33,6 @@
 
 namespace fulgurite::loop {
 
-// Writing several files, of which one may fail: the others are still written, and every failure is reported.
-
-/// Keeps the error to throw after all attempts: the first one, or, in preference to it, the Interrupted of a requested
-/// end. Other errors become warnings: `warn(identifier, sentence)`.
-class FirstFailure {
- public:
-  explicit FirstFailure(Warn warn) : warn_(warn) {}
-
-  /// Returns true if `work` did not throw.
-  bool attempt(FunctionRef<void()> work);
-  /// Throws the kept error; does nothing if there is none.
-  void rethrow() const;
-
- private:
-  void say_first() const;
-
-  void warn(std::string_view identifier, std::string_view sentence) const { warn_(identifier, sentence); }
-
-  Warn warn_;
-  std::exception_ptr first_{};
-  bool interrupted_ = false;
-};
-
 /// Removes from the model what callbacks have put into it for a file.
 void restore_after_save(RunCore& run, Context& ctx);
 

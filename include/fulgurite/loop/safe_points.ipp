@@ -9,37 +9,6 @@
 
 namespace fulgurite::loop {
 
-FULGURITE_BODY bool FirstFailure::attempt(FunctionRef<void()> work) {
-  try {
-    work();
-    return true;
-  } catch (Interrupted const&) {
-    if (first_ && !std::exchange(interrupted_, true)) say_first();
-    first_ = std::current_exception();
-  } catch (std::exception const& error) {
-    if (first_)
-      warn("fulgurite.checkpoint.failed_too",
-           std::string("after another file, this one could not be written: ") + error.what());
-    else first_ = std::current_exception();
-  } catch (...) {
-    if (!first_) first_ = std::current_exception();
-  }
-  return false;
-}
-
-FULGURITE_BULK_BODY void FirstFailure::rethrow() const {
-  if (first_) std::rethrow_exception(first_);
-}
-
-FULGURITE_BODY void FirstFailure::say_first() const {
-  try {
-    std::rethrow_exception(first_);
-  } catch (std::exception const& error) {
-    warn("fulgurite.checkpoint.failed_too",
-         std::string("the run was asked to end, and a file could not be written: ") + error.what());
-  } catch (...) {}  // it has no message
-}
-
 FULGURITE_BODY void restore_after_save(RunCore& run, Context& ctx) {
   void* const arguments[] = {&ctx};
   notify_all(run, run.events->after_save, {}, arguments);
@@ -67,6 +36,51 @@ FULGURITE_BODY void warn_of_forgotten(RunCore& run, std::filesystem::path const&
              "the optimizer or a policy of this trainer has members and no state(archive), so " + path.string() +
                  " does not hold them: add it, or `using Stateless = fulgurite::ByChoice`");
 }
+
+/// Several files are written, and one may fail: the others are still written. Keeps the error to throw after all of
+/// them: the first one, or, in preference to it, the Interrupted of a requested end. Other errors become warnings.
+class FirstFailure {
+ public:
+  explicit FirstFailure(Warn warn) : warn_(warn) {}
+
+  /// Returns true if `work` did not throw.
+  bool attempt(FunctionRef<void()> work) {
+    try {
+      work();
+      return true;
+    } catch (Interrupted const&) {
+      if (first_ && !std::exchange(interrupted_, true)) say_first();
+      first_ = std::current_exception();
+    } catch (std::exception const& error) {
+      if (first_)
+        warn("fulgurite.checkpoint.failed_too",
+             std::string("after another file, this one could not be written: ") + error.what());
+      else first_ = std::current_exception();
+    } catch (...) {
+      if (!first_) first_ = std::current_exception();
+    }
+    return false;
+  }
+  /// Throws the kept error; does nothing if there is none.
+  void rethrow() const {
+    if (first_) std::rethrow_exception(first_);
+  }
+
+ private:
+  void say_first() const {
+    try {
+      std::rethrow_exception(first_);
+    } catch (std::exception const& error) {
+      warn("fulgurite.checkpoint.failed_too",
+           std::string("the run was asked to end, and a file could not be written: ") + error.what());
+    } catch (...) {}  // it has no message
+  }
+  void warn(std::string_view identifier, std::string_view sentence) const { warn_(identifier, sentence); }
+
+  Warn warn_;
+  std::exception_ptr first_{};
+  bool interrupted_ = false;
+};
 
 FULGURITE_BODY void do_requests(Due& due, Warn warn, FunctionRef<CheckpointFiles(HeldFiles::Holder)> files_of,
                                 FunctionRef<void()> finish, FunctionRef<bool()> failed_alone) {
