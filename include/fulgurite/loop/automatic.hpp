@@ -345,7 +345,7 @@ template <class R, class Pack, class Ctx, class Batch>
   bool noted_in_replay = false;
   if constexpr (ChecksReplays<typename R::Strategy>) noted_in_replay = run.facts.updated;
   if (noted_in_replay) noted(run);
-  else check_output(run, output);
+  else if (auto* loss = loss_of<Backend>(output)) check_loss(run, *loss);
   if constexpr (closure_is_shown<R>)
     if (auto* loss = loss_of<Backend>(output)) run.carried.loss = Backend::detached(*loss, 1.0);
   return output;

@@ -160,41 +160,32 @@ class EvaluationRehearsal final : public Rehearser<R> {
   BatchSizesOf<R, Source> sizes_;
 };
 
-/// For its lifetime, an evaluation runs the searches of its callbacks, if any of them request searches.
-template <class R, bool Any>
-class AnswersSearches : Pinned {
+/// For its lifetime, the callbacks of an evaluation may request searches, if any of them does.
+template <class R>
+class TakesSearches : Pinned {
  public:
-  explicit AnswersSearches(State<R>& run) : run_(run) {
-    if constexpr (Any) forget_searches(run);
-    if constexpr (Any) run.searching.answers = true;
+  TakesSearches(State<R>& run, bool any) : run_(run) {
+    forget_searches(run);
+    run.searching.answers = any;
   }
-  ~AnswersSearches() {
-    if constexpr (Any) forget_searches(run_);
-  }
-
-  /// Runs the searches, after all listeners of setup were notified and before any loader is requested. If nothing is
-  /// evaluated, they are dropped.
-  template <class Kind, class Predicted, class Source>
-  void answer([[maybe_unused]] Source& source, [[maybe_unused]] Limit const& limit) const {
-    if constexpr (Any) {
-      if (limit.none() && !run_.searching.alone) {
-        run_.searching.settings.clear();
-        run_.searching.due.clear();
-        return;
-      }
-      EvaluationRehearsal<Kind, Predicted, R, Source> rehearsal(run_, source);
-      for (auto* const due : {&run_.searching.settings, &run_.searching.due})
-        for (auto const& search : std::exchange(*due, {})) search(rehearsal);
-      run_.searching.sizes_changed = false;
-    }
-  }
-  void warn() const {
-    if constexpr (Any) warn_of_unanswered(run_);
-  }
+  ~TakesSearches() { forget_searches(run_); }
 
  private:
-  [[maybe_unused]] State<R>& run_;
+  State<R>& run_;
 };
+
+/// Runs the searches of an evaluation, after all listeners of setup were notified and before any loader is requested.
+/// If nothing is evaluated, they are dropped.
+template <class Kind, class Predicted, class R, class Source>
+void answer_searches(State<R>& run, Source& source, Limit const& limit) {
+  auto& searching = run.searching;
+  bool const drops = limit.none() && !searching.alone;
+  EvaluationRehearsal<Kind, Predicted, R, Source> rehearsal(run, source);
+  for (auto* const due : {&searching.settings, &searching.due})
+    for (auto const& search : std::exchange(*due, {}))
+      if (!drops) search(rehearsal);
+  searching.sizes_changed = false;
+}
 
 /// What surrounds the pass of an evaluation. Returns the results of `pass()`, which is not called if `limit` is 0.
 /// `Predicted`: the result of predict_step, if the evaluation is predict.
@@ -208,16 +199,19 @@ auto around_evaluation(State<R>& run, Pack& pack, Source& source, Stage stage, L
   run.facts.stage = stage;
   if constexpr (!std::is_same_v<Kind, Prediction>) run.values.forget();
   RunContext<R, typename Kind::Phase> ctx(run);
-  AnswersSearches<R, any_searches<Pack>> const searches(run);
-  auto results = framed(run, pack, source, [&] {
+  constexpr bool searches = any_searches<Pack>;
+  TakesSearches const takes_searches(run, searches);
+  auto const& options = run.asked.options;
+  [[maybe_unused]] auto const algorithms = R::Backend::algorithms(options.deterministic, options.benchmark);
+  auto results = rescued(run, pack, source, [&] {
     EvaluatedFile<R, Source, From> file(run, source, from);
     set_up(run, pack, source, ctx, [&] { file.find(); }, [&] { file.load(); });
-    searches.template answer<Kind, Predicted>(source, limit);
+    if constexpr (searches) answer_searches<Kind, Predicted>(run, source, limit);
     auto all = limit.none() ? decltype(pass())() : pass();
     run.parts.strategy.teardown(*run.parts.model);
     notify_with_module<hook::teardown>(run, pack, source, ctx);
     deliver_posted(run, pack, run.progress.logged_steps);
-    searches.warn();
+    if constexpr (searches) warn_of_unanswered(run);
     finalize_loggers(run.callbacks, Status::success);
     return all;
   });

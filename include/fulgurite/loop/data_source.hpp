@@ -188,8 +188,6 @@ SourceOf<D, Evaluation> source_of(D& data, NoModule& none) {
 
 // What a training step may return, and how to get its loss.
 
-using fulgurite::is_optional;
-
 /// A tensor, or a struct with a tensor `.loss`.
 template <class Backend, class T>
 concept HoldsLoss = Backend::template is_value<T> || requires(T& result) {

@@ -214,8 +214,9 @@ std::tuple<Ts...> copied(std::tuple<Ts&...> const& all) {
 }
 
 /// A rollback point, taken at the start of an accumulation window: a snapshot of weights, buffers, and the saved state
-/// of the optimizer, the schedules, the callbacks and the model; also counters, logged values, random numbers.
-template <class R>
+/// of the optimizer, the schedules, the callbacks and the model; also counters, logged values, random numbers. If the
+/// loader cannot yield the epoch again (`CanRepeat`), no state is kept.
+template <class R, bool CanRepeat>
 class Retreat {
   using Backend = typename R::Backend;
 
@@ -224,18 +225,16 @@ class Retreat {
   /// Drops the rollback point, such as after a validation, whose hooks must not be called twice.
   void drop() { batch_.reset(); }
 
-  /// Sets whether the loader can yield the epoch again. If not, no state is kept.
-  void set_repeats(bool repeats) { repeats_ = repeats; }
   /// True if steps may be replayed, and a rollback is possible.
   bool is_wanted(State<R> const& run) const {
-    return possible && repeats_ && run.parts.strategy.goes_back() && run.parts.strategy.may_replay();
+    return possible && CanRepeat && run.parts.strategy.goes_back() && run.parts.strategy.may_replay();
   }
   /// The reason why the fit cannot roll back, for an Error.
   std::string why_not(State<R> const& run, bool same_model) const {
     if (!same_model) return "the model has other parameters, buffers or modules by now";
     if (!run.parts.strategy.goes_back()) return "CaptureOptions has go_back = false";
     if (!possible) return "an optimizer has no state(archive)";
-    if (!repeats_) return "the loader cannot yield the epoch's batches again (set_epoch and resume_at)";
+    if (!CanRepeat) return "the loader cannot yield the epoch's batches again (set_epoch and resume_at)";
     return "a validation or a checkpoint came in between";
   }
 
@@ -294,7 +293,6 @@ class Retreat {
   }
 
   std::optional<long> batch_;
-  bool repeats_ = false;
   long replays_ = 0, rows_ = 0, from_ = 0;
   std::optional<Snapshot<R>> kept_;
   decltype(copied(rolled_back(std::declval<State<R>&>()))) rest_{};

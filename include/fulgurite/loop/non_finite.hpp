@@ -294,10 +294,6 @@ template <class R, class Loss>
   if (!is_finite(value)) [[unlikely]]
     found_loss(run, value);
 }
-template <class R, class Output>
-[[gnu::always_inline]] inline void check_output(State<R>& run, Output const& output) {
-  if (auto* loss = loss_of<typename R::Backend>(output)) check_loss(run, *loss);
-}
 
 /// Waits for the device, once a step, as a gradient scaler does. Needed only to skip updates on a device.
 template <class R, class Parameters>

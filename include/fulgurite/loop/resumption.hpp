@@ -317,7 +317,11 @@ class Resumption {
   /// Called after on_fit_start, when the optimizers exist. Also tries to load the random state, so that nearly all of
   /// the file is known to fit before training starts.
   void load_training() {
-    refuse_forgetful();
+    // An optimizer that saves nothing would start from zero, and make other steps than the stopped run.
+    if constexpr (!optimizers_resume<R, Saver>)
+      throw Error("fulgurite.resume.optimizer",
+                  "an optimizer has no state(archive), so the run cannot be resumed: give it one that saves its "
+                  "moments");
     or_restore([&] {
       file_->load([&](auto& archive) {
         fold_model(run_, source_, archive);
@@ -394,15 +398,6 @@ class Resumption {
       if (load_own_part(run_, fold)) return;
     }
     file_->load(fold);
-  }
-
-  /// Throws [fulgurite.resume.optimizer] for an optimizer that saves nothing: it would start from zero, and make other
-  /// steps than the stopped run.
-  void refuse_forgetful() {
-    if constexpr (!optimizers_resume<R, Saver>)
-      throw Error("fulgurite.resume.optimizer",
-                  "an optimizer has no state(archive), so the run cannot be resumed: give it one that saves its "
-                  "moments");
   }
 
   /// Collects errors of parts that do not fit, to throw them together. Any other exception ends the fit at once.

@@ -417,15 +417,6 @@ void set_up(State<R>& run, Pack& pack, Source& source, Ctx& ctx, Find&& find_fil
   run.parts.strategy.setup(*run.parts.model, run.parts.precision);
 }
 
-/// Runs `body` as `rescued` does, with the deterministic and benchmark options applied. For whole runs except fit,
-/// which applies them itself from open to close.
-template <class R, class Pack, class Source, class Body>
-decltype(auto) framed(State<R>& run, Pack& pack, Source& source, Body&& body) {
-  [[maybe_unused]] auto const algorithms =
-      R::Backend::algorithms(run.asked.options.deterministic, run.asked.options.benchmark);
-  return rescued(run, pack, source, body);
-}
-
 // Errors of a fit that can be found before any of it starts.
 
 /// Checks the options of automatic optimization against the model, the strategy and the optimizer.

@@ -611,7 +611,6 @@ class TrainEpoch {
   template <bool One, class Take, class Reads>
   bool walk_back_and_forth(State<R>& run, Loader& loader, Take const& take, Reads const& reads) {
     std::optional<WrongReplay> wrong;
-    retreat_.set_repeats(Repeats<Loader>);
     try {
       return pass_->template walk<One>(take, reads);
     } catch (WrongReplay const& found) {
@@ -645,7 +644,7 @@ class TrainEpoch {
   long observed_;                        ///< the step at which schedules that follow a metric were last checked
   bool validates_;                       ///< this epoch has a validation
   MadeLater<BatchPass<Loader>> pass_{};  ///< the pass over the training loader, once it has begun
-  [[no_unique_address]] std::conditional_t<replays, Retreat<R>, NoRetreat> retreat_{};
+  [[no_unique_address]] std::conditional_t<replays, Retreat<R, Repeats<Loader>>, NoRetreat> retreat_{};
 };
 
 }  // namespace fulgurite::loop
