@@ -44,50 +44,6 @@ class NoRates final : public LearningRates {
   void begin_from(std::span<double const> rates) override { check_rates(rates, 0); }
 };
 
-/// The only callback of an evaluation in a trial run. It calls the plan's functions for each batch.
-template <class R>
-class EvaluationConductor {
- public:
-  using Stateless = ByChoice;
-
-  EvaluationConductor(State<R>& run, RehearsalPlan const& plan, LearningRates& rates, Callbacks users)
-      : run_(&run), plan_(&plan), rates_(&rates), users_(users) {}
-
-  void on_validation_batch_start(auto&) { before(); }
-  void on_test_batch_start(auto&) { before(); }
-  void on_predict_batch_start(auto&) { before(); }
-  void on_validation_batch_end(auto&) { after(); }
-  void on_test_batch_end(auto&) { after(); }
-  void on_predict_batch_end(auto&) { after(); }
-
-  /// True if one of the plan's functions has called stop().
-  bool ends_pass() const { return ends_pass_; }
-
- private:
-  void before() {
-    step_.emplace(*rates_, number_++);
-    step_->set_batch(run_->facts.batch_idx, run_->facts.batch_size, nullptr);
-    if (plan_->before_step) plan_->before_step(*step_);
-  }
-  void after() {
-    end_alone_if_asked(*run_, users_);
-    if (!step_) return;  // the loader left this batch out
-    if (plan_->after_step) plan_->after_step(*step_);
-    ends_pass_ = step_->stops();
-    step_.reset();
-  }
-
-  State<R>* run_;
-  RehearsalPlan const* plan_;
-  LearningRates* rates_;
-  Callbacks users_;
-  std::optional<RehearsedStep> step_ = std::nullopt;
-  long number_ = 0;
-  bool ends_pass_ = false;
-};
-template <class R>
-inline constexpr bool tries_pass_out<Pack<EvaluationConductor<R>>> = true;
-
 /// Makes trial runs of an evaluation. The trainer's callbacks are not notified, except that they may end the program.
 /// `Predicted`: the result of predict_step, if the evaluation is predict.
 template <class Kind, class Predicted, class R, class Source>
@@ -127,7 +83,6 @@ class EvaluationRehearsal final : public Rehearser<R> {
   BatchSizes& batch_sizes() override { return sizes_; }
 
  private:
-  using Conductor = EvaluationConductor<R>;
   using RunFile = typename R::Backend::RunFile;
 
   /// Returns a function that sets a loader back to the start of its next pass, if the loader saves its position.
@@ -147,7 +102,7 @@ class EvaluationRehearsal final : public Rehearser<R> {
 
   template <class Loaders>
   void evaluate_on(RehearsalPlan const& plan, Source& own, Loaders const& loaders) {
-    Pack<Conductor> pack{Slots<Conductor>(Conductor(run_, plan, rates_, users_))};
+    Pack<Conductor<R>> pack{Slots<Conductor<R>>(Conductor<R>(run_, plan, rates_, users_))};
     Instead const others(run_.callbacks, callbacks_of(pack));
     if constexpr (std::is_same_v<Kind, Prediction>) predict<Predicted>(run_, pack, own, loaders, false);
     else evaluate<Kind>(run_, pack, own, loaders, Batches{plan.steps}, std::nullopt);

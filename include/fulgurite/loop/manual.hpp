@@ -134,23 +134,12 @@ struct NotToggled {
   void untoggle() {}
 };
 
-/// With several processes: sets whether gradients are exchanged after a backward, and restores that at the end of the
-/// scope.
+/// With several processes: whether gradients are exchanged after a backward in the scope.
 template <class OfStrategy>
-class Unsynced : Pinned {
- public:
-  template <class Strategy>
-  Unsynced(Strategy&& of_strategy, bool& syncs, bool now)
-      : of_strategy_(of_strategy()), syncs_(syncs), before_(std::exchange(syncs, now)) {}
-  ~Unsynced() { syncs_ = before_; }
-
- private:
-  [[maybe_unused, no_unique_address]] OfStrategy of_strategy_;
-  bool& syncs_;
-  bool before_;
+struct Unsynced {
+  [[no_unique_address]] OfStrategy of_strategy;
+  Instead<bool> syncs;
 };
-template <class Strategy>
-Unsynced(Strategy&&, bool&, bool) -> Unsynced<std::invoke_result_t<Strategy&>>;
 }  // namespace loop
 
 /// The scope that ctx.toggle returns.
@@ -323,7 +312,8 @@ class StepContext : public RunContext<R, phase::Train> {
       else return loop::NothingToUndo{};
     };
     auto exchange = [&] {
-      if constexpr (loop::shares<R>) return loop::Unsynced(strategy, state.shared.syncs, options.sync_grad);
+      if constexpr (loop::shares<R>)
+        return loop::Unsynced<decltype(strategy())>{strategy(), {state.shared.syncs, options.sync_grad}};
       else return strategy();
     };
     return Toggled<decltype(gradients()), decltype(exchange())>(gradients, exchange);

@@ -67,30 +67,20 @@ void check_validation(State<R>& run, Source& source) {
   }
 }
 
-// The only callback of a trial run: it calls the functions of the plan, and counts its steps.
-
-/// `end_if_asked()` throws if the program should end.
+/// The only callback of a trial run: it calls the functions of the plan, and counts its steps. In an evaluation each
+/// batch is a step. `users`: the trainer's callbacks, which may end the program.
 template <class R>
 class Conductor {
  public:
   using Stateless = ByChoice;
 
-  Conductor(State<R>& run, RehearsalPlan const& plan, EpochPlan const& epoch, LearningRates& rates,
-            std::function<void()> end_if_asked)
-      : run_(&run),
-        plan_(&plan),
-        epoch_(&epoch),
-        rates_(&rates),
-        end_if_asked_(std::move(end_if_asked)),
-        begin_(run.progress.global_step) {}
+  Conductor(State<R>& run, RehearsalPlan const& plan, LearningRates& rates, Callbacks users, EpochPlan epoch = {})
+      : run_(&run), plan_(&plan), rates_(&rates), users_(users), epoch_(epoch), begin_(run.progress.global_step) {}
 
   Flow on_train_batch_start(auto&) {
     auto const& progress = run_->progress;
     bool const opens = run_->facts.batch_idx == progress.window_start + progress.left_out;
-    if (R::automatic && !opens) return Flow::proceed;
-    step_.emplace(*rates_, run_->progress.global_step - begin_);
-    step_->set_batch(run_->facts.batch_idx, run_->facts.batch_size, nullptr);
-    if (plan_->before_step) plan_->before_step(*step_);
+    if (!R::automatic || opens) begin_step(run_->progress.global_step - begin_);
     return Flow::proceed;
   }
   Flow on_train_batch_end(auto& outputs, auto&, auto&) { return after(&outputs); }
@@ -98,7 +88,7 @@ class Conductor {
   /// For a batch that its loader left out. The window that it closes may have been stepped, and that step has no loss
   /// of its own.
   Flow on_train_batch_end(auto&) {
-    end_if_asked_();
+    end_alone_if_asked(*run_, users_);
     return step_ && run_->point.counts ? notify_step() : Flow::proceed;
   }
 
@@ -107,12 +97,36 @@ class Conductor {
     if (std::exchange(waits_, false) && step_ && run_->progress.global_step != notified_) notify_step();
   }
 
+  void on_validation_batch_start(auto&) { begin_step(batches_++); }
+  void on_test_batch_start(auto&) { begin_step(batches_++); }
+  void on_predict_batch_start(auto&) { begin_step(batches_++); }
+  void on_validation_batch_end(auto&) { end_batch(); }
+  void on_test_batch_end(auto&) { end_batch(); }
+  void on_predict_batch_end(auto&) { end_batch(); }
+
+  /// True if one of the plan's functions has called stop() in an evaluation.
+  bool ends_pass() const { return ends_pass_; }
+
  private:
   using Backend = typename R::Backend;
 
+  void begin_step(long number) {
+    step_.emplace(*rates_, number);
+    step_->set_batch(run_->facts.batch_idx, run_->facts.batch_size, nullptr);
+    if (plan_->before_step) plan_->before_step(*step_);
+  }
+
+  void end_batch() {
+    end_alone_if_asked(*run_, users_);
+    if (!step_) return;  // the loader left this batch out
+    if (plan_->after_step) plan_->after_step(*step_);
+    ends_pass_ = step_->stops();
+    step_.reset();
+  }
+
   template <class Outputs>
   Flow after(Outputs* outputs) {
-    end_if_asked_();
+    end_alone_if_asked(*run_, users_);
     if (!step_) return Flow::proceed;
     bool const closes = !R::automatic || !run_->facts.accumulating;
     waits_ = !closes && run_->facts.end_unknown;
@@ -145,20 +159,24 @@ class Conductor {
   /// The number of batches that the whole window would have had. The outputs of a step are divided by it.
   long batches_of_window() const {
     auto const& progress = run_->progress;
-    auto const& most = epoch_->batches;
+    auto const& most = epoch_.batches;
     return (most ? std::min(progress.window_end, *most) : progress.window_end) - progress.window_start;
   }
 
   State<R>* run_;
   RehearsalPlan const* plan_;
-  EpochPlan const* epoch_;
   LearningRates* rates_;
-  std::function<void()> end_if_asked_;
+  Callbacks users_;
+  EpochPlan epoch_;
   long begin_;
   std::optional<RehearsedStep> step_ = std::nullopt;
   bool waits_ = false;  ///< it is not known yet whether the current batch ended its window
   long notified_ = -1;  ///< the last step that was reported
+  long batches_ = 0;    ///< of an evaluation
+  bool ends_pass_ = false;
 };
+template <class R>
+inline constexpr bool tries_pass_out<Pack<Conductor<R>>> = true;
 
 /// A source of data for trial runs: without validation.
 template <class Source>
@@ -244,8 +262,7 @@ class Rehearsal final : public Rehearser<R> {
   void run(RehearsalPlan const& plan, Data& data, EpochPlan const& shape, bool begun) {
     std::optional<decltype(Backend::anomaly(false))> anomaly;
     if (!begun) anomaly.emplace(InPlace{[&] { return Backend::anomaly(run_.asked.options.detect_anomaly); }});
-    Conducted pack{
-        Slots<Conductor<R>>(Conductor<R>(run_, plan, shape, rates_, [this] { end_alone_if_asked(run_, users_); }))};
+    Conducted pack{Slots<Conductor<R>>(Conductor<R>(run_, plan, rates_, users_, shape))};
     Instead const others(run_.callbacks, callbacks_of(pack));
     RunContext<R, phase::Train> ctx(run_);
     run_.measured.train_board.restart();
