@@ -170,6 +170,9 @@ class HeldFiles {
 };
 
 class CheckpointFiles;
+namespace loop {
+struct Due;
+}
 
 /// A callback's request for the next safe point: to write a file with a given name, or to run a function, which then
 /// chooses the names of its files. `ctx.request_checkpoint("step.safetensors");`
@@ -189,27 +192,30 @@ struct CheckpointRequest {
 /// on rank 0, and write or remove nothing.
 class CheckpointFiles {
  public:
-  using Awaited = FunctionRef<bool(std::filesystem::path const& file)>;
-  using Write = FunctionRef<void(std::filesystem::path const& file, bool weights_only)>;
   /// A file to be written. `is_new`: only if no such file exists by then.
   struct Planned {
     std::filesystem::path file;
     bool is_new;
   };
   using Then = std::function<void(CheckpointFiles&)>;
-  using WriteLater = FunctionRef<void(std::span<Planned const>, bool weights_only, Then)>;
-  using Rename = FunctionRef<void(std::filesystem::path const& from, std::filesystem::path const& to)>;
-  using Remove = FunctionRef<bool(std::filesystem::path const& file)>;
-  using FirstSays = FunctionRef<bool(bool)>;
+  /// What the run does for its requests. A function that is not set is not needed, or files are removed as usual.
+  struct Means {
+    bool writes;
+    FunctionRef<void(std::filesystem::path const& file, bool weights_only)> write;
+    std::optional<bool> validation_follows = std::nullopt;
+    FunctionRef<bool(bool mine)> of_first_rank = {};  ///< all ranks call the same functions, and take part in writing
+    FunctionRef<void(std::span<Planned const>, bool weights_only, Then)> write_later = {};
+    FunctionRef<void(std::filesystem::path const& from, std::filesystem::path const& to)> rename = {};
+    FunctionRef<bool(std::filesystem::path const& file)> remove = {};
+  };
 
-  /// `awaited` returns true if a later request names a file. The arguments must outlive this object.
-  CheckpointFiles(HeldFiles& held, HeldFiles::Holder holder, Awaited awaited, bool writes, Write write);
+  /// `due`: the later requests. The arguments, and what `means` calls, must outlive this object.
+  CheckpointFiles(HeldFiles& held, HeldFiles::Holder holder, loop::Due const& due, Means const& means);
 
-  bool writes() const { return writes_; }
+  bool writes() const { return means_.writes; }
   /// After a batch: true if a validation comes next, which scores the weights that a file written now holds. nullopt:
   /// not known, such as after a batch that failed.
-  std::optional<bool> validation_follows() const { return validation_follows_; }
-  void know_of_validation(std::optional<bool> follows) { validation_follows_ = follows; }
+  std::optional<bool> validation_follows() const { return means_.validation_follows; }
   /// True if another holder needs the file, or a later request names it.
   bool of_others(std::filesystem::path const& file) const;
   /// True if the name cannot be used: another holder needs that file, or it exists.
@@ -217,26 +223,21 @@ class CheckpointFiles {
   /// Writes the current weights and the state of the run. `weights_only`: of that state only the model's own and the
   /// run's progress.
   void write(std::filesystem::path const& file, bool weights_only = false);
-  /// With several ranks: all ranks call the same functions, and take part in writing files. `first_says(mine)` returns
-  /// rank 0's value.
-  void are_shared(FirstSays first_says) { first_says_ = first_says; }
   /// Returns rank 0's value of `mine`.
-  bool of_first_rank(bool mine) const { return first_says_ ? first_says_(mine) : mine; }
+  bool of_first_rank(bool mine) const;
   /// True if files can be written while the run continues.
-  bool later() const { return writes_ && write_later_; }
-  void can_write_later(WriteLater how) { write_later_ = how; }
+  bool later() const { return writes() && means_.write_later; }
   /// Copies the current state for the files. `then(files)` is called on this thread after they were written, or could
   /// not be: its `files.write` of one of them reports an error as if it wrote the file at that time.
   void write_later(std::span<Planned const> planned, bool weights_only, Then then);
   /// Must be called when a file was renamed after the state was copied.
   void renamed(std::filesystem::path const& from, std::filesystem::path const& to) const;
-  void can_rename(Rename how) { rename_ = how; }
   /// Makes a file by `make(file)`, such as a link to another file. Throws FileExists on all ranks if the file exists.
   template <class Make>
   void make(std::filesystem::path const& file, Make&& make) {
     bool exists = false;
     try {
-      if (writes_) make(file);
+      if (writes()) make(file);
     } catch (FileExists const&) { exists = true; }
     if (of_first_rank(exists)) throw FileExists(file);
     held_.hold(file, holder_);
@@ -244,19 +245,12 @@ class CheckpointFiles {
   /// The holder of this request no longer needs the file. It is removed unless another holder needs it, or this program
   /// has named it to resume from. Returns true if it was removed.
   bool give_up(std::filesystem::path const& file);
-  void can_remove(Remove how) { remove_ = how; }
 
  private:
   HeldFiles& held_;
   HeldFiles::Holder holder_;
-  Awaited awaited_;
-  bool writes_;
-  std::optional<bool> validation_follows_ = std::nullopt;
-  Write write_;
-  FirstSays first_says_{};
-  WriteLater write_later_{};
-  Rename rename_{};
-  Remove remove_{};
+  loop::Due const& due_;
+  Means means_;
 };
 
 }  // namespace fulgurite
@@ -390,13 +384,11 @@ void finish(FilesUnderWay<B>& now, HeldFiles& held, Due const& due) {
   now.writer.wait();
   auto const then = std::exchange(now.then, nullptr);
   auto const write = [&now](std::filesystem::path const& file, bool) { now.writer.write(file); };
-  CheckpointFiles files(held, now.holder, CheckpointFiles::Awaited::to<&Due::awaits>(due), true, write);
   auto const rename = [&now](std::filesystem::path const& from, std::filesystem::path const& to) {
     now.writer.image().rename(from, to);
   };
   auto const remove = [&now](std::filesystem::path const& file) { return now.writer.remove(file); };
-  files.can_rename(rename);
-  files.can_remove(remove);
+  CheckpointFiles files(held, now.holder, due, {.writes = true, .write = write, .rename = rename, .remove = remove});
   struct LetsGo {  // releases what `then` has removed, also if it fails later
     typename B::Background& writer;
     ~LetsGo() { writer.let_go(); }

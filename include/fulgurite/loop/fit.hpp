@@ -384,7 +384,7 @@ class OpenFit : Pinned {
     if constexpr (has_logger<Pack>) warn_of_few_rows(run);
     part([&] { report_epoch(run, pack_); });
     auto& loader = source_.train();
-    advise_on_data(run, loader);
+    if constexpr (ReportsWaiting<std::remove_cvref_t<decltype(loader)>>) advise_on_waiting(run, loader.waited());
     count_epoch(run);
     // For files written between two epochs: a different number of ranks, which distributes the samples otherwise, can
     // resume from them.
@@ -485,8 +485,10 @@ class OpenFit : Pinned {
   void end_training() {
     run_.point = {.at = At::after_epoch};
     compare_last_steps(run_);
-    if (run_.due.statistics_pass) {
-      prepare_statistics(run_);
+    if (run_.due.statistics_pass) {  // callbacks put their weights into the model first
+      RunContext<R, phase::Train> ctx(run_);
+      void* const arguments[] = {address_of(ctx)};
+      notify_all(run_, run_.events->before_statistics_pass, {}, arguments);
       run_.point.began = true;
       statistics_pass(run_, pack_, source_, plan_);
       run_.point.began = false;

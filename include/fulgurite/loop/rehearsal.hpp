@@ -329,14 +329,6 @@ void answer(Searches searches, State<R>& run, Source& source, EpochPlan& plan) {
 
 // Another pass over the training data, which BatchNorm needs after a model's weights were replaced.
 
-/// Calls `before_statistics_pass(ctx)` of callbacks, which put their weights into the model.
-template <class R>
-void prepare_statistics(State<R>& run) {
-  RunContext<R, phase::Train> ctx(run);
-  void* const arguments[] = {address_of(ctx)};
-  notify_all(run, run.events->before_statistics_pass, {}, arguments);
-}
-
 /// Runs `pass`, then restores the position of the training loader, however the pass ended: a run that is trained
 /// further gets the same batches as without the pass. A loader with resume_at uses the order of the next epoch, also if
 /// the pass is repeated.

@@ -152,20 +152,18 @@ void write_now(State<R>& run, Source& source) {
                                           CheckpointFiles::Then then) {
     write_later(run, source, holder, planned, weights_only, std::move(then));
   };
-  [[maybe_unused]] auto const first_says = [&](bool mine) { return alone ? mine : any_rank(run, writes && mine); };
+  [[maybe_unused]] auto const of_first = [&](bool mine) { return alone ? mine : any_rank(run, writes && mine); };
   auto const files_of = [&](HeldFiles::Holder who) {
     holder = who;
-    auto const awaited = CheckpointFiles::Awaited::template to<&Due::awaits>(run.due);
-    CheckpointFiles files(run.made.held_files, who, awaited, writes, write);
-    files.know_of_validation(run.point.validates);
+    CheckpointFiles::Means means{.writes = writes, .write = write, .validation_follows = run.point.validates};
     if constexpr (shares<R>)
-      if (!run.shared.alone) files.are_shared(first_says);
+      if (!run.shared.alone) means.of_first_rank = of_first;
     if constexpr (can_write_later<R>)
       if (run.asked.options.save_in_background) {
-        files.can_write_later(later);
+        means.write_later = later;
         run.under_way.before = run.made.outcome;
       }
-    return files;
+    return CheckpointFiles(run.made.held_files, who, run.due, means);
   };
   do_requests(run.due, Warn::to<&State<R>::warn>(run), files_of, [&] { finish_files(run); }, failed_alone);
 }

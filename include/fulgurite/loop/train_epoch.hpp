@@ -51,18 +51,6 @@ void settle_counts(State<R>& run) {
     });
 }
 
-/// Calls f(name, number) for each number of metrics that have several. Nothing watches these.
-template <class R, class F>
-void each_of_several(State<R>& run, F&& f) {
-  using Counts = typename State<R>::Board::Counts;
-  if constexpr (Counts::any_several)
-    each_counted<true>(run, [&](auto at, auto& meter, auto const& value) {
-      using M = typename Counts::template Declared<at>;
-      meter.definition().each(
-          value, [&](std::string_view name, double number) { f((std::string(M::name()) += '.') += name, number); });
-    });
-}
-
 // The rows of training: rows of steps every log_every_n_steps, and a row at each epoch's end.
 
 /// Logs the row of a step if one is due. Reads values that are still on the device.
@@ -82,17 +70,15 @@ void report_epoch(State<R>& run, Pack const&) {
   publish_epoch(run);
   if constexpr (has_logger<Pack>) {
     auto row = epoch_row(run, std::nullopt);
-    each_of_several(run, [&](auto name, double v) { row.push_back({std::move(name), v}); });
+    using Counts = typename State<R>::Board::Counts;
+    if constexpr (Counts::any_several)
+      each_counted<true>(run, [&](auto at, auto& meter, auto const& value) {
+        std::string const metric(Counts::template Declared<at>::name());
+        meter.definition().each(value,
+                                [&](std::string_view name, double v) { row.push_back({(metric + '.') += name, v}); });
+      });
     log_row(run, row, last_step(run));
   }
-}
-
-// A warning for a training loop that waits for its data while processors are idle.
-
-/// Gives the warning once a fit, at the end of an epoch.
-template <class Loader>
-void advise_on_data(RunCore& run, Loader const& loader) {
-  if constexpr (ReportsWaiting<std::remove_cvref_t<Loader>>) advise_on_waiting(run, Waited(loader.waited()));
 }
 
 /// Counts a finished epoch, after all listeners were notified: the next one begins at its first batch.
