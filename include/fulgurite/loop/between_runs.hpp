@@ -197,9 +197,8 @@ std::vector<std::vector<T>> run_prediction(State<R>& run, Pack& pack, Source& so
   });
 }
 
-// The data module of a trainer's last fit, for validate(model) and test(model).
-
-/// A reference to the module, with functions that evaluate on it: the trainer's type does not contain the module's.
+/// The data module of a trainer's last fit, for validate(model) and test(model): a reference, with functions that
+/// evaluate on it, since the trainer's type does not contain the module's.
 template <class Trainer, class M>
 class LastData {
  public:

@@ -95,8 +95,6 @@ std::optional<CkptPath> path_of(From const& from) {
 
 }  // namespace loop
 
-// The results of a run.
-
 /// The results of a run. Callbacks set them; the last line that a fit prints is made from them. Example:
 /// `trainer.outcome().best_file`.
 struct Outcome {
@@ -257,10 +255,8 @@ class CheckpointFiles {
 
 namespace fulgurite::loop {
 
-// Part of a run's state: which listeners were notified of an event that failed half-way. A resumed fit notifies only
-// the others.
-
-/// Set if a hook throws; empty at all other times.
+/// Part of a run's state: which listeners were notified of an event that failed half-way, since a resumed fit notifies
+/// only the others. Empty unless a hook has thrown.
 struct Notified {
   std::string event = {};            ///< the name of the hook; empty: none has failed
   std::vector<std::string> by = {};  ///< state names of the notified listeners, including model and strategy
@@ -412,8 +408,7 @@ Outcome const& written_outcome(R const& run) {
   return run.made.outcome;
 }
 
-// Part of a run's state: what it has written, and where.
-
+/// Part of a run's state: what it has written, and where.
 struct Made {
   HeldFiles held_files{};           ///< checkpoint files, and their holders
   std::filesystem::path log_dir{};  ///< the first logger's folder

@@ -362,9 +362,7 @@ class BatchTimes {
   std::size_t first_ = 0, count_ = 0;
 };
 
-// The reason for which a fit has ended, as text.
-
-/// Empty if nothing has ended the fit.
+/// The reason for which a fit has ended, as text; empty if nothing has.
 std::string end_reason(RunCore const& run);
 /// The reason of an open fit that the program closed before its end.
 inline constexpr char const* closed_early = "close() of the open fit";

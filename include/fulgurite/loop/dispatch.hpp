@@ -250,8 +250,6 @@ template <class Hook, class R, class Pack, class... Args>
   }
 }
 
-// Dispatch of the events around a run: to the data module, callbacks and the model.
-
 /// Calls a hook of the data module, if it has that hook.
 template <class Hook, class Module, class... Args>
 void notify_module(Module& module, Args&... args) {
@@ -312,9 +310,7 @@ void set_callbacks(State<R>& run, Pack<Cs...>& pack) {
   run.own_actions.given_to(pack);
 }
 
-// The hyper-parameters of a run: those that its model and its data module declare.
-
-/// Empty if neither declares any.
+/// The hyper-parameters that the run's model and its data module declare.
 template <class R, class Source>
 std::vector<Hyperparameter> declared_hyperparameters(State<R>& run, Source& source) {
   using Module = std::remove_cvref_t<decltype(source.module())>;
@@ -325,8 +321,6 @@ std::vector<Hyperparameter> declared_hyperparameters(State<R>& run, Source& sour
 /// Passes them to each logger that has `log_hyperparams`, unless there are none. Called after on_fit_start, before the
 /// first batch.
 void log_hyperparameters(RunCore const& run, std::span<Hyperparameter const> all);
-
-// Passes the program to the loggers.
 
 /// The arguments of a trainer, for loggers.
 template <class O>
@@ -426,8 +420,6 @@ void share_step(State<R>& run) {
     share_step_values(run);
   }
 }
-
-// The value of a meter over all ranks.
 
 /// True if there were too few samples for a value to be defined, such as samples of only one class.
 bool is_too_few(Error const& error);

@@ -25,9 +25,7 @@
 
 namespace fulgurite::loop {
 
-// Trial runs of an evaluation, whose pass may end before the loaders do.
-
-/// True for the pack of a trial run, whose only callback has `ends_pass()`.
+/// True for the pack of a trial run, whose only callback has `ends_pass()`: the pass may end before the loaders do.
 template <class Pack>
 inline constexpr bool tries_pass_out = false;
 
@@ -126,8 +124,6 @@ void settle_meters(State<R>& run) {
     });
   }
 }
-
-// The names of loaders.
 
 /// True if the loader has `static constexpr std::string_view loader_name`. A data member of that name does not count.
 template <class Loader>
@@ -460,10 +456,8 @@ template <class R, class Pack, class Source>
   run.point = before;
 }
 
-// A few validation batches before training, so that mistakes show at once.
-
-/// Nothing of a sanity check is kept, including random numbers. Requests that hooks made before it wait until it is
-/// over.
+/// A few validation batches before training, so that mistakes show at once. Nothing of them is kept, including random
+/// numbers. Requests that hooks made before wait until the check is over.
 template <class R, class Pack, class Source>
 void sanity_check(State<R>& run, Pack& pack, Source& source) {
   if constexpr (Source::template evaluates<hook::val_dataloader>) {
@@ -490,8 +484,6 @@ void sanity_check(State<R>& run, Pack& pack, Source& source) {
     run.due.posted = std::move(posted);
   }
 }
-
-// One pass of predict_step over loaders, collecting its results.
 
 /// The result of predict_step for a batch of a loader.
 template <class R, class Batch>

@@ -150,8 +150,7 @@ void forget_searches(State<R>& run) {
   run.searching.answers = false;
 }
 
-// The learning rates of a run's optimizers as one list.
-
+/// The learning rates of a run's optimizers as one list.
 template <class R>
 class RatesOf final : public LearningRates {
  public:

@@ -108,20 +108,12 @@ O& raw(O& optimizer) {
   return optimizer;
 }
 
-/// Borrowed optimizers for a tuple of optimizers.
-template <class Tuple>
-struct HandlesOf;
 template <class... Os>
-struct HandlesOf<std::tuple<Os...>> {
-  using type = BorrowedOptimizers<Os...>;
-  static type of(std::tuple<Os...>& optimizers, Questions& asked) {
-    return std::apply(
-        [&](auto&... optimizer) {
-          return type(BorrowedOptimizer<std::remove_reference_t<decltype(optimizer)>>(optimizer, asked)...);
-        },
-        optimizers);
-  }
-};
+BorrowedOptimizers<Os...> borrowed(std::tuple<Os...>& optimizers, Questions& asked) {
+  return std::apply(
+      [&](Os&... optimizer) { return BorrowedOptimizers<Os...>(BorrowedOptimizer<Os>(optimizer, asked)...); },
+      optimizers);
+}
 
 // The scope in which only one optimizer's parameters receive gradients.
 
@@ -177,18 +169,18 @@ template <class R, class Pack>
 class StepContext : public RunContext<R, phase::Train> {
   using Base = RunContext<R, phase::Train>;
   using Backend = typename R::Backend;
-  using Handles =
-      loop::HandlesOf<std::remove_cvref_t<decltype(std::declval<loop::State<R>&>().parts.optimizers->optimizers)>>;
+  using Handles = decltype(loop::borrowed(std::declval<loop::State<R>&>().parts.optimizers->optimizers,
+                                          std::declval<loop::Questions&>()));
 
  public:
   StepContext(loop::State<R>& state, Pack& pack)
-      : Base(state), pack_(&pack), handles_(Handles::of(state.parts.optimizers->optimizers, state.questions)) {}
+      : Base(state), pack_(&pack), handles_(loop::borrowed(state.parts.optimizers->optimizers, state.questions)) {}
 
   /// All optimizers: `auto& [g, d] = ctx.optimizers();`
   auto& optimizers() { return handles_; }
   /// Refused: exists in automatic optimization only.
   template <bool Fine = false>
-  auto optimizer() -> std::tuple_element_t<0, typename Handles::type>& {
+  auto optimizer() -> std::tuple_element_t<0, Handles>& {
     static_assert(Fine, FULGURITE_SENTENCE_CONTEXT_ALL_OPTIMIZERS);
     return std::get<0>(handles_);
   }
@@ -392,7 +384,7 @@ class StepContext : public RunContext<R, phase::Train> {
   }
 
   Pack* pack_;
-  typename Handles::type handles_;
+  Handles handles_;
   void const* unscaled_ = nullptr;  ///< the optimizer whose gradients were unscaled and not stepped yet
 };
 

@@ -102,9 +102,7 @@ struct Fit;
 template <class R, class Phase>
 class RunContext;
 
-// The phases of a run. A phase decides which members a context has.
-
-/// The phases of a run.
+/// The phases of a run. A phase decides which members a context has.
 namespace phase {
 /// Before the first and after the last batch of a run: `setup`, `teardown`, `on_fit_*` and `configure_optimizers`. In
 /// validate, test and predict these have the phase of their stage.

@@ -327,8 +327,6 @@ void answer(Searches searches, State<R>& run, Source& source, EpochPlan& plan) {
   }
 }
 
-// Another pass over the training data, which BatchNorm needs after a model's weights were replaced.
-
 /// Runs `pass`, then restores the position of the training loader, however the pass ended: a run that is trained
 /// further gets the same batches as without the pass. A loader with resume_at uses the order of the next epoch, also if
 /// the pass is repeated.
@@ -364,8 +362,8 @@ void out_of_count([[maybe_unused]] Loader& loader, [[maybe_unused]] long epoch, 
 }
 
 /// Passes the training data through training_step once: without gradients, updates, logging or hooks, except those of
-/// the transfer. BatchNorm computes its statistics from it. With several ranks, each passes its own part of the data,
-/// and the statistics are combined.
+/// the transfer. BatchNorm needs it after the weights were replaced. With several ranks, each passes its own part of
+/// the data, and the statistics are combined.
 template <class R, class Pack, class Source>
 void statistics_pass(State<R>& run, Pack const&, Source& source, EpochPlan const& plan) {
   using Backend = typename R::Backend;

@@ -142,8 +142,6 @@ class StartingSnapshot {
 template <class R, class From>
 using StartOf = std::conditional_t<is_snapshot<From>, StartingSnapshot<From>, StartingRunFile<R>>;
 
-// The file whose weights an evaluation loads.
-
 /// Loads the weights of a file for an evaluation, with the state of the model and the data module. If a part does not
 /// fit, the weights are restored. Counters and callbacks stay as they are.
 template <class R, class Source, class From>

@@ -34,7 +34,6 @@ namespace fulgurite::loop {
 
 // Part of a run's state: what the user asked for.
 
-/// The number of callbacks that make_trainer has added.
 struct AddedCallbacks {
   std::size_t count = 0;
 };
@@ -47,8 +46,7 @@ struct Asked {
   int window_length = 1;  ///< length of the next windows: accumulate_grad_batches, or the argument of ctx.accumulate
 };
 
-// Part of a run's state: what one step passes to the next.
-
+/// Part of a run's state: what one step passes to the next.
 template <class R>
 struct Carried {
   typename HiddenOf<typename R::Model>::kept hidden{};  ///< a recurrent model's state, from one slice to the next
@@ -64,7 +62,6 @@ struct Carried {
 // Part of a run's state: facts about the current batch, loader and stage. They are not saved, unlike the counters in
 // `Progress`, and do not outlive the run.
 
-/// The loops set these; contexts read them.
 struct Facts {
   Stage stage = Stage::fit;
   long batch_idx = 0;
@@ -90,8 +87,7 @@ struct Facts {
   std::optional<long> eval_batches = std::nullopt;
 };
 
-// Part of a run's state: its loaders, which may be requested more than once.
-
+/// Part of a run's state: its loaders, which may be requested more than once.
 struct Loading {
   /// Returns the size of the training loader, and loads it if needed. Set from setup to the end of training.
   FunctionRef<std::optional<long>()> count_training{};
@@ -187,8 +183,6 @@ namespace report {
 struct ModelRow;
 }
 
-// The position of a run, as counters.
-
 /// The counters of a run. `epoch`: completed epochs. `batch`: batches of the current epoch. `global_step`: optimizer
 /// steps.
 struct Progress {
@@ -213,8 +207,7 @@ struct Progress {
 
 namespace fulgurite::loop {
 
-// Part of a run's state: times that are compared with options.
-
+/// Part of a run's state: times that are compared with options.
 struct RunClock {
   double earlier = 0;  ///< seconds of training before the file from which the fit resumes
   /// When training began or resumed; nullopt before that. Searches and trial runs before it do not count as training.
@@ -583,9 +576,7 @@ auto products_scope(State<R>& run) {
   else return 0;
 }
 
-// Constructs in place what can neither be copied nor moved.
-
-/// `std::optional<Scope> scope; scope.emplace(InPlace{[] { return Scope(...); }});`
+/// Constructs in place what can neither be copied nor moved: `scope.emplace(InPlace{[] { return Scope(...); }});`
 template <class F>
 struct InPlace {
   F make;
@@ -593,8 +584,6 @@ struct InPlace {
 };
 template <class F>
 InPlace(F) -> InPlace<F>;
-
-// A trial run's changes are undone however it ends; an error is thrown if that fails.
 
 /// Thrown if a trial run's changes could not be undone. A search never treats it as "out of memory", even if memory was
 /// the cause.
@@ -675,13 +664,9 @@ void refuse_open(RunCore const& run, std::string const& what, bool is_run = fals
 /// The error with which a fit ends that the program left without `close`.
 Error left_open();
 
-// Of batches that are cut along time.
-
 /// Throws [fulgurite.options.tbptt] unless a slice length is given exactly for a model that declares Hidden
 /// (`recurrent`), and with windows of one batch.
 void check_slices(bool recurrent, int tbptt, int window);
-
-// Of trial runs.
 
 /// Throws [fulgurite.tuner.steps] unless a trial run has a step.
 void check_steps(RehearsalPlan const& plan);

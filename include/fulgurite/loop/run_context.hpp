@@ -53,8 +53,6 @@ struct NotHere {
   }
 };
 
-// Metrics that were declared as constants.
-
 /// True if M is the type of a metric that was declared as a constant.
 template <class M>
 inline constexpr bool is_metric_constant = requires { typename M::metric; };
@@ -65,10 +63,9 @@ consteval std::size_t place_of() {
   else return Metrics::size;
 }
 
-// Clipping that a strategy or an optimizer does not support.
-
-/// A strategy declares this by `clips_by_norm` or `clips_by_value` = false, an optimizer by `unscales_itself` = true.
-/// Checked before training for Automatic{.clip}, and at each ctx.clip_gradients.
+/// Throws if the strategy or the optimizer does not support the clipping. A strategy declares this by `clips_by_norm`
+/// or `clips_by_value` = false, an optimizer by `unscales_itself` = true. Checked before training for Automatic{.clip},
+/// and at each ctx.clip_gradients.
 template <class R, class O>
 void check_clip(Clip const& clip) {
   using S = typename R::Strategy;

@@ -186,10 +186,8 @@ template <class R, class Pack, class Source>
     write_due(run, source, point);
 }
 
-// Files that the program itself saves, at once.
-
-/// Saves the whole run: inside a fit with the current state of its data, after it with the state that they had at its
-/// end.
+/// For the program itself: saves the whole run: inside a fit with the current state of its data, after it with the
+/// state that they had at its end.
 template <class R>
 void save_checkpoint(State<R>& run, NoModule& none, std::filesystem::path const& path) {
   if (!run.parts.fitted || !run.parts.optimizers)

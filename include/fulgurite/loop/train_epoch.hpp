@@ -268,8 +268,6 @@ class TrainEpoch {
   /// The strategy replays steps: replays are checked, and the fit can roll back.
   static constexpr bool replays = ChecksReplays<typename R::Strategy>;
 
-  // One batch.
-
   /// Returns true if the epoch continues after this batch.
   template <class Batch, class End>
   [[gnu::always_inline]] bool take_batch(State<R>& run, Pack& pack, Batch& batch, long b, End& end,
