@@ -89,8 +89,7 @@ class EvaluationRehearsal final : public Rehearser<R> {
   template <class Loader>
   static std::function<void()> place_of(Loader& loader) {
     if constexpr (Stateful<Loader, typename RunFile::Saver>) {
-      // A loader with resume_at saves the position of a pass that has begun, and cannot say that the previous pass has
-      // ended.
+      // A loader with resume_at saves the position of a pass that has begun, and cannot say that the last one is over.
       if constexpr (Jumps<Loader>) static_cast<void>(std::begin(loader));
       auto place = std::make_shared<typename RunFile::Memory>();
       place->save([&](auto& archive) { archive.child("loader", loader); });
@@ -238,8 +237,7 @@ class LastData {
   Evaluate validate_ = nullptr, test_ = nullptr;
 };
 
-// A search between runs: a separate run that only makes the search's trial runs, and of which only the search is
-// notified.
+// A search between runs: a separate run that makes the search's trial runs, and of which only the search is notified.
 
 /// The only callback of that run. A fit ends before training.
 template <class R>
@@ -316,8 +314,7 @@ void search_evaluation(State<R>& run, UserPack const& users, typename R::Model& 
   });
 }
 
-/// What a trainer owns between its calls: options, policies, callbacks, counters. `R` is the key of its runs, `Cs` are
-/// its callbacks.
+/// What a trainer owns between its calls: options, policies, callbacks `Cs`, counters. `R` is the key of its runs.
 template <class R, class... Cs>
 class BetweenRuns {
   using Calls = judge::Calls<R, Cs...>;
@@ -409,8 +406,7 @@ class BetweenRuns {
     state_.optimization = std::move(optimization);
   }
 
-  /// The trainer's callback of type T, in its current state: `trainer.callback<Timer>().elapsed()`. Does not compile if
-  /// there is none.
+  /// The trainer's callback of type T: `trainer.callback<Timer>().elapsed()`. Does not compile if there is none.
   template <class T>
   T& callback() {
     constexpr bool found = (std::is_same_v<T, Cs> || ...);

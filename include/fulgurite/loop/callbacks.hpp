@@ -232,14 +232,12 @@ std::vector<std::string> names_of_callbacks(Callbacks callbacks);
 std::set<std::string> each_remembering(Callbacks callbacks,
                                        FunctionRef<void(AnyCallback const&, std::string const& name)> f);
 
-/// Throws [fulgurite.callback.state_key] if two callbacks have the same key and at least one of them by `state_key()`:
-/// they could load each other's states.
+/// Throws [fulgurite.callback.state_key] if two callbacks have the same key, at least one of them by `state_key()`.
 void refuse_equal_keys(Callbacks callbacks);
 
 // Optional functions of callbacks: each function here calls them for all callbacks that have them.
 
-/// Calls `end_if_asked()`, which throws if the program should end. Called between the batches of a pass without hooks,
-/// and when a run has ended well.
+/// Throws if the program should end. Called between the batches of a pass without hooks, and when a run has ended well.
 void end_if_asked(Callbacks callbacks);
 void finalize_loggers(Callbacks callbacks, Status status);
 /// Notifies loggers how many of their last rows will be written again by a fit that resumes from the file written next.
@@ -248,8 +246,7 @@ void expect_rows(Callbacks callbacks, long rows);
 void leave_folders(Callbacks callbacks);
 /// Throws [fulgurite.options.two_timers] if a Timer has a limit while max_time is set, since both would end the run.
 void refuse_two_timers(Callbacks callbacks);
-/// Throws [fulgurite.options.barebones] if barebones has a callback that reports. The last `added` callbacks are
-/// defaults, which do nothing then.
+/// Throws [fulgurite.options.barebones] if a callback reports, except the last `added` ones, which do nothing then.
 void refuse_output(Callbacks callbacks, std::size_t added);
 /// Returns "; idle: A, B" for the callbacks that do nothing in a fast_dev_run; empty if there is none.
 std::string idle_in_dev_run(Callbacks callbacks);
@@ -262,11 +259,9 @@ CheckpointSearch checkpoint_search(Callbacks callbacks, TrainerOptions const& op
 /// same time, the file of more steps counts as newer. Names do not decide, since "epoch=9" would come after "epoch=10".
 std::vector<std::filesystem::path> newest_first(std::vector<std::filesystem::path> const& files,
                                                 FunctionRef<std::int64_t(std::filesystem::path const&)> steps_of);
-/// The number in the name of a file that was written on a scheduler's signal, such as 12 in hpc_ckpt_12.safetensors; -1
-/// if there is none.
+/// The number in the name of a file that was written on a scheduler's signal: 12 in hpc_ckpt_12.safetensors; else -1.
 long number_of(std::filesystem::path const& file);
-/// The files that "last" may mean, in any order. `of_those_that_resume`: only of callbacks from whose files a fit
-/// resumes by default.
+/// The files that "last" may mean. `of_those_that_resume`: only of callbacks from whose files a fit resumes by default.
 std::vector<std::filesystem::path> last_checkpoints(Callbacks callbacks, CheckpointSearch const& search,
                                                     bool of_those_that_resume);
 /// The files that "hpc" means, the highest number first, whatever their times. `of_requeued`: only of callbacks whose

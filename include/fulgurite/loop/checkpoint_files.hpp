@@ -111,8 +111,7 @@ struct Outcome {
   std::string ended_by = {};
 
   /// The results without files that do not exist. A logger makes its file with the first row, and there may be none. A
-  /// run that was resumed and trained nothing more has the results that its file holds, whose names may be of a folder
-  /// that has moved since.
+  /// run that was resumed and trained nothing more has the results of its file, whose folder may have moved since.
   Outcome with_present_files() const;
 
   /// What a file holds: it is the same for a resumed and for an unbroken run, whatever files exist.
@@ -158,8 +157,7 @@ class HeldFiles {
   void begins_with(std::filesystem::path const& file) { named_.insert(key(file)); }
   bool is_begun_with(std::filesystem::path const& file) const;
 
-  /// The key of a file, which does not depend on how its folder is written. A link has its own key, not that of its
-  /// target.
+  /// The key of a file, however its folder is written. A link has its own key, not that of its target.
   static std::filesystem::path key(std::filesystem::path const& file);
 
  private:
@@ -218,8 +216,7 @@ class CheckpointFiles {
   bool of_others(std::filesystem::path const& file) const;
   /// True if the name cannot be used: another holder needs that file, or it exists.
   bool taken(std::filesystem::path const& file) const;
-  /// Writes the current weights and the state of the run. `weights_only`: of that state only the model's own and the
-  /// run's progress.
+  /// Writes the weights and the state of the run. `weights_only`: of that only the model's own and the run's progress.
   void write(std::filesystem::path const& file, bool weights_only = false);
   /// Returns rank 0's value of `mine`.
   bool of_first_rank(bool mine) const;
@@ -331,8 +328,7 @@ struct Due {
   long rows = 0;  ///< rows that loggers have received
   WindowRows window{};
 
-  /// Begins an accumulation window. `batches`: the number of finished batches. Rows that wait belong to earlier
-  /// windows.
+  /// Begins an accumulation window after so many batches. Rows that wait belong to earlier windows.
   void begin_window(long batches);
   /// The rows since the window began, which will be written again if the window is repeated.
   long rows_of_window(long batches) const;
@@ -392,8 +388,7 @@ void finish(FilesUnderWay<B>& now, HeldFiles& held, Due const& due) {
   then(files);
 }
 
-/// Waits for files that another thread writes, and does what follows from them. Throws the error of the first file that
-/// could not be written.
+/// Waits for files that another thread writes, and does what follows. Throws the error of the first one that failed.
 template <class R>
 void finish_files(R& run) {
   if constexpr (WritesLater<typename R::Key::Backend>)

@@ -128,8 +128,7 @@ FULGURITE_BODY void Context::require_identifier(std::string_view identifier) con
 
 namespace fulgurite::loop {
 
-/// A metric over all loaders of the running evaluation. `results` gets this value at the end; hooks read it before
-/// that.
+/// A metric over all loaders of the running evaluation. `results` gets this value at the end; hooks read it before.
 FULGURITE_BULK_BODY Figures over_loaders(RunCore& run, std::size_t metric) {
   if (run.program->metrics[metric].counted) return run.values.counted[metric];
   Figures merged;
@@ -138,8 +137,7 @@ FULGURITE_BULK_BODY Figures over_loaders(RunCore& run, std::size_t metric) {
   return merged;
 }
 
-/// Sums figures that a decision needs over all ranks. `news`: this rank has figures that were not shared yet. Returns
-/// true if any rank has.
+/// Sums figures that a decision needs over all ranks. Returns true if any rank has `news`: figures not shared yet.
 FULGURITE_BULK_BODY bool share_found(RunCore& run, Figures& mine, bool news) {
   Figures all = news ? mine : Figures{};
   FiguresOnTheWay figures(run.program->splits_model);

@@ -24,8 +24,7 @@ namespace fulgurite {
 /// `trainer.fit(model, data, NoValidation{})`.
 struct NoValidation {};
 
-/// Says that only callbacks use the predictions, and that they are not collected: `trainer.predict(model, data,
-/// DiscardPredictions{})`.
+/// Says that only callbacks use the predictions: `trainer.predict(model, data, DiscardPredictions{})` returns none.
 struct DiscardPredictions {};
 
 /// Stands for the data module if loaders were given directly.
@@ -275,8 +274,7 @@ decltype(auto) call_step(Model& model, Batch& batch, Ctx& ctx) {
   else return Hook::call(model, batch);
 }
 
-// From a loader's batch to a step's argument: the three transfer hooks, the move to the device, the precision of
-// inputs.
+// From a loader's batch to a step's argument: the transfer hooks, the move to the device, the precision of inputs.
 
 /// Calls a transfer hook of the data module, or else of the model, or else `otherwise`. References are passed through.
 template <class Hook, class Module, class Model, class Ctx, class Batch, class Otherwise>
@@ -310,8 +308,7 @@ void notify_epoch([[maybe_unused]] Loader& loader, [[maybe_unused]] long epoch) 
   if constexpr (TakesEpoch<Loader>) loader.set_epoch(epoch);
 }
 
-/// The training loader, prepared as the options and the strategy require, so that its number of batches is that of the
-/// training.
+/// The training loader, prepared as the options and the strategy require, so that its size is that of the training.
 template <class R, class Source>
 auto& training_loader(State<R>& run, Source& source) {
   auto& loader = source.train();
@@ -446,8 +443,7 @@ class EndFoundLate : Pinned {
   [[no_unique_address]] Reads reads_;
 };
 
-/// For sized loaders that save their position: the iterator moves past the last batch, too, so that the saved position
-/// is behind it.
+/// For sized loaders that save their position: the iterator moves past the last batch, too, and so does the position.
 template <class Iterator, class Reads>
 class MovesPast : Pinned {
  public:

@@ -120,8 +120,7 @@ inline constexpr bool notified_once =
     std::is_same_v<Hook, hook::on_train_epoch_start> || std::is_same_v<Hook, hook::on_train_batch_end> ||
     std::is_same_v<Hook, hook::on_validation_end> || std::is_same_v<Hook, hook::on_train_epoch_end>;
 
-/// The address of an argument. For a context it is the address of its Context base, so that a hook with that parameter
-/// needs one function for all programs.
+/// The address of an argument; of a context that of its Context base, so that one function serves all programs.
 template <class T>
 void* address_of(T& argument) {
   if constexpr (std::derived_from<T, Context>) return static_cast<Context*>(&argument);
@@ -199,8 +198,7 @@ void* participant(RunCore const& run, ModelAndStrategy const& others, std::size_
 
 /// Notifies all listeners. If one throws, records who was notified, for an event that must not be repeated.
 Flow notify_all(RunCore& run, Event const& event, ModelAndStrategy others, void* const* arguments);
-/// Records who was notified before an event failed, in the order of notification. A stop that one of them requested
-/// still applies.
+/// Records who was notified before an event failed, in that order. A stop that one of them requested still applies.
 void note_notified(RunCore& run, Event const& event, DispatchState const& state);
 /// Notifies the listeners that an event had not reached when it failed.
 Flow notify_rest(RunCore& run, Event const& event, ModelAndStrategy others, void* const* arguments);
@@ -225,8 +223,7 @@ template <class Hook, class R, class Pack, class... Args>
     pack.template notify_watched<Hook, "Strategy">(state, run.parts.strategy, args...);
 }
 
-/// Notifies all listeners. If one throws, records who was notified of an event that must not be repeated; nothing is
-/// counted before that.
+/// Notifies all listeners. If one throws, records who was notified of an event that must not be repeated.
 template <class Hook, class R, class Pack, class... Args>
 [[gnu::always_inline]] inline Flow notify(State<R>& run, [[maybe_unused]] Pack& pack, Args&... args) {
   if constexpr (!is_of_a_batch<Hook>) {
@@ -318,8 +315,7 @@ std::vector<Hyperparameter> declared_hyperparameters(State<R>& run, Source& sour
   else return hyperparameters(*run.parts.model, source.module());
 }
 
-/// Passes them to each logger that has `log_hyperparams`, unless there are none. Called after on_fit_start, before the
-/// first batch.
+/// Passes them to each logger that has `log_hyperparams`. Called after on_fit_start, before the first batch.
 void log_hyperparameters(RunCore const& run, std::span<Hyperparameter const> all);
 
 /// The arguments of a trainer, for loggers.
@@ -382,8 +378,7 @@ long last_step(RunCore const& run);
 /// Passes the values that callbacks posted to the loggers.
 void log_posted(RunCore& run, long step);
 
-/// Passes the values that callbacks posted to the loggers, with x = `step`. Called after all listeners of the current
-/// event were notified.
+/// The same, called after all listeners of an event were notified.
 template <class R, class Pack>
 [[gnu::always_inline]] inline void deliver_posted(State<R>& run, Pack&, long step) {
   if constexpr (has_logger<Pack>)
@@ -397,8 +392,7 @@ template <class R, class Pack>
 /// hooks of the epoch. A collective, also for ranks that have logged nothing.
 void share_epoch(RunCore& run, Origin origin);
 
-/// Replaces the figures of an evaluation, for all of its loaders, by those of all ranks. Counted values already are the
-/// same on each rank.
+/// Replaces the figures of an evaluation by those of all ranks. Counted values already are the same on each rank.
 void share_evaluation(RunCore& run);
 
 template <class Metrics>

@@ -84,8 +84,7 @@ void restart_boards(State<R>& run) {
   if constexpr (State<R>::Board::Counts::any_several) run.values.several.assign(run.measured.eval_boards.size(), {});
 }
 
-/// The value of a metric. In a sanity check nullopt if its few batches are too few for a value, which is no error
-/// there.
+/// The value of a metric. In a sanity check nullopt if its few batches are too few for one: there that is no error.
 template <class R, class Meter>
 auto evaluated_value(State<R>& run, Meter& meter) -> std::optional<decltype(meter.compute())> {
   try {
@@ -180,8 +179,7 @@ class KeepsModes : Pinned {
   std::vector<std::string> modes_{};
 };
 
-/// The mode switch around an evaluation: the model's own hook, or eval mode with every sub-module's mode restored
-/// afterwards.
+/// The mode switch around an evaluation: the model's own hook, or eval mode, after which all modes are restored.
 template <class Kind, class R, class Ctx, class Body>
 void in_evaluation_mode(State<R>& run, Ctx& ctx, Body&& body) {
   auto& model = *run.parts.model;
@@ -200,8 +198,7 @@ void in_evaluation_mode(State<R>& run, Ctx& ctx, Body&& body) {
     invoke<typename Kind::model_train>(model, after);
 }
 
-/// Runs `step()`, which is validation_step or test_step, and the end hooks of its batch, with outputs on the process
-/// that has them.
+/// Runs the step of an evaluation and the end hooks of its batch, with outputs on the process that has them.
 template <class Hook, class R, class Pack, class Ctx, class Batch, class Step>
 Flow split_evaluation(State<R>& run, Pack& pack, Ctx& ctx, Batch& batch, Step&& step) {
   auto& strategy = run.parts.strategy;
@@ -295,8 +292,7 @@ void each_evaluation_batch(State<R>& run, Pack& pack, Loaders& loaders, Limit co
   facts.loader = 0;
 }
 
-/// Runs the whole evaluation. `limit` applies to each loader. Results go to the loggers and into `run.values`, unless
-/// this is a sanity check.
+/// Runs the whole evaluation. Results go to the loggers and into `run.values`, unless this is a sanity check.
 template <class Kind, class R, class Pack, class Source, class Loaders>
 std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source& source, Loaders loaders,
                                                Limit const& limit, std::optional<long> most) {
@@ -371,8 +367,7 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
 
 // The validation of a fit.
 
-/// Finishes a validation in which on_validation_end failed. The values exist already; only listeners that were not
-/// notified are notified now.
+/// Finishes a validation in which on_validation_end failed: notifies the listeners that were not notified.
 template <class R, class Pack>
 [[gnu::noinline, gnu::cold]] void end_validation(State<R>& run, Pack& pack) {
   RunContext<R, phase::Validate> ctx(run);
@@ -398,8 +393,7 @@ void keep_before_validation(State<R>& run, Source& source) {
       archive.child("results", [&](auto& inner) { fold_results(run, inner); });
     });
     before.callbacks.save([&](auto& archive) {
-      // Callbacks that keep files are excluded, since their state describes the disk, and those that prepare their
-      // state for each file.
+      // Not of callbacks that keep files, as their state describes the disk, or that prepare their state for each file.
       each_remembering(run.callbacks, [&](AnyCallback const& callback, std::string const& name) {
         if (!callback.table->keeps_checkpoints && !callback.table->prepares_saving) archive.child(name, callback);
       });
@@ -408,8 +402,7 @@ void keep_before_validation(State<R>& run, Source& source) {
   run.before_validation.emplace(std::move(before));
 }
 
-/// Validation inside fit, and what surrounds it. `after`: the position at which a fit resumes from a file that is
-/// requested here.
+/// Validation inside fit, and what surrounds it. `after`: where a fit resumes from a file that is requested here.
 template <class R, class Pack, class Source>
 void validate_in_fit(State<R>& run, Pack& pack, Source& source, SafePoint const& after) {
   if constexpr (Source::template evaluates<hook::val_dataloader>) {
@@ -434,8 +427,7 @@ void validate_in_fit(State<R>& run, Pack& pack, Source& source, SafePoint const&
     if (run.asked.options.val_check_interval.kind == ValidationInterval::Kind::time)
       run.clock.last_validation = run.asked.options.now();
     deliver_posted(run, pack, run.progress.logged_steps);
-    // Files must have the weights that validation has scored: those of the last step. So they are written at once, also
-    // inside a window.
+    // Files must have the weights that validation has scored, so they are written at once, also inside a window.
     run.point = after;
     run.before_validation.reset();
     if (!run.due.requests.empty()) write_now(run, source);
@@ -490,8 +482,7 @@ template <class R, class Batch>
 using Predicted = std::remove_cvref_t<decltype(call_step<hook::predict_step>(
     std::declval<typename R::Model&>(), std::declval<Batch&>(), std::declval<RunContext<R, phase::Predict>&>()))>;
 
-/// Returns the predictions of each loader, in order; the lists are empty unless `keep`. `T` is the result type of
-/// predict_step.
+/// Returns the predictions of each loader; the lists are empty unless `keep`. `T`: what predict_step returns.
 template <class T, class R, class Pack, class Source, class Loaders>
 std::vector<std::vector<T>> predict(State<R>& run, Pack& pack, Source& source, Loaders loaders, bool keep) {
   RunContext<R, phase::Predict> ctx(run);

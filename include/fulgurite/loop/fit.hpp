@@ -57,8 +57,7 @@ class OpenFit : Pinned {
     epoch_.reset();  // a pass over a loader must end before the scopes in which it ran
   }
 
-  /// Runs one batch, and the start and end of its epoch if it is the first or last batch. Returns true if more batches
-  /// follow.
+  /// Runs one batch, and the start and end of its epoch if it is the first or last one. Returns true if more follow.
   bool advance() {
     return safely([&] { return walk<true>(); });
   }
@@ -81,9 +80,8 @@ class OpenFit : Pinned {
     }
   }
 
-  /// If called inside of an epoch, the epoch ends early, as by a requested stop: an open accumulation window is
-  /// stepped, and the epoch's end hooks run. No validation follows. A run that resumes from a file of such a fit
-  /// continues that epoch.
+  /// If called inside of an epoch, the epoch ends early, as by a requested stop: an open window is stepped, the epoch's
+  /// end hooks run, no validation follows, and a run that resumes from a file of such a fit continues that epoch.
   void close() {
     safely([&] {
       bool const early = trains_ && !done(run_);
@@ -300,8 +298,7 @@ class OpenFit : Pinned {
 
   bool more() const { return trains_ && (epoch_ || !done(run_)); }
 
-  /// Runs one batch (or without `One`, all remaining ones of an epoch), and the epoch's start and end. Returns true if
-  /// more batches follow.
+  /// Runs one batch, or without `One` the rest of an epoch, with its start and end. Returns true if more follow.
   template <bool One>
   bool walk() {
     if (!more()) return false;
@@ -386,8 +383,7 @@ class OpenFit : Pinned {
     auto& loader = source_.train();
     if constexpr (ReportsWaiting<std::remove_cvref_t<decltype(loader)>>) advise_on_waiting(run, loader.waited());
     count_epoch(run);
-    // For files written between two epochs: a different number of ranks, which distributes the samples otherwise, can
-    // resume from them.
+    // So that another number of ranks, which distributes the samples otherwise, can resume between two epochs.
     if constexpr (shares<R> && Jumps<std::remove_reference_t<decltype(loader)>>)
       if (progress.cut_short < 0) notify_epoch(loader, progress.epoch);
     run.point = {.at = At::after_epoch, .left_early = left_early};
@@ -575,8 +571,7 @@ class [[nodiscard]] OpenedFit : Pinned {
   }
 
   /// Trains on one batch, with everything that follows from it: hooks, validation, checkpoints, the end of the epoch.
-  /// Returns `waiting` without doing anything if the loader has `batch_is_ready()` and it returns false. After
-  /// the end it returns `finished` each time.
+  /// Returns `waiting`, and does nothing, if the loader's `batch_is_ready()` is false; after the end `finished`.
   FitStatus advance() {
     if (!open_ || finished_) return FitStatus::finished;
     if (!guarded([&] { return fit_.is_ready(); })) return FitStatus::waiting;

@@ -195,8 +195,7 @@ class RatesOf final : public LearningRates {
 
 // Rollback: the last state of a run in which every replayed step was known to be right.
 
-/// A loader whose `begin()` can yield the batches of an epoch again: stored batches, or a loader that knows its
-/// position in an epoch.
+/// A loader whose `begin()` can yield the batches of an epoch again: they are stored, or it knows its position.
 template <class Loader>
 concept Repeats = StoredBatches<Loader> || (TakesEpoch<Loader> && Jumps<Loader> && loader_remembers<Loader>);
 

@@ -119,8 +119,7 @@ BorrowedOptimizers<Os...> borrowed(std::tuple<Os...>& optimizers, Questions& ask
 
 struct NothingToUndo {};
 
-/// The result of a ctx.toggle that does not compile. It has a destructor, so that compilers do not warn of an unused
-/// variable.
+/// The result of a ctx.toggle that does not compile. Its destructor keeps compilers from warning of an unused variable.
 struct NotToggled {
   ~NotToggled() {}
   void untoggle() {}
@@ -231,8 +230,7 @@ class StepContext : public RunContext<R, phase::Train> {
     static_assert(Fine, FULGURITE_SENTENCE_CONTEXT_ALL_OPTIMIZERS);
   }
 
-  /// Clips the gradients of one optimizer, between backward and step. A precision that scales the loss unscales them
-  /// first.
+  /// Clips the gradients of one optimizer, between backward and step. If the loss was scaled, they are unscaled first.
   template <class O>
   auto clip_gradients(O& optimizer, Clip how) {
     unscale(loop::raw(optimizer));
@@ -246,8 +244,7 @@ class StepContext : public RunContext<R, phase::Train> {
     return {};
   }
 
-  /// Makes one update with a closure that clears, runs backward and returns the loss. It runs once, or as often as the
-  /// optimizer evaluates it.
+  /// Makes one update with a closure that clears, runs backward and returns the loss, as often as the optimizer asks.
   template <class O, class Closure>
   void step(O& optimizer, Closure&& closure) {
     if constexpr (O::needs_closure) {
@@ -330,8 +327,7 @@ class StepContext : public RunContext<R, phase::Train> {
               "or `static constexpr bool batches_stay_valid = true` if it may be read one batch ahead");
     return (this->batch_idx() + 1) % batches == 0 || this->is_last_batch();
   }
-  /// The batches of the current window so far, this one included. For the last batch of a window, 1 / window_size is
-  /// the weight of each batch.
+  /// The batches of the window so far, this one included. At its last batch, 1 / window_size is the weight of each.
   int window_size(int batches) const { return static_cast<int>(this->batch_idx() % batches) + 1; }
 
  private:

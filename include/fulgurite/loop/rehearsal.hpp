@@ -85,8 +85,7 @@ class Conductor {
   }
   Flow on_train_batch_end(auto& outputs, auto&, auto&) { return after(&outputs); }
   Flow on_train_batch_end(auto&, auto&) { return after(static_cast<NoOutput*>(nullptr)); }
-  /// For a batch that its loader left out. The window that it closes may have been stepped, and that step has no loss
-  /// of its own.
+  /// For a batch that its loader left out. It may close a window that is stepped, without a loss of its own.
   Flow on_train_batch_end(auto&) {
     end_alone_if_asked(*run_, users_);
     return step_ && run_->point.counts ? notify_step() : Flow::proceed;
@@ -327,9 +326,8 @@ void answer(Searches searches, State<R>& run, Source& source, EpochPlan& plan) {
   }
 }
 
-/// Runs `pass`, then restores the position of the training loader, however the pass ended: a run that is trained
-/// further gets the same batches as without the pass. A loader with resume_at uses the order of the next epoch, also if
-/// the pass is repeated.
+/// Runs `pass`, then restores the position of the training loader, however the pass ended, so that a run trained
+/// further gets the same batches. A loader with resume_at uses the order of the next epoch, also in a repeated pass.
 template <class R, class Loader, class Pass>
 void out_of_count([[maybe_unused]] Loader& loader, [[maybe_unused]] long epoch, Pass&& pass) {
   [[maybe_unused]] auto const stand_between_epochs = [&] {

@@ -59,9 +59,7 @@ struct Carried {
   typename R::Value loss{};  ///< loss of the last batch, for a model with its own optimizer_step
 };
 
-// Part of a run's state: facts about the current batch, loader and stage. They are not saved, unlike the counters in
-// `Progress`, and do not outlive the run.
-
+/// Part of a run's state: facts about the current batch, loader and stage, which are not saved, unlike `Progress`.
 struct Facts {
   Stage stage = Stage::fit;
   long batch_idx = 0;
@@ -129,13 +127,11 @@ struct FinishedValues {
   FinishedValues& operator=(FinishedValues const&);
   ~FinishedValues();
 
-  /// Values of metrics whose definition computes several numbers, for each loader. They are not on the evaluation's
-  /// boards.
+  /// Of each loader: values of metrics whose definition computes several numbers, which are on no board.
   std::vector<std::vector<std::pair<std::string, double>>> several{};
   /// After the batches of an evaluation: metrics with a definition, over the samples of all loaders.
   AllFigures counted;
-  /// How often each metric was logged in finished epochs and evaluations. With the count of the open one, this is the
-  /// age of its value.
+  /// How often each metric was logged in finished epochs and evaluations: with the open one's count, its value's age.
   std::vector<long> logged;
   AllFigures results;                        ///< the last finished epoch or evaluation, merged over loaders
   std::vector<AllFigures> loader_results{};  ///< the same for each loader of the last evaluation
@@ -156,8 +152,7 @@ struct Measured {
   std::vector<Board> eval_boards = std::vector<Board>(1);
 };
 
-/// A board, for code that does not know a program's board types: nullopt is the training board, a number is that of an
-/// evaluation board.
+/// A board, for code that does not know its type: nullopt is the training board, a number is an evaluation board.
 using BoardNumber = std::optional<std::size_t>;
 
 /// The boards that a phase reads.
@@ -183,8 +178,7 @@ namespace report {
 struct ModelRow;
 }
 
-/// The counters of a run. `epoch`: completed epochs. `batch`: batches of the current epoch. `global_step`: optimizer
-/// steps.
+/// The counters of a run. `epoch`: completed ones. `batch`: of the current epoch. `global_step`: optimizer steps.
 struct Progress {
   int epoch = 0;
   long batch = 0;
@@ -247,8 +241,7 @@ struct SafePoint {
 
 // Part of a run's state with several ranks: what they have to exchange, and what they received.
 
-/// True if several processes train one model. Whatever changes the course of the run must then be decided by all of
-/// them.
+/// True if several processes train one model: all of them must decide what changes the course of the run.
 template <class R>
 inline constexpr bool shares = R::Strategy::is_distributed;
 
@@ -258,8 +251,7 @@ template <class R>
 inline constexpr bool splits_model = judge::splits_model<typename R::Strategy>();
 
 struct SharedFacts {
-  // Values of this rank. The other ranks receive them with the next exchange of gradients, or at the next meeting of
-  // all ranks.
+  // Values of this rank. The others receive them with the next exchange of gradients, or where all ranks meet.
   bool skips = false;         ///< on_train_batch_start returned skip_epoch
   bool not_finite = false;    ///< a loss of the current window is not finite
   double loss = 0;            ///< the loss that is not finite
@@ -296,8 +288,7 @@ using SharedOf = std::conditional_t<shares<R>, SharedFacts, NothingShared>;
 /// How a function that is no template warns: a reference to State's `warn`.
 using Warn = FunctionRef<void(std::string_view identifier, std::string_view sentence)>;
 
-/// The warnings of a run: probable mistakes, each with its identifier in brackets in front. `aloud`: also print on
-/// stderr.
+/// The warnings of a run, each with its identifier in brackets in front. `aloud`: also print on stderr.
 class Warnings {
  public:
   /// Warns once for each identifier.
@@ -336,8 +327,7 @@ class LearningRates {
   virtual std::vector<double> initial() const = 0;
   /// Sets the rates until a schedule changes them.
   virtual void set(std::span<double const> rates) = 0;
-  /// Sets the rates from which schedules start from now on, and applies what each schedule computes from them at its
-  /// current position.
+  /// Sets the rates from which schedules start, and applies what each schedule computes from them where it is.
   virtual void begin_from(std::span<double const> rates) = 0;
 };
 
@@ -585,15 +575,13 @@ struct InPlace {
 template <class F>
 InPlace(F) -> InPlace<F>;
 
-/// Thrown if a trial run's changes could not be undone. A search never treats it as "out of memory", even if memory was
-/// the cause.
+/// Thrown if a trial run's changes could not be undone. A search never takes it for "out of memory", even if it is.
 class NotRestored : public Error {
  public:
   explicit NotRestored(char const* why);
 };
 
-/// Runs `work()`, then `restore()`, also if `work` throws. Throws the error of `work`, or [fulgurite.tuner.put_back]
-/// if restoring fails.
+/// Runs `work()`, then `restore()`, also if `work` throws. Throws [fulgurite.tuner.put_back] if restoring fails.
 template <class Work, class Restore>
 void restore_after(Work&& work, Restore&& restore) {
   auto const all = [&] {

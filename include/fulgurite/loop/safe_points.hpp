@@ -186,8 +186,7 @@ template <class R, class Pack, class Source>
     write_due(run, source, point);
 }
 
-/// For the program itself: saves the whole run: inside a fit with the current state of its data, after it with the
-/// state that they had at its end.
+/// For the program itself: saves the whole run; after a fit with the state that the data had at its end.
 template <class R>
 void save_checkpoint(State<R>& run, NoModule& none, std::filesystem::path const& path) {
   if (!run.parts.fitted || !run.parts.optimizers)
@@ -211,15 +210,13 @@ void save_checkpoint(State<R>& run, NoModule& none, std::filesystem::path const&
   run.made.held_files.hold(path, nullptr);
 }
 
-// Options that replace several others: fast_dev_run, overfit_batches, barebones. A warning says what they replace, and
-// which callbacks they disable.
+// Options that replace several others: fast_dev_run, overfit_batches, barebones.
 
 /// The options in effect, from options that were checked.
 TrainerOptions effective(TrainerOptions given);
 
-/// Checks before anything starts. Under barebones a callback that reports is an Error, except for those that
-/// make_trainer has added, which do nothing then. A fast_dev_run warns of what it replaces and which callbacks are
-/// idle.
+/// Checks before anything starts. Under barebones a callback that reports is an Error, if the program has given it. A
+/// fast_dev_run warns of what it replaces and which callbacks are idle.
 void check_special(RunCore& run);
 
 /// Sets the position from which a fit resumes if it fails, or is saved, inside a batch. After the batch's step, while

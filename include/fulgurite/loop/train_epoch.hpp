@@ -180,8 +180,7 @@ template <class R, class Pack, class Ctx, class Batch>
 }
 
 /// An epoch while its batches run: for each batch its hooks, its step or its part of a window, and the validation that
-/// follows. `run` and `pack` are function arguments: the compiler would reload members after each call that it cannot
-/// inline.
+/// follows. `run` and `pack` are arguments: the compiler would reload members after each call that it cannot inline.
 template <class R, class Pack, class Source>
 class TrainEpoch {
  public:
@@ -194,8 +193,7 @@ class TrainEpoch {
         validates_(run.facts.has_validation && validates_in(run.asked.options, run.progress.epoch)) {}
 
   /// Begins a pass over the loader at the position of a run that was left at `point`, unless the epoch has no more
-  /// batches. Throws [fulgurite.resume.short_loader] if the loader ends before that position; a loader with a size was
-  /// checked before.
+  /// batches. Throws [fulgurite.resume.short_loader] if a loader without a size ends before that position.
   void find_place(State<R>& run, SafePoint const& point) {
     if (!asks_for_batches(run, point)) return;
     long first = run.progress.batch;
@@ -216,8 +214,7 @@ class TrainEpoch {
     if (point.at == At::batch_end) return end_batch(run, pack, point);
     return finish_batch(run, pack, point);
   }
-  /// Leaves the epoch unfinished. Replays are checked; a wrong one is an Error, since the fit cannot roll back any
-  /// more.
+  /// Leaves the epoch unfinished. Replays are checked; a wrong one is an Error, since the fit cannot roll back now.
   void leave(State<R>& run) {
     stop_here(run, run.facts.accumulating);
     if constexpr (replays) {
@@ -312,8 +309,7 @@ class TrainEpoch {
     return finish(run, pack, b, end, facts.accumulating, stepped);
   }
 
-  /// on_train_batch_start returned skip_epoch: steps an open window, moves the schedules of epochs, and skips
-  /// everything else of this batch.
+  /// on_train_batch_start returned skip_epoch: steps an open window and moves the schedules of epochs, no more.
   void skip_epoch(State<R>& run, long b) {
     if constexpr (shares<R>) {  // the other ranks end their epoch with the next step, which this rank takes part in
       run.shared.skips = true;
@@ -362,8 +358,7 @@ class TrainEpoch {
   }
 
   /// The loader left out batch b. The batch keeps its place in the window, so that the number of windows depends only
-  /// on the number of batches. If the window closes with it, its gradients are stepped. Returns true if there was a
-  /// step.
+  /// on that of batches. If the window closes with it, its gradients are stepped. Returns true if there was a step.
   bool leave_out(State<R>& run, long b, bool last) {
     bool const closes = b + 1 == run.progress.window_end || last;
     // Other ranks may have batches of this window, so the window is open for all ranks.
@@ -373,8 +368,7 @@ class TrainEpoch {
     bool stepped = (run.facts.accumulating || (shares<R> && R::automatic)) && closes;  // other ranks may have batches
     if (stepped) stepped = flush(run, b + 1, false);
     if (closes && !run.facts.accumulating) run.progress.window_start = b + 1;
-    // In manual optimization other ranks may take another step, and learn of the end then. After the last batch they
-    // would wait for this rank.
+    // In manual optimization other ranks learn of the end with another step. After the last batch they would wait.
     if constexpr (shares<R> && !R::automatic)
       if (last) exchange(run, false);
     return stepped;
@@ -573,8 +567,7 @@ class TrainEpoch {
 
   // Steps that a strategy replays.
 
-  /// Checks all replays so far, because what follows depends on them. After this the fit can no longer roll back to
-  /// before them.
+  /// Checks all replays so far, because what follows depends on them. The fit can no longer roll back to before them.
   void confirm([[maybe_unused]] State<R>& run) {
     if constexpr (replays) {
       confirm_steps(run, pack_, ctx_);
@@ -583,8 +576,7 @@ class TrainEpoch {
   }
 
   /// At a window's end: checks the replays since the last check, so that a rollback point can be taken. Done if there
-  /// is no such point, if the replays of one kind of step were checked anyway, or if 1000 rows of the log wait for a
-  /// check.
+  /// is no such point, if the replays of one kind of step were checked anyway, or if 1000 rows wait for a check.
   void catch_up(State<R>& run) {
     if (run.parts.strategy.unchecked() == 0) return;
     bool const moves = retreat_.is_wanted(run) && (run.parts.strategy.half_checked() || !retreat_.is_taken());
