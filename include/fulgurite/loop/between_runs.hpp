@@ -114,20 +114,6 @@ class EvaluationRehearsal final : public Rehearser<R> {
   BatchSizesOf<R, Source> sizes_;
 };
 
-/// For its lifetime, the callbacks of an evaluation may request searches, if any of them does.
-template <class R>
-class TakesSearches : Pinned {
- public:
-  TakesSearches(State<R>& run, bool any) : run_(run) {
-    forget_searches(run);
-    run.searching.answers = any;
-  }
-  ~TakesSearches() { forget_searches(run_); }
-
- private:
-  State<R>& run_;
-};
-
 /// Runs the searches of an evaluation, after all listeners of setup were notified and before any loader is requested.
 /// If nothing is evaluated, they are dropped.
 template <class Kind, class Predicted, class R, class Source>
@@ -154,7 +140,8 @@ auto around_evaluation(State<R>& run, Pack& pack, Source& source, Stage stage, L
   if constexpr (!std::is_same_v<Kind, Prediction>) run.values.forget();
   RunContext<R, typename Kind::Phase> ctx(run);
   constexpr bool searches = any_searches<Pack>;
-  TakesSearches const takes_searches(run, searches);
+  forget_searches(run);
+  Instead const answers(run.searching.answers, searches);
   auto const& options = run.asked.options;
   [[maybe_unused]] auto const algorithms = R::Backend::algorithms(options.deterministic, options.benchmark);
   auto results = rescued(run, pack, source, [&] {

@@ -315,11 +315,8 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
   Flow flow = Flow::proceed;
 
   in_evaluation_mode<Kind>(run, ctx, [&] {
-    auto const gradients_off = [&] {
-      if constexpr (std::is_same_v<Kind, Validation>)
-        return R::Backend::no_grad(run.facts.stage != Stage::fit && run.asked.options.inference_mode);
-      else return R::Backend::no_grad(run.asked.options.inference_mode);
-    }();
+    bool const inference = run.facts.stage != Stage::fit && run.asked.options.inference_mode;
+    [[maybe_unused]] auto const gradients_off = R::Backend::no_grad(inference);
     flow = more_severe(flow, notify<typename Kind::start>(run, pack, ctx));
     flow = more_severe(flow, notify<typename Kind::epoch_start>(run, pack, ctx));
     each_evaluation_batch<Kind>(run, pack, loaders, limit, most, [&](auto&& raw, long b) {

@@ -123,9 +123,7 @@ using AllFigures = std::vector<Figures>;
 /// Values of finished epochs and evaluations.
 struct FinishedValues {
   explicit FinishedValues(std::size_t metrics);
-  FinishedValues(FinishedValues const&);
-  FinishedValues& operator=(FinishedValues const&);
-  ~FinishedValues();
+  FULGURITE_COPIES(FinishedValues);
 
   /// Of each loader: values of metrics whose definition computes several numbers, which are on no board.
   std::vector<std::vector<std::pair<std::string, double>>> several{};

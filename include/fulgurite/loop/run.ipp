@@ -70,11 +70,7 @@ FULGURITE_STATE(SafePoint)
 FULGURITE_BODY FinishedValues::FinishedValues(std::size_t metrics)
     : counted(metrics), logged(metrics), results(metrics) {}
 
-FULGURITE_BULK_BODY FinishedValues::FinishedValues(FinishedValues const&) = default;
-
-FULGURITE_BULK_BODY FinishedValues& FinishedValues::operator=(FinishedValues const&) = default;
-
-FULGURITE_BULK_BODY FinishedValues::~FinishedValues() = default;
+FULGURITE_COPIES_BODY(FinishedValues);
 
 FULGURITE_BODY void FinishedValues::forget() {
   std::ranges::fill(results, Figures{});

@@ -192,7 +192,7 @@ void save_checkpoint(State<R>& run, NoModule& none, std::filesystem::path const&
   if (!run.parts.fitted || !run.parts.optimizers)
     throw Error("fulgurite.trainer.nothing_to_save",
                 "there is no run to save to " + path.string() + " yet: call fit first");
-  FittedModel const fitted(run);
+  Instead const fitted(run.parts.model, run.parts.fitted);  // an evaluation since the fit may have had another one
   if (!run.loading.fit_is_open) note_switches(run, true);
   if constexpr (ChecksReplays<typename R::Strategy>)
     if (run.parts.strategy.unchecked() != 0)
@@ -225,7 +225,11 @@ void check_special(RunCore& run);
 /// separated from that of earlier batches. A loader that saves its position cannot go back: then the window begins at
 /// the next batch.
 template <class R, class Source>
-void redo_window(State<R>& run, Source& source) {
+void redo_window(State<R>& run, [[maybe_unused]] Source& source) {
+  constexpr bool keeps_place = [] {
+    if constexpr (Source::trains) return KeepsPlace<std::remove_reference_t<decltype(std::declval<Source&>().train())>>;
+    else return false;
+  }();
   auto& progress = run.progress;
   if (run.point.at != At::before_batch) return;
   bool const stepped = !run.facts.left_out || run.point.counts;
@@ -238,8 +242,8 @@ void redo_window(State<R>& run, Source& source) {
                  .observed = progress.global_step - (stepped && !run.facts.accumulating)};
     return;
   }
-  bool told = run.facts.in_batch && run.facts.ended == progress.total_batches && !run.facts.end_unknown;
-  if constexpr (Source::trains) told = told && !KeepsPlace<std::remove_reference_t<decltype(source.train())>>;
+  bool const told =
+      run.facts.in_batch && run.facts.ended == progress.total_batches && !run.facts.end_unknown && !keeps_place;
   if (told) {
     progress.batch = run.facts.batch_idx + 1;
     ++progress.total_batches;
@@ -247,8 +251,8 @@ void redo_window(State<R>& run, Source& source) {
     if (stepped && !run.facts.accumulating) progress.window_start = progress.batch;
   }
   // If a window ended before its full length, its step follows the batch.
-  bool flushing = !told && R::automatic && !run.facts.accumulating && progress.window_start != progress.batch;
-  if constexpr (Source::trains) flushing = flushing && !KeepsPlace<std::remove_reference_t<decltype(source.train())>>;
+  bool const flushing =
+      !told && R::automatic && !run.facts.accumulating && !keeps_place && progress.window_start != progress.batch;
   // The batch was finished, and something after it has failed.
   if (run.facts.in_batch && progress.batch == run.facts.batch_idx + 1 && !flushing) {
     bool const counts = told ? stepped && !run.facts.accumulating : progress.window_start == progress.batch;
@@ -259,18 +263,16 @@ void redo_window(State<R>& run, Source& source) {
                  .observed = progress.global_step - counts};
     return;
   }
-  if constexpr (Source::trains)
-    if constexpr (KeepsPlace<std::remove_reference_t<decltype(source.train())>>) {
-      using Loader = std::remove_reference_t<decltype(source.train())>;
-      if constexpr (BatchesStayValid<Loader> && !SizedLoader<Loader>) run.carried.slices = 0;  // it is past the batch
-      progress.window_start = progress.batch;
-      run.point.began |= run.facts.in_batch && progress.batch == 0;
-      return;
-    }
-  progress.total_batches -= progress.batch - progress.window_start;
-  progress.batch = progress.window_start;
+  if constexpr (keeps_place) {
+    using Loader = std::remove_reference_t<decltype(source.train())>;
+    if constexpr (BatchesStayValid<Loader> && !SizedLoader<Loader>) run.carried.slices = 0;  // it is past the batch
+    progress.window_start = progress.batch;
+  } else {
+    progress.total_batches -= progress.batch - progress.window_start;
+    progress.batch = progress.window_start;
+    expect_rows(run.callbacks, run.due.rows_of_window(progress.total_batches));
+  }
   run.point.began |= run.facts.in_batch && progress.batch == 0;
-  expect_rows(run.callbacks, run.due.rows_of_window(progress.total_batches));
 }
 
 // The handling of an exception in a run: who is notified, and what is still written.

@@ -616,7 +616,7 @@ void between_fits(State<R> const& run, std::string const& what) {
 template <class R>
 Snapshot<R> take_snapshot(State<R>& run, NoModule& none) {
   between_fits(run, "snapshot(trainer)");
-  FittedModel const fitted(run);
+  Instead const fitted(run.parts.model, run.parts.fitted);
   note_switches(run, true);
   auto const taken = [&](auto data) {
     return Snapshot<R>(
@@ -630,7 +630,7 @@ Snapshot<R> take_snapshot(State<R>& run, NoModule& none) {
 template <class R>
 void restore_snapshot(State<R>& run, NoModule& none, Snapshot<R> const& from) {
   between_fits(run, "restore(trainer, snapshot)");
-  FittedModel const fitted(run);
+  Instead const fitted(run.parts.model, run.parts.fitted);
   GivenLoaders<NoModule, NoModule> no_loaders{none, none};
   from.require_like(*run.parts.model);
   from.load([&](auto& archive) { fold_everything(run, no_loaders, archive); });
