@@ -4,8 +4,6 @@
 
 #include <csignal>
 #include <filesystem>
-#include <functional>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
@@ -57,7 +55,6 @@ class EvaluationRehearsal final : public Rehearser<R> {
     check_steps(plan);
     auto own = source_.fresh();
     KeptRun<R, Source, false> kept(run_, own);
-    std::vector<std::function<void()>> put_loaders_back;
     restore_after(
         [&] {
           auto& options = run_.asked.options;
@@ -66,7 +63,7 @@ class EvaluationRehearsal final : public Rehearser<R> {
           run_.asked.window_length = 1;
           begin_trying_out(run_);
           auto const loaders = evaluation_loaders<typename Kind::Loader>(run_, own);
-          std::apply([&](auto&... loader) { (put_loaders_back.push_back(place_of(loader)), ...); }, loaders);
+          std::apply([&](auto&... loader) { (kept.keep_loader(loader), ...); }, loaders);
           auto& first = std::get<0>(loaders);
           if (plan.on_loader) plan.on_loader(facts_of(first, size_of(first)));
           evaluate_on(plan, own, loaders);
@@ -74,7 +71,6 @@ class EvaluationRehearsal final : public Rehearser<R> {
         [&] {
           run_.searching.rehearsing = false;
           kept.restore();
-          for (auto const& put_loader_back : put_loaders_back) put_loader_back();
         });
     end_alone_if_asked(run_, users_);
   }
@@ -83,22 +79,6 @@ class EvaluationRehearsal final : public Rehearser<R> {
   BatchSizes& batch_sizes() override { return sizes_; }
 
  private:
-  using RunFile = typename R::Backend::RunFile;
-
-  /// Returns a function that sets a loader back to the start of its next pass, if the loader saves its position.
-  template <class Loader>
-  static std::function<void()> place_of(Loader& loader) {
-    if constexpr (Stateful<Loader, typename RunFile::Saver>) {
-      // A loader with resume_at saves the position of a pass that has begun, and cannot say that the last one is over.
-      if constexpr (Jumps<Loader>) static_cast<void>(std::begin(loader));
-      auto place = std::make_shared<typename RunFile::Memory>();
-      place->save([&](auto& archive) { archive.child("loader", loader); });
-      return [place, &loader] { place->restore([&](auto& archive) { archive.child("loader", loader); }); };
-    } else {
-      return [] {};
-    }
-  }
-
   template <class Loaders>
   void evaluate_on(RehearsalPlan const& plan, Source& own, Loaders const& loaders) {
     Pack<Conductor<R>> pack{Slots<Conductor<R>>(Conductor<R>(run_, plan, rates_, users_))};

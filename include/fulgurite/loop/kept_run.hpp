@@ -4,6 +4,9 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
+#include <iterator>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -51,19 +54,23 @@ class KeptRun : Pinned {
     parts_.save([&](auto& archive) { fold(archive); });
   }
 
-  /// Keeps the position of the loader that the trial run reads.
+  /// Keeps the position of a loader that the trial run reads.
   template <class Loader>
   void keep_loader(Loader& loader) {
-    if constexpr (Stateful<Loader, typename Backend::RunFile::Saver>)
-      loader_.save([&](auto& archive) { archive.child("train_loader", loader); });
-  }
-  template <class Loader>
-  void restore_loader(Loader& loader) const {
-    if constexpr (Stateful<Loader, typename Backend::RunFile::Saver>)
-      loader_.restore([&](auto& archive) { archive.child("train_loader", loader); });
-    notify_epoch(loader, place_.progress.epoch);
-    // If a pass was over when it was kept, the next pass would otherwise start at its last batch.
-    if constexpr (Jumps<Loader>) loader.resume_at(0);
+    if constexpr (Stateful<Loader, typename Backend::RunFile::Saver>) {
+      // A loader with resume_at saves the position of a pass that has begun, and cannot say that the last one is over.
+      if constexpr (!Trains && Jumps<Loader>) static_cast<void>(std::begin(loader));
+      auto const fold = [&loader](auto& archive) { archive.child("loader", loader); };
+      auto place = std::make_shared<Memory>();
+      place->save(fold);
+      restore_loaders_.push_back([place, fold] { place->restore(fold); });
+    }
+    if constexpr (Trains)
+      restore_loaders_.push_back([this, &loader] {
+        notify_epoch(loader, place_.progress.epoch);
+        // If a pass was over when it was kept, the next pass would otherwise start at its last batch.
+        if constexpr (Jumps<Loader>) loader.resume_at(0);
+      });
   }
 
   void restore() {
@@ -86,6 +93,7 @@ class KeptRun : Pinned {
     static_cast<TypedPlace<R>&>(run_) = typed_;
     if constexpr (shares<R>) run_.shared.together = shared.together, run_.shared.alone = shared.alone;
     random_.restore();
+    for (auto const& restore_loader : restore_loaders_) restore_loader();
   }
 
  private:
@@ -110,7 +118,8 @@ class KeptRun : Pinned {
   KeptWeights<R> weights_{};
   std::vector<typename R::Value> gradients_{};
   std::vector<std::vector<bool>> received_{};
-  Memory parts_{}, loader_{};
+  Memory parts_{};
+  std::vector<std::function<void()>> restore_loaders_{};
   decltype(Backend::rng_state()) random_ = Backend::rng_state();
 };
 

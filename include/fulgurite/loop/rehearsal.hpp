@@ -220,14 +220,12 @@ class Rehearsal final : public Rehearser<R> {
   void rehearse_on(RehearsalPlan const& plan, Data& from) {
     TrainingAlone<Data> data{from};
     KeptRun<R, TrainingAlone<Data>, true> kept(run_, data);
-    bool has_loader = false;
     bool const begun = run_.loading.training_is_open;
     restore_after(
         [&] {
           prepare(plan);
           if (run_.asked.options.limit_train_batches.none()) return;
           auto const shape = plan_training(run_, data);
-          has_loader = true;
           kept.keep_loader(data.train());
           if (plan.on_loader) plan.on_loader(facts_of(data.train(), size_of(data.train())));
           run(plan, data, shape, begun);
@@ -235,7 +233,6 @@ class Rehearsal final : public Rehearser<R> {
         [&] {
           run_.searching.rehearsing = false;
           kept.restore();
-          if (has_loader) kept.restore_loader(data.train());
         });
     end_alone_if_asked(run_, users_);
   }
