@@ -95,8 +95,7 @@ std::optional<CkptPath> path_of(From const& from) {
 
 }  // namespace loop
 
-/// The results of a run. Callbacks set them; the last line that a fit prints is made from them. Example:
-/// `trainer.outcome().best_file`.
+/// The results of a run: `trainer.outcome().best_file`. Callbacks set them, and the last line of a fit shows them.
 struct Outcome {
   std::string best_metric = {};       ///< the metric as it is watched: "vl.last()"
   std::string best_metric_name = {};  ///< the name of the metric itself: "vl"
@@ -119,8 +118,7 @@ struct Outcome {
 };
 
 /// The argument of callback functions that list files of earlier runs: `last_checkpoints(search)` and
-/// `hpc_checkpoints(search)`, which are called before setup. Both may also be declared without an argument, to list
-/// only files in folders that the callback knows.
+/// `hpc_checkpoints(search)`, which are called before setup. Without an argument they list files in known folders.
 struct CheckpointSearch {
   std::filesystem::path root = {};  ///< default_root_dir
   std::string model = {};           ///< the name of the model's type
@@ -184,8 +182,8 @@ struct CheckpointRequest {
   FULGURITE_COPIES(CheckpointRequest);
 };
 
-/// The operations on files that a request may use at its safe point. On ranks other than 0 they find the same names as
-/// on rank 0, and write or remove nothing.
+/// The operations on files that a request may use at its safe point. On ranks other than 0 they find rank 0's names,
+/// and write or remove nothing.
 class CheckpointFiles {
  public:
   /// A file to be written. `is_new`: only if no such file exists by then.
@@ -209,8 +207,7 @@ class CheckpointFiles {
   CheckpointFiles(HeldFiles& held, HeldFiles::Holder holder, loop::Due const& due, Means const& means);
 
   bool writes() const { return means_.writes; }
-  /// After a batch: true if a validation comes next, which scores the weights that a file written now holds. nullopt:
-  /// not known, such as after a batch that failed.
+  /// After a batch: true if a validation comes next, which scores the weights of a file written now; nullopt: unknown.
   std::optional<bool> validation_follows() const { return means_.validation_follows; }
   /// True if another holder needs the file, or a later request names it.
   bool of_others(std::filesystem::path const& file) const;

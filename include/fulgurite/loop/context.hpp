@@ -48,8 +48,7 @@ struct WatchedMetric {
     else if constexpr (!std::is_same_v<M, typename M::metric>) as = As::last;
   }
   explicit operator bool() const { return !name.empty(); }
-  /// The metric as the user wrote it. Part of a state's key, since two callbacks may watch one metric in different
-  /// ways.
+  /// The metric as the user wrote it: part of a state's key, since two callbacks may watch one metric differently.
   std::string written() const;
 };
 
@@ -90,8 +89,7 @@ class Context {
   /// The current batch, from 0 in its epoch or evaluation loader. Between batches it is the previous one; 0 before the
   /// first batch and in on_train_end.
   long batch_idx() const { return asked(Asks::batch_idx), core_->facts.batch_idx; }
-  /// Samples in the current batch, on this process. 0 between batches, while a batch is transferred, and for a batch
-  /// whose size is not known.
+  /// Samples in this process's batch. 0 between batches, while a batch is transferred, and if the size is not known.
   long batch_size() const { return asked(Asks::batch_size), core_->facts.in_batch ? core_->facts.batch_size : 0; }
   /// True for the last batch of an epoch or an evaluation loader. A loader that has no size and does not promise that
   /// batches stay valid is read one batch at a time: then this is false until the end is found, which is after the end
@@ -146,15 +144,13 @@ class Context {
 
   // The processes that train one model together, and text for the terminal.
 
-  /// The number of this process among those that train the model together, from 0; 0 if it is the only one. Only rank 0
-  /// should print and write files.
+  /// The number of this process among those that train the model, from 0. Only rank 0 should print and write files.
   int rank() const { return core_->rank(); }
   /// The number of processes; `rank()` is less than it.
   int world() const { return core_->program->world(*core_); }
   /// Prints one or several lines on stdout, on rank 0 only. On a terminal they appear above a progress bar.
   void print(std::string_view line) const;
-  /// Returns rank 0's text on every rank, for what was read outside of the program, such as the name of a folder. A
-  /// collective.
+  /// A collective: rank 0's text on every rank, for what was read outside of the program, such as a folder's name.
   std::string of_first_rank(std::string mine) const { return core_->program->of_first_rank(*core_, std::move(mine)); }
   /// True if the deadline `moment`, in `seconds_now()`, has passed by rank 0's clock. Every rank must call this after
   /// each step. It costs no message until one of the deadlines has passed.
@@ -173,8 +169,7 @@ class Context {
   std::optional<double> shared_value(WatchedMetric const& metric) const { return watched_value(metric).value; }
   /// The value of the metric of this name on this process. May wait for a device.
   std::optional<double> value(std::string_view metric) const;
-  /// Calls f(metric, value) for each declared metric of one number, in order, with the value that the host already
-  /// knows.
+  /// Calls f(metric, value) for each declared metric of one number, with the value that the host already knows.
   void each_metric(FunctionRef<void(DeclaredMetric const&, std::optional<double>)> f) const;
   /// Calls f(reported name, values by loader) for each metric that a finished evaluation reports. A loader without a
   /// value has nullopt. A value that was logged outside of the loaders' batches is given for each loader.
@@ -184,8 +179,7 @@ class Context {
 
   /// The name of the model's type.
   std::string_view model_name() const { return core_->program->model_name; }
-  /// True if an optimizer step follows each window of batches: false for manual optimization, and if batches are cut
-  /// along time.
+  /// True if a step follows each window of batches: not in manual optimization, nor if batches are cut along time.
   bool steps_by_batch() const { return core_->program->steps_by_batch; }
   /// Calls f(name, value) for the device statistics of the tensor library, such as allocated memory and counts of
   /// allocations.
@@ -238,8 +232,7 @@ class Context {
   ///       files.write(std::to_string(ctx.global_step()));
   ///     }});
   void request_checkpoint(CheckpointRequest request) const;
-  /// The checkpoint files that callbacks rely on. A callback that removes a file checks here first whether another
-  /// needs it.
+  /// The checkpoint files that callbacks rely on: check here before you remove one whether another needs it.
   HeldFiles& held_files() const { return core_->made.held_files; }
 
   /// Requests a pass of the training data through training_step before on_train_end, in which only buffers change.
@@ -250,16 +243,14 @@ class Context {
   ///
   ///     auto const watched = ctx.profile("augment");
   ///
-  /// Without a profiler it costs one check of a pointer. In a captured step profilers see it only when the step is
-  /// recorded.
+  /// Without a profiler it costs one check of a pointer. Of a captured step profilers see only the recording.
   [[nodiscard]] OwnAction profile(std::string_view name) const { return core_->own_actions.begin(name); }
 
   /// The folder of this run's logs; empty if no logger writes to a folder.
   std::filesystem::path const& log_dir() const { return core_->made.log_dir; }
   /// Sets the folder of this run's logs, for loggers. Only the first call has an effect.
   void set_log_dir(std::filesystem::path dir) const;
-  /// The results of the run, such as the best file and the best score, which `trainer.outcome()` returns. Callbacks
-  /// write to it.
+  /// The results of the run, such as the best file, for callbacks to write to; `trainer.outcome()` returns them.
   Outcome& outcome() const { return asked(Asks::outcome), core_->made.outcome; }
 
  protected:
@@ -310,8 +301,7 @@ class MetricValues {
     bool is_live = false;   ///< their epoch or evaluation is still running
   };
   Found find(WatchedMetric const& metric, std::size_t at, bool collects) const;
-  /// Calls f(board) for the boards that `value` reads first: those of the running epoch or evaluation; none after an
-  /// evaluation is published.
+  /// Calls f(board) for the boards of the running epoch or evaluation, until it is published: `value` reads them first.
   template <class F>
   void each_live_board(F&& f) const;
   std::optional<double> counted_so_far(WatchedMetric const& metric, std::size_t at, bool of_all_ranks) const;
@@ -353,8 +343,7 @@ class FiguresOnTheWay {
   std::span<Reduce const> how() const { return how_; }
 
   /// Replaces the figures by those of all ranks; `last` becomes the mean of the ranks' last values. With a split model
-  /// throws [fulgurite.pipeline.metric] on all ranks if another rank has logged a metric that the last one has not:
-  /// that value would be lost.
+  /// throws [fulgurite.pipeline.metric] on all ranks if another rank has logged a metric that the last one has not.
   void arrive();
 
  private:

@@ -385,8 +385,7 @@ concept ReadAnew = LoaderLike<L> && !Jumps<L> && !KeepsPlace<L>;
 
 /// Begins a pass over a loader whose first `consumed` batches were trained on before. A loader that neither has
 /// resume_at nor saves its position is read from its beginning; a warning is given if that may take long. An iterator
-/// of a sized loader stays at the last of these batches: the next one is then made in the usual place, after the random
-/// state was set.
+/// of a sized loader stays at the last of these batches: the next one is made later, after the random state was set.
 template <class R, class Loader>
 auto begin_at(State<R>& run, Loader& loader, long consumed) {
   if constexpr (Jumps<Loader>) {

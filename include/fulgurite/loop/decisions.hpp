@@ -62,8 +62,7 @@ double mean_of_ranks([[maybe_unused]] State<R>& run, double mine) {
   else return mine;
 }
 
-/// A collective: puts a stop that one rank has requested, and its reason, into effect on all ranks. Since clocks
-/// differ, one rank's time may be up before another's.
+/// A collective: puts a stop that one rank has requested into effect on all ranks. One rank's time may be up first.
 template <class R>
 [[gnu::always_inline]] inline void agree_on_stop(State<R>& run) {
   if constexpr (shares<R>) {

@@ -95,8 +95,7 @@ auto evaluated_value(State<R>& run, Meter& meter) -> std::optional<decltype(mete
   }
 }
 
-/// After the batches: computes a value for each loader's board, and one over the samples of all loaders, which is not
-/// the mean of the loaders' values. A collective.
+/// After the batches: computes a value for each loader's board, and one over all loaders' samples. A collective.
 template <class R>
 void settle_meters(State<R>& run) {
   using Counts = typename State<R>::Board::Counts;

@@ -33,8 +33,7 @@ namespace fulgurite::loop {
 /// What a trial run can change: weights, buffers, gradients and what is switched off; the saved state of model and data
 /// module; options, counters, facts, waiting rows and requests, logged values, clocks; random numbers. `Trains`: steps
 /// are made, so the saved state of strategy, precision, optimizers and schedules, too. Not included: callbacks, since a
-/// trial run does not notify them; warnings; and the flags of a failure of this rank or of all ranks, which stay true.
-/// A thread that writes files continues.
+/// trial run does not notify them; warnings; the flags of a failure, which stay true; a thread that writes files.
 template <class R, class Source, bool Trains>
 class KeptRun : Pinned {
   using Backend = typename R::Backend;

@@ -24,8 +24,7 @@
 namespace fulgurite {
 namespace loop {
 
-// Members that only one kind of context has. In any other context, calling one is a compile error that says where it
-// exists.
+// Members that only one kind of context has. In any other one, a call is a compile error that says where they exist.
 
 /// The members of the context of a manual training_step, which hides these, and one that no context has.
 struct NotHere {
@@ -64,8 +63,7 @@ consteval std::size_t place_of() {
 }
 
 /// Throws if the strategy or the optimizer does not support the clipping. A strategy declares this by `clips_by_norm`
-/// or `clips_by_value` = false, an optimizer by `unscales_itself` = true. Checked before training for Automatic{.clip},
-/// and at each ctx.clip_gradients.
+/// or `clips_by_value` = false, an optimizer by `unscales_itself` = true. For Automatic{.clip} checked before training.
 template <class R, class O>
 void check_clip(Clip const& clip) {
   using S = typename R::Strategy;
@@ -101,8 +99,7 @@ struct DeclaredOption {
 
 }  // namespace loop
 
-/// Options of one ctx.log call: the weight of the value in the epoch's mean. Options of the metric itself belong to its
-/// declaration and are compile errors here.
+/// Options of one ctx.log call: the weight of the value. Options of the metric itself belong to its declaration.
 ///
 ///     ctx.log(Net::loss, loss, {.batch_size = 8});
 struct LogOptions {
@@ -218,8 +215,7 @@ class RunContext : public Context, public loop::NotHere {
   bool value_waits(M const&) const {
     return values().waits(Metrics::template index_of<M>());
   }
-  /// Calls f(metric, value) for each declared metric of one number, in order, with the value that the host already
-  /// knows.
+  /// Calls f(metric, value) for each declared metric of one number, with the value that the host already knows.
   template <class F>
   void each_metric(F&& f) const {
     Metrics::each([&]<class M>(std::size_t, M const& metric) {
@@ -335,8 +331,8 @@ class RunContext : public Context, public loop::NotHere {
 
   // Optimizers, and requests to the run.
 
-  /// The tuple of optimizers: `auto& [g, d] = ctx.optimizers();`. Throws [fulgurite.context.optimizers] if there are
-  /// none yet: they exist from on_fit_start on.
+  /// The tuple of optimizers, from on_fit_start on: `auto& [g, d] = ctx.optimizers();`. Before that it throws
+  /// [fulgurite.context.optimizers].
   auto& optimizers() const
     requires(Phase::trains)
   {
@@ -379,8 +375,7 @@ class RunContext : public Context, public loop::NotHere {
     return state().parts.optimizers->schedulers;
   }
 
-  /// Clips the gradients of one optimizer, as `configure_gradient_clipping` does. Returns the norm before clipping if
-  /// `how` clips by norm.
+  /// Clips one optimizer's gradients, as `configure_gradient_clipping` does. By norm: returns the norm before that.
   template <class O>
     requires(std::same_as<Phase, phase::Train>)
   auto clip_gradients(O& optimizer, Clip how) -> typename R::Value {

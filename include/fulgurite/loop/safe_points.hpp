@@ -69,8 +69,7 @@ auto fold_of_file(State<R>& run, Source& source, bool weights_only) {
   };
 }
 
-/// Warns of state that a file does not hold, if the program itself requests the file. With callbacks that write files,
-/// a program with such parts does not compile.
+/// Warns of state that a file of the program does not hold. With callbacks that write files it would not compile.
 void warn_of_forgotten(RunCore& run, std::filesystem::path const& path, bool parts_remember);
 
 template <class R, class Source>

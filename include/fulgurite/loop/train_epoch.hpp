@@ -458,8 +458,7 @@ class TrainEpoch {
     return false;
   }
 
-  /// Ends the epoch with this batch: an open window is stepped with the batches that it has. A separate function, so
-  /// that other batches do not check this twice.
+  /// Ends the epoch with this batch: an open window is stepped. Apart, so that other batches do not check this twice.
   bool end_here(State<R>& run, Pack& pack, bool last, bool counts) {
     if (run.facts.accumulating) {
       flush(run, run.progress.batch);
