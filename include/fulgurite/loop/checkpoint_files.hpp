@@ -19,6 +19,7 @@
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/hooks.hpp>
+#include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/options.hpp>
 
 namespace fulgurite {
@@ -77,14 +78,8 @@ inline constexpr bool names_file =
 
 /// True if a fit without a CkptPath looks for a file of this callback to resume from.
 template <class C>
-inline constexpr bool resumes_fit = false;
-template <class C>
-  requires requires { C::resumes_fit; }
-inline constexpr bool resumes_fit<C> = C::resumes_fit;
-template <class Pack>
-inline constexpr bool any_resumes_fit = false;
-template <template <class...> class Pack, class... Cs>
-inline constexpr bool any_resumes_fit<Pack<Cs...>> = (resumes_fit<Cs> || ...);
+inline constexpr bool resumes_fit = requires { requires C::resumes_fit; };
+FULGURITE_OF_ARGUMENTS(any_resumes_fit, Pack, resumes_fit<Ts> || ...);
 
 /// The starting point of a call as one type.
 template <class From>
@@ -354,10 +349,7 @@ struct FilesUnderWay<B> {
 };
 
 /// True if a callback of the pack writes files.
-template <class Pack>
-inline constexpr bool any_names_files = false;
-template <template <class...> class Pack, class... Cs>
-inline constexpr bool any_names_files<Pack<Cs...>> = ((NamesLast<Cs> || NamesHpc<Cs>) || ...);
+FULGURITE_OF_ARGUMENTS(any_names_files, Pack, (NamesLast<Ts> || NamesHpc<Ts>) || ...);
 
 /// Between steps: true if the thread that writes files has finished.
 template <class Pack, class R>

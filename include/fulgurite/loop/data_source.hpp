@@ -246,17 +246,20 @@ concept HasRecurrentStep =
     Recurrent<M> && (hook::training_step::accepts<M, Slice, std::optional<typename M::Hidden> const, Ctx> ||
                      hook::training_step::accepts<M, Slice, std::optional<typename M::Hidden> const>);
 
+/// Calls the step in the form that the model declares.
+template <class Hook, class Model, class Batch, class Ctx>
+decltype(auto) call_step(Model& model, Batch& batch, Ctx& ctx) {
+  if constexpr (Hook::template accepts<Model, Batch, Ctx>) return Hook::call(model, batch, ctx);
+  else return Hook::call(model, batch);
+}
+
 /// Calls training_step in the form that the model declares.
 template <class M, class Batch, class Hidden, class Ctx>
 decltype(auto) call_training_step(M& model, Batch& batch, [[maybe_unused]] Hidden const& hidden, Ctx& ctx) {
-  if constexpr (!Recurrent<M>) {
-    if constexpr (hook::training_step::accepts<M, Batch, Ctx>) return hook::training_step::call(model, batch, ctx);
-    else return hook::training_step::call(model, batch);
-  } else if constexpr (hook::training_step::accepts<M, Batch, Hidden const, Ctx>) {
+  if constexpr (!Recurrent<M>) return call_step<hook::training_step>(model, batch, ctx);
+  else if constexpr (hook::training_step::accepts<M, Batch, Hidden const, Ctx>)
     return hook::training_step::call(model, batch, hidden, ctx);
-  } else {
-    return hook::training_step::call(model, batch, hidden);
-  }
+  else return hook::training_step::call(model, batch, hidden);
 }
 
 /// The slices of a batch, in order of time, by the model's `tbptt_split_batch(batch, k, ctx)` or else by the backend.
@@ -265,13 +268,6 @@ auto time_slices(typename R::Model& model, Batch& batch, long length, Ctx& ctx) 
   if constexpr (hook::tbptt_split_batch::named<typename R::Model>)
     return call_override<hook::tbptt_split_batch>(model, ctx, batch, length);
   else return R::Backend::time_slices(batch, length);
-}
-
-/// Calls the step in the form that the model declares.
-template <class Hook, class Model, class Batch, class Ctx>
-decltype(auto) call_step(Model& model, Batch& batch, Ctx& ctx) {
-  if constexpr (Hook::template accepts<Model, Batch, Ctx>) return Hook::call(model, batch, ctx);
-  else return Hook::call(model, batch);
 }
 
 // From a loader's batch to a step's argument: the transfer hooks, the move to the device, the precision of inputs.

@@ -282,7 +282,7 @@ void leave_run(RunCore& run);
 /// Runs `work` while another exception is handled. The first error is the one that is rethrown; a failure of the
 /// clean-up becomes a warning, and the clean-up continues. Each rank prints its own failures, unless they are silenced.
 /// `interrupted`: the first error is the end that a signal asked for; if `work` throws that again, it is no failure.
-void clean_up(Warnings& said, Silence const& silence, bool interrupted, FunctionRef<void()> work);
+void clean_up(RunCore& run, bool interrupted, FunctionRef<void()> work);
 
 /// Finishes files when a fit is left open. Nothing could catch an exception there, so it becomes a warning.
 void abandon_files(RunCore& run, FunctionRef<void()> finish) noexcept;
@@ -292,9 +292,7 @@ void failed(State<R>& run, Pack& pack, Source& source, std::exception const& err
   run.loading.count_training = nullptr;
   fails(run, error);
   bool const interrupted = dynamic_cast<Interrupted const*>(&error) != nullptr;
-  auto const still = [&](FunctionRef<void()> work) {
-    clean_up(run.said, run.asked.options.silence, interrupted, work);
-  };
+  auto const still = [&](FunctionRef<void()> work) { clean_up(run, interrupted, work); };
   still([&] { finish_files(run); });
   still([&] { run.due.take_back(); });
   still([&] {  // deliver the rows of listeners that will not be notified again of this event

@@ -244,7 +244,8 @@ class TrainEpoch {
         if (is_none(raw)) return none(run, pack, b, end);
       if constexpr (replays) retreat_.offer(run, b);
       begin(run, b, end);
-      auto const window = window_at(run, b);
+      auto const window = window_of(b, run.progress.window_start, seen(run, b), run.progress.window_end, plan_.batches,
+                                    run.facts.is_last_batch);
       run.facts.accumulating = !window.key.closes;
       auto const use = [&](auto& batch)
                            __attribute__((always_inline)) { return take_batch(run, pack, batch, b, end, window); };
@@ -351,11 +352,6 @@ class TrainEpoch {
 
   /// The batches of the current window, before this one, that made gradients.
   static long seen(State<R> const& run, long b) { return b - run.progress.window_start - run.progress.left_out; }
-
-  [[gnu::always_inline]] WindowPlace window_at(State<R> const& run, long b) const {
-    return window_of(b, run.progress.window_start, seen(run, b), run.progress.window_end, plan_.batches,
-                     run.facts.is_last_batch);
-  }
 
   /// The loader left out batch b. The batch keeps its place in the window, so that the number of windows depends only
   /// on that of batches. If the window closes with it, its gradients are stepped. Returns true if there was a step.
