@@ -33,15 +33,6 @@
 
 namespace fulgurite::loop {
 
-/// The learning rates of an evaluation, which has none.
-class NoRates final : public LearningRates {
- public:
-  std::vector<double> now() const override { return {}; }
-  std::vector<double> initial() const override { return {}; }
-  void set(std::span<double const> rates) override { check_rates(rates, 0); }
-  void begin_from(std::span<double const> rates) override { check_rates(rates, 0); }
-};
-
 /// Makes trial runs of an evaluation. The trainer's callbacks are not notified, except that they may end the program.
 /// `Predicted`: the result of predict_step, if the evaluation is predict.
 template <class Kind, class Predicted, class R, class Source>
@@ -90,7 +81,7 @@ class EvaluationRehearsal final : public Rehearser<R> {
   State<R>& run_;
   std::vector<AnyCallback> users_;
   Source& source_;
-  NoRates rates_{};
+  RatesOf<R> rates_{run_, false};
   BatchSizesOf<R, Source> sizes_;
 };
 

@@ -158,11 +158,11 @@ void forget_searches(State<R>& run) {
   run.searching.answers = false;
 }
 
-/// The learning rates of a run's optimizers as one list.
+/// The learning rates of a run's optimizers as one list. An evaluation has none, also if a fit before it has left some.
 template <class R>
 class RatesOf final : public LearningRates {
  public:
-  explicit RatesOf(State<R>& run) : run_(run) {}
+  explicit RatesOf(State<R>& run, bool any = true) : run_(run), any_(any) {}
 
   std::vector<double> now() const override {
     std::vector<double> all;
@@ -195,10 +195,11 @@ class RatesOf final : public LearningRates {
  private:
   template <class F>
   void each(F&& f) const {
-    run_.parts.optimizers->each_with_first(f);
+    if (any_) run_.parts.optimizers->each_with_first(f);
   }
 
   State<R>& run_;
+  bool any_;
 };
 
 // Rollback: the last state of a run in which every replayed step was known to be right.
