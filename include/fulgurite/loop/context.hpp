@@ -262,36 +262,20 @@ class Context {
     if (core_->keeps_questions) core_->questions.add(question);
   }
 
+  // Where the value of the metric at a position is read: from the running epoch or evaluation, else from the last
+  // finished one. Hooks of training and of evaluations read different boards. Each read waits for the device if figures
+  // are still on it, unless its comment says otherwise.
+
+  std::optional<double> value_at(std::size_t at, WatchedMetric const& metric) const;
+  /// The value that the host already knows; never waits.
+  std::optional<double> known_at(std::size_t at, WatchedMetric const& metric) const;
+  /// The value over all processes, with its age.
+  WatchedValue watched_at(std::size_t at, WatchedMetric const& metric) const;
+  /// True if figures of the metric are still on a device, so that reading its value would wait.
+  bool waits_at(std::size_t at) const;
+
   loop::RunCore* core_;
   loop::MetricSource source_;
-
- private:
-  void note_why(std::string_view why) const;
-  void require_identifier(std::string_view identifier) const;
-};
-
-}  // namespace fulgurite
-
-namespace fulgurite::loop {
-
-// Where the value of a metric is read: from the running epoch or evaluation, else from the last finished one.
-
-/// Reads values of metrics for a phase: hooks of training and of evaluations read different boards. Every read waits
-/// for the device if figures are still on it, unless its comment says otherwise.
-class MetricValues {
- public:
-  MetricValues(RunCore& run, MetricSource source) : run_(run), source_(source) {}
-
-  /// The position of the metric with this name that has one number.
-  std::optional<std::size_t> place_of(std::string_view name) const;
-  /// `at`: the metric's position.
-  std::optional<double> value(WatchedMetric const& metric, std::size_t at) const;
-  /// The value that the host already knows; never waits.
-  std::optional<double> known(WatchedMetric const& metric, std::size_t at) const;
-  /// The value over all processes, with its age.
-  WatchedValue watched_value(WatchedMetric const& metric, std::size_t at) const;
-  /// True if figures of the metric are still on a device, so that reading its value would wait.
-  bool waits(std::size_t at) const;
 
  private:
   /// The figures from which a metric's value is computed.
@@ -300,22 +284,26 @@ class MetricValues {
     bool is_shared = true;  ///< the figures already are those of all processes
     bool is_live = false;   ///< their epoch or evaluation is still running
   };
-  Found find(WatchedMetric const& metric, std::size_t at, bool collects) const;
-  /// Calls f(board) for the boards of the running epoch or evaluation, until it is published: `value` reads them first.
+  Found find(std::size_t at, WatchedMetric const& metric, bool collects) const;
+  /// The position of the metric with this name that has one number.
+  std::optional<std::size_t> place_of(std::string_view name) const;
+  /// Calls f(board) for the boards of the running epoch or evaluation, until it is published: they are read first.
   template <class F>
   void each_live_board(F&& f) const;
-  std::optional<double> counted_so_far(WatchedMetric const& metric, std::size_t at, bool of_all_ranks) const;
-  std::optional<double> reduced(WatchedMetric const& metric, std::size_t at, Figures const& figures) const;
+  std::optional<double> counted_so_far(std::size_t at, WatchedMetric const& metric, bool of_all_ranks) const;
+  std::optional<double> reduced(std::size_t at, WatchedMetric const& metric, Figures const& figures) const;
   /// The position of a metric's loader; the number of loaders if none has that name.
   std::size_t loader_at(WatchedMetric const& metric) const;
   /// True in a validation inside fit for a metric that only training logs: its value there is that of the epoch so far.
   bool trains_on(std::size_t at) const;
-  Cell const& cell(BoardNumber board, std::size_t at) const;
-  void note_question() const;
-
-  RunCore& run_;
-  MetricSource source_;
+  Cell const& cell(loop::BoardNumber board, std::size_t at) const;
+  void note_why(std::string_view why) const;
+  void require_identifier(std::string_view identifier) const;
 };
+
+}  // namespace fulgurite
+
+namespace fulgurite::loop {
 
 /// Throws [fulgurite.metric.dynamic_name] if ctx.log_dynamic must not use this name.
 void check_dynamic_name(RunCore const& run, std::string_view name);

@@ -177,7 +177,7 @@ class RunContext : public Context, public loop::NotHere {
     constexpr bool declared = loop::place_of<Metrics, M>() < Metrics::size, one = !of_several<M>();
     static_assert(declared, FULGURITE_SENTENCE_METRIC_UNDECLARED);
     static_assert(one, FULGURITE_SENTENCE_METRIC_SEVERAL);
-    if constexpr (declared && one) return values().value(WatchedMetric(metric), loop::place_of<Metrics, M>());
+    if constexpr (declared && one) return value_at(loop::place_of<Metrics, M>(), WatchedMetric(metric));
     else return {};
   }
   using Context::value;
@@ -198,7 +198,7 @@ class RunContext : public Context, public loop::NotHere {
     constexpr bool declared = loop::place_of<Metrics, M>() < Metrics::size, one = !of_several<M>();
     static_assert(declared, FULGURITE_SENTENCE_METRIC_UNDECLARED);
     static_assert(one, FULGURITE_SENTENCE_METRIC_SEVERAL);
-    if constexpr (declared && one) return values().watched_value(WatchedMetric(metric), loop::place_of<Metrics, M>());
+    if constexpr (declared && one) return watched_at(loop::place_of<Metrics, M>(), WatchedMetric(metric));
     else return {};
   }
   using Context::watched_value;
@@ -207,13 +207,13 @@ class RunContext : public Context, public loop::NotHere {
   std::optional<double> known(M const& metric) const {
     constexpr bool declared = loop::place_of<Metrics, M>() < Metrics::size;
     static_assert(declared, FULGURITE_SENTENCE_METRIC_UNDECLARED);
-    if constexpr (declared) return values().known(WatchedMetric(metric), loop::place_of<Metrics, M>());
+    if constexpr (declared) return known_at(loop::place_of<Metrics, M>(), WatchedMetric(metric));
     else return {};
   }
   /// True if figures of a metric are still on a device, so that reading its value would wait.
   template <class M>
   bool value_waits(M const&) const {
-    return values().waits(Metrics::template index_of<M>());
+    return waits_at(Metrics::template index_of<M>());
   }
   /// Calls f(metric, value) for each declared metric of one number, with the value that the host already knows.
   template <class F>
@@ -464,7 +464,6 @@ class RunContext : public Context, public loop::NotHere {
   loop::State<R>& state() const { return static_cast<loop::State<R>&>(*core_); }
 
  private:
-  loop::MetricValues values() const { return {state(), source_}; }
   template <class M>
   static consteval bool of_several() {
     if constexpr (loop::is_metric_constant<M>) return metric::counts_several<typename M::metric>;
