@@ -398,49 +398,40 @@ void keep_before_validation(State<R>& run, Source& source) {
   run.before_validation.emplace(std::move(before));
 }
 
-/// Validation inside fit, and what surrounds it. `after`: where a fit resumes from a file that is requested here.
+/// Validates after the batch at `place`, with all that surrounds it. If that fails, run.point stays there, so that the
+/// validation is repeated. Not inlined, since code that writes files is no part of the hot loop.
 template <class R, class Pack, class Source>
-void validate_in_fit(State<R>& run, Pack& pack, Source& source, SafePoint const& after) {
-  if constexpr (Source::template evaluates<hook::val_dataloader>) {
-    [[maybe_unused]] auto const watched = pack.template profile<action::run_validation>();
-    RunContext<R, phase::ValidateEnd> ctx(run);
-    run.due.set_aside();
-    if (run.due.notified.template failed<hook::on_validation_end>()) [[unlikely]] {
-      end_validation(run, pack);
-    } else {
-      keep_before_validation(run, source);
-      if (!run.facts.accumulating &&
-          Listens<hook::on_validation_model_zero_grad, typename R::Model, RunContext<R, phase::ValidateEnd>>)
-        Pack::template notify_model<hook::on_validation_model_zero_grad>(*run.parts.model, ctx);
-      int const every = run.asked.options.reload_dataloaders_every_n_epochs;
-      if (every != 0 && run.progress.epoch - run.loading.validation_since >= every) {
-        if constexpr (requires { source.reload_validation(); }) source.reload_validation();
-        run.loading.validation_since = run.progress.epoch;
-      }
-      evaluate<Validation>(run, pack, source, evaluation_loaders<hook::val_dataloader>(run, source),
-                           run.asked.options.limit_val_batches, std::nullopt);
-    }
-    if (run.asked.options.val_check_interval.kind == ValidationInterval::Kind::time)
-      run.clock.last_validation = run.asked.options.now();
-    deliver_posted(run, pack, run.progress.logged_steps);
-    // Files must have the weights that validation has scored, so they are written at once, also inside a window.
-    run.point = after;
-    run.before_validation.reset();
-    if (!run.due.requests.empty()) write_now(run, source);
-    run.due.take_back();
-    agree_on_stop(run);
-  }
-}
-
-/// Validates after the batch at `place`. If validation fails, run.point stays at `place`, so that it is repeated from
-/// there. Not inlined, since code that writes files is no part of the hot loop.
-template <class R, class Pack, class Source>
-[[gnu::noinline]] void validate_from(State<R>& run, Pack& pack, Source& source, SafePoint const& place) {
-  auto after = place;
-  after.at = At::after_validation;
-  after.validates = false;
+[[gnu::noinline]] void validate_in_fit(State<R>& run, Pack& pack, Source& source, SafePoint const& place) {
+  [[maybe_unused]] auto const watched = pack.template profile<action::run_validation>();
   auto const before = std::exchange(run.point, place);
-  validate_in_fit(run, pack, source, after);
+  RunContext<R, phase::ValidateEnd> ctx(run);
+  run.due.set_aside();
+  if (run.due.notified.template failed<hook::on_validation_end>()) [[unlikely]] {
+    end_validation(run, pack);
+  } else {
+    keep_before_validation(run, source);
+    if (!run.facts.accumulating &&
+        Listens<hook::on_validation_model_zero_grad, typename R::Model, RunContext<R, phase::ValidateEnd>>)
+      Pack::template notify_model<hook::on_validation_model_zero_grad>(*run.parts.model, ctx);
+    int const every = run.asked.options.reload_dataloaders_every_n_epochs;
+    if (every != 0 && run.progress.epoch - run.loading.validation_since >= every) {
+      if constexpr (requires { source.reload_validation(); }) source.reload_validation();
+      run.loading.validation_since = run.progress.epoch;
+    }
+    evaluate<Validation>(run, pack, source, evaluation_loaders<hook::val_dataloader>(run, source),
+                         run.asked.options.limit_val_batches, std::nullopt);
+  }
+  if (run.asked.options.val_check_interval.kind == ValidationInterval::Kind::time)
+    run.clock.last_validation = run.asked.options.now();
+  deliver_posted(run, pack, run.progress.logged_steps);
+  // Files must have the weights that validation has scored, so they are written at once, also inside a window.
+  run.point = place;
+  run.point.at = At::after_validation;
+  run.point.validates = false;
+  run.before_validation.reset();
+  if (!run.due.requests.empty()) write_now(run, source);
+  run.due.take_back();
+  agree_on_stop(run);
   run.point = before;
 }
 

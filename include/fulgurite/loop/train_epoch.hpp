@@ -479,7 +479,7 @@ class TrainEpoch {
     if ((!run.due.requests.empty() && !run.facts.accumulating) || answer_waits<Pack>(run)) [[unlikely]]
       validates = write_files(run, pack, last, counts, validates);
     if constexpr (evaluates)
-      if (validates) validate_from(run, pack, source_, here(run, last, counts, true));
+      if (validates) validate_in_fit(run, pack, source_, here(run, last, counts, true));
     if (counts) count_step(run);
   }
 
