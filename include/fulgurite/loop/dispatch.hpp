@@ -2,6 +2,7 @@
 // Dispatch of one event: callbacks are notified in firing order, then the model, then the strategy; and what follows an
 // event: metrics of several ranks are combined, loggers receive rows, schedules move.
 
+#include <algorithm>
 #include <array>
 #include <concepts>
 #include <cstddef>
@@ -345,9 +346,7 @@ void log_program(State<R>& run, Pack<Cs...>& pack) {
 /// Whether some metric is reported per step where it is logged there.
 template <class Metrics>
 consteval bool any_per_step(Origin origin) {
-  bool any = false;
-  for (auto const& metric : declared_metrics<Metrics>) any = any || per_step(metric, origin);
-  return any;
+  return std::ranges::any_of(declared_metrics<Metrics>, [&](auto const& metric) { return per_step(metric, origin); });
 }
 
 /// The value of each metric of a board that is reported per epoch.
@@ -395,13 +394,6 @@ void share_epoch(RunCore& run, Origin origin);
 /// Replaces the figures of an evaluation by those of all ranks. Counted values already are the same on each rank.
 void share_evaluation(RunCore& run);
 
-template <class Metrics>
-inline constexpr bool any_sync_on_step = [] {
-  bool any = false;
-  for (auto const& metric : declared_metrics<Metrics>) any = any || metric.sync_on_step;
-  return any;
-}();
-
 /// Replaces a step's values by those of all ranks before its row is logged, for metrics with sync_on_step.
 void share_step_values(RunCore& run);
 /// Copies what the last rank has logged in this epoch to all ranks, so that rank 0 can log it.
@@ -410,8 +402,9 @@ template <class R>
 void share_step(State<R>& run) {
   if constexpr (splits_model<R>) {
     if constexpr (State<R>::metrics != 0) share_last_rank(run);
-  } else if constexpr (shares<R> && any_sync_on_step<typename R::Metrics>) {
-    share_step_values(run);
+  } else if constexpr (shares<R>) {
+    if constexpr (std::ranges::any_of(declared_metrics<typename R::Metrics>, &DeclaredMetric::sync_on_step))
+      share_step_values(run);
   }
 }
 
