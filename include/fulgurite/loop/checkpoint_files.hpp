@@ -187,7 +187,7 @@ class CheckpointFiles {
     bool is_new;
   };
   using Then = std::function<void(CheckpointFiles&)>;
-  /// What the run does for its requests. A function that is not set is not needed, or files are removed as usual.
+  /// What the run does for its requests. A function that is not set is not needed.
   struct Means {
     bool writes;
     FunctionRef<void(std::filesystem::path const& file, bool weights_only)> write;

@@ -374,10 +374,10 @@ FULGURITE_OF_ARGUMENTS(has_logger, Pack, hook::log_metrics::named<Ts> || ...);
 /// The x value for values of a whole epoch or of the end of training: that of the last step.
 long last_step(RunCore const& run);
 
-/// Passes the values that callbacks posted to the loggers.
+/// Passes the values that callbacks posted to the loggers, with x = `step`.
 void log_posted(RunCore& run, long step);
 
-/// The same, called after all listeners of an event were notified.
+/// Called after all listeners of an event were notified: does so if there are such values.
 template <class R, class Pack>
 [[gnu::always_inline]] inline void deliver_posted(State<R>& run, Pack&, long step) {
   if constexpr (has_logger<Pack>)

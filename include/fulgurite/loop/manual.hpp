@@ -244,7 +244,7 @@ class StepContext : public RunContext<R, phase::Train> {
     return {};
   }
 
-  /// Makes one update with a closure that clears, runs backward and returns the loss, as often as the optimizer asks.
+  /// Makes one update with a closure that clears, runs backward and returns the loss. The optimizer may run it again.
   template <class O, class Closure>
   void step(O& optimizer, Closure&& closure) {
     if constexpr (O::needs_closure) {

@@ -573,7 +573,8 @@ struct InPlace {
 template <class F>
 InPlace(F) -> InPlace<F>;
 
-/// Thrown if a trial run's changes could not be undone. A search never takes it for "out of memory", even if it is.
+/// Thrown if a trial run's changes could not be undone. A search never takes it for "out of memory", even if caused by
+/// that.
 class NotRestored : public Error {
  public:
   explicit NotRestored(char const* why);

@@ -375,7 +375,7 @@ class RunContext : public Context, public loop::NotHere {
     return state().parts.optimizers->schedulers;
   }
 
-  /// Clips one optimizer's gradients, as `configure_gradient_clipping` does. By norm: returns the norm before that.
+  /// Clips one optimizer's gradients, as `configure_gradient_clipping` does. By norm, it returns the norm before.
   template <class O>
     requires(std::same_as<Phase, phase::Train>)
   auto clip_gradients(O& optimizer, Clip how) -> typename R::Value {

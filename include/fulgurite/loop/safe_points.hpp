@@ -68,7 +68,7 @@ auto fold_of_file(State<R>& run, Source& source, bool weights_only) {
   };
 }
 
-/// Warns of state that a file of the program does not hold. With callbacks that write files it would not compile.
+/// Warns of state that a file does not hold. If callbacks write files, a program with such parts does not compile.
 void warn_of_forgotten(RunCore& run, std::filesystem::path const& path, bool parts_remember);
 
 template <class R, class Source>
