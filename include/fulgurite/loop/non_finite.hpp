@@ -195,14 +195,12 @@ template <class R>
 /// Handles a non-finite value in the current batch: throws, or lets the update of its window be skipped.
 template <class R>
 [[gnu::cold, gnu::noinline]] void found_non_finite(State<R>& run, std::string const& what) {
-  auto const where =
-      place_of_batch(run.facts.batch_idx, run.progress.epoch, run.facts.batch_size == 0 && run.facts.no_rows);
   if (run.asked.options.non_finite == NonFinite::stop) {
     if constexpr (shares<R>) run.shared.together = true;  // gradients are those of all ranks, too
-    refuse_update(what, where, run.progress.global_step, spoiled_buffer(run));
+    refuse_update(run, what, spoiled_buffer(run));
   }
   run.watch.finite.look = Look::found;
-  warn_of_skipped(Warn::to<&State<R>::warn>(run), what, where, spoiled_buffer(run));
+  warn_of_skipped(run, what, spoiled_buffer(run));
 }
 
 template <class R>

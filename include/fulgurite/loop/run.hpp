@@ -283,9 +283,6 @@ using SharedOf = std::conditional_t<shares<R>, SharedFacts, NothingShared>;
 
 // Part of a run's state: warnings. The only channel for warnings of the library, of callbacks and of models.
 
-/// How a function that is no template warns: a reference to State's `warn`.
-using Warn = FunctionRef<void(std::string_view identifier, std::string_view sentence)>;
-
 /// The warnings of a run, each with its identifier in brackets in front. `aloud`: also print on stderr.
 class Warnings {
  public:
@@ -620,7 +617,7 @@ inline std::string loader_at(std::size_t position) { return "dataloader_idx_" + 
 /// A loader has ended before the number of batches that its size() promised.
 [[noreturn]] void throw_short(long promised, long had);
 [[noreturn]] void refuse_empty_epoch(int epoch);
-void warn_of_left_out(Warn warn, long batch, int epoch);
+void warn_of_left_out(RunCore& run, long batch);
 
 // Of a training loop that waits for its data while processors are idle.
 
@@ -632,20 +629,18 @@ void advise_on_waiting(RunCore& run, Waited const& waited);
 
 // Of values that are not finite.
 
-std::string place_of_batch(long batch, int epoch, bool no_rows);
 /// What was found. `loss`: that of the batch, if it is one number.
 inline std::string not_finite_loss(double loss) { return "the loss is " + std::to_string(loss); }
 std::string not_finite_gradient(std::optional<double> loss);
 /// `buffer`: the name of a buffer that holds a nan, or nothing.
-[[noreturn]] void refuse_update(std::string const& what, std::string const& where, long step,
-                                std::string const& buffer);
-void warn_of_skipped(Warn warn, std::string const& what, std::string const& where, std::string const& buffer);
+[[noreturn]] void refuse_update(RunCore const& run, std::string const& what, std::string const& buffer);
+void warn_of_skipped(RunCore& run, std::string const& what, std::string const& buffer);
 [[noreturn]] void refuse_non_finite(long from, long to);
 
 // Of what is done between two fits.
 
 /// Gives one warning for all options of the program that differ from those of the file.
-void warn_of_options(std::vector<std::string> const& differences, Warn warn);
+void warn_of_options(RunCore& run, std::vector<std::string> const& differences);
 /// Throws [fulgurite.trainer.open_fit] inside of a fit. `is_run`: inside of validate, test and predict, too.
 void refuse_open(RunCore const& run, std::string const& what, bool is_run = false);
 /// The error with which a fit ends that the program left without `close`.

@@ -173,9 +173,9 @@ FULGURITE_BULK_BODY void advise_on_waiting(RunCore& run, Waited const& waited) {
                                        std::to_string(waited.workers) + "), and more until the wait ends");
 }
 
-FULGURITE_BODY void warn_of_left_out(Warn warn, long batch, int epoch) {
-  warn("fulgurite.data.none", "batch " + std::to_string(batch) + " of epoch " + std::to_string(epoch) +
-                                  " is none, an empty optional: it is skipped, and so are others that follow");
+FULGURITE_BODY void warn_of_left_out(RunCore& run, long batch) {
+  run.warn("fulgurite.data.none", "batch " + std::to_string(batch) + " of epoch " + std::to_string(run.progress.epoch) +
+                                      " is none, an empty optional: it is skipped, and so are others that follow");
 }
 
 FULGURITE_BODY void refuse_empty_epoch(int epoch) {
@@ -183,8 +183,9 @@ FULGURITE_BODY void refuse_empty_epoch(int epoch) {
                                           ": begin() must start a new pass each time");
 }
 
-FULGURITE_BODY std::string place_of_batch(long batch, int epoch, bool no_rows) {
-  return "batch " + std::to_string(batch) + " of epoch " + std::to_string(epoch) +
+FULGURITE_BODY std::string place_of_batch(RunCore const& run) {
+  bool const no_rows = run.facts.batch_size == 0 && run.facts.no_rows;
+  return "batch " + std::to_string(run.facts.batch_idx) + " of epoch " + std::to_string(run.progress.epoch) +
          (no_rows ? ", which has no rows," : "");
 }
 
@@ -199,21 +200,19 @@ FULGURITE_BODY std::string spoiled(std::string const& buffer) {
                               "' holds a nan: buffers are written while the loss is computed, and are not restored";
 }
 
-FULGURITE_BODY void refuse_update(std::string const& what, std::string const& where, long step,
-                                  std::string const& buffer) {
+FULGURITE_BODY void refuse_update(RunCore const& run, std::string const& what, std::string const& buffer) {
   throw Error("fulgurite.loop.non_finite",
-              what + " after " + where + ". The update was not made: the weights are those after step " +
-                  std::to_string(step) + spoiled(buffer) +
+              what + " after " + place_of_batch(run) + ". The update was not made: the weights are those after step " +
+                  std::to_string(run.progress.global_step) + spoiled(buffer) +
                   ". Look at that batch, at the learning rate and at clipping; detect_anomaly = true names the "
                   "function. non_finite = NonFinite::skip leaves such updates out, NonFinite::ignore makes them");
 }
 
-FULGURITE_BODY void warn_of_skipped(Warn warn, std::string const& what, std::string const& where,
-                                    std::string const& buffer) {
-  warn("fulgurite.loop.non_finite_skipped",
-       what + " after " + where +
-           ": the update of its window is left out, and so are others like it (ctx.skipped_steps() counts them)" +
-           spoiled(buffer));
+FULGURITE_BODY void warn_of_skipped(RunCore& run, std::string const& what, std::string const& buffer) {
+  run.warn("fulgurite.loop.non_finite_skipped",
+           what + " after " + place_of_batch(run) +
+               ": the update of its window is left out, and so are others like it (ctx.skipped_steps() counts them)" +
+               spoiled(buffer));
 }
 
 FULGURITE_BODY void refuse_non_finite(long from, long to) {
@@ -225,11 +224,12 @@ FULGURITE_BODY void refuse_non_finite(long from, long to) {
                   "such updates out, NonFinite::ignore makes them");
 }
 
-FULGURITE_BODY void warn_of_options(std::vector<std::string> const& differences, Warn warn) {
+FULGURITE_BODY void warn_of_options(RunCore& run, std::vector<std::string> const& differences) {
   std::string all;
   for (auto const& one : differences) append_item(all, one, "; ");
   if (!all.empty())
-    warn("fulgurite.resume.options", "the program has other options than the file, and its own are used: " + all);
+    run.warn_each("fulgurite.resume.options",
+                  "the program has other options than the file, and its own are used: " + all);
 }
 
 FULGURITE_BULK_BODY void refuse_open(RunCore const& run, std::string const& what, bool is_run) {

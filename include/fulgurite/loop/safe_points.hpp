@@ -117,8 +117,8 @@ void write_later(State<R>& run, Source& source, HeldFiles::Holder holder,
 /// carried out, and the first error is thrown at the end. With several ranks, if `failed_alone()` is true, no further
 /// request is carried out, since the other ranks still wait inside the file in which this rank failed.
 /// `files_of(holder)` makes the argument of a request; `finish()` finishes files that another thread writes.
-void do_requests(Due& due, Warn warn, FunctionRef<CheckpointFiles(HeldFiles::Holder)> files_of,
-                 FunctionRef<void()> finish, FunctionRef<bool()> failed_alone);
+void do_requests(RunCore& run, FunctionRef<CheckpointFiles(HeldFiles::Holder)> files_of, FunctionRef<void()> finish,
+                 FunctionRef<bool()> failed_alone);
 
 /// Carries out the requests of this run.
 template <class R, class Source>
@@ -163,7 +163,7 @@ void write_now(State<R>& run, Source& source) {
       }
     return CheckpointFiles(run.made.held_files, who, run.due, means);
   };
-  do_requests(run.due, Warn::to<&State<R>::warn>(run), files_of, [&] { finish_files(run); }, failed_alone);
+  do_requests(run, files_of, [&] { finish_files(run); }, failed_alone);
 }
 
 /// Not inlined, so that the code after each batch stays small when there is nothing to write.

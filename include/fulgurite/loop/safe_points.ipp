@@ -41,7 +41,7 @@ FULGURITE_BODY void warn_of_forgotten(RunCore& run, std::filesystem::path const&
 /// them: the first one, or, in preference to it, the Interrupted of a requested end. Other errors become warnings.
 class FirstFailure {
  public:
-  explicit FirstFailure(Warn warn) : warn_(warn) {}
+  explicit FirstFailure(RunCore& run) : run_(run) {}
 
   /// Returns true if `work` did not throw.
   bool attempt(FunctionRef<void()> work) {
@@ -53,8 +53,8 @@ class FirstFailure {
       first_ = std::current_exception();
     } catch (std::exception const& error) {
       if (first_)
-        warn("fulgurite.checkpoint.failed_too",
-             std::string("after another file, this one could not be written: ") + error.what());
+        run_.warn("fulgurite.checkpoint.failed_too",
+                  std::string("after another file, this one could not be written: ") + error.what());
       else first_ = std::current_exception();
     } catch (...) {
       if (!first_) first_ = std::current_exception();
@@ -71,23 +71,23 @@ class FirstFailure {
     try {
       std::rethrow_exception(first_);
     } catch (std::exception const& error) {
-      warn("fulgurite.checkpoint.failed_too",
-           std::string("the run was asked to end, and a file could not be written: ") + error.what());
+      run_.warn("fulgurite.checkpoint.failed_too",
+                std::string("the run was asked to end, and a file could not be written: ") + error.what());
     } catch (...) {}  // it has no message
   }
-  void warn(std::string_view identifier, std::string_view sentence) const { warn_(identifier, sentence); }
 
-  Warn warn_;
+  RunCore& run_;
   std::exception_ptr first_{};
   bool interrupted_ = false;
 };
 
-FULGURITE_BODY void do_requests(Due& due, Warn warn, FunctionRef<CheckpointFiles(HeldFiles::Holder)> files_of,
+FULGURITE_BODY void do_requests(RunCore& run, FunctionRef<CheckpointFiles(HeldFiles::Holder)> files_of,
                                 FunctionRef<void()> finish, FunctionRef<bool()> failed_alone) {
+  auto& due = run.due;
   auto const requests = std::exchange(due.requests, {});
   due.now = requests;
   due.done = 0;
-  FirstFailure failure(warn);
+  FirstFailure failure(run);
   for (std::size_t i = 0; i != requests.size(); ++i) {
     auto const& request = requests[i];
     failure.attempt(finish);  // of an earlier request: there can be only one copy at a time

@@ -295,7 +295,7 @@ class TrainEpoch {
   bool none(State<R>& run, Pack& pack, long b, End& end) {
     auto& facts = run.facts;
     bool const last = end.before_step();
-    warn_of_left_out(Warn::to<&State<R>::warn>(run), b, run.progress.epoch);
+    warn_of_left_out(run, b);
     begin(run, b, end);
     facts.batch_size = 0;
     facts.in_batch = facts.left_out = true;

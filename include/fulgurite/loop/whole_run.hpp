@@ -420,8 +420,7 @@ void fold_everything(State<R>& run, Source& source, Archive& archive) {
   fold_run(run, archive);
   fold_parts_of_all(run, archive);
   fold_random(run, archive);
-  if constexpr (Archive::loading)
-    warn_of_options(differences(archive), [&](auto identifier, auto sentence) { run.warn_each(identifier, sentence); });
+  if constexpr (Archive::loading) warn_of_options(run, differences(archive));
 }
 
 // Copies of a model's weights and buffers, and what is switched off in it, for restoring.
