@@ -317,33 +317,10 @@ void publish_evaluation(RunCore& run);
 void each_loader_value(RunCore const& run,
                        FunctionRef<void(std::string_view, std::vector<std::optional<double>> const&)> f);
 
-// Figures of metrics over several ranks.
-
-/// The figures of several cells, sent in one collective.
-class FiguresOnTheWay {
- public:
-  /// `of_last`: the model is split, and the values that the last rank has logged count for all.
-  explicit FiguresOnTheWay(bool of_last) : of_last_(of_last) {}
-
-  void add(Figures& figures);
-  bool empty() const { return all_.empty(); }
-  std::span<double> values() { return values_; }
-  std::span<Reduce const> how() const { return how_; }
-
-  /// Replaces the figures by those of all ranks; `last` becomes the mean of the ranks' last values. With a split model
-  /// throws [fulgurite.pipeline.metric] on all ranks if another rank has logged a metric that the last one has not.
-  void arrive();
-
- private:
-  void add(double value, Reduce how);
-
-  bool of_last_;
-  std::vector<Figures*> all_;
-  std::vector<double> values_;
-  std::vector<Reduce> how_;
-};
-
-void share(RunCore& run, FiguresOnTheWay& figures);
+/// Replaces figures by those of all ranks, in one collective; `last` becomes the mean of the ranks' last values. With a
+/// split model throws [fulgurite.pipeline.metric] on all ranks if another rank has logged a metric that the last one
+/// has not, whose values count for all.
+void share(RunCore& run, std::span<Figures* const> figures);
 
 }  // namespace fulgurite::loop
 

@@ -24,8 +24,7 @@ FULGURITE_BULK_BODY Figures over_loaders(RunCore& run, std::size_t metric) {
 /// Sums figures that a decision needs over all ranks. Returns true if any rank has `news`: figures not shared yet.
 FULGURITE_BULK_BODY bool share_found(RunCore& run, Figures& mine, bool news) {
   Figures all = news ? mine : Figures{};
-  FiguresOnTheWay figures(run.program->splits_model);
-  figures.add(all);
+  Figures* const figures[] = {&all};
   share(run, figures);
   if (all.count != 0) mine = all;
   return all.count != 0;
@@ -322,45 +321,43 @@ each_loader_value(RunCore const& run,
     }
 }
 
-FULGURITE_BULK_BODY void FiguresOnTheWay::add(Figures& figures) {
-  all_.push_back(&figures);
-  bool const any = figures.count != 0;
-  add(figures.sum, Reduce::sum);
-  add(figures.weighted, Reduce::sum);
-  add(figures.weight, Reduce::sum);
-  add(figures.least, of_last_ ? Reduce::sum : Reduce::min);
-  add(figures.greatest, of_last_ ? Reduce::sum : Reduce::max);
-  add(static_cast<double>(figures.count), Reduce::sum);
-  add(any ? figures.last : 0, Reduce::sum);
-  add(any ? 1 : 0, Reduce::sum);
-  if (of_last_) add(any ? 1 : 0, Reduce::max);
-}
-
-FULGURITE_BULK_BODY void FiguresOnTheWay::arrive() {
-  std::size_t const each = of_last_ ? 9 : 8;
-  for (std::size_t i = 0; i != all_.size(); ++i) {
-    double const* const at = &values_[i * each];
-    if (of_last_ && at[7] == 0 && at[8] != 0)
+FULGURITE_BULK_BODY void share(RunCore& run, std::span<Figures* const> figures) {
+  if (figures.empty()) return;
+  bool const of_last = run.program->splits_model;
+  std::vector<double> values;
+  std::vector<Reduce> how;
+  auto const add = [&](double value, Reduce by) {
+    values.push_back(value);
+    how.push_back(by);
+  };
+  for (auto const* const one : figures) {
+    bool const any = one->count != 0;
+    add(one->sum, Reduce::sum);
+    add(one->weighted, Reduce::sum);
+    add(one->weight, Reduce::sum);
+    add(one->least, of_last ? Reduce::sum : Reduce::min);
+    add(one->greatest, of_last ? Reduce::sum : Reduce::max);
+    add(static_cast<double>(one->count), Reduce::sum);
+    add(any ? one->last : 0, Reduce::sum);
+    add(any ? 1 : 0, Reduce::sum);
+    if (of_last) add(any ? 1 : 0, Reduce::max);
+  }
+  if (!run.program->reduce(run, values, how)) return;
+  double const* at = values.data();
+  for (auto* const one : figures) {
+    if (of_last && at[7] == 0 && at[8] != 0)
       throw Error("fulgurite.pipeline.metric",
                   "a metric was logged by another rank and not by the last one, whose values are everybody's: log it "
                   "in a step behind through_stages, or in a hook on all ranks");
-    *all_[i] = {.last = at[7] == 0 ? 0 : at[6] / at[7],
-                .sum = at[0],
-                .weighted = at[1],
-                .weight = at[2],
-                .least = at[3],
-                .greatest = at[4],
-                .count = static_cast<long>(at[5])};
+    *one = {.last = at[7] == 0 ? 0 : at[6] / at[7],
+            .sum = at[0],
+            .weighted = at[1],
+            .weight = at[2],
+            .least = at[3],
+            .greatest = at[4],
+            .count = static_cast<long>(at[5])};
+    at += of_last ? 9 : 8;
   }
-}
-
-FULGURITE_BULK_BODY void FiguresOnTheWay::add(double value, Reduce how) {
-  values_.push_back(value);
-  how_.push_back(how);
-}
-
-FULGURITE_BULK_BODY void share(RunCore& run, FiguresOnTheWay& figures) {
-  if (!figures.empty() && run.program->reduce(run, figures.values(), figures.how())) figures.arrive();
 }
 
 }  // namespace fulgurite::loop

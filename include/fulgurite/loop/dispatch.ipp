@@ -181,10 +181,10 @@ FULGURITE_BULK_BODY void share_epoch(RunCore& run, Origin origin) {
   run.program->collect(run, std::nullopt);
   auto const cells = run.program->cells(run, std::nullopt);
   AllFigures all(cells.size());
-  FiguresOnTheWay figures(run.program->splits_model);
+  std::vector<Figures*> figures;
   for (std::size_t i = 0; i != all.size(); ++i) {
     if (!cells[i].shared && cells[i].origin == origin) all[i] = cells[i].epoch;
-    figures.add(all[i]);
+    figures.push_back(&all[i]);
   }
   share(run, figures);
   for (std::size_t i = 0; i != all.size(); ++i)
@@ -196,12 +196,12 @@ FULGURITE_BULK_BODY void share_epoch(RunCore& run, Origin origin) {
 
 FULGURITE_BULK_BODY void share_evaluation(RunCore& run) {
   if (run.program->metrics.empty() || !run.program->is_distributed) return;
-  FiguresOnTheWay figures(run.program->splits_model);
+  std::vector<Figures*> figures;
   auto const boards = run.program->evaluation_boards(run);
   for (std::size_t b = 0; b != boards; ++b) {
     run.program->collect(run, b);
     for (auto& cell : run.program->cells(run, b))
-      if (!cell.shared) figures.add(cell.epoch);
+      if (!cell.shared) figures.push_back(&cell.epoch);
   }
   share(run, figures);
   if (!run.program->splits_model) return;

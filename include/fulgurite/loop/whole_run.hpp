@@ -209,13 +209,13 @@ class BoardOfAll : Pinned {
   using Board = typename State<R>::Board;
 
  public:
-  BoardOfAll(State<R>& run, Board& board, FiguresOnTheWay& figures) : board_(board) {
+  BoardOfAll(State<R>& run, Board& board, std::vector<Figures*>& figures) : board_(board) {
     int const owner = owner_of(run);
     for (std::size_t i = 0; i != figures_.size(); ++i) {
       auto& cell = board[i];
       figures_[i] = cell.epoch;
       if (cell.shared && run.parts.strategy.rank() != owner) cell.epoch = {};  // only one rank may add it
-      figures.add(cell.epoch);
+      figures.push_back(&cell.epoch);
     }
     counts_ = board.counts;
   }
@@ -258,7 +258,7 @@ class PartsOfAll : Pinned {
     typename R::Backend::RunFile::Memory mine;
     mine.save([&](auto& archive) { fold_own_part(run, source, archive); });
     run.shared.parts = run.parts.strategy.gather(mine.text());
-    FiguresOnTheWay figures(splits_model<R>);
+    std::vector<Figures*> figures;
     so_far_.emplace(run, run.measured.train_board, figures);
     cut_short_.emplace(run, run.measured.cut_short, figures);
     share(run, figures);
