@@ -215,16 +215,6 @@ std::vector<AnyCallback> callbacks_of(Pack<Cs...>& pack) {
 
 // The names under which participants keep their states in the run's files.
 
-/// Appends numbers to equal names. They occur with types of the same name in two namespaces.
-class NumberedNames {
- public:
-  std::string name(std::string const& key);
-  std::set<std::string> const& known() const { return known_; }
-
- private:
-  std::set<std::string> known_;
-};
-
 /// The names of all callbacks in firing order. Files use them to say who was notified of an event.
 std::vector<std::string> names_of_callbacks(Callbacks callbacks);
 
