@@ -137,7 +137,6 @@ struct ModuleLoaders {
   }
 
  private:
-  struct Nothing {};
   template <class Hook>
   static auto returned() {
     if constexpr (returns<Hook>()) return std::type_identity<decltype(Hook::call(std::declval<Module&>()))>{};

@@ -501,7 +501,7 @@ class OpenFit : Pinned {
   Pack& pack_;
   Source& source_;
   Instead<bool> is_open_;
-  [[no_unique_address]] std::conditional_t<resumes, Start, NoFile> start_;
+  [[no_unique_address]] std::conditional_t<resumes, Start, Anew> start_;
   [[no_unique_address]] std::conditional_t<resumes, MadeLater<Resumption<R, Pack, Source, typename Start::File>>, Anew>
       resumed_{};
   EpochPlan plan_{};

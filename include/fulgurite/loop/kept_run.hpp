@@ -307,7 +307,5 @@ class Retreat {
   long read_at_ = 0;
   std::optional<decltype(Backend::rng_state())> random_;
 };
-/// Stands for Retreat if no step is replayed.
-struct NoRetreat {};
 
 }  // namespace fulgurite::loop

@@ -117,8 +117,6 @@ BorrowedOptimizers<Os...> borrowed(std::tuple<Os...>& optimizers, Questions& ask
 
 // The scope in which only one optimizer's parameters receive gradients.
 
-struct NothingToUndo {};
-
 /// The result of a ctx.toggle that does not compile. Its destructor keeps compilers from warning of an unused variable.
 struct NotToggled {
   ~NotToggled() {}
@@ -298,7 +296,7 @@ class StepContext : public RunContext<R, phase::Train> {
     auto gradients = [&] { return Backend::toggled(loop::raw(optimizer), state.parts.optimizers->optimizers); };
     auto strategy = [&] {
       if constexpr (hook::no_sync::named<typename R::Strategy>) return state.parts.strategy.no_sync(!options.sync_grad);
-      else return loop::NothingToUndo{};
+      else return loop::Nothing{};
     };
     auto exchange = [&] {
       if constexpr (loop::shares<R>)

@@ -115,11 +115,6 @@ class StartingRunFile : public StartingFile {
   }
 };
 
-/// Stands for a starting file in programs that never resume from one.
-struct NoFile {
-  explicit NoFile(Anew) {}
-};
-
 /// A snapshot in place of a file. It always exists, and loggers keep their folders.
 template <class From>
 class StartingSnapshot {

@@ -275,11 +275,11 @@ struct SharedFacts {
   bool alone = false;     ///< only this rank has failed: it must not call a collective any more
 };
 
-/// The type in place of SharedFacts with one process.
-struct NothingShared {};
+/// The type in place of what a program does not need.
+struct Nothing {};
 
 template <class R>
-using SharedOf = std::conditional_t<shares<R>, SharedFacts, NothingShared>;
+using SharedOf = std::conditional_t<shares<R>, SharedFacts, Nothing>;
 
 // Part of a run's state: warnings. The only channel for warnings of the library, of callbacks and of models.
 

@@ -615,7 +615,7 @@ class TrainEpoch {
   long observed_;                        ///< the step at which schedules that follow a metric were last checked
   bool validates_;                       ///< this epoch has a validation
   MadeLater<BatchPass<Loader>> pass_{};  ///< the pass over the training loader, once it has begun
-  [[no_unique_address]] std::conditional_t<replays, Retreat<R, Repeats<Loader>>, NoRetreat> retreat_{};
+  [[no_unique_address]] std::conditional_t<replays, Retreat<R, Repeats<Loader>>, Nothing> retreat_{};
 };
 
 }  // namespace fulgurite::loop
