@@ -90,6 +90,12 @@ std::optional<CkptPath> path_of(From const& from) {
 
 }  // namespace loop
 
+/// One finished value of an evaluation, or of a row for the loggers, under its reported name.
+struct MetricValue {
+  std::string name;
+  double value;
+};
+
 /// The results of a run: `trainer.outcome().best_file`. Callbacks set them, and the last line of a fit shows them.
 struct Outcome {
   std::string best_metric = {};       ///< the metric as it is watched: "vl.last()"
@@ -267,7 +273,7 @@ struct Notified {
 
 /// A row that is written only after its steps were checked.
 struct HeldRow {
-  std::vector<std::pair<std::string, double>> cells;
+  std::vector<MetricValue> cells;
   long step;
 };
 
@@ -312,8 +318,8 @@ struct Due {
   std::vector<CheckpointRequest> now{};    ///< the requests that are being carried out, in order
   std::size_t done = 0;                    ///< how many of these are done
   std::vector<CheckpointRequest> aside{};  ///< requests of an open window, while a validation makes its own
-  std::vector<std::pair<std::string, double>> posted{};  ///< rows that callbacks posted for the loggers
-  std::vector<HeldRow> held_rows{};                      ///< rows of replayed steps since the last check
+  std::vector<MetricValue> posted{};       ///< rows that callbacks posted for the loggers
+  std::vector<HeldRow> held_rows{};        ///< rows of replayed steps since the last check
 
   Notified notified{};  ///< of a failed event: the other listeners are not notified yet
 

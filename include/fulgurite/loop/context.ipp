@@ -111,7 +111,7 @@ FULGURITE_BODY void Context::set_stop_request(std::string const& who, bool wante
 
 FULGURITE_BODY void Context::log_scalars(std::span<Scalar const> row) const {
   asked(Asks::log_scalars);
-  for (auto const& scalar : row) core_->due.posted.emplace_back(scalar.name, scalar.value);
+  for (auto const& scalar : row) core_->due.posted.push_back({std::string(scalar.name), scalar.value});
 }
 
 FULGURITE_BODY void Context::request_checkpoint(CheckpointRequest request) const {

@@ -71,16 +71,6 @@ using clipping = HookOf<"LightningModule", typename R::Model, hook::configure_gr
 
 }  // namespace fulgurite::action
 
-namespace fulgurite {
-
-/// One finished value of an evaluation, under its reported name.
-struct MetricValue {
-  std::string name;
-  double value;
-};
-
-}  // namespace fulgurite
-
 namespace fulgurite::loop {
 
 // An event as a table of its listeners. Events that do not occur with every batch are dispatched through it. For an

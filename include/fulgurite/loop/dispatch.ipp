@@ -155,7 +155,7 @@ FULGURITE_BODY void log_row(RunCore& run, std::vector<MetricValue> const& values
   if (with_epoch) row.push_back({"epoch", static_cast<double>(run.progress.epoch)});
   if (run.program->unchecked_steps(run) != 0) {
     auto& held = run.due.held_rows.emplace_back(HeldRow{{}, step});
-    for (auto const& cell : row) held.cells.emplace_back(cell.name, cell.value);
+    for (auto const& cell : row) held.cells.push_back({std::string(cell.name), cell.value});
     return;
   }
   deliver_held(run);
@@ -170,11 +170,7 @@ FULGURITE_BODY void log_row(RunCore& run, std::vector<MetricValue> const& values
 
 FULGURITE_BODY long last_step(RunCore const& run) { return std::max(0L, run.progress.logged_steps - 1); }
 
-FULGURITE_BODY void log_posted(RunCore& run, long step) {
-  std::vector<MetricValue> row;
-  for (auto& [name, value] : std::exchange(run.due.posted, {})) row.push_back({std::move(name), value});
-  log_row(run, row, step);
-}
+FULGURITE_BODY void log_posted(RunCore& run, long step) { log_row(run, std::exchange(run.due.posted, {}), step); }
 
 FULGURITE_BULK_BODY void share_epoch(RunCore& run, Origin origin) {
   if (run.program->metrics.empty() || !run.program->is_distributed) return;

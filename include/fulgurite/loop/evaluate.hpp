@@ -111,7 +111,7 @@ void settle_meters(State<R>& run) {
         if (!value) return;
         if constexpr (metric::counts_several<M>)
           meter.definition().each(*value, [&](std::string_view name, double number) {
-            run.values.several[b].emplace_back((std::string(M::name()) += '.') += name, number);
+            run.values.several[b].push_back({(std::string(M::name()) += '.') += name, number});
           });
         else board.settle_count(at, *value, Origin::evaluation);
       });
@@ -336,8 +336,7 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
     for (std::size_t l = 0; l != n; ++l) {
       run.measured.eval_boards[l].collect();
       results[l] = named(epoch_row(run, l), suffix(l));
-      if constexpr (State<R>::Board::Counts::any_several)
-        for (auto const& [name, v] : run.values.several[l]) results[l].push_back({name + suffix(l), v});
+      if constexpr (State<R>::Board::Counts::any_several) append(results[l], named(run.values.several[l], suffix(l)));
       append(row, results[l]);
     }
     if constexpr (n > 1) {  // values logged outside of loaders belong to each loader

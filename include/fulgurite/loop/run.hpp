@@ -126,7 +126,7 @@ struct FinishedValues {
   FULGURITE_COPIES(FinishedValues);
 
   /// Of each loader: values of metrics whose definition computes several numbers, which are on no board.
-  std::vector<std::vector<std::pair<std::string, double>>> several{};
+  std::vector<std::vector<MetricValue>> several{};
   /// After the batches of an evaluation: metrics with a definition, over the samples of all loaders.
   AllFigures counted;
   /// How often each metric was logged in finished epochs and evaluations: with the open one's count, its value's age.

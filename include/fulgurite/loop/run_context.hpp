@@ -494,7 +494,7 @@ class RunContext : public Context, public loop::NotHere {
     loop::check_dynamic_name(state(), name);
     for (auto& [posted, last] : state().due.posted)
       if (posted == name) return static_cast<void>(last = value);
-    state().due.posted.emplace_back(name, value);
+    state().due.posted.push_back({std::string(name), value});
   }
   /// A metric must be logged either in steps or in hooks of the epoch: one mean over both would have no meaning.
   void check_place(std::size_t at) const {
