@@ -232,8 +232,6 @@ void end_if_asked(Callbacks callbacks);
 void finalize_loggers(Callbacks callbacks, Status status);
 /// Notifies loggers how many of their last rows will be written again by a fit that resumes from the file written next.
 void expect_rows(Callbacks callbacks, long rows);
-/// For a fit that has failed before it resumed from its file: loggers leave the folder of that file's run.
-void leave_folders(Callbacks callbacks);
 /// Throws [fulgurite.options.two_timers] if a Timer has a limit while max_time is set, since both would end the run.
 void refuse_two_timers(Callbacks callbacks);
 /// Throws [fulgurite.options.barebones] if a callback reports, except the last `added` ones, which do nothing then.

@@ -74,11 +74,6 @@ FULGURITE_BODY void expect_rows(Callbacks callbacks, long rows) {
     if (table->expect_again != nullptr) table->expect_again(callback, rows);
 }
 
-FULGURITE_BODY void leave_folders(Callbacks callbacks) {
-  for (auto const& [callback, table, given] : callbacks)
-    if (table->do_not_continue != nullptr) table->do_not_continue(callback);
-}
-
 FULGURITE_BODY void refuse_two_timers(Callbacks callbacks) {
   for (auto const& [callback, table, given] : callbacks)
     if (table->limits_time != nullptr && table->limits_time(callback))

@@ -313,10 +313,6 @@ void publish_epoch(RunCore& run);
 /// Copies the loaders' figures to the results, separately and merged. Monitors read the merged value.
 void publish_evaluation(RunCore& run);
 
-/// Calls f(reported name, value of each loader) for each metric that the last evaluation reported.
-void each_loader_value(RunCore const& run,
-                       FunctionRef<void(std::string_view, std::vector<std::optional<double>> const&)> f);
-
 /// Replaces figures by those of all ranks, in one collective; `last` becomes the mean of the ranks' last values. With a
 /// split model throws [fulgurite.pipeline.metric] on all ranks if another rank has logged a metric that the last one
 /// has not, whose values count for all.

@@ -78,7 +78,28 @@ FULGURITE_BULK_BODY void Context::each_metric(FunctionRef<void(DeclaredMetric co
 FULGURITE_BODY void
 Context::each_loader_value(FunctionRef<void(std::string_view, std::vector<std::optional<double>> const&)> f) const {
   asked(Asks::value);
-  loop::each_loader_value(*core_, f);
+  auto const& all = core_->values;
+  for (std::size_t i = 0; i != core_->program->metrics.size(); ++i) {
+    auto const& metric = core_->program->metrics[i];
+    if (!metric.logger || !per_epoch(metric, Origin::evaluation) || all.results[i].count == 0) continue;
+    std::vector<std::optional<double>> of_loaders;
+    for (auto const& loader : all.loader_results) of_loaders.push_back(loader[i].reduced(metric.reduce));
+    if (std::none_of(of_loaders.begin(), of_loaders.end(), [](auto const& value) { return value.has_value(); }))
+      of_loaders.assign(of_loaders.size(), all.results[i].reduced(metric.reduce));
+    f(reported_name(metric, Origin::evaluation, true), of_loaders);
+  }
+  // Each number of the metrics that have several, in the loaders' order.
+  std::vector<std::string> reported;
+  for (auto const& numbers : all.several)
+    for (auto const& [name, number] : numbers) {
+      if (std::find(reported.begin(), reported.end(), name) != reported.end()) continue;
+      reported.push_back(name);
+      std::vector<std::optional<double>> of_loaders(all.loader_results.size());
+      for (std::size_t l = 0; l != of_loaders.size(); ++l)
+        for (auto const& [own, number_of_loader] : all.several[l])
+          if (own == name) of_loaders[l] = number_of_loader;
+      f(name, of_loaders);
+    }
 }
 
 FULGURITE_BODY void Context::warn(std::string_view identifier, std::string_view sentence) const {
@@ -292,33 +313,6 @@ FULGURITE_BULK_BODY void publish_evaluation(RunCore& run) {
     auto const cells = run.program->cells(run, l);
     for (std::size_t i = 0; i != cells.size(); ++i) values.loader_results[l][i] = cells[i].epoch;
   }
-}
-
-FULGURITE_BODY void
-each_loader_value(RunCore const& run,
-                  FunctionRef<void(std::string_view, std::vector<std::optional<double>> const&)> f) {
-  auto const& all = run.values;
-  for (std::size_t i = 0; i != run.program->metrics.size(); ++i) {
-    auto const& metric = run.program->metrics[i];
-    if (!metric.logger || !per_epoch(metric, Origin::evaluation) || all.results[i].count == 0) continue;
-    std::vector<std::optional<double>> of_loaders;
-    for (auto const& loader : all.loader_results) of_loaders.push_back(loader[i].reduced(metric.reduce));
-    if (std::none_of(of_loaders.begin(), of_loaders.end(), [](auto const& value) { return value.has_value(); }))
-      of_loaders.assign(of_loaders.size(), all.results[i].reduced(metric.reduce));
-    f(reported_name(metric, Origin::evaluation, true), of_loaders);
-  }
-  // Each number of the metrics that have several, in the loaders' order.
-  std::vector<std::string> reported;
-  for (auto const& numbers : all.several)
-    for (auto const& [name, number] : numbers) {
-      if (std::find(reported.begin(), reported.end(), name) != reported.end()) continue;
-      reported.push_back(name);
-      std::vector<std::optional<double>> of_loaders(all.loader_results.size());
-      for (std::size_t l = 0; l != of_loaders.size(); ++l)
-        for (auto const& [own, number_of_loader] : all.several[l])
-          if (own == name) of_loaders[l] = number_of_loader;
-      f(name, of_loaders);
-    }
 }
 
 FULGURITE_BULK_BODY void share(RunCore& run, std::span<Figures* const> figures) {

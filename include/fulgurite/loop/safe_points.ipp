@@ -153,7 +153,8 @@ FULGURITE_BODY Error unknown_exception() {
 }
 
 FULGURITE_BODY void leave_run(RunCore& run) {
-  leave_folders(run.callbacks);
+  for (auto const& [callback, table, given] : run.callbacks)
+    if (table->do_not_continue != nullptr) table->do_not_continue(callback);
   run.made.log_dir = run.made.log_dir_before;
   run.made.outcome.metrics_file = run.made.metrics_file_before;
 }
