@@ -183,7 +183,7 @@ using SliceResult = std::remove_cvref_t<decltype(loop::call_training_step(
 template <class M, class Result>
 consteval bool carries_hidden() {
   if constexpr (!Recurrent<M>) return true;
-  else if constexpr (loop::is_optional<Result>) return carries_hidden<M, typename Result::value_type>();
+  else if constexpr (is_optional<Result>) return carries_hidden<M, typename Result::value_type>();
   else
     return requires(Result& output) {
       { output.hidden } -> std::convertible_to<typename M::Hidden>;
@@ -309,16 +309,16 @@ struct ResultRules {
                    accepts<M>, carries_hidden<M, Result>())
     FULGURITE_RULE("[fulgurite.policy.skip_distributed] training_step may return nothing, which other processes would "
                    "wait for: return a loss for every batch, or train in one process",
-                   accepts<M>, !loop::is_optional<Result> || !S::is_distributed)
+                   accepts<M>, !is_optional<Result> || !S::is_distributed)
     FULGURITE_RULE("[fulgurite.pipeline.loss] this strategy runs training_step to its end in one process, and the "
                    "others learn of nothing but the loss: return the loss itself, a tensor",
                    accepts<M>, !splits_model<S>() || R::Backend::template is_value<Result>)
     FULGURITE_RULE("[fulgurite.optimizer.skip_closure] training_step may return nothing, and an optimizer that "
                    "evaluates the loss several times needs one each time: return a loss for every batch",
-                   accepts<M>, !loop::is_optional<Result> || !loop::Optimizers<R>::needs_closure)
+                   accepts<M>, !is_optional<Result> || !loop::Optimizers<R>::needs_closure)
     FULGURITE_RULE("[fulgurite.capture.skip] training_step may return nothing, which this strategy would not notice, "
                    "since it replays steps without checks: return a loss for every batch, or use Captured",
-                   accepts<M>, !loop::is_optional<Result> || !S::captures || ChecksReplays<S>)
+                   accepts<M>, !is_optional<Result> || !S::captures || ChecksReplays<S>)
     return Fine{};
   }
 };

@@ -240,8 +240,7 @@ template <class R, class Pack, class Ctx>
 }
 
 // Steps of a strategy that splits the model: each process runs its part. A batch is cut into micro batches, whose
-// forward and backward passes alternate. Only the last process runs the model's step to its end and has the model's
-// output.
+// forward and backward passes alternate. Only the last process runs the model's step to its end and has its output.
 
 /// The functions that the strategy calls for each micro batch, in an order that it chooses.
 template <class R, class Pack, class Ctx>
@@ -345,7 +344,7 @@ template <class R, class Pack, class Ctx, class Batch>
   bool noted_in_replay = false;
   if constexpr (ChecksReplays<typename R::Strategy>) noted_in_replay = run.facts.updated;
   if (noted_in_replay) noted(run);
-  else check_output(run, output);
+  else if (auto* loss = loss_of<Backend>(output)) check_loss(run, *loss);
   if constexpr (closure_is_shown<R>)
     if (auto* loss = loss_of<Backend>(output)) run.carried.loss = Backend::detached(*loss, 1.0);
   return output;
@@ -477,9 +476,8 @@ template <class R, class Pack, class Ctx, class Batch>
   return std::move(*result);
 }
 
-/// Ends a window before its last batch (on a stop): steps with the mean gradients of its batches so far, so that they
-/// are not lost. With several ranks all step, also a rank without batches, for which `rescale` is 0. Returns true if
-/// there was a step.
+/// Ends a window before its last batch (on a stop): steps with the mean gradients of its batches so far. With several
+/// ranks all step, also a rank without batches, for which `rescale` is 0. Returns true if there was a step.
 template <class R, class Pack, class Ctx>
 bool flush_window(State<R>& run, Pack& pack, Ctx& ctx, double rescale) {
   auto const flush = [&] { run.parts.strategy.flush(std::get<0>(run.parts.optimizers->optimizers), rescale); };

@@ -4,11 +4,8 @@
 
 #include <csignal>
 #include <filesystem>
-#include <functional>
-#include <iterator>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -35,59 +32,6 @@
 
 namespace fulgurite::loop {
 
-/// The learning rates of an evaluation, which has none.
-class NoRates final : public LearningRates {
- public:
-  std::vector<double> now() const override { return {}; }
-  std::vector<double> initial() const override { return {}; }
-  void set(std::span<double const> rates) override { check_rates(rates, 0); }
-  void begin_from(std::span<double const> rates) override { check_rates(rates, 0); }
-};
-
-/// The only callback of an evaluation in a trial run. It calls the plan's functions for each batch.
-template <class R>
-class EvaluationConductor {
- public:
-  using Stateless = ByChoice;
-
-  EvaluationConductor(State<R>& run, RehearsalPlan const& plan, LearningRates& rates, Callbacks users)
-      : run_(&run), plan_(&plan), rates_(&rates), users_(users) {}
-
-  void on_validation_batch_start(auto&) { before(); }
-  void on_test_batch_start(auto&) { before(); }
-  void on_predict_batch_start(auto&) { before(); }
-  void on_validation_batch_end(auto&) { after(); }
-  void on_test_batch_end(auto&) { after(); }
-  void on_predict_batch_end(auto&) { after(); }
-
-  /// True if one of the plan's functions has called stop().
-  bool ends_pass() const { return ends_pass_; }
-
- private:
-  void before() {
-    step_.emplace(*rates_, number_++);
-    step_->set_batch(run_->facts.batch_idx, run_->facts.batch_size, nullptr);
-    if (plan_->before_step) plan_->before_step(*step_);
-  }
-  void after() {
-    end_alone_if_asked(*run_, users_);
-    if (!step_) return;  // the loader left this batch out
-    if (plan_->after_step) plan_->after_step(*step_);
-    ends_pass_ = step_->stops();
-    step_.reset();
-  }
-
-  State<R>* run_;
-  RehearsalPlan const* plan_;
-  LearningRates* rates_;
-  Callbacks users_;
-  std::optional<RehearsedStep> step_ = std::nullopt;
-  long number_ = 0;
-  bool ends_pass_ = false;
-};
-template <class R>
-inline constexpr bool tries_pass_out<Pack<EvaluationConductor<R>>> = true;
-
 /// Makes trial runs of an evaluation. The trainer's callbacks are not notified, except that they may end the program.
 /// `Predicted`: the result of predict_step, if the evaluation is predict.
 template <class Kind, class Predicted, class R, class Source>
@@ -100,9 +44,7 @@ class EvaluationRehearsal final : public Rehearser<R> {
   void rehearse(RehearsalPlan const& plan) override {
     check_steps(plan);
     auto own = source_.fresh();
-    KeptPlace<R> const place(run_);
-    KeptModel<R, Source> kept(*run_.parts.model, own);
-    std::vector<std::function<void()>> put_loaders_back;
+    KeptRun<R, Source, false> kept(run_, own);
     restore_after(
         [&] {
           auto& options = run_.asked.options;
@@ -111,16 +53,14 @@ class EvaluationRehearsal final : public Rehearser<R> {
           run_.asked.window_length = 1;
           begin_trying_out(run_);
           auto const loaders = evaluation_loaders<typename Kind::Loader>(run_, own);
-          std::apply([&](auto&... loader) { (put_loaders_back.push_back(place_of(loader)), ...); }, loaders);
+          std::apply([&](auto&... loader) { (kept.keep_loader(loader), ...); }, loaders);
           auto& first = std::get<0>(loaders);
           if (plan.on_loader) plan.on_loader(facts_of(first, size_of(first)));
           evaluate_on(plan, own, loaders);
         },
         [&] {
           run_.searching.rehearsing = false;
-          place.restore(run_);
           kept.restore();
-          for (auto const& put_loader_back : put_loaders_back) put_loader_back();
         });
     end_alone_if_asked(run_, users_);
   }
@@ -129,28 +69,10 @@ class EvaluationRehearsal final : public Rehearser<R> {
   BatchSizes& batch_sizes() override { return sizes_; }
 
  private:
-  using Conductor = EvaluationConductor<R>;
-  using RunFile = typename R::Backend::RunFile;
-
-  /// Returns a function that sets a loader back to the start of its next pass, if the loader saves its position.
-  template <class Loader>
-  static std::function<void()> place_of(Loader& loader) {
-    if constexpr (Stateful<Loader, typename RunFile::Saver>) {
-      // A loader with resume_at saves the position of a pass that has begun, and cannot say that the previous pass has
-      // ended.
-      if constexpr (Jumps<Loader>) static_cast<void>(std::begin(loader));
-      auto place = std::make_shared<typename RunFile::Memory>();
-      place->save([&](auto& archive) { archive.child("loader", loader); });
-      return [place, &loader] { place->restore([&](auto& archive) { archive.child("loader", loader); }); };
-    } else {
-      return [] {};
-    }
-  }
-
   template <class Loaders>
   void evaluate_on(RehearsalPlan const& plan, Source& own, Loaders const& loaders) {
-    Pack<Conductor> pack{Slots<Conductor>(Conductor(run_, plan, rates_, users_))};
-    OtherCallbacks const others(run_, pack);
+    Pack<Conductor<R>> pack{Slots<Conductor<R>>(Conductor<R>(run_, plan, rates_, users_))};
+    Instead const others(run_.callbacks, callbacks_of(pack));
     if constexpr (std::is_same_v<Kind, Prediction>) predict<Predicted>(run_, pack, own, loaders, false);
     else evaluate<Kind>(run_, pack, own, loaders, Batches{plan.steps}, std::nullopt);
   }
@@ -158,45 +80,22 @@ class EvaluationRehearsal final : public Rehearser<R> {
   State<R>& run_;
   std::vector<AnyCallback> users_;
   Source& source_;
-  NoRates rates_{};
+  RatesOf<R> rates_{run_, false};
   BatchSizesOf<R, Source> sizes_;
 };
 
-/// For its lifetime, an evaluation runs the searches of its callbacks, if any of them request searches.
-template <class R, bool Any>
-class AnswersSearches : Pinned {
- public:
-  explicit AnswersSearches(State<R>& run) : run_(run) {
-    if constexpr (Any) forget_searches(run);
-    if constexpr (Any) run.searching.answers = true;
-  }
-  ~AnswersSearches() {
-    if constexpr (Any) forget_searches(run_);
-  }
-
-  /// Runs the searches, after all listeners of setup were notified and before any loader is requested. If nothing is
-  /// evaluated, they are dropped.
-  template <class Kind, class Predicted, class Source>
-  void answer([[maybe_unused]] Source& source, [[maybe_unused]] Limit const& limit) const {
-    if constexpr (Any) {
-      if (limit.none() && !run_.searching.alone) {
-        run_.searching.settings.clear();
-        run_.searching.due.clear();
-        return;
-      }
-      EvaluationRehearsal<Kind, Predicted, R, Source> rehearsal(run_, source);
-      for (auto* const due : {&run_.searching.settings, &run_.searching.due})
-        for (auto const& search : std::exchange(*due, {})) search(rehearsal);
-      run_.searching.sizes_changed = false;
-    }
-  }
-  void warn() const {
-    if constexpr (Any) warn_of_unanswered(run_);
-  }
-
- private:
-  [[maybe_unused]] State<R>& run_;
-};
+/// Runs the searches of an evaluation, after all listeners of setup were notified and before any loader is requested.
+/// If nothing is evaluated, they are dropped.
+template <class Kind, class Predicted, class R, class Source>
+void answer_searches(State<R>& run, Source& source, Limit const& limit) {
+  auto& searching = run.searching;
+  bool const drops = limit.none() && !searching.alone;
+  EvaluationRehearsal<Kind, Predicted, R, Source> rehearsal(run, source);
+  for (auto* const due : {&searching.settings, &searching.due})
+    for (auto const& search : std::exchange(*due, {}))
+      if (!drops) search(rehearsal);
+  searching.sizes_changed = false;
+}
 
 /// What surrounds the pass of an evaluation. Returns the results of `pass()`, which is not called if `limit` is 0.
 /// `Predicted`: the result of predict_step, if the evaluation is predict.
@@ -205,21 +104,25 @@ auto around_evaluation(State<R>& run, Pack& pack, Source& source, Stage stage, L
                        Pass&& pass) {
   set_callbacks(run, pack);
   check_special(run);
-  Marked const evaluates(run.loading.evaluates);
+  Instead const evaluates(run.loading.evaluates, true);
   run.facts = {};
   run.facts.stage = stage;
   if constexpr (!std::is_same_v<Kind, Prediction>) run.values.forget();
   RunContext<R, typename Kind::Phase> ctx(run);
-  AnswersSearches<R, any_searches<Pack>> const searches(run);
-  auto results = framed(run, pack, source, [&] {
+  constexpr bool searches = any_searches<Pack>;
+  forget_searches(run);
+  Instead const answers(run.searching.answers, searches);
+  auto const& options = run.asked.options;
+  [[maybe_unused]] auto const algorithms = R::Backend::algorithms(options.deterministic, options.benchmark);
+  auto results = rescued(run, pack, source, [&] {
     EvaluatedFile<R, Source, From> file(run, source, from);
     set_up(run, pack, source, ctx, [&] { file.find(); }, [&] { file.load(); });
-    searches.template answer<Kind, Predicted>(source, limit);
+    if constexpr (searches) answer_searches<Kind, Predicted>(run, source, limit);
     auto all = limit.none() ? decltype(pass())() : pass();
     run.parts.strategy.teardown(*run.parts.model);
     notify_with_module<hook::teardown>(run, pack, source, ctx);
     deliver_posted(run, pack, run.progress.logged_steps);
-    searches.warn();
+    if constexpr (searches) warn_of_unanswered(run);
     finalize_loggers(run.callbacks, Status::success);
     return all;
   });
@@ -250,9 +153,8 @@ std::vector<std::vector<T>> run_prediction(State<R>& run, Pack& pack, Source& so
   });
 }
 
-// The data module of a trainer's last fit, for validate(model) and test(model).
-
-/// A reference to the module, with functions that evaluate on it: the trainer's type does not contain the module's.
+/// The data module of a trainer's last fit, for validate(model) and test(model): a reference, with functions that
+/// evaluate on it, since the trainer's type does not contain the module's.
 template <class Trainer, class M>
 class LastData {
  public:
@@ -292,8 +194,7 @@ class LastData {
   Evaluate validate_ = nullptr, test_ = nullptr;
 };
 
-// A search between runs: a separate run that only makes the search's trial runs, and of which only the search is
-// notified.
+// A search between runs: a separate run that makes the search's trial runs, and of which only the search is notified.
 
 /// The only callback of that run. A fit ends before training.
 template <class R>
@@ -325,7 +226,7 @@ template <class R, class UserPack, class Source, class InRun>
 void run_alone(State<R>& run, UserPack const&, typename R::Model& model, Source& source, RunSearch<R> const& search,
                InRun&& in_run) {
   refuse_open(run, "a search");
-  Marked const is_open(run.loading.fit_is_open);
+  Instead const is_open(run.loading.fit_is_open, true);
   State<R> own(Asked(run.asked), run.optimization, run.parts.strategy, run.parts.precision);
   own.progress = run.progress;
   own.parts.model = own.parts.fitted = &model;
@@ -334,7 +235,7 @@ void run_alone(State<R>& run, UserPack const&, typename R::Model& model, Source&
   std::optional<CaughtSignals> caught;
   if constexpr (any_ends_if_asked<UserPack>) caught.emplace(std::vector{SIGINT, SIGTERM});
   Pack<SearchAlone<R>> pack{Slots<SearchAlone<R>>(SearchAlone<R>(search, caught.has_value()))};
-  KeptModel<R, Source> kept(model, source);
+  KeptRun<R, Source, false> kept(own, source);
   restore_after([&] { in_run(own, pack); },
                 [&] {
                   run.said = std::move(own.said);
@@ -370,8 +271,7 @@ void search_evaluation(State<R>& run, UserPack const& users, typename R::Model& 
   });
 }
 
-/// What a trainer owns between its calls: options, policies, callbacks, counters. `R` is the key of its runs, `Cs` are
-/// its callbacks.
+/// What a trainer owns between its calls: options, policies, callbacks `Cs`, counters. `R` is the key of its runs.
 template <class R, class... Cs>
 class BetweenRuns {
   using Calls = judge::Calls<R, Cs...>;
@@ -463,8 +363,7 @@ class BetweenRuns {
     state_.optimization = std::move(optimization);
   }
 
-  /// The trainer's callback of type T, in its current state: `trainer.callback<Timer>().elapsed()`. Does not compile if
-  /// there is none.
+  /// The trainer's callback of type T: `trainer.callback<Timer>().elapsed()`. Does not compile if there is none.
   template <class T>
   T& callback() {
     constexpr bool found = (std::is_same_v<T, Cs> || ...);

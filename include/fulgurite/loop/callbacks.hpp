@@ -71,28 +71,6 @@ consteval bool is_inert_in_dev_run() {
   else return hook::log_metrics::named<C>;
 }
 
-/// A hook of a callback as a function of the callback's address; null if the callback has no such hook.
-template <class C, class Hook, class Signature>
-struct HookFunction;
-template <class C, class Hook, class Result, class... Args>
-struct HookFunction<C, Hook, Result(Args...)> {
-  using Pointer = Result (*)(void* callback, Args... args);
-  static Result call(void* callback, Args... args) {
-    return static_cast<Result>(Hook::call(*static_cast<C*>(callback), args...));
-  }
-  static consteval Pointer pointer() {
-    if constexpr (Hook::template accepts<C, std::remove_reference_t<Args>...>) {
-      if constexpr (requires(C& callback, std::remove_reference_t<Args>&... args) {
-                      static_cast<Result>(Hook::call(callback, args...));
-                    })
-        return &call;
-      else return nullptr;
-    } else {
-      return nullptr;
-    }
-  }
-};
-
 /// The type of a callback as facts and functions. A function that the callback does not have is null.
 struct CallbackTable {
   std::string_view type;   ///< the name of the type
@@ -126,31 +104,38 @@ struct CallbackTable {
 /// Makes the table of a type.
 template <class C, bool Profiled>
 struct CallbackTableOf {
-  template <class Hook, class Signature>
-  static consteval auto hook_function() {
-    return HookFunction<C, Hook, Signature>::pointer();
-  }
-  /// Converts any range of file names to a vector of paths.
-  static std::vector<std::filesystem::path> as_paths(auto&& files) {
-    using Paths = std::vector<std::filesystem::path>;
+  using Paths = std::vector<std::filesystem::path>;
+
+  /// Converts any range of file names.
+  static Paths as_paths(auto&& files) {
     if constexpr (std::is_same_v<decltype(files), Paths&&>) return std::move(files);
     else return Paths(std::begin(files), std::end(files));
+  }
+  /// A hook of a callback as a function of the callback's address; null if the callback has no such hook.
+  template <class Hook, class Result, class... Args>
+  static consteval auto hook_function() {
+    using Function = Result (*)(void*, Args...);
+    constexpr bool lists = std::is_same_v<Result, Paths>;
+    if constexpr (!Hook::template accepts<C, std::remove_reference_t<Args>...>) return Function(nullptr);
+    else if constexpr (lists)
+      return Function(
+          [](void* callback, Args... args) { return as_paths(Hook::call(*static_cast<C*>(callback), args...)); });
+    else if constexpr (requires(C& callback, std::remove_reference_t<Args>&... args) {
+                         static_cast<Result>(Hook::call(callback, args...));
+                       })
+      return Function([](void* callback, Args... args) {
+        return static_cast<Result>(Hook::call(*static_cast<C*>(callback), args...));
+      });
+    else return Function(nullptr);
   }
   /// The function by which a callback lists files; its search argument is optional.
   template <class Hook>
   static consteval auto search_function() {
-    using Paths = std::vector<std::filesystem::path>;
     using Function = Paths (*)(void*, CheckpointSearch const&);
-    if constexpr (Hook::template accepts<C, CheckpointSearch const>) {
-      return Function([](void* callback, CheckpointSearch const& search) {
-        return as_paths(Hook::call(*static_cast<C*>(callback), search));
-      });
-    } else if constexpr (Hook::template accepts<C>) {
+    if constexpr (!Hook::template accepts<C, CheckpointSearch const> && Hook::template accepts<C>)
       return Function(
           [](void* callback, CheckpointSearch const&) { return as_paths(Hook::call(*static_cast<C*>(callback))); });
-    } else {
-      return Function(nullptr);
-    }
+    else return hook_function<Hook, Paths, CheckpointSearch const&>();
   }
   static std::string state_key(void const* callback) { return state_key_of(*static_cast<C const*>(callback)); }
   template <class Archive>
@@ -172,14 +157,6 @@ struct CallbackTableOf {
       return Function([](void* callback, long rows) { static_cast<C*>(callback)->expect_again(rows); });
     else return Function(nullptr);
   }
-  static consteval auto earlier_runs() {
-    using Function = std::vector<std::filesystem::path> (*)(void*, TrainerOptions const&);
-    if constexpr (hook::earlier_runs::accepts<C, TrainerOptions const>)
-      return Function([](void* callback, TrainerOptions const& options) {
-        return as_paths(static_cast<C*>(callback)->earlier_runs(options));
-      });
-    else return Function(nullptr);
-  }
   static consteval bool knows_runs() {
     return hook::earlier_runs::accepts<C, TrainerOptions const> || requires(C& callback) { callback.log_dir(); };
   }
@@ -196,20 +173,20 @@ struct CallbackTableOf {
       .state_key = &state_key,
       .save = state_function<StateSaver>(),
       .load = state_function<StateLoader>(),
-      .log_metrics = hook_function<hook::log_metrics, void(std::span<Scalar const>, long)>(),
+      .log_metrics = hook_function<hook::log_metrics, void, std::span<Scalar const>, long>(),
       .log_metrics_action = log_metrics_action(),
-      .log_hyperparams = hook_function<hook::log_hyperparams, void(std::span<Hyperparameter const>)>(),
-      .finalize = hook_function<hook::finalize, void(Status)>(),
+      .log_hyperparams = hook_function<hook::log_hyperparams, void, std::span<Hyperparameter const>>(),
+      .finalize = hook_function<hook::finalize, void, Status>(),
       .expect_again = expect_again(),
-      .do_not_continue = hook_function<hook::do_not_continue, void()>(),
-      .continue_in = hook_function<hook::continue_in, void(std::filesystem::path const&)>(),
-      .end_if_asked = hook_function<hook::end_if_asked, void()>(),
-      .limits_time = hook_function<hook::limits_time, bool()>(),
-      .resumes_hpc = hook_function<hook::resumes_hpc, bool()>(),
+      .do_not_continue = hook_function<hook::do_not_continue, void>(),
+      .continue_in = hook_function<hook::continue_in, void, std::filesystem::path const&>(),
+      .end_if_asked = hook_function<hook::end_if_asked, void>(),
+      .limits_time = hook_function<hook::limits_time, bool>(),
+      .resumes_hpc = hook_function<hook::resumes_hpc, bool>(),
       .last_checkpoints = search_function<hook::last_checkpoints>(),
       .hpc_checkpoints = search_function<hook::hpc_checkpoints>(),
-      .earlier_runs = earlier_runs(),
-      .best_model_path = hook_function<hook::best_model_path, std::filesystem::path()>(),
+      .earlier_runs = hook_function<hook::earlier_runs, Paths, TrainerOptions const&>(),
+      .best_model_path = hook_function<hook::best_model_path, std::filesystem::path>(),
   };
 };
 
@@ -238,16 +215,6 @@ std::vector<AnyCallback> callbacks_of(Pack<Cs...>& pack) {
 
 // The names under which participants keep their states in the run's files.
 
-/// Appends numbers to equal names. They occur with types of the same name in two namespaces.
-class NumberedNames {
- public:
-  std::string name(std::string const& key);
-  std::set<std::string> const& known() const { return known_; }
-
- private:
-  std::set<std::string> known_;
-};
-
 /// The names of all callbacks in firing order. Files use them to say who was notified of an event.
 std::vector<std::string> names_of_callbacks(Callbacks callbacks);
 
@@ -255,24 +222,19 @@ std::vector<std::string> names_of_callbacks(Callbacks callbacks);
 std::set<std::string> each_remembering(Callbacks callbacks,
                                        FunctionRef<void(AnyCallback const&, std::string const& name)> f);
 
-/// Throws [fulgurite.callback.state_key] if two callbacks have the same key and at least one of them by `state_key()`:
-/// they could load each other's states.
+/// Throws [fulgurite.callback.state_key] if two callbacks have the same key, at least one of them by `state_key()`.
 void refuse_equal_keys(Callbacks callbacks);
 
 // Optional functions of callbacks: each function here calls them for all callbacks that have them.
 
-/// Calls `end_if_asked()`, which throws if the program should end. Called between the batches of a pass without hooks,
-/// and when a run has ended well.
+/// Throws if the program should end. Called between the batches of a pass without hooks, and when a run has ended well.
 void end_if_asked(Callbacks callbacks);
 void finalize_loggers(Callbacks callbacks, Status status);
 /// Notifies loggers how many of their last rows will be written again by a fit that resumes from the file written next.
 void expect_rows(Callbacks callbacks, long rows);
-/// For a fit that has failed before it resumed from its file: loggers leave the folder of that file's run.
-void leave_folders(Callbacks callbacks);
 /// Throws [fulgurite.options.two_timers] if a Timer has a limit while max_time is set, since both would end the run.
 void refuse_two_timers(Callbacks callbacks);
-/// Throws [fulgurite.options.barebones] if barebones has a callback that reports. The last `added` callbacks are
-/// defaults, which do nothing then.
+/// Throws [fulgurite.options.barebones] if a callback reports, except the last `added` ones, which do nothing then.
 void refuse_output(Callbacks callbacks, std::size_t added);
 /// Returns "; idle: A, B" for the callbacks that do nothing in a fast_dev_run; empty if there is none.
 std::string idle_in_dev_run(Callbacks callbacks);
@@ -285,11 +247,9 @@ CheckpointSearch checkpoint_search(Callbacks callbacks, TrainerOptions const& op
 /// same time, the file of more steps counts as newer. Names do not decide, since "epoch=9" would come after "epoch=10".
 std::vector<std::filesystem::path> newest_first(std::vector<std::filesystem::path> const& files,
                                                 FunctionRef<std::int64_t(std::filesystem::path const&)> steps_of);
-/// The number in the name of a file that was written on a scheduler's signal, such as 12 in hpc_ckpt_12.safetensors; -1
-/// if there is none.
+/// The number in the name of a file that was written on a scheduler's signal: 12 in hpc_ckpt_12.safetensors; else -1.
 long number_of(std::filesystem::path const& file);
-/// The files that "last" may mean, in any order. `of_those_that_resume`: only of callbacks from whose files a fit
-/// resumes by default.
+/// The files that "last" may mean. `of_those_that_resume`: only of callbacks from whose files a fit resumes by default.
 std::vector<std::filesystem::path> last_checkpoints(Callbacks callbacks, CheckpointSearch const& search,
                                                     bool of_those_that_resume);
 /// The files that "hpc" means, the highest number first, whatever their times. `of_requeued`: only of callbacks whose

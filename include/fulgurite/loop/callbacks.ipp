@@ -22,26 +22,27 @@ FULGURITE_BODY std::string key_with_type(std::string key, std::string_view type)
   return std::move(key) + " (" + std::string(type) + ")";
 }
 
-FULGURITE_BODY std::string NumberedNames::name(std::string const& key) {
+/// Appends a number to a name that is known. That occurs with types of the same name in two namespaces.
+FULGURITE_BODY std::string numbered(std::set<std::string>& known, std::string const& key) {
   auto name = key;
-  for (int n = 2; !known_.insert(name).second; ++n) name = key + " #" + std::to_string(n);
+  for (int n = 2; !known.insert(name).second; ++n) name = key + " #" + std::to_string(n);
   return name;
 }
 
 FULGURITE_BODY std::vector<std::string> names_of_callbacks(Callbacks callbacks) {
   std::vector<std::string> all;
-  NumberedNames names;
-  for (auto const& callback : callbacks) all.push_back(names.name(callback.state_key()));
+  std::set<std::string> known;
+  for (auto const& callback : callbacks) all.push_back(numbered(known, callback.state_key()));
   return all;
 }
 
 FULGURITE_BODY std::set<std::string> each_remembering(Callbacks callbacks,
                                                       FunctionRef<void(AnyCallback const&, std::string const&)> f) {
-  NumberedNames names;
+  std::set<std::string> known;
   for (auto const& callback : callbacks)
     if (callback.table->save != nullptr && callback.table->load != nullptr)
-      f(callback, names.name(callback.state_key()));
-  return names.known();
+      f(callback, numbered(known, callback.state_key()));
+  return known;
 }
 
 FULGURITE_BODY void refuse_equal_keys(Callbacks callbacks) {
@@ -71,11 +72,6 @@ FULGURITE_BODY void finalize_loggers(Callbacks callbacks, Status status) {
 FULGURITE_BODY void expect_rows(Callbacks callbacks, long rows) {
   for (auto const& [callback, table, given] : callbacks)
     if (table->expect_again != nullptr) table->expect_again(callback, rows);
-}
-
-FULGURITE_BODY void leave_folders(Callbacks callbacks) {
-  for (auto const& [callback, table, given] : callbacks)
-    if (table->do_not_continue != nullptr) table->do_not_continue(callback);
 }
 
 FULGURITE_BODY void refuse_two_timers(Callbacks callbacks) {

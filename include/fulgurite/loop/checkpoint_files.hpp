@@ -19,6 +19,7 @@
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/hooks.hpp>
+#include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/options.hpp>
 
 namespace fulgurite {
@@ -77,14 +78,8 @@ inline constexpr bool names_file =
 
 /// True if a fit without a CkptPath looks for a file of this callback to resume from.
 template <class C>
-inline constexpr bool resumes_fit = false;
-template <class C>
-  requires requires { C::resumes_fit; }
-inline constexpr bool resumes_fit<C> = C::resumes_fit;
-template <class Pack>
-inline constexpr bool any_resumes_fit = false;
-template <template <class...> class Pack, class... Cs>
-inline constexpr bool any_resumes_fit<Pack<Cs...>> = (resumes_fit<Cs> || ...);
+inline constexpr bool resumes_fit = requires { requires C::resumes_fit; };
+FULGURITE_OF_ARGUMENTS(any_resumes_fit, Pack, resumes_fit<Ts> || ...);
 
 /// The starting point of a call as one type.
 template <class From>
@@ -95,10 +90,13 @@ std::optional<CkptPath> path_of(From const& from) {
 
 }  // namespace loop
 
-// The results of a run.
+/// One finished value of an evaluation, or of a row for the loggers, under its reported name.
+struct MetricValue {
+  std::string name;
+  double value;
+};
 
-/// The results of a run. Callbacks set them; the last line that a fit prints is made from them. Example:
-/// `trainer.outcome().best_file`.
+/// The results of a run: `trainer.outcome().best_file`. Callbacks set them, and the last line of a fit shows them.
 struct Outcome {
   std::string best_metric = {};       ///< the metric as it is watched: "vl.last()"
   std::string best_metric_name = {};  ///< the name of the metric itself: "vl"
@@ -113,8 +111,7 @@ struct Outcome {
   std::string ended_by = {};
 
   /// The results without files that do not exist. A logger makes its file with the first row, and there may be none. A
-  /// run that was resumed and trained nothing more has the results that its file holds, whose names may be of a folder
-  /// that has moved since.
+  /// run that was resumed and trained nothing more has the results of its file, whose folder may have moved since.
   Outcome with_present_files() const;
 
   /// What a file holds: it is the same for a resumed and for an unbroken run, whatever files exist.
@@ -122,8 +119,7 @@ struct Outcome {
 };
 
 /// The argument of callback functions that list files of earlier runs: `last_checkpoints(search)` and
-/// `hpc_checkpoints(search)`, which are called before setup. Both may also be declared without an argument, to list
-/// only files in folders that the callback knows.
+/// `hpc_checkpoints(search)`, which are called before setup. Without an argument they list files in known folders.
 struct CheckpointSearch {
   std::filesystem::path root = {};  ///< default_root_dir
   std::string model = {};           ///< the name of the model's type
@@ -160,8 +156,7 @@ class HeldFiles {
   void begins_with(std::filesystem::path const& file) { named_.insert(key(file)); }
   bool is_begun_with(std::filesystem::path const& file) const;
 
-  /// The key of a file, which does not depend on how its folder is written. A link has its own key, not that of its
-  /// target.
+  /// The key of a file, however its folder is written. A link has its own key, not that of its target.
   static std::filesystem::path key(std::filesystem::path const& file);
 
  private:
@@ -170,6 +165,9 @@ class HeldFiles {
 };
 
 class CheckpointFiles;
+namespace loop {
+struct Due;
+}
 
 /// A callback's request for the next safe point: to write a file with a given name, or to run a function, which then
 /// chooses the names of its files. `ctx.request_checkpoint("step.safetensors");`
@@ -185,58 +183,54 @@ struct CheckpointRequest {
   FULGURITE_COPIES(CheckpointRequest);
 };
 
-/// The operations on files that a request may use at its safe point. On ranks other than 0 they find the same names as
-/// on rank 0, and write or remove nothing.
+/// The operations on files that a request may use at its safe point. On ranks other than 0 they find rank 0's names,
+/// and write or remove nothing.
 class CheckpointFiles {
  public:
-  using Awaited = FunctionRef<bool(std::filesystem::path const& file)>;
-  using Write = FunctionRef<void(std::filesystem::path const& file, bool weights_only)>;
   /// A file to be written. `is_new`: only if no such file exists by then.
   struct Planned {
     std::filesystem::path file;
     bool is_new;
   };
   using Then = std::function<void(CheckpointFiles&)>;
-  using WriteLater = FunctionRef<void(std::span<Planned const>, bool weights_only, Then)>;
-  using Rename = FunctionRef<void(std::filesystem::path const& from, std::filesystem::path const& to)>;
-  using Remove = FunctionRef<bool(std::filesystem::path const& file)>;
-  using FirstSays = FunctionRef<bool(bool)>;
+  /// What the run does for its requests. A function that is not set is not needed.
+  struct Means {
+    bool writes;
+    FunctionRef<void(std::filesystem::path const& file, bool weights_only)> write;
+    std::optional<bool> validation_follows = std::nullopt;
+    FunctionRef<bool(bool mine)> of_first_rank = {};  ///< all ranks call the same functions, and take part in writing
+    FunctionRef<void(std::span<Planned const>, bool weights_only, Then)> write_later = {};
+    FunctionRef<void(std::filesystem::path const& from, std::filesystem::path const& to)> rename = {};
+    FunctionRef<bool(std::filesystem::path const& file)> remove = {};
+  };
 
-  /// `awaited` returns true if a later request names a file. The arguments must outlive this object.
-  CheckpointFiles(HeldFiles& held, HeldFiles::Holder holder, Awaited awaited, bool writes, Write write);
+  /// `due`: the later requests. The arguments, and what `means` calls, must outlive this object.
+  CheckpointFiles(HeldFiles& held, HeldFiles::Holder holder, loop::Due const& due, Means const& means);
 
-  bool writes() const { return writes_; }
-  /// After a batch: true if a validation comes next, which scores the weights that a file written now holds. nullopt:
-  /// not known, such as after a batch that failed.
-  std::optional<bool> validation_follows() const { return validation_follows_; }
-  void know_of_validation(std::optional<bool> follows) { validation_follows_ = follows; }
+  bool writes() const { return means_.writes; }
+  /// After a batch: true if a validation comes next, which scores the weights of a file written now; nullopt: unknown.
+  std::optional<bool> validation_follows() const { return means_.validation_follows; }
   /// True if another holder needs the file, or a later request names it.
   bool of_others(std::filesystem::path const& file) const;
   /// True if the name cannot be used: another holder needs that file, or it exists.
   bool taken(std::filesystem::path const& file) const;
-  /// Writes the current weights and the state of the run. `weights_only`: of that state only the model's own and the
-  /// run's progress.
+  /// Writes the weights and the state of the run. `weights_only`: of that only the model's own and the run's progress.
   void write(std::filesystem::path const& file, bool weights_only = false);
-  /// With several ranks: all ranks call the same functions, and take part in writing files. `first_says(mine)` returns
-  /// rank 0's value.
-  void are_shared(FirstSays first_says) { first_says_ = first_says; }
   /// Returns rank 0's value of `mine`.
-  bool of_first_rank(bool mine) const { return first_says_ ? first_says_(mine) : mine; }
+  bool of_first_rank(bool mine) const;
   /// True if files can be written while the run continues.
-  bool later() const { return writes_ && write_later_; }
-  void can_write_later(WriteLater how) { write_later_ = how; }
+  bool later() const { return writes() && means_.write_later; }
   /// Copies the current state for the files. `then(files)` is called on this thread after they were written, or could
   /// not be: its `files.write` of one of them reports an error as if it wrote the file at that time.
   void write_later(std::span<Planned const> planned, bool weights_only, Then then);
   /// Must be called when a file was renamed after the state was copied.
   void renamed(std::filesystem::path const& from, std::filesystem::path const& to) const;
-  void can_rename(Rename how) { rename_ = how; }
   /// Makes a file by `make(file)`, such as a link to another file. Throws FileExists on all ranks if the file exists.
   template <class Make>
   void make(std::filesystem::path const& file, Make&& make) {
     bool exists = false;
     try {
-      if (writes_) make(file);
+      if (writes()) make(file);
     } catch (FileExists const&) { exists = true; }
     if (of_first_rank(exists)) throw FileExists(file);
     held_.hold(file, holder_);
@@ -244,29 +238,20 @@ class CheckpointFiles {
   /// The holder of this request no longer needs the file. It is removed unless another holder needs it, or this program
   /// has named it to resume from. Returns true if it was removed.
   bool give_up(std::filesystem::path const& file);
-  void can_remove(Remove how) { remove_ = how; }
 
  private:
   HeldFiles& held_;
   HeldFiles::Holder holder_;
-  Awaited awaited_;
-  bool writes_;
-  std::optional<bool> validation_follows_ = std::nullopt;
-  Write write_;
-  FirstSays first_says_{};
-  WriteLater write_later_{};
-  Rename rename_{};
-  Remove remove_{};
+  loop::Due const& due_;
+  Means means_;
 };
 
 }  // namespace fulgurite
 
 namespace fulgurite::loop {
 
-// Part of a run's state: which listeners were notified of an event that failed half-way. A resumed fit notifies only
-// the others.
-
-/// Set if a hook throws; empty at all other times.
+/// Part of a run's state: which listeners were notified of an event that failed half-way, since a resumed fit notifies
+/// only the others. Empty unless a hook has thrown.
 struct Notified {
   std::string event = {};            ///< the name of the hook; empty: none has failed
   std::vector<std::string> by = {};  ///< state names of the notified listeners, including model and strategy
@@ -288,7 +273,7 @@ struct Notified {
 
 /// A row that is written only after its steps were checked.
 struct HeldRow {
-  std::vector<std::pair<std::string, double>> cells;
+  std::vector<MetricValue> cells;
   long step;
 };
 
@@ -333,16 +318,15 @@ struct Due {
   std::vector<CheckpointRequest> now{};    ///< the requests that are being carried out, in order
   std::size_t done = 0;                    ///< how many of these are done
   std::vector<CheckpointRequest> aside{};  ///< requests of an open window, while a validation makes its own
-  std::vector<std::pair<std::string, double>> posted{};  ///< rows that callbacks posted for the loggers
-  std::vector<HeldRow> held_rows{};                      ///< rows of replayed steps since the last check
+  std::vector<MetricValue> posted{};       ///< rows that callbacks posted for the loggers
+  std::vector<HeldRow> held_rows{};        ///< rows of replayed steps since the last check
 
   Notified notified{};  ///< of a failed event: the other listeners are not notified yet
 
   long rows = 0;  ///< rows that loggers have received
   WindowRows window{};
 
-  /// Begins an accumulation window. `batches`: the number of finished batches. Rows that wait belong to earlier
-  /// windows.
+  /// Begins an accumulation window after so many batches. Rows that wait belong to earlier windows.
   void begin_window(long batches);
   /// The rows since the window began, which will be written again if the window is repeated.
   long rows_of_window(long batches) const;
@@ -371,10 +355,7 @@ struct FilesUnderWay<B> {
 };
 
 /// True if a callback of the pack writes files.
-template <class Pack>
-inline constexpr bool any_names_files = false;
-template <template <class...> class Pack, class... Cs>
-inline constexpr bool any_names_files<Pack<Cs...>> = ((NamesLast<Cs> || NamesHpc<Cs>) || ...);
+FULGURITE_OF_ARGUMENTS(any_names_files, Pack, (NamesLast<Ts> || NamesHpc<Ts>) || ...);
 
 /// Between steps: true if the thread that writes files has finished.
 template <class Pack, class R>
@@ -390,13 +371,11 @@ void finish(FilesUnderWay<B>& now, HeldFiles& held, Due const& due) {
   now.writer.wait();
   auto const then = std::exchange(now.then, nullptr);
   auto const write = [&now](std::filesystem::path const& file, bool) { now.writer.write(file); };
-  CheckpointFiles files(held, now.holder, CheckpointFiles::Awaited::to<&Due::awaits>(due), true, write);
   auto const rename = [&now](std::filesystem::path const& from, std::filesystem::path const& to) {
     now.writer.image().rename(from, to);
   };
   auto const remove = [&now](std::filesystem::path const& file) { return now.writer.remove(file); };
-  files.can_rename(rename);
-  files.can_remove(remove);
+  CheckpointFiles files(held, now.holder, due, {.writes = true, .write = write, .rename = rename, .remove = remove});
   struct LetsGo {  // releases what `then` has removed, also if it fails later
     typename B::Background& writer;
     ~LetsGo() { writer.let_go(); }
@@ -404,8 +383,7 @@ void finish(FilesUnderWay<B>& now, HeldFiles& held, Due const& due) {
   then(files);
 }
 
-/// Waits for files that another thread writes, and does what follows from them. Throws the error of the first file that
-/// could not be written.
+/// Waits for files that another thread writes, and does what follows. Throws the error of the first one that failed.
 template <class R>
 void finish_files(R& run) {
   if constexpr (WritesLater<typename R::Key::Backend>)
@@ -420,8 +398,7 @@ Outcome const& written_outcome(R const& run) {
   return run.made.outcome;
 }
 
-// Part of a run's state: what it has written, and where.
-
+/// Part of a run's state: what it has written, and where.
 struct Made {
   HeldFiles held_files{};           ///< checkpoint files, and their holders
   std::filesystem::path log_dir{};  ///< the first logger's folder

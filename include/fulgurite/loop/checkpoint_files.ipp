@@ -41,12 +41,12 @@ FULGURITE_BULK_BODY CheckpointRequest::CheckpointRequest(HeldFiles::Holder who,
     : act(std::move(what)), holder(who) {}
 FULGURITE_COPIES_BODY(CheckpointRequest);
 
-FULGURITE_BULK_BODY CheckpointFiles::CheckpointFiles(HeldFiles& held, HeldFiles::Holder holder, Awaited awaited,
-                                                     bool writes, Write write)
-    : held_(held), holder_(holder), awaited_(awaited), writes_(writes), write_(write) {}
+FULGURITE_BULK_BODY CheckpointFiles::CheckpointFiles(HeldFiles& held, HeldFiles::Holder holder, loop::Due const& due,
+                                                     Means const& means)
+    : held_(held), holder_(holder), due_(due), means_(means) {}
 
 FULGURITE_BULK_BODY bool CheckpointFiles::of_others(std::filesystem::path const& file) const {
-  return held_.by_others(file, holder_) || awaited_(file);
+  return held_.by_others(file, holder_) || due_.awaits(file);
 }
 
 FULGURITE_BULK_BODY bool CheckpointFiles::taken(std::filesystem::path const& file) const {
@@ -57,26 +57,43 @@ FULGURITE_BULK_BODY bool CheckpointFiles::taken(std::filesystem::path const& fil
   return of_first_rank(exists) || of_others(file);
 }
 
+FULGURITE_BULK_BODY bool CheckpointFiles::of_first_rank(bool mine) const {
+  return means_.of_first_rank ? means_.of_first_rank(mine) : mine;
+}
+
 FULGURITE_BULK_BODY void CheckpointFiles::write(std::filesystem::path const& file, bool weights_only) {
-  if (writes_ || first_says_) write_(file, weights_only);
+  if (writes() || means_.of_first_rank) means_.write(file, weights_only);
   held_.hold(file, holder_);
 }
 
 FULGURITE_BULK_BODY void CheckpointFiles::write_later(std::span<Planned const> planned, bool weights_only, Then then) {
-  write_later_(planned, weights_only, std::move(then));
+  means_.write_later(planned, weights_only, std::move(then));
 }
 
 FULGURITE_BULK_BODY void CheckpointFiles::renamed(std::filesystem::path const& from,
                                                   std::filesystem::path const& to) const {
-  if (rename_ && from != to) rename_(from, to);
+  if (means_.rename && from != to) means_.rename(from, to);
 }
 
 FULGURITE_BULK_BODY bool CheckpointFiles::give_up(std::filesystem::path const& file) {
   held_.give_up(file, holder_);
   std::error_code ignored;  // ignored: if the file was already removed, that is as wanted
-  if (!writes_ || of_others(file) || held_.is_begun_with(file)) return false;
-  return remove_ ? remove_(file) : std::filesystem::remove(file, ignored);
+  if (!writes() || of_others(file) || held_.is_begun_with(file)) return false;
+  return means_.remove ? means_.remove(file) : std::filesystem::remove(file, ignored);
 }
+
+FULGURITE_BULK_BODY Outcome Outcome::with_present_files() const {
+  auto all = *this;
+  for (auto* const file : {&all.metrics_file, &all.best_file, &all.last_file})
+    if (std::error_code none; !std::filesystem::exists(*file, none)) file->clear();
+  return all;
+}
+
+void Outcome::state(auto& archive) {
+  archive("best_metric", best_metric)("best_metric_name", best_metric_name)("best_value", best_value)(
+      "best_epoch", best_epoch)("best_file", best_file)("last_file", last_file);
+}
+FULGURITE_STATE(Outcome)
 
 }  // namespace fulgurite
 
@@ -130,27 +147,6 @@ FULGURITE_BULK_BODY void Due::take_back() {
   auto const after = std::exchange(requests, std::exchange(aside, {}));
   requests.insert(requests.end(), after.begin(), after.end());
 }
-
-}  // namespace fulgurite::loop
-
-namespace fulgurite {
-
-FULGURITE_BULK_BODY Outcome Outcome::with_present_files() const {
-  auto all = *this;
-  for (auto* const file : {&all.metrics_file, &all.best_file, &all.last_file})
-    if (std::error_code none; !std::filesystem::exists(*file, none)) file->clear();
-  return all;
-}
-
-void Outcome::state(auto& archive) {
-  archive("best_metric", best_metric)("best_metric_name", best_metric_name)("best_value", best_value)(
-      "best_epoch", best_epoch)("best_file", best_file)("last_file", last_file);
-}
-FULGURITE_STATE(Outcome)
-
-}  // namespace fulgurite
-
-namespace fulgurite::loop {
 
 void Notified::state(auto& archive) { archive("event", event)("by", by); }
 FULGURITE_STATE(Notified)

@@ -48,8 +48,7 @@ struct WatchedMetric {
     else if constexpr (!std::is_same_v<M, typename M::metric>) as = As::last;
   }
   explicit operator bool() const { return !name.empty(); }
-  /// The metric as the user wrote it. Part of a state's key, since two callbacks may watch one metric in different
-  /// ways.
+  /// The metric as the user wrote it: part of a state's key, since two callbacks may watch one metric differently.
   std::string written() const;
 };
 
@@ -90,8 +89,7 @@ class Context {
   /// The current batch, from 0 in its epoch or evaluation loader. Between batches it is the previous one; 0 before the
   /// first batch and in on_train_end.
   long batch_idx() const { return asked(Asks::batch_idx), core_->facts.batch_idx; }
-  /// Samples in the current batch, on this process. 0 between batches, while a batch is transferred, and for a batch
-  /// whose size is not known.
+  /// Samples in this process's batch. 0 between batches, while a batch is transferred, and if the size is not known.
   long batch_size() const { return asked(Asks::batch_size), core_->facts.in_batch ? core_->facts.batch_size : 0; }
   /// True for the last batch of an epoch or an evaluation loader. A loader that has no size and does not promise that
   /// batches stay valid is read one batch at a time: then this is false until the end is found, which is after the end
@@ -146,15 +144,13 @@ class Context {
 
   // The processes that train one model together, and text for the terminal.
 
-  /// The number of this process among those that train the model together, from 0; 0 if it is the only one. Only rank 0
-  /// should print and write files.
+  /// The number of this process among those that train the model, from 0. Only rank 0 should print and write files.
   int rank() const { return core_->rank(); }
   /// The number of processes; `rank()` is less than it.
   int world() const { return core_->program->world(*core_); }
   /// Prints one or several lines on stdout, on rank 0 only. On a terminal they appear above a progress bar.
   void print(std::string_view line) const;
-  /// Returns rank 0's text on every rank, for what was read outside of the program, such as the name of a folder. A
-  /// collective.
+  /// A collective: rank 0's text on every rank, for what was read outside of the program, such as a folder's name.
   std::string of_first_rank(std::string mine) const { return core_->program->of_first_rank(*core_, std::move(mine)); }
   /// True if the deadline `moment`, in `seconds_now()`, has passed by rank 0's clock. Every rank must call this after
   /// each step. It costs no message until one of the deadlines has passed.
@@ -173,8 +169,7 @@ class Context {
   std::optional<double> shared_value(WatchedMetric const& metric) const { return watched_value(metric).value; }
   /// The value of the metric of this name on this process. May wait for a device.
   std::optional<double> value(std::string_view metric) const;
-  /// Calls f(metric, value) for each declared metric of one number, in order, with the value that the host already
-  /// knows.
+  /// Calls f(metric, value) for each declared metric of one number, with the value that the host already knows.
   void each_metric(FunctionRef<void(DeclaredMetric const&, std::optional<double>)> f) const;
   /// Calls f(reported name, values by loader) for each metric that a finished evaluation reports. A loader without a
   /// value has nullopt. A value that was logged outside of the loaders' batches is given for each loader.
@@ -184,8 +179,7 @@ class Context {
 
   /// The name of the model's type.
   std::string_view model_name() const { return core_->program->model_name; }
-  /// True if an optimizer step follows each window of batches: false for manual optimization, and if batches are cut
-  /// along time.
+  /// True if a step follows each window of batches: not in manual optimization, nor if batches are cut along time.
   bool steps_by_batch() const { return core_->program->steps_by_batch; }
   /// Calls f(name, value) for the device statistics of the tensor library, such as allocated memory and counts of
   /// allocations.
@@ -238,8 +232,7 @@ class Context {
   ///       files.write(std::to_string(ctx.global_step()));
   ///     }});
   void request_checkpoint(CheckpointRequest request) const;
-  /// The checkpoint files that callbacks rely on. A callback that removes a file checks here first whether another
-  /// needs it.
+  /// The checkpoint files that callbacks rely on: check here before you remove one whether another needs it.
   HeldFiles& held_files() const { return core_->made.held_files; }
 
   /// Requests a pass of the training data through training_step before on_train_end, in which only buffers change.
@@ -250,16 +243,14 @@ class Context {
   ///
   ///     auto const watched = ctx.profile("augment");
   ///
-  /// Without a profiler it costs one check of a pointer. In a captured step profilers see it only when the step is
-  /// recorded.
+  /// Without a profiler it costs one check of a pointer. Of a captured step profilers see only the recording.
   [[nodiscard]] OwnAction profile(std::string_view name) const { return core_->own_actions.begin(name); }
 
   /// The folder of this run's logs; empty if no logger writes to a folder.
   std::filesystem::path const& log_dir() const { return core_->made.log_dir; }
   /// Sets the folder of this run's logs, for loggers. Only the first call has an effect.
   void set_log_dir(std::filesystem::path dir) const;
-  /// The results of the run, such as the best file and the best score, which `trainer.outcome()` returns. Callbacks
-  /// write to it.
+  /// The results of the run, such as the best file, for callbacks to write to; `trainer.outcome()` returns them.
   Outcome& outcome() const { return asked(Asks::outcome), core_->made.outcome; }
 
  protected:
@@ -271,36 +262,20 @@ class Context {
     if (core_->keeps_questions) core_->questions.add(question);
   }
 
+  // Where the value of the metric at a position is read: from the running epoch or evaluation, else from the last
+  // finished one. Hooks of training and of evaluations read different boards. Each read waits for the device if figures
+  // are still on it, unless its comment says otherwise.
+
+  std::optional<double> value_at(std::size_t at, WatchedMetric const& metric) const;
+  /// The value that the host already knows; never waits.
+  std::optional<double> known_at(std::size_t at, WatchedMetric const& metric) const;
+  /// The value over all processes, with its age.
+  WatchedValue watched_at(std::size_t at, WatchedMetric const& metric) const;
+  /// True if figures of the metric are still on a device, so that reading its value would wait.
+  bool waits_at(std::size_t at) const;
+
   loop::RunCore* core_;
   loop::MetricSource source_;
-
- private:
-  void note_why(std::string_view why) const;
-  void require_identifier(std::string_view identifier) const;
-};
-
-}  // namespace fulgurite
-
-namespace fulgurite::loop {
-
-// Where the value of a metric is read: from the running epoch or evaluation, else from the last finished one.
-
-/// Reads values of metrics for a phase: hooks of training and of evaluations read different boards. Every read waits
-/// for the device if figures are still on it, unless its comment says otherwise.
-class MetricValues {
- public:
-  MetricValues(RunCore& run, MetricSource source) : run_(run), source_(source) {}
-
-  /// The position of the metric with this name that has one number.
-  std::optional<std::size_t> place_of(std::string_view name) const;
-  /// `at`: the metric's position.
-  std::optional<double> value(WatchedMetric const& metric, std::size_t at) const;
-  /// The value that the host already knows; never waits.
-  std::optional<double> known(WatchedMetric const& metric, std::size_t at) const;
-  /// The value over all processes, with its age.
-  WatchedValue watched_value(WatchedMetric const& metric, std::size_t at) const;
-  /// True if figures of the metric are still on a device, so that reading its value would wait.
-  bool waits(std::size_t at) const;
 
  private:
   /// The figures from which a metric's value is computed.
@@ -309,27 +284,26 @@ class MetricValues {
     bool is_shared = true;  ///< the figures already are those of all processes
     bool is_live = false;   ///< their epoch or evaluation is still running
   };
-  Found find(WatchedMetric const& metric, std::size_t at, bool collects) const;
-  /// Calls f(board) for the boards that `value` reads first: those of the running epoch or evaluation; none after an
-  /// evaluation is published.
+  Found find(std::size_t at, WatchedMetric const& metric, bool collects) const;
+  /// The position of the metric with this name that has one number.
+  std::optional<std::size_t> place_of(std::string_view name) const;
+  /// Calls f(board) for the boards of the running epoch or evaluation, until it is published: they are read first.
   template <class F>
   void each_live_board(F&& f) const;
-  std::optional<double> counted_so_far(WatchedMetric const& metric, std::size_t at, bool of_all_ranks) const;
-  std::optional<double> reduced(WatchedMetric const& metric, std::size_t at, Figures const& figures) const;
+  std::optional<double> counted_so_far(std::size_t at, WatchedMetric const& metric, bool of_all_ranks) const;
+  std::optional<double> reduced(std::size_t at, WatchedMetric const& metric, Figures const& figures) const;
   /// The position of a metric's loader; the number of loaders if none has that name.
   std::size_t loader_at(WatchedMetric const& metric) const;
   /// True in a validation inside fit for a metric that only training logs: its value there is that of the epoch so far.
   bool trains_on(std::size_t at) const;
-  Cell const& cell(BoardNumber board, std::size_t at) const;
-  void note_question() const;
-
-  RunCore& run_;
-  MetricSource source_;
+  Cell const& cell(loop::BoardNumber board, std::size_t at) const;
+  void note_why(std::string_view why) const;
+  void require_identifier(std::string_view identifier) const;
 };
 
-/// A metric over all loaders of the running evaluation. `results` gets this value at the end; hooks read it before
-/// that.
-Figures over_loaders(RunCore& run, std::size_t metric);
+}  // namespace fulgurite
+
+namespace fulgurite::loop {
 
 /// Throws [fulgurite.metric.dynamic_name] if ctx.log_dynamic must not use this name.
 void check_dynamic_name(RunCore const& run, std::string_view name);
@@ -339,42 +313,10 @@ void publish_epoch(RunCore& run);
 /// Copies the loaders' figures to the results, separately and merged. Monitors read the merged value.
 void publish_evaluation(RunCore& run);
 
-/// Calls f(reported name, value of each loader) for each metric that the last evaluation reported.
-void each_loader_value(RunCore const& run,
-                       FunctionRef<void(std::string_view, std::vector<std::optional<double>> const&)> f);
-
-// Figures of metrics over several ranks.
-
-/// The figures of several cells, sent in one collective.
-class FiguresOnTheWay {
- public:
-  /// `of_last`: the model is split, and the values that the last rank has logged count for all.
-  explicit FiguresOnTheWay(bool of_last) : of_last_(of_last) {}
-
-  void add(Figures& figures);
-  bool empty() const { return all_.empty(); }
-  std::span<double> values() { return values_; }
-  std::span<Reduce const> how() const { return how_; }
-
-  /// Replaces the figures by those of all ranks; `last` becomes the mean of the ranks' last values. With a split model
-  /// throws [fulgurite.pipeline.metric] on all ranks if another rank has logged a metric that the last one has not:
-  /// that value would be lost.
-  void arrive();
-
- private:
-  void add(double value, Reduce how);
-
-  bool of_last_;
-  std::vector<Figures*> all_;
-  std::vector<double> values_;
-  std::vector<Reduce> how_;
-};
-
-void share(RunCore& run, FiguresOnTheWay& figures);
-
-/// Sums figures that a decision needs over all ranks. `news`: this rank has figures that were not shared yet. Returns
-/// true if any rank has.
-bool share_found(RunCore& run, Figures& mine, bool news);
+/// Replaces figures by those of all ranks, in one collective; `last` becomes the mean of the ranks' last values. With a
+/// split model throws [fulgurite.pipeline.metric] on all ranks if another rank has logged a metric that the last one
+/// has not, whose values count for all.
+void share(RunCore& run, std::span<Figures* const> figures);
 
 }  // namespace fulgurite::loop
 

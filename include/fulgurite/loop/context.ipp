@@ -10,6 +10,28 @@
 #include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/decisions.hpp>
 
+namespace fulgurite::loop {
+
+/// A metric over all loaders of the running evaluation. `results` gets this value at the end; hooks read it before.
+FULGURITE_BULK_BODY Figures over_loaders(RunCore& run, std::size_t metric) {
+  if (run.program->metrics[metric].counted) return run.values.counted[metric];
+  Figures merged;
+  for (std::size_t l = 0; l != run.program->evaluation_boards(run); ++l)
+    merged.merge(run.program->cells(run, l)[metric].epoch);
+  return merged;
+}
+
+/// Sums figures that a decision needs over all ranks. Returns true if any rank has `news`: figures not shared yet.
+FULGURITE_BULK_BODY bool share_found(RunCore& run, Figures& mine, bool news) {
+  Figures all = news ? mine : Figures{};
+  Figures* const figures[] = {&all};
+  share(run, figures);
+  if (all.count != 0) mine = all;
+  return all.count != 0;
+}
+
+}  // namespace fulgurite::loop
+
 namespace fulgurite {
 
 FULGURITE_BULK_BODY bool WatchedValue::is_newer_than(long before) const {
@@ -38,28 +60,46 @@ FULGURITE_BODY void Context::print(std::string_view line) const {
 }
 
 FULGURITE_BULK_BODY WatchedValue Context::watched_value(WatchedMetric const& metric) const {
-  loop::MetricValues const values(*core_, source_);
-  auto const at = values.place_of(metric.name);
-  return at ? values.watched_value(metric, *at) : WatchedValue{};
+  auto const at = place_of(metric.name);
+  return at ? watched_at(*at, metric) : WatchedValue{};
 }
 
 FULGURITE_BODY std::optional<double> Context::value(std::string_view metric) const {
-  loop::MetricValues const values(*core_, source_);
-  auto const at = values.place_of(metric);
-  return at ? values.value(WatchedMetric(metric), *at) : std::nullopt;
+  auto const at = place_of(metric);
+  return at ? value_at(*at, WatchedMetric(metric)) : std::nullopt;
 }
 
 FULGURITE_BULK_BODY void Context::each_metric(FunctionRef<void(DeclaredMetric const&, std::optional<double>)> f) const {
-  loop::MetricValues const values(*core_, source_);
   for (std::size_t i = 0; i != core_->program->metrics.size(); ++i)
     if (auto const& metric = core_->program->metrics[i]; !metric.several)
-      f(metric, values.known(WatchedMetric(metric.name), i));
+      f(metric, known_at(i, WatchedMetric(metric.name)));
 }
 
 FULGURITE_BODY void
 Context::each_loader_value(FunctionRef<void(std::string_view, std::vector<std::optional<double>> const&)> f) const {
   asked(Asks::value);
-  loop::each_loader_value(*core_, f);
+  auto const& all = core_->values;
+  for (std::size_t i = 0; i != core_->program->metrics.size(); ++i) {
+    auto const& metric = core_->program->metrics[i];
+    if (!metric.logger || !per_epoch(metric, Origin::evaluation) || all.results[i].count == 0) continue;
+    std::vector<std::optional<double>> of_loaders;
+    for (auto const& loader : all.loader_results) of_loaders.push_back(loader[i].reduced(metric.reduce));
+    if (std::none_of(of_loaders.begin(), of_loaders.end(), [](auto const& value) { return value.has_value(); }))
+      of_loaders.assign(of_loaders.size(), all.results[i].reduced(metric.reduce));
+    f(reported_name(metric, Origin::evaluation, true), of_loaders);
+  }
+  // Each number of the metrics that have several, in the loaders' order.
+  std::vector<std::string> reported;
+  for (auto const& numbers : all.several)
+    for (auto const& [name, number] : numbers) {
+      if (std::find(reported.begin(), reported.end(), name) != reported.end()) continue;
+      reported.push_back(name);
+      std::vector<std::optional<double>> of_loaders(all.loader_results.size());
+      for (std::size_t l = 0; l != of_loaders.size(); ++l)
+        for (auto const& [own, number_of_loader] : all.several[l])
+          if (own == name) of_loaders[l] = number_of_loader;
+      f(name, of_loaders);
+    }
 }
 
 FULGURITE_BODY void Context::warn(std::string_view identifier, std::string_view sentence) const {
@@ -92,7 +132,7 @@ FULGURITE_BODY void Context::set_stop_request(std::string const& who, bool wante
 
 FULGURITE_BODY void Context::log_scalars(std::span<Scalar const> row) const {
   asked(Asks::log_scalars);
-  for (auto const& scalar : row) core_->due.posted.emplace_back(scalar.name, scalar.value);
+  for (auto const& scalar : row) core_->due.posted.push_back({std::string(scalar.name), scalar.value});
 }
 
 FULGURITE_BODY void Context::request_checkpoint(CheckpointRequest request) const {
@@ -124,74 +164,69 @@ FULGURITE_BODY void Context::require_identifier(std::string_view identifier) con
                                                  "between them, as mine.rate.high");
 }
 
-}  // namespace fulgurite
-
-namespace fulgurite::loop {
-
-FULGURITE_BODY std::optional<std::size_t> MetricValues::place_of(std::string_view name) const {
-  auto const all = run_.program->metrics;
+FULGURITE_BODY std::optional<std::size_t> Context::place_of(std::string_view name) const {
+  auto const all = core_->program->metrics;
   for (std::size_t i = all.size(); i-- != 0;)
     if (!all[i].several && all[i].name == name) return i;
   return std::nullopt;
 }
 
-FULGURITE_BULK_BODY std::optional<double> MetricValues::value(WatchedMetric const& metric, std::size_t at) const {
-  if (auto const so_far = counted_so_far(metric, at, false)) return so_far;
-  return reduced(metric, at, find(metric, at, true).figures);
+FULGURITE_BULK_BODY std::optional<double> Context::value_at(std::size_t at, WatchedMetric const& metric) const {
+  if (auto const so_far = counted_so_far(at, metric, false)) return so_far;
+  return reduced(at, metric, find(at, metric, true).figures);
 }
 
-FULGURITE_BULK_BODY std::optional<double> MetricValues::known(WatchedMetric const& metric, std::size_t at) const {
-  return reduced(metric, at, find(metric, at, false).figures);
+FULGURITE_BULK_BODY std::optional<double> Context::known_at(std::size_t at, WatchedMetric const& metric) const {
+  return reduced(at, metric, find(at, metric, false).figures);
 }
 
-FULGURITE_BULK_BODY WatchedValue MetricValues::watched_value(WatchedMetric const& metric, std::size_t at) const {
-  if (auto const so_far = counted_so_far(metric, at, true)) return {so_far, WatchedValue::unknown};
-  auto found = find(metric, at, true);
-  if (run_.program->is_distributed) {
+FULGURITE_BULK_BODY WatchedValue Context::watched_at(std::size_t at, WatchedMetric const& metric) const {
+  if (auto const so_far = counted_so_far(at, metric, true)) return {so_far, WatchedValue::unknown};
+  auto found = find(at, metric, true);
+  if (core_->program->is_distributed) {
     bool const news = !found.is_shared;
-    found.is_live = share_found(run_, found.figures, news) || (found.is_live && !news);
+    found.is_live = loop::share_found(*core_, found.figures, news) || (found.is_live && !news);
   }
-  long const before = run_.values.logged[at];
-  return {reduced(metric, at, found.figures), found.is_live ? before + found.figures.count : before};
+  long const before = core_->values.logged[at];
+  return {reduced(at, metric, found.figures), found.is_live ? before + found.figures.count : before};
 }
 
 template <class F>
-void MetricValues::each_live_board(F&& f) const {
-  if (source_ == MetricSource::training) return f(BoardNumber());
-  if (!run_.facts.validating) return;
-  for (std::size_t l = 0; l != run_.program->evaluation_boards(run_); ++l) f(BoardNumber(l));
+void Context::each_live_board(F&& f) const {
+  if (source_ == loop::MetricSource::training) return f(loop::BoardNumber());
+  if (!core_->facts.validating) return;
+  for (std::size_t l = 0; l != core_->program->evaluation_boards(*core_); ++l) f(loop::BoardNumber(l));
 }
 
-FULGURITE_BULK_BODY bool MetricValues::waits(std::size_t at) const {
-  note_question();
+FULGURITE_BULK_BODY bool Context::waits_at(std::size_t at) const {
+  asked(Asks::value);
   bool any = false;
-  each_live_board([&](BoardNumber board) { any = any || cell(board, at).waiting != 0; });
+  each_live_board([&](loop::BoardNumber board) { any = any || cell(board, at).waiting != 0; });
   return any;
 }
 
-FULGURITE_BULK_BODY MetricValues::Found MetricValues::find(WatchedMetric const& metric, std::size_t at,
-                                                           bool collects) const {
-  note_question();
-  auto const read = [&](BoardNumber board) -> Cell const& {
-    if (collects) run_.program->collect(run_, board);
+FULGURITE_BULK_BODY Context::Found Context::find(std::size_t at, WatchedMetric const& metric, bool collects) const {
+  asked(Asks::value);
+  auto const read = [&](loop::BoardNumber board) -> Cell const& {
+    if (collects) core_->program->collect(*core_, board);
     return cell(board, at);
   };
   if (metric.as == WatchedMetric::As::of_loader) {
     auto const l = loader_at(metric);
-    if (l == run_.loader_names.size()) return {};
-    if (source_ != MetricSource::training && run_.facts.validating)
+    if (l == core_->loader_names.size()) return {};
+    if (source_ != loop::MetricSource::training && core_->facts.validating)
       if (auto const& own = read(l); own.epoch.count != 0) return {own.epoch, own.shared, true};
-    return {run_.values.loader_results[l][at], true, false};
+    return {core_->values.loader_results[l][at], true, false};
   }
   Figures live;
   bool is_shared = false;
-  each_live_board([&](BoardNumber board) { read(board); });
-  if (source_ == MetricSource::training) {
+  each_live_board([&](loop::BoardNumber board) { read(board); });
+  if (source_ == loop::MetricSource::training) {
     live = cell(std::nullopt, at).epoch;
     is_shared = cell(std::nullopt, at).shared;
-  } else if (run_.facts.validating) {
-    live = over_loaders(run_, at);
-    is_shared = run_.program->metrics[at].counted;
+  } else if (core_->facts.validating) {
+    live = loop::over_loaders(*core_, at);
+    is_shared = core_->program->metrics[at].counted;
   }
   if (live.count == 0 && trains_on(at)) {
     auto const& training = read(std::nullopt);
@@ -199,52 +234,44 @@ FULGURITE_BULK_BODY MetricValues::Found MetricValues::find(WatchedMetric const& 
     is_shared = training.shared;
   }
   if (live.count != 0) return {live, is_shared, true};
-  return {run_.values.results[at], true, false};
+  return {core_->values.results[at], true, false};
 }
 
-FULGURITE_BULK_BODY std::optional<double> MetricValues::counted_so_far(WatchedMetric const& metric, std::size_t at,
-                                                                       bool of_all_ranks) const {
-  if (!run_.program->metrics[at].counted) return std::nullopt;
-  note_question();
-  CountedSoFar what{.metric = at, .source = source_, .loader = std::nullopt, .of_all_ranks = of_all_ranks};
+FULGURITE_BULK_BODY std::optional<double> Context::counted_so_far(std::size_t at, WatchedMetric const& metric,
+                                                                  bool of_all_ranks) const {
+  if (!core_->program->metrics[at].counted) return std::nullopt;
+  asked(Asks::value);
+  loop::CountedSoFar what{.metric = at, .source = source_, .loader = std::nullopt, .of_all_ranks = of_all_ranks};
   if (metric.as == WatchedMetric::As::of_loader) what.loader = loader_at(metric);
-  return run_.program->counted_so_far(run_, what);
+  return core_->program->counted_so_far(*core_, what);
 }
 
-FULGURITE_BULK_BODY std::optional<double> MetricValues::reduced(WatchedMetric const& metric, std::size_t at,
-                                                                Figures const& figures) const {
+FULGURITE_BULK_BODY std::optional<double> Context::reduced(std::size_t at, WatchedMetric const& metric,
+                                                           Figures const& figures) const {
   if (metric.as == WatchedMetric::As::last) return figures.count ? std::optional(figures.last) : std::nullopt;
-  return figures.reduced(run_.program->metrics[at].reduce);
+  return figures.reduced(core_->program->metrics[at].reduce);
 }
 
-FULGURITE_BULK_BODY std::size_t MetricValues::loader_at(WatchedMetric const& metric) const {
-  auto const& names = run_.loader_names;
+FULGURITE_BULK_BODY std::size_t Context::loader_at(WatchedMetric const& metric) const {
+  auto const& names = core_->loader_names;
   return static_cast<std::size_t>(std::find(names.begin(), names.end(), metric.loader) - names.begin());
 }
 
-FULGURITE_BULK_BODY bool MetricValues::trains_on(std::size_t at) const {
-  if (source_ != MetricSource::validation_in_fit || run_.facts.stage != Stage::fit) return false;
-  for (std::size_t l = 0; l != run_.program->evaluation_boards(run_); ++l)
+FULGURITE_BULK_BODY bool Context::trains_on(std::size_t at) const {
+  if (source_ != loop::MetricSource::validation_in_fit || core_->facts.stage != Stage::fit) return false;
+  for (std::size_t l = 0; l != core_->program->evaluation_boards(*core_); ++l)
     if (cell(l, at).epoch.count != 0) return false;
   auto const& training = cell(std::nullopt, at);
   return training.epoch.count != 0 || training.waiting != 0;
 }
 
-FULGURITE_BULK_BODY Cell const& MetricValues::cell(BoardNumber board, std::size_t at) const {
-  return run_.program->cells(run_, board)[at];
+FULGURITE_BULK_BODY Cell const& Context::cell(loop::BoardNumber board, std::size_t at) const {
+  return core_->program->cells(*core_, board)[at];
 }
 
-FULGURITE_BULK_BODY void MetricValues::note_question() const {
-  if (run_.keeps_questions) run_.questions.add(Question::value);
-}
+}  // namespace fulgurite
 
-FULGURITE_BULK_BODY Figures over_loaders(RunCore& run, std::size_t metric) {
-  if (run.program->metrics[metric].counted) return run.values.counted[metric];
-  Figures merged;
-  for (std::size_t l = 0; l != run.program->evaluation_boards(run); ++l)
-    merged.merge(run.program->cells(run, l)[metric].epoch);
-  return merged;
-}
+namespace fulgurite::loop {
 
 /// True if the metric writes rows under this name: its own, that of one of its numbers, each also with a suffix.
 FULGURITE_BODY bool is_reported_as(DeclaredMetric const& metric, std::string_view name,
@@ -288,81 +315,43 @@ FULGURITE_BULK_BODY void publish_evaluation(RunCore& run) {
   }
 }
 
-FULGURITE_BODY void
-each_loader_value(RunCore const& run,
-                  FunctionRef<void(std::string_view, std::vector<std::optional<double>> const&)> f) {
-  auto const& all = run.values;
-  for (std::size_t i = 0; i != run.program->metrics.size(); ++i) {
-    auto const& metric = run.program->metrics[i];
-    if (!metric.logger || !per_epoch(metric, Origin::evaluation) || all.results[i].count == 0) continue;
-    std::vector<std::optional<double>> of_loaders;
-    for (auto const& loader : all.loader_results) of_loaders.push_back(loader[i].reduced(metric.reduce));
-    if (std::none_of(of_loaders.begin(), of_loaders.end(), [](auto const& value) { return value.has_value(); }))
-      of_loaders.assign(of_loaders.size(), all.results[i].reduced(metric.reduce));
-    f(reported_name(metric, Origin::evaluation, true), of_loaders);
+FULGURITE_BULK_BODY void share(RunCore& run, std::span<Figures* const> figures) {
+  if (figures.empty()) return;
+  bool const of_last = run.program->splits_model;
+  std::vector<double> values;
+  std::vector<Reduce> how;
+  auto const add = [&](double value, Reduce by) {
+    values.push_back(value);
+    how.push_back(by);
+  };
+  for (auto const* const one : figures) {
+    bool const any = one->count != 0;
+    add(one->sum, Reduce::sum);
+    add(one->weighted, Reduce::sum);
+    add(one->weight, Reduce::sum);
+    add(one->least, of_last ? Reduce::sum : Reduce::min);
+    add(one->greatest, of_last ? Reduce::sum : Reduce::max);
+    add(static_cast<double>(one->count), Reduce::sum);
+    add(any ? one->last : 0, Reduce::sum);
+    add(any ? 1 : 0, Reduce::sum);
+    if (of_last) add(any ? 1 : 0, Reduce::max);
   }
-  // Each number of the metrics that have several, in the loaders' order.
-  std::vector<std::string> reported;
-  for (auto const& numbers : all.several)
-    for (auto const& [name, number] : numbers) {
-      if (std::find(reported.begin(), reported.end(), name) != reported.end()) continue;
-      reported.push_back(name);
-      std::vector<std::optional<double>> of_loaders(all.loader_results.size());
-      for (std::size_t l = 0; l != of_loaders.size(); ++l)
-        for (auto const& [own, number_of_loader] : all.several[l])
-          if (own == name) of_loaders[l] = number_of_loader;
-      f(name, of_loaders);
-    }
-}
-
-FULGURITE_BULK_BODY void FiguresOnTheWay::add(Figures& figures) {
-  all_.push_back(&figures);
-  bool const any = figures.count != 0;
-  add(figures.sum, Reduce::sum);
-  add(figures.weighted, Reduce::sum);
-  add(figures.weight, Reduce::sum);
-  add(figures.least, of_last_ ? Reduce::sum : Reduce::min);
-  add(figures.greatest, of_last_ ? Reduce::sum : Reduce::max);
-  add(static_cast<double>(figures.count), Reduce::sum);
-  add(any ? figures.last : 0, Reduce::sum);
-  add(any ? 1 : 0, Reduce::sum);
-  if (of_last_) add(any ? 1 : 0, Reduce::max);
-}
-
-FULGURITE_BULK_BODY void FiguresOnTheWay::arrive() {
-  std::size_t const each = of_last_ ? 9 : 8;
-  for (std::size_t i = 0; i != all_.size(); ++i) {
-    double const* const at = &values_[i * each];
-    if (of_last_ && at[7] == 0 && at[8] != 0)
+  if (!run.program->reduce(run, values, how)) return;
+  double const* at = values.data();
+  for (auto* const one : figures) {
+    if (of_last && at[7] == 0 && at[8] != 0)
       throw Error("fulgurite.pipeline.metric",
                   "a metric was logged by another rank and not by the last one, whose values are everybody's: log it "
                   "in a step behind through_stages, or in a hook on all ranks");
-    *all_[i] = {.last = at[7] == 0 ? 0 : at[6] / at[7],
-                .sum = at[0],
-                .weighted = at[1],
-                .weight = at[2],
-                .least = at[3],
-                .greatest = at[4],
-                .count = static_cast<long>(at[5])};
+    *one = {.last = at[7] == 0 ? 0 : at[6] / at[7],
+            .sum = at[0],
+            .weighted = at[1],
+            .weight = at[2],
+            .least = at[3],
+            .greatest = at[4],
+            .count = static_cast<long>(at[5])};
+    at += of_last ? 9 : 8;
   }
-}
-
-FULGURITE_BULK_BODY void FiguresOnTheWay::add(double value, Reduce how) {
-  values_.push_back(value);
-  how_.push_back(how);
-}
-
-FULGURITE_BULK_BODY void share(RunCore& run, FiguresOnTheWay& figures) {
-  if (!figures.empty() && run.program->reduce(run, figures.values(), figures.how())) figures.arrive();
-}
-
-FULGURITE_BULK_BODY bool share_found(RunCore& run, Figures& mine, bool news) {
-  Figures all = news ? mine : Figures{};
-  FiguresOnTheWay figures(run.program->splits_model);
-  figures.add(all);
-  share(run, figures);
-  if (all.count != 0) mine = all;
-  return all.count != 0;
 }
 
 }  // namespace fulgurite::loop

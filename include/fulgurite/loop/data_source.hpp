@@ -24,6 +24,9 @@ namespace fulgurite {
 /// `trainer.fit(model, data, NoValidation{})`.
 struct NoValidation {};
 
+/// Says that only callbacks use the predictions: `trainer.predict(model, data, DiscardPredictions{})` returns none.
+struct DiscardPredictions {};
+
 /// Stands for the data module if loaders were given directly.
 struct NoModule {};
 
@@ -134,7 +137,6 @@ struct ModuleLoaders {
   }
 
  private:
-  struct Nothing {};
   template <class Hook>
   static auto returned() {
     if constexpr (returns<Hook>()) return std::type_identity<decltype(Hook::call(std::declval<Module&>()))>{};
@@ -183,8 +185,6 @@ SourceOf<D, Evaluation> source_of(D& data, NoModule& none) {
 }
 
 // What a training step may return, and how to get its loss.
-
-using fulgurite::is_optional;
 
 /// A tensor, or a struct with a tensor `.loss`.
 template <class Backend, class T>
@@ -245,17 +245,20 @@ concept HasRecurrentStep =
     Recurrent<M> && (hook::training_step::accepts<M, Slice, std::optional<typename M::Hidden> const, Ctx> ||
                      hook::training_step::accepts<M, Slice, std::optional<typename M::Hidden> const>);
 
+/// Calls the step in the form that the model declares.
+template <class Hook, class Model, class Batch, class Ctx>
+decltype(auto) call_step(Model& model, Batch& batch, Ctx& ctx) {
+  if constexpr (Hook::template accepts<Model, Batch, Ctx>) return Hook::call(model, batch, ctx);
+  else return Hook::call(model, batch);
+}
+
 /// Calls training_step in the form that the model declares.
 template <class M, class Batch, class Hidden, class Ctx>
 decltype(auto) call_training_step(M& model, Batch& batch, [[maybe_unused]] Hidden const& hidden, Ctx& ctx) {
-  if constexpr (!Recurrent<M>) {
-    if constexpr (hook::training_step::accepts<M, Batch, Ctx>) return hook::training_step::call(model, batch, ctx);
-    else return hook::training_step::call(model, batch);
-  } else if constexpr (hook::training_step::accepts<M, Batch, Hidden const, Ctx>) {
+  if constexpr (!Recurrent<M>) return call_step<hook::training_step>(model, batch, ctx);
+  else if constexpr (hook::training_step::accepts<M, Batch, Hidden const, Ctx>)
     return hook::training_step::call(model, batch, hidden, ctx);
-  } else {
-    return hook::training_step::call(model, batch, hidden);
-  }
+  else return hook::training_step::call(model, batch, hidden);
 }
 
 /// The slices of a batch, in order of time, by the model's `tbptt_split_batch(batch, k, ctx)` or else by the backend.
@@ -266,15 +269,7 @@ auto time_slices(typename R::Model& model, Batch& batch, long length, Ctx& ctx) 
   else return R::Backend::time_slices(batch, length);
 }
 
-/// Calls the step in the form that the model declares.
-template <class Hook, class Model, class Batch, class Ctx>
-decltype(auto) call_step(Model& model, Batch& batch, Ctx& ctx) {
-  if constexpr (Hook::template accepts<Model, Batch, Ctx>) return Hook::call(model, batch, ctx);
-  else return Hook::call(model, batch);
-}
-
-// From a loader's batch to a step's argument: the three transfer hooks, the move to the device, the precision of
-// inputs.
+// From a loader's batch to a step's argument: the transfer hooks, the move to the device, the precision of inputs.
 
 /// Calls a transfer hook of the data module, or else of the model, or else `otherwise`. References are passed through.
 template <class Hook, class Module, class Model, class Ctx, class Batch, class Otherwise>
@@ -308,8 +303,7 @@ void notify_epoch([[maybe_unused]] Loader& loader, [[maybe_unused]] long epoch) 
   if constexpr (TakesEpoch<Loader>) loader.set_epoch(epoch);
 }
 
-/// The training loader, prepared as the options and the strategy require, so that its number of batches is that of the
-/// training.
+/// The training loader, prepared as the options and the strategy require, so that its size is that of the training.
 template <class R, class Source>
 auto& training_loader(State<R>& run, Source& source) {
   auto& loader = source.train();
@@ -386,8 +380,7 @@ concept ReadAnew = LoaderLike<L> && !Jumps<L> && !KeepsPlace<L>;
 
 /// Begins a pass over a loader whose first `consumed` batches were trained on before. A loader that neither has
 /// resume_at nor saves its position is read from its beginning; a warning is given if that may take long. An iterator
-/// of a sized loader stays at the last of these batches: the next one is then made in the usual place, after the random
-/// state was set.
+/// of a sized loader stays at the last of these batches: the next one is made later, after the random state was set.
 template <class R, class Loader>
 auto begin_at(State<R>& run, Loader& loader, long consumed) {
   if constexpr (Jumps<Loader>) {
@@ -444,8 +437,7 @@ class EndFoundLate : Pinned {
   [[no_unique_address]] Reads reads_;
 };
 
-/// For sized loaders that save their position: the iterator moves past the last batch, too, so that the saved position
-/// is behind it.
+/// For sized loaders that save their position: the iterator moves past the last batch, too, and so does the position.
 template <class Iterator, class Reads>
 class MovesPast : Pinned {
  public:
@@ -591,9 +583,6 @@ void each_loader(Loaders& loaders, F&& f) {
 }
 
 }  // namespace loop
-}  // namespace fulgurite
-
-namespace fulgurite {
 
 /// The batch size of a loader, or of the data module that has the loaders, if it can be set.
 class BatchSizes {

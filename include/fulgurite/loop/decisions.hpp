@@ -62,8 +62,7 @@ double mean_of_ranks([[maybe_unused]] State<R>& run, double mine) {
   else return mine;
 }
 
-/// A collective: puts a stop that one rank has requested, and its reason, into effect on all ranks. Since clocks
-/// differ, one rank's time may be up before another's.
+/// A collective: puts a stop that one rank has requested into effect on all ranks. One rank's time may be up first.
 template <class R>
 [[gnu::always_inline]] inline void agree_on_stop(State<R>& run) {
   if constexpr (shares<R>) {
@@ -73,8 +72,7 @@ template <class R>
   }
 }
 
-/// A collective: returns rank 0's bytes on all ranks; with one process its own. For results that each rank might see
-/// differently, such as the name of a file.
+/// A collective: rank 0's bytes on all ranks. For what each rank might see differently, such as the name of a file.
 template <class R>
 std::string of_first_rank(State<R>& run, std::string mine) {
   if constexpr (shares<R>)
@@ -106,9 +104,8 @@ bool speaks_for_all(State<R> const& run) {
   return run.parts.strategy.rank() == 0;
 }
 
-/// The number of batches in an epoch, after limits (`taken`) and before (`size`); nullopt if it is not known.
-/// `fewest_batches` gives all ranks the smallest number, since a rank with more batches would wait for the others at
-/// its next step.
+/// The number of batches in an epoch, after limits (`taken`) and before (`size`); nullopt if it is not known. All ranks
+/// get the smallest number, since a rank with more batches would wait for the others at its next step.
 struct EpochBatches {
   std::optional<long> taken;
   std::optional<long> size;
@@ -137,8 +134,7 @@ inline bool validation_time_is_up(RunCore const& run) {
   return Seconds(run.asked.options.now() - *run.clock.last_validation) >= run.asked.options.val_check_interval.time;
 }
 
-/// True if a validation by time is due after the current batch. Rank 0's clock decides; its flag came with the last
-/// step's gradients.
+/// True if a validation by time is due. Rank 0's clock decides; its flag came with the last step's gradients.
 template <class R>
 bool clock_says_validate(State<R>& run) {
   if constexpr (shares<R>) return std::exchange(run.shared.validates, false);
@@ -296,8 +292,7 @@ void warn_of_short_schedule(RunCore& run, std::string_view schedule, long steps)
 
 /// True if this epoch ends with, or contains, a validation.
 bool validates_in(TrainerOptions const& o, int epoch);
-/// Marks loaders that were requested before the epochs whose validation they are meant for: the first validation
-/// requests them again.
+/// Marks loaders that were requested before the epochs of their validation: the first validation requests them again.
 inline constexpr int never_loaded = -1'000'000'000;
 
 inline bool minima_met(RunCore const& run) {
@@ -362,9 +357,7 @@ class BatchTimes {
   std::size_t first_ = 0, count_ = 0;
 };
 
-// The reason for which a fit has ended, as text.
-
-/// Empty if nothing has ended the fit.
+/// The reason for which a fit has ended, as text; empty if nothing has.
 std::string end_reason(RunCore const& run);
 /// The reason of an open fit that the program closed before its end.
 inline constexpr char const* closed_early = "close() of the open fit";
@@ -372,8 +365,7 @@ inline constexpr char const* closed_early = "close() of the open fit";
 // Epochs that a limit or a stop ended before their data, in a run that resumes with other limits.
 
 /// If a run was left at `point`, at or after the end of such an epoch, and training may continue: sets it back behind
-/// the epoch's last batch, as if the epoch had not ended. An epoch without batches begins again. Returns true if the
-/// run was set back.
+/// the epoch's last batch, or to the start of an epoch without batches. Returns true if the run was set back.
 bool reopen_epoch(RunCore& run, SafePoint& point);
 
 /// Does the same for the whole loaded state, including the figures of the epoch.
@@ -387,8 +379,7 @@ bool reopen_epoch(State<R>& run) {
   return true;
 }
 
-// The one reduction of a step with several ranks: that of its gradients. Everything else that ranks must exchange in a
-// step travels with them.
+// The one reduction of a step with several ranks is that of its gradients. All else that ranks exchange goes with them.
 
 /// The flags that are summed along with the gradients: each becomes the number of ranks that set it. `place` is the
 /// first bit of a number by which ranks in manual optimization check that the gradients belong to the same batch. After
@@ -499,8 +490,7 @@ void compare_last_steps([[maybe_unused]] State<R>& run) {
 }
 
 /// Manual optimization: each rank steps in its own training_step, so no rank can make the step of a batch that it left
-/// out. Throws [fulgurite.distributed.parted] on all ranks if they are at different batches. `bits`: the summed bits of
-/// the batch number.
+/// out. Throws [fulgurite.distributed.parted] on all ranks if the summed `bits` show that their batches differ.
 template <class R>
 void require_same_place(State<R>& run, std::span<double const> bits) {
   for (double const bit : bits) {

@@ -2,6 +2,7 @@
 // Dispatch of one event: callbacks are notified in firing order, then the model, then the strategy; and what follows an
 // event: metrics of several ranks are combined, loggers receive rows, schedules move.
 
+#include <algorithm>
 #include <array>
 #include <concepts>
 #include <cstddef>
@@ -70,16 +71,6 @@ using clipping = HookOf<"LightningModule", typename R::Model, hook::configure_gr
 
 }  // namespace fulgurite::action
 
-namespace fulgurite {
-
-/// One finished value of an evaluation, under its reported name.
-struct MetricValue {
-  std::string name;
-  double value;
-};
-
-}  // namespace fulgurite
-
 namespace fulgurite::loop {
 
 // An event as a table of its listeners. Events that do not occur with every batch are dispatched through it. For an
@@ -120,8 +111,7 @@ inline constexpr bool notified_once =
     std::is_same_v<Hook, hook::on_train_epoch_start> || std::is_same_v<Hook, hook::on_train_batch_end> ||
     std::is_same_v<Hook, hook::on_validation_end> || std::is_same_v<Hook, hook::on_train_epoch_end>;
 
-/// The address of an argument. For a context it is the address of its Context base, so that a hook with that parameter
-/// needs one function for all programs.
+/// The address of an argument; of a context that of its Context base, so that one function serves all programs.
 template <class T>
 void* address_of(T& argument) {
   if constexpr (std::derived_from<T, Context>) return static_cast<Context*>(&argument);
@@ -196,13 +186,10 @@ struct Listeners {
 
 /// The address of the listener number `who`.
 void* participant(RunCore const& run, ModelAndStrategy const& others, std::size_t who);
-/// The names of all listeners, by which a file says who was notified.
-std::vector<std::string> names_of_participants(RunCore const& run);
 
 /// Notifies all listeners. If one throws, records who was notified, for an event that must not be repeated.
 Flow notify_all(RunCore& run, Event const& event, ModelAndStrategy others, void* const* arguments);
-/// Records who was notified before an event failed, in the order of notification. A stop that one of them requested
-/// still applies.
+/// Records who was notified before an event failed, in that order. A stop that one of them requested still applies.
 void note_notified(RunCore& run, Event const& event, DispatchState const& state);
 /// Notifies the listeners that an event had not reached when it failed.
 Flow notify_rest(RunCore& run, Event const& event, ModelAndStrategy others, void* const* arguments);
@@ -227,8 +214,7 @@ template <class Hook, class R, class Pack, class... Args>
     pack.template notify_watched<Hook, "Strategy">(state, run.parts.strategy, args...);
 }
 
-/// Notifies all listeners. If one throws, records who was notified of an event that must not be repeated; nothing is
-/// counted before that.
+/// Notifies all listeners. If one throws, records who was notified of an event that must not be repeated.
 template <class Hook, class R, class Pack, class... Args>
 [[gnu::always_inline]] inline Flow notify(State<R>& run, [[maybe_unused]] Pack& pack, Args&... args) {
   if constexpr (!is_of_a_batch<Hook>) {
@@ -251,8 +237,6 @@ template <class Hook, class R, class Pack, class... Args>
     return state.most_severe;
   }
 }
-
-// Dispatch of the events around a run: to the data module, callbacks and the model.
 
 /// Calls a hook of the data module, if it has that hook.
 template <class Hook, class Module, class... Args>
@@ -314,21 +298,7 @@ void set_callbacks(State<R>& run, Pack<Cs...>& pack) {
   run.own_actions.given_to(pack);
 }
 
-/// While it lives, a run has the one callback of a trial run, and the trainer's callbacks are not notified.
-class OtherCallbacks : Pinned {
- public:
-  template <class P>
-  OtherCallbacks(RunCore& run, P& pack) : run_(run), before_(std::exchange(run.callbacks, callbacks_of(pack))) {}
-  ~OtherCallbacks();
-
- private:
-  RunCore& run_;
-  std::vector<AnyCallback> before_;
-};
-
-// The hyper-parameters of a run: those that its model and its data module declare.
-
-/// Empty if neither declares any.
+/// The hyper-parameters that the run's model and its data module declare.
 template <class R, class Source>
 std::vector<Hyperparameter> declared_hyperparameters(State<R>& run, Source& source) {
   using Module = std::remove_cvref_t<decltype(source.module())>;
@@ -336,18 +306,8 @@ std::vector<Hyperparameter> declared_hyperparameters(State<R>& run, Source& sour
   else return hyperparameters(*run.parts.model, source.module());
 }
 
-// Passes the hyper-parameters to the loggers.
-
+/// Passes them to each logger that has `log_hyperparams`. Called after on_fit_start, before the first batch.
 void log_hyperparameters(RunCore const& run, std::span<Hyperparameter const> all);
-
-/// Passes the hyper-parameters of the model and the data module to each logger that has `log_hyperparams`, unless they
-/// declare none. Called after on_fit_start, before the first batch.
-template <class R, class Source>
-void log_hyperparameters(State<R>& run, Source& source) {
-  log_hyperparameters(run, declared_hyperparameters(run, source));
-}
-
-// Passes the program to the loggers.
 
 /// The arguments of a trainer, for loggers.
 template <class O>
@@ -376,9 +336,7 @@ void log_program(State<R>& run, Pack<Cs...>& pack) {
 /// Whether some metric is reported per step where it is logged there.
 template <class Metrics>
 consteval bool any_per_step(Origin origin) {
-  bool any = false;
-  for (auto const& metric : declared_metrics<Metrics>) any = any || per_step(metric, origin);
-  return any;
+  return std::ranges::any_of(declared_metrics<Metrics>, [&](auto const& metric) { return per_step(metric, origin); });
 }
 
 /// The value of each metric of a board that is reported per epoch.
@@ -406,11 +364,10 @@ FULGURITE_OF_ARGUMENTS(has_logger, Pack, hook::log_metrics::named<Ts> || ...);
 /// The x value for values of a whole epoch or of the end of training: that of the last step.
 long last_step(RunCore const& run);
 
-/// Passes the values that callbacks posted to the loggers.
+/// Passes the values that callbacks posted to the loggers, with x = `step`.
 void log_posted(RunCore& run, long step);
 
-/// Passes the values that callbacks posted to the loggers, with x = `step`. Called after all listeners of the current
-/// event were notified.
+/// Called after all listeners of an event were notified: does so if there are such values.
 template <class R, class Pack>
 [[gnu::always_inline]] inline void deliver_posted(State<R>& run, Pack&, long step) {
   if constexpr (has_logger<Pack>)
@@ -424,16 +381,8 @@ template <class R, class Pack>
 /// hooks of the epoch. A collective, also for ranks that have logged nothing.
 void share_epoch(RunCore& run, Origin origin);
 
-/// Replaces the figures of an evaluation, for all of its loaders, by those of all ranks. Counted values already are the
-/// same on each rank.
+/// Replaces the figures of an evaluation by those of all ranks. Counted values already are the same on each rank.
 void share_evaluation(RunCore& run);
-
-template <class Metrics>
-inline constexpr bool any_sync_on_step = [] {
-  bool any = false;
-  for (auto const& metric : declared_metrics<Metrics>) any = any || metric.sync_on_step;
-  return any;
-}();
 
 /// Replaces a step's values by those of all ranks before its row is logged, for metrics with sync_on_step.
 void share_step_values(RunCore& run);
@@ -443,12 +392,11 @@ template <class R>
 void share_step(State<R>& run) {
   if constexpr (splits_model<R>) {
     if constexpr (State<R>::metrics != 0) share_last_rank(run);
-  } else if constexpr (shares<R> && any_sync_on_step<typename R::Metrics>) {
-    share_step_values(run);
+  } else if constexpr (shares<R>) {
+    if constexpr (std::ranges::any_of(declared_metrics<typename R::Metrics>, &DeclaredMetric::sync_on_step))
+      share_step_values(run);
   }
 }
-
-// The value of a meter over all ranks.
 
 /// True if there were too few samples for a value to be defined, such as samples of only one class.
 bool is_too_few(Error const& error);

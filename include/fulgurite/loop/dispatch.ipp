@@ -14,6 +14,7 @@ FULGURITE_BODY void* participant(RunCore const& run, ModelAndStrategy const& oth
   return who == run.callbacks.size() ? others.model : others.strategy;
 }
 
+/// The names of all listeners, by which a file says who was notified.
 FULGURITE_BODY std::vector<std::string> names_of_participants(RunCore const& run) {
   auto names = names_of_callbacks(run.callbacks);
   names.emplace_back("the model");
@@ -78,8 +79,6 @@ FULGURITE_BODY Flow notify_rest(RunCore& run, Event const& event, ModelAndStrate
   notified = {};
   return most_severe;
 }
-
-FULGURITE_BODY OtherCallbacks::~OtherCallbacks() { run_.callbacks = std::move(before_); }
 
 FULGURITE_BODY void log_hyperparameters(RunCore const& run, std::span<Hyperparameter const> all) {
   if (all.empty() || run.rank() != 0 || run.asked.options.fast_dev_run != 0 || run.asked.options.barebones) return;
@@ -156,7 +155,7 @@ FULGURITE_BODY void log_row(RunCore& run, std::vector<MetricValue> const& values
   if (with_epoch) row.push_back({"epoch", static_cast<double>(run.progress.epoch)});
   if (run.program->unchecked_steps(run) != 0) {
     auto& held = run.due.held_rows.emplace_back(HeldRow{{}, step});
-    for (auto const& cell : row) held.cells.emplace_back(cell.name, cell.value);
+    for (auto const& cell : row) held.cells.push_back({std::string(cell.name), cell.value});
     return;
   }
   deliver_held(run);
@@ -171,21 +170,17 @@ FULGURITE_BODY void log_row(RunCore& run, std::vector<MetricValue> const& values
 
 FULGURITE_BODY long last_step(RunCore const& run) { return std::max(0L, run.progress.logged_steps - 1); }
 
-FULGURITE_BODY void log_posted(RunCore& run, long step) {
-  std::vector<MetricValue> row;
-  for (auto& [name, value] : std::exchange(run.due.posted, {})) row.push_back({std::move(name), value});
-  log_row(run, row, step);
-}
+FULGURITE_BODY void log_posted(RunCore& run, long step) { log_row(run, std::exchange(run.due.posted, {}), step); }
 
 FULGURITE_BULK_BODY void share_epoch(RunCore& run, Origin origin) {
   if (run.program->metrics.empty() || !run.program->is_distributed) return;
   run.program->collect(run, std::nullopt);
   auto const cells = run.program->cells(run, std::nullopt);
   AllFigures all(cells.size());
-  FiguresOnTheWay figures(run.program->splits_model);
+  std::vector<Figures*> figures;
   for (std::size_t i = 0; i != all.size(); ++i) {
     if (!cells[i].shared && cells[i].origin == origin) all[i] = cells[i].epoch;
-    figures.add(all[i]);
+    figures.push_back(&all[i]);
   }
   share(run, figures);
   for (std::size_t i = 0; i != all.size(); ++i)
@@ -197,12 +192,12 @@ FULGURITE_BULK_BODY void share_epoch(RunCore& run, Origin origin) {
 
 FULGURITE_BULK_BODY void share_evaluation(RunCore& run) {
   if (run.program->metrics.empty() || !run.program->is_distributed) return;
-  FiguresOnTheWay figures(run.program->splits_model);
+  std::vector<Figures*> figures;
   auto const boards = run.program->evaluation_boards(run);
   for (std::size_t b = 0; b != boards; ++b) {
     run.program->collect(run, b);
     for (auto& cell : run.program->cells(run, b))
-      if (!cell.shared) figures.add(cell.epoch);
+      if (!cell.shared) figures.push_back(&cell.epoch);
   }
   share(run, figures);
   if (!run.program->splits_model) return;

@@ -25,9 +25,7 @@
 
 namespace fulgurite::loop {
 
-// Trial runs of an evaluation, whose pass may end before the loaders do.
-
-/// True for the pack of a trial run, whose only callback has `ends_pass()`.
+/// True for the pack of a trial run, whose only callback has `ends_pass()`: the pass may end before the loaders do.
 template <class Pack>
 inline constexpr bool tries_pass_out = false;
 
@@ -39,7 +37,7 @@ bool ends_pass([[maybe_unused]] Callbacks& pack) {
   return ends;
 }
 
-// What distinguishes validation and test: their hooks, their step, their phase.
+// What distinguishes validation, test and predict: their hooks, their step, their phase.
 
 /// The hooks and the step of one kind of evaluation.
 #define FULGURITE_EVALUATION(NAME, LOADER)                                                                             \
@@ -51,21 +49,30 @@ bool ends_pass([[maybe_unused]] Callbacks& pack) {
   using epoch_end = hook::on_##NAME##_epoch_end;                                                                       \
   using batch_start = hook::on_##NAME##_batch_start;                                                                   \
   using batch_end = hook::on_##NAME##_batch_end;                                                                       \
-  using model_eval = hook::on_##NAME##_model_eval;
+  using model_eval = hook::on_##NAME##_model_eval;                                                                     \
+  static constexpr char const* limit = "limit_" #LOADER "_batches";
 struct Validation {
   using Phase = phase::Validate;
   using EndPhase = phase::ValidateEnd;
   FULGURITE_EVALUATION(validation, val)
   using model_train = hook::on_validation_model_train;
-  static constexpr char const* limit = "limit_val_batches";
 };
 struct Testing {
   using Phase = phase::Test;
   using EndPhase = phase::TestEnd;
   FULGURITE_EVALUATION(test, test)
   using model_train = hook::on_test_model_train;
-  static constexpr char const* limit = "limit_test_batches";
 };
+struct Prediction {
+  using Phase = phase::Predict;
+  using EndPhase = phase::Predict;
+  FULGURITE_EVALUATION(predict, predict)
+  struct model_train : hook::on_predict_model_eval {  // predict has no such hook: modes are always restored
+    template <class T>
+    static constexpr bool named = false;
+  };
+};
+#undef FULGURITE_EVALUATION
 
 // Metrics with a definition in an evaluation: from updates to values, which are then treated like logged ones.
 
@@ -77,8 +84,7 @@ void restart_boards(State<R>& run) {
   if constexpr (State<R>::Board::Counts::any_several) run.values.several.assign(run.measured.eval_boards.size(), {});
 }
 
-/// The value of a metric. In a sanity check nullopt if its few batches are too few for a value, which is no error
-/// there.
+/// The value of a metric. In a sanity check nullopt if its few batches are too few for one: there that is no error.
 template <class R, class Meter>
 auto evaluated_value(State<R>& run, Meter& meter) -> std::optional<decltype(meter.compute())> {
   try {
@@ -89,8 +95,7 @@ auto evaluated_value(State<R>& run, Meter& meter) -> std::optional<decltype(mete
   }
 }
 
-/// After the batches: computes a value for each loader's board, and one over the samples of all loaders, which is not
-/// the mean of the loaders' values. A collective.
+/// After the batches: computes a value for each loader's board, and one over all loaders' samples. A collective.
 template <class R>
 void settle_meters(State<R>& run) {
   using Counts = typename State<R>::Board::Counts;
@@ -106,7 +111,7 @@ void settle_meters(State<R>& run) {
         if (!value) return;
         if constexpr (metric::counts_several<M>)
           meter.definition().each(*value, [&](std::string_view name, double number) {
-            run.values.several[b].emplace_back((std::string(M::name()) += '.') += name, number);
+            run.values.several[b].push_back({(std::string(M::name()) += '.') += name, number});
           });
         else board.settle_count(at, *value, Origin::evaluation);
       });
@@ -117,8 +122,6 @@ void settle_meters(State<R>& run) {
     });
   }
 }
-
-// The names of loaders.
 
 /// True if the loader has `static constexpr std::string_view loader_name`. A data member of that name does not count.
 template <class Loader>
@@ -175,8 +178,7 @@ class KeepsModes : Pinned {
   std::vector<std::string> modes_{};
 };
 
-/// The mode switch around an evaluation: the model's own hook, or eval mode with every sub-module's mode restored
-/// afterwards.
+/// The mode switch around an evaluation: the model's own hook, or eval mode, after which all modes are restored.
 template <class Kind, class R, class Ctx, class Body>
 void in_evaluation_mode(State<R>& run, Ctx& ctx, Body&& body) {
   auto& model = *run.parts.model;
@@ -195,8 +197,7 @@ void in_evaluation_mode(State<R>& run, Ctx& ctx, Body&& body) {
     invoke<typename Kind::model_train>(model, after);
 }
 
-/// Runs `step()`, which is validation_step or test_step, and the end hooks of its batch, with outputs on the process
-/// that has them.
+/// Runs the step of an evaluation and the end hooks of its batch, with outputs on the process that has them.
 template <class Hook, class R, class Pack, class Ctx, class Batch, class Step>
 Flow split_evaluation(State<R>& run, Pack& pack, Ctx& ctx, Batch& batch, Step&& step) {
   auto& strategy = run.parts.strategy;
@@ -220,8 +221,9 @@ decltype(auto) evaluation_step(State<R>& run, Pack& pack, Batch& batch, Ctx& ctx
   return call_step<typename Kind::Step>(*run.parts.model, batch, ctx);
 }
 
-template <class Kind, class R, class Pack, class Source, class Ctx, class Raw>
-Flow evaluation_batch(State<R>& run, Pack& pack, Source& source, Ctx& ctx, Raw&& raw) {
+/// Evaluates one batch. `keep(outputs)` gets what predict_step returned.
+template <class Kind, class R, class Pack, class Source, class Ctx, class Raw, class Keep>
+Flow evaluation_batch(State<R>& run, Pack& pack, Source& source, Ctx& ctx, Raw&& raw, [[maybe_unused]] Keep&& keep) {
   if (is_none(raw)) return notify<typename Kind::batch_end>(run, pack, ctx);  // left out by its loader: no step
   return with_batch(
       run, source, ctx, present(std::forward<Raw>(raw)),
@@ -232,6 +234,10 @@ Flow evaluation_batch(State<R>& run, Pack& pack, Source& source, Ctx& ctx, Raw&&
         auto step = [&]() -> decltype(auto) { return evaluation_step<Kind>(run, pack, batch, ctx); };
         if constexpr (splits_model<R>) {
           flow = more_severe(flow, split_evaluation<typename Kind::batch_end>(run, pack, ctx, batch, step));
+        } else if constexpr (std::is_same_v<Kind, Prediction>) {
+          std::remove_cvref_t<decltype(step())> outputs(step());
+          flow = more_severe(flow, notify<typename Kind::batch_end>(run, pack, outputs, batch, ctx));
+          keep(outputs);
         } else if constexpr (std::is_void_v<decltype(step())>) {
           step();
           NoOutput nothing;
@@ -241,7 +247,7 @@ Flow evaluation_batch(State<R>& run, Pack& pack, Source& source, Ctx& ctx, Raw&&
           flow = more_severe(flow, notify<typename Kind::batch_end>(run, pack, outputs, batch, ctx));
         }
         run.facts.in_batch = false;
-        run.measured.eval_boards[run.facts.loader].fold();
+        if constexpr (Kind::Phase::logs) run.measured.eval_boards[run.facts.loader].fold();
         return flow;
       },
       hook::timed<action::batch_to_device<R>>(pack));
@@ -253,8 +259,39 @@ Flow evaluation_batch(State<R>& run, Pack& pack, Source& source, Ctx& ctx, Raw&&
               "loader out, or set the limit of its batches to 0, if nothing is to be evaluated");
 }
 
-/// Runs the whole evaluation. `limit` applies to each loader. Results go to the loggers and into `run.values`, unless
-/// this is a sanity check.
+/// Calls use(batch, index) for the batches of each loader, up to `limit` and `most` of them.
+template <class Kind, class R, class Pack, class Loaders, class Use>
+void each_evaluation_batch(State<R>& run, Pack& pack, Loaders& loaders, Limit const& limit, std::optional<long> most,
+                           Use&& use) {
+  auto& facts = run.facts;
+  each_loader(loaders, [&](auto& loader, std::size_t position) {
+    if (ends_pass(pack)) return;
+    check_not_empty<R>(loader);
+    if (facts.stage == Stage::fit && !facts.sanity_checking) notify_epoch(loader, run.progress.epoch);
+    facts.loader = position;
+    auto batches = batches_of(loader, limit, Kind::limit);
+    if (most) batches = batches ? std::min(*batches, *most) : *most;
+    facts.eval_batches = batches;
+    if constexpr (std::is_same_v<Kind, Prediction>) {
+      facts.first_sample = place_in_loader(loader, 0);
+      facts.sample_step = place_in_loader(loader, 1) - facts.first_sample;
+    }
+    bool const any = each_batch(
+        loader, batches,
+        [&](auto&& raw, long b, auto&& end) {
+          facts.batch_idx = b;
+          facts.is_last_batch = end.before_step();
+          use(raw, b);
+          facts.is_last_batch = end.after_step();
+          return !facts.is_last_batch && !ends_pass(pack);
+        },
+        hook::timed<action::EvaluationNext<typename Kind::Step>>(pack));
+    if (!shares<R> && !any && batches != 0) refuse_empty_pass();  // with several ranks, one may have no batch
+  });
+  facts.loader = 0;
+}
+
+/// Runs the whole evaluation. Results go to the loggers and into `run.values`, unless this is a sanity check.
 template <class Kind, class R, class Pack, class Source, class Loaders>
 std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source& source, Loaders loaders,
                                                Limit const& limit, std::optional<long> most) {
@@ -277,43 +314,20 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
   Flow flow = Flow::proceed;
 
   in_evaluation_mode<Kind>(run, ctx, [&] {
-    auto const gradients_off = [&] {
-      if constexpr (std::is_same_v<Kind, Validation>)
-        return R::Backend::no_grad(run.facts.stage != Stage::fit && run.asked.options.inference_mode);
-      else return R::Backend::no_grad(run.asked.options.inference_mode);
-    }();
+    bool const inference = run.facts.stage != Stage::fit && run.asked.options.inference_mode;
+    [[maybe_unused]] auto const gradients_off = R::Backend::no_grad(inference);
     flow = more_severe(flow, notify<typename Kind::start>(run, pack, ctx));
     flow = more_severe(flow, notify<typename Kind::epoch_start>(run, pack, ctx));
-    each_loader(loaders, [&](auto& loader, std::size_t position) {
-      if (ends_pass(pack)) return;
-      check_not_empty<R>(loader);
-      if (facts.stage == Stage::fit && !facts.sanity_checking) notify_epoch(loader, run.progress.epoch);
-      facts.loader = facts.board = position;
-      auto batches = batches_of(loader, limit, Kind::limit);
-      if (most) batches = batches ? std::min(*batches, *most) : *most;
-      facts.eval_batches = batches;
-      bool const any = each_batch(
-          loader, batches,
-          [&](auto&& raw, long b, auto&& end) {
-            facts.batch_idx = b;
-            facts.is_last_batch = end.before_step();
-            flow = more_severe(flow, evaluation_batch<Kind>(run, pack, source, ctx, raw));
-            if (!facts.sanity_checking)
-              deliver_posted(run, pack, facts.stage == Stage::fit ? run.progress.logged_steps : b);
-            if constexpr (has_logger<Pack> && any_per_step<typename R::Metrics>(Origin::evaluation)) {
-              if (facts.stage != Stage::fit) {
-                run.measured.eval_boards[position].collect();
-                log_row(run, named(step_row(run, position), suffix(position)), b, false);
-              }
-            }
-            facts.is_last_batch = end.after_step();
-            return !facts.is_last_batch && !ends_pass(pack);
-          },
-          hook::timed<action::EvaluationNext<typename Kind::Step>>(pack));
-      if (!shares<R> && !any && batches != 0)  // with several ranks, one may have no batch
-        refuse_empty_pass();
+    each_evaluation_batch<Kind>(run, pack, loaders, limit, most, [&](auto&& raw, long b) {
+      auto const loader = facts.board = facts.loader;
+      flow = more_severe(flow, evaluation_batch<Kind>(run, pack, source, ctx, raw, [](auto&) {}));
+      if (!facts.sanity_checking) deliver_posted(run, pack, facts.stage == Stage::fit ? run.progress.logged_steps : b);
+      if constexpr (has_logger<Pack> && any_per_step<typename R::Metrics>(Origin::evaluation))
+        if (facts.stage != Stage::fit) {
+          run.measured.eval_boards[loader].collect();
+          log_row(run, named(step_row(run, loader), suffix(loader)), b, false);
+        }
     });
-    facts.loader = 0;
     facts.board = outside_loaders;
     settle_meters(run);
     flow = more_severe(flow, notify<typename Kind::epoch_end>(run, pack, ctx));
@@ -322,8 +336,7 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
     for (std::size_t l = 0; l != n; ++l) {
       run.measured.eval_boards[l].collect();
       results[l] = named(epoch_row(run, l), suffix(l));
-      if constexpr (State<R>::Board::Counts::any_several)
-        for (auto const& [name, v] : run.values.several[l]) results[l].push_back({name + suffix(l), v});
+      if constexpr (State<R>::Board::Counts::any_several) append(results[l], named(run.values.several[l], suffix(l)));
       append(row, results[l]);
     }
     if constexpr (n > 1) {  // values logged outside of loaders belong to each loader
@@ -349,8 +362,7 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
 
 // The validation of a fit.
 
-/// Finishes a validation in which on_validation_end failed. The values exist already; only listeners that were not
-/// notified are notified now.
+/// Finishes a validation in which on_validation_end failed: notifies the listeners that were not notified.
 template <class R, class Pack>
 [[gnu::noinline, gnu::cold]] void end_validation(State<R>& run, Pack& pack) {
   RunContext<R, phase::Validate> ctx(run);
@@ -376,8 +388,7 @@ void keep_before_validation(State<R>& run, Source& source) {
       archive.child("results", [&](auto& inner) { fold_results(run, inner); });
     });
     before.callbacks.save([&](auto& archive) {
-      // Callbacks that keep files are excluded, since their state describes the disk, and those that prepare their
-      // state for each file.
+      // Not of callbacks that keep files, as their state describes the disk, or that prepare their state for each file.
       each_remembering(run.callbacks, [&](AnyCallback const& callback, std::string const& name) {
         if (!callback.table->keeps_checkpoints && !callback.table->prepares_saving) archive.child(name, callback);
       });
@@ -386,58 +397,45 @@ void keep_before_validation(State<R>& run, Source& source) {
   run.before_validation.emplace(std::move(before));
 }
 
-/// Validation inside fit, and what surrounds it. `after`: the position at which a fit resumes from a file that is
-/// requested here.
+/// Validates after the batch at `place`, with all that surrounds it. If that fails, run.point stays there, so that the
+/// validation is repeated. Not inlined, since code that writes files is no part of the hot loop.
 template <class R, class Pack, class Source>
-void validate_in_fit(State<R>& run, Pack& pack, Source& source, SafePoint const& after) {
-  if constexpr (Source::template evaluates<hook::val_dataloader>) {
-    [[maybe_unused]] auto const watched = pack.template profile<action::run_validation>();
-    RunContext<R, phase::ValidateEnd> ctx(run);
-    run.due.set_aside();
-    if (run.due.notified.template failed<hook::on_validation_end>()) [[unlikely]] {
-      end_validation(run, pack);
-    } else {
-      keep_before_validation(run, source);
-      if (!run.facts.accumulating &&
-          Listens<hook::on_validation_model_zero_grad, typename R::Model, RunContext<R, phase::ValidateEnd>>)
-        Pack::template notify_model<hook::on_validation_model_zero_grad>(*run.parts.model, ctx);
-      int const every = run.asked.options.reload_dataloaders_every_n_epochs;
-      if (every != 0 && run.progress.epoch - run.loading.validation_since >= every) {
-        if constexpr (requires { source.reload_validation(); }) source.reload_validation();
-        run.loading.validation_since = run.progress.epoch;
-      }
-      evaluate<Validation>(run, pack, source, evaluation_loaders<hook::val_dataloader>(run, source),
-                           run.asked.options.limit_val_batches, std::nullopt);
-    }
-    if (run.asked.options.val_check_interval.kind == ValidationInterval::Kind::time)
-      run.clock.last_validation = run.asked.options.now();
-    deliver_posted(run, pack, run.progress.logged_steps);
-    // Files must have the weights that validation has scored: those of the last step. So they are written at once, also
-    // inside a window.
-    run.point = after;
-    run.before_validation.reset();
-    if (!run.due.requests.empty()) write_now(run, source);
-    run.due.take_back();
-    agree_on_stop(run);
-  }
-}
-
-/// Validates after the batch at `place`. If validation fails, run.point stays at `place`, so that it is repeated from
-/// there. Not inlined, since code that writes files is no part of the hot loop.
-template <class R, class Pack, class Source>
-[[gnu::noinline]] void validate_from(State<R>& run, Pack& pack, Source& source, SafePoint const& place) {
-  auto after = place;
-  after.at = At::after_validation;
-  after.validates = false;
+[[gnu::noinline]] void validate_in_fit(State<R>& run, Pack& pack, Source& source, SafePoint const& place) {
+  [[maybe_unused]] auto const watched = pack.template profile<action::run_validation>();
   auto const before = std::exchange(run.point, place);
-  validate_in_fit(run, pack, source, after);
+  RunContext<R, phase::ValidateEnd> ctx(run);
+  run.due.set_aside();
+  if (run.due.notified.template failed<hook::on_validation_end>()) [[unlikely]] {
+    end_validation(run, pack);
+  } else {
+    keep_before_validation(run, source);
+    if (!run.facts.accumulating &&
+        Listens<hook::on_validation_model_zero_grad, typename R::Model, RunContext<R, phase::ValidateEnd>>)
+      Pack::template notify_model<hook::on_validation_model_zero_grad>(*run.parts.model, ctx);
+    int const every = run.asked.options.reload_dataloaders_every_n_epochs;
+    if (every != 0 && run.progress.epoch - run.loading.validation_since >= every) {
+      if constexpr (requires { source.reload_validation(); }) source.reload_validation();
+      run.loading.validation_since = run.progress.epoch;
+    }
+    evaluate<Validation>(run, pack, source, evaluation_loaders<hook::val_dataloader>(run, source),
+                         run.asked.options.limit_val_batches, std::nullopt);
+  }
+  if (run.asked.options.val_check_interval.kind == ValidationInterval::Kind::time)
+    run.clock.last_validation = run.asked.options.now();
+  deliver_posted(run, pack, run.progress.logged_steps);
+  // Files must have the weights that validation has scored, so they are written at once, also inside a window.
+  run.point = place;
+  run.point.at = At::after_validation;
+  run.point.validates = false;
+  run.before_validation.reset();
+  if (!run.due.requests.empty()) write_now(run, source);
+  run.due.take_back();
+  agree_on_stop(run);
   run.point = before;
 }
 
-// A few validation batches before training, so that mistakes show at once.
-
-/// Nothing of a sanity check is kept, including random numbers. Requests that hooks made before it wait until it is
-/// over.
+/// A few validation batches before training, so that mistakes show at once. Nothing of them is kept, including random
+/// numbers. Requests that hooks made before wait until the check is over.
 template <class R, class Pack, class Source>
 void sanity_check(State<R>& run, Pack& pack, Source& source) {
   if constexpr (Source::template evaluates<hook::val_dataloader>) {
@@ -465,89 +463,35 @@ void sanity_check(State<R>& run, Pack& pack, Source& source) {
   }
 }
 
-}  // namespace fulgurite::loop
-
-namespace fulgurite {
-
-// One pass of predict_step over loaders, collecting its results.
-
-/// Says that only callbacks use the predictions, and that they are not collected: `trainer.predict(model, data,
-/// DiscardPredictions{})`.
-struct DiscardPredictions {};
-
-namespace loop {
-
-struct Prediction {
-  using Phase = phase::Predict;
-  using EndPhase = phase::Predict;
-  FULGURITE_EVALUATION(predict, predict)
-  struct model_train : hook::on_predict_model_eval {  // predict has no such hook: modes are always restored
-    template <class T>
-    static constexpr bool named = false;
-  };
-};
-#undef FULGURITE_EVALUATION
-
 /// The result of predict_step for a batch of a loader.
 template <class R, class Batch>
 using Predicted = std::remove_cvref_t<decltype(call_step<hook::predict_step>(
     std::declval<typename R::Model&>(), std::declval<Batch&>(), std::declval<RunContext<R, phase::Predict>&>()))>;
 
-/// Returns the predictions of each loader, in order; the lists are empty unless `keep`. `T` is the result type of
-/// predict_step.
+/// Returns the predictions of each loader; the lists are empty unless `keep`. `T`: what predict_step returns.
 template <class T, class R, class Pack, class Source, class Loaders>
 std::vector<std::vector<T>> predict(State<R>& run, Pack& pack, Source& source, Loaders loaders, bool keep) {
   RunContext<R, phase::Predict> ctx(run);
-  auto& facts = run.facts;
-  Facts const outside = facts;
+  Facts const outside = run.facts;
   std::vector<std::vector<T>> all(std::tuple_size_v<Loaders>);
   run.predict_names = loader_names(loaders);
   in_evaluation_mode<Prediction>(run, ctx, [&] {
     [[maybe_unused]] auto const gradients_off = R::Backend::no_grad(run.asked.options.inference_mode);
     notify<hook::on_predict_start>(run, pack, ctx);
     notify<hook::on_predict_epoch_start>(run, pack, ctx);
-    each_loader(loaders, [&](auto& loader, std::size_t position) {
-      if (ends_pass(pack)) return;
-      check_not_empty<R>(loader);
-      facts.loader = position;
-      auto const batches = batches_of(loader, run.asked.options.limit_predict_batches, "limit_predict_batches");
-      facts.eval_batches = batches;
-      facts.first_sample = place_in_loader(loader, 0);
-      facts.sample_step = place_in_loader(loader, 1) - facts.first_sample;
-      bool const any = each_batch(
-          loader, batches,
-          [&](auto&& raw, long b, auto&& end) {
-            facts.batch_idx = b;
-            facts.is_last_batch = end.before_step();
-            if (is_none(raw)) notify<hook::on_predict_batch_end>(run, pack, ctx);
-            else
-              with_batch(
-                  run, source, ctx, present(raw),
-                  [&](auto& batch) {
-                    measure(run, batch);
-                    facts.in_batch = true;
-                    notify<hook::on_predict_batch_start>(run, pack, batch, ctx);
-                    T outputs(evaluation_step<Prediction>(run, pack, batch, ctx));
-                    notify<hook::on_predict_batch_end>(run, pack, outputs, batch, ctx);
-                    facts.in_batch = false;
-                    if (keep) all[position].push_back(std::move(outputs));
-                    deliver_posted(run, pack, b);
-                  },
-                  hook::timed<action::batch_to_device<R>>(pack));
-            facts.is_last_batch = end.after_step();
-            return !facts.is_last_batch && !ends_pass(pack);
-          },
-          hook::timed<action::EvaluationNext<hook::predict_step>>(pack));
-      if (!shares<R> && !any && batches != 0) refuse_empty_pass();  // with several ranks, one may have no batch
+    Limit const limit = run.asked.options.limit_predict_batches;
+    each_evaluation_batch<Prediction>(run, pack, loaders, limit, std::nullopt, [&](auto&& raw, long b) {
+      evaluation_batch<Prediction>(run, pack, source, ctx, raw, [&](T& outputs) {
+        if (keep) all[run.facts.loader].push_back(std::move(outputs));
+      });
+      deliver_posted(run, pack, b);
     });
-    facts.loader = 0;
     notify<hook::on_predict_epoch_end>(run, pack, ctx);
     notify<hook::on_predict_end>(run, pack, ctx);
     deliver_posted(run, pack, run.progress.logged_steps);
   });
-  facts = outside;
+  run.facts = outside;
   return all;
 }
 
-}  // namespace loop
-}  // namespace fulgurite
+}  // namespace fulgurite::loop

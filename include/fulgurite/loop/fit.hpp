@@ -27,74 +27,6 @@
 
 namespace fulgurite::loop {
 
-// The end of an epoch.
-
-/// Dispatches an event to all listeners. If the event failed half-way in the run from which this one resumes,
-/// dispatches it only to those that were not notified.
-template <class Hook, bool Resumes, class R, class Pack, class Ctx>
-Flow notify_or_remaining(State<R>& run, Pack& pack, Ctx& ctx) {
-  if constexpr (Resumes)
-    if (run.due.notified.template failed<Hook>()) return notify_remaining<Hook>(run, pack, ctx);
-  return notify<Hook>(run, pack, ctx);
-}
-
-/// Sets the loader to the next epoch, for files written between two epochs: then a different number of ranks, which
-/// distributes the samples otherwise, can resume from them.
-template <class R, class Source>
-void stand_between_epochs(State<R>& run, Source& source) {
-  auto& loader = source.train();
-  if constexpr (Jumps<std::remove_reference_t<decltype(loader)>>) notify_epoch(loader, run.progress.epoch);
-}
-
-/// `from`: the number of parts that are finished. If a part fails, a resumed fit starts with that part.
-template <bool Resumes, class R, class Pack, class Source>
-void end_epoch(State<R>& run, Pack& pack, Source& source, bool left_early, std::uint8_t from) {
-  auto& progress = run.progress;
-  run.point = {.at = At::epoch_end, .last = run.facts.is_last_batch, .left_early = left_early, .parts = from};
-  // Kept before hooks of the epoch's end change the figures. Done once, even if the parts take several runs.
-  if (!run.facts.is_last_batch && from == 0 && !run.before_cut) {
-    run.measured.train_board.collect();
-    run.measured.cut_short = run.measured.train_board;
-    keep_before_cut(run, pack);
-  }
-  RunContext<R, phase::Train> ctx(run);
-  auto part = [&run, n = std::uint8_t{0}](auto&& work) mutable {
-    if (n++ < run.point.parts) return;
-    work();
-    run.point.parts = n;
-  };
-  if constexpr (shares<R> || State<R>::Board::Counts::any)
-    part([&] {
-      settle_counts(run);
-      if constexpr (shares<R>) share_epoch(run, Origin::train_step);
-    });
-  part([&] {
-    if (notify_or_remaining<hook::on_train_epoch_end, Resumes>(run, pack, ctx) == Flow::stop) request_stop(run);
-  });
-  if constexpr (shares<R>)
-    part([&] {
-      share_epoch(run, Origin::train_epoch);
-      agree_on_stop(run);
-      count_batches_alike(run);
-    });
-  part([&] { deliver_posted(run, pack, last_step(run)); });
-  part([&] {
-    if constexpr (R::automatic)
-      if (run.facts.is_last_batch) observe_schedulers(run, ctx, Interval::epoch, progress.epoch, progress.epoch + 1);
-  });
-  if constexpr (has_logger<Pack>) warn_of_few_rows(run);
-  part([&] { report_epoch(run, pack); });
-  advise_on_data(run, source.train());
-  count_epoch(run);
-  if constexpr (shares<R>)
-    if (progress.cut_short < 0) stand_between_epochs(run, source);
-  run.point = {.at = At::after_epoch, .left_early = left_early};
-  write_requests(run, pack, source, run.point);
-  run.point = {};
-}
-
-// A fit.
-
 /// The constructor opens the fit: it runs setup, makes optimizers, runs the sanity check and all hooks up to
 /// on_train_start. `advance` runs one batch and everything that follows from it. `advance_to_end` runs all remaining
 /// batches in one loop, which the compiler can optimize as a whole. Both may be mixed. `close` runs what follows the
@@ -105,7 +37,7 @@ class OpenFit : Pinned {
  public:
   /// `from`: the file from which the fit resumes.
   OpenFit(State<R>& run, Pack& pack, Source& source, From from = {})
-      : run_(run), pack_(pack), source_(source), is_open_(run.loading.fit_is_open), start_(from) {
+      : run_(run), pack_(pack), source_(source), is_open_(run.loading.fit_is_open, true), start_(from) {
     check_fit(run, pack, source);
     begin_again();
     auto const& options = run.asked.options;
@@ -125,11 +57,12 @@ class OpenFit : Pinned {
     epoch_.reset();  // a pass over a loader must end before the scopes in which it ran
   }
 
-  /// Runs one batch, and the start and end of its epoch if it is the first or last batch. Returns true if more batches
-  /// follow.
-  bool advance() { return go<true>(); }
+  /// Runs one batch, and the start and end of its epoch if it is the first or last one. Returns true if more follow.
+  bool advance() {
+    return safely([&] { return walk<true>(); });
+  }
   void advance_to_end() {
-    while (go<false>()) {}
+    while (safely([&] { return walk<false>(); })) {}
   }
 
   /// False if the training loader has `batch_is_ready()`, and its next batch has not arrived.
@@ -147,9 +80,8 @@ class OpenFit : Pinned {
     }
   }
 
-  /// If called inside of an epoch, the epoch ends early, as by a requested stop: an open accumulation window is
-  /// stepped, and the epoch's end hooks run. No validation follows. A run that resumes from a file of such a fit
-  /// continues that epoch.
+  /// If called inside of an epoch, the epoch ends early, as by a requested stop: an open window is stepped, the epoch's
+  /// end hooks run, no validation follows, and a run that resumes from a file of such a fit continues that epoch.
   void close() {
     safely([&] {
       bool const early = trains_ && !done(run_);
@@ -247,7 +179,7 @@ class OpenFit : Pinned {
     if (notify<hook::on_fit_start>(run_, pack_, ctx) == Flow::stop) request_stop(run_);
     answer_settings();
     if (!is_resumed()) answer_searches();  // a resumed fit gets its state later
-    log_hyperparameters(run_, source_);
+    log_hyperparameters(run_, declared_hyperparameters(run_, source_));
     if (!is_resumed()) log_program(run_, pack_);  // a resumed fit does this when all of its file is known to fit
     if constexpr (resumes)
       if (resumed_) resumed_->load_training();
@@ -364,15 +296,9 @@ class OpenFit : Pinned {
 
   // The sequence of epochs.
 
-  template <bool One>
-  bool go() {
-    return safely([&] { return walk<One>(); });
-  }
-
   bool more() const { return trains_ && (epoch_ || !done(run_)); }
 
-  /// Runs one batch (or without `One`, all remaining ones of an epoch), and the epoch's start and end. Returns true if
-  /// more batches follow.
+  /// Runs one batch, or without `One` the rest of an epoch, with its start and end. Returns true if more follow.
   template <bool One>
   bool walk() {
     if (!more()) return false;
@@ -407,12 +333,62 @@ class OpenFit : Pinned {
     if (!stops(run_)) epoch_.emplace(run_, pack_, source_, plan_);
   }
 
+  /// Dispatches an event to all listeners. If the event failed half-way in the run from which this one resumes,
+  /// dispatches it only to those that were not notified.
   template <class Hook, class Ctx>
   Flow notify_or_remaining(Ctx& ctx) {
-    return loop::notify_or_remaining<Hook, resumes>(run_, pack_, ctx);
+    if constexpr (resumes)
+      if (run_.due.notified.template failed<Hook>()) return notify_remaining<Hook>(run_, pack_, ctx);
+    return notify<Hook>(run_, pack_, ctx);
   }
+
+  /// `from`: the number of parts that are finished. If a part fails, a resumed fit starts with that part.
   void end_epoch(bool left_early, std::uint8_t from = 0) {
-    loop::end_epoch<resumes>(run_, pack_, source_, left_early, from);
+    auto& run = run_;
+    auto& progress = run.progress;
+    run.point = {.at = At::epoch_end, .last = run.facts.is_last_batch, .left_early = left_early, .parts = from};
+    // Kept before hooks of the epoch's end change the figures. Done once, even if the parts take several runs.
+    if (!run.facts.is_last_batch && from == 0 && !run.before_cut) {
+      run.measured.train_board.collect();
+      run.measured.cut_short = run.measured.train_board;
+      keep_before_cut(run, pack_);
+    }
+    RunContext<R, phase::Train> ctx(run);
+    auto part = [&run, n = std::uint8_t{0}](auto&& work) mutable {
+      if (n++ < run.point.parts) return;
+      work();
+      run.point.parts = n;
+    };
+    if constexpr (shares<R> || State<R>::Board::Counts::any)
+      part([&] {
+        settle_counts(run);
+        if constexpr (shares<R>) share_epoch(run, Origin::train_step);
+      });
+    part([&] {
+      if (notify_or_remaining<hook::on_train_epoch_end>(ctx) == Flow::stop) request_stop(run);
+    });
+    if constexpr (shares<R>)
+      part([&] {
+        share_epoch(run, Origin::train_epoch);
+        agree_on_stop(run);
+        count_batches_alike(run);
+      });
+    part([&] { deliver_posted(run, pack_, last_step(run)); });
+    part([&] {
+      if constexpr (R::automatic)
+        if (run.facts.is_last_batch) observe_schedulers(run, ctx, Interval::epoch, progress.epoch, progress.epoch + 1);
+    });
+    if constexpr (has_logger<Pack>) warn_of_few_rows(run);
+    part([&] { report_epoch(run, pack_); });
+    auto& loader = source_.train();
+    if constexpr (ReportsWaiting<std::remove_cvref_t<decltype(loader)>>) advise_on_waiting(run, loader.waited());
+    count_epoch(run);
+    // So that another number of ranks, which distributes the samples otherwise, can resume between two epochs.
+    if constexpr (shares<R> && Jumps<std::remove_reference_t<decltype(loader)>>)
+      if (progress.cut_short < 0) notify_epoch(loader, progress.epoch);
+    run.point = {.at = At::after_epoch, .left_early = left_early};
+    write_requests(run, pack_, source_, run.point);
+    run.point = {};
   }
 
   /// Ends the epoch early, as a requested stop does that holds for this fit only: a run that resumes from its files
@@ -505,8 +481,10 @@ class OpenFit : Pinned {
   void end_training() {
     run_.point = {.at = At::after_epoch};
     compare_last_steps(run_);
-    if (run_.due.statistics_pass) {
-      prepare_statistics(run_);
+    if (run_.due.statistics_pass) {  // callbacks put their weights into the model first
+      RunContext<R, phase::Train> ctx(run_);
+      void* const arguments[] = {address_of(ctx)};
+      notify_all(run_, run_.events->before_statistics_pass, {}, arguments);
       run_.point.began = true;
       statistics_pass(run_, pack_, source_, plan_);
       run_.point.began = false;
@@ -522,8 +500,8 @@ class OpenFit : Pinned {
   State<R>& run_;
   Pack& pack_;
   Source& source_;
-  Marked is_open_;
-  [[no_unique_address]] std::conditional_t<resumes, Start, NoFile> start_;
+  Instead<bool> is_open_;
+  [[no_unique_address]] std::conditional_t<resumes, Start, Anew> start_;
   [[no_unique_address]] std::conditional_t<resumes, MadeLater<Resumption<R, Pack, Source, typename Start::File>>, Anew>
       resumed_{};
   EpochPlan plan_{};
@@ -593,8 +571,7 @@ class [[nodiscard]] OpenedFit : Pinned {
   }
 
   /// Trains on one batch, with everything that follows from it: hooks, validation, checkpoints, the end of the epoch.
-  /// Returns `waiting` without doing anything if the loader has `batch_is_ready()` and it returns false. After
-  /// the end it returns `finished` each time.
+  /// Returns `waiting`, and does nothing, if the loader's `batch_is_ready()` is false; after the end `finished`.
   FitStatus advance() {
     if (!open_ || finished_) return FitStatus::finished;
     if (!guarded([&] { return fit_.is_ready(); })) return FitStatus::waiting;

@@ -4,6 +4,9 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
+#include <iterator>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -27,96 +30,69 @@
 
 namespace fulgurite::loop {
 
-// The counters, facts and open requests of a run, kept during a trial run.
-
-/// Options, counters, facts, waiting rows and requests, logged values, clocks: all of a run's state except its parts
-/// and its warnings. The flags of a failure of this rank or of all ranks are not restored, since they stay true.
-template <class R>
-class KeptPlace {
- public:
-  explicit KeptPlace(State<R> const& run) : place_(run), typed_(run) {}
-
-  void restore(State<R>& run) const {
-    static_cast<RunPlace&>(run) = place_;
-    auto const shared = run.shared;
-    static_cast<TypedPlace<R>&>(run) = typed_;
-    if constexpr (shares<R>) run.shared.together = shared.together, run.shared.alone = shared.alone;
-  }
-  Progress const& progress() const { return place_.progress; }
-
- private:
-  RunPlace place_;
-  TypedPlace<R> typed_;
-};
-
-/// The gradients of a model's parameters, including which parameters have none.
-template <class R>
-class KeptGradients {
-  using Backend = typename R::Backend;
-
- public:
-  void keep(typename R::Model& model) {
-    kept_.clear();
-    for (auto const& parameter : Backend::weights(model)) {
-      auto const gradient = Backend::gradient(parameter);
-      kept_.push_back(gradient.defined() ? Backend::clone(gradient) : gradient);
-    }
-  }
-  void restore(typename R::Model& model) const {
-    std::size_t at = 0;
-    for (auto const& parameter : Backend::weights(model))
-      if (at != kept_.size()) Backend::set_gradient(parameter, kept_[at++]);
-  }
-
- private:
-  std::vector<typename R::Value> kept_{};
-};
-
-/// Weights, buffers, gradients and what is switched off; the saved state of model, strategy, precision, data module,
-/// optimizers and schedules; counters, facts, waiting rows and requests, logged values; random numbers. Callbacks are
-/// not included, since a trial run does not notify them. A thread that writes files continues.
-template <class R, class Source>
+/// What a trial run can change: weights, buffers, gradients and what is switched off; the saved state of model and data
+/// module; options, counters, facts, waiting rows and requests, logged values, clocks; random numbers. `Trains`: steps
+/// are made, so the saved state of strategy, precision, optimizers and schedules, too. Not included: callbacks, since a
+/// trial run does not notify them; warnings; the flags of a failure, which stay true; a thread that writes files.
+template <class R, class Source, bool Trains>
 class KeptRun : Pinned {
   using Backend = typename R::Backend;
   using Memory = typename Backend::RunFile::Memory;
 
  public:
-  KeptRun(State<R>& run, Source& source) : run_(run), source_(source), place_(run) {
-    weights_.keep(*run.parts.model);
-    gradients_.keep(*run.parts.model);
+  KeptRun(State<R>& run, Source& source) : run_(run), source_(source), place_(run), typed_(run) {
+    auto& model = *run.parts.model;
+    weights_.keep(model);
+    for (auto const& parameter : Backend::weights(model)) {
+      auto const gradient = Backend::gradient(parameter);
+      gradients_.push_back(gradient.defined() ? Backend::clone(gradient) : gradient);
+    }
     each_optimizer([&](auto& optimizer) {
       if constexpr (requires { optimizer.received(); }) received_.push_back(optimizer.received());
     });
     parts_.save([&](auto& archive) { fold(archive); });
   }
 
-  /// Keeps the position of the loader that the trial run reads.
+  /// Keeps the position of a loader that the trial run reads.
   template <class Loader>
   void keep_loader(Loader& loader) {
-    if constexpr (Stateful<Loader, typename Backend::RunFile::Saver>)
-      loader_.save([&](auto& archive) { archive.child("train_loader", loader); });
-  }
-  template <class Loader>
-  void restore_loader(Loader& loader) const {
-    if constexpr (Stateful<Loader, typename Backend::RunFile::Saver>)
-      loader_.restore([&](auto& archive) { archive.child("train_loader", loader); });
-    notify_epoch(loader, place_.progress().epoch);
-    // If a pass was over when it was kept, the next pass would otherwise start at its last batch.
-    if constexpr (Jumps<Loader>) loader.resume_at(0);
+    if constexpr (Stateful<Loader, typename Backend::RunFile::Saver>) {
+      // A loader with resume_at saves the position of a pass that has begun, and cannot say that the last one is over.
+      if constexpr (!Trains && Jumps<Loader>) static_cast<void>(std::begin(loader));
+      auto const fold = [&loader](auto& archive) { archive.child("loader", loader); };
+      auto place = std::make_shared<Memory>();
+      place->save(fold);
+      restore_loaders_.push_back([place, fold] { place->restore(fold); });
+    }
+    if constexpr (Trains)
+      restore_loaders_.push_back([this, &loader] {
+        notify_epoch(loader, place_.progress.epoch);
+        // If a pass was over when it was kept, the next pass would otherwise start at its last batch.
+        if constexpr (Jumps<Loader>) loader.resume_at(0);
+      });
   }
 
   void restore() {
+    auto& model = *run_.parts.model;
     // Recorded trial steps are freed first: restoring may need their memory.
-    if constexpr (R::Strategy::captures) run_.parts.strategy.setup(*run_.parts.model, run_.parts.precision);
-    weights_.restore(*run_.parts.model);
+    if constexpr (Trains && R::Strategy::captures) run_.parts.strategy.setup(model, run_.parts.precision);
+    // Layers that configure_model has just made did not exist when the weights were kept.
+    bool const is_same = Trains || weights_.difference(model).empty();
+    if (is_same) weights_.restore(model);
     parts_.restore([&](auto& archive) { fold(archive); });
     each_optimizer([&](auto& optimizer) { optimizer.zero_grad(); });
-    gradients_.restore(*run_.parts.model);
+    if (is_same)
+      for (std::size_t at = 0; auto const& parameter : Backend::weights(model))
+        if (at != gradients_.size()) Backend::set_gradient(parameter, gradients_[at++]);
     each_optimizer([&, i = std::size_t{0}](auto& optimizer) mutable {
       if constexpr (requires { optimizer.received(); }) optimizer.set_received(received_[i++]);
     });
-    place_.restore(run_);
+    static_cast<RunPlace&>(run_) = place_;
+    auto const shared = run_.shared;
+    static_cast<TypedPlace<R>&>(run_) = typed_;
+    if constexpr (shares<R>) run_.shared.together = shared.together, run_.shared.alone = shared.alone;
     random_.restore();
+    for (auto const& restore_loader : restore_loaders_) restore_loader();
   }
 
  private:
@@ -124,59 +100,25 @@ class KeptRun : Pinned {
   void fold(Archive& archive) {
     fold_weights_state(run_, archive);
     fold_data_module<R>(source_, archive);
-    fold_policies(run_, archive);
-    fold_optimizers(run_, archive);
+    if constexpr (Trains) {
+      fold_policies(run_, archive);
+      fold_optimizers(run_, archive);
+    }
   }
   template <class F>
-  void each_optimizer(F&& f) {
-    each_of(run_.parts.optimizers->optimizers, f);
+  void each_optimizer([[maybe_unused]] F&& f) {
+    if constexpr (Trains) each_of(run_.parts.optimizers->optimizers, f);
   }
 
   State<R>& run_;
   Source& source_;
-  KeptPlace<R> place_;
+  RunPlace place_;
+  TypedPlace<R> typed_;
   KeptWeights<R> weights_{};
-  KeptGradients<R> gradients_{};
+  std::vector<typename R::Value> gradients_{};
   std::vector<std::vector<bool>> received_{};
-  Memory parts_{}, loader_{};
-  decltype(Backend::rng_state()) random_ = Backend::rng_state();
-};
-
-// A model and its data module, kept during a trial run.
-
-/// Weights, buffers, gradients, what is switched off, the saved state of model and data module, and random numbers.
-template <class R, class Source>
-class KeptModel {
-  using Backend = typename R::Backend;
-
- public:
-  KeptModel(typename R::Model& model, Source& source) : model_(model), source_(source) {
-    weights_.keep(model);
-    gradients_.keep(model);
-    state_.save([&](auto& archive) { fold(archive); });
-  }
-  void restore() {
-    // Layers that configure_model has just made did not exist when the weights were kept.
-    if (weights_.difference(model_).empty()) {
-      weights_.restore(model_);
-      gradients_.restore(model_);
-    }
-    state_.restore([&](auto& archive) { fold(archive); });
-    random_.restore();
-  }
-
- private:
-  template <class Archive>
-  void fold(Archive& archive) {
-    fold_data_module<R>(source_, archive);
-    if constexpr (Stateful<typename R::Model, Archive>) archive.child("model", model_);
-  }
-
-  typename R::Model& model_;
-  Source& source_;
-  KeptWeights<R> weights_{};
-  KeptGradients<R> gradients_{};
-  typename Backend::RunFile::Memory state_{};
+  Memory parts_{};
+  std::vector<std::function<void()>> restore_loaders_{};
   decltype(Backend::rng_state()) random_ = Backend::rng_state();
 };
 
@@ -216,12 +158,11 @@ void forget_searches(State<R>& run) {
   run.searching.answers = false;
 }
 
-// The learning rates of a run's optimizers as one list.
-
+/// The learning rates of a run's optimizers as one list. An evaluation has none, also if a fit before it has left some.
 template <class R>
 class RatesOf final : public LearningRates {
  public:
-  explicit RatesOf(State<R>& run) : run_(run) {}
+  explicit RatesOf(State<R>& run, bool any = true) : run_(run), any_(any) {}
 
   std::vector<double> now() const override {
     std::vector<double> all;
@@ -254,16 +195,16 @@ class RatesOf final : public LearningRates {
  private:
   template <class F>
   void each(F&& f) const {
-    run_.parts.optimizers->each_with_first(f);
+    if (any_) run_.parts.optimizers->each_with_first(f);
   }
 
   State<R>& run_;
+  bool any_;
 };
 
 // Rollback: the last state of a run in which every replayed step was known to be right.
 
-/// A loader whose `begin()` can yield the batches of an epoch again: stored batches, or a loader that knows its
-/// position in an epoch.
+/// A loader whose `begin()` can yield the batches of an epoch again: they are stored, or it knows its position.
 template <class Loader>
 concept Repeats = StoredBatches<Loader> || (TakesEpoch<Loader> && Jumps<Loader> && loader_remembers<Loader>);
 
@@ -280,8 +221,9 @@ std::tuple<Ts...> copied(std::tuple<Ts&...> const& all) {
 }
 
 /// A rollback point, taken at the start of an accumulation window: a snapshot of weights, buffers, and the saved state
-/// of the optimizer, the schedules, the callbacks and the model; also counters, logged values, random numbers.
-template <class R>
+/// of the optimizer, the schedules, the callbacks and the model; also counters, logged values, random numbers. If the
+/// loader cannot yield the epoch again (`CanRepeat`), no state is kept.
+template <class R, bool CanRepeat>
 class Retreat {
   using Backend = typename R::Backend;
 
@@ -290,18 +232,16 @@ class Retreat {
   /// Drops the rollback point, such as after a validation, whose hooks must not be called twice.
   void drop() { batch_.reset(); }
 
-  /// Sets whether the loader can yield the epoch again. If not, no state is kept.
-  void set_repeats(bool repeats) { repeats_ = repeats; }
   /// True if steps may be replayed, and a rollback is possible.
   bool is_wanted(State<R> const& run) const {
-    return possible && repeats_ && run.parts.strategy.goes_back() && run.parts.strategy.may_replay();
+    return possible && CanRepeat && run.parts.strategy.goes_back() && run.parts.strategy.may_replay();
   }
   /// The reason why the fit cannot roll back, for an Error.
   std::string why_not(State<R> const& run, bool same_model) const {
     if (!same_model) return "the model has other parameters, buffers or modules by now";
     if (!run.parts.strategy.goes_back()) return "CaptureOptions has go_back = false";
     if (!possible) return "an optimizer has no state(archive)";
-    if (!repeats_) return "the loader cannot yield the epoch's batches again (set_epoch and resume_at)";
+    if (!CanRepeat) return "the loader cannot yield the epoch's batches again (set_epoch and resume_at)";
     return "a validation or a checkpoint came in between";
   }
 
@@ -360,7 +300,6 @@ class Retreat {
   }
 
   std::optional<long> batch_;
-  bool repeats_ = false;
   long replays_ = 0, rows_ = 0, from_ = 0;
   std::optional<Snapshot<R>> kept_;
   decltype(copied(rolled_back(std::declval<State<R>&>()))) rest_{};
@@ -368,7 +307,5 @@ class Retreat {
   long read_at_ = 0;
   std::optional<decltype(Backend::rng_state())> random_;
 };
-/// Stands for Retreat if no step is replayed.
-struct NoRetreat {};
 
 }  // namespace fulgurite::loop

@@ -108,49 +108,27 @@ O& raw(O& optimizer) {
   return optimizer;
 }
 
-/// Borrowed optimizers for a tuple of optimizers.
-template <class Tuple>
-struct HandlesOf;
 template <class... Os>
-struct HandlesOf<std::tuple<Os...>> {
-  using type = BorrowedOptimizers<Os...>;
-  static type of(std::tuple<Os...>& optimizers, Questions& asked) {
-    return std::apply(
-        [&](auto&... optimizer) {
-          return type(BorrowedOptimizer<std::remove_reference_t<decltype(optimizer)>>(optimizer, asked)...);
-        },
-        optimizers);
-  }
-};
+BorrowedOptimizers<Os...> borrowed(std::tuple<Os...>& optimizers, Questions& asked) {
+  return std::apply(
+      [&](Os&... optimizer) { return BorrowedOptimizers<Os...>(BorrowedOptimizer<Os>(optimizer, asked)...); },
+      optimizers);
+}
 
 // The scope in which only one optimizer's parameters receive gradients.
 
-struct NothingToUndo {};
-
-/// The result of a ctx.toggle that does not compile. It has a destructor, so that compilers do not warn of an unused
-/// variable.
+/// The result of a ctx.toggle that does not compile. Its destructor keeps compilers from warning of an unused variable.
 struct NotToggled {
   ~NotToggled() {}
   void untoggle() {}
 };
 
-/// With several processes: sets whether gradients are exchanged after a backward, and restores that at the end of the
-/// scope.
+/// With several processes: whether gradients are exchanged after a backward in the scope.
 template <class OfStrategy>
-class Unsynced : Pinned {
- public:
-  template <class Strategy>
-  Unsynced(Strategy&& of_strategy, bool& syncs, bool now)
-      : of_strategy_(of_strategy()), syncs_(syncs), before_(std::exchange(syncs, now)) {}
-  ~Unsynced() { syncs_ = before_; }
-
- private:
-  [[maybe_unused, no_unique_address]] OfStrategy of_strategy_;
-  bool& syncs_;
-  bool before_;
+struct Unsynced {
+  [[no_unique_address]] OfStrategy of_strategy;
+  Instead<bool> syncs;
 };
-template <class Strategy>
-Unsynced(Strategy&&, bool&, bool) -> Unsynced<std::invoke_result_t<Strategy&>>;
 }  // namespace loop
 
 /// The scope that ctx.toggle returns.
@@ -188,18 +166,18 @@ template <class R, class Pack>
 class StepContext : public RunContext<R, phase::Train> {
   using Base = RunContext<R, phase::Train>;
   using Backend = typename R::Backend;
-  using Handles =
-      loop::HandlesOf<std::remove_cvref_t<decltype(std::declval<loop::State<R>&>().parts.optimizers->optimizers)>>;
+  using Handles = decltype(loop::borrowed(std::declval<loop::State<R>&>().parts.optimizers->optimizers,
+                                          std::declval<loop::Questions&>()));
 
  public:
   StepContext(loop::State<R>& state, Pack& pack)
-      : Base(state), pack_(&pack), handles_(Handles::of(state.parts.optimizers->optimizers, state.questions)) {}
+      : Base(state), pack_(&pack), handles_(loop::borrowed(state.parts.optimizers->optimizers, state.questions)) {}
 
   /// All optimizers: `auto& [g, d] = ctx.optimizers();`
   auto& optimizers() { return handles_; }
   /// Refused: exists in automatic optimization only.
   template <bool Fine = false>
-  auto optimizer() -> std::tuple_element_t<0, typename Handles::type>& {
+  auto optimizer() -> std::tuple_element_t<0, Handles>& {
     static_assert(Fine, FULGURITE_SENTENCE_CONTEXT_ALL_OPTIMIZERS);
     return std::get<0>(handles_);
   }
@@ -250,8 +228,7 @@ class StepContext : public RunContext<R, phase::Train> {
     static_assert(Fine, FULGURITE_SENTENCE_CONTEXT_ALL_OPTIMIZERS);
   }
 
-  /// Clips the gradients of one optimizer, between backward and step. A precision that scales the loss unscales them
-  /// first.
+  /// Clips the gradients of one optimizer, between backward and step. If the loss was scaled, they are unscaled first.
   template <class O>
   auto clip_gradients(O& optimizer, Clip how) {
     unscale(loop::raw(optimizer));
@@ -265,8 +242,7 @@ class StepContext : public RunContext<R, phase::Train> {
     return {};
   }
 
-  /// Makes one update with a closure that clears, runs backward and returns the loss. It runs once, or as often as the
-  /// optimizer evaluates it.
+  /// Makes one update with a closure that clears, runs backward and returns the loss. The optimizer may run it again.
   template <class O, class Closure>
   void step(O& optimizer, Closure&& closure) {
     if constexpr (O::needs_closure) {
@@ -320,10 +296,11 @@ class StepContext : public RunContext<R, phase::Train> {
     auto gradients = [&] { return Backend::toggled(loop::raw(optimizer), state.parts.optimizers->optimizers); };
     auto strategy = [&] {
       if constexpr (hook::no_sync::named<typename R::Strategy>) return state.parts.strategy.no_sync(!options.sync_grad);
-      else return loop::NothingToUndo{};
+      else return loop::Nothing{};
     };
     auto exchange = [&] {
-      if constexpr (loop::shares<R>) return loop::Unsynced(strategy, state.shared.syncs, options.sync_grad);
+      if constexpr (loop::shares<R>)
+        return loop::Unsynced<decltype(strategy())>{strategy(), {state.shared.syncs, options.sync_grad}};
       else return strategy();
     };
     return Toggled<decltype(gradients()), decltype(exchange())>(gradients, exchange);
@@ -348,8 +325,7 @@ class StepContext : public RunContext<R, phase::Train> {
               "or `static constexpr bool batches_stay_valid = true` if it may be read one batch ahead");
     return (this->batch_idx() + 1) % batches == 0 || this->is_last_batch();
   }
-  /// The batches of the current window so far, this one included. For the last batch of a window, 1 / window_size is
-  /// the weight of each batch.
+  /// The batches of the window so far, this one included. At its last batch, 1 / window_size is the weight of each.
   int window_size(int batches) const { return static_cast<int>(this->batch_idx() % batches) + 1; }
 
  private:
@@ -402,7 +378,7 @@ class StepContext : public RunContext<R, phase::Train> {
   }
 
   Pack* pack_;
-  typename Handles::type handles_;
+  Handles handles_;
   void const* unscaled_ = nullptr;  ///< the optimizer whose gradients were unscaled and not stepped yet
 };
 

@@ -32,8 +32,7 @@ namespace fulgurite::loop {
 template <class R>
 inline constexpr bool scales_loss = R::Precision::scales_loss;
 
-/// True if the precision computes in another type than float32: then tensors that training_step makes without a type
-/// have the wrong one.
+/// True if the precision is not float32: then tensors that training_step makes without a type have the wrong one.
 template <class R>
 concept NamesTypes = R::Precision::parameters != Dtype::float32 && requires(typename R::Precision const& precision) {
   R::Backend::watch_factories(precision, nullptr);
@@ -57,8 +56,7 @@ auto watch_factories([[maybe_unused]] State<R>& run) {
   }
 }
 
-/// After the first training_step of a fit: warns if the loss has another type than the precision's, which means that
-/// something promoted it.
+/// After the first training_step of a fit: warns if something has promoted the loss to another type than the fit's.
 template <class R, class Loss>
 void check_loss_type(State<R>& run, Loss const* loss) {
   if constexpr (NamesTypes<R>) {
@@ -72,8 +70,7 @@ void check_loss_type(State<R>& run, Loss const* loss) {
   }
 }
 
-/// Warns once a fit of tensors that receive gradients and are not updated. A stage of a split model receives gradients
-/// of its inputs, too.
+/// Warns once of tensors that receive gradients and are not updated. In a split model inputs of stages do so, too.
 template <class R, class Loss>
 void check_leaves([[maybe_unused]] State<R>& run, [[maybe_unused]] Loss const& loss) {
   if constexpr (looks_at_gradients<typename R::Backend> && !splits_model<R>) {
@@ -89,8 +86,7 @@ void check_leaves([[maybe_unused]] State<R>& run, [[maybe_unused]] Loss const& l
   }
 }
 
-/// The gradient with which backward starts: 1/K, times the scale if the precision scales the loss. The loss itself is
-/// never multiplied.
+/// The gradient with which backward starts: 1/K, times the precision's scale. The loss itself is never multiplied.
 template <class R, class Loss>
 auto seed(State<R>& run, Loss& loss, double factor) {
   if constexpr (scales_loss<R>) return run.parts.scaler->seed(loss, factor);
@@ -118,12 +114,10 @@ void unscale(State<R>& run, O& optimizer) {
   if constexpr (scales_loss<R>) run.parts.scaler->unscale(optimizer.parameters());
 }
 
-// Large gradients in a run with one process. They are checked as soon as backward has made them rather than before the
-// update, if nothing can change them in between. They stay where backward made them, if nothing needs them in one
-// buffer.
+// Large gradients in a run with one process are checked as soon as backward has made them, if nothing can change them
+// before the update, and stay where backward made them, if nothing needs them in one buffer.
 
-/// True if no hook runs between backward and the check before the update. Such a hook could write to a gradient in a
-/// way that does not change its version.
+/// True if no hook, which might write to a gradient unseen, runs between backward and the check before the update.
 template <class R, class Pack>
 inline constexpr bool nobody_between =
     !Pack::template names<hook::on_after_backward> && !Pack::template names<hook::on_before_optimizer_step> &&
@@ -201,14 +195,12 @@ template <class R>
 /// Handles a non-finite value in the current batch: throws, or lets the update of its window be skipped.
 template <class R>
 [[gnu::cold, gnu::noinline]] void found_non_finite(State<R>& run, std::string const& what) {
-  auto const where =
-      place_of_batch(run.facts.batch_idx, run.progress.epoch, run.facts.batch_size == 0 && run.facts.no_rows);
   if (run.asked.options.non_finite == NonFinite::stop) {
     if constexpr (shares<R>) run.shared.together = true;  // gradients are those of all ranks, too
-    refuse_update(what, where, run.progress.global_step, spoiled_buffer(run));
+    refuse_update(run, what, spoiled_buffer(run));
   }
   run.watch.finite.look = Look::found;
-  warn_of_skipped(Warn::to<&State<R>::warn>(run), what, where, spoiled_buffer(run));
+  warn_of_skipped(run, what, spoiled_buffer(run));
 }
 
 template <class R>
@@ -294,10 +286,6 @@ template <class R, class Loss>
   if (!is_finite(value)) [[unlikely]]
     found_loss(run, value);
 }
-template <class R, class Output>
-[[gnu::always_inline]] inline void check_output(State<R>& run, Output const& output) {
-  if (auto* loss = loss_of<typename R::Backend>(output)) check_loss(run, *loss);
-}
 
 /// Waits for the device, once a step, as a gradient scaler does. Needed only to skip updates on a device.
 template <class R, class Parameters>
@@ -335,8 +323,7 @@ template <class R, class O>
   }
 }
 
-/// Checks gradients that were clipped by norm: if the norm is finite, all gradients are. If it is not, it may only be
-/// too large for its type.
+/// Checks gradients by their norm: if it is finite, all of them are. If not, it may only be too large for its type.
 template <class R, class O>
 [[gnu::always_inline]] inline void check_norm(State<R>& run, O& optimizer, typename R::Value const& norm,
                                               typename R::Value const* loss) {

@@ -21,8 +21,7 @@
 
 namespace fulgurite::elsewhere {
 
-// Options of Lightning's Trainer that are not TrainerOptions here, and words that others use for one of them. Naming
-// one is a compile error that says where it belongs.
+// Options of Lightning's Trainer, and words of others, that are no TrainerOptions here. Naming one does not compile.
 
 enum class Place : std::uint8_t { strategy, precision, optimization, callbacks, left_out, call, length };
 
@@ -82,8 +81,7 @@ namespace fulgurite {
 /// The trainer's function that is running.
 enum class Stage : std::uint8_t { fit, validate, test, predict };
 
-/// The four types that decide everything that a step sees. Contexts have this type as their key, and not the types of
-/// the callbacks.
+/// The four types that decide everything that a step sees: the key of contexts, which know no callbacks.
 template <class M, class S, class P, class O>
 struct Run {
   using Model = M;
@@ -102,9 +100,7 @@ struct Fit;
 template <class R, class Phase>
 class RunContext;
 
-// The phases of a run. A phase decides which members a context has.
-
-/// The phases of a run.
+/// The phases of a run. A phase decides which members a context has.
 namespace phase {
 /// Before the first and after the last batch of a run: `setup`, `teardown`, `on_fit_*` and `configure_optimizers`. In
 /// validate, test and predict these have the phase of their stage.
@@ -294,8 +290,7 @@ class Silence {
 /// spoil them, and they are not restored; the message names one.
 ///
 /// With a scaled loss (Fp16Mixed) the scaler handles gradients: it skips updates until they are finite. After 100
-/// skipped updates in a row, or when the scale gets too small for a float, the fit ends under `stop`, and a warning is
-/// given otherwise.
+/// skipped updates in a row, or when the scale gets too small for a float, the fit ends under `stop`, or else warns.
 enum class NonFinite : std::uint8_t {
   stop,   ///< throws an Error; the weights stay those of the last good step. On a GPU: checked every log_every_n_steps
   skip,   ///< skips and counts the update of the accumulation window; on a GPU the host waits once a step
@@ -308,8 +303,7 @@ enum class NonFinite : std::uint8_t {
 struct TrainerOptions {
   using Clock = std::chrono::steady_clock;
 
-  /// Epochs after which the fit ends; -1: no limit. Not set: no limit if max_steps or max_time is set, otherwise an
-  /// Error.
+  /// Epochs after which the fit ends; -1: no limit. Not set: no limit if max_steps or max_time is set, else an Error.
   std::optional<int> max_epochs = std::nullopt;
   /// Epochs that are completed before a stop request or max_time takes effect.
   std::optional<int> min_epochs = std::nullopt;

@@ -271,18 +271,6 @@ struct Parts {
   [[no_unique_address]] typename LooksOf<typename R::Backend>::Leaves leaves{};
 };
 
-/// For its lifetime the run's model is that of the last fit; an evaluation since then may have had another one.
-template <class State>
-class FittedModel : Pinned {
- public:
-  explicit FittedModel(State& run) : run_(run), before_(std::exchange(run.parts.model, run.parts.fitted)) {}
-  ~FittedModel() { run_.parts.model = before_; }
-
- private:
-  State& run_;
-  decltype(std::declval<State&>().parts.model) before_;
-};
-
 // What a training step reads from its context. A strategy that replays steps compares these values before each replay.
 
 // clang-format off
@@ -359,9 +347,6 @@ constexpr void each_comparable(Questions const& asked, F&& f) {
 }
 
 }  // namespace loop
-}  // namespace fulgurite
-
-namespace fulgurite {
 
 // The properties that distinguish recorded training steps.
 

@@ -67,38 +67,27 @@ void check_validation(State<R>& run, Source& source) {
   }
 }
 
-// The only callback of a trial run: it calls the functions of the plan, and counts its steps.
-
-/// `end_if_asked()` throws if the program should end.
+/// The only callback of a trial run: it calls the functions of the plan, and counts its steps. In an evaluation each
+/// batch is a step. `users`: the trainer's callbacks, which may end the program.
 template <class R>
 class Conductor {
  public:
   using Stateless = ByChoice;
 
-  Conductor(State<R>& run, RehearsalPlan const& plan, EpochPlan const& epoch, LearningRates& rates,
-            std::function<void()> end_if_asked)
-      : run_(&run),
-        plan_(&plan),
-        epoch_(&epoch),
-        rates_(&rates),
-        end_if_asked_(std::move(end_if_asked)),
-        begin_(run.progress.global_step) {}
+  Conductor(State<R>& run, RehearsalPlan const& plan, LearningRates& rates, Callbacks users, EpochPlan epoch = {})
+      : run_(&run), plan_(&plan), rates_(&rates), users_(users), epoch_(epoch), begin_(run.progress.global_step) {}
 
   Flow on_train_batch_start(auto&) {
     auto const& progress = run_->progress;
     bool const opens = run_->facts.batch_idx == progress.window_start + progress.left_out;
-    if (R::automatic && !opens) return Flow::proceed;
-    step_.emplace(*rates_, run_->progress.global_step - begin_);
-    step_->set_batch(run_->facts.batch_idx, run_->facts.batch_size, nullptr);
-    if (plan_->before_step) plan_->before_step(*step_);
+    if (!R::automatic || opens) begin_step(run_->progress.global_step - begin_);
     return Flow::proceed;
   }
   Flow on_train_batch_end(auto& outputs, auto&, auto&) { return after(&outputs); }
   Flow on_train_batch_end(auto&, auto&) { return after(static_cast<NoOutput*>(nullptr)); }
-  /// For a batch that its loader left out. The window that it closes may have been stepped, and that step has no loss
-  /// of its own.
+  /// For a batch that its loader left out. It may close a window that is stepped, without a loss of its own.
   Flow on_train_batch_end(auto&) {
-    end_if_asked_();
+    end_alone_if_asked(*run_, users_);
     return step_ && run_->point.counts ? notify_step() : Flow::proceed;
   }
 
@@ -107,12 +96,36 @@ class Conductor {
     if (std::exchange(waits_, false) && step_ && run_->progress.global_step != notified_) notify_step();
   }
 
+  void on_validation_batch_start(auto&) { begin_step(batches_++); }
+  void on_test_batch_start(auto&) { begin_step(batches_++); }
+  void on_predict_batch_start(auto&) { begin_step(batches_++); }
+  void on_validation_batch_end(auto&) { end_batch(); }
+  void on_test_batch_end(auto&) { end_batch(); }
+  void on_predict_batch_end(auto&) { end_batch(); }
+
+  /// True if one of the plan's functions has called stop() in an evaluation.
+  bool ends_pass() const { return ends_pass_; }
+
  private:
   using Backend = typename R::Backend;
 
+  void begin_step(long number) {
+    step_.emplace(*rates_, number);
+    step_->set_batch(run_->facts.batch_idx, run_->facts.batch_size, nullptr);
+    if (plan_->before_step) plan_->before_step(*step_);
+  }
+
+  void end_batch() {
+    end_alone_if_asked(*run_, users_);
+    if (!step_) return;  // the loader left this batch out
+    if (plan_->after_step) plan_->after_step(*step_);
+    ends_pass_ = step_->stops();
+    step_.reset();
+  }
+
   template <class Outputs>
   Flow after(Outputs* outputs) {
-    end_if_asked_();
+    end_alone_if_asked(*run_, users_);
     if (!step_) return Flow::proceed;
     bool const closes = !R::automatic || !run_->facts.accumulating;
     waits_ = !closes && run_->facts.end_unknown;
@@ -145,20 +158,24 @@ class Conductor {
   /// The number of batches that the whole window would have had. The outputs of a step are divided by it.
   long batches_of_window() const {
     auto const& progress = run_->progress;
-    auto const& most = epoch_->batches;
+    auto const& most = epoch_.batches;
     return (most ? std::min(progress.window_end, *most) : progress.window_end) - progress.window_start;
   }
 
   State<R>* run_;
   RehearsalPlan const* plan_;
-  EpochPlan const* epoch_;
   LearningRates* rates_;
-  std::function<void()> end_if_asked_;
+  Callbacks users_;
+  EpochPlan epoch_;
   long begin_;
   std::optional<RehearsedStep> step_ = std::nullopt;
   bool waits_ = false;  ///< it is not known yet whether the current batch ended its window
   long notified_ = -1;  ///< the last step that was reported
+  long batches_ = 0;    ///< of an evaluation
+  bool ends_pass_ = false;
 };
+template <class R>
+inline constexpr bool tries_pass_out<Pack<Conductor<R>>> = true;
 
 /// A source of data for trial runs: without validation.
 template <class Source>
@@ -202,15 +219,13 @@ class Rehearsal final : public Rehearser<R> {
   template <class Data>
   void rehearse_on(RehearsalPlan const& plan, Data& from) {
     TrainingAlone<Data> data{from};
-    KeptRun<R, TrainingAlone<Data>> kept(run_, data);
-    bool has_loader = false;
+    KeptRun<R, TrainingAlone<Data>, true> kept(run_, data);
     bool const begun = run_.loading.training_is_open;
     restore_after(
         [&] {
           prepare(plan);
           if (run_.asked.options.limit_train_batches.none()) return;
           auto const shape = plan_training(run_, data);
-          has_loader = true;
           kept.keep_loader(data.train());
           if (plan.on_loader) plan.on_loader(facts_of(data.train(), size_of(data.train())));
           run(plan, data, shape, begun);
@@ -218,7 +233,6 @@ class Rehearsal final : public Rehearser<R> {
         [&] {
           run_.searching.rehearsing = false;
           kept.restore();
-          if (has_loader) kept.restore_loader(data.train());
         });
     end_alone_if_asked(run_, users_);
   }
@@ -244,9 +258,8 @@ class Rehearsal final : public Rehearser<R> {
   void run(RehearsalPlan const& plan, Data& data, EpochPlan const& shape, bool begun) {
     std::optional<decltype(Backend::anomaly(false))> anomaly;
     if (!begun) anomaly.emplace(InPlace{[&] { return Backend::anomaly(run_.asked.options.detect_anomaly); }});
-    Conducted pack{
-        Slots<Conductor<R>>(Conductor<R>(run_, plan, shape, rates_, [this] { end_alone_if_asked(run_, users_); }))};
-    OtherCallbacks const others(run_, pack);
+    Conducted pack{Slots<Conductor<R>>(Conductor<R>(run_, plan, rates_, users_, shape))};
+    Instead const others(run_.callbacks, callbacks_of(pack));
     RunContext<R, phase::Train> ctx(run_);
     run_.measured.train_board.restart();
     if (!begun) notify<hook::on_train_start>(run_, pack, ctx);
@@ -310,19 +323,8 @@ void answer(Searches searches, State<R>& run, Source& source, EpochPlan& plan) {
   }
 }
 
-// Another pass over the training data, which BatchNorm needs after a model's weights were replaced.
-
-/// Calls `before_statistics_pass(ctx)` of callbacks, which put their weights into the model.
-template <class R>
-void prepare_statistics(State<R>& run) {
-  RunContext<R, phase::Train> ctx(run);
-  void* const arguments[] = {address_of(ctx)};
-  notify_all(run, run.events->before_statistics_pass, {}, arguments);
-}
-
-/// Runs `pass`, then restores the position of the training loader, however the pass ended: a run that is trained
-/// further gets the same batches as without the pass. A loader with resume_at uses the order of the next epoch, also if
-/// the pass is repeated.
+/// Runs `pass`, then restores the position of the training loader, however the pass ended, so that a run trained
+/// further gets the same batches. A loader with resume_at uses the order of the next epoch, also in a repeated pass.
 template <class R, class Loader, class Pass>
 void out_of_count([[maybe_unused]] Loader& loader, [[maybe_unused]] long epoch, Pass&& pass) {
   [[maybe_unused]] auto const stand_between_epochs = [&] {
@@ -355,8 +357,8 @@ void out_of_count([[maybe_unused]] Loader& loader, [[maybe_unused]] long epoch, 
 }
 
 /// Passes the training data through training_step once: without gradients, updates, logging or hooks, except those of
-/// the transfer. BatchNorm computes its statistics from it. With several ranks, each passes its own part of the data,
-/// and the statistics are combined.
+/// the transfer. BatchNorm needs it after the weights were replaced. With several ranks, each passes its own part of
+/// the data, and the statistics are combined.
 template <class R, class Pack, class Source>
 void statistics_pass(State<R>& run, Pack const&, Source& source, EpochPlan const& plan) {
   using Backend = typename R::Backend;

@@ -65,8 +65,7 @@ constexpr bool is_of_trainer(Snapshot<R> const&) {
   return true;
 }
 
-/// The file from which a call starts: the one that its CkptPath names or means; for a fit without one, the file that a
-/// stopped run has left.
+/// The file from which a call starts: that of its CkptPath; for a fit without one, what a stopped run has left.
 class StartingFile : Pinned {
  public:
   StartingFile(std::optional<CkptPath> from, RunFiles const& format);
@@ -80,8 +79,7 @@ class StartingFile : Pinned {
   bool is_found() const { return file_ != nullptr; }
   /// The file's path, for messages.
   std::string name() const { return path_.string(); }
-  /// Tells loggers which folder the run had: those that have `continue_in(folder)` and save a `folder`. Returns true if
-  /// there was one.
+  /// Calls `continue_in(folder)` of loggers that save a `folder`: the run had that one. Returns true if there was one.
   bool pass_folders(Callbacks callbacks) const;
   /// Returns the file; null if there is none, with a warning if one was requested.
   std::shared_ptr<void const> take(RunCore& run);
@@ -117,11 +115,6 @@ class StartingRunFile : public StartingFile {
   }
 };
 
-/// Stands for a starting file in programs that never resume from one.
-struct NoFile {
-  explicit NoFile(Anew) {}
-};
-
 /// A snapshot in place of a file. It always exists, and loggers keep their folders.
 template <class From>
 class StartingSnapshot {
@@ -141,8 +134,6 @@ class StartingSnapshot {
 
 template <class R, class From>
 using StartOf = std::conditional_t<is_snapshot<From>, StartingSnapshot<From>, StartingRunFile<R>>;
-
-// The file whose weights an evaluation loads.
 
 /// Loads the weights of a file for an evaluation, with the state of the model and the data module. If a part does not
 /// fit, the weights are restored. Counters and callbacks stay as they are.
@@ -182,9 +173,8 @@ class EvaluatedFile {
     if constexpr (requires { file.state(); }) warn_of_data(file.state().find("data_module"));
   }
 
-  /// Warns unless the file and this call both have a data module with a state (such as means and categories), or
-  /// neither: inputs may be encoded differently than in training, which only the program can know. `kept`: the file's
-  /// state of the module.
+  /// Warns unless the file (its `kept`) and this call both have a data module with a state, such as means, or neither:
+  /// inputs may be encoded differently than in training, which only the program can know.
   template <class Node>
   void warn_of_data(Node const* kept) {
     if (kept == nullptr || kept->holds_nothing()) return keep_own_data_state(run_, source_);
@@ -246,8 +236,7 @@ void refuse_unfit_data(State<R>& run, RunFile const& file, std::optional<long> b
   if (batches && progress.batch >= *batches) refuse_short(progress.batch, *batches);
 }
 
-/// Checks that the saved state of the loaders can be loaded, then restores them: hooks must run before the loaders are
-/// set to their positions.
+/// Checks that the saved state of the loaders can be loaded, then restores them, since hooks must run before that.
 template <class R, class Source, class RunFile>
 void try_loaders(State<R>& run, Source& source, RunFile const& file) {
   typename R::Backend::RunFile::Memory before;
@@ -264,8 +253,7 @@ void try_loaders(State<R>& run, Source& source, RunFile const& file) {
 template <class R, class Pack, class Source, class RunFile>
 class Resumption {
   using Saver = typename R::Backend::RunFile::Saver;
-  /// True if loaders may change: a data module makes them after hooks have run, or a callback that searches sets
-  /// another batch size.
+  /// True if loaders may change: a data module makes them after hooks have run, or a search sets another batch size.
   static constexpr bool loaders_change = any_searches<Pack> || requires(Source& source) { source.reload_training(); };
 
  public:
@@ -317,7 +305,11 @@ class Resumption {
   /// Called after on_fit_start, when the optimizers exist. Also tries to load the random state, so that nearly all of
   /// the file is known to fit before training starts.
   void load_training() {
-    refuse_forgetful();
+    // An optimizer that saves nothing would start from zero, and make other steps than the stopped run.
+    if constexpr (!optimizers_resume<R, Saver>)
+      throw Error("fulgurite.resume.optimizer",
+                  "an optimizer has no state(archive), so the run cannot be resumed: give it one that saves its "
+                  "moments");
     or_restore([&] {
       file_->load([&](auto& archive) {
         fold_model(run_, source_, archive);
@@ -329,8 +321,7 @@ class Resumption {
   }
 
   /// Called before on_train_start, when the loaders are final: checks that the file's state fits them and that they are
-  /// long enough. `batches`: the number of training batches, if known; with several ranks it may be less than a loader
-  /// has.
+  /// long enough. `batches`: of training, if known; with several ranks it may be less than a loader has.
   void refuse_unfit_loaders(std::optional<long> batches) {
     or_restore([&] {
       refuse_unfit_data(run_, *file_, batches);
@@ -339,8 +330,7 @@ class Resumption {
   }
 
   /// Called after on_train_start, when the loaders exist: loads everything as it was saved. Then calls `find_place()`,
-  /// which throws for a loader that turns out to be too short. If one of them fails, loaders and random state are
-  /// unchanged.
+  /// which throws for a loader that is too short. If something fails, loaders and random state are unchanged.
   template <class FindPlace>
   void load_all(FindPlace&& find_place) {
     auto random = R::Backend::rng_state();
@@ -394,15 +384,6 @@ class Resumption {
       if (load_own_part(run_, fold)) return;
     }
     file_->load(fold);
-  }
-
-  /// Throws [fulgurite.resume.optimizer] for an optimizer that saves nothing: it would start from zero, and make other
-  /// steps than the stopped run.
-  void refuse_forgetful() {
-    if constexpr (!optimizers_resume<R, Saver>)
-      throw Error("fulgurite.resume.optimizer",
-                  "an optimizer has no state(archive), so the run cannot be resumed: give it one that saves its "
-                  "moments");
   }
 
   /// Collects errors of parts that do not fit, to throw them together. Any other exception ends the fit at once.

@@ -11,8 +11,6 @@
 
 namespace fulgurite::loop {
 
-namespace found {
-
 FULGURITE_BODY CheckpointSearch search_of(RunCore const& run) {
   return checkpoint_search(run.callbacks, run.asked.options, run.program->model_name);
 }
@@ -37,8 +35,6 @@ last_first(RunCore const& run, RunFiles const& format, CheckpointSearch const& s
                      "fit can resume from it: load_weights(model, file) before fit begins a new run with its weights, "
                      "and evaluations take it as it is");
 }
-
-}  // namespace found
 
 FULGURITE_BODY std::int64_t steps_in(RunFiles const& format, std::filesystem::path const& path) {
   try {
@@ -98,19 +94,19 @@ FULGURITE_BODY Candidates StartingFile::candidates(RunCore const& run, CkptPath 
   if (from.path() == "best") return {{best_checkpoint(run.callbacks)}};
   bool const hpc = from.path() == "hpc";
   if (from.path() != "last" && !hpc) return {{from.path()}};
-  auto const search = found::search_of(run);
-  return {hpc ? hpc_checkpoints(run.callbacks, search, false) : found::last_first(run, *format_, search, false), true};
+  auto const search = search_of(run);
+  return {hpc ? hpc_checkpoints(run.callbacks, search, false) : last_first(run, *format_, search, false), true};
 }
 
 FULGURITE_BODY void StartingFile::look_for_rescued(RunCore& run) {
-  auto const search = found::search_of(run);
+  auto const search = search_of(run);
   files_ = {hpc_checkpoints(run.callbacks, search, true), true};
   if (!files_.files.empty()) {
     run.warn_each("fulgurite.resume.after_requeue",
                   "the scheduler has started this run again; it resumes from " + files_.files.front().string());
     return;
   }
-  files_ = {found::last_first(run, *format_, search, true), true};
+  files_ = {last_first(run, *format_, search, true), true};
   if (!files_.files.empty())
     run.warn_each("fulgurite.resume.after_exception",
                   "the last fit was interrupted or ended by an exception; this one resumes from " +
@@ -145,8 +141,8 @@ FULGURITE_BODY void StartingFile::open_first_whole(RunCore& run, bool for_fit) {
     }
     auto const& state = format_->state(file.get());
     if (!files_.searched && for_fit && !holds_run(state)) {
-      if (is_of_trainer(state)) found::refuse_weights_alone(name);
-      found::refuse_weights_of_others(name);
+      if (is_of_trainer(state)) refuse_weights_alone(name);
+      refuse_weights_of_others(name);
     }
     if (!files_.searched || (for_fit ? holds_run(state) : is_of_trainer(state))) {
       file_ = std::move(file);
@@ -157,7 +153,7 @@ FULGURITE_BODY void StartingFile::open_first_whole(RunCore& run, bool for_fit) {
     run.warn_each("fulgurite.resume.passed_over", name + " holds weights alone" + instead);
   }
   if (damaged) std::rethrow_exception(damaged);
-  if (!weights.empty()) found::refuse_weights_alone(weights);
+  if (!weights.empty()) refuse_weights_alone(weights);
 }
 
 FULGURITE_BODY ArchiveNode const& StartingFile::state() const { return format_->state(file_.get()); }

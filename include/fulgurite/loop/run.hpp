@@ -34,7 +34,6 @@ namespace fulgurite::loop {
 
 // Part of a run's state: what the user asked for.
 
-/// The number of callbacks that make_trainer has added.
 struct AddedCallbacks {
   std::size_t count = 0;
 };
@@ -47,8 +46,7 @@ struct Asked {
   int window_length = 1;  ///< length of the next windows: accumulate_grad_batches, or the argument of ctx.accumulate
 };
 
-// Part of a run's state: what one step passes to the next.
-
+/// Part of a run's state: what one step passes to the next.
 template <class R>
 struct Carried {
   typename HiddenOf<typename R::Model>::kept hidden{};  ///< a recurrent model's state, from one slice to the next
@@ -61,10 +59,7 @@ struct Carried {
   typename R::Value loss{};  ///< loss of the last batch, for a model with its own optimizer_step
 };
 
-// Part of a run's state: facts about the current batch, loader and stage. They are not saved, unlike the counters in
-// `Progress`, and do not outlive the run.
-
-/// The loops set these; contexts read them.
+/// Part of a run's state: facts about the current batch, loader and stage, which are not saved, unlike `Progress`.
 struct Facts {
   Stage stage = Stage::fit;
   long batch_idx = 0;
@@ -90,8 +85,7 @@ struct Facts {
   std::optional<long> eval_batches = std::nullopt;
 };
 
-// Part of a run's state: its loaders, which may be requested more than once.
-
+/// Part of a run's state: its loaders, which may be requested more than once.
 struct Loading {
   /// Returns the size of the training loader, and loads it if needed. Set from setup to the end of training.
   FunctionRef<std::optional<long>()> count_training{};
@@ -109,14 +103,16 @@ struct Loading {
   int validation_since = 0;         ///< the epoch of the first validation with these loaders
 };
 
-/// Sets a flag for its lifetime, which an exception may end.
-class Marked : Pinned {
+/// Gives a variable another value for its lifetime, which an exception may end.
+template <class T>
+class Instead : Pinned {
  public:
-  explicit Marked(bool& flag) : flag_(flag) { flag_ = true; }
-  ~Marked() { flag_ = false; }
+  Instead(T& variable, T value) : variable_(variable), before_(std::exchange(variable, std::move(value))) {}
+  ~Instead() { variable_ = std::move(before_); }
 
  private:
-  bool& flag_;
+  T& variable_;
+  T before_;
 };
 
 // Part of a run's state: logged values and their results.
@@ -127,17 +123,13 @@ using AllFigures = std::vector<Figures>;
 /// Values of finished epochs and evaluations.
 struct FinishedValues {
   explicit FinishedValues(std::size_t metrics);
-  FinishedValues(FinishedValues const&);
-  FinishedValues& operator=(FinishedValues const&);
-  ~FinishedValues();
+  FULGURITE_COPIES(FinishedValues);
 
-  /// Values of metrics whose definition computes several numbers, for each loader. They are not on the evaluation's
-  /// boards.
-  std::vector<std::vector<std::pair<std::string, double>>> several{};
+  /// Of each loader: values of metrics whose definition computes several numbers, which are on no board.
+  std::vector<std::vector<MetricValue>> several{};
   /// After the batches of an evaluation: metrics with a definition, over the samples of all loaders.
   AllFigures counted;
-  /// How often each metric was logged in finished epochs and evaluations. With the count of the open one, this is the
-  /// age of its value.
+  /// How often each metric was logged in finished epochs and evaluations: with the open one's count, its value's age.
   std::vector<long> logged;
   AllFigures results;                        ///< the last finished epoch or evaluation, merged over loaders
   std::vector<AllFigures> loader_results{};  ///< the same for each loader of the last evaluation
@@ -158,8 +150,7 @@ struct Measured {
   std::vector<Board> eval_boards = std::vector<Board>(1);
 };
 
-/// A board, for code that does not know a program's board types: nullopt is the training board, a number is that of an
-/// evaluation board.
+/// A board, for code that does not know its type: nullopt is the training board, a number is an evaluation board.
 using BoardNumber = std::optional<std::size_t>;
 
 /// The boards that a phase reads.
@@ -185,10 +176,7 @@ namespace report {
 struct ModelRow;
 }
 
-// The position of a run, as counters.
-
-/// The counters of a run. `epoch`: completed epochs. `batch`: batches of the current epoch. `global_step`: optimizer
-/// steps.
+/// The counters of a run. `epoch`: completed ones. `batch`: of the current epoch. `global_step`: optimizer steps.
 struct Progress {
   int epoch = 0;
   long batch = 0;
@@ -211,8 +199,7 @@ struct Progress {
 
 namespace fulgurite::loop {
 
-// Part of a run's state: times that are compared with options.
-
+/// Part of a run's state: times that are compared with options.
 struct RunClock {
   double earlier = 0;  ///< seconds of training before the file from which the fit resumes
   /// When training began or resumed; nullopt before that. Searches and trial runs before it do not count as training.
@@ -252,8 +239,7 @@ struct SafePoint {
 
 // Part of a run's state with several ranks: what they have to exchange, and what they received.
 
-/// True if several processes train one model. Whatever changes the course of the run must then be decided by all of
-/// them.
+/// True if several processes train one model: all of them must decide what changes the course of the run.
 template <class R>
 inline constexpr bool shares = R::Strategy::is_distributed;
 
@@ -263,8 +249,7 @@ template <class R>
 inline constexpr bool splits_model = judge::splits_model<typename R::Strategy>();
 
 struct SharedFacts {
-  // Values of this rank. The other ranks receive them with the next exchange of gradients, or at the next meeting of
-  // all ranks.
+  // Values of this rank. The others receive them with the next exchange of gradients, or where all ranks meet.
   bool skips = false;         ///< on_train_batch_start returned skip_epoch
   bool not_finite = false;    ///< a loss of the current window is not finite
   double loss = 0;            ///< the loss that is not finite
@@ -290,19 +275,15 @@ struct SharedFacts {
   bool alone = false;     ///< only this rank has failed: it must not call a collective any more
 };
 
-/// The type in place of SharedFacts with one process.
-struct NothingShared {};
+/// The type in place of what a program does not need.
+struct Nothing {};
 
 template <class R>
-using SharedOf = std::conditional_t<shares<R>, SharedFacts, NothingShared>;
+using SharedOf = std::conditional_t<shares<R>, SharedFacts, Nothing>;
 
 // Part of a run's state: warnings. The only channel for warnings of the library, of callbacks and of models.
 
-/// How a function that is no template warns: a reference to State's `warn`.
-using Warn = FunctionRef<void(std::string_view identifier, std::string_view sentence)>;
-
-/// The warnings of a run: probable mistakes, each with its identifier in brackets in front. `aloud`: also print on
-/// stderr.
+/// The warnings of a run, each with its identifier in brackets in front. `aloud`: also print on stderr.
 class Warnings {
  public:
   /// Warns once for each identifier.
@@ -341,8 +322,7 @@ class LearningRates {
   virtual std::vector<double> initial() const = 0;
   /// Sets the rates until a schedule changes them.
   virtual void set(std::span<double const> rates) = 0;
-  /// Sets the rates from which schedules start from now on, and applies what each schedule computes from them at its
-  /// current position.
+  /// Sets the rates from which schedules start, and applies what each schedule computes from them where it is.
   virtual void begin_from(std::span<double const> rates) = 0;
 };
 
@@ -581,9 +561,7 @@ auto products_scope(State<R>& run) {
   else return 0;
 }
 
-// Constructs in place what can neither be copied nor moved.
-
-/// `std::optional<Scope> scope; scope.emplace(InPlace{[] { return Scope(...); }});`
+/// Constructs in place what can neither be copied nor moved: `scope.emplace(InPlace{[] { return Scope(...); }});`
 template <class F>
 struct InPlace {
   F make;
@@ -592,17 +570,14 @@ struct InPlace {
 template <class F>
 InPlace(F) -> InPlace<F>;
 
-// A trial run's changes are undone however it ends; an error is thrown if that fails.
-
-/// Thrown if a trial run's changes could not be undone. A search never treats it as "out of memory", even if memory was
-/// the cause.
+/// Thrown if a trial run's changes could not be undone. A search never takes it for "out of memory", even if caused by
+/// that.
 class NotRestored : public Error {
  public:
   explicit NotRestored(char const* why);
 };
 
-/// Runs `work()`, then `restore()`, also if `work` throws. Throws the error of `work`, or [fulgurite.tuner.put_back]
-/// if restoring fails.
+/// Runs `work()`, then `restore()`, also if `work` throws. Throws [fulgurite.tuner.put_back] if restoring fails.
 template <class Work, class Restore>
 void restore_after(Work&& work, Restore&& restore) {
   auto const all = [&] {
@@ -642,7 +617,7 @@ inline std::string loader_at(std::size_t position) { return "dataloader_idx_" + 
 /// A loader has ended before the number of batches that its size() promised.
 [[noreturn]] void throw_short(long promised, long had);
 [[noreturn]] void refuse_empty_epoch(int epoch);
-void warn_of_left_out(Warn warn, long batch, int epoch);
+void warn_of_left_out(RunCore& run, long batch);
 
 // Of a training loop that waits for its data while processors are idle.
 
@@ -654,32 +629,26 @@ void advise_on_waiting(RunCore& run, Waited const& waited);
 
 // Of values that are not finite.
 
-std::string place_of_batch(long batch, int epoch, bool no_rows);
 /// What was found. `loss`: that of the batch, if it is one number.
 inline std::string not_finite_loss(double loss) { return "the loss is " + std::to_string(loss); }
 std::string not_finite_gradient(std::optional<double> loss);
 /// `buffer`: the name of a buffer that holds a nan, or nothing.
-[[noreturn]] void refuse_update(std::string const& what, std::string const& where, long step,
-                                std::string const& buffer);
-void warn_of_skipped(Warn warn, std::string const& what, std::string const& where, std::string const& buffer);
+[[noreturn]] void refuse_update(RunCore const& run, std::string const& what, std::string const& buffer);
+void warn_of_skipped(RunCore& run, std::string const& what, std::string const& buffer);
 [[noreturn]] void refuse_non_finite(long from, long to);
 
 // Of what is done between two fits.
 
 /// Gives one warning for all options of the program that differ from those of the file.
-void warn_of_options(std::vector<std::string> const& differences, Warn warn);
+void warn_of_options(RunCore& run, std::vector<std::string> const& differences);
 /// Throws [fulgurite.trainer.open_fit] inside of a fit. `is_run`: inside of validate, test and predict, too.
 void refuse_open(RunCore const& run, std::string const& what, bool is_run = false);
 /// The error with which a fit ends that the program left without `close`.
 Error left_open();
 
-// Of batches that are cut along time.
-
 /// Throws [fulgurite.options.tbptt] unless a slice length is given exactly for a model that declares Hidden
 /// (`recurrent`), and with windows of one batch.
 void check_slices(bool recurrent, int tbptt, int window);
-
-// Of trial runs.
 
 /// Throws [fulgurite.tuner.steps] unless a trial run has a step.
 void check_steps(RehearsalPlan const& plan);

@@ -10,6 +10,27 @@
 #include <fulgurite/core/archive.hpp>
 #include <fulgurite/loop/run.hpp>
 
+namespace fulgurite {
+
+FULGURITE_BULK_BODY double RehearsedStep::loss() const {
+  return loss_ ? loss_() : std::numeric_limits<double>::quiet_NaN();
+}
+
+FULGURITE_BULK_BODY void RehearsedStep::set_batch(long place, long size, std::function<double()> loss) {
+  batch_idx_ = place;
+  batch_size_ = size;
+  loss_ = std::move(loss);
+}
+
+void Progress::state(auto& archive) {
+  archive("epoch", epoch)("batch", batch)("global_step", global_step)("skipped_steps", skipped_steps)(
+      "logged_steps", logged_steps)("total_batches", total_batches)("window_start", window_start)(
+      "window_end", window_end)("left_out", left_out)("cut_short", cut_short);
+}
+FULGURITE_STATE(Progress)
+
+}  // namespace fulgurite
+
 namespace fulgurite::loop {
 
 FULGURITE_BULK_BODY void Warnings::once(std::string_view identifier, std::string_view sentence, bool aloud) {
@@ -34,44 +55,11 @@ FULGURITE_BULK_BODY void Warnings::say(std::string_view identifier, std::string_
   if (aloud) fulgurite::print_lines(stderr, "warning: " + said + "\n");
 }
 
-}  // namespace fulgurite::loop
-
-namespace fulgurite {
-
-FULGURITE_BULK_BODY double RehearsedStep::loss() const {
-  return loss_ ? loss_() : std::numeric_limits<double>::quiet_NaN();
-}
-
-FULGURITE_BULK_BODY void RehearsedStep::set_batch(long place, long size, std::function<double()> loss) {
-  batch_idx_ = place;
-  batch_size_ = size;
-  loss_ = std::move(loss);
-}
-
-}  // namespace fulgurite
-
-namespace fulgurite::loop {
-
 FULGURITE_BULK_BODY NotRestored::NotRestored(char const* why)
     : Error("fulgurite.tuner.put_back",
             std::string("what a trial run has changed could not be restored, so the run is not as it was before: "
                         "resume from a file of it, or start it again; ") +
                 why) {}
-
-}  // namespace fulgurite::loop
-
-namespace fulgurite {
-
-void Progress::state(auto& archive) {
-  archive("epoch", epoch)("batch", batch)("global_step", global_step)("skipped_steps", skipped_steps)(
-      "logged_steps", logged_steps)("total_batches", total_batches)("window_start", window_start)(
-      "window_end", window_end)("left_out", left_out)("cut_short", cut_short);
-}
-FULGURITE_STATE(Progress)
-
-}  // namespace fulgurite
-
-namespace fulgurite::loop {
 
 void SafePoint::state(auto& archive) {
   archive("at", at)("last", last)("counts", counts)("accumulating", accumulating)("left_early", left_early);
@@ -82,11 +70,7 @@ FULGURITE_STATE(SafePoint)
 FULGURITE_BODY FinishedValues::FinishedValues(std::size_t metrics)
     : counted(metrics), logged(metrics), results(metrics) {}
 
-FULGURITE_BULK_BODY FinishedValues::FinishedValues(FinishedValues const&) = default;
-
-FULGURITE_BULK_BODY FinishedValues& FinishedValues::operator=(FinishedValues const&) = default;
-
-FULGURITE_BULK_BODY FinishedValues::~FinishedValues() = default;
+FULGURITE_COPIES_BODY(FinishedValues);
 
 FULGURITE_BODY void FinishedValues::forget() {
   std::ranges::fill(results, Figures{});
@@ -189,9 +173,9 @@ FULGURITE_BULK_BODY void advise_on_waiting(RunCore& run, Waited const& waited) {
                                        std::to_string(waited.workers) + "), and more until the wait ends");
 }
 
-FULGURITE_BODY void warn_of_left_out(Warn warn, long batch, int epoch) {
-  warn("fulgurite.data.none", "batch " + std::to_string(batch) + " of epoch " + std::to_string(epoch) +
-                                  " is none, an empty optional: it is skipped, and so are others that follow");
+FULGURITE_BODY void warn_of_left_out(RunCore& run, long batch) {
+  run.warn("fulgurite.data.none", "batch " + std::to_string(batch) + " of epoch " + std::to_string(run.progress.epoch) +
+                                      " is none, an empty optional: it is skipped, and so are others that follow");
 }
 
 FULGURITE_BODY void refuse_empty_epoch(int epoch) {
@@ -199,8 +183,9 @@ FULGURITE_BODY void refuse_empty_epoch(int epoch) {
                                           ": begin() must start a new pass each time");
 }
 
-FULGURITE_BODY std::string place_of_batch(long batch, int epoch, bool no_rows) {
-  return "batch " + std::to_string(batch) + " of epoch " + std::to_string(epoch) +
+FULGURITE_BODY std::string place_of_batch(RunCore const& run) {
+  bool const no_rows = run.facts.batch_size == 0 && run.facts.no_rows;
+  return "batch " + std::to_string(run.facts.batch_idx) + " of epoch " + std::to_string(run.progress.epoch) +
          (no_rows ? ", which has no rows," : "");
 }
 
@@ -215,21 +200,19 @@ FULGURITE_BODY std::string spoiled(std::string const& buffer) {
                               "' holds a nan: buffers are written while the loss is computed, and are not restored";
 }
 
-FULGURITE_BODY void refuse_update(std::string const& what, std::string const& where, long step,
-                                  std::string const& buffer) {
+FULGURITE_BODY void refuse_update(RunCore const& run, std::string const& what, std::string const& buffer) {
   throw Error("fulgurite.loop.non_finite",
-              what + " after " + where + ". The update was not made: the weights are those after step " +
-                  std::to_string(step) + spoiled(buffer) +
+              what + " after " + place_of_batch(run) + ". The update was not made: the weights are those after step " +
+                  std::to_string(run.progress.global_step) + spoiled(buffer) +
                   ". Look at that batch, at the learning rate and at clipping; detect_anomaly = true names the "
                   "function. non_finite = NonFinite::skip leaves such updates out, NonFinite::ignore makes them");
 }
 
-FULGURITE_BODY void warn_of_skipped(Warn warn, std::string const& what, std::string const& where,
-                                    std::string const& buffer) {
-  warn("fulgurite.loop.non_finite_skipped",
-       what + " after " + where +
-           ": the update of its window is left out, and so are others like it (ctx.skipped_steps() counts them)" +
-           spoiled(buffer));
+FULGURITE_BODY void warn_of_skipped(RunCore& run, std::string const& what, std::string const& buffer) {
+  run.warn("fulgurite.loop.non_finite_skipped",
+           what + " after " + place_of_batch(run) +
+               ": the update of its window is left out, and so are others like it (ctx.skipped_steps() counts them)" +
+               spoiled(buffer));
 }
 
 FULGURITE_BODY void refuse_non_finite(long from, long to) {
@@ -241,11 +224,12 @@ FULGURITE_BODY void refuse_non_finite(long from, long to) {
                   "such updates out, NonFinite::ignore makes them");
 }
 
-FULGURITE_BODY void warn_of_options(std::vector<std::string> const& differences, Warn warn) {
+FULGURITE_BODY void warn_of_options(RunCore& run, std::vector<std::string> const& differences) {
   std::string all;
   for (auto const& one : differences) append_item(all, one, "; ");
   if (!all.empty())
-    warn("fulgurite.resume.options", "the program has other options than the file, and its own are used: " + all);
+    run.warn_each("fulgurite.resume.options",
+                  "the program has other options than the file, and its own are used: " + all);
 }
 
 FULGURITE_BULK_BODY void refuse_open(RunCore const& run, std::string const& what, bool is_run) {

@@ -24,8 +24,7 @@
 namespace fulgurite {
 namespace loop {
 
-// Members that only one kind of context has. In any other context, calling one is a compile error that says where it
-// exists.
+// Members that only one kind of context has. In any other one, a call is a compile error that says where they exist.
 
 /// The members of the context of a manual training_step, which hides these, and one that no context has.
 struct NotHere {
@@ -53,8 +52,6 @@ struct NotHere {
   }
 };
 
-// Metrics that were declared as constants.
-
 /// True if M is the type of a metric that was declared as a constant.
 template <class M>
 inline constexpr bool is_metric_constant = requires { typename M::metric; };
@@ -65,10 +62,8 @@ consteval std::size_t place_of() {
   else return Metrics::size;
 }
 
-// Clipping that a strategy or an optimizer does not support.
-
-/// A strategy declares this by `clips_by_norm` or `clips_by_value` = false, an optimizer by `unscales_itself` = true.
-/// Checked before training for Automatic{.clip}, and at each ctx.clip_gradients.
+/// Throws if the strategy or the optimizer does not support the clipping. A strategy declares this by `clips_by_norm`
+/// or `clips_by_value` = false, an optimizer by `unscales_itself` = true. For Automatic{.clip} checked before training.
 template <class R, class O>
 void check_clip(Clip const& clip) {
   using S = typename R::Strategy;
@@ -104,8 +99,7 @@ struct DeclaredOption {
 
 }  // namespace loop
 
-/// Options of one ctx.log call: the weight of the value in the epoch's mean. Options of the metric itself belong to its
-/// declaration and are compile errors here.
+/// Options of one ctx.log call: the weight of the value. Options of the metric itself belong to its declaration.
 ///
 ///     ctx.log(Net::loss, loss, {.batch_size = 8});
 struct LogOptions {
@@ -183,7 +177,7 @@ class RunContext : public Context, public loop::NotHere {
     constexpr bool declared = loop::place_of<Metrics, M>() < Metrics::size, one = !of_several<M>();
     static_assert(declared, FULGURITE_SENTENCE_METRIC_UNDECLARED);
     static_assert(one, FULGURITE_SENTENCE_METRIC_SEVERAL);
-    if constexpr (declared && one) return values().value(WatchedMetric(metric), loop::place_of<Metrics, M>());
+    if constexpr (declared && one) return value_at(loop::place_of<Metrics, M>(), WatchedMetric(metric));
     else return {};
   }
   using Context::value;
@@ -204,7 +198,7 @@ class RunContext : public Context, public loop::NotHere {
     constexpr bool declared = loop::place_of<Metrics, M>() < Metrics::size, one = !of_several<M>();
     static_assert(declared, FULGURITE_SENTENCE_METRIC_UNDECLARED);
     static_assert(one, FULGURITE_SENTENCE_METRIC_SEVERAL);
-    if constexpr (declared && one) return values().watched_value(WatchedMetric(metric), loop::place_of<Metrics, M>());
+    if constexpr (declared && one) return watched_at(loop::place_of<Metrics, M>(), WatchedMetric(metric));
     else return {};
   }
   using Context::watched_value;
@@ -213,16 +207,15 @@ class RunContext : public Context, public loop::NotHere {
   std::optional<double> known(M const& metric) const {
     constexpr bool declared = loop::place_of<Metrics, M>() < Metrics::size;
     static_assert(declared, FULGURITE_SENTENCE_METRIC_UNDECLARED);
-    if constexpr (declared) return values().known(WatchedMetric(metric), loop::place_of<Metrics, M>());
+    if constexpr (declared) return known_at(loop::place_of<Metrics, M>(), WatchedMetric(metric));
     else return {};
   }
   /// True if figures of a metric are still on a device, so that reading its value would wait.
   template <class M>
   bool value_waits(M const&) const {
-    return values().waits(Metrics::template index_of<M>());
+    return waits_at(Metrics::template index_of<M>());
   }
-  /// Calls f(metric, value) for each declared metric of one number, in order, with the value that the host already
-  /// knows.
+  /// Calls f(metric, value) for each declared metric of one number, with the value that the host already knows.
   template <class F>
   void each_metric(F&& f) const {
     Metrics::each([&]<class M>(std::size_t, M const& metric) {
@@ -338,8 +331,8 @@ class RunContext : public Context, public loop::NotHere {
 
   // Optimizers, and requests to the run.
 
-  /// The tuple of optimizers: `auto& [g, d] = ctx.optimizers();`. Throws [fulgurite.context.optimizers] if there are
-  /// none yet: they exist from on_fit_start on.
+  /// The tuple of optimizers, from on_fit_start on: `auto& [g, d] = ctx.optimizers();`. Before that it throws
+  /// [fulgurite.context.optimizers].
   auto& optimizers() const
     requires(Phase::trains)
   {
@@ -382,8 +375,7 @@ class RunContext : public Context, public loop::NotHere {
     return state().parts.optimizers->schedulers;
   }
 
-  /// Clips the gradients of one optimizer, as `configure_gradient_clipping` does. Returns the norm before clipping if
-  /// `how` clips by norm.
+  /// Clips one optimizer's gradients, as `configure_gradient_clipping` does. By norm, it returns the norm before.
   template <class O>
     requires(std::same_as<Phase, phase::Train>)
   auto clip_gradients(O& optimizer, Clip how) -> typename R::Value {
@@ -472,7 +464,6 @@ class RunContext : public Context, public loop::NotHere {
   loop::State<R>& state() const { return static_cast<loop::State<R>&>(*core_); }
 
  private:
-  loop::MetricValues values() const { return {state(), source_}; }
   template <class M>
   static consteval bool of_several() {
     if constexpr (loop::is_metric_constant<M>) return metric::counts_several<typename M::metric>;
@@ -503,7 +494,7 @@ class RunContext : public Context, public loop::NotHere {
     loop::check_dynamic_name(state(), name);
     for (auto& [posted, last] : state().due.posted)
       if (posted == name) return static_cast<void>(last = value);
-    state().due.posted.emplace_back(name, value);
+    state().due.posted.push_back({std::string(name), value});
   }
   /// A metric must be logged either in steps or in hooks of the epoch: one mean over both would have no meaning.
   void check_place(std::size_t at) const {

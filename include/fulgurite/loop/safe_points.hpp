@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <span>
 #include <string>
-#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -32,29 +31,6 @@
 #include <fulgurite/policy/policies.hpp>
 
 namespace fulgurite::loop {
-
-// Writing several files, of which one may fail: the others are still written, and every failure is reported.
-
-/// Keeps the error to throw after all attempts: the first one, or, in preference to it, the Interrupted of a requested
-/// end. Other errors become warnings: `warn(identifier, sentence)`.
-class FirstFailure {
- public:
-  explicit FirstFailure(Warn warn) : warn_(warn) {}
-
-  /// Returns true if `work` did not throw.
-  bool attempt(FunctionRef<void()> work);
-  /// Throws the kept error; does nothing if there is none.
-  void rethrow() const;
-
- private:
-  void say_first() const;
-
-  void warn(std::string_view identifier, std::string_view sentence) const { warn_(identifier, sentence); }
-
-  Warn warn_;
-  std::exception_ptr first_{};
-  bool interrupted_ = false;
-};
 
 /// Removes from the model what callbacks have put into it for a file.
 void restore_after_save(RunCore& run, Context& ctx);
@@ -92,8 +68,7 @@ auto fold_of_file(State<R>& run, Source& source, bool weights_only) {
   };
 }
 
-/// Warns of state that a file does not hold, if the program itself requests the file. With callbacks that write files,
-/// a program with such parts does not compile.
+/// Warns of state that a file does not hold. If callbacks write files, a program with such parts does not compile.
 void warn_of_forgotten(RunCore& run, std::filesystem::path const& path, bool parts_remember);
 
 template <class R, class Source>
@@ -142,8 +117,8 @@ void write_later(State<R>& run, Source& source, HeldFiles::Holder holder,
 /// carried out, and the first error is thrown at the end. With several ranks, if `failed_alone()` is true, no further
 /// request is carried out, since the other ranks still wait inside the file in which this rank failed.
 /// `files_of(holder)` makes the argument of a request; `finish()` finishes files that another thread writes.
-void do_requests(Due& due, Warn warn, FunctionRef<CheckpointFiles(HeldFiles::Holder)> files_of,
-                 FunctionRef<void()> finish, FunctionRef<bool()> failed_alone);
+void do_requests(RunCore& run, FunctionRef<CheckpointFiles(HeldFiles::Holder)> files_of, FunctionRef<void()> finish,
+                 FunctionRef<bool()> failed_alone);
 
 /// Carries out the requests of this run.
 template <class R, class Source>
@@ -175,22 +150,20 @@ void write_now(State<R>& run, Source& source) {
                                           CheckpointFiles::Then then) {
     write_later(run, source, holder, planned, weights_only, std::move(then));
   };
-  [[maybe_unused]] auto const first_says = [&](bool mine) { return alone ? mine : any_rank(run, writes && mine); };
+  [[maybe_unused]] auto const of_first = [&](bool mine) { return alone ? mine : any_rank(run, writes && mine); };
   auto const files_of = [&](HeldFiles::Holder who) {
     holder = who;
-    auto const awaited = CheckpointFiles::Awaited::template to<&Due::awaits>(run.due);
-    CheckpointFiles files(run.made.held_files, who, awaited, writes, write);
-    files.know_of_validation(run.point.validates);
+    CheckpointFiles::Means means{.writes = writes, .write = write, .validation_follows = run.point.validates};
     if constexpr (shares<R>)
-      if (!run.shared.alone) files.are_shared(first_says);
+      if (!run.shared.alone) means.of_first_rank = of_first;
     if constexpr (can_write_later<R>)
       if (run.asked.options.save_in_background) {
-        files.can_write_later(later);
+        means.write_later = later;
         run.under_way.before = run.made.outcome;
       }
-    return files;
+    return CheckpointFiles(run.made.held_files, who, run.due, means);
   };
-  do_requests(run.due, Warn::to<&State<R>::warn>(run), files_of, [&] { finish_files(run); }, failed_alone);
+  do_requests(run, files_of, [&] { finish_files(run); }, failed_alone);
 }
 
 /// Not inlined, so that the code after each batch stays small when there is nothing to write.
@@ -211,16 +184,13 @@ template <class R, class Pack, class Source>
     write_due(run, source, point);
 }
 
-// Files that the program itself saves, at once.
-
-/// Saves the whole run: inside a fit with the current state of its data, after it with the state that they had at its
-/// end.
+/// For the program itself: saves the whole run; after a fit with the state that the data had at its end.
 template <class R>
 void save_checkpoint(State<R>& run, NoModule& none, std::filesystem::path const& path) {
   if (!run.parts.fitted || !run.parts.optimizers)
     throw Error("fulgurite.trainer.nothing_to_save",
                 "there is no run to save to " + path.string() + " yet: call fit first");
-  FittedModel const fitted(run);
+  Instead const fitted(run.parts.model, run.parts.fitted);  // an evaluation since the fit may have had another one
   if (!run.loading.fit_is_open) note_switches(run, true);
   if constexpr (ChecksReplays<typename R::Strategy>)
     if (run.parts.strategy.unchecked() != 0)
@@ -238,15 +208,13 @@ void save_checkpoint(State<R>& run, NoModule& none, std::filesystem::path const&
   run.made.held_files.hold(path, nullptr);
 }
 
-// Options that replace several others: fast_dev_run, overfit_batches, barebones. A warning says what they replace, and
-// which callbacks they disable.
+// Options that replace several others: fast_dev_run, overfit_batches, barebones.
 
 /// The options in effect, from options that were checked.
 TrainerOptions effective(TrainerOptions given);
 
-/// Checks before anything starts. Under barebones a callback that reports is an Error, except for those that
-/// make_trainer has added, which do nothing then. A fast_dev_run warns of what it replaces and which callbacks are
-/// idle.
+/// Checks before anything starts. Under barebones a callback that reports is an Error, if the program has given it. A
+/// fast_dev_run warns of what it replaces and which callbacks are idle.
 void check_special(RunCore& run);
 
 /// Sets the position from which a fit resumes if it fails, or is saved, inside a batch. After the batch's step, while
@@ -255,7 +223,11 @@ void check_special(RunCore& run);
 /// separated from that of earlier batches. A loader that saves its position cannot go back: then the window begins at
 /// the next batch.
 template <class R, class Source>
-void redo_window(State<R>& run, Source& source) {
+void redo_window(State<R>& run, [[maybe_unused]] Source& source) {
+  constexpr bool keeps_place = [] {
+    if constexpr (Source::trains) return KeepsPlace<std::remove_reference_t<decltype(std::declval<Source&>().train())>>;
+    else return false;
+  }();
   auto& progress = run.progress;
   if (run.point.at != At::before_batch) return;
   bool const stepped = !run.facts.left_out || run.point.counts;
@@ -268,8 +240,8 @@ void redo_window(State<R>& run, Source& source) {
                  .observed = progress.global_step - (stepped && !run.facts.accumulating)};
     return;
   }
-  bool told = run.facts.in_batch && run.facts.ended == progress.total_batches && !run.facts.end_unknown;
-  if constexpr (Source::trains) told = told && !KeepsPlace<std::remove_reference_t<decltype(source.train())>>;
+  bool const told =
+      run.facts.in_batch && run.facts.ended == progress.total_batches && !run.facts.end_unknown && !keeps_place;
   if (told) {
     progress.batch = run.facts.batch_idx + 1;
     ++progress.total_batches;
@@ -277,8 +249,8 @@ void redo_window(State<R>& run, Source& source) {
     if (stepped && !run.facts.accumulating) progress.window_start = progress.batch;
   }
   // If a window ended before its full length, its step follows the batch.
-  bool flushing = !told && R::automatic && !run.facts.accumulating && progress.window_start != progress.batch;
-  if constexpr (Source::trains) flushing = flushing && !KeepsPlace<std::remove_reference_t<decltype(source.train())>>;
+  bool const flushing =
+      !told && R::automatic && !run.facts.accumulating && !keeps_place && progress.window_start != progress.batch;
   // The batch was finished, and something after it has failed.
   if (run.facts.in_batch && progress.batch == run.facts.batch_idx + 1 && !flushing) {
     bool const counts = told ? stepped && !run.facts.accumulating : progress.window_start == progress.batch;
@@ -289,18 +261,16 @@ void redo_window(State<R>& run, Source& source) {
                  .observed = progress.global_step - counts};
     return;
   }
-  if constexpr (Source::trains)
-    if constexpr (KeepsPlace<std::remove_reference_t<decltype(source.train())>>) {
-      using Loader = std::remove_reference_t<decltype(source.train())>;
-      if constexpr (BatchesStayValid<Loader> && !SizedLoader<Loader>) run.carried.slices = 0;  // it is past the batch
-      progress.window_start = progress.batch;
-      run.point.began |= run.facts.in_batch && progress.batch == 0;
-      return;
-    }
-  progress.total_batches -= progress.batch - progress.window_start;
-  progress.batch = progress.window_start;
+  if constexpr (keeps_place) {
+    using Loader = std::remove_reference_t<decltype(source.train())>;
+    if constexpr (BatchesStayValid<Loader> && !SizedLoader<Loader>) run.carried.slices = 0;  // it is past the batch
+    progress.window_start = progress.batch;
+  } else {
+    progress.total_batches -= progress.batch - progress.window_start;
+    progress.batch = progress.window_start;
+    expect_rows(run.callbacks, run.due.rows_of_window(progress.total_batches));
+  }
   run.point.began |= run.facts.in_batch && progress.batch == 0;
-  expect_rows(run.callbacks, run.due.rows_of_window(progress.total_batches));
 }
 
 // The handling of an exception in a run: who is notified, and what is still written.
@@ -311,7 +281,7 @@ void leave_run(RunCore& run);
 /// Runs `work` while another exception is handled. The first error is the one that is rethrown; a failure of the
 /// clean-up becomes a warning, and the clean-up continues. Each rank prints its own failures, unless they are silenced.
 /// `interrupted`: the first error is the end that a signal asked for; if `work` throws that again, it is no failure.
-void clean_up(Warnings& said, Silence const& silence, bool interrupted, FunctionRef<void()> work);
+void clean_up(RunCore& run, bool interrupted, FunctionRef<void()> work);
 
 /// Finishes files when a fit is left open. Nothing could catch an exception there, so it becomes a warning.
 void abandon_files(RunCore& run, FunctionRef<void()> finish) noexcept;
@@ -321,9 +291,7 @@ void failed(State<R>& run, Pack& pack, Source& source, std::exception const& err
   run.loading.count_training = nullptr;
   fails(run, error);
   bool const interrupted = dynamic_cast<Interrupted const*>(&error) != nullptr;
-  auto const still = [&](FunctionRef<void()> work) {
-    clean_up(run.said, run.asked.options.silence, interrupted, work);
-  };
+  auto const still = [&](FunctionRef<void()> work) { clean_up(run, interrupted, work); };
   still([&] { finish_files(run); });
   still([&] { run.due.take_back(); });
   still([&] {  // deliver the rows of listeners that will not be notified again of this event
@@ -438,15 +406,6 @@ void set_up(State<R>& run, Pack& pack, Source& source, Ctx& ctx, Find&& find_fil
     invoke<hook::configure_model>(*run.parts.model, ctx);
   load_file();
   run.parts.strategy.setup(*run.parts.model, run.parts.precision);
-}
-
-/// Runs `body` as `rescued` does, with the deterministic and benchmark options applied. For whole runs except fit,
-/// which applies them itself from open to close.
-template <class R, class Pack, class Source, class Body>
-decltype(auto) framed(State<R>& run, Pack& pack, Source& source, Body&& body) {
-  [[maybe_unused]] auto const algorithms =
-      R::Backend::algorithms(run.asked.options.deterministic, run.asked.options.benchmark);
-  return rescued(run, pack, source, body);
 }
 
 // Errors of a fit that can be found before any of it starts.

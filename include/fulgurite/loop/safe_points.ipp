@@ -9,37 +9,6 @@
 
 namespace fulgurite::loop {
 
-FULGURITE_BODY bool FirstFailure::attempt(FunctionRef<void()> work) {
-  try {
-    work();
-    return true;
-  } catch (Interrupted const&) {
-    if (first_ && !std::exchange(interrupted_, true)) say_first();
-    first_ = std::current_exception();
-  } catch (std::exception const& error) {
-    if (first_)
-      warn("fulgurite.checkpoint.failed_too",
-           std::string("after another file, this one could not be written: ") + error.what());
-    else first_ = std::current_exception();
-  } catch (...) {
-    if (!first_) first_ = std::current_exception();
-  }
-  return false;
-}
-
-FULGURITE_BULK_BODY void FirstFailure::rethrow() const {
-  if (first_) std::rethrow_exception(first_);
-}
-
-FULGURITE_BODY void FirstFailure::say_first() const {
-  try {
-    std::rethrow_exception(first_);
-  } catch (std::exception const& error) {
-    warn("fulgurite.checkpoint.failed_too",
-         std::string("the run was asked to end, and a file could not be written: ") + error.what());
-  } catch (...) {}  // it has no message
-}
-
 FULGURITE_BODY void restore_after_save(RunCore& run, Context& ctx) {
   void* const arguments[] = {&ctx};
   notify_all(run, run.events->after_save, {}, arguments);
@@ -68,12 +37,57 @@ FULGURITE_BODY void warn_of_forgotten(RunCore& run, std::filesystem::path const&
                  " does not hold them: add it, or `using Stateless = fulgurite::ByChoice`");
 }
 
-FULGURITE_BODY void do_requests(Due& due, Warn warn, FunctionRef<CheckpointFiles(HeldFiles::Holder)> files_of,
+/// Several files are written, and one may fail: the others are still written. Keeps the error to throw after all of
+/// them: the first one, or, in preference to it, the Interrupted of a requested end. Other errors become warnings.
+class FirstFailure {
+ public:
+  explicit FirstFailure(RunCore& run) : run_(run) {}
+
+  /// Returns true if `work` did not throw.
+  bool attempt(FunctionRef<void()> work) {
+    try {
+      work();
+      return true;
+    } catch (Interrupted const&) {
+      if (first_ && !std::exchange(interrupted_, true)) say_first();
+      first_ = std::current_exception();
+    } catch (std::exception const& error) {
+      if (first_)
+        run_.warn("fulgurite.checkpoint.failed_too",
+                  std::string("after another file, this one could not be written: ") + error.what());
+      else first_ = std::current_exception();
+    } catch (...) {
+      if (!first_) first_ = std::current_exception();
+    }
+    return false;
+  }
+  /// Throws the kept error; does nothing if there is none.
+  void rethrow() const {
+    if (first_) std::rethrow_exception(first_);
+  }
+
+ private:
+  void say_first() const {
+    try {
+      std::rethrow_exception(first_);
+    } catch (std::exception const& error) {
+      run_.warn("fulgurite.checkpoint.failed_too",
+                std::string("the run was asked to end, and a file could not be written: ") + error.what());
+    } catch (...) {}  // it has no message
+  }
+
+  RunCore& run_;
+  std::exception_ptr first_{};
+  bool interrupted_ = false;
+};
+
+FULGURITE_BODY void do_requests(RunCore& run, FunctionRef<CheckpointFiles(HeldFiles::Holder)> files_of,
                                 FunctionRef<void()> finish, FunctionRef<bool()> failed_alone) {
+  auto& due = run.due;
   auto const requests = std::exchange(due.requests, {});
   due.now = requests;
   due.done = 0;
-  FirstFailure failure(warn);
+  FirstFailure failure(run);
   for (std::size_t i = 0; i != requests.size(); ++i) {
     auto const& request = requests[i];
     failure.attempt(finish);  // of an earlier request: there can be only one copy at a time
@@ -139,23 +153,24 @@ FULGURITE_BODY Error unknown_exception() {
 }
 
 FULGURITE_BODY void leave_run(RunCore& run) {
-  leave_folders(run.callbacks);
+  for (auto const& [callback, table, given] : run.callbacks)
+    if (table->do_not_continue != nullptr) table->do_not_continue(callback);
   run.made.log_dir = run.made.log_dir_before;
   run.made.outcome.metrics_file = run.made.metrics_file_before;
 }
 
-FULGURITE_BODY void clean_up(Warnings& said, Silence const& silence, bool interrupted, FunctionRef<void()> work) {
+FULGURITE_BODY void clean_up(RunCore& run, bool interrupted, FunctionRef<void()> work) {
   std::string_view const identifier = "fulgurite.exception.second";
-  bool const aloud = !silence.has(identifier);
+  bool const aloud = !run.asked.options.silence.has(identifier);
   try {
     work();
   } catch (std::exception const& second) {
     if (interrupted && dynamic_cast<Interrupted const*>(&second) != nullptr) return;
-    said.each(identifier, std::string("after the exception that ended the run, this failed too: ") + second.what(),
-              aloud);
+    run.said.each(identifier, std::string("after the exception that ended the run, this failed too: ") + second.what(),
+                  aloud);
   } catch (...) {
-    said.each(identifier, "after the exception that ended the run, something was thrown that is no std::exception",
-              aloud);
+    run.said.each(identifier, "after the exception that ended the run, something was thrown that is no std::exception",
+                  aloud);
   }
 }
 

@@ -62,8 +62,7 @@ struct Scheduled {
 
 namespace loop {
 
-/// What becomes of an argument in configure_optimizers' result: a temporary is moved, and a variable copied, which few
-/// optimizers can be.
+/// What becomes of an argument in configure_optimizers' result: a temporary is moved, a variable copied if it can be.
 template <class O>
 std::remove_cvref_t<O> handed_over(O&& optimizer) {
   using Kept = std::remove_cvref_t<O>;
@@ -89,8 +88,7 @@ template <class O, class S>
 Scheduled<std::remove_cvref_t<O>, S, true> scheduled(O&& optimizer, S schedule, ScheduleOptions options) {
   return {loop::handed_over(std::forward<O>(optimizer)), std::move(schedule), std::move(options)};
 }
-/// With the schedule's own interval, or for manual optimization, in which you step it. `name` is its name in
-/// LearningRateMonitor.
+/// With the schedule's own interval, or for manual optimization, in which you step it. `name`: in LearningRateMonitor.
 template <class O, class S>
 Scheduled<std::remove_cvref_t<O>, S> scheduled(O&& optimizer, S schedule, std::string name = {}) {
   return {loop::handed_over(std::forward<O>(optimizer)), std::move(schedule), {.name = std::move(name)}};
@@ -186,8 +184,7 @@ class RateGroups {
   void set_momentum(std::size_t group, double to) const;
 
   std::vector<double> rates() const;
-  /// Groups that were added to the optimizer later have no rate in the list; they are not changed. Rates of missing
-  /// groups are skipped.
+  /// Groups that were added later have no rate in the list, and are not changed. Rates of missing groups are skipped.
   void set_rates(std::vector<double> const& to) const;
   /// 0 for a group that has none.
   std::vector<double> momenta() const;
@@ -203,8 +200,7 @@ class RateGroups {
 // The combined effect of all schedules of one optimizer on its rates.
 
 /// The rates of an optimizer's groups as its schedules see them: a rate is the group's base times the current factor of
-/// each schedule. The base is the initial rate until a schedule that sets rates changes it, so that the effect of such
-/// a schedule stays when the others move.
+/// each schedule. The base is the initial rate until a schedule that sets rates changes it, so that its effect stays.
 struct ComposedRates {
   std::vector<double> given{};    ///< of each group: the rate that configure_optimizers gave
   std::vector<double> initial{};  ///< of each group: the given rate, or the one that a search has found
@@ -227,18 +223,15 @@ struct ComposedRates {
     for (std::size_t g = 0; g != base.size(); ++g) optimizer.set_lr(g, base[g] * all);
   }
   /// Runs `move()` of a schedule that sets rates; the other schedules continue from the new rates. If the product of
-  /// their factors is 0, the current rates are 0, too, and contain no information: then `move` sees the bases, and its
-  /// changes take effect when the others move next.
+  /// their factors is 0, so are the rates: then `move` sees the bases, and takes effect when the others move next.
   void let_set(RateGroups optimizer, FunctionRef<void()> move);
 
-  /// The rate from which a group started. For a group that was added later, which no schedule moves, it is computed as
-  /// if the group had moved like the first one.
+  /// The rate from which a group started; for one that was added later, as if it had moved like the first one.
   double initial_of(RateGroups optimizer, std::size_t group) const;
   /// Gives each group another initial rate, and applies the moves made so far.
   void begin_from(RateGroups optimizer, std::span<double const> rates);
 
-  /// Saves or loads everything, including the optimizer's current rates and momenta. After loading, `settle` must be
-  /// called once the schedules are loaded, too.
+  /// Saves or loads everything, with the optimizer's current rates and momenta. `settle` follows when all are loaded.
   template <class Archive>
   void state(RateGroups optimizer, Archive& archive);
   /// Gives each group its saved rate, whoever set it, if the program's initial rate and factors are the same as then;
@@ -259,8 +252,7 @@ struct ComposedRates {
   /// since its start is state, also if the program starts the group from another rate.
   void take(Saved all, std::size_t groups);
 
-  /// How far the first group's rate has moved since its start, as a factor; 1 if there is none, as at the start of a
-  /// warmup from 0.
+  /// The factor by which the first group's rate has moved; 1 if there is none, as at the start of a warmup from 0.
   double moved(RateGroups optimizer) const;
 
   std::optional<Saved> saved_ = std::nullopt;  ///< loaded, and not settled yet
@@ -286,9 +278,8 @@ struct ScheduleProgress {
 FULGURITE_EXTERN(void ScheduleProgress::state(std::string_view, bool, ScheduleOptions const&, StateSaver&));
 FULGURITE_EXTERN(void ScheduleProgress::state(std::string_view, bool, ScheduleOptions const&, StateLoader&));
 
-/// The key of a schedule in files, by its position among the schedulers: the number of its optimizer, so that it never
-/// sets another's rates, and for a further schedule of the same optimizer its own number. `first`: the position of each
-/// optimizer's first scheduler.
+/// The key of a schedule in files: the number of its optimizer, so that it never sets another's rates, and that of a
+/// further schedule of the same optimizer. `first`: the position of each optimizer's first scheduler.
 std::string schedule_key(std::span<std::size_t const> first, std::size_t scheduler);
 /// The schedules by their keys and kinds; the kind is empty where a scheduler has no schedule.
 std::vector<std::string> schedule_names(std::span<std::size_t const> first,
@@ -300,8 +291,7 @@ namespace fulgurite {
 
 /// Changes the learning rates of one optimizer along a schedule: each group from its own initial rate, or as the
 /// schedule sets them. A schedule with a momentum sets that of all groups. If an optimizer has several schedules, their
-/// factors are multiplied; one that sets rates starts from the current rates, and the momentum is that of the schedule
-/// that last set it.
+/// factors are multiplied; one that sets rates starts from the current rates, and the last to set a momentum counts.
 template <class O, class S>
 class Scheduler {
  public:
@@ -347,8 +337,7 @@ class Scheduler {
   }
 
   /// True if the schedule moves at this point: the loops call it with the number of optimizer steps, or epochs, of the
-  /// whole run before and after what was just done, and it moves at each `frequency`-th. The count continues in a
-  /// second fit, whose schedules are new.
+  /// whole run before and after what was just done, and it moves at each `frequency`-th, also in a second fit.
   bool due(long before, long after) const {
     return !progress_.retired && before / options_.frequency != after / options_.frequency;
   }
@@ -356,8 +345,7 @@ class Scheduler {
   /// Makes the schedule never due again, because something else sets the rates from now on. Saved in checkpoints.
   void retire() { progress_.retired = true; }
 
-  /// The rate from which a group started. For a group that was added later, which no schedule moves: its current rate,
-  /// divided by how far the first group's rate has moved.
+  /// The rate from which a group started; for one that was added later, as if it had moved like the first one.
   double initial(std::size_t group) const { return together_->initial_of(*optimizer_, group); }
   /// Gives each group another initial rate, and applies the moves made so far by all schedules of the optimizer. A
   /// schedule that sets the rates itself continues from these.

@@ -51,18 +51,6 @@ void settle_counts(State<R>& run) {
     });
 }
 
-/// Calls f(name, number) for each number of metrics that have several. Nothing watches these.
-template <class R, class F>
-void each_of_several(State<R>& run, F&& f) {
-  using Counts = typename State<R>::Board::Counts;
-  if constexpr (Counts::any_several)
-    each_counted<true>(run, [&](auto at, auto& meter, auto const& value) {
-      using M = typename Counts::template Declared<at>;
-      meter.definition().each(
-          value, [&](std::string_view name, double number) { f((std::string(M::name()) += '.') += name, number); });
-    });
-}
-
 // The rows of training: rows of steps every log_every_n_steps, and a row at each epoch's end.
 
 /// Logs the row of a step if one is due. Reads values that are still on the device.
@@ -82,17 +70,15 @@ void report_epoch(State<R>& run, Pack const&) {
   publish_epoch(run);
   if constexpr (has_logger<Pack>) {
     auto row = epoch_row(run, std::nullopt);
-    each_of_several(run, [&](auto name, double v) { row.push_back({std::move(name), v}); });
+    using Counts = typename State<R>::Board::Counts;
+    if constexpr (Counts::any_several)
+      each_counted<true>(run, [&](auto at, auto& meter, auto const& value) {
+        std::string const metric(Counts::template Declared<at>::name());
+        meter.definition().each(value,
+                                [&](std::string_view name, double v) { row.push_back({(metric + '.') += name, v}); });
+      });
     log_row(run, row, last_step(run));
   }
-}
-
-// A warning for a training loop that waits for its data while processors are idle.
-
-/// Gives the warning once a fit, at the end of an epoch.
-template <class Loader>
-void advise_on_data(RunCore& run, Loader const& loader) {
-  if constexpr (ReportsWaiting<std::remove_cvref_t<Loader>>) advise_on_waiting(run, Waited(loader.waited()));
 }
 
 /// Counts a finished epoch, after all listeners were notified: the next one begins at its first batch.
@@ -194,8 +180,7 @@ template <class R, class Pack, class Ctx, class Batch>
 }
 
 /// An epoch while its batches run: for each batch its hooks, its step or its part of a window, and the validation that
-/// follows. `run` and `pack` are function arguments: the compiler would reload members after each call that it cannot
-/// inline.
+/// follows. `run` and `pack` are arguments: the compiler would reload members after each call that it cannot inline.
 template <class R, class Pack, class Source>
 class TrainEpoch {
  public:
@@ -208,8 +193,7 @@ class TrainEpoch {
         validates_(run.facts.has_validation && validates_in(run.asked.options, run.progress.epoch)) {}
 
   /// Begins a pass over the loader at the position of a run that was left at `point`, unless the epoch has no more
-  /// batches. Throws [fulgurite.resume.short_loader] if the loader ends before that position; a loader with a size was
-  /// checked before.
+  /// batches. Throws [fulgurite.resume.short_loader] if a loader without a size ends before that position.
   void find_place(State<R>& run, SafePoint const& point) {
     if (!asks_for_batches(run, point)) return;
     long first = run.progress.batch;
@@ -230,8 +214,7 @@ class TrainEpoch {
     if (point.at == At::batch_end) return end_batch(run, pack, point);
     return finish_batch(run, pack, point);
   }
-  /// Leaves the epoch unfinished. Replays are checked; a wrong one is an Error, since the fit cannot roll back any
-  /// more.
+  /// Leaves the epoch unfinished. Replays are checked; a wrong one is an Error, since the fit cannot roll back now.
   void leave(State<R>& run) {
     stop_here(run, run.facts.accumulating);
     if constexpr (replays) {
@@ -261,7 +244,8 @@ class TrainEpoch {
         if (is_none(raw)) return none(run, pack, b, end);
       if constexpr (replays) retreat_.offer(run, b);
       begin(run, b, end);
-      auto const window = window_at(run, b);
+      auto const window = window_of(b, run.progress.window_start, seen(run, b), run.progress.window_end, plan_.batches,
+                                    run.facts.is_last_batch);
       run.facts.accumulating = !window.key.closes;
       auto const use = [&](auto& batch)
                            __attribute__((always_inline)) { return take_batch(run, pack, batch, b, end, window); };
@@ -281,8 +265,6 @@ class TrainEpoch {
   using Loader = std::remove_reference_t<decltype(std::declval<Source&>().train())>;
   /// The strategy replays steps: replays are checked, and the fit can roll back.
   static constexpr bool replays = ChecksReplays<typename R::Strategy>;
-
-  // One batch.
 
   /// Returns true if the epoch continues after this batch.
   template <class Batch, class End>
@@ -313,7 +295,7 @@ class TrainEpoch {
   bool none(State<R>& run, Pack& pack, long b, End& end) {
     auto& facts = run.facts;
     bool const last = end.before_step();
-    warn_of_left_out(Warn::to<&State<R>::warn>(run), b, run.progress.epoch);
+    warn_of_left_out(run, b);
     begin(run, b, end);
     facts.batch_size = 0;
     facts.in_batch = facts.left_out = true;
@@ -328,8 +310,7 @@ class TrainEpoch {
     return finish(run, pack, b, end, facts.accumulating, stepped);
   }
 
-  /// on_train_batch_start returned skip_epoch: steps an open window, moves the schedules of epochs, and skips
-  /// everything else of this batch.
+  /// on_train_batch_start returned skip_epoch: steps an open window and moves the schedules of epochs, no more.
   void skip_epoch(State<R>& run, long b) {
     if constexpr (shares<R>) {  // the other ranks end their epoch with the next step, which this rank takes part in
       run.shared.skips = true;
@@ -372,14 +353,8 @@ class TrainEpoch {
   /// The batches of the current window, before this one, that made gradients.
   static long seen(State<R> const& run, long b) { return b - run.progress.window_start - run.progress.left_out; }
 
-  [[gnu::always_inline]] WindowPlace window_at(State<R> const& run, long b) const {
-    return window_of(b, run.progress.window_start, seen(run, b), run.progress.window_end, plan_.batches,
-                     run.facts.is_last_batch);
-  }
-
   /// The loader left out batch b. The batch keeps its place in the window, so that the number of windows depends only
-  /// on the number of batches. If the window closes with it, its gradients are stepped. Returns true if there was a
-  /// step.
+  /// on that of batches. If the window closes with it, its gradients are stepped. Returns true if there was a step.
   bool leave_out(State<R>& run, long b, bool last) {
     bool const closes = b + 1 == run.progress.window_end || last;
     // Other ranks may have batches of this window, so the window is open for all ranks.
@@ -389,8 +364,7 @@ class TrainEpoch {
     bool stepped = (run.facts.accumulating || (shares<R> && R::automatic)) && closes;  // other ranks may have batches
     if (stepped) stepped = flush(run, b + 1, false);
     if (closes && !run.facts.accumulating) run.progress.window_start = b + 1;
-    // In manual optimization other ranks may take another step, and learn of the end then. After the last batch they
-    // would wait for this rank.
+    // In manual optimization other ranks learn of the end with another step. After the last batch they would wait.
     if constexpr (shares<R> && !R::automatic)
       if (last) exchange(run, false);
     return stepped;
@@ -480,8 +454,7 @@ class TrainEpoch {
     return false;
   }
 
-  /// Ends the epoch with this batch: an open window is stepped with the batches that it has. A separate function, so
-  /// that other batches do not check this twice.
+  /// Ends the epoch with this batch: an open window is stepped. Apart, so that other batches do not check this twice.
   bool end_here(State<R>& run, Pack& pack, bool last, bool counts) {
     if (run.facts.accumulating) {
       flush(run, run.progress.batch);
@@ -506,7 +479,7 @@ class TrainEpoch {
     if ((!run.due.requests.empty() && !run.facts.accumulating) || answer_waits<Pack>(run)) [[unlikely]]
       validates = write_files(run, pack, last, counts, validates);
     if constexpr (evaluates)
-      if (validates) validate_from(run, pack, source_, here(run, last, counts, true));
+      if (validates) validate_in_fit(run, pack, source_, here(run, last, counts, true));
     if (counts) count_step(run);
   }
 
@@ -589,8 +562,7 @@ class TrainEpoch {
 
   // Steps that a strategy replays.
 
-  /// Checks all replays so far, because what follows depends on them. After this the fit can no longer roll back to
-  /// before them.
+  /// Checks all replays so far, because what follows depends on them. The fit can no longer roll back to before them.
   void confirm([[maybe_unused]] State<R>& run) {
     if constexpr (replays) {
       confirm_steps(run, pack_, ctx_);
@@ -599,8 +571,7 @@ class TrainEpoch {
   }
 
   /// At a window's end: checks the replays since the last check, so that a rollback point can be taken. Done if there
-  /// is no such point, if the replays of one kind of step were checked anyway, or if 1000 rows of the log wait for a
-  /// check.
+  /// is no such point, if the replays of one kind of step were checked anyway, or if 1000 rows wait for a check.
   void catch_up(State<R>& run) {
     if (run.parts.strategy.unchecked() == 0) return;
     bool const moves = retreat_.is_wanted(run) && (run.parts.strategy.half_checked() || !retreat_.is_taken());
@@ -611,7 +582,6 @@ class TrainEpoch {
   template <bool One, class Take, class Reads>
   bool walk_back_and_forth(State<R>& run, Loader& loader, Take const& take, Reads const& reads) {
     std::optional<WrongReplay> wrong;
-    retreat_.set_repeats(Repeats<Loader>);
     try {
       return pass_->template walk<One>(take, reads);
     } catch (WrongReplay const& found) {
@@ -645,7 +615,7 @@ class TrainEpoch {
   long observed_;                        ///< the step at which schedules that follow a metric were last checked
   bool validates_;                       ///< this epoch has a validation
   MadeLater<BatchPass<Loader>> pass_{};  ///< the pass over the training loader, once it has begun
-  [[no_unique_address]] std::conditional_t<replays, Retreat<R>, NoRetreat> retreat_{};
+  [[no_unique_address]] std::conditional_t<replays, Retreat<R, Repeats<Loader>>, Nothing> retreat_{};
 };
 
 }  // namespace fulgurite::loop

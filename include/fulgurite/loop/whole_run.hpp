@@ -209,13 +209,13 @@ class BoardOfAll : Pinned {
   using Board = typename State<R>::Board;
 
  public:
-  BoardOfAll(State<R>& run, Board& board, FiguresOnTheWay& figures) : board_(board) {
+  BoardOfAll(State<R>& run, Board& board, std::vector<Figures*>& figures) : board_(board) {
     int const owner = owner_of(run);
     for (std::size_t i = 0; i != figures_.size(); ++i) {
       auto& cell = board[i];
       figures_[i] = cell.epoch;
       if (cell.shared && run.parts.strategy.rank() != owner) cell.epoch = {};  // only one rank may add it
-      figures.add(cell.epoch);
+      figures.push_back(&cell.epoch);
     }
     counts_ = board.counts;
   }
@@ -258,7 +258,7 @@ class PartsOfAll : Pinned {
     typename R::Backend::RunFile::Memory mine;
     mine.save([&](auto& archive) { fold_own_part(run, source, archive); });
     run.shared.parts = run.parts.strategy.gather(mine.text());
-    FiguresOnTheWay figures(splits_model<R>);
+    std::vector<Figures*> figures;
     so_far_.emplace(run, run.measured.train_board, figures);
     cut_short_.emplace(run, run.measured.cut_short, figures);
     share(run, figures);
@@ -420,8 +420,7 @@ void fold_everything(State<R>& run, Source& source, Archive& archive) {
   fold_run(run, archive);
   fold_parts_of_all(run, archive);
   fold_random(run, archive);
-  if constexpr (Archive::loading)
-    warn_of_options(differences(archive), [&](auto identifier, auto sentence) { run.warn_each(identifier, sentence); });
+  if constexpr (Archive::loading) warn_of_options(run, differences(archive));
 }
 
 // Copies of a model's weights and buffers, and what is switched off in it, for restoring.
@@ -616,7 +615,7 @@ void between_fits(State<R> const& run, std::string const& what) {
 template <class R>
 Snapshot<R> take_snapshot(State<R>& run, NoModule& none) {
   between_fits(run, "snapshot(trainer)");
-  FittedModel const fitted(run);
+  Instead const fitted(run.parts.model, run.parts.fitted);
   note_switches(run, true);
   auto const taken = [&](auto data) {
     return Snapshot<R>(
@@ -630,7 +629,7 @@ Snapshot<R> take_snapshot(State<R>& run, NoModule& none) {
 template <class R>
 void restore_snapshot(State<R>& run, NoModule& none, Snapshot<R> const& from) {
   between_fits(run, "restore(trainer, snapshot)");
-  FittedModel const fitted(run);
+  Instead const fitted(run.parts.model, run.parts.fitted);
   GivenLoaders<NoModule, NoModule> no_loaders{none, none};
   from.require_like(*run.parts.model);
   from.load([&](auto& archive) { fold_everything(run, no_loaders, archive); });
