@@ -481,8 +481,8 @@ std::vector<std::vector<T>> predict(State<R>& run, Pack& pack, Source& source, L
     notify<hook::on_predict_epoch_start>(run, pack, ctx);
     Limit const limit = run.asked.options.limit_predict_batches;
     each_evaluation_batch<Prediction>(run, pack, loaders, limit, std::nullopt, [&](auto&& raw, long b) {
-      evaluation_batch<Prediction>(run, pack, source, ctx, raw, [&](T& outputs) {
-        if (keep) all[run.facts.loader].push_back(std::move(outputs));
+      evaluation_batch<Prediction>(run, pack, source, ctx, raw, [&](auto& outputs) {
+        if (keep) all[run.facts.loader].push_back(T(std::move(outputs)));
       });
       deliver_posted(run, pack, b);
     });

@@ -74,6 +74,7 @@ class KeptRun : Pinned {
 
   void restore() {
     auto& model = *run_.parts.model;
+    run_.asked = place_.asked;  // first: the trial's limits must not stay if something cannot be restored
     // Recorded trial steps are freed first: restoring may need their memory.
     if constexpr (Trains && R::Strategy::captures) run_.parts.strategy.setup(model, run_.parts.precision);
     // Layers that configure_model has just made did not exist when the weights were kept.
@@ -221,8 +222,8 @@ std::tuple<Ts...> copied(std::tuple<Ts&...> const& all) {
 }
 
 /// A rollback point, taken at the start of an accumulation window: a snapshot of weights, buffers, and the saved state
-/// of the optimizer, the schedules, the callbacks and the model; also counters, logged values, random numbers. If the
-/// loader cannot yield the epoch again (`CanRepeat`), no state is kept.
+/// of the optimizer, the schedules, the callbacks and the model; also counters, logged values, random numbers. It is
+/// kept only if the loader can yield the epoch again (`CanRepeat`).
 template <class R, bool CanRepeat>
 class Retreat {
   using Backend = typename R::Backend;

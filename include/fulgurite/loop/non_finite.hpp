@@ -32,7 +32,8 @@ namespace fulgurite::loop {
 template <class R>
 inline constexpr bool scales_loss = R::Precision::scales_loss;
 
-/// True if the precision is not float32: then tensors that training_step makes without a type have the wrong one.
+/// True if the precision's parameters are not float32: then tensors that training_step makes without a type have the
+/// wrong one.
 template <class R>
 concept NamesTypes = R::Precision::parameters != Dtype::float32 && requires(typename R::Precision const& precision) {
   R::Backend::watch_factories(precision, nullptr);

@@ -103,7 +103,7 @@ struct Loading {
   int validation_since = 0;         ///< the epoch of the first validation with these loaders
 };
 
-/// Gives a variable another value for its lifetime, which an exception may end.
+/// Gives a variable another value as long as this object lives, which may end by an exception.
 template <class T>
 class Instead : Pinned {
  public:
@@ -570,8 +570,8 @@ struct InPlace {
 template <class F>
 InPlace(F) -> InPlace<F>;
 
-/// Thrown if a trial run's changes could not be undone. A search never takes it for "out of memory", even if caused by
-/// that.
+/// Thrown if a trial run's changes could not be undone. A search never takes it for "out of memory", even if
+/// the memory was the cause.
 class NotRestored : public Error {
  public:
   explicit NotRestored(char const* why);

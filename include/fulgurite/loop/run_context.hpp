@@ -375,7 +375,8 @@ class RunContext : public Context, public loop::NotHere {
     return state().parts.optimizers->schedulers;
   }
 
-  /// Clips one optimizer's gradients, as `configure_gradient_clipping` does. By norm, it returns the norm before.
+  /// Clips one optimizer's gradients, as `configure_gradient_clipping` does. For Clip::Kind::norm it returns the norm
+  /// that they had.
   template <class O>
     requires(std::same_as<Phase, phase::Train>)
   auto clip_gradients(O& optimizer, Clip how) -> typename R::Value {

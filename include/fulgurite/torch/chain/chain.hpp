@@ -65,6 +65,7 @@ template <>
 struct PlainModule<Softplus> : std::type_identity<torch::nn::SoftplusImpl> {};
 template <>
 struct PlainModule<Flatten> : std::type_identity<torch::nn::FlattenImpl> {};
+/// A layer without options.
 template <class L>
   requires requires { typename PlainModule<L>::type; }
 auto build(Tag<L>) {

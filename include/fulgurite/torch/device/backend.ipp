@@ -3,7 +3,6 @@
 
 #include <fulgurite/core/archive.hpp>
 #include <fulgurite/torch/device/backend.hpp>
-#include <fulgurite/torch/optim/first_order.hpp>  // step_in_one_pass
 
 namespace fulgurite::libtorch {
 

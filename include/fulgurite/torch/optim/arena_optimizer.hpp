@@ -30,8 +30,8 @@
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/torch/optim/arena.hpp>
 #include <fulgurite/torch/optim/clip.hpp>
-#include <fulgurite/torch/optim/optimizer.hpp>
 #include <fulgurite/torch/optim/update_kernel.hpp>
+#include <fulgurite/torch/weights/weights.hpp>
 
 namespace fulgurite::libtorch {
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <tuple>
 
 #include <ATen/Parallel.h>
@@ -110,14 +111,15 @@ FULGURITE_ARENA_OPTIMIZER(INSTANTIATE, rule::SGD);
 namespace fulgurite::libtorch {
 
 /// One of LibTorch's optimizers as an update rule: the rule's options, and the states of a parameter in its order.
-/// `writes_beside`: LibTorch updates `parameter.data()`, which leaves the parameter's version as it is.
+/// `writes`: how often LibTorch's step writes to the parameter, which counts its version. SGD writes to
+/// `parameter.data()`, which has a version of its own.
 template <class X>
 struct AsRule;
 
 template <class OurOptions, bool Decoupled>
 struct AdamAsRule {
   using Rule = optim::rule::Adam<OurOptions, Decoupled>;
-  static constexpr bool writes_beside = false;
+  static int writes(OurOptions const& options) { return Decoupled && options.weight_decay != 0 ? 2 : 1; }
   static OurOptions options(auto const& given) {
     auto const [beta1, beta2] = given.betas();
     return {.lr = given.lr(),
@@ -136,7 +138,7 @@ struct AsRule<torch::optim::AdamW> : AdamAsRule<optim::AdamWOptions, true> {};
 template <>
 struct AsRule<torch::optim::RMSprop> {
   using Rule = optim::rule::RMSprop;
-  static constexpr bool writes_beside = false;
+  static int writes(optim::RMSpropOptions const&) { return 1; }
   static optim::RMSpropOptions options(auto const& given) {
     return {.lr = given.lr(),
             .alpha = given.alpha(),
@@ -153,7 +155,7 @@ struct AsRule<torch::optim::RMSprop> {
 template <>
 struct AsRule<torch::optim::Adagrad> {
   using Rule = optim::rule::Adagrad;
-  static constexpr bool writes_beside = false;
+  static int writes(optim::AdagradOptions const&) { return 1; }
   static optim::AdagradOptions options(auto const& given) {
     return {.lr = given.lr(),
             .lr_decay = given.lr_decay(),
@@ -167,7 +169,7 @@ struct AsRule<torch::optim::Adagrad> {
 template <>
 struct AsRule<torch::optim::SGD> {
   using Rule = optim::rule::SGD;
-  static constexpr bool writes_beside = true;
+  static int writes(optim::SGDOptions const&) { return 0; }
   static optim::SGDOptions options(auto const& given) {
     return {.lr = given.lr(),
             .momentum = given.momentum(),
@@ -178,10 +180,11 @@ struct AsRule<torch::optim::SGD> {
   static std::array<at::Tensor*, 1> states(auto& of) { return {&of.momentum_buffer()}; }
 };
 
-/// True if the numbers of both are in the same order in the CPU's memory, without gaps.
+/// True if the tensor's numbers are in the order of the parameter's in the CPU's memory, without gaps, as they are:
+/// neither negated nor conjugated when they are read, and no zeros without memory.
 FULGURITE_BULK_BODY bool in_one_order(at::Tensor const& one, at::Tensor const& parameter) {
-  return one.defined() && one.is_cpu() && one.layout() == at::kStrided &&
-         one.scalar_type() == parameter.scalar_type() && one.is_non_overlapping_and_dense() &&
+  return one.defined() && one.is_cpu() && one.layout() == at::kStrided && !one.is_neg() && !one.is_conj() &&
+         !one._is_zerotensor() && one.scalar_type() == parameter.scalar_type() && one.is_non_overlapping_and_dense() &&
          one.sizes() == parameter.sizes() &&
          (one.strides() == parameter.strides() || (one.is_contiguous() && parameter.is_contiguous()));
 }
@@ -262,12 +265,15 @@ bool step_in_one_pass([[maybe_unused]] X& optimizer) {
     if (type != at::kFloat && type != at::kDouble) return false;
     auto const needed = Rule::initial(options);
     if (state == nullptr && std::ranges::any_of(needed, [](auto const& one) { return one.has_value(); })) return false;
-    return std::ranges::all_of(tensors, [&](at::Tensor const* one) { return !one || in_one_order(*one, *tensors[0]); });
+    bool const apart = !tensors[0]->is_alias_of(*tensors[1]);
+    return apart && std::ranges::all_of(tensors, [&](at::Tensor const* one) {
+             return one == nullptr || in_one_order(*one, *tensors[0]);
+           });
   });
   if (!possible) return false;
 
   return each([](auto const& options, State* state, Tensors const& tensors) {
-    long steps = 1;  // a state exists, so this is not the first step
+    long steps = 1;  // of a rule that counts none, the first step is LibTorch's
     if constexpr (requires { state->step(); }) {
       steps = static_cast<long>(state->step());
       state->step(steps + 1);
@@ -275,7 +281,7 @@ bool step_in_one_pass([[maybe_unused]] X& optimizer) {
     Rule const rule(options, steps);
     if (tensors[0]->scalar_type() == at::kFloat) update_parameter<float, states>(rule, tensors);
     else update_parameter<double, states>(rule, tensors);
-    if constexpr (!As::writes_beside) tensors[0]->unsafeGetTensorImpl()->bump_version();
+    for (int write = 0; write != As::writes(options); ++write) tensors[0]->unsafeGetTensorImpl()->bump_version();
     return true;
   });
 #else

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include <fulgurite/core/archive.hpp>
 #include <fulgurite/core/archive_tree.hpp>
 #include <fulgurite/core/body.hpp>
+#include <fulgurite/core/error.hpp>
 #include <fulgurite/core/switches.hpp>
 #include <fulgurite/core/types.hpp>
 
@@ -185,6 +187,66 @@ bool fits(at::Tensor const& to, SavedTensor const& from);
 void restore(at::Tensor const& to, SavedTensor const& from);
 /// The same for many tensors; those that were saved as neighbours are copied in one operation.
 void restore(std::span<at::Tensor const> to, std::span<SavedTensor const> from);
+
+// Refuses an optimizer that lists no parameter, or one twice, since it would be updated, and clipped, twice.
+
+/// For an optimizer without a parameter: throws, except where all parameters of the model are frozen.
+void refuse_without_parameters(std::string_view optimizer, torch::nn::Module const* model);
+
+/// `names`: all names of the tensor in the model.
+[[noreturn]] void refuse_listed_twice(std::string_view optimizer, std::vector<std::string> const& names);
+
+/// Thrown if an optimizer of fulgurite::optim is given a tensor in two groups. The optimizer does not know the model,
+/// so the fit adds the names.
+class InTwoGroups : public Error {
+ public:
+  InTwoGroups(std::string_view optimizer, at::Tensor const& parameter, std::vector<std::string> const& names = {});
+
+  std::string const& optimizer() const { return optimizer_; }
+  at::Tensor const& parameter() const { return parameter_; }
+
+ private:
+  std::string optimizer_;
+  at::Tensor parameter_;
+};
+
+/// All names of a tensor in the model; none if the model is no torch::nn::Module.
+std::vector<std::string> names_of(torch::nn::Module const* model, at::Tensor const& parameter);
+
+/// Returns the optimizers that `make` makes for this model; its errors get the model's names for parameters.
+template <class Model, class Make>
+auto made_with_names(Model& model, Make const& make) {
+  try {
+    return make();
+  } catch (InTwoGroups const& refused) {
+    throw InTwoGroups(refused.optimizer(), refused.parameter(), names_of(module_if_any(model), refused.parameter()));
+  }
+}
+
+/// The first tensor that occurs twice in a list of parameters, or an undefined tensor.
+template <class Parameters>
+at::Tensor listed_twice(Parameters const& parameters) {
+  std::unordered_set<c10::TensorImpl const*> seen;
+  for (at::Tensor const& parameter : parameters)
+    if (!seen.insert(parameter.unsafeGetTensorImpl()).second) return parameter;
+  return {};
+}
+FULGURITE_EXTERN(at::Tensor listed_twice(std::vector<at::Tensor> const&));
+
+/// Checks that an optimizer has parameters, and none twice over all groups. A module that is registered under two names
+/// has each of its tensors twice in `parameters()`, and an optimizer of torch::optim takes these for two. A
+/// user-defined optimizer need not have a name.
+template <class Model, class Optimizer>
+void require_listed_once(Model& model, Optimizer& optimizer) {
+  auto&& all = optimizer.parameters();
+  bool const some = std::begin(all) != std::end(all);
+  auto const twice = listed_twice(all);
+  if (some && !twice.defined()) return;
+  std::string_view called = type_name<Optimizer>();
+  if constexpr (requires { Optimizer::name(); }) called = Optimizer::name();
+  if (!some) return refuse_without_parameters(called, module_if_any(model));
+  refuse_listed_twice(called, names_of(module_if_any(model), twice));
+}
 
 }  // namespace libtorch
 

@@ -368,6 +368,47 @@ FULGURITE_BULK_BODY void restore(std::span<at::Tensor const> to, std::span<Saved
   for (std::size_t i = 0; i != from.size(); ++i) restore(to[i], from[i]);
 }
 
+/// Returns "a parameter 'a.weight', which is also 'b.weight'". `names`: all names of the tensor in the model.
+FULGURITE_BODY std::string parameter_text(std::vector<std::string> const& names) {
+  std::string what = "a parameter";
+  for (std::size_t i = 0; i != names.size(); ++i) what += (i == 0 ? " '" : ", which is also '") + names[i] + "'";
+  return what + (names.size() > 1 ? "," : "");
+}
+
+FULGURITE_BODY void refuse_without_parameters(std::string_view optimizer, torch::nn::Module const* model) {
+  auto const all = model ? model->parameters() : std::vector<at::Tensor>();
+  bool const trains = std::ranges::any_of(all, [](auto const& parameter) { return parameter.requires_grad(); });
+  if (!all.empty() && !trains) return;  // groups are added when a callback unfreezes them
+  throw Error("fulgurite.optimizer.no_parameter",
+              std::string(optimizer) +
+                  " has no parameter, so it would train nothing: register each layer of the model, "
+                  "register_module(\"fc\", torch::nn::Linear(3, 1)), and each tensor by register_parameter");
+}
+
+FULGURITE_BODY void refuse_listed_twice(std::string_view optimizer, std::vector<std::string> const& names) {
+  throw Error("fulgurite.optimizer.twice",
+              std::string(optimizer) + " lists " + parameter_text(names) +
+                  " twice, so that each step would move it twice: give it filter_params(*this), which lists each "
+                  "tensor once, or take an optimizer of fulgurite::optim");
+}
+
+FULGURITE_BULK_BODY InTwoGroups::InTwoGroups(std::string_view optimizer, at::Tensor const& parameter,
+                                             std::vector<std::string> const& names)
+    : Error("fulgurite.optimizer.twice", std::string(optimizer) + " lists " + parameter_text(names) +
+                                             " in two groups, which may have different options: give it to one of "
+                                             "them"),
+      optimizer_(optimizer),
+      parameter_(parameter) {}
+
+FULGURITE_BODY std::vector<std::string> names_of(torch::nn::Module const* model, at::Tensor const& parameter) {
+  std::vector<std::string> names;
+  if (model != nullptr)
+    for (auto const& named : model->named_parameters())
+      if (named.value().is_same(parameter)) names.push_back(named.key());
+  return names;
+}
+FULGURITE_INSTANTIATE(at::Tensor listed_twice(std::vector<at::Tensor> const&));
+
 }  // namespace fulgurite::libtorch
 
 namespace fulgurite {
