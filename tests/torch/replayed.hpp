@@ -74,14 +74,13 @@ class Replayed {
   void capture(F&& f) {
     ++captures;
     capture::World const world(*model, model->parameters().front().device());
-    graph::Snapshot const before(world);
     capture::Recorder recorder(world.device());
     {
+      Undone const undone{graph::Snapshot(world)};
       capture::Recording const on(recorder);
       capture::SetFor<capture::Recorder*> const here(recorder_, &recorder);
       f();
     }
-    before.restore();
     if (!fails.empty()) throw std::runtime_error(fails);
     if (!recorder.refusal.empty()) throw std::runtime_error(recorder.refusal);
     calls_ = std::move(recorder.calls);
@@ -99,6 +98,11 @@ class Replayed {
   }
 
  private:
+  /// Restores a model, also where recording fails.
+  struct Undone {
+    graph::Snapshot before;
+    ~Undone() { before.restore(); }
+  };
   /// Counts what adds to gradients, and overwrites what the calls have made.
   void overwrite(std::unordered_set<capture::Storage>& given) {
     for (auto const& call : calls_) {

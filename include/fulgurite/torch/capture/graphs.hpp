@@ -69,6 +69,7 @@ struct KeptGraph {
   double spread = 0;                                ///< the squared distance between replays of one step
   std::unique_ptr<UpdateInGraph> update = nullptr;  ///< null: the optimizer's update is not in the graph
   std::vector<Segment<Graph>> segments = {};        ///< what is before `graph`: none in automatic optimization
+  std::vector<loop::Turn> turns = {};               ///< the trainer's in the recorded step
   std::vector<at::Tensor> losses = {};              ///< those of `graph`, as in a segment
   std::unique_ptr<Graph> graph = nullptr;           ///< destroyed first; waits for the device
 };
@@ -96,14 +97,6 @@ class Graphs {
   struct Ran {
     std::optional<Result> result = std::nullopt;
     bool changed = false;
-  };
-  /// A step that runs as it is written, while it is observed or compared.
-  struct Underway {
-    FunctionRef<std::size_t()> pending;  ///< the number of values logged so far
-    Observer* observer;                  ///< nullptr: the step is compared
-    std::vector<Snapshot> found, left;   ///< before and after each update
-    capture::World const& world;
-    std::string refusal;
   };
 
  public:
@@ -135,16 +128,7 @@ class Graphs {
   void in_turn(loop::Turn turn, at::Tensor const& loss, torch::nn::Module const&, F&& f) {
     if (recorded_ != nullptr) return cut(turn, loss);
     if (!underway_) return f();
-    auto& [pending, observer, found, left, world, refusal] = *underway_;
-    auto const logged = pending();
-    bool const compares = !observer && turn != loop::Turn::looks_at_loss;
-    if (compares) found.emplace_back(world);
-    side_->unwatched([&] {
-      if (observer) observer->turn(turn, loss, f);
-      else f();
-    });
-    if (compares) left.emplace_back(world);
-    if (pending() != logged) refusal = capture::hook_logs;
+    side_->unwatched([&] { underway_->turn(turn, loss, f); });
   }
 
   template <class Result, class Batch, class Step>
@@ -165,7 +149,7 @@ class Graphs {
     // cache a tensor.
     Observer observer(scene.world);
     auto const pending = [&] { return capture::pending(step.board); };
-    Underway now{pending, &observer, {}, {}, scene.world, {}};
+    Underway now{pending, &observer, scene.world};
     {
       capture::SetFor<bool> const here(observes_, true);
       capture::SetFor<Underway*> const known(underway_, &now);
@@ -195,21 +179,20 @@ class Graphs {
     capture::Compared<Ran<Result>> compared;
     auto& ran = compared.ran;
     auto const pending = [&] { return capture::pending(step.board); };
-    Underway now{pending, nullptr, {}, {}, scene.world, {}};
+    Underway now{pending, nullptr, scene.world};
     {
       capture::SetFor<Underway*> const known(underway_, &now);
       ran.result.emplace(side_->run(waited, [&] { return step(batch); }));
     }
     auto const left = capture::cut_off(*ran.result, step.board, scene.world);
     ran.changed = scene.changed();
-    bool const other_result = left.numbers != kept.left.numbers, updates = now.found.size() != kept.segments.size();
-    if (ran.changed || left.logged != kept.left.logged || other_result || updates || !left.refusal.empty()) {
-      compared.wrong = !left.refusal.empty() ? left.refusal
-                       : updates             ? other_turns
-                       : other_result        ? capture::other_numbers
-                                             : capture::other_bits;
-      return compared;
-    }
+    compared.wrong = !now.refusal.empty()                             ? now.refusal
+                     : !left.refusal.empty()                          ? left.refusal
+                     : now.turns != kept.turns                        ? other_turns
+                     : left.numbers != kept.left.numbers              ? capture::other_numbers
+                     : ran.changed || left.logged != kept.left.logged ? capture::other_bits
+                                                                      : "";
+    if (!compared.wrong.empty()) return compared;
     now.found.emplace_back(scene.world, left.tensors);
     auto const& as_written = now.found;  // as the step was before each update, and at its end
     NotesUndone const undone(kept.update.get());
@@ -302,12 +285,14 @@ class Graphs {
     if constexpr (!std::remove_cvref_t<decltype(step.seam)>::is_manual) apart = prepare_update(kept, step.seam);
     std::optional<Result> result;
     try {
+      looks_ = {};
       capture::SetFor<Kept*> const here(recorded_, &kept);
       capture::SetFor<capture::World const*> const world(world_, &scene.world);
       kept.graph->capture([&] {
         result.emplace(step(*fixed));
         kept.left = capture::cut_off(*result, step.board, scene.world);
         if (!kept.segments.empty() && !kept.segments.back().graph) throw std::runtime_error(other_turns);
+        kept.losses = looks_.take();
         if (apart.empty()) apart = record_update(kept, *result, step.seam);
       });
     } catch (std::exception const& error) {
@@ -346,10 +331,11 @@ class Graphs {
   /// Ends a segment of the step that is being recorded.
   void cut(loop::Turn turn, at::Tensor const& loss) {
     auto& kept = *recorded_;
-    if (turn == loop::Turn::looks_at_loss) return kept.losses.push_back(capture::detached(loss));
+    kept.turns.push_back(turn);
+    if (turn == loop::Turn::looks_at_loss) return looks_.add(loss);
     auto const next = std::find_if(kept.segments.begin(), kept.segments.end(), [](auto& one) { return !one.graph; });
     if (next == kept.segments.end() || next->turn != turn) throw std::runtime_error(other_turns);
-    next->losses = std::exchange(kept.losses, {});
+    next->losses = looks_.take();
     next->graph = kept.graph->cut();
   }
   static bool same(std::vector<Snapshot> const& a, std::vector<Snapshot> const& b) {
@@ -462,6 +448,7 @@ class Graphs {
   std::unique_ptr<typename Graph::Side> side_;
   Kept* recorded_ = nullptr;               ///< set while a graph is recorded
   capture::World const* world_ = nullptr;  ///< likewise
+  Looks looks_ = {};                       ///< of the graph that is recorded
   Underway* underway_ = nullptr;           ///< set while a step is observed or compared
   bool observes_ = false;                  ///< true while a step is observed
 };
