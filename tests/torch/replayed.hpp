@@ -172,9 +172,10 @@ class Replayed {
   static void run(graph::UpdateInGraph const& update) {
     auto const table = update.table().cpu();
     auto const* const numbers = static_cast<double const*>(table.const_data_ptr());
-    if (numbers[0] == 0) return;
+    if (numbers[0] == 0 || numbers[3] != 0) return;
     auto const most = libtorch::UpdateTrace::most, length = most * update.runs().size();
-    auto const* row = numbers + 3 + static_cast<std::size_t>(numbers[1]) * length;
+    auto const* row =
+        numbers + static_cast<std::size_t>(libtorch::UpdateTable::head) + static_cast<std::size_t>(numbers[1]) * length;
     for (auto const& run : update.runs()) {
       std::vector<at::Tensor> inputs;
       for (auto const* const at : run.inputs()) inputs.push_back(memory_at(at, run.count));

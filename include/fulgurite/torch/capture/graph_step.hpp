@@ -139,6 +139,10 @@ class Snapshot {
   std::vector<std::pair<at::Generator, at::Tensor>> generators_;
 };
 
+/// The same of a step's snapshots, one after the other.
+bool same(std::vector<Snapshot> const& a, std::vector<Snapshot> const& b);
+double distance(std::vector<Snapshot> const& a, std::vector<Snapshot> const& b);
+
 // The trainer's turns in a step of manual optimization.
 
 /// A step that runs as it is written, while it is observed or compared.

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <stdexcept>
 #include <unordered_set>
 #include <utility>
@@ -201,6 +203,14 @@ FULGURITE_BULK_BODY void Snapshot::save(at::Device device) {
   std::lock_guard const lock(generator.mutex());
   auto state = generator.get_state();
   generators_.emplace_back(generator, std::move(state));
+}
+
+FULGURITE_BULK_BODY bool same(std::vector<Snapshot> const& a, std::vector<Snapshot> const& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](auto& x, auto& y) { return x.same(y); });
+}
+FULGURITE_BULK_BODY double distance(std::vector<Snapshot> const& a, std::vector<Snapshot> const& b) {
+  return std::transform_reduce(a.begin(), a.end(), b.begin(), 0.0, std::plus(),
+                               [](auto& x, auto& y) { return x.distance(y); });
 }
 
 FULGURITE_BULK_BODY void Underway::turn(loop::Turn turn, at::Tensor const& loss, FunctionRef<void()> act) {

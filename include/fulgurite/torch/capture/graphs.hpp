@@ -5,9 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <functional>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -65,6 +63,7 @@ struct KeptGraph {
   capture::Left left = {};
   std::shared_ptr<void> batch = nullptr, result = nullptr;
   std::vector<at::Tensor> seeds = {};               ///< the tensors from which backward starts in the graph
+  std::size_t followed = 0;                         ///< the number of the scaler's seeds that follow in the graph
   std::vector<c10::VariableVersion> written = {};   ///< counters that a replay increments as the step did
   double spread = 0;                                ///< the squared distance between replays of one step
   std::unique_ptr<UpdateInGraph> update = nullptr;  ///< null: the optimizer's update is not in the graph
@@ -79,10 +78,10 @@ struct KeptGraph {
 /// executes nothing, and replayed. The model's code runs once in each step that is not replayed; it runs twice only if
 /// recording fails half-way.
 ///
-/// Clipping and the optimizer's update are the last part of the graph, if nothing else stands between the gradients and
-/// the update, and if that is one of our kernels. Only replays that count clip and update. Where a step is compared
-/// with its replay, both are turned off in the graph and follow the step as it is written; they contain no code of the
-/// program that could be wrong. What such a replay notes of its loss is undone.
+/// Unscaling, clipping and the optimizer's update are the last part of the graph, if nothing else stands between the
+/// gradients and the update, and if that is one of our kernels. Only replays that count do these. Where a step is
+/// compared with its replay, they are turned off in the graph and follow the step as it is written; they contain no
+/// code of the program that could be wrong. What such a replay notes of its loss is undone.
 ///
 /// A step of manual optimization becomes several graphs, cut where the step updates: a replay runs one, lets the
 /// trainer update, and runs the next. While they are recorded, which executes nothing, the trainer does not act; then
@@ -338,13 +337,6 @@ class Graphs {
     next->losses = looks_.take();
     next->graph = kept.graph->cut();
   }
-  static bool same(std::vector<Snapshot> const& a, std::vector<Snapshot> const& b) {
-    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](auto& x, auto& y) { return x.same(y); });
-  }
-  static double distance(std::vector<Snapshot> const& a, std::vector<Snapshot> const& b) {
-    return std::transform_reduce(a.begin(), a.end(), b.begin(), 0.0, std::plus(),
-                                 [](auto& x, auto& y) { return x.distance(y); });
-  }
   static constexpr char const* other_turns = "the step is not the same each time: it updates in another order";
 
   // The optimizer's update in the graph.
@@ -408,39 +400,55 @@ class Graphs {
         if (all.empty()) return no_gradient;
         if (!update->take(std::move(all))) return "the step before gave gradients to other parameters";
       }
-      if (auto const* const loss = seam.loss_to_note(result); loss && seam.notes()) update->note(*loss);
-      if (auto const norm = update->clip(optimizer.parameters(), seam.clip()); norm.defined() && seam.notes())
-        update->note(norm);
+      auto const on = update->on();
+      auto const parameters = optimizer.parameters();
+      auto const* const loss = seam.loss_to_note(result);
+      auto const* const skips = seam.skips() ? loss : nullptr;
+      if constexpr (Seam::scales) {
+        seam.scaler().unscale(parameters, on);
+        update->leave_out(seam.scaler().found(), skips);
+      } else if (seam.skips()) {
+        update->leave_out(update->found_in(parameters), skips);
+      }
+      if (loss && seam.notes()) update->note(*loss);
+      auto const norm = update->clip(parameters, seam.clip(), on);
+      if (norm.defined() && seam.notes() && !Seam::scales) update->note(norm);
       kept.graph->update(*update);
+      if constexpr (Seam::scales) {
+        seam.scaler().update(on);
+        kept.followed = seam.scaler().seeds();
+      }
       kept.update = std::move(update);
     }
     return {};
   }
 
-  /// If the update is not the recorded one with other numbers (parameters have taken different numbers of steps since,
-  /// say), it follows the replay as it is written.
+  /// False if the update is not the recorded one with other numbers (parameters have taken different numbers of steps
+  /// since, say): it follows the replay as it is written. Steps count once the update is known to be made.
   template <class Seam>
   static bool replay_and_update(Kept& kept, std::vector<at::Tensor> const& batch, Seam& seam) {
     auto& optimizer = seam.optimizer();
-    auto const runs = optimizer.runs(true);
+    auto const runs = optimizer.runs(false);
     auto const after = [&](long steps) {
       std::vector<TracedUpdate> all;
       for (auto const& run : runs) all.push_back(optimizer.traced(run, steps));
       return all;
     };
     auto const now = after(0);
-    bool made = kept.update->fits(now);
-    if (made) kept.update->turn_on(now, after);
-    else kept.update->turn_off();
+    if (!kept.update->fits(now)) {
+      launch(kept, batch, [](Segment<Graph> const&) {});
+      return false;
+    }
+    kept.update->turn_on(now, after);
     kept.inputs.feed(batch);
     kept.graph->replay();
-    made = made && kept.update->made();
-    if (!made) {
-      clip_as_written(optimizer.parameters(), seam.clip());
-      for (auto const& run : runs) optimizer.update(run);
-    }
-    seam.set_updated(kept.update->noted());
-    return made;
+    auto const outcome = kept.update->outcome();
+    if (outcome.counts())
+      for (auto const& run : optimizer.runs(true))
+        if (!outcome.ran) optimizer.update(run);
+    if constexpr (Seam::scales) seam.scaler().seeds_follow(kept.followed);
+    seam.set_updated(kept.update->noted(), outcome.gradients_fit, outcome.loss_fits);
+    return outcome.ran;
   }
   static constexpr char const* no_gradient = "no parameter receives a gradient";
   static constexpr char const* no_kernel = "there is no kernel that does it with the bits of LibTorch's operators";
