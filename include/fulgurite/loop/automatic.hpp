@@ -121,7 +121,7 @@ class StepSeam {
     run_.facts.fits = gradients_fit;
     bool const both = gradients_fit && loss_fits;
     if (scales ? gradients_fit && !both : !both) [[unlikely]]
-      found_non_finite(run_, not_finite);
+      found_non_finite(run_, loss_or_gradient);
     auto& all = run_.watch.finite.noted;
     if (notes() && std::ranges::none_of(all, [&](auto const& one) { return R::Backend::same(one, noted); }))
       all.push_back(noted);

@@ -181,7 +181,7 @@ template <class R, class Pack>
 /// False for infinities and nan: their difference to themselves is nan.
 [[gnu::always_inline]] inline bool is_finite(double value) { return !std::isnan(value - value); }
 
-inline constexpr char const* not_finite = "a loss or a gradient is not finite";
+inline constexpr char const* loss_or_gradient = "a loss or a gradient is not finite";
 
 /// True if a replay of the current step has made its update or left it out, with all that stands before it.
 template <class R>
@@ -312,7 +312,7 @@ template <class R, class Output>
 template <class R, class Parameters>
 [[gnu::noinline]] void wait_for_finite(State<R>& run, Parameters const& parameters) {
   R::Backend::note_gradients(run.watch.finite.noted, parameters);
-  if (!is_finite(read_noted(run))) found_non_finite(run, not_finite);
+  if (!is_finite(read_noted(run))) found_non_finite(run, loss_or_gradient);
 }
 
 /// Checks the gradients of one optimizer, before they are clipped and used. On a device under `stop`, the weights are
