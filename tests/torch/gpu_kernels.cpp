@@ -125,9 +125,10 @@ TEST_CASE("on a GPU each update rule has a kernel for graphs, which reads its nu
       REQUIRE(libtorch::has_kernel_in_graph(update,
                                             [&](std::span<at::Tensor const> tensors) { as_operators(rule, tensors); }));
       auto const most = static_cast<std::int64_t>(UpdateTrace::most);
-      auto const table = torch::zeros({3 + 2 * most}, at::kDouble);
+      auto const head = static_cast<std::int64_t>(libtorch::UpdateTable::head);
+      auto const table = torch::zeros({head + 2 * most}, at::kDouble);
       auto* const row = static_cast<double*>(table.mutable_data_ptr());
-      libtorch::write_numbers(update.trace, at::kCUDA, row + 3 + most);
+      libtorch::write_numbers(update.trace, at::kCUDA, row + head + most);
       auto const off = table.cuda();
       libtorch::launch_update_in_graph(update, off, 1, 2);
       CHECK(same_bits(expected, got));
@@ -137,6 +138,9 @@ TEST_CASE("on a GPU each update rule has a kernel for graphs, which reads its nu
       libtorch::launch_update_in_graph(update, on, 1, 2);
       CHECK(same_bits(expected, got));
       CHECK(on.cpu().select(0, 1).item<double>() == 1);
+      on.select(0, static_cast<std::int64_t>(libtorch::UpdateTable::left_out)).fill_(1);
+      libtorch::launch_update_in_graph(update, on, 0, 1);
+      CHECK(same_bits(expected, got));
     });
 }
 

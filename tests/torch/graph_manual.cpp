@@ -113,6 +113,34 @@ std::vector<Rowed> batches(int n, bool windows = false) {
   return all;
 }
 
+/// Two layers receive gradients in short batches only, which begin some windows.
+struct Heads : Gan<Way::minimize> {
+  torch::nn::Linear of_g = register_module("of_g", torch::nn::Linear(6, 1)),
+                    of_d = register_module("of_d", torch::nn::Linear(6, 1));
+  auto configure_optimizers() {
+    auto const all = [](auto& net, auto& layer) {
+      auto parameters = net->parameters();
+      for (auto const& parameter : layer->parameters()) parameters.push_back(parameter);
+      return parameters;
+    };
+    return optimizers(optim::Adam(all(g, of_g), {.lr = 0.01}), optim::SGD(all(d, of_d), {.lr = 0.1, .momentum = 0.9}));
+  }
+  void training_step(Rowed const& batch, auto& ctx) {
+    ++ran;
+    auto& [opt_g, opt_d] = ctx.optimizers();
+    bool const is_short = batch.data.size(0) == 5;
+    auto const fake = g->forward(torch::randn({8, 4}));
+    auto dl = judged(batch.data, 0.9);
+    if (is_short) dl = dl + of_d->forward(batch.data).square().mean();
+    ctx.minimize(opt_d, dl);
+    auto gl = judged(fake, 1.0);
+    if (is_short) gl = gl + of_g->forward(fake).square().mean();
+    if (batch.first) opt_g.zero_grad();
+    ctx.backward(gl / 2);
+    if (batch.closes) ctx.step(opt_g);
+  }
+};
+
 struct Series {
   torch::Tensor data, target;
 };
@@ -250,6 +278,11 @@ TEST_CASE("graphs by hand: a gradient of two batches is updated with in the seco
   CHECK(replayed_as_written<Gan<Way::windows>>(batches(20, true), Manual{}).recorded == 2);
   CHECK(Replayed::cuts == 1 + 2);
 }
+TEST_CASE("graphs by hand: an update is of the parameters that have received gradients since they were cleared") {
+  auto data = batches(20, true);
+  for (std::size_t i = 4; i < data.size(); i += 6) data[i].data = data[i].data.narrow(0, 0, 5).clone();
+  CHECK(replayed_as_written<Heads>(data, Manual{}).recorded == 3);
+}
 TEST_CASE("graphs by hand, stopped between batches and resumed") {
   resumes<Gan<Way::minimize>>(batches(20), Manual{}, {20, 130, 132});
   resumes<Gan<Way::windows>>(batches(20, true), Manual{}, {90});
@@ -302,8 +335,57 @@ struct OtherOrder : Gan<Way::minimize> {
   }
 };
 
+/// It updates the other network from batch 65 on. All that a replay computes is the same.
+struct OtherOptimizer : Gan<Way::minimize> {
+  void training_step(Rowed const& batch, auto& ctx) {
+    ++ran;
+    auto& [opt_g, opt_d] = ctx.optimizers();
+    opt_g.zero_grad();
+    opt_d.zero_grad();
+    ctx.backward(judged(g->forward(torch::randn({8, 4})), 1.0) + judged(batch.data, 0.9));
+    if (now <= 65) ctx.step(opt_g);
+    else ctx.step(opt_d);
+  }
+  void on_before_optimizer_step(auto&, auto&) {}
+};
+struct LogsLater : Gan<Way::minimize> {
+  void on_before_optimizer_step(auto&, auto& ctx) {
+    if (now > 65) ctx.log(g_loss, g->parameters()[0].abs().max());
+  }
+};
+/// Its loss is finite until backward has run.
+struct ChangesLoss : Gan<Way::minimize> {
+  void training_step(Rowed const& batch, auto& ctx) {
+    ++ran;
+    auto& opt_d = std::get<1>(ctx.optimizers());
+    opt_d.zero_grad();
+    auto const loss = judged(batch.data, 0.9);
+    ctx.backward(loss);
+    loss.detach().fill_(std::numeric_limits<float>::infinity());
+    ctx.step(opt_d);
+  }
+};
+
 }  // namespace
 
+TEST_CASE(
+    "graphs by hand: a step that updates with another optimizer is found, where all bits before it are the same") {
+  auto const other = twice<OtherOptimizer>(batches(20), Manual{});
+  CHECK(other.report.replayed > 20);
+  CHECK(other.warnings.find("[fulgurite.capture.gone_back]") != std::string::npos);
+  CHECK(other.warnings.find("it updates in another order") != std::string::npos);
+}
+TEST_CASE("graphs by hand: a hook that begins to log is found by name") {
+  auto const later = twice<LogsLater>(batches(20), Manual{});
+  CHECK(later.report.replayed > 20);
+  CHECK(later.warnings.find("a hook of an optimizer's step logs") != std::string::npos);
+}
+TEST_CASE(
+    "graphs by hand: a loss that is changed in place after backward is refused, since it would be read too late") {
+  auto const left = twice<ChangesLoss>(batches(20), Manual{});
+  CHECK(left.report.replayed == 0);
+  CHECK(left.warnings.find("a loss is changed in place after ctx.backward(loss)") != std::string::npos);
+}
 TEST_CASE("graphs by hand: a hook of an update that logs is refused by name, and another order of updates is found") {
   auto const logs = twice<HookLogs>(batches(20), Manual{});
   CHECK(logs.report.replayed == 0);

@@ -74,14 +74,13 @@ class Replayed {
   void capture(F&& f) {
     ++captures;
     capture::World const world(*model, model->parameters().front().device());
-    graph::Snapshot const before(world);
     capture::Recorder recorder(world.device());
     {
+      Undone const undone{graph::Snapshot(world)};
       capture::Recording const on(recorder);
       capture::SetFor<capture::Recorder*> const here(recorder_, &recorder);
       f();
     }
-    before.restore();
     if (!fails.empty()) throw std::runtime_error(fails);
     if (!recorder.refusal.empty()) throw std::runtime_error(recorder.refusal);
     calls_ = std::move(recorder.calls);
@@ -99,6 +98,11 @@ class Replayed {
   }
 
  private:
+  /// Restores a model, also where recording fails.
+  struct Undone {
+    graph::Snapshot before;
+    ~Undone() { before.restore(); }
+  };
   /// Counts what adds to gradients, and overwrites what the calls have made.
   void overwrite(std::unordered_set<capture::Storage>& given) {
     for (auto const& call : calls_) {
@@ -168,9 +172,10 @@ class Replayed {
   static void run(graph::UpdateInGraph const& update) {
     auto const table = update.table().cpu();
     auto const* const numbers = static_cast<double const*>(table.const_data_ptr());
-    if (numbers[0] == 0) return;
+    if (numbers[0] == 0 || numbers[3] != 0) return;
     auto const most = libtorch::UpdateTrace::most, length = most * update.runs().size();
-    auto const* row = numbers + 3 + static_cast<std::size_t>(numbers[1]) * length;
+    auto const* row =
+        numbers + static_cast<std::size_t>(libtorch::UpdateTable::head) + static_cast<std::size_t>(numbers[1]) * length;
     for (auto const& run : update.runs()) {
       std::vector<at::Tensor> inputs;
       for (auto const* const at : run.inputs()) inputs.push_back(memory_at(at, run.count));

@@ -72,7 +72,7 @@ void set_answer(State<R>& run, Question question, std::int64_t to) {
 template <class R, class Body>
 class StepSeam {
  public:
-  static constexpr bool is_manual = !R::automatic;
+  static constexpr bool is_manual = !R::automatic, scales = scales_loss<R>;
 
   /// `apart(run, key)`: why the strategy may not make the step's update; nullptr if it may. `rescales`: the trainer
   /// multiplies the gradients of this step before the update.
@@ -102,17 +102,26 @@ class StepSeam {
   auto& optimizer() const { return std::get<0>(run_.parts.optimizers->optimizers); }
   /// The limit of the gradients before it.
   Clip clip() const { return run_.optimization.clip; }
-  /// True if values that must be finite are kept on the device, to be read later.
-  bool notes() const { return run_.watch.finite.look == Look::on; }
+  /// The scaler of the loss, if the precision scales it.
+  auto& scaler() const { return *run_.parts.scaler; }
+  /// True if losses and norms that must be finite are kept on the device, to be read later.
+  bool notes() const { return looks(NonFinite::stop); }
+  /// True if the update is left out where the loss or a gradient is not finite.
+  bool skips() const { return looks(NonFinite::skip); }
   /// The loss among the step's results, if it is one number.
   template <class Result>
   static auto const* loss_to_note(Result const& result) {
     auto const* const loss = loss_of<typename R::Backend>(result);
     return loss && is_number<R>(*loss) ? loss : nullptr;
   }
-  /// The replay has noted, clipped and updated: the trainer leaves these out. `noted`: what the replay has noted in.
-  void set_updated(typename R::Value const& noted) {
+  /// The replay has noted, unscaled, clipped and updated: the trainer leaves these out. `noted`: what the replay has
+  /// noted in. It has left the update out where gradients or the loss were not finite, if that is asked for.
+  void set_updated(typename R::Value const& noted, bool gradients_fit, bool loss_fits) {
     run_.facts.updated = true;
+    run_.facts.fits = gradients_fit;
+    bool const both = gradients_fit && loss_fits;
+    if (scales ? gradients_fit && !both : !both) [[unlikely]]
+      found_non_finite(run_, loss_or_gradient);
     auto& all = run_.watch.finite.noted;
     if (notes() && std::ranges::none_of(all, [&](auto const& one) { return R::Backend::same(one, noted); }))
       all.push_back(noted);
@@ -157,6 +166,8 @@ class StepSeam {
   }
 
  private:
+  bool looks(NonFinite how) const { return run_.watch.finite.look == Look::on && run_.asked.options.non_finite == how; }
+
   using Hidden = decltype(State<R>::carried.hidden);
   template <class Batch>
   static constexpr bool carries = Recurrent<typename R::Model> && requires(Batch& batch) {
@@ -294,8 +305,7 @@ template <class R, class Pack>
 char const* update_apart([[maybe_unused]] State<R>& run, [[maybe_unused]] StepKey key) {
   using Model = typename R::Model;
   if (!key.closes) return "";
-  if constexpr (scales_loss<R>) return "the gradients are unscaled before it";
-  else if constexpr (shares<R>) return "the ranks exchange their gradients before it";
+  if constexpr (shares<R>) return "the ranks exchange their gradients before it";
   else if constexpr (Optimizers<R>::needs_closure) return "the optimizer evaluates a closure";
   else if constexpr (hook::optimizer_step::named<Model>) return "the model overrides optimizer_step";
   else if constexpr (hook::configure_gradient_clipping::named<Model>)
@@ -304,9 +314,10 @@ char const* update_apart([[maybe_unused]] State<R>& run, [[maybe_unused]] StepKe
     return "the model or a callback has on_after_backward or on_before_optimizer_step";
   else {
     if (run.watch.finite.look == Look::off) return nullptr;
-    if (run.asked.options.non_finite == NonFinite::skip) return "non_finite = NonFinite::skip may leave it out";
     bool const waits = R::Backend::gradients_wait(std::get<0>(run.parts.optimizers->optimizers).parameters());
-    return waits ? nullptr : "the loss and the gradients are looked at before it";
+    if (!waits) return "the loss and the gradients are looked at before it";
+    bool const earlier = run.asked.options.non_finite == NonFinite::skip && !key.first;
+    return earlier ? "non_finite = NonFinite::skip looks at all losses of the window before it" : nullptr;
   }
 }
 
@@ -341,9 +352,7 @@ template <class R, class Pack, class Ctx, class Batch>
   }();
   if constexpr (scales_loss<R>)
     run.facts.has_gradients = loss_of<Backend>(output) != nullptr || (run.facts.has_gradients && !key.first);
-  bool noted_in_replay = false;
-  if constexpr (ChecksReplays<typename R::Strategy>) noted_in_replay = run.facts.updated;
-  if (noted_in_replay) noted(run);
+  if (updated_in_replay(run)) noted(run);
   else if (auto* loss = loss_of<Backend>(output)) check_loss(run, *loss);
   if constexpr (closure_is_shown<R>)
     if (auto* loss = loss_of<Backend>(output)) run.carried.loss = Backend::detached(*loss, 1.0);
@@ -390,8 +399,7 @@ namespace loop {
 template <class R, class Pack, class Ctx>
 [[gnu::always_inline]] inline void before_update(State<R>& run, Pack& pack, Ctx& ctx, typename R::Value const* loss,
                                                  bool as_made) {
-  if constexpr (ChecksReplays<typename R::Strategy>)
-    if (run.facts.updated) return;
+  if (updated_in_replay(run)) return;
   bool const seen = as_made && looks_early<R, Pack>;
   auto& model = *run.parts.model;
   auto& optimizer = std::get<0>(run.parts.optimizers->optimizers);
@@ -444,11 +452,10 @@ template <class R, class Pack, class Ctx, class Closure>
     closure();
     steps([&]() __attribute__((always_inline)) {
       guarded(run, run.facts.has_gradients, [&] {
-        if constexpr (ChecksReplays<typename R::Strategy>)
-          if (std::exchange(run.facts.updated, false)) return;
-        optimizer.step();
+        if (!updated_in_replay(run)) optimizer.step();
       });
     });
+    run.facts.updated = false;
   }
   ++run.progress.global_step;
   tick_schedulers(run, ctx, Interval::step);

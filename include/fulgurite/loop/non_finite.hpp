@@ -176,6 +176,15 @@ template <class R, class Pack>
 /// False for infinities and nan: their difference to themselves is nan.
 [[gnu::always_inline]] inline bool is_finite(double value) { return !std::isnan(value - value); }
 
+inline constexpr char const* loss_or_gradient = "a loss or a gradient is not finite";
+
+/// True if a replay of the current step has made its update or left it out, with all that stands before it.
+template <class R>
+[[gnu::always_inline]] inline bool updated_in_replay([[maybe_unused]] State<R> const& run) {
+  if constexpr (ChecksReplays<typename R::Strategy>) return run.facts.updated;
+  else return false;
+}
+
 /// Called at the start of a fit.
 template <class R>
 void watch_finite(State<R>& run) {
@@ -292,7 +301,7 @@ template <class R, class Loss>
 template <class R, class Parameters>
 [[gnu::noinline]] void wait_for_finite(State<R>& run, Parameters const& parameters) {
   R::Backend::note_gradients(run.watch.finite.noted, parameters);
-  if (!is_finite(read_noted(run))) found_non_finite(run, "a loss or a gradient is not finite");
+  if (!is_finite(read_noted(run))) found_non_finite(run, loss_or_gradient);
 }
 
 /// Checks the gradients of one optimizer, before they are clipped and used. On a device under `stop`, the weights are
@@ -366,16 +375,16 @@ void guarded(State<R>& run, [[maybe_unused]] bool has_gradients, Update&& update
   auto& finite = run.watch.finite;
   if constexpr (scales_loss<R>) {
     if (!has_gradients) return;
-    bool const fits = run.parts.scaler->finite();
+    bool const replayed = updated_in_replay(run), fits = replayed ? run.facts.fits : run.parts.scaler->finite();
     // The scaler has waited for the gradients. Noted losses are read now, unless the update is skipped anyway.
-    if (!finite.noted.empty() && run.asked.options.non_finite == NonFinite::skip) {
+    if (!replayed && !finite.noted.empty() && run.asked.options.non_finite == NonFinite::skip) {
       if (fits) wait_for_finite(run, std::span<typename R::Value const>());
       else finite.noted.clear();
     }
     if (fits && finite.look != Look::found) update();
     else ++run.progress.skipped_steps;
     if (finite.look == Look::found) finite.look = Look::on;
-    run.parts.scaler->update();
+    if (!replayed) run.parts.scaler->update();
     if (fits) finite.scaled_out = 0;
     else scaled_out(run);
   } else if (finite.look == Look::found) [[unlikely]] {

@@ -73,7 +73,8 @@ struct Facts {
   bool left_out = false;       ///< true if the loader left out the current batch
   bool has_gradients = false;  ///< a batch of the current window ran backward; kept if the precision scales the loss
   bool types_seen = false;     ///< the first training_step was checked for types other than the precision's
-  bool updated = false;        ///< a replay of the current step has made its update, too
+  bool updated = false;        ///< a replay of the current step has made its update, too, or left it out
+  bool fits = false;           ///< if so: its gradients were finite
   bool sanity_checking = false;
   bool validating = false;
   bool has_validation = false;

@@ -565,8 +565,9 @@ using CapturingOf = Capturing<Strategy, typename StepsOf<Strategy::on_gpu>::type
 /// On a GPU, a step becomes a CUDA graph: one launch in place of hundreds, with the same numbers. A kind of step runs
 /// three times as it is written, is then recorded, and is compared with its replays in every bit (or, where its kernels
 /// are not deterministic, within their own spread) before it is trusted; later checks are those of the CPU. The graph
-/// contains clipping and the update of an optimizer of fulgurite::optim, if no code of the program and no unscaling
-/// stands between the gradients and the update. Without CUDA or its headers, all steps run as they are written.
+/// contains clipping and the update of an optimizer of fulgurite::optim, if no code of the program stands between the
+/// gradients and the update; with Fp16Mixed also unscaling, updates that are left out, and the change of the scale.
+/// Without CUDA or its headers, all steps run as they are written.
 ///
 /// In manual optimization, a replay stops where the step updates with an optimizer, and lets the trainer do that: the
 /// tape stops there, or the step is one graph up to there and another from there on. Slices of truncated

@@ -15,6 +15,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <fulgurite/core/body.hpp>
+#include <fulgurite/core/types.hpp>
 #include <fulgurite/loop/parts.hpp>
 #include <fulgurite/torch/capture/recorder.hpp>
 #include <fulgurite/torch/capture/step_kind.hpp>
@@ -73,15 +74,7 @@ class Observer {
   }
 
   /// `f()`: the trainer acts in the middle of the step. That is not observed, and the trainer may keep the loss.
-  template <class F>
-  void turn(loop::Turn turn, at::Tensor const& loss, F&& f) {
-    c10::impl::ExcludeDispatchKeyGuard const unseen(recording_key);
-    if (loss.defined()) looked_at_.push_back(capture::storage_of(loss));
-    if (turn == loop::Turn::looks_at_loss) return f();
-    turns.emplace_back(turn, written());
-    f();
-    for (auto& [tensor, then] : before_) then = version(tensor);
-  }
+  void turn(loop::Turn turn, at::Tensor const& loss, FunctionRef<void()> f);
   /// The updates in the middle of the step, each with what `written` was before it.
   std::vector<std::pair<loop::Turn, std::vector<c10::VariableVersion>>> turns = {};
 
@@ -144,6 +137,38 @@ class Snapshot {
 
   std::vector<at::Tensor> memory_, copies_;
   std::vector<std::pair<at::Generator, at::Tensor>> generators_;
+};
+
+/// The same of a step's snapshots, one after the other.
+bool same(std::vector<Snapshot> const& a, std::vector<Snapshot> const& b);
+double distance(std::vector<Snapshot> const& a, std::vector<Snapshot> const& b);
+
+// The trainer's turns in a step of manual optimization.
+
+/// A step that runs as it is written, while it is observed or compared.
+struct Underway {
+  FunctionRef<std::size_t()> pending;  ///< the number of values logged so far
+  Observer* observer;                  ///< nullptr: the step is compared
+  capture::World const& world;
+  std::vector<loop::Turn> turns = {};           ///< in their order
+  std::vector<Snapshot> found = {}, left = {};  ///< before and after each update, if the step is compared
+  std::string refusal = {};
+
+  /// `act()`: the trainer acts.
+  void turn(loop::Turn turn, at::Tensor const& loss, FunctionRef<void()> act);
+};
+
+/// Losses that the trainer looks at where the graph that is being recorded ends.
+class Looks {
+ public:
+  void add(at::Tensor const& loss);
+  /// Returns them, at the end of their graph. Throws if one was changed meanwhile: the trainer would see another number
+  /// than in the step as it is written.
+  std::vector<at::Tensor> take();
+
+ private:
+  std::vector<at::Tensor> losses_ = {};
+  std::vector<std::pair<c10::VariableVersion, std::uint32_t>> versions_ = {};
 };
 
 }  // namespace fulgurite::libtorch::graph

@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <mutex>
+#include <numeric>
+#include <stdexcept>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -54,6 +57,15 @@ FULGURITE_BULK_BODY std::vector<c10::VariableVersion> Observer::written() {
     for (auto const& [storage, counter] : recorder_.calls[next_call_].written)
       if (world_.number(storage)) all.push_back(counter);
   return all;
+}
+
+FULGURITE_BULK_BODY void Observer::turn(loop::Turn turn, at::Tensor const& loss, FunctionRef<void()> f) {
+  c10::impl::ExcludeDispatchKeyGuard const unseen(recording_key);
+  if (loss.defined()) looked_at_.push_back(capture::storage_of(loss));
+  if (turn == loop::Turn::looks_at_loss) return f();
+  turns.emplace_back(turn, written());
+  f();
+  for (auto& [tensor, then] : before_) then = version(tensor);
 }
 
 FULGURITE_BULK_BODY std::string Observer::wrong(std::vector<at::Tensor> const& given,
@@ -191,6 +203,38 @@ FULGURITE_BULK_BODY void Snapshot::save(at::Device device) {
   std::lock_guard const lock(generator.mutex());
   auto state = generator.get_state();
   generators_.emplace_back(generator, std::move(state));
+}
+
+FULGURITE_BULK_BODY bool same(std::vector<Snapshot> const& a, std::vector<Snapshot> const& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](auto& x, auto& y) { return x.same(y); });
+}
+FULGURITE_BULK_BODY double distance(std::vector<Snapshot> const& a, std::vector<Snapshot> const& b) {
+  return std::transform_reduce(a.begin(), a.end(), b.begin(), 0.0, std::plus(),
+                               [](auto& x, auto& y) { return x.distance(y); });
+}
+
+FULGURITE_BULK_BODY void Underway::turn(loop::Turn turn, at::Tensor const& loss, FunctionRef<void()> act) {
+  auto const logged = pending();
+  bool const compares = !observer && turn != loop::Turn::looks_at_loss;
+  turns.push_back(turn);
+  if (compares) found.emplace_back(world);
+  if (observer) observer->turn(turn, loss, act);
+  else act();
+  if (compares) left.emplace_back(world);
+  if (pending() != logged) refusal = capture::hook_logs;
+}
+
+FULGURITE_BULK_BODY void Looks::add(at::Tensor const& loss) {
+  losses_.push_back(capture::detached(loss));
+  auto const& counter = loss.unsafeGetTensorImpl()->version_counter();
+  versions_.emplace_back(counter, counter.current_version());
+}
+
+FULGURITE_BULK_BODY std::vector<at::Tensor> Looks::take() {
+  for (auto const& [counter, then] : std::exchange(versions_, {}))
+    if (counter.current_version() != then)
+      throw std::runtime_error("a loss is changed in place after ctx.backward(loss): change a copy of it");
+  return std::exchange(losses_, {});
 }
 
 }  // namespace fulgurite::libtorch::graph

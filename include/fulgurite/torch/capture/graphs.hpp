@@ -5,9 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <functional>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -65,10 +63,12 @@ struct KeptGraph {
   capture::Left left = {};
   std::shared_ptr<void> batch = nullptr, result = nullptr;
   std::vector<at::Tensor> seeds = {};               ///< the tensors from which backward starts in the graph
+  std::size_t followed = 0;                         ///< the number of the scaler's seeds that follow in the graph
   std::vector<c10::VariableVersion> written = {};   ///< counters that a replay increments as the step did
   double spread = 0;                                ///< the squared distance between replays of one step
   std::unique_ptr<UpdateInGraph> update = nullptr;  ///< null: the optimizer's update is not in the graph
   std::vector<Segment<Graph>> segments = {};        ///< what is before `graph`: none in automatic optimization
+  std::vector<loop::Turn> turns = {};               ///< the trainer's in the recorded step
   std::vector<at::Tensor> losses = {};              ///< those of `graph`, as in a segment
   std::unique_ptr<Graph> graph = nullptr;           ///< destroyed first; waits for the device
 };
@@ -78,10 +78,10 @@ struct KeptGraph {
 /// executes nothing, and replayed. The model's code runs once in each step that is not replayed; it runs twice only if
 /// recording fails half-way.
 ///
-/// Clipping and the optimizer's update are the last part of the graph, if nothing else stands between the gradients and
-/// the update, and if that is one of our kernels. Only replays that count clip and update. Where a step is compared
-/// with its replay, both are turned off in the graph and follow the step as it is written; they contain no code of the
-/// program that could be wrong. What such a replay notes of its loss is undone.
+/// Unscaling, clipping and the optimizer's update are the last part of the graph, if nothing else stands between the
+/// gradients and the update, and if that is one of our kernels. Only replays that count do these. Where a step is
+/// compared with its replay, they are turned off in the graph and follow the step as it is written; they contain no
+/// code of the program that could be wrong. What such a replay notes of its loss is undone.
 ///
 /// A step of manual optimization becomes several graphs, cut where the step updates: a replay runs one, lets the
 /// trainer update, and runs the next. While they are recorded, which executes nothing, the trainer does not act; then
@@ -96,14 +96,6 @@ class Graphs {
   struct Ran {
     std::optional<Result> result = std::nullopt;
     bool changed = false;
-  };
-  /// A step that runs as it is written, while it is observed or compared.
-  struct Underway {
-    FunctionRef<std::size_t()> pending;  ///< the number of values logged so far
-    Observer* observer;                  ///< nullptr: the step is compared
-    std::vector<Snapshot> found, left;   ///< before and after each update
-    capture::World const& world;
-    std::string refusal;
   };
 
  public:
@@ -135,16 +127,7 @@ class Graphs {
   void in_turn(loop::Turn turn, at::Tensor const& loss, torch::nn::Module const&, F&& f) {
     if (recorded_ != nullptr) return cut(turn, loss);
     if (!underway_) return f();
-    auto& [pending, observer, found, left, world, refusal] = *underway_;
-    auto const logged = pending();
-    bool const compares = !observer && turn != loop::Turn::looks_at_loss;
-    if (compares) found.emplace_back(world);
-    side_->unwatched([&] {
-      if (observer) observer->turn(turn, loss, f);
-      else f();
-    });
-    if (compares) left.emplace_back(world);
-    if (pending() != logged) refusal = capture::hook_logs;
+    side_->unwatched([&] { underway_->turn(turn, loss, f); });
   }
 
   template <class Result, class Batch, class Step>
@@ -165,7 +148,7 @@ class Graphs {
     // cache a tensor.
     Observer observer(scene.world);
     auto const pending = [&] { return capture::pending(step.board); };
-    Underway now{pending, &observer, {}, {}, scene.world, {}};
+    Underway now{pending, &observer, scene.world};
     {
       capture::SetFor<bool> const here(observes_, true);
       capture::SetFor<Underway*> const known(underway_, &now);
@@ -195,21 +178,20 @@ class Graphs {
     capture::Compared<Ran<Result>> compared;
     auto& ran = compared.ran;
     auto const pending = [&] { return capture::pending(step.board); };
-    Underway now{pending, nullptr, {}, {}, scene.world, {}};
+    Underway now{pending, nullptr, scene.world};
     {
       capture::SetFor<Underway*> const known(underway_, &now);
       ran.result.emplace(side_->run(waited, [&] { return step(batch); }));
     }
     auto const left = capture::cut_off(*ran.result, step.board, scene.world);
     ran.changed = scene.changed();
-    bool const other_result = left.numbers != kept.left.numbers, updates = now.found.size() != kept.segments.size();
-    if (ran.changed || left.logged != kept.left.logged || other_result || updates || !left.refusal.empty()) {
-      compared.wrong = !left.refusal.empty() ? left.refusal
-                       : updates             ? other_turns
-                       : other_result        ? capture::other_numbers
-                                             : capture::other_bits;
-      return compared;
-    }
+    compared.wrong = !now.refusal.empty()                             ? now.refusal
+                     : !left.refusal.empty()                          ? left.refusal
+                     : now.turns != kept.turns                        ? other_turns
+                     : left.numbers != kept.left.numbers              ? capture::other_numbers
+                     : ran.changed || left.logged != kept.left.logged ? capture::other_bits
+                                                                      : "";
+    if (!compared.wrong.empty()) return compared;
     now.found.emplace_back(scene.world, left.tensors);
     auto const& as_written = now.found;  // as the step was before each update, and at its end
     NotesUndone const undone(kept.update.get());
@@ -302,12 +284,14 @@ class Graphs {
     if constexpr (!std::remove_cvref_t<decltype(step.seam)>::is_manual) apart = prepare_update(kept, step.seam);
     std::optional<Result> result;
     try {
+      looks_ = {};
       capture::SetFor<Kept*> const here(recorded_, &kept);
       capture::SetFor<capture::World const*> const world(world_, &scene.world);
       kept.graph->capture([&] {
         result.emplace(step(*fixed));
         kept.left = capture::cut_off(*result, step.board, scene.world);
         if (!kept.segments.empty() && !kept.segments.back().graph) throw std::runtime_error(other_turns);
+        kept.losses = looks_.take();
         if (apart.empty()) apart = record_update(kept, *result, step.seam);
       });
     } catch (std::exception const& error) {
@@ -346,18 +330,12 @@ class Graphs {
   /// Ends a segment of the step that is being recorded.
   void cut(loop::Turn turn, at::Tensor const& loss) {
     auto& kept = *recorded_;
-    if (turn == loop::Turn::looks_at_loss) return kept.losses.push_back(capture::detached(loss));
+    kept.turns.push_back(turn);
+    if (turn == loop::Turn::looks_at_loss) return looks_.add(loss);
     auto const next = std::find_if(kept.segments.begin(), kept.segments.end(), [](auto& one) { return !one.graph; });
     if (next == kept.segments.end() || next->turn != turn) throw std::runtime_error(other_turns);
-    next->losses = std::exchange(kept.losses, {});
+    next->losses = looks_.take();
     next->graph = kept.graph->cut();
-  }
-  static bool same(std::vector<Snapshot> const& a, std::vector<Snapshot> const& b) {
-    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](auto& x, auto& y) { return x.same(y); });
-  }
-  static double distance(std::vector<Snapshot> const& a, std::vector<Snapshot> const& b) {
-    return std::transform_reduce(a.begin(), a.end(), b.begin(), 0.0, std::plus(),
-                                 [](auto& x, auto& y) { return x.distance(y); });
   }
   static constexpr char const* other_turns = "the step is not the same each time: it updates in another order";
 
@@ -422,39 +400,55 @@ class Graphs {
         if (all.empty()) return no_gradient;
         if (!update->take(std::move(all))) return "the step before gave gradients to other parameters";
       }
-      if (auto const* const loss = seam.loss_to_note(result); loss && seam.notes()) update->note(*loss);
-      if (auto const norm = update->clip(optimizer.parameters(), seam.clip()); norm.defined() && seam.notes())
-        update->note(norm);
+      auto const on = update->on();
+      auto const parameters = optimizer.parameters();
+      auto const* const loss = seam.loss_to_note(result);
+      auto const* const skips = seam.skips() ? loss : nullptr;
+      if constexpr (Seam::scales) {
+        seam.scaler().unscale(parameters, on);
+        update->leave_out(seam.scaler().found(), skips);
+      } else if (seam.skips()) {
+        update->leave_out(update->found_in(parameters), skips);
+      }
+      if (loss && seam.notes()) update->note(*loss);
+      auto const norm = update->clip(parameters, seam.clip(), on);
+      if (norm.defined() && seam.notes() && !Seam::scales) update->note(norm);
       kept.graph->update(*update);
+      if constexpr (Seam::scales) {
+        seam.scaler().update(on);
+        kept.followed = seam.scaler().seeds();
+      }
       kept.update = std::move(update);
     }
     return {};
   }
 
-  /// If the update is not the recorded one with other numbers (parameters have taken different numbers of steps since,
-  /// say), it follows the replay as it is written.
+  /// False if the update is not the recorded one with other numbers (parameters have taken different numbers of steps
+  /// since, say): it follows the replay as it is written. Steps count once the update is known to be made.
   template <class Seam>
   static bool replay_and_update(Kept& kept, std::vector<at::Tensor> const& batch, Seam& seam) {
     auto& optimizer = seam.optimizer();
-    auto const runs = optimizer.runs(true);
+    auto const runs = optimizer.runs(false);
     auto const after = [&](long steps) {
       std::vector<TracedUpdate> all;
       for (auto const& run : runs) all.push_back(optimizer.traced(run, steps));
       return all;
     };
     auto const now = after(0);
-    bool made = kept.update->fits(now);
-    if (made) kept.update->turn_on(now, after);
-    else kept.update->turn_off();
+    if (!kept.update->fits(now)) {
+      launch(kept, batch, [](Segment<Graph> const&) {});
+      return false;
+    }
+    kept.update->turn_on(now, after);
     kept.inputs.feed(batch);
     kept.graph->replay();
-    made = made && kept.update->made();
-    if (!made) {
-      clip_as_written(optimizer.parameters(), seam.clip());
-      for (auto const& run : runs) optimizer.update(run);
-    }
-    seam.set_updated(kept.update->noted());
-    return made;
+    auto const outcome = kept.update->outcome();
+    if (outcome.counts())
+      for (auto const& run : optimizer.runs(true))
+        if (!outcome.ran) optimizer.update(run);
+    if constexpr (Seam::scales) seam.scaler().seeds_follow(kept.followed);
+    seam.set_updated(kept.update->noted(), outcome.gradients_fit, outcome.loss_fits);
+    return outcome.ran;
   }
   static constexpr char const* no_gradient = "no parameter receives a gradient";
   static constexpr char const* no_kernel = "there is no kernel that does it with the bits of LibTorch's operators";
@@ -462,6 +456,7 @@ class Graphs {
   std::unique_ptr<typename Graph::Side> side_;
   Kept* recorded_ = nullptr;               ///< set while a graph is recorded
   capture::World const* world_ = nullptr;  ///< likewise
+  Looks looks_ = {};                       ///< of the graph that is recorded
   Underway* underway_ = nullptr;           ///< set while a step is observed or compared
   bool observes_ = false;                  ///< true while a step is observed
 };

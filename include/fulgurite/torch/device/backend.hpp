@@ -21,6 +21,8 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/maximum.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
 #include <fulgurite/checkpoint/run_file.hpp>
@@ -51,6 +53,9 @@ namespace fulgurite::libtorch {
 
 /// Computes like torch.amp.GradScaler. Everything stays on the device; only `finite()` makes the host wait in a step.
 /// With several optimizers, call unscale, finite and step for each of them, then update once.
+///
+/// A graph of a step may contain `unscale` and `update`, with an `on`: where that is false in a replay, gradients and
+/// scale keep every bit.
 template <class Precision>
 class Scaler {
  public:
@@ -76,34 +81,50 @@ class Scaler {
 
   /// Divides the gradients by the scale and records whether one of them was infinite or not a number.
   template <class Parameters>
-  void unscale(Parameters const& parameters) {
+  void unscale(Parameters const& parameters, at::Tensor const& on = {}) {
     Gradients const gradients(parameters);
     found_.zero_();
     if (gradients->empty()) return;
-    auto const inverse = scale_.to(at::kDouble).reciprocal_().to(at::kFloat);  // in double, like GradScaler
+    auto inverse = scale_.to(at::kDouble).reciprocal_().to(at::kFloat);  // in double, like GradScaler
+    if (on.defined()) inverse = at::where(on, inverse, at::ones_like(inverse));
     if (gradients.on_one_device()) {
       at::_amp_foreach_non_finite_check_and_unscale_(*gradients, found_, inverse);
     } else {
       for (auto& gradient : *gradients) {
         auto elsewhere = at::zeros({1}, found_.options().device(gradient.device()));
         at::_amp_foreach_non_finite_check_and_unscale_(gradient, elsewhere, inverse.to(gradient.device()));
-        found_ = at::maximum(found_, elsewhere.to(found_.device()));
+        found_.copy_(at::maximum(found_, elsewhere.to(found_.device())));
       }
     }
-    found_any_ = at::maximum(found_any_, found_);
+    at::maximum_out(found_any_, found_any_, found_);
   }
 
   /// True if the gradients that were unscaled last may be used for a step. Waits for the device.
   bool finite() const { return read(found_) == 0.0; }
+  /// The same on the device: not 0 if they may not.
+  at::Tensor const& found() const { return found_; }
 
   /// Call this once per step: reduces the scale after an overflow, and increases it after `growth_interval` good steps
   /// in a row.
-  void update() {
+  void update(at::Tensor const& on = {}) {
     at::NoGradGuard const no_graph;
-    at::_amp_update_scale_(scale_, good_steps_, found_any_, precision_.growth_factor, precision_.backoff_factor,
+    auto scale = on.defined() ? scale_.clone() : scale_, good_steps = on.defined() ? good_steps_.clone() : good_steps_;
+    at::_amp_update_scale_(scale, good_steps, found_any_, precision_.growth_factor, precision_.backoff_factor,
                            precision_.growth_interval);
+    if (on.defined()) {
+      at::where_out(scale_, on, scale, scale_);
+      at::where_out(good_steps_, on, good_steps, good_steps_);
+    }
     found_any_.zero_();
-    for (auto const& made : seeds_) follow(made);
+    seeds_follow(0);
+  }
+
+  /// The number of seeds so far; and the change of those from this number on to the present scale, for seeds that were
+  /// made after the graph that has updated the scale.
+  std::size_t seeds() const { return seeds_.size(); }
+  void seeds_follow(std::size_t first) const {
+    at::NoGradGuard const no_graph;
+    for (; first < seeds_.size(); ++first) follow(seeds_[first]);
   }
 
   /// Waits for the device.
@@ -123,7 +144,7 @@ class Scaler {
       good_steps_.fill_(good);
       found_.zero_();
       found_any_.zero_();
-      for (auto const& made : seeds_) follow(made);
+      seeds_follow(0);
     }
   }
 

@@ -107,8 +107,9 @@ bool updated_by_kernel(UpdateTrace const& trace, std::span<void* const> memory, 
 // may differ in each replay.
 
 /// The columns of the table's head: whether the kernels do anything; the row that they read next; a count of blocks
-/// that are done. Rows follow, in each of them the numbers of all runs, UpdateTrace::most for each.
-enum class UpdateTable : std::int64_t { on, row, done, head };
+/// that are done; 0, or a reason to leave this update out. Rows follow, in each of them the numbers of all runs,
+/// UpdateTrace::most for each.
+enum class UpdateTable : std::int64_t { on, row, done, left_out, head };
 
 /// True if `launch_update_in_graph` can launch this: its kernel is compiled and compared with `operators` like that of
 /// updated_by_kernel, and in the same way must be known before the graph is recorded.
@@ -126,9 +127,6 @@ void write_numbers(UpdateTrace const& trace, at::Device device, double* to);
 
 namespace fulgurite::libtorch::graph {
 
-/// Limits gradients outside of a graph.
-void clip_as_written(ArenaParameters const& parameters, Clip const& clip);
-
 /// What differs from step to step (learning rates, bias corrections) is not part of the graph: its kernels read it from
 /// a table on the device. The table holds the numbers of several steps, as they will be if no learning rate changes;
 /// each replay moves on to the next row. Where a row would be wrong, or all were used, it is written again before the
@@ -142,9 +140,17 @@ class UpdateInGraph : Pinned {
   /// `runs`: what the update of the recorded step does. False if they are too many for the table.
   bool take(std::vector<TracedUpdate> runs);
 
-  /// Limits the gradients in the graph that is being recorded, before `launch`, with the bits of clip_norm and
-  /// clip_value; where the update is turned off, it leaves every bit as it is. Returns the norm, if that is limited.
-  at::Tensor clip(ArenaParameters const& parameters, Clip const& clip) const;
+  // What the graph that is being recorded does before `launch`.
+
+  /// True on the device if the update is turned on.
+  at::Tensor on() const;
+  /// Not 0 on the device if a gradient is not finite.
+  at::Tensor found_in(ArenaParameters const& parameters) const;
+  /// Lets each replay leave its update out where `found` is not 0, or `loss` (unless it is null) not finite.
+  void leave_out(at::Tensor const& found, at::Tensor const* loss);
+  /// Limits the gradients with the bits of clip_norm and clip_value; where `on` is false, it leaves every bit as it is.
+  /// Returns the norm, if that is limited.
+  at::Tensor clip(ArenaParameters const& parameters, Clip const& clip, at::Tensor const& on) const;
   /// Lets each replay add zero times a value to a number on the device, which is nan from the first value on that is
   /// not finite.
   void note(at::Tensor const& value) const;
@@ -165,9 +171,13 @@ class UpdateInGraph : Pinned {
   /// The replay makes no update: it is compared with a step as it is written, which has none.
   void turn_off();
 
-  /// Called after a replay with the update. The first time it waits, and reads whether the kernels have run; if they
-  /// have not, none of them will any more.
-  bool made();
+  /// What has become of an update: it is made, or left out; or the kernels have not run, and never will.
+  struct Outcome {
+    bool ran = true, gradients_fit = true, loss_fits = true;
+    bool counts() const { return gradients_fit && loss_fits; }
+  };
+  /// Called after a replay with the update. Waits the first time, and each time in a graph that may leave it out.
+  Outcome outcome();
 
   static constexpr std::int64_t most_rows = 64;
 
@@ -184,6 +194,7 @@ class UpdateInGraph : Pinned {
   std::size_t next_ = 0;           ///< index in rows_ of the row that the next replay reads
   std::int64_t foreseen_ = 1;      ///< rows written at once: more and more while they turn out to be right
   bool on_ = false;                ///< the kernels of the next replay do something
+  bool may_leave_out_ = false;
 };
 
 /// Undoes at its end what replays have noted meanwhile, which are compared and do not count.

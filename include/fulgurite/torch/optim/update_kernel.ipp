@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/_amp_foreach_non_finite_check_and_unscale.h>
 #include <ATen/ops/_foreach_mul.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
@@ -108,8 +109,8 @@ FULGURITE_BULK_BODY void add_quotient(TracedValue const& to, TracedValue const& 
 /// The source of a kernel. Each thread computes the numbers at four places. `product_first`: in x + value * a * b the
 /// product a * b is rounded first, otherwise value * a. Which it is in LibTorch's kernel is found by comparing.
 /// `in_graph`: the numbers are those of the row of the table that is next, from column `at` on, and nothing happens
-/// where the table is off. The last block to finish the last run moves the table to its next row: by then all blocks
-/// have read the row.
+/// where the table is off or the update is left out. The last block to finish the last run moves the table to its next
+/// row: by then all blocks have read the row.
 FULGURITE_BODY std::string update_source(UpdateTrace const& trace, std::vector<bool> const& given, at::ScalarType type,
                                          bool product_first, bool in_graph) {
   using What = UpdateTrace::What;
@@ -163,8 +164,8 @@ FULGURITE_BODY std::string update_source(UpdateTrace const& trace, std::vector<b
   std::string const place = "  long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;\n";
   if (!in_graph) return source + ") {\n" + place + "  if (i >= count) return;\n" + body + "}\n";
   return source + ") {\n" + place +
-         R"(  if (table[0] == 0) return;
-  double const* n = table + 3 + (long long)table[1] * row + at;
+         R"(  if (table[0] == 0 || table[3] != 0) return;
+  double const* n = table + 4 + (long long)table[1] * row + at;
   if (i < count) {
 )" + body +
          R"(  }
@@ -224,8 +225,8 @@ FULGURITE_BULK_BODY void launch_from_table(native::GpuKernel const& kernel, std:
   launch_over(kernel, memory, count, {&numbers, &at, &row, &last});
 }
 
-/// Runs the kernel with the numbers of the second row of a table, and once more where the table is off. True if the
-/// first of these has moved the table by one row; the second one has to leave memory as it is.
+/// Runs the kernel with the numbers of the second row of a table, then where the table is off, and where the update is
+/// left out. True if the first of these has moved the table by one row; the others have to leave memory as it is.
 FULGURITE_BODY bool updates_from_table(native::GpuKernel const& kernel, UpdateTrace const& trace,
                                        std::span<void* const> memory, std::int64_t count, at::Device device) {
   constexpr auto head = static_cast<std::int64_t>(UpdateTable::head);
@@ -237,8 +238,10 @@ FULGURITE_BODY bool updates_from_table(native::GpuKernel const& kernel, UpdateTr
   auto const table = numbers.to(device);
   launch_from_table(kernel, memory, count, table, 0, 1);
   auto const after = table.cpu();
-  table.zero_();
-  launch_from_table(kernel, memory, count, table, 0, 1);
+  for (double const all : {0, 1}) {
+    table.fill_(all);
+    launch_from_table(kernel, memory, count, table, 0, 1);
+  }
   row[1] = 2;
   return at::equal(after, numbers);
 }
@@ -399,15 +402,29 @@ FULGURITE_BODY void UpdateInGraph::note(at::Tensor const& value) const {
   noted_.add_(value.reshape({}), 0);
 }
 
-FULGURITE_BODY void clip_as_written(ArenaParameters const& parameters, Clip const& clip) {
-  if (clip.kind == Clip::Kind::norm) clip_norm(parameters, clip.limit);
-  if (clip.kind == Clip::Kind::value) clip_value(parameters, clip.limit);
+FULGURITE_BODY at::Tensor UpdateInGraph::on() const {
+  return table_.select(0, static_cast<std::int64_t>(UpdateTable::on)).ne(0);
 }
 
-FULGURITE_BODY at::Tensor UpdateInGraph::clip(ArenaParameters const& parameters, Clip const& clip) const {
+FULGURITE_BODY at::Tensor UpdateInGraph::found_in(ArenaParameters const& parameters) const {
+  Gradients const gradients(parameters);
+  auto found = at::zeros({1}, noted_.options());
+  at::_amp_foreach_non_finite_check_and_unscale_(*gradients, found, at::ones_like(found));  // writes the same bits
+  return found;
+}
+
+FULGURITE_BODY void UpdateInGraph::leave_out(at::Tensor const& found, at::Tensor const* loss) {
+  at::NoGradGuard const no_graph;
+  may_leave_out_ = true;
+  auto reason = found;  // 1: the gradients, 2: the loss, 3: both
+  if (loss) reason = reason.add(loss->reshape({1}).sub(loss->reshape({1})).ne(0), 2);
+  table_.narrow(0, static_cast<std::int64_t>(UpdateTable::left_out), 1).copy_(reason);
+}
+
+FULGURITE_BODY at::Tensor UpdateInGraph::clip(ArenaParameters const& parameters, Clip const& clip,
+                                              at::Tensor const& on) const {
   if (clip.kind == Clip::Kind::none) return {};
   Gradients const gradients(parameters);
-  auto const on = table_.select(0, static_cast<std::int64_t>(UpdateTable::on)).ne(0);
   if (clip.kind == Clip::Kind::norm) {
     auto const norms = norms_of(parameters, *gradients);
     auto const norm = norms.size() == 1 ? norms.front() : at::linalg_vector_norm(at::stack(norms), 2);
@@ -459,7 +476,7 @@ FULGURITE_BULK_BODY void UpdateInGraph::turn_on(std::vector<TracedUpdate> const&
 FULGURITE_BULK_BODY void UpdateInGraph::upload() {
   at::NoGradGuard const no_graph;
   auto const size = table_head + static_cast<std::int64_t>(rows_.size());
-  auto const host = at::empty({size}, at::TensorOptions(at::kDouble).pinned_memory(table_.is_cuda()));
+  auto const host = at::empty({size}, at::TensorOptions(at::kDouble).pinned_memory(!table_.is_cpu()));
   auto* const numbers = static_cast<double*>(host.mutable_data_ptr());
   std::fill_n(numbers, table_head, 0.0);
   numbers[static_cast<std::size_t>(UpdateTable::on)] = 1;
@@ -469,16 +486,20 @@ FULGURITE_BULK_BODY void UpdateInGraph::upload() {
   on_ = true;
 }
 
-FULGURITE_BULK_BODY bool UpdateInGraph::made() {
-  if (proof_ == Proof::none) {
-    auto const head = table_.narrow(0, 0, table_head).cpu();
-    auto const* const number = static_cast<double const*>(head.const_data_ptr());
-    bool const ran = number[static_cast<std::size_t>(UpdateTable::on)] == 1 &&
-                     number[static_cast<std::size_t>(UpdateTable::row)] == 1 &&
-                     number[static_cast<std::size_t>(UpdateTable::done)] == 0;
+FULGURITE_BULK_BODY UpdateInGraph::Outcome UpdateInGraph::outcome() {
+  if (proof_ == Proof::made && !may_leave_out_) return {};
+  auto const head = table_.narrow(0, 0, table_head).cpu();
+  auto const number = [&](UpdateTable column) {
+    return static_cast<double const*>(head.const_data_ptr())[static_cast<std::size_t>(column)];
+  };
+  auto const reason = static_cast<int>(number(UpdateTable::left_out));
+  if (reason != 0) {
+    next_ -= runs_.size() * UpdateTrace::most;  // the table is still at this row
+  } else if (proof_ == Proof::none) {
+    bool const ran = number(UpdateTable::on) == 1 && number(UpdateTable::row) == 1 && number(UpdateTable::done) == 0;
     proof_ = ran ? Proof::made : Proof::failed;
   }
-  return proof_ == Proof::made;
+  return {proof_ != Proof::failed, (reason & 1) == 0, (reason & 2) == 0};
 }
 
 FULGURITE_BULK_BODY void UpdateInGraph::turn_off() {
