@@ -23,10 +23,13 @@ def plan(folder: pathlib.Path, size: int) -> list[list[str]]:
     return units + [[file.name] for file in files if file.name not in together]
 
 
+def namespace(file: pathlib.Path) -> str:
+    return 'test_' + re.sub(r'\W', '_', file.stem)
+
+
 def unit(files: list[pathlib.Path]) -> str:
     includes = dict.fromkeys(line for file in files for line in INCLUDE.findall(file.read_text()))
-    names = [re.sub(r'\W', '_', file.stem) for file in files]
-    parts = [f'namespace test_{name} {{\n#include "{file.name}"\n}}' for name, file in zip(names, files)]
+    parts = [f'namespace {namespace(file)} {{\n#include "{file.name}"\n}}' for file in files]
     return '\n'.join([*includes, *parts]) + '\n'
 
 

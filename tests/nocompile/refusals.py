@@ -11,14 +11,15 @@ the program corrected, which must compile:
     // flags: -ffast-math                                (optional: what the wrong program alone is compiled with)
 
 Nearly all of them begin with the toy and the trainer, or with one of a few other headers. `check` compiles what they
-begin with once, into precompiled headers in BUILD, and the corrected programs that begin alike several at a time; only
-where one of them does not compile is each compiled alone.
+begin with once, into precompiled headers in BUILD, and the programs that begin alike several at a time: the corrected
+ones, and the wrong ones. Only where one does not do there what it should is it compiled alone, and that decides.
 
     refusals.py check BUILD [CASE...]  compiles each case both ways with the compiler and flags of BUILD; prints TAP
     refusals.py show BUILD [CASE...]   prints what the compiler says, for reading
     refusals.py identifiers            compares the identifiers in include/ with those that tests provoke; prints TAP
 """
 
+import collections
 import pathlib
 import re
 import subprocess
@@ -34,6 +35,10 @@ IDENTIFIER = r'fulgurite(?:\.[a-z0-9_]+){2,}'
 FIRST_LINE = re.compile(rf'// refused: (\[({IDENTIFIER})\] \S.*)$')
 CONTROL = 'bare_one.cpp'  # the unit of tests/layout whose flags the cases take
 CONTROL_WITH_LIBTORCH = 'full_one.cpp'  # and that of the few that need LibTorch
+
+
+def first_line(case: pathlib.Path) -> str:
+    return case.read_text().split('\n', 1)[0]
 
 
 def cases() -> list[pathlib.Path]:
@@ -113,49 +118,117 @@ def precompiled(build: pathlib.Path, how, chosen: list[pathlib.Path]):
     return lambda case: use.get(beginning(case), [])
 
 
-TOGETHER = 9  # corrected programs in a unit
+TOGETHER = 40  # programs in a unit, at most
 
 
-def known_legal(how, begin, chosen: list[pathlib.Path]) -> set[pathlib.Path]:
-    """The cases whose corrected program compiles together with others."""
-    able = [case for case in chosen if begin(case) and not batches.ALONE.search(case.read_text().replace('#ifdef', ''))]
-    alike = [[case for case in able if beginning(case) == name] for name in BEGINNINGS]
-    groups = [cases[start : start + TOGETHER] for cases in alike for start in range(0, len(cases), TOGETHER)]
+def known(how, begin, chosen: list[pathlib.Path], holds) -> set[pathlib.Path]:
+    """The cases of which `holds` says, of a unit of several, that they are as they should be; where it says nothing of
+    a unit, each half of it is asked. Neighbours by name, which are much alike, are in different units."""
+    alike = collections.defaultdict(list)
+    for case in chosen:
+        text = case.read_text()
+        alone = len(wrong(case)) > 1 or batches.ALONE.search(re.sub('#ifn?def LEGAL', '', text))
+        if FIRST_LINE.match(first_line(case)) and not alone:
+            alike[beginning(case) or tuple(batches.INCLUDE.findall(text))].append(case)
 
-    def compiles(group: list[pathlib.Path]) -> bool:
+    def held(group: list[pathlib.Path]) -> list[pathlib.Path]:
+        if len(group) < 2:
+            return []
         # main inside a namespace is a function like any other, which may not leave out its return.
-        words = begin(group[0]) + ['-DLEGAL', '-I', str(HERE), '-Wno-return-type']
-        return flags.compile_only(how(group[0]), words, batches.unit(group))[0]
+        good = holds(group, how(group[0]), begin(group[0]) + ['-I', str(HERE), '-Wno-return-type'])
+        return held(group[::2]) + held(group[1::2]) if good is None else good
 
-    passed = flags.each(compiles, groups)
-    return {case for group, good in zip(groups, passed) if good for case in group}
+    groups = []
+    for those in alike.values():
+        units = -(-len(those) // TOGETHER)
+        groups += [those[first::units] for first in range(units)]
+    return {case for good in flags.each(held, groups) for case in good}
 
 
-def check(how, begin: list[str], case: pathlib.Path, legal: bool) -> tuple[str, list[str]]:
+def legal_together(group: list[pathlib.Path], how, words: list[str]) -> list[pathlib.Path] | None:
+    """All of them, where their corrected programs compile as one unit."""
+    return group if flags.compile_only(how, words + ['-DLEGAL'], batches.unit(group))[0] else None
+
+
+UNIT = '<stdin>'  # what compilers call the unit of several
+# What stands in front of the line of an error and belongs to it: by whom the file is included, where the function is.
+BEFORE = re.compile(
+    r'In file included from |\s+from |\S+: (In|At) |\S+:\s+(recursively )?required |\S+:\s+in .constexpr'
+)
+
+
+def refused_together(group: list[pathlib.Path], how, words: list[str]) -> list[pathlib.Path] | None:
+    """Those of which the compiler says in one unit what it should say of each alone.
+
+    Behind each stands an error of the unit itself, by which each error is known to be of the program before it; and
+    compilers leave out lines of the source that they have just printed, and so print all of them again. What comes
+    behind the last of these is of programs that are left out, found by their places or by their sentences; nothing is
+    said where it cannot be found of which."""
+    clang = any('clang' in word for word in how[0])
+    no_limit = ['-ferror-limit=0'] if clang else []
+    text = re.sub(r'^\}$', '} static_assert(false);', batches.unit(group), flags=re.M)
+    _, said = flags.compile_only(how, words + no_limit, text)
+    lines = [line for line in said.splitlines() if not re.match(r'\d+ (error|warning)s? .*generated', line)]
+    starts = []
+    for number, line in enumerate(lines):
+        if re.search(r': (fatal )?(error|warning): ', line):
+            while number > 0 and BEFORE.match(lines[number - 1]):
+                number -= 1
+            starts.append(number)
+    of_case, late, behind = {case: [] for case in group}, set(), 0
+    for start, end in zip(starts, [*starts[1:], len(lines)]):
+        part = '\n'.join(lines[start:end])
+        if part.startswith(UNIT):
+            behind += 1
+            continue
+        named = {case for case in group if f'/{case.name}:' in part or f'{batches.namespace(case)}::' in part}
+        if behind < len(group):
+            of_case[group[behind]] += lines[start:end]
+            late |= named - {group[behind]}
+        else:
+            named = named or {case for case in group if f'[{FIRST_LINE.match(first_line(case))[2]}]' in part}
+            if not named:
+                return None
+            late |= named
+    # More lines than there are: clang counts its errors in the last one, and g++ says once only by whom a header is
+    # included, which are three lines as a rule.
+    more = '\n' * (1 if clang else 6) + '.'
+    return [case for case, told in of_case.items()
+            if told and case not in late and not amiss(how, case, '\n'.join(told) + more)]
+
+
+def amiss(how, case: pathlib.Path, said: str) -> list[str]:
+    """What is wrong with what the compiler said of a wrong program."""
     lines = case.read_text().splitlines()
-    head = FIRST_LINE.match(lines[0]) if lines else None
-    if not head:
-        return case.stem, ['the first line is not "// refused: [fulgurite.area.rule] sentence"']
-    sentence, identifier = head[1].rstrip(), head[2]
+    sentence = FIRST_LINE.match(lines[0])[1].rstrip()
     asked = [int(found[1]) for line in lines[:5] if (found := re.match(r'// lines: (\d+)', line))]
     limit = min([MOST_LINES] + asked)
     gxx = [found[1] for line in lines[:5] if (found := re.match(r'// g\+\+: (.+)', line))]
     said_instead = [] if any('clang' in word for word in how[0]) else gxx
     complaints = []
+    errors = [line for line in said.splitlines() if 'error:' in line]
+    if not errors or not any(text in errors[0] for text in [sentence, *said_instead]):
+        complaints.append(f'the first error is not\n  {sentence}\nbut\n  ' + (errors[0] if errors else said))
+    shown = [line for line in said.splitlines() if not MENTIONED.match(line)]
+    if len(shown) > limit:
+        complaints.append(f'{len(shown)} lines of diagnostics, {limit} at most:\n' + '\n'.join(said.splitlines()[:40]))
+    return complaints
+
+
+def check(how, begin: list[str], case: pathlib.Path, legal: bool, refused: bool) -> tuple[str, list[str]]:
+    lines = case.read_text().splitlines()
+    head = FIRST_LINE.match(lines[0]) if lines else None
+    if not head:
+        return case.stem, ['the first line is not "// refused: [fulgurite.area.rule] sentence"']
+    identifier, complaints = head[2], []
     if case.stem.split('-')[0] != identifier.removeprefix('fulgurite.'):
         complaints.append(f'the file of {identifier} is called {identifier.removeprefix("fulgurite.")}[-variant].cpp')
     compiles, said = (True, '') if legal else flags.compile_only(how, begin + ['-DLEGAL', str(case)])
     if not compiles:
         complaints.append('the legal twin (-DLEGAL) does not compile:\n' + '\n'.join(said.splitlines()[:20]))
-    compiles, said = flags.compile_only(how, begin + wrong(case))
-    errors = [line for line in said.splitlines() if 'error:' in line]
-    if compiles:
-        complaints.append('it compiles: the guard is gone')
-    elif not errors or not any(text in errors[0] for text in [sentence, *said_instead]):
-        complaints.append(f'the first error is not\n  {sentence}\nbut\n  ' + (errors[0] if errors else said))
-    shown = [line for line in said.splitlines() if not MENTIONED.match(line)]
-    if len(shown) > limit:
-        complaints.append(f'{len(shown)} lines of diagnostics, {limit} at most:\n' + '\n'.join(said.splitlines()[:40]))
+    if not refused:
+        compiles, said = flags.compile_only(how, begin + wrong(case))
+        complaints += ['it compiles: the guard is gone'] if compiles else amiss(how, case, said)
     return case.stem, complaints
 
 
@@ -237,8 +310,9 @@ def main() -> None:
     ]
     if verb == 'check':
         begin = precompiled(pathlib.Path(arguments[0]), how, chosen)
-        legal = known_legal(how, begin, chosen)
-        flags.tap(flags.each(lambda case: check(how(case), begin(case), case, case in legal), chosen))
+        legal = known(how, begin, chosen, legal_together)
+        refused = known(how, begin, chosen, refused_together)
+        flags.tap(flags.each(lambda case: check(how(case), begin(case), case, case in legal, case in refused), chosen))
     print(*flags.each(lambda case: show(how(case), case), chosen) or ['no such program'], sep='\n')
 
 
