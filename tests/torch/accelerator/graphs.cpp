@@ -6,6 +6,8 @@
 #include "../gpu.hpp"
 #include "../replayed.hpp"
 
+#include <fulgurite/tuner/learning_rate_finder.hpp>
+
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <algorithm>
@@ -58,6 +60,10 @@ struct PerStep : Small {
     return scheduled(Small::configure_optimizers(), schedule::Cosine{.total = 400},
                      ScheduleOptions{.interval = Interval::step});
   }
+};
+/// Its first update computes otherwise than all others.
+struct Momentum : Small {
+  auto configure_optimizers() { return optim::SGD(*this, {.lr = 0.01, .momentum = 0.9}); }
 };
 /// Its loss alone is infinite where a number of the batch is large, and its gradients alone where one is very negative.
 struct Unbounded : PerStep {
@@ -176,6 +182,10 @@ TEST_CASE("on a device unscaling, the skipped update and the scale are part of t
   CHECK(windows.update_apart.empty());
   CHECK(windows.updated > 30);
   CHECK(both(batches(40, 8), {}, NonFinite::stop, overflows, ChangesWindow{}).updated > 30);
+  // Its first updates are skipped, so that the graph is recorded before any.
+  auto const late = both<Momentum>(batches(20, 8), {}, NonFinite::ignore, Fp16Mixed{.init_scale = 1e9});
+  CHECK(late.update_apart == "no update was made before it was recorded, and the first one computes otherwise");
+  CHECK(late.updated == 0);
 }
 
 TEST_CASE("on a device a step whose loss or gradients are not finite is skipped in the graph") {
@@ -191,6 +201,12 @@ TEST_CASE("on a device a step whose loss or gradients are not finite is skipped 
   auto const scaled = both<Unbounded>(train, {}, NonFinite::skip, overflows);
   CHECK(scaled.update_apart.empty());
   CHECK(scaled.updated == scaled.replayed);
+  // A search inside of the fit makes the updates that the fit leaves out, so its weights are lost and it ends.
+  auto gradients = batches(20, 8);
+  for (std::size_t const at : {8u, 14u}) gradients[at].data[0][0] = -60;
+  LearningRateFinder<Unbounded> const finder{
+      {.search = {.num_training = 18, .skip_begin = 1, .skip_end = 1, .update = nullptr}, .milestones = {2}}};
+  CHECK(both<Unbounded>(gradients, {}, NonFinite::skip, Float32{}, finder).updated > 30);
   auto const windows = both<Unbounded>(train, {.accumulate_grad_batches = 2}, NonFinite::skip);
   CHECK(windows.update_apart == "non_finite = NonFinite::skip looks at all losses of the window before it");
 }

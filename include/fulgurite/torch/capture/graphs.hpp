@@ -67,6 +67,7 @@ struct KeptGraph {
   std::vector<c10::VariableVersion> written = {};   ///< counters that a replay increments as the step did
   double spread = 0;                                ///< the squared distance between replays of one step
   std::unique_ptr<UpdateInGraph> update = nullptr;  ///< null: the optimizer's update is not in the graph
+  bool skips = false, notes = false;                ///< what the update asks of losses and gradients
   std::vector<Segment<Graph>> segments = {};        ///< what is before `graph`: none in automatic optimization
   std::vector<loop::Turn> turns = {};               ///< the trainer's in the recorded step
   std::vector<at::Tensor> losses = {};              ///< those of `graph`, as in a segment
@@ -240,7 +241,8 @@ class Graphs {
     }
     for (auto& counter : kept.written) counter.bump();
     if constexpr (updates<Seam>())
-      if (kept.update && !seam.rescales()) return replay_and_update(kept, batch, seam);
+      if (kept.update && !seam.rescales() && kept.skips == seam.skips() && kept.notes == seam.notes())
+        return replay_and_update(kept, batch, seam);
     launch(kept, batch, [](Segment<Graph> const&) {});
     return false;
   }
@@ -396,6 +398,8 @@ class Graphs {
         for (auto const& run : optimizer.runs(false)) {
           if (!Graph::can_update(optimizer, run)) return no_kernel;
           all.push_back(optimizer.traced(run));
+          if (run.steps == 0 && !all.back().does(optimizer.traced(run, 1)))
+            return "no update was made before it was recorded, and the first one computes otherwise";
         }
         if (all.empty()) return no_gradient;
         if (!update->take(std::move(all))) return "the step before gave gradients to other parameters";
@@ -404,6 +408,7 @@ class Graphs {
       auto const parameters = optimizer.parameters();
       auto const* const loss = seam.loss_to_note(result);
       auto const* const skips = seam.skips() ? loss : nullptr;
+      kept.skips = seam.skips(), kept.notes = seam.notes();
       if constexpr (Seam::scales) {
         seam.scaler().unscale(parameters, on);
         update->leave_out(seam.scaler().found(), skips);
