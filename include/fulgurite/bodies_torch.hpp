@@ -41,6 +41,7 @@
 #include <fulgurite/torch/optim/first_order.ipp>
 #include <fulgurite/torch/optim/lbfgs.ipp>
 #include <fulgurite/torch/optim/optimizer.ipp>
+#include <fulgurite/torch/optim/rules.ipp>
 #include <fulgurite/torch/optim/update_kernel.ipp>
 #include <fulgurite/torch/profile/advanced_profiler.ipp>
 #include <fulgurite/torch/weights/averaging.ipp>
