@@ -102,6 +102,7 @@ TEST_CASE("the guard of each step: a second hook on a tensor, and one that is re
 
 TEST_CASE("an open fit knows which step will be checked, and leaves it to a call whose budget has room for it") {
   auto model = fresh<With<Normal>>();
+  model->losses.reserve(500), model->kept.reserve(500);  // a vector that moves is checked at once
   auto const data = batches(500, 8);
   Captured strategy{SingleDevice{cpu}};
   Checks const checks{.report = strategy.report()};
