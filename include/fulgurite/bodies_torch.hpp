@@ -36,7 +36,6 @@
 #include <fulgurite/torch/native/small_call.ipp>
 #include <fulgurite/torch/optim/arena.ipp>
 #include <fulgurite/torch/optim/arena_layout.ipp>
-#include <fulgurite/torch/optim/arena_optimizer.ipp>
 #include <fulgurite/torch/optim/clip.ipp>
 #include <fulgurite/torch/optim/first_order.ipp>
 #include <fulgurite/torch/optim/lbfgs.ipp>

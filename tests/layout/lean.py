@@ -14,7 +14,7 @@ LEAN = 'fulgurite/trainer.hpp'
 # Beginnings of paths, below include/fulgurite and below LibTorch's C++ interface.
 OURS = ['logger/', 'schedule/', 'data/', 'tuner/', 'cli/', 'distributed/', 'torch/capture/', 'torch/chain/',
         'torch/data/tensor_', 'torch/data/mnist', 'torch/data/text', 'torch/data/digits', 'torch/optim/first_order',
-        'torch/optim/lbfgs', 'torch/optim/arena_optimizer',
+        'torch/optim/lbfgs',
         'report/describe', 'report/progress_', 'callback/model_', 'callback/progress_bar', 'callback/early_stopping',
         'callback/signals', 'callback/timer', 'callback/stochastic', 'callback/throughput', 'fulgurite.hpp']
 THEIRS = ['torch/torch.h', 'torch/all.h', 'torch/data', 'torch/nn.h', 'torch/nn/modules.h', 'torch/nn/functional.h',

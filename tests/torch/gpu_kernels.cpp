@@ -12,7 +12,6 @@
 #include <vector>
 
 #include <fulgurite/torch/native/matmul_scope.hpp>
-#include <fulgurite/torch/optim/arena_optimizer.hpp>
 #include <fulgurite/torch/optim/first_order.hpp>
 
 using namespace fulgurite;

@@ -2,6 +2,7 @@
 // Chain: a sequence of layers that the compiler knows. It is a torch::nn::Sequential with checked shapes and no type
 // erasure.
 
+#include <concepts>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -44,34 +45,6 @@ std::shared_ptr<Impl> make(auto const&... options) {
 /// Height and width in the form that LibTorch's options take.
 inline auto both(Size2 size) { return torch::ExpandingArray<2>({size.height, size.width}); }
 
-/// The module of a layer without options.
-template <class L>
-struct PlainModule;
-template <>
-struct PlainModule<Identity> : std::type_identity<torch::nn::IdentityImpl> {};
-template <>
-struct PlainModule<ReLU> : std::type_identity<torch::nn::ReLUImpl> {};
-template <>
-struct PlainModule<GELU> : std::type_identity<torch::nn::GELUImpl> {};
-template <>
-struct PlainModule<Tanh> : std::type_identity<torch::nn::TanhImpl> {};
-template <>
-struct PlainModule<Sigmoid> : std::type_identity<torch::nn::SigmoidImpl> {};
-template <>
-struct PlainModule<SiLU> : std::type_identity<torch::nn::SiLUImpl> {};
-template <>
-struct PlainModule<Mish> : std::type_identity<torch::nn::MishImpl> {};
-template <>
-struct PlainModule<Softplus> : std::type_identity<torch::nn::SoftplusImpl> {};
-template <>
-struct PlainModule<Flatten> : std::type_identity<torch::nn::FlattenImpl> {};
-/// A layer without options.
-template <class L>
-  requires requires { typename PlainModule<L>::type; }
-auto build(Tag<L>) {
-  return make<typename PlainModule<L>::type>();
-}
-
 /// A user's own layer.
 template <class L>
   requires requires { typename L::Module; }
@@ -80,6 +53,16 @@ auto build(Tag<L>) {
 }
 
 // clang-format off
+// Templates, so that a program that includes this header makes no module of a layer that it does not use.
+template <std::same_as<Identity> L> auto build(Tag<L>) { return make<torch::nn::IdentityImpl>(); }
+template <std::same_as<ReLU> L> auto build(Tag<L>) { return make<torch::nn::ReLUImpl>(); }
+template <std::same_as<GELU> L> auto build(Tag<L>) { return make<torch::nn::GELUImpl>(); }
+template <std::same_as<Tanh> L> auto build(Tag<L>) { return make<torch::nn::TanhImpl>(); }
+template <std::same_as<Sigmoid> L> auto build(Tag<L>) { return make<torch::nn::SigmoidImpl>(); }
+template <std::same_as<SiLU> L> auto build(Tag<L>) { return make<torch::nn::SiLUImpl>(); }
+template <std::same_as<Mish> L> auto build(Tag<L>) { return make<torch::nn::MishImpl>(); }
+template <std::same_as<Softplus> L> auto build(Tag<L>) { return make<torch::nn::SoftplusImpl>(); }
+template <std::same_as<Flatten> L> auto build(Tag<L>) { return make<torch::nn::FlattenImpl>(); }
 template <auto A> auto build(Tag<ELU<A>>) { return make<torch::nn::ELUImpl>(torch::nn::ELUOptions().alpha(A)); }
 template <int D> auto build(Tag<Softmax<D>>) { return make<torch::nn::SoftmaxImpl>(torch::nn::SoftmaxOptions(D)); }
 template <auto P> auto build(Tag<Dropout<P>>) { return make<torch::nn::DropoutImpl>(P); }

@@ -16,12 +16,12 @@
 //     (capture/, optim/, weights/averaging.hpp, device/value.hpp).
 //   - The lists of hooks that a tensor keeps for autograd (capture/world.hpp).
 //   - CPU kernels called without the dispatcher: at::cpu::linalg_vector_norm (optim/clip.hpp), at::cpu::sqrt_out
-//     (optim/arena_optimizer.hpp), at::cpu::mm_out and the like (native/products.hpp); memory for a result without the
+//     (optim/rules.hpp), at::cpu::mm_out and the like (native/products.hpp); memory for a result without the
 //     dispatcher (at::detail::empty_cpu), and a tensor's loop over its elements, for its threads (native/plan.hpp).
 //   - Names and signatures of operators, which determine what a tape may do with a call (capture/recorder.hpp,
 //     capture/tape_step.hpp, capture/tape.hpp).
 //   - The library through which it loads NVRTC and CUDA's driver (native/matmul_scope.ipp), and the rounding of its GPU
-//     kernels, which update rules are compared with before use (optim/arena_optimizer.ipp).
+//     kernels, which update rules are compared with before use (optim/update_kernel.ipp).
 //   - The state in which a CUDA graph leaves the allocators if its recording fails (capture/graphs.hpp).
 
 #include <concepts>

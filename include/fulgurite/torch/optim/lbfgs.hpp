@@ -22,7 +22,7 @@
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/torch/optim/arena.hpp>
-#include <fulgurite/torch/optim/arena_optimizer.hpp>
+#include <fulgurite/torch/optim/first_order.hpp>
 #include <fulgurite/torch/weights/averaging.hpp>
 #include <fulgurite/torch/weights/weights.hpp>
 

@@ -507,39 +507,35 @@ bool step_in_one_pass([[maybe_unused]] X& optimizer) {
   using Tensors = std::array<at::Tensor const*, 2 + states>;
   if (c10::impl::tls_is_dispatch_key_included(recording_key)) return false;
 
-  // Calls f(options, state, tensors) for each parameter that has a gradient, as long as that returns true. A tensor
-  // that the rule does not need is null, as is the state of a parameter that has none.
-  auto const each = [&](auto const& f) {
-    for (auto& group : optimizer.param_groups()) {
-      auto const options = As::options(static_cast<typename TypesOf<X>::Options const&>(group.options()));
-      auto const needed = Rule::initial(options);
-      for (auto const& parameter : group.params()) {
-        auto const& gradient = parameter.grad();
-        if (!gradient.defined()) continue;
-        auto const found = optimizer.state().find(parameter.unsafeGetTensorImpl());
-        auto* const state = found == optimizer.state().end() ? nullptr : static_cast<State*>(found->second.get());
-        Tensors tensors = {&parameter, &gradient};
-        for (std::size_t s = 0; state != nullptr && s != states; ++s)
-          if (needed[s]) tensors[2 + s] = As::states(*state)[s];
-        if (!f(options, state, tensors)) return false;
-      }
-    }
-    return true;
+  // Nothing is written before all parameters were found to be fit for it.
+  struct Update {
+    decltype(As::options(std::declval<typename TypesOf<X>::Options const&>())) options;
+    State* state;     // null if the parameter has none
+    Tensors tensors;  // null where the rule needs none
   };
-
-  bool const possible = each([](auto const& options, State const* state, Tensors const& tensors) {
-    auto const type = tensors[0]->scalar_type();
-    if (type != at::kFloat && type != at::kDouble) return false;
+  std::vector<Update> updates;
+  for (auto const& group : optimizer.param_groups()) {
+    auto const options = As::options(static_cast<typename TypesOf<X>::Options const&>(group.options()));
     auto const needed = Rule::initial(options);
-    if (state == nullptr && std::ranges::any_of(needed, [](auto const& one) { return one.has_value(); })) return false;
-    bool const apart = !tensors[0]->is_alias_of(*tensors[1]);
-    return apart && std::ranges::all_of(tensors, [&](at::Tensor const* one) {
-             return one == nullptr || in_one_order(*one, *tensors[0]);
-           });
-  });
-  if (!possible) return false;
+    for (auto const& parameter : group.params()) {
+      auto const& gradient = parameter.grad();
+      if (!gradient.defined()) continue;
+      auto const type = parameter.scalar_type();
+      if ((type != at::kFloat && type != at::kDouble) || parameter.is_alias_of(gradient)) return false;
+      auto const found = optimizer.state().find(parameter.unsafeGetTensorImpl());
+      auto* const state = found == optimizer.state().end() ? nullptr : static_cast<State*>(found->second.get());
+      auto& update = updates.emplace_back(Update{options, state, {&parameter, &gradient}});
+      for (std::size_t s = 0; s != states; ++s) {
+        if (!needed[s]) continue;
+        if (state == nullptr) return false;
+        update.tensors[2 + s] = As::states(*state)[s];
+      }
+      for (auto const* const tensor : update.tensors)
+        if (tensor != nullptr && !in_one_order(*tensor, parameter)) return false;
+    }
+  }
 
-  return each([](auto const& options, State* state, Tensors const& tensors) {
+  for (auto const& [options, state, tensors] : updates) {
     long steps = 1;  // of a rule that counts none, the first step is LibTorch's
     if constexpr (requires { state->step(); }) {
       steps = static_cast<long>(state->step());
@@ -549,8 +545,8 @@ bool step_in_one_pass([[maybe_unused]] X& optimizer) {
     if (tensors[0]->scalar_type() == at::kFloat) update_parameter<float, states>(rule, tensors);
     else update_parameter<double, states>(rule, tensors);
     for (int write = 0; write != As::writes(options); ++write) tensors[0]->unsafeGetTensorImpl()->bump_version();
-    return true;
-  });
+  }
+  return true;
 #else
   return false;
 #endif
