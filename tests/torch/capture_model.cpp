@@ -47,6 +47,12 @@ struct Checks {
   void on_train_batch_end(Context&) { now += std::exchange(seen, report->checked) == report->checked ? 1ms : 4ms; }
 };
 
+/// Its hooks append to no vector. The end of one that grows in place changes in a byte that no step has changed before
+/// now and then, at steps that depend on its address, and each is checked at once.
+struct Quiet : With<Normal> {
+  void on_train_batch_end() {}
+};
+
 /// A batch that states how many of its rows count.
 struct Counted {
   torch::Tensor data, target, rows;
@@ -101,13 +107,12 @@ TEST_CASE("the guard of each step: a second hook on a tensor, and one that is re
 }
 
 TEST_CASE("an open fit knows which step will be checked, and leaves it to a call whose budget has room for it") {
-  auto model = fresh<With<Normal>>();
-  model->losses.reserve(500), model->kept.reserve(500);  // a vector that moves is checked at once
+  auto model = fresh<Quiet>();
   auto const data = batches(500, 8);
   Captured strategy{SingleDevice{cpu}};
   Checks const checks{.report = strategy.report()};
-  auto trainer = make_trainer<With<Normal>>({.max_epochs = 1, .now = [] { return Checks::now; }}, strategy, Float32{},
-                                            Automatic{}, checks, NoDefaults{});
+  auto trainer = make_trainer<Quiet>({.max_epochs = 1, .now = [] { return Checks::now; }}, strategy, Float32{},
+                                     Automatic{}, checks, NoDefaults{});
   auto fit = trainer.open(*model, data);
   for (int i = 0; i != 8; ++i) fit.advance();  // recorded, and checked until replays are trusted
   auto const before = checks.report->checked;

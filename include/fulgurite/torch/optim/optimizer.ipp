@@ -521,7 +521,7 @@ bool step_in_one_pass([[maybe_unused]] X& optimizer) {
       auto const& gradient = parameter.grad();
       if (!gradient.defined()) continue;
       auto const type = parameter.scalar_type();
-      if ((type != at::kFloat && type != at::kDouble) || parameter.is_alias_of(gradient)) return false;
+      if (type != at::kFloat && type != at::kDouble) return false;
       auto const found = optimizer.state().find(parameter.unsafeGetTensorImpl());
       auto* const state = found == optimizer.state().end() ? nullptr : static_cast<State*>(found->second.get());
       auto& update = updates.emplace_back(Update{options, state, {&parameter, &gradient}});
@@ -532,6 +532,7 @@ bool step_in_one_pass([[maybe_unused]] X& optimizer) {
       }
       for (auto const* const tensor : update.tensors)
         if (tensor != nullptr && !in_one_order(*tensor, parameter)) return false;
+      if (parameter.is_alias_of(gradient)) return false;
     }
   }
 
