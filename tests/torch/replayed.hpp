@@ -37,7 +37,7 @@ class Replayed {
   static inline std::string fails = {};        ///< what recording complains of
   static inline bool watches = true;           ///< the side stream sees host reads
   static inline double noise = 0, offset = 0;  ///< what a replay adds to the first gradient: alternating, or always
-  static inline int alive = 0, captures = 0, cuts = 0;
+  static inline int alive = 0, captures = 0, cuts = 0, launches = 0;
   static inline int sums = 0, additions = 0;  ///< calls that add to gradients: of all of them at once, and of one
   static inline bool has_kernels = true;      ///< for the optimizer's update
 
@@ -132,14 +132,21 @@ class Replayed {
     }
     return has_kernels;
   }
-  void update(graph::UpdateInGraph const& update) { update_ = &update; }
+  void update(graph::UpdateInGraph const& update) { updates_.emplace_back(recorder_->calls.size(), &update); }
 
   /// Those who count operators do not see its own.
   void replay() {
     at::DisableRecordFunctionGuard const unseen;
     at::NoGradGuard const no_graph;
     at::AutoDispatchBelowADInplaceOrView const below;
-    for (auto const& call : calls_) {
+    ++launches;
+    auto update = updates_.begin();
+    auto const run_updates = [&](std::size_t until) {
+      for (; update != updates_.end() && update->first <= until; ++update) run(*update->second);
+    };
+    for (std::size_t i = 0; i != calls_.size(); ++i) {
+      run_updates(i);
+      auto const& call = calls_[i];
       at::AutoGradMode const as_recorded(call.graph);  // an LSTM's kernel asks for it
       torch::jit::Stack stack = call.in;
       call.op.callBoxed(&stack);
@@ -151,7 +158,7 @@ class Replayed {
         ++next;
       });
     }
-    if (update_) run(*update_);
+    run_updates(calls_.size());
     sign_ = -sign_;
     if (noise != 0 || offset != 0) capture::detached(model->parameters().front().grad()).add_(sign_ * noise + offset);
   }
@@ -189,8 +196,8 @@ class Replayed {
   capture::Recorder* recorder_ = nullptr;
   std::vector<Replayed*> parts_ = {};
   std::vector<capture::Call> calls_;
-  static inline std::vector<at::Tensor> flat_ = {};  ///< of the optimizer
-  graph::UpdateInGraph const* update_ = nullptr;
+  static inline std::vector<at::Tensor> flat_ = {};                                ///< of the optimizer
+  std::vector<std::pair<std::size_t, graph::UpdateInGraph const*>> updates_ = {};  ///< each before this call
   double sign_ = 1;
 };
 

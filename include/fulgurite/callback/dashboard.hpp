@@ -101,6 +101,7 @@ class Dashboard {
   using Hooks = decltype(and_rows(ProgressBar::Hooks{}));
   using Stateless = ByChoice;  // a dashboard shows only the present
   static constexpr Order order = Order::progress;
+  static constexpr bool ignores_tensors = true;
   static constexpr bool draws_on_terminal = true;  ///< there is only one terminal, so a sweep refuses this callback
   static constexpr bool draws_rows = true, inert_in_dev_run = false;
 

@@ -37,6 +37,7 @@ class GradientNorm {
   using Hooks = Implements<hook::on_train_start, hook::on_before_optimizer_step>;
   using Stateless = ByChoice;
   static constexpr Order order = Order::monitor;  ///< after callbacks that change gradients
+  static constexpr bool ignores_tensors = true;
   static constexpr bool needs_logger = true;
   static constexpr bool reads_whole_model = true;
   static constexpr std::string_view reads = "gradients";

@@ -113,6 +113,7 @@ class Saver {
                            hook::on_exception, hook::teardown>;
   static constexpr Order order = Order::checkpoint;
   static constexpr bool inert_in_dev_run = true;
+  static constexpr bool ignores_tensors = true;
   static constexpr bool keeps_checkpoints = true;
   static constexpr std::string_view reads = "the state of the run";
 

@@ -108,6 +108,7 @@ class ProgressBar {
                  hook::on_predict_end, hook::on_fit_start, hook::on_fit_end, hook::on_exception>;
   using Stateless = ByChoice;  // a bar shows only the present
   static constexpr Order order = Order::progress;
+  static constexpr bool ignores_tensors = true;
   static constexpr bool draws_on_terminal = true;  ///< there is only one terminal, so a sweep refuses this callback
 
   explicit ProgressBar(ProgressBarOptions options = {});

@@ -113,6 +113,7 @@ class Signals {
                            hook::on_test_batch_end, hook::on_predict_batch_end, hook::on_exception, hook::teardown,
                            hook::end_if_asked>;
   using Stateless = ByChoice;
+  static constexpr bool ignores_tensors = true;
   static constexpr Order order = Order::checkpoint;
   static constexpr std::string_view reads = "the state of the run";
   static constexpr bool resumes_fit = true;

@@ -44,6 +44,7 @@ class DeviceStatsMonitor {
                            hook::on_train_epoch_end, hook::on_validation_start, hook::on_validation_batch_start,
                            hook::on_validation_batch_end, hook::on_test_batch_start, hook::on_test_batch_end>;
   using Stateless = ByChoice;
+  static constexpr bool ignores_tensors = true;
   static constexpr bool needs_logger = true;  ///< it would have no effect without a logger, so the trainer refuses that
   static constexpr std::string_view reads = "device statistics";
 
@@ -105,6 +106,7 @@ class ThroughputMonitor {
                  hook::on_validation_batch_end, hook::on_validation_end, hook::on_test_start, hook::on_test_batch_end,
                  hook::on_predict_start, hook::on_predict_batch_end>;
   using Stateless = ByChoice;
+  static constexpr bool ignores_tensors = true;
   static constexpr bool needs_logger = true;  ///< it would have no effect without a logger, so the trainer refuses that
   static constexpr std::string_view reads = "batch sizes";
 

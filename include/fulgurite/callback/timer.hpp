@@ -34,6 +34,7 @@ class Timer {
   using Hooks = Implements<hook::on_fit_start, hook::on_train_start, hook::on_train_batch_end, hook::on_train_epoch_end,
                            hook::on_train_end, hook::on_validation_start, hook::on_validation_end, hook::on_test_start,
                            hook::on_test_end, hook::before_save, hook::on_exception>;
+  static constexpr bool ignores_tensors = true;
   static constexpr Order order = Order::timer;
   static constexpr std::string_view reads = "the clock", writes = "the end of training";
   /// The stages that are measured separately; training includes the validations within it.

@@ -44,6 +44,7 @@ namespace judge {
   ROW(finds_batch_size)       /* it searches for a batch size */                                                       \
   ROW(keeps_checkpoints)      /* it saves files during training: no default ModelCheckpoint is added */                \
   ROW(acts_on_tensors)        /* also of models: in a captured step it does tensor operations only */                  \
+  ROW(ignores_tensors)        /* its hooks of batches may run before the step has computed its tensors */              \
   ROW(state_in_parts)         /* of optimizers: several processes can keep a part of its state each */                 \
   /* Traits of strategies. */                                                                                          \
   ROW(fixed_window)           /* the accumulation window holds for a whole fit */                                      \

@@ -242,6 +242,7 @@ template <class R>
 /// that this holds for a file that is asked for later.
 template <class R>
 [[gnu::noinline]] void collect_and_check(State<R>& run) {
+  finish_replays(run);
   auto& finite = run.watch.finite;
   if (finite.noted.empty() || run.asked.options.non_finite != NonFinite::stop)
     return void(run.measured.train_board.collect());

@@ -555,6 +555,12 @@ struct State : RunCore, TypedPlace<R> {
   MadeLater<BeforeValidation<R>> before_validation{};  ///< of the running validation, or of one that failed
 };
 
+/// Makes the results of all steps so far readable: a strategy may let replays wait for those after them.
+template <class R>
+void finish_replays([[maybe_unused]] State<R>& run) {
+  if constexpr (JoinsSteps<typename R::Strategy>) run.parts.strategy.finish_replays();
+}
+
 /// Sets the strategy's precision of matrix products for the lifetime of the result, if the strategy has that option.
 template <class R>
 auto products_scope(State<R>& run) {

@@ -192,6 +192,7 @@ void save_checkpoint(State<R>& run, NoModule& none, std::filesystem::path const&
                 "there is no run to save to " + path.string() + " yet: call fit first");
   Instead const fitted(run.parts.model, run.parts.fitted);  // an evaluation since the fit may have had another one
   if (!run.loading.fit_is_open) note_switches(run, true);
+  finish_replays(run);
   if constexpr (ChecksReplays<typename R::Strategy>)
     if (run.parts.strategy.unchecked() != 0)
       run.warn("fulgurite.capture.unchecked", "save_checkpoint in a hook: replayed steps were not checked, so " +

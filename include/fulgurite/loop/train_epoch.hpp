@@ -1,6 +1,7 @@
 #pragma once
 // The batches of one training epoch, and what follows each batch.
 
+#include <exception>
 #include <iterator>
 #include <optional>
 #include <string>
@@ -178,6 +179,12 @@ template <class R, class Pack, class Ctx, class Batch>
     return notify<hook::on_train_batch_end>(run, pack, batch, ctx);
   }
 }
+
+/// True if a callback hears each batch, and may read there what the step computes.
+FULGURITE_OF_ARGUMENTS(looks_at_batches, Pack,
+                       ((hook::on_train_batch_start::named<Ts> || hook::on_train_batch_end::named<Ts>) &&
+                        !judge::ignores_tensors<Ts>()) ||
+                           ...);
 
 /// An epoch while its batches run: for each batch its hooks, its step or its part of a window, and the validation that
 /// follows. `run` and `pack` are arguments: the compiler would reload members after each call that it cannot inline.
@@ -578,12 +585,56 @@ class TrainEpoch {
     if (moves || run.due.held_rows.size() >= 1000) confirm_steps(run, pack_, ctx_);
   }
 
+  /// Why the strategy may not let several steps become one replay; nullptr if it may. Then the batches are known ahead,
+  /// and nobody reads what a step computes before `finish_replays`.
+  static constexpr char const* single = [] {
+    using M = typename R::Model;
+    if (!Repeats<Loader>) return "the loader's batches may depend on the weights";
+    if (Recurrent<M>) return "the state of the model goes from step to step";
+    if (State<R>::Board::Counts::any) return "declared metrics are counted in each step";
+    if (hook::on_train_batch_start::named<M> || hook::on_train_batch_end::named<M> ||
+        hook::lr_scheduler_step::named<M> || hook::on_before_batch_transfer::named<M> ||
+        hook::transfer_batch_to_device::named<M> || hook::on_after_batch_transfer::named<M>)
+      return "the model has a hook that is called with each batch";
+    if (looks_at_batches<Pack>) return "a callback listens to each batch and does not say `ignores_tensors`";
+    return static_cast<char const*>(nullptr);
+  }();
+
+  /// Runs the batches, and lets the strategy make several steps in one replay.
+  template <bool One, class Take, class Reads>
+  bool walk_pass(State<R>& run, Take const& take, Reads const& reads) {
+    if constexpr (JoinsSteps<typename R::Strategy> && !One) {
+      auto& strategy = run.parts.strategy;
+      if (int const steps = strategy.steps_a_replay(); steps != 1) {
+        if constexpr (single != nullptr) {
+          strategy.stay_single(single);
+          run.warn("fulgurite.capture.single_steps",
+                   "steps_a_replay = " + std::to_string(steps) + " has no effect: " + single);
+        } else {
+          strategy.join_steps(true);
+          try {
+            pass_->template walk<false>(take, reads);
+          } catch (...) {  // whoever is notified sees the steps that are counted
+            try {
+              strategy.join_steps(false);
+            } catch (std::exception const&) {  // the first error tells more
+            }
+            throw;
+          }
+          strategy.join_steps(false);
+          return false;
+        }
+      }
+    }
+    return pass_->template walk<One>(take, reads);
+  }
+
   /// Runs the epoch's batches. If a check finds wrong replays, rolls back and runs from there again.
   template <bool One, class Take, class Reads>
   bool walk_back_and_forth(State<R>& run, Loader& loader, Take const& take, Reads const& reads) {
     std::optional<WrongReplay> wrong;
     try {
-      return pass_->template walk<One>(take, reads);
+      return walk_pass<One>(run, take, reads);
     } catch (WrongReplay const& found) {
       if (!Repeats<Loader> || !retreat_.is_taken() || !found.same_model)
         throw WrongReplay(found.reason, found.same_model, retreat_.why_not(run, found.same_model));

@@ -94,7 +94,10 @@ struct ProgramCallsOf {
     return number ? measured.eval_boards[*number] : measured.train_board;
   }
   static std::span<Cell> cells(RunCore& core, BoardNumber number) { return board(core, number).cells(); }
-  static void collect(RunCore& core, BoardNumber number) { board(core, number).collect(); }
+  static void collect(RunCore& core, BoardNumber number) {
+    finish_replays(of(core));
+    board(core, number).collect();
+  }
 
   /// The value of a metric with a definition, counted so far by the running evaluation or else by the open training
   /// epoch. Returns nullopt if its epoch already has a value, or if too little was counted for one.

@@ -402,6 +402,8 @@ class Board<MetricList<Ms...>, Backend> : public BoardEntries<Backend> {
   }
 
   void reserve(std::size_t steps) { Entries::reserve(size, steps); }
+  /// True if one of the next folds may read the entries that wait.
+  bool is_half_full() const { return waiting_.size() >= Entries::most_waiting / 2; }
 
   /// Calls f(Entry) for each tensor and each update that this step has logged so far; a recording keeps them.
   template <class F>

@@ -188,6 +188,16 @@ class CapturedSteps : private CapturedModel {
     else recordings_.in_turn(turn, loss, *model_, act);
   }
 
+  /// At most so many replays become one while nobody looks at what they compute; 1: each is one of its own.
+  void join(long most) {
+    if constexpr (joins_steps) recordings_.join(most);
+    else if (most > 1) steps_stay_single(*report_, "only on a GPU does a replay have a launch to save");
+  }
+  /// Runs the replays that wait for others.
+  void finish() {
+    if constexpr (joins_steps) recordings_.finish();
+  }
+
   /// Runs one step with `strategy`, or replays it.
   template <class Strategy, class Batch, class Board, class Seam>
   auto gradients(Strategy& strategy, StepKey key, Batch& batch, Board& board, Seam& seam) {
@@ -204,20 +214,24 @@ class CapturedSteps : private CapturedModel {
                         "never change");
     } else if (!off_ && !torch::autograd::AnomalyMode::is_enabled()) {
       HeldParts const held(parts_, batch);
-      if (has_changed()) forget_changed(step);
+      if (has_changed()) {
+        finish();
+        forget_changed(step);
+      }
       if (!off_) {
         look_at_model();
         auto& kind = kind_of(step);
+        if (kind.next == Next::replay && !check_is_due(kind, *world_, seam)) return replay<Result>(kind, batch, step);
+        finish();
         switch (kind.next) {
         case Next::prepare: return prepare<Result>(kind, batch, step);
         case Next::replay:
-          if (!check_is_due(kind, *world_, seam)) return replay<Result>(kind, batch, step);
-          [[fallthrough]];
         case Next::check: return check<Result>(kind, batch, step);
         case Next::as_written: break;
         }
       }
     }
+    finish();
     ++report_->eager;
     return step(batch);
   }
@@ -227,6 +241,7 @@ class CapturedSteps : private CapturedModel {
   template <class Strategy, class Board, class Seam>
   void confirm(Strategy& strategy, Board& board, Seam& seam) {
     CurrentStep<Strategy, Board, Seam> step{strategy, {}, board, seam};
+    finish();
     kinds_.audit(this, step);
     half_checked_ = false;
   }
@@ -239,6 +254,7 @@ class CapturedSteps : private CapturedModel {
 
  private:
   using Kind = RecordedKind<typename Recordings::Kept>;
+  static constexpr bool joins_steps = requires(Recordings& recordings) { recordings.finish(); };
 
   template <class Step>
   Kind& kind_of(Step& step) {
@@ -248,6 +264,7 @@ class CapturedSteps : private CapturedModel {
       crowd_.next = Next::as_written;
       return crowd_;
     }
+    finish();  // an old kind may go
     std::string why;
     auto& kind = kinds_.add(step.key, parts_.shape, parts_.numbers, step.seam, why,
                             [&](Kind& old) { old.audit(this, old, &step); });
@@ -285,7 +302,12 @@ class CapturedSteps : private CapturedModel {
 
   template <class Result, class Batch, class Step>
   Result replay(Kind& kind, Batch const& batch, Step& step) {
-    if (recordings_.replay(kind.kept, parts_.tensors, step.seam)) ++report_->updated;
+    if (joins(kind, batch, step)) {
+      ++report_->updated;
+    } else {
+      finish();
+      if (recordings_.replay(kind.kept, parts_.tensors, step.seam)) ++report_->updated;
+    }
     kinds_.template keep<std::remove_const_t<Batch>>(kind, batch);
     kind.audit = &audit<std::remove_const_t<Batch>, Result, Step>;
     ++kind.unchecked;
@@ -293,6 +315,13 @@ class CapturedSteps : private CapturedModel {
     ++report_->replayed;
     check_is_next_ = kind.pace.is_over();
     return recordings_.template outcome<Result>(kind.kept, step.board);
+  }
+
+  /// True if the replay waits for those after it.
+  template <class Batch, class Step>
+  bool joins(Kind& kind, Batch const& batch, Step& step) {
+    if constexpr (joins_steps) return recordings_.join(scene(), kind.kept, batch, step, *report_);
+    else return false;
   }
 
   /// Runs the step as it is written in place of a replay, and compares the two.
@@ -390,6 +419,7 @@ class CapturedSteps : private CapturedModel {
     warn(reason);
   }
   void forget() {
+    if constexpr (joins_steps) recordings_.drop();
     kinds_.clear();
     forget_model();
   }
@@ -408,6 +438,9 @@ class CapturedSteps : private CapturedModel {
 
 // A strategy whose training steps are recorded and replayed.
 
+/// Throws [fulgurite.capture.steps_a_replay] unless a table of numbers has so many rows.
+void require_steps_a_replay(int steps);
+
 /// `Base` with its steps handed to `Steps` (CapturedSteps<...> or TapesOrGraphs), which runs them with `Base` or
 /// replays them.
 template <class Base, class Steps>
@@ -416,7 +449,9 @@ class Capturing : public Base {
   static constexpr bool captures = true;
   using AsWritten = Base;  ///< the strategy that runs the same steps without replays
 
+  /// Throws [fulgurite.capture.steps_a_replay].
   explicit Capturing(Base strategy, CaptureOptions options = {}) : Base(std::move(strategy)), options_(options) {
+    capture::require_steps_a_replay(options.steps_a_replay);
     if (options.kernels == Kernels::fastest) this->matmul = Matmul::fastest;
   }
   Capturing(Base strategy, Kernels kernels) : Capturing(std::move(strategy), CaptureOptions{.kernels = kernels}) {}
@@ -471,6 +506,14 @@ class Capturing : public Base {
   bool may_replay() const { return steps_.may_replay(); }
   void give_up(std::string const& reason) { steps_.give_up(reason); }
   long replays() const { return report_->replayed + report_->dropped; }
+  /// How many steps the options allow to become one replay.
+  int steps_a_replay() const { return options_.steps_a_replay; }
+  /// True: the loop lets steps become one replay from now on, and calls `finish_replays` before anyone reads what they
+  /// compute. False: each is one of its own, and none waits any more.
+  void join_steps(bool join) { steps_.join(join ? options_.steps_a_replay : 1); }
+  void finish_replays() { steps_.finish(); }
+  /// Called where the loop cannot let them be joined.
+  void stay_single(std::string const& reason) { capture::steps_stay_single(*report_, reason); }
   /// True if the loop may roll back after a wrong replay.
   bool goes_back() const { return options_.go_back; }
   /// Calls `say(identifier, sentence)` for each new warning.
@@ -516,6 +559,8 @@ class TapesOrGraphs {
   auto gradients(Strategy& strategy, StepKey key, Batch& batch, Board& board, Seam& seam) {
     return std::visit([&](auto& steps) { return steps.gradients(strategy, key, batch, board, seam); }, steps_);
   }
+  void join(long most);
+  void finish();
   long unchecked() const;
   bool half_checked() const;
   bool may_replay() const;

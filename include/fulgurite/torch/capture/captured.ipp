@@ -1,8 +1,11 @@
 #pragma once
 // The bodies of torch/capture/captured.hpp.
 
+#include <string>
+
 #include <ATen/MemoryOverlap.h>
 
+#include <fulgurite/core/error.hpp>
 #include <fulgurite/torch/capture/captured.hpp>
 
 namespace fulgurite::libtorch::capture {
@@ -57,6 +60,13 @@ FULGURITE_BULK_BODY void CapturedModel::forget_changed_model() {
     stay_as_written("parameters, gradients, buffers or switches of the model are replaced again and again");
 }
 
+FULGURITE_BODY void require_steps_a_replay(int steps) {
+  if (steps < 1 || steps > graph::UpdateInGraph::most_rows)
+    throw Error("fulgurite.capture.steps_a_replay", "`steps_a_replay` must be from 1 to " +
+                                                        std::to_string(graph::UpdateInGraph::most_rows) + ", got " +
+                                                        std::to_string(steps));
+}
+
 FULGURITE_BULK_BODY TapesOrGraphs::TapesOrGraphs(std::shared_ptr<CaptureReport> report)
     : report_(report), steps_(std::in_place_type<OnCpu>, std::move(report)) {}
 
@@ -67,6 +77,14 @@ FULGURITE_BULK_BODY TapesOrGraphs::~TapesOrGraphs() = default;
 FULGURITE_BULK_BODY void TapesOrGraphs::choose(at::Device device) {
   if (device.is_cuda()) steps_.emplace<OnGpu>(report_);
   else steps_.emplace<OnCpu>(report_);
+}
+
+FULGURITE_BULK_BODY void TapesOrGraphs::join(long most) {
+  std::visit([&](auto& steps) { steps.join(most); }, steps_);
+}
+
+FULGURITE_BULK_BODY void TapesOrGraphs::finish() {
+  std::visit([](auto& steps) { steps.finish(); }, steps_);
 }
 
 FULGURITE_BULK_BODY void TapesOrGraphs::teardown() {

@@ -1,9 +1,10 @@
 #pragma once
 // What a graph of a step is made from: its input batch, what the step uses and writes, its gradients, and copies of all
-// that it may change.
+// that it may change; and replays that wait for others, to become one graph.
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +22,7 @@
 #include <fulgurite/torch/capture/step_kind.hpp>
 #include <fulgurite/torch/capture/world.hpp>
 #include <fulgurite/torch/device/internals.hpp>
+#include <fulgurite/torch/optim/update_kernel.hpp>
 
 namespace fulgurite::libtorch::graph {
 
@@ -57,6 +59,9 @@ class Inputs {
   std::vector<at::Tensor> fixed_;
   std::vector<std::int64_t> versions_;
 };
+
+/// Copies the outputs of a replay into the tensors that were promised for them. Undefined ones are skipped.
+void fulfil(std::vector<at::Tensor> const& promised, std::vector<at::Tensor> const& outputs);
 
 // Observes a step that runs as it is written: which tensors does it use that a graph would not know, and what does it
 // write?
@@ -169,6 +174,121 @@ class Looks {
  private:
   std::vector<at::Tensor> losses_ = {};
   std::vector<std::pair<c10::VariableVersion, std::uint32_t>> versions_ = {};
+};
+
+// What is kept about a step that is recorded, and several steps in one replay.
+
+/// A part of a step of manual optimization: what is between two updates.
+template <class Graph>
+struct Segment {
+  loop::Turn turn;                                 ///< the update after it
+  std::vector<c10::VariableVersion> written = {};  ///< counters that a replay increments before that
+  std::vector<at::Tensor> losses = {};             ///< those that the trainer looks at, once the segment has run
+  std::unique_ptr<Graph> graph = nullptr;
+};
+
+/// Several steps of one kind as one graph, each with a batch and outputs of its own.
+template <class Graph>
+struct JoinedSteps {
+  std::vector<Inputs> inputs = {};
+  std::vector<std::shared_ptr<void>> batches = {};
+  std::vector<capture::Left> left = {};
+  std::vector<at::Tensor> seeds = {};
+  std::unique_ptr<Graph> graph = nullptr;  ///< null: recording failed, and is not tried again
+};
+
+/// What is kept about one kind of step.
+template <class Graph>
+struct KeptGraph {
+  int prepared = 0;  ///< steps that ran as they are written, on the stream where the graph will be recorded
+  Inputs inputs = {};
+  capture::Left left = {};
+  std::shared_ptr<void> batch = nullptr, result = nullptr;
+  std::vector<at::Tensor> seeds = {};                    ///< the tensors from which backward starts in the graph
+  std::size_t followed = 0;                              ///< the number of the scaler's seeds that follow in the graph
+  std::vector<c10::VariableVersion> written = {};        ///< counters that a replay increments as the step did
+  double spread = 0;                                     ///< the squared distance between replays of one step
+  std::unique_ptr<UpdateInGraph> update = nullptr;       ///< null: the optimizer's update is not in the graph
+  bool skips = false, notes = false;                     ///< what the update asks of losses and gradients
+  std::vector<Segment<Graph>> segments = {};             ///< what is before `graph`: none in automatic optimization
+  std::vector<loop::Turn> turns = {};                    ///< the trainer's in the recorded step
+  std::vector<at::Tensor> losses = {};                   ///< those of `graph`, as in a segment
+  std::unique_ptr<JoinedSteps<Graph>> joined = nullptr;  ///< null: not recorded yet
+  std::unique_ptr<Graph> graph = nullptr;                ///< destroyed first; waits for the device
+};
+
+/// Replays that wait for those after them, so that several steps are one launch: all of one kind, each with the numbers
+/// of its update. Their results are promised: tensors that are filled when they run. So whoever reads what a step
+/// computes calls `finish` before.
+template <class Graph>
+class WaitingReplays {
+ public:
+  using Kept = KeptGraph<Graph>;
+
+  /// At most `steps` replays wait together; with 1 none waits.
+  void join(long steps) { most_ = static_cast<std::size_t>(steps); }
+  bool joins() const { return most_ > 1; }
+  bool full() const { return steps_.size() == most_; }
+
+  void add(Kept& kept, std::vector<at::Tensor> const& batch, std::vector<double> numbers) {
+    if (kept_ != &kept) finish();
+    kept_ = &kept;
+    steps_.push_back({batch, std::move(numbers)});
+    promises_ = true;
+  }
+  /// True from `add` to `promise`.
+  bool promises() const { return promises_; }
+  /// `outputs`: for each output of the last replay, where it is to be copied. Runs all of them if no more may wait.
+  void promise(std::vector<at::Tensor> outputs) {
+    promises_ = false;
+    steps_.back().outputs = std::move(outputs);
+    if (full()) finish();
+  }
+  /// The batches of those that wait.
+  template <class F>
+  void each_batch(F&& f) const {
+    for (auto const& step : steps_) f(step.batch);
+  }
+
+  /// Runs the replays that wait: as one graph if there is one of as many steps, or else one by one.
+  void finish() {
+    if (steps_.empty()) return;
+    auto const steps = std::exchange(steps_, {});
+    auto& kept = *std::exchange(kept_, nullptr);
+    promises_ = false;
+    std::vector<double> rows;
+    for (auto const& step : steps) rows.insert(rows.end(), step.numbers.begin(), step.numbers.end());
+    kept.update->turn_on(std::move(rows));
+    auto* const joined = kept.joined.get();
+    if (joined && joined->graph && joined->inputs.size() == steps.size()) {
+      for (std::size_t i = 0; i != steps.size(); ++i) joined->inputs[i].feed(steps[i].batch);
+      joined->graph->replay();
+      for (std::size_t i = 0; i != steps.size(); ++i) fulfil(steps[i].outputs, joined->left[i].tensors);
+      return;
+    }
+    for (auto const& step : steps) {
+      kept.inputs.feed(step.batch);
+      kept.graph->replay();
+      fulfil(step.outputs, kept.left.tensors);
+    }
+  }
+  /// Forgets them, with the recordings that they are of.
+  void drop() {
+    steps_.clear();
+    kept_ = nullptr;
+    promises_ = false;
+  }
+
+ private:
+  struct Step {
+    std::vector<at::Tensor> batch;
+    std::vector<double> numbers;  ///< of its update
+    std::vector<at::Tensor> outputs = {};
+  };
+  std::size_t most_ = 1;
+  Kept* kept_ = nullptr;  ///< the recording of those that wait
+  std::vector<Step> steps_ = {};
+  bool promises_ = false;
 };
 
 }  // namespace fulgurite::libtorch::graph

@@ -28,6 +28,12 @@ FULGURITE_BULK_BODY void Inputs::feed(std::vector<at::Tensor> const& batch) {
     if (tensor.defined()) capture::detached(fixed_[next++]).copy_(tensor, true);
 }
 
+FULGURITE_BULK_BODY void fulfil(std::vector<at::Tensor> const& promised, std::vector<at::Tensor> const& outputs) {
+  at::NoGradGuard const no_graph;
+  for (std::size_t i = 0; i != promised.size(); ++i)
+    if (promised[i].defined()) capture::detached(promised[i]).copy_(outputs[i], true);
+}
+
 FULGURITE_BULK_BODY at::Tensor Inputs::memory_like(at::Tensor const& tensor) {
   auto const item = static_cast<std::int64_t>(tensor.itemsize());
   auto const offset =

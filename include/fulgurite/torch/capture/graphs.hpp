@@ -13,16 +13,16 @@
 #include <utility>
 #include <vector>
 
-#include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/zeros.h>
+#include <ATen/ops/empty_like.h>
 #include <c10/core/Device.h>
 #include <c10/core/TensorImpl.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/loop/parts.hpp>
+#include <fulgurite/torch/capture/cuda_graph.hpp>
 #include <fulgurite/torch/capture/graph_step.hpp>
 #include <fulgurite/torch/capture/recorder.hpp>
 #include <fulgurite/torch/capture/step_kind.hpp>
@@ -31,48 +31,7 @@
 #include <fulgurite/torch/device/internals.hpp>
 #include <fulgurite/torch/optim/update_kernel.hpp>
 
-#if defined(FULGURITE_HAS_CUDA_RUNTIME)
-#include <ATen/core/CachingHostAllocator.h>
-#include <ATen/cuda/CUDAGraph.h>
-#include <c10/core/Event.h>
-#include <c10/core/StreamGuard.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
-#include <c10/cuda/CUDACachingAllocator.h>
-#include <c10/cuda/CUDAFunctions.h>
-#include <c10/cuda/CUDAStream.h>
-#include <c10/util/Exception.h>
-
-#endif
-
 namespace fulgurite::libtorch::graph {
-
-/// A part of a step of manual optimization: what is between two updates.
-template <class Graph>
-struct Segment {
-  loop::Turn turn;                                 ///< the update after it
-  std::vector<c10::VariableVersion> written = {};  ///< counters that a replay increments before that
-  std::vector<at::Tensor> losses = {};             ///< those that the trainer looks at, once the segment has run
-  std::unique_ptr<Graph> graph = nullptr;
-};
-
-/// What is kept about one kind of step.
-template <class Graph>
-struct KeptGraph {
-  int prepared = 0;  ///< steps that ran as they are written, on the stream where the graph will be recorded
-  Inputs inputs = {};
-  capture::Left left = {};
-  std::shared_ptr<void> batch = nullptr, result = nullptr;
-  std::vector<at::Tensor> seeds = {};               ///< the tensors from which backward starts in the graph
-  std::size_t followed = 0;                         ///< the number of the scaler's seeds that follow in the graph
-  std::vector<c10::VariableVersion> written = {};   ///< counters that a replay increments as the step did
-  double spread = 0;                                ///< the squared distance between replays of one step
-  std::unique_ptr<UpdateInGraph> update = nullptr;  ///< null: the optimizer's update is not in the graph
-  bool skips = false, notes = false;                ///< what the update asks of losses and gradients
-  std::vector<Segment<Graph>> segments = {};        ///< what is before `graph`: none in automatic optimization
-  std::vector<loop::Turn> turns = {};               ///< the trainer's in the recorded step
-  std::vector<at::Tensor> losses = {};              ///< those of `graph`, as in a segment
-  std::unique_ptr<Graph> graph = nullptr;           ///< destroyed first; waits for the device
-};
 
 /// Records, replays and compares steps for CapturedSteps. A kind of step runs three times as it is written, on the side
 /// stream; these are real steps of the fit, so preparation does not change the results. The fourth is recorded, which
@@ -89,6 +48,9 @@ struct KeptGraph {
 /// all are replayed from the start. So a recording that fails half-way has changed nothing, as in automatic
 /// optimization. What a segment hands to a later one is alive while that is recorded, so that no segment between has
 /// its memory. Losses are looked at where a segment ends, which is before the update that they could prevent.
+///
+/// Where the loop lets steps be joined, replays that update wait for those after them, and become one graph of several
+/// steps: recorded once as many of them wait, and compared with the replays one by one before it is used.
 ///
 /// `Graph`: NoGraph or CudaGraph.
 template <class Graph>
@@ -108,6 +70,16 @@ class Graphs {
   static std::string missing(at::Device device) { return Graph::missing(device); }
   void open(at::Device device) { side_ = std::make_unique<typename Graph::Side>(device); }
   void close() { side_.reset(); }
+
+  /// At most so many steps become one replay; 1: each is one of its own.
+  void join(long steps) {
+    finish();
+    waiting_.join(steps);
+  }
+  /// Runs the replays that wait. Called before anything reads what they compute.
+  void finish() { waiting_.finish(); }
+  /// Forgets them.
+  void drop() { waiting_.drop(); }
 
   /// `run()` does the backward pass.
   template <class F>
@@ -246,6 +218,37 @@ class Graphs {
     launch(kept, batch, [](Segment<Graph> const&) {});
     return false;
   }
+  /// The same for a replay that waits for those after it. False if it cannot: it has to be run at once.
+  template <class Batch, class Step>
+  bool join(capture::Scene const& scene, Kept& kept, Batch& batch, Step& step, CaptureReport& report) {
+    using Seam = std::remove_cvref_t<decltype(step.seam)>;
+    if constexpr (updates<Seam>()) {
+      if (!waiting_.joins()) return false;
+      auto& seam = step.seam;
+      char const* const why = !step.key.first || !step.key.closes ? "the window has several batches"
+                              : !kept.update                      ? "the update is not part of the graph"
+                              : kept.update->may_leave_out()  ? "the host waits for each update, which may be left out"
+                              : scene.world.device().is_cpu() ? "on the CPU results are read at once"
+                                                              : nullptr;
+      if (why) capture::steps_stay_single(report, why);
+      if (why || !kept.update->is_known() || seam.rescales() || kept.skips != seam.skips() ||
+          kept.notes != seam.notes() || step.board.is_half_full())
+        return false;
+      auto& optimizer = seam.optimizer();
+      std::vector<TracedUpdate> now;
+      for (auto const& run : optimizer.runs(false)) now.push_back(optimizer.traced(run, 0));
+      if (!kept.update->fits(now)) return false;
+      waiting_.add(kept, scene.batch, kept.update->numbers(now));
+      if (waiting_.full() && !kept.joined) record_joined(scene, kept, batch, step, report);
+      for (auto& counter : kept.written) counter.bump();
+      optimizer.runs(true);
+      seam.set_updated(kept.update->noted(), true, true);
+      ++report.joined;
+      return true;
+    } else {
+      return false;
+    }
+  }
   /// Returns the result of the last replay. A tensor that is an output twice, such as a loss that is also logged, is
   /// copied once.
   template <class Result, class Board>
@@ -253,17 +256,20 @@ class Graphs {
     at::NoGradGuard const no_graph;
     auto const& tensors = kept.left.tensors;
     std::vector<at::Tensor> copies(tensors.size());
-    return capture::give_away(kept.left, *static_cast<Result const*>(kept.result.get()), board,
-                              [&](std::size_t number) {
-                                auto const same = [&](at::Tensor const& other) {
-                                  return other.const_data_ptr() == tensors[number].const_data_ptr() &&
-                                         capture::same_layout(other, tensors[number]);
-                                };
-                                auto const first = std::find_if(tensors.begin(), tensors.end(), same);
-                                auto& copy = copies[static_cast<std::size_t>(first - tensors.begin())];
-                                if (!copy.defined()) copy = first->clone();
-                                return at::Tensor(copy.variable_data());  // a handle that is kept without a copy
-                              });
+    bool const promises = waiting_.promises();
+    auto result =
+        capture::give_away(kept.left, *static_cast<Result const*>(kept.result.get()), board, [&](std::size_t number) {
+          auto const same = [&](at::Tensor const& other) {
+            return other.const_data_ptr() == tensors[number].const_data_ptr() &&
+                   capture::same_layout(other, tensors[number]);
+          };
+          auto const first = std::find_if(tensors.begin(), tensors.end(), same);
+          auto& copy = copies[static_cast<std::size_t>(first - tensors.begin())];
+          if (!copy.defined()) copy = promises ? at::empty_like(*first) : first->clone();
+          return at::Tensor(copy.variable_data());  // a handle that is kept without a copy
+        });
+    if (promises) waiting_.promise(std::move(copies));
+    return result;
   }
   static Snapshot before(capture::World const& world, Kept const&) { return Snapshot(world); }
 
@@ -404,28 +410,32 @@ class Graphs {
         if (all.empty()) return no_gradient;
         if (!update->take(std::move(all))) return "the step before gave gradients to other parameters";
       }
-      auto const on = update->on();
-      auto const parameters = optimizer.parameters();
-      auto const* const loss = seam.loss_to_note(result);
-      auto const* const skips = seam.skips() ? loss : nullptr;
       kept.skips = seam.skips(), kept.notes = seam.notes();
-      if constexpr (Seam::scales) {
-        seam.scaler().unscale(parameters, on);
-        update->leave_out(seam.scaler().found(), skips);
-      } else if (seam.skips()) {
-        update->leave_out(update->found_in(parameters), skips);
-      }
-      if (loss && seam.notes()) update->note(*loss);
-      auto const norm = update->clip(parameters, seam.clip(), on);
-      if (norm.defined() && seam.notes() && !Seam::scales) update->note(norm);
-      kept.graph->update(*update);
-      if constexpr (Seam::scales) {
-        seam.scaler().update(on);
-        kept.followed = seam.scaler().seeds();
-      }
+      add_update(*kept.graph, *update, result, seam);
+      if constexpr (Seam::scales) kept.followed = seam.scaler().seeds();
       kept.update = std::move(update);
     }
     return {};
+  }
+
+  /// Adds what stands before the update, and the update, to the graph that is being recorded.
+  template <class Result, class Seam>
+  static void add_update(Graph& graph, UpdateInGraph& update, Result const& result, Seam& seam) {
+    auto const on = update.on();
+    auto const parameters = seam.optimizer().parameters();
+    auto const* const loss = seam.loss_to_note(result);
+    auto const* const skips = seam.skips() ? loss : nullptr;
+    if constexpr (Seam::scales) {
+      seam.scaler().unscale(parameters, on);
+      update.leave_out(seam.scaler().found(), skips);
+    } else if (seam.skips()) {
+      update.leave_out(update.found_in(parameters), skips);
+    }
+    if (loss && seam.notes()) update.note(*loss);
+    auto const norm = update.clip(parameters, seam.clip(), on);
+    if (norm.defined() && seam.notes() && !Seam::scales) update.note(norm);
+    graph.update(update);
+    if constexpr (Seam::scales) seam.scaler().update(on);
   }
 
   /// False if the update is not the recorded one with other numbers (parameters have taken different numbers of steps
@@ -455,246 +465,81 @@ class Graphs {
     seam.set_updated(kept.update->noted(), outcome.gradients_fit, outcome.loss_fits);
     return outcome.ran;
   }
+  // Several steps as one graph.
+
+  /// Records as many steps as wait, and compares them with the replays one by one.
+  template <class Batch, class Step>
+  void record_joined(capture::Scene const& scene, Kept& kept, Batch const& batch, Step& step, CaptureReport& report) {
+    kept.joined = std::make_unique<JoinedSteps<Graph>>();
+    auto& joined = *kept.joined;
+    auto graph = std::make_unique<Graph>(*side_);
+    std::vector<std::shared_ptr<std::remove_const_t<Batch>>> fixed;
+    waiting_.each_batch([&](std::vector<at::Tensor> const& waits) {
+      joined.inputs.emplace_back(*fixed.emplace_back(std::make_shared<std::remove_const_t<Batch>>(batch)));
+      joined.inputs.back().feed(waits);
+    });
+    std::string wrong;
+    try {
+      capture::SetFor<capture::World const*> const world(world_, &scene.world);
+      graph->capture([&] {
+        for (auto& one : fixed) {
+          Kept part;  // which receives the seeds
+          capture::SetFor<Kept*> const here(recorded_, &part);
+          auto result = step(*one);
+          joined.left.push_back(capture::cut_off(result, step.board, scene.world));
+          step.board.discard_step();
+          auto const& left = joined.left.back();
+          if (!left.refusal.empty() || left.numbers != kept.left.numbers || left.logged != kept.left.logged)
+            throw std::runtime_error(capture::other_numbers);
+          for (auto& counter : kept.written) counter.bump();
+          add_update(*graph, *kept.update, result, step.seam);
+          joined.seeds.insert(joined.seeds.end(), part.seeds.begin(), part.seeds.end());
+        }
+      });
+    } catch (std::exception const& error) {
+      step.board.discard_step();
+      wrong = std::string("they cannot be recorded: ") + error.what();
+      wrong = wrong.substr(0, wrong.find('\n'));
+    }
+    joined.batches.assign(fixed.begin(), fixed.end());
+    joined.graph = std::move(graph);
+    if (wrong.empty() && !are_equal(scene, kept)) wrong = capture::other_bits;
+    if (wrong.empty()) return;
+    joined = {};
+    capture::steps_stay_single(report, wrong);
+  }
+
+  /// True if the joined steps do what the replays do one by one. Both without updates, so from the same weights.
+  bool are_equal(capture::Scene const& scene, Kept& kept) {
+    auto& joined = *kept.joined;
+    Snapshot const before(scene.world);
+    NotesUndone const undone(kept.update.get());
+    std::vector<at::Tensor> outputs, outputs_of_joined;
+    waiting_.each_batch([&](std::vector<at::Tensor> const& batch) {
+      launch(kept, batch, [](Segment<Graph> const&) {});
+      for (auto const& output : kept.left.tensors) outputs.push_back(output.clone());
+    });
+    std::vector<Snapshot> one_by_one, together;
+    one_by_one.emplace_back(scene.world, outputs);
+    before.restore();
+    joined.graph->replay();
+    for (auto const& left : joined.left)
+      outputs_of_joined.insert(outputs_of_joined.end(), left.tensors.begin(), left.tensors.end());
+    together.emplace_back(scene.world, outputs_of_joined);
+    before.restore();
+    return same(one_by_one, together) || distance(one_by_one, together) <= most_noise * kept.spread;
+  }
+
   static constexpr char const* no_gradient = "no parameter receives a gradient";
   static constexpr char const* no_kernel = "there is no kernel that does it with the bits of LibTorch's operators";
 
   std::unique_ptr<typename Graph::Side> side_;
+  WaitingReplays<Graph> waiting_ = {};
   Kept* recorded_ = nullptr;               ///< set while a graph is recorded
   capture::World const* world_ = nullptr;  ///< likewise
   Looks looks_ = {};                       ///< of the graph that is recorded
   Underway* underway_ = nullptr;           ///< set while a step is observed or compared
   bool observes_ = false;                  ///< true while a step is observed
 };
-
-// A CUDA graph of one step, and the stream on which steps are prepared for it.
-
-// The build defines this macro if LibTorch's CUDA libraries are linked and the toolkit's headers compile.
-
-/// Replaces CudaGraph in builds without CUDA, and gives the reason why nothing can be recorded.
-class NoGraph {
- public:
-  static std::string missing(at::Device) {
-    return "this program was built without CUDA or without the headers of its toolkit";
-  }
-  struct Side {
-    explicit Side(at::Device) {}
-    template <class F>
-    auto run(std::string&, F&& f) {
-      return f();
-    }
-    template <class F>
-    void unwatched(F&& f) {
-      f();
-    }
-  };
-  explicit NoGraph(Side&) {}
-  template <class F>
-  void capture(F&&) {}
-  std::unique_ptr<NoGraph> cut() { return nullptr; }
-  void replay() {}
-  template <class Optimizer, class Run>
-  static bool can_update(Optimizer&, Run const&) {
-    return false;
-  }
-  void update(UpdateInGraph const&) {}
-};
-
-#if defined(FULGURITE_HAS_CUDA_RUNTIME)
-/// Notices when the host waits for the device, by LibTorch's own warning about that. While this object lives, such a
-/// warning is noted and not printed.
-class Waits : public c10::WarningHandler, Pinned {
- public:
-  Waits()
-      : outer_(c10::WarningUtils::get_warning_handler()),
-        guard_(this),
-        mode_(c10::cuda::warning_state().get_sync_debug_mode()) {
-    c10::cuda::warning_state().set_sync_debug_mode(c10::cuda::SyncDebugMode::L_WARN);
-  }
-  ~Waits() override { c10::cuda::warning_state().set_sync_debug_mode(mode_); }
-
-  void process(c10::Warning const& warning) override {
-    if (warning.msg().find("synchronizing CUDA operation") != std::string::npos) seen = true;
-    else outer_->process(warning);
-  }
-  bool seen = false;
-
- private:
-  c10::WarningHandler* outer_;
-  c10::WarningUtils::WarningHandlerGuard guard_;
-  c10::cuda::SyncDebugMode mode_;
-};
-
-class CudaGraph : Pinned {
- public:
-  static std::string missing(at::Device device) { return device.is_cuda() ? "" : "the model is not on a GPU"; }
-
-  /// What the graphs of one model share: the stream on which they are recorded, and a memory pool. They can share the
-  /// pool since only one of them runs at a time, and a graph's results are not read after the next one has begun.
-  struct Side {
-    explicit Side(at::Device where) : device(where), stream(stream_of(where)) {}
-
-    /// Runs f() on this stream: after the current stream's work so far, and before its later work. `waited` receives
-    /// the reason why f cannot be part of a graph, if one was found.
-    template <class F>
-    auto run(std::string& waited, F&& f) {
-      Waits waits;
-      capture::SetFor<Waits*> const here(waits_, &waits);
-      auto result = [&] {
-        Turn const turn(*this);
-        return f();
-      }();
-      if (waits.seen)
-        waited = "the host waits for the device in it (an .item(), a tensor copied to the CPU, a size that depends on "
-                 "values)";
-      return result;
-    }
-
-    /// Runs f() in the middle of it, where the host may wait.
-    template <class F>
-    void unwatched(F&& f) {
-      bool const seen = waits_ && waits_->seen;
-      f();
-      if (waits_) waits_->seen = seen;
-    }
-
-    at::Device device;
-    c10::Stream stream;
-    c10::MempoolId_t pool{0, 0};
-    int graphs = 0;  ///< number of graphs that use the pool
-
-   private:
-    Waits* waits_ = nullptr;  ///< of the run in progress
-
-    /// One stream for each thread and device, since cuBLAS keeps about 60 MB for each stream that it was ever used on.
-    static c10::Stream stream_of(at::Device where) {
-      thread_local std::vector<c10::Stream> made;
-      for (auto const& one : made)
-        if (one.device() == where) return one;
-      return made.emplace_back(c10::cuda::getStreamFromPool(false, where.index()).unwrap());
-    }
-  };
-
-  explicit CudaGraph(Side& side) : side_(side) {}
-  /// Waits for the device, since the graph's memory may be reused after this.
-  ~CudaGraph() {
-    try {
-      wait();
-    } catch (std::exception const&) {  // a failed device reports its error again in the next operation
-    }
-    if (graph_) --side_.graphs;
-  }
-
-  /// Records the work that f gives to the device, without executing it. Throws what f throws, or what LibTorch throws
-  /// for something that cannot be recorded. Only this thread is restricted meanwhile: other threads, such as those that
-  /// load batches, may allocate memory.
-  template <class F>
-  void capture(F&& f) {
-    wait();
-    c10::cuda::CUDACachingAllocator::emptyCache();  // a graph being recorded cannot use cached memory
-    c10::StreamGuard const guard(side_.stream);
-    if (side_.graphs == 0) side_.pool = at::cuda::graph_pool_handle();  // LibTorch refuses a pool without users
-    try {
-      begin();
-      f();
-      end();
-    } catch (...) {
-      abandon();
-      throw;
-    }
-  }
-  /// Called within `capture`: returns what was recorded so far as a graph of its own, and records on.
-  std::unique_ptr<CudaGraph> cut() {
-    auto first = std::make_unique<CudaGraph>(side_);
-    end();
-    first->graph_ = std::move(graph_);
-    begin();
-    at::zeros({1}, at::TensorOptions(side_.device));  // LibTorch warns of an empty graph
-    return first;
-  }
-
-  void replay() { graph_->replay(); }
-
-  /// True if the kernel for this run of the optimizer's update is known, or can be made now.
-  template <class Optimizer, class Run>
-  static bool can_update(Optimizer& optimizer, Run const& run) {
-    return optimizer.fits_graph(run);
-  }
-  /// Adds the update to the graph that is being recorded.
-  void update(UpdateInGraph const& update) { update.launch(); }
-
- private:
-  /// While this object lives, the side stream is the current one and waits for the outer stream's work; at the end the
-  /// outer stream waits for the side stream.
-  class Turn : Pinned {
-   public:
-    explicit Turn(Side& side)
-        : side_(side), outer_(c10::cuda::getCurrentCUDAStream(side.device.index()).unwrap()), guard_(side.stream) {
-      follow(outer_, side_.stream);
-    }
-    ~Turn() {
-      try {
-        follow(side_.stream, outer_);
-      } catch (std::exception const&) {}
-    }
-
-   private:
-    static void follow(c10::Stream const& first, c10::Stream const& second) {
-      c10::Event done(c10::DeviceType::CUDA);
-      done.record(first);
-      done.block(second);
-    }
-    Side& side_;
-    c10::Stream outer_;
-    c10::StreamGuard guard_;
-  };
-
-  void begin() {
-    graph_ = std::make_unique<at::cuda::CUDAGraph>();
-    graph_->capture_begin(side_.pool,
-                          cudaStreamCaptureModeThreadLocal);  // this also registers the default generator
-  }
-  void end() {
-    graph_->capture_end();
-    ++side_.graphs;
-  }
-
-  void wait() const { c10::impl::VirtualGuardImpl(c10::DeviceType::CUDA).synchronizeDevice(side_.device.index()); }
-
-  /// After a failed recording, LibTorch 2.11 leaves the allocators in recording mode, and the generator in a state in
-  /// which it refuses to draw. This stops the allocators; the generator recovers at the next recording that succeeds.
-  void abandon() noexcept {
-    auto const quietly = [](auto&& f) {
-      try {
-        f();
-      } catch (std::exception const&) {  // it had been stopped already
-      }
-    };
-    quietly([&] { graph_->capture_end(); });
-    quietly([&] {
-      c10::cuda::CUDACachingAllocator::endAllocateToPool(side_.device.index(), side_.pool);
-      c10::cuda::CUDACachingAllocator::releasePool(side_.device.index(), side_.pool);
-    });
-    quietly([&] {
-      at::getHostAllocator(at::kCUDA)->end_allocate_to_pool(side_.pool);
-      at::getHostAllocator(at::kCUDA)->release_pool(side_.pool);
-    });
-    graph_.reset();
-    quietly([&] {
-      at::cuda::CUDAGraph good;
-      good.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
-      at::zeros({1}, at::TensorOptions(side_.device));
-      good.capture_end();
-    });
-  }
-
-  Side& side_;
-  std::unique_ptr<at::cuda::CUDAGraph> graph_;
-};
-
-/// The type with which `Captured{SingleDevice{cuda}}` records in this build.
-using DeviceGraph = CudaGraph;
-#else
-using DeviceGraph = NoGraph;
-#endif
 
 }  // namespace fulgurite::libtorch::graph

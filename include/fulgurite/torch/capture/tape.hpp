@@ -244,6 +244,8 @@ struct CaptureReport {
   Count replayed;                 ///< steps in which no code of the model ran
   Count updated;                  ///< those of them whose graph made the optimizer's update, too
   std::string update_apart = {};  ///< why the update of some step is not part of its graph
+  Count joined;                   ///< replays that could wait for those after them, to become one graph
+  std::string single = {};        ///< why steps are not joined
   std::vector<std::string> reasons = {};                 ///< why steps run eagerly
   std::vector<libtorch::capture::TapeFacts> tapes = {};  ///< one for each kind and shape of step
   Count dropped;   ///< how often recordings were dropped or made again because the model had changed
@@ -265,6 +267,7 @@ inline std::mutex& lists_of_reports() {
 void stays_as_written(CaptureReport& report, std::string const& reason);
 void add_tape(CaptureReport& report, TapeFacts const& facts);
 void update_stays_apart(CaptureReport& report, std::string const& reason);
+void steps_stay_single(CaptureReport& report, std::string const& reason);
 
 /// Calls `say(identifier, sentence)` for each reason that was not given as a warning yet.
 template <class Say>

@@ -528,6 +528,12 @@ FULGURITE_BODY void update_stays_apart(CaptureReport& report, std::string const&
   report.update_apart = reason;
 }
 
+FULGURITE_BODY void steps_stay_single(CaptureReport& report, std::string const& reason) {
+  if (report.single == reason) return;
+  std::lock_guard const lock(lists_of_reports());
+  report.single = reason;
+}
+
 /// The calls of a tape by kernel: a line for each kind that computes most, and one for all others.
 FULGURITE_BODY void add_calls(std::vector<std::string>& lines, std::vector<TapeFacts::Calls> calls) {
   constexpr std::size_t most = 10;
@@ -564,6 +570,8 @@ FULGURITE_BODY std::vector<std::string> account(CaptureReport const& report) {
   }
   if (report.updated != 0) lines.push_back("replays that updated, too: " + text(report.updated));
   if (!report.update_apart.empty()) lines.push_back("the update follows the replay: " + report.update_apart);
+  if (report.joined != 0) lines.push_back("replays that could wait for those after them: " + text(report.joined));
+  if (!report.single.empty()) lines.push_back("each step is a replay of its own: " + report.single);
   for (auto const& reason : report.reasons) lines.push_back("stays as written: " + reason);
   return lines;
 }

@@ -168,6 +168,8 @@ class UpdateInGraph : Pinned {
 
   /// The replay makes the update `now`. `later(n)`: the one n steps after it, as far as it is known now.
   void turn_on(std::vector<TracedUpdate> const& now, FunctionRef<std::vector<TracedUpdate>(long)> later);
+  /// The next replays make these updates: `rows` has the numbers of each.
+  void turn_on(std::vector<double> rows);
   /// The replay makes no update: it is compared with a step as it is written, which has none.
   void turn_off();
 
@@ -179,11 +181,17 @@ class UpdateInGraph : Pinned {
   /// Called after a replay with the update. Waits the first time, and each time in a graph that may leave it out.
   Outcome outcome();
 
+  /// True if a replay may leave its update out, so that the host asks for the outcome of each.
+  bool may_leave_out() const { return may_leave_out_; }
+  /// True if the outcome is known before a replay: its update is made.
+  bool is_known() const { return proof_ == Proof::made && !may_leave_out_; }
+
+  /// The numbers of an update, as a row of the table has them.
+  static std::vector<double> numbers(std::vector<TracedUpdate> const& update);
+
   static constexpr std::int64_t most_rows = 64;
 
  private:
-  /// Appends the numbers of an update to the rows that the table has.
-  void append(std::vector<TracedUpdate> const& update);
   void upload();
 
   std::vector<TracedUpdate> runs_ = {};

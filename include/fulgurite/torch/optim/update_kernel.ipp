@@ -448,28 +448,32 @@ FULGURITE_BULK_BODY bool UpdateInGraph::fits(std::vector<TracedUpdate> const& no
          std::ranges::equal(runs_, now, [](auto const& a, auto const& b) { return a.does(b); });
 }
 
-FULGURITE_BULK_BODY void UpdateInGraph::append(std::vector<TracedUpdate> const& update) {
-  for (auto const& run : update) {
-    rows_.resize(rows_.size() + UpdateTrace::most);
-    write_numbers(run.trace, run.device, rows_.data() + rows_.size() - UpdateTrace::most);
-  }
+FULGURITE_BULK_BODY std::vector<double> UpdateInGraph::numbers(std::vector<TracedUpdate> const& update) {
+  std::vector<double> row(update.size() * UpdateTrace::most);
+  for (std::size_t i = 0; i != update.size(); ++i)
+    write_numbers(update[i].trace, update[i].device, &row[i * UpdateTrace::most]);
+  return row;
 }
 
 FULGURITE_BULK_BODY void UpdateInGraph::turn_on(std::vector<TracedUpdate> const& now,
                                                 FunctionRef<std::vector<TracedUpdate>(long)> later) {
-  auto const row = runs_.size() * UpdateTrace::most, filled = rows_.size();
-  append(now);
-  bool const more = next_ != filled;
-  bool const right = more && std::memcmp(&rows_[next_], &rows_[filled], row * sizeof(double)) == 0;
-  if (on_ && right) {
-    rows_.resize(filled);
-  } else {
+  auto row = numbers(now);
+  auto const size = row.size();
+  bool const more = next_ != rows_.size();
+  bool const right = more && std::memcmp(&rows_[next_], row.data(), size * sizeof(double)) == 0;
+  if (!on_ || !right) {
     if (on_) foreseen_ = more ? 1 : std::min(2 * foreseen_, most_rows);
-    rows_.erase(rows_.begin(), rows_.begin() + static_cast<std::ptrdiff_t>(filled));
-    for (long n = 1; n < foreseen_; ++n) append(later(n));
+    rows_ = std::move(row);
+    for (long n = 1; n < foreseen_; ++n) std::ranges::copy(numbers(later(n)), std::back_inserter(rows_));
     upload();
   }
-  next_ += row;
+  next_ += size;
+}
+
+FULGURITE_BULK_BODY void UpdateInGraph::turn_on(std::vector<double> rows) {
+  rows_ = std::move(rows);
+  upload();
+  next_ = rows_.size();
 }
 
 /// The copy reads pinned memory that LibTorch does not hand out again before the copy is done.
