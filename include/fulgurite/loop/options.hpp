@@ -233,7 +233,7 @@ inline constexpr auto library_warnings = std::to_array<std::string_view>({
     "callback.checkpoint_old_value", "callback.checkpoint_waits", "callback.learning_rate", "callback.once_a_window",
     "callback.patience_spent",
     "callback.profiler_too_short",
-    "capture.eager", "capture.gone_back", "capture.unchecked", "checkpoint.failed_too", "checkpoint.forgets_part",
+    "capture.eager", "capture.gone_back", "capture.single_steps", "capture.unchecked", "checkpoint.failed_too", "checkpoint.forgets_part",
     "checkpoint.forgets_place", "cli.variable", "data.none", "data.uneven", "data.waits", "exception.second",
     "hook.once_a_window", "logger.new_folder", "logger.rows_dropped", "loop.non_finite_skipped", "loop.scaler_skips",
     "manual.dropped_gradients", "manual.no_gradients", "manual.not_cleared", "metric.no_logger", "metric.undefined",

@@ -180,7 +180,7 @@ template <class R, class Pack, class Ctx, class Batch>
   }
 }
 
-/// True if a callback hears each batch, and may read there what the step computes.
+/// True if a callback is called with each batch, and may read there what the step computes.
 FULGURITE_OF_ARGUMENTS(looks_at_batches, Pack,
                        ((hook::on_train_batch_start::named<Ts> || hook::on_train_batch_end::named<Ts>) &&
                         !judge::ignores_tensors<Ts>()) ||
@@ -586,7 +586,7 @@ class TrainEpoch {
   }
 
   /// Why the strategy may not let several steps become one replay; nullptr if it may. Then the batches are known ahead,
-  /// and nobody reads what a step computes before `finish_replays`.
+  /// and nothing reads what a step computes before `finish_replays`.
   static constexpr char const* single = [] {
     using M = typename R::Model;
     if (!Repeats<Loader>) return "the loader's batches may depend on the weights";
@@ -617,7 +617,7 @@ class TrainEpoch {
           } catch (...) {  // whoever is notified sees the steps that are counted
             try {
               strategy.join_steps(false);
-            } catch (std::exception const&) {  // the first error tells more
+            } catch (std::exception const&) {  // the first error is thrown
             }
             throw;
           }

@@ -194,8 +194,8 @@ enum class Matmul : std::uint8_t {
 /// strategy that captures but has no unchecked() thereby declares that its replays cannot be wrong.
 template <class S>
 concept ChecksReplays = S::captures && requires(S const& strategy) { strategy.unchecked(); };
-/// A strategy that can make several steps in one replay: it has steps_a_replay(), join_steps(bool), finish_replays() and
-/// stay_single(reason). In between nothing may read what the steps compute.
+/// A strategy that can make several steps in one replay: it has steps_a_replay(), join_steps(bool), finish_replays()
+/// and stay_single(reason). In between nothing may read what the steps compute.
 template <class S>
 concept JoinsSteps = ChecksReplays<S> && requires(S& strategy) { strategy.finish_replays(); };
 
@@ -267,7 +267,7 @@ struct CaptureOptions {
   /// a copy in memory, and continues without replays. false: it ends with an Error.
   bool go_back = true;
   Kernels kernels = Kernels::same_bits;  ///< `kernels::fastest` allows other last bits
-  /// On a GPU so many steps, 1 to 64, become one replay where their batches are known ahead and nobody looks at what
+  /// On a GPU so many steps, 1 to 64, become one replay where their batches are known ahead and nothing reads what
   /// they compute: until a row is due, a validation, a checkpoint or the epoch's end. training_step runs as often more
   /// when they are recorded. It pays where the host is slower than the GPU.
   int steps_a_replay = 1;

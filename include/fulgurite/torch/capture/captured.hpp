@@ -188,7 +188,7 @@ class CapturedSteps : private CapturedModel {
     else recordings_.in_turn(turn, loss, *model_, act);
   }
 
-  /// At most so many replays become one while nobody looks at what they compute; 1: each is one of its own.
+  /// At most so many replays become one while nothing reads what they compute; 1: each is one of its own.
   void join(long most) {
     if constexpr (joins_steps) recordings_.join(most);
     else if (most > 1) steps_stay_single(*report_, "only on a GPU does a replay have a launch to save");
