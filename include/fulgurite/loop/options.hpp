@@ -230,19 +230,19 @@ namespace loop {
 // clang-format off
 inline constexpr auto library_warnings = std::to_array<std::string_view>({
     "callback.checkpoint_folder", "callback.checkpoint_gone", "callback.checkpoint_moved",
-    "callback.checkpoint_old_value", "callback.checkpoint_waits", "callback.learning_rate", "callback.once_a_window",
-    "callback.patience_spent",
-    "callback.profiler_too_short",
-    "capture.eager", "capture.gone_back", "capture.single_steps", "capture.unchecked", "checkpoint.failed_too", "checkpoint.forgets_part",
-    "checkpoint.forgets_place", "cli.variable", "data.none", "data.uneven", "data.waits", "exception.second",
-    "hook.once_a_window", "logger.new_folder", "logger.rows_dropped", "loop.non_finite_skipped", "loop.scaler_skips",
-    "manual.dropped_gradients", "manual.no_gradients", "manual.not_cleared", "metric.no_logger", "metric.undefined",
-    "options.barebones_log", "options.dev_run", "options.few_rows", "options.long_window", "options.overfit_order",
-    "options.save_in_background", "precision.default_type", "precision.loss_type", "resume.after_exception",
-    "resume.after_requeue", "resume.callback", "resume.damaged", "resume.data_state", "resume.finished",
-    "resume.hidden", "resume.no_callback", "resume.no_last", "resume.no_state", "resume.options", "resume.passed_over",
-    "resume.skips", "resume.untold", "run.failing", "run.requeue", "schedule.metric", "schedule.short",
-    "tuner.no_suggestion", "tuner.not_searched", "tuner.unanswered"});
+    "callback.checkpoint_old_value", "callback.checkpoint_waits", "callback.learning_rate",
+    "callback.once_a_window", "callback.patience_spent", "callback.profiler_too_short", "capture.eager",
+    "capture.gone_back", "capture.single_steps", "capture.unchecked", "checkpoint.failed_too",
+    "checkpoint.forgets_part", "checkpoint.forgets_place", "cli.variable", "data.none", "data.uneven", "data.waits",
+    "exception.second", "hook.once_a_window", "logger.new_folder", "logger.rows_dropped", "loop.non_finite_skipped",
+    "loop.scaler_skips", "manual.dropped_gradients", "manual.no_gradients", "manual.not_cleared",
+    "metric.no_logger", "metric.undefined", "options.barebones_log", "options.dev_run", "options.few_rows",
+    "options.long_window", "options.overfit_order", "options.save_in_background", "precision.default_type",
+    "precision.loss_type", "resume.after_exception", "resume.after_requeue", "resume.callback", "resume.damaged",
+    "resume.data_state", "resume.finished", "resume.hidden", "resume.no_callback", "resume.no_last",
+    "resume.no_state", "resume.options", "resume.passed_over", "resume.skips", "resume.untold", "run.failing",
+    "run.requeue", "schedule.metric", "schedule.short", "tuner.no_suggestion", "tuner.not_searched",
+    "tuner.unanswered"});
 // clang-format on
 
 /// True if the text has at least two words of lower-case letters, digits and underscores, with points between them.
