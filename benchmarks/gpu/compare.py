@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-LOOPS = ('by hand', 'trainer', 'fast', 'captured', 'captured fastest',
+LOOPS = ('by hand', 'trainer', 'fast', 'captured', 'captured fastest', 'captured, 8 a replay',
          'pytorch', 'pytorch fused', 'pytorch graph', 'torch.compile', 'jax', 'jax scan')
 # bar, loop, beside loop, at most so many times its microseconds
 BARS = (('G1', 'captured', 'pytorch graph', 1.0), ('G2', 'captured fastest', 'jax scan', 2.0),

@@ -64,22 +64,13 @@ template <Set Of>
 struct Model : torch::nn::Module {
   static constexpr Metric<"loss"> loss{.on_epoch = true};
   using Metrics = MetricList<loss>;
-  Workload const& of;
   std::shared_ptr<bench::Net> net;
-  std::vector<torch::Tensor> losses = {};
-  long done = 0;  ///< steps
-  Clock::time_point began = {}, ended = {};
 
-  explicit Model(Workload const& workload) : of(workload), net(register_module("net", workload.net())) {}
+  explicit Model(Workload const& workload) : net(register_module("net", workload.net())) {}
   torch::Tensor training_step(Batch const& batch, auto& ctx) {
     auto value = net->loss(batch);
     ctx.log(loss, value);
     return value;
-  }
-  void on_train_batch_end(auto& outputs, auto&, auto&) {
-    if (done < of.warm_up) losses.push_back(outputs.loss);
-    if (++done == of.warm_up) began = now();
-    if (done == of.warm_up + of.steps) ended = now();
   }
   auto configure_optimizers() {
     if constexpr (Of == Set::theirs) return torch::optim::Adam(parameters(), torch::optim::AdamOptions(rate));
@@ -87,17 +78,41 @@ struct Model : torch::nn::Module {
   }
 };
 
+/// Of one fit. Where steps are joined the first and the last of those that are timed may run a few steps later.
+struct Times {
+  using Stateless = ByChoice;
+  static constexpr bool ignores_tensors = true;
+  Workload const* of;
+  Measured* into;
+  long done = 0;  ///< steps
+  Clock::time_point began = {};
+
+  void on_train_batch_end() {
+    if (++done == of->warm_up) began = now();
+    if (done == of->warm_up + of->steps) into->take(*of, began, now());
+  }
+};
+struct FirstLosses {
+  using Stateless = ByChoice;
+  Workload const* of;
+  std::vector<torch::Tensor>* losses;
+
+  void on_train_batch_end(auto& outputs, auto&, auto&) {
+    if (std::ssize(*losses) < of->warm_up) losses->push_back(outputs.loss);
+  }
+};
+
 template <Set Of>
-void fit(Measured& into, Workload const& of, std::vector<Batch>& batches, auto strategy, auto precision) {
+void fit(Measured& into, Workload const& of, std::vector<Batch>& batches, auto strategy, auto precision, auto... more) {
   torch::manual_seed(1);
   Model<Of> model(of);
-  auto trainer =
-      make_trainer<Model<Of>>(TrainerOptions{.max_epochs = 1}, strategy, precision, Automatic{}, NoDefaults{});
+  auto trainer = make_trainer<Model<Of>>(TrainerOptions{.max_epochs = 1}, strategy, precision, Automatic{},
+                                         Times{&of, &into}, more..., NoDefaults{});
   trainer.fit(model, batches, NoValidation{});
-  into.take(of, model.began, model.ended);
-  into.losses = model.losses;
-  if constexpr (requires { strategy.report(); })
+  if constexpr (requires { strategy.report(); }) {
     for (auto const& reason : strategy.report()->reasons) into.note = "; eager: " + reason;
+    if (!strategy.report()->single.empty()) into.note += "; one by one: " + strategy.report()->single;
+  }
 }
 
 /// The same steps without a trainer.
@@ -107,7 +122,6 @@ void by_hand(Measured& into, Workload const& of, std::vector<Batch>& batches) {
   net->to(torch::kCUDA);
   torch::optim::Adam adam(net->parameters(), torch::optim::AdamOptions(rate));
   Clock::time_point from;
-  into.losses.clear();
   for (long i = 0; i != of.warm_up + of.steps; ++i) {
     auto const& batch = batches[static_cast<std::size_t>(i)];
     if (i == of.warm_up) from = now();
@@ -136,29 +150,36 @@ void measure(Workload const& of, auto precision) {
   longer.warm_up *= of.more;
   longer.steps *= of.more;
   auto batches = batches_of(of), many = batches_of(longer);
-  std::array const names{"by hand", "trainer", "fast", "captured", "captured fastest"};
+  std::array const names{"by hand", "trainer", "fast", "captured", "captured fastest", "captured, 8 a replay"};
   std::array<Measured, names.size()> all;
   for (std::size_t turn = 0; turn != rounds * names.size(); ++turn) {
     auto const loop = (turn + turn / names.size()) % names.size();  // each round begins with another one
     auto& into = all[loop];
+    into.losses.clear();
+    FirstLosses const few{&of, &into.losses}, more{&longer, &into.losses};
     switch (loop) {
     case 0: by_hand(into, of, batches); break;
-    case 1: fit<Set::theirs>(into, of, batches, SingleDevice{cuda}, precision); break;
-    case 2: fit<Set::ours>(into, of, batches, SingleDevice{cuda}, precision); break;
-    case 3: fit<Set::ours>(into, longer, many, Captured{SingleDevice{cuda}}, precision); break;
-    default:
+    case 1: fit<Set::theirs>(into, of, batches, SingleDevice{cuda}, precision, few); break;
+    case 2: fit<Set::ours>(into, of, batches, SingleDevice{cuda}, precision, few); break;
+    case 3: fit<Set::ours>(into, longer, many, Captured{SingleDevice{cuda}}, precision, more); break;
+    case 4:
       at::globalContext().setFloat32MatmulPrecision("high");  // TF32, as JAX multiplies by default
-      fit<Set::ours>(into, longer, many, Captured{SingleDevice{cuda}, kernels::fastest}, precision);
+      fit<Set::ours>(into, longer, many, Captured{SingleDevice{cuda}, kernels::fastest}, precision, more);
       at::globalContext().setFloat32MatmulPrecision("highest");
+      break;
+    default: fit<Set::ours>(into, longer, many, Captured{SingleDevice{cuda}, {.steps_a_replay = 8}}, precision);
     }
   }
   for (std::size_t i = 0; i != all.size(); ++i) {
+    auto const& losses = all[i].losses;
     double apart = 0;
-    for (std::size_t j = 0; j != all[0].losses.size(); ++j)
-      apart = std::max(apart, std::abs(all[i].losses[j].item<double>() - all[0].losses[j].item<double>()));
-    std::printf("%s\t%s\t%.2f\tfirst %zu losses %s those by hand%s\n", of.name.c_str(), names[i], all[i].least,
-                all[0].losses.size(), apart == 0 ? "are" : ("up to " + std::to_string(apart) + " from").c_str(),
-                all[i].note.c_str());
+    for (std::size_t j = 0; j != std::min(losses.size(), all[0].losses.size()); ++j)
+      apart = std::max(apart, std::abs(losses[j].item<double>() - all[0].losses[j].item<double>()));
+    auto const said = losses.empty()
+                          ? "losses are not compared"
+                          : "first " + std::to_string(all[0].losses.size()) + " losses " +
+                                (apart == 0 ? "are" : "up to " + std::to_string(apart) + " from") + " those by hand";
+    std::printf("%s\t%s\t%.2f\t%s%s\n", of.name.c_str(), names[i], all[i].least, said.c_str(), all[i].note.c_str());
   }
   std::fflush(stdout);
 }

@@ -77,6 +77,24 @@ struct Attentive {
   }
 };
 
+/// No hook is called with each of its batches, so several of its steps may be one replay.
+struct Unheard : torch::nn::Module {
+  static constexpr Metric<"loss"> loss{.on_step = Report::yes, .on_epoch = Report::yes};
+  using Metrics = MetricList<loss>;
+  torch::nn::Sequential body = register_module(
+      "body", torch::nn::Sequential(torch::nn::Linear(6, 16), torch::nn::BatchNorm1d(16), torch::nn::Tanh(),
+                                    torch::nn::Dropout(0.3), torch::nn::Linear(16, 3)));
+  torch::Tensor training_step(data::Batch const& batch, auto& ctx) {
+    auto value = F::cross_entropy(body->forward(batch.data), batch.target);
+    ctx.log(loss, value);
+    return value;
+  }
+  auto configure_optimizers() {
+    return scheduled(optim::AdamW(*this, {.lr = 0.01}), schedule::Cosine{.total = 300},
+                     ScheduleOptions{.interval = Interval::step});
+  }
+};
+
 /// The factor of its loss is another from batch 30 on, which nobody can see.
 struct Unseen : Net<optim::AdamW> {
   static inline double factor = 1;
@@ -214,6 +232,29 @@ TEST_CASE("CUDA graphs: each of our optimizers updates in the graph, where no ra
   check(both<Net<optim::Adam>>(train));
   check(both<Net<optim::RMSprop>>(train));
   check(both<Net<optim::Adagrad>>(train));
+}
+
+TEST_CASE("CUDA graphs: several steps in one replay keep every bit") {
+  if (absent()) SKIP(none);
+  auto const fit = [](auto strategy, Automatic how) {
+    auto model = fresh<Unheard>();
+    torch::manual_seed(5);
+    auto trainer = make_trainer<Unheard>({.max_epochs = 6, .log_every_n_steps = 10}, strategy, how, NoDefaults{});
+    trainer.fit(model, batches(41, 8, 5), NoValidation{});
+    Left left{model.parameters(), {}, {torch::rand({4}), torch::rand({4}, torch::kCUDA)}};
+    for (auto const& buffer : model.buffers()) left.weights.push_back(buffer);
+    left.losses.push_back(torch::tensor(*trainer.value(Unheard::loss)));
+    return left;
+  };
+  for (auto const& how : {Automatic{}, Automatic{.clip = ClipNorm{0.5}}}) {
+    Captured captured{SingleDevice{cuda}, {.steps_a_replay = 4}};
+    auto const plain = fit(SingleDevice{cuda}, how), graphs = fit(captured, how);
+    auto const& report = *captured.report();
+    INFO(all_of(report.reasons) << report.update_apart << report.single);
+    CHECK(report.joined > 100);
+    CHECK(report.single.empty());
+    CHECK(same(graphs, plain));
+  }
 }
 
 TEST_CASE("CUDA graphs: several fits in turn leave no memory behind") {
