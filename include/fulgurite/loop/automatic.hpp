@@ -4,6 +4,7 @@
 #include <concepts>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
@@ -106,8 +107,13 @@ class StepSeam {
   auto& scaler() const { return *run_.parts.scaler; }
   /// True if losses and norms that must be finite are kept on the device, to be read later.
   bool notes() const { return looks(NonFinite::stop); }
-  /// True if the update is left out where the loss or a gradient is not finite.
+  /// True if the update is left out where a loss of its window or a gradient is not finite.
   bool skips() const { return looks(NonFinite::skip); }
+  /// If so: numbers that are finite if the losses of the window so far are.
+  std::span<typename R::Value const> earlier_losses() const {
+    if (!skips()) return {};
+    return run_.watch.finite.noted;
+  }
   /// The loss among the step's results, if it is one number.
   template <class Result>
   static auto const* loss_to_note(Result const& result) {
@@ -115,14 +121,15 @@ class StepSeam {
     return loss && is_number<R>(*loss) ? loss : nullptr;
   }
   /// The replay has noted, unscaled, clipped and updated: the trainer leaves these out. `noted`: what the replay has
-  /// noted in. It has left the update out where gradients or the loss were not finite, if that is asked for.
+  /// noted in. It has left the update out where gradients or a loss were not finite, if that is asked for.
   void set_updated(typename R::Value const& noted, bool gradients_fit, bool loss_fits) {
     run_.facts.updated = true;
     run_.facts.fits = gradients_fit;
+    auto& all = run_.watch.finite.noted;
+    if (skips()) all.clear();
     bool const both = gradients_fit && loss_fits;
     if (scales ? gradients_fit && !both : !both) [[unlikely]]
       found_non_finite(run_, loss_or_gradient);
-    auto& all = run_.watch.finite.noted;
     if (notes() && std::ranges::none_of(all, [&](auto const& one) { return R::Backend::same(one, noted); }))
       all.push_back(noted);
   }
@@ -315,9 +322,7 @@ char const* update_apart([[maybe_unused]] State<R>& run, [[maybe_unused]] StepKe
   else {
     if (run.watch.finite.look == Look::off) return nullptr;
     bool const waits = R::Backend::gradients_wait(std::get<0>(run.parts.optimizers->optimizers).parameters());
-    if (!waits) return "the loss and the gradients are looked at before it";
-    bool const earlier = run.asked.options.non_finite == NonFinite::skip && !key.first;
-    return earlier ? "non_finite = NonFinite::skip looks at all losses of the window before it" : nullptr;
+    return waits ? nullptr : "the loss and the gradients are looked at before it";
   }
 }
 

@@ -207,8 +207,25 @@ TEST_CASE("on a device a step whose loss or gradients are not finite is skipped 
   LearningRateFinder<Unbounded> const finder{
       {.search = {.num_training = 18, .skip_begin = 1, .skip_end = 1, .update = nullptr}, .milestones = {2}}};
   CHECK(both<Unbounded>(gradients, {}, NonFinite::skip, Float32{}, finder).updated > 30);
-  auto const windows = both<Unbounded>(train, {.accumulate_grad_batches = 2}, NonFinite::skip);
-  CHECK(windows.update_apart == "non_finite = NonFinite::skip looks at all losses of the window before it");
+}
+
+TEST_CASE("on a device the update of a window is skipped in the graph where a loss of any of its batches is infinite") {
+  auto train = batches(40, 8);
+  for (std::size_t const last : {13u, 17u, 33u}) train[last].data[3][2] = 60;
+  for (std::size_t const first : {16u, 20u, 30u}) train[first].data[3][2] = 60;
+  train[24].data[7][5] = NAN;  // the loss and the gradients of the first one
+  train[27].data[0][0] = -60;  // the gradients alone
+  for (auto const& how : {Automatic{.accumulate_grad_batches = 2}, Automatic{.accumulate_grad_batches = 3},
+                          Automatic{.accumulate_grad_batches = 2, .clip = ClipNorm{0.1}},
+                          Automatic{.accumulate_grad_batches = 2, .clip = ClipValue{0.01}}}) {
+    auto const report = both<Unbounded>(train, how, NonFinite::skip);
+    CHECK(report.update_apart.empty());
+    CHECK(report.updated > 30);
+  }
+  auto const scaled = both<Unbounded>(train, {.accumulate_grad_batches = 2}, NonFinite::skip, overflows);
+  CHECK(scaled.update_apart.empty());
+  CHECK(scaled.updated > 30);
+  CHECK(both<Unbounded>(train, {}, NonFinite::skip, Float32{}, ChangesWindow{}).updated > 30);
 }
 
 TEST_CASE("on a device the look at losses and norms, clipping and the update are one graph, with the same bits") {

@@ -424,12 +424,11 @@ class Graphs {
     auto const on = update.on();
     auto const parameters = seam.optimizer().parameters();
     auto const* const loss = seam.loss_to_note(result);
-    auto const* const skips = seam.skips() ? loss : nullptr;
     if constexpr (Seam::scales) {
       seam.scaler().unscale(parameters, on);
-      update.leave_out(seam.scaler().found(), skips);
+      update.leave_out(seam.scaler().found(), seam.skips(), loss);
     } else if (seam.skips()) {
-      update.leave_out(update.found_in(parameters), skips);
+      update.leave_out(update.found_in(parameters), true, loss);
     }
     if (loss && seam.notes()) update.note(*loss);
     auto const norm = update.clip(parameters, seam.clip(), on);
@@ -455,6 +454,7 @@ class Graphs {
       return false;
     }
     kept.update->turn_on(now, after);
+    for (auto const& loss : seam.earlier_losses()) kept.update->note(loss);
     kept.inputs.feed(batch);
     kept.graph->replay();
     auto const outcome = kept.update->outcome();

@@ -146,13 +146,14 @@ class UpdateInGraph : Pinned {
   at::Tensor on() const;
   /// Not 0 on the device if a gradient is not finite.
   at::Tensor found_in(ArenaParameters const& parameters) const;
-  /// Lets each replay leave its update out where `found` is not 0, or `loss` (unless it is null) not finite.
-  void leave_out(at::Tensor const& found, at::Tensor const* loss);
+  /// Lets each replay leave its update out where `found` is not 0; if `looks`, also where `loss` (unless it is null)
+  /// or what was noted before the replay is not finite.
+  void leave_out(at::Tensor const& found, bool looks, at::Tensor const* loss);
   /// Limits the gradients with the bits of clip_norm and clip_value; where `on` is false, it leaves every bit as it is.
   /// Returns the norm, if that is limited.
   at::Tensor clip(ArenaParameters const& parameters, Clip const& clip, at::Tensor const& on) const;
-  /// Lets each replay add zero times a value to a number on the device, which is nan from the first value on that is
-  /// not finite.
+  /// Adds zero times a value to a number on the device, which is nan from the first value on that is not finite: now,
+  /// or in each replay of the graph that is being recorded.
   void note(at::Tensor const& value) const;
   at::Tensor const& noted() const { return noted_; }
   /// Launches the kernels, for the graph that is being recorded.

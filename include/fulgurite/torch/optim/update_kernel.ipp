@@ -24,6 +24,7 @@
 #include <ATen/ops/stack.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 #include <c10/util/Exception.h>
 
 #include <fulgurite/torch/native/matmul_scope.hpp>
@@ -413,11 +414,14 @@ FULGURITE_BODY at::Tensor UpdateInGraph::found_in(ArenaParameters const& paramet
   return found;
 }
 
-FULGURITE_BODY void UpdateInGraph::leave_out(at::Tensor const& found, at::Tensor const* loss) {
+FULGURITE_BODY void UpdateInGraph::leave_out(at::Tensor const& found, bool looks, at::Tensor const* loss) {
   at::NoGradGuard const no_graph;
   may_leave_out_ = true;
-  auto reason = found;  // 1: the gradients, 2: the loss, 3: both
-  if (loss) reason = reason.add(loss->reshape({1}).sub(loss->reshape({1})).ne(0), 2);
+  auto reason = found;  // 1: the gradients, 2: a loss, 3: both
+  if (looks) {
+    auto const none = loss ? loss->reshape({1}).sub(loss->reshape({1})) : at::zeros_like(found);
+    reason = reason.add(none.ne(noted_), 2);  // nan is not equal to nan
+  }
   table_.narrow(0, static_cast<std::int64_t>(UpdateTable::left_out), 1).copy_(reason);
 }
 
@@ -499,6 +503,7 @@ FULGURITE_BULK_BODY UpdateInGraph::Outcome UpdateInGraph::outcome() {
   auto const reason = static_cast<int>(number(UpdateTable::left_out));
   if (reason != 0) {
     next_ -= runs_.size() * UpdateTrace::most;  // the table is still at this row
+    if ((reason & 2) != 0) noted_.zero_();
   } else if (proof_ == Proof::none) {
     bool const ran = number(UpdateTable::on) == 1 && number(UpdateTable::row) == 1 && number(UpdateTable::done) == 0;
     proof_ = ran ? Proof::made : Proof::failed;
