@@ -501,7 +501,7 @@ TEST_CASE("a fit that is closed inside an epoch has its replays checked, and a w
   for (bool const wrong : {false, true}) {
     Unseen::at = wrong ? 10 : 100000;
     auto model = fresh<With<Unseen>>();
-    loop::State<Key> state({.options = {.max_epochs = 1}}, Automatic{}, Captured{SingleDevice{cpu}}, Float32{},
+    loop::State<Key> state(loop::Asked({.max_epochs = 1}), Automatic{}, Captured{SingleDevice{cpu}}, Float32{},
                            model.get());
     Pack<> pack{Slots<>{}};
     auto data = batches(40, 8);

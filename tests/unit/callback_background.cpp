@@ -330,7 +330,7 @@ TEST_CASE("background: a fit that is left open waits for its file, and says wher
     auto const runs = folder / "runs";
     auto const warned = said([&] {
       Scripted model;
-      loop::State<Key> state({.options = in_background(1)}, Automatic{}, LateDevice{}, Float32{}, &model);
+      loop::State<Key> state(loop::Asked(in_background(1)), Automatic{}, LateDevice{}, Float32{}, &model);
       Pack<Files> pack{Slots<Files>(Files{{.dirpath = runs, .filename = "{step}", .every_n_train_steps = 2}})};
       auto batches = toy::batches(6);
       NoValidation none;

@@ -137,12 +137,12 @@ TEST_CASE("the last line of a fit") {
   CHECK(outcome_line(outcome, 1, 630, 22.4) ==
         "1 epoch, 630 steps in 00:22; ended by EarlyStopping: vl = 4 has not improved on 3 for 5 checks");
   outcome.ended_by.clear();
-  outcome = {.best_metric = "val/accuracy",
-             .best_value = 0.98312,
-             .best_epoch = 7,
-             .best_file = "runs/a.safetensors",
-             .last_file = "runs/last.safetensors",
-             .metrics_file = "lightning_logs/version_0/metrics.csv"};
+  outcome.best_metric = "val/accuracy";
+  outcome.best_value = 0.98312;
+  outcome.best_epoch = 7;
+  outcome.best_file = "runs/a.safetensors";
+  outcome.last_file = "runs/last.safetensors";
+  outcome.metrics_file = "lightning_logs/version_0/metrics.csv";
   CHECK(outcome_line(outcome, 10, 630, 22.4) == "10 epochs, 630 steps in 00:22; best val/accuracy 0.9831 in epoch 7; "
                                                 "best file runs/a.safetensors; last file runs/last.safetensors; "
                                                 "metrics lightning_logs/version_0/metrics.csv");

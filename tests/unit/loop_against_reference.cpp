@@ -22,7 +22,7 @@ Pace pace = Pace::trainer;
 template <class M, class Source>
 void fit_in_pieces(Plan const& plan, M& model, Source source) {
   using Key = Run<M, toy::Device, Float32, Automatic>;
-  loop::State<Key> state({.options = options(plan)}, reference::automatic(plan), toy::Device{}, Float32{}, &model);
+  loop::State<Key> state(loop::Asked(options(plan)), reference::automatic(plan), toy::Device{}, Float32{}, &model);
   using Callbacks = Slots<EMAWeightAveraging, TellsOfClearing>;
   Pack<EMAWeightAveraging, TellsOfClearing> pack{Callbacks(average_of(plan), telling_of<M>(plan))};
   loop::OpenFit<Key, Pack<EMAWeightAveraging, TellsOfClearing>, Source> fit(state, pack, source);

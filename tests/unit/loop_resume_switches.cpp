@@ -261,7 +261,9 @@ struct Renamed : Net {
 
 TEST_CASE("switches: names of a file may be in any order, and be unknown to the model") {
   SavingBackend::RunFile::Memory memory;
-  Switches names{.parameters = {"b", "a", "b"}, .modules = {"y", "x"}};
+  Switches names;
+  names.parameters = {"b", "a", "b"};
+  names.modules = {"y", "x"};
   memory.save([&](auto& archive) { archive.child("names", names); });
   memory.load([&](auto& archive) { archive.child("names", names); });
   CHECK(names.parameters == std::vector<std::string>{"a", "b"});

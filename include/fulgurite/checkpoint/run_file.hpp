@@ -72,7 +72,10 @@ struct AddFingerprint {
 /// this returns.
 ///   save_run_file(path, [&](auto&& f) { each_weight(model, f); }, fold);
 void save_run_file(std::filesystem::path const& path, EachWeight each_weight, FunctionRef<void(StateSaver&)> fold,
-                   std::span<Hyperparameter const> hyperparameters = {}, Metadata metadata = {},
+                   std::span<Hyperparameter const> hyperparameters = {});
+/// With other metadata, too.
+void save_run_file(std::filesystem::path const& path, EachWeight each_weight, FunctionRef<void(StateSaver&)> fold,
+                   std::span<Hyperparameter const> hyperparameters, Metadata metadata,
                    std::uint64_t longest = safetensors::longest_header);
 
 /// Reads the state from a file, with all its tensors, for `load_state`. Nothing in the file is trusted: check_run_file
@@ -324,13 +327,13 @@ class RunImage {
 class BackgroundWriter : Pinned {
  public:
   BackgroundWriter();
-  ~BackgroundWriter() { wait(); }
+  ~BackgroundWriter();
 
   /// The copy that is written next. It may be changed while no write is in progress.
   RunImage& image() { return image_; }
 
   /// Adds a file to be written, after the earlier ones. `is_new`: if such a file exists by then, it is left unchanged.
-  void plan(std::filesystem::path file, bool is_new);
+  void plan(std::filesystem::path const& file, bool is_new);
   void start();
   bool done() const { return done_.load(std::memory_order_acquire); }
   void wait();
@@ -343,7 +346,7 @@ class BackgroundWriter : Pinned {
   bool remove(std::filesystem::path const& path);
   void let_go();
   /// Clears the list of files.
-  void clear() { files_.clear(); }
+  void clear();
 
  private:
   struct File {

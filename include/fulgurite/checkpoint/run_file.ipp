@@ -204,6 +204,12 @@ FULGURITE_BODY void save_run_file(std::filesystem::path const& path, EachWeight 
   write_run_file(path, tree, each_weight, hyperparameters, std::move(metadata), longest);
 }
 
+FULGURITE_BODY void save_run_file(std::filesystem::path const& path, EachWeight each_weight,
+                                  FunctionRef<void(StateSaver&)> fold,
+                                  std::span<Hyperparameter const> hyperparameters) {
+  save_run_file(path, each_weight, fold, hyperparameters, {});
+}
+
 /// Checks that the file holds the state of a run, in this library's format, and that every byte of it is as it was
 /// written. Throws [fulgurite.checkpoint.no_run_state] if the file holds only weights, [fulgurite.checkpoint.format] if
 /// another version wrote it, and [fulgurite.checkpoint.checksum] if it is damaged.
@@ -379,9 +385,12 @@ void BackgroundWriter::elsewhere(Work const& work) {
 }
 
 FULGURITE_BULK_BODY BackgroundWriter::BackgroundWriter() = default;
+FULGURITE_BULK_BODY BackgroundWriter::~BackgroundWriter() { wait(); }
 
-FULGURITE_BODY void BackgroundWriter::plan(std::filesystem::path file, bool is_new) {
-  files_.push_back({std::move(file), is_new, false, nullptr});
+FULGURITE_BODY void BackgroundWriter::clear() { files_.clear(); }
+
+FULGURITE_BODY void BackgroundWriter::plan(std::filesystem::path const& file, bool is_new) {
+  files_.push_back({file, is_new, false, nullptr});
 }
 
 FULGURITE_BODY void BackgroundWriter::start() {

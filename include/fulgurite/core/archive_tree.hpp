@@ -252,7 +252,7 @@ inline ArchiveEntry const* ArchiveObject::begin() const { return entries_.data()
 
 namespace archive {
 /// The entry for the current value of an option that a run may change; the option's own entry has the program's value.
-inline std::string moved_name(std::string_view option) { return std::string(option) + " now"; }
+std::string moved_name(std::string_view option);
 }  // namespace archive
 
 /// Calls f(ArchiveNode&) for the direct children of a node.

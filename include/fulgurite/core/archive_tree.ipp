@@ -89,6 +89,8 @@ FULGURITE_BODY bool ArchiveNode::holds_nothing() const {
 
 namespace fulgurite::archive {
 
+FULGURITE_BODY std::string moved_name(std::string_view option) { return std::string(option) + " now"; }
+
 FULGURITE_BULK_BODY std::string hex(std::string_view bytes) {
   constexpr char digits[] = "0123456789abcdef";
   std::string out;

@@ -4,6 +4,7 @@
 #include <concepts>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -169,7 +170,7 @@ class HyperparameterList {
     return *this;
   }
 
-  std::vector<Hyperparameter> const& all() const { return all_; }
+  std::span<Hyperparameter const> all() const;
   std::vector<Hyperparameter> copy() const { return all_; }
 
  private:
@@ -198,6 +199,12 @@ std::vector<Hyperparameter> hyperparameters(Ts const&... objects) {
 }
 
 }  // namespace fulgurite
+
+// For a function that takes other arguments and then an archive: FULGURITE_FOLD(EXTERN, NAME, TYPES) follows its
+// declaration, and FULGURITE_FOLD(INSTANTIATE, NAME, TYPES) its definition in a body file.
+#define FULGURITE_FOLD(WHAT, NAME, ...)                                                                                \
+  FULGURITE_##WHAT(void NAME(__VA_ARGS__, ::fulgurite::StateSaver&));                                                  \
+  FULGURITE_##WHAT(void NAME(__VA_ARGS__, ::fulgurite::StateLoader&))
 
 #if !defined(FULGURITE_COMPILED)
 #include <fulgurite/core/state.ipp>

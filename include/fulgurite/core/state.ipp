@@ -9,6 +9,8 @@ namespace fulgurite {
 FULGURITE_BULK_BODY HyperparameterList::HyperparameterList() = default;
 FULGURITE_MOVES_BODY(HyperparameterList);
 
+FULGURITE_BODY std::span<Hyperparameter const> HyperparameterList::all() const { return all_; }
+
 FULGURITE_BODY void HyperparameterList::add(std::string_view name, Hyperparameter::second_type value) {
   for (auto const& [known, before] : all_) {
     if (known != name) continue;

@@ -14,12 +14,18 @@ namespace fulgurite {
 struct Switches {
   std::vector<std::string> parameters{}, modules{};
 
+  Switches();
+  FULGURITE_COPIES(Switches);
+
   void state(auto& archive);
 };
 
 /// What a run has switched off and on since it began.
 struct Switched {
   Switches off{}, on{};
+
+  Switched();
+  FULGURITE_COPIES(Switched);
 
   bool nothing() const;
   void state(auto& archive);
@@ -29,6 +35,9 @@ struct Switched {
 /// each change between the program's code and hooks.
 class SwitchHistory {
  public:
+  SwitchHistory();
+  FULGURITE_COPIES(SwitchHistory);
+
   /// What was switched since the last call is the program's choice.
   void program_ends(Switches const& now);
   /// What was switched since the last call was switched by hooks.
@@ -45,6 +54,22 @@ class SwitchHistory {
  private:
   Switches choice_{};  ///< what the program has off
   Switches last_{};
+};
+
+/// Part of a run's state: what is switched off in its model, and by whom.
+struct ModelSwitches {
+  /// The model of an evaluation that is running, and its modules that were in eval mode before.
+  struct Evaluated {
+    void* model = nullptr;
+    std::vector<std::string> modules{};
+  };
+  SwitchHistory history{};
+  void* model = nullptr;  ///< the model of `history`
+  /// True while a fit opens, until on_train_start has returned. What hooks freeze by then counts as the program's
+  /// choice, except in the sanity check.
+  bool by_program = false;
+  Switched made_with{};  ///< what hooks of earlier fits had switched when the optimizers were made
+  Evaluated evaluated{};
 };
 
 }  // namespace fulgurite

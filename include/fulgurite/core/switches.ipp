@@ -10,6 +10,13 @@
 
 namespace fulgurite {
 
+FULGURITE_BULK_BODY Switches::Switches() = default;
+FULGURITE_COPIES_BODY(Switches);
+FULGURITE_BULK_BODY Switched::Switched() = default;
+FULGURITE_COPIES_BODY(Switched);
+FULGURITE_BULK_BODY SwitchHistory::SwitchHistory() = default;
+FULGURITE_COPIES_BODY(SwitchHistory);
+
 void Switches::state(auto& archive) {
   archive("parameters", parameters)("modules", modules);
   for (auto* const names : {&parameters, &modules}) {  // those of a file may be in any order
@@ -37,10 +44,16 @@ FULGURITE_BODY Names with(Names const& some, Names const& others) {
   return all;
 }
 FULGURITE_BODY Switches without(Switches const& all, Switches const& others) {
-  return {without(all.parameters, others.parameters), without(all.modules, others.modules)};
+  Switches left;
+  left.parameters = without(all.parameters, others.parameters);
+  left.modules = without(all.modules, others.modules);
+  return left;
 }
 FULGURITE_BODY Switches with(Switches const& some, Switches const& others) {
-  return {with(some.parameters, others.parameters), with(some.modules, others.modules)};
+  Switches all;
+  all.parameters = with(some.parameters, others.parameters);
+  all.modules = with(some.modules, others.modules);
+  return all;
 }
 
 }  // namespace switching
@@ -56,7 +69,10 @@ FULGURITE_BODY void SwitchHistory::program_ends(Switches const& now) {
 }
 
 FULGURITE_BODY Switched SwitchHistory::changed(Switches const& now) const {
-  return {.off = switching::without(now, choice_), .on = switching::without(choice_, now)};
+  Switched since;
+  since.off = switching::without(now, choice_);
+  since.on = switching::without(choice_, now);
+  return since;
 }
 
 FULGURITE_BODY Switches SwitchHistory::resumed(Switched const& file) const {

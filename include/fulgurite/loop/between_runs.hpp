@@ -72,7 +72,8 @@ class EvaluationRehearsal final : public Rehearser<R> {
   template <class Loaders>
   void evaluate_on(RehearsalPlan const& plan, Source& own, Loaders const& loaders) {
     Pack<Conductor<R>> pack{Slots<Conductor<R>>(Conductor<R>(run_, plan, rates_, users_))};
-    Instead const others(run_.callbacks, callbacks_of(pack));
+    auto const alone = callbacks_of(pack);
+    Instead const others(run_.callbacks, std::vector<AnyCallback>(alone.begin(), alone.end()));
     if constexpr (std::is_same_v<Kind, Prediction>) predict<Predicted>(run_, pack, own, loaders, false);
     else evaluate<Kind>(run_, pack, own, loaders, Batches{plan.steps}, std::nullopt);
   }
@@ -271,6 +272,10 @@ void search_evaluation(State<R>& run, UserPack const& users, typename R::Model& 
   });
 }
 
+struct AddedCallbacks {
+  std::size_t count = 0;
+};
+
 /// What a trainer owns between its calls: options, policies, callbacks `Cs`, counters. `R` is the key of its runs.
 template <class R, class... Cs>
 class BetweenRuns {
@@ -385,10 +390,7 @@ class BetweenRuns {
   /// The arguments are passed by reference, so that nothing is moved twice.
   BetweenRuns(AddedCallbacks added, TrainerOptions&& options, typename R::Strategy&& strategy,
               typename R::Precision&& precision, typename R::Optimization&& optimization, Cs&&... callbacks)
-      : state_({.options = (check(options), effective(options)),
-                .given = std::move(options),
-                .added = added.count,
-                .logs = has_logger<Pack<Cs...>>},
+      : state_(Asked((check(options), std::move(options)), added.count, has_logger<Pack<Cs...>>),
                std::move(optimization), std::move(strategy), std::move(precision)),
         pack_{Slots<Cs...>(std::move(callbacks)...)} {
     if constexpr (R::automatic) check(state_.optimization);

@@ -2,6 +2,7 @@
 // The callbacks of a run as a list that does not depend on their types: each type has one table of functions, so that
 // rare operations on all callbacks are ordinary loops. The actions that a program names for the profilers among them.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -205,8 +206,8 @@ struct AnyCallback {
 using Callbacks = std::span<AnyCallback const>;
 
 template <class... Cs>
-std::vector<AnyCallback> callbacks_of(Pack<Cs...>& pack) {
-  std::vector<AnyCallback> all(sizeof...(Cs));
+std::array<AnyCallback, sizeof...(Cs)> callbacks_of(Pack<Cs...>& pack) {
+  std::array<AnyCallback, sizeof...(Cs)> all;
   pack.each([at = all.data(), given = Pack<Cs...>::firing_order.data()]<class C>(C& callback) mutable {
     *at++ = {&callback, &CallbackTableOf<C, Pack<Cs...>::profiles>::table, *given++};
   });
@@ -299,10 +300,8 @@ class OwnActions {
   OwnAction begin(std::string_view name);
   /// Begins an action of the library, for code that is no template.
   OwnAction begin(ProfiledAction const& action);
-  template <class A>
-  OwnAction begin() {
-    return open_ == nullptr ? OwnAction() : begin(action::action_of<A>());
-  }
+  /// Begins the writing of a checkpoint, which has Lightning's name for it.
+  OwnAction begin_saving();
 
  private:
   void* pack_ = nullptr;

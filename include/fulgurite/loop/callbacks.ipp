@@ -214,4 +214,8 @@ FULGURITE_BODY OwnAction OwnActions::begin(ProfiledAction const& action) {
   return open_ == nullptr ? OwnAction() : OwnAction(open_(pack_, action));
 }
 
+FULGURITE_BODY OwnAction OwnActions::begin_saving() {
+  return begin(action::action_of<action::Plain<"save_checkpoint", RunPart::saving>>());
+}
+
 }  // namespace fulgurite::loop

@@ -110,6 +110,9 @@ struct Outcome {
   /// "close() of the open fit". Empty while the fit runs, and after an exception.
   std::string ended_by = {};
 
+  Outcome();
+  FULGURITE_COPIES(Outcome);
+
   /// The results without files that do not exist. A logger makes its file with the first row, and there may be none. A
   /// run that was resumed and trained nothing more has the results of its file, whose folder may have moved since.
   Outcome with_present_files() const;

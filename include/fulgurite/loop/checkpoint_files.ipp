@@ -82,6 +82,9 @@ FULGURITE_BULK_BODY bool CheckpointFiles::give_up(std::filesystem::path const& f
   return means_.remove ? means_.remove(file) : std::filesystem::remove(file, ignored);
 }
 
+FULGURITE_BULK_BODY Outcome::Outcome() = default;
+FULGURITE_COPIES_BODY(Outcome);
+
 FULGURITE_BULK_BODY Outcome Outcome::with_present_files() const {
   auto all = *this;
   for (auto* const file : {&all.metrics_file, &all.best_file, &all.last_file})

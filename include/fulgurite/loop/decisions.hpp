@@ -243,11 +243,11 @@ std::optional<long> size_of(Loader& loader) {
 
 /// The number of batches after the limit. Throws [fulgurite.options.fraction_of_unsized] for a fraction of a loader
 /// without a size, and [fulgurite.options.fraction_too_small] if it is less than one batch.
-std::optional<long> limited(std::optional<long> size, Limit const& limit, std::string const& name);
+std::optional<long> limited(std::optional<long> size, Limit const& limit, char const* name);
 
 /// The number of batches of a loader after the limit. For combined loaders a fraction applies to each of them.
 template <class Loader>
-std::optional<long> batches_of(Loader& loader, Limit const& limit, std::string const& name) {
+std::optional<long> batches_of(Loader& loader, Limit const& limit, char const* name) {
   if constexpr (requires { loader.limit_each(1.0); }) {
     bool const part = limit.kind == Limit::Kind::fraction && !limit.none();
     loader.limit_each(part ? limit.part : 1.0);
@@ -284,11 +284,17 @@ struct EpochPlan {
 /// Computes the plan from the number of batches before the limit (`size`) and after it (`taken`). Throws
 /// [fulgurite.options.val_check_interval] for an interval that the epoch never reaches.
 EpochPlan plan_epoch(TrainerOptions const& o, std::optional<long> size, std::optional<long> taken, bool has_validation);
+/// The plan of training when its loader has been prepared. Throws [fulgurite.data.empty] if that has no batch.
+EpochPlan plan_training(RunCore& run, EpochBatches const& batches);
 
 /// Warns if an accumulation window is longer than an epoch, since each window ends with its epoch.
 void warn_of_long_window(RunCore& run, EpochPlan const& plan);
 /// Warns of a schedule that ends after `steps` of many steps, if the fit has as many epochs: it probably counts these.
 void warn_of_short_schedule(RunCore& run, std::string_view schedule, long steps);
+
+/// Implements out_of_count of rehearsal.hpp for a loader with a state, which `save` and `load` fold.
+void out_of_count(FunctionRef<void()> stand_between_epochs, FunctionRef<void(StateSaver&)> save,
+                  FunctionRef<void(StateLoader&)> load, FunctionRef<void()> pass);
 
 /// True if this epoch ends with, or contains, a validation.
 bool validates_in(TrainerOptions const& o, int epoch);
@@ -359,8 +365,10 @@ class BatchTimes {
 
 /// The reason for which a fit has ended, as text; empty if nothing has.
 std::string end_reason(RunCore const& run);
-/// The reason of an open fit that the program closed before its end.
-inline constexpr char const* closed_early = "close() of the open fit";
+/// Sets it at the end of a fit. `early`: the program has closed the open fit before its end.
+void set_end_reason(RunCore& run, bool early);
+/// The same where the open fit is closed inside of an epoch, unless a stop was requested.
+void close_inside_epoch(RunCore& run);
 
 // Epochs that a limit or a stop ended before their data, in a run that resumes with other limits.
 

@@ -20,18 +20,18 @@ FULGURITE_BULK_BODY void receive_stop(RunCore& run, bool by_time) {
   stop.holds = true;
 }
 
-FULGURITE_BULK_BODY std::optional<long> limited(std::optional<long> size, Limit const& limit, std::string const& name) {
+FULGURITE_BULK_BODY std::optional<long> limited(std::optional<long> size, Limit const& limit, char const* name) {
   if (limit.kind == Limit::Kind::batches) return size ? std::min(*size, limit.batches) : limit.batches;
   if (limit.none()) return 0;
   if (!size) {
     if (limit.all()) return std::nullopt;
     throw Error("fulgurite.options.fraction_of_unsized",
-                name + " is a Fraction, but the loader has no size(): use a count of batches");
+                std::string(name) + " is a Fraction, but the loader has no size(): use a count of batches");
   }
   auto const part = static_cast<long>(static_cast<double>(*size) * limit.part);
   if (part == 0 && *size > 0)
     throw Error("fulgurite.options.fraction_too_small",
-                name + " = " + std::to_string(limit.part) + " of " + std::to_string(*size) +
+                std::string(name) + " = " + std::to_string(limit.part) + " of " + std::to_string(*size) +
                     " batches is less than one: use at least " + std::to_string(1.0 / static_cast<double>(*size)));
   return part;
 }
@@ -59,6 +59,35 @@ FULGURITE_BULK_BODY EpochPlan plan_epoch(TrainerOptions const& o, std::optional<
   return plan;
 }
 
+FULGURITE_BODY EpochPlan plan_training(RunCore& run, EpochBatches const& batches) {
+  auto const plan = plan_epoch(run.asked.options, batches.size, batches.taken, run.facts.has_validation);
+  run.facts.train_batches = plan.most();
+  run.loading.training_is_open = true;
+  if (batches.size == 0)
+    throw Error("fulgurite.data.empty",
+                "the training loader has no batch (is drop_last set, with a batch larger than the data?): "
+                "limit_train_batches = 0 is how to say that nothing is trained");
+  return plan;
+}
+
+FULGURITE_BODY void out_of_count(FunctionRef<void()> stand_between_epochs, FunctionRef<void(StateSaver&)> save,
+                                 FunctionRef<void(StateLoader&)> load, FunctionRef<void()> pass) {
+  StateMemory place;
+  auto const restore = [&] {
+    place.restore(load);
+    stand_between_epochs();  // otherwise it would end the previous pass again
+  };
+  stand_between_epochs();
+  place.save(save);
+  try {
+    pass();
+  } catch (...) {
+    restore();
+    throw;
+  }
+  restore();
+}
+
 FULGURITE_BULK_BODY bool validates_in(TrainerOptions const& o, int epoch) {
   return !o.check_val_every_n_epoch || (epoch + 1) % *o.check_val_every_n_epoch == 0;
 }
@@ -79,6 +108,16 @@ FULGURITE_BULK_BODY std::string end_reason(RunCore const& run) {
   if (!stop.asked && !stop.monitors.empty()) return stop.monitors.front().why;
   if (!stop.why.empty()) return stop.why;
   return stop.by_time ? "max_time" : "a stop that the model or a callback requested";
+}
+
+inline constexpr char const* closed_early = "close() of the open fit";
+
+FULGURITE_BODY void set_end_reason(RunCore& run, bool early) {
+  run.made.outcome.ended_by = early ? closed_early : end_reason(run);
+}
+
+FULGURITE_BODY void close_inside_epoch(RunCore& run) {
+  if (!run.due.stop.asked) run.due.stop.why = closed_early;
 }
 
 FULGURITE_BULK_BODY bool reopen_epoch(RunCore& run, SafePoint& point) {

@@ -35,7 +35,6 @@ using run_training_batch = Plain<"run_training_batch", RunPart::loop>;
 /// A whole validation inside a fit. Lightning has no name for it.
 using run_validation = Plain<"run_validation", RunPart::loop>;
 using train_next = Plain<"[_TrainingEpochLoop].train_dataloader_next", RunPart::data>;
-using save_checkpoint = Plain<"save_checkpoint", RunPart::saving>;
 
 /// Reading a batch from a loader of validation_step, test_step or predict_step.
 template <class Step>
@@ -126,7 +125,7 @@ T& argument_at(void* address) {
 /// Calls the hook of a listener.
 template <class Hook, class T, class... Args>
 Flow call_at(void* who, void* const* arguments) {
-  return [&]<std::size_t... I>(std::index_sequence<I...>) {
+  return [&]<std::size_t... I>(std::index_sequence<I...>) __attribute__((always_inline)) {
     return answer_of<Hook>(*static_cast<T*>(who), argument_at<Args>(arguments[I])...);
   }(std::index_sequence_for<Args...>());
 }
@@ -293,17 +292,18 @@ struct ProgramEventsOf {
 /// Sets the callbacks at the start of a run. They must not move as long as the run may be asked for a file.
 template <class R, class... Cs>
 void set_callbacks(State<R>& run, Pack<Cs...>& pack) {
-  run.callbacks = callbacks_of(pack);
-  run.events = &ProgramEventsOf<R, Pack<Cs...>>::table;
+  run.set_callbacks(callbacks_of(pack), ProgramEventsOf<R, Pack<Cs...>>::table);
   run.own_actions.given_to(pack);
 }
 
 /// The hyper-parameters that the run's model and its data module declare.
 template <class R, class Source>
-std::vector<Hyperparameter> declared_hyperparameters(State<R>& run, Source& source) {
-  using Module = std::remove_cvref_t<decltype(source.module())>;
-  if constexpr (std::is_same_v<Module, typename R::Model>) return hyperparameters(*run.parts.model);
-  else return hyperparameters(*run.parts.model, source.module());
+HyperparameterList declared_hyperparameters(State<R>& run, Source& source) {
+  HyperparameterList list;
+  list.of(*run.parts.model);
+  if constexpr (!std::is_same_v<std::remove_cvref_t<decltype(source.module())>, typename R::Model>)
+    list.of(source.module());
+  return list;
 }
 
 /// Passes them to each logger that has `log_hyperparams`. Called after on_fit_start, before the first batch.
@@ -339,11 +339,17 @@ consteval bool any_per_step(Origin origin) {
   return std::ranges::any_of(declared_metrics<Metrics>, [&](auto const& metric) { return per_step(metric, origin); });
 }
 
+/// A row of values, as a class whose functions are not compiled in each program.
+struct MetricRow : std::vector<MetricValue> {
+  MetricRow();
+  FULGURITE_MOVES(MetricRow);
+};
+
 /// The value of each metric of a board that is reported per epoch.
-std::vector<MetricValue> epoch_row(RunCore& run, BoardNumber board);
+MetricRow epoch_row(RunCore& run, BoardNumber board);
 
 /// The latest value of each metric of a board that is reported per step and was logged since the last such row.
-std::vector<MetricValue> step_row(RunCore& run, BoardNumber board);
+MetricRow step_row(RunCore& run, BoardNumber board);
 
 /// Warns at the end of an epoch that had fewer steps than log_every_n_steps, if values of its steps were logged.
 void warn_of_few_rows(RunCore& run);

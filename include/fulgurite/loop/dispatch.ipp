@@ -86,8 +86,11 @@ FULGURITE_BODY void log_hyperparameters(RunCore const& run, std::span<Hyperparam
     if (table->log_hyperparams != nullptr) table->log_hyperparams(callback, all);
 }
 
-FULGURITE_BULK_BODY std::vector<MetricValue> epoch_row(RunCore& run, BoardNumber board) {
-  std::vector<MetricValue> row;
+FULGURITE_BULK_BODY MetricRow::MetricRow() = default;
+FULGURITE_MOVES_BODY(MetricRow);
+
+FULGURITE_BULK_BODY MetricRow epoch_row(RunCore& run, BoardNumber board) {
+  MetricRow row;
   auto const cells = run.program->cells(run, board);
   for (std::size_t i = 0; i != cells.size(); ++i) {
     auto const& metric = run.program->metrics[i];
@@ -117,8 +120,8 @@ FULGURITE_BULK_BODY void warn_of_few_rows(RunCore& run) {
                           std::to_string(options.log_every_n_steps) + ": lower it to see the values of steps");
 }
 
-FULGURITE_BULK_BODY std::vector<MetricValue> step_row(RunCore& run, BoardNumber board) {
-  std::vector<MetricValue> row;
+FULGURITE_BULK_BODY MetricRow step_row(RunCore& run, BoardNumber board) {
+  MetricRow row;
   auto const cells = run.program->cells(run, board);
   for (std::size_t i = 0; i != cells.size(); ++i) {
     auto const& metric = run.program->metrics[i];

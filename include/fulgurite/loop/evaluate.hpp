@@ -151,33 +151,6 @@ void check_not_empty(Loader& loader) {
                 "an evaluation loader has no batch: leave it out, or set the limit of its batches to 0");
 }
 
-/// For its lifetime, files hold which modules were in eval mode before it. If a hook restores a snapshot, the
-/// destructor sets the modules' modes to the snapshot's.
-template <class R>
-class KeepsModes : Pinned {
- public:
-  explicit KeepsModes(State<R>& run) : run_(run), outside_(run.parts.evaluated) {
-    if constexpr (has_switches<R>) {
-      if (!is_evaluated(run)) modes_ = R::Backend::eval_modules(*run.parts.model);
-      else modes_ = outside_.modules;
-      run.parts.evaluated = {run.parts.model, modes_};
-    }
-  }
-  ~KeepsModes() {
-    if constexpr (has_switches<R>) {
-      auto const [model, modes] = std::exchange(run_.parts.evaluated, std::move(outside_));
-      if (modes == modes_) return;
-      if (auto& around = run_.parts.evaluated; around.model == model) around.modules = modes;
-      else R::Backend::set_modes(*static_cast<typename R::Model*>(model), modes);
-    }
-  }
-
- private:
-  State<R>& run_;
-  Evaluated outside_;
-  std::vector<std::string> modes_{};
-};
-
 /// The mode switch around an evaluation: the model's own hook, or eval mode, after which all modes are restored.
 template <class Kind, class R, class Ctx, class Body>
 void in_evaluation_mode(State<R>& run, Ctx& ctx, Body&& body) {
@@ -378,21 +351,17 @@ template <class R, class Pack>
 template <class R, class Source>
 void keep_before_validation(State<R>& run, Source& source) {
   run.before_validation.reset();  // otherwise its parts would be saved in place of the current ones
-  BeforeValidation<R> before{{run.due.stop, run.loading.validation_since, run.due.rows, switched_off(run)}};
+  BeforeValidation before(run);
   if constexpr (keeps_in_memory<typename R::Backend>) {
     using Saver = typename R::Backend::RunFile::Saver;
     before.parts.save([&](auto& archive) {
       if constexpr (Stateful<typename R::Model, Saver> && !splits_model<R>) archive.child("model", *run.parts.model);
       fold_data_module<R>(source, archive);
       fold_validation_loaders(run, source, archive);
-      archive.child("results", [&](auto& inner) { fold_results(run, inner); });
+      fold_results(run, archive);
+      fold_random(run, archive);
     });
-    before.callbacks.save([&](auto& archive) {
-      // Not of callbacks that keep files, as their state describes the disk, or that prepare their state for each file.
-      each_remembering(run.callbacks, [&](AnyCallback const& callback, std::string const& name) {
-        if (!callback.table->keeps_checkpoints && !callback.table->prepares_saving) archive.child(name, callback);
-      });
-    });
+    before.keep_callbacks(run.callbacks);
   }
   run.before_validation.emplace(std::move(before));
 }

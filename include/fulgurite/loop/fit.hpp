@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -86,7 +87,7 @@ class OpenFit : Pinned {
     safely([&] {
       bool const early = trains_ && !done(run_);
       if (epoch_) leave_epoch(early);
-      run_.made.outcome.ended_by = early ? closed_early : end_reason(run_);
+      set_end_reason(run_, early);
       if (trains_) end_training();
       finish_files(run_);
       anomaly_.reset();
@@ -97,13 +98,11 @@ class OpenFit : Pinned {
       run_.parts.strategy.teardown(*run_.parts.model);
       RunContext<R, phase::Fit> ctx(run_);
       notify<hook::on_fit_end>(run_, pack_, ctx);
-      deliver_posted(run_, pack_, last_step(run_));
-      write_requests(run_, pack_, source_, {.at = At::ended});
+      write_rest();
       finish_files(run_);  // so that callbacks find the files in teardown
       notify_with_module<hook::teardown>(run_, pack_, source_, ctx);
       note_switches(run_, false);
-      deliver_posted(run_, pack_, last_step(run_));
-      write_requests(run_, pack_, source_, {.at = At::ended});
+      write_rest();
       finish_files(run_);
       if constexpr (searches) warn_of_unanswered(run_);
       finalize_loggers(run_.callbacks, Status::success);
@@ -122,18 +121,20 @@ class OpenFit : Pinned {
   /// True if callbacks may request trial runs before training continues.
   static constexpr bool searches = any_searches<Pack>;
 
-  /// Whatever began inside the fit must end before on_exception is dispatched.
   template <class Body>
   decltype(auto) safely(Body&& body) {
-    return rescued(run_, pack_, source_, [&]() -> decltype(auto) {
-      try {
-        return body();
-      } catch (...) {
-        epoch_.reset();
-        anomaly_.reset();
-        throw;
-      }
-    });
+    try {
+      return body();
+    } catch (...) {
+      fail();
+      throw;
+    }
+  }
+  /// Whatever began inside the fit must end before on_exception is dispatched.
+  [[gnu::noinline, gnu::cold]] void fail() {
+    epoch_.reset();
+    anomaly_.reset();
+    handle_exception([this](std::exception const& error) { failed(run_, pack_, source_, error); });
   }
 
   // Opening the fit.
@@ -142,7 +143,7 @@ class OpenFit : Pinned {
   void begin_again() {
     forget_searches(run_);  // left by a fit that failed while it opened, or by an evaluation
     run_.begin_fit(Source::template evaluates<hook::val_dataloader>);
-    run_.parts.program_switches = true;
+    run_.switches.by_program = true;
     run_.parts.leaves = {};
     run_.loading.loaders = &loader_names<Source>;
     run_.loading.forgets_place = !all_remember_place<Source>;
@@ -163,7 +164,7 @@ class OpenFit : Pinned {
     RunContext<R, phase::Fit> ctx(run_);
     set_up(run_, pack_, source_, ctx, [this] { find_file(); }, [this] { take_file(); });
     run_.loading.count_training = Counts::template to<&OpenFit::count_training>(*this);
-    parts.made_with = switched_by_hooks(run_);
+    run_.switches.made_with = switched_by_hooks(run_);
     parts.optimizers.emplace(AsList<std::remove_cvref_t<decltype(made_optimizers(ctx))>>::make(made_optimizers(ctx)));
     if constexpr (requires { R::Backend::check_optimizers(*parts.model, parts.optimizers->optimizers); })
       R::Backend::check_optimizers(*parts.model, parts.optimizers->optimizers);
@@ -179,7 +180,7 @@ class OpenFit : Pinned {
     if (notify<hook::on_fit_start>(run_, pack_, ctx) == Flow::stop) request_stop(run_);
     answer_settings();
     if (!is_resumed()) answer_searches();  // a resumed fit gets its state later
-    log_hyperparameters(run_, declared_hyperparameters(run_, source_));
+    log_hyperparameters(run_, declared_hyperparameters(run_, source_).all());
     if (!is_resumed()) log_program(run_, pack_);  // a resumed fit does this when all of its file is known to fit
     if constexpr (resumes)
       if (resumed_) resumed_->load_training();
@@ -270,7 +271,7 @@ class OpenFit : Pinned {
       run_.point = point;  // so that a file written now has it
       if constexpr (resumes)
         if (resumed_) go_on_with_nothing();
-      run_.parts.program_switches = false;
+      run_.switches.by_program = false;
       return;
     }
     trains_ = true;
@@ -287,7 +288,7 @@ class OpenFit : Pinned {
     run_.clock.training_began = options.now();
     if (notify<hook::on_train_start>(run_, pack_, ctx) == Flow::stop) request_stop(run_);
     note_switches(run_, true);
-    run_.parts.program_switches = false;
+    run_.switches.by_program = false;
     agree_on_stop(run_);
     if (options.val_check_interval.kind == ValidationInterval::Kind::time) run_.clock.last_validation = options.now();
     if constexpr (resumes)
@@ -394,7 +395,7 @@ class OpenFit : Pinned {
   /// Ends the epoch early, as a requested stop does that holds for this fit only: a run that resumes from its files
   /// continues. A stop that waits for the minima keeps its reason, since it ends the resumed run.
   void leave_epoch(bool closed) {
-    if (closed && !run_.due.stop.asked) run_.due.stop.why = closed_early;
+    if (closed) close_inside_epoch(run_);
     receive_stop(run_, true);
     epoch_->leave(run_);
     bool const left_early = epoch_->left_early();
@@ -492,9 +493,13 @@ class OpenFit : Pinned {
     }
     RunContext<R, phase::TrainEnd> ctx(run_);
     notify<hook::on_train_end>(run_, pack_, ctx);
+    write_rest();
+    run_.point = {.at = At::ended};
+  }
+  /// Writes what hooks have posted and requested after the last batch.
+  [[gnu::noinline]] void write_rest() {
     deliver_posted(run_, pack_, last_step(run_));
     write_requests(run_, pack_, source_, {.at = At::ended});
-    run_.point = {.at = At::ended};
   }
 
   State<R>& run_;

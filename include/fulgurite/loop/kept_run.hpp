@@ -128,37 +128,6 @@ class KeptRun : Pinned {
 /// True if a callback of the pack requests searches.
 FULGURITE_OF_ARGUMENTS(any_searches, Pack, judge::searches<Ts>() || ...);
 
-/// Replaces the function that writes files.
-inline constexpr auto refuse_to_write = [](std::filesystem::path const& file) {
-  throw Error("fulgurite.tuner.saves", "save_checkpoint(" + file.string() +
-                                           ") in a trial run, of which nothing is written: ask "
-                                           "ctx.rehearsing() first");
-};
-
-/// From now on nothing is written, until the run is restored.
-template <class R>
-void begin_trying_out(State<R>& run) {
-  run.searching.rehearsing = true;
-  run.loading.write = refuse_to_write;
-}
-
-/// At the end of a run: warns of searches that were requested too late to run.
-template <class R>
-void warn_of_unanswered(State<R>& run) {
-  if (run.searching.due.empty() && run.searching.settings.empty()) return;
-  run.warn("fulgurite.tuner.unanswered",
-           "what ctx.request_search or ctx.request_setting asked for was not done, since no place for it followed: ask "
-           "in setup, on_fit_start or on_train_epoch_start, of an epoch that is trained; in an evaluation in setup");
-}
-
-/// Drops the searches of this run, so that no other run performs them.
-template <class R>
-void forget_searches(State<R>& run) {
-  run.searching.due.clear();
-  run.searching.settings.clear();
-  run.searching.answers = false;
-}
-
 /// The learning rates of a run's optimizers as one list. An evaluation has none, also if a fit before it has left some.
 template <class R>
 class RatesOf final : public LearningRates {

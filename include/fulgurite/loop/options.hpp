@@ -33,7 +33,7 @@ inline constexpr Unset unset{};
 /// type distinct, so that [[no_unique_address]] leaves them all without storage.
 template <Place place, int Which>
 struct Option {
-  constexpr Option(Unset) {}
+  [[gnu::always_inline]] constexpr Option(Unset) {}
   template <Place written = place, class... Values>
   constexpr Option(Values const&...) {
     constexpr bool no_strategy = written != Place::strategy, no_precision = written != Place::precision,

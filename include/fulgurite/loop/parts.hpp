@@ -14,7 +14,6 @@
 #include <vector>
 
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/core/switches.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/loop/options.hpp>
@@ -95,12 +94,11 @@ struct OptimizerSet<Backend, OptimizerList<Os...>> : Pinned {
   /// Saves or loads the rates and momenta of all groups, and the schedules that change them.
   template <class Archive>
   void state(Archive& archive) {
-    archive.child("rates", [&](auto& inner) {
-      each_with_first([&, number = 0](auto& optimizer, auto& scheduler) mutable {
-        inner.child(std::to_string(number++),
-                    [&](auto& innermost) { scheduler.composed().state(optimizer, innermost); });
-      });
-    });
+    auto const rates = [&]<std::size_t... I>(std::index_sequence<I...>) {
+      return std::array<RatesInFile, count>{
+          RatesInFile{std::get<I>(optimizers), &std::get<first[I]>(schedulers).composed()}...};
+    }(std::index_sequence_for<Os...>{});
+    fold_rates(rates, archive);
     archive.child("schedulers", [&](auto& inner) {
       each_of(schedulers, [&, at = std::size_t{0}]<class S>(S& scheduler) mutable {
         if constexpr (S::exists) inner.child(key(at), scheduler);
@@ -108,7 +106,7 @@ struct OptimizerSet<Backend, OptimizerList<Os...>> : Pinned {
       });
     });
     if constexpr (Archive::loading)
-      each_with_first([](auto& optimizer, auto& scheduler) { scheduler.composed().settle(optimizer); });
+      for (auto const& [optimizer, composed] : rates) composed->settle(optimizer);
   }
 
   /// The key of a schedule in files, by its position among the schedulers.
@@ -204,17 +202,6 @@ using Optimizers =
                  typename AsList<std::remove_cvref_t<decltype(configure_optimizers<R>(
                      std::declval<typename R::Model&>(), std::declval<RunContext<R, phase::Fit>&>()))>>::type>;
 
-/// Checks a window's length as soon as the optimizer is known. Throws [fulgurite.options.accumulate] or
-/// [fulgurite.optimizer.closure_accumulates].
-template <class R>
-void check_window(char const* name, int batches) {
-  if (batches < 1) refuse_option("fulgurite.options.accumulate", name, batches, "a window has at least 1 batch");
-  if (Optimizers<R>::needs_closure && batches > 1)
-    throw Error("fulgurite.optimizer.closure_accumulates",
-                "an optimizer that evaluates its closure several times would see only the last of " +
-                    std::to_string(batches) + " accumulated batches: use " + name + " = 1");
-}
-
 struct NoScaler {};
 template <class Backend, class P>
 struct ScalerOf {
@@ -242,27 +229,13 @@ struct LooksOf<Backend> {
   using Leaves = typename Backend::UntrainedLeaves;
 };
 
-/// The model of an evaluation that is running, and its modules that were in eval mode before.
-struct Evaluated {
-  void* model = nullptr;
-  std::vector<std::string> modules{};
-};
-
 template <class R>
 struct Parts {
   typename R::Strategy strategy;
   typename R::Precision precision;
   typename R::Model* model = nullptr;   ///< borrowed; set by the first call with a model
   typename R::Model* fitted = nullptr;  ///< the last fit's model, to which optimizers and counters belong
-  SwitchHistory switches{};
-  typename R::Model* switches_of = nullptr;  ///< the model of `switches`
-  /// Its first weight, since another model may have the same address.
-  std::optional<typename R::Value> switches_from{};
-  /// True while a fit opens, until on_train_start has returned. What hooks freeze by then counts as the program's
-  /// choice, except in the sanity check.
-  bool program_switches = false;
-  Switched made_with{};  ///< what hooks of earlier fits had switched when the optimizers were made
-  Evaluated evaluated{};
+  typename R::Value switches_from{};    ///< the first weight of the model of `ModelSwitches`
   std::optional<Optimizers<R>> optimizers = std::nullopt;
   typename ScalerOf<typename R::Backend, typename R::Precision>::type scaler{};
   bool leaves_gradients = false;  ///< large gradients stay where backward makes them

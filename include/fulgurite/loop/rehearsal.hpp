@@ -29,15 +29,7 @@ template <class R, class Source>
 EpochPlan plan_training(State<R>& run, Source& source) {
   auto& loader = training_loader(run, source);
   auto const mine = batches_of(loader, run.asked.options.limit_train_batches, "limit_train_batches");
-  auto const [taken, size] = fewest_batches(run, {.taken = mine, .size = size_of(loader)});
-  auto const plan = plan_epoch(run.asked.options, size, taken, run.facts.has_validation);
-  run.facts.train_batches = plan.most();
-  run.loading.training_is_open = true;
-  if (size == 0)
-    throw Error("fulgurite.data.empty",
-                "the training loader has no batch (is drop_last set, with a batch larger than the data?): "
-                "limit_train_batches = 0 is how to say that nothing is trained");
-  return plan;
+  return plan_training(run, fewest_batches(run, {.taken = mine, .size = size_of(loader)}));
 }
 
 /// reload_dataloaders_every_n_epochs: requests the training loader again after that many epochs.
@@ -259,7 +251,8 @@ class Rehearsal final : public Rehearser<R> {
     std::optional<decltype(Backend::anomaly(false))> anomaly;
     if (!begun) anomaly.emplace(InPlace{[&] { return Backend::anomaly(run_.asked.options.detect_anomaly); }});
     Conducted pack{Slots<Conductor<R>>(Conductor<R>(run_, plan, rates_, users_, shape))};
-    Instead const others(run_.callbacks, callbacks_of(pack));
+    auto const alone = callbacks_of(pack);
+    Instead const others(run_.callbacks, std::vector<AnyCallback>(alone.begin(), alone.end()));
     RunContext<R, phase::Train> ctx(run_);
     run_.measured.train_board.restart();
     if (!begun) notify<hook::on_train_start>(run_, pack, ctx);
@@ -327,33 +320,19 @@ void answer(Searches searches, State<R>& run, Source& source, EpochPlan& plan) {
 /// further gets the same batches. A loader with resume_at uses the order of the next epoch, also in a repeated pass.
 template <class R, class Loader, class Pass>
 void out_of_count([[maybe_unused]] Loader& loader, [[maybe_unused]] long epoch, Pass&& pass) {
-  [[maybe_unused]] auto const stand_between_epochs = [&] {
+  auto const stand_between_epochs = [&] {
     if constexpr (Jumps<Loader>) {
       notify_epoch(loader, epoch);
       loader.resume_at(0);
     }
   };
-  stand_between_epochs();
-  if constexpr (keeps_in_memory<typename R::Backend>) {
-    using RunFile = typename R::Backend::RunFile;
-    if constexpr (Stateful<Loader, typename RunFile::Saver>) {
-      typename RunFile::Memory place;
-      auto const fold = [&](auto& archive) { archive.child("train_loader", loader); };
-      auto const restore = [&] {
-        place.restore(fold);
-        stand_between_epochs();  // otherwise it would end the previous pass again
-      };
-      place.save(fold);
-      try {
-        pass();
-      } catch (...) {
-        restore();
-        throw;
-      }
-      return restore();
-    }
+  [[maybe_unused]] auto const fold = [&](auto& archive) { archive.child("train_loader", loader); };
+  if constexpr (keeps_in_memory<typename R::Backend> && Stateful<Loader, StateSaver>) {
+    out_of_count(stand_between_epochs, fold, fold, pass);
+  } else {
+    stand_between_epochs();
+    pass();
   }
-  pass();
 }
 
 /// Passes the training data through training_step once: without gradients, updates, logging or hooks, except those of

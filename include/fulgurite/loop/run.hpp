@@ -18,8 +18,10 @@
 
 #include <fulgurite/concept/concepts.hpp>
 #include <fulgurite/concept/data.hpp>
+#include <fulgurite/core/archive.hpp>
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/switches.hpp>
 #include <fulgurite/core/text.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/hooks.hpp>
@@ -34,17 +36,19 @@ namespace fulgurite::loop {
 
 // Part of a run's state: what the user asked for.
 
-struct AddedCallbacks {
-  std::size_t count = 0;
+struct Asked {
+  TrainerOptions options;  ///< the options in effect
+  TrainerOptions given;    ///< the options that the user gave: fast_dev_run and others replace some
+  std::size_t added;       ///< default callbacks, which are the trainer's last ones: barebones does not refuse these
+  bool logs;               ///< true if a callback is a logger
+  int window_length = 1;   ///< length of the next windows: accumulate_grad_batches, or the argument of ctx.accumulate
+
+  explicit Asked(TrainerOptions&& all, std::size_t added_callbacks = 0, bool has_logger = false);
+  FULGURITE_COPIES(Asked);
 };
 
-struct Asked {
-  TrainerOptions options;          ///< the options in effect
-  TrainerOptions given = options;  ///< the options that the user gave: fast_dev_run and others replace some
-  std::size_t added = 0;  ///< default callbacks, which are the trainer's last ones: barebones does not refuse these
-  bool logs = false;      ///< true if a callback is a logger
-  int window_length = 1;  ///< length of the next windows: accumulate_grad_batches, or the argument of ctx.accumulate
-};
+/// The options in effect, from options that were checked: fast_dev_run, overfit_batches and barebones replace others.
+TrainerOptions effective(TrainerOptions given);
 
 /// Part of a run's state: what one step passes to the next.
 template <class R>
@@ -53,9 +57,6 @@ struct Carried {
   long slices = 0;  ///< slices of the current batch that were stepped on, while others of it follow
   /// The random state when the pass over the training data began: a loader may have shuffled with it.
   std::optional<decltype(R::Backend::rng_state())> pass_random = std::nullopt;
-  /// The random state at the end of an epoch that was cut short: see run_state.hpp.
-  std::optional<decltype(R::Backend::rng_state())> cut_random = std::nullopt;
-  Switched cut_switches{};   ///< what hooks had switched then
   typename R::Value loss{};  ///< loss of the last batch, for a model with its own optimizer_step
 };
 
@@ -388,11 +389,14 @@ struct RehearsalPlan {
 
 class BatchSizes;
 
+/// The base of all Rehearsers.
+struct AnyRehearser {
+  virtual ~AnyRehearser() = default;
+};
 /// The argument of a search: gives access to the run at a point between two epochs at which trial runs are possible.
 template <class R>
-class Rehearser {
+class Rehearser : public AnyRehearser {
  public:
-  virtual ~Rehearser() = default;
   /// Runs steps of the real trainer, then restores everything; see tune::rehearse.
   virtual void rehearse(RehearsalPlan const& plan) = 0;
   /// The rates of the run; setting them affects the run after the search.
@@ -408,48 +412,55 @@ using RunSearch = std::function<void(Rehearser<R>&)>;
 namespace loop {
 
 /// Part of a run's state: searches that were requested and not run yet.
-template <class R>
 struct Searching {
+  using Search = std::function<void(AnyRehearser&)>;
+
   bool answers = false;        ///< a callback of the current fit declares `searches`
   bool alone = false;          ///< the run is only for its search, and ends after it
   bool rehearsing = false;     ///< a trial run is running: nothing may be written to files
   bool sizes_changed = false;  ///< a search has set another batch size: the fit must get its loaders again
-  std::vector<RunSearch<R>> due{};
-  std::vector<RunSearch<R>> settings{};  ///< run before loaders are requested
+  std::vector<Search> due{};
+  std::vector<Search> settings{};  ///< run before loaders are requested
+
+  /// Adds a search, unless this is a trial run.
+  template <class R>
+  void add(std::vector<Search>& to, RunSearch<R> what) {
+    if (!rehearsing)
+      to.push_back([what = std::move(what)](AnyRehearser& any) { what(static_cast<Rehearser<R>&>(any)); });
+  }
 };
 
 /// True if the backend has files, and can keep in memory what a file would hold.
 template <class Backend>
 inline constexpr bool keeps_in_memory = requires { typename Backend::RunFile::Memory; };
 
-/// What is kept of the data after their fit, if the backend has files.
-template <class Backend>
-struct LeftBy {
-  struct type {};
-};
-template <class Backend>
-  requires keeps_in_memory<Backend>
-struct LeftBy<Backend> {
-  using type = typename Backend::RunFile::Memory;
-};
-
-/// State at the start of a validation inside fit, the part that does not depend on the program's types.
-struct ValidationBegan {
-  StopRequest stop{};        ///< a copy of Due's
-  int validation_since = 0;  ///< a copy of Loading's
-  long rows = 0;             ///< a copy of Due's
-  Switches switches{};       ///< the model's
-};
-/// State at the start of a validation inside fit that its hooks and steps can change: see run_state.hpp.
-template <class R>
-struct BeforeValidation : ValidationBegan {
-  typename LeftBy<typename R::Backend>::type parts{};      ///< model, data module, loaders, results
-  typename LeftBy<typename R::Backend>::type callbacks{};  ///< callbacks with a state, each under its name
-  decltype(R::Backend::rng_state()) random = R::Backend::rng_state();
-};
-
 struct RunCore;
+
+/// State at the start of a validation inside fit that its hooks and steps can change: see run_state.hpp.
+struct BeforeValidation {
+  StopRequest stop;         ///< a copy of Due's
+  int validation_since;     ///< a copy of Loading's
+  long rows;                ///< a copy of Due's
+  Switches switches;        ///< the model's
+  StateMemory parts{};      ///< model, data module, loaders, results, random numbers
+  StateMemory callbacks{};  ///< callbacks with a state, each under its name
+
+  explicit BeforeValidation(RunCore const& run);
+  FULGURITE_MOVES(BeforeValidation);
+  void keep_callbacks(Callbacks all);
+};
+
 struct ProgramEvents;
+
+/// What code that does not know the model's type asks its tensor library for.
+struct SwitchCalls {
+  Switches (*off)(void* model);
+  void (*set)(void* model, Switches const& off);
+  std::vector<std::string> (*eval_modules)(void* model);
+  void (*set_eval_modules)(void* model, std::vector<std::string> const& names);
+  /// True if the model has another first weight than at the last call: another one may have the same address.
+  bool (*has_other_weights)(RunCore& run);
+};
 
 /// The functions by which code that does not know the program's types calls it: one table for each program.
 struct ProgramCalls {
@@ -458,6 +469,8 @@ struct ProgramCalls {
   bool splits_model;            ///< true if each of these processes runs a part of the model
   bool steps_by_batch;          ///< false for manual optimization, and if batches are cut into slices
   bool keeps_questions;         ///< a strategy replays steps, and needs to know what a recorded step has read
+  SwitchCalls const* switches;  ///< null if the tensor library knows of none
+  void* (*model)(RunCore const&);
   int (*rank)(RunCore const&);
   int (*world)(RunCore const&);
   std::string (*of_first_rank)(RunCore&, std::string);
@@ -502,13 +515,21 @@ struct RunCore : RunPlace, Pinned {
 
   Warnings said{};
   OwnActions own_actions{};
-  bool const keeps_questions;             ///< the program's
+  ModelSwitches switches{};
+  Searching searching{};
+  std::optional<StateMemory> left{};  ///< what is kept of the last fit's data
+  /// The state before hooks were notified of the end of an epoch that was cut short; see run_state.hpp.
+  std::optional<StateMemory> before_cut{}, cut_random{};
+  Switched cut_switches{};                              ///< what hooks had switched then
+  std::optional<BeforeValidation> before_validation{};  ///< of the running validation, or of one that failed
+  bool const keeps_questions;                           ///< the program's
   Questions questions{};                  ///< what contexts were asked for since `questions` was last cleared
   std::vector<AnyCallback> callbacks{};   ///< in firing order
   ProgramEvents const* events = nullptr;  ///< the table of events for these callbacks
   ProgramCalls const* program;
 
   int rank() const { return program->rank(*this); }
+  void set_callbacks(Callbacks all, ProgramEvents const& of_pack);
   /// Resets the state of an earlier run at the start of a fit.
   void begin_fit(bool has_validation);
 
@@ -547,12 +568,7 @@ struct State : RunCore, TypedPlace<R> {
         parts{.strategy = std::move(strategy), .precision = std::move(precision), .model = model} {}
 
   Parts<R> parts;  ///< what the run was assembled from
-  Searching<R> searching{};
   [[no_unique_address]] FilesUnderWay<typename R::Backend> under_way{};
-  std::optional<typename LeftBy<typename R::Backend>::type> left{};  ///< what is kept of the last fit's data
-  /// The state before hooks were notified of the end of an epoch that was cut short; see run_state.hpp.
-  std::optional<typename LeftBy<typename R::Backend>::type> before_cut{};
-  MadeLater<BeforeValidation<R>> before_validation{};  ///< of the running validation, or of one that failed
 };
 
 /// Makes the results of all steps so far readable: a strategy may let replays wait for those after them.
@@ -653,6 +669,9 @@ void refuse_open(RunCore const& run, std::string const& what, bool is_run = fals
 /// The error with which a fit ends that the program left without `close`.
 Error left_open();
 
+/// Checks a window's length as soon as the optimizer is known. Throws [fulgurite.options.accumulate] or
+/// [fulgurite.optimizer.closure_accumulates].
+void check_window(char const* name, int batches, bool needs_closure);
 /// Throws [fulgurite.options.tbptt] unless a slice length is given exactly for a model that declares Hidden
 /// (`recurrent`), and with windows of one batch.
 void check_slices(bool recurrent, int tbptt, int window);

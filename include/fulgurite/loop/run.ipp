@@ -33,6 +33,31 @@ FULGURITE_STATE(Progress)
 
 namespace fulgurite::loop {
 
+/// fast_dev_run = n: one epoch of n batches, and n batches of validation, test and predict, without a sanity check. A
+/// batch may take several steps and validation must still run, so max_steps is at least n.
+FULGURITE_BULK_BODY void apply_dev_run(TrainerOptions& o) {
+  if (!o.overfit_batches) o.limit_train_batches = o.limit_val_batches = o.fast_dev_run;
+  o.limit_test_batches = o.limit_predict_batches = o.fast_dev_run;
+  if (o.max_steps && *o.max_steps >= 0 && *o.max_steps < o.fast_dev_run) o.max_steps = o.fast_dev_run;
+  o.max_epochs = 1;
+  o.min_epochs.reset();
+  o.min_steps.reset();
+  o.num_sanity_val_steps = 0;
+  o.val_check_interval = {};
+  o.check_val_every_n_epoch = 1;
+}
+
+FULGURITE_BULK_BODY TrainerOptions effective(TrainerOptions given) {
+  if (given.overfit_batches) given.limit_train_batches = given.limit_val_batches = *given.overfit_batches;
+  if (given.barebones) given.log_every_n_steps = given.num_sanity_val_steps = 0;
+  if (given.fast_dev_run != 0) apply_dev_run(given);
+  return given;
+}
+
+FULGURITE_BULK_BODY Asked::Asked(TrainerOptions&& all, std::size_t added_callbacks, bool has_logger)
+    : options(effective(all)), given(std::move(all)), added(added_callbacks), logs(has_logger) {}
+FULGURITE_COPIES_BODY(Asked);
+
 FULGURITE_BULK_BODY void Warnings::once(std::string_view identifier, std::string_view sentence, bool aloud) {
   for (auto const& said : said_)
     if (is_of(said, identifier)) return;
@@ -87,6 +112,11 @@ FULGURITE_BODY RunCore::RunCore(Asked&& what, ProgramCalls const& of_program)
       program(&of_program) {}
 
 FULGURITE_BULK_BODY RunCore::~RunCore() = default;
+
+FULGURITE_BODY void RunCore::set_callbacks(Callbacks all, ProgramEvents const& of_pack) {
+  callbacks.assign(all.begin(), all.end());
+  events = &of_pack;
+}
 
 FULGURITE_BODY void RunCore::begin_fit(bool has_validation) {
   facts = {};
@@ -259,6 +289,14 @@ FULGURITE_BULK_BODY void check_rates(std::span<double const> rates, std::size_t 
                                              std::to_string(groups) +
                                              " parameter groups: a plan sets one for each, as rates().now() lists them "
                                              "(more where a callback has added groups, none in an evaluation)");
+}
+
+FULGURITE_BODY void check_window(char const* name, int batches, bool needs_closure) {
+  if (batches < 1) refuse_option("fulgurite.options.accumulate", name, batches, "a window has at least 1 batch");
+  if (needs_closure && batches > 1)
+    throw Error("fulgurite.optimizer.closure_accumulates",
+                "an optimizer that evaluates its closure several times would see only the last of " +
+                    std::to_string(batches) + " accumulated batches: use " + name + " = 1");
 }
 
 FULGURITE_BULK_BODY void check_slices(bool recurrent, int tbptt, int window) {

@@ -428,13 +428,13 @@ class RunContext : public Context, public loop::NotHere {
   /// if the trainer has none, it throws [fulgurite.context.no_search].
   void request_search(RunSearch<R> search) const {
     answered_searches();
-    if (!state().searching.rehearsing) state().searching.due.push_back(std::move(search));
+    state().searching.template add<R>(state().searching.due, std::move(search));
   }
   /// For `on_fit_start` of the same callbacks: `set(rehearser)` is called after all listeners were notified, before any
   /// loader is requested, also in a fit that resumes. It applies what an earlier search found, and makes no trial runs.
   void request_setting(RunSearch<R> set) const {
     answered_searches();
-    if (!state().searching.rehearsing) state().searching.settings.push_back(std::move(set));
+    state().searching.template add<R>(state().searching.settings, std::move(set));
   }
 
   /// Sets the batches per optimizer step, from the next window on. Best called in `on_train_epoch_start`.
@@ -443,7 +443,7 @@ class RunContext : public Context, public loop::NotHere {
   void accumulate(int batches) const {
     static_assert(Fine, FULGURITE_SENTENCE_CONTEXT_FIXED_WINDOW);
     asked(Asks::accumulate);
-    loop::check_window<R>("ctx.accumulate", batches);
+    loop::check_window("ctx.accumulate", batches, loop::Optimizers<R>::needs_closure);
     loop::check_slices(Recurrent<typename R::Model>, state().optimization.tbptt, batches);
     state().asked.window_length = batches;
   }

@@ -29,6 +29,13 @@
 
 namespace fulgurite::loop {
 
+/// From now on nothing is written, until the run is restored.
+void begin_trying_out(RunCore& run);
+/// At the end of a run: warns of searches that were requested too late to run.
+void warn_of_unanswered(RunCore& run);
+/// Drops the searches of this run, so that no other run performs them.
+void forget_searches(RunCore& run);
+
 // The state at the start of a validation inside fit. A file that is written during the validation, or after it failed,
 // holds this state: a fit that resumes from the file repeats the whole validation.
 
@@ -36,43 +43,26 @@ namespace fulgurite::loop {
 bool repeats_validation(RunCore const& run);
 /// The state before the validation that a fit repeats when it resumes from a file written now; nullptr if it repeats
 /// none.
-template <class R>
-BeforeValidation<R> const* before_repeated_validation(State<R> const& run) {
-  return run.before_validation && repeats_validation(run) ? &*run.before_validation : nullptr;
-}
+BeforeValidation const* before_repeated_validation(RunCore const& run);
 
 /// Saves one of the parts from before the validation. Returns false if the part was not kept or no validation is
 /// repeated: then save the current state.
-template <class R, class Archive>
-bool add_before_validation(State<R> const& run, std::string_view part, Archive& archive) {
-  if constexpr (!Archive::loading && requires { run.before_validation->parts.add_to(archive, part); })
-    if (auto const* const before = before_repeated_validation(run)) return before->parts.add_to(archive, part);
-  return false;
-}
-/// Does the same for the callback of that name.
-template <class R, class Archive>
-bool add_callback_before_validation(State<R> const& run, std::string_view name, Archive& archive) {
-  if constexpr (!Archive::loading && requires { run.before_validation->callbacks.add_to(archive, name); })
-    if (auto const* const before = before_repeated_validation(run)) return before->callbacks.add_to(archive, name);
-  return false;
-}
+bool add_before_validation(RunCore const& run, std::string_view part, StateSaver& archive);
+inline bool add_before_validation(RunCore const&, std::string_view, StateLoader&) { return false; }
 
 /// The random state with which a resumed fit continues.
 template <class R, class Archive>
 void fold_random(State<R>& run, Archive& archive) {
+  if (add_before_validation(run, "random", archive)) return;
   auto random = R::Backend::rng_state();
-  if constexpr (!Archive::loading)
-    if (auto const* const before = before_repeated_validation(run)) random = before->random;
   archive.child("random", random);
   if constexpr (Archive::loading) random.restore();
 }
 
-/// The callbacks, each under its key, so that files stay readable when a program gains a callback. `add_kept(name)`
-/// saves another state than a callback's current one, and returns true if there is one.
+/// The callbacks, each under its key, so that files stay readable when a program gains a callback.
 template <class Archive>
-void fold_callbacks(RunCore& run, FunctionRef<bool(std::string const& name)> add_kept, Archive& archive);
-FULGURITE_EXTERN(void fold_callbacks(RunCore&, FunctionRef<bool(std::string const&)>, StateSaver&));
-FULGURITE_EXTERN(void fold_callbacks(RunCore&, FunctionRef<bool(std::string const&)>, StateLoader&));
+void fold_callbacks(RunCore& run, Archive& archive);
+FULGURITE_FOLD(EXTERN, fold_callbacks, RunCore&);
 
 /// The state that belongs to the weights: the position of the run, and the model's own state.
 template <class R, class Archive>
@@ -92,10 +82,7 @@ void fold_policies(State<R>& run, Archive& archive) {
 template <class R, class Archive>
 void fold_parts(State<R>& run, Archive& archive) {
   fold_policies(run, archive);
-  archive.child("callbacks", [&](auto& inner) {
-    auto const add_kept = [&](std::string const& name) { return add_callback_before_validation(run, name, inner); };
-    fold_callbacks(run, add_kept, inner);
-  });
+  fold_callbacks(run, archive);
 }
 
 template <class Archive, class... Os>
@@ -131,6 +118,7 @@ std::string optimizer_kind() {
 }
 
 /// The name of a part in files: its number or key, and its kind.
+std::string key_of(long number);
 std::string with_kind(std::size_t number, std::string_view kind);
 inline std::string with_kind(std::string key, std::string_view kind) { return (key += ' ') += kind; }
 
@@ -158,100 +146,41 @@ void fold_optimizers(State<R>& run, Archive& archive) {
 template <class R>
 inline constexpr bool has_switches = requires(typename R::Model& model) { R::Backend::switches(model); };
 
-/// True in an evaluation of the run's model, which has put it into eval mode.
-template <class R>
-bool is_evaluated(State<R> const& run) {
-  return run.parts.evaluated.model != nullptr && run.parts.evaluated.model == run.parts.model;
-}
 /// What is switched off in the model, and still is when an evaluation under way has ended.
-template <class R>
-Switches switched_off(State<R> const& run) {
-  Switches off;
-  if constexpr (has_switches<R>) off = R::Backend::switches(*run.parts.model);
-  if (is_evaluated(run)) off.modules = run.parts.evaluated.modules;
-  return off;
-}
-/// Forgets what was switched in another model than the run's, and its first weight.
-template <class R>
-void forget_other_model(State<R>& run) {
-  if constexpr (has_switches<R>) {
-    auto& parts = run.parts;
-    auto const weights = R::Backend::weights(*parts.model);
-    auto const first = weights.empty() ? std::nullopt : std::optional(weights.front());
-    auto const& from = parts.switches_from;
-    bool const same = first && from ? R::Backend::same(*first, *from) : !first && !from;
-    // A hook, too, may give the model other weights.
-    if (parts.switches_of != parts.model || (parts.program_switches && !same)) parts.switches = {};
-    parts.switches_of = parts.model;
-    parts.switches_from = first;
-  }
-}
+Switches switched_off(RunCore const& run);
+/// Forgets what was switched in another model than the run's, or before it got other weights.
+void forget_other_model(RunCore& run);
 /// Records who made the changes since the last call: the program, or hooks.
-template <class R>
-void note_switches(State<R>& run, bool by_program) {
-  if constexpr (has_switches<R>) {
-    forget_other_model(run);
-    auto& parts = run.parts;
-    if (by_program) parts.switches.program_ends(switched_off(run));
-    else parts.switches.hooks_end(switched_off(run));
-  }
-}
+void note_switches(RunCore& run, bool by_program);
 /// True while what hooks switch is the program's choice.
-template <class R>
-bool switches_for_program(State<R> const& run) {
-  return run.parts.program_switches && !run.facts.sanity_checking;
-}
+bool switches_for_program(RunCore const& run);
 /// What hooks have switched, for a file that is written now.
-template <class R>
-Switched switched_by_hooks(State<R>& run) {
-  if (switches_for_program(run)) note_switches(run, true);
-  auto const* const before = before_repeated_validation(run);
-  return run.parts.switches.changed(before ? before->switches : switched_off(run));
-}
-
-/// Inside of an evaluation it sets modules when that ends.
-template <class R>
-void set_switches(State<R>& run, Switches off) {
-  auto& model = *run.parts.model;
-  if (is_evaluated(run)) run.parts.evaluated.modules = std::exchange(off.modules, R::Backend::eval_modules(model));
-  R::Backend::set_switches(model, off);
-}
+Switched switched_by_hooks(RunCore& run);
 /// Sets the switches that the file names, and the others as the program has chosen.
-template <class R>
-void resume_switches(State<R>& run, Switched const& file) {
-  if constexpr (has_switches<R>) {
-    set_switches(run, run.parts.switches.resumed(file));
-    note_switches(run, false);  // without names that the model does not have
-  }
-}
+void resume_switches(RunCore& run, Switched const& file);
 /// Sets everything as it was when the history was kept.
-template <class R>
-void restore_switches(State<R>& run, SwitchHistory const& kept) {
-  if constexpr (has_switches<R>) {
-    set_switches(run, kept.last());
-    note_switches(run, true);  // so that it is this model's
-    run.parts.switches = kept;
-  }
-}
+void restore_switches(RunCore& run, SwitchHistory const& kept);
+
 /// Files have no entry of nothing.
 template <class Archive>
-void fold_switched(char const* name, Switched& switched, Archive& archive) {
-  if (Archive::loading ? !lacks(archive, name) : !switched.nothing()) archive.child(name, switched);
-}
-template <class R, class Archive>
-void fold_switches(State<R>& run, Archive& archive) {
-  if constexpr (has_switches<R>) {
-    Switched changed, made_with;
-    if constexpr (!Archive::loading) changed = switched_by_hooks(run), made_with = run.parts.made_with;
-    fold_switched("switches", changed, archive);
-    fold_switched("switches_when_made", made_with, archive);  // see Resumption::load_model
-    if constexpr (Archive::loading)
-      commit(archive, [&run, changed] {
-        if (run.parts.program_switches) run.parts.switches.choose_as(changed);  // on_train_start is not called
-        resume_switches(run, changed);
-      });
-  }
-}
+void fold_switched(char const* name, Switched& switched, Archive& archive);
+FULGURITE_FOLD(EXTERN, fold_switched, char const*, Switched&);
+template <class Archive>
+void fold_switches(RunCore& run, Archive& archive);
+FULGURITE_FOLD(EXTERN, fold_switches, RunCore&);
+
+/// For its lifetime, files hold which modules were in eval mode before an evaluation. If a hook restores a snapshot,
+/// the destructor sets the modules' modes to the snapshot's.
+class KeepsModes : Pinned {
+ public:
+  explicit KeepsModes(RunCore& run);
+  ~KeepsModes();
+
+ private:
+  RunCore& run_;
+  ModelSwitches::Evaluated outside_;
+  std::vector<std::string> modes_{};
+};
 
 // The parts of a run by name, for its files: if a file does not fit a program, the Error names the parts that differ.
 
@@ -271,33 +200,19 @@ std::vector<std::string> loader_names() {
   }
 }
 
-/// The names of the optimizers in the state; the optimizers need not exist yet.
-template <class... Os>
-std::vector<std::string> optimizer_names(std::tuple<Os...> const*) {
-  std::vector<std::string> names;
-  (names.push_back(with_kind(names.size(), optimizer_kind<Os>())), ...);
-  return names;
-}
-
-/// The state key of a participant, as a list.
-std::vector<std::string> only(std::string key);
-template <class C>
-std::vector<std::string> keys(C const& participant) {
-  return only(state_key_of(participant));
-}
-
-/// A strategy that only runs the steps of another strategy faster, with the same bits, has the other's name: their
-/// files are the same.
+/// The name of a strategy. One that only runs the steps of another strategy faster, with the same bits, has the other's
+/// name: their files are the same.
 template <class S>
-std::vector<std::string> strategy_names(S const& strategy) {
-  if constexpr (requires { typename S::AsWritten; }) {
-    return keys(static_cast<typename S::AsWritten const&>(strategy));
-  } else {
-    return keys(strategy);
-  }
+std::string strategy_name(S const& strategy) {
+  if constexpr (requires { typename S::AsWritten; })
+    return state_key_of(static_cast<typename S::AsWritten const&>(strategy));
+  else return state_key_of(strategy);
 }
 
-void save_names_of_callbacks_and_loaders(RunCore const& run, StateSaver& archive);
+/// The parts of a run by name: strategy, precision and optimization, then its optimizers, which need not exist yet.
+using Names = std::initializer_list<std::string>;
+void save_parts(RunCore const& run, Names policies, Names optimizers, std::vector<std::string> const& schedules,
+                StateSaver& archive);
 
 /// Saves the list of parts. Loading skips it: an unfit part is found when its state is loaded.
 template <class R, class Archive>
@@ -305,14 +220,11 @@ void fold_assembly(State<R>& run, Archive& archive) {
   if constexpr (Archive::loading) {
     if (!lacks(archive, "assembly")) archive.child("assembly", [](auto& inner) { leave_out_others(inner); });
   } else {
-    archive.child("assembly", [&](auto& inner) {
-      inner("strategy", strategy_names(run.parts.strategy));
-      inner("precision", keys(run.parts.precision));
-      inner("optimization", keys(run.optimization));
-      inner("optimizers", optimizer_names(static_cast<decltype(Optimizers<R>::optimizers) const*>(nullptr)));
-      inner("schedules", Optimizers<R>::schedule_names());
-      save_names_of_callbacks_and_loaders(run, inner);
-    });
+    [&]<class... Os>(std::tuple<Os...> const*) {
+      save_parts(run,
+                 {strategy_name(run.parts.strategy), state_key_of(run.parts.precision), state_key_of(run.optimization)},
+                 {optimizer_kind<Os>()...}, Optimizers<R>::schedule_names(), archive);
+    }(static_cast<decltype(Optimizers<R>::optimizers) const*>(nullptr));
   }
 }
 
@@ -406,16 +318,18 @@ void fold_slices(State<R>& run, Archive& archive) {
   }
 }
 
+/// push_back, which would be compiled in each program.
+void append(std::vector<bool>& all, bool one);
 /// The gradients of parameters. `received`: which parameters have a gradient. Only the optimizer knows that if its
 /// gradients always exist, as slices of one buffer; empty: those that exist.
 template <class Backend, class Parameters, class Archive>
 void fold_gradients(Parameters const& parameters, std::vector<bool>& received, Archive& archive) {
   if (received.empty())
-    for (auto const& parameter : parameters) received.push_back(Backend::gradient(parameter).defined());
+    for (auto const& parameter : parameters) append(received, Backend::gradient(parameter).defined());
   archive("received", received);
   long at = 0;
   for (auto const& parameter : parameters) {
-    auto const name = std::to_string(at++);
+    auto const name = key_of(at++);
     if constexpr (Archive::loading) {
       if (lacks(archive, name)) continue;
       auto gradient = Backend::clone(parameter);
@@ -460,15 +374,12 @@ void fold_loss(State<R>& run, Archive& archive) {
 /// The values of the last finished epoch and of the last evaluation, by the names of metrics and loaders.
 template <class Archive>
 void fold_results(RunCore& run, Archive& archive);
-FULGURITE_EXTERN(void fold_results(RunCore&, StateSaver&));
-FULGURITE_EXTERN(void fold_results(RunCore&, StateLoader&));
+FULGURITE_FOLD(EXTERN, fold_results, RunCore&);
 
 /// The length of the next windows, which hooks may change.
-template <class R, class Archive>
-void fold_window_length(State<R>& run, Archive& archive) {
-  if constexpr (R::automatic)
-    archive.option("accumulate_grad_batches", run.optimization.accumulate_grad_batches, run.asked.window_length);
-}
+template <class Archive>
+void fold_window_length(RunCore& run, Automatic const* automatic, Archive& archive);
+FULGURITE_FOLD(EXTERN, fold_window_length, RunCore&, Automatic const*);
 template <class O>
 Automatic const* automatic_of([[maybe_unused]] O const& optimization) {
   if constexpr (std::is_same_v<O, Automatic>) return &optimization;
@@ -500,8 +411,6 @@ class RunPosition {
  public:
   /// Values that the run's core does not have.
   struct Beside {
-    ValidationBegan const* repeated;  ///< the validation that a resumed fit repeats; null: none
-    bool has_before_cut;
     long shares_of_data;
     Automatic const* automatic;  ///< null: manual optimization
     long& finite_read_at;
@@ -517,6 +426,7 @@ class RunPosition {
 
   RunCore& run_;
   Beside beside_;
+  BeforeValidation const* repeated_;  ///< the validation that a resumed fit repeats; null: none
   TrainerOptions::Clock::time_point now_;
   double elapsed_;
   std::optional<double> validated_{};
@@ -525,22 +435,19 @@ class RunPosition {
 
 template <class R, class Archive>
 void fold_run(State<R>& run, Archive& archive) {
-  RunPosition position(run, {.repeated = before_repeated_validation(run),
-                             .has_before_cut = run.before_cut.has_value(),
-                             .shares_of_data = shares_of_data(run),
+  RunPosition position(run, {.shares_of_data = shares_of_data(run),
                              .automatic = automatic_of(run.optimization),
                              .finite_read_at = run.watch.finite.read_at,
                              .scaled_out = run.watch.finite.scaled_out});
   position.state(archive);
   archive.child("epoch_so_far", run.measured.train_board).child("epoch_cut_short", run.measured.cut_short);
-  if (!add_before_validation(run, "results", archive))
-    archive.child("results", [&](auto& inner) { fold_results(run, inner); });
+  if (!add_before_validation(run, "results", archive)) fold_results(run, archive);
   // In manual optimization only the user knows whether gradients are kept for a later step.
   bool const open = run.point.accumulating || !R::automatic;
   if (open && !lacks(archive, "gradients"))
     archive.child("gradients", [&](auto& inner) {
       auto one = [&, i = 0](auto& optimizer) mutable {
-        inner.child(std::to_string(i++),
+        inner.child(key_of(i++),
                     [&](auto& innermost) { fold_gradients_of<typename R::Backend>(optimizer, innermost); });
       };
       each_of(run.parts.optimizers->optimizers, one);
@@ -577,77 +484,48 @@ void fold_weights(State<R>& run, Archive& archive) {
   }
 }
 
+// Callbacks that keep files are not included: their files are on the disk, and their rankings refer to these.
+template <class Archive>
+void fold_core_before_cut(RunCore& run, Automatic const* automatic, bool with_outcome, Archive& archive);
+FULGURITE_FOLD(EXTERN, fold_core_before_cut, RunCore&, Automatic const*, bool);
+
 /// State that hooks at an epoch's end can change. Weights and moments are included only if a callback declares that it
-/// changes weights. Callbacks that keep files are not included: their files are on the disk, and their rankings refer
-/// to these.
+/// changes weights.
 template <class R, class Pack, class Archive>
 void fold_before_cut(State<R>& run, Archive& archive) {
   archive.child("before_cut", [&](auto& inner) {
     if constexpr (Stateful<typename R::Model, Archive> && !splits_model<R>) inner.child("model", *run.parts.model);
-    inner.child("callbacks", [&](auto& all) {
-      each_remembering(run.callbacks, [&](AnyCallback const& callback, std::string const& name) {
-        if (!callback.table->keeps_checkpoints && !lacks(all, name)) all.child(name, callback);
-      });
-      leave_out_others(all);
-    });
     run.parts.optimizers->state(inner);
-    inner.child("results", [&](auto& all) { fold_results(run, all); });
-    fold_window_length(run, inner);
-    inner("statistics_pass", run.due.statistics_pass);
-    // The resuming program may have other callbacks than the one that wrote the file.
-    auto const is_there = [&](char const* name) { return !Archive::loading || !lacks(inner, name); };
-    if (!any_keeps_files<Pack> && is_there("outcome")) inner("outcome", run.made.outcome);
+    fold_core_before_cut(run, automatic_of(run.optimization), !any_keeps_files<Pack>, inner);
     if constexpr (keeps_moved_weights<R, Pack>)
-      if (is_there("weights")) fold_weights(run, inner);
+      if (!Archive::loading || !lacks(inner, "weights")) fold_weights(run, inner);
   });
 }
 
+/// The part of keep_before_cut that is the same for all programs.
+void keep_stop_and_switches(RunCore& run);
 /// Saves the state when an epoch is cut short, before hooks are notified of its end.
 template <class R, class Pack>
 void keep_before_cut(State<R>& run, Pack const&) {
-  auto stop = run.due.stop;
-  stop.asked = stop.asked || stop.waits;
-  run.due.stop_before_cut = stop.lasting();
+  keep_stop_and_switches(run);
   if constexpr (keeps_in_memory<typename R::Backend>) {
-    run.carried.cut_random.emplace(R::Backend::rng_state());
-    run.carried.cut_switches = switched_by_hooks(run);
+    auto random = R::Backend::rng_state();
+    run.cut_random.emplace().save([&](auto& archive) { archive.child("cut_random", random); });
     run.before_cut.emplace().save([&](auto& archive) { fold_before_cut<R, Pack>(run, archive); });
   }
 }
 
 /// Drops the saved state when training continues, in the next epoch or inside the cut one.
-template <class R>
-void forget_cut(State<R>& run) {
-  run.before_cut.reset();
-  run.carried.cut_random.reset();
-  run.carried.cut_switches = {};
-}
+void forget_cut(RunCore& run);
 
 /// The random state and what hooks had switched, which each rank has for itself.
-template <class R, class Archive>
-void fold_own_cut(State<R>& run, Archive& archive) {
-  auto& random = run.carried.cut_random;
-  auto& switches = run.carried.cut_switches;
-  if constexpr (Archive::loading) {
-    random.reset();
-    if (!lacks(archive, "cut_random")) random.emplace(R::Backend::rng_state());
-    switches = {};
-  }
-  fold_switched("cut_switches", switches, archive);
-  if (random) archive.child("cut_random", *random);
-}
-
+template <class Archive>
+void fold_own_cut(RunCore& run, Archive& archive);
+FULGURITE_FOLD(EXTERN, fold_own_cut, RunCore&);
 /// The part of a file that holds the state before the cut.
-template <class R, class Archive>
-void fold_kept_cut(State<R>& run, Archive& archive) {
-  fold_own_cut(run, archive);
-  if constexpr (!Archive::loading) {
-    if (run.before_cut) run.before_cut->add_to(archive);
-  } else {
-    run.before_cut.reset();
-    if (!lacks(archive, "before_cut")) run.before_cut.emplace().take("before_cut", archive);
-  }
-}
+template <class Archive>
+void fold_kept_cut(RunCore& run, Archive& archive);
+FULGURITE_FOLD(EXTERN, fold_kept_cut, RunCore&);
 
 /// For a run that is reset to a point inside such an epoch: undoes what hooks did at the epoch's end. The training
 /// weights already are those of that point.
@@ -655,8 +533,12 @@ template <class R, class Pack>
 void go_back_before_cut(State<R>& run, Pack const&) {
   if (!run.before_cut) return;
   run.before_cut->load([&](auto& archive) { fold_before_cut<R, Pack>(run, archive); });
-  if (run.carried.cut_random) run.carried.cut_random->restore();
-  resume_switches(run, run.carried.cut_switches);
+  if (run.cut_random) {
+    auto random = R::Backend::rng_state();
+    run.cut_random->load([&](auto& archive) { archive.child("cut_random", random); });
+    random.restore();
+  }
+  resume_switches(run, run.cut_switches);
   forget_cut(run);
 }
 

@@ -41,7 +41,7 @@ void save_model(State<R>& run, Source& source, std::filesystem::path const& path
   auto& model = *run.parts.model;
   if constexpr (requires(std::span<Hyperparameter const> all) { R::Backend::save(path, model, fold, all); }) {
     auto const declared = declared_hyperparameters(run, source);
-    R::Backend::save(path, model, fold, std::span<Hyperparameter const>(declared));
+    R::Backend::save(path, model, fold, declared.all());
   } else {
     R::Backend::save(path, model, fold);
   }
@@ -73,7 +73,7 @@ void warn_of_forgotten(RunCore& run, std::filesystem::path const& path, bool par
 
 template <class R, class Source>
 void write_checkpoint(State<R>& run, Source& source, std::filesystem::path const& path, bool weights_only = false) {
-  auto const watched = run.own_actions.template begin<action::save_checkpoint>();
+  auto const watched = run.own_actions.begin_saving();
   finish_files(run);
   if (!weights_only) warn_of_forgotten(run, path, parts_remember<R, ArchiveProbe>);
   auto const fold = fold_of_file(run, source, weights_only);
@@ -98,12 +98,13 @@ template <class R, class Source>
 void write_later(State<R>& run, Source& source, HeldFiles::Holder holder,
                  std::span<CheckpointFiles::Planned const> planned, bool weights_only, CheckpointFiles::Then then) {
   if constexpr (can_write_later<R>) {
-    auto const watched = run.own_actions.template begin<action::save_checkpoint>();
+    auto const watched = run.own_actions.begin_saving();
     finish_files(run);  // there can be only one copy at a time
     auto& writer = run.under_way.writer;
     show_and_save(run, [&] {
       auto const declared = declared_hyperparameters(run, source);
-      R::Backend::image(writer.image(), *run.parts.model, fold_of_file(run, source, weights_only), declared);
+      auto const fold = fold_of_file(run, source, weights_only);
+      R::Backend::image(writer.image(), *run.parts.model, fold, declared.all());
     });
     writer.clear();
     for (auto const& one : planned) writer.plan(one.file, one.is_new);
@@ -113,57 +114,39 @@ void write_later(State<R>& run, Source& source, HeldFiles::Holder holder,
   }
 }
 
+/// What the requests of a run need of its types.
+struct FileWork {
+  FunctionRef<void(std::filesystem::path const& file, bool weights_only)> write;
+  FunctionRef<void()> finish;     ///< finishes files that another thread writes
+  SharedFacts* shared = nullptr;  ///< null with one process
+  FunctionRef<bool(bool mine)> any_rank{};
+  /// Empty if no other thread can write files; else `before` gets the results without these files.
+  FunctionRef<void(HeldFiles::Holder, std::span<CheckpointFiles::Planned const>, bool weights_only,
+                   CheckpointFiles::Then)>
+      write_later{};
+  Outcome* before = nullptr;
+};
 /// Carries out requests in order: each finds the files of earlier ones on the disk. If one fails, the others are still
-/// carried out, and the first error is thrown at the end. With several ranks, if `failed_alone()` is true, no further
-/// request is carried out, since the other ranks still wait inside the file in which this rank failed.
-/// `files_of(holder)` makes the argument of a request; `finish()` finishes files that another thread writes.
-void do_requests(RunCore& run, FunctionRef<CheckpointFiles(HeldFiles::Holder)> files_of, FunctionRef<void()> finish,
-                 FunctionRef<bool()> failed_alone);
+/// carried out, and the first error is thrown at the end. If a rank has failed alone, it carries out no further
+/// request, since the other ranks still wait inside the file in which this rank failed.
+void do_requests(RunCore& run, FileWork const& work);
 
 /// Carries out the requests of this run.
 template <class R, class Source>
 void write_now(State<R>& run, Source& source) {
-  bool const writes = speaks_for_all(run);
-  HeldFiles::Holder holder = nullptr;
-  [[maybe_unused]] std::exception_ptr alone{};  // this rank has failed inside a file, in which the others wait
-  auto const failed_alone = [&] {
-    if constexpr (shares<R>) return !run.shared.together && !run.shared.alone;
-    else return false;
-  };
   auto const write = [&](std::filesystem::path const& file, bool weights_only) {
-    if (alone) std::rethrow_exception(alone);
-    // `together` belongs to an earlier file; in this one a rank may fail alone.
-    [[maybe_unused]] bool together = false;
-    if constexpr (shares<R>) together = std::exchange(run.shared.together, false);
-    try {
-      write_checkpoint(run, source, file, weights_only);
-    } catch (FileExists const&) {  // all ranks find that it exists, and use the next name
-      if constexpr (shares<R>) run.shared.together = together;
-      throw;
-    } catch (...) {
-      if (failed_alone()) alone = std::current_exception();
-      throw;
-    }
-    if constexpr (shares<R>) run.shared.together = together;
+    write_checkpoint(run, source, file, weights_only);
   };
-  [[maybe_unused]] auto const later = [&](std::span<CheckpointFiles::Planned const> planned, bool weights_only,
-                                          CheckpointFiles::Then then) {
+  auto const finish = [&] { finish_files(run); };
+  [[maybe_unused]] auto const any = [&](bool mine) { return any_rank(run, mine); };
+  [[maybe_unused]] auto const later = [&](HeldFiles::Holder holder, std::span<CheckpointFiles::Planned const> planned,
+                                          bool weights_only, CheckpointFiles::Then then) {
     write_later(run, source, holder, planned, weights_only, std::move(then));
   };
-  [[maybe_unused]] auto const of_first = [&](bool mine) { return alone ? mine : any_rank(run, writes && mine); };
-  auto const files_of = [&](HeldFiles::Holder who) {
-    holder = who;
-    CheckpointFiles::Means means{.writes = writes, .write = write, .validation_follows = run.point.validates};
-    if constexpr (shares<R>)
-      if (!run.shared.alone) means.of_first_rank = of_first;
-    if constexpr (can_write_later<R>)
-      if (run.asked.options.save_in_background) {
-        means.write_later = later;
-        run.under_way.before = run.made.outcome;
-      }
-    return CheckpointFiles(run.made.held_files, who, run.due, means);
-  };
-  do_requests(run, files_of, [&] { finish_files(run); }, failed_alone);
+  FileWork work{.write = write, .finish = finish};
+  if constexpr (shares<R>) work.shared = &run.shared, work.any_rank = any;
+  if constexpr (can_write_later<R>) work.write_later = later, work.before = &run.under_way.before;
+  do_requests(run, work);
 }
 
 /// Not inlined, so that the code after each batch stays small when there is nothing to write.
@@ -211,101 +194,66 @@ void save_checkpoint(State<R>& run, NoModule& none, std::filesystem::path const&
 
 // Options that replace several others: fast_dev_run, overfit_batches, barebones.
 
-/// The options in effect, from options that were checked.
-TrainerOptions effective(TrainerOptions given);
-
 /// Checks before anything starts. Under barebones a callback that reports is an Error, if the program has given it. A
 /// fast_dev_run warns of what it replaces and which callbacks are idle.
 void check_special(RunCore& run);
 
+/// What redo_window leaves to do.
+enum class Redo : std::uint8_t { nothing, fold_board, pass_batch };
 /// Sets the position from which a fit resumes if it fails, or is saved, inside a batch. After the batch's step, while
 /// end hooks run, it resumes after these hooks, if the loader knows whether the batch was the last and does not save
 /// its own position. Otherwise the batch is repeated with its whole window, since its part of the gradients cannot be
-/// separated from that of earlier batches. A loader that saves its position cannot go back: then the window begins at
-/// the next batch.
+/// separated from that of earlier batches. A loader that saves its position (`keeps_place`) cannot go back: then the
+/// window begins at the next batch.
+Redo redo_window(RunCore& run, bool keeps_place, bool automatic);
 template <class R, class Source>
 void redo_window(State<R>& run, [[maybe_unused]] Source& source) {
-  constexpr bool keeps_place = [] {
-    if constexpr (Source::trains) return KeepsPlace<std::remove_reference_t<decltype(std::declval<Source&>().train())>>;
-    else return false;
-  }();
-  auto& progress = run.progress;
-  if (run.point.at != At::before_batch) return;
-  bool const stepped = !run.facts.left_out || run.point.counts;
-  if (run.due.notified.template failed<hook::on_train_batch_end>()) {  // its step is already made
-    run.point = {.at = At::batch_end,
-                 .last = run.facts.is_last_batch,
-                 .counts = stepped,
-                 .accumulating = run.facts.accumulating,
-                 .began = true,
-                 .observed = progress.global_step - (stepped && !run.facts.accumulating)};
-    return;
-  }
-  bool const told =
-      run.facts.in_batch && run.facts.ended == progress.total_batches && !run.facts.end_unknown && !keeps_place;
-  if (told) {
-    progress.batch = run.facts.batch_idx + 1;
-    ++progress.total_batches;
-    run.measured.train_board.fold();
-    if (stepped && !run.facts.accumulating) progress.window_start = progress.batch;
-  }
-  // If a window ended before its full length, its step follows the batch.
-  bool const flushing =
-      !told && R::automatic && !run.facts.accumulating && !keeps_place && progress.window_start != progress.batch;
-  // The batch was finished, and something after it has failed.
-  if (run.facts.in_batch && progress.batch == run.facts.batch_idx + 1 && !flushing) {
-    bool const counts = told ? stepped && !run.facts.accumulating : progress.window_start == progress.batch;
-    run.point = {.at = told ? At::after_step : At::after_batch,
-                 .last = run.facts.is_last_batch,
-                 .counts = counts,
-                 .accumulating = run.facts.accumulating,
-                 .observed = progress.global_step - counts};
-    return;
-  }
-  if constexpr (keeps_place) {
+  bool keeps_place = false, is_past = false;
+  if constexpr (Source::trains) {
     using Loader = std::remove_reference_t<decltype(source.train())>;
-    if constexpr (BatchesStayValid<Loader> && !SizedLoader<Loader>) run.carried.slices = 0;  // it is past the batch
-    progress.window_start = progress.batch;
-  } else {
-    progress.total_batches -= progress.batch - progress.window_start;
-    progress.batch = progress.window_start;
-    expect_rows(run.callbacks, run.due.rows_of_window(progress.total_batches));
+    keeps_place = KeepsPlace<Loader>;
+    is_past = BatchesStayValid<Loader> && !SizedLoader<Loader>;
   }
-  run.point.began |= run.facts.in_batch && progress.batch == 0;
+  auto const left = redo_window(run, keeps_place, R::automatic);
+  if (left == Redo::fold_board) run.measured.train_board.fold();
+  if (left == Redo::pass_batch && is_past) run.carried.slices = 0;
 }
 
 // The handling of an exception in a run: who is notified, and what is still written.
-
-/// For a fit that fails before it has resumed from its file: loggers leave the folder of that file's run.
-void leave_run(RunCore& run);
 
 /// Runs `work` while another exception is handled. The first error is the one that is rethrown; a failure of the
 /// clean-up becomes a warning, and the clean-up continues. Each rank prints its own failures, unless they are silenced.
 /// `interrupted`: the first error is the end that a signal asked for; if `work` throws that again, it is no failure.
 void clean_up(RunCore& run, bool interrupted, FunctionRef<void()> work);
 
+/// Delivers the rows of listeners that will not be notified again of the event that failed.
+void deliver_rest(RunCore& run);
+/// Notifies the strategy of the exception, or all other listeners.
+void notify_failed(RunCore& run, bool interrupted, Event const& event, ModelAndStrategy others, void* const* arguments,
+                   bool strategy);
+/// Drops what waits, and finalizes loggers. `leaves`: the fit has not resumed from its file, so loggers leave the
+/// folder of that file's run.
+void end_rows(RunCore& run, bool interrupted, bool leaves);
+/// Resets what a run leaves that has failed.
+void end_failed(RunCore& run, bool interrupted);
+
 /// Finishes files when a fit is left open. Nothing could catch an exception there, so it becomes a warning.
 void abandon_files(RunCore& run, FunctionRef<void()> finish) noexcept;
 
 template <class R, class Pack, class Source>
-void failed(State<R>& run, Pack& pack, Source& source, std::exception const& error) {
+void failed(State<R>& run, Pack&, Source& source, std::exception const& error) {
   run.loading.count_training = nullptr;
   fails(run, error);
   bool const interrupted = dynamic_cast<Interrupted const*>(&error) != nullptr;
   auto const still = [&](FunctionRef<void()> work) { clean_up(run, interrupted, work); };
   still([&] { finish_files(run); });
-  still([&] { run.due.take_back(); });
-  still([&] {  // deliver the rows of listeners that will not be notified again of this event
-    if (run.due.notified.event.empty()) return;
-    deliver_posted(run, pack, run.point.at == At::epoch_end ? last_step(run) : run.progress.logged_steps);
-  });
+  still([&] { deliver_rest(run); });
   RunContext<R, phase::Fit> ctx(run);
-  using Listeners = loop::Listeners<hook::on_exception, true, R, Pack, std::exception const, decltype(ctx)>;
   void* const arguments[] = {address_of(error), address_of(ctx)};
   auto const report = [&](bool strategy) {
-    for (auto const& listener : Listeners::list)
-      if (listener.listens && (listener.who == Listeners::strategy) == strategy)
-        still([&] { listener.call(participant(run, model_and_strategy(run), listener.who), arguments); });
+    using All = Listeners<hook::on_exception, true, R, Pack, std::exception const, decltype(ctx)>;
+    if constexpr (All::list.size() != 0)
+      notify_failed(run, interrupted, All::event, model_and_strategy(run), arguments, strategy);
   };
   report(false);
   if constexpr (!std::is_same_v<std::remove_cvref_t<decltype(source.module())>, typename R::Model>)
@@ -335,25 +283,17 @@ void failed(State<R>& run, Pack& pack, Source& source, std::exception const& err
   });
   run.loading.write = nullptr;
   still([&] { finish_files(run); });
-  run.due.requests.clear();
-  run.due.posted.clear();
-  run.due.notified = {};  // requested files contain it; later events start from the first listener
-  if (!run.parts.optimizers || run.loading.resuming) still([&] { leave_run(run); });
-  still([&] { finalize_loggers(run.callbacks, Status::failed); });
+  end_rows(run, interrupted, !run.parts.optimizers || run.loading.resuming);
   leave_gradients_alone(run);
   still([&] { run.parts.strategy.teardown(*run.parts.model); });
-  if (run.loading.fit_is_open) still([&] { note_switches(run, switches_for_program(run)); });
-  run.parts.program_switches = false;
-  run.facts = {};
-  run.point = {};
+  end_failed(run, interrupted);
   run.before_validation.reset();
   if constexpr (shares<R>) run.shared = {};
-  run.progress.batch = run.progress.window_start = 0;  // so that a later fit begins the epoch from its first batch
   run.measured.train_board.restart();
 }
 
-/// Stands for what was thrown and is no std::exception.
-Error unknown_exception();
+/// Calls `failed` with the exception that is being handled.
+void handle_exception(FunctionRef<void(std::exception const&)> failed);
 
 /// Runs `body`. On an exception, it notifies on_exception of callbacks and model, writes requested checkpoints,
 /// finalizes loggers, and rethrows. No end or teardown hook runs then.
@@ -361,11 +301,8 @@ template <class R, class Pack, class Source, class Body>
 decltype(auto) rescued(State<R>& run, Pack& pack, Source& source, Body&& body) {
   try {
     return body();
-  } catch (std::exception const& error) {
-    failed(run, pack, source, error);
-    throw;
   } catch (...) {
-    failed(run, pack, source, unknown_exception());
+    handle_exception([&](std::exception const& error) { failed(run, pack, source, error); });
     throw;
   }
 }
@@ -417,7 +354,7 @@ void check_optimization(State<R>& run) {
   if constexpr (R::automatic) {
     using M = typename R::Model;
     int const k = run.optimization.accumulate_grad_batches;
-    check_window<R>("accumulate_grad_batches", k);
+    check_window("accumulate_grad_batches", k, Optimizers<R>::needs_closure);
     check_slices(Recurrent<M>, run.optimization.tbptt, k);
     using O = std::tuple_element_t<0, decltype(Optimizers<R>::optimizers)>;
     check_clip<R, O>(run.optimization.clip);

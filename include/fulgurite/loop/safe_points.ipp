@@ -81,8 +81,33 @@ class FirstFailure {
   bool interrupted_ = false;
 };
 
-FULGURITE_BODY void do_requests(RunCore& run, FunctionRef<CheckpointFiles(HeldFiles::Holder)> files_of,
-                                FunctionRef<void()> finish, FunctionRef<bool()> failed_alone) {
+FULGURITE_BODY void do_requests(RunCore& run, FileWork const& work) {
+  bool const writes = run.rank() == 0;
+  auto* const shared = work.shared;
+  HeldFiles::Holder holder = nullptr;
+  std::exception_ptr alone{};  // this rank has failed inside a file, in which the others wait
+  auto const failed_alone = [&] { return shared != nullptr && !shared->together && !shared->alone; };
+  auto const write = [&](std::filesystem::path const& file, bool weights_only) {
+    if (alone) std::rethrow_exception(alone);
+    // `together` belongs to an earlier file; in this one a rank may fail alone.
+    bool const together = shared != nullptr && std::exchange(shared->together, false);
+    try {
+      work.write(file, weights_only);
+    } catch (FileExists const&) {  // all ranks find that it exists, and use the next name
+      if (shared != nullptr) shared->together = together;
+      throw;
+    } catch (...) {
+      if (failed_alone()) alone = std::current_exception();
+      throw;
+    }
+    if (shared != nullptr) shared->together = together;
+  };
+  auto const later = [&](std::span<CheckpointFiles::Planned const> planned, bool weights_only,
+                         CheckpointFiles::Then then) {
+    work.write_later(holder, planned, weights_only, std::move(then));
+  };
+  auto const of_first_rank = [&](bool mine) { return alone ? mine : work.any_rank(writes && mine); };
+
   auto& due = run.due;
   auto const requests = std::exchange(due.requests, {});
   due.now = requests;
@@ -90,8 +115,15 @@ FULGURITE_BODY void do_requests(RunCore& run, FunctionRef<CheckpointFiles(HeldFi
   FirstFailure failure(run);
   for (std::size_t i = 0; i != requests.size(); ++i) {
     auto const& request = requests[i];
-    failure.attempt(finish);  // of an earlier request: there can be only one copy at a time
-    auto files = files_of(request.holder);
+    failure.attempt(work.finish);  // of an earlier request: there can be only one copy at a time
+    holder = request.holder;
+    CheckpointFiles::Means means{.writes = writes, .write = write, .validation_follows = run.point.validates};
+    if (shared != nullptr && !shared->alone) means.of_first_rank = of_first_rank;
+    if (work.write_later && run.asked.options.save_in_background) {
+      means.write_later = later;
+      *work.before = run.made.outcome;
+    }
+    CheckpointFiles files(run.made.held_files, holder, due, means);
     due.done = i + 1;
     bool const fine = failure.attempt([&] {
       if (request.act) request.act(files);
@@ -104,25 +136,48 @@ FULGURITE_BODY void do_requests(RunCore& run, FunctionRef<CheckpointFiles(HeldFi
   failure.rethrow();
 }
 
-/// fast_dev_run = n: one epoch of n batches, and n batches of validation, test and predict, without a sanity check. A
-/// batch may take several steps and validation must still run, so max_steps is at least n.
-FULGURITE_BULK_BODY void apply_dev_run(TrainerOptions& o) {
-  if (!o.overfit_batches) o.limit_train_batches = o.limit_val_batches = o.fast_dev_run;
-  o.limit_test_batches = o.limit_predict_batches = o.fast_dev_run;
-  if (o.max_steps && *o.max_steps >= 0 && *o.max_steps < o.fast_dev_run) o.max_steps = o.fast_dev_run;
-  o.max_epochs = 1;
-  o.min_epochs.reset();
-  o.min_steps.reset();
-  o.num_sanity_val_steps = 0;
-  o.val_check_interval = {};
-  o.check_val_every_n_epoch = 1;
-}
-
-FULGURITE_BULK_BODY TrainerOptions effective(TrainerOptions given) {
-  if (given.overfit_batches) given.limit_train_batches = given.limit_val_batches = *given.overfit_batches;
-  if (given.barebones) given.log_every_n_steps = given.num_sanity_val_steps = 0;
-  if (given.fast_dev_run != 0) apply_dev_run(given);
-  return given;
+FULGURITE_BODY Redo redo_window(RunCore& run, bool keeps_place, bool automatic) {
+  auto& progress = run.progress;
+  if (run.point.at != At::before_batch) return Redo::nothing;
+  bool const stepped = !run.facts.left_out || run.point.counts;
+  if (run.due.notified.failed<hook::on_train_batch_end>()) {  // its step is already made
+    run.point = {.at = At::batch_end,
+                 .last = run.facts.is_last_batch,
+                 .counts = stepped,
+                 .accumulating = run.facts.accumulating,
+                 .began = true,
+                 .observed = progress.global_step - (stepped && !run.facts.accumulating)};
+    return Redo::nothing;
+  }
+  bool const told =
+      run.facts.in_batch && run.facts.ended == progress.total_batches && !run.facts.end_unknown && !keeps_place;
+  if (told) {
+    progress.batch = run.facts.batch_idx + 1;
+    ++progress.total_batches;
+    if (stepped && !run.facts.accumulating) progress.window_start = progress.batch;
+  }
+  // If a window ended before its full length, its step follows the batch.
+  bool const flushing =
+      !told && automatic && !run.facts.accumulating && !keeps_place && progress.window_start != progress.batch;
+  // The batch was finished, and something after it has failed.
+  if (run.facts.in_batch && progress.batch == run.facts.batch_idx + 1 && !flushing) {
+    bool const counts = told ? stepped && !run.facts.accumulating : progress.window_start == progress.batch;
+    run.point = {.at = told ? At::after_step : At::after_batch,
+                 .last = run.facts.is_last_batch,
+                 .counts = counts,
+                 .accumulating = run.facts.accumulating,
+                 .observed = progress.global_step - counts};
+    return told ? Redo::fold_board : Redo::nothing;
+  }
+  if (keeps_place) {
+    progress.window_start = progress.batch;
+  } else {
+    progress.total_batches -= progress.batch - progress.window_start;
+    progress.batch = progress.window_start;
+    expect_rows(run.callbacks, run.due.rows_of_window(progress.total_batches));
+  }
+  run.point.began |= run.facts.in_batch && progress.batch == 0;
+  return keeps_place ? Redo::pass_batch : Redo::nothing;
 }
 
 FULGURITE_BODY void check_special(RunCore& run) {
@@ -147,16 +202,13 @@ FULGURITE_BODY void abandon_files(RunCore& run, FunctionRef<void()> finish) noex
   }
 }
 
-FULGURITE_BODY Error unknown_exception() {
-  return Error("fulgurite.exception.unknown",
-               "what was thrown is no std::exception: derive it from one, so that its reason can be reported");
-}
-
-FULGURITE_BODY void leave_run(RunCore& run) {
-  for (auto const& [callback, table, given] : run.callbacks)
-    if (table->do_not_continue != nullptr) table->do_not_continue(callback);
-  run.made.log_dir = run.made.log_dir_before;
-  run.made.outcome.metrics_file = run.made.metrics_file_before;
+FULGURITE_BODY void handle_exception(FunctionRef<void(std::exception const&)> failed) {
+  try {
+    throw;
+  } catch (std::exception const& error) { failed(error); } catch (...) {
+    failed(Error("fulgurite.exception.unknown",
+                 "what was thrown is no std::exception: derive it from one, so that its reason can be reported"));
+  }
 }
 
 FULGURITE_BODY void clean_up(RunCore& run, bool interrupted, FunctionRef<void()> work) {
@@ -172,6 +224,41 @@ FULGURITE_BODY void clean_up(RunCore& run, bool interrupted, FunctionRef<void()>
     run.said.each(identifier, "after the exception that ended the run, something was thrown that is no std::exception",
                   aloud);
   }
+}
+
+FULGURITE_BODY void deliver_rest(RunCore& run) {
+  run.due.take_back();
+  if (run.due.notified.event.empty() || !run.asked.logs) return;
+  log_posted(run, run.point.at == At::epoch_end ? last_step(run) : run.progress.logged_steps);
+}
+
+FULGURITE_BODY void notify_failed(RunCore& run, bool interrupted, Event const& event, ModelAndStrategy others,
+                                  void* const* arguments, bool strategy) {
+  for (auto const& listener : event.listeners)
+    if (listener.listens && (listener.who > run.callbacks.size()) == strategy)
+      clean_up(run, interrupted, [&] { listener.call(participant(run, others, listener.who), arguments); });
+}
+
+FULGURITE_BODY void end_rows(RunCore& run, bool interrupted, bool leaves) {
+  run.due.requests.clear();
+  run.due.posted.clear();
+  run.due.notified = {};  // requested files contain it; later events start from the first listener
+  if (leaves)
+    clean_up(run, interrupted, [&] {
+      for (auto const& [callback, table, given] : run.callbacks)
+        if (table->do_not_continue != nullptr) table->do_not_continue(callback);
+      run.made.log_dir = run.made.log_dir_before;
+      run.made.outcome.metrics_file = run.made.metrics_file_before;
+    });
+  clean_up(run, interrupted, [&] { finalize_loggers(run.callbacks, Status::failed); });
+}
+
+FULGURITE_BODY void end_failed(RunCore& run, bool interrupted) {
+  if (run.loading.fit_is_open) clean_up(run, interrupted, [&] { note_switches(run, switches_for_program(run)); });
+  run.switches.by_program = false;
+  run.facts = {};
+  run.point = {};
+  run.progress.batch = run.progress.window_start = 0;  // so that a later fit begins the epoch from its first batch
 }
 
 }  // namespace fulgurite::loop

@@ -260,8 +260,16 @@ struct ComposedRates {
 
 /// The rates of an optimizer before its first schedule: made where they are compiled once.
 std::shared_ptr<ComposedRates> no_rates_yet();
-FULGURITE_EXTERN(void ComposedRates::state(RateGroups, StateSaver&));
-FULGURITE_EXTERN(void ComposedRates::state(RateGroups, StateLoader&));
+FULGURITE_FOLD(EXTERN, ComposedRates::state, RateGroups);
+
+/// Saves or loads the rates of several optimizers, each under its number.
+struct RatesInFile {
+  RateGroups optimizer;
+  ComposedRates* composed;
+};
+template <class Archive>
+void fold_rates(std::span<RatesInFile const> all, Archive& archive);
+FULGURITE_FOLD(EXTERN, fold_rates, std::span<RatesInFile const>);
 
 void check_frequency(long frequency);
 
@@ -275,8 +283,7 @@ struct ScheduleProgress {
   template <class Archive>
   void state(std::string_view kind, bool observes, ScheduleOptions const& options, Archive& archive);
 };
-FULGURITE_EXTERN(void ScheduleProgress::state(std::string_view, bool, ScheduleOptions const&, StateSaver&));
-FULGURITE_EXTERN(void ScheduleProgress::state(std::string_view, bool, ScheduleOptions const&, StateLoader&));
+FULGURITE_FOLD(EXTERN, ScheduleProgress::state, std::string_view, bool, ScheduleOptions const&);
 
 /// The key of a schedule in files: the number of its optimizer, so that it never sets another's rates, and that of a
 /// further schedule of the same optimizer. `first`: the position of each optimizer's first scheduler.

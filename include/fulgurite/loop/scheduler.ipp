@@ -95,8 +95,16 @@ void ComposedRates::state(RateGroups optimizer, Archive& archive) {
   }
   if constexpr (Archive::loading) take(std::move(all), optimizer.size());
 }
-FULGURITE_INSTANTIATE(void ComposedRates::state(RateGroups, StateSaver&));
-FULGURITE_INSTANTIATE(void ComposedRates::state(RateGroups, StateLoader&));
+FULGURITE_FOLD(INSTANTIATE, ComposedRates::state, RateGroups);
+
+template <class Archive>
+void fold_rates(std::span<RatesInFile const> all, Archive& archive) {
+  archive.child("rates", [&](Archive& inner) {
+    for (std::size_t i = 0; i != all.size(); ++i)
+      inner.child(std::to_string(i), [&](Archive& one) { all[i].composed->state(all[i].optimizer, one); });
+  });
+}
+FULGURITE_FOLD(INSTANTIATE, fold_rates, std::span<RatesInFile const>);
 
 FULGURITE_BODY void ComposedRates::settle(RateGroups optimizer) {
   auto const saved = std::exchange(saved_, std::nullopt);
@@ -169,8 +177,7 @@ void ScheduleProgress::state(std::string_view kind, bool observes, ScheduleOptio
   archive.option("interval", std::string(options.interval == Interval::step ? "step" : "epoch"));
   archive.option("frequency", options.frequency);
 }
-FULGURITE_INSTANTIATE(void ScheduleProgress::state(std::string_view, bool, ScheduleOptions const&, StateSaver&));
-FULGURITE_INSTANTIATE(void ScheduleProgress::state(std::string_view, bool, ScheduleOptions const&, StateLoader&));
+FULGURITE_FOLD(INSTANTIATE, ScheduleProgress::state, std::string_view, bool, ScheduleOptions const&);
 
 FULGURITE_BODY std::string schedule_key(std::span<std::size_t const> first, std::size_t scheduler) {
   auto const after = std::upper_bound(first.begin(), first.end(), scheduler);

@@ -42,11 +42,38 @@
 
 namespace fulgurite::loop {
 
+/// The functions of a tensor library that can freeze parameters, and switch modules to eval mode.
+template <class R>
+struct SwitchCallsOf {
+  using Backend = typename R::Backend;
+  static auto& of(void* model) { return *static_cast<typename R::Model*>(model); }
+
+  static Switches off(void* model) { return Backend::switches(of(model)); }
+  static void set(void* model, Switches const& off) { Backend::set_switches(of(model), off); }
+  static std::vector<std::string> eval_modules(void* model) { return Backend::eval_modules(of(model)); }
+  static void set_eval_modules(void* model, std::vector<std::string> const& names) {
+    Backend::set_modes(of(model), names);
+  }
+  static bool has_other_weights(RunCore& core) {
+    auto& parts = static_cast<State<R>&>(core).parts;
+    auto const weights = Backend::weights(*parts.model);
+    auto const before = std::exchange(parts.switches_from, weights.empty() ? typename R::Value() : weights.front());
+    return !Backend::same(before, parts.switches_from);
+  }
+  static constexpr SwitchCalls table{off, set, eval_modules, set_eval_modules, has_other_weights};
+};
+template <class R>
+constexpr SwitchCalls const* switch_calls() {
+  if constexpr (has_switches<R>) return &SwitchCallsOf<R>::table;
+  else return nullptr;
+}
+
 /// The functions by which code without the program's types calls the program.
 template <class R>
 struct ProgramCallsOf {
   static State<R>& of(RunCore& core) { return static_cast<State<R>&>(core); }
 
+  static void* model(RunCore const& core) { return static_cast<State<R> const&>(core).parts.model; }
   static int rank(RunCore const& core) { return static_cast<State<R> const&>(core).parts.strategy.rank(); }
   static int world([[maybe_unused]] RunCore const& core) {
     if constexpr (shares<R>) return static_cast<State<R> const&>(core).parts.strategy.world();
@@ -163,6 +190,8 @@ struct ProgramCallsOf {
       .splits_model = splits_model<R>,
       .steps_by_batch = R::automatic && !Recurrent<typename R::Model>,
       .keeps_questions = R::Strategy::captures,
+      .switches = switch_calls<R>(),
+      .model = model,
       .rank = rank,
       .world = world,
       .of_first_rank = of_first_rank,

@@ -165,7 +165,7 @@ void fold_loaders(State<R>& run, Source& source, Archive& archive) {
 /// Stands for the data of a finished fit: the state that they had saved.
 template <class R>
 struct LeftData : GivenLoaders<NoModule, NoModule> {
-  typename R::Backend::RunFile::Memory const& left;
+  StateMemory const& left;
 };
 
 /// The position of the run in its data.
@@ -505,7 +505,7 @@ class BeforeResuming : Pinned {
   void keep_model() {
     outcome_ = run_.made.outcome;
     note_switches(run_, true);
-    switches_ = run_.parts.switches;
+    switches_ = run_.switches.history;
     weights_.keep(*run_.parts.model);
     model_.save([&](auto& archive) { fold_model(run_, source_, archive); });
   }
@@ -518,7 +518,7 @@ class BeforeResuming : Pinned {
     model_.restore([&](auto& archive) { fold_model(run_, source_, archive); });
     if (training_) training_->restore([&](auto& archive) { fold_training(run_, archive); });
     run_.made.outcome = outcome_;
-    run_.parts.switches = switches_;
+    run_.switches.history = switches_;
   }
 
  private:
@@ -546,7 +546,7 @@ class Snapshot {
   using Run = R;
 
   /// The saved state of the loaders and the data module of a finished fit.
-  using Left = decltype(loop::State<R>::left);
+  using Left = std::optional<StateMemory>;
 
   /// `fold(archive)` saves everything except the weights.
   template <class Fold>
@@ -619,7 +619,7 @@ Snapshot<R> take_snapshot(State<R>& run, NoModule& none) {
   note_switches(run, true);
   auto const taken = [&](auto data) {
     return Snapshot<R>(
-        *run.parts.model, [&](auto& archive) { fold_everything(run, data, archive); }, run.left, run.parts.switches);
+        *run.parts.model, [&](auto& archive) { fold_everything(run, data, archive); }, run.left, run.switches.history);
   };
   if (run.left) return taken(LeftData<R>{{none, none}, *run.left});
   return taken(GivenLoaders<NoModule, NoModule>{none, none});
