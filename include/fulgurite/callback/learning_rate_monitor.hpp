@@ -37,7 +37,6 @@ class GradientNorm {
   using Hooks = Implements<hook::on_train_start, hook::on_before_optimizer_step>;
   using Stateless = ByChoice;
   static constexpr Order order = Order::monitor;  ///< after callbacks that change gradients
-  static constexpr bool ignores_tensors = true;
   static constexpr bool needs_logger = true;
   static constexpr bool reads_whole_model = true;
   static constexpr std::string_view reads = "gradients";
@@ -102,6 +101,7 @@ struct LearningRateMonitorOptions {
 class LearningRateMonitor {
  public:
   using Hooks = Implements<hook::on_train_start, hook::on_train_batch_start, hook::on_train_epoch_start>;
+  static constexpr bool ignores_tensors = true;
   static constexpr bool needs_logger = true;  ///< it would have no effect without a logger, so the trainer refuses that
   static constexpr std::string_view reads = "learning rates";
 

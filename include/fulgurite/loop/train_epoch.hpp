@@ -585,17 +585,21 @@ class TrainEpoch {
     if (moves || run.due.held_rows.size() >= 1000) confirm_steps(run, pack_, ctx_);
   }
 
+  template <class T>
+  static constexpr bool transfers = hook::on_before_batch_transfer::named<T> ||
+                                    hook::transfer_batch_to_device::named<T> || hook::on_after_batch_transfer::named<T>;
   /// Why the strategy may not let several steps become one replay; nullptr if it may. Then the batches are known ahead,
   /// and nothing reads what a step computes before `finish_replays`.
   static constexpr char const* single = [] {
     using M = typename R::Model;
-    if (!Repeats<Loader>) return "the loader's batches may depend on the weights";
+    using Module = std::remove_cvref_t<decltype(std::declval<Source&>().module())>;
+    if (!Repeats<Loader> || !BatchesStayValid<Loader>)
+      return "the loader may use the weights, or does not say `batches_stay_valid`";
     if (Recurrent<M>) return "the state of the model goes from step to step";
     if (State<R>::Board::Counts::any) return "declared metrics are counted in each step";
     if (hook::on_train_batch_start::named<M> || hook::on_train_batch_end::named<M> ||
-        hook::lr_scheduler_step::named<M> || hook::on_before_batch_transfer::named<M> ||
-        hook::transfer_batch_to_device::named<M> || hook::on_after_batch_transfer::named<M>)
-      return "the model has a hook that is called with each batch";
+        hook::lr_scheduler_step::named<M> || transfers<M> || transfers<Module>)
+      return "the model or the data module has a hook that is called with each batch";
     if (looks_at_batches<Pack>) return "a callback listens to each batch and does not say `ignores_tensors`";
     return static_cast<char const*>(nullptr);
   }();
@@ -607,6 +611,7 @@ class TrainEpoch {
       auto& strategy = run.parts.strategy;
       if (int const steps = strategy.steps_a_replay(); steps != 1) {
         if constexpr (single != nullptr) {
+          if (run.searching.rehearsing) return pass_->template walk<One>(take, reads);  // of the trial alone
           strategy.stay_single(single);
           run.warn("fulgurite.capture.single_steps",
                    "steps_a_replay = " + std::to_string(steps) + " has no effect: " + single);

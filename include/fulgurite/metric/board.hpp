@@ -402,8 +402,8 @@ class Board<MetricList<Ms...>, Backend> : public BoardEntries<Backend> {
   }
 
   void reserve(std::size_t steps) { Entries::reserve(size, steps); }
-  /// True if one of the next folds may read the entries that wait.
-  bool is_half_full() const { return waiting_.size() >= Entries::most_waiting / 2; }
+  /// True if so many more entries may wait before the next fold, which then reads none.
+  bool has_room(std::size_t entries) const { return waiting_.size() + entries < Entries::most_waiting; }
 
   /// Calls f(Entry) for each tensor and each update that this step has logged so far; a recording keeps them.
   template <class F>

@@ -267,9 +267,9 @@ struct CaptureOptions {
   /// a copy in memory, and continues without replays. false: it ends with an Error.
   bool go_back = true;
   Kernels kernels = Kernels::same_bits;  ///< `kernels::fastest` allows other last bits
-  /// On a GPU so many steps, 1 to 64, become one replay where their batches are known ahead and nothing reads what
-  /// they compute: until a row is due, a validation, a checkpoint or the epoch's end. training_step runs as often more
-  /// when they are recorded. It pays where the host is slower than the GPU.
+  /// On a GPU so many steps, 1 to 64, become one replay where their batches are known ahead and nothing reads what they
+  /// compute: until a row is due, a validation, a checkpoint or the epoch's end. Recording them runs training_step once
+  /// more for each. It pays where the host is slower than the GPU.
   int steps_a_replay = 1;
 };
 

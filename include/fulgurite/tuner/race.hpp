@@ -204,6 +204,7 @@ class Probe {
   using Watches = MetricTypes<M>;
   using Stateless = ByChoice;  // a sweep cannot be resumed in another process
   static constexpr Order order = Order::checkpoint;
+  static constexpr bool ignores_tensors = true;
   static constexpr std::string_view reads = "the sweep's metric", writes = "the end of training";
 
   explicit Probe(M metric) : metric_(metric) {}

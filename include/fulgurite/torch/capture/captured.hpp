@@ -195,7 +195,7 @@ class CapturedSteps : private CapturedModel {
   }
   /// Runs the replays that wait for others.
   void finish() {
-    if constexpr (joins_steps) recordings_.finish();
+    if constexpr (joins_steps) report_->joined += recordings_.finish();
   }
 
   /// Runs one step with `strategy`, or replays it.

@@ -51,6 +51,8 @@ class Inputs {
   /// True if the step has written into its batch.
   bool written() const;
 
+  std::vector<at::Tensor> const& tensors() const { return fixed_; }
+
  private:
   /// Memory of the same strides, also if there are gaps, and with the same offset in a cache line: at another one,
   /// kernels may sum in another order.
@@ -187,14 +189,16 @@ struct Segment {
   std::unique_ptr<Graph> graph = nullptr;
 };
 
-/// Several steps of one kind as one graph, each with a batch and outputs of its own.
+/// Several steps of one kind as one graph, each with a batch and outputs of its own. Their batches are copied when they
+/// wait, so that a loader may use its memory again.
 template <class Graph>
 struct JoinedSteps {
   std::vector<Inputs> inputs = {};
   std::vector<std::shared_ptr<void>> batches = {};
   std::vector<capture::Left> left = {};
   std::vector<at::Tensor> seeds = {};
-  std::unique_ptr<Graph> graph = nullptr;  ///< null: recording failed, and is not tried again
+  bool refused = false;                    ///< such a graph cannot be made, so no step waits
+  std::unique_ptr<Graph> graph = nullptr;  ///< recorded when as many steps wait for the first time
 };
 
 /// What is kept about one kind of step.
@@ -230,12 +234,15 @@ class WaitingReplays {
   bool joins() const { return most_ > 1; }
   bool full() const { return steps_.size() == most_; }
 
+  /// Recordings that may wait have `joined`, with inputs for as many steps.
   void add(Kept& kept, std::vector<at::Tensor> const& batch, std::vector<double> numbers) {
     if (kept_ != &kept) finish();
     kept_ = &kept;
-    steps_.push_back({batch, std::move(numbers)});
+    kept.joined->inputs[steps_.size()].feed(batch);
+    steps_.push_back({std::move(numbers)});
     promises_ = true;
   }
+  std::size_t most() const { return most_; }
   /// True from `add` to `promise`.
   bool promises() const { return promises_; }
   /// `outputs`: for each output of the last replay, where it is to be copied. Runs all of them if no more may wait.
@@ -244,34 +251,31 @@ class WaitingReplays {
     steps_.back().outputs = std::move(outputs);
     if (full()) finish();
   }
-  /// The batches of those that wait.
-  template <class F>
-  void each_batch(F&& f) const {
-    for (auto const& step : steps_) f(step.batch);
-  }
-
   /// Runs the replays that wait: as one graph if there is one of as many steps, or else one by one.
   void finish() {
     if (steps_.empty()) return;
     auto const steps = std::exchange(steps_, {});
     auto& kept = *std::exchange(kept_, nullptr);
+    auto& joined = *kept.joined;
     promises_ = false;
     std::vector<double> rows;
     for (auto const& step : steps) rows.insert(rows.end(), step.numbers.begin(), step.numbers.end());
     kept.update->turn_on(std::move(rows));
-    auto* const joined = kept.joined.get();
-    if (joined && joined->graph && joined->inputs.size() == steps.size()) {
-      for (std::size_t i = 0; i != steps.size(); ++i) joined->inputs[i].feed(steps[i].batch);
-      joined->graph->replay();
-      for (std::size_t i = 0; i != steps.size(); ++i) fulfil(steps[i].outputs, joined->left[i].tensors);
-      return;
+    if (joined.graph && joined.inputs.size() == steps.size()) {
+      joined.graph->replay();
+      for (std::size_t i = 0; i != steps.size(); ++i) fulfil(steps[i].outputs, joined.left[i].tensors);
+      joined_ += static_cast<long>(steps.size());
+    } else {
+      for (std::size_t i = 0; i != steps.size(); ++i) {
+        kept.inputs.feed(joined.inputs[i].tensors());
+        kept.graph->replay();
+        fulfil(steps[i].outputs, kept.left.tensors);
+      }
     }
-    for (auto const& step : steps) {
-      kept.inputs.feed(step.batch);
-      kept.graph->replay();
-      fulfil(step.outputs, kept.left.tensors);
-    }
+    if (joined.refused) joined.inputs.clear();
   }
+  /// The number of steps that ran in a graph of several since the last call.
+  long joined() { return std::exchange(joined_, 0); }
   /// Forgets them, with the recordings that they are of.
   void drop() {
     steps_.clear();
@@ -281,11 +285,11 @@ class WaitingReplays {
 
  private:
   struct Step {
-    std::vector<at::Tensor> batch;
     std::vector<double> numbers;  ///< of its update
     std::vector<at::Tensor> outputs = {};
   };
   std::size_t most_ = 1;
+  long joined_ = 0;
   Kept* kept_ = nullptr;  ///< the recording of those that wait
   std::vector<Step> steps_ = {};
   bool promises_ = false;

@@ -73,11 +73,15 @@ class Graphs {
 
   /// At most so many steps become one replay; 1: each is one of its own.
   void join(long steps) {
-    finish();
     waiting_.join(steps);
+    waiting_.finish();
   }
-  /// Runs the replays that wait. Called before anything reads what they compute.
-  void finish() { waiting_.finish(); }
+  /// Runs the replays that wait. Called before anything reads what they compute. Returns the number of steps that ran
+  /// in a graph of several since the last call.
+  long finish() {
+    waiting_.finish();
+    return waiting_.joined();
+  }
   /// Forgets them.
   void drop() { waiting_.drop(); }
 
@@ -232,18 +236,20 @@ class Graphs {
                                                               : nullptr;
       if (why) capture::steps_stay_single(report, why);
       if (why || !kept.update->is_known() || seam.rescales() || kept.skips != seam.skips() ||
-          kept.notes != seam.notes() || step.board.is_half_full())
+          kept.notes != seam.notes() || !step.board.has_room(kept.left.logged.size()))
         return false;
+      if (!kept.joined) prepare_joined(kept, batch, report);
+      if (kept.joined->refused) return false;
       auto& optimizer = seam.optimizer();
       std::vector<TracedUpdate> now;
       for (auto const& run : optimizer.runs(false)) now.push_back(optimizer.traced(run, 0));
       if (!kept.update->fits(now)) return false;
       waiting_.add(kept, scene.batch, kept.update->numbers(now));
-      if (waiting_.full() && !kept.joined) record_joined(scene, kept, batch, step, report);
+      if (waiting_.full() && !kept.joined->graph) record_joined(scene, kept, batch, step, report);
+      if (!kept.joined->refused) capture::steps_stay_single(report, "");  // what was said before is over
       for (auto& counter : kept.written) counter.bump();
       optimizer.runs(true);
       seam.set_updated(kept.update->noted(), true, true);
-      ++report.joined;
       return true;
     } else {
       return false;
@@ -467,46 +473,56 @@ class Graphs {
   }
   // Several steps as one graph.
 
-  /// Records as many steps as wait, and compares them with the replays one by one.
-  template <class Batch, class Step>
-  void record_joined(capture::Scene const& scene, Kept& kept, Batch const& batch, Step& step, CaptureReport& report) {
+  static void refuse_joined(JoinedSteps<Graph>& joined, std::string const& why, CaptureReport& report) {
+    joined.graph.reset();
+    joined.left.clear();
+    joined.refused = true;
+    capture::steps_stay_single(report, why.substr(0, why.find('\n')));
+  }
+
+  /// Memory for the batches of as many steps as may wait.
+  template <class Batch>
+  void prepare_joined(Kept& kept, Batch const& batch, CaptureReport& report) {
     kept.joined = std::make_unique<JoinedSteps<Graph>>();
     auto& joined = *kept.joined;
-    auto graph = std::make_unique<Graph>(*side_);
-    std::vector<std::shared_ptr<std::remove_const_t<Batch>>> fixed;
-    waiting_.each_batch([&](std::vector<at::Tensor> const& waits) {
-      joined.inputs.emplace_back(*fixed.emplace_back(std::make_shared<std::remove_const_t<Batch>>(batch)));
-      joined.inputs.back().feed(waits);
-    });
+    try {
+      while (joined.inputs.size() != waiting_.most()) {
+        auto fixed = std::make_shared<std::remove_const_t<Batch>>(batch);
+        joined.inputs.emplace_back(*fixed);
+        joined.batches.push_back(std::move(fixed));
+      }
+    } catch (std::exception const& error) { refuse_joined(joined, error.what(), report); }
+  }
+
+  /// Records as many steps as wait, and compares them with the replays one by one.
+  template <class Batch, class Step>
+  void record_joined(capture::Scene const& scene, Kept& kept, Batch const&, Step& step, CaptureReport& report) {
+    auto& joined = *kept.joined;
     std::string wrong;
     try {
+      joined.graph = std::make_unique<Graph>(*side_);
       capture::SetFor<capture::World const*> const world(world_, &scene.world);
-      graph->capture([&] {
-        for (auto& one : fixed) {
+      joined.graph->capture([&] {
+        for (auto const& batch : joined.batches) {
           Kept part;  // which receives the seeds
           capture::SetFor<Kept*> const here(recorded_, &part);
-          auto result = step(*one);
+          auto result = step(*static_cast<std::remove_const_t<Batch>*>(batch.get()));
           joined.left.push_back(capture::cut_off(result, step.board, scene.world));
           step.board.discard_step();
           auto const& left = joined.left.back();
           if (!left.refusal.empty() || left.numbers != kept.left.numbers || left.logged != kept.left.logged)
             throw std::runtime_error(capture::other_numbers);
           for (auto& counter : kept.written) counter.bump();
-          add_update(*graph, *kept.update, result, step.seam);
+          add_update(*joined.graph, *kept.update, result, step.seam);
           joined.seeds.insert(joined.seeds.end(), part.seeds.begin(), part.seeds.end());
         }
       });
+      if (!are_equal(scene, kept)) wrong = "a graph of several does not give the bits of the steps one by one";
     } catch (std::exception const& error) {
       step.board.discard_step();
-      wrong = std::string("they cannot be recorded: ") + error.what();
-      wrong = wrong.substr(0, wrong.find('\n'));
+      wrong = std::string("several cannot be recorded: ") + error.what();
     }
-    joined.batches.assign(fixed.begin(), fixed.end());
-    joined.graph = std::move(graph);
-    if (wrong.empty() && !are_equal(scene, kept)) wrong = capture::other_bits;
-    if (wrong.empty()) return;
-    joined = {};
-    capture::steps_stay_single(report, wrong);
+    if (!wrong.empty()) refuse_joined(joined, wrong, report);
   }
 
   /// True if the joined steps do what the replays do one by one. Both without updates, so from the same weights.
@@ -514,20 +530,37 @@ class Graphs {
     auto& joined = *kept.joined;
     Snapshot const before(scene.world);
     NotesUndone const undone(kept.update.get());
-    std::vector<at::Tensor> outputs, outputs_of_joined;
-    waiting_.each_batch([&](std::vector<at::Tensor> const& batch) {
-      launch(kept, batch, [](Segment<Graph> const&) {});
-      for (auto const& output : kept.left.tensors) outputs.push_back(output.clone());
-    });
-    std::vector<Snapshot> one_by_one, together;
-    one_by_one.emplace_back(scene.world, outputs);
-    before.restore();
-    joined.graph->replay();
-    for (auto const& left : joined.left)
-      outputs_of_joined.insert(outputs_of_joined.end(), left.tensors.begin(), left.tensors.end());
-    together.emplace_back(scene.world, outputs_of_joined);
-    before.restore();
-    return same(one_by_one, together) || distance(one_by_one, together) <= most_noise * kept.spread;
+    auto const one_by_one = [&] {
+      before.restore();
+      std::vector<at::Tensor> outputs;
+      for (auto const& inputs : joined.inputs) {
+        launch(kept, inputs.tensors(), [](Segment<Graph> const&) {});
+        for (auto const& output : kept.left.tensors) outputs.push_back(output.clone());
+      }
+      return Snapshot(scene.world, outputs);
+    };
+    auto const together = [&] {
+      before.restore();
+      joined.graph->replay();
+      std::vector<at::Tensor> outputs;
+      for (auto const& left : joined.left) outputs.insert(outputs.end(), left.tensors.begin(), left.tensors.end());
+      return Snapshot(scene.world, outputs);
+    };
+    try {
+      auto const first = one_by_one(), all = together();
+      bool right = first.same(all);
+      double spread = kept.spread;
+      for (int more = 0; !right && more != most_replays; ++more) {  // see compare
+        auto const next = one_by_one();
+        spread = std::max(spread, first.distance(next));
+        right = next.same(all) || first.distance(all) <= most_noise * spread;
+      }
+      before.restore();
+      return right;
+    } catch (...) {
+      before.restore();
+      throw;
+    }
   }
 
   static constexpr char const* no_gradient = "no parameter receives a gradient";

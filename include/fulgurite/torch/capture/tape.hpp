@@ -244,7 +244,7 @@ struct CaptureReport {
   Count replayed;                 ///< steps in which no code of the model ran
   Count updated;                  ///< those of them whose graph made the optimizer's update, too
   std::string update_apart = {};  ///< why the update of some step is not part of its graph
-  Count joined;                   ///< replays that could wait for those after them, to become one graph
+  Count joined;                   ///< those that ran in a graph of several steps
   std::string single = {};        ///< why steps are not joined
   std::vector<std::string> reasons = {};                 ///< why steps run eagerly
   std::vector<libtorch::capture::TapeFacts> tapes = {};  ///< one for each kind and shape of step

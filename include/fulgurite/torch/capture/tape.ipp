@@ -570,7 +570,7 @@ FULGURITE_BODY std::vector<std::string> account(CaptureReport const& report) {
   }
   if (report.updated != 0) lines.push_back("replays that updated, too: " + text(report.updated));
   if (!report.update_apart.empty()) lines.push_back("the update follows the replay: " + report.update_apart);
-  if (report.joined != 0) lines.push_back("replays that could wait for those after them: " + text(report.joined));
+  if (report.joined != 0) lines.push_back("steps that ran in a graph of several: " + text(report.joined));
   if (!report.single.empty()) lines.push_back("each step is a replay of its own: " + report.single);
   for (auto const& reason : report.reasons) lines.push_back("stays as written: " + reason);
   return lines;
