@@ -562,8 +562,8 @@ struct State : RunCore, TypedPlace<R> {
   using Board = typename Measured<R>::Board;
   static constexpr std::size_t metrics = R::Metrics::size;
 
-  State(Asked&& what, typename R::Optimization how, typename R::Strategy strategy, typename R::Precision precision,
-        typename R::Model* model = nullptr)
+  State(Asked&& what, typename R::Optimization&& how, typename R::Strategy&& strategy,
+        typename R::Precision&& precision, typename R::Model* model = nullptr)
       : RunCore(std::move(what), ProgramCallsOf<R>::table),
         TypedPlace<R>{.optimization = std::move(how)},
         parts{.strategy = std::move(strategy), .precision = std::move(precision), .model = model} {}

@@ -255,8 +255,8 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
       : Owned(loop::AddedCallbacks(), std::move(options), std::move(strategy), std::move(precision),
               std::move(optimization), std::move(callbacks)...) {}
   /// For make_trainer: the last `added` callbacks are defaults that the program did not name.
-  TrainerBody(loop::AddedCallbacks added, TrainerOptions options, S strategy, P precision, O optimization,
-              Cs... callbacks)
+  TrainerBody(loop::AddedCallbacks added, TrainerOptions&& options, S&& strategy, P&& precision, O&& optimization,
+              Cs&&... callbacks)
       : Owned(added, std::move(options), std::move(strategy), std::move(precision), std::move(optimization),
               std::move(callbacks)...) {}
 
