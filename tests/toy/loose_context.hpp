@@ -14,27 +14,27 @@ namespace toy {
 struct LooseRun : fulgurite::loop::RunCore {
   int number = 0;  ///< the process's, in place of a strategy's
 
-  LooseRun() : RunCore({}, calls) {}
+  LooseRun() : RunCore(fulgurite::loop::Asked({}), calls) {}
 
  private:
   static int number_of(RunCore const& core);
-  template <class... Args>
-  static void nothing(RunCore&, Args...) {}
   static constexpr fulgurite::loop::ProgramCalls calls{
       .model_name = "Net",
       .is_distributed = false,
       .splits_model = false,
       .steps_by_batch = true,
+      .is_recurrent = false,
       .keeps_questions = false,
+      .switches = nullptr,
+      .model = nullptr,
       .rank = &number_of,
       .world = [](RunCore const&) { return 1; },
-      .of_first_rank = [](RunCore&, std::string mine) { return mine; },
+      .of_first_rank = nullptr,
       .has_come = [](RunCore&, double) { return false; },
       .signal_of_all = [](RunCore&, int mine) { return mine; },
       .signal_here = [](RunCore&, int mine) { return mine; },
-      .estimated_steps = [](RunCore const&) { return std::optional<long>(); },
       .unchecked_steps = [](RunCore const&) { return 0L; },
-      .device_stats = nothing,
+      .device_stats = [](RunCore&) { return std::vector<std::pair<std::string, double>>(); },
       .model_rows = [](RunCore&, int, bool, std::vector<fulgurite::report::ModelRow>&) {}};
 };
 

@@ -297,10 +297,7 @@ class FolderLogger {
     if (table_) table_->sync();
   }
 
-  void log_metrics(std::span<Scalar const> row, long step) {
-    if (!folder_.is_chosen()) return;
-    write([&](Table& table) { table.add(NamedRow(row, step, folder_.options().prefix).cells()); });
-  }
+  void log_metrics(std::span<Scalar const> row, long step);
 
   void log_hyperparams(std::span<Hyperparameter const> parameters);
   /// Writes describe.txt (the program that the trainer's types make), options.txt (its options) and system.txt (the
@@ -387,6 +384,12 @@ void FolderLogger<Table, More>::on_train_start(Context& ctx) {
                   owner() + ": the last " + std::to_string(rows_ - *keep_) + " rows of " + table_->path().string() +
                       " are from after the checkpoint that this run resumes from: they are "
                       "dropped when its training starts");
+}
+
+template <class Table, class More>
+void FolderLogger<Table, More>::log_metrics(std::span<Scalar const> row, long step) {
+  if (!folder_.is_chosen()) return;
+  write([&](Table& table) { table.add(NamedRow(row, step, folder_.options().prefix).cells()); });
 }
 
 template <class Table, class More>

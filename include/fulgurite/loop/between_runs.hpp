@@ -228,7 +228,8 @@ void run_alone(State<R>& run, UserPack const&, typename R::Model& model, Source&
                InRun&& in_run) {
   refuse_open(run, "a search");
   Instead const is_open(run.loading.fit_is_open, true);
-  State<R> own(Asked(run.asked), run.optimization, run.parts.strategy, run.parts.precision);
+  State<R> own(Asked(run.asked), typename R::Optimization(run.optimization), typename R::Strategy(run.parts.strategy),
+               typename R::Precision(run.parts.precision));
   own.progress = run.progress;
   own.parts.model = own.parts.fitted = &model;
   own.said = run.said;

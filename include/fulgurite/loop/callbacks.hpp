@@ -46,9 +46,9 @@ std::string key_with_type(std::string key, std::string_view type);
 
 /// The name under which a participant's state is kept: its `state_key()` with its type, or else the name of its type.
 template <class C>
-std::string state_key_of(C const& participant) {
+auto state_key_of(C const& participant) {
   if constexpr (SaysKey<C>) return key_with_type(participant.state_key(), type_name<C>());
-  else return std::string(type_name<C>());
+  else return type_name<C>();
 }
 
 /// True for a callback that reports, measures or saves, which barebones does not allow.
@@ -138,7 +138,9 @@ struct CallbackTableOf {
           [](void* callback, CheckpointSearch const&) { return as_paths(Hook::call(*static_cast<C*>(callback))); });
     else return hook_function<Hook, Paths, CheckpointSearch const&>();
   }
-  static std::string state_key(void const* callback) { return state_key_of(*static_cast<C const*>(callback)); }
+  static std::string state_key(void const* callback) {
+    return std::string(state_key_of(*static_cast<C const*>(callback)));
+  }
   template <class Archive>
   static consteval auto state_function() {
     using Function = void (*)(void*, Archive&);

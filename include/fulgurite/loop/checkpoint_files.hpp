@@ -349,12 +349,14 @@ concept WritesLater = requires { typename B::Background; };
 template <class B>
 struct FilesUnderWay {};
 
-template <WritesLater B>
-struct FilesUnderWay<B> {
-  typename B::Background writer{};
+struct FilesInWork {
   HeldFiles::Holder holder = nullptr;
   CheckpointFiles::Then then = nullptr;  ///< not empty while files are being written
   Outcome before{};                      ///< the results before these files were named: those on the disk meanwhile
+};
+template <WritesLater B>
+struct FilesUnderWay<B> : FilesInWork {
+  typename B::Background writer{};
 };
 
 /// True if a callback of the pack writes files.
@@ -368,8 +370,8 @@ template <class Pack, class R>
   else return false;
 }
 
-/// Implements finish_files, for a given backend.
-template <WritesLater B>
+/// Implements finish_files, for a given backend that WritesLater.
+template <class B>
 void finish(FilesUnderWay<B>& now, HeldFiles& held, Due const& due) {
   now.writer.wait();
   auto const then = std::exchange(now.then, nullptr);

@@ -124,9 +124,7 @@ class Context {
   /// Batches of the current evaluation loader after limits; nullopt if the loader has no size.
   std::optional<long> num_eval_batches() const { return core_->facts.eval_batches; }
   /// Optimizer steps of the whole fit; nullopt if neither max_steps nor a sized loader with max_epochs determines them.
-  std::optional<long> estimated_steps() const {
-    return asked(Asks::estimated_steps), core_->program->estimated_steps(*core_);
-  }
+  std::optional<long> estimated_steps() const { return asked(Asks::estimated_steps), loop::estimated_steps(*core_); }
   /// Batches per optimizer step in the current epoch.
   int accumulate_grad_batches() const { return asked(Asks::accumulate_grad_batches), core_->asked.window_length; }
   /// True if the fit validates: it has a validation loader, and limit_val_batches is not 0.
@@ -151,7 +149,7 @@ class Context {
   /// Prints one or several lines on stdout, on rank 0 only. On a terminal they appear above a progress bar.
   void print(std::string_view line) const;
   /// A collective: rank 0's text on every rank, for what was read outside of the program, such as a folder's name.
-  std::string of_first_rank(std::string mine) const { return core_->program->of_first_rank(*core_, std::move(mine)); }
+  std::string of_first_rank(std::string mine) const { return core_->of_first_rank(std::move(mine)); }
   /// True if the deadline `moment`, in `seconds_now()`, has passed by rank 0's clock. Every rank must call this after
   /// each step. It costs no message until one of the deadlines has passed.
   bool has_come(double moment) const { return asked(Asks::seconds), core_->program->has_come(*core_, moment); }
@@ -183,7 +181,9 @@ class Context {
   bool steps_by_batch() const { return core_->program->steps_by_batch; }
   /// Calls f(name, value) for the device statistics of the tensor library, such as allocated memory and counts of
   /// allocations.
-  void device_stats(FunctionRef<void(std::string const&, double)> f) const { core_->program->device_stats(*core_, f); }
+  void device_stats(FunctionRef<void(std::string const&, double)> f) const {
+    for (auto const& [name, value] : core_->program->device_stats(*core_)) f(name, value);
+  }
   /// The rows of the model summary down to `max_depth` (-1: all levels). `with_example`: a forward pass finds the
   /// sizes, if the model has an example_input. Gives no rows if the tensor library does not support it.
   void model_rows(int max_depth, bool with_example, std::vector<report::ModelRow>& rows) const {

@@ -256,22 +256,6 @@ std::optional<long> batches_of(Loader& loader, Limit const& limit, char const* n
   return limited(size_of(loader), limit, name);
 }
 
-/// ceil(batches / window) * epochs, at most max_steps (Lightning's estimated_stepping_batches). If called in
-/// configure_optimizers, it loads the training data early.
-template <class State>
-std::optional<long> estimated_steps(State const& state) {
-  auto const& o = state.asked.options;
-  std::optional<long> const most = o.max_steps && *o.max_steps >= 0 ? o.max_steps : std::nullopt;
-  if (!o.max_epochs || *o.max_epochs < 0 || Recurrent<typename State::Key::Model>)
-    return most;  // the number of slices is known only batch by batch
-  auto batches = state.facts.train_batches;
-  if (!batches && state.loading.count_training) batches = state.loading.count_training();
-  if (!batches) return most;
-  long const window = std::max(1, state.asked.window_length);
-  long const steps = (*batches + window - 1) / window * std::max(*o.max_epochs, 1);
-  return most ? std::min(*most, steps) : steps;
-}
-
 /// The shape of an epoch, fixed when its loader is known.
 struct EpochPlan {
   std::optional<long> batches;   ///< number of batches after limits, if known

@@ -168,7 +168,7 @@ FULGURITE_BODY void BatchTimes::forget_one() {
 FULGURITE_BULK_BODY void warn_of_short_schedule(RunCore& run, std::string_view schedule, long steps) {
   auto const& options = run.asked.options;
   if (options.fast_dev_run != 0 || steps > options.max_epochs.value_or(0)) return;
-  auto const all = run.program->estimated_steps(run);
+  auto const all = estimated_steps(run);
   if (!all || steps >= *all) return;
   run.warn("fulgurite.schedule.short",
            "the schedule " + std::string(schedule) + " moves with optimizer steps and ends after " +

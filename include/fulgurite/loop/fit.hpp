@@ -461,18 +461,7 @@ class OpenFit : Pinned {
 
   /// Writes a checkpoint now, under the name that the user gave.
   void write(std::filesystem::path const& file) {
-    struct Here {  // restores the position of the run, also if the file cannot be written
-      OpenFit& fit;
-      Progress progress = fit.run_.progress;
-      SafePoint point = fit.run_.point;
-      long slices = fit.run_.carried.slices;
-      ~Here() {
-        expect_rows(fit.run_.callbacks, 0);
-        progress.left_out = fit.run_.progress.left_out;  // writing has exchanged the gradients of the open window
-        fit.run_.progress = progress, fit.run_.point = point;
-        fit.run_.carried.slices = slices;
-      }
-    } const here{*this};
+    KeptPosition const here(run_, run_.carried.slices);
     if (auto const* const before = before_repeated_validation(run_))
       expect_rows(run_.callbacks, run_.due.rows - before->rows);
     else if (run_.facts.in_batch || run_.progress.batch != run_.progress.window_start) redo_window(run_, source_);

@@ -30,7 +30,7 @@ struct Entry {
   using Optimizer = std::remove_cvref_t<decltype(Backend::adopt(std::declval<T>()))>;
   using Schedulers = std::tuple<Scheduler<Optimizer, NoSchedule>>;
   static Optimizer optimizer(T&& from) { return Backend::adopt(std::move(from)); }
-  static Schedulers schedulers(T&) { return {Scheduler<Optimizer, NoSchedule>(NoSchedule{}, ScheduleOptions{})}; }
+  static Schedulers schedulers(T&) { return {}; }
 };
 template <class Backend, class O, class S, bool Configured>
 struct Entry<Backend, Scheduled<O, S, Configured>> {
@@ -183,9 +183,7 @@ struct Entry<Backend, NoOptimizer> {
   using Optimizer = AbsentOptimizer<typename Backend::Value>;
   using Schedulers = std::tuple<Scheduler<Optimizer, NoSchedule>>;
   static Optimizer optimizer(NoOptimizer&&) { return {}; }
-  static Schedulers schedulers(NoOptimizer&) {
-    return {Scheduler<Optimizer, NoSchedule>(NoSchedule{}, ScheduleOptions{})};
-  }
+  static Schedulers schedulers(NoOptimizer&) { return {}; }
 };
 
 // Part of a run's state: the parts that it was assembled from.

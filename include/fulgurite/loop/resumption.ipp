@@ -117,7 +117,7 @@ FULGURITE_BODY void StartingFile::files_of_first_rank(RunCore& run) {
   if (!run.program->is_distributed) return;
   std::string names;
   for (auto const& file : files_.files) names.append(file.native()).push_back('\0');
-  names = run.program->of_first_rank(run, std::move(names));
+  names = run.of_first_rank(std::move(names));
   files_.files.clear();
   for (std::size_t at = 0; at != names.size(); at = names.find('\0', at) + 1)
     files_.files.emplace_back(names.substr(at, names.find('\0', at) - at));

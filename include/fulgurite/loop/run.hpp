@@ -468,18 +468,18 @@ struct ProgramCalls {
   bool is_distributed;          ///< true if several processes train one model
   bool splits_model;            ///< true if each of these processes runs a part of the model
   bool steps_by_batch;          ///< false for manual optimization, and if batches are cut into slices
+  bool is_recurrent;            ///< the number of steps is known only batch by batch
   bool keeps_questions;         ///< a strategy replays steps, and needs to know what a recorded step has read
   SwitchCalls const* switches;  ///< null if the tensor library knows of none
   void* (*model)(RunCore const&);
   int (*rank)(RunCore const&);
   int (*world)(RunCore const&);
-  std::string (*of_first_rank)(RunCore&, std::string);
+  std::string (*of_first_rank)(RunCore&, std::string);  ///< null with one process
   bool (*has_come)(RunCore&, double);
   int (*signal_of_all)(RunCore&, int);
   int (*signal_here)(RunCore&, int);
-  std::optional<long> (*estimated_steps)(RunCore const&);
   long (*unchecked_steps)(RunCore const&);  ///< replayed steps since the last check
-  void (*device_stats)(RunCore&, FunctionRef<void(std::string const&, double)>);
+  std::vector<std::pair<std::string, double>> (*device_stats)(RunCore&);
   void (*model_rows)(RunCore&, int max_depth, bool with_example, std::vector<report::ModelRow>&);
   std::span<DeclaredMetric const> metrics = {};
   std::size_t (*evaluation_boards)(RunCore const&) = nullptr;
@@ -529,6 +529,7 @@ struct RunCore : RunPlace, Pinned {
   ProgramCalls const* program;
 
   int rank() const { return program->rank(*this); }
+  std::string of_first_rank(std::string mine);
   void set_callbacks(Callbacks all, ProgramEvents const& of_pack);
   /// Resets the state of an earlier run at the start of a fit.
   void begin_fit(bool has_validation);
@@ -561,8 +562,8 @@ struct State : RunCore, TypedPlace<R> {
   using Board = typename Measured<R>::Board;
   static constexpr std::size_t metrics = R::Metrics::size;
 
-  State(Asked&& what, typename R::Optimization how, typename R::Strategy strategy, typename R::Precision precision,
-        typename R::Model* model = nullptr)
+  State(Asked&& what, typename R::Optimization&& how, typename R::Strategy&& strategy,
+        typename R::Precision&& precision, typename R::Model* model = nullptr)
       : RunCore(std::move(what), ProgramCallsOf<R>::table),
         TypedPlace<R>{.optimization = std::move(how)},
         parts{.strategy = std::move(strategy), .precision = std::move(precision), .model = model} {}
@@ -668,6 +669,10 @@ void warn_of_options(RunCore& run, std::vector<std::string> const& differences);
 void refuse_open(RunCore const& run, std::string const& what, bool is_run = false);
 /// The error with which a fit ends that the program left without `close`.
 Error left_open();
+
+/// ceil(batches / window) * epochs, at most max_steps (Lightning's estimated_stepping_batches). If called in
+/// configure_optimizers, it loads the training data early.
+std::optional<long> estimated_steps(RunCore const& run);
 
 /// Checks a window's length as soon as the optimizer is known. Throws [fulgurite.options.accumulate] or
 /// [fulgurite.optimizer.closure_accumulates].

@@ -113,6 +113,10 @@ FULGURITE_BODY RunCore::RunCore(Asked&& what, ProgramCalls const& of_program)
 
 FULGURITE_BULK_BODY RunCore::~RunCore() = default;
 
+FULGURITE_BODY std::string RunCore::of_first_rank(std::string mine) {
+  return program->of_first_rank == nullptr ? mine : program->of_first_rank(*this, std::move(mine));
+}
+
 FULGURITE_BODY void RunCore::set_callbacks(Callbacks all, ProgramEvents const& of_pack) {
   callbacks.assign(all.begin(), all.end());
   events = &of_pack;
@@ -289,6 +293,18 @@ FULGURITE_BULK_BODY void check_rates(std::span<double const> rates, std::size_t 
                                              std::to_string(groups) +
                                              " parameter groups: a plan sets one for each, as rates().now() lists them "
                                              "(more where a callback has added groups, none in an evaluation)");
+}
+
+FULGURITE_BODY std::optional<long> estimated_steps(RunCore const& run) {
+  auto const& o = run.asked.options;
+  std::optional<long> const most = o.max_steps && *o.max_steps >= 0 ? o.max_steps : std::nullopt;
+  if (!o.max_epochs || *o.max_epochs < 0 || run.program->is_recurrent) return most;
+  auto batches = run.facts.train_batches;
+  if (!batches && run.loading.count_training) batches = run.loading.count_training();
+  if (!batches) return most;
+  long const window = std::max(1, run.asked.window_length);
+  long const steps = (*batches + window - 1) / window * std::max(*o.max_epochs, 1);
+  return most ? std::min(*most, steps) : steps;
 }
 
 FULGURITE_BODY void check_window(char const* name, int batches, bool needs_closure) {

@@ -203,15 +203,15 @@ std::vector<std::string> loader_names() {
 /// The name of a strategy. One that only runs the steps of another strategy faster, with the same bits, has the other's
 /// name: their files are the same.
 template <class S>
-std::string strategy_name(S const& strategy) {
+auto strategy_name(S const& strategy) {
   if constexpr (requires { typename S::AsWritten; })
     return state_key_of(static_cast<typename S::AsWritten const&>(strategy));
   else return state_key_of(strategy);
 }
 
 /// The parts of a run by name: strategy, precision and optimization, then its optimizers, which need not exist yet.
-using Names = std::initializer_list<std::string>;
-void save_parts(RunCore const& run, Names policies, Names optimizers, std::vector<std::string> const& schedules,
+using Names = std::initializer_list<std::string_view>;
+void save_parts(RunCore const& run, Names policies, Names optimizers, std::vector<std::string> (*schedules)(),
                 StateSaver& archive);
 
 /// Saves the list of parts. Loading skips it: an unfit part is found when its state is loaded.
@@ -223,7 +223,7 @@ void fold_assembly(State<R>& run, Archive& archive) {
     [&]<class... Os>(std::tuple<Os...> const*) {
       save_parts(run,
                  {strategy_name(run.parts.strategy), state_key_of(run.parts.precision), state_key_of(run.optimization)},
-                 {optimizer_kind<Os>()...}, Optimizers<R>::schedule_names(), archive);
+                 {optimizer_kind<Os>()...}, &Optimizers<R>::schedule_names, archive);
     }(static_cast<decltype(Optimizers<R>::optimizers) const*>(nullptr));
   }
 }
@@ -318,14 +318,13 @@ void fold_slices(State<R>& run, Archive& archive) {
   }
 }
 
-/// push_back, which would be compiled in each program.
-void append(std::vector<bool>& all, bool one);
 /// The gradients of parameters. `received`: which parameters have a gradient. Only the optimizer knows that if its
 /// gradients always exist, as slices of one buffer; empty: those that exist.
-template <class Backend, class Parameters, class Archive>
-void fold_gradients(Parameters const& parameters, std::vector<bool>& received, Archive& archive) {
+template <class Backend, class Archive>
+void fold_gradients(std::vector<typename Backend::Value> const& parameters, std::vector<bool>& received,
+                    Archive& archive) {
   if (received.empty())
-    for (auto const& parameter : parameters) append(received, Backend::gradient(parameter).defined());
+    for (auto const& parameter : parameters) received.push_back(Backend::gradient(parameter).defined());
   archive("received", received);
   long at = 0;
   for (auto const& parameter : parameters) {
@@ -347,7 +346,11 @@ template <class Backend, class Optimizer, class Archive>
 void fold_gradients_of(Optimizer& optimizer, Archive& archive) {
   std::vector<bool> received;
   if constexpr (requires { optimizer.received(); }) received = optimizer.received();
-  fold_gradients<Backend>(optimizer.parameters(), received, archive);
+  auto const& all = optimizer.parameters();
+  using Parameters = std::vector<typename Backend::Value>;
+  if constexpr (std::is_same_v<std::remove_cvref_t<decltype(all)>, Parameters>)
+    fold_gradients<Backend>(all, received, archive);
+  else fold_gradients<Backend>(Parameters(all.begin(), all.end()), received, archive);
   if constexpr (Archive::loading && requires { optimizer.set_received(received); }) optimizer.set_received(received);
 }
 

@@ -34,8 +34,6 @@ FULGURITE_BODY void forget_searches(RunCore& run) {
   run.searching.answers = false;
 }
 
-FULGURITE_BODY void append(std::vector<bool>& all, bool one) { all.push_back(one); }
-
 template <class Archive>
 void fold_window_length(RunCore& run, Automatic const* automatic, Archive& archive) {
   if (automatic != nullptr)
@@ -295,15 +293,15 @@ FULGURITE_BODY std::vector<std::string> loader_names(std::string_view train,
 }
 
 FULGURITE_BODY void save_parts(RunCore const& run, Names policies, Names optimizers,
-                               std::vector<std::string> const& schedules, StateSaver& archive) {
+                               std::vector<std::string> (*schedules)(), StateSaver& archive) {
   std::vector<std::string> kinds, callbacks;
-  for (auto const& kind : optimizers) kinds.push_back(with_kind(kinds.size(), kind));
+  for (auto const kind : optimizers) kinds.push_back(with_kind(kinds.size(), kind));
   each_remembering(run.callbacks, [&](AnyCallback const&, std::string const& name) { callbacks.push_back(name); });
   archive.child("assembly", [&](StateSaver& inner) {
     auto name = policies.begin();
     for (auto const* const policy : {"strategy", "precision", "optimization"})
-      inner(policy, std::vector<std::string>{*name++});
-    inner("optimizers", kinds)("schedules", schedules)("callbacks", callbacks);
+      inner(policy, std::vector<std::string>{std::string(*name++)});
+    inner("optimizers", kinds)("schedules", schedules())("callbacks", callbacks);
     inner("loaders", run.loading.loaders == nullptr ? std::vector<std::string>() : run.loading.loaders());
   });
 }

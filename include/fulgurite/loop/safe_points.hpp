@@ -95,8 +95,7 @@ inline constexpr bool can_write_later = WritesLater<typename R::Backend> && !sha
 
 /// Copies the current state of the run; another thread writes the files from the copy.
 template <class R, class Source>
-void write_later(State<R>& run, Source& source, HeldFiles::Holder holder,
-                 std::span<CheckpointFiles::Planned const> planned, bool weights_only, CheckpointFiles::Then then) {
+void write_later(State<R>& run, Source& source, std::span<CheckpointFiles::Planned const> planned, bool weights_only) {
   if constexpr (can_write_later<R>) {
     auto const watched = run.own_actions.begin_saving();
     finish_files(run);  // there can be only one copy at a time
@@ -108,8 +107,6 @@ void write_later(State<R>& run, Source& source, HeldFiles::Holder holder,
     });
     writer.clear();
     for (auto const& one : planned) writer.plan(one.file, one.is_new);
-    run.under_way.holder = holder;
-    run.under_way.then = std::move(then);
     writer.start();
   }
 }
@@ -120,11 +117,9 @@ struct FileWork {
   FunctionRef<void()> finish;     ///< finishes files that another thread writes
   SharedFacts* shared = nullptr;  ///< null with one process
   FunctionRef<bool(bool mine)> any_rank{};
-  /// Empty if no other thread can write files; else `before` gets the results without these files.
-  FunctionRef<void(HeldFiles::Holder, std::span<CheckpointFiles::Planned const>, bool weights_only,
-                   CheckpointFiles::Then)>
-      write_later{};
-  Outcome* before = nullptr;
+  /// Empty if no other thread can write files.
+  FunctionRef<void(std::span<CheckpointFiles::Planned const>, bool weights_only)> write_later{};
+  FilesInWork* under_way = nullptr;
 };
 /// Carries out requests in order: each finds the files of earlier ones on the disk. If one fails, the others are still
 /// carried out, and the first error is thrown at the end. If a rank has failed alone, it carries out no further
@@ -139,13 +134,12 @@ void write_now(State<R>& run, Source& source) {
   };
   auto const finish = [&] { finish_files(run); };
   [[maybe_unused]] auto const any = [&](bool mine) { return any_rank(run, mine); };
-  [[maybe_unused]] auto const later = [&](HeldFiles::Holder holder, std::span<CheckpointFiles::Planned const> planned,
-                                          bool weights_only, CheckpointFiles::Then then) {
-    write_later(run, source, holder, planned, weights_only, std::move(then));
+  [[maybe_unused]] auto const later = [&](std::span<CheckpointFiles::Planned const> planned, bool weights_only) {
+    write_later(run, source, planned, weights_only);
   };
   FileWork work{.write = write, .finish = finish};
   if constexpr (shares<R>) work.shared = &run.shared, work.any_rank = any;
-  if constexpr (can_write_later<R>) work.write_later = later, work.before = &run.under_way.before;
+  if constexpr (can_write_later<R>) work.write_later = later, work.under_way = &run.under_way;
   do_requests(run, work);
 }
 
@@ -218,6 +212,20 @@ void redo_window(State<R>& run, [[maybe_unused]] Source& source) {
   if (left == Redo::fold_board) run.measured.train_board.fold();
   if (left == Redo::pass_batch && is_past) run.carried.slices = 0;
 }
+
+/// Restores the position of a run at the end of its lifetime, also if the file of another one cannot be written.
+class KeptPosition : Pinned {
+ public:
+  KeptPosition(RunCore& run, long& slices);
+  ~KeptPosition();
+
+ private:
+  RunCore& run_;
+  long& slices_;
+  Progress progress_;
+  SafePoint point_;
+  long kept_;
+};
 
 // The handling of an exception in a run: who is notified, and what is still written.
 
@@ -366,29 +374,16 @@ void check_optimization(State<R>& run) {
   }
 }
 
-/// These errors occur before the run starts, so no hook is notified of them.
+/// These errors occur before the run starts, so no hook is notified of them. `has_files`: the backend has some;
+/// `waits`: callbacks write some, which no other thread can; `observes`: a schedule follows a metric.
+void check_fit(RunCore& run, bool has_files, bool waits, bool observes, bool can_reload);
 template <class R, class Pack, class Source>
 void check_fit(State<R>& run, Pack& pack, Source& source) {
   set_callbacks(run, pack);
-  auto const& options = run.asked.options;
   check_optimization(run);
-  if (options.max_time) refuse_two_timers(run.callbacks);
-  if constexpr (requires { typename R::Backend::RunFile; }) refuse_equal_keys(run.callbacks);
-  if constexpr ((!WritesLater<typename R::Backend> || shares<R>) && any_names_files<Pack>)
-    if (options.save_in_background)
-      run.warn("fulgurite.options.save_in_background",
-               std::string("save_in_background is set, and ") +
-                   (shares<R> ? "several processes save together"
-                              : "the strategy's tensor library has no form of files that another thread could write") +
-                   ": they are written at once, and training waits for each");
-  check_special(run);
-  if (options.barebones && observes_any<R>)
-    throw Error("fulgurite.options.barebones",
-                "barebones keeps no metric, and a schedule follows one: leave one of them out");
-  if (options.reload_dataloaders_every_n_epochs != 0 && !requires { source.reload_training(); })
-    throw Error("fulgurite.options.reload",
-                "reload_dataloaders_every_n_epochs = " + std::to_string(options.reload_dataloaders_every_n_epochs) +
-                    " asks for new loaders, and fit was given some: pass a data module, which can make them again");
+  check_fit(
+      run, requires { typename R::Backend::RunFile; }, !can_write_later<R> && any_names_files<Pack>, observes_any<R>,
+      requires { source.reload_training(); });
 }
 
 }  // namespace fulgurite::loop

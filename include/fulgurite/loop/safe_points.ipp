@@ -104,7 +104,9 @@ FULGURITE_BODY void do_requests(RunCore& run, FileWork const& work) {
   };
   auto const later = [&](std::span<CheckpointFiles::Planned const> planned, bool weights_only,
                          CheckpointFiles::Then then) {
-    work.write_later(holder, planned, weights_only, std::move(then));
+    work.write_later(planned, weights_only);
+    work.under_way->holder = holder;
+    work.under_way->then = std::move(then);
   };
   auto const of_first_rank = [&](bool mine) { return alone ? mine : work.any_rank(writes && mine); };
 
@@ -121,7 +123,7 @@ FULGURITE_BODY void do_requests(RunCore& run, FileWork const& work) {
     if (shared != nullptr && !shared->alone) means.of_first_rank = of_first_rank;
     if (work.write_later && run.asked.options.save_in_background) {
       means.write_later = later;
-      *work.before = run.made.outcome;
+      work.under_way->before = run.made.outcome;
     }
     CheckpointFiles files(run.made.held_files, holder, due, means);
     due.done = i + 1;
@@ -180,6 +182,16 @@ FULGURITE_BODY Redo redo_window(RunCore& run, bool keeps_place, bool automatic) 
   return keeps_place ? Redo::pass_batch : Redo::nothing;
 }
 
+FULGURITE_BODY KeptPosition::KeptPosition(RunCore& run, long& slices)
+    : run_(run), slices_(slices), progress_(run.progress), point_(run.point), kept_(slices) {}
+
+FULGURITE_BODY KeptPosition::~KeptPosition() {
+  expect_rows(run_.callbacks, 0);
+  progress_.left_out = run_.progress.left_out;  // writing has exchanged the gradients of the open window
+  run_.progress = progress_, run_.point = point_;
+  slices_ = kept_;
+}
+
 FULGURITE_BODY void check_special(RunCore& run) {
   auto const& options = run.asked.options;
   if (options.barebones) refuse_output(run.callbacks, run.asked.added);
@@ -188,6 +200,27 @@ FULGURITE_BODY void check_special(RunCore& run) {
                                               (options.fast_dev_run == 1 ? " batch" : " batches") +
                                               " of each loop, one epoch, no sanity check" +
                                               idle_in_dev_run(run.callbacks));
+}
+
+FULGURITE_BODY void check_fit(RunCore& run, bool has_files, bool waits, bool observes, bool can_reload) {
+  auto const& options = run.asked.options;
+  if (options.max_time) refuse_two_timers(run.callbacks);
+  if (has_files) refuse_equal_keys(run.callbacks);
+  if (waits && options.save_in_background)
+    run.warn("fulgurite.options.save_in_background",
+             std::string("save_in_background is set, and ") +
+                 (run.program->is_distributed
+                      ? "several processes save together"
+                      : "the strategy's tensor library has no form of files that another thread could write") +
+                 ": they are written at once, and training waits for each");
+  check_special(run);
+  if (options.barebones && observes)
+    throw Error("fulgurite.options.barebones",
+                "barebones keeps no metric, and a schedule follows one: leave one of them out");
+  if (options.reload_dataloaders_every_n_epochs != 0 && !can_reload)
+    throw Error("fulgurite.options.reload",
+                "reload_dataloaders_every_n_epochs = " + std::to_string(options.reload_dataloaders_every_n_epochs) +
+                    " asks for new loaders, and fit was given some: pass a data module, which can make them again");
 }
 
 FULGURITE_BODY void abandon_files(RunCore& run, FunctionRef<void()> finish) noexcept {

@@ -307,6 +307,10 @@ class Scheduler {
   static constexpr bool observes = Observer<S>;
   static constexpr bool moves_momentum = MovesMomentum<S> && HasMomentum<O>;
 
+  /// For an optimizer that has no schedule.
+  Scheduler()
+    requires(!exists)
+      : schedule_{}, options_{.interval = Interval::epoch}, chosen_(false) {}
   Scheduler(S from, ScheduleOptions options)
       : schedule_(std::move(from)), options_(std::move(options)), chosen_(options_.interval) {
     if (!chosen_) options_.interval = default_interval();

@@ -56,9 +56,11 @@ struct SwitchCallsOf {
   }
   static bool has_other_weights(RunCore& core) {
     auto& parts = static_cast<State<R>&>(core).parts;
-    auto const weights = Backend::weights(*parts.model);
-    auto const before = std::exchange(parts.switches_from, weights.empty() ? typename R::Value() : weights.front());
-    return !Backend::same(before, parts.switches_from);
+    typename R::Value first{};
+    if (auto const weights = Backend::weights(*parts.model); !weights.empty()) first = weights.front();
+    bool const others = !Backend::same(first, parts.switches_from);
+    parts.switches_from = first;
+    return others;
   }
   static constexpr SwitchCalls table{off, set, eval_modules, set_eval_modules, has_other_weights};
 };
@@ -79,9 +81,6 @@ struct ProgramCallsOf {
     if constexpr (shares<R>) return static_cast<State<R> const&>(core).parts.strategy.world();
     else return 1;
   }
-  static std::string of_first_rank(RunCore& core, std::string mine) {
-    return loop::of_first_rank(of(core), std::move(mine));
-  }
   static bool has_come(RunCore& core, double moment) { return loop::has_come(of(core), moment); }
   static int signal_of_all([[maybe_unused]] RunCore& core, int mine) {
     if constexpr (shares<R>) {
@@ -92,9 +91,6 @@ struct ProgramCallsOf {
     }
   }
   static int signal_here(RunCore& core, int mine) { return shared_signal(of(core), mine); }
-  static std::optional<long> estimated_steps(RunCore const& core) {
-    return loop::estimated_steps(static_cast<State<R> const&>(core));
-  }
   static long unchecked_steps([[maybe_unused]] RunCore const& core) {
     if constexpr (ChecksReplays<typename R::Strategy>)
       return static_cast<State<R> const&>(core).parts.strategy.unchecked();
@@ -109,8 +105,8 @@ struct ProgramCallsOf {
     }
   }
 
-  static void device_stats(RunCore& core, FunctionRef<void(std::string const&, double)> f) {
-    for (auto const& [name, value] : R::Backend::device_stats(of(core).parts.strategy.device())) f(name, value);
+  static std::vector<std::pair<std::string, double>> device_stats(RunCore& core) {
+    return R::Backend::device_stats(of(core).parts.strategy.device());
   }
 
   static std::size_t evaluation_boards(RunCore const& core) {
@@ -173,6 +169,12 @@ struct ProgramCallsOf {
     else return nullptr;
   }
 
+  static constexpr auto sharing_texts() -> decltype(ProgramCalls::of_first_rank) {
+    if constexpr (shares<R>)
+      return [](RunCore& core, std::string mine) { return of_first_rank(of(core), std::move(mine)); };
+    else return nullptr;
+  }
+
   static bool reduce(RunCore& core, std::span<double> values, std::span<Reduce const> how) {
     auto& run = of(core);
     if (run.shared.alone) return false;
@@ -189,16 +191,16 @@ struct ProgramCallsOf {
       .is_distributed = shares<R>,
       .splits_model = splits_model<R>,
       .steps_by_batch = R::automatic && !Recurrent<typename R::Model>,
+      .is_recurrent = Recurrent<typename R::Model>,
       .keeps_questions = R::Strategy::captures,
       .switches = switch_calls<R>(),
       .model = model,
       .rank = rank,
       .world = world,
-      .of_first_rank = of_first_rank,
+      .of_first_rank = sharing_texts(),
       .has_come = has_come,
       .signal_of_all = signal_of_all,
       .signal_here = signal_here,
-      .estimated_steps = estimated_steps,
       .unchecked_steps = unchecked_steps,
       .device_stats = device_stats,
       .model_rows = model_rows,
@@ -256,8 +258,8 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
       : Owned(loop::AddedCallbacks(), std::move(options), std::move(strategy), std::move(precision),
               std::move(optimization), std::move(callbacks)...) {}
   /// For make_trainer: the last `added` callbacks are defaults that the program did not name.
-  TrainerBody(loop::AddedCallbacks added, TrainerOptions options, S strategy, P precision, O optimization,
-              Cs... callbacks)
+  TrainerBody(loop::AddedCallbacks added, TrainerOptions&& options, S&& strategy, P&& precision, O&& optimization,
+              Cs&&... callbacks)
       : Owned(added, std::move(options), std::move(strategy), std::move(precision), std::move(optimization),
               std::move(callbacks)...) {}
 

@@ -503,6 +503,7 @@ struct LibTorch : libtorch::Finetuning, libtorch::OfGradients, libtorch::OfModel
 };
 
 namespace loop {
+FULGURITE_EXTERN(void finish<LibTorch>(FilesUnderWay<LibTorch>&, HeldFiles&, Due const&));
 FULGURITE_EXTERN(void fold_gradients<LibTorch>(std::vector<at::Tensor> const&, std::vector<bool>&, StateSaver&));
 FULGURITE_EXTERN(void fold_gradients<LibTorch>(std::vector<at::Tensor> const&, std::vector<bool>&, StateLoader&));
 }  // namespace loop

@@ -174,6 +174,7 @@ class SharedSwitch : Pinned {
 class AlgorithmScope {
  public:
   AlgorithmScope(bool deterministic, std::optional<bool> benchmark);
+  ~AlgorithmScope();
 
  private:
   SharedSwitch<DeterministicSwitch> deterministic_;
@@ -184,6 +185,7 @@ class AlgorithmScope {
 class AnomalyScope {
  public:
   explicit AnomalyScope(bool on);
+  ~AnomalyScope();
 
  private:
   SharedSwitch<AnomalySwitch> on_;

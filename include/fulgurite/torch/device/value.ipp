@@ -217,7 +217,10 @@ FULGURITE_BULK_BODY AlgorithmScope::AlgorithmScope(bool deterministic, std::opti
     : deterministic_(deterministic ? std::optional(true) : std::nullopt),
       benchmark_(benchmark || !deterministic ? benchmark : std::optional(false)) {}
 
+FULGURITE_BULK_BODY AlgorithmScope::~AlgorithmScope() = default;
+
 FULGURITE_BULK_BODY AnomalyScope::AnomalyScope(bool on) : on_(on ? std::optional(true) : std::nullopt) {}
+FULGURITE_BULK_BODY AnomalyScope::~AnomalyScope() = default;
 
 FULGURITE_BULK_BODY FactoryWatch::FactoryWatch(at::ScalarType wanted, Report report)
     : wanted_(wanted), report_(std::move(report)) {

@@ -135,7 +135,7 @@ class ArenaStates {
 /// The user may do anything to a parameter (another gradient, set_data, to(device)); the arena repairs its layout when
 /// it is next used. The tensor is copied into the buffer if it fits; else all buffers are allocated again, and the
 /// optimizer's state is moved.
-class ArenaLayout {
+class ArenaLayout : Pinned {
  public:
   using Slot = ArenaSlot;
   using Buffer = ArenaBuffer;
@@ -159,6 +159,7 @@ class ArenaLayout {
  protected:
   /// `states`: the number of state tensors for each parameter.
   explicit ArenaLayout(std::size_t states) : states_(states) {}
+  ~ArenaLayout();
 
   /// Leaves inference mode, in which validation may run, since tensors made in it cannot be trained on.
   struct Mode {

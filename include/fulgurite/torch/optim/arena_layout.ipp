@@ -132,6 +132,8 @@ FULGURITE_BULK_BODY void ArenaStates::lay(ArenaSlot& slot, ArenaBuffer const& bu
   }
 }
 
+FULGURITE_BULK_BODY ArenaLayout::~ArenaLayout() = default;
+
 FULGURITE_BULK_BODY void ArenaLayout::add(std::vector<at::Tensor> const& parameters, std::size_t group,
                                           std::vector<std::optional<double>> const& initial) {
   Mode const mode;
