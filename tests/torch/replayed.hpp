@@ -151,7 +151,7 @@ class Replayed {
         ++next;
       });
     }
-    if (update_) run(*update_);
+    if (update_) run(*update_), update_->make_average();
     sign_ = -sign_;
     if (noise != 0 || offset != 0) capture::detached(model->parameters().front().grad()).add_(sign_ * noise + offset);
   }
