@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include <fulgurite/fulgurite.hpp>
+#include <fulgurite/tuner/learning_rate_finder.hpp>
 
 using namespace fulgurite;
 using replayed::GraphedCpu;
@@ -95,6 +96,7 @@ struct Left {
   std::vector<long> steps = {};
   std::vector<float> losses = {};
   std::string warnings = {};
+  long averaged = 0;
 };
 template <class Model>
 Left left_by(auto strategy, auto data, TrainerOptions options, Automatic how, auto... callbacks) {
@@ -114,6 +116,8 @@ Left left_by(auto strategy, auto data, TrainerOptions options, Automatic how, au
     auto trainer = make_trainer<Model>(options, strategy, Float32{}, how, callbacks..., NoDefaults{});
     trainer.fit(model, data);
     for (auto const& warning : trainer.warnings()) left.warnings += warning + "\n";
+    if constexpr ((std::is_same_v<decltype(callbacks), EMAWeightAveraging> || ...))
+      left.averaged = trainer.template callback<EMAWeightAveraging>().n_averaged();
   }
   left.tensors = fixtures::copied_weights(model);
   left.tensors.push_back(torch::rand({4}));
@@ -131,6 +135,7 @@ void same(Left const& a, Left const& b) {
   equal(a.states, b.states);
   CHECK(a.steps == b.steps);
   CHECK(a.losses == b.losses);
+  CHECK(a.averaged == b.averaged);
 }
 /// Fits both ways, and compares every bit. On the CPU the loss is looked at before the update, unless nothing is.
 template <class Model>
@@ -283,6 +288,102 @@ TEST_CASE("an update in the graph is of the parameters that receive gradients: s
     if (i % 3 == 1) data[i] = {data[i].data.narrow(0, 0, 5), data[i].target.narrow(0, 0, 5)};
   auto const heads = updated<Plain>(data, {}, {.max_epochs = 14, .non_finite = NonFinite::ignore});
   CHECK(heads.updated > 20);
+}
+
+namespace {
+
+/// What comes before the average in a batch could change weights.
+struct EndsBatches {
+  using Stateless = ByChoice;
+  void on_train_batch_end() {}
+};
+
+/// Takes several steps in a batch, after which the weights are averaged once.
+struct Carries : torch::nn::Module {
+  using Hidden = torch::Tensor;
+  struct Output {
+    torch::Tensor loss, hidden;
+  };
+  torch::nn::Linear next = register_module("next", torch::nn::Linear(6 + 4, 4));
+  std::vector<float> losses = {};
+  Output training_step(data::Batch const& slice, std::optional<Hidden> const& hidden, auto&) {
+    auto state = hidden ? *hidden : torch::zeros({8, 4});
+    for (int time = 0; time != 2; ++time) state = next(torch::cat({slice.data.select(1, time), state}, 1)).tanh();
+    return {F::mse_loss(state, slice.target.select(1, 0)), state};
+  }
+  void on_train_batch_end(auto& outputs, auto&, auto&) { losses.push_back(outputs.loss.template item<float>()); }
+  auto configure_optimizers() { return Leaves<optim::Adam>(*this, adam()); }
+};
+
+}  // namespace
+
+TEST_CASE("an average at each step is made in the graph, with the bits of the one that follows an update") {
+  EMAWeightAveraging const slow{{.decay = 0.9}}, fast{{.decay = 0.3, .update_starting_at_step = 2}};
+  using Model = PerStep<optim::Adam, adam>;
+  auto const options = TrainerOptions{.max_epochs = 12, .non_finite = NonFinite::ignore};
+  CHECK(updated<Model>(rows_of(7), {}, options, slow).updated > 30);
+  CHECK(updated<Model>(rows_of(7), {}, options, fast).updated > 30);
+  CHECK(updated<Plain>(rows_of(7), {}, options, EMAWeightAveraging{{.use_buffers = false}}).updated > 30);
+  CHECK(updated<Thaws>(rows_of(10), {}, options, slow).updated > 30);
+  auto const changes = updated<Plain>(rows_of(7), {}, options, slow, ChangesRate{});
+  CHECK(changes.updated > 20);
+  CHECK(changes.updated < changes.replayed);  // these averages are undone
+  CHECK(updated<Plain>(rows_of(12), {}, options, slow, ChangesWindow{}).updated > 20);
+  std::vector<std::optional<data::Batch>> rows;
+  for (auto const& batch : rows_of(24)) rows.emplace_back(batch);
+  rows[10].reset();
+  CHECK(updated<Plain>(rows, {.accumulate_grad_batches = 4}, options, slow).updated > 20);
+  // Not at each step, and not from the recorded step on.
+  CHECK(updated<Plain>(rows_of(7), {}, options, EMAWeightAveraging{{.update_every_n_steps = 2}}).updated > 30);
+  CHECK(updated<Plain>(rows_of(7), {}, options, EMAWeightAveraging{{.update_starting_at_step = 30}}).updated > 30);
+  CHECK(updated<Plain>(rows_of(7), {}, options, WeightAveraging{}).updated > 30);
+
+  std::vector<data::Batch> series;
+  for (int i = 0; i != 20; ++i) series.push_back({torch::randn({8, 4, 6}), torch::randn({8, 4, 4})});
+  CHECK(updated<Carries>(series, {.tbptt = 2}, {.max_epochs = 4, .non_finite = NonFinite::ignore}, slow).updated > 40);
+  // A search inside of the fit makes none.
+  LearningRateFinder<Plain> const finder{
+      {.search = {.num_training = 18, .skip_begin = 1, .skip_end = 1, .update = nullptr}, .milestones = {2}}};
+  CHECK(updated<Plain>(rows_of(20), {}, {.max_epochs = 4, .non_finite = NonFinite::ignore}, finder, slow).updated > 40);
+
+  auto const outside = [](auto... callbacks) {
+    replayed::CountsOperators counts;
+    left_by<Plain>(GraphedCpu{SingleDevice{cpu}}, rows_of(200), {.max_epochs = 2, .non_finite = NonFinite::ignore}, {},
+                   callbacks..., counts);
+    return counts.most().first;
+  };
+  auto const none = outside();
+  CHECK(outside(slow) == none);
+  CHECK(outside(EndsBatches{}, slow) > none);
+  CHECK(outside(WeightAveraging{}) > none);
+}
+
+TEST_CASE("a fit that goes back behind wrong replays takes their averages back, too") {
+  auto const options = TrainerOptions{.max_epochs = 1, .non_finite = NonFinite::ignore};
+  EMAWeightAveraging const slow{{.decay = 0.9}};
+  auto const graphed = left_by<FollowsGlobal>(GraphedCpu{SingleDevice{cpu}}, rows_of(80), options, {}, slow);
+  same(graphed, left_by<FollowsGlobal>(SingleDevice{cpu}, rows_of(80), options, {}, slow));
+  CHECK(graphed.warnings.find("fulgurite.capture.gone_back") != std::string::npos);
+}
+
+TEST_CASE("an average is undone where a replay was not to update, and where its kernels have not run") {
+  std::vector<torch::Tensor> kept{torch::ones({3}), torch::ones({5})}, live{torch::zeros({3}), torch::zeros({5})};
+  bool made = false;
+  graph::UpdateInGraph update(1, at::kCPU);
+  REQUIRE(update.take({}));
+  update.take_average({kept, live, 0.5, &made});
+  {
+    graph::TurnedOff const off(&update);
+    update.make_average();
+    CHECK(kept[1][4].item<float>() == 0.5F);
+  }
+  CHECK(kept[1][4].item<float>() == 1);
+  update.turn_on({}, [](long) { return std::vector<libtorch::TracedUpdate>(); });
+  update.make_average();
+  auto const outcome = update.outcome();  // the table is at its first row still
+  CHECK(!outcome.ran);
+  CHECK(!outcome.averaged);
+  CHECK(kept[0][0].item<float>() == 1);
 }
 
 TEST_CASE("what replays note while they are compared is undone") {

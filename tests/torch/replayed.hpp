@@ -142,7 +142,10 @@ class Replayed {
     ++launches;
     auto update = updates_.begin();
     auto const run_updates = [&](std::size_t until) {
-      for (; update != updates_.end() && update->first <= until; ++update) run(*update->second);
+      for (; update != updates_.end() && update->first <= until; ++update) {
+        run(*update->second);
+        update->second->make_average();
+      }
     };
     for (std::size_t i = 0; i != calls_.size(); ++i) {
       run_updates(i);

@@ -19,6 +19,7 @@
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/hooks.hpp>
+#include <fulgurite/loop/parts.hpp>
 #include <fulgurite/loop/run.hpp>
 
 namespace fulgurite {
@@ -93,6 +94,16 @@ class AveragedWeights {
     }
     ++count_;
   }
+
+  /// An average with this share of the new weights, as long as one exists beside the model.
+  template <class Backend>
+  loop::AverageOfStep<typename Backend::Value> with(double share, bool& made) const {
+    if (!any() || in_model_) return {};
+    auto& [live, kept] = of<Backend>();
+    return {kept, live, share, &made};
+  }
+  /// Counts such an average, which was made outside.
+  void count_made() { ++count_; }
 
   /// Exchanges the average and the model's weights.
   template <class Ctx>
@@ -211,7 +222,7 @@ class WeightAveraging {
 
   void on_train_start(auto& ctx) {
     weights_.template bind<Average>(ctx, options_.use_buffers);
-    validating_ = false;
+    validating_ = made_ = false;
     step_ = ctx.global_step();
   }
   void on_train_batch_end(auto& ctx) { catch_up(ctx); }
@@ -258,6 +269,18 @@ class WeightAveraging {
 
   long n_averaged() const { return weights_.count(); }
 
+  /// The average after this step, which a strategy makes together with the update; see AverageOfStep.
+  template <class Backend>
+    requires requires(When const& when, long step) {
+      Average::same_share;
+      when.at_each_from(step);
+    }
+  auto average_of_step(long step) {
+    bool const follows = step == step_ && should_update_.at_each_from(step);
+    return follows ? weights_.template with<Backend>(average_(weights_.count()), made_)
+                   : loop::AverageOfStep<typename Backend::Value>();
+  }
+
   /// Saves or loads. After a rollback the same steps are counted again. If a function has a state of its own, it is
   /// saved, too.
   void state(auto& archive) {
@@ -278,7 +301,8 @@ class WeightAveraging {
     bool due = false;
     for (long const steps = ctx.global_step(); step_ < steps; ++step_)
       if (should_update_(step_, std::nullopt)) due = true;
-    if (due) weights_.update(ctx, average_);
+    if (due && std::exchange(made_, false)) weights_.count_made();
+    else if (due) weights_.update(ctx, average_);
   }
   void give_back(auto& ctx) {
     if (std::exchange(validating_, false)) weights_.exchange(ctx);
@@ -288,7 +312,8 @@ class WeightAveraging {
   When should_update_;
   WeightAveragingOptions options_;
   AveragedWeights weights_{};
-  long step_ = 0;  ///< the number of optimizer steps processed so far
+  long step_ = 0;      ///< the number of optimizer steps processed so far
+  bool made_ = false;  ///< a replay has made the average that is due next
   bool validating_ = false;
   bool saving_ = false;
 };
@@ -306,6 +331,7 @@ struct EMAWeightAveragingOptions {
 namespace averaging {
 /// The share of the new weights in an EMA.
 struct Decay {
+  static constexpr bool same_share = true;  ///< at each step
   double decay;
   constexpr double operator()(long) const { return 1.0 - decay; }
   void state(auto& archive);
@@ -313,6 +339,10 @@ struct Decay {
 /// Decides when to update, from EMAWeightAveragingOptions.
 struct Moments {
   EMAWeightAveragingOptions options;
+  /// True if an update follows each step from this one on.
+  constexpr bool at_each_from(long step) const {
+    return options.update_every_n_steps == 1 && step >= options.update_starting_at_step.value_or(0);
+  }
   constexpr bool operator()(std::optional<long> step, std::optional<int> epoch) const {
     if (step)
       return options.update_every_n_steps > 0 && *step % options.update_every_n_steps == 0 &&

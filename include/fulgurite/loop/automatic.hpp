@@ -78,8 +78,8 @@ class StepSeam {
   /// `apart(run, key)`: why the strategy may not make the step's update; nullptr if it may. `rescales`: the trainer
   /// multiplies the gradients of this step before the update.
   StepSeam(State<R>& run, StepKey key, Body& body, char const* (*apart)(State<R>&, StepKey) = nullptr,
-           bool rescales = false)
-      : run_(run), key_(key), body_(body), update_apart_(apart), rescales_(rescales) {}
+           bool rescales = false, AverageOfStep<typename R::Value> const& average = {})
+      : run_(run), key_(key), body_(body), update_apart_(apart), rescales_(rescales), average_(average) {}
 
   template <class Batch>
   auto operator()(Batch& batch) {
@@ -120,15 +120,21 @@ class StepSeam {
     auto const* const loss = loss_of<typename R::Backend>(result);
     return loss && is_number<R>(*loss) ? loss : nullptr;
   }
+  /// The average that follows the update with no code of the program between, if there is one. A skipped update has
+  /// one, too.
+  AverageOfStep<typename R::Value> const& average() const { return average_; }
   /// The replay has noted, unscaled, clipped and updated: the trainer leaves these out. `noted`: what the replay has
-  /// noted in. It has left the update out where gradients or a loss were not finite, if that is asked for.
-  void set_updated(typename R::Value const& noted, bool gradients_fit, bool loss_fits) {
+  /// noted in. It has left the update out where gradients or a loss were not finite, if that is asked for, and it may
+  /// have made the average: `outcome` says what it has done.
+  template <class Outcome>
+  void set_updated(typename R::Value const& noted, Outcome const& outcome) {
     run_.facts.updated = true;
-    run_.facts.fits = gradients_fit;
+    run_.facts.fits = outcome.gradients_fit;
+    if (outcome.averaged) *average_.made = true;
     auto& all = run_.watch.finite.noted;
     if (skips()) all.clear();
-    bool const both = gradients_fit && loss_fits;
-    if (scales ? gradients_fit && !both : !both) [[unlikely]]
+    bool const both = outcome.gradients_fit && outcome.loss_fits;
+    if (scales ? outcome.gradients_fit && !both : !both) [[unlikely]]
       found_non_finite(run_, loss_or_gradient);
     if (notes() && std::ranges::none_of(all, [&](auto const& one) { return R::Backend::same(one, noted); }))
       all.push_back(noted);
@@ -214,6 +220,7 @@ class StepSeam {
   Body& body_;
   char const* (*update_apart_)(State<R>&, StepKey);
   bool rescales_;
+  AverageOfStep<typename R::Value> average_;
 };
 
 /// True if someone sees the closure's result: an optimizer that evaluates it, or the model's own optimizer_step.
@@ -326,6 +333,30 @@ char const* update_apart([[maybe_unused]] State<R>& run, [[maybe_unused]] StepKe
   }
 }
 
+/// The first of the callbacks that have a hook, as its position in the pack; the pack's size if none has it.
+template <class Hook, class Pack>
+inline constexpr std::size_t first_with = []<std::size_t... I>(std::index_sequence<I...>) {
+  std::size_t first = Pack::size;
+  ((first == Pack::size && Hook::template named<typename Pack::template At<Pack::firing_order[I]>>
+        ? void(first = Pack::firing_order[I])
+        : void()),
+   ...);
+  return first;
+}(std::make_index_sequence<Pack::size>());
+
+/// The average that follows the update of the current step with no code of the program between; see AverageOfStep.
+template <class R, class Pack>
+AverageOfStep<typename R::Value> average_of_step([[maybe_unused]] State<R>& run, [[maybe_unused]] Pack& pack) {
+  constexpr auto first = first_with<hook::on_train_batch_end, Pack>;
+  if constexpr (first != Pack::size && !Recurrent<typename R::Model> &&
+                !hook::lr_scheduler_step::named<typename R::Model>) {
+    auto& callback = pack.slots.template get<first>();
+    if constexpr (requires { callback.template average_of_step<typename R::Backend>(0L); })
+      return callback.template average_of_step<typename R::Backend>(run.progress.global_step);
+  }
+  return {};
+}
+
 /// Computes the gradients of one batch, through the strategy's `gradients`. `rescales`: they are multiplied after it.
 template <class R, class Pack, class Ctx, class Batch>
 [[gnu::always_inline]] inline auto gradients(State<R>& run, Pack& pack, Ctx& ctx, Batch& batch, StepKey key,
@@ -338,7 +369,7 @@ template <class R, class Pack, class Ctx, class Batch>
     if constexpr (splits_model<R>) {
       return split_gradients(run, pack, ctx, batch, key);
     } else if constexpr (ChecksReplays<typename R::Strategy>) {
-      StepSeam<R, decltype(body)> seam(run, key, body, &update_apart<R, Pack>, rescales);
+      StepSeam<R, decltype(body)> seam(run, key, body, &update_apart<R, Pack>, rescales, average_of_step(run, pack));
       run.facts.updated = false;
       auto made = [&] {
         if constexpr (Recurrent<typename R::Model> && std::copyable<std::remove_const_t<Batch>>) {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -285,6 +286,17 @@ constexpr std::string_view name_of(Question question) {
 /// Where the trainer acts in the middle of a step of manual optimization: it looks at a loss, or updates with the
 /// optimizer of this number. A strategy that replays steps lets it act there in each replay.
 enum class Turn : std::int64_t { looks_at_loss = -1, first_optimizer = 0 };
+
+/// An average of the weights that follows the update of a step: `kept` moves to `live` by `share` of the distance. A
+/// strategy that replays steps may make it together with the update; it then sets `*made`. Empty: none follows, or it
+/// differs from step to step.
+template <class Value>
+struct AverageOfStep {
+  std::span<Value> kept = {};
+  std::span<Value const> live = {};
+  double share = 0;
+  bool* made = nullptr;
+};
 
 /// A set of questions.
 class Questions {

@@ -106,7 +106,7 @@ Fitted fitted(auto strategy, std::vector<data::Batch> const& train, Automatic ho
   CountsWaits waits;
   if (!options.max_epochs) options.max_epochs = 3;
   options.log_every_n_steps = 25;
-  auto trainer = make_trainer<Model>(options, strategy, precision, how, counts, waits, callbacks..., NoDefaults{});
+  auto trainer = make_trainer<Model>(options, strategy, precision, how, callbacks..., counts, waits, NoDefaults{});
   trainer.fit(model, train, NoValidation{});
   Replayed::has_kernels = true;
   Fitted all{
@@ -207,6 +207,8 @@ TEST_CASE("on a device a step whose loss or gradients are not finite is skipped 
   LearningRateFinder<Unbounded> const finder{
       {.search = {.num_training = 18, .skip_begin = 1, .skip_end = 1, .update = nullptr}, .milestones = {2}}};
   CHECK(both<Unbounded>(gradients, {}, NonFinite::skip, Float32{}, finder).updated > 30);
+  // An average follows a skipped update, too.
+  CHECK(both<Unbounded>(train, {}, NonFinite::skip, Float32{}, EMAWeightAveraging{{.decay = 0.9}}).updated > 30);
 }
 
 TEST_CASE("on a device the update of a window is skipped in the graph where a loss of any of its batches is infinite") {

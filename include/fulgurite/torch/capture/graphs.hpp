@@ -243,13 +243,13 @@ class Graphs {
       auto& optimizer = seam.optimizer();
       std::vector<TracedUpdate> now;
       for (auto const& run : optimizer.runs(false)) now.push_back(optimizer.traced(run, 0));
-      if (!kept.update->fits(now)) return false;
+      if (!kept.update->fits(now, seam.average())) return false;
       waiting_.add(kept, scene.batch, kept.update->numbers(now));
       if (waiting_.full() && !kept.joined->graph) record_joined(scene, kept, batch, step, report);
       if (!kept.joined->refused) capture::steps_stay_single(report, "");  // what was said before is over
       for (auto& counter : kept.written) counter.bump();
       optimizer.runs(true);
-      seam.set_updated(kept.update->noted(), true, true);
+      seam.set_updated(kept.update->noted(), UpdateInGraph::Outcome());
       return true;
     } else {
       return false;
@@ -330,7 +330,7 @@ class Graphs {
   /// `act(segment)`: what happens after each segment.
   template <class F>
   static void launch(Kept& kept, std::vector<at::Tensor> const& batch, F&& act) {
-    if (kept.update) kept.update->turn_off();
+    TurnedOff const off(kept.update.get());
     kept.inputs.feed(batch);
     for (auto const& segment : kept.segments) {
       segment.graph->replay();
@@ -355,8 +355,7 @@ class Graphs {
 
   // The optimizer's update in the graph.
 
-  /// True if the optimizer is one of those whose update can be written down. A class derived from them may have a step
-  /// of its own.
+  /// True if the optimizer's update can be written down. A class derived from ours may have a step of its own.
   template <class Seam>
   static consteval bool updates() {
     if constexpr (!requires { requires !Seam::is_manual; }) {
@@ -398,8 +397,7 @@ class Graphs {
     if constexpr (updates<Seam>()) {
       if (!kept.update) return {};  // no update follows this step
       auto update = std::move(kept.update);
-      auto const& of_model = kept.left.of_model;
-      if (std::find(of_model.begin(), of_model.end(), true) != of_model.end())
+      if (std::ranges::find(kept.left.of_model, true) != kept.left.of_model.end())
         return "the step returns or logs a tensor of the model, which the update would change";
       auto& optimizer = seam.optimizer();
       {
@@ -417,6 +415,7 @@ class Graphs {
         if (!update->take(std::move(all))) return "the step before gave gradients to other parameters";
       }
       kept.skips = seam.skips(), kept.notes = seam.notes();
+      update->take_average(seam.average());
       add_update(*kept.graph, *update, result, seam);
       if constexpr (Seam::scales) kept.followed = seam.scaler().seeds();
       kept.update = std::move(update);
@@ -444,7 +443,8 @@ class Graphs {
   }
 
   /// False if the update is not the recorded one with other numbers (parameters have taken different numbers of steps
-  /// since, say): it follows the replay as it is written. Steps count once the update is known to be made.
+  /// since, say), or the average another one: they follow the replay as written. Steps count once the update is known
+  /// to be made.
   template <class Seam>
   static bool replay_and_update(Kept& kept, std::vector<at::Tensor> const& batch, Seam& seam) {
     auto& optimizer = seam.optimizer();
@@ -455,7 +455,7 @@ class Graphs {
       return all;
     };
     auto const now = after(0);
-    if (!kept.update->fits(now)) {
+    if (!kept.update->fits(now, seam.average())) {
       launch(kept, batch, [](Segment<Graph> const&) {});
       return false;
     }
@@ -468,7 +468,7 @@ class Graphs {
       for (auto const& run : optimizer.runs(true))
         if (!outcome.ran) optimizer.update(run);
     if constexpr (Seam::scales) seam.scaler().seeds_follow(kept.followed);
-    seam.set_updated(kept.update->noted(), outcome.gradients_fit, outcome.loss_fits);
+    seam.set_updated(kept.update->noted(), outcome);
     return outcome.ran;
   }
   // Several steps as one graph.

@@ -13,6 +13,7 @@
 
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/types.hpp>
+#include <fulgurite/loop/parts.hpp>
 #include <fulgurite/policy/policies.hpp>
 #include <fulgurite/torch/optim/arena.hpp>
 
@@ -156,14 +157,19 @@ class UpdateInGraph : Pinned {
   /// or in each replay of the graph that is being recorded.
   void note(at::Tensor const& value) const;
   at::Tensor const& noted() const { return noted_; }
-  /// Launches the kernels, for the graph that is being recorded.
+  /// Lets each replay make this average after its update, unless it is empty. Also a replay that is not to update does:
+  /// see TurnedOff.
+  void take_average(loop::AverageOfStep<at::Tensor> const& average);
+  /// Launches the kernels, for the graph that is being recorded, and makes the average.
   void launch() const;
+  void make_average() const;
 
   std::vector<TracedUpdate> const& runs() const { return runs_; }
   at::Tensor const& table() const { return table_; }
 
-  /// True if the update `now` differs from the recorded one in its numbers at most, and the kernels run.
-  bool fits(std::vector<TracedUpdate> const& now) const;
+  /// True if the update `now` differs from the recorded one in its numbers at most, the kernels run, and the average
+  /// that the graph makes, if any, is that of the current step.
+  bool fits(std::vector<TracedUpdate> const& now, loop::AverageOfStep<at::Tensor> const& average) const;
 
   // One of these is called before each replay.
 
@@ -171,12 +177,14 @@ class UpdateInGraph : Pinned {
   void turn_on(std::vector<TracedUpdate> const& now, FunctionRef<std::vector<TracedUpdate>(long)> later);
   /// The next replays make these updates: `rows` has the numbers of each.
   void turn_on(std::vector<double> rows);
-  /// The replay makes no update: it is compared with a step as it is written, which has none.
+  /// The replay makes no update: it is compared with a step as it is written, which has none. Afterwards averages have
+  /// to be restored.
   void turn_off();
+  void restore_averages();
 
   /// What has become of an update: it is made, or left out; or the kernels have not run, and never will.
   struct Outcome {
-    bool ran = true, gradients_fit = true, loss_fits = true;
+    bool ran = true, gradients_fit = true, loss_fits = true, averaged = false;
     bool counts() const { return gradients_fit && loss_fits; }
   };
   /// Called after a replay with the update. Waits the first time, and each time in a graph that may leave it out.
@@ -194,9 +202,12 @@ class UpdateInGraph : Pinned {
 
  private:
   void upload();
+  void keep_averages();
 
   std::vector<TracedUpdate> runs_ = {};
   at::Tensor table_, noted_;
+  std::vector<at::Tensor> averages_ = {}, averaged_ = {}, averages_before_ = {};
+  double share_ = 0;
   std::size_t most_runs_;
   enum class Proof { none, made, failed } proof_ = Proof::none;
   std::vector<double> rows_ = {};  ///< those in the table
@@ -204,6 +215,17 @@ class UpdateInGraph : Pinned {
   std::int64_t foreseen_ = 1;      ///< rows written at once: more and more while they turn out to be right
   bool on_ = false;                ///< the kernels of the next replay do something
   bool may_leave_out_ = false;
+};
+
+/// While it lives replays make no update, and at its end averages are as before.
+class TurnedOff : Pinned {
+ public:
+  /// `update`: nullptr if the graph has none.
+  explicit TurnedOff(UpdateInGraph* update);
+  ~TurnedOff();
+
+ private:
+  UpdateInGraph* update_;
 };
 
 /// Undoes at its end what replays have noted meanwhile, which are compared and do not count.

@@ -30,6 +30,7 @@
 #include <fulgurite/torch/native/matmul_scope.hpp>
 #include <fulgurite/torch/optim/clip.hpp>
 #include <fulgurite/torch/optim/update_kernel.hpp>
+#include <fulgurite/torch/weights/averaging.hpp>
 
 namespace fulgurite::libtorch {
 
@@ -445,11 +446,36 @@ FULGURITE_BODY at::Tensor UpdateInGraph::clip(ArenaParameters const& parameters,
 
 FULGURITE_BODY void UpdateInGraph::launch() const {
   for (std::size_t i = 0; i != runs_.size(); ++i) launch_update_in_graph(runs_[i], table_, i, runs_.size());
+  make_average();
 }
 
-FULGURITE_BULK_BODY bool UpdateInGraph::fits(std::vector<TracedUpdate> const& now) const {
+FULGURITE_BODY void UpdateInGraph::take_average(loop::AverageOfStep<at::Tensor> const& average) {
+  averages_.assign(average.kept.begin(), average.kept.end());
+  averaged_.assign(average.live.begin(), average.live.end());
+  share_ = average.share;
+}
+
+FULGURITE_BODY void UpdateInGraph::make_average() const {
+  auto to = averages_;
+  if (!to.empty()) lerp_into(std::span(to), std::span(averaged_), share_);
+}
+
+FULGURITE_BODY void UpdateInGraph::keep_averages() {
+  averages_before_.clear();
+  for (auto const& average : averages_) averages_before_.push_back(average.clone());
+}
+
+FULGURITE_BODY void UpdateInGraph::restore_averages() {
+  for (std::size_t i = 0; i != averages_before_.size(); ++i) averages_[i].copy_(averages_before_[i]);
+  averages_before_.clear();
+}
+
+FULGURITE_BULK_BODY bool UpdateInGraph::fits(std::vector<TracedUpdate> const& now,
+                                             loop::AverageOfStep<at::Tensor> const& average) const {
+  auto const same = [](auto& a, auto& b) { return a.is_same(b); };
   return proof_ != Proof::failed &&
-         std::ranges::equal(runs_, now, [](auto const& a, auto const& b) { return a.does(b); });
+         std::ranges::equal(runs_, now, [](auto const& a, auto const& b) { return a.does(b); }) &&
+         (averages_.empty() || (share_ == average.share && std::ranges::equal(averages_, average.kept, same)));
 }
 
 FULGURITE_BULK_BODY std::vector<double> UpdateInGraph::numbers(std::vector<TracedUpdate> const& update) {
@@ -472,6 +498,7 @@ FULGURITE_BULK_BODY void UpdateInGraph::turn_on(std::vector<TracedUpdate> const&
     upload();
   }
   next_ += size;
+  if (proof_ == Proof::none) keep_averages();
 }
 
 FULGURITE_BULK_BODY void UpdateInGraph::turn_on(std::vector<double> rows) {
@@ -495,7 +522,8 @@ FULGURITE_BULK_BODY void UpdateInGraph::upload() {
 }
 
 FULGURITE_BULK_BODY UpdateInGraph::Outcome UpdateInGraph::outcome() {
-  if (proof_ == Proof::made && !may_leave_out_) return {};
+  bool const averages = !averages_.empty();
+  if (proof_ == Proof::made && !may_leave_out_) return {.averaged = averages};
   auto const head = table_.narrow(0, 0, table_head).cpu();
   auto const number = [&](UpdateTable column) {
     return static_cast<double const*>(head.const_data_ptr())[static_cast<std::size_t>(column)];
@@ -507,14 +535,25 @@ FULGURITE_BULK_BODY UpdateInGraph::Outcome UpdateInGraph::outcome() {
   } else if (proof_ == Proof::none) {
     bool const ran = number(UpdateTable::on) == 1 && number(UpdateTable::row) == 1 && number(UpdateTable::done) == 0;
     proof_ = ran ? Proof::made : Proof::failed;
+    if (!ran) restore_averages();
+    averages_before_.clear();
   }
-  return {proof_ != Proof::failed, (reason & 1) == 0, (reason & 2) == 0};
+  bool const ran = proof_ != Proof::failed;
+  return {ran, (reason & 1) == 0, (reason & 2) == 0, averages && ran};
 }
 
 FULGURITE_BULK_BODY void UpdateInGraph::turn_off() {
+  keep_averages();
   if (!std::exchange(on_, false)) return;
   at::NoGradGuard const no_graph;
   table_.narrow(0, static_cast<std::int64_t>(UpdateTable::on), 1).zero_();
+}
+
+FULGURITE_BULK_BODY TurnedOff::TurnedOff(UpdateInGraph* update) : update_(update) {
+  if (update_) update_->turn_off();
+}
+FULGURITE_BULK_BODY TurnedOff::~TurnedOff() {
+  if (update_) update_->restore_averages();
 }
 
 FULGURITE_BODY NotesUndone::NotesUndone(UpdateInGraph const* update) {
