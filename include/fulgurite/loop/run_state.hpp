@@ -321,7 +321,7 @@ void fold_slices(State<R>& run, Archive& archive) {
 /// The gradients of parameters. `received`: which parameters have a gradient. Only the optimizer knows that if its
 /// gradients always exist, as slices of one buffer; empty: those that exist.
 template <class Backend, class Archive>
-void fold_gradients(std::vector<typename Backend::Value> const& parameters, std::vector<bool>& received,
+void fold_gradients(std::span<typename Backend::Value const> parameters, std::vector<bool>& received,
                     Archive& archive) {
   if (received.empty())
     for (auto const& parameter : parameters) received.push_back(Backend::gradient(parameter).defined());
@@ -347,10 +347,10 @@ void fold_gradients_of(Optimizer& optimizer, Archive& archive) {
   std::vector<bool> received;
   if constexpr (requires { optimizer.received(); }) received = optimizer.received();
   auto const& all = optimizer.parameters();
-  using Parameters = std::vector<typename Backend::Value>;
-  if constexpr (std::is_same_v<std::remove_cvref_t<decltype(all)>, Parameters>)
-    fold_gradients<Backend>(all, received, archive);
-  else fold_gradients<Backend>(Parameters(all.begin(), all.end()), received, archive);
+  using Value = typename Backend::Value;
+  if constexpr (std::is_convertible_v<decltype(all), std::span<Value const>>)
+    fold_gradients<Backend>(std::span<Value const>(all), received, archive);
+  else fold_gradients<Backend>(std::vector<Value>(all.begin(), all.end()), received, archive);
   if constexpr (Archive::loading && requires { optimizer.set_received(received); }) optimizer.set_received(received);
 }
 

@@ -504,8 +504,8 @@ struct LibTorch : libtorch::Finetuning, libtorch::OfGradients, libtorch::OfModel
 
 namespace loop {
 FULGURITE_EXTERN(void finish<LibTorch>(FilesUnderWay<LibTorch>&, HeldFiles&, Due const&));
-FULGURITE_EXTERN(void fold_gradients<LibTorch>(std::vector<at::Tensor> const&, std::vector<bool>&, StateSaver&));
-FULGURITE_EXTERN(void fold_gradients<LibTorch>(std::vector<at::Tensor> const&, std::vector<bool>&, StateLoader&));
+FULGURITE_EXTERN(void fold_gradients<LibTorch>(std::span<at::Tensor const>, std::vector<bool>&, StateSaver&));
+FULGURITE_EXTERN(void fold_gradients<LibTorch>(std::span<at::Tensor const>, std::vector<bool>&, StateLoader&));
 }  // namespace loop
 FULGURITE_EXTERN(class BoardEntries<LibTorch>);
 FULGURITE_EXTERN(void BoardEntries<LibTorch>::state(Cells, std::span<std::string_view const>, StateSaver&));

@@ -40,8 +40,8 @@ FULGURITE_BULK_BODY OfModels::Value OfModels::made_from(SavedTensor const& from,
 namespace fulgurite::loop {
 
 FULGURITE_INSTANTIATE(void finish<LibTorch>(FilesUnderWay<LibTorch>&, HeldFiles&, Due const&));
-FULGURITE_INSTANTIATE(void fold_gradients<LibTorch>(std::vector<at::Tensor> const&, std::vector<bool>&, StateSaver&));
-FULGURITE_INSTANTIATE(void fold_gradients<LibTorch>(std::vector<at::Tensor> const&, std::vector<bool>&, StateLoader&));
+FULGURITE_INSTANTIATE(void fold_gradients<LibTorch>(std::span<at::Tensor const>, std::vector<bool>&, StateSaver&));
+FULGURITE_INSTANTIATE(void fold_gradients<LibTorch>(std::span<at::Tensor const>, std::vector<bool>&, StateLoader&));
 
 }  // namespace fulgurite::loop
 namespace fulgurite {
