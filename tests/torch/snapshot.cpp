@@ -267,8 +267,11 @@ TEST_CASE("switches of a model: leaves that can have a gradient are set, and a T
   using Names = std::vector<std::string>;
   CHECK(libtorch::switches(odd).parameters == Names{"counts"});
   CHECK(libtorch::switches(odd).modules.empty());
-  libtorch::set_switches(odd, {});
-  libtorch::set_switches(odd, {.parameters = {"inner.0.bias", "leaf", "made"}, .modules = {"", "inner.0"}});
+  Switches off;
+  libtorch::set_switches(odd, off);
+  off.parameters = {"inner.0.bias", "leaf", "made"};
+  off.modules = {"", "inner.0"};
+  libtorch::set_switches(odd, off);
   CHECK(libtorch::switches(odd).parameters == Names{"counts", "inner.0.bias", "leaf"});
   CHECK(libtorch::switches(odd).modules == Names{"", "inner.0"});
   CHECK(odd.inner->is_training());

@@ -379,10 +379,10 @@ template <class Archive>
 void fold_results(RunCore& run, Archive& archive);
 FULGURITE_FOLD(EXTERN, fold_results, RunCore&);
 
-/// The length of the next windows, which hooks may change.
+/// The length of the next windows, which hooks may change. `written`: that of the program; null: steps are manual.
 template <class Archive>
-void fold_window_length(RunCore& run, Automatic const* automatic, Archive& archive);
-FULGURITE_FOLD(EXTERN, fold_window_length, RunCore&, Automatic const*);
+void fold_window_length(RunCore& run, int const* written, Archive& archive);
+FULGURITE_FOLD(EXTERN, fold_window_length, RunCore&, int const*);
 template <class O>
 Automatic const* automatic_of([[maybe_unused]] O const& optimization) {
   if constexpr (std::is_same_v<O, Automatic>) return &optimization;
@@ -489,8 +489,11 @@ void fold_weights(State<R>& run, Archive& archive) {
 
 // Callbacks that keep files are not included: their files are on the disk, and their rankings refer to these.
 template <class Archive>
-void fold_core_before_cut(RunCore& run, Automatic const* automatic, bool with_outcome, Archive& archive);
-FULGURITE_FOLD(EXTERN, fold_core_before_cut, RunCore&, Automatic const*, bool);
+void fold_callbacks_before_cut(RunCore& run, Archive& archive);
+FULGURITE_FOLD(EXTERN, fold_callbacks_before_cut, RunCore&);
+template <class Archive>
+void fold_core_before_cut(RunCore& run, int const* window_written, bool with_outcome, Archive& archive);
+FULGURITE_FOLD(EXTERN, fold_core_before_cut, RunCore&, int const*, bool);
 
 /// State that hooks at an epoch's end can change. Weights and moments are included only if a callback declares that it
 /// changes weights.
@@ -498,8 +501,11 @@ template <class R, class Pack, class Archive>
 void fold_before_cut(State<R>& run, Archive& archive) {
   archive.child("before_cut", [&](auto& inner) {
     if constexpr (Stateful<typename R::Model, Archive> && !splits_model<R>) inner.child("model", *run.parts.model);
+    fold_callbacks_before_cut(run, inner);
     run.parts.optimizers->state(inner);
-    fold_core_before_cut(run, automatic_of(run.optimization), !any_keeps_files<Pack>, inner);
+    int const* window_written = nullptr;
+    if constexpr (R::automatic) window_written = &run.optimization.accumulate_grad_batches;
+    fold_core_before_cut(run, window_written, !any_keeps_files<Pack>, inner);
     if constexpr (keeps_moved_weights<R, Pack>)
       if (!Archive::loading || !lacks(inner, "weights")) fold_weights(run, inner);
   });
@@ -535,12 +541,10 @@ FULGURITE_FOLD(EXTERN, fold_kept_cut, RunCore&);
 template <class R, class Pack>
 void go_back_before_cut(State<R>& run, Pack const&) {
   if (!run.before_cut) return;
+  auto random = R::Backend::rng_state();
+  if (run.cut_random) run.cut_random->load([&](auto& archive) { archive.child("cut_random", random); });
   run.before_cut->load([&](auto& archive) { fold_before_cut<R, Pack>(run, archive); });
-  if (run.cut_random) {
-    auto random = R::Backend::rng_state();
-    run.cut_random->load([&](auto& archive) { archive.child("cut_random", random); });
-    random.restore();
-  }
+  if (run.cut_random) random.restore();
   resume_switches(run, run.cut_switches);
   forget_cut(run);
 }

@@ -35,11 +35,10 @@ FULGURITE_BODY void forget_searches(RunCore& run) {
 }
 
 template <class Archive>
-void fold_window_length(RunCore& run, Automatic const* automatic, Archive& archive) {
-  if (automatic != nullptr)
-    archive.option("accumulate_grad_batches", automatic->accumulate_grad_batches, run.asked.window_length);
+void fold_window_length(RunCore& run, int const* written, Archive& archive) {
+  if (written != nullptr) archive.option("accumulate_grad_batches", *written, run.asked.window_length);
 }
-FULGURITE_FOLD(INSTANTIATE, fold_window_length, RunCore&, Automatic const*);
+FULGURITE_FOLD(INSTANTIATE, fold_window_length, RunCore&, int const*);
 
 FULGURITE_BULK_BODY Limits::Limits(TrainerOptions const& options)
     : epochs(options.max_epochs),
@@ -62,7 +61,7 @@ FULGURITE_BODY RunPosition::RunPosition(RunCore& run, Beside const& beside)
 
 void RunPosition::fold_optimization(auto& archive) {
   if (beside_.automatic == nullptr) return;
-  fold_window_length(run_, beside_.automatic, archive);
+  fold_window_length(run_, &beside_.automatic->accumulate_grad_batches, archive);
   auto const& clip = beside_.automatic->clip;
   archive.option("clip", std::string(clip.kind == Clip::Kind::none   ? "none"
                                      : clip.kind == Clip::Kind::norm ? "norm"
@@ -333,20 +332,25 @@ void fold_results(RunCore& run, Archive& archive) {
 FULGURITE_FOLD(INSTANTIATE, fold_results, RunCore&);
 
 template <class Archive>
-void fold_core_before_cut(RunCore& run, Automatic const* automatic, bool with_outcome, Archive& archive) {
+void fold_callbacks_before_cut(RunCore& run, Archive& archive) {
   archive.child("callbacks", [&](Archive& all) {
     each_remembering(run.callbacks, [&](AnyCallback const& callback, std::string const& name) {
       if (!callback.table->keeps_checkpoints && !lacks(all, name)) all.child(name, callback);
     });
     leave_out_others(all);
   });
+}
+FULGURITE_FOLD(INSTANTIATE, fold_callbacks_before_cut, RunCore&);
+
+template <class Archive>
+void fold_core_before_cut(RunCore& run, int const* window_written, bool with_outcome, Archive& archive) {
   fold_results(run, archive);
-  fold_window_length(run, automatic, archive);
+  fold_window_length(run, window_written, archive);
   archive("statistics_pass", run.due.statistics_pass);
   // The resuming program may have other callbacks than the one that wrote the file.
   if (with_outcome && !lacks(archive, "outcome")) archive("outcome", run.made.outcome);
 }
-FULGURITE_FOLD(INSTANTIATE, fold_core_before_cut, RunCore&, Automatic const*, bool);
+FULGURITE_FOLD(INSTANTIATE, fold_core_before_cut, RunCore&, int const*, bool);
 
 FULGURITE_BODY void keep_stop_and_switches(RunCore& run) {
   auto stop = run.due.stop;
