@@ -298,6 +298,23 @@ struct EndsBatches {
   void on_train_batch_end() {}
 };
 
+/// Code of the program between the update and the average.
+struct Halves : EMAWeightAveraging {
+  using EMAWeightAveraging::EMAWeightAveraging;
+  void on_train_batch_end(auto& ctx) {
+    torch::NoGradGuard const no_graph;
+    for (auto& weight : ctx.model().parameters()) weight.mul_(0.5);
+    EMAWeightAveraging::on_train_batch_end(ctx);
+  }
+};
+/// The weights after every other step are averaged.
+struct EverySecond : EMAWeightAveraging {
+  using EMAWeightAveraging::EMAWeightAveraging;
+  void on_train_batch_end(auto& ctx) {
+    if (ctx.global_step() % 2 == 0) EMAWeightAveraging::on_train_batch_end(ctx);
+  }
+};
+
 /// Takes several steps in a batch, after which the weights are averaged once.
 struct Carries : torch::nn::Module {
   using Hidden = torch::Tensor;
@@ -337,6 +354,9 @@ TEST_CASE("an average at each step is made in the graph, with the bits of the on
   CHECK(updated<Plain>(rows_of(7), {}, options, EMAWeightAveraging{{.update_every_n_steps = 2}}).updated > 30);
   CHECK(updated<Plain>(rows_of(7), {}, options, EMAWeightAveraging{{.update_starting_at_step = 30}}).updated > 30);
   CHECK(updated<Plain>(rows_of(7), {}, options, WeightAveraging{}).updated > 30);
+  // A class of its own.
+  CHECK(updated<Plain>(rows_of(7), {}, options, Halves{{.decay = 0.9}}).updated > 30);
+  CHECK(updated<Plain>(rows_of(7), {}, options, EverySecond{{.decay = 0.9}}).updated > 30);
 
   std::vector<data::Batch> series;
   for (int i = 0; i != 20; ++i) series.push_back({torch::randn({8, 4, 6}), torch::randn({8, 4, 4})});
@@ -378,6 +398,11 @@ TEST_CASE("an average is undone where a replay was not to update, and where its 
     CHECK(kept[1][4].item<float>() == 0.5F);
   }
   CHECK(kept[1][4].item<float>() == 1);
+  {
+    graph::TurnedOff const off(&update);
+    kept[1].resize_({7});  // what restores it fails
+  }
+  kept[1].resize_({5});
   update.turn_on({}, [](long) { return std::vector<libtorch::TracedUpdate>(); });
   update.make_average();
   auto const outcome = update.outcome();  // the table is at its first row still

@@ -276,6 +276,7 @@ class WeightAveraging {
       when.at_each_from(step);
     }
   auto average_of_step(long step) {
+    made_ = false;
     bool const follows = step == step_ && should_update_.at_each_from(step);
     return follows ? weights_.template with<Backend>(average_(weights_.count()), made_)
                    : loop::AverageOfStep<typename Backend::Value>();
@@ -357,6 +358,9 @@ struct Moments {
 /// average + (1 - decay) * weights. Otherwise it behaves as WeightAveraging does.
 class EMAWeightAveraging : public WeightAveraging<averaging::Decay, averaging::Moments> {
  public:
+  /// A class derived from this one may have hooks of its own, so its average stays outside of a replay.
+  using AveragesEachStep = EMAWeightAveraging;
+
   explicit EMAWeightAveraging(EMAWeightAveragingOptions options = {});
   FULGURITE_NAMED_OPTIONS(EMAWeightAveraging);
 

@@ -351,7 +351,8 @@ AverageOfStep<typename R::Value> average_of_step([[maybe_unused]] State<R>& run,
   if constexpr (first != Pack::size && !Recurrent<typename R::Model> &&
                 !hook::lr_scheduler_step::named<typename R::Model>) {
     auto& callback = pack.slots.template get<first>();
-    if constexpr (requires { callback.template average_of_step<typename R::Backend>(0L); })
+    using Callback = std::remove_cvref_t<decltype(callback)>;
+    if constexpr (requires { requires std::same_as<typename Callback::AveragesEachStep, Callback>; })
       return callback.template average_of_step<typename R::Backend>(run.progress.global_step);
   }
   return {};

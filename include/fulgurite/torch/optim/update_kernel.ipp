@@ -466,8 +466,8 @@ FULGURITE_BODY void UpdateInGraph::keep_averages() {
 }
 
 FULGURITE_BODY void UpdateInGraph::restore_averages() {
-  for (std::size_t i = 0; i != averages_before_.size(); ++i) averages_[i].copy_(averages_before_[i]);
-  averages_before_.clear();
+  auto const before = std::exchange(averages_before_, {});
+  for (std::size_t i = 0; i != before.size(); ++i) averages_[i].copy_(before[i]);
 }
 
 FULGURITE_BULK_BODY bool UpdateInGraph::fits(std::vector<TracedUpdate> const& now,
@@ -553,14 +553,20 @@ FULGURITE_BULK_BODY TurnedOff::TurnedOff(UpdateInGraph* update) : update_(update
   if (update_) update_->turn_off();
 }
 FULGURITE_BULK_BODY TurnedOff::~TurnedOff() {
-  if (update_) update_->restore_averages();
+  try {
+    if (update_) update_->restore_averages();
+  } catch (std::exception const&) {  // a failed device reports its error again in the next operation
+  }
 }
 
 FULGURITE_BODY NotesUndone::NotesUndone(UpdateInGraph const* update) {
   if (update) noted_ = update->noted(), before_ = noted_.clone();
 }
 FULGURITE_BODY NotesUndone::~NotesUndone() {
-  if (noted_.defined()) noted_.copy_(before_);
+  try {
+    if (noted_.defined()) noted_.copy_(before_);
+  } catch (std::exception const&) {  // likewise
+  }
 }
 
 }  // namespace fulgurite::libtorch::graph
