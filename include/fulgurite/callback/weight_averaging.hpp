@@ -271,10 +271,6 @@ class WeightAveraging {
 
   /// The average after this step, which a strategy makes together with the update; see AverageOfStep.
   template <class Backend>
-    requires requires(When const& when, long step) {
-      Average::same_share;
-      when.at_each_from(step);
-    }
   auto average_of_step(long step) {
     made_ = false;
     bool const follows = step == step_ && should_update_.at_each_from(step);
@@ -332,7 +328,6 @@ struct EMAWeightAveragingOptions {
 namespace averaging {
 /// The share of the new weights in an EMA.
 struct Decay {
-  static constexpr bool same_share = true;  ///< at each step
   double decay;
   constexpr double operator()(long) const { return 1.0 - decay; }
   void state(auto& archive);

@@ -151,25 +151,25 @@ FULGURITE_BODY Redo redo_window(RunCore& run, bool keeps_place, bool automatic) 
                  .observed = progress.global_step - (stepped && !run.facts.accumulating)};
     return Redo::nothing;
   }
-  bool const told =
+  bool const notified =
       run.facts.in_batch && run.facts.ended == progress.total_batches && !run.facts.end_unknown && !keeps_place;
-  if (told) {
+  if (notified) {
     progress.batch = run.facts.batch_idx + 1;
     ++progress.total_batches;
     if (stepped && !run.facts.accumulating) progress.window_start = progress.batch;
   }
   // If a window ended before its full length, its step follows the batch.
   bool const flushing =
-      !told && automatic && !run.facts.accumulating && !keeps_place && progress.window_start != progress.batch;
+      !notified && automatic && !run.facts.accumulating && !keeps_place && progress.window_start != progress.batch;
   // The batch was finished, and something after it has failed.
   if (run.facts.in_batch && progress.batch == run.facts.batch_idx + 1 && !flushing) {
-    bool const counts = told ? stepped && !run.facts.accumulating : progress.window_start == progress.batch;
-    run.point = {.at = told ? At::after_step : At::after_batch,
+    bool const counts = notified ? stepped && !run.facts.accumulating : progress.window_start == progress.batch;
+    run.point = {.at = notified ? At::after_step : At::after_batch,
                  .last = run.facts.is_last_batch,
                  .counts = counts,
                  .accumulating = run.facts.accumulating,
                  .observed = progress.global_step - counts};
-    return told ? Redo::fold_board : Redo::nothing;
+    return notified ? Redo::fold_board : Redo::nothing;
   }
   if (keeps_place) {
     progress.window_start = progress.batch;

@@ -604,34 +604,35 @@ class TrainEpoch {
     return static_cast<char const*>(nullptr);
   }();
 
-  /// Runs the batches, and lets the strategy make several steps in one replay.
+  /// Runs the batches, and lets the strategy make several steps in one replay where it may.
   template <bool One, class Take, class Reads>
   bool walk_pass(State<R>& run, Take const& take, Reads const& reads) {
     if constexpr (JoinsSteps<typename R::Strategy> && !One) {
-      auto& strategy = run.parts.strategy;
-      if (int const steps = strategy.steps_a_replay(); steps != 1) {
-        if constexpr (single != nullptr) {
-          if (run.searching.rehearsing) return pass_->template walk<One>(take, reads);  // of the trial alone
-          strategy.stay_single(single);
-          run.warn("fulgurite.capture.single_steps",
-                   "steps_a_replay = " + std::to_string(steps) + " has no effect: " + single);
-        } else {
-          strategy.join_steps(true);
-          try {
-            pass_->template walk<false>(take, reads);
-          } catch (...) {  // whoever is notified sees the steps that are counted
-            try {
-              strategy.join_steps(false);
-            } catch (std::exception const&) {  // the first error is thrown
-            }
-            throw;
-          }
-          strategy.join_steps(false);
-          return false;
-        }
+      int const steps = run.parts.strategy.steps_a_replay();
+      if constexpr (single == nullptr) {
+        if (steps != 1) return walk_joined(run.parts.strategy, take, reads);
+      } else if (steps != 1 && !run.searching.rehearsing) {  // a trial run has a callback of its own
+        run.parts.strategy.stay_single(single);
+        run.warn("fulgurite.capture.single_steps",
+                 "steps_a_replay = " + std::to_string(steps) + " has no effect: " + single);
       }
     }
     return pass_->template walk<One>(take, reads);
+  }
+  template <class Take, class Reads>
+  bool walk_joined(typename R::Strategy& strategy, Take const& take, Reads const& reads) {
+    strategy.join_steps(true);
+    try {
+      pass_->template walk<false>(take, reads);
+    } catch (...) {  // whoever is notified sees the steps that are counted
+      try {
+        strategy.join_steps(false);
+      } catch (std::exception const&) {  // the first error is thrown
+      }
+      throw;
+    }
+    strategy.join_steps(false);
+    return false;
   }
 
   /// Runs the epoch's batches. If a check finds wrong replays, rolls back and runs from there again.

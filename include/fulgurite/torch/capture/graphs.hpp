@@ -22,7 +22,6 @@
 
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/loop/parts.hpp>
-#include <fulgurite/torch/capture/cuda_graph.hpp>
 #include <fulgurite/torch/capture/graph_step.hpp>
 #include <fulgurite/torch/capture/recorder.hpp>
 #include <fulgurite/torch/capture/step_kind.hpp>
@@ -217,8 +216,7 @@ class Graphs {
     }
     for (auto& counter : kept.written) counter.bump();
     if constexpr (updates<Seam>())
-      if (kept.update && !seam.rescales() && kept.skips == seam.skips() && kept.notes == seam.notes())
-        return replay_and_update(kept, batch, seam);
+      if (may_update(kept, seam)) return replay_and_update(kept, batch, seam);
     launch(kept, batch, [](Segment<Graph> const&) {});
     return false;
   }
@@ -235,14 +233,12 @@ class Graphs {
                               : scene.world.device().is_cpu() ? "on the CPU results are read at once"
                                                               : nullptr;
       if (why) capture::steps_stay_single(report, why);
-      if (why || !kept.update->is_known() || seam.rescales() || kept.skips != seam.skips() ||
-          kept.notes != seam.notes() || !step.board.has_room(kept.left.logged.size()))
+      if (why || !may_update(kept, seam) || !kept.update->is_known() || !step.board.has_room(kept.left.logged.size()))
         return false;
       if (!kept.joined) prepare_joined(kept, batch, report);
       if (kept.joined->refused) return false;
       auto& optimizer = seam.optimizer();
-      std::vector<TracedUpdate> now;
-      for (auto const& run : optimizer.runs(false)) now.push_back(optimizer.traced(run, 0));
+      auto const now = traced(optimizer, optimizer.runs(false), 0);
       if (!kept.update->fits(now, seam.average())) return false;
       waiting_.add(kept, scene.batch, kept.update->numbers(now));
       if (waiting_.full() && !kept.joined->graph) record_joined(scene, kept, batch, step, report);
@@ -423,6 +419,19 @@ class Graphs {
     return {};
   }
 
+  /// True if a replay may make the update of this step.
+  template <class Seam>
+  static bool may_update(Kept const& kept, Seam const& seam) {
+    return kept.update && !seam.rescales() && kept.skips == seam.skips() && kept.notes == seam.notes();
+  }
+  /// The update of so many steps later, as far as it is known now.
+  template <class Optimizer, class Runs>
+  static std::vector<TracedUpdate> traced(Optimizer& optimizer, Runs const& runs, long steps) {
+    std::vector<TracedUpdate> all;
+    for (auto const& run : runs) all.push_back(optimizer.traced(run, steps));
+    return all;
+  }
+
   /// Adds what stands before the update, and the update, to the graph that is being recorded.
   template <class Result, class Seam>
   static void add_update(Graph& graph, UpdateInGraph& update, Result const& result, Seam& seam) {
@@ -449,11 +458,7 @@ class Graphs {
   static bool replay_and_update(Kept& kept, std::vector<at::Tensor> const& batch, Seam& seam) {
     auto& optimizer = seam.optimizer();
     auto const runs = optimizer.runs(false);
-    auto const after = [&](long steps) {
-      std::vector<TracedUpdate> all;
-      for (auto const& run : runs) all.push_back(optimizer.traced(run, steps));
-      return all;
-    };
+    auto const after = [&](long steps) { return traced(optimizer, runs, steps); };
     auto const now = after(0);
     if (!kept.update->fits(now, seam.average())) {
       launch(kept, batch, [](Segment<Graph> const&) {});
