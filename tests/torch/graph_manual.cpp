@@ -25,6 +25,7 @@
 
 using namespace fulgurite;
 using replayed::GraphedCpu;
+using replayed::Overwriting;
 using replayed::Replayed;
 namespace F = torch::nn::functional;
 
@@ -138,6 +139,19 @@ struct Heads : Gan<Way::minimize> {
     if (batch.first) opt_g.zero_grad();
     ctx.backward(gl / 2);
     if (batch.closes) ctx.step(opt_g);
+  }
+};
+
+/// One backward pass for two optimizers, each of which clears after its update.
+struct ClearsLast : Gan<Way::minimize> {
+  void training_step(Rowed const& batch, auto& ctx) {
+    ++ran;
+    auto& [opt_g, opt_d] = ctx.optimizers();
+    ctx.backward(judged(g->forward(torch::randn({8, 4})), 1.0) + judged(batch.data, 0.9));
+    ctx.step(opt_g);
+    opt_g.zero_grad();
+    ctx.step(opt_d);
+    opt_d.zero_grad();
   }
 };
 
@@ -282,6 +296,23 @@ TEST_CASE("graphs by hand: an update is of the parameters that have received gra
   auto data = batches(20, true);
   for (std::size_t i = 4; i < data.size(); i += 6) data[i].data = data[i].data.narrow(0, 0, 5).clone();
   CHECK(replayed_as_written<Heads>(data, Manual{}).recorded == 3);
+}
+TEST_CASE(
+    "graphs by hand: with kernels::fastest the first gradient after zero_grad() overwrites, and the next is added") {
+  auto const fastest = [&]<class M>(std::type_identity<M>, auto const& data) {
+    Replayed::overwrites = Replayed::clears = 0;
+    auto const graphed = trained<M>(Overwriting(), Manual{}, data);
+    CHECK(Replayed::overwrites + Replayed::clears > 0);
+    CHECK(graphed.warnings.empty());
+    CHECK(graphed.report.replayed > 80);
+    same(graphed, trained<M>(SingleDevice{cpu}, Manual{}, data));
+  };
+  fastest(std::type_identity<Gan<Way::minimize>>(), batches(20));
+  fastest(std::type_identity<Gan<Way::windows>>(), batches(20, true));
+  auto data = batches(20, true);
+  for (std::size_t i = 4; i < data.size(); i += 6) data[i].data = data[i].data.narrow(0, 0, 5).clone();
+  fastest(std::type_identity<Heads>(), data);
+  fastest(std::type_identity<ClearsLast>(), batches(20));
 }
 TEST_CASE("graphs by hand, stopped between batches and resumed") {
   resumes<Gan<Way::minimize>>(batches(20), Manual{}, {20, 130, 132});

@@ -20,6 +20,7 @@
 
 using namespace fulgurite;
 using replayed::GraphedCpu;
+using replayed::Overwriting;
 using replayed::Replayed;
 namespace F = torch::nn::functional;
 namespace graph = libtorch::graph;
@@ -138,11 +139,14 @@ void same(Left const& a, Left const& b) {
   CHECK(a.averaged == b.averaged);
 }
 /// Fits both ways, and compares every bit. On the CPU the loss is looked at before the update, unless nothing is.
-template <class Model>
+template <class Model, class Strategy = GraphedCpu>
 CaptureReport updated(auto const& data, Automatic how = {}, TrainerOptions options = {.non_finite = NonFinite::ignore},
                       auto... callbacks) {
   if (!options.max_epochs) options.max_epochs = 8;
-  GraphedCpu strategy{SingleDevice{cpu}};
+  auto const strategy = [] {
+    if constexpr (std::is_same_v<Strategy, GraphedCpu>) return GraphedCpu{SingleDevice{cpu}};
+    else return Strategy();
+  }();
   auto const report = strategy.report();
   same(left_by<Model>(strategy, data, options, how, callbacks...),
        left_by<Model>(SingleDevice{cpu}, data, options, how, callbacks...));
@@ -227,6 +231,14 @@ struct FrozenHead : Plain {
   FrozenHead() { head->bias.set_requires_grad(false); }
 };
 
+/// The gradients of one parameter are halved, which are those of the whole window.
+struct Hooked : Plain {
+  struct Halves : torch::autograd::PostAccumulateGradHook {
+    void operator()(torch::Tensor const& parameter) override { parameter.grad().mul_(0.5); }
+  };
+  Hooked() { torch::autograd::impl::set_post_acc_grad_hooks(head->bias, std::make_unique<Halves>()); }
+};
+
 /// The step follows a global from batch 40 on.
 struct FollowsGlobal : Plain {
   static inline double unseen = 1;
@@ -288,6 +300,32 @@ TEST_CASE("an update in the graph is of the parameters that receive gradients: s
     if (i % 3 == 1) data[i] = {data[i].data.narrow(0, 0, 5), data[i].target.narrow(0, 0, 5)};
   auto const heads = updated<Plain>(data, {}, {.max_epochs = 14, .non_finite = NonFinite::ignore});
   CHECK(heads.updated > 20);
+}
+
+TEST_CASE("with kernels::fastest a graph overwrites gradients: those of a window's later batches are added, and those "
+          "that a step does not compute are cleared") {
+  auto const counted = [](auto&& f) {
+    Replayed::captures = Replayed::sums = Replayed::overwrites = Replayed::clears = 0;
+    f();
+    CHECK(Replayed::captures > 0);
+    CHECK(Replayed::sums + Replayed::overwrites == Replayed::captures);
+  };
+  counted([&] { CHECK(updated<Plain, Overwriting>(rows_of(7), {.clip = ClipNorm{0.1}}).updated > 30); });
+  CHECK(Replayed::sums == 0);
+  CHECK(Replayed::clears == 2 * Replayed::captures);  // of the head that no step of 8 rows reaches
+  counted([&] { updated<Plain, Overwriting>(rows_of(8), {.accumulate_grad_batches = 2}); });
+  CHECK(Replayed::sums == Replayed::overwrites);
+  CHECK(Replayed::clears == 2 * Replayed::overwrites);
+
+  auto data = rows_of(6);
+  for (std::size_t i = 0; i != data.size(); ++i)
+    if (i % 3 == 1) data[i] = {data[i].data.narrow(0, 0, 5), data[i].target.narrow(0, 0, 5)};
+  // A norm is of all gradients, so it shows one that should be 0.
+  Automatic const clipped{.clip = ClipNorm{0.1}};
+  updated<Plain, Overwriting>(data, clipped, {.max_epochs = 14, .non_finite = NonFinite::ignore});
+  updated<FrozenHead, Overwriting>(rows_of(7), clipped);
+  updated<Thaws, Overwriting>(rows_of(10), clipped);
+  updated<Hooked, Overwriting>(rows_of(8), {.accumulate_grad_batches = 2});
 }
 
 namespace {

@@ -39,6 +39,8 @@ class Replayed {
   static inline double noise = 0, offset = 0;  ///< what a replay adds to the first gradient: alternating, or always
   static inline int alive = 0, captures = 0, cuts = 0, launches = 0;
   static inline int sums = 0, additions = 0;  ///< calls that add to gradients: of all of them at once, and of one
+  static inline int overwrites = 0;           ///< calls that overwrite gradients, of all of them at once
+  static inline int clears = 0;               ///< calls that clear a tensor
   static inline bool has_kernels = true;      ///< for the optimizer's update
 
   static std::string missing(at::Device) { return {}; }
@@ -107,6 +109,8 @@ class Replayed {
   void overwrite(std::unordered_set<capture::Storage>& given) {
     for (auto const& call : calls_) {
       if (call.name() == "aten::_foreach_add_") ++sums;
+      if (call.name() == "aten::_foreach_copy_") ++overwrites;
+      if (call.name() == "aten::zero_") ++clears;
       if (call.name() != "aten::add_") continue;
       for (auto const& parameter : model->parameters())
         if (auto const& gradient = parameter.grad();
@@ -228,5 +232,9 @@ struct CountsOperators {
 };
 
 using GraphedCpu = capture::Capturing<SingleDevice<Cpu>, capture::CapturedSteps<graph::Graphs<Replayed>>>;
+/// Its graphs overwrite gradients. Products are LibTorch's, since the stand-in does not replay others.
+struct Overwriting : GraphedCpu {
+  Overwriting() : GraphedCpu(SingleDevice{cpu}, kernels::fastest) { matmul = Matmul::libtorch; }
+};
 
 }  // namespace replayed

@@ -161,11 +161,11 @@ class CapturedSteps : private CapturedModel {
   CapturedSteps& operator=(CapturedSteps const&) = delete;
 
   template <class Model>
-  void setup(Model& model, at::Device device) {
+  void setup(Model& model, at::Device device, Kernels kernels) {
     teardown();
     take(model, device);
     if (auto const why = Recordings::missing(device); !why.empty()) stay_as_written(why);
-    if (!off_) recordings_.open(device);
+    if (!off_) recordings_.open(device, kernels);
   }
   void teardown() {
     forget();
@@ -474,7 +474,7 @@ class Capturing : public Base {
   void setup(Model& model, Precision const& precision) {
     steps_.teardown();
     Base::setup(model, precision);
-    steps_.setup(model, this->device());
+    steps_.setup(model, this->device(), options_.kernels);
   }
   template <class Model>
   void teardown(Model& model) {
@@ -542,9 +542,9 @@ class TapesOrGraphs {
   ~TapesOrGraphs();
 
   template <class Model>
-  void setup(Model& model, at::Device device) {
+  void setup(Model& model, at::Device device, Kernels kernels) {
     choose(device);
-    std::visit([&](auto& steps) { steps.setup(model, device); }, steps_);
+    std::visit([&](auto& steps) { steps.setup(model, device, kernels); }, steps_);
   }
   void teardown();
   template <class F>

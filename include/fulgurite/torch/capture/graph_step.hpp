@@ -120,18 +120,29 @@ class Observer {
 
 // The gradients of a step that is being recorded.
 
+/// Clears slices of gradients without a sign, in their version counters, that they were written to: a gradient that is
+/// cleared after the optimizer's zero_grad() has not been received.
+void clear_silently(std::vector<at::Tensor> const& slices);
+
 /// While this object lives, parameters whose gradients are defined have none, so that backward leaves the new gradients
 /// where it computes them. `add` adds these to the earlier ones in a single kernel, where backward would take one for
 /// each parameter; the sums have the same bits. At the end the parameters have their earlier gradients again.
+///
+/// `to_overwrite`: earlier gradients that should have been cleared and were not. They are overwritten: a new gradient
+/// of -0 stays -0, where added to 0 it would become 0. Those that backward does not compute are cleared.
 class GradientsApart : Pinned {
  public:
-  explicit GradientsApart(capture::World const& world);
+  explicit GradientsApart(capture::World const& world, std::vector<at::Tensor> const& to_overwrite = {});
   ~GradientsApart();
 
   void add() const;
 
  private:
-  std::vector<std::pair<at::Tensor, at::Tensor>> earlier_;  ///< parameters and their gradients
+  struct Earlier {
+    at::Tensor parameter, gradient;
+    bool overwrite;
+  };
+  std::vector<Earlier> earlier_;
 };
 
 // A copy of all that a step may change: the model's memory, the random generators, and the step's outputs.

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <ATen/ops/_foreach_add.h>
+#include <ATen/ops/_foreach_copy.h>
 #include <ATen/ops/empty.h>
 #include <torch/csrc/autograd/variable.h>
 
@@ -110,18 +111,29 @@ FULGURITE_BULK_BODY std::uint32_t Observer::version(at::Tensor const& tensor) {
   return tensor.unsafeGetTensorImpl()->version_counter().current_version();
 }
 
-FULGURITE_BULK_BODY GradientsApart::GradientsApart(capture::World const& world) {
+FULGURITE_BULK_BODY void clear_silently(std::vector<at::Tensor> const& slices) {
+  at::NoGradGuard const no_graph;
+  for (auto const& slice : slices) capture::detached(slice).zero_();
+}
+
+FULGURITE_BULK_BODY GradientsApart::GradientsApart(capture::World const& world,
+                                                   std::vector<at::Tensor> const& to_overwrite) {
+  std::unordered_set<c10::TensorImpl*> stale;
+  for (auto const& slice : to_overwrite) stale.insert(slice.unsafeGetTensorImpl());
   world.each_parameter([&](at::Tensor const& parameter) {
     auto& gradient = parameter.mutable_grad();
     // A hook on the sum would see the new gradient alone.
     if (!gradient.defined() || torch::autograd::impl::post_acc_grad_hooks(parameter)) return;
-    earlier_.emplace_back(parameter, std::move(gradient));
+    bool const overwrite = stale.erase(gradient.unsafeGetTensorImpl()) != 0;
+    earlier_.push_back({parameter, std::move(gradient), overwrite});
     gradient.reset();
   });
+  for (auto const& slice : to_overwrite)
+    if (stale.erase(slice.unsafeGetTensorImpl()) != 0) clear_silently({slice});
 }
 
 FULGURITE_BULK_BODY GradientsApart::~GradientsApart() {
-  for (auto& [parameter, gradient] : earlier_) parameter.mutable_grad() = std::move(gradient);
+  for (auto& one : earlier_) one.parameter.mutable_grad() = std::move(one.gradient);
 }
 
 FULGURITE_BULK_BODY void GradientsApart::add() const {
@@ -129,18 +141,20 @@ FULGURITE_BULK_BODY void GradientsApart::add() const {
   // LibTorch's kernel gives each tensor one block for 65,536 numbers, so that it keeps few processors of the GPU busy
   // where tensors are few; in one launch there may be 64 tensors.
   std::int64_t total = 0;
-  for (auto const& [parameter, gradient] : earlier_) total += gradient.numel();
+  for (auto const& one : earlier_) total += one.gradient.numel();
   auto const most = std::clamp<std::int64_t>((total / 48 + 1023) / 1024 * 1024, 1024, 65536);
   // LibTorch's kernel takes tensors of one type; of several types it would make one call for each tensor.
-  std::map<at::ScalarType, std::pair<std::vector<at::Tensor>, std::vector<at::Tensor>>> sums;
-  for (auto const& [parameter, gradient] : earlier_) {
+  std::map<std::pair<bool, at::ScalarType>, std::pair<std::vector<at::Tensor>, std::vector<at::Tensor>>> calls;
+  for (auto const& [parameter, gradient, overwrite] : earlier_) {
     auto const& made = parameter.grad();
+    bool const dense = made.defined() && made.layout() == at::kStrided;
+    if (overwrite && !dense) clear_silently({gradient});
     if (!made.defined()) continue;
-    if (made.layout() != at::kStrided) {
+    if (!dense) {
       gradient.add_(made);
       continue;
     }
-    auto& [to, from] = sums[gradient.scalar_type()];
+    auto& [to, from] = calls[{overwrite, gradient.scalar_type()}];
     if (gradient.numel() <= most || !gradient.is_contiguous() || !made.is_contiguous()) {
       to.push_back(gradient);
       from.push_back(made);
@@ -149,7 +163,9 @@ FULGURITE_BULK_BODY void GradientsApart::add() const {
     for (auto const& part : gradient.view(-1).split(most)) to.push_back(part);
     for (auto const& part : made.view(-1).split(most)) from.push_back(part);
   }
-  for (auto const& [type, sum] : sums) at::_foreach_add_(sum.first, sum.second);
+  for (auto const& [how, call] : calls)
+    if (how.first) at::_foreach_copy_(call.first, call.second);
+    else at::_foreach_add_(call.first, call.second);
 }
 
 FULGURITE_BULK_BODY Snapshot::Snapshot(capture::World const& world, std::vector<at::Tensor> const& left) {

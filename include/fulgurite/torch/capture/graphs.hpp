@@ -22,12 +22,14 @@
 
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/loop/parts.hpp>
+#include <fulgurite/policy/policies.hpp>
 #include <fulgurite/torch/capture/graph_step.hpp>
 #include <fulgurite/torch/capture/recorder.hpp>
 #include <fulgurite/torch/capture/step_kind.hpp>
 #include <fulgurite/torch/capture/tape.hpp>
 #include <fulgurite/torch/capture/world.hpp>
 #include <fulgurite/torch/device/internals.hpp>
+#include <fulgurite/torch/optim/arena.hpp>
 #include <fulgurite/torch/optim/update_kernel.hpp>
 
 namespace fulgurite::libtorch::graph {
@@ -48,6 +50,8 @@ namespace fulgurite::libtorch::graph {
 /// optimization. What a segment hands to a later one is alive while that is recorded, so that no segment between has
 /// its memory. Losses are looked at where a segment ends, which is before the update that they could prevent.
 ///
+/// With `kernels::fastest` gradients are overwritten in a graph; otherwise they are cleared and added to.
+///
 /// Where the loop lets steps be joined, replays that update wait for those after them, and become one graph of several
 /// steps: recorded once as many of them wait, and compared with the replays one by one before it is used.
 ///
@@ -67,7 +71,10 @@ class Graphs {
 
   /// The reason why nothing can be recorded on this device; empty if it can.
   static std::string missing(at::Device device) { return Graph::missing(device); }
-  void open(at::Device device) { side_ = std::make_unique<typename Graph::Side>(device); }
+  void open(at::Device device, Kernels kernels) {
+    side_ = std::make_unique<typename Graph::Side>(device);
+    overwrites_ = kernels == Kernels::fastest;
+  }
   void close() { side_.reset(); }
 
   /// At most so many steps become one replay; 1: each is one of its own.
@@ -89,7 +96,7 @@ class Graphs {
   void backward(at::Tensor const& seed, F&& run) {
     if (recorded_ != nullptr) {
       recorded_->seeds.push_back(seed);
-      GradientsApart const apart(*world_);
+      GradientsApart const apart(*world_, std::exchange(stale_, {}));
       run();
       return apart.add();
     }
@@ -297,8 +304,10 @@ class Graphs {
       looks_ = {};
       capture::SetFor<Kept*> const here(recorded_, &kept);
       capture::SetFor<capture::World const*> const world(world_, &scene.world);
+      capture::SetFor<std::vector<at::Tensor>*> const overwriting(Arena::to_overwrite, stale());
       kept.graph->capture([&] {
         result.emplace(step(*fixed));
+        clear_silently(std::exchange(stale_, {}));
         kept.left = capture::cut_off(*result, step.board, scene.world);
         if (!kept.segments.empty() && !kept.segments.back().graph) throw std::runtime_error(other_turns);
         kept.losses = looks_.take();
@@ -342,6 +351,7 @@ class Graphs {
     auto& kept = *recorded_;
     kept.turns.push_back(turn);
     if (turn == loop::Turn::looks_at_loss) return looks_.add(loss);
+    clear_silently(std::exchange(stale_, {}));
     auto const next = std::find_if(kept.segments.begin(), kept.segments.end(), [](auto& one) { return !one.graph; });
     if (next == kept.segments.end() || next->turn != turn) throw std::runtime_error(other_turns);
     next->losses = looks_.take();
@@ -507,11 +517,13 @@ class Graphs {
     try {
       joined.graph = std::make_unique<Graph>(*side_);
       capture::SetFor<capture::World const*> const world(world_, &scene.world);
+      capture::SetFor<std::vector<at::Tensor>*> const overwriting(Arena::to_overwrite, stale());
       joined.graph->capture([&] {
         for (auto const& batch : joined.batches) {
           Kept part;  // which receives the seeds
           capture::SetFor<Kept*> const here(recorded_, &part);
           auto result = step(*static_cast<std::remove_const_t<Batch>*>(batch.get()));
+          clear_silently(std::exchange(stale_, {}));
           joined.left.push_back(capture::cut_off(result, step.board, scene.world));
           step.board.discard_step();
           auto const& left = joined.left.back();
@@ -568,6 +580,13 @@ class Graphs {
     }
   }
 
+  /// Where the optimizer lists gradients that backward overwrites in the graph; null if it has to clear them, since
+  /// results must have the same bits. After backward, and before anything else of the step reads them, none is left.
+  std::vector<at::Tensor>* stale() {
+    stale_.clear();
+    return overwrites_ ? &stale_ : nullptr;
+  }
+
   static constexpr char const* no_gradient = "no parameter receives a gradient";
   static constexpr char const* no_kernel = "there is no kernel that does it with the bits of LibTorch's operators";
 
@@ -578,6 +597,8 @@ class Graphs {
   Looks looks_ = {};                       ///< of the graph that is recorded
   Underway* underway_ = nullptr;           ///< set while a step is observed or compared
   bool observes_ = false;                  ///< true while a step is observed
+  bool overwrites_ = false;                ///< gradients may be overwritten in a graph instead of cleared and added to
+  std::vector<at::Tensor> stale_ = {};     ///< of the step that is recorded: gradients that are still to be overwritten
 };
 
 }  // namespace fulgurite::libtorch::graph

@@ -22,6 +22,7 @@
 
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/types.hpp>
+#include <fulgurite/policy/policies.hpp>
 #include <fulgurite/torch/capture/recorder.hpp>
 #include <fulgurite/torch/capture/step_kind.hpp>
 #include <fulgurite/torch/capture/tape_step.hpp>
@@ -488,7 +489,7 @@ class Tapes {
 
   /// The reason why nothing can be recorded on this device; empty if it can.
   static std::string missing(at::Device) { return {}; }
-  void open(at::Device) {}
+  void open(at::Device, Kernels) {}
   void close() {}
 
   /// `run()` does the backward pass.

@@ -39,6 +39,10 @@ namespace fulgurite::libtorch {
 /// operators themselves would. If it increments none, the gradients that the recorded step received count as received.
 class Arena : public ArenaLayout {
  public:
+  /// Where zero_grad() on this thread lists the slices of the gradients that it leaves uncleared. Null: it clears. Set
+  /// while a graph is recorded in which backward overwrites the earlier gradients.
+  static inline thread_local std::vector<at::Tensor>* to_overwrite = nullptr;
+
   /// A contiguous range of a buffer in which all parameters take the same step.
   struct Run {
     std::size_t group, buffer;

@@ -90,7 +90,9 @@ FULGURITE_BULK_BODY void Arena::clear_each(Buffer const& buffer) {
 }
 
 FULGURITE_BULK_BODY void Arena::clear_all(Buffer& buffer) {
-  buffer.gradients.zero_();
+  if (!to_overwrite) buffer.gradients.zero_();
+  else
+    for (auto const i : buffer.slots) to_overwrite->push_back(slots_[i].gradient);
   buffer.taken = false;
   if (buffer.some_stay)
     for (auto const i : buffer.slots) slots_[i].cleared = version(slots_[i].gradient);
