@@ -115,27 +115,11 @@ consteval bool swallows() {
     return std::is_void_v<decltype(call_override<Hook>(std::declval<M&>(), std::declval<Ctx&>(), std::declval<B&>()))>;
   else return false;
 }
-/// The default of a transfer hook: the batch stays the same.
-struct Same {
-  template <class B>
-  B&& operator()(B&& batch) const {
-    return std::forward<B>(batch);
-  }
-};
-/// The type that a transfer hook of the module or the model makes of `B`.
-template <class R, class Module, class Hook, class Ctx, class B, class Otherwise = Same>
+/// The type that a transfer hook of the module or the model makes of `B`, or the strategy where it moves the batch.
+template <class R, class Module, class Hook, class Ctx, class B>
 using Staged = std::remove_reference_t<decltype(loop::transfer_stage<Hook>(
-    std::declval<Module&>(), std::declval<typename R::Model&>(), std::declval<Ctx&>(), std::declval<B&>(),
-    std::declval<Otherwise>()))>;
-/// The default of transfer_batch_to_device: the strategy moves the batch.
-template <class Strategy>
-struct Moves {
-  Strategy& strategy;
-  template <class B>
-  decltype(auto) operator()(B&& batch) const {
-    return strategy.move(std::forward<B>(batch));
-  }
-};
+    std::declval<Module&>(), std::declval<typename R::Model&>(), std::declval<typename R::Strategy&>(),
+    std::declval<Ctx&>(), std::declval<B&>(), hook::Unprofiled()))>;
 
 #pragma GCC system_header  // shortens g++'s output: it omits the trace through a row's macro
 
@@ -285,7 +269,7 @@ struct TransferRules {
                      moves<S, First>())
       FULGURITE_HOOKS(S, move_fault<S, First, Overrides<Move, Module, Ctx, First> || Overrides<Move, M, Ctx, First>>())
       {
-        using Second = Staged<R, Module, Move, Ctx, First, Moves<S>>;
+        using Second = Staged<R, Module, Move, Ctx, First>;
         FULGURITE_RULES(BatchResultRules<M, !swallows<After, Module, M, Ctx, Second>()>::judge())
         return about<transfer_fault<After, Module, M, Ctx, Second>(HookId::on_after_batch_transfer), M>();
       }

@@ -106,39 +106,25 @@ struct Watched {
   Rest rest;
 };
 
-/// Runs a function without measuring it; Timed runs it as an action of the pack's profilers. `more` adds time to the
-/// action without counting it.
+/// An action without a profiler.
 struct Untimed {
-  template <class F>
-  [[gnu::always_inline]] constexpr decltype(auto) operator()(F&& f) const {
-    return f();
-  }
-  template <class F>
-  [[gnu::always_inline]] constexpr decltype(auto) more(F&& f) const {
-    return f();
-  }
+  constexpr Unprofiled one() const { return {}; }
+  constexpr Unprofiled more() const { return {}; }
 };
-/// Runs a function as an action of the pack's profilers; see Untimed.
+/// An action that the pack's profilers measure as long as an object lives that a function here returns: `one()` counts
+/// the action, `more()` only adds to its time.
 template <class A, class Pack>
 class Timed {
  public:
   explicit Timed(Pack& pack) : pack_(&pack) {}
-  template <class F>
-  decltype(auto) operator()(F&& f) const {
-    [[maybe_unused]] auto const watched = pack_->template profile<A>();
-    return f();
-  }
-  template <class F>
-  decltype(auto) more(F&& f) const {
-    [[maybe_unused]] auto const watched = pack_->template profile<A, false>();
-    return f();
-  }
+  auto one() const { return pack_->template profile<A>(); }
+  auto more() const { return pack_->template profile<A, false>(); }
 
  private:
   Pack* pack_;
 };
 
-/// `timed<A>(pack)([&] { ... })` runs the function, as the action A if there is a profiler.
+/// The action A, for a function that does not know the pack: Untimed without a profiler.
 template <class A, class Pack>
 [[gnu::always_inline]] inline auto timed([[maybe_unused]] Pack& pack) {
   if constexpr (Pack::profiles) return Timed<A, Pack>(pack);

@@ -255,8 +255,10 @@ template <class R, class Pack, class Ctx>
     if (auto* loss = loss_of<Backend>(result)) {
       if constexpr (hook::pre_backward::named<typename R::Strategy>) run.parts.strategy.pre_backward(*loss);
       notify<hook::on_before_backward>(run, pack, *loss, ctx);
-      hook::timed<action::backward<R>>(pack)(
-          [&]() __attribute__((always_inline)) { backward(run, ctx, *loss, 1.0 / key.divisor); });
+      {
+        [[maybe_unused]] auto const watched = pack.template profile<action::backward<R>>();
+        backward(run, ctx, *loss, 1.0 / key.divisor);
+      }
       notify<hook::on_after_backward>(run, pack, ctx);
       if constexpr (hook::post_backward::named<typename R::Strategy>) run.parts.strategy.post_backward(*loss);
     }
@@ -289,7 +291,8 @@ struct SplitStep {
   /// Runs on the process that has the loss, for one of `count` micro batches.
   void backward(typename R::Value& loss, int count) {
     notify<hook::on_before_backward>(run, pack, loss, ctx);
-    hook::timed<action::backward<R>>(pack)([&] { loop::backward(run, ctx, loss, 1.0 / (key.divisor * count)); });
+    [[maybe_unused]] auto const watched = pack.template profile<action::backward<R>>();
+    loop::backward(run, ctx, loss, 1.0 / (key.divisor * count));
   }
 };
 
@@ -460,7 +463,7 @@ template <class R, class Pack, class Ctx>
 template <class R, class Pack, class Ctx, class Closure>
 [[gnu::always_inline]] inline void update(State<R>& run, Pack& pack, Ctx& ctx, [[maybe_unused]] bool repeatable,
                                           Closure&& closure) {
-  auto const steps = hook::timed<action::optimizer_step<R>>(pack);
+  using Step = action::optimizer_step<R>;
   auto& optimizer = std::get<0>(run.parts.optimizers->optimizers);
   using Optimizer = std::remove_cvref_t<decltype(optimizer)>;
   if constexpr (hook::optimizer_step::named<typename R::Model>) {
@@ -474,24 +477,27 @@ template <class R, class Pack, class Ctx, class Closure>
     };
     SteppingOptimizer<R, Optimizer> stepping(run, optimizer);
     auto const step = [&] { call_override<hook::optimizer_step>(*run.parts.model, ctx, stepping, counted); };
-    steps([&] {
+    {
+      [[maybe_unused]] auto const watched = pack.template profile<Step>();
       if constexpr (Optimizer::needs_closure) closure_step(run, optimizer, step);
       else step();
-    });
+    }
     if (runs == 0)
       throw Error(
           "fulgurite.hook.closure_not_run",
           "optimizer_step never ran its closure, so this batch had no training_step: call optimizer.step(closure)");
     require_left_out(run);
   } else if constexpr (Optimizer::needs_closure) {
-    steps([&] { closure_step(run, optimizer, [&] { optimizer.step(closure); }); });
+    [[maybe_unused]] auto const watched = pack.template profile<Step>();
+    closure_step(run, optimizer, [&] { optimizer.step(closure); });
   } else {
     closure();
-    steps([&]() __attribute__((always_inline)) {
+    {
+      [[maybe_unused]] auto const watched = pack.template profile<Step>();
       guarded(run, run.facts.has_gradients, [&] {
         if (!updated_in_replay(run)) optimizer.step();
       });
-    });
+    }
     run.facts.updated = false;
   }
   ++run.progress.global_step;
@@ -511,7 +517,10 @@ template <class R, class Pack, class Ctx, class Batch>
     if (result) run.measured.train_board.discard_step();
     result.emplace(gradients(run, pack, ctx, batch, key, rescale != 1.0));
     if (rescale != 1.0) Backend::scale_gradients(std::get<0>(run.parts.optimizers->optimizers).parameters(), rescale);
-    if constexpr (shares<R>) hook::timed<action::exchange<R>>(pack)([&] { exchange(run); });
+    if constexpr (shares<R>) {
+      [[maybe_unused]] auto const watched = pack.template profile<action::exchange<R>>();
+      exchange(run);
+    }
     before_update(run, pack, ctx, loss_of<Backend>(*result), rescale == 1.0);
     if constexpr (Optimizers<R>::needs_closure) evaluated(run);
     if constexpr (closure_is_shown<R>) return loss_of<Backend>(*result) ? run.carried.loss : typename Backend::Value{};

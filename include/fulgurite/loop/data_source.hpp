@@ -271,14 +271,22 @@ auto time_slices(typename R::Model& model, Batch& batch, long length, Ctx& ctx) 
 
 // From a loader's batch to a step's argument: the transfer hooks, the move to the device, the precision of inputs.
 
-/// Calls a transfer hook of the data module, or else of the model, or else `otherwise`. References are passed through.
-template <class Hook, class Module, class Model, class Ctx, class Batch, class Otherwise>
-[[gnu::always_inline]] inline decltype(auto) transfer_stage(Module& module, Model& model, Ctx& ctx, Batch&& batch,
-                                                            Otherwise&& otherwise) {
+/// Calls a transfer hook of the data module, or else of the model; or else moves the batch to the device, if that is
+/// what the hook would do. References are passed through. The last argument, here and below, measures the call.
+template <class Hook, class Module, class Model, class Strategy, class Ctx, class Batch, class Watch>
+[[gnu::always_inline]] inline decltype(auto) transfer_stage(Module& module, Model& model, Strategy& strategy, Ctx& ctx,
+                                                            Batch&& batch, Watch const&) {
   using B = std::remove_reference_t<Batch>;
   if constexpr (Overrides<Hook, Module, Ctx, B>) return call_override<Hook>(module, ctx, batch);
   else if constexpr (Overrides<Hook, Model, Ctx, B>) return call_override<Hook>(model, ctx, batch);
-  else return otherwise(std::forward<Batch>(batch));
+  else if constexpr (std::is_same_v<Hook, hook::transfer_batch_to_device>)
+    return strategy.move(std::forward<Batch>(batch));
+  else return std::forward<Batch>(batch);
+}
+/// Converts the batch's tensors to the type that the precision has for inputs.
+template <class R, class Batch, class Watch>
+[[gnu::always_inline]] inline decltype(auto) convert_input(State<R>& run, Batch& batch, Watch const&) {
+  return R::Backend::convert_input(batch, run.parts.precision);
 }
 
 /// Prepares a loader each time that it was requested, as the options and the strategy require.
@@ -341,29 +349,19 @@ template <class R, class Batch>
     run.facts.no_rows = R::Backend::holds_tensor(batch);
 }
 
-/// Calls `use(batch)` with the batch that the step receives; each stage's result lives until `use` returns. The stages
-/// run through `moves`, so that a profiler can time them.
+/// Calls `use(batch)` with the batch that the step receives; each stage's result lives until `use` returns. `moves`:
+/// the action that the stages are.
 template <class R, class Source, class Ctx, class Raw, class Use, class Moves = hook::Untimed>
 [[gnu::always_inline]] inline decltype(auto) with_batch(State<R>& run, Source& source, Ctx& ctx, Raw&& raw, Use&& use,
                                                         Moves const& moves = {}) {
   auto& module = source.module();
   auto& model = *run.parts.model;
-  auto same = []<class B>(B&& batch) -> B&& { return std::forward<B>(batch); };
-  auto&& before = moves.more([&]() __attribute__((always_inline)) -> decltype(auto) {
-    return transfer_stage<hook::on_before_batch_transfer>(module, model, ctx, std::forward<Raw>(raw), same);
-  });
-  auto const move = [&](auto&& batch) -> decltype(auto) {
-    return run.parts.strategy.move(std::forward<decltype(batch)>(batch));
-  };
-  auto&& moved = moves([&]() __attribute__((always_inline)) -> decltype(auto) {
-    return transfer_stage<hook::transfer_batch_to_device>(module, model, ctx, before, move);
-  });
-  auto&& after = moves.more([&]() __attribute__((always_inline)) -> decltype(auto) {
-    return transfer_stage<hook::on_after_batch_transfer>(module, model, ctx, moved, same);
-  });
-  auto&& batch = moves.more([&]() __attribute__((always_inline)) -> decltype(auto) {
-    return R::Backend::convert_input(after, run.parts.precision);
-  });
+  auto& strategy = run.parts.strategy;
+  auto&& before = transfer_stage<hook::on_before_batch_transfer>(module, model, strategy, ctx, std::forward<Raw>(raw),
+                                                                 moves.more());
+  auto&& moved = transfer_stage<hook::transfer_batch_to_device>(module, model, strategy, ctx, before, moves.one());
+  auto&& after = transfer_stage<hook::on_after_batch_transfer>(module, model, strategy, ctx, moved, moves.more());
+  auto&& batch = convert_input(run, after, moves.more());
   return use(batch);
 }
 
@@ -403,6 +401,24 @@ auto begin_at(State<R>& run, Loader& loader, long consumed) {
   }
 }
 
+/// The iterator's batch.
+template <class Iterator, class Watch>
+[[gnu::always_inline]] inline decltype(auto) read(Iterator& it, Watch const&) {
+  return *it;
+}
+/// The batch with this index, of a loader that has promised `size` of them.
+template <class Iterator, class Stop, class Watch>
+[[gnu::always_inline]] inline decltype(auto) read_sized(Iterator& it, Stop const& stop, long size, long index,
+                                                        Watch const&) {
+  if (!(it != stop)) [[unlikely]]
+    throw_short(size, index);
+  return *it;
+}
+template <class Iterator, class Watch>
+[[gnu::always_inline]] inline void move_on(Iterator& it, Watch const&) {
+  ++it;
+}
+
 /// Whether a batch is the last of its pass, for loaders that know before its step.
 struct KnownEnd {
   static constexpr bool late = false;
@@ -422,11 +438,11 @@ class EndFoundLate : Pinned {
 
   bool before_step() const { return known_ && last_; }
   bool after_step() {
-    if (!std::exchange(known_, true))
-      reads_.more([this]() __attribute__((always_inline)) {
-        ++at_;
-        last_ = !(at_ != stop_);
-      });
+    if (!std::exchange(known_, true)) {
+      [[maybe_unused]] auto const watched = reads_.more();
+      ++at_;
+      last_ = !(at_ != stop_);
+    }
     return last_;
   }
 
@@ -446,7 +462,7 @@ class MovesPast : Pinned {
 
   bool before_step() const { return last_; }
   bool after_step() {
-    if (!std::exchange(moved_, true)) reads_.more([this]() __attribute__((always_inline)) { ++at_; });
+    if (!std::exchange(moved_, true)) move_on(at_, reads_.more());
     return last_;
   }
 
@@ -465,43 +481,36 @@ struct PassPlace {
 
 /// Calls f(batch, index, end) for each remaining batch up to `limit`, or with `One` for the next one only. `f` returns
 /// true to continue; it must return false if `end.after_step()` is true. This function returns true if the pass
-/// continues. A loader without a size is read one batch ahead only if it promises that batches stay valid. Calls to the
-/// loader run through `reads`, so that a profiler can time them.
+/// continues. A loader without a size is read one batch ahead only if it promises that batches stay valid. `reads`: the
+/// action that calls to the loader are.
 template <class Loader, bool One, class Iterator, class Stop, class F, class Reads>
 [[gnu::always_inline]] inline bool walk(Iterator& it, Stop const& stop, PassPlace& place, std::optional<long> limit,
                                         F& f, Reads const& reads) {
   long& b = place.batch;
-  [[maybe_unused]] auto const read = [&]() __attribute__((always_inline)) -> decltype(auto) { return *it; };
-  [[maybe_unused]] auto const read_sized = [&]() __attribute__((always_inline)) -> decltype(auto) {
-    if (!(it != stop)) [[unlikely]]
-      throw_short(*limit, b);
-    return *it;
-  };
-  [[maybe_unused]] auto const move_on = [&]() __attribute__((always_inline)) { ++it; };
   if constexpr (SizedLoader<Loader> && KeepsPlace<Loader>) {
     for (;; ++b) {
-      auto&& batch = reads(read_sized);
+      auto&& batch = read_sized(it, stop, *limit, b, reads.one());
       MovesPast end(it, b + 1 == *limit, reads);
       if (!f(batch, b, end)) return false;
       if constexpr (One) return ++b, true;
     }
   } else if constexpr (SizedLoader<Loader>) {
     long const batches = *limit;
-    if (std::exchange(place.used, false)) reads.more(move_on);
-    for (;; ++b, reads.more(move_on)) {
-      auto&& batch = reads(read_sized);
+    if (std::exchange(place.used, false)) move_on(it, reads.more());
+    for (;; ++b, move_on(it, reads.more())) {
+      auto&& batch = read_sized(it, stop, batches, b, reads.one());
       if (!f(batch, b, KnownEnd{b + 1 == batches})) return false;
       if constexpr (One) return ++b, place.used = true;
     }
   } else if constexpr (BatchesStayValid<Loader>) {
     for (; it != stop; ++b) {
-      auto&& batch = reads(read);
+      auto&& batch = read(it, reads.one());
       bool last = limit && b + 1 == *limit;
-      if (!last)
-        reads.more([&]() __attribute__((always_inline)) {
-          ++it;
-          last = !(it != stop);
-        });
+      if (!last) {
+        [[maybe_unused]] auto const watched = reads.more();
+        ++it;
+        last = !(it != stop);
+      }
       if (!f(batch, b, KnownEnd{last})) return false;
       if constexpr (One) return ++b, true;
     }
@@ -513,7 +522,7 @@ template <class Loader, bool One, class Iterator, class Stop, class F, class Rea
       return false;
     }
     for (;; ++b) {
-      auto&& batch = reads(read);
+      auto&& batch = read(it, reads.one());
       EndFoundLate end(it, stop, limit && b + 1 == *limit, reads);
       if (!f(batch, b, end)) return false;
       if constexpr (One) return ++b, true;
@@ -569,7 +578,10 @@ class BatchPass {
 template <class Loader, class F, class Reads = hook::Untimed>
 bool each_batch(Loader& loader, std::optional<long> limit, F f, Reads const& reads = {}) {
   if (limit && *limit == 0) return false;
-  auto it = reads.more([&] { return std::begin(loader); });
+  auto it = [&] {
+    [[maybe_unused]] auto const watched = reads.more();
+    return std::begin(loader);
+  }();
   auto const stop = std::end(loader);
   PassPlace place;
   walk<Loader, false>(it, stop, place, limit, f, reads);

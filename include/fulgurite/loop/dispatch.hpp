@@ -135,51 +135,47 @@ template <class Hook, class T, class... Args>
 inline constexpr bool takes_plain_context =
     sizeof...(Args) == 1 && (std::derived_from<Args, Context> && ...) && Hook::template takes_context<T>;
 
+/// True if a callback, the model or the strategy has a function of the hook's name.
+template <class Hook, class R, class P>
+inline constexpr bool has_listener = P::template names<Hook> || Hook::template named<typename R::Model> ||
+                                     (strategy_listens<Hook> && Hook::template named<typename R::Strategy>);
+
 /// The listeners of an event, found at compile time. `Called`: include the functions that call their hooks.
 template <class Hook, bool Called, class R, class P, class... Args>
 struct Listeners {
-  static constexpr std::size_t model = P::size, strategy = P::size + 1;
-
-  template <std::size_t I>
-  static consteval auto type() {
-    if constexpr (I == model) return std::type_identity<typename R::Model>();
-    else if constexpr (I == strategy) return std::type_identity<typename R::Strategy>();
-    else return std::type_identity<typename P::template At<P::firing_order[I]>>();
-  }
-  template <std::size_t I>
-  static consteval bool listens() {
-    using T = typename decltype(type<I>())::type;
-    return Hook::template named<T> && (I != strategy || strategy_listens<Hook>);
-  }
-  template <std::size_t I>
-  static consteval bool is_behind_model() {
-    if constexpr (I >= P::size) return false;
-    else return hook::model_before_monitors<Hook> && order_of<typename decltype(type<I>())::type>() >= Order::monitor;
-  }
-  template <std::size_t I>
-  static consteval Listener listener() {
-    using T = typename decltype(type<I>())::type;
-    Listener one{I, Listens<Hook, T, Args...>, nullptr, nullptr};
-    if constexpr (Called && Listens<Hook, T, Args...>) {
-      if constexpr (takes_plain_context<Hook, T, Args...>) one.call = &call_at<Hook, T, Context>;
-      else one.call = &call_at<Hook, T, Args...>;
-      if constexpr (P::profiles && !Profiler<T>) {
-        if constexpr (I == model) one.action = &action::action_of<action::HookOf<"LightningModule", T, Hook>>;
-        else if constexpr (I == strategy) one.action = &action::action_of<action::HookOf<"Strategy", T, Hook>>;
-        else one.action = &action::action_of<action::HookOf<"Callback", T, Hook>>;
+  template <class T, FixedString Role>
+  static constexpr void add(Listener* all, std::size_t& size, std::size_t who) {
+    if constexpr (Hook::template named<T>) {
+      auto& one = all[size++] = {who, Listens<Hook, T, Args...>, nullptr, nullptr};
+      if constexpr (Called && Listens<Hook, T, Args...>) {
+        if constexpr (takes_plain_context<Hook, T, Args...>) one.call = &call_at<Hook, T, Context>;
+        else one.call = &call_at<Hook, T, Args...>;
+        if constexpr (P::profiles && !Profiler<T>) one.action = &action::action_of<action::HookOf<Role, T, Hook>>;
       }
     }
-    return one;
   }
 
   static constexpr auto list = []<std::size_t... I>(std::index_sequence<I...>) {
-    std::array<Listener, (std::size_t{listens<I>()} + ... + 0)> all{};
+    using Model = typename R::Model;
+    using Strategy = typename R::Strategy;
+    constexpr bool with_strategy = strategy_listens<Hook> && Hook::template named<Strategy>;
+    std::array<Listener, (std::size_t{Hook::template named<typename P::template At<I>>} + ... +
+                          (std::size_t{Hook::template named<Model>} + with_strategy))>
+        all{};
     std::size_t n = 0;
-    ((listens<I>() && !is_behind_model<I>() && I != strategy ? void(all[n++] = listener<I>()) : void()), ...);
-    ((listens<I>() && is_behind_model<I>() ? void(all[n++] = listener<I>()) : void()), ...);
-    ((listens<I>() && I == strategy ? void(all[n++] = listener<I>()) : void()), ...);
+    [[maybe_unused]] auto const add_callbacks = [&](bool behind_model) {
+      ((behind_model == (hook::model_before_monitors<Hook> &&
+                         order_of<typename P::template At<P::firing_order[I]>>() >= Order::monitor)
+            ? add<typename P::template At<P::firing_order[I]>, "Callback">(all.data(), n, I)
+            : void()),
+       ...);
+    };
+    add_callbacks(false);
+    add<Model, "LightningModule">(all.data(), n, P::size);
+    if constexpr (hook::model_before_monitors<Hook>) add_callbacks(true);
+    if constexpr (with_strategy) add<Strategy, "Strategy">(all.data(), n, P::size + 1);
     return all;
-  }(std::make_index_sequence<P::size + 2>());
+  }(std::make_index_sequence<P::size>());
   static constexpr Event event{Hook::name(), notified_once<Hook>, list};
 };
 
@@ -194,9 +190,13 @@ void note_notified(RunCore& run, Event const& event, DispatchState const& state)
 Flow notify_rest(RunCore& run, Event const& event, ModelAndStrategy others, void* const* arguments);
 
 template <class Hook, class R, class Pack, class... Args>
-Flow notify_remaining(State<R>& run, Pack&, Args&... args) {
-  void* const arguments[] = {address_of(args)...};
-  return notify_rest(run, Listeners<Hook, true, R, Pack, Args...>::event, model_and_strategy(run), arguments);
+Flow notify_remaining([[maybe_unused]] State<R>& run, Pack&, [[maybe_unused]] Args&... args) {
+  if constexpr (!has_listener<Hook, R, Pack>) {
+    return Flow::proceed;
+  } else {
+    void* const arguments[] = {address_of(args)...};
+    return notify_rest(run, Listeners<Hook, true, R, Pack, Args...>::event, model_and_strategy(run), arguments);
+  }
 }
 
 // Immediate dispatch of one event.
@@ -215,12 +215,13 @@ template <class Hook, class R, class Pack, class... Args>
 
 /// Notifies all listeners. If one throws, records who was notified of an event that must not be repeated.
 template <class Hook, class R, class Pack, class... Args>
-[[gnu::always_inline]] inline Flow notify(State<R>& run, [[maybe_unused]] Pack& pack, Args&... args) {
-  if constexpr (!is_of_a_batch<Hook>) {
-    using All = Listeners<Hook, true, R, Pack, Args...>;
-    if constexpr (All::list.size() == 0) return Flow::proceed;
+[[gnu::always_inline]] inline Flow notify([[maybe_unused]] State<R>& run, [[maybe_unused]] Pack& pack,
+                                          [[maybe_unused]] Args&... args) {
+  if constexpr (!has_listener<Hook, R, Pack>) {
+    return Flow::proceed;
+  } else if constexpr (!is_of_a_batch<Hook>) {
     void* const arguments[] = {address_of(args)...};
-    return notify_all(run, All::event, model_and_strategy(run), arguments);
+    return notify_all(run, Listeners<Hook, true, R, Pack, Args...>::event, model_and_strategy(run), arguments);
   } else {
     DispatchState state;
     if constexpr (notified_once<Hook>) {

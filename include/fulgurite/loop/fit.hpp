@@ -355,32 +355,32 @@ class OpenFit : Pinned {
       keep_before_cut(run, pack_);
     }
     RunContext<R, phase::Train> ctx(run);
-    auto part = [&run, n = std::uint8_t{0}](auto&& work) mutable {
-      if (n++ < run.point.parts) return;
-      work();
-      run.point.parts = n;
+    // True if the next part is still to be done. The one before it is then finished.
+    auto next = [&point = run.point, n = std::uint8_t{0}]() mutable {
+      if (n++ < point.parts) return false;
+      point.parts = static_cast<std::uint8_t>(n - 1);
+      return true;
     };
     if constexpr (shares<R> || State<R>::Board::Counts::any)
-      part([&] {
+      if (next()) {
         settle_counts(run);
         if constexpr (shares<R>) share_epoch(run, Origin::train_step);
-      });
-    part([&] {
+      }
+    if (next())
       if (notify_or_remaining<hook::on_train_epoch_end>(ctx) == Flow::stop) request_stop(run);
-    });
     if constexpr (shares<R>)
-      part([&] {
+      if (next()) {
         share_epoch(run, Origin::train_epoch);
         agree_on_stop(run);
         count_batches_alike(run);
-      });
-    part([&] { deliver_posted(run, pack_, last_step(run)); });
-    part([&] {
+      }
+    if (next()) deliver_posted(run, pack_, last_step(run));
+    if (next())
       if constexpr (R::automatic)
         if (run.facts.is_last_batch) observe_schedulers(run, ctx, Interval::epoch, progress.epoch, progress.epoch + 1);
-    });
     if constexpr (has_logger<Pack>) warn_of_few_rows(run);
-    part([&] { report_epoch(run, pack_); });
+    if (next()) report_epoch(run, pack_);
+    next();
     auto& loader = source_.train();
     if constexpr (ReportsWaiting<std::remove_cvref_t<decltype(loader)>>) advise_on_waiting(run, loader.waited());
     count_epoch(run);

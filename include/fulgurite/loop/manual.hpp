@@ -195,7 +195,10 @@ class StepContext : public RunContext<R, phase::Train> {
     Loss loss = made;
     if constexpr (hook::pre_backward::named<typename R::Strategy>) run.parts.strategy.pre_backward(loss);
     loop::notify<hook::on_before_backward>(run, *pack_, loss, ctx);
-    hook::timed<action::backward<R>> (*pack_)([&] { loop::backward(run, ctx, loss, 1.0); });
+    {
+      [[maybe_unused]] auto const watched = pack_->template profile<action::backward<R>>();
+      loop::backward(run, ctx, loss, 1.0);
+    }
     loop::notify<hook::on_after_backward>(run, *pack_, ctx);
     if constexpr (hook::post_backward::named<typename R::Strategy>) run.parts.strategy.post_backward(loss);
     if constexpr (loop::shares<R>)
@@ -216,7 +219,10 @@ class StepContext : public RunContext<R, phase::Train> {
       auto& stepped = loop::raw(optimizer);
       in_turn(turn_of(stepped), {}, [&] {
         before(stepped);
-        steps()([&] { loop::guarded(this->state(), true, [&] { stepped.step(); }); });
+        {
+          [[maybe_unused]] auto const watched = pack_->template profile<action::optimizer_step<R>>();
+          loop::guarded(this->state(), true, [&] { stepped.step(); });
+        }
         unscaled_ = nullptr;
         ++this->state().progress.global_step;
       });
@@ -253,7 +259,10 @@ class StepContext : public RunContext<R, phase::Train> {
         loop::evaluated(this->state());
         return loss;
       };
-      steps()([&] { loop::closure_step(this->state(), stepped, [&] { stepped.step(whole); }); });
+      {
+        [[maybe_unused]] auto const watched = pack_->template profile<action::optimizer_step<R>>();
+        loop::closure_step(this->state(), stepped, [&] { stepped.step(whole); });
+      }
       unscaled_ = nullptr;
       ++this->state().progress.global_step;
     } else {
@@ -329,8 +338,6 @@ class StepContext : public RunContext<R, phase::Train> {
   int window_size(int batches) const { return static_cast<int>(this->batch_idx() % batches) + 1; }
 
  private:
-  auto steps() { return hook::timed<action::optimizer_step<R>>(*pack_); }
-
   /// Does what a replay of this step has to do, too. What hooks ask in it is no part of the step.
   template <class F>
   void in_turn([[maybe_unused]] loop::Turn turn, [[maybe_unused]] typename R::Value const& loss, F&& f) {
@@ -425,6 +432,7 @@ class ManualStep {
 
 template <class R, class Pack, class Batch>
 void manual_step(State<R>& run, Pack& pack, Batch& batch) {
+  [[maybe_unused]] auto const watched = pack.template profile<action::run_training_batch>();
   ManualStep<R, Pack> body(run, pack);
   constexpr StepKey key{true, true, 1};
   if constexpr (ChecksReplays<typename R::Strategy>) {

@@ -229,21 +229,18 @@ class KeptPosition : Pinned {
 
 // The handling of an exception in a run: who is notified, and what is still written.
 
-/// Runs `work` while another exception is handled. The first error is the one that is rethrown; a failure of the
-/// clean-up becomes a warning, and the clean-up continues. Each rank prints its own failures, unless they are silenced.
-/// `interrupted`: the first error is the end that a signal asked for; if `work` throws that again, it is no failure.
-void clean_up(RunCore& run, bool interrupted, FunctionRef<void()> work);
-
-/// Delivers the rows of listeners that will not be notified again of the event that failed.
-void deliver_rest(RunCore& run);
-/// Notifies the strategy of the exception, or all other listeners.
-void notify_failed(RunCore& run, bool interrupted, Event const& event, ModelAndStrategy others, void* const* arguments,
-                   bool strategy);
-/// Drops what waits, and finalizes loggers. `leaves`: the fit has not resumed from its file, so loggers leave the
-/// folder of that file's run.
-void end_rows(RunCore& run, bool interrupted, bool leaves);
-/// Resets what a run leaves that has failed.
-void end_failed(RunCore& run, bool interrupted);
+/// What the clean-up after an exception needs of the program. A function may be null.
+struct CleanUp {
+  Event const* on_exception;  ///< null: it has no listener
+  ModelAndStrategy others;
+  void* const* arguments;  ///< of on_exception
+  bool may_write;          ///< false while a file is loaded: it is the valid state, and must not be overwritten
+  FunctionRef<void()> finish_files, notify_data_module, write, tear_down;
+};
+/// Notifies on_exception, writes what is still due, finalizes loggers, and resets what the run leaves. The first error
+/// is the one that is rethrown: a failure in here becomes a warning, and the clean-up continues. Each rank prints its
+/// own failures, unless they are silenced.
+void clean_up(RunCore& run, std::exception const& error, CleanUp const& program);
 
 /// Finishes files when a fit is left open. Nothing could catch an exception there, so it becomes a warning.
 void abandon_files(RunCore& run, FunctionRef<void()> finish) noexcept;
@@ -252,49 +249,33 @@ template <class R, class Pack, class Source>
 void failed(State<R>& run, Pack&, Source& source, std::exception const& error) {
   run.loading.count_training = nullptr;
   fails(run, error);
-  bool const interrupted = dynamic_cast<Interrupted const*>(&error) != nullptr;
-  auto const still = [&](FunctionRef<void()> work) { clean_up(run, interrupted, work); };
-  still([&] { finish_files(run); });
-  still([&] { deliver_rest(run); });
+  using Module = std::remove_cvref_t<decltype(source.module())>;
   RunContext<R, phase::Fit> ctx(run);
   void* const arguments[] = {address_of(error), address_of(ctx)};
-  auto const report = [&](bool strategy) {
-    using All = Listeners<hook::on_exception, true, R, Pack, std::exception const, decltype(ctx)>;
-    if constexpr (All::list.size() != 0)
-      notify_failed(run, interrupted, All::event, model_and_strategy(run), arguments, strategy);
+  auto const write = [&] {
+    redo_window(run, source);
+    if (auto const* const before = before_repeated_validation(run))
+      expect_rows(run.callbacks, run.due.rows - before->rows);
+    write_now(run, source);
   };
-  report(false);
-  if constexpr (!std::is_same_v<std::remove_cvref_t<decltype(source.module())>, typename R::Model>)
-    still([&] { notify_module<hook::on_exception>(source.module(), error, ctx); });
-  report(true);
-  if (dynamic_cast<NotRestored const*>(&error)) run.due.requests.clear();  // they would save the trial run
-  if constexpr (ChecksReplays<typename R::Strategy>)
-    still([&] {
-      if (dynamic_cast<WrongReplay const*>(&error)) {  // its results are known to be wrong
-        run.due.held_rows.clear();
-        run.due.requests.clear();
-      } else if (run.parts.strategy.unchecked() != 0) {
-        run.warn("fulgurite.capture.unchecked", std::to_string(run.parts.strategy.unchecked()) +
-                                                    " replayed steps were not checked, since the fit ended by an "
-                                                    "exception: files and rows written now may hold what is wrong");
-      }
-      deliver_held(run);
-    });
-  still([&] {
-    // While a file is being loaded, it is the valid state, and must not be overwritten.
-    if (run.parts.optimizers && !run.loading.resuming) {
-      redo_window(run, source);
-      if (auto const* const before = before_repeated_validation(run))
-        expect_rows(run.callbacks, run.due.rows - before->rows);
-      write_now(run, source);
-    }
-  });
-  run.loading.write = nullptr;
-  still([&] { finish_files(run); });
-  end_rows(run, interrupted, !run.parts.optimizers || run.loading.resuming);
-  leave_gradients_alone(run);
-  still([&] { run.parts.strategy.teardown(*run.parts.model); });
-  end_failed(run, interrupted);
+  auto const tear_down = [&] {
+    leave_gradients_alone(run);
+    run.parts.strategy.teardown(*run.parts.model);
+  };
+  CleanUp program{nullptr,   model_and_strategy(run),
+                  arguments, run.parts.optimizers && !run.loading.resuming,
+                  nullptr,   nullptr,
+                  write,     tear_down};
+  if constexpr (has_listener<hook::on_exception, R, Pack>)
+    program.on_exception = &Listeners<hook::on_exception, true, R, Pack, std::exception const, decltype(ctx)>::event;
+  [[maybe_unused]] auto const finish = [&] { finish_files(run); };
+  if constexpr (WritesLater<typename R::Backend>) program.finish_files = finish;
+  [[maybe_unused]] auto const notify_data_module = [&] {
+    notify_module<hook::on_exception>(source.module(), error, ctx);
+  };
+  if constexpr (!std::is_same_v<Module, typename R::Model> && hook::on_exception::named<Module>)
+    program.notify_data_module = notify_data_module;
+  clean_up(run, error, program);
   run.before_validation.reset();
   if constexpr (shares<R>) run.shared = {};
   run.measured.train_board.restart();

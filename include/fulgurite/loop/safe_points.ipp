@@ -244,50 +244,74 @@ FULGURITE_BODY void handle_exception(FunctionRef<void(std::exception const&)> fa
   }
 }
 
-FULGURITE_BODY void clean_up(RunCore& run, bool interrupted, FunctionRef<void()> work) {
-  std::string_view const identifier = "fulgurite.exception.second";
-  bool const aloud = !run.asked.options.silence.has(identifier);
-  try {
-    work();
-  } catch (std::exception const& second) {
-    if (interrupted && dynamic_cast<Interrupted const*>(&second) != nullptr) return;
-    run.said.each(identifier, std::string("after the exception that ended the run, this failed too: ") + second.what(),
-                  aloud);
-  } catch (...) {
-    run.said.each(identifier, "after the exception that ended the run, something was thrown that is no std::exception",
-                  aloud);
-  }
-}
-
+/// Delivers the rows of listeners that will not be notified again of the event that failed.
 FULGURITE_BODY void deliver_rest(RunCore& run) {
   run.due.take_back();
   if (run.due.notified.event.empty() || !run.asked.logs) return;
   log_posted(run, run.point.at == At::epoch_end ? last_step(run) : run.progress.logged_steps);
 }
 
-FULGURITE_BODY void notify_failed(RunCore& run, bool interrupted, Event const& event, ModelAndStrategy others,
-                                  void* const* arguments, bool strategy) {
-  for (auto const& listener : event.listeners)
-    if (listener.listens && (listener.who > run.callbacks.size()) == strategy)
-      clean_up(run, interrupted, [&] { listener.call(participant(run, others, listener.who), arguments); });
+/// Passes the rows of replayed steps to the loggers, unless their results are known to be wrong.
+FULGURITE_BODY void deliver_unchecked(RunCore& run, std::exception const& error) {
+  if (dynamic_cast<WrongReplay const*>(&error)) {
+    run.due.held_rows.clear();
+    run.due.requests.clear();
+  } else if (auto const steps = run.program->unchecked_steps(run); steps != 0) {
+    run.warn("fulgurite.capture.unchecked", std::to_string(steps) +
+                                                " replayed steps were not checked, since the fit ended by an "
+                                                "exception: files and rows written now may hold what is wrong");
+  }
+  deliver_held(run);
 }
 
-FULGURITE_BODY void end_rows(RunCore& run, bool interrupted, bool leaves) {
+FULGURITE_BODY void clean_up(RunCore& run, std::exception const& error, CleanUp const& program) {
+  bool const interrupted = dynamic_cast<Interrupted const*>(&error) != nullptr;
+  auto const still = [&](FunctionRef<void()> work) {
+    std::string_view const identifier = "fulgurite.exception.second";
+    bool const aloud = !run.asked.options.silence.has(identifier);
+    try {
+      if (work) work();
+    } catch (std::exception const& second) {
+      if (interrupted && dynamic_cast<Interrupted const*>(&second) != nullptr)
+        return;  // the end that a signal asked for
+      run.said.each(identifier,
+                    std::string("after the exception that ended the run, this failed too: ") + second.what(), aloud);
+    } catch (...) {
+      run.said.each(identifier,
+                    "after the exception that ended the run, something was thrown that is no std::exception", aloud);
+    }
+  };
+  auto const notify = [&](bool strategy) {
+    if (!program.on_exception) return;
+    for (auto const& listener : program.on_exception->listeners)
+      if (listener.listens && (listener.who > run.callbacks.size()) == strategy)
+        still([&] { listener.call(participant(run, program.others, listener.who), program.arguments); });
+  };
+
+  still(program.finish_files);
+  still([&] { deliver_rest(run); });
+  notify(false);
+  still(program.notify_data_module);
+  notify(true);
+  if (dynamic_cast<NotRestored const*>(&error)) run.due.requests.clear();  // they would save the trial run
+  still([&] { deliver_unchecked(run, error); });
+  if (program.may_write) still(program.write);
+  run.loading.write = nullptr;
+  still(program.finish_files);
+
   run.due.requests.clear();
   run.due.posted.clear();
-  run.due.notified = {};  // requested files contain it; later events start from the first listener
-  if (leaves)
-    clean_up(run, interrupted, [&] {
+  run.due.notified = {};   // requested files contain it; later events start from the first listener
+  if (!program.may_write)  // loggers leave the folder of the file's run, which the fit has not resumed
+    still([&] {
       for (auto const& [callback, table, given] : run.callbacks)
         if (table->do_not_continue != nullptr) table->do_not_continue(callback);
       run.made.log_dir = run.made.log_dir_before;
       run.made.outcome.metrics_file = run.made.metrics_file_before;
     });
-  clean_up(run, interrupted, [&] { finalize_loggers(run.callbacks, Status::failed); });
-}
-
-FULGURITE_BODY void end_failed(RunCore& run, bool interrupted) {
-  if (run.loading.fit_is_open) clean_up(run, interrupted, [&] { note_switches(run, switches_for_program(run)); });
+  still([&] { finalize_loggers(run.callbacks, Status::failed); });
+  still(program.tear_down);
+  if (run.loading.fit_is_open) still([&] { note_switches(run, switches_for_program(run)); });
   run.switches.by_program = false;
   run.facts = {};
   run.point = {};

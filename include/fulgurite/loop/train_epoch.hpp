@@ -100,6 +100,7 @@ void count_epoch(State<R>& run) {
 template <class R, class Pack, class Ctx, class Batch>
 [[gnu::always_inline]] inline auto automatic_batch(State<R>& run, Pack& pack, Ctx& ctx, Batch& batch,
                                                    WindowPlace const& window) {
+  [[maybe_unused]] auto const watched = pack.template profile<action::run_training_batch>();
   if constexpr (!Recurrent<typename R::Model>) {
     return automatic_step(run, pack, ctx, batch, window.key, window.rescale);
   } else {
@@ -159,8 +160,7 @@ template <class R, class Pack, class Ctx, class Batch>
 [[gnu::always_inline]] inline Flow train_on(State<R>& run, Pack& pack, Ctx& ctx, Batch& batch,
                                             WindowPlace const& window) {
   if constexpr (R::automatic) {
-    auto result = hook::timed<action::run_training_batch>(pack)(
-        [&]() __attribute__((always_inline)) { return automatic_batch(run, pack, ctx, batch, window); });
+    auto result = automatic_batch(run, pack, ctx, batch, window);
     if (run.facts.is_last_batch) tick_schedulers(run, ctx, Interval::epoch);
     run.measured.train_board.fold();
     begin_end_hooks<Pack>(run);
@@ -173,7 +173,7 @@ template <class R, class Pack, class Ctx, class Batch>
       return notify<hook::on_train_batch_end>(run, pack, batch, ctx);
     }
   } else {
-    hook::timed<action::run_training_batch>(pack)([&] { manual_step(run, pack, batch); });
+    manual_step(run, pack, batch);
     run.measured.train_board.fold();
     begin_end_hooks<Pack>(run);
     return notify<hook::on_train_batch_end>(run, pack, batch, ctx);
@@ -243,7 +243,10 @@ class TrainEpoch {
   [[gnu::noinline]] bool walk(State<R>& run, Pack& pack) {
     auto& loader = source_.train();
     auto const reads = hook::timed<action::train_next>(pack);
-    if (!pass_) reads.more([&]() __attribute__((always_inline)) { begin_pass(run, loader); });
+    if (!pass_) {
+      [[maybe_unused]] auto const watched = reads.more();
+      begin_pass(run, loader);
+    }
     auto const take = [&](auto&& raw, long b, auto&& end) __attribute__((always_inline)) {
       if constexpr (replays)
         if (!retreat_.reached(b)) return !end.after_step();
