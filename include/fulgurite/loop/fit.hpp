@@ -148,7 +148,7 @@ class OpenFit : Pinned {
     run_.loading.loaders = &loader_names<Source>;
     run_.loading.forgets_place = !all_remember_place<Source>;
     run_.carried.pass_random.reset();
-    run_.carried.slices = 0;
+    run_.slices = 0;
     if constexpr (shares<R>) run_.shared = {};
     run_.watch.manual = {};
     watch_finite(run_);
@@ -461,7 +461,7 @@ class OpenFit : Pinned {
 
   /// Writes a checkpoint now, under the name that the user gave.
   void write(std::filesystem::path const& file) {
-    KeptPosition const here(run_, run_.carried.slices);
+    KeptPosition const here(run_);
     if (auto const* const before = before_repeated_validation(run_))
       expect_rows(run_.callbacks, run_.due.rows - before->rows);
     else if (run_.facts.in_batch || run_.progress.batch != run_.progress.window_start) redo_window(run_, source_);

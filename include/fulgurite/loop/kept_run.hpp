@@ -183,7 +183,7 @@ template <class R>
 auto rolled_back(State<R>& run) {
   return std::tie(run.facts, run.progress, run.asked.window_length, run.due.stop, run.due.statistics_pass,
                   run.due.requests, run.due.posted, run.measured.train_board, run.values.results, run.carried.loss,
-                  run.carried.slices, run.carried.hidden, run.watch.finite.look, run.made.outcome);
+                  run.slices, run.carried.hidden, run.watch.finite.look, run.made.outcome);
 }
 template <class... Ts>
 std::tuple<Ts...> copied(std::tuple<Ts&...> const& all) {

@@ -54,7 +54,6 @@ TrainerOptions effective(TrainerOptions given);
 template <class R>
 struct Carried {
   typename HiddenOf<typename R::Model>::kept hidden{};  ///< a recurrent model's state, from one slice to the next
-  long slices = 0;  ///< slices of the current batch that were stepped on, while others of it follow
   /// The random state when the pass over the training data began: a loader may have shuffled with it.
   std::optional<decltype(R::Backend::rng_state())> pass_random = std::nullopt;
   typename R::Value loss{};  ///< loss of the last batch, for a model with its own optimizer_step
@@ -498,6 +497,7 @@ struct ProgramCallsOf;
 struct RunPlace {
   Asked asked;          ///< what the user asked for
   Progress progress{};  ///< the position of the run as counters, which are saved
+  long slices = 0;      ///< slices of the current batch that were stepped on, while others of it follow
   SafePoint point{};    ///< between which pieces of work the run is, while a checkpoint is written
   Facts facts{};        ///< the current batch, loader and stage
   Due due{};

@@ -292,17 +292,17 @@ void fold_slices(State<R>& run, Archive& archive) {
     using Backend = typename R::Backend;
     auto& carried = run.carried;
     if constexpr (Archive::loading) {
-      carried.slices = 0;
+      run.slices = 0;
       if (lacks(archive, "slices")) return;
       carried.hidden.reset();
-    } else if (carried.slices == 0) {
+    } else if (run.slices == 0) {
       return;
     }
     if constexpr (hidden_is_kept<Backend, typename R::Model::Hidden>) {
       auto const weights = Backend::weights(*run.parts.model);
       if (weights.empty()) return;
       archive.child("slices", [&](auto& inner) {
-        inner("stepped", carried.slices);
+        inner("stepped", run.slices);
         bool given = carried.hidden.has_value();
         inner("given", given);
         if (!given) return;

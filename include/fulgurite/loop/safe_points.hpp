@@ -192,14 +192,13 @@ void save_checkpoint(State<R>& run, NoModule& none, std::filesystem::path const&
 /// fast_dev_run warns of what it replaces and which callbacks are idle.
 void check_special(RunCore& run);
 
-/// What redo_window leaves to do.
-enum class Redo : std::uint8_t { nothing, fold_board, pass_batch };
 /// Sets the position from which a fit resumes if it fails, or is saved, inside a batch. After the batch's step, while
 /// end hooks run, it resumes after these hooks, if the loader knows whether the batch was the last and does not save
 /// its own position. Otherwise the batch is repeated with its whole window, since its part of the gradients cannot be
 /// separated from that of earlier batches. A loader that saves its position (`keeps_place`) cannot go back: then the
-/// window begins at the next batch.
-Redo redo_window(RunCore& run, bool keeps_place, bool automatic);
+/// window begins at the next batch, also in a batch that is cut into slices, if it has moved on (`is_past`). Returns
+/// true if the values that the batch has logged are to be folded.
+bool redo_window(RunCore& run, bool keeps_place, bool is_past, bool automatic);
 template <class R, class Source>
 void redo_window(State<R>& run, [[maybe_unused]] Source& source) {
   bool keeps_place = false, is_past = false;
@@ -208,23 +207,20 @@ void redo_window(State<R>& run, [[maybe_unused]] Source& source) {
     keeps_place = KeepsPlace<Loader>;
     is_past = BatchesStayValid<Loader> && !SizedLoader<Loader>;
   }
-  auto const left = redo_window(run, keeps_place, R::automatic);
-  if (left == Redo::fold_board) run.measured.train_board.fold();
-  if (left == Redo::pass_batch && is_past) run.carried.slices = 0;
+  if (redo_window(run, keeps_place, is_past, R::automatic)) run.measured.train_board.fold();
 }
 
 /// Restores the position of a run at the end of its lifetime, also if the file of another one cannot be written.
 class KeptPosition : Pinned {
  public:
-  KeptPosition(RunCore& run, long& slices);
+  explicit KeptPosition(RunCore& run);
   ~KeptPosition();
 
  private:
   RunCore& run_;
-  long& slices_;
   Progress progress_;
   SafePoint point_;
-  long kept_;
+  long slices_;
 };
 
 // The handling of an exception in a run: who is notified, and what is still written.

@@ -138,9 +138,9 @@ FULGURITE_BODY void do_requests(RunCore& run, FileWork const& work) {
   failure.rethrow();
 }
 
-FULGURITE_BODY Redo redo_window(RunCore& run, bool keeps_place, bool automatic) {
+FULGURITE_BODY bool redo_window(RunCore& run, bool keeps_place, bool is_past, bool automatic) {
   auto& progress = run.progress;
-  if (run.point.at != At::before_batch) return Redo::nothing;
+  if (run.point.at != At::before_batch) return false;
   bool const stepped = !run.facts.left_out || run.point.counts;
   if (run.due.notified.failed<hook::on_train_batch_end>()) {  // its step is already made
     run.point = {.at = At::batch_end,
@@ -149,7 +149,7 @@ FULGURITE_BODY Redo redo_window(RunCore& run, bool keeps_place, bool automatic) 
                  .accumulating = run.facts.accumulating,
                  .began = true,
                  .observed = progress.global_step - (stepped && !run.facts.accumulating)};
-    return Redo::nothing;
+    return false;
   }
   bool const notified =
       run.facts.in_batch && run.facts.ended == progress.total_batches && !run.facts.end_unknown && !keeps_place;
@@ -169,7 +169,7 @@ FULGURITE_BODY Redo redo_window(RunCore& run, bool keeps_place, bool automatic) 
                  .counts = counts,
                  .accumulating = run.facts.accumulating,
                  .observed = progress.global_step - counts};
-    return notified ? Redo::fold_board : Redo::nothing;
+    return notified;
   }
   if (keeps_place) {
     progress.window_start = progress.batch;
@@ -179,17 +179,17 @@ FULGURITE_BODY Redo redo_window(RunCore& run, bool keeps_place, bool automatic) 
     expect_rows(run.callbacks, run.due.rows_of_window(progress.total_batches));
   }
   run.point.began |= run.facts.in_batch && progress.batch == 0;
-  return keeps_place ? Redo::pass_batch : Redo::nothing;
+  if (keeps_place && is_past) run.slices = 0;
+  return false;
 }
 
-FULGURITE_BODY KeptPosition::KeptPosition(RunCore& run, long& slices)
-    : run_(run), slices_(slices), progress_(run.progress), point_(run.point), kept_(slices) {}
+FULGURITE_BODY KeptPosition::KeptPosition(RunCore& run)
+    : run_(run), progress_(run.progress), point_(run.point), slices_(run.slices) {}
 
 FULGURITE_BODY KeptPosition::~KeptPosition() {
   expect_rows(run_.callbacks, 0);
   progress_.left_out = run_.progress.left_out;  // writing has exchanged the gradients of the open window
-  run_.progress = progress_, run_.point = point_;
-  slices_ = kept_;
+  run_.progress = progress_, run_.point = point_, run_.slices = slices_;
 }
 
 FULGURITE_BODY void check_special(RunCore& run) {

@@ -107,7 +107,7 @@ template <class R, class Pack, class Ctx, class Batch>
     auto slices = time_slices<R>(*run.parts.model, batch, run.optimization.tbptt, ctx);
     using Result = decltype(automatic_step(run, pack, ctx, *std::begin(slices), window.key, 1.0));
     std::optional<Result> result;
-    auto& stepped = run.carried.slices;
+    auto& stepped = run.slices;
     if (stepped == 0) run.carried.hidden.reset();
     long at = 0;
     for (auto& slice : slices) {
