@@ -263,20 +263,10 @@ struct OfModels {
     return libtorch::weight_names(libtorch::module_if_any(model));
   }
   /// What is switched off in a model, or which modules are in eval mode, and their setters: see weights.hpp.
-  template <std::derived_from<torch::nn::Module> Model>
-  static Switches switches(Model& model) {
-    return libtorch::switches(model);
-  }
-  template <class Model>
-  static void set_switches(Model& model, Switches const& off) {
-    libtorch::set_switches(model, off);
-  }
-  template <class Model>
-  static std::vector<std::string> eval_modules(Model& model) {
-    return libtorch::eval_modules(model);
-  }
-  template <class Model>
-  static void set_modes(Model& model, std::vector<std::string> const& eval_modules) {
+  static Switches switches(torch::nn::Module& model) { return libtorch::switches(model); }
+  static void set_switches(torch::nn::Module& model, Switches const& off) { libtorch::set_switches(model, off); }
+  static std::vector<std::string> eval_modules(torch::nn::Module& model) { return libtorch::eval_modules(model); }
+  static void set_modes(torch::nn::Module& model, std::vector<std::string> const& eval_modules) {
     libtorch::set_modes(model, eval_modules);
   }
   static bool averages(Value const& value) { return libtorch::averages(value); }
@@ -486,14 +476,14 @@ struct LibTorch : libtorch::Finetuning, libtorch::OfGradients, libtorch::OfModel
   template <class Model>
   static void save(std::filesystem::path const& path, Model& model, FunctionRef<void(StateSaver&)> state,
                    std::span<Hyperparameter const> hyperparameters = {}) {
-    libtorch::save(path, model, state, hyperparameters);
+    libtorch::save(path, libtorch::module_if_any(model), state, hyperparameters);
   }
   /// Saves to memory, from which another thread writes the file.
   using Background = BackgroundWriter;
   template <class Model>
   static void image(RunImage& into, Model& model, FunctionRef<void(StateSaver&)> state,
                     std::span<Hyperparameter const> hyperparameters) {
-    into.take([&](TakeWeight f) { libtorch::each_weight(model, f); }, state, hyperparameters);
+    libtorch::save(into, libtorch::module_if_any(model), state, hyperparameters);
   }
   using RunFile = libtorch::RunFile;
   template <class Model, class File>

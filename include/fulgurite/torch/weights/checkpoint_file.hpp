@@ -186,12 +186,11 @@ namespace fulgurite {
 
 namespace libtorch {
 
-/// Writes the weights and, by `state(archive)`, the rest of the run's state.
-template <class Model>
-void save(std::filesystem::path const& path, Model& model, FunctionRef<void(StateSaver&)> state,
-          std::span<Hyperparameter const> hyperparameters = {}) {
-  save_run_file(path, [&](TakeWeight f) { each_weight(model, f); }, state, hyperparameters);
-}
+/// Writes the weights and, by `state(archive)`, the rest of the run's state: to a file, or to memory.
+void save(std::filesystem::path const& path, torch::nn::Module const* model, FunctionRef<void(StateSaver&)> state,
+          std::span<Hyperparameter const> hyperparameters);
+void save(RunImage& into, torch::nn::Module const* model, FunctionRef<void(StateSaver&)> state,
+          std::span<Hyperparameter const> hyperparameters);
 
 /// The object that has a model's state(archive), behind a shared pointer or a module holder.
 template <class Model>

@@ -311,4 +311,14 @@ FULGURITE_BODY WeightReport load_path(torch::nn::Module const* model, OwnState c
   }
 }
 
+FULGURITE_BODY void save(std::filesystem::path const& path, torch::nn::Module const* model,
+                         FunctionRef<void(StateSaver&)> state, std::span<Hyperparameter const> hyperparameters) {
+  save_run_file(path, [&](TakeWeight f) { each_weight(model, f); }, state, hyperparameters);
+}
+
+FULGURITE_BODY void save(RunImage& into, torch::nn::Module const* model, FunctionRef<void(StateSaver&)> state,
+                         std::span<Hyperparameter const> hyperparameters) {
+  into.take([&](TakeWeight f) { each_weight(model, f); }, state, hyperparameters);
+}
+
 }  // namespace fulgurite::libtorch
