@@ -8,7 +8,6 @@
 #include <fstream>
 #include <iterator>
 #include <map>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -309,23 +308,21 @@ TEST_CASE(
   auto const folder = std::filesystem::temp_directory_path() / "fulgurite_captured_counts";
   std::filesystem::remove_all(folder);
   auto const data = batches(7, 8);
-  auto const fit = [&](auto strategy, long steps, std::optional<CkptPath> from) {
+  auto const fit = [&](auto strategy, long steps, auto const&... from) {
     torch::manual_seed(3);
     Counting net;
     torch::manual_seed(5);
     auto trainer = make_trainer<Counting>({.max_epochs = 10, .max_steps = steps, .log_every_n_steps = 1}, strategy,
                                           Float32{}, Automatic{}, Rows{}, NoDefaults{});
-    trainer.fit(net, data, batches(2, 4), from);
+    trainer.fit(net, data, batches(2, 4), from...);
     trainer.save_checkpoint(folder / "cut");
     return trainer.template callback<Rows>().rows.back();
   };
-  auto const whole = fit(SingleDevice{cpu}, -1, std::nullopt);
+  auto const whole = fit(SingleDevice{cpu}, -1);
   CHECK(whole.second.contains("train/range.max"));
   CHECK(whole.second.size() == 9 + 1);
   // Stopped inside of the last epoch, and gone on with: the counts of both parts.
-  for (auto const& rest :
-       {fit(SingleDevice{cpu}, 66, std::nullopt), fit(Captured{SingleDevice{cpu}}, 66, std::nullopt)})
-    CHECK(!(rest == whole));
+  for (auto const& rest : {fit(SingleDevice{cpu}, 66), fit(Captured{SingleDevice{cpu}}, 66)}) CHECK(!(rest == whole));
   CHECK(fit(Captured{SingleDevice{cpu}}, -1, CkptPath{folder / "cut"}) == whole);
   std::filesystem::remove_all(folder);
 }
