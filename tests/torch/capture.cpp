@@ -13,78 +13,52 @@ using namespace captured_fits;
 
 namespace {
 
-struct Mlp : Common {
-  torch::nn::Sequential body = register_module(
-      "body", torch::nn::Sequential(torch::nn::Linear(6, 16), torch::nn::ReLU(), torch::nn::Linear(16, 3)));
-  torch::Tensor training_step(auto const& batch, auto& ctx) {
-    return classified(body->forward(batch.data), batch.target, ctx);
-  }
-};
-struct Dropping : Common {
-  torch::nn::Sequential body =
-      register_module("body", torch::nn::Sequential(torch::nn::Linear(6, 16), torch::nn::Tanh(),
-                                                    torch::nn::Dropout(0.3), torch::nn::Linear(16, 3)));
-  torch::Tensor training_step(auto const& batch, auto& ctx) {
-    return classified(body->forward(batch.data + 0.1 * torch::randn_like(batch.data)), batch.target, ctx);
-  }
-};
-struct Norming : Common {
-  torch::nn::Sequential body =
-      register_module("body", torch::nn::Sequential(torch::nn::Linear(6, 16), torch::nn::BatchNorm1d(16),
-                                                    torch::nn::GELU(), torch::nn::Linear(16, 3)));
-  torch::Tensor training_step(auto const& batch, auto& ctx) {
-    return classified(body->forward(batch.data), batch.target, ctx);
-  }
-};
-struct Conv : Common {
-  torch::nn::Sequential body = register_module(
-      "body", torch::nn::Sequential(torch::nn::Conv2d(torch::nn::Conv2dOptions(1, 4, 3).padding(1)),
+using torch::nn::Linear, torch::nn::Sequential;
+Does const mlp{.step = usual_scores,
+               .layers = [] { return Sequential(Linear(6, 16), torch::nn::ReLU(), Linear(16, 3)); }};
+torch::Tensor noisy(Given& net, data::Batch const& batch) {
+  return net.body->forward(batch.data + 0.1 * torch::randn_like(batch.data));
+}
+Does const dropping{.step = noisy, .layers = [] {
+                      return Sequential(Linear(6, 16), torch::nn::Tanh(), torch::nn::Dropout(0.3), Linear(16, 3));
+                    }};
+Does const norming{.step = usual_scores, .layers = [] {
+                     return Sequential(Linear(6, 16), torch::nn::BatchNorm1d(16), torch::nn::GELU(), Linear(16, 3));
+                   }};
+torch::Tensor of_pictures(Given& net, data::Batch const& batch) {
+  auto const rows = F::pad(batch.data, F::PadFuncOptions({0, 3})).view({-1, 1, 3, 3});
+  return net.body->forward(rows.repeat({1, 1, 2, 2}).narrow(2, 0, 4).narrow(3, 0, 4));
+}
+Does const conv{.step = of_pictures, .layers = [] {
+                  return Sequential(torch::nn::Conv2d(torch::nn::Conv2dOptions(1, 4, 3).padding(1)),
                                     torch::nn::BatchNorm2d(4), torch::nn::ReLU(), torch::nn::MaxPool2d(2),
-                                    torch::nn::Conv2d(4, 6, 2), torch::nn::Flatten(), torch::nn::Linear(6, 3)));
-  torch::Tensor training_step(auto const& batch, auto& ctx) {
-    return classified(body->forward(F::pad(batch.data, F::PadFuncOptions({0, 3}))
-                                        .view({-1, 1, 3, 3})
-                                        .repeat({1, 1, 2, 2})
-                                        .narrow(2, 0, 4)
-                                        .narrow(3, 0, 4)),
-                      batch.target, ctx);
-  }
-};
+                                    torch::nn::Conv2d(4, 6, 2), torch::nn::Flatten(), Linear(6, 3));
+                }};
 
-struct Indexes {
-  torch::Tensor operator()(auto& net, auto const& batch) const {
-    return plain_loss(net.body, batch) + net.body->forward(batch.data).index({batch.target}).pow(2).mean();
-  }
-};
-struct Smooth {
-  torch::Tensor operator()(auto& net, auto const& batch) const {
-    auto const x = batch.data.detach().clone().set_requires_grad(true);
-    auto const scores = net.body->forward(x);
-    auto const slope = torch::autograd::grad({scores.sum()}, {x}, {}, true, true)[0];
-    return F::cross_entropy(scores, batch.target) + 0.1 * slope.pow(2).mean();
-  }
-};
+torch::Tensor indexes(Given& net, data::Batch const& batch) {
+  return plain_loss(net.body, batch) + net.body->forward(batch.data).index({batch.target}).pow(2).mean();
+}
+torch::Tensor smooth(Given& net, data::Batch const& batch) {
+  auto const x = batch.data.detach().clone().set_requires_grad(true);
+  auto const scores = net.body->forward(x);
+  auto const slope = torch::autograd::grad({scores.sum()}, {x}, {}, true, true)[0];
+  return F::cross_entropy(scores, batch.target) + 0.1 * slope.pow(2).mean();
+}
 
-struct SquaredError {
-  torch::Tensor operator()(auto& net, auto const& batch) const {
-    return F::mse_loss(net.body->forward(batch.data), batch.data.narrow(1, 0, 3).contiguous());
-  }
-};
+torch::Tensor squared_error(Given& net, data::Batch const& batch) {
+  return F::mse_loss(net.body->forward(batch.data), batch.data.narrow(1, 0, 3).contiguous());
+}
 /// Results of 12288 bytes, of which two are needed at a time.
-struct FortyResults {
-  torch::Tensor operator()(auto& net, auto const& batch) const {
-    auto x = batch.data.repeat({8, 8});
-    for (int i = 0; i != 40; ++i) x = x.sigmoid();
-    return plain_loss(net.body, batch) + x.mean();
-  }
-};
+torch::Tensor forty_results(Given& net, data::Batch const& batch) {
+  auto x = batch.data.repeat({8, 8});
+  for (int i = 0; i != 40; ++i) x = x.sigmoid();
+  return plain_loss(net.body, batch) + x.mean();
+}
 
-struct Reader {
-  torch::Tensor operator()(auto& net, auto const& batch) const {
-    auto value = plain_loss(net.body, batch);
-    return value.template item<float>() > 1.1F ? value * 2 : value;
-  }
-};
+torch::Tensor reader(Given& net, data::Batch const& batch) {
+  auto value = plain_loss(net.body, batch);
+  return value.item<float>() > 1.1F ? value * 2 : value;
+}
 
 struct Sequence : Common {
   torch::nn::Embedding words = register_module("words", torch::nn::Embedding(5, 8));
@@ -105,7 +79,7 @@ struct Sequence : Common {
 
 TEST_CASE(
     "captured MLP: the same weights, losses, metrics and generator; after five steps of a shape most are replays") {
-  auto const [report, ran] = twice<Mlp>(batches(7, 8));
+  auto const [report, ran] = twice(mlp, batches(7, 8));
   CHECK(report.reasons.empty());
   CHECK(report.replayed > 30);
   CHECK(report.tapes.size() == 1);
@@ -114,26 +88,26 @@ TEST_CASE(
 
 TEST_CASE(
     "captured dropout and noise: random numbers are drawn anew in each replay, the generator ends where it would") {
-  auto const [report, ran] = twice<Dropping>(batches(7, 8));
+  auto const [report, ran] = twice(dropping, batches(7, 8));
   CHECK(report.reasons.empty());
   CHECK(report.replayed > 30);
 }
 
 TEST_CASE("captured BatchNorm: running statistics move as they would") {
-  auto const [report, ran] = twice<Norming>(batches(7, 8));
+  auto const [report, ran] = twice(norming, batches(7, 8));
   CHECK(report.reasons.empty());
   CHECK(report.replayed > 30);
 }
 
 TEST_CASE("captured convolutions") {
-  auto const [report, ran] = twice<Conv>(batches(7, 8));
+  auto const [report, ran] = twice(conv, batches(7, 8));
   CHECK(report.reasons.empty());
   CHECK(report.replayed > 30);
 }
 
 TEST_CASE("captured accumulation, clipping and a short last batch: one tape for each kind and shape") {
   auto const [report, ran] =
-      twice<Dropping>(batches(8, 8, 5), Automatic{.accumulate_grad_batches = 3, .clip = ClipNorm{0.5}}, 12);
+      twice(dropping, batches(8, 8, 5), Automatic{.accumulate_grad_batches = 3, .clip = ClipNorm{0.5}}, 12);
   CHECK(report.reasons.empty());
   // First, middle and last of 3; first of 2; last of 2, which is the short one.
   CHECK(report.tapes.size() == 5);
@@ -143,7 +117,7 @@ TEST_CASE("captured accumulation, clipping and a short last batch: one tape for 
 TEST_CASE("a seed of backward that is made in the first recorded step does not keep the step from being captured") {
   Captured strategy{SingleDevice{cpu}};
   auto const report = strategy.report();
-  auto model = fresh<Mlp>(), other = fresh<Mlp>();
+  auto model = fresh(mlp), other = fresh(mlp);
   Automatic const how{.accumulate_grad_batches = 7};  // 1/7 is used nowhere else in this program
   auto const replayed = fit(strategy, *model, batches(7, 8), how, 10);
   CHECK(report->reasons.empty());
@@ -152,7 +126,7 @@ TEST_CASE("a seed of backward that is made in the first recorded step does not k
 }
 
 TEST_CASE("numbers as indices, double backward, an LSTM with dropout and attention are captured") {
-  for (auto const& report : {twice<With<Indexes>>(batches(7, 8)).first, twice<With<Smooth>>(batches(7, 8)).first,
+  for (auto const& report : {twice({indexes}, batches(7, 8)).first, twice({smooth}, batches(7, 8)).first,
                              twice<Sequence>(batches(7, 8)).first}) {
     CHECK(report.reasons.empty());
     CHECK(report.replayed > 30);
@@ -161,17 +135,17 @@ TEST_CASE("numbers as indices, double backward, an LSTM with dropout and attenti
 TEST_CASE("tapes die in setup: the same strategy on another model") {
   Captured strategy{SingleDevice{cpu}};
   auto const report = strategy.report();
-  auto first = fresh<Mlp>(), second = fresh<Mlp>();
-  auto trainer = make_trainer<Mlp>({.max_epochs = 8}, strategy, Float32{}, Automatic{}, NoDefaults{});
+  auto first = fresh(mlp), second = fresh(mlp);
+  auto trainer = make_trainer<Given>({.max_epochs = 8}, strategy, Float32{}, Automatic{}, NoDefaults{});
   trainer.fit(*first, batches(7, 8));
-  auto again = make_trainer<Mlp>({.max_epochs = 8}, strategy, Float32{}, Automatic{}, NoDefaults{});
+  auto again = make_trainer<Given>({.max_epochs = 8}, strategy, Float32{}, Automatic{}, NoDefaults{});
   again.fit(*second, batches(7, 8));
   CHECK(report->tapes.size() == 2);
   auto const a = first->parameters(), b = second->parameters();
   for (std::size_t i = 0; i != a.size(); ++i) CHECK(fixtures::same_bits(a[i], b[i]));
 }
 TEST_CASE("a checked step runs the model's code once, and what it draws is drawn once") {
-  auto model = fresh<Dropping>();
+  auto model = fresh(dropping);
   Captured strategy{SingleDevice{cpu}};
   auto const report = strategy.report();
   fit(strategy, *model, batches(5, 8), {}, 1);
@@ -182,11 +156,11 @@ TEST_CASE("a checked step runs the model's code once, and what it draws is drawn
 }
 
 TEST_CASE("captured Bf16Mixed: the casts of autocast are on the tape") {
-  auto written = fresh<Mlp>(), captured = fresh<Mlp>();
+  auto written = fresh(mlp), captured = fresh(mlp);
   Captured strategy{SingleDevice{cpu}};
   auto const report = strategy.report();
-  auto plain = make_trainer<Mlp>({.max_epochs = 8}, SingleDevice{cpu}, Bf16Mixed{}, Automatic{}, NoDefaults{});
-  auto replayed = make_trainer<Mlp>({.max_epochs = 8}, strategy, Bf16Mixed{}, Automatic{}, NoDefaults{});
+  auto plain = make_trainer<Given>({.max_epochs = 8}, SingleDevice{cpu}, Bf16Mixed{}, Automatic{}, NoDefaults{});
+  auto replayed = make_trainer<Given>({.max_epochs = 8}, strategy, Bf16Mixed{}, Automatic{}, NoDefaults{});
   plain.fit(*written, batches(7, 8));
   replayed.fit(*captured, batches(7, 8));
   CHECK(report->reasons.empty());
@@ -197,26 +171,25 @@ TEST_CASE("captured Bf16Mixed: the casts of autocast are on the tape") {
 }
 TEST_CASE(
     "describe() tells what was recorded, replayed, dropped, kept and checked, and why steps stay as they are written") {
-  auto const described = [](auto&& model, std::vector<data::Batch> const& data) {
-    using M = std::remove_cvref_t<decltype(model)>;
+  auto const described = [](Does does) {
+    auto const model = fresh(does);
     auto trainer =
-        make_trainer<M>({.max_epochs = 4}, Captured{SingleDevice{cpu}}, Float32{}, Automatic{}, NoDefaults{});
-    trainer.fit(model, data);
+        make_trainer<Given>({.max_epochs = 4}, Captured{SingleDevice{cpu}}, Float32{}, Automatic{}, NoDefaults{});
+    trainer.fit(*model, batches(7, 8));
     return describe(trainer);
   };
   auto const says = [](std::string const& text, std::string const& what) {
     INFO(text);
     CHECK(text.find(what) != std::string::npos);
   };
-  auto const text = described(Mlp(), batches(7, 8));
+  auto const text = described(mlp);
   says(text, "\nstrategy\n  steps replayed: ");
   says(text, ", checked against a replay: ");
   says(text, "\n  tape of ");
   says(text, " operators: ");
   says(text, "; keeps ");
   CHECK(text.find("stays as written") == std::string::npos);
-  says(described(With<Reader>(), batches(7, 8)),
-       "\n  stays as written: aten::_local_scalar_dense reads a value on the host");
+  says(described({reader}), "\n  stays as written: aten::_local_scalar_dense reads a value on the host");
 }
 TEST_CASE("results that are never needed at the same time share memory, others never do") {
   std::vector<at::Storage> storages;
@@ -248,7 +221,7 @@ TEST_CASE("results that are never needed at the same time share memory, others n
   CHECK(plan.last_use(at(4)) == 2);
 }
 TEST_CASE("a tape keeps what is needed at a time, not all that the step computes") {
-  auto const [report, ran] = twice<With<FortyResults>>(batches(7, 8));
+  auto const [report, ran] = twice({forty_results}, batches(7, 8));
   CHECK(report.reasons.empty());
   CHECK(report.replayed > 30);
   REQUIRE(report.tapes.size() == 1);
@@ -256,7 +229,7 @@ TEST_CASE("a tape keeps what is needed at a time, not all that the step computes
   CHECK(report.tapes[0].bytes < 5 * 12288);
 }
 TEST_CASE("the mean of squared differences is computed in place, with the same bits") {
-  CHECK(twice<With<SquaredError>>(batches(7, 8, 5)).first.replayed > 30);
+  CHECK(twice({squared_error}, batches(7, 8, 5)).first.replayed > 30);
   REQUIRE(libtorch::capture::available());
   auto const form = [](torch::Tensor const& x, torch::Tensor const& y) {
     libtorch::capture::Recorder recorder;

@@ -2,9 +2,9 @@
 
 #include "captured_fits.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
-#include <type_traits>
 
 #include <torch/library.h>
 
@@ -12,99 +12,66 @@ using namespace captured_fits;
 
 namespace {
 
-struct Normal {
-  torch::Tensor operator()(auto& net, auto const& batch) const { return plain_loss(net.body, batch); }
-};
 constexpr long changes_at = 30;
-struct SetsData : Normal {
-  static void before(auto& net, long batch) {
-    if (batch == changes_at) net.parameters()[0].set_data(net.parameters()[0].detach().clone() * 0.5);
-  }
-};
-struct Freezes : Normal {
-  static void before(auto& net, long batch) {
-    if (batch == changes_at) net.parameters()[0].set_requires_grad(false);
-  }
-};
-struct Hooks : Normal {
-  static void before(auto& net, long batch) {
-    if (batch == changes_at)
-      net.parameters()[0].register_hook([](torch::Tensor const& gradient) { return gradient * 0.5; });
-  }
-};
-struct NewGradient : Normal {
-  static void before(auto& net, long batch) {
-    if (batch == changes_at) net.parameters()[0].mutable_grad() = torch::ones_like(net.parameters()[0].detach());
-  }
-};
-struct LosesGradient : Normal {
-  static void before(auto& net, long batch) {
-    if (batch == changes_at) net.parameters()[0].mutable_grad().reset();
-  }
-};
-struct Autocasts : Normal {
-  static void before(auto&, long batch) {
-    bool const on = batch >= changes_at && batch < 50;
-    at::autocast::set_autocast_enabled(at::kCPU, on);
-    at::autocast::set_autocast_cache_enabled(!on);  // which would keep results of a step for the next
-  }
-};
-struct NoGraph : Normal {
-  static void before(auto&, long batch) {
-    if (batch == changes_at) torch::GradMode::set_enabled(false);
-  }
-};
-struct NewBuffer {
-  torch::Tensor operator()(auto& net, auto const& batch) const {
-    return (plain_loss(net.body, batch) * (1 + net.counter)).sum();
-  }
-  static void before(auto& net, long batch) {
-    if (batch == changes_at) net.counter.set_data(torch::ones({1}));
-  }
-};
-struct Evaluates {
-  torch::Tensor operator()(auto& net, auto const& batch) const {
-    return F::cross_entropy(torch::dropout(net.body->forward(batch.data), 0.3, net.body->is_training()), batch.target);
-  }
-  static void before(auto& net, long batch) {
-    if (batch == changes_at) net.body->eval();
-  }
-};
-struct Deterministic : Normal {
-  static void before(auto&, long batch) {
-    at::globalContext().setDeterministicAlgorithms(batch >= changes_at && batch < 50, true);
-  }
-};
+void sets_data(Given& net, long batch) {
+  if (batch == changes_at) net.parameters()[0].set_data(net.parameters()[0].detach().clone() * 0.5);
+}
+void freezes(Given& net, long batch) {
+  if (batch == changes_at) net.parameters()[0].set_requires_grad(false);
+}
+void hooks(Given& net, long batch) {
+  if (batch == changes_at)
+    net.parameters()[0].register_hook([](torch::Tensor const& gradient) { return gradient * 0.5; });
+}
+void new_gradient(Given& net, long batch) {
+  if (batch == changes_at) net.parameters()[0].mutable_grad() = torch::ones_like(net.parameters()[0].detach());
+}
+void loses_gradient(Given& net, long batch) {
+  if (batch == changes_at) net.parameters()[0].mutable_grad().reset();
+}
+void autocasts(Given&, long batch) {
+  bool const on = batch >= changes_at && batch < 50;
+  at::autocast::set_autocast_enabled(at::kCPU, on);
+  at::autocast::set_autocast_cache_enabled(!on);  // which would keep results of a step for the next
+}
+void no_graph(Given&, long batch) {
+  if (batch == changes_at) torch::GradMode::set_enabled(false);
+}
+torch::Tensor reads_buffer(Given& net, data::Batch const& batch) {
+  return (plain_loss(net.body, batch) * (1 + net.counter)).sum();
+}
+void new_buffer(Given& net, long batch) {
+  if (batch == changes_at) net.counter.set_data(torch::ones({1}));
+}
 /// A buffer that is written between steps is read by the next replay.
-struct WritesBuffer : NewBuffer {
-  static void before(auto& net, long batch) { net.counter.fill_(double(batch % 3)); }
-};
-struct Toggles : Normal {
-  static void before(auto& net, long batch) { batch % 2 == 0 ? net.body->eval() : net.body->train(); }
-};
+void writes_buffer(Given& net, long batch) { net.counter.fill_(double(batch % 3)); }
+torch::Tensor drops(Given& net, data::Batch const& batch) {
+  return F::cross_entropy(torch::dropout(net.body->forward(batch.data), 0.3, net.body->is_training()), batch.target);
+}
+void evaluates(Given& net, long batch) {
+  if (batch == changes_at) net.body->eval();
+}
+void deterministic(Given&, long batch) {
+  at::globalContext().setDeterministicAlgorithms(batch >= changes_at && batch < 50, true);
+}
+void toggles(Given& net, long batch) { batch % 2 == 0 ? net.body->eval() : net.body->train(); }
 /// The number is the same for long, and then another.
-struct Later {
-  torch::Tensor operator()(auto& net, auto const& batch) const { return plain_loss(net.body, batch) * net.factor; }
-  static void before(auto& net, long batch) {
-    if (batch == changes_at) net.factor = 0.5;
-  }
-};
+torch::Tensor reads_factor(Given& net, data::Batch const& batch) { return plain_loss(net.body, batch) * net.factor; }
+void later(Given& net, long batch) {
+  if (batch == changes_at) net.factor = 0.5;
+}
 /// A tensor that is not the model's, later.
-struct LaterOutside {
-  torch::Tensor operator()(auto& net, auto const& batch) const {
-    auto const value = plain_loss(net.body, batch);
-    return net.memory.defined() ? value * net.memory : value;
-  }
-  static void before(auto& net, long batch) {
-    if (batch == changes_at) net.memory = torch::full({}, 0.5);
-  }
-};
+torch::Tensor reads_memory(Given& net, data::Batch const& batch) {
+  auto const value = plain_loss(net.body, batch);
+  return net.memory.defined() ? value * net.memory : value;
+}
+void later_outside(Given& net, long batch) {
+  if (batch == changes_at) net.memory = torch::full({}, 0.5);
+}
 /// Batches of any type.
-struct Casts {
-  torch::Tensor operator()(auto& net, auto const& batch) const {
-    return F::cross_entropy(net.body->forward(batch.data.to(torch::kFloat)), batch.target.to(torch::kLong));
-  }
-};
+torch::Tensor casts(Given& net, data::Batch const& batch) {
+  return F::cross_entropy(net.body->forward(batch.data.to(torch::kFloat)), batch.target.to(torch::kLong));
+}
 /// As an operator of a later LibTorch may be, which no list knows: the values of a buffer decide how many rows it
 /// returns, and it does not say so.
 at::Tensor some_rows(at::Tensor const& rows, at::Tensor const& lengths) {
@@ -114,24 +81,21 @@ TORCH_LIBRARY_FRAGMENT(aten, library) {
   library.def("fulgurite_test_some_rows(Tensor rows, Tensor lengths) -> Tensor");
   library.impl("fulgurite_test_some_rows", c10::DispatchKey::CPU, TORCH_FN(some_rows));
 }
-struct Cuts {
-  torch::Tensor operator()(auto& net, auto const& batch) const {
-    static auto const cut = c10::Dispatcher::singleton()
-                                .findSchemaOrThrow("aten::fulgurite_test_some_rows", "")
-                                .typed<at::Tensor(at::Tensor const&, at::Tensor const&)>();
-    return plain_loss(net.body, batch) + cut.call(batch.data, net.lengths).pow(2).mean();
-  }
-  static void before(auto& net, long batch) {
-    if (batch == changes_at) net.lengths.narrow(0, 7, 1).fill_(1);
-  }
-};
+torch::Tensor cuts(Given& net, data::Batch const& batch) {
+  static auto const cut = c10::Dispatcher::singleton()
+                              .findSchemaOrThrow("aten::fulgurite_test_some_rows", "")
+                              .typed<at::Tensor(at::Tensor const&, at::Tensor const&)>();
+  return plain_loss(net.body, batch) + cut.call(batch.data, net.lengths).pow(2).mean();
+}
+void shortens(Given& net, long batch) {
+  if (batch == changes_at) net.lengths.narrow(0, 7, 1).fill_(1);
+}
 
-/// It changes at one step: the step is recorded anew, and the bits stay right.
-template <class Step>
-void recorded_anew() {
-  auto const [report, ran] = twice<With<Step>>(batches(7, 8), {}, 10);
+/// It changes at one step, and back where there are more tapes: the step is recorded anew, and the bits stay right.
+void recorded_anew(Does does, std::size_t tapes = 2) {
+  auto const [report, ran] = twice(does, batches(7, 8), {}, 10);
   CHECK(report.reasons.empty());
-  CHECK(report.tapes.size() == (std::is_same_v<Step, Deterministic> || std::is_same_v<Step, Autocasts> ? 3 : 2));
+  CHECK(report.tapes.size() == tapes);
   CHECK(report.replayed > 30);
 }
 
@@ -139,29 +103,29 @@ void recorded_anew() {
 
 TEST_CASE("the guard of each step: set_data, freezing, a new hook, gradient or buffer, a gradient that is gone, "
           "eval(), autocast and switches of LibTorch are noticed at once") {
-  recorded_anew<SetsData>();
-  recorded_anew<Freezes>();
-  recorded_anew<Hooks>();
-  recorded_anew<NewGradient>();
-  recorded_anew<LosesGradient>();
-  recorded_anew<Autocasts>();
-  recorded_anew<NewBuffer>();
-  recorded_anew<Evaluates>();
-  recorded_anew<Deterministic>();
+  recorded_anew({usual_step, sets_data});
+  recorded_anew({usual_step, freezes});
+  recorded_anew({usual_step, hooks});
+  recorded_anew({usual_step, new_gradient});
+  recorded_anew({usual_step, loses_gradient});
+  recorded_anew({usual_step, autocasts}, 3);
+  recorded_anew({reads_buffer, new_buffer});
+  recorded_anew({drops, evaluates});
+  recorded_anew({usual_step, deterministic}, 3);
 }
 TEST_CASE("a model that changes all the time stays eager in the end") {
-  auto const [report, ran] = twice<With<Toggles>>(batches(7, 8), {}, 10);
+  auto const [report, ran] = twice({usual_step, toggles}, batches(7, 8), {}, 10);
   CHECK(report.replayed == 0);
   REQUIRE(report.reasons.size() == 1);
   CHECK(report.reasons[0].find("again and again") != std::string::npos);
 }
 TEST_CASE("a buffer that is written between steps is what the next replay reads") {
-  auto const [report, ran] = twice<With<WritesBuffer>>(batches(7, 8), {}, 10);
+  auto const [report, ran] = twice({reads_buffer, writes_buffer}, batches(7, 8), {}, 10);
   CHECK(report.reasons.empty());
   CHECK(report.replayed > 30);
 }
 TEST_CASE("graphs switched off: the captured fit fails as the plain one does, instead of replaying") {
-  auto model = fresh<With<NoGraph>>();
+  auto model = fresh({usual_step, no_graph});
   CHECK_THROWS(fit(Captured{SingleDevice{cpu}}, *model, batches(7, 8), {}, 10));
   torch::GradMode::set_enabled(true);
   CHECK(model->now == changes_at + 1);
@@ -169,8 +133,8 @@ TEST_CASE("graphs switched off: the captured fit fails as the plain one does, in
 
 TEST_CASE("a member of the model that changes later: a number makes the step another, a tensor from outside keeps it "
           "as written from then on; the bits stay right") {
-  recorded_anew<Later>();
-  auto const [report, ran] = twice<With<LaterOutside>>(batches(7, 8), {}, 20);
+  recorded_anew({reads_factor, later});
+  auto const [report, ran] = twice({reads_memory, later_outside}, batches(7, 8), {}, 20);
   REQUIRE(report.reasons.size() == 1);
   CHECK(report.reasons[0].find("register it as a buffer") != std::string::npos);
   CHECK(report.replayed > 10);
@@ -183,13 +147,13 @@ TEST_CASE("batches of other sizes, types and strides have tapes of their own") {
   data[4].data = data[4].data.to(torch::kBFloat16);
   for (int i = 0; i != 12; ++i)
     data.push_back(data[static_cast<std::size_t>(i)]);  // each three times an epoch, of which the first is a check
-  auto const [report, ran] = twice<With<Casts>>(data, {}, 12);
+  auto const [report, ran] = twice({casts}, data, {}, 12);
   CHECK(report.reasons.empty());
   CHECK(report.tapes.size() == 6);
   CHECK(report.replayed > 30);
 }
 TEST_CASE("a result of another shape than recorded ends the fit with an error") {
-  auto model = fresh<With<Cuts>>();
+  auto model = fresh({cuts, shortens});
   try {
     fit(Captured{SingleDevice{cpu}}, *model, batches(7, 8), {}, 10);
     FAIL("replayed");

@@ -16,44 +16,36 @@ using namespace captured_fits;
 
 namespace {
 
-/// A net whose step is given by the test, with the context.
-template <class Step>
+/// What a step asks its context.
+enum class What { epoch, last_batch, global_step, batch_index, training_batches, estimated_steps, rate, stop };
 struct Asks : Common {
+  static inline What what = What::epoch;
   torch::nn::Linear layer = register_module("layer", torch::nn::Linear(6, 3));
-  torch::Tensor training_step(auto const& batch, auto& ctx) {
+  torch::Tensor training_step(data::Batch const& batch, auto& ctx) {
     ++ran;
-    auto value = Step::of(F::cross_entropy(layer->forward(batch.data), batch.target), ctx);
+    auto value = F::cross_entropy(layer->forward(batch.data), batch.target) * answer(ctx);
     ctx.log(loss, value);
     return value;
   }
-};
-struct Epoch {
-  static torch::Tensor of(torch::Tensor value, auto& ctx) { return ctx.current_epoch() >= 1 ? value * 2 : value; }
-};
-struct LastBatch {
-  static torch::Tensor of(torch::Tensor value, auto& ctx) { return ctx.is_last_batch() ? value * 3 : value; }
-};
-struct GlobalStep {
-  static torch::Tensor of(torch::Tensor value, auto& ctx) { return ctx.global_step() >= 40 ? value * 2 : value; }
-};
-struct BatchIndex {
-  static torch::Tensor of(torch::Tensor value, auto& ctx) { return ctx.batch_idx() >= 15 ? value * 2 : value; }
-};
-struct TrainingBatches {
-  static torch::Tensor of(torch::Tensor value, auto& ctx) { return value / double(*ctx.num_training_batches()); }
-};
-struct EstimatedSteps {
-  static torch::Tensor of(torch::Tensor value, auto& ctx) { return value / double(*ctx.estimated_steps()); }
-};
-struct Rate {
-  static torch::Tensor of(torch::Tensor value, auto& ctx) { return value * ctx.optimizer().lr(0); }
-};
-struct Stops {
-  static torch::Tensor of(torch::Tensor value, auto& ctx) {
-    if (ctx.global_step() == 1000) ctx.request_stop();
-    return value;
+  double answer(auto& ctx) {
+    switch (what) {
+    case What::epoch: return ctx.current_epoch() >= 1 ? 2 : 1;
+    case What::last_batch: return ctx.is_last_batch() ? 3 : 1;
+    case What::global_step: return ctx.global_step() >= 40 ? 2 : 1;
+    case What::batch_index: return ctx.batch_idx() >= 15 ? 2 : 1;
+    case What::training_batches: return 1 / double(*ctx.num_training_batches());
+    case What::estimated_steps: return 1 / double(*ctx.estimated_steps());
+    case What::rate: return ctx.optimizer().lr(0);
+    case What::stop:
+      if (ctx.global_step() == 1000) ctx.request_stop();
+    }
+    return 1;
   }
 };
+CaptureReport asked(What what, int size, int epochs) {
+  Asks::what = what;
+  return twice<Asks>(batches(size, 8), {}, epochs).first;
+}
 
 /// Asked for a loader in each epoch, it has ten batches more each time.
 struct Grows {
@@ -63,8 +55,9 @@ struct Grows {
 
 /// The usual layers, one of which a hook changes before batch `changed_at`, or time and again.
 constexpr long changed_at = 40;
-template <class Change, bool Often = false>
 struct Layers : Common {
+  static inline void (*change)(Layers&, bool) = nullptr;
+  static inline bool often = false;
   torch::nn::Linear first = register_module("first", torch::nn::Linear(6, 16));
   torch::nn::BatchNorm1d norm = register_module("norm", torch::nn::BatchNorm1d(16));
   torch::nn::Sequential body = register_module(
@@ -73,113 +66,90 @@ struct Layers : Common {
   long now = 0;
   void on_train_batch_start(auto&, auto&) {
     auto const batch = now++;
-    if constexpr (Often) Change::of(*this, batch / 12 % 2 == 0);
-    else if (batch == changed_at) Change::of(*this);
+    if (often) change(*this, batch / 12 % 2 == 0);
+    else if (batch == changed_at) change(*this, true);
   }
   torch::Tensor training_step(auto const& batch, auto& ctx) {
     return classified(body->forward(norm->forward(first->forward(batch.data))) * factor, batch.target, ctx);
   }
 };
-struct Number {
-  static void of(auto& net, bool half = true) { net.factor = half ? 0.5 : 0.25; }
-};
-struct ReplacesModule {
-  static void of(auto& net) {
-    torch::manual_seed(17);
-    net.first = net.replace_module("first", torch::nn::Linear(6, 16));
-  }
-};
-struct NewLayer {
-  static void of(auto& net) {
-    torch::manual_seed(17);
-    net.body->push_back(torch::nn::Linear(3, 3));
-  }
-};
-struct DropoutRate {
-  static void of(auto& net, bool rarely = true) {
-    net.body[1]->template as<torch::nn::Dropout>()->options.p(rarely ? 0.1 : 0.4);
-  }
-};
-struct Momentum {
-  static void of(auto& net) { net.norm->options.momentum(0.9); }
-};
-struct Eps {
-  static void of(auto& net) { net.norm->options.eps(0.1); }
-};
-struct WeightMember {
-  static void of(auto& net) { net.first->weight = torch::full({16, 6}, 0.01, torch::requires_grad()); }
-};
-struct BufferMember {
-  static void of(auto& net) { net.norm->running_mean = torch::full({16}, 0.5); }
-};
+void other_number(Layers& net, bool half) { net.factor = half ? 0.5 : 0.25; }
+void replaces_module(Layers& net, bool) {
+  torch::manual_seed(17);
+  net.first = net.replace_module("first", torch::nn::Linear(6, 16));
+}
+void new_layer(Layers& net, bool) {
+  torch::manual_seed(17);
+  net.body->push_back(torch::nn::Linear(3, 3));
+}
+void dropout_rate(Layers& net, bool rarely) { net.body[1]->as<torch::nn::Dropout>()->options.p(rarely ? 0.1 : 0.4); }
+void momentum(Layers& net, bool) { net.norm->options.momentum(0.9); }
+void eps(Layers& net, bool) { net.norm->options.eps(0.1); }
+void weight_member(Layers& net, bool) { net.first->weight = torch::full({16, 6}, 0.01, torch::requires_grad()); }
+void buffer_member(Layers& net, bool) { net.norm->running_mean = torch::full({16}, 0.5); }
+CaptureReport changed(void (*change)(Layers&, bool), int size = 50, bool often = false) {
+  Layers::change = change;
+  Layers::often = often;
+  return twice<Layers>(batches(size, 8), {}, 1).first;
+}
 
 /// Nothing that a guard could see: a global.
-struct Unseen {
-  static inline double factor = 1;
-  static inline long at = 0;
-  torch::Tensor operator()(auto& net, auto const& batch) const { return plain_loss(net.body, batch) * factor; }
-  static void before(auto&, long batch) { factor = batch >= at ? 0.5 : 1.0; }
-};
+double unseen = 1;
+long unseen_at = 0;
+void changes_unseen(Given&, long batch) { unseen = batch >= unseen_at ? 0.5 : 1.0; }
+torch::Tensor reads_unseen(Given& net, data::Batch const& batch) { return plain_loss(net.body, batch) * unseen; }
+Does const hidden{reads_unseen, changes_unseen};
 /// A counter of a hook, which the step reads; it changes all the time.
-struct Counted {
-  torch::Tensor operator()(auto& net, auto const& batch) const {
-    return plain_loss(net.body, batch) * (net.now > Unseen::at ? 0.5 : 1.0);
-  }
-  static void before(auto&, long) {}
-};
-/// Asks for a stop after batch `stops_at`.
-struct StopsAt {
-  using Stateless = ByChoice;
-  long stops_at = 0;
-  void on_train_batch_end(auto& ctx) const {
-    if (ctx.global_step() == stops_at) ctx.request_stop();
-  }
-};
+torch::Tensor reads_counter(Given& net, data::Batch const& batch) {
+  return plain_loss(net.body, batch) * (net.now > unseen_at ? 0.5 : 1.0);
+}
 
-/// Both fits; the captured one goes back once, and says so.
-template <class Step>
-CaptureReport goes_back(int epochs, int size, auto... callbacks) {
-  auto written = fresh<With<Step>>(), captured = fresh<With<Step>>();
+/// Both fits with the same bits; the report of the captured one.
+CaptureReport both(Does does, int epochs, int size, Captured<SingleDevice<Cpu>> strategy, auto... callbacks) {
+  auto written = fresh(does), captured = fresh(does);
   auto const plain = fit(SingleDevice{cpu}, *written, batches(size, 8), {}, epochs, callbacks...);
-  Captured strategy{SingleDevice{cpu}};
   auto const report = strategy.report();
   same(fit(strategy, *captured, batches(size, 8), {}, epochs, callbacks...), plain);
-  CHECK(report->reasons.size() == 1);
-  CHECK(report->eager > 0);
-  CHECK(report->replayed > 0);
   return *report;
+}
+/// The captured one goes back once, and says so.
+void goes_back(Does does, int epochs, int size, auto... callbacks) {
+  auto const report = both(does, epochs, size, Captured{SingleDevice{cpu}}, callbacks...);
+  CHECK(report.reasons.size() == 1);
+  CHECK(report.eager > 0);
+  CHECK(report.replayed > 0);
 }
 
 }  // namespace
 
 TEST_CASE("a step that asks for the epoch is recorded anew when it is another, one that asks for the last batch has "
           "two tapes") {
-  auto const epoch = twice<Asks<Epoch>>(batches(125, 8), {}, 2).first;
+  auto const epoch = asked(What::epoch, 125, 2);
   CHECK(epoch.reasons.empty());
   CHECK(epoch.tapes.size() == 2);
   CHECK(epoch.replayed > 200);
-  auto const last = twice<Asks<LastBatch>>(batches(20, 8), {}, 8).first;
+  auto const last = asked(What::last_batch, 20, 8);
   CHECK(last.reasons.empty());
   CHECK(last.tapes.size() == 2);
 }
 TEST_CASE("a step that asks for the epoch is recorded anew in each of three, and ends as written, with no warning") {
-  auto const epoch = twice<Asks<Epoch>>(batches(125, 8), {}, 3).first;
+  auto const epoch = asked(What::epoch, 125, 3);
   CHECK(epoch.reasons.empty());
   CHECK(epoch.tapes.size() == 3);
   CHECK(epoch.replayed > 300);
 }
 TEST_CASE("a step that asks for a count of the fit is replayed, and recorded anew when the count is another") {
-  for (auto const& report : {twice<Asks<TrainingBatches>>(batches(50, 8), {}, 2).first,
-                             twice<Asks<EstimatedSteps>>(batches(50, 8), {}, 2).first}) {
+  for (auto const& report : {asked(What::training_batches, 50, 2), asked(What::estimated_steps, 50, 2)}) {
     CHECK(report.reasons.empty());
     CHECK(report.tapes.size() == 1);
     CHECK(report.replayed > 80);
   }
+  Asks::what = What::training_batches;
   auto const trained = [](auto strategy) {
-    auto model = fresh<Asks<TrainingBatches>>();
+    auto model = fresh<Asks>();
     Grows data;
-    auto trainer = make_trainer<Asks<TrainingBatches>>({.max_epochs = 3, .reload_dataloaders_every_n_epochs = 1},
-                                                       strategy, Float32{}, Automatic{}, NoDefaults{});
+    auto trainer = make_trainer<Asks>({.max_epochs = 3, .reload_dataloaders_every_n_epochs = 1}, strategy, Float32{},
+                                      Automatic{}, NoDefaults{});
     trainer.fit(*model, data);
     CHECK(trainer.warnings().empty());
     CHECK(data.asked == 3);
@@ -193,72 +163,72 @@ TEST_CASE("a step that asks for a count of the fit is replayed, and recorded ane
   CHECK(report->replayed > 100);
 }
 TEST_CASE("what changes again and again is named as the user knows it: by its layer, or as a member") {
-  auto const rate = twice<Layers<DropoutRate, true>>(batches(500, 8), {}, 1).first;
+  auto const rate = changed(dropout_rate, 500, true);
   REQUIRE(rate.reasons.size() == 1);
   CHECK_THAT(rate.reasons[0], Catch::Matchers::StartsWith("body.1 ") && Catch::Matchers::ContainsSubstring("Dropout") &&
                                   Catch::Matchers::EndsWith(", again and again"));
   CHECK_THAT(rate.reasons[0], !Catch::Matchers::ContainsSubstring("aten::"));
-  auto const number = twice<Layers<Number, true>>(batches(500, 8), {}, 1).first;
+  auto const number = changed(other_number, 500, true);
   REQUIRE(number.reasons.size() == 1);
   CHECK(number.reasons[0] == "a member of the model has changed, again and again");
 }
 TEST_CASE(
     "a step that asks for a number which is another each time stays as written, and the warning names the question") {
-  auto const step = twice<Asks<GlobalStep>>(batches(20, 8), {}, 4).first;
+  auto const step = asked(What::global_step, 20, 4);
   CHECK(step.replayed == 0);
   REQUIRE(step.reasons.size() == 1);
   CHECK(step.reasons[0] == "training_step reads ctx.global_step(), which differs at each step");
-  auto const index = twice<Asks<BatchIndex>>(batches(20, 8), {}, 4).first;
+  auto const index = asked(What::batch_index, 20, 4);
   CHECK(index.replayed == 0);
   REQUIRE(index.reasons.size() == 1);
   CHECK(index.reasons[0] == "training_step reads ctx.batch_idx(), which differs at each step");
-  auto const rate = twice<Asks<Rate>>(batches(20, 8), {}, 4).first;
+  auto const rate = asked(What::rate, 20, 4);
   CHECK(rate.replayed == 0);
   REQUIRE(rate.reasons.size() == 1);
   CHECK(rate.reasons[0] == "training_step reads ctx.optimizers(), which may differ each time");
-  CHECK(twice<Asks<Stops>>(batches(20, 8), {}, 1).first.replayed == 0);
+  CHECK(asked(What::stop, 20, 1).replayed == 0);
 }
 
 TEST_CASE("what a hook changes on the host is noticed before the next replay: a number, a module, a layer more, an "
           "option, a weight, a buffer") {
-  for (auto const& report :
-       {twice<Layers<Number>>(batches(50, 8), {}, 1).first, twice<Layers<DropoutRate>>(batches(50, 8), {}, 1).first,
-        twice<Layers<Momentum>>(batches(50, 8), {}, 1).first, twice<Layers<Eps>>(batches(50, 8), {}, 1).first}) {
+  for (auto const& report : {changed(other_number), changed(dropout_rate), changed(momentum), changed(eps)}) {
     CHECK(report.reasons.empty());
     CHECK(report.tapes.size() == 2);
     CHECK(report.replayed > 20);
   }
-  CHECK(twice<Layers<ReplacesModule>>(batches(50, 8), {}, 1).first.replayed > 10);
-  CHECK(twice<Layers<NewLayer>>(batches(50, 8), {}, 1).first.replayed > 10);
-  CHECK(twice<Layers<WeightMember>>(batches(50, 8), {}, 1).first.replayed > 10);
-  CHECK(twice<Layers<BufferMember>>(batches(50, 8), {}, 1).first.replayed > 10);
+  CHECK(changed(replaces_module).replayed > 10);
+  CHECK(changed(new_layer).replayed > 10);
+  CHECK(changed(weight_member).replayed > 10);
+  CHECK(changed(buffer_member).replayed > 10);
 }
 
 TEST_CASE("a number that no guard sees: the last batch, the first replay of an epoch or a stop finds it, and the fit "
           "goes back") {
-  Unseen::at = 2300;  // of 2330
-  goes_back<Unseen>(1, 2330);
-  goes_back<Counted>(1, 2330);
-  Unseen::at = 10;  // of 12
-  goes_back<Unseen>(1, 12);
-  Unseen::at = 30;  // in the fifth epoch of seven batches
-  goes_back<Unseen>(8, 7);
-  Unseen::at = 70;  // a stop follows after five batches
-  goes_back<Unseen>(2, 60, StopsAt{75});
+  unseen_at = 2300;  // of 2330
+  goes_back(hidden, 1, 2330);
+  goes_back({reads_counter}, 1, 2330);
+  unseen_at = 10;  // of 12
+  goes_back(hidden, 1, 12);
+  unseen_at = 30;  // in the fifth epoch of seven batches
+  goes_back(hidden, 8, 7);
+  unseen_at = 70;  // a stop follows after five batches
+  Given::stops_at = 75;
+  goes_back(hidden, 2, 60);
+  Given::stops_at = -1;
 }
 
 TEST_CASE("a fit that goes back ends with the average of the weights that the plain fit averages") {
-  Unseen::at = 10;  // of 12
-  goes_back<Unseen>(1, 12, WeightAveraging{});
-  goes_back<Unseen>(1, 12, EMAWeightAveraging{{.decay = 0.5, .update_every_n_steps = 3}});
-  Unseen::at = 30;  // in the fifth epoch of seven batches, in which averages are there already
-  goes_back<Unseen>(8, 7, WeightAveraging{});
-  goes_back<Unseen>(8, 7, StochasticWeightAveraging{{.swa_lrs = 0.01, .swa_epoch_start = 3, .annealing_epochs = 4}});
+  unseen_at = 10;  // of 12
+  goes_back(hidden, 1, 12, WeightAveraging{});
+  goes_back(hidden, 1, 12, EMAWeightAveraging{{.decay = 0.5, .update_every_n_steps = 3}});
+  unseen_at = 30;  // in the fifth epoch of seven batches, in which averages are there already
+  goes_back(hidden, 8, 7, WeightAveraging{});
+  goes_back(hidden, 8, 7, StochasticWeightAveraging{{.swa_lrs = 0.01, .swa_epoch_start = 3, .annealing_epochs = 4}});
 }
 
 TEST_CASE("with going back switched off, a wrong replay is an Error that names it") {
-  Unseen::at = 10;
-  auto model = fresh<With<Unseen>>();
+  unseen_at = 10;
+  auto model = fresh(hidden);
   try {
     fit(Captured{SingleDevice{cpu}, CaptureOptions{.go_back = false}}, *model, batches(12, 8), {}, 1);
     FAIL("went on");
@@ -271,21 +241,21 @@ TEST_CASE("with going back switched off, a wrong replay is an Error that names i
 namespace {
 
 /// It keeps nothing that grows, whose place in memory would change now and then.
-template <bool Last>
 struct Plain : torch::nn::Module {
+  static inline bool last = false;
   torch::nn::Linear layer = register_module("layer", torch::nn::Linear(6, 3));
   torch::Tensor training_step(auto const& batch, auto& ctx) {
     auto value = F::cross_entropy(layer->forward(batch.data), batch.target);
-    return Last && ctx.is_last_batch() ? value * 3 : value;
+    return last && ctx.is_last_batch() ? value * 3 : value;
   }
   auto configure_optimizers() { return FlatSgd(parameters()); }
 };
-template <class M>
-CaptureReport counts(int epochs) {
-  auto model = fresh<M>();
+CaptureReport counts(int epochs, bool last = false) {
+  Plain::last = last;
+  auto model = fresh<Plain>();
   Captured strategy{SingleDevice{cpu}};
   auto const report = strategy.report();
-  auto trainer = make_trainer<M>({.max_epochs = epochs}, strategy, Float32{}, Automatic{}, NoDefaults{});
+  auto trainer = make_trainer<Plain>({.max_epochs = epochs}, strategy, Float32{}, Automatic{}, NoDefaults{});
   trainer.fit(*model, batches(12, 8));
   CHECK(trainer.warnings().empty());
   return *report;
@@ -294,15 +264,15 @@ CaptureReport counts(int epochs) {
 }  // namespace
 
 TEST_CASE("a short fit ends checked: nothing is replayed after the last check, and the counts are exact") {
-  auto const one = counts<Plain<false>>(1);
+  auto const one = counts(1);
   CHECK(one.recorded == 6);  // two recordings, three checks before trust, one at the last batch
   CHECK(one.checked == 4);
   CHECK(one.replayed == 6);
   CHECK(one.confirmed == 0);
-  auto const two = counts<Plain<false>>(2);
+  auto const two = counts(2);
   CHECK(two.checked == 6);  // the first replay of the second epoch, and its last batch
   CHECK(two.replayed == 6 + 10);
-  auto const other = counts<Plain<true>>(1);
+  auto const other = counts(1, true);
   CHECK(other.replayed == 6);
   CHECK(other.confirmed == 1);  // the last batch is another kind: those before it are checked by one more step
 }
@@ -320,22 +290,27 @@ struct Throws {
     if (ctx.global_step() == 9) throw std::runtime_error("enough");
   }
 };
-/// Every row that a logger is given.
+/// Every row that a logger is given, and how many batches after its own the latest has come.
 struct Rows {
   using Stateless = ByChoice;
   std::vector<std::pair<long, double>> rows = {};
-  void log_metrics(std::span<Scalar const> row, long step) { rows.emplace_back(step, row[0].value); }
+  long now = 0, latest = 0;
+  void on_train_batch_end(auto& ctx) { now = ctx.logged_steps(); }
+  void log_metrics(std::span<Scalar const> row, long step) {
+    rows.emplace_back(step, row[0].value);
+    latest = std::max(latest, now - step);
+  }
 };
 
 }  // namespace
 
 TEST_CASE("going back is told once, and loggers have each row once, with the values of the plain fit") {
-  Unseen::at = 30;
+  unseen_at = 30;
   auto const rows = [](auto strategy, bool goes) {
-    auto model = fresh<With<Unseen>>();
+    auto model = fresh(hidden);
     torch::manual_seed(5);
-    auto trainer = make_trainer<With<Unseen>>({.max_epochs = 8, .log_every_n_steps = 2}, strategy, Float32{},
-                                              Automatic{}, Rows{}, NoDefaults{});
+    auto trainer = make_trainer<Given>({.max_epochs = 8, .log_every_n_steps = 2}, strategy, Float32{}, Automatic{},
+                                       Rows{}, NoDefaults{});
     trainer.fit(*model, batches(7, 8));
     CHECK(trainer.warnings().size() == (goes ? 1 : 0));
     CHECK(mentions(trainer.warnings(), "[fulgurite.capture.gone_back]") == goes);
@@ -347,50 +322,31 @@ TEST_CASE("going back is told once, and loggers have each row once, with the val
 }
 
 TEST_CASE("a fit that ends by an exception says how many replays were not checked") {
-  auto model = fresh<Plain<false>>();
-  auto trainer = make_trainer<Plain<false>>({.max_epochs = 1}, Captured{SingleDevice{cpu}}, Float32{}, Automatic{},
-                                            Throws{}, NoDefaults{});
+  auto model = fresh<Plain>();
+  auto trainer = make_trainer<Plain>({.max_epochs = 1}, Captured{SingleDevice{cpu}}, Float32{}, Automatic{}, Throws{},
+                                     NoDefaults{});
   CHECK_THROWS_AS(trainer.fit(*model, batches(12, 8)), std::runtime_error);
   CHECK(mentions(trainer.warnings(), "[fulgurite.capture.unchecked] 4 replayed steps"));
 }
 
 namespace {
 
-/// A global that nobody sees changes before batch 95 or 100; what is seen to change soon after has nothing to do with
-/// it: a member that the step does not read, or a layer that is frozen.
-struct HiddenBehind : Common {
-  enum class What { number, freezing };
-  static inline What what = What::number;
-  static inline long unseen_at = 100, seen_at = 103;
-  static inline double unseen = 1;
-  torch::nn::Linear layer = register_module("layer", torch::nn::Linear(6, 3));
-  torch::nn::Linear other = register_module("other", torch::nn::Linear(6, 3));
-  double best = 0;
-  long now = 0;
-  void state(auto& archive) {
-    archive("now", now)("best", best)("losses", losses)("ran", ran);
-    kept.resize(losses.size());
-  }
-  void on_train_batch_start(auto&, auto&) {
-    unseen = now >= unseen_at ? 0.5 : 1;
-    if (now == seen_at && what == What::number) best = 3.25;
-    if (now == seen_at && what == What::freezing) other->weight.set_requires_grad(false);
-    ++now;
-  }
-  torch::Tensor training_step(auto const& batch, auto& ctx) {
-    return classified((layer->forward(batch.data) + other->forward(batch.data)) * unseen, batch.target, ctx);
-  }
-};
-CaptureReport hidden(HiddenBehind::What what, long unseen_at, long seen_at,
-                     Captured<SingleDevice<Cpu>> strategy = Captured{SingleDevice{cpu}}) {
-  HiddenBehind::what = what;
-  HiddenBehind::unseen_at = unseen_at;
-  HiddenBehind::seen_at = seen_at;
-  auto written = fresh<HiddenBehind>(), captured = fresh<HiddenBehind>();
-  auto const plain = fit(SingleDevice{cpu}, *written, batches(125, 8), {}, 1);
-  auto const report = strategy.report();
-  same(fit(strategy, *captured, batches(125, 8), {}, 1), plain);
-  return *report;
+/// The global changes before batch 95 or 100; what is seen to change soon after has nothing to do with it: a member
+/// that the step does not read, or a layer that is frozen.
+long seen_at = 103;
+void behind_number(Given& net, long batch) {
+  changes_unseen(net, batch);
+  if (batch == seen_at) net.factor = 3.25;
+}
+void behind_freezing(Given& net, long batch) {
+  changes_unseen(net, batch);
+  if (batch == seen_at) net.parameters()[0].set_requires_grad(false);
+}
+CaptureReport hides(void (*before)(Given&, long), long unseen_from, long seen_from,
+                    Captured<SingleDevice<Cpu>> strategy = Captured{SingleDevice{cpu}}) {
+  unseen_at = unseen_from;
+  seen_at = seen_from;
+  return both({reads_unseen, before}, 1, 125, strategy);
 }
 
 /// A hook freezes a weight after the step that a validation follows.
@@ -409,18 +365,17 @@ struct FreezesLate : Common {
 }  // namespace
 
 TEST_CASE("what is seen to change does not vouch for the replays before it: they are checked as the model was then") {
-  using What = HiddenBehind::What;
-  auto const number = hidden(What::number, 100, 103);
+  auto const number = hides(behind_number, 100, 103);
   CHECK(number.reasons.size() == 1);
-  CHECK(hidden(What::freezing, 95, 99).reasons.size() == 1);
+  CHECK(hides(behind_freezing, 95, 99).reasons.size() == 1);
   // A change alone: nothing is wrong, and the fit goes on with replays.
-  for (auto const what : {What::number, What::freezing}) {
-    auto const report = hidden(what, 100000, 103);
+  for (auto* const before : {behind_number, behind_freezing}) {
+    auto const report = hides(before, 100000, 103);
     CHECK(report.reasons.empty());
     CHECK(report.unproven == 0);
     CHECK(report.replayed > 80);
   }
-  CHECK_THROWS_WITH(hidden(What::number, 100, 103, Captured{SingleDevice{cpu}, CaptureOptions{.go_back = false}}),
+  CHECK_THROWS_WITH(hides(behind_number, 100, 103, Captured{SingleDevice{cpu}, CaptureOptions{.go_back = false}}),
                     Catch::Matchers::StartsWith("[fulgurite.capture.wrong_replay]"));
 }
 
@@ -439,68 +394,50 @@ TEST_CASE("a weight that a hook freezes between a replay and a validation is no 
 
 namespace {
 
-/// Rows, and how many batches after its own each has come.
-struct LateRows {
-  using Stateless = ByChoice;
-  long now = 0, latest = 0, count = 0;
-  void on_train_batch_end(auto& ctx) { now = ctx.logged_steps(); }
-  void log_metrics(std::span<Scalar const>, long step) {
-    ++count;
-    latest = std::max(latest, now - step);
-  }
-};
 /// A hook on a weight is no switch: what was before it cannot be checked any more.
-struct HooksLate : Common {
-  torch::nn::Linear layer = register_module("layer", torch::nn::Linear(6, 3));
-  torch::Tensor training_step(auto const& batch, auto& ctx) {
-    return classified(layer->forward(batch.data), batch.target, ctx);
-  }
-  void on_train_batch_start(auto&, auto& ctx) {
-    if (ctx.batch_idx() == 30)
-      layer->weight.register_hook([](torch::Tensor const& gradient) { return gradient * 0.5; });
-  }
-};
+void hooks_late(Given& net, long batch) {
+  if (batch == 30) net.parameters()[0].register_hook([](torch::Tensor const& gradient) { return gradient * 0.5; });
+}
 
 }  // namespace
 
 TEST_CASE("with accumulation, too, there is a way back inside an epoch, and rows do not wait for its end") {
-  auto const weights = [](auto strategy, long unseen_at, std::size_t warnings) {
-    HiddenBehind::unseen_at = unseen_at;
-    HiddenBehind::seen_at = 100000;
-    auto model = fresh<HiddenBehind>();
-    auto trainer = make_trainer<HiddenBehind>({.max_epochs = 1, .log_every_n_steps = 1}, strategy, Float32{},
-                                              Automatic{.accumulate_grad_batches = 4}, LateRows{}, NoDefaults{});
+  auto const weights = [](auto strategy, std::size_t warnings) {
+    auto model = fresh(hidden);
+    auto trainer = make_trainer<Given>({.max_epochs = 1, .log_every_n_steps = 1}, strategy, Float32{},
+                                       Automatic{.accumulate_grad_batches = 4}, Rows{}, NoDefaults{});
     trainer.fit(*model, batches(2000, 8));
     CHECK(trainer.warnings().size() == warnings);
     for (auto const& warning : trainer.warnings()) {
       CHECK(warning.starts_with("[fulgurite.capture.gone_back]"));
       CHECK(warning.find("went back to batch 0 ") == std::string::npos);
     }
-    CHECK(trainer.template callback<LateRows>().count == 501);
-    CHECK(trainer.template callback<LateRows>().latest < 450);
+    CHECK(trainer.template callback<Rows>().rows.size() == 501);
+    CHECK(trainer.template callback<Rows>().latest < 450);
     return model->parameters();
   };
-  for (long const unseen_at : {800L, 100000L}) {
-    auto const plain = weights(SingleDevice{cpu}, unseen_at, 0);
-    auto const captured = weights(Captured{SingleDevice{cpu}}, unseen_at, unseen_at == 800 ? 1 : 0);
+  for (long const at : {800L, 100000L}) {
+    unseen_at = at;
+    auto const plain = weights(SingleDevice{cpu}, 0);
+    auto const captured = weights(Captured{SingleDevice{cpu}}, at == 800 ? 1 : 0);
     for (std::size_t i = 0; i != plain.size(); ++i) CHECK(fixtures::same_bits(plain[i], captured[i]));
   }
 }
 
 TEST_CASE("replays before a change that cannot be undone for a check are told by a warning") {
-  auto model = fresh<HooksLate>();
+  auto model = fresh({usual_step, hooks_late});
   auto trainer =
-      make_trainer<HooksLate>({.max_epochs = 1}, Captured{SingleDevice{cpu}}, Float32{}, Automatic{}, NoDefaults{});
+      make_trainer<Given>({.max_epochs = 1}, Captured{SingleDevice{cpu}}, Float32{}, Automatic{}, NoDefaults{});
   trainer.fit(*model, batches(50, 8));
   REQUIRE(trainer.warnings().size() == 1);
   CHECK(trainer.warnings()[0].starts_with("[fulgurite.capture.unchecked]"));
 }
 
 TEST_CASE("a fit that is closed inside an epoch has its replays checked, and a wrong one is an Error") {
-  using Key = Run<With<Unseen>, Captured<SingleDevice<Cpu>>, Float32, Automatic>;
+  using Key = Run<Given, Captured<SingleDevice<Cpu>>, Float32, Automatic>;
   for (bool const wrong : {false, true}) {
-    Unseen::at = wrong ? 10 : 100000;
-    auto model = fresh<With<Unseen>>();
+    unseen_at = wrong ? 10 : 100000;
+    auto model = fresh(hidden);
     loop::State<Key> state(loop::Asked({.max_epochs = 1}), Automatic{}, Captured{SingleDevice{cpu}}, Float32{},
                            model.get());
     Pack<> pack{Slots<>{}};

@@ -12,31 +12,21 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr long changes_at = 30;
-struct Normal {
-  torch::Tensor operator()(auto& net, auto const& batch) const { return plain_loss(net.body, batch); }
-};
-template <class Net>
-void halve(Net& net) {
+void halve(Given& net) {
   net.parameters()[0].register_hook([](torch::Tensor const& gradient) { return gradient * 0.5; });
 }
-struct SecondHook : Normal {
-  static void before(auto& net, long batch) {
-    if (batch == 0 || batch == changes_at) halve(net);
-  }
-};
-struct HookRemoved : Normal {
-  static void before(auto& net, long batch) {
-    if (batch == 0) halve(net);
-    if (batch == changes_at) net.parameters()[0].remove_hook(0);
-  }
-};
+void second_hook(Given& net, long batch) {
+  if (batch == 0 || batch == changes_at) halve(net);
+}
+void hook_removed(Given& net, long batch) {
+  if (batch == 0) halve(net);
+  if (batch == changes_at) net.parameters()[0].remove_hook(0);
+}
 /// A buffer that the first step registers.
-struct Late {
-  torch::Tensor operator()(auto& net, auto const& batch) const {
-    if (!net.named_buffers().contains("late")) net.register_buffer("late", torch::full({}, 0.5));
-    return plain_loss(net.body, batch) * net.named_buffers()["late"];
-  }
-};
+torch::Tensor late(Given& net, data::Batch const& batch) {
+  if (!net.named_buffers().contains("late")) net.register_buffer("late", torch::full({}, 0.5));
+  return plain_loss(net.body, batch) * net.named_buffers()["late"];
+}
 
 /// A clock by which a check takes four times as long as a replay.
 struct Checks {
@@ -49,7 +39,7 @@ struct Checks {
 
 /// Its hooks append to no vector. The end of one that grows in place changes in a byte that no step has changed before
 /// now and then, at steps that depend on its address, and each is checked at once.
-struct Quiet : With<Normal> {
+struct Quiet : Given {
   void on_train_batch_end() {}
 };
 
@@ -98,8 +88,8 @@ double mean_loss(Strategy strategy, Model& model, std::vector<Batch> data) {
 }  // namespace
 
 TEST_CASE("the guard of each step: a second hook on a tensor, and one that is removed") {
-  for (auto const& report :
-       {twice<With<SecondHook>>(batches(7, 8), {}, 10).first, twice<With<HookRemoved>>(batches(7, 8), {}, 10).first}) {
+  for (auto* const before : {second_hook, hook_removed}) {
+    auto const report = twice({usual_step, before}, batches(7, 8), {}, 10).first;
     CHECK(report.reasons.empty());
     CHECK(report.tapes.size() == 2);
     CHECK(report.replayed > 30);
@@ -107,6 +97,7 @@ TEST_CASE("the guard of each step: a second hook on a tensor, and one that is re
 }
 
 TEST_CASE("an open fit knows which step will be checked, and leaves it to a call whose budget has room for it") {
+  Given::does = {usual_step};
   auto model = fresh<Quiet>();
   auto const data = batches(500, 8);
   Captured strategy{SingleDevice{cpu}};
@@ -128,7 +119,7 @@ TEST_CASE("an open fit knows which step will be checked, and leaves it to a call
 }
 
 TEST_CASE("a buffer that the first step registers is the model's") {
-  auto const [report, ran] = twice<With<Late>>(batches(7, 8));
+  auto const [report, ran] = twice({late}, batches(7, 8));
   CHECK(report.reasons.empty());
   CHECK(report.replayed > 30);
 }
@@ -162,12 +153,12 @@ TEST_CASE("a captured fit that draws nothing leaves the draws of other threads a
   };
   torch::manual_seed(7);
   auto const expected = draws();
-  auto model = fresh<With<Normal>>();
+  auto model = fresh({usual_step});
   std::atomic<bool> over = false;
   torch::manual_seed(7);
   std::thread other([&] {
     while (!over)
-      make_trainer<With<Normal>>({.max_epochs = 1}, Captured{SingleDevice{cpu}}, Float32{}, Automatic{}, NoDefaults{})
+      make_trainer<Given>({.max_epochs = 1}, Captured{SingleDevice{cpu}}, Float32{}, Automatic{}, NoDefaults{})
           .fit(*model, batches(9, 8));
   });
   auto const drawn = draws();

@@ -16,191 +16,147 @@ using namespace captured_fits;
 
 namespace {
 
-struct Item {
-  torch::Tensor operator()(auto& net, auto const& batch) const {
-    auto value = plain_loss(net.body, batch);
-    return value.template item<float>() > 1.1F ? value * 2 : value;
-  }
-};
-struct Equal {
-  torch::Tensor operator()(auto& net, auto const& batch) const {
-    auto value = plain_loss(net.body, batch);
-    return torch::equal(batch.data, batch.data) ? value : value * 2;
-  }
-};
-struct Anneals {
-  torch::Tensor operator()(auto& net, auto const& batch) const { return plain_loss(net.body, batch) * (1.0 / net.ran); }
-};
-struct HookFactor {
-  torch::Tensor operator()(auto& net, auto const& batch) const {
-    auto const scores = net.body->forward(batch.data);
-    scores.register_hook([by = 1.0 / net.ran](torch::Tensor const& gradient) { return gradient * by; });
-    return F::cross_entropy(scores, batch.target);
-  }
-};
-struct EveryFifth {
-  torch::Tensor operator()(auto& net, auto const& batch) const {
-    auto value = plain_loss(net.body, batch);
-    return net.ran % 5 == 0 ? value * 2 : value;
-  }
-};
-struct ReadsMemory {
-  torch::Tensor operator()(auto& net, auto const& batch) const {
-    return plain_loss(net.body, batch) * double(batch.data.template data_ptr<float>()[0]);
-  }
-};
-struct MakesTensor {
-  torch::Tensor operator()(auto& net, auto const& batch) const {
-    return plain_loss(net.body, batch) * torch::tensor(1.0F / float(net.ran));
-  }
-};
-struct FillsTensor {
-  torch::Tensor operator()(auto& net, auto const& batch) const {
-    auto by = torch::empty({1});
-    by.template data_ptr<float>()[0] = 1.0F / float(net.ran);
-    return (plain_loss(net.body, batch) * by).sum();
-  }
-};
-struct PartlyFills {
-  torch::Tensor operator()(auto& net, auto const& batch) const {
-    auto by = torch::empty({2});
-    by.narrow(0, 0, 1).fill_(0.5);
-    by.template data_ptr<float>()[1] = 0.25F;
-    return (plain_loss(net.body, batch) * by).sum();
-  }
-};
-struct FromBlob {
-  torch::Tensor operator()(auto& net, auto const& batch) const {
-    static float number = 0.5F;
-    return plain_loss(net.body, batch) * torch::from_blob(&number, {});
-  }
-};
-struct Unregistered {
-  torch::Tensor operator()(auto& net, auto const& batch) const {
-    return F::cross_entropy(net.body->forward(batch.data), batch.target,
-                            F::CrossEntropyFuncOptions().weight(net.weights));
-  }
-};
-struct Keeps {
-  torch::Tensor operator()(auto& net, auto const& batch) const {
-    auto scores = net.body->forward(batch.data);
-    net.memory = scores.detach();
-    return F::cross_entropy(scores, batch.target);
-  }
-};
-struct Carries {
-  torch::Tensor operator()(auto& net, auto const& batch) const {
-    auto value = plain_loss(net.body, batch);
-    auto sum = net.memory.defined() ? value + 0.1 * net.memory : value;
-    net.memory = value.detach();
-    return sum;
-  }
-};
-struct Masks {
-  torch::Tensor operator()(auto& net, auto const& batch) const {
-    auto scores = net.body->forward(batch.data);
-    return F::cross_entropy(scores, batch.target) + scores.index({batch.target > 0}).pow(2).mean();
-  }
-};
+torch::Tensor item(Given& net, data::Batch const& batch) {
+  auto value = plain_loss(net.body, batch);
+  return value.item<float>() > 1.1F ? value * 2 : value;
+}
+torch::Tensor equal(Given& net, data::Batch const& batch) {
+  auto value = plain_loss(net.body, batch);
+  return torch::equal(batch.data, batch.data) ? value : value * 2;
+}
+torch::Tensor anneals(Given& net, data::Batch const& batch) { return plain_loss(net.body, batch) * (1.0 / net.ran); }
+torch::Tensor hook_factor(Given& net, data::Batch const& batch) {
+  auto const scores = net.body->forward(batch.data);
+  scores.register_hook([by = 1.0 / net.ran](torch::Tensor const& gradient) { return gradient * by; });
+  return F::cross_entropy(scores, batch.target);
+}
+torch::Tensor every_fifth(Given& net, data::Batch const& batch) {
+  auto value = plain_loss(net.body, batch);
+  return net.ran % 5 == 0 ? value * 2 : value;
+}
+torch::Tensor reads_memory(Given& net, data::Batch const& batch) {
+  return plain_loss(net.body, batch) * double(batch.data.data_ptr<float>()[0]);
+}
+torch::Tensor makes_tensor(Given& net, data::Batch const& batch) {
+  return plain_loss(net.body, batch) * torch::tensor(1.0F / float(net.ran));
+}
+torch::Tensor fills_tensor(Given& net, data::Batch const& batch) {
+  auto by = torch::empty({1});
+  by.data_ptr<float>()[0] = 1.0F / float(net.ran);
+  return (plain_loss(net.body, batch) * by).sum();
+}
+torch::Tensor partly_fills(Given& net, data::Batch const& batch) {
+  auto by = torch::empty({2});
+  by.narrow(0, 0, 1).fill_(0.5);
+  by.data_ptr<float>()[1] = 0.25F;
+  return (plain_loss(net.body, batch) * by).sum();
+}
+torch::Tensor from_blob(Given& net, data::Batch const& batch) {
+  static float number = 0.5F;
+  return plain_loss(net.body, batch) * torch::from_blob(&number, {});
+}
+torch::Tensor unregistered(Given& net, data::Batch const& batch) {
+  return F::cross_entropy(net.body->forward(batch.data), batch.target,
+                          F::CrossEntropyFuncOptions().weight(net.weights));
+}
+torch::Tensor keeps(Given& net, data::Batch const& batch) {
+  auto scores = net.body->forward(batch.data);
+  net.memory = scores.detach();
+  return F::cross_entropy(scores, batch.target);
+}
+torch::Tensor carries(Given& net, data::Batch const& batch) {
+  auto value = plain_loss(net.body, batch);
+  auto sum = net.memory.defined() ? value + 0.1 * net.memory : value;
+  net.memory = value.detach();
+  return sum;
+}
+torch::Tensor masks(Given& net, data::Batch const& batch) {
+  auto scores = net.body->forward(batch.data);
+  return F::cross_entropy(scores, batch.target) + scores.index({batch.target > 0}).pow(2).mean();
+}
 /// Its rows are sequences of as many steps as the target says, and one more.
-struct Packs {
-  torch::Tensor operator()(auto& net, auto const& batch) const {
-    auto const lengths = std::get<0>((batch.target + 1).sort(0, /*descending=*/true));
-    return plain_loss(net.body, batch) +
-           std::get<0>(at::_pack_padded_sequence(batch.data, lengths, /*batch_first=*/true)).mean();
-  }
-};
-struct Distinct {
-  torch::Tensor operator()(auto& net, auto const& batch) const {
-    return plain_loss(net.body, batch) + std::get<0>(at::_unique(batch.target)).to(torch::kFloat).mean();
-  }
-};
-struct WritesBatch {
-  torch::Tensor operator()(auto& net, auto const& batch) const {
-    batch.data.add_(0.01);
-    return plain_loss(net.body, batch);
-  }
-};
-struct Resizes {
-  torch::Tensor operator()(auto& net, auto const& batch) const {
-    auto x = batch.data.clone();
-    x.t_();
-    return plain_loss(net.body, batch) + x.pow(2).mean();
-  }
-};
-struct HiddenState {
-  torch::Tensor operator()(auto& net, auto const& batch) const {
-    net.counter.template data_ptr<float>()[0] += 1.0F;
-    return (plain_loss(net.body, batch) * net.counter).sum();
-  }
-};
-struct Threads {
-  torch::Tensor operator()(auto& net, auto const& batch) const {
-    torch::Tensor by;
-    std::thread([&] { by = batch.data.pow(2).mean(); }).join();
-    return plain_loss(net.body, batch) * by;
-  }
-};
-struct Complex {
-  torch::Tensor operator()(auto& net, auto const& batch) const {
-    return plain_loss(net.body, batch) + torch::real(torch::fft_fft(net.body->forward(batch.data))).pow(2).mean();
-  }
-};
-struct Sparse {
-  torch::Tensor operator()(auto& net, auto const& batch) const {
-    return plain_loss(net.body, batch) + batch.data.detach().to_sparse().sum() * 0.0;
-  }
-};
+torch::Tensor packs(Given& net, data::Batch const& batch) {
+  auto const lengths = std::get<0>((batch.target + 1).sort(0, /*descending=*/true));
+  return plain_loss(net.body, batch) +
+         std::get<0>(at::_pack_padded_sequence(batch.data, lengths, /*batch_first=*/true)).mean();
+}
+torch::Tensor distinct(Given& net, data::Batch const& batch) {
+  return plain_loss(net.body, batch) + std::get<0>(at::_unique(batch.target)).to(torch::kFloat).mean();
+}
+torch::Tensor writes_batch(Given& net, data::Batch const& batch) {
+  batch.data.add_(0.01);
+  return plain_loss(net.body, batch);
+}
+torch::Tensor resizes(Given& net, data::Batch const& batch) {
+  auto x = batch.data.clone();
+  x.t_();
+  return plain_loss(net.body, batch) + x.pow(2).mean();
+}
+torch::Tensor hidden_state(Given& net, data::Batch const& batch) {
+  net.counter.data_ptr<float>()[0] += 1.0F;
+  return (plain_loss(net.body, batch) * net.counter).sum();
+}
+torch::Tensor threads(Given& net, data::Batch const& batch) {
+  torch::Tensor by;
+  std::thread([&] { by = batch.data.pow(2).mean(); }).join();
+  return plain_loss(net.body, batch) * by;
+}
+torch::Tensor complex(Given& net, data::Batch const& batch) {
+  return plain_loss(net.body, batch) + torch::real(torch::fft_fft(net.body->forward(batch.data))).pow(2).mean();
+}
+torch::Tensor sparse(Given& net, data::Batch const& batch) {
+  return plain_loss(net.body, batch) + batch.data.detach().to_sparse().sum() * 0.0;
+}
 
 }  // namespace
 
 TEST_CASE("a step that reads a value on the host stays eager") {
-  stays_eager<Item>("aten::_local_scalar_dense reads a value on the host");
-  stays_eager<Equal>("aten::equal");
-  stays_eager<Masks>("aten::index has a result whose shape depends on values");
+  stays_eager({item}, "aten::_local_scalar_dense reads a value on the host");
+  stays_eager({equal}, "aten::equal");
+  stays_eager({masks}, "aten::index has a result whose shape depends on values");
 }
 TEST_CASE(
     "a step whose tensors are as long as values say stays eager, though these operators have no tag that says so") {
-  stays_eager<Packs>("aten::_pack_padded_sequence has a result whose shape depends on values");
-  stays_eager<Distinct>("aten::_unique has a result whose shape depends on values");
+  stays_eager({packs}, "aten::_pack_padded_sequence has a result whose shape depends on values");
+  stays_eager({distinct}, "aten::_unique has a result whose shape depends on values");
 }
 TEST_CASE("what stays eager says so once in a fit, with the identifier and the reason") {
-  auto model = fresh<With<Item>>();
+  auto model = fresh({item});
   auto const text =
       said([&] { fit(Captured{SingleDevice{cpu}}, *model, batches(8, 8, 5), {.accumulate_grad_batches = 2}, 4); });
   CHECK(text == "warning: [fulgurite.capture.eager] steps of a captured fit run as they are written, because of this: "
                 "aten::_local_scalar_dense reads a value on the host\n");
 }
 TEST_CASE("a number of the host that changes each step: two recordings differ") {
-  stays_eager<Anneals>("not the same each time: aten::mul");
-  stays_eager<HookFactor>("not the same each time: aten::mul");
-  stays_eager<EveryFifth>("not the same each time");
-  stays_eager<ReadsMemory>("not the same each time: aten::mul");
-  stays_eager<MakesTensor>("not the same each time: aten::scalar_tensor");
+  stays_eager({anneals}, "not the same each time: aten::mul");
+  stays_eager({hook_factor}, "not the same each time: aten::mul");
+  stays_eager({every_fifth}, "not the same each time");
+  stays_eager({reads_memory}, "not the same each time: aten::mul");
+  stays_eager({makes_tensor}, "not the same each time: aten::scalar_tensor");
 }
 TEST_CASE("a tensor that the host fills stays eager, even where an operator has set a part of it") {
-  stays_eager<FillsTensor>("the host has filled");
-  stays_eager<PartlyFills>("a replay does not give the same bits");
+  stays_eager({fills_tensor}, "the host has filled");
+  stays_eager({partly_fills}, "a replay does not give the same bits");
 }
 TEST_CASE("closed world: a tensor that is not the model's stays eager") {
-  stays_eager<FromBlob>("register it as a buffer");
-  stays_eager<Unregistered>("register it as a buffer");
-  stays_eager<Carries>("register it as a buffer");
-  stays_eager<Threads>("register it as a buffer");
+  stays_eager({from_blob}, "register it as a buffer");
+  stays_eager({unregistered}, "register it as a buffer");
+  stays_eager({carries}, "register it as a buffer");
+  stays_eager({threads}, "register it as a buffer");
 }
 TEST_CASE("a result of the step that the model keeps would not change: it stays eager") {
-  stays_eager<Keeps>("aten::addmm is kept after the step");
+  stays_eager({keeps}, "aten::addmm is kept after the step");
 }
 TEST_CASE("a step that writes into its batch, or changes shapes in place, stays eager") {
-  stays_eager<WritesBatch>("aten::add_ writes into the batch");
-  stays_eager<Resizes>("aten::t_ changes the shape");
+  stays_eager({writes_batch}, "aten::add_ writes into the batch");
+  stays_eager({resizes}, "aten::t_ changes the shape");
 }
 TEST_CASE("memory that changes without an operator: replay and step differ in their bits") {
-  stays_eager<HiddenState>("the same bits");
+  stays_eager({hidden_state}, "the same bits");
 }
 TEST_CASE("complex and sparse tensors stay eager") {
-  stays_eager<Complex>("dense real");
-  stays_eager<Sparse>("dense real");
+  stays_eager({complex}, "dense real");
+  stays_eager({sparse}, "dense real");
 }
 
 namespace {

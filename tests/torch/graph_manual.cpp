@@ -25,7 +25,6 @@
 
 using namespace fulgurite;
 using replayed::GraphedCpu;
-using replayed::Overwriting;
 using replayed::Replayed;
 namespace F = torch::nn::functional;
 
@@ -46,40 +45,87 @@ struct Rowed {
   bool first = true, closes = true;
 };
 
-/// Two networks, two optimizers, one step of both. `Way` says how the generator is stepped.
-enum class Way { minimize, by_hand, clipped, windows };
-template <Way way>
+/// Two networks, two optimizers, one step of both. `Way` says how the generator is stepped, or what else the step does:
+/// clears_last has one backward pass for both optimizers, each of which clears after its update; moves steps a
+/// schedule, which a replay would not; other_order updates in another order from batch 65 on, and other_optimizer the
+/// other network, where all that a replay computes is the same; in changes_loss the loss is finite until backward has
+/// run. In hook_logs and logs_later it is a hook in the middle of the step that logs, whose row a replay would write
+/// twice.
+enum class Way {
+  minimize,
+  by_hand,
+  clipped,
+  windows,
+  clears_last,
+  moves,
+  other_order,
+  other_optimizer,
+  changes_loss,
+  hook_logs,
+  logs_later
+};
 struct Gan : fixtures::Adversaries {
+  static inline Way way = Way::minimize;
   auto configure_optimizers() {
     return optimizers(
         scheduled(optim::Adam(g->parameters(), {.lr = 0.01}), schedule::Cosine{.total = 200}),
         scheduled(optim::SGD(d->parameters(), {.lr = 0.1, .momentum = 0.9}), schedule::Cosine{.total = 300}));
   }
+  torch::Tensor made(long rows = 8) { return g->forward(torch::randn({rows, 4})); }
   void training_step(Rowed const& batch, auto& ctx) {
     ++ran;
     auto& [opt_g, opt_d] = ctx.optimizers();
-    auto const fake = g->forward(torch::randn({batch.data.size(0), 4}));
+    if (way == Way::clears_last) {
+      ctx.backward(judged(made(), 1.0) + judged(batch.data, 0.9));
+      ctx.step(opt_g);
+      opt_g.zero_grad();
+      ctx.step(opt_d);
+      opt_d.zero_grad();
+    } else if (way == Way::other_order) {
+      bool const turned = now > 65;
+      if (!turned) ctx.minimize(opt_d, judged(batch.data, 1.0));
+      ctx.minimize(opt_g, judged(made(), 1.0));
+      if (turned) ctx.minimize(opt_d, judged(batch.data, 1.0));
+    } else if (way == Way::other_optimizer) {
+      opt_g.zero_grad();
+      opt_d.zero_grad();
+      ctx.backward(judged(made(), 1.0) + judged(batch.data, 0.9));
+      if (now <= 65) ctx.step(opt_g);
+      else ctx.step(opt_d);
+    } else if (way == Way::changes_loss) {
+      opt_d.zero_grad();
+      auto const loss = judged(batch.data, 0.9);
+      ctx.backward(loss);
+      loss.detach().fill_(std::numeric_limits<float>::infinity());
+      ctx.step(opt_d);
+    } else {
+      trains_both(batch, opt_g, opt_d, ctx);
+      if (way == Way::moves) std::get<0>(ctx.lr_schedulers()).step();
+    }
+  }
+  void trains_both(Rowed const& batch, auto& opt_g, auto& opt_d, auto& ctx) {
+    auto const fake = made(batch.data.size(0));
     auto const dl = (judged(batch.data, 0.9) + judged(fake.detach(), 0.0)) * factor;
     ctx.minimize(opt_d, dl);
     ctx.log(d_loss, dl);
     auto const gl = judged(fake, 1.0);  // with the discriminator as it is now
-    if constexpr (way == Way::minimize) {
-      ctx.minimize(opt_g, gl);
-    } else if constexpr (way == Way::by_hand) {
+    if (way == Way::by_hand) {
       auto const only_g = ctx.toggle(opt_g);
       opt_g.zero_grad();
       ctx.backward(gl);
-      ctx.backward(judged(g->forward(torch::randn({3, 4})), 1.0));
+      ctx.backward(judged(made(3), 1.0));
       ctx.step(opt_g);
-    } else if constexpr (way == Way::clipped) {
+    } else if (way == Way::clipped) {
       opt_g.zero_grad();
       ctx.backward(gl);
       ctx.clip_gradients(opt_g, ClipNorm{0.01});
       ctx.step(opt_g);
-    } else {
+    } else if (way == Way::windows) {
       if (batch.first) opt_g.zero_grad();
       ctx.backward(gl / 2);
       if (batch.closes) ctx.step(opt_g);
+    } else {
+      ctx.minimize(opt_g, gl);
     }
     ctx.log(g_loss, gl);
   }
@@ -88,6 +134,8 @@ struct Gan : fixtures::Adversaries {
   }
   /// Draws, reads its context, waits, and counts: a replay calls it before each update.
   void on_before_optimizer_step(auto& optimizer, auto& ctx) {
+    if (way == Way::hook_logs || (way == Way::logs_later && now > 65)) ctx.log(g_loss, g->parameters()[0].abs().max());
+    if (way == Way::hook_logs || way == Way::logs_later || way == Way::other_optimizer) return;
     ++updates;
     if (ctx.global_step() % 3 == 0)
       for (auto const& parameter : optimizer.parameters())
@@ -115,7 +163,7 @@ std::vector<Rowed> batches(int n, bool windows = false) {
 }
 
 /// Two layers receive gradients in short batches only, which begin some windows.
-struct Heads : Gan<Way::minimize> {
+struct Heads : Gan {
   torch::nn::Linear of_g = register_module("of_g", torch::nn::Linear(6, 1)),
                     of_d = register_module("of_d", torch::nn::Linear(6, 1));
   auto configure_optimizers() {
@@ -139,19 +187,6 @@ struct Heads : Gan<Way::minimize> {
     if (batch.first) opt_g.zero_grad();
     ctx.backward(gl / 2);
     if (batch.closes) ctx.step(opt_g);
-  }
-};
-
-/// One backward pass for two optimizers, each of which clears after its update.
-struct ClearsLast : Gan<Way::minimize> {
-  void training_step(Rowed const& batch, auto& ctx) {
-    ++ran;
-    auto& [opt_g, opt_d] = ctx.optimizers();
-    ctx.backward(judged(g->forward(torch::randn({8, 4})), 1.0) + judged(batch.data, 0.9));
-    ctx.step(opt_g);
-    opt_g.zero_grad();
-    ctx.step(opt_d);
-    opt_d.zero_grad();
   }
 };
 
@@ -207,7 +242,7 @@ struct Left {
   std::string warnings = {}, error = {};
 };
 /// One fit. `steps`: its end, if it ends early, after which `file` is written.
-template <class M, class Batch>
+template <class M = Gan, class Batch>
 Left trained(auto strategy, auto how, std::vector<Batch> data, NonFinite finite = NonFinite::stop, long steps = -1,
              std::optional<CkptPath> from = std::nullopt, std::filesystem::path const& file = {}) {
   for (auto& batch : data) batch.data = batch.data.clone();
@@ -242,7 +277,7 @@ void same(Left const& a, Left const& b) {
   CHECK(a.error == b.error);
 }
 /// Both fits, with the same bits; what the one with graphs left.
-template <class M, class Batch>
+template <class M = Gan, class Batch>
 Left twice(std::vector<Batch> const& data, auto how, NonFinite finite = NonFinite::stop) {
   auto const plain = trained<M>(SingleDevice{cpu}, how, data, finite);
   auto graphed = trained<M>(GraphedCpu{SingleDevice{cpu}}, how, data, finite);
@@ -252,7 +287,7 @@ Left twice(std::vector<Batch> const& data, auto how, NonFinite finite = NonFinit
   return graphed;
 }
 /// The same, without a reason to run steps as they are written.
-template <class M, class Batch>
+template <class M = Gan, class Batch>
 CaptureReport replayed_as_written(std::vector<Batch> const& data, auto how) {
   auto const left = twice<M>(data, how);
   CHECK(left.warnings.empty());
@@ -261,7 +296,10 @@ CaptureReport replayed_as_written(std::vector<Batch> const& data, auto how) {
   CHECK(left.report.replayed > 80);
   return left.report;
 }
-template <class M, class Batch>
+/// While it lives, this is the way.
+using By = replayed::capture::SetFor<Way>;
+
+template <class M = Gan, class Batch>
 void resumes(std::vector<Batch> const& data, auto how, std::initializer_list<long> steps) {
   auto const folder = std::filesystem::temp_directory_path() / ("fulgurite_graph_manual_" + std::to_string(getpid()));
   auto const plain = trained<M>(SingleDevice{cpu}, how, data);
@@ -282,14 +320,17 @@ void resumes(std::vector<Batch> const& data, auto how, std::initializer_list<lon
 TEST_CASE("graphs by hand: both networks' weights, moments, buffers, hooks, rows and random numbers are those of the "
           "plain fit") {
   Replayed::cuts = 0;
-  CHECK(replayed_as_written<Gan<Way::minimize>>(batches(20), Manual{}).recorded == 2);
+  CHECK(replayed_as_written(batches(20), Manual{}).recorded == 2);
   CHECK(Replayed::cuts == 2 * 2);  // two shapes of batches, two updates in each step
-  replayed_as_written<Gan<Way::by_hand>>(batches(20), Manual{});
-  replayed_as_written<Gan<Way::clipped>>(batches(20), Manual{});
+  for (auto const way : {Way::by_hand, Way::clipped}) {
+    By const by(Gan::way, way);
+    replayed_as_written(batches(20), Manual{});
+  }
 }
 TEST_CASE("graphs by hand: a gradient of two batches is updated with in the second") {
   Replayed::cuts = 0;
-  CHECK(replayed_as_written<Gan<Way::windows>>(batches(20, true), Manual{}).recorded == 2);
+  By const by(Gan::way, Way::windows);
+  CHECK(replayed_as_written(batches(20, true), Manual{}).recorded == 2);
   CHECK(Replayed::cuts == 1 + 2);
 }
 TEST_CASE("graphs by hand: an update is of the parameters that have received gradients since they were cleared") {
@@ -299,142 +340,88 @@ TEST_CASE("graphs by hand: an update is of the parameters that have received gra
 }
 TEST_CASE(
     "graphs by hand: with kernels::fastest the first gradient after zero_grad() overwrites, and the next is added") {
-  auto const fastest = [&]<class M>(std::type_identity<M>, auto const& data) {
+  auto const fastest = [&]<class M = Gan>(Way way, auto const& data, std::type_identity<M> = {}) {
+    By const by(Gan::way, way);
     Replayed::overwrites = Replayed::clears = 0;
-    auto const graphed = trained<M>(Overwriting(), Manual{}, data);
+    auto const graphed = trained<M>(GraphedCpu::overwriting(), Manual{}, data);
     CHECK(Replayed::overwrites + Replayed::clears > 0);
     CHECK(graphed.warnings.empty());
     CHECK(graphed.report.replayed > 80);
     same(graphed, trained<M>(SingleDevice{cpu}, Manual{}, data));
   };
-  fastest(std::type_identity<Gan<Way::minimize>>(), batches(20));
-  fastest(std::type_identity<Gan<Way::windows>>(), batches(20, true));
+  fastest(Way::minimize, batches(20));
+  fastest(Way::windows, batches(20, true));
   auto data = batches(20, true);
   for (std::size_t i = 4; i < data.size(); i += 6) data[i].data = data[i].data.narrow(0, 0, 5).clone();
-  fastest(std::type_identity<Heads>(), data);
-  fastest(std::type_identity<ClearsLast>(), batches(20));
+  fastest(Way::minimize, data, std::type_identity<Heads>());
+  fastest(Way::clears_last, batches(20));
 }
 TEST_CASE("graphs by hand, stopped between batches and resumed") {
-  resumes<Gan<Way::minimize>>(batches(20), Manual{}, {20, 130, 132});
-  resumes<Gan<Way::windows>>(batches(20, true), Manual{}, {90});
+  resumes(batches(20), Manual{}, {20, 130, 132});
+  By const by(Gan::way, Way::windows);
+  resumes(batches(20, true), Manual{}, {90});
 }
 TEST_CASE("graphs by hand: the fit goes back from replays that were wrong") {
-  using M = Gan<Way::minimize>;
   for (long const at : {45L, 71L}) {
-    M::changes_at = at;
-    auto const left = twice<M>(batches(20), Manual{});
+    Gan::changes_at = at;
+    auto const left = twice(batches(20), Manual{});
     CHECK(left.report.replayed > 10);
     CHECK_FALSE(left.report.reasons.empty());
   }
-  M::changes_at = -1;
+  Gan::changes_at = -1;
 }
 TEST_CASE("graphs by hand: a loss that is not finite stops the fit, or leaves the update out") {
-  using M = Gan<Way::minimize>;
   for (auto const how : {NonFinite::stop, NonFinite::skip}) {
-    M::breaks_at = 75;
-    auto const left = twice<M>(batches(20), Manual{}, how);
+    Gan::breaks_at = 75;
+    auto const left = twice(batches(20), Manual{}, how);
     CHECK(left.report.replayed > 20);
     CHECK(left.error.empty() == (how == NonFinite::skip));
   }
-  M::breaks_at = -1;
+  Gan::breaks_at = -1;
 }
-
-namespace {
-
-/// A hook in the middle of a step, whose row a replay would write twice.
-struct HookLogs : Gan<Way::minimize> {
-  void on_before_optimizer_step(auto&, auto& ctx) { ctx.log(g_loss, g->parameters()[0].abs().max()); }
-};
-/// Its step moves a schedule, which a replay would not.
-struct Moves : Gan<Way::minimize> {
-  void training_step(Rowed const& batch, auto& ctx) {
-    Gan::training_step(batch, ctx);
-    std::get<0>(ctx.lr_schedulers()).step();
-  }
-};
-/// It updates in another order from batch 65 on, which nobody can see.
-struct OtherOrder : Gan<Way::minimize> {
-  static inline bool turned = false;
-  void on_train_batch_start(auto&, auto&) { turned = now++ >= 65; }
-  void training_step(Rowed const& batch, auto& ctx) {
-    ++ran;
-    auto& [opt_g, opt_d] = ctx.optimizers();
-    auto const real = [&] { ctx.minimize(opt_d, judged(batch.data, 1.0)); };
-    if (!turned) real();
-    ctx.minimize(opt_g, judged(g->forward(torch::randn({8, 4})), 1.0));
-    if (turned) real();
-  }
-};
-
-/// It updates the other network from batch 65 on. All that a replay computes is the same.
-struct OtherOptimizer : Gan<Way::minimize> {
-  void training_step(Rowed const& batch, auto& ctx) {
-    ++ran;
-    auto& [opt_g, opt_d] = ctx.optimizers();
-    opt_g.zero_grad();
-    opt_d.zero_grad();
-    ctx.backward(judged(g->forward(torch::randn({8, 4})), 1.0) + judged(batch.data, 0.9));
-    if (now <= 65) ctx.step(opt_g);
-    else ctx.step(opt_d);
-  }
-  void on_before_optimizer_step(auto&, auto&) {}
-};
-struct LogsLater : Gan<Way::minimize> {
-  void on_before_optimizer_step(auto&, auto& ctx) {
-    if (now > 65) ctx.log(g_loss, g->parameters()[0].abs().max());
-  }
-};
-/// Its loss is finite until backward has run.
-struct ChangesLoss : Gan<Way::minimize> {
-  void training_step(Rowed const& batch, auto& ctx) {
-    ++ran;
-    auto& opt_d = std::get<1>(ctx.optimizers());
-    opt_d.zero_grad();
-    auto const loss = judged(batch.data, 0.9);
-    ctx.backward(loss);
-    loss.detach().fill_(std::numeric_limits<float>::infinity());
-    ctx.step(opt_d);
-  }
-};
-
-}  // namespace
 
 TEST_CASE(
     "graphs by hand: a step that updates with another optimizer is found, where all bits before it are the same") {
-  auto const other = twice<OtherOptimizer>(batches(20), Manual{});
+  By const by(Gan::way, Way::other_optimizer);
+  auto const other = twice(batches(20), Manual{});
   CHECK(other.report.replayed > 20);
   CHECK(other.warnings.find("[fulgurite.capture.gone_back]") != std::string::npos);
   CHECK(other.warnings.find("it updates in another order") != std::string::npos);
 }
 TEST_CASE("graphs by hand: a hook that begins to log is found by name") {
-  auto const later = twice<LogsLater>(batches(20), Manual{});
+  By const by(Gan::way, Way::logs_later);
+  auto const later = twice(batches(20), Manual{});
   CHECK(later.report.replayed > 20);
   CHECK(later.warnings.find("a hook of an optimizer's step logs") != std::string::npos);
 }
 TEST_CASE(
     "graphs by hand: a loss that is changed in place after backward is refused, since it would be read too late") {
-  auto const left = twice<ChangesLoss>(batches(20), Manual{});
+  By const by(Gan::way, Way::changes_loss);
+  auto const left = twice(batches(20), Manual{});
   CHECK(left.report.replayed == 0);
   CHECK(left.warnings.find("a loss is changed in place after ctx.backward(loss)") != std::string::npos);
 }
 TEST_CASE("graphs by hand: a hook of an update that logs is refused by name, and another order of updates is found") {
-  auto const logs = twice<HookLogs>(batches(20), Manual{});
+  By const by(Gan::way, Way::hook_logs);
+  auto const logs = twice(batches(20), Manual{});
   CHECK(logs.report.replayed == 0);
   CHECK(logs.warnings.find("a hook of an optimizer's step logs") != std::string::npos);
-  auto const order = twice<OtherOrder>(batches(20), Manual{});
+  Gan::way = Way::other_order;
+  auto const order = twice(batches(20), Manual{});
   CHECK(order.report.replayed > 20);
   CHECK(order.warnings.find("[fulgurite.capture.gone_back]") != std::string::npos);
 }
 TEST_CASE("by hand, a step that moves a schedule stays as it is written, on a tape and in graphs: a replay would leave "
           "it out") {
-  auto const plain = trained<Moves>(SingleDevice{cpu}, Manual{}, batches(20));
+  By const by(Gan::way, Way::moves);
+  auto const plain = trained(SingleDevice{cpu}, Manual{}, batches(20));
   auto const stays = [&](Left const& captured) {
     same(captured, plain);
     CHECK(captured.report.replayed == 0);
     CHECK(captured.warnings.find("ctx.lr_schedulers(), which a replay would leave out") != std::string::npos);
   };
-  stays(trained<Moves>(GraphedCpu{SingleDevice{cpu}}, Manual{}, batches(20)));
-  stays(trained<Moves>(Captured{SingleDevice{cpu}}, Manual{}, batches(20)));
+  stays(trained(GraphedCpu{SingleDevice{cpu}}, Manual{}, batches(20)));
+  stays(trained(Captured{SingleDevice{cpu}}, Manual{}, batches(20)));
 }
 TEST_CASE("graphs of slices: the state that one slice hands to the next has the bits of the plain fit") {
   replayed_as_written<Recurrence>(series(7, 8), Automatic{.tbptt = 2});

@@ -20,7 +20,6 @@
 
 using namespace fulgurite;
 using replayed::GraphedCpu;
-using replayed::Overwriting;
 using replayed::Replayed;
 namespace F = torch::nn::functional;
 namespace graph = libtorch::graph;
@@ -63,32 +62,86 @@ struct UpdatedNet : torch::nn::Module {
   void on_train_batch_end(auto& outputs, auto&, auto&) { losses.push_back(outputs.loss.template item<float>()); }
 };
 
-template <class Optimizer, auto options>
-struct With : UpdatedNet {
-  auto configure_optimizers() { return Leaves<Optimizer>(*this, options()); }
-};
-template <class Optimizer, auto options>
+/// A rate of its own in each step.
+template <class Optimizer, class Options>
 struct PerStep : UpdatedNet {
+  static inline Options options = {};
   auto configure_optimizers() {
-    return scheduled(Leaves<Optimizer>({{body->parameters(), options()}, {head->parameters(), {.lr = 0.02}}}),
+    return scheduled(Leaves<Optimizer>({{body->parameters(), options}, {head->parameters(), {.lr = 0.02}}}),
                      schedule::Cosine{.total = 60}, ScheduleOptions{.interval = Interval::step});
   }
 };
-constexpr auto adam = [] { return optim::AdamOptions{.lr = 0.01}; };
-constexpr auto adamw = [] { return optim::AdamWOptions{.lr = 0.01, .weight_decay = 0.1, .amsgrad = true}; };
-constexpr auto sgd = [] { return optim::SGDOptions{.lr = 0.1}; };
-constexpr auto nesterov = [] { return optim::SGDOptions{.lr = 0.1, .momentum = 0.9, .nesterov = true}; };
-constexpr auto rmsprop = [] { return optim::RMSpropOptions{.lr = 0.01, .momentum = 0.9, .centered = true}; };
-constexpr auto adagrad = [] { return optim::AdagradOptions{.lr = 0.01, .lr_decay = 0.1}; };
-/// Its second correction becomes 1 after some 50 steps.
-constexpr auto early = [] { return optim::AdamOptions{.lr = 0.01, .betas = {0.9, 0.5}}; };
-using Plain = With<optim::Adam, adam>;
+using AdamPerStep = PerStep<optim::Adam, optim::AdamOptions>;
 
-std::vector<data::Batch> rows_of(int n, int rows = 8) {
+/// The rate stays. What else there may be: a parameter that is frozen, a layer that is frozen for some epochs,
+/// gradients of one parameter that are halved (those of the whole window), a step that follows a global from batch 40
+/// on.
+struct Plain : UpdatedNet {
+  enum class With { nothing, frozen, thaws, hook, global };
+  static inline With with = With::nothing;
+  static inline optim::AdamOptions options = {.lr = 0.01};
+  static inline double unseen = 1;
+  struct Halves : torch::autograd::PostAccumulateGradHook {
+    void operator()(torch::Tensor const& parameter) override { parameter.grad().mul_(0.5); }
+  };
+  Plain() {
+    if (with == With::frozen) head->bias.set_requires_grad(false);
+    if (with == With::hook) torch::autograd::impl::set_post_acc_grad_hooks(head->bias, std::make_unique<Halves>());
+  }
+  void state(auto& archive) { archive("losses", losses); }
+  void on_train_epoch_start(auto& ctx) {
+    if (with != With::thaws) return;
+    head->weight.set_requires_grad(ctx.current_epoch() != 2 && ctx.current_epoch() != 3);
+    body[1]->train(ctx.current_epoch() < 5);
+  }
+  void on_train_batch_start(auto&, auto& ctx) { unseen = ctx.global_step() < 40 ? 1 : 0.5; }
+  torch::Tensor training_step(data::Batch const& batch) {
+    auto const value = UpdatedNet::training_step(batch);
+    return with == With::global ? value * unseen : value;
+  }
+  auto configure_optimizers() { return Leaves<optim::Adam>(*this, options); }
+};
+/// While it lives.
+using Is = replayed::capture::SetFor<Plain::With>;
+using With = Plain::With;
+
+/// What a callback changes: nothing, the rate (to 0, which LibTorch's kernels may treat as special, and others), or the
+/// windows (one to three batches, of which each has its kinds of steps).
+struct Changes {
+  using Stateless = ByChoice;
+  enum class What { nothing, rate, windows };
+  What what = What::nothing;
+  void on_train_batch_start(auto& ctx) {
+    if (what != What::rate) return;
+    auto const step = ctx.global_step();
+    ctx.each_optimizer([&](std::size_t, auto& optimizer) {
+      if (step == 20) optimizer.set_lr(0, 0.0);
+      if (step == 25) optimizer.set_lr(0, 0.05);
+      if (step > 30) optimizer.set_lr(0, 0.01 / double(step));
+    });
+  }
+  void on_train_epoch_start(auto& ctx) {
+    if (what == What::windows) ctx.accumulate(1 + ctx.current_epoch() % 3);
+  }
+};
+Changes::What changes = Changes::What::nothing;
+using Change = replayed::capture::SetFor<Changes::What>;
+
+/// A batch that is absent is left out by the loader.
+using Rows = std::vector<std::optional<data::Batch>>;
+Rows rows_of(int n, int rows = 8) {
   auto generator = at::detail::createCPUGenerator(11);
-  std::vector<data::Batch> all;
+  Rows all;
   for (int i = 0; i != n; ++i)
-    all.push_back({torch::randn({rows, 6}, generator), torch::randint(0, 3, {rows}, generator, torch::kLong)});
+    all.push_back(
+        data::Batch{torch::randn({rows, 6}, generator), torch::randint(0, 3, {rows}, generator, torch::kLong)});
+  return all;
+}
+
+/// Six batches, of which two are short.
+Rows some_short() {
+  auto all = rows_of(6);
+  for (auto* const batch : {&*all[1], &*all[4]}) *batch = {batch->data.narrow(0, 0, 5), batch->target.narrow(0, 0, 5)};
   return all;
 }
 
@@ -100,21 +153,16 @@ struct Left {
   long averaged = 0;
 };
 template <class Model>
-Left left_by(auto strategy, auto data, TrainerOptions options, Automatic how, auto... callbacks) {
-  for (auto& batch : data) {
-    if constexpr (requires { batch->data; }) {
-      if (batch) batch->data = batch->data.clone();
-    } else {
-      batch.data = batch.data.clone();
-    }
-  }
+Left left_by(auto strategy, Rows data, TrainerOptions options, Automatic how, auto... callbacks) {
+  for (auto& batch : data)
+    if (batch) batch->data = batch->data.clone();
   torch::manual_seed(3);
   Model model;
   Replayed::model = &model;
   torch::manual_seed(5);
   Left left;
   {
-    auto trainer = make_trainer<Model>(options, strategy, Float32{}, how, callbacks..., NoDefaults{});
+    auto trainer = make_trainer<Model>(options, strategy, Float32{}, how, callbacks..., Changes{changes}, NoDefaults{});
     trainer.fit(model, data);
     for (auto const& warning : trainer.warnings()) left.warnings += warning + "\n";
     if constexpr ((std::is_same_v<decltype(callbacks), EMAWeightAveraging> || ...))
@@ -138,18 +186,17 @@ void same(Left const& a, Left const& b) {
   CHECK(a.losses == b.losses);
   CHECK(a.averaged == b.averaged);
 }
-/// Fits both ways, and compares every bit. On the CPU the loss is looked at before the update, unless nothing is.
-template <class Model, class Strategy = GraphedCpu>
-CaptureReport updated(auto const& data, Automatic how = {}, TrainerOptions options = {.non_finite = NonFinite::ignore},
+bool overwrites = false;  ///< with kernels::fastest
+/// Fits both ways, and compares every bit; `Written` is a model that does the same where no replay is. On the CPU the
+/// loss is looked at before the update, unless nothing is.
+template <class Model, class Written = Model>
+CaptureReport updated(Rows const& data, Automatic how = {}, TrainerOptions options = {.non_finite = NonFinite::ignore},
                       auto... callbacks) {
   if (!options.max_epochs) options.max_epochs = 8;
-  auto const strategy = [] {
-    if constexpr (std::is_same_v<Strategy, GraphedCpu>) return GraphedCpu{SingleDevice{cpu}};
-    else return Strategy();
-  }();
+  auto const strategy = overwrites ? GraphedCpu::overwriting() : GraphedCpu{SingleDevice{cpu}};
   auto const report = strategy.report();
   same(left_by<Model>(strategy, data, options, how, callbacks...),
-       left_by<Model>(SingleDevice{cpu}, data, options, how, callbacks...));
+       left_by<Written>(SingleDevice{cpu}, data, options, how, callbacks...));
   CHECK(report->reasons.empty());
   CHECK(report->replayed > 20);
   return *report;
@@ -158,31 +205,38 @@ CaptureReport updated(auto const& data, Automatic how = {}, TrainerOptions optio
 }  // namespace
 
 TEST_CASE("an update in the graph has the bits of the update as it is written, with a rate of its own in each step") {
-  auto const all_in_graph = [](CaptureReport const& report) {
+  auto const in_graph = [](CaptureReport const& report) {
     INFO(report.update_apart);
     CHECK(report.update_apart.empty());
     CHECK(report.updated == report.replayed);
   };
-  auto const data = rows_of(7);
-  all_in_graph(updated<PerStep<optim::Adam, adam>>(data));
-  all_in_graph(updated<PerStep<optim::AdamW, adamw>>(data));
-  all_in_graph(updated<PerStep<optim::SGD, sgd>>(data));
-  all_in_graph(updated<PerStep<optim::SGD, nesterov>>(data));
-  all_in_graph(updated<PerStep<optim::RMSprop, rmsprop>>(data));
-  all_in_graph(updated<PerStep<optim::Adagrad, adagrad>>(data));
-  all_in_graph(updated<PerStep<optim::Adam, adam>>(data, {.clip = ClipNorm{0.1}}));
-  all_in_graph(updated<PerStep<optim::SGD, nesterov>>(data, {.clip = ClipValue{0.01}}));
-  all_in_graph(updated<Plain>(rows_of(200), {}, {.max_epochs = 1, .non_finite = NonFinite::ignore}));
+  auto const all_in_graph = [&]<class Optimizer>(std::type_identity<Optimizer>, auto options, Automatic how = {}) {
+    PerStep<Optimizer, decltype(options)>::options = options;
+    in_graph(updated<PerStep<Optimizer, decltype(options)>>(rows_of(7), how));
+  };
+  std::type_identity<optim::Adam> const adam;
+  std::type_identity<optim::SGD> const sgd;
+  optim::SGDOptions const nesterov{.lr = 0.1, .momentum = 0.9, .nesterov = true};
+  all_in_graph(adam, optim::AdamOptions{.lr = 0.01});
+  all_in_graph(std::type_identity<optim::AdamW>(),
+               optim::AdamWOptions{.lr = 0.01, .weight_decay = 0.1, .amsgrad = true});
+  all_in_graph(sgd, optim::SGDOptions{.lr = 0.1});
+  all_in_graph(sgd, nesterov);
+  all_in_graph(std::type_identity<optim::RMSprop>(),
+               optim::RMSpropOptions{.lr = 0.01, .momentum = 0.9, .centered = true});
+  all_in_graph(std::type_identity<optim::Adagrad>(), optim::AdagradOptions{.lr = 0.01, .lr_decay = 0.1});
+  all_in_graph(adam, optim::AdamOptions{.lr = 0.01}, {.clip = ClipNorm{0.1}});
+  all_in_graph(sgd, nesterov, {.clip = ClipValue{0.01}});
+  in_graph(updated<Plain>(rows_of(200), {}, {.max_epochs = 1, .non_finite = NonFinite::ignore}));
 }
 
 namespace {
 
 /// The number of operators that most steps call outside of their graph.
-template <class Model>
 std::pair<std::size_t, int> most_steps(bool in_graph) {
   Replayed::has_kernels = in_graph;
   replayed::CountsOperators counts;
-  auto const report = updated<Model>(rows_of(200), {}, {.max_epochs = 2, .non_finite = NonFinite::ignore}, counts);
+  auto const report = updated<Plain>(rows_of(200), {}, {.max_epochs = 2, .non_finite = NonFinite::ignore}, counts);
   Replayed::has_kernels = true;
   CHECK((report.updated > 350) == in_graph);
   CHECK(report.update_apart.empty() == in_graph);
@@ -192,71 +246,22 @@ std::pair<std::size_t, int> most_steps(bool in_graph) {
 }  // namespace
 
 TEST_CASE("an update stays in the graph where Adam's corrections become 1") {
-  auto const report =
-      updated<With<optim::Adam, early>>(rows_of(8), {}, {.max_epochs = 20, .non_finite = NonFinite::ignore});
+  // The second one after some 50 steps.
+  replayed::capture::SetFor<optim::AdamOptions> const early(Plain::options, {.lr = 0.01, .betas = {0.9, 0.5}});
+  auto const report = updated<Plain>(rows_of(8), {}, {.max_epochs = 20, .non_finite = NonFinite::ignore});
   CHECK(report.updated == report.replayed);
 }
 
 TEST_CASE("where no rate changes, an update in the graph calls no operator outside of it") {
-  auto const [apart, of] = most_steps<Plain>(false);
-  auto const [within, how_often] = most_steps<Plain>(true);
+  auto const [apart, of] = most_steps(false);
+  auto const [within, how_often] = most_steps(true);
   CHECK(within == apart);
   CHECK(how_often > 350);
   CHECK(of > 350);
 }
 
-namespace {
-
-/// A rate of 0, which LibTorch's kernels may treat as special, and others.
-struct ChangesRate {
-  using Stateless = ByChoice;
-  void on_train_batch_start(auto& ctx) {
-    auto const step = ctx.global_step();
-    ctx.each_optimizer([&](std::size_t, auto& optimizer) {
-      if (step == 20) optimizer.set_lr(0, 0.0);
-      if (step == 25) optimizer.set_lr(0, 0.05);
-      if (step > 30) optimizer.set_lr(0, 0.01 / double(step));
-    });
-  }
-};
-
-/// A layer is frozen for some epochs.
-struct Thaws : Plain {
-  void on_train_epoch_start(auto& ctx) {
-    head->weight.set_requires_grad(ctx.current_epoch() != 2 && ctx.current_epoch() != 3);
-    body[1]->train(ctx.current_epoch() < 5);
-  }
-};
-struct FrozenHead : Plain {
-  FrozenHead() { head->bias.set_requires_grad(false); }
-};
-
-/// The gradients of one parameter are halved, which are those of the whole window.
-struct Hooked : Plain {
-  struct Halves : torch::autograd::PostAccumulateGradHook {
-    void operator()(torch::Tensor const& parameter) override { parameter.grad().mul_(0.5); }
-  };
-  Hooked() { torch::autograd::impl::set_post_acc_grad_hooks(head->bias, std::make_unique<Halves>()); }
-};
-
-/// The step follows a global from batch 40 on.
-struct FollowsGlobal : Plain {
-  static inline double unseen = 1;
-  void state(auto& archive) { archive("losses", losses); }
-  void on_train_batch_start(auto&, auto& ctx) { unseen = ctx.global_step() < 40 ? 1 : 0.5; }
-  torch::Tensor training_step(data::Batch const& batch) { return Plain::training_step(batch) * unseen; }
-};
-
-}  // namespace
-
-/// Windows of one to three batches, of which each has its kinds of steps.
-struct ChangesWindow {
-  using Stateless = ByChoice;
-  void on_train_epoch_start(auto& ctx) { ctx.accumulate(1 + ctx.current_epoch() % 3); }
-};
-
 TEST_CASE("the last batch of a window updates in its graph, also where windows differ in length") {
-  using Model = PerStep<optim::Adam, adam>;
+  AdamPerStep::options = {.lr = 0.01};
   auto const options = TrainerOptions{.max_epochs = 24, .non_finite = NonFinite::ignore};
   auto const most_in_graph = [](CaptureReport const& report, long windows) {
     INFO(report.update_apart << report.updated);
@@ -264,15 +269,17 @@ TEST_CASE("the last batch of a window updates in its graph, also where windows d
     CHECK(report.updated > windows / 4);  // each epoch's first and last are checks
     CHECK(report.updated <= windows);
   };
-  most_in_graph(updated<Model>(rows_of(8), {.accumulate_grad_batches = 2}, options), 24 * 4);
-  most_in_graph(updated<Model>(rows_of(8), {.accumulate_grad_batches = 3, .clip = ClipNorm{0.1}}, options), 24 * 3);
-  most_in_graph(updated<Model>(rows_of(8), {.accumulate_grad_batches = 2, .clip = ClipValue{0.01}}, options), 24 * 4);
-  most_in_graph(updated<Plain>(rows_of(12), {}, options, ChangesWindow{}), 8 * (12 + 6 + 4));
+  most_in_graph(updated<AdamPerStep>(rows_of(8), {.accumulate_grad_batches = 2}, options), 24 * 4);
+  most_in_graph(updated<AdamPerStep>(rows_of(8), {.accumulate_grad_batches = 3, .clip = ClipNorm{0.1}}, options),
+                24 * 3);
+  most_in_graph(updated<AdamPerStep>(rows_of(8), {.accumulate_grad_batches = 2, .clip = ClipValue{0.01}}, options),
+                24 * 4);
+  Change const windows(changes, Changes::What::windows);
+  most_in_graph(updated<Plain>(rows_of(12), {}, options), 8 * (12 + 6 + 4));
 }
 
 TEST_CASE("where a loader leaves out a batch, so that gradients are multiplied, the update follows the replay") {
-  std::vector<std::optional<data::Batch>> rows;
-  for (auto const& batch : rows_of(24)) rows.emplace_back(batch);
+  auto rows = rows_of(24);
   rows[10].reset();  // the second one of four in the third window of six
   auto const options = TrainerOptions{.max_epochs = 24, .non_finite = NonFinite::ignore};
   auto const report = updated<Plain>(rows, {.accumulate_grad_batches = 4, .clip = ClipNorm{0.1}}, options);
@@ -281,51 +288,57 @@ TEST_CASE("where a loader leaves out a batch, so that gradients are multiplied, 
 }
 
 TEST_CASE("an update in the graph follows a rate that a callback sets, and leaves to the trainer what it cannot do") {
-  auto const report = updated<Plain>(rows_of(7), {}, {.non_finite = NonFinite::ignore}, ChangesRate{});
+  Change const rate(changes, Changes::What::rate);
+  auto const report = updated<Plain>(rows_of(7));
   CHECK(report.update_apart.empty());
   CHECK(report.updated > 20);
   CHECK(report.updated < report.replayed);  // with the rate of 0
-  auto const clipped =
-      updated<Plain>(rows_of(7), {.clip = ClipNorm{0.1}}, {.non_finite = NonFinite::ignore}, ChangesRate{});
+  auto const clipped = updated<Plain>(rows_of(7), {.clip = ClipNorm{0.1}});
   CHECK(clipped.updated > 20);
   CHECK(clipped.updated < clipped.replayed);
 }
 
 TEST_CASE("an update in the graph is of the parameters that receive gradients: some are frozen, some not reached") {
-  CHECK(updated<FrozenHead>(rows_of(7)).updated > 30);
-  auto const thaws = updated<Thaws>(rows_of(10));
-  CHECK(thaws.updated == thaws.replayed);
-  auto data = rows_of(6);
-  for (std::size_t i = 0; i != data.size(); ++i)
-    if (i % 3 == 1) data[i] = {data[i].data.narrow(0, 0, 5), data[i].target.narrow(0, 0, 5)};
+  {
+    Is const frozen(Plain::with, With::frozen);
+    CHECK(updated<Plain>(rows_of(7)).updated > 30);
+  }
+  {
+    Is const thawing(Plain::with, With::thaws);
+    auto const thaws = updated<Plain>(rows_of(10));
+    CHECK(thaws.updated == thaws.replayed);
+  }
+  auto const data = some_short();
   auto const heads = updated<Plain>(data, {}, {.max_epochs = 14, .non_finite = NonFinite::ignore});
   CHECK(heads.updated > 20);
 }
 
 TEST_CASE("with kernels::fastest a graph overwrites gradients: those of a window's later batches are added, and those "
           "that a step does not compute are cleared") {
+  replayed::capture::SetFor<bool> const fastest(overwrites, true);
   auto const counted = [](auto&& f) {
     Replayed::captures = Replayed::sums = Replayed::overwrites = Replayed::clears = 0;
     f();
     CHECK(Replayed::captures > 0);
     CHECK(Replayed::sums + Replayed::overwrites == Replayed::captures);
   };
-  counted([&] { CHECK(updated<Plain, Overwriting>(rows_of(7), {.clip = ClipNorm{0.1}}).updated > 30); });
+  counted([&] { CHECK(updated<Plain>(rows_of(7), {.clip = ClipNorm{0.1}}).updated > 30); });
   CHECK(Replayed::sums == 0);
   CHECK(Replayed::clears == 2 * Replayed::captures);  // of the head that no step of 8 rows reaches
-  counted([&] { updated<Plain, Overwriting>(rows_of(8), {.accumulate_grad_batches = 2}); });
+  counted([&] { updated<Plain>(rows_of(8), {.accumulate_grad_batches = 2}); });
   CHECK(Replayed::sums == Replayed::overwrites);
   CHECK(Replayed::clears == 2 * Replayed::overwrites);
 
-  auto data = rows_of(6);
-  for (std::size_t i = 0; i != data.size(); ++i)
-    if (i % 3 == 1) data[i] = {data[i].data.narrow(0, 0, 5), data[i].target.narrow(0, 0, 5)};
+  auto const data = some_short();
   // A norm is of all gradients, so it shows one that should be 0.
   Automatic const clipped{.clip = ClipNorm{0.1}};
-  updated<Plain, Overwriting>(data, clipped, {.max_epochs = 14, .non_finite = NonFinite::ignore});
-  updated<FrozenHead, Overwriting>(rows_of(7), clipped);
-  updated<Thaws, Overwriting>(rows_of(10), clipped);
-  updated<Hooked, Overwriting>(rows_of(8), {.accumulate_grad_batches = 2});
+  updated<Plain>(data, clipped, {.max_epochs = 14, .non_finite = NonFinite::ignore});
+  Is const frozen(Plain::with, With::frozen);
+  updated<Plain>(rows_of(7), clipped);
+  Plain::with = With::thaws;
+  updated<Plain>(rows_of(10), clipped);
+  Plain::with = With::hook;
+  updated<Plain>(rows_of(8), {.accumulate_grad_batches = 2});
 }
 
 namespace {
@@ -336,20 +349,17 @@ struct EndsBatches {
   void on_train_batch_end() {}
 };
 
-/// Code of the program between the update and the average.
-struct Halves : EMAWeightAveraging {
-  using EMAWeightAveraging::EMAWeightAveraging;
+/// A class of its own: code of the program halves weights between the update and the average, or the weights after
+/// every other step are averaged.
+struct Own : EMAWeightAveraging {
+  bool halves;
+  explicit Own(bool its_halves) : EMAWeightAveraging({.decay = 0.9}), halves(its_halves) {}
   void on_train_batch_end(auto& ctx) {
-    torch::NoGradGuard const no_graph;
-    for (auto& weight : ctx.model().parameters()) weight.mul_(0.5);
-    EMAWeightAveraging::on_train_batch_end(ctx);
-  }
-};
-/// The weights after every other step are averaged.
-struct EverySecond : EMAWeightAveraging {
-  using EMAWeightAveraging::EMAWeightAveraging;
-  void on_train_batch_end(auto& ctx) {
-    if (ctx.global_step() % 2 == 0) EMAWeightAveraging::on_train_batch_end(ctx);
+    if (halves) {
+      torch::NoGradGuard const no_graph;
+      for (auto& weight : ctx.model().parameters()) weight.mul_(0.5);
+    }
+    if (halves || ctx.global_step() % 2 == 0) EMAWeightAveraging::on_train_batch_end(ctx);
   }
 };
 
@@ -367,37 +377,41 @@ struct Carries : torch::nn::Module {
     return {F::mse_loss(state, slice.target.select(1, 0)), state};
   }
   void on_train_batch_end(auto& outputs, auto&, auto&) { losses.push_back(outputs.loss.template item<float>()); }
-  auto configure_optimizers() { return Leaves<optim::Adam>(*this, adam()); }
+  auto configure_optimizers() { return Leaves<optim::Adam>(*this, {.lr = 0.01}); }
 };
 
 }  // namespace
 
 TEST_CASE("an average at each step is made in the graph, with the bits of the one that follows an update") {
   EMAWeightAveraging const slow{{.decay = 0.9}}, fast{{.decay = 0.3, .update_starting_at_step = 2}};
-  using Model = PerStep<optim::Adam, adam>;
+  AdamPerStep::options = {.lr = 0.01};
   auto const options = TrainerOptions{.max_epochs = 12, .non_finite = NonFinite::ignore};
-  CHECK(updated<Model>(rows_of(7), {}, options, slow).updated > 30);
-  CHECK(updated<Model>(rows_of(7), {}, options, fast).updated > 30);
+  CHECK(updated<AdamPerStep>(rows_of(7), {}, options, slow).updated > 30);
+  CHECK(updated<AdamPerStep>(rows_of(7), {}, options, fast).updated > 30);
   CHECK(updated<Plain>(rows_of(7), {}, options, EMAWeightAveraging{{.use_buffers = false}}).updated > 30);
-  CHECK(updated<Thaws>(rows_of(10), {}, options, slow).updated > 30);
-  auto const changes = updated<Plain>(rows_of(7), {}, options, slow, ChangesRate{});
-  CHECK(changes.updated > 20);
-  CHECK(changes.updated < changes.replayed);  // these averages are undone
-  CHECK(updated<Plain>(rows_of(12), {}, options, slow, ChangesWindow{}).updated > 20);
-  std::vector<std::optional<data::Batch>> rows;
-  for (auto const& batch : rows_of(24)) rows.emplace_back(batch);
+  {
+    Is const thaws(Plain::with, With::thaws);
+    CHECK(updated<Plain>(rows_of(10), {}, options, slow).updated > 30);
+  }
+  {
+    Change const rate(changes, Changes::What::rate);
+    auto const changed = updated<Plain>(rows_of(7), {}, options, slow);
+    CHECK(changed.updated > 20);
+    CHECK(changed.updated < changed.replayed);  // these averages are undone
+    changes = Changes::What::windows;
+    CHECK(updated<Plain>(rows_of(12), {}, options, slow).updated > 20);
+  }
+  auto rows = rows_of(24);
   rows[10].reset();
   CHECK(updated<Plain>(rows, {.accumulate_grad_batches = 4}, options, slow).updated > 20);
   // Not at each step, and not from the recorded step on.
   CHECK(updated<Plain>(rows_of(7), {}, options, EMAWeightAveraging{{.update_every_n_steps = 2}}).updated > 30);
   CHECK(updated<Plain>(rows_of(7), {}, options, EMAWeightAveraging{{.update_starting_at_step = 30}}).updated > 30);
   CHECK(updated<Plain>(rows_of(7), {}, options, WeightAveraging{}).updated > 30);
-  // A class of its own.
-  CHECK(updated<Plain>(rows_of(7), {}, options, Halves{{.decay = 0.9}}).updated > 30);
-  CHECK(updated<Plain>(rows_of(7), {}, options, EverySecond{{.decay = 0.9}}).updated > 30);
+  for (bool const halves : {true, false}) CHECK(updated<Plain>(rows_of(7), {}, options, Own(halves)).updated > 30);
 
-  std::vector<data::Batch> series;
-  for (int i = 0; i != 20; ++i) series.push_back({torch::randn({8, 4, 6}), torch::randn({8, 4, 4})});
+  Rows series;
+  for (int i = 0; i != 20; ++i) series.push_back(data::Batch{torch::randn({8, 4, 6}), torch::randn({8, 4, 4})});
   CHECK(updated<Carries>(series, {.tbptt = 2}, {.max_epochs = 4, .non_finite = NonFinite::ignore}, slow).updated > 40);
   // A search inside of the fit makes none.
   LearningRateFinder<Plain> const finder{
@@ -419,8 +433,9 @@ TEST_CASE("an average at each step is made in the graph, with the bits of the on
 TEST_CASE("a fit that goes back behind wrong replays takes their averages back, too") {
   auto const options = TrainerOptions{.max_epochs = 1, .non_finite = NonFinite::ignore};
   EMAWeightAveraging const slow{{.decay = 0.9}};
-  auto const graphed = left_by<FollowsGlobal>(GraphedCpu{SingleDevice{cpu}}, rows_of(80), options, {}, slow);
-  same(graphed, left_by<FollowsGlobal>(SingleDevice{cpu}, rows_of(80), options, {}, slow));
+  Is const follows(Plain::with, With::global);
+  auto const graphed = left_by<Plain>(GraphedCpu{SingleDevice{cpu}}, rows_of(80), options, {}, slow);
+  same(graphed, left_by<Plain>(SingleDevice{cpu}, rows_of(80), options, {}, slow));
   CHECK(graphed.warnings.find("fulgurite.capture.gone_back") != std::string::npos);
 }
 
@@ -461,36 +476,37 @@ TEST_CASE("what replays note while they are compared is undone") {
 
 TEST_CASE("a fit that goes back behind wrong replays takes their updates back, too") {
   auto const options = TrainerOptions{.max_epochs = 1, .non_finite = NonFinite::ignore};
+  Is const follows(Plain::with, With::global);
   GraphedCpu strategy{SingleDevice{cpu}};
   auto const report = strategy.report();
-  auto const graphed = left_by<FollowsGlobal>(strategy, rows_of(80), options, {});
-  same(graphed, left_by<FollowsGlobal>(SingleDevice{cpu}, rows_of(80), options, {}));
+  auto const graphed = left_by<Plain>(strategy, rows_of(80), options, {});
+  same(graphed, left_by<Plain>(SingleDevice{cpu}, rows_of(80), options, {}));
   CHECK(graphed.warnings.find("fulgurite.capture.gone_back") != std::string::npos);
   CHECK(report->updated > 20);
-  auto const windows = left_by<FollowsGlobal>(strategy, rows_of(160), options, {.accumulate_grad_batches = 2});
-  same(windows, left_by<FollowsGlobal>(SingleDevice{cpu}, rows_of(160), options, {.accumulate_grad_batches = 2}));
+  auto const windows = left_by<Plain>(strategy, rows_of(160), options, {.accumulate_grad_batches = 2});
+  same(windows, left_by<Plain>(SingleDevice{cpu}, rows_of(160), options, {.accumulate_grad_batches = 2}));
   CHECK(windows.warnings.find("fulgurite.capture.gone_back") != std::string::npos);
 }
 
 TEST_CASE("a fit with updates in graphs that is resumed in the middle ends with the bits of one without") {
   auto const path =
       std::filesystem::temp_directory_path() / ("fulgurite_graph_update_" + std::to_string(::getpid()) + ".ckpt");
-  using Model = PerStep<optim::Adam, adam>;
+  AdamPerStep::options = {.lr = 0.01};
   auto const run = [&](auto strategy) {
     torch::manual_seed(3);
-    Model first, second;
+    AdamPerStep first, second;
     auto data = rows_of(9);
     {
       Replayed::model = &first;
-      auto trainer = make_trainer<Model>({.max_epochs = 3, .non_finite = NonFinite::ignore}, strategy, Float32{},
-                                         Automatic{}, NoDefaults{});
+      auto trainer = make_trainer<AdamPerStep>({.max_epochs = 3, .non_finite = NonFinite::ignore}, strategy, Float32{},
+                                               Automatic{}, Changes{}, NoDefaults{});
       trainer.fit(first, data);
       trainer.save_checkpoint(path);
     }
     {
       Replayed::model = &second;
-      auto trainer = make_trainer<Model>({.max_epochs = 6, .non_finite = NonFinite::ignore}, strategy, Float32{},
-                                         Automatic{}, NoDefaults{});
+      auto trainer = make_trainer<AdamPerStep>({.max_epochs = 6, .non_finite = NonFinite::ignore}, strategy, Float32{},
+                                               Automatic{}, Changes{}, NoDefaults{});
       trainer.fit(second, data, CkptPath{path});
     }
     std::filesystem::remove(path);
@@ -540,12 +556,12 @@ struct ReturnsWeight : Plain {
   Output training_step(data::Batch const& batch) { return {Plain::training_step(batch), head->bias.detach()}; }
 };
 
-template <class Model>
+template <class Model, class Written = Plain>
 void stays_apart(std::string const& why, Automatic how = {}, NonFinite non_finite = NonFinite::ignore,
                  auto... callbacks) {
   last_states.clear();
   last_steps.clear();
-  auto const report = updated<Model>(rows_of(8), how, {.non_finite = non_finite}, callbacks...);
+  auto const report = updated<Model, Written>(rows_of(8), how, {.non_finite = non_finite}, callbacks...);
   INFO(why);
   CHECK(report.updated == 0);
   CHECK(report.update_apart == why);
@@ -563,8 +579,8 @@ TEST_CASE("an update that something precedes stays outside of the graph, which d
   stays_apart<Plain>(hooks, {}, NonFinite::ignore, LooksFromOutside{});
   auto const* const other =
       "the optimizer is none of fulgurite::optim that updates in one pass, or has a step() of its own";
-  stays_apart<OptimizesItself>(other);
-  stays_apart<StepsBeside>(other);
+  stays_apart<OptimizesItself, OptimizesItself>(other);
+  stays_apart<StepsBeside, StepsBeside>(other);
   for (auto const how : {NonFinite::skip, NonFinite::stop})  // on the CPU
     stays_apart<Plain>("the loss and the gradients are looked at before it", {}, how);
   stays_apart<ReturnsWeight>("the step returns or logs a tensor of the model, which the update would change");

@@ -231,10 +231,14 @@ struct CountsOperators {
   }
 };
 
-using GraphedCpu = capture::Capturing<SingleDevice<Cpu>, capture::CapturedSteps<graph::Graphs<Replayed>>>;
-/// Its graphs overwrite gradients. Products are LibTorch's, since the stand-in does not replay others.
-struct Overwriting : GraphedCpu {
-  Overwriting() : GraphedCpu(SingleDevice{cpu}, kernels::fastest) { matmul = Matmul::libtorch; }
+struct GraphedCpu : capture::Capturing<SingleDevice<Cpu>, capture::CapturedSteps<graph::Graphs<Replayed>>> {
+  using Capturing::Capturing;
+  /// Its graphs overwrite gradients. Products are LibTorch's, since the stand-in does not replay others.
+  static GraphedCpu overwriting() {
+    GraphedCpu strategy(SingleDevice{cpu}, kernels::fastest);
+    strategy.matmul = Matmul::libtorch;
+    return strategy;
+  }
 };
 
 }  // namespace replayed

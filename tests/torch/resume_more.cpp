@@ -468,16 +468,16 @@ TEST_CASE("validate, test and predict take the weights of files of torch.save; n
     CHECK(torch::equal(trainer.predict(three, loader, CkptPath{from}).at(0).at(0), answers.at(0).at(0)));
     std::string error;
     try {
-      trainer_for().fit(none, loader, loader, CkptPath{from});
+      trainer_for().fit(none, loader, loader, From(from));
     } catch (Error const& told) { error = told.what(); }
     CHECK(
         error.starts_with("[fulgurite.resume.weights_only] " + from.string() + " holds weights and nothing of a run"));
     CHECK(error.find("load_weights(model, file)") != error.npos);
   }
   // A checkpoint of our own keeps its kind under such a name.
-  Net net, again;
-  auto ours = make_trainer<Net>(options(), eager(), Float32{}, Automatic{}, NoDefaults{});
-  ours.fit(net, loader, loader);
+  Evaluated net, again;
+  auto ours = trainer_for();
+  ours.fit(net, loader, loader, From());
   ours.save_checkpoint(folder.path / "own.ckpt");
   ours.validate(again, loader, CkptPath{folder.path / "own.ckpt"});
   CHECK(torch::equal(again.out->weight, net.out->weight));
