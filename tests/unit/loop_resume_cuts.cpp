@@ -250,14 +250,14 @@ TrainerOptions options(How const& how) {
   return o;
 }
 
-/// fit(how, from): a fit of fresh parts.
+/// fit(how, from): a fit of fresh parts, from a file where one is named.
 template <class Fit>
 Lines trace(Fit const& fit, How const& how, std::string const& from = "") {
   heard.clear();
   toy::world.rng = 7;
   second = 0;
   try {
-    fit(how, from);
+    fit(how, from.empty() ? std::nullopt : std::optional(CkptPath{from}));
   } catch (Error const& error) { heard.push_back(std::string("Error ") + error.what()); }
   toy::world.restored = nullptr;
   return heard;
@@ -271,19 +271,18 @@ auto made(C const& callback) {
 }
 template <class M, class O, class MakeLoader, class... Cs>
 auto fit_of(O const& optimization, MakeLoader make_loader, Cs const&... callbacks) {
-  return [=](How const& how, std::string const& from) {
+  return [=](How const& how, std::optional<CkptPath> const& from) {
     auto loader = make_loader();
     M model;
     auto trainer = make_trainer<M>(options(how), toy::Device{}, Float32{}, optimization, how.stops, made(callbacks)...,
-                                   Tells{.saves = from.empty()});
-    if (from.empty()) trainer.fit(model, loader, toy::batches(2));
-    else trainer.fit(model, loader, toy::batches(2), CkptPath{from});
+                                   Tells{.saves = !from});
+    trainer.fit(model, loader, toy::batches(2), from);
     toy::world.restored = nullptr;
     auto const& there = trainer.progress();
     heard.push_back("left " + std::to_string(there.epoch) + " epochs " + std::to_string(there.global_step) + " steps " +
                     std::to_string(there.total_batches) + " batches random " + std::to_string(toy::world.rng));
-    trainer.save_checkpoint(from.empty() ? "after it" : "after going on");
-    if (from.empty()) files.push_back("after it");
+    trainer.save_checkpoint(from ? "after going on" : "after it");
+    if (!from) files.push_back("after it");
   };
 }
 
@@ -416,10 +415,10 @@ TEST_CASE("where max_time has cut an epoch short, each file goes on inside it on
   int inside = 0;
   said([&] {
     for (int most = 1; most != 15; ++most)
-      inside += check_files(fit_of<Drawn<>>(Automatic{}, fives), {.time = most}, std::to_string(most), wrong);
+      inside += check_files(fit_of<Stepped<>>(Automatic{}, fives), {.time = most}, std::to_string(most), wrong);
     // An open window was stepped with what it had: other weights, and each batch once.
     for (int most = 1; most != 15; ++most) {
-      auto const fit = fit_of<Drawn<>>(Automatic{.accumulate_grad_batches = 3}, fives);
+      auto const fit = fit_of<Stepped<>>(Automatic{.accumulate_grad_batches = 3}, fives);
       files.clear();
       trace(fit, {.time = most});
       for (auto const& file : std::vector<std::string>(files))
@@ -435,7 +434,7 @@ TEST_CASE("where max_time has cut an epoch short, each file goes on inside it on
 
 TEST_CASE("where a limit has cut an epoch short and stays, a run that goes on trains nothing, and is where it was") {
   std::string wrong;
-  auto const fit = fit_of<Drawn<>>(Automatic{}, fives);
+  auto const fit = fit_of<Stepped<>>(Automatic{}, fives);
   said([&] {
     for (int most = 1; most != 15; ++most)
       for (How const& how : {How{.time = most}, How{.steps = most}}) {
@@ -462,7 +461,7 @@ TEST_CASE("where a limit has cut an epoch short and stays, a run that goes on tr
 
 TEST_CASE("a stop: each file that holds it leads to its end, and to the rest of the unbroken run under another limit") {
   std::string wrong;
-  auto const fit = fit_of<Drawn<>>(Automatic{}, fives);
+  auto const fit = fit_of<Stepped<>>(Automatic{}, fives);
   auto const whole = trace(fit, {});
   int finished = 0, inside = 0;
   auto const check = [&](std::string const& at, long number) {
@@ -531,14 +530,16 @@ TEST_CASE("cut twice, by one trainer whose limit is raised: from files, and from
     M model;
     auto loader = shuffled(0)();
     auto trainer = make_trainer<M>(options({.steps = limits.front()}), toy::Device{}, Float32{},
-                                   Automatic{.accumulate_grad_batches = 2}, Tells{});
-    trainer.fit(model, loader, toy::batches(2));
+                                   Automatic{.accumulate_grad_batches = 2}, Stops{}, Tells{});
+    std::optional<CkptPath> from = std::nullopt;
+    trainer.fit(model, loader, toy::batches(2), from);
     for (std::size_t i = 1; i != limits.size(); ++i) {
       auto o = trainer.given_options();
       o.max_steps = limits[i];
       trainer.set_options(o);
+      from = CkptPath{files[files.size() - back]};
       if (in_memory) trainer.fit(model, loader, toy::batches(2), snapshot(trainer));
-      else trainer.fit(model, loader, toy::batches(2), CkptPath{files[files.size() - back]});
+      else trainer.fit(model, loader, toy::batches(2), from);
     }
     auto const& there = trainer.progress();
     return std::to_string(there.epoch) + " epochs " + std::to_string(there.global_step) + " steps random " +
@@ -571,7 +572,7 @@ TEST_CASE(
       };
       check(epochs(), "the model's own hook");
       check(epochs(Keeps{}), "a callback");
-      check(epochs(Shrinks{}), "one that moves weights");
+      check(epochs(Keeps{}, Shrinks{}), "one that moves weights");
       check(epochs(by_epochs, Reads{}), "an average by epochs");
       check(epochs(by_steps, Reads{}), "an average by steps");
       check(epochs(by_epochs, Shrinks{}, Keeps{}, Reads{}), "all");
