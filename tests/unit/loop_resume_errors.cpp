@@ -108,13 +108,6 @@ struct Second : ModelCheckpoint<NoMonitor> {
 struct OwnOptimizer : Scripted {
   OtherSgd configure_optimizers() { return {{{p}}}; }
 };
-struct FailsOnce : Scripted {
-  bool fails = true;
-  void validation_step(double batch, auto& ctx) {
-    if (fails) throw std::runtime_error("the disk was away");
-    Scripted::validation_step(batch, ctx);
-  }
-};
 struct Sloped : toy::Slope {
   double fails_at = -1;
   toy::Tensor training_step(double batch) {
@@ -482,18 +475,14 @@ TEST_CASE(
 }
 
 TEST_CASE("resume: where the last of a file does not fit, moments and results are none of it") {
-  struct Momentum : Scripted {
-    toy::Sgd configure_optimizers() { return {.params = {p}, .momentum = 0.5}; }
-  };
   Folder const folder;
   auto const trainer_for = [&](int epochs) {
-    return make_trainer<Momentum>(quick(epochs), SavingDevice{}, Float32{}, Automatic{},
-                                  ModelCheckpoint{{.dirpath = folder.path,
-                                                   .filename = "{step}",
-                                                   .save_top_k = -1,
-                                                   .every_n_train_steps = 8}});  // inside the second epoch
+    return trainer_of(epochs, ModelCheckpoint{{.dirpath = folder.path,
+                                               .filename = "{step}",
+                                               .save_top_k = -1,
+                                               .every_n_train_steps = 8}});  // inside the second epoch
   };
-  Momentum model, again;
+  Scripted model{.momentum = 0.5}, again{.momentum = 0.5}, fresh{.momentum = 0.5};
   OfLength loader{5}, other{4};
   From from;
   trainer_for(2).fit(model, loader, toy::batches(1), from);
@@ -511,7 +500,6 @@ TEST_CASE("resume: where the last of a file does not fit, moments and results ar
   auto const of = state_of("step=8.safetensors"), now = state_of("y.safetensors");
   CHECK(to_text(*of.find("optimizers")) != to_text(*now.find("optimizers")));
   auto untouched = trainer_for(1);
-  Momentum fresh;
   auto none = quick(1);
   none.limit_train_batches = 0;
   untouched.set_options(none);
@@ -556,17 +544,14 @@ TEST_CASE("resume: stopped between two files of one step, the second is still wr
 
 TEST_CASE("resume: a validation that failed is done again, the step before it is not") {
   Folder const folder;
-  FailsOnce model;
-  auto trainer = make_trainer<FailsOnce>(quick(1), SavingDevice{}, Float32{}, Automatic{},
-                                         OnExceptionCheckpoint{{.dirpath = folder.path}});
+  Scripted model{.fails_in_validation = true}, again;
+  auto trainer = trainer_of(1, OnExceptionCheckpoint{{.dirpath = folder.path}});
   said([&] { CHECK_THROWS(trainer.fit(model, toy::batches(3), toy::batches(1))); });
   CHECK(model.batches == 3);
-  FailsOnce again;
-  again.fails = false;
   said([&] { trainer.fit(again, toy::batches(3), toy::batches(1)); });
   CHECK(again.batches == 0);
   CHECK(again.p.value() == 3);
-  CHECK(trainer.value(FailsOnce::vl) == 1);
+  CHECK(trainer.value(Scripted::vl) == 1);
 }
 
 TEST_CASE("resume: a batch that failed inside a window is done again with the window, so the step is the same") {
@@ -650,8 +635,8 @@ TEST_CASE("resume: an evaluation from a file leaves counters as they are, and wh
   Folder const folder;
   auto const file = file_in(folder);
   Scripted model;
-  auto trainer = trainer_of(3);
-  trainer.fit(model, toy::batches(2), toy::batches(1));
+  auto trainer = trainer_of(3, Begins{});
+  trainer.fit(model, toy::batches(2), toy::batches(1), From());
   trainer.validate(model, toy::batches(1), CkptPath{file});
   CHECK(model.p.value() == 2);
   CHECK(trainer.progress().epoch == 3);
