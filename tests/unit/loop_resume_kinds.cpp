@@ -233,19 +233,25 @@ double number(std::tuple<A, B> const& both) {
   return number(std::get<0>(both)) + 10 * number(std::get<1>(both));
 }
 
-/// Draws in each step, and logs in both ways.
+/// Draws in each step, and logs in both ways. Two of its weights are parts of their own.
 struct Drawn {
   static constexpr Metric<"t"> t{.on_step = Report::yes, .on_epoch = Report::yes};
   static constexpr Metric<"v"> v{};
   using Metrics = MetricList<t, v>;
   Tensor p = Tensor::parameter(0.5);
+  std::vector<Tensor> w{Tensor::parameter(1), Tensor::parameter(-2), Tensor::parameter(3), Tensor::parameter(-4)};
+  std::vector<toy::Part> parts{{{w[0]}}, {{w[1]}}};
+  std::vector<std::pair<std::string, Tensor>> named_parameters() {
+    return {{"a.weight", w[0]}, {"b.weight", w[1]}, {"c.weight", w[2]}, {"d.weight", w[3]}, {"p", p}};
+  }
+  std::vector<Tensor> parameters() const { return {w[0], w[1], w[2], w[3], p}; }
   Tensor training_step(auto const& batch, auto& ctx) {
-    auto loss = p * Tensor(number(batch) + drawn());
+    auto loss = (w[0] + w[1] * Tensor(2) + w[2] - w[3] + p) * Tensor(number(batch) + drawn());
     ctx.log(t, loss);
     return loss;
   }
   void validation_step(double batch, auto& ctx) { ctx.log(v, p.value() * (batch + drawn())); }
-  toy::Sgd configure_optimizers() { return {.params = {p}, .rate = 0.125, .momentum = 0.5}; }
+  toy::Sgd configure_optimizers() { return {.params = parameters(), .rate = 0.03125, .momentum = 0.5}; }
 };
 
 /// Two players with a parameter in common. One steps after each batch, the other after every third, across epochs.
@@ -700,33 +706,10 @@ struct OneByOne : BaseFinetuning<OneByOne> {
   }
 };
 struct ThreeParts : Drawn {
-  Tensor a = Tensor::parameter(1), b = Tensor::parameter(2);
-  std::vector<toy::Part> parts{{{a}}, {{b}}};
-  std::vector<std::pair<std::string, Tensor>> named_parameters() { return {{"p", p}, {"a", a}, {"b", b}}; }
-  std::vector<Tensor> parameters() const { return {p, a, b}; }
-  Tensor training_step(double batch, auto& ctx) {
-    auto loss = (p + a + b) * Tensor(batch + drawn());
-    ctx.log(t, loss);
-    return loss;
-  }
   auto configure_optimizers() {
-    return scheduled(toy::Sgd{.params = {p}, .rate = 0.125, .momentum = 0.5}, schedule::Step{3, 0.5},
+    return scheduled(toy::Sgd{.params = {p, w[2], w[3]}, .rate = 0.03125, .momentum = 0.5}, schedule::Step{3, 0.5},
                      {.interval = Interval::step});
   }
-};
-/// Four weights, and a bias that stays.
-struct Pruned : Drawn {
-  std::vector<Tensor> w{Tensor::parameter(1), Tensor::parameter(-2), Tensor::parameter(3), Tensor::parameter(-4)};
-  std::vector<std::pair<std::string, Tensor>> named_parameters() {
-    return {{"a.weight", w[0]}, {"b.weight", w[1]}, {"c.weight", w[2]}, {"d.weight", w[3]}, {"p", p}};
-  }
-  std::vector<Tensor> parameters() const { return {w[0], w[1], w[2], w[3], p}; }
-  Tensor training_step(double batch, auto& ctx) {
-    auto loss = (w[0] + w[1] * Tensor(2) + w[2] - w[3] + p) * Tensor(batch + drawn());
-    ctx.log(t, loss);
-    return loss;
-  }
-  toy::Sgd configure_optimizers() { return {.params = parameters(), .rate = 0.03125, .momentum = 0.5}; }
 };
 }  // namespace
 
@@ -740,12 +723,12 @@ TEST_CASE("from each place: pruned weights, which go on or begin anew from their
   for (bool const lottery : {false, true})
     for (bool const at_epochs : {false, true})
       check_everywhere(25, [&](Go const& go) {
-        fit_automatic<Pruned>(go, 2, toy::batches(5),
-                              ModelPruning{{.amount = 0.5,
-                                            .parameter_names = {"weight"},
-                                            .make_pruning_permanent = false,
-                                            .use_lottery_ticket_hypothesis = lottery,
-                                            .prune_on_train_epoch_end = at_epochs}});
+        fit_automatic<Drawn>(go, 2, toy::batches(5),
+                             ModelPruning{{.amount = 0.5,
+                                           .parameter_names = {"weight"},
+                                           .make_pruning_permanent = false,
+                                           .use_lottery_ticket_hypothesis = lottery,
+                                           .prune_on_train_epoch_end = at_epochs}});
       });
 }
 

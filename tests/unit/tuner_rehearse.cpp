@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <new>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -63,11 +64,15 @@ class Shuffled {
     return Iterator{this};
   }
   std::default_sentinel_t end() const { return {}; }
+  std::size_t breaks_at = 99;
 
  protected:
   struct Iterator {
     Shuffled* of;
-    double operator*() const { return of->batches_[of->at_]; }
+    double operator*() const {
+      if (of->at_ == of->breaks_at) throw std::runtime_error("no such batch");
+      return of->batches_[of->at_];
+    }
     Iterator& operator++() {
       ++of->at_;
       return *this;
@@ -104,29 +109,6 @@ struct Jumping : Shuffled {
   }
   void set_epoch(long epoch) { passes_ = epoch; }
   void resume_at(long batch) { from = static_cast<std::size_t>(batch); }
-};
-
-/// One that breaks at its n-th batch.
-class Breaking {
- public:
-  Breaking(int n, int at) : n_(n), at_(at) {}
-  struct Iterator {
-    int at, breaks;
-    double operator*() const {
-      if (at == breaks) throw std::runtime_error("no such batch");
-      return at;
-    }
-    Iterator& operator++() {
-      ++at;
-      return *this;
-    }
-    bool operator!=(Iterator const& other) const { return at != other.at; }
-  };
-  Iterator begin() const { return {0, at_}; }
-  Iterator end() const { return {n_, at_}; }
-
- private:
-  int n_, at_;
 };
 
 struct Taped {
@@ -179,6 +161,12 @@ std::string bits(Trainer& trainer, Draws const& model) {
   return text + " " + std::to_string(model.seen.value()) + " " + std::to_string(toy::world.rng);
 }
 
+/// Searches, hears, keeps rows, and writes a file after every second step.
+auto searching(TrainerOptions options, Automatic how, Tries tries) {
+  return toy::train<Draws>(std::move(options), how, toy::Rows{}, std::move(tries), Hears{},
+                           ModelCheckpoint{{.dirpath = "folder", .every_n_train_steps = 2}});
+}
+
 struct Came {
   std::string bits;
   std::vector<toy::Row> rows;
@@ -191,8 +179,7 @@ Came came(Tries tries, Automatic how, F&& between) {
   toy::world = {};
   Draws model;
   Loader loader(5);
-  auto trainer = toy::train<Draws>(options(2), how, toy::Rows{}, std::move(tries), Hears{},
-                                   ModelCheckpoint{{.dirpath = "folder", .every_n_train_steps = 2}});
+  auto trainer = searching(options(2), how, std::move(tries));
   between(trainer, model, loader);
   trainer.fit(model, loader);
   between(trainer, model, loader);
@@ -231,7 +218,7 @@ TEST_CASE("a rehearsal that fails, between fits or inside of one, puts everythin
   auto const fails = GENERATE(as<std::string>{}, "step", "loader", "allocation", "function");
   toy::world = {};
   Draws model;
-  auto trainer = toy::train<Draws>(options(2), Automatic{.accumulate_grad_batches = 2}, Hears{});
+  auto trainer = searching(options(2), Automatic{.accumulate_grad_batches = 2}, {});
   trainer.fit(model, toy::batches(5));
   trainer.set_options(options(9));
   auto const before = bits(trainer, model);
@@ -245,7 +232,8 @@ TEST_CASE("a rehearsal that fails, between fits or inside of one, puts everythin
       if (made == 4) throw std::bad_alloc();
     };
   if (fails == "function") plan.after_step = [&](RehearsedStep&) { throw std::runtime_error("no more"); };
-  Breaking loader(5, fails == "loader" ? 3 : -1);
+  Keeping loader(5);
+  if (fails == "loader") loader.breaks_at = 3;
   if (fails == "allocation") CHECK_THROWS_AS(tune::rehearse(trainer, model, loader, plan), std::bad_alloc);
   else CHECK_THROWS_AS(tune::rehearse(trainer, model, loader, plan), std::runtime_error);
   CHECK(bits(trainer, model) == before);
@@ -263,7 +251,7 @@ TEST_CASE("a search that fails inside of a fit is that fit's failure, with the s
     auto const fail = [](RehearsedStep&) { throw std::runtime_error("no more"); };
     Tries tries{{when}, {.steps = 3, .after_step = fail}};
     tries.just_fails = !searches;
-    auto trainer = toy::train<Draws>(options(2), how, toy::Rows{}, std::move(tries), Hears{});
+    auto trainer = searching(options(2), how, std::move(tries));
     CHECK_THROWS_AS(trainer.fit(model, toy::batches(5)), std::runtime_error);
     return std::pair(bits(trainer, model), trainer.template callback<toy::Rows>().rows);
   };
@@ -273,7 +261,10 @@ TEST_CASE("a search that fails inside of a fit is that fit's failure, with the s
 TEST_CASE("SIGINT ends a search after the batch at hand, all is put back, and the run goes on from its file") {
   toy::world = {};
   Draws model;
-  auto trainer = toy::train<Draws>(options(2), Automatic{}, Hears{}, Signals{{.dirpath = "here"}});
+  auto const train = [](Tries tries) {
+    return toy::train<Draws>(options(2), Automatic{}, std::move(tries), Hears{}, Signals{{.dirpath = "here"}});
+  };
+  auto trainer = train({});
   auto const before = [&] { return std::pair(model.p.value(), toy::world.rng); };
   auto const was = before();
   long steps = 0;
@@ -286,19 +277,21 @@ TEST_CASE("SIGINT ends a search after the batch at hand, all is put back, and th
   CHECK(model.steps == 0);
 
   Draws again, never;
-  auto searching = toy::train<Draws>(options(2), Automatic{}, Tries{{1}, plan}, Hears{}, Signals{{.dirpath = "here"}});
+  auto interrupted = train({{1}, plan});
+  std::optional<CkptPath> from = std::nullopt;
   steps = 0;
-  CHECK_THROWS_AS(searching.fit(again, toy::batches(4)), Interrupted);
+  CHECK_THROWS_AS(interrupted.fit(again, toy::batches(4), from), Interrupted);
   CHECK(steps == 2);
-  CHECK(searching.progress().global_step == 4);
+  CHECK(interrupted.progress().global_step == 4);
   CHECK(toy::world.saved == std::vector<std::string>{"here/interrupted.safetensors"});
-  searching.fit(again, toy::batches(4), CkptPath{"here/interrupted.safetensors"});
+  from = CkptPath{"here/interrupted.safetensors"};
+  interrupted.fit(again, toy::batches(4), from);
   toy::world.rng = was.second;
-  auto plain = toy::train<Draws>(options(2), Automatic{}, Hears{});
+  auto plain = searching(options(2), Automatic{}, {});
   plain.fit(never, toy::batches(4));
   CHECK(again.p.value() == never.p.value());
   CHECK(again.q.value() == never.q.value());
-  CHECK(searching.progress().global_step == 8);
+  CHECK(interrupted.progress().global_step == 8);
 }
 
 namespace {
@@ -520,7 +513,7 @@ TEST_CASE("an optimizer that keeps no state cannot be put back inside of a fit, 
 
 TEST_CASE("a file that a hook saves in a rehearsal, past its context, is refused") {
   Draws model;
-  auto trainer = toy::train<Draws>(options(1), Automatic{}, Tries{{0}, {.steps = 2}});
+  auto trainer = searching(options(1), Automatic{}, {{0}, {.steps = 2}});
   model.act = [&](long) { trainer.save_checkpoint("mine"); };
   CHECK(toy::refusal([&] { trainer.fit(model, toy::batches(2)); }) == "fulgurite.tuner.saves");
 }
