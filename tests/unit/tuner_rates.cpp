@@ -27,10 +27,11 @@ namespace {
 /// Falls to 0 the faster the higher the rate, and diverges above 1; two groups, the second at a tenth of the rate.
 struct Bowl {
   double lr = 0.5;
+  double least = 0;  ///< the loss at the bottom
   toy::Tensor p = toy::Tensor::parameter(10.0), q = toy::Tensor::parameter(10.0);
   std::vector<std::vector<double>> rates = {};
   std::vector<toy::Tensor> parameters() const { return {p, q}; }
-  toy::Tensor training_step(double) { return p * p + q * q; }
+  toy::Tensor training_step(double) { return p * p + q * q + toy::Tensor(least); }
   void on_before_optimizer_step(auto& ctx) {
     auto& optimizer = ctx.optimizer();
     rates.push_back({optimizer.lr(0), optimizer.lr(1)});
@@ -142,10 +143,8 @@ TEST_CASE("several groups keep their ratio while rates rise, and in the fit that
 }
 
 TEST_CASE("a loss below 0 has no multiple at which it has diverged") {
-  struct Negative : Bowl {
-    toy::Tensor training_step(double batch) { return Bowl::training_step(batch) + toy::Tensor(-1000.0); }
-  } model;
-  auto trainer = toy::train<Negative>(options(9), Automatic{});
+  Bowl model{.least = -1000};
+  auto trainer = toy::train<Bowl>(options(9), Automatic{});
   auto const found = tune::lr_find(trainer, model, toy::batches(4),
                                    {.min_lr = 1e-4, .max_lr = 0.4, .num_training = 8, .skip_begin = 0});
   CHECK(found.lr.size() == 8);
@@ -200,10 +199,11 @@ TEST_CASE("milestones search again, and a class derived from the finder searches
   Times model, derived;
   auto trainer = toy::train<Times>(options(4), Automatic{},
                                    LearningRateFinder<Times>{{.search = two_steps(), .milestones = {1, 3}}});
-  trainer.fit(model, toy::batches(2));
+  std::optional<CkptPath> const anew = std::nullopt;
+  trainer.fit(model, toy::batches(2), anew);
   CHECK(model.times == "??..??....??..");
   trainer.set_options(options(5));
-  trainer.fit(model, toy::batches(2));  // a fit that starts anew searches anew
+  trainer.fit(model, toy::batches(2), anew);  // a fit that starts anew searches anew
   CHECK(model.times == "??..??....??..??..");
 
   auto later = toy::train<Times>(options(3), Automatic{}, Later{{.search = two_steps(), .milestones = {0, 2}}});
@@ -256,13 +256,15 @@ TEST_CASE("a fit that goes on from a file has what was found, and searches at th
   auto const finder = [] { return LearningRateFinder<Times>{{.search = two_steps(), .milestones = {1, 2}}}; };
   Times whole, stopped;
   auto trainer = toy::train<Times>(options(3), Automatic{}, finder());
-  trainer.fit(whole, toy::batches(2));
+  std::optional<CkptPath> from = std::nullopt;
+  trainer.fit(whole, toy::batches(2), from);
   auto first = toy::train<Times>(options(1), Automatic{}, finder());
-  first.fit(stopped, toy::batches(2));
+  first.fit(stopped, toy::batches(2), from);
   first.save_checkpoint("first");
+  from = CkptPath{"first"};
   Times rest;
   auto second = toy::train<Times>(options(3), Automatic{}, finder());
-  second.fit(rest, toy::batches(2), CkptPath{"first"});
+  second.fit(rest, toy::batches(2), from);
   CHECK(stopped.times + rest.times == whole.times);
   CHECK(rest.p.value() == whole.p.value());
   CHECK(rest.times == "??..??..");
