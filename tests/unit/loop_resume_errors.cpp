@@ -47,7 +47,7 @@ struct OtherSgd : toy::Sgd {
 struct OtherOptimizer : Scripted {
   double kept = 1;
   void state(auto& archive) { archive("kept", kept); }
-  OtherSgd configure_optimizers() { return {{{p}}}; }
+  auto configure_optimizers() { return scheduled(OtherSgd{{{p}}}, schedule::Step{2, 0.5}); }
 };
 /// One that cannot tell how far it is.
 struct Forgetful {
@@ -169,17 +169,14 @@ struct Counting {
 }  // namespace
 
 TEST_CASE("resume: what does not fit the weights, the model, the callbacks and the optimizers is told at once") {
-  struct Other : OtherOptimizer {
-    auto configure_optimizers() { return scheduled(OtherOptimizer::configure_optimizers(), schedule::Step{2, 0.5}); }
-  };
   Folder const folder;
   Scripted model;
   auto first = trainer_of(1, before::Counting{});
   first.fit(model, toy::batches(2), toy::batches(1));
   first.save_checkpoint(folder / "x.safetensors");
-  Other other;
+  OtherOptimizer other;
   other.p.set(42);
-  auto then = make_trainer<Other>(quick(2), SavingDevice{}, Float32{}, Automatic{}, after::Counting{});
+  auto then = make_trainer<OtherOptimizer>(quick(2), SavingDevice{}, Float32{}, Automatic{}, after::Counting{});
   std::string error;
   said([&] {
     error = error_of([&] { then.fit(other, toy::batches(2), toy::batches(1), CkptPath{folder / "x.safetensors"}); });

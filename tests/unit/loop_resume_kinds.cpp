@@ -705,17 +705,18 @@ struct OneByOne : BaseFinetuning<OneByOne> {
                                    {.initial_denom_lr = 2});
   }
 };
-struct ThreeParts : Drawn {
+/// Its parts are no optimizer's at first. Rates move every second step.
+struct WarmedUp : Drawn {
   auto configure_optimizers() {
-    return scheduled(toy::Sgd{.params = {p, w[2], w[3]}, .rate = 0.03125, .momentum = 0.5}, schedule::Step{3, 0.5},
-                     {.interval = Interval::step});
+    return scheduled(toy::Sgd{.params = {p, w[2], w[3]}, .rate = 0.03125, .momentum = 0.5},
+                     schedule::WarmupCosine{.warmup = 3, .total = 9}, {.interval = Interval::step, .frequency = 2});
   }
 };
 }  // namespace
 
 TEST_CASE("from each place: parts that are thawed one after the other, with a schedule") {
   for (int const window : {1, 2})
-    check_everywhere(25, [&](Go const& go) { fit_automatic<ThreeParts>(go, window, toy::batches(5), OneByOne{}); });
+    check_everywhere(25, [&](Go const& go) { fit_automatic<WarmedUp>(go, window, toy::batches(5), OneByOne{}); });
 }
 
 TEST_CASE("from each place: pruned weights, which go on or begin anew from their first values, at ends of epochs or of "
@@ -733,12 +734,6 @@ TEST_CASE("from each place: pruned weights, which go on or begin anew from their
 }
 
 namespace {
-struct WarmedUp : Drawn {
-  auto configure_optimizers() {
-    return scheduled(Drawn::configure_optimizers(), schedule::WarmupCosine{.warmup = 3, .total = 7},
-                     {.interval = Interval::step, .frequency = 2});
-  }
-};
 /// Watches each validation, which gets worse now and then.
 struct Watches : Drawn {
   void validation_step(double, auto& ctx) { ctx.log(v, drawn()); }
@@ -777,7 +772,7 @@ TEST_CASE("after a failure in a step, a validation, a hook or the pass for stati
       fit_automatic<Normed>(go, window, toy::batches(5),
                             StochasticWeightAveraging{{.swa_lrs = 0.25, .swa_epoch_start = 2, .annealing_epochs = 2}});
     });
-    check_failures(40, [&](Go const& go) { fit_automatic<ThreeParts>(go, window, toy::batches(5), OneByOne{}); });
+    check_failures(40, [&](Go const& go) { fit_automatic<WarmedUp>(go, window, toy::batches(5), OneByOne{}); });
     check_failures(40, [&](Go const& go) { fit_automatic<Watches>(go, window, toy::batches(5)); });
   }
 }

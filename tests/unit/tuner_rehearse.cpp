@@ -37,6 +37,7 @@ struct Draws {
   toy::Tensor p = toy::Tensor::parameter(1.0), q = toy::Tensor::parameter(0.5), seen = toy::Tensor(0.0);
   long steps = 0;
   std::function<void(long)> act = nullptr;
+  bool readable = true;  ///< so is what it has saved
   std::vector<toy::Tensor> parameters() const { return {p, q}; }
   std::vector<toy::Tensor> buffers() const { return {seen}; }
   toy::Tensor training_step(double batch, auto& ctx) {
@@ -52,7 +53,11 @@ struct Draws {
         toy::Sgd{.params = {p, q}, .rate = 0.1, .momentum = 0.9},
         [](long n) { return 1.0 / (1.0 + static_cast<double>(n)); }, ScheduleOptions{.interval = Interval::step});
   }
-  void state(auto& archive) { archive("steps", steps); }
+  template <class Archive>
+  void state(Archive& archive) {
+    if (Archive::loading && !readable) throw std::bad_alloc();
+    archive("steps", steps);
+  }
 };
 
 /// Shuffled anew in each pass, by the library's generator.
@@ -415,8 +420,12 @@ struct AsksIn {
     else ctx.request_search(answer);
   }
 };
-struct Tested : Draws {
-  void test_step(double) {}
+/// Has a step of each evaluation, and counts them.
+struct Evaluated : Draws {
+  int made = 0;
+  void validation_step(double) { ++made; }
+  void test_step(double) { ++made; }
+  double predict_step(double batch) { return ++made, batch; }
 };
 bool said_unanswered(auto const& trainer) {
   return trainer.warnings().size() == 1 && trainer.warnings()[0].starts_with("[fulgurite.tuner.unanswered] ");
@@ -446,8 +455,8 @@ TEST_CASE("a search that is asked for where no place for it follows is not done,
   CHECK(trained({"setup", 0, true}) == heard);
 
   auto const tested = [](AsksIn asks) {
-    Tested model;
-    auto trainer = toy::train<Tested>(options(2), Automatic{}, std::move(asks));
+    Evaluated model;
+    auto trainer = toy::train<Evaluated>(options(2), Automatic{}, std::move(asks));
     trainer.test(model, toy::batches(2));
     int const answered = trainer.template callback<AsksIn>().answered;
     trainer.template callback<AsksIn>().hook.clear();
@@ -461,35 +470,20 @@ TEST_CASE("a search that is asked for where no place for it follows is not done,
   CHECK(tested({"teardown"}) == not_done);
 }
 
-namespace {
-
-/// What it has saved can be read until it cannot.
-struct Unreadable : Draws {
-  bool breaks = false;
-  template <class Archive>
-  void state(Archive& archive) {
-    if constexpr (Archive::loading)
-      if (breaks) throw std::bad_alloc();
-    Draws::state(archive);
-  }
-};
-
-}  // namespace
-
 TEST_CASE("where something cannot be put back that is an Error of its own, and no file is written then") {
   toy::world = {};
-  Unreadable model;
-  auto trainer = toy::train<Unreadable>(options(2), Automatic{});
-  model.act = [&](long) { model.breaks = true; };
+  Draws model;
+  auto trainer = toy::train<Draws>(options(2), Automatic{});
+  model.act = [&](long) { model.readable = false; };
   std::string sentence;
   CHECK(toy::refusal([&] { tune::rehearse(trainer, model, toy::batches(2), {}); }, &sentence) ==
         "fulgurite.tuner.put_back");
   CHECK(sentence.ends_with(std::bad_alloc().what()));
 
-  Unreadable in_fit;
-  auto searching = toy::train<Unreadable>(options(2), Automatic{}, Tries{{1}, {.steps = 2}},
-                                          OnExceptionCheckpoint{{.dirpath = "here"}});
-  in_fit.act = [&](long step) { in_fit.breaks = step > 1; };
+  Draws in_fit;
+  auto searching =
+      toy::train<Draws>(options(2), Automatic{}, Tries{{1}, {.steps = 2}}, OnExceptionCheckpoint{{.dirpath = "here"}});
+  in_fit.act = [&](long step) { in_fit.readable = step <= 1; };
   CHECK(toy::refusal([&] { searching.fit(in_fit, toy::batches(2)); }) == "fulgurite.tuner.put_back");
   CHECK(toy::world.saved.empty());
 }
@@ -556,13 +550,6 @@ TEST_CASE("a plan that gives rates to more or fewer groups than there are is an 
 
 namespace {
 
-/// Has a step of each evaluation, and counts them.
-struct Evaluated : Draws {
-  int made = 0;
-  void validation_step(double) { ++made; }
-  void test_step(double) { ++made; }
-  double predict_step(double batch) { return ++made, batch; }
-};
 /// Tries its plan out before an evaluation.
 struct TriesFirst {
   using Stateless = ByChoice;
