@@ -81,13 +81,20 @@ struct Said {
 };
 /// A fit of two batches an epoch, from the last file in the folder.
 template <class M, class... Cs>
-Said run(Folder const& folder, M& model, TrainerOptions options, Cs... callbacks) {
+Said run(Folder const& folder, M& model, TrainerOptions options, Automatic how = {}, Cs... callbacks) {
   Said all;
-  auto trainer = make_trainer<M>(std::move(options), SavingDevice{}, Float32{}, Automatic{},
+  auto trainer = make_trainer<M>(std::move(options), SavingDevice{}, Float32{}, how,
                                  ModelCheckpoint{{.dirpath = folder.path, .save_last = true}}, std::move(callbacks)...);
   all.text = said([&] { trainer.fit(model, toy::batches(2), toy::batches(1), CkptPath{"last"}); });
   all.epochs = trainer.progress().epoch;
   return all;
+}
+/// The same with an average and an early stop.
+template <class M>
+Said run_watched(Folder const& folder, M& model, TrainerOptions options, int patience, double decay = 0.9,
+                 Automatic how = {}) {
+  return run(folder, model, std::move(options), how, EMAWeightAveraging{{.decay = decay}},
+             EarlyStopping{M::vl, {.patience = patience}});
 }
 /// How often a text is in another one.
 int count(std::string const& text, std::string const& what) {
@@ -302,11 +309,10 @@ TEST_CASE("resumed: rates and momenta that were set by hand stay where the progr
 
 TEST_CASE("resumed: EarlyStopping has the program's patience and the file's count, also where the run had ended") {
   std::vector<double> const script = {5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20};
-  auto const start = [&](Folder const& folder, int patience, bool inside = false) {
-    Scripted model{.script = script};
-    auto options = quick(16);
-    if (inside) options.val_check_interval = 1;
-    return run(folder, model, options, EarlyStopping{Scripted::vl, {.patience = patience}});
+  auto const start = [&](Folder const& folder, int patience) {
+    Rated model{cosine(16)};
+    model.script = script;
+    return run_watched(folder, model, quick(16), patience);
   };
   Folder const folder;
   CHECK(start(folder, 3).epochs == 4);
@@ -323,12 +329,7 @@ TEST_CASE("resumed: EarlyStopping has the program's patience and the file's coun
 TEST_CASE("resumed: one warning for all options that differ, and none where none does") {
   auto const start = [&](Folder const& folder, int epochs, double decay, int patience, int total, int k) {
     Rated model{cosine(total)};
-    std::string text;
-    auto trainer = make_trainer<decltype(model)>(
-        quick(epochs), SavingDevice{}, Float32{}, Automatic{.accumulate_grad_batches = k},
-        ModelCheckpoint{{.dirpath = folder.path, .save_last = true}}, EMAWeightAveraging{{.decay = decay}},
-        EarlyStopping{decltype(model)::vl, {.patience = patience}});
-    return said([&] { trainer.fit(model, toy::batches(2), toy::batches(1), CkptPath{"last"}); });
+    return run_watched(folder, model, quick(epochs), patience, decay, {.accumulate_grad_batches = k}).text;
   };
   Folder const folder;
   start(folder, 1, 0.9, 5, 9, 1);
