@@ -61,21 +61,6 @@ auto loader(long batch_size = 2) {
 BatchSizeFinder<Net> finder(std::vector<int> milestones = {}) {
   return BatchSizeFinder<Net>{{.search = {.show = false}, .milestones = std::move(milestones)}};
 }
-/// Asks for a file after this step.
-struct Saves {
-  using Stateless = ByChoice;
-  long at = -1;
-  void on_train_epoch_start(auto& ctx) { ask(ctx); }
-  void on_train_batch_end(auto& ctx) { ask(ctx); }
-  void on_train_epoch_end(auto& ctx) { ask(ctx); }
-  void ask(auto& ctx) {
-    if (ctx.global_step() == at) ctx.request_checkpoint("a file");
-  }
-};
-auto searching(TrainerOptions options, Automatic how = {}, std::vector<int> milestones = {}, Saves saves = {}) {
-  return toy::train<Net>(std::move(options), how, finder(std::move(milestones)), saves);
-}
-std::optional<CkptPath> const anew = std::nullopt;
 /// More memory from this epoch on, as where a backbone is frozen.
 struct MoreMemory {
   using Stateless = ByChoice;
@@ -91,9 +76,9 @@ TEST_CASE("a fit begins with the batch size that was found, and has the bits of 
   toy::world = {};
   toy::world.memory = 20;
   Net net, other;
-  auto trainer = searching({.max_epochs = 2});
+  auto trainer = toy::train<Net>({.max_epochs = 2}, {}, finder());
   auto all = loader();
-  trainer.fit(net, all, anew);
+  trainer.fit(net, all);
   CHECK(all.batch_size() == 16);
   CHECK(net.epochs == std::vector<Sizes>{{16, 16, 8}, {16, 16, 8}});
   CHECK(trainer.callback<BatchSizeFinder<Net>>().results().size == 16);
@@ -150,9 +135,9 @@ TEST_CASE("a search at a milestone changes nothing but the batch size") {
     toy::world = {};
     toy::world.memory = 20;
     Net net;
-    auto trainer = searching({.max_epochs = 4}, {.accumulate_grad_batches = 2}, std::move(milestones));
+    auto trainer = toy::train<Net>({.max_epochs = 4}, {.accumulate_grad_batches = 2}, finder(std::move(milestones)));
     auto all = loader();
-    trainer.fit(net, all, anew);
+    trainer.fit(net, all);
     return std::vector{net.p.value(), static_cast<double>(toy::world.rng),
                        static_cast<double>(trainer.progress().global_step)};
   };
@@ -160,8 +145,10 @@ TEST_CASE("a search at a milestone changes nothing but the batch size") {
 }
 
 TEST_CASE("a fit that goes on from a file has the size that was found, and searches no more") {
-  auto const fit = [](Net& net, long saved_at, std::optional<CkptPath> const& from) {
-    auto trainer = searching({.max_epochs = 4}, {}, {}, {.at = saved_at});
+  auto const fit = [](Net& net, long saved_at, std::optional<CkptPath> from) {
+    auto trainer = toy::train<Net>({.max_epochs = 4}, {}, finder(), toy::Influence{[=](std::string_view, auto& ctx) {
+                                     if (ctx.global_step() == saved_at) ctx.request_checkpoint("a file");
+                                   }});
     auto all = loader();
     trainer.fit(net, all, from);
     CHECK(all.batch_size() == 16);
@@ -171,7 +158,7 @@ TEST_CASE("a fit that goes on from a file has the size that was found, and searc
     toy::world = {};
     toy::world.memory = 20;
     Net whole, rest;
-    CHECK(fit(whole, steps, anew) == 5);
+    CHECK(fit(whole, steps, std::nullopt) == 5);
     auto const random = toy::world.rng;
     CHECK(fit(rest, 0, CkptPath{"a file"}) == 0);
     CHECK(rest.epochs.size() == 3);
@@ -184,13 +171,13 @@ TEST_CASE("what a search cannot do in a fit is an Error before training") {
   toy::world = {};
   std::vector<Rows> const batches(4, Rows{1, 2});
   Net net;
-  auto trainer = searching({.max_epochs = 1});
-  CHECK(toy::refusal([&] { trainer.fit(net, batches, anew); }) == "fulgurite.tuner.no_size");
+  auto trainer = toy::train<Net>({.max_epochs = 1}, {}, finder());
+  CHECK(toy::refusal([&] { trainer.fit(net, batches); }) == "fulgurite.tuner.no_size");
 
-  auto with_field = toy::train<Net>(
-      {.max_epochs = 1}, {}, BatchSizeFinder<Net>{{.search = {.field = &Net::batch_size, .show = false}}}, Saves{});
+  auto with_field = toy::train<Net>({.max_epochs = 1}, {},
+                                    BatchSizeFinder<Net>{{.search = {.field = &Net::batch_size, .show = false}}});
   auto all = loader();
-  CHECK(toy::refusal([&] { with_field.fit(net, all, anew); }) == "fulgurite.tuner.needs_factory");
+  CHECK(toy::refusal([&] { with_field.fit(net, all); }) == "fulgurite.tuner.needs_factory");
 
   struct Other : Made {
   } other;
@@ -205,9 +192,9 @@ TEST_CASE("what a search cannot do in a fit is an Error before training") {
 TEST_CASE("in a fast_dev_run the callback is idle") {
   toy::world = {};
   Net net;
-  auto trainer = searching({.fast_dev_run = 2});
+  auto trainer = toy::train<Net>({.fast_dev_run = 2}, {}, finder());
   auto all = loader();
-  trainer.fit(net, all, anew);
+  trainer.fit(net, all);
   CHECK(net.epochs == std::vector<Sizes>{{2, 2}});
 }
 
@@ -398,7 +385,8 @@ TEST_CASE("a search in an evaluation leaves the fit and its files the size that 
   auto trainer =
       toy::train<Evaluated>({.max_epochs = 1, .now = &counting}, {.accumulate_grad_batches = 3}, evaluation_finder());
   auto all = loader(), tested = loader();
-  trainer.fit(net, all, NoValidation{}, anew);
+  std::optional<CkptPath> from = std::nullopt;
+  trainer.fit(net, all, NoValidation{}, from);
   toy::world.memory = 9;
   trainer.test(net, tested);
   CHECK(tested.batch_size() == 8);
@@ -406,10 +394,11 @@ TEST_CASE("a search in an evaluation leaves the fit and its files the size that 
   REQUIRE(trials.size() == 4);
   CHECK(trials[0].samples_per_second == 200);  // windows of several batches are those of training
   trainer.save_checkpoint("after");
+  from = CkptPath{"after"};
   auto later = toy::train<Evaluated>({.max_epochs = 2}, {.accumulate_grad_batches = 3}, evaluation_finder());
   auto again = loader();
   toy::world.memory = 20;
-  later.fit(rest, again, NoValidation{}, std::optional(CkptPath{"after"}));
+  later.fit(rest, again, NoValidation{}, from);
   CHECK(again.batch_size() == 16);
   CHECK(later.callback<BatchSizeFinder>().results().trials.empty());
 }
