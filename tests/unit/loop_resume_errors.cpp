@@ -116,6 +116,16 @@ struct Sloped : toy::Slope {
   }
 };
 
+/// It does not say where it is, or that this is meant.
+struct Unsaid {
+  int n;
+  auto begin() const { return toy::Unsized(n).begin(); }
+  auto end() const { return toy::Unsized(n).end(); }
+};
+struct ByChoiceSo : Unsaid {
+  using Stateless = ByChoice;
+};
+
 /// A file at the end of epoch 0.
 std::string file_in(Folder const& folder) {
   Scripted model;
@@ -261,22 +271,16 @@ TEST_CASE("resume: an optimizer without state cannot go on") {
 }
 
 TEST_CASE("resume: a loader that is shorter than what was trained on is refused") {
-  struct Views {  // neither stored batches nor a place of its own
-    using Stateless = ByChoice;
-    int n;
-    auto begin() const { return toy::Unsized(n).begin(); }
-    auto end() const { return toy::Unsized(n).end(); }
-  };
   Folder const folder;
   Scripted model;
   From from;
   auto first = trainer_of(1, Begins{&folder});
-  first.fit(model, Views{5}, toy::batches(1), from);
+  first.fit(model, ByChoiceSo{{5}}, toy::batches(1), from);
   from = CkptPath{folder / "4.safetensors"};
   Scripted again;
   auto then = trainer_of(1, Begins{});
   std::string error;
-  said([&] { error = error_of([&] { then.fit(again, Views{2}, toy::batches(1), from); }); });
+  said([&] { error = error_of([&] { then.fit(again, ByChoiceSo{{2}}, toy::batches(1), from); }); });
   CHECK(error.starts_with("[fulgurite.resume.short_loader]"));
   CHECK(again.p.value() == 0);
   CHECK(again.batches == 0);
@@ -304,15 +308,6 @@ struct OfModule {
   OfLength& train_dataloader() { return ++asked, loader; }
   std::vector<double>& val_dataloader() { return validation; }
   std::vector<double> validation = toy::batches(1);
-};
-/// It does not say where it is, or that this is meant.
-struct Unsaid {
-  int n;
-  auto begin() const { return toy::Unsized(n).begin(); }
-  auto end() const { return toy::Unsized(n).end(); }
-};
-struct ByChoiceSo : Unsaid {
-  using Stateless = ByChoice;
 };
 }  // namespace
 

@@ -229,7 +229,8 @@ struct InEvaluations : LearningRateFinder<Times> {
 
 TEST_CASE("a search that a fit asked for which failed while it opened is done by no other run") {
   for (bool const validates : {true, false}) {
-    Times model{.fails = true};
+    Times model;
+    model.fails = true;
     auto trainer = toy::train<Times>(options(1), Automatic{}, LearningRateFinder<Times>{{.search = two_steps()}});
     CHECK_THROWS_AS(trainer.fit(model, toy::batches(2), NoValidation{}, anew), std::runtime_error);
     if (validates) trainer.validate(model, toy::batches(1));

@@ -37,7 +37,7 @@ struct Draws {
   toy::Tensor p = toy::Tensor::parameter(1.0), q = toy::Tensor::parameter(0.5), seen = toy::Tensor(0.0);
   long steps = 0;
   std::function<void(long)> act = nullptr;
-  bool readable = true;  ///< so is what it has saved
+  bool readable = true;  ///< false: loading what it has saved fails
   std::vector<toy::Tensor> parameters() const { return {p, q}; }
   std::vector<toy::Tensor> buffers() const { return {seen}; }
   toy::Tensor training_step(double batch, auto& ctx) {
