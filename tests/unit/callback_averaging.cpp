@@ -33,44 +33,21 @@ struct Watched : toy::P {
 
 TrainerOptions epochs(int n) { return {.max_epochs = n, .num_sanity_val_steps = 0}; }
 
-/// A fit of `n` batches an epoch with one validation batch.
-template <class... Cs>
-Watched fit(int n, TrainerOptions options, Automatic how, Cs... callbacks) {
-  Watched model;
-  toy::train<Watched>(std::move(options), how, std::move(callbacks)...).fit(model, toy::batches(n), toy::batches(1));
-  return model;
-}
-
-/// What is in a file: the model's weight, and the state of the run as text.
-struct File {
-  double p;
-  ArchiveNode state;
-};
-std::vector<File> files;
-
-struct FilingBackend : toy::Backend {
-  template <class Model, class State>
-  static void save(std::filesystem::path const&, Model& model, State&& state) {
-    if (toy::world.disk_full) throw std::runtime_error("no space left on device");
-    File file{model.p.value(), {}};
-    StateSaver saver(file.state);
-    state(saver);
-    files.push_back(std::move(file));
-  }
-};
-struct FilingDevice : toy::Device {
-  using Backend = FilingBackend;
-};
-
-/// Asks for a file in one place of one epoch.
+/// Asks for a file in one place of one epoch, and for a stop in one batch.
 struct Saves {
   using Stateless = ByChoice;
-  std::string where;
-  int epoch;
+  std::string where = "nowhere";
+  int epoch = 0;
+  toy::At stops = {-1, -1};
   void ask(std::string_view here, auto& ctx) {
     if (here == where && ctx.current_epoch() == epoch) ctx.request_checkpoint("file");
   }
-  void on_train_batch_end(auto& ctx) { ask("batch", ctx); }
+  void on_train_batch_end(auto& ctx) {
+    ask("batch", ctx);
+    if (toy::Positions::here(ctx) != stops) return;
+    ask("stop", ctx);
+    ctx.request_stop();
+  }
   void on_validation_end(auto& ctx) { ask("validation", ctx); }
   void on_train_epoch_end(auto& ctx) { ask("epoch", ctx); }
   void on_train_end(auto& ctx) {
@@ -78,36 +55,32 @@ struct Saves {
   }
 };
 
-struct SavesInBatch {
-  using Stateless = ByChoice;
-  int epoch;
-  long batch;
-  void on_train_batch_end(auto& ctx) {
-    if (ctx.current_epoch() == epoch && ctx.batch_idx() == batch) ctx.request_checkpoint("file");
-  }
-};
-
-template <class... Cs>
-Watched fit_and_save(TrainerOptions options, Cs... callbacks) {
+/// A fit of `n` batches an epoch with one validation batch.
+template <class C>
+Watched fit(int n, TrainerOptions options, Automatic how, C callback, Saves saves = {}) {
+  toy::world.files.clear();
   Watched model;
-  files.clear();
-  make_trainer<Watched>(std::move(options), FilingDevice{}, Float32{}, Automatic{}, std::move(callbacks)...)
-      .fit(model, toy::batches(2), toy::batches(1));
+  toy::train<Watched>(std::move(options), how, std::move(callback), std::move(saves))
+      .fit(model, toy::batches(n), toy::batches(1));
   return model;
 }
 
-ArchiveNode const& first_callback(ArchiveNode const& state) {
-  return std::get<ArchiveNode::Object>(state.find("callbacks")->value).begin()->node;
+double saved_weight() { return toy::world.files.at("file").weights.at(0); }
+/// Gives a callback what the file has of the first one.
+void load_from_file(auto& callback) {
+  auto const state = from_text(toy::world.files.at("file").state);
+  StateLoader loader(std::get<ArchiveNode::Object>(state.find("callbacks")->value).begin()->node);
+  callback.state(loader);
 }
 
-/// Goes on from a file as a resumed run would: its weight, the state of its first callback.
+/// Goes on from the file as a resumed run would: its weight, the state of its first callback.
 template <class C>
-Watched go_on(File const& file, int more, C callback) {
+Watched go_on(int more, C callback) {
   Watched model;
-  model.p.set(file.p);
-  StateLoader loader(first_callback(file.state));
-  callback.state(loader);
-  toy::train<Watched>(epochs(more), Automatic{}, std::move(callback)).fit(model, toy::batches(2), toy::batches(1));
+  model.p.set(saved_weight());
+  load_from_file(callback);
+  toy::train<Watched>(epochs(more), Automatic{}, std::move(callback), Saves{})
+      .fit(model, toy::batches(2), toy::batches(1));
   return model;
 }
 
@@ -122,22 +95,15 @@ struct Normed : toy::P {
   static constexpr Metric<"seen"> metric{.on_step = Report::yes};
   using Metrics = MetricList<metric>;
   toy::Norm norm{};
-  long backwards = 0, updates = 0;
-  int last_epoch = -1;
-  double seen_at_end = 0;
   long fails_at = -1;
   toy::Tensor training_step(double batch, auto& ctx) {
     norm.see(batch + p.value());
     if (static_cast<long>(seen.size()) == fails_at) throw Error("fulgurite.test.step", "a step failed");
     seen.push_back(p.value());
     ctx.log(metric, toy::Tensor(batch));
-    last_epoch = ctx.current_epoch();
     return -p;
   }
   void validation_step(double) {}
-  void on_after_backward() { ++backwards; }
-  void on_before_optimizer_step() { ++updates; }
-  void on_train_end() { seen_at_end = norm.mean; }
 };
 
 /// The same after each step, from 1.
@@ -158,10 +124,12 @@ struct Sliced {
 
 struct Pair : toy::P {
   toy::Tensor q = toy::Tensor::parameter(0.0);
+  bool has_weights = true;
   std::vector<toy::Tensor> buffer = {toy::Tensor(0.0)};
-  std::vector<toy::Tensor> parameters() const { return {p, q}; }
+  std::vector<toy::Tensor> parameters() const { return has_weights ? std::vector{p, q} : std::vector<toy::Tensor>(); }
   std::vector<toy::Tensor> buffers() const { return buffer; }
   toy::Tensor training_step(double batch) {
+    seen.push_back(p.value());
     buffer[0].set(batch);
     return -p - q - q;
   }
@@ -187,7 +155,7 @@ TEST_CASE("an averaging function of one's own: the share of the new weights, or 
 
 TEST_CASE("averages move with optimizer steps, not batches; a stop's step counts") {
   CHECK(fit(4, epochs(1), {.accumulate_grad_batches = 2}, WeightAveraging{}).validated == Numbers{1.5});
-  auto const stopped = fit(8, epochs(5), {.accumulate_grad_batches = 4}, WeightAveraging{}, toy::stop_at(0, 5));
+  auto const stopped = fit(8, epochs(5), {.accumulate_grad_batches = 4}, WeightAveraging{}, {.stops = {0, 5}});
   CHECK(stopped.validated == Numbers{1.5});
   CHECK(stopped.p.value() == 1.5);
   auto options = epochs(1);
@@ -230,7 +198,7 @@ TEST_CASE("buffers are averaged, or stay the model's own") {
 
 TEST_CASE("the sanity check and trainer.validate see the model's weights as they are") {
   Watched model;
-  auto trainer = toy::train<Watched>({.max_epochs = 1}, Automatic{}, WeightAveraging{});
+  auto trainer = toy::train<Watched>({.max_epochs = 1}, Automatic{}, WeightAveraging{}, Saves{});
   trainer.fit(model, toy::batches(2), toy::batches(1));
   CHECK(model.validated == Numbers{0, 1.5});
   trainer.validate(model, toy::batches(1));
@@ -240,7 +208,7 @@ TEST_CASE("the sanity check and trainer.validate see the model's weights as they
 TEST_CASE("an exception in a validation gives the weights in training back") {
   Watched model;
   model.fails_in_validation = 2;
-  auto trainer = toy::train<Watched>(epochs(4), Automatic{}, WeightAveraging{});
+  auto trainer = toy::train<Watched>(epochs(4), Automatic{}, WeightAveraging{}, Saves{});
   CHECK_THROWS_AS(trainer.fit(model, toy::batches(2), toy::batches(1)), Error);
   CHECK(model.validated == Numbers{1.5, 2.5});
   CHECK(model.p.value() == 4);
@@ -251,28 +219,27 @@ TEST_CASE("files: the model's weights are the average, the callback's state has 
   auto const whole = fit(2, epochs(4), {}, WeightAveraging{});
   for (auto const* where : {"batch", "validation", "epoch"}) {
     INFO(where);
-    auto const model = fit_and_save(epochs(4), WeightAveraging{}, Saves{where, 1});
+    auto const model = fit(2, epochs(4), {}, WeightAveraging{}, {where, 1});
     CHECK(model.validated == whole.validated);
     CHECK(model.p.value() == 4.5);
-    CHECK(files.back().p == 2.5);
-    auto const resumed = go_on(files.back(), 2, WeightAveraging{});
+    CHECK(saved_weight() == 2.5);
+    auto const resumed = go_on(2, WeightAveraging{});
     CHECK(resumed.seen == Numbers{4, 5, 6, 7});
     CHECK(resumed.validated == Numbers{3.5, 4.5});
     CHECK(resumed.p.value() == 4.5);
   }
   // Written when all is over, it can still be trained on from where training was.
-  fit_and_save(epochs(2), WeightAveraging{}, Saves{"end", 0});
-  CHECK(files.back().p == 2.5);
-  CHECK(go_on(files.back(), 2, WeightAveraging{}).validated == Numbers{3.5, 4.5});
+  fit(2, epochs(2), {}, WeightAveraging{}, {"end"});
+  CHECK(saved_weight() == 2.5);
+  CHECK(go_on(2, WeightAveraging{}).validated == Numbers{3.5, 4.5});
 }
 
 TEST_CASE("files: before any update they hold the weights; one that cannot be written leaves the weights in training") {
   auto const late = EMAWeightAveraging{{.update_starting_at_step = 9}};
-  fit_and_save(epochs(1), late, Saves{"epoch", 0});
-  CHECK(files.back().p == 2);
+  fit(2, epochs(1), {}, late, {"epoch"});
+  CHECK(saved_weight() == 2);
   Watched model;
-  auto trainer =
-      make_trainer<Watched>(epochs(2), FilingDevice{}, Float32{}, Automatic{}, WeightAveraging{}, Saves{"epoch", 0});
+  auto trainer = toy::train<Watched>(epochs(2), Automatic{}, WeightAveraging{}, Saves{"epoch"});
   toy::world.disk_full = true;
   CHECK_THROWS(trainer.fit(model, toy::batches(2), toy::batches(1)));
   toy::world.disk_full = false;
@@ -280,21 +247,17 @@ TEST_CASE("files: before any update they hold the weights; one that cannot be wr
 }
 
 TEST_CASE("files: one written with a stop's step has that step in its average") {
-  Watched model;
-  files.clear();
-  make_trainer<Watched>(epochs(5), FilingDevice{}, Float32{}, Automatic{.accumulate_grad_batches = 4},
-                        WeightAveraging{}, SavesInBatch{0, 5}, toy::stop_at(0, 5))
-      .fit(model, toy::batches(8), toy::batches(1));
-  REQUIRE(files.size() == 1);
-  CHECK(files.back().p == 1.5);
+  toy::world.saved.clear();
+  auto const model = fit(8, epochs(5), {.accumulate_grad_batches = 4}, WeightAveraging{}, {"stop", 0, {0, 5}});
+  REQUIRE(toy::world.saved.size() == 1);
+  CHECK(saved_weight() == 1.5);
   CHECK(model.p.value() == 1.5);
 }
 
 TEST_CASE("an average of another model is refused") {
-  fit_and_save(epochs(1), WeightAveraging{}, Saves{"epoch", 0});
+  fit(2, epochs(1), {}, WeightAveraging{}, {"epoch"});
   WeightAveraging<> callback;
-  StateLoader loader(first_callback(files.back().state));
-  callback.state(loader);
+  load_from_file(callback);
   Pair model;
   check_refused([&] { toy::train<Pair>(epochs(1), Automatic{}, callback).fit(model, toy::batches(1)); },
                 "fulgurite.callback.average_mismatch");
@@ -333,13 +296,13 @@ TEST_CASE("SWA with a batch norm: a stop before max_epochs is an end like any ot
           "weights and statistics alone") {
   Normed model;
   toy::train<Normed>(epochs(6), Automatic{}, StochasticWeightAveraging{{.swa_lrs = 1.0, .swa_epoch_start = 1}},
-                     toy::stop_at(1, 3))
+                     Saves{.stops = {1, 3}})
       .fit(model, toy::batches(4), toy::batches(1));
   CHECK(model.p.value() == 6);
   CHECK(model.seen.size() == 12);
   CHECK(model.norm.mean == Catch::Approx(6 + 1.5));
   Normed early;
-  toy::train<Normed>(epochs(6), Automatic{}, StochasticWeightAveraging{{.swa_lrs = 1.0}}, toy::stop_at(1, 3))
+  toy::train<Normed>(epochs(6), Automatic{}, StochasticWeightAveraging{{.swa_lrs = 1.0}}, Saves{.stops = {1, 3}})
       .fit(early, toy::batches(4), toy::batches(1));
   CHECK(early.p.value() == 8);
   CHECK(early.seen.size() == 8);
@@ -348,22 +311,21 @@ TEST_CASE("SWA with a batch norm: a stop before max_epochs is an end like any ot
 TEST_CASE("SWA with a batch norm: an exception in the pass for statistics restores the momentum") {
   Normed model;
   model.fails_at = 9;
-  auto trainer =
-      toy::train<Normed>(epochs(2), Automatic{}, StochasticWeightAveraging{{.swa_lrs = 1.0, .swa_epoch_start = 1}});
+  auto trainer = toy::train<Normed>(epochs(2), Automatic{},
+                                    StochasticWeightAveraging{{.swa_lrs = 1.0, .swa_epoch_start = 1}}, Saves{});
   CHECK_THROWS_AS(trainer.fit(model, toy::batches(4), toy::batches(1)), Error);
   CHECK(model.norm.momentum == 0.1);
 }
 
 TEST_CASE("SWA: its state holds the average and the annealing") {
   StochasticWeightAveragingOptions const options{.swa_lrs = 0.25, .swa_epoch_start = 2, .annealing_epochs = 2};
-  fit_and_save(epochs(5), StochasticWeightAveraging{options}, Saves{"epoch", 2});
+  fit(2, epochs(5), {}, StochasticWeightAveraging{options}, {"epoch", 2});
   StochasticWeightAveraging<> loaded{options}, again{options};
-  StateLoader loader(first_callback(files.back().state));
-  loaded.state(loader);
+  load_from_file(loaded);
   CHECK(loaded.n_averaged() == 2);
   load_state_text(again, state_text(loaded));
   CHECK(state_text(again) == state_text(loaded));
-  CHECK(files.back().p == 2 + 2 + 2 * 0.625);  // the weights in training
+  CHECK(saved_weight() == 2 + 2 + 2 * 0.625);  // the weights in training
 }
 
 TEST_CASE("SWA: stopped in any epoch, a run that goes on from its file ends with the bits of the unbroken one") {
@@ -404,7 +366,7 @@ TEST_CASE("SWA: what cannot be is one Error before training") {  // W63, W64
     Watched model;
     check_refused(
         [&] {
-          toy::train<Watched>(options, Automatic{}, StochasticWeightAveraging{swa})
+          toy::train<Watched>(options, Automatic{}, StochasticWeightAveraging{swa}, Saves{})
               .fit(model, toy::batches(1), toy::batches(1));
         },
         identifier);
@@ -415,15 +377,11 @@ TEST_CASE("SWA: what cannot be is one Error before training") {  // W63, W64
   refused(epochs(1), {.swa_lrs = {1.0, 2.0}}, "fulgurite.callback.swa_options");
 }
 
-namespace {
-struct Nothing : toy::P {
-  std::vector<toy::Tensor> parameters() const { return {}; }
-};
-}  // namespace
-
 TEST_CASE("a model without parameters is refused before training") {
-  Nothing model;
-  check_refused([&] { toy::train<Nothing>(epochs(1), Automatic{}, WeightAveraging{}).fit(model, toy::batches(1)); },
+  Pair model;
+  model.has_weights = false;
+  model.buffer.clear();
+  check_refused([&] { toy::train<Pair>(epochs(1), Automatic{}, WeightAveraging{}).fit(model, toy::batches(1)); },
                 "fulgurite.callback.nothing_to_average");
   CHECK(model.seen.empty());
 }
@@ -433,7 +391,7 @@ static_assert(StochasticWeightAveraging<>::needs_automatic);
 TEST_CASE("SWA with a frozen batch norm: its statistics stay, and no pass is made for it") {
   Normed model;
   model.norm = {.mean = 3, .training = false};
-  toy::train<Normed>(epochs(2), Automatic{}, StochasticWeightAveraging{{.swa_lrs = 1.0, .swa_epoch_start = 1}})
+  toy::train<Normed>(epochs(2), Automatic{}, StochasticWeightAveraging{{.swa_lrs = 1.0, .swa_epoch_start = 1}}, Saves{})
       .fit(model, toy::batches(4), toy::batches(1));
   CHECK(model.norm.mean == 3);
   CHECK(model.norm.momentum == 0.1);
@@ -466,8 +424,7 @@ TEST_CASE("several steps in one batch: one update where an n-th was among them, 
 }
 
 TEST_CASE("a fast_dev_run validates the average, as a run does") {
-  Watched model;
-  toy::train<Watched>({.fast_dev_run = 2}, Automatic{}, WeightAveraging{}).fit(model, toy::batches(2), toy::batches(1));
+  auto const model = fit(2, {.fast_dev_run = 2}, {}, WeightAveraging{});
   CHECK(model.validated == Numbers{1.5});
   CHECK(model.p.value() == 1.5);
 }

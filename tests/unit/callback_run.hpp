@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -109,6 +110,8 @@ struct Scripted {
   toy::Tensor p = toy::Tensor::parameter(0.0);
   double seconds_per_batch = 0;
   long fails_at = -1;
+  bool fails_in_validation = false;
+  double momentum = 0;
   long batches = 0;
   int epochs = 0;
 
@@ -120,12 +123,13 @@ struct Scripted {
     return -p;
   }
   void validation_step(double, auto& ctx) {
+    if (fails_in_validation) throw std::runtime_error("the disk was away");
     fake_seconds += seconds_per_batch;
     auto const at = std::min(static_cast<std::size_t>(ctx.current_epoch()), script.size() - 1);
     ctx.log(vl, script[at]);
     ctx.log(acc, 0.25);
   }
-  toy::Sgd configure_optimizers() { return toy::Sgd{{p}}; }
+  toy::Sgd configure_optimizers() { return {.params = {p}, .momentum = momentum}; }
 };
 
 /// Does something at the start of each batch, such as what a fit does that goes back: it loads the state of an earlier

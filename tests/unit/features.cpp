@@ -121,19 +121,29 @@ struct Doubles : toy::Slope {
   void backward(Tensor& loss) { (loss * Tensor(2.0)).backward(); }
 };
 
-struct Anomalies : toy::Validated {
-  std::vector<bool> seen = {};
-  Tensor training_step(double) {
-    seen.push_back(toy::world.anomaly);
+/// A strategy on the seventh device.
+struct Seventh : toy::Device {
+  int device() const { return 7; }
+};
+/// Notes the device of each step, whether anomalies are looked for, and calls of what LibTorch's modules call
+/// Module::zero_grad.
+struct Notes : toy::Validated {
+  std::vector<int> devices = {};
+  std::vector<bool> anomalies = {};
+  int cleared = 0;
+  Tensor training_step(double, auto& ctx) {
+    devices.push_back(ctx.device());
+    anomalies.push_back(toy::world.anomaly);
     return -p;
   }
-};
-
-/// What LibTorch's modules call Module::zero_grad.
-struct Clearable : toy::Validated {
-  int cleared = 0;
   void zero_grad() { ++cleared; }
 };
+Notes noted(TrainerOptions options) {
+  Notes model;
+  make_trainer<Notes>(std::move(options), Seventh{}, Float32{}, Automatic{})
+      .fit(model, toy::batches(2), toy::batches(1));
+  return model;
+}
 
 /// A model with loaders of its own, and a data module with others.
 struct Supplied : toy::P {
@@ -147,18 +157,6 @@ struct Supplied : toy::P {
 struct Supplier {
   using OverridesModel = void;
   auto train_dataloader() { return toy::batches(2, 10); }
-};
-
-/// A strategy on the seventh device.
-struct Seventh : toy::Device {
-  int device() const { return 7; }
-};
-struct MakesTensors : toy::P {
-  int device = 0;
-  Tensor training_step(double, auto& ctx) {
-    device = ctx.device();
-    return -p;
-  }
 };
 
 struct Several {
@@ -255,21 +253,17 @@ TEST_CASE("S72: what optimizer_zero_grad does not clear is added to") {
 }
 
 TEST_CASE("S75: a step knows its device, to make tensors there") {
-  MakesTensors model;
-  make_trainer<MakesTensors>(TrainerOptions{.max_epochs = 1}, Seventh{}, Float32{}, Automatic{})
-      .fit(model, toy::batches(1));
-  CHECK(model.device == 7);
+  CHECK(noted({.max_epochs = 1}).devices == std::vector{7, 7});
 }
 
 TEST_CASE("S102: anomalies are looked for while a fit trains, where that is asked for") {
   auto const seen = [](bool asked) {
-    Anomalies model;
-    toy::train<Anomalies>({.max_epochs = 1, .detect_anomaly = asked}, {}).fit(model, toy::batches(1), toy::batches(1));
+    auto const model = noted({.max_epochs = 1, .detect_anomaly = asked});
     CHECK_FALSE(toy::world.anomaly);
-    return model.seen;
+    return model.anomalies;
   };
-  CHECK(seen(true) == std::vector<bool>{true});
-  CHECK(seen(false) == std::vector<bool>{false});
+  CHECK(seen(true) == std::vector{true, true});
+  CHECK(seen(false) == std::vector{false, false});
 }
 
 TEST_CASE("S117: the optimizer itself can be stepped; the trainer knows nothing of it") {
@@ -376,7 +370,5 @@ TEST_CASE("D12: what a fast_dev_run leaves idle is told once") {
 }
 
 TEST_CASE("D20: gradients are cleared through the optimizer alone, never through the model") {
-  Clearable model;
-  toy::train<Clearable>({.max_epochs = 2}, {}).fit(model, toy::batches(2), toy::batches(1));
-  CHECK(model.cleared == 0);
+  CHECK(noted({.max_epochs = 2}).cleared == 0);
 }

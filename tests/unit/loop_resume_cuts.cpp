@@ -105,13 +105,12 @@ double number(std::optional<T> const& x) {
 }
 
 /// Draws in each step, not in validation.
-template <class Batch = double>
 struct Drawn {
   static constexpr Metric<"t"> t{.on_step = Report::yes, .on_epoch = Report::yes};
   static constexpr Metric<"v"> v{};
   using Metrics = MetricList<t, v>;
   Tensor p = Tensor::parameter(0.5);
-  Tensor training_step(Batch const& batch, auto& ctx) {
+  Tensor training_step(auto const& batch, auto& ctx) {
     auto loss = p * Tensor(number(batch) + toy::draw());
     ctx.log(t, loss);
     return loss;
@@ -119,19 +118,18 @@ struct Drawn {
   void validation_step(double batch, auto& ctx) { ctx.log(v, p.value() * batch); }
   toy::Sgd configure_optimizers() { return {.params = {p}, .rate = 0.125, .momentum = 0.5}; }
 };
-template <class Batch = double>
-struct Stepped : Drawn<Batch> {
+struct Stepped : Drawn {
   auto configure_optimizers() {
-    return scheduled(Drawn<Batch>::configure_optimizers(), schedule::Step{1, 0.5}, {.interval = Interval::epoch});
+    return scheduled(Drawn::configure_optimizers(), schedule::Step{1, 0.5}, {.interval = Interval::epoch});
   }
 };
-struct Followed : Drawn<> {
+struct Followed : Drawn {
   auto configure_optimizers() {
-    return scheduled(Drawn<>::configure_optimizers(), schedule::ReduceOnPlateau{t, {.factor = 0.5, .patience = 0}});
+    return scheduled(Drawn::configure_optimizers(), schedule::ReduceOnPlateau{t, {.factor = 0.5, .patience = 0}});
   }
 };
 /// Two players; one keeps its gradients over three batches, across epochs.
-struct Players : Drawn<> {
+struct Players : Drawn {
   Tensor a = Tensor::parameter(1), b = Tensor::parameter(2);
   long since = 0;
   std::vector<std::pair<std::string, Tensor>> named_parameters() { return {{"p", p}, {"a", a}, {"b", b}}; }
@@ -173,27 +171,27 @@ struct Unrolled {
   toy::Sgd configure_optimizers() { return {.params = {p}, .rate = 0.03125, .momentum = 0.5}; }
 };
 
-/// At an epoch's end its hook draws, moves the rate and what the model keeps.
-struct Drifts : Drawn<> {
+/// At an epoch's end its hook draws, moves the rate and what the model keeps, and logs. Of two weights one may be
+/// masked.
+struct Drifts : Drawn {
+  static constexpr Metric<"e"> e{};
+  using Metrics = MetricList<t, v, e>;
+  Tensor a = Tensor::parameter(-2), b = Tensor::parameter(3);
   double kept = 0;
+  std::vector<std::pair<std::string, Tensor>> named_parameters() {
+    return {{"p", p}, {"a.weight", a}, {"b.weight", b}};
+  }
+  std::vector<Tensor> parameters() const { return {p, a, b}; }
   void state(auto& archive) { archive("kept", kept); }
-  Tensor training_step(double batch, auto& ctx) { return Drawn<>::training_step(batch + kept, ctx); }
+  Tensor training_step(double batch, auto& ctx) {
+    auto loss = (p + a - b) * Tensor(batch + kept + toy::draw());
+    ctx.log(t, loss);
+    return loss;
+  }
   void on_train_epoch_end(auto& ctx) {
     kept += toy::draw();
     ctx.each_optimizer([](std::size_t, auto& optimizer) { optimizer.set_lr(0, optimizer.lr(0) * 0.5); });
-  }
-};
-/// Of two weights one is soon masked.
-struct Pruned : Drawn<> {
-  Tensor w = Tensor::parameter(-2), v = Tensor::parameter(3);
-  std::vector<std::pair<std::string, Tensor>> named_parameters() {
-    return {{"p", p}, {"a.weight", w}, {"b.weight", v}};
-  }
-  std::vector<Tensor> parameters() const { return {p, w, v}; }
-  Tensor training_step(double batch, auto& ctx) {
-    auto loss = (p + w - v) * Tensor(batch + toy::draw());
-    ctx.log(t, loss);
-    return loss;
+    ctx.log(e, 5.0 + p.value());
   }
   toy::Sgd configure_optimizers() { return {.params = parameters(), .rate = 0.03125, .momentum = 0.5}; }
 };
@@ -250,14 +248,14 @@ TrainerOptions options(How const& how) {
   return o;
 }
 
-/// fit(how, from): a fit of fresh parts.
+/// fit(how, from): a fit of fresh parts, from a file where one is named.
 template <class Fit>
 Lines trace(Fit const& fit, How const& how, std::string const& from = "") {
   heard.clear();
   toy::world.rng = 7;
   second = 0;
   try {
-    fit(how, from);
+    fit(how, from.empty() ? std::nullopt : std::optional(CkptPath{from}));
   } catch (Error const& error) { heard.push_back(std::string("Error ") + error.what()); }
   toy::world.restored = nullptr;
   return heard;
@@ -271,19 +269,18 @@ auto made(C const& callback) {
 }
 template <class M, class O, class MakeLoader, class... Cs>
 auto fit_of(O const& optimization, MakeLoader make_loader, Cs const&... callbacks) {
-  return [=](How const& how, std::string const& from) {
+  return [=](How const& how, std::optional<CkptPath> const& from) {
     auto loader = make_loader();
     M model;
     auto trainer = make_trainer<M>(options(how), toy::Device{}, Float32{}, optimization, how.stops, made(callbacks)...,
-                                   Tells{.saves = from.empty()});
-    if (from.empty()) trainer.fit(model, loader, toy::batches(2));
-    else trainer.fit(model, loader, toy::batches(2), CkptPath{from});
+                                   Tells{.saves = !from});
+    trainer.fit(model, loader, toy::batches(2), from);
     toy::world.restored = nullptr;
     auto const& there = trainer.progress();
     heard.push_back("left " + std::to_string(there.epoch) + " epochs " + std::to_string(there.global_step) + " steps " +
                     std::to_string(there.total_batches) + " batches random " + std::to_string(toy::world.rng));
-    trainer.save_checkpoint(from.empty() ? "after it" : "after going on");
-    if (from.empty()) files.push_back("after it");
+    trainer.save_checkpoint(from ? "after going on" : "after it");
+    if (!from) files.push_back("after it");
   };
 }
 
@@ -371,15 +368,15 @@ TEST_CASE("where max_steps has cut an epoch short, each file leads to the rest o
       };
       for (int const window : {1, 2}) {
         Automatic const by{.accumulate_grad_batches = window};
-        check(fit_of<Stepped<>>(by, fives), "sized");
-        check(fit_of<Stepped<>>(by, [] { return toy::Unsized(5); }), "unsized");
-        check(fit_of<Stepped<>>(by, generated), "generated");
-        check(fit_of<Stepped<>>(by, [] { return Placed{}; }), "placed");
-        check(fit_of<Stepped<>>(by, [] { return Late{}; }), "late");
-        check(fit_of<Stepped<Numbers>>(by, shuffled(0)), "shuffled");
-        check(fit_of<Stepped<Maybe>>(by, [] { return std::vector<Maybe>{1.0, {}, 2.0, {}, 3.0, {}}; }), "none");
+        check(fit_of<Stepped>(by, fives), "sized");
+        check(fit_of<Stepped>(by, [] { return toy::Unsized(5); }), "unsized");
+        check(fit_of<Stepped>(by, generated), "generated");
+        check(fit_of<Stepped>(by, [] { return Placed{}; }), "placed");
+        check(fit_of<Stepped>(by, [] { return Late{}; }), "late");
+        check(fit_of<Stepped>(by, shuffled(0)), "shuffled");
+        check(fit_of<Stepped>(by, [] { return std::vector<Maybe>{1.0, {}, 2.0, {}, 3.0, {}}; }), "none");
       }
-      check(fit_of<Stepped<Numbers>>(Automatic{}, shuffled(2)), "workers");
+      check(fit_of<Stepped>(Automatic{}, shuffled(2)), "workers");
       check(fit_of<Followed>(Automatic{}, fives), "plateau");
       check(fit_of<Players>(Manual{}, fives), "by hand");
       check(fit_of<Unrolled>(Automatic{.tbptt = 2},
@@ -397,7 +394,7 @@ TEST_CASE("where max_steps has cut an epoch short: the same with validations of 
   using O = TrainerOptions;
   auto const check = [&](void (*more)(O&), char const* name) {
     for (long const most : {1, 4, 7, 8})
-      check_files(fit_of<Stepped<>>(Automatic{.accumulate_grad_batches = 2}, fives), {.steps = most, .more = more},
+      check_files(fit_of<Stepped>(Automatic{.accumulate_grad_batches = 2}, fives), {.steps = most, .more = more},
                   name + std::to_string(most), wrong);
   };
   said([&] {
@@ -416,10 +413,10 @@ TEST_CASE("where max_time has cut an epoch short, each file goes on inside it on
   int inside = 0;
   said([&] {
     for (int most = 1; most != 15; ++most)
-      inside += check_files(fit_of<Drawn<>>(Automatic{}, fives), {.time = most}, std::to_string(most), wrong);
+      inside += check_files(fit_of<Stepped>(Automatic{}, fives), {.time = most}, std::to_string(most), wrong);
     // An open window was stepped with what it had: other weights, and each batch once.
     for (int most = 1; most != 15; ++most) {
-      auto const fit = fit_of<Drawn<>>(Automatic{.accumulate_grad_batches = 3}, fives);
+      auto const fit = fit_of<Stepped>(Automatic{.accumulate_grad_batches = 3}, fives);
       files.clear();
       trace(fit, {.time = most});
       for (auto const& file : std::vector<std::string>(files))
@@ -435,7 +432,7 @@ TEST_CASE("where max_time has cut an epoch short, each file goes on inside it on
 
 TEST_CASE("where a limit has cut an epoch short and stays, a run that goes on trains nothing, and is where it was") {
   std::string wrong;
-  auto const fit = fit_of<Drawn<>>(Automatic{}, fives);
+  auto const fit = fit_of<Stepped>(Automatic{}, fives);
   said([&] {
     for (int most = 1; most != 15; ++most)
       for (How const& how : {How{.time = most}, How{.steps = most}}) {
@@ -462,7 +459,7 @@ TEST_CASE("where a limit has cut an epoch short and stays, a run that goes on tr
 
 TEST_CASE("a stop: each file that holds it leads to its end, and to the rest of the unbroken run under another limit") {
   std::string wrong;
-  auto const fit = fit_of<Drawn<>>(Automatic{}, fives);
+  auto const fit = fit_of<Stepped>(Automatic{}, fives);
   auto const whole = trace(fit, {});
   int finished = 0, inside = 0;
   auto const check = [&](std::string const& at, long number) {
@@ -501,7 +498,7 @@ TEST_CASE("a stop: each file that holds it leads to its end, and to the rest of 
 TEST_CASE("a Timer that is raised goes on inside the epoch, as max_time does, and one that is not trains nothing") {
   std::string wrong;
   auto const within = [](long most, Interval interval = Interval::step) {
-    return fit_of<Drawn<>>(Automatic{}, fives,
+    return fit_of<Stepped>(Automatic{}, fives,
                            [=] { return Timer{std::chrono::seconds(most), {.interval = interval}}; });
   };
   said([&] {
@@ -524,21 +521,23 @@ TEST_CASE("a Timer that is raised goes on inside the epoch, as max_time does, an
 }
 
 TEST_CASE("cut twice, by one trainer whose limit is raised: from files, and from a snapshot") {
-  using M = Stepped<Numbers>;
+  using M = Stepped;
   auto const ran = [](std::vector<std::optional<long>> const& limits, bool in_memory, std::size_t back) {
     toy::world.rng = 7;
     files.clear();
     M model;
     auto loader = shuffled(0)();
     auto trainer = make_trainer<M>(options({.steps = limits.front()}), toy::Device{}, Float32{},
-                                   Automatic{.accumulate_grad_batches = 2}, Tells{});
-    trainer.fit(model, loader, toy::batches(2));
+                                   Automatic{.accumulate_grad_batches = 2}, Stops{}, Tells{});
+    std::optional<CkptPath> from = std::nullopt;
+    trainer.fit(model, loader, toy::batches(2), from);
     for (std::size_t i = 1; i != limits.size(); ++i) {
       auto o = trainer.given_options();
       o.max_steps = limits[i];
       trainer.set_options(o);
+      from = CkptPath{files[files.size() - back]};
       if (in_memory) trainer.fit(model, loader, toy::batches(2), snapshot(trainer));
-      else trainer.fit(model, loader, toy::batches(2), CkptPath{files[files.size() - back]});
+      else trainer.fit(model, loader, toy::batches(2), from);
     }
     auto const& there = trainer.progress();
     return std::to_string(there.epoch) + " epochs " + std::to_string(there.global_step) + " steps random " +
@@ -562,8 +561,8 @@ TEST_CASE(
   auto const epochs = [&](auto&&... callbacks) { return fit_of<Drifts>(Automatic{}, fives, callbacks...); };
   EMAWeightAveraging const by_epochs{{.decay = 0.5, .update_every_n_steps = 0, .update_starting_at_epoch = 0}};
   EMAWeightAveraging const by_steps{{.decay = 0.5}};
-  EarlyStopping const patient{Drawn<>::t, {.patience = 1, .check_on_train_epoch_end = true}};
-  EarlyStopping const at_once{Drawn<>::t, {.stopping_threshold = 1e9, .check_on_train_epoch_end = true}};
+  EarlyStopping const patient{Drawn::t, {.patience = 1, .check_on_train_epoch_end = true}};
+  EarlyStopping const at_once{Drawn::t, {.stopping_threshold = 1e9, .check_on_train_epoch_end = true}};
   said([&] {
     for (long const most : {1, 4, 6, 7, 13}) {
       auto const check = [&](auto const& fit, std::string const& name) {
@@ -571,7 +570,7 @@ TEST_CASE(
       };
       check(epochs(), "the model's own hook");
       check(epochs(Keeps{}), "a callback");
-      check(epochs(Shrinks{}), "one that moves weights");
+      check(epochs(Keeps{}, Shrinks{}), "one that moves weights");
       check(epochs(by_epochs, Reads{}), "an average by epochs");
       check(epochs(by_steps, Reads{}), "an average by steps");
       check(epochs(by_epochs, Shrinks{}, Keeps{}, Reads{}), "all");
@@ -579,15 +578,15 @@ TEST_CASE(
       if (most < 5) check(epochs(at_once), "a stop at once");
       StochasticWeightAveraging const swa{{.swa_lrs = 0.05, .swa_epoch_start = 1, .annealing_epochs = 2}};
       check(epochs(swa, Reads{}), "a stochastic average");
-      check(fit_of<Stepped<>>(Automatic{}, fives, swa, Reads{}), "the same with a schedule");
+      check(fit_of<Stepped>(Automatic{}, fives, swa, Reads{}), "the same with a schedule");
       GradientAccumulationScheduler const windows{{{1, 2}, {2, 3}}};
-      check(fit_of<Stepped<>>(Automatic{}, fives, windows), "windows of other lengths");
+      check(fit_of<Stepped>(Automatic{}, fives, windows), "windows of other lengths");
       check(fit_of<Drifts>(Automatic{}, [] { return toy::Unsized(5); }, Keeps{}), "unsized");
       for (bool const lottery : {false, true}) {
         auto const pruning = [=] {
           return ModelPruning{{.amount = 0.5, .parameter_names = {"weight"}, .use_lottery_ticket_hypothesis = lottery}};
         };
-        check(fit_of<Pruned>(Automatic{}, fives, pruning), lottery ? "a lottery ticket" : "pruning");
+        check(epochs(pruning), lottery ? "a lottery ticket" : "pruning");
       }
     }
     for (int most = 1; most != 15; ++most)
@@ -651,12 +650,6 @@ struct Breaks {
   }
   static inline bool fails = false;
 };
-/// Logs at an epoch's end, too.
-struct LogsEnds : Drawn<> {
-  static constexpr Metric<"e"> e{};
-  using Metrics = MetricList<t, v, e>;
-  void on_train_epoch_end(auto& ctx) { ctx.log(e, 5.0 + p.value()); }
-};
 /// Asks for a file in the hook of an epoch's end, at once.
 struct SavesAtOnce {
   using Stateless = ByChoice;
@@ -689,8 +682,8 @@ TEST_CASE(
     }
   };
   said([&] {
-    check(fit_of<Drawn<>>(Automatic{}, fives, Keeps{}, Breaks{}), "a callback");
-    check(fit_of<LogsEnds>(Automatic{}, fives, Keeps{}, Breaks{}), "a logged value");
+    check(fit_of<Stepped>(Automatic{}, fives, Keeps{}, Breaks{}), "a callback");
+    check(fit_of<Drifts>(Automatic{}, fives, Keeps{}, Breaks{}), "a logged value");
   });
   INFO(wrong);
   CHECK(wrong.empty());
@@ -700,10 +693,10 @@ TEST_CASE("an epoch that max_steps has cut, and a file that a hook of its end as
   auto const run = [](std::optional<long> steps, std::string const& from, std::string const& to) {
     toy::world.rng = 7;
     second = 0;
-    Drawn<> model;
+    Stepped model;
     auto loader = fives();
     auto trainer =
-        make_trainer<Drawn<>>(options({.steps = steps}), toy::Device{}, Float32{}, Automatic{}, Keeps{}, SavesAtOnce{});
+        make_trainer<Stepped>(options({.steps = steps}), toy::Device{}, Float32{}, Automatic{}, Keeps{}, SavesAtOnce{});
     if (!to.empty()) trainer.template callback<SavesAtOnce>().save = [&] { trainer.save_checkpoint(to); };
     if (from.empty()) trainer.fit(model, loader, toy::batches(2));
     else trainer.fit(model, loader, toy::batches(2), CkptPath{from});

@@ -23,6 +23,22 @@ template <class... Cs>
 auto trainer_of(int epochs, Cs... callbacks) {
   return make_trainer<Scripted>(quick(epochs), SavingDevice{}, Float32{}, Automatic{}, std::move(callbacks)...);
 }
+using From = std::optional<CkptPath>;
+
+/// Counts what begins, and keeps something in the file; where it has a folder, it asks for a file after each batch.
+struct Begins {
+  Folder const* folder = nullptr;
+  int epochs = 0, fits = 0, trainings = 0;
+  long kept = 1;
+  void on_fit_start() { ++fits; }
+  void on_train_start() { ++trainings; }
+  void on_train_epoch_start() { ++epochs; }
+  void on_train_batch_end(auto& ctx) {
+    kept = 7;
+    if (folder != nullptr) ctx.request_checkpoint(*folder / (std::to_string(ctx.global_step()) + ".safetensors"));
+  }
+  void state(auto& archive) { archive("kept", kept); }
+};
 
 /// Another optimizer than toy::Sgd, with another state.
 struct OtherSgd : toy::Sgd {
@@ -31,7 +47,7 @@ struct OtherSgd : toy::Sgd {
 struct OtherOptimizer : Scripted {
   double kept = 1;
   void state(auto& archive) { archive("kept", kept); }
-  OtherSgd configure_optimizers() { return {{{p}}}; }
+  auto configure_optimizers() { return scheduled(OtherSgd{{{p}}}, schedule::Step{2, 0.5}); }
 };
 /// One that cannot tell how far it is.
 struct Forgetful {
@@ -46,11 +62,11 @@ struct Forgetful {
   std::vector<toy::Tensor> const& parameters() const { return params; }
 };
 struct OfForgetful : Scripted {
+  std::filesystem::path file = {};  ///< asked for after each batch
   Forgetful configure_optimizers() { return {{p}}; }
-};
-struct AsksByItself : OfForgetful {
-  std::filesystem::path file;
-  void on_train_batch_end(auto& ctx) { ctx.request_checkpoint(file.string()); }
+  void on_train_batch_end(auto& ctx) {
+    if (!file.empty()) ctx.request_checkpoint(file.string());
+  }
 };
 
 /// Two optimizers, one of which has a schedule: the first or the second.
@@ -92,19 +108,22 @@ struct Second : ModelCheckpoint<NoMonitor> {
 struct OwnOptimizer : Scripted {
   OtherSgd configure_optimizers() { return {{{p}}}; }
 };
-struct FailsOnce : Scripted {
-  bool fails = true;
-  void validation_step(double batch, auto& ctx) {
-    if (fails) throw std::runtime_error("the disk was away");
-    Scripted::validation_step(batch, ctx);
-  }
-};
 struct Sloped : toy::Slope {
   double fails_at = -1;
   toy::Tensor training_step(double batch) {
     if (batch == fails_at) throw std::runtime_error("batch");
     return toy::Slope::training_step(batch);
   }
+};
+
+/// It does not say where it is, or that this is meant.
+struct Unsaid {
+  int n;
+  auto begin() const { return toy::Unsized(n).begin(); }
+  auto end() const { return toy::Unsized(n).end(); }
+};
+struct ByChoiceSo : Unsaid {
+  using Stateless = ByChoice;
 };
 
 /// A file at the end of epoch 0.
@@ -114,9 +133,9 @@ std::string file_in(Folder const& folder) {
   return folder / "x.safetensors";
 }
 template <class M>
-std::string error_from(M& model, std::string const& file, auto const& loader) {
-  auto trainer = make_trainer<M>(quick(2), SavingDevice{}, Float32{}, Automatic{});
-  return error_of([&] { trainer.fit(model, loader, toy::batches(1), CkptPath{file}); });
+std::string error_from(M& model, std::string const& file) {
+  auto trainer = make_trainer<M>(quick(2), SavingDevice{}, Float32{}, Automatic{}, Begins{});
+  return error_of([&] { trainer.fit(model, toy::batches(2), toy::batches(1), From(CkptPath{file})); });
 }
 
 }  // namespace
@@ -126,7 +145,7 @@ TEST_CASE("resume: a file that does not fit is refused with all that does not, a
   auto const file = file_in(folder);
   OtherOptimizer model;
   model.p.set(42);
-  auto const said_of = error_from(model, file, toy::batches(2));
+  auto const said_of = error_from(model, file);
   CHECK(said_of.starts_with("[fulgurite.checkpoint.state_entry] "));
   CHECK(said_of.find("'model' is not in the saved state") != std::string::npos);
   CHECK(model.p.value() == 42);
@@ -135,7 +154,7 @@ TEST_CASE("resume: a file that does not fit is refused with all that does not, a
 
   OwnOptimizer bare;
   bare.p.set(42);
-  auto const of_optimizer = error_from(bare, file, toy::batches(2));
+  auto const of_optimizer = error_from(bare, file);
   CHECK(of_optimizer.find("'optimizers.0 OtherSgd' is not in the saved state") != std::string::npos);
   CHECK(bare.p.value() == 42);  // though its weights had been loaded by then
   CHECK(bare.batches == 0);
@@ -160,17 +179,14 @@ struct Counting {
 }  // namespace
 
 TEST_CASE("resume: what does not fit the weights, the model, the callbacks and the optimizers is told at once") {
-  struct Other : OtherOptimizer {
-    auto configure_optimizers() { return scheduled(OtherOptimizer::configure_optimizers(), schedule::Step{2, 0.5}); }
-  };
   Folder const folder;
   Scripted model;
   auto first = trainer_of(1, before::Counting{});
   first.fit(model, toy::batches(2), toy::batches(1));
   first.save_checkpoint(folder / "x.safetensors");
-  Other other;
+  OtherOptimizer other;
   other.p.set(42);
-  auto then = make_trainer<Other>(quick(2), SavingDevice{}, Float32{}, Automatic{}, after::Counting{});
+  auto then = make_trainer<OtherOptimizer>(quick(2), SavingDevice{}, Float32{}, Automatic{}, after::Counting{});
   std::string error;
   said([&] {
     error = error_of([&] { then.fit(other, toy::batches(2), toy::batches(1), CkptPath{folder / "x.safetensors"}); });
@@ -201,7 +217,7 @@ TEST_CASE("resume: a schedule of another kind is refused by name, though it keep
   };
   Folder const folder;
   auto const file = folder / "x.safetensors";
-  auto const fit = [&]<class M>(std::type_identity<M>, int epochs, std::optional<CkptPath> from) {
+  auto const fit = [&]<class M>(std::type_identity<M>, int epochs, From const& from) {
     M model;
     auto trainer = make_trainer<M>(quick(epochs), SavingDevice{}, Float32{}, Automatic{});
     return error_of([&] {
@@ -235,11 +251,11 @@ TEST_CASE("resume: the rates of one optimizer's schedule are never given to anot
 
 TEST_CASE("resume: an optimizer of the user's own need not have a name") {
   Folder const folder;
-  auto const run = [&](int epochs, auto... from) {
+  auto const run = [&](int epochs, From const& from = std::nullopt) {
     OfNameless model;
     auto trainer = make_trainer<OfNameless>(quick(epochs), SavingDevice{}, Float32{}, Automatic{},
                                             ModelCheckpoint{{.dirpath = folder.path, .filename = "{epoch}"}});
-    trainer.fit(model, toy::batches(3), toy::batches(1), from...);
+    trainer.fit(model, toy::batches(3), toy::batches(1), from);
     return model.p.value();
   };
   double const whole = run(2);
@@ -251,27 +267,20 @@ TEST_CASE("resume: an optimizer without state cannot go on") {
   Folder const folder;
   auto const file = file_in(folder);
   OfForgetful model;
-  CHECK(error_from(model, file, toy::batches(2)).starts_with("[fulgurite.resume.optimizer]"));
+  CHECK(error_from(model, file).starts_with("[fulgurite.resume.optimizer]"));
 }
 
 TEST_CASE("resume: a loader that is shorter than what was trained on is refused") {
-  struct Views {  // neither stored batches nor a place of its own
-    using Stateless = ByChoice;
-    int n;
-    auto begin() const { return toy::Unsized(n).begin(); }
-    auto end() const { return toy::Unsized(n).end(); }
-  };
   Folder const folder;
   Scripted model;
-  auto first = trainer_of(
-      1, ModelCheckpoint{{.dirpath = folder.path, .filename = "{step}", .save_top_k = -1, .every_n_train_steps = 1}});
-  first.fit(model, Views{5}, toy::batches(1));
+  From from;
+  auto first = trainer_of(1, Begins{&folder});
+  first.fit(model, ByChoiceSo{{5}}, toy::batches(1), from);
+  from = CkptPath{folder / "4.safetensors"};
   Scripted again;
-  auto then = trainer_of(1);
+  auto then = trainer_of(1, Begins{});
   std::string error;
-  said([&] {
-    error = error_of([&] { then.fit(again, Views{2}, toy::batches(1), CkptPath{folder / "step=4.safetensors"}); });
-  });
+  said([&] { error = error_of([&] { then.fit(again, ByChoiceSo{{2}}, toy::batches(1), from); }); });
   CHECK(error.starts_with("[fulgurite.resume.short_loader]"));
   CHECK(again.p.value() == 0);
   CHECK(again.batches == 0);
@@ -300,58 +309,29 @@ struct OfModule {
   std::vector<double>& val_dataloader() { return validation; }
   std::vector<double> validation = toy::batches(1);
 };
-/// It does not say where it is, or that this is meant.
-struct Unsaid {
-  int n;
-  auto begin() const { return toy::Unsized(n).begin(); }
-  auto end() const { return toy::Unsized(n).end(); }
-};
-struct ByChoiceSo : Unsaid {
-  using Stateless = ByChoice;
-};
-/// Counts what begins, and keeps something in the file.
-struct Begins {
-  int* epochs;
-  int* fits = nullptr;
-  int* trainings = nullptr;
-  long kept = 1;
-  void on_fit_start() {
-    if (fits != nullptr) ++*fits;
-  }
-  void on_train_start() {
-    if (trainings != nullptr) ++*trainings;
-  }
-  void on_train_epoch_start() { ++*epochs; }
-  void on_train_batch_end() { kept = 7; }
-  void state(auto& archive) { archive("kept", kept); }
-};
 }  // namespace
 
 TEST_CASE("resume: a loader that does not fit is refused before the first epoch, and nothing is left of the file") {
   Folder const folder;
   Scripted model;
-  int epochs = 0;
-  auto first = trainer_of(
-      1, ModelCheckpoint{{.dirpath = folder.path, .filename = "{step}", .save_top_k = -1, .every_n_train_steps = 1}},
-      Begins{&epochs});
+  From from;
+  auto first = trainer_of(1, Begins{&folder});
   OfLength loader{5};
-  first.fit(model, loader, toy::batches(1));
+  first.fit(model, loader, toy::batches(1), from);
+  from = CkptPath{folder / "4.safetensors"};
   Scripted again;
   again.p.set(42);
-  epochs = 0;
-  auto then = trainer_of(1, Begins{&epochs});
+  auto then = trainer_of(1, Begins{});
   OfLength other{4};
   auto const random = toy::world.rng;
   std::string error;
-  said([&] {
-    error = error_of([&] { then.fit(again, other, toy::batches(1), CkptPath{folder / "step=4.safetensors"}); });
-  });
+  said([&] { error = error_of([&] { then.fit(again, other, toy::batches(1), from); }); });
   CHECK(error.starts_with("[fulgurite.test.length]"));
   CHECK(again.p.value() == 42);
   CHECK(again.batches == 0);
-  CHECK(epochs == 0);
+  CHECK(then.callback<Begins>().epochs == 0);
   CHECK(other.first == 0);
-  CHECK(then.template callback<Begins>().kept == 1);
+  CHECK(then.callback<Begins>().kept == 1);
   CHECK(then.progress().global_step == 0);
   CHECK_FALSE(then.outcome().best_value);
   CHECK(toy::world.rng == random);
@@ -363,39 +343,37 @@ TEST_CASE("resume: a loader that does not fit is told with all else, before a ho
           "soon as it is made") {
   Folder const folder;
   Scripted model;
-  int epochs = 0, fits = 0, trainings = 0;
-  auto const checkpoints =
-      ModelCheckpoint{{.dirpath = folder.path, .filename = "{step}", .save_top_k = -1, .every_n_train_steps = 1}};
+  From file;
   OfLength loader{5};
-  trainer_of(1, checkpoints, Begins{&epochs}).fit(model, loader, toy::batches(1));
-  auto const file = CkptPath{folder / "step=4.safetensors"};
+  trainer_of(1, Begins{&folder}).fit(model, loader, toy::batches(1), file);
+  file = CkptPath{folder / "4.safetensors"};
   OtherOptimizer unlike;
   OfLength other{4};
-  auto of_others = make_trainer<OtherOptimizer>(quick(1), SavingDevice{}, Float32{}, Automatic{},
-                                                Begins{&epochs, &fits, &trainings});
+  auto of_others = make_trainer<OtherOptimizer>(quick(1), SavingDevice{}, Float32{}, Automatic{}, Begins{});
   std::string error;
   said([&] { error = error_of([&] { of_others.fit(unlike, other, toy::batches(1), file); }); });
   CHECK(error.find("'optimizers.0 OtherSgd' is not in the saved state") != std::string::npos);
   CHECK(error.find("another loader") != std::string::npos);
   CHECK(other.first == 0);
-  CHECK(fits == 0);
+  CHECK(of_others.callback<Begins>().fits == 0);
   CHECK(unlike.batches == 0);
 
   Scripted again;
-  auto then = trainer_of(1, Begins{&epochs, &fits, &trainings});
+  auto then = trainer_of(1, Begins{});
   said([&] { error = error_of([&] { then.fit(again, other, toy::batches(1), file); }); });
   CHECK(error.starts_with("[fulgurite.test.length]"));
-  CHECK(fits == 0);
+  CHECK(then.callback<Begins>().fits == 0);
   OfModule module{{4}};
-  auto of_module = trainer_of(1, Begins{&epochs, &fits, &trainings});
+  auto of_module = trainer_of(1, Begins{});
+  auto const& begun = of_module.callback<Begins>();
   said([&] { error = error_of([&] { of_module.fit(again, module, file); }); });
   CHECK(error.starts_with("[fulgurite.test.length]"));
   CHECK(module.asked == 1);
   CHECK(module.loader.first == 0);
-  CHECK(std::pair(fits, trainings) == std::pair(1, 0));
+  CHECK(std::pair(begun.fits, begun.trainings) == std::pair(1, 0));
   OfModule fits_well{{5}};
   said([&] { of_module.fit(again, fits_well, file); });
-  CHECK(trainings == 1);
+  CHECK(begun.trainings == 1);
 }
 
 namespace {
@@ -411,25 +389,24 @@ TEST_CASE("resume: a loader whose size tells that it is too short is refused wit
           "one of a data module as soon as it is made, one without a size when it ends") {
   Folder const folder;
   Scripted model;
-  int epochs = 0, fits = 0, trainings = 0;
-  auto const begins = [&] { return Begins{&epochs, &fits, &trainings}; };
-  auto const checkpoints =
-      ModelCheckpoint{{.dirpath = folder.path, .filename = "{step}", .save_top_k = -1, .every_n_train_steps = 1}};
-  trainer_of(1, checkpoints, begins()).fit(model, toy::batches(5), toy::batches(1));
-  auto const file = CkptPath{folder / "step=4.safetensors"};
+  From file;
+  trainer_of(1, Begins{&folder}).fit(model, toy::batches(5), toy::batches(1), file);
+  file = CkptPath{folder / "4.safetensors"};
+  int fits = 0, trainings = 0;
   std::string const short_one =
       "the run stopped after 4 batches of an epoch that was not finished, and the loader has ";
   auto const refusal_of = [&]<class M>(M& of, TrainerOptions options, auto&... data) {
-    epochs = fits = trainings = 0;
     of.p.set(42);
-    auto trainer = make_trainer<M>(std::move(options), SavingDevice{}, Float32{}, Automatic{}, begins());
+    auto trainer = make_trainer<M>(std::move(options), SavingDevice{}, Float32{}, Automatic{}, Begins{});
+    auto const& begun = trainer.template callback<Begins>();
     std::string error;
     said([&] { error = error_of([&] { trainer.fit(of, data..., file); }); });
     CHECK(of.p.value() == 42);
     CHECK(of.batches == 0);
-    CHECK(epochs == 0);
+    CHECK(begun.epochs == 0);
     CHECK(trainer.progress().global_step == 0);
-    CHECK(trainer.template callback<Begins>().kept == 1);
+    CHECK(begun.kept == 1);
+    fits = begun.fits, trainings = begun.trainings;
     return error;
   };
   auto validation = toy::batches(1), three = toy::batches(3), four = toy::batches(4), five = toy::batches(5);
@@ -457,8 +434,9 @@ TEST_CASE("resume: a loader whose size tells that it is too short is refused wit
   CHECK(std::pair(fits, trainings) == std::pair(1, 1));
 
   // Of an epoch whose batches are all behind it, a run asks for no other: it may have been the last of a longer loader.
-  auto then = trainer_of(1, begins());
-  said([&] { then.fit(again, three, validation, CkptPath{folder / "step=5.safetensors"}); });
+  file = CkptPath{folder / "5.safetensors"};
+  auto then = trainer_of(1, Begins{});
+  said([&] { then.fit(again, three, validation, file); });
   CHECK(again.p.value() == 5);
   CHECK(again.batches == 0);
 }
@@ -469,9 +447,9 @@ TEST_CASE(
   Folder const folder;
   auto const warned = [&](auto loader) {
     Scripted model;
-    auto trainer = trainer_of(1);
+    auto trainer = trainer_of(1, Begins{});
     auto const warnings = said([&] {
-      trainer.fit(model, loader, toy::batches(1));
+      trainer.fit(model, loader, toy::batches(1), From());
       trainer.save_checkpoint(folder / "x.safetensors");
     });
     return warnings.find("[fulgurite.checkpoint.forgets_place]") != std::string::npos;
@@ -480,32 +458,30 @@ TEST_CASE(
   CHECK_FALSE(warned(ByChoiceSo{{2}}));
   CHECK_FALSE(warned(OfLength{2}));
   CHECK_FALSE(warned(toy::batches(2)));
-  AsksByItself model;
+  OfForgetful model;
   model.file = folder / "part.safetensors";
-  auto trainer = make_trainer<AsksByItself>(quick(1), SavingDevice{}, Float32{}, Automatic{});
+  auto trainer = make_trainer<OfForgetful>(quick(1), SavingDevice{}, Float32{}, Automatic{}, Begins{});
   CHECK(said([&] {
-          trainer.fit(model, toy::batches(2), toy::batches(1));
+          trainer.fit(model, toy::batches(2), toy::batches(1), From());
         }).find("[fulgurite.checkpoint.forgets_part]") != std::string::npos);
 }
 
 TEST_CASE("resume: where the last of a file does not fit, moments and results are none of it") {
-  struct Momentum : Scripted {
-    toy::Sgd configure_optimizers() { return {.params = {p}, .momentum = 0.5}; }
-  };
   Folder const folder;
-  auto const trainer_for = [](int epochs, auto... callbacks) {
-    return make_trainer<Momentum>(quick(epochs), SavingDevice{}, Float32{}, Automatic{}, callbacks...);
+  auto const trainer_for = [&](int epochs) {
+    return trainer_of(epochs, ModelCheckpoint{{.dirpath = folder.path,
+                                               .filename = "{step}",
+                                               .save_top_k = -1,
+                                               .every_n_train_steps = 8}});  // inside the second epoch
   };
-  Momentum model, again;
+  Scripted model{.momentum = 0.5}, again{.momentum = 0.5}, fresh{.momentum = 0.5};
   OfLength loader{5}, other{4};
-  trainer_for(
-      2, ModelCheckpoint{{.dirpath = folder.path, .filename = "{step}", .save_top_k = -1, .every_n_train_steps = 8}})
-      .fit(model, loader, toy::batches(1));  // inside the second epoch
+  From from;
+  trainer_for(2).fit(model, loader, toy::batches(1), from);
+  from = CkptPath{folder / "step=8.safetensors"};
   auto then = trainer_for(2);
   std::string error;
-  said([&] {
-    error = error_of([&] { then.fit(again, other, toy::batches(1), CkptPath{folder / "step=8.safetensors"}); });
-  });
+  said([&] { error = error_of([&] { then.fit(again, other, toy::batches(1), from); }); });
   REQUIRE(error.starts_with("[fulgurite.test.length]"));
   CHECK_FALSE(then.value(Scripted::vl));
   then.save_checkpoint(folder / "y.safetensors");
@@ -516,11 +492,10 @@ TEST_CASE("resume: where the last of a file does not fit, moments and results ar
   auto const of = state_of("step=8.safetensors"), now = state_of("y.safetensors");
   CHECK(to_text(*of.find("optimizers")) != to_text(*now.find("optimizers")));
   auto untouched = trainer_for(1);
-  Momentum fresh;
   auto none = quick(1);
   none.limit_train_batches = 0;
   untouched.set_options(none);
-  untouched.fit(fresh, toy::batches(1), toy::batches(1));
+  untouched.fit(fresh, loader, toy::batches(1), From());
   untouched.save_checkpoint(folder / "z.safetensors");
   auto const without = state_of("z.safetensors");
   CHECK(to_text(*now.find("optimizers")) == to_text(*without.find("optimizers")));
@@ -544,13 +519,15 @@ TEST_CASE("resume: stopped between two files of one step, the second is still wr
   auto const a = ModelCheckpoint{{.dirpath = folder / "a", .save_top_k = -1, .every_n_train_steps = 2}};
   Second const b{{.dirpath = folder / "b", .save_top_k = -1, .every_n_train_steps = 1}};
   Scripted model;
-  fitted(model, quick(1), 4, a, b);
+  From from;
+  trainer_of(1, a, b).fit(model, toy::batches(4), toy::batches(1), from);
   auto const whole = folder.files();
   std::filesystem::remove_all(folder / "b");  // what another process had not written when it was killed
   std::filesystem::remove(folder / "a/epoch=0-step=4.safetensors");
   Scripted again;
   auto trainer = trainer_of(1, a, b);
-  trainer.fit(again, toy::batches(4), toy::batches(1), CkptPath{folder / "a/epoch=0-step=2.safetensors"});
+  from = CkptPath{folder / "a/epoch=0-step=2.safetensors"};
+  trainer.fit(again, toy::batches(4), toy::batches(1), from);
   CHECK(folder.files() == std::set<std::string>{"a/epoch=0-step=2.safetensors", "a/epoch=0-step=4.safetensors",
                                                 "b/epoch=0-step=2.safetensors", "b/epoch=0-step=3.safetensors",
                                                 "b/epoch=0-step=4.safetensors"});
@@ -559,17 +536,14 @@ TEST_CASE("resume: stopped between two files of one step, the second is still wr
 
 TEST_CASE("resume: a validation that failed is done again, the step before it is not") {
   Folder const folder;
-  FailsOnce model;
-  auto trainer = make_trainer<FailsOnce>(quick(1), SavingDevice{}, Float32{}, Automatic{},
-                                         OnExceptionCheckpoint{{.dirpath = folder.path}});
+  Scripted model{.fails_in_validation = true}, again;
+  auto trainer = trainer_of(1, OnExceptionCheckpoint{{.dirpath = folder.path}});
   said([&] { CHECK_THROWS(trainer.fit(model, toy::batches(3), toy::batches(1))); });
   CHECK(model.batches == 3);
-  FailsOnce again;
-  again.fails = false;
   said([&] { trainer.fit(again, toy::batches(3), toy::batches(1)); });
   CHECK(again.batches == 0);
   CHECK(again.p.value() == 3);
-  CHECK(trainer.value(FailsOnce::vl) == 1);
+  CHECK(trainer.value(Scripted::vl) == 1);
 }
 
 TEST_CASE("resume: a batch that failed inside a window is done again with the window, so the step is the same") {
@@ -653,8 +627,8 @@ TEST_CASE("resume: an evaluation from a file leaves counters as they are, and wh
   Folder const folder;
   auto const file = file_in(folder);
   Scripted model;
-  auto trainer = trainer_of(3);
-  trainer.fit(model, toy::batches(2), toy::batches(1));
+  auto trainer = trainer_of(3, Begins{});
+  trainer.fit(model, toy::batches(2), toy::batches(1), From());
   trainer.validate(model, toy::batches(1), CkptPath{file});
   CHECK(model.p.value() == 2);
   CHECK(trainer.progress().epoch == 3);

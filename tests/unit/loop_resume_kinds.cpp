@@ -134,11 +134,10 @@ std::string left_in(std::string const& file) {
 
 /// One fit, from its beginning or from a file; then what it left.
 struct Go {
-  std::string from;
-  Tells tells() const { return {.saves = from.empty()}; }
+  std::optional<CkptPath> from = std::nullopt;
+  Tells tells() const { return {.saves = !from}; }
   void operator()(auto& trainer, auto& model, auto&&... data) const {
-    if (from.empty()) trainer.fit(model, data...);
-    else trainer.fit(model, data..., CkptPath{from});
+    trainer.fit(model, data..., from);
     toy::world.restored = nullptr;
     trainer.save_checkpoint("end");
     heard.push_back("left: " + left_in("end") + weights(model));
@@ -146,7 +145,7 @@ struct Go {
 };
 
 template <class Fit>
-Lines trace(Fit& fit, std::string const& from = "") {
+Lines trace(Fit& fit, std::optional<CkptPath> const& from = std::nullopt) {
   heard.clear();
   toy::world.rng = 7;
   try {
@@ -169,7 +168,7 @@ void check_everywhere(std::size_t at_least, Fit fit) {
     if (!whole.back().starts_with("left: ")) first = whole.back(), ++wrong;
     for (auto const& cut : std::vector<Cut>(cuts)) {
       Lines const rest(whole.begin() + static_cast<std::ptrdiff_t>(cut.heard), whole.end());
-      Lines now = trace(fit, cut.file);
+      Lines now = trace(fit, CkptPath{cut.file});
       // Training had ended: what opens a fit is heard, and its end.
       if (rest.size() == 2 && now.size() > 2) now.erase(now.begin(), now.end() - 2);
       if (now == rest || wrong++ != 0) continue;
@@ -192,7 +191,7 @@ void check_failures(int at_least, Fit fit) {
   std::string all;
   int places = 0;
   said([&] {
-    auto const ends = [&](std::string const& from = "") {
+    auto const ends = [&](std::optional<CkptPath> const& from = std::nullopt) {
       auto const line = trace(fit, from).back();
       return line.substr(0, line.find("\"callbacks\"")) + line.substr(std::min(line.size(), line.find(" weights")));
     };
@@ -207,7 +206,7 @@ void check_failures(int at_least, Fit fit) {
       if (!reached) break;
       if (!toy::world.files.contains("failed")) continue;
       ++places;
-      auto const now = ends("failed");
+      auto const now = ends(CkptPath{"failed"});
       if (now == whole) continue;
       all += "place " + std::to_string(at) + " after " + failed[failed.size() < 2 ? 0 : failed.size() - 2] + "\n  " +
              now + "\n  instead of " + whole + "\n";
@@ -234,24 +233,29 @@ double number(std::tuple<A, B> const& both) {
   return number(std::get<0>(both)) + 10 * number(std::get<1>(both));
 }
 
-/// Draws in each step, and logs in both ways.
-template <class Batch = double>
+/// Draws in each step, and logs in both ways. Two of its weights are parts of their own.
 struct Drawn {
   static constexpr Metric<"t"> t{.on_step = Report::yes, .on_epoch = Report::yes};
   static constexpr Metric<"v"> v{};
   using Metrics = MetricList<t, v>;
   Tensor p = Tensor::parameter(0.5);
-  Tensor training_step(Batch const& batch, auto& ctx) {
-    auto loss = p * Tensor(number(batch) + drawn());
+  std::vector<Tensor> w{Tensor::parameter(1), Tensor::parameter(-2), Tensor::parameter(3), Tensor::parameter(-4)};
+  std::vector<toy::Part> parts{{{w[0]}}, {{w[1]}}};
+  std::vector<std::pair<std::string, Tensor>> named_parameters() {
+    return {{"a.weight", w[0]}, {"b.weight", w[1]}, {"c.weight", w[2]}, {"d.weight", w[3]}, {"p", p}};
+  }
+  std::vector<Tensor> parameters() const { return {w[0], w[1], w[2], w[3], p}; }
+  Tensor training_step(auto const& batch, auto& ctx) {
+    auto loss = (w[0] + w[1] * Tensor(2) + w[2] - w[3] + p) * Tensor(number(batch) + drawn());
     ctx.log(t, loss);
     return loss;
   }
   void validation_step(double batch, auto& ctx) { ctx.log(v, p.value() * (batch + drawn())); }
-  toy::Sgd configure_optimizers() { return {.params = {p}, .rate = 0.125, .momentum = 0.5}; }
+  toy::Sgd configure_optimizers() { return {.params = parameters(), .rate = 0.03125, .momentum = 0.5}; }
 };
 
 /// Two players with a parameter in common. One steps after each batch, the other after every third, across epochs.
-struct Players : Drawn<> {
+struct Players : Drawn {
   Tensor a = Tensor::parameter(1), b = Tensor::parameter(2);
   long since = 0;
   std::vector<std::pair<std::string, Tensor>> named_parameters() { return {{"p", p}, {"a", a}, {"b", b}}; }
@@ -395,29 +399,29 @@ TEST_CASE("from each place: slices of batches, whose state is carried") {
 TEST_CASE("slices of batches: where more steps are allowed, a run goes on with all that it had not done") {
   std::vector<std::vector<double>> const data{{1, 2, 3, 4, 5}, {6, 7}, {8, 9, 10}};
   toy::Restored<bool> const constant(draws, false);
-  auto const fit = [&](long most, std::string const& from) {
+  auto const fit = [&](long most, std::optional<CkptPath> const& from = std::nullopt) {
     Unrolled model;
     auto limits = options();
     limits.max_epochs = std::nullopt, limits.max_steps = most;
-    auto trainer = toy::train<Unrolled>(limits, Automatic{.tbptt = 2}, Tells{.saves = from.empty()});
-    trainer.fit(model, data, toy::batches(2), from.empty() ? std::nullopt : std::optional(CkptPath{from}));
+    auto trainer = toy::train<Unrolled>(limits, Automatic{.tbptt = 2}, Tells{.saves = !from});
+    trainer.fit(model, data, toy::batches(2), from);
     return std::pair(model.p.value(), trainer.progress().global_step);
   };
   said([&] {
     cuts.clear();
-    auto const whole = fit(6, "");
+    auto const whole = fit(6);
     CHECK(whole.second == 6);
     for (long const most : {1, 2, 4, 5}) {
       CAPTURE(most);
       cuts.clear();
-      fit(most, "");
+      fit(most);
       auto const at_end = std::find_if(cuts.begin(), cuts.end(), [&](Cut const& cut) {
         return toy::world.files[cut.file].state.find("\"at\":3") != std::string::npos;  // after that batch
       });
       REQUIRE(at_end != cuts.end());
       for (auto from = at_end; from != cuts.end(); ++from) {
         if (toy::world.files[from->file].state.find("\"at\":3") == std::string::npos) continue;
-        CHECK(fit(6, from->file) == whole);
+        CHECK(fit(6, CkptPath{from->file}) == whole);
       }
     }
   });
@@ -525,7 +529,7 @@ TEST_CASE("from each place: several training loaders, shuffled, with and without
       check_everywhere(25, [&](Go const& go) {
         data::Loader numbers{all, {.batch_size = 2, .shuffle = true}};
         auto loader = data::combined<decltype(mode)::value>(other, std::move(numbers));
-        fit_automatic<Drawn<typename decltype(loader)::Batch>>(go, window, loader);
+        fit_automatic<Drawn>(go, window, loader);
       });
   };
   auto const in_each_mode = [&](auto const& other) {
@@ -542,8 +546,8 @@ TEST_CASE("from each place: several training loaders, shuffled, with and without
 TEST_CASE("from each place: an unsized loader that keeps its place, and one that is skipped forward") {
   for (int const window : {1, 2, 3}) {
     CAPTURE(window);
-    check_everywhere(25, [&](Go const& go) { fit_automatic<Drawn<>>(go, window, Placed{}); });
-    check_everywhere(25, [&](Go const& go) { fit_automatic<Drawn<>>(go, window, Shuffled{}); });
+    check_everywhere(25, [&](Go const& go) { fit_automatic<Drawn>(go, window, Placed{}); });
+    check_everywhere(25, [&](Go const& go) { fit_automatic<Drawn>(go, window, Shuffled{}); });
   }
 }
 
@@ -554,14 +558,14 @@ TEST_CASE("where max_steps has cut an epoch short, each file goes on inside it w
   std::string all;
   int ends_inside = 0;
   auto const check = [&](int window, auto const& make_loader) {
-    auto const fit = [&](std::optional<long> most, std::string const& from = "") {
+    auto const fit = [&](std::optional<long> most, std::optional<CkptPath> const& from = std::nullopt) {
       auto one = [&](Go const& go) {
         auto limits = options();
         limits.max_steps = most;
         auto loader = make_loader();
-        using Model = Drawn<std::remove_cvref_t<decltype(*loader.begin())>>;
-        Model model;
-        auto trainer = toy::train<Model>(limits, Automatic{.accumulate_grad_batches = window}, go.tells());
+        Drawn model;
+        auto trainer =
+            toy::train<Drawn>(limits, Automatic{.accumulate_grad_batches = window}, FailsFirst{}, go.tells());
         go(trainer, model, loader, toy::batches(2));
       };
       return trace(one, from);
@@ -573,7 +577,7 @@ TEST_CASE("where max_steps has cut an epoch short, each file goes on inside it w
       toy::world.files["saved after it"] = toy::world.files["end"];
       cuts.push_back({"saved after it", 0});
       for (auto const& cut : std::vector<Cut>(cuts)) {
-        auto const now = fit(std::nullopt, cut.file);
+        auto const now = fit(std::nullopt, CkptPath{cut.file});
         ends_inside += toy::world.files[cut.file].state.find("\"cut_short\":-1") == std::string::npos ? 1 : 0;
         // The epoch's row is that of its whole, too.
         auto const row = [](Lines const& lines) {
@@ -605,8 +609,8 @@ TEST_CASE("where max_steps has cut an epoch short, each file goes on inside it w
 TEST_CASE("from each place: several validation loaders, some of which keep a place") {
   for (int const window : {1, 2})
     check_everywhere(25, [&](Go const& go) {
-      Drawn<> model;
-      auto trainer = toy::train<Drawn<>>(options(), Automatic{.accumulate_grad_batches = window}, go.tells());
+      Drawn model;
+      auto trainer = toy::train<Drawn>(options(), Automatic{.accumulate_grad_batches = window}, go.tells());
       std::tuple loaders{toy::batches(2), Passes{}, Shuffled{}, Passes{10}};
       go(trainer, model, toy::batches(5), loaders);
     });
@@ -614,7 +618,7 @@ TEST_CASE("from each place: several validation loaders, some of which keep a pla
 
 namespace {
 /// Its scale grows and overflows: more than 65504 is none of the toy's float16.
-struct Overflows : Drawn<> {
+struct Overflows : Drawn {
   Tensor training_step(double batch, auto& ctx) {
     auto loss = p * Tensor((batch + drawn()) * 4);
     ctx.log(t, loss);
@@ -631,17 +635,17 @@ TEST_CASE("from each place: a scaled loss, whose scale grows and overflows") {
       auto trainer = make_trainer<Overflows>(options(), toy::Gpu{}, Fp16Mixed{.init_scale = 4096, .growth_interval = 2},
                                              Automatic{.accumulate_grad_batches = window}, go.tells());
       go(trainer, model, toy::batches(5), toy::batches(2));
-      if (go.from.empty()) CHECK(trainer.progress().skipped_steps > 0);
+      if (!go.from) CHECK(trainer.progress().skipped_steps > 0);
     });
 }
 
 namespace {
 /// A batch norm sees what each step computes, in the pass for statistics, too.
-struct Normed : Drawn<> {
+struct Normed : Drawn {
   toy::Norm norm{};
   void state(auto& archive) { archive("mean", norm.mean)("seen", norm.seen); }
   Tensor training_step(double batch, auto& ctx) {
-    auto loss = Drawn<>::training_step(batch, ctx);
+    auto loss = Drawn::training_step(batch, ctx);
     norm.see(batch + p.value());
     return loss;
   }
@@ -666,7 +670,7 @@ TEST_CASE(
       auto loader = make_loader();
       auto limits = options();
       limits.max_epochs = epochs;
-      auto trainer = toy::train<Normed>(limits, Automatic{}, swa(), Tells{.saves = false});
+      auto trainer = toy::train<Normed>(limits, Automatic{}, FailsFirst{}, swa(), Tells{.saves = false});
       toy::world.rng = 7;
       trainer.fit(model, loader, toy::batches(2), from_end ? std::optional(CkptPath{"end"}) : std::nullopt);
       toy::world.restored = nullptr;
@@ -701,40 +705,18 @@ struct OneByOne : BaseFinetuning<OneByOne> {
                                    {.initial_denom_lr = 2});
   }
 };
-struct ThreeParts : Drawn<> {
-  Tensor a = Tensor::parameter(1), b = Tensor::parameter(2);
-  std::vector<toy::Part> parts{{{a}}, {{b}}};
-  std::vector<std::pair<std::string, Tensor>> named_parameters() { return {{"p", p}, {"a", a}, {"b", b}}; }
-  std::vector<Tensor> parameters() const { return {p, a, b}; }
-  Tensor training_step(double batch, auto& ctx) {
-    auto loss = (p + a + b) * Tensor(batch + drawn());
-    ctx.log(t, loss);
-    return loss;
-  }
+/// Its parts are no optimizer's at first. Rates move every second step.
+struct WarmedUp : Drawn {
   auto configure_optimizers() {
-    return scheduled(toy::Sgd{.params = {p}, .rate = 0.125, .momentum = 0.5}, schedule::Step{3, 0.5},
-                     {.interval = Interval::step});
+    return scheduled(toy::Sgd{.params = {p, w[2], w[3]}, .rate = 0.03125, .momentum = 0.5},
+                     schedule::WarmupCosine{.warmup = 3, .total = 9}, {.interval = Interval::step, .frequency = 2});
   }
-};
-/// Four weights, and a bias that stays.
-struct Pruned : Drawn<> {
-  std::vector<Tensor> w{Tensor::parameter(1), Tensor::parameter(-2), Tensor::parameter(3), Tensor::parameter(-4)};
-  std::vector<std::pair<std::string, Tensor>> named_parameters() {
-    return {{"a.weight", w[0]}, {"b.weight", w[1]}, {"c.weight", w[2]}, {"d.weight", w[3]}, {"p", p}};
-  }
-  std::vector<Tensor> parameters() const { return {w[0], w[1], w[2], w[3], p}; }
-  Tensor training_step(double batch, auto& ctx) {
-    auto loss = (w[0] + w[1] * Tensor(2) + w[2] - w[3] + p) * Tensor(batch + drawn());
-    ctx.log(t, loss);
-    return loss;
-  }
-  toy::Sgd configure_optimizers() { return {.params = parameters(), .rate = 0.03125, .momentum = 0.5}; }
 };
 }  // namespace
 
 TEST_CASE("from each place: parts that are thawed one after the other, with a schedule") {
   for (int const window : {1, 2})
-    check_everywhere(25, [&](Go const& go) { fit_automatic<ThreeParts>(go, window, toy::batches(5), OneByOne{}); });
+    check_everywhere(25, [&](Go const& go) { fit_automatic<WarmedUp>(go, window, toy::batches(5), OneByOne{}); });
 }
 
 TEST_CASE("from each place: pruned weights, which go on or begin anew from their first values, at ends of epochs or of "
@@ -742,36 +724,30 @@ TEST_CASE("from each place: pruned weights, which go on or begin anew from their
   for (bool const lottery : {false, true})
     for (bool const at_epochs : {false, true})
       check_everywhere(25, [&](Go const& go) {
-        fit_automatic<Pruned>(go, 2, toy::batches(5),
-                              ModelPruning{{.amount = 0.5,
-                                            .parameter_names = {"weight"},
-                                            .make_pruning_permanent = false,
-                                            .use_lottery_ticket_hypothesis = lottery,
-                                            .prune_on_train_epoch_end = at_epochs}});
+        fit_automatic<Drawn>(go, 2, toy::batches(5),
+                             ModelPruning{{.amount = 0.5,
+                                           .parameter_names = {"weight"},
+                                           .make_pruning_permanent = false,
+                                           .use_lottery_ticket_hypothesis = lottery,
+                                           .prune_on_train_epoch_end = at_epochs}});
       });
 }
 
 namespace {
-struct WarmedUp : Drawn<> {
-  auto configure_optimizers() {
-    return scheduled(Drawn<>::configure_optimizers(), schedule::WarmupCosine{.warmup = 3, .total = 7},
-                     {.interval = Interval::step, .frequency = 2});
-  }
-};
 /// Watches each validation, which gets worse now and then.
-struct Watches : Drawn<> {
+struct Watches : Drawn {
   void validation_step(double, auto& ctx) { ctx.log(v, drawn()); }
   auto configure_optimizers() {
-    return scheduled(Drawn<>::configure_optimizers(),
+    return scheduled(Drawn::configure_optimizers(),
                      schedule::ReduceOnPlateau{v, {.factor = 0.5, .patience = 1, .cooldown = 1, .strict = false}},
                      {.interval = Interval::step, .frequency = 1});
   }
 };
 /// All of it for one optimizer, and a rate that falls with the epochs.
-struct Together : Drawn<> {
+struct Together : Drawn {
   void validation_step(double, auto& ctx) { ctx.log(v, drawn()); }
   auto configure_optimizers() {
-    auto warmed = scheduled(Drawn<>::configure_optimizers(), schedule::WarmupCosine{.warmup = 3, .total = 40});
+    auto warmed = scheduled(Drawn::configure_optimizers(), schedule::WarmupCosine{.warmup = 3, .total = 40});
     auto falling = scheduled(std::move(warmed), schedule::Exponential{0.9});
     return scheduled(std::move(falling), schedule::ReduceOnPlateau{v, {.factor = 0.7, .patience = 0, .strict = false}},
                      {.interval = Interval::step});
@@ -790,13 +766,13 @@ TEST_CASE("from each place: rates that move every second step, rates that follow
 TEST_CASE("after a failure in a step, a validation, a hook or the pass for statistics a fit ends as one without it") {
   for (int const window : {1, 2}) {
     CAPTURE(window);
-    check_failures(40, [&](Go const& go) { fit_automatic<Drawn<>>(go, window, toy::batches(5)); });
-    check_failures(40, [&](Go const& go) { fit_automatic<Drawn<>>(go, window, Shuffled{}); });
+    check_failures(40, [&](Go const& go) { fit_automatic<Drawn>(go, window, toy::batches(5)); });
+    check_failures(40, [&](Go const& go) { fit_automatic<Drawn>(go, window, Shuffled{}); });
     check_failures(40, [&](Go const& go) {
       fit_automatic<Normed>(go, window, toy::batches(5),
                             StochasticWeightAveraging{{.swa_lrs = 0.25, .swa_epoch_start = 2, .annealing_epochs = 2}});
     });
-    check_failures(40, [&](Go const& go) { fit_automatic<ThreeParts>(go, window, toy::batches(5), OneByOne{}); });
+    check_failures(40, [&](Go const& go) { fit_automatic<WarmedUp>(go, window, toy::batches(5), OneByOne{}); });
     check_failures(40, [&](Go const& go) { fit_automatic<Watches>(go, window, toy::batches(5)); });
   }
 }
@@ -806,8 +782,8 @@ TEST_CASE("a fit that had ended trains nothing and ends nothing twice; random nu
   toy::world.files.clear();
   toy::Restored<std::uint64_t> const random(toy::world.rng);
   said([&] {
-    Drawn<> model;
-    auto trainer = toy::train<Drawn<>>(options(), Automatic{}, Go{}.tells());
+    Drawn model;
+    auto trainer = toy::train<Drawn>(options(), Automatic{}, FailsFirst{}, Go{}.tells());
     Go{}(trainer, model, toy::batches(5), toy::batches(2));
     auto const left = heard.back();
     auto const drawn_then = toy::world.rng;
@@ -815,9 +791,9 @@ TEST_CASE("a fit that had ended trains nothing and ends nothing twice; random nu
     for (int again = 0; again != 2; ++again) {  // the second one goes on from what the first one left
       heard.clear();
       toy::world.rng = 3;
-      Drawn<> then;
-      auto other = toy::train<Drawn<>>(options(), Automatic{}, Tells{.saves = false});
-      Go{"end"}(other, then, toy::batches(5), toy::batches(2));
+      Drawn then;
+      auto other = toy::train<Drawn>(options(), Automatic{}, FailsFirst{}, Tells{.saves = false});
+      Go{CkptPath{"end"}}(other, then, toy::batches(5), toy::batches(2));
       CHECK(toy::world.rng == drawn_then);
       CHECK(heard.back() == left);
       CHECK(std::none_of(heard.begin(), heard.end(), [](auto const& line) { return line.starts_with("train"); }));

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -80,13 +81,20 @@ struct Said {
 };
 /// A fit of two batches an epoch, from the last file in the folder.
 template <class M, class... Cs>
-Said run(Folder const& folder, M& model, TrainerOptions options, Cs... callbacks) {
+Said run(Folder const& folder, M& model, TrainerOptions options, Automatic how = {}, Cs... callbacks) {
   Said all;
-  auto trainer = make_trainer<M>(std::move(options), SavingDevice{}, Float32{}, Automatic{},
+  auto trainer = make_trainer<M>(std::move(options), SavingDevice{}, Float32{}, how,
                                  ModelCheckpoint{{.dirpath = folder.path, .save_last = true}}, std::move(callbacks)...);
   all.text = said([&] { trainer.fit(model, toy::batches(2), toy::batches(1), CkptPath{"last"}); });
   all.epochs = trainer.progress().epoch;
   return all;
+}
+/// The same with an average and an early stop.
+template <class M>
+Said run_watched(Folder const& folder, M& model, TrainerOptions options, int patience, double decay = 0.9,
+                 Automatic how = {}) {
+  return run(folder, model, std::move(options), how, EMAWeightAveraging{{.decay = decay}},
+             EarlyStopping{M::vl, {.patience = patience}});
 }
 /// How often a text is in another one.
 int count(std::string const& text, std::string const& what) {
@@ -94,6 +102,7 @@ int count(std::string const& text, std::string const& what) {
   for (auto at = text.find(what); at != text.npos; at = text.find(what, at + 1)) ++n;
   return n;
 }
+auto const plain = [](auto optimizer) { return optimizer; };
 auto cosine(long total) {
   return [total](auto optimizer) {
     return scheduled(std::move(optimizer), schedule::Cosine{total}, {.interval = Interval::epoch});
@@ -223,7 +232,6 @@ TEST_CASE("resumed: a learning rate that the program has changed is its own, wit
       return std::pair(then.rates, then.seconds);
     };
     std::size_t const steps = inside ? 3 : 2;
-    auto const plain = [](auto optimizer) { return optimizer; };
     CHECK(other(plain, 0.25).first == std::vector<double>(steps, 0.25));
     CHECK(other(plain, 0.25).second == std::vector<double>(steps, 0.5));
     auto const product = [](auto optimizer) {
@@ -254,7 +262,6 @@ TEST_CASE("resumed: a momentum that a schedule moves is that of the program's co
     CHECK(then.momenta[i] ==
           *schedule::Cyclic{.peak = 2, .step_size_up = 4, .max_momentum = 0.95}.momentum(2 + static_cast<long>(i)));
   Folder const other;
-  auto const plain = [](auto optimizer) { return optimizer; };
   Rated without{plain};
   run(other, without, quick(1));
   Rated changed{plain};
@@ -269,7 +276,6 @@ TEST_CASE("resumed: rates and momenta that were set by hand stay where the progr
   auto const by_hand = [](Momentum& optimizer, long step) {
     if (step == 1) optimizer.set_lr(0, 0.125), optimizer.set_lr(1, 0.375), optimizer.set_momentum(0, 0.25);
   };
-  auto const plain = [](auto optimizer) { return optimizer; };
   auto const slow = cosine(9);  // which next moves at the epoch's end
   auto const check = [&](auto make, std::size_t stays) {
     for (long const cut : {2, 3}) {
@@ -303,11 +309,10 @@ TEST_CASE("resumed: rates and momenta that were set by hand stay where the progr
 
 TEST_CASE("resumed: EarlyStopping has the program's patience and the file's count, also where the run had ended") {
   std::vector<double> const script = {5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20};
-  auto const start = [&](Folder const& folder, int patience, bool inside = false) {
-    Scripted model{.script = script};
-    auto options = quick(16);
-    if (inside) options.val_check_interval = 1;
-    return run(folder, model, options, EarlyStopping{Scripted::vl, {.patience = patience}});
+  auto const start = [&](Folder const& folder, int patience) {
+    Rated model{cosine(16)};
+    model.script = script;
+    return run_watched(folder, model, quick(16), patience);
   };
   Folder const folder;
   CHECK(start(folder, 3).epochs == 4);
@@ -324,12 +329,7 @@ TEST_CASE("resumed: EarlyStopping has the program's patience and the file's coun
 TEST_CASE("resumed: one warning for all options that differ, and none where none does") {
   auto const start = [&](Folder const& folder, int epochs, double decay, int patience, int total, int k) {
     Rated model{cosine(total)};
-    std::string text;
-    auto trainer = make_trainer<decltype(model)>(
-        quick(epochs), SavingDevice{}, Float32{}, Automatic{.accumulate_grad_batches = k},
-        ModelCheckpoint{{.dirpath = folder.path, .save_last = true}}, EMAWeightAveraging{{.decay = decay}},
-        EarlyStopping{decltype(model)::vl, {.patience = patience}});
-    return said([&] { trainer.fit(model, toy::batches(2), toy::batches(1), CkptPath{"last"}); });
+    return run_watched(folder, model, quick(epochs), patience, decay, {.accumulate_grad_batches = k}).text;
   };
   Folder const folder;
   start(folder, 1, 0.9, 5, 9, 1);
@@ -361,13 +361,13 @@ struct Windowed : Scripted {
 TEST_CASE("resumed: clipping is the program's, and another window's length holds from the next window on") {
   Folder const folder;
   Windowed model;
-  auto const start = [&](Automatic how, auto... from) {
+  auto const start = [&](Automatic how, std::optional<CkptPath> const& from = std::nullopt) {
     auto options = quick(1);
     options.val_check_interval = 3;
     auto trainer = make_trainer<Windowed>(options, SavingDevice{}, Float32{}, how,
                                           ModelCheckpoint{{.dirpath = folder.path, .save_top_k = -1}});
     model = {};
-    return said([&] { trainer.fit(model, toy::batches(6), toy::batches(1), from...); });
+    return said([&] { trainer.fit(model, toy::batches(6), toy::batches(1), from); });
   };
   start({.accumulate_grad_batches = 2, .clip = ClipNorm{1.0}});
   CHECK(model.steps == std::vector<long>{0, 0, 1, 1, 2, 2});
@@ -491,8 +491,8 @@ TEST_CASE("constants of each schedule: all that differ are told, and the rate is
   CHECK(resumed(Step{2} * Cosine{4}, Step{3} * Cosine{8}) == "first.size second.total");
   CHECK(resumed(rate_only(OneCycle{.total = 4}), rate_only(OneCycle{.total = 8})) == "of.total");
   ReduceOnPlateau saved{Scripted::vl, {Mode::max, 0.5, 2, 0.1, ThresholdMode::abs, 1, 0.01, 0.1, false}};
-  ReduceOnPlateau plain{Scripted::vl};
-  CHECK(told(saved, plain) == "mode factor patience threshold threshold_mode cooldown min_lr eps strict");
+  ReduceOnPlateau usual{Scripted::vl};
+  CHECK(told(saved, usual) == "mode factor patience threshold threshold_mode cooldown min_lr eps strict");
   using Set = loop::OptimizerSet<toy::Backend, OptimizerList<Scheduled<Momentum, Step, true>>>;
   Set each(optimizers(scheduled(Momentum{}, Step{2}, {.interval = Interval::step, .frequency = 2})));
   Set other(optimizers(scheduled(Momentum{}, Step{2}, {.interval = Interval::epoch})));

@@ -31,15 +31,21 @@ struct Net {
   Tensor a = Tensor::parameter(0.5), b = Tensor::parameter(0.25), c = Tensor::parameter(0.75);
   toy::Norm norm{};
   bool training = true;
+  std::string first_name = "a";
+  bool filters = false;  ///< its optimizer has the weights that are not frozen
 
   std::vector<Tensor> parameters() const { return {a, b, c}; }
-  std::vector<std::pair<std::string, Tensor>> named_parameters() const { return {{"a", a}, {"b", b}, {"c", c}}; }
+  std::vector<std::pair<std::string, Tensor>> named_parameters() const { return {{first_name, a}, {"b", b}, {"c", c}}; }
   Tensor training_step(double batch, auto&) {
     norm.see(batch);
     return a * b * c * Tensor(0.25 + norm.mean / 16);
   }
   void test_step(double) {}
-  toy::Sgd configure_optimizers() { return {.params = {a, b, c}, .rate = 0.125, .momentum = 0.5}; }
+  toy::Sgd configure_optimizers() {
+    auto params = parameters();
+    if (filters) std::erase_if(params, [](Tensor const& p) { return !p.requires_grad(); });
+    return {.params = params, .rate = 0.125, .momentum = 0.5};
+  }
   void state(auto& archive) { archive("mean", norm.mean)("seen", norm.seen); }
 
   /// What is switched off.
@@ -63,6 +69,7 @@ struct Acts {
   using Stateless = ByChoice;
   Act act;
   Save save = nullptr;
+  Path rescue = {};  ///< the file of an exception
   void at(std::string_view where, auto& ctx) { act(ctx.model(), where, ctx.global_step(), save); }
   void on_fit_start(auto& ctx) { at("fit start", ctx); }
   void on_train_start(auto& ctx) { at("train start", ctx); }
@@ -75,11 +82,9 @@ struct Acts {
     if (!ctx.sanity_checking()) at("validation end", ctx);
   }
   void on_test_batch_end(auto& ctx) { at("test", ctx); }
-};
-
-struct Rescues : Acts {
-  Path file;
-  void on_exception(auto& ctx) { ctx.request_checkpoint(file); }
+  void on_exception(auto& ctx) {
+    if (!rescue.empty()) ctx.request_checkpoint(rescue);
+  }
 };
 
 template <class N, class How>
@@ -91,6 +96,8 @@ struct Trains : TrainerOf<N, How> {
                           Acts{std::move(act), [this](Path const& file) { this->save_checkpoint(file); }}) {}
 };
 auto const four = toy::batches(4);
+std::optional<CkptPath> const anew = std::nullopt;
+std::optional<CkptPath> from(Path const& file) { return CkptPath{file}; }
 
 /// Freezes a weight and the norm in the second epoch, thaws the weight in the third.
 void hooks_switch(Net& net, std::string_view where, long step) {
@@ -136,7 +143,7 @@ TEST_CASE("switches: a fit resumes from each file with what hooks had switched, 
     };
   };
   Net whole;
-  Trains<>(3, acts("whole")).fit(whole, four);
+  Trains<>(3, acts("whole")).fit(whole, four, anew);
   CHECK(whole.off() == " norm");
   CHECK(named(file("whole", 5)).empty());
   CHECK(named(file("whole", 6)) == "off: a on:");
@@ -146,14 +153,14 @@ TEST_CASE("switches: a fit resumes from each file with what hooks had switched, 
   for (long step = 1; step != 12; ++step) {
     CAPTURE(step);
     Net net;
-    Trains<>(3, acts("again")).fit(net, four, CkptPath{file("whole", step)});
+    Trains<>(3, acts("again")).fit(net, four, from(file("whole", step)));
     CHECK(net.numbers() == whole.numbers());
     CHECK(net.off() == whole.off());
     for (long later = step + 1; later != 13; ++later) {
       CHECK(content(file("again", later)) == content(file("whole", later)));
       if (later == 12) continue;
       Net last;
-      Trains<>(3, acts("last")).fit(last, four, CkptPath{file("again", later)});
+      Trains<>(3, acts("last")).fit(last, four, from(file("again", later)));
       CHECK(last.numbers() == whole.numbers());
     }
   }
@@ -167,14 +174,14 @@ TEST_CASE("switches: what the program has frozen is the program's, unless a hook
   };
   Net net;
   net.c.set_requires_grad(false);
-  Trains<>(2, saves).fit(net, four);
+  Trains<>(2, saves).fit(net, four, anew);
   CHECK(named(folder / "file") == "off: a norm on:");
 
   Net thawed, other;
-  Trains<>(3, does_nothing).fit(thawed, four, CkptPath{folder / "file"});
+  Trains<>(3, does_nothing).fit(thawed, four, from(folder / "file"));
   CHECK(thawed.off() == "a norm");
   other.b.set_requires_grad(false);
-  Trains<>(3, does_nothing).fit(other, four, CkptPath{folder / "file"});
+  Trains<>(3, does_nothing).fit(other, four, from(folder / "file"));
   CHECK(other.off() == "ab norm");
 
   // What this program freezes itself is its choice, and that a hook thaws it is named.
@@ -183,7 +190,7 @@ TEST_CASE("switches: what the program has frozen is the program's, unless a hook
   Trains<>(3, [&](Net& it, std::string_view where, long step, Save const& save) {
     hooks_switch(it, where, step);
     if (where == "batch end" && step >= 9) save(folder / std::to_string(step));
-  }).fit(both, four, CkptPath{folder / "file"});
+  }).fit(both, four, from(folder / "file"));
   CHECK(named(folder / "9") == "off: norm on:");
   CHECK(named(folder / "11") == "off: norm on: a");
 
@@ -193,13 +200,13 @@ TEST_CASE("switches: what the program has frozen is the program's, unless a hook
   Trains<> trainer(1, [](Net& it, std::string_view where, long, Save const&) {
     if (where == "train start") it.b.set_requires_grad(false);
   });
-  trainer.fit(quiet, four);
+  trainer.fit(quiet, four, anew);
   trainer.save_checkpoint(folder / "quiet");
   CHECK(entry(folder / "quiet") == nullptr);
   Net same;  // as is nothing of files from before they held this
   Trains<>(2, [](Net& it, std::string_view where, long, Save const&) {
     if (where == "train start") it.c.set_requires_grad(false);
-  }).fit(same, four, CkptPath{folder / "quiet"});
+  }).fit(same, four, from(folder / "quiet"));
   CHECK(same.off() == "c");
 }
 
@@ -211,7 +218,7 @@ TEST_CASE("switches: a program's choice stays, whichever files its process resum
     Trains<> trainer(1, [&](Net& it, std::string_view where, long step, Save const&) {
       if (hook_sets && where == "batch" && step == 1) it.a.set_requires_grad(*hook_sets);
     });
-    trainer.fit(net, four);
+    trainer.fit(net, four, anew);
     trainer.save_checkpoint(folder / name);
   };
   writes("none", false, {});
@@ -228,10 +235,10 @@ TEST_CASE("switches: a program's choice stays, whichever files its process resum
       if (where == "batch") trained.push_back(it.a.requires_grad());
       if (where == "batch" && step == 5 && trained.size() < 4) it.a.set_requires_grad(frozen);
     });
-    trainer.fit(net, four, CkptPath{folder / (frozen ? "off" : "on")});
+    trainer.fit(net, four, from(folder / (frozen ? "off" : "on")));
     CHECK(trained == std::vector{!frozen, !frozen, frozen, frozen});
     trained.clear(), trained.resize(4);
-    trainer.fit(net, four, CkptPath{folder / "none"});
+    trainer.fit(net, four, from(folder / "none"));
     CHECK(trained == std::vector{false, false, false, false, !frozen, !frozen, !frozen, !frozen});
     trainer.save_checkpoint(folder / "after");
     CHECK(entry(folder / "after") == nullptr);
@@ -245,19 +252,12 @@ TEST_CASE("switches: a program's choice stays, whichever files its process resum
   for (bool const frozen : {false, true}) {
     net.emplace();
     if (frozen) net->a.set_requires_grad(false), net->b.set_requires_grad(false);
-    trainer.fit(*net, four, CkptPath{folder / "none"});
+    trainer.fit(*net, four, from(folder / "none"));
     CHECK(net->off() == (frozen ? "ab" : "a"));
     trainer.save_checkpoint(folder / "after");
     CHECK(named(folder / "after") == (frozen ? "" : "off: a on:"));
   }
 }
-
-namespace {
-/// Its names are not those of the others' files.
-struct Renamed : Net {
-  std::vector<std::pair<std::string, Tensor>> named_parameters() const { return {{"x", a}, {"b", b}, {"c", c}}; }
-};
-}  // namespace
 
 TEST_CASE("switches: names of a file may be in any order, and be unknown to the model") {
   SavingBackend::RunFile::Memory memory;
@@ -275,12 +275,12 @@ TEST_CASE("switches: names of a file may be in any order, and be unknown to the 
   Trains<> trainer(1, [](Net& it, std::string_view where, long step, Save const&) {
     if (where == "batch" && step == 1) it.a.set_requires_grad(true), it.b.set_requires_grad(false);
   });
-  trainer.fit(net, four);
+  trainer.fit(net, four, anew);
   trainer.save_checkpoint(folder / "file");
   CHECK(named(folder / "file") == "off: b on: a");
-  Renamed other;
-  Trains<Renamed> further(2, does_nothing);
-  further.fit(other, four, CkptPath{folder / "file"});
+  Net other{.first_name = "x"};
+  Trains<> further(2, does_nothing);
+  further.fit(other, four, from(folder / "file"));
   further.save_checkpoint(folder / "other");
   CHECK(named(folder / "other") == "off: b on:");
 }
@@ -294,27 +294,26 @@ TEST_CASE("switches: a file that is written before training began names nothing 
     Trains<> trainer(1, [&](Net& net, std::string_view now, long, Save const& save) {
       if (now == where) net.norm.training = false, save(folder / "file");
     });
-    trainer.fit(first, four);
+    trainer.fit(first, four, anew);
     CHECK(named(folder / "file") == "");
     second.c.set_requires_grad(false);
-    trainer.fit(second, four);
+    trainer.fit(second, four, anew);
     CHECK(named(folder / "file") == "");
 
     bool fails = true;
     auto failing = make_trainer<Net>(quick(1), SavingDevice{}, Float32{}, Automatic{},
-                                     Rescues{{[&](Net& net, std::string_view now, long, Save const&) {
-                                                if (now != where || !fails) return;
-                                                net.norm.training = false;
-                                                throw std::runtime_error("a hook failed");
-                                              },
-                                              nullptr},
-                                             folder / "failed"});
+                                     Acts{[&](Net& net, std::string_view now, long, Save const&) {
+                                            if (now != where || !fails) return;
+                                            net.norm.training = false;
+                                            throw std::runtime_error("a hook failed");
+                                          },
+                                          nullptr, folder / "failed"});
     Net third;
     third.a.set_requires_grad(false);
-    CHECK_THROWS_AS(failing.fit(third, four), std::runtime_error);
+    CHECK_THROWS_AS(failing.fit(third, four, anew), std::runtime_error);
     CHECK(named(folder / "failed") == "");
     fails = false;
-    failing.fit(third, four);
+    failing.fit(third, four, anew);
     failing.save_checkpoint(folder / "after");
     CHECK(named(folder / "after") == "");
   }
@@ -330,7 +329,7 @@ TEST_CASE("switches: a snapshot that is restored inside of a test gives its mode
     restore(trainer, *kept);
     in_test = it.off();
   });
-  trainer.fit(net, four);
+  trainer.fit(net, four, anew);
   kept = snapshot(trainer);
   net.a.set_requires_grad(true);
   net.norm.training = net.training = true;
@@ -338,7 +337,7 @@ TEST_CASE("switches: a snapshot that is restored inside of a test gives its mode
   CHECK(in_test == "a net");
   CHECK(net.off() == "a norm net");
   net.training = true;
-  trainer.fit(net, four);
+  trainer.fit(net, four, anew);
   Folder const folder;
   trainer.save_checkpoint(folder / "after");
   CHECK(named(folder / "after") == "off: a norm on:");
@@ -355,22 +354,22 @@ TEST_CASE("switches: a file that is written in an evaluation holds the modes fro
   };
   auto const one = toy::batches(1);
   Validated whole;
-  Trains<Validated>(3, acts("", "")).fit(whole, four, one);
+  Trains<Validated>(3, acts("", "")).fit(whole, four, one, anew);
   REQUIRE(whole.off() == "b norm");
   for (std::string const where : {"validation", "validation end"}) {
     CAPTURE(where);
     Validated net, again;
     Trains<Validated> trainer(2, acts(where, where));
-    trainer.fit(net, four, one);
+    trainer.fit(net, four, one, anew);
     CHECK(named(folder / where) == "off: a norm on:");  // the validation is done again
-    Trains<Validated>(3, acts("", "")).fit(again, four, one, CkptPath{folder / where});
+    Trains<Validated>(3, acts("", "")).fit(again, four, one, from(folder / where));
     CHECK(again.off() == "b norm");
     CHECK(again.numbers() == whole.numbers());
     trainer.save_checkpoint(folder / "after");
     CHECK(named(folder / "after") == "off: a b norm on:");
 
     Trains<Validated> tests(2, acts("test", "test"));
-    tests.fit(net, four, NoValidation{});  // of another run
+    tests.fit(net, four, NoValidation{}, anew);  // of another run
     tests.test(net, one);
     CHECK(named(folder / "test").empty());
     CHECK(net.off() == "ab norm");
@@ -381,7 +380,7 @@ TEST_CASE("switches: a file that is written in an evaluation holds the modes fro
     hooks_switch(net, where, step);
     if (where == "test") in_test = net.off(), save(folder / "tested");
   });
-  trainer.fit(tested, four);
+  trainer.fit(tested, four, anew);
   trainer.test(tested, one);
   CHECK(in_test == "a norm net");
   CHECK(named(folder / "tested") == "off: a norm on:");
@@ -400,10 +399,10 @@ TEST_CASE("switches: a file that is written in an evaluation holds the modes fro
     if (where == "batch end" && step == 6) save(folder / "inside");
   };
   Validated sane, again;
-  Trains<Validated>(2, checked, options).fit(sane, four, one);
+  Trains<Validated>(2, checked, options).fit(sane, four, one, anew);
   CHECK(named(folder / "sanity") == "off: c on:");
   CHECK(named(folder / "inside") == "off: c on:");
-  Trains<Validated>(2, checked, options).fit(again, four, one, CkptPath{folder / "inside"});
+  Trains<Validated>(2, checked, options).fit(again, four, one, from(folder / "inside"));
   CHECK(again.numbers() == sane.numbers());
 }
 
@@ -416,10 +415,10 @@ TEST_CASE("switches: what a failing validation or hook leaves behind is what it 
       throw std::runtime_error("a validation failed");
     }
   };
-  auto trainer = make_trainer<Validated>(quick(2), SavingDevice{}, Float32{}, Automatic{},
-                                         Rescues{{acts, nullptr}, folder / "failed"});
+  auto trainer =
+      make_trainer<Validated>(quick(2), SavingDevice{}, Float32{}, Automatic{}, Acts{acts, nullptr, folder / "failed"});
   Validated net;
-  CHECK_THROWS_AS(trainer.fit(net, four, one), std::runtime_error);
+  CHECK_THROWS_AS(trainer.fit(net, four, one, anew), std::runtime_error);
   CHECK(net.off() == "b");
   CHECK(entry(folder / "failed") == nullptr);
 }
@@ -459,9 +458,9 @@ TEST_CASE("switches: under manual optimization a file inside a batch knows what 
   Turns whole;
   Trains<Turns, Manual>(3, [&](Net& net, auto where, long step, Save const&) {
     if (where == "batch" && step == 6) net.a.set_requires_grad(false), net.norm.training = false;
-  }).fit(whole, four, toy::batches(1));
+  }).fit(whole, four, toy::batches(1), anew);
   Turns net;
-  Trains<Turns, Manual>(2, acts).fit(net, four, toy::batches(1));
+  Trains<Turns, Manual>(2, acts).fit(net, four, toy::batches(1), anew);
   REQUIRE(saved > 2);
   CHECK(seen[0] == "abc norm");
   CHECK(seen[1] == "ac norm");
@@ -472,7 +471,7 @@ TEST_CASE("switches: under manual optimization a file inside a batch knows what 
   CHECK(named(folder / "validation") == "off: a norm on:");
   Turns again;
   Trains<Turns, Manual>(3, [](Net&, auto, long, Save const&) {
-  }).fit(again, four, toy::batches(1), CkptPath{folder / "validation"});
+  }).fit(again, four, toy::batches(1), from(folder / "validation"));
   CHECK(again.numbers() == whole.numbers());
   CHECK(again.off() == whole.off());
 }
@@ -484,18 +483,18 @@ TEST_CASE("switches: a second fit of a model saves what hooks of the first had s
     if (where == "batch end" && step == 9) save(folder / "9");
   };
   Net whole, net, again;
-  Trains<>(3, acts).fit(whole, four);
+  Trains<>(3, acts).fit(whole, four, anew);
   Trains<> trainer(2, acts);
   net.b.set_requires_grad(false);
-  trainer.fit(net, four);
+  trainer.fit(net, four, anew);
   net.b.set_requires_grad(true);  // between the fits: the program's
   net.c.set_requires_grad(false);
   auto options = trainer.given_options();
   options.max_epochs = 3;
   trainer.set_options(options);
-  trainer.fit(net, four);
+  trainer.fit(net, four, anew);
   CHECK(named(folder / "9") == "off: a norm on:");
-  Trains<>(3, acts).fit(again, four, CkptPath{folder / "9"});
+  Trains<>(3, acts).fit(again, four, from(folder / "9"));
   CHECK(again.off() == " norm");
 
   // A fit that resumes in the same process from an earlier file: what later hooks had switched is undone.
@@ -504,7 +503,7 @@ TEST_CASE("switches: a second fit of a model saves what hooks of the first had s
     if (where == "batch end" && step == 3) save(folder / "3");
     hooks_switch(it, where, step);
   });
-  once.fit(back, four);
+  once.fit(back, four, anew);
   std::vector<std::string> off;
   bool fails = true;
   Trains<> twice(3, [&](Net& it, std::string_view where, long step, Save const&) {
@@ -513,11 +512,11 @@ TEST_CASE("switches: a second fit of a model saves what hooks of the first had s
     if (step == 7 && fails) throw std::runtime_error("a hook failed");
   });
   Net failing;
-  CHECK_THROWS_AS(twice.fit(failing, four), std::runtime_error);
+  CHECK_THROWS_AS(twice.fit(failing, four, anew), std::runtime_error);
   CHECK(failing.off() == "a norm");
   off.clear();
   fails = false;
-  twice.fit(failing, four, CkptPath{folder / "3"});
+  twice.fit(failing, four, from(folder / "3"));
   CHECK(off[0] == "");
   CHECK(off[1] == "");
   CHECK(failing.numbers() == back.numbers());
@@ -532,44 +531,34 @@ TEST_CASE(
     hooks_switch(net, where, step);
   };
   Net whole, net, started, further;
-  Trains<>(3, acts).fit(whole, four);
+  Trains<>(3, acts).fit(whole, four, anew);
   Trains<> trainer(2, acts);
-  trainer.fit(net, four);
+  trainer.fit(net, four, anew);
   trainer.save_checkpoint(folder / "ended");
   Trains<> again(2, acts);
-  again.fit(started, four, CkptPath{folder / "ended"});
+  again.fit(started, four, from(folder / "ended"));
   CHECK(started.off() == net.off());
   again.save_checkpoint(folder / "again");
   CHECK(named(folder / "again") == "off: a norm on: b");
-  Trains<>(3, acts).fit(further, four, CkptPath{folder / "again"});
+  Trains<>(3, acts).fit(further, four, from(folder / "again"));
   CHECK(further.numbers() == whole.numbers());
 
   // The loader ends before the place of the file, which shows last of all.
   Trains<>(2, [&](Net& it, std::string_view where, long step, Save const& save) {
     acts(it, where, step, save);
     if (where == "batch end" && step == 7) save(folder / "inside");
-  }).fit(*std::make_unique<Net>(), toy::Unsized(4));
+  }).fit(*std::make_unique<Net>(), toy::Unsized(4), anew);
   Net short_of;
   short_of.a.set_requires_grad(false);
   short_of.c.set_requires_grad(false);
   Trains<> fails(2, acts);
-  CHECK(toy::refusal([&] { fails.fit(short_of, toy::Unsized(2), CkptPath{folder / "inside"}); }) != "");
+  CHECK(toy::refusal([&] { fails.fit(short_of, toy::Unsized(2), from(folder / "inside")); }) != "");
   CHECK(short_of.off() == "ac");
   fails.save_checkpoint(folder / "failed");
   CHECK(entry(folder / "failed") == nullptr);
-  fails.fit(short_of, toy::Unsized(4), CkptPath{folder / "inside"});  // c is the program's still
+  fails.fit(short_of, toy::Unsized(4), from(folder / "inside"));  // c is the program's still
   CHECK(short_of.off() == "ac norm");
 }
-
-namespace {
-struct Filters : Net {
-  toy::Sgd configure_optimizers() {
-    auto made = Net::configure_optimizers();
-    std::erase_if(made.params, [](Tensor const& p) { return !p.requires_grad(); });
-    return made;
-  }
-};
-}  // namespace
 
 TEST_CASE("switches: a resumed fit makes its optimizers of the parameters that the file's were made of") {
   Folder const folder;
@@ -578,22 +567,22 @@ TEST_CASE("switches: a resumed fit makes its optimizers of the parameters that t
     if (where == "batch" && step == 6) net.b.set_requires_grad(false);
     if (where == "batch end" && step >= 7) save(folder / std::to_string(step));
   };
-  Filters net;
-  Trains<Filters> trainer(1, acts);
-  trainer.fit(net, four);
+  Net net{.filters = true};
+  Trains<> trainer(1, acts);
+  trainer.fit(net, four, anew);
   auto options = trainer.given_options();
   options.max_epochs = 3;
   trainer.set_options(options);
-  trainer.fit(net, four);
+  trainer.fit(net, four, anew);
   auto const numbers = net.numbers();
   auto const last = content(folder / "11");
   for (std::string const file : {"7", "10"}) {
     CAPTURE(file);
-    trainer.fit(net, four, CkptPath{folder / file});
+    trainer.fit(net, four, from(folder / file));
     CHECK(net.numbers() == numbers);
     CHECK(content(folder / "11") == last);
-    Filters fresh;
-    Trains<Filters>(3, acts).fit(fresh, four, CkptPath{folder / file});
+    Net fresh{.filters = true};
+    Trains<>(3, acts).fit(fresh, four, from(folder / file));
     CHECK(fresh.numbers() == numbers);
     CHECK(fresh.off() == "ab");
     CHECK(content(folder / "11") == last);
@@ -616,7 +605,7 @@ TEST_CASE("switches: weights alone, evaluations and trial runs leave them; a sna
   auto const acts = [&](Net& net, std::string_view where, long step, Save const&) { hooks_switch(net, where, step); };
   Net net, other;
   Trains<> trainer(2, acts);
-  trainer.fit(net, four);
+  trainer.fit(net, four, anew);
   trainer.save_checkpoint(folder / "file");
   auto const kept = snapshot(trainer);
   Trains<> tests(1, does_nothing);
@@ -624,7 +613,7 @@ TEST_CASE("switches: weights alone, evaluations and trial runs leave them; a sna
   Trains<> keeps(1, [&](Net&, std::string_view where, long, Save const&) {
     if (where == "test") in_test = snapshot(keeps);
   });
-  keeps.fit(other, four);
+  keeps.fit(other, four, anew);
   other.b.set_requires_grad(false);
   keeps.test(other, toy::batches(1));
   other.b.set_requires_grad(true);
@@ -638,7 +627,7 @@ TEST_CASE("switches: weights alone, evaluations and trial runs leave them; a sna
   auto saves = make_trainer<Net>(quick(2), SavingDevice{}, Float32{}, Automatic{}, Acts{acts},
                                  ModelCheckpoint{{.dirpath = folder / "alone", .save_weights_only = true}});
   Net alone;
-  saves.fit(alone, four);
+  saves.fit(alone, four, anew);
   CHECK(alone.off() == "a norm");
   auto const& best = saves.callback<ModelCheckpoint<>>().best_model_path();
   CHECK(entry(best) == nullptr);
@@ -659,11 +648,11 @@ TEST_CASE("switches: weights alone, evaluations and trial runs leave them; a sna
   auto options = trainer.given_options();
   options.max_epochs = 3;
   trainer.set_options(options);
-  trainer.fit(net, four);
+  trainer.fit(net, four, anew);
   restore(trainer, kept);
   CHECK(net.off() == "a norm");
   Net unbroken;
-  Trains<>(3, acts).fit(unbroken, four);
+  Trains<>(3, acts).fit(unbroken, four, anew);
   trainer.fit(net, four, kept);
   CHECK(net.numbers() == unbroken.numbers());
   trainer.save_checkpoint(folder / "later");
@@ -687,12 +676,12 @@ TEST_CASE("switches: what a hook of a cut epoch's end has frozen is not frozen i
     return options;
   };
   Net whole, cut, again;
-  Trains<>(3, acts, limited({})).fit(whole, four);
+  Trains<>(3, acts, limited({})).fit(whole, four, anew);
   Trains<> trainer(3, acts, limited(6));
-  trainer.fit(cut, four);
+  trainer.fit(cut, four, anew);
   CHECK(cut.off() == "");
   trainer.save_checkpoint(folder / "cut");
-  Trains<>(3, acts, limited({})).fit(again, four, CkptPath{folder / "cut"});
+  Trains<>(3, acts, limited({})).fit(again, four, from(folder / "cut"));
   CHECK(again.numbers() == whole.numbers());
   CHECK(again.off() == whole.off());
 }

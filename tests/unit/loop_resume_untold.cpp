@@ -133,22 +133,19 @@ struct Made {
   std::default_sentinel_t end() const { return {}; }
 };
 
-/// What one fit said, from its beginning or from the file of the failure.
+/// What one fit said, from its beginning or from the file of a failure.
 template <class Loader, class Model = Net>
-Lines lines(Loader loader, int window, std::optional<long> limit, bool resumes, Model model = {}) {
+Lines lines(Loader loader, int window, std::optional<long> limit, std::optional<CkptPath> const& from = std::nullopt) {
   heard.clear();
-  if (!resumes) toy::world.rng = 7;
+  Model model;
+  if (!from) toy::world.rng = 7;
   TrainerOptions options{.max_epochs = 2, .num_sanity_val_steps = 0};
   if (limit) options.limit_train_batches = Batches{*limit};
   auto trainer = toy::train<Model>(options, Automatic{.accumulate_grad_batches = window}, Third{}, Second{}, First{});
   said([&] {
     try {
-      if (resumes) {
-        toy::world.restored = [] { heard.clear(); };
-        trainer.fit(model, loader, toy::batches(2), CkptPath{"failed"});
-      } else {
-        trainer.fit(model, loader, toy::batches(2));
-      }
+      if (from) toy::world.restored = [] { heard.clear(); };
+      trainer.fit(model, loader, toy::batches(2), from);
       heard.push_back("steps " + std::to_string(trainer.progress().global_step) + " batches " +
                       std::to_string(trainer.progress().total_batches) + " weight " + text(model.p.value()));
     } catch (Error const&) {}
@@ -163,16 +160,16 @@ int check_each(std::string const& event, Loader const& loader, int window, std::
   toy::Restored<std::uint64_t> const random(toy::world.rng);
   toy::world.files.clear();
   fault = {};
-  auto const whole = lines<Loader, Model>(loader, window, limit, false);
+  auto const whole = lines<Loader, Model>(loader, window, limit);
   int places = 0;
   std::string all;
   for (int epoch = 0; epoch != 2; ++epoch)
     for (long steps = 0; steps != 11; ++steps) {
       fault = {event, epoch, steps};
-      auto both = lines<Loader, Model>(loader, window, limit, false);
+      auto both = lines<Loader, Model>(loader, window, limit);
       if (!std::exchange(fault, {}).event.empty()) continue;
       ++places;
-      auto const rest = lines<Loader, Model>(loader, window, limit, true);
+      auto const rest = lines<Loader, Model>(loader, window, limit, CkptPath{"failed"});
       both.insert(both.end(), rest.begin(), rest.end());
       if (both != whole)
         all += event + " of epoch " + std::to_string(epoch) + " after " + std::to_string(steps) + " steps\n" +

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <tuple>
 #include <utility>
@@ -51,19 +52,18 @@ auto loader() {
   return data::Loader{numbers, data::LoaderOptions{.batch_size = 2, .shuffle = true, .seed = 7}};
 }
 
-/// Asks for a file at the end of each epoch: the last one stays.
-auto asks_each_epoch() {
-  return toy::Influence{[](std::string_view where, auto& ctx) {
-    if (where == "on_train_epoch_end") ctx.request_checkpoint("here");
-  }};
-}
-/// Asks for a file after that batch of that epoch.
-auto asks_at(int epoch, long batch) {
-  return toy::Influence{[=](std::string_view where, auto& ctx) {
-    if (where == "on_train_batch_end" && ctx.current_epoch() == epoch && ctx.batch_idx() == batch)
-      ctx.request_checkpoint("here");
-  }};
-}
+/// Asks for a file after that batch of that epoch, or at the end of each epoch: the last one stays.
+struct Asks {
+  using Stateless = ByChoice;
+  toy::At at = {-1, -1};
+  bool each_epoch = false;
+  void on_train_batch_end(auto& ctx) const {
+    if (toy::Positions::here(ctx) == at) ctx.request_checkpoint("here");
+  }
+  void on_train_epoch_end(auto& ctx) const {
+    if (each_epoch) ctx.request_checkpoint("here");
+  }
+};
 
 struct Ran {
   std::vector<double> weights;
@@ -71,15 +71,15 @@ struct Ran {
   std::size_t saved;
   std::uint64_t random;
 };
-template <class From, class... Cs>
-Ran ran(Rank rank, int epochs, From from, Automatic how, Cs... callbacks) {
-  if constexpr (std::is_same_v<From, loop::Anew>) toy::world.rng = 100 + static_cast<std::uint64_t>(rank.rank());
+using From = std::optional<CkptPath>;
+template <class C = Asks>
+Ran ran(Rank rank, int epochs, From const& from, Automatic how, C callback = {}) {
+  if (!from) toy::world.rng = 100 + static_cast<std::uint64_t>(rank.rank());
   toy::world.saved.clear();
   Noisy model;
-  auto trainer = make_trainer<Noisy>({.max_epochs = epochs}, rank, Float32{}, how, std::move(callbacks)...);
+  auto trainer = make_trainer<Noisy>({.max_epochs = epochs}, rank, Float32{}, how, std::move(callback));
   auto train = loader();
-  if constexpr (std::is_same_v<From, loop::Anew>) trainer.fit(model, train);
-  else trainer.fit(model, train, from);
+  trainer.fit(model, train, from);
   return {model.weights, trainer.value(Noisy::seen), toy::world.saved.size(), toy::world.rng};
 }
 template <class Result>
@@ -95,13 +95,13 @@ TEST_CASE("ranks: a run that goes on from a file has the bits of the unbroken on
       CAPTURE(k, epoch, batch);
       Automatic const how{.accumulate_grad_batches = k};
       auto const whole =
-          toy::on_ranks(2, [&](Rank rank) { return ran(rank, 3, loop::Anew{}, how, asks_at(epoch, batch)); });
+          toy::on_ranks(2, [&](Rank rank) { return ran(rank, 3, std::nullopt, how, Asks{{epoch, batch}}); });
       require_fine(whole);
       CHECK(whole[0].result->saved == 1);
       CHECK(whole[1].result->saved == 0);
       auto const after = toy::on_ranks(2, [&](Rank rank) {
         toy::world.rng = 1;
-        return ran(rank, 3, CkptPath{"here"}, how, asks_at(-1, 0));
+        return ran(rank, 3, CkptPath{"here"}, how, Asks{});
       });
       require_fine(after);
       for (std::size_t r : {0U, 1U}) {
@@ -123,7 +123,7 @@ TrainerOptions::Clock::time_point ticking() {
   return TrainerOptions::Clock::time_point{} + std::chrono::milliseconds(static_cast<long>(seconds * 1000));
 }
 /// From a file or from its beginning, until a limit; the second clock is `ahead`.
-Ran limited(Rank rank, TrainerOptions options, std::optional<CkptPath> from, double ahead) {
+Ran limited(Rank rank, TrainerOptions options, From const& from, double ahead) {
   if (!from) toy::world.rng = 100 + static_cast<std::uint64_t>(rank.rank());
   seconds = 0;
   options.max_epochs = 3;
@@ -167,7 +167,7 @@ TEST_CASE("ranks: where a limit has cut an epoch short, all go on inside it once
 
 TEST_CASE("ranks: between epochs another number of ranks goes on, each with its share of the same order") {
   auto const two =
-      toy::on_ranks(2, [&](Rank rank) { return ran(rank, 2, loop::Anew{}, Automatic{}, asks_each_epoch()); });
+      toy::on_ranks(2, [&](Rank rank) { return ran(rank, 2, std::nullopt, Automatic{}, Asks{.each_epoch = true}); });
   require_fine(two);
   auto const three = toy::on_ranks(3, [&](Rank rank) { return ran(rank, 3, CkptPath{"here"}, Automatic{}); });
   require_fine(three);
@@ -180,7 +180,7 @@ TEST_CASE("ranks: inside an epoch another number of ranks is an Error before tra
     for (int const after : {1, 2, 3}) {
       CAPTURE(before, after);
       require_fine(
-          toy::on_ranks(before, [&](Rank rank) { return ran(rank, 1, loop::Anew{}, Automatic{}, asks_at(0, 1)); }));
+          toy::on_ranks(before, [&](Rank rank) { return ran(rank, 1, std::nullopt, Automatic{}, Asks{{0, 1}}); }));
       auto const then = toy::on_ranks(after, [&](Rank rank) { return ran(rank, 1, CkptPath{"here"}, Automatic{}); });
       if (before == after) require_fine(then);
       else
@@ -196,7 +196,7 @@ TEST_CASE("ranks: inside an epoch another number of ranks is an Error before tra
 TEST_CASE("ranks: what rank 0 cannot write is an Error of all of them") {
   auto const all = toy::on_ranks(2, [&](Rank rank) {
     toy::world.disk_full = true;
-    return ran(rank, 1, loop::Anew{}, Automatic{}, asks_at(0, 1));
+    return ran(rank, 1, std::nullopt, Automatic{}, Asks{{0, 1}});
   });
   toy::world.disk_full = false;
   for (auto const& rank : all)
@@ -249,7 +249,7 @@ TEST_CASE("ranks: what optimizers keep is shared out before the first step, and 
       InParts model;
       auto trainer = make_trainer<InParts>(
           {.max_epochs = 2, .default_root_dir = folder.path}, Sharing(rank, asked), Float32{}, Automatic{},
-          asks_each_epoch(), ModelCheckpoint{{.save_weights_only = true}}, EndsBadly{fails && rank.rank() == 1});
+          Asks{.each_epoch = true}, ModelCheckpoint{{.save_weights_only = true}}, EndsBadly{fails && rank.rank() == 1});
       auto train = loader();
       try {
         trainer.fit(model, train);
@@ -371,20 +371,20 @@ TEST_CASE("ranks: a link called last that a run before has not made is made by r
   std::string const file = "epoch=0-step=6.safetensors", last = "last.safetensors";
   for (auto const how : {SaveLast::link, SaveLast::copy}) {
     probe::Folder const folder;
-    auto const fit = [&](auto... from) {
+    auto const fit = [&](From const& from) {
       auto const all = toy::on_ranks(2, [&](Rank rank) {
         Noisy model;
         auto trainer = make_trainer<Noisy>({.max_epochs = 1}, RacedRank(rank), Float32{}, Automatic{},
                                            ModelCheckpoint{{.dirpath = folder.path, .save_last = how}});
         auto train = loader();
-        trainer.fit(model, train, from...);
+        trainer.fit(model, train, from);
         return trainer.template callback<ModelCheckpoint>().last_model_path();
       });
       require_fine(all);
       for (auto const& rank : all) CHECK(rank.result == folder / last);
       CHECK(folder.files() == std::set{file, last});
     };
-    fit();
+    fit(std::nullopt);
     std::filesystem::remove(folder / last);
     fit(CkptPath{folder / file});
     CHECK(std::filesystem::is_symlink(folder / last) == (how == SaveLast::link));
@@ -411,11 +411,11 @@ struct Ends {
 }  // namespace
 
 TEST_CASE("ranks: a signal that comes to one ends all after the same batch, with a file from which they go on") {
-  auto const whole = toy::on_ranks(2, [&](Rank rank) { return ran(rank, 2, loop::Anew{}, Automatic{}); });
+  auto const whole = toy::on_ranks(2, [&](Rank rank) { return ran(rank, 2, std::nullopt, Automatic{}); });
   require_fine(whole);
   std::vector<std::vector<long>> ended_at(2);
   auto const cut = toy::on_ranks(2, [&](Rank rank) {
-    return ran(rank, 2, loop::Anew{}, Automatic{}, Ends{1, 2, &ended_at[static_cast<std::size_t>(rank.rank())]});
+    return ran(rank, 2, std::nullopt, Automatic{}, Ends{1, 2, &ended_at[static_cast<std::size_t>(rank.rank())]});
   });
   for (auto const& rank : cut) CHECK(rank.error.find("[fulgurite.run.interrupted]") == 0);
   CHECK(ended_at == std::vector<std::vector<long>>{{3}, {3}});

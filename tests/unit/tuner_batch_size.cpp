@@ -63,14 +63,14 @@ struct Evaluated : Base {
 auto loader(int n, long batch_size = 2) {
   return data::Loader{samples(n), {.batch_size = batch_size, .shuffle = true, .seed = 3}};
 }
-/// Its loaders are made of a field.
+/// Its loaders are made of a field, or of 2 rows a batch whatever the field says.
 struct Made {
   long batch_size = 2;
-  int n = 64;
+  bool heeds = true;
   int made = 0;
   auto train_dataloader() {
     ++made;
-    return loader(n, batch_size);
+    return loader(64, heeds ? batch_size : 2);
   }
 };
 
@@ -203,13 +203,11 @@ TEST_CASE("loaders are made again from a field of the data module or of the mode
 
 TEST_CASE("a field that no loader is made from is found out") {
   toy::world = {};
-  struct Fixed : Made {
-    auto train_dataloader() { return loader(64, 2); }
-  } fixed;
+  Made fixed{.heeds = false};
   Net net;
   auto trainer = toy::train<Net>(options(), {});
   std::string sentence;
-  CHECK(toy::refusal([&] { tune::scale_batch_size(trainer, net, fixed, {.field = &Fixed::batch_size, .show = false}); },
+  CHECK(toy::refusal([&] { tune::scale_batch_size(trainer, net, fixed, {.field = &Made::batch_size, .show = false}); },
                      &sentence) == "fulgurite.tuner.unused_size");
   CHECK(sentence.find("batches have 2 rows with a batch size of 2 and of 4") != sentence.npos);
   CHECK(fixed.batch_size == 2);
@@ -372,18 +370,13 @@ TEST_CASE("the same of a loader that another evaluation has read") {
 }
 
 TEST_CASE("memory that ends is known by its type, and by what is nested") {
-  struct Nesting : Net {
-    std::function<void()> fail = nullptr;
-    toy::Tensor training_step(Rows const& rows) {
-      if (rows.size() > 4) fail();
-      return Net::training_step(rows);
-    }
-  };
-  auto const found = [](std::function<void()> fail) {
+  auto const found = [](std::function<void()> const& fail) {
     toy::world = {};
-    Nesting net;
-    net.fail = std::move(fail);
-    auto trainer = toy::train<Nesting>(options(), {});
+    Net net;
+    net.look = [&](Rows const& rows) {
+      if (rows.size() > 4) fail();
+    };
+    auto trainer = toy::train<Net>(options(), {});
     auto all = loader(64);
     return tune::scale_batch_size(trainer, net, all, {.show = false}).size;
   };
@@ -422,13 +415,9 @@ TrainerOptions::Clock::time_point counting() {
 TEST_CASE("each trial is timed without its first step, and the fastest size is named") {
   toy::world = {};
   toy::world.memory = 20;
-  struct Slow : Net {
-    toy::Tensor training_step(Rows const& rows) {
-      steps_passed += rows.size() == 8 ? 10 : 20 * static_cast<long>(rows.size());
-      return Net::training_step(rows);
-    }
-  } net;
-  auto trainer = toy::train<Slow>({.max_epochs = 1, .now = &counting}, {});
+  Net net;
+  net.look = [](Rows const& rows) { steps_passed += rows.size() == 8 ? 10 : 20 * static_cast<long>(rows.size()); };
+  auto trainer = toy::train<Net>({.max_epochs = 1, .now = &counting}, {});
   auto all = loader(64);
   auto const found = tune::scale_batch_size(trainer, net, all, {.max_trials = 5, .show = false});
   CHECK(tried(found) == Sizes{2, 4, 8, 16, -32});
@@ -451,13 +440,9 @@ TEST_CASE("each trial is timed without its first step, and the fastest size is n
 
 TEST_CASE("a window of several batches counts all of them") {
   toy::world = {};
-  struct Slow : Net {
-    toy::Tensor training_step(Rows const& rows) {
-      steps_passed += 100;
-      return Net::training_step(rows);
-    }
-  } net;
-  auto trainer = toy::train<Slow>({.max_epochs = 1, .now = &counting}, {.accumulate_grad_batches = 2});
+  Net net;
+  net.act = [] { steps_passed += 100; };
+  auto trainer = toy::train<Net>({.max_epochs = 1, .now = &counting}, {.accumulate_grad_batches = 2});
   auto all = loader(64);
   auto const found = tune::scale_batch_size(trainer, net, all, {.max_trials = 1, .show = false});
   CHECK(found.trials[0].seconds_per_step == 0.2);

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <exception>
 #include <functional>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -63,7 +64,7 @@ BatchSizeFinder<Net> finder(std::vector<int> milestones = {}) {
 /// More memory from this epoch on, as where a backbone is frozen.
 struct MoreMemory {
   using Stateless = ByChoice;
-  int epoch;
+  int epoch = -1;
   void on_train_epoch_start(auto& ctx) {
     if (ctx.current_epoch() == epoch) toy::world.memory = 40;
   }
@@ -97,7 +98,7 @@ TEST_CASE("fields of the model and of the data module are found and written") {
   WithLoaders whole;
   auto of_whole = toy::train<WithLoaders>(
       {.max_epochs = 1}, {},
-      BatchSizeFinder<WithLoaders>{{.search = {.field = &WithLoaders::batch_size, .show = false}}});
+      BatchSizeFinder<WithLoaders>{{.search = {.field = &WithLoaders::batch_size, .show = false}}}, MoreMemory{});
   of_whole.fit(whole);
   CHECK(whole.batch_size == 16);
   CHECK(whole.epochs == std::vector<Sizes>{{16, 16, 8}});
@@ -144,12 +145,12 @@ TEST_CASE("a search at a milestone changes nothing but the batch size") {
 }
 
 TEST_CASE("a fit that goes on from a file has the size that was found, and searches no more") {
-  auto const fit = [](Net& net, long saved_at, auto... from) {
+  auto const fit = [](Net& net, long saved_at, std::optional<CkptPath> from) {
     auto trainer = toy::train<Net>({.max_epochs = 4}, {}, finder(), toy::Influence{[=](std::string_view, auto& ctx) {
                                      if (ctx.global_step() == saved_at) ctx.request_checkpoint("a file");
                                    }});
     auto all = loader();
-    trainer.fit(net, all, from...);
+    trainer.fit(net, all, from);
     CHECK(all.batch_size() == 16);
     return trainer.template callback<BatchSizeFinder<Net>>().results().trials.size();
   };
@@ -157,7 +158,7 @@ TEST_CASE("a fit that goes on from a file has the size that was found, and searc
     toy::world = {};
     toy::world.memory = 20;
     Net whole, rest;
-    CHECK(fit(whole, steps) == 5);
+    CHECK(fit(whole, steps, std::nullopt) == 5);
     auto const random = toy::world.rng;
     CHECK(fit(rest, 0, CkptPath{"a file"}) == 0);
     CHECK(rest.epochs.size() == 3);
@@ -384,7 +385,8 @@ TEST_CASE("a search in an evaluation leaves the fit and its files the size that 
   auto trainer =
       toy::train<Evaluated>({.max_epochs = 1, .now = &counting}, {.accumulate_grad_batches = 3}, evaluation_finder());
   auto all = loader(), tested = loader();
-  trainer.fit(net, all, NoValidation{});
+  std::optional<CkptPath> from = std::nullopt;
+  trainer.fit(net, all, NoValidation{}, from);
   toy::world.memory = 9;
   trainer.test(net, tested);
   CHECK(tested.batch_size() == 8);
@@ -392,10 +394,11 @@ TEST_CASE("a search in an evaluation leaves the fit and its files the size that 
   REQUIRE(trials.size() == 4);
   CHECK(trials[0].samples_per_second == 200);  // windows of several batches are those of training
   trainer.save_checkpoint("after");
+  from = CkptPath{"after"};
   auto later = toy::train<Evaluated>({.max_epochs = 2}, {.accumulate_grad_batches = 3}, evaluation_finder());
   auto again = loader();
   toy::world.memory = 20;
-  later.fit(rest, again, NoValidation{}, CkptPath{"after"});
+  later.fit(rest, again, NoValidation{}, from);
   CHECK(again.batch_size() == 16);
   CHECK(later.callback<BatchSizeFinder>().results().trials.empty());
 }

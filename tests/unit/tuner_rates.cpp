@@ -27,10 +27,11 @@ namespace {
 /// Falls to 0 the faster the higher the rate, and diverges above 1; two groups, the second at a tenth of the rate.
 struct Bowl {
   double lr = 0.5;
+  double least = 0;  ///< the loss at the bottom
   toy::Tensor p = toy::Tensor::parameter(10.0), q = toy::Tensor::parameter(10.0);
   std::vector<std::vector<double>> rates = {};
   std::vector<toy::Tensor> parameters() const { return {p, q}; }
-  toy::Tensor training_step(double) { return p * p + q * q; }
+  toy::Tensor training_step(double) { return p * p + q * q + toy::Tensor(least); }
   void on_before_optimizer_step(auto& ctx) {
     auto& optimizer = ctx.optimizer();
     rates.push_back({optimizer.lr(0), optimizer.lr(1)});
@@ -142,10 +143,8 @@ TEST_CASE("several groups keep their ratio while rates rise, and in the fit that
 }
 
 TEST_CASE("a loss below 0 has no multiple at which it has diverged") {
-  struct Negative : Bowl {
-    toy::Tensor training_step(double batch) { return Bowl::training_step(batch) + toy::Tensor(-1000.0); }
-  } model;
-  auto trainer = toy::train<Negative>(options(9), Automatic{});
+  Bowl model{.least = -1000};
+  auto trainer = toy::train<Bowl>(options(9), Automatic{});
   auto const found = tune::lr_find(trainer, model, toy::batches(4),
                                    {.min_lr = 1e-4, .max_lr = 0.4, .num_training = 8, .skip_begin = 0});
   CHECK(found.lr.size() == 8);
@@ -186,12 +185,18 @@ namespace {
 /// Which steps are made when: "." a step of training, "?" one that is tried out.
 struct Times : Bowl {
   std::string times = {};
+  bool fails = false;  ///< the first fit, when it has heard of the finder's search
+  void on_fit_start(auto&) {
+    if (std::exchange(fails, false)) throw std::runtime_error("not yet");
+  }
   void on_train_batch_end(auto& ctx) { times += ctx.rehearsing() ? '?' : '.'; }
+  void validation_step(double) { times += 'v'; }
 };
 struct Later : LearningRateFinder<Times> {
   using LearningRateFinder::LearningRateFinder;
   void on_fit_start(auto&) {}
 };
+std::optional<CkptPath> const anew = std::nullopt;
 tune::RateSearch<Times> two_steps() { return {.num_training = 2, .skip_begin = 0, .skip_end = 0}; }
 
 }  // namespace
@@ -200,28 +205,21 @@ TEST_CASE("milestones search again, and a class derived from the finder searches
   Times model, derived;
   auto trainer = toy::train<Times>(options(4), Automatic{},
                                    LearningRateFinder<Times>{{.search = two_steps(), .milestones = {1, 3}}});
-  trainer.fit(model, toy::batches(2));
+  trainer.fit(model, toy::batches(2), NoValidation{}, anew);
   CHECK(model.times == "??..??....??..");
   trainer.set_options(options(5));
-  trainer.fit(model, toy::batches(2));  // a fit that starts anew searches anew
+  trainer.fit(model, toy::batches(2), NoValidation{}, anew);  // a fit that starts anew searches anew
   CHECK(model.times == "??..??....??..??..");
 
   auto later = toy::train<Times>(options(3), Automatic{}, Later{{.search = two_steps(), .milestones = {0, 2}}});
-  later.fit(derived, toy::batches(2));
+  later.fit(derived, toy::batches(2), NoValidation{}, anew);
   CHECK(derived.times == "??....??..");
 }
 
 namespace {
 
-/// Its first fit fails when it has heard of the finder's search.
-struct FailsOnce : Times {
-  bool fails = true;
-  void on_fit_start(auto&) {
-    if (std::exchange(fails, false)) throw std::runtime_error("not yet");
-  }
-  void validation_step(double) { times += 'v'; }
-};
-struct InEvaluations : LearningRateFinder<FailsOnce> {
+/// Searches before each evaluation.
+struct InEvaluations : LearningRateFinder<Times> {
   void setup(auto& ctx) {
     if (ctx.stage() != Stage::fit) lr_find(ctx);
   }
@@ -231,20 +229,19 @@ struct InEvaluations : LearningRateFinder<FailsOnce> {
 
 TEST_CASE("a search that a fit asked for which failed while it opened is done by no other run") {
   for (bool const validates : {true, false}) {
-    FailsOnce model;
-    auto trainer = toy::train<FailsOnce>(
-        options(1), Automatic{},
-        LearningRateFinder<FailsOnce>{{.search = {.num_training = 2, .skip_begin = 0, .skip_end = 0}}});
-    CHECK_THROWS_AS(trainer.fit(model, toy::batches(2), NoValidation{}), std::runtime_error);
+    Times model;
+    model.fails = true;
+    auto trainer = toy::train<Times>(options(1), Automatic{}, LearningRateFinder<Times>{{.search = two_steps()}});
+    CHECK_THROWS_AS(trainer.fit(model, toy::batches(2), NoValidation{}, anew), std::runtime_error);
     if (validates) trainer.validate(model, toy::batches(1));
-    trainer.fit(model, toy::batches(2), NoValidation{});
+    trainer.fit(model, toy::batches(2), NoValidation{}, anew);
     CHECK(model.times == (validates ? "v??.." : "??.."));
   }
 }
 
 TEST_CASE("an evaluation has no rate that could be searched for, and says so") {
-  FailsOnce model;
-  auto trainer = toy::train<FailsOnce>(options(1), Automatic{}, InEvaluations{});
+  Times model;
+  auto trainer = toy::train<Times>(options(1), Automatic{}, InEvaluations{});
   std::string sentence;
   CHECK(toy::refusal([&] { trainer.validate(model, toy::batches(2)); }, &sentence) == "fulgurite.tuner.no_rate");
   CHECK(sentence.find("an evaluation moves no learning rates") != std::string::npos);
@@ -256,13 +253,13 @@ TEST_CASE("a fit that goes on from a file has what was found, and searches at th
   auto const finder = [] { return LearningRateFinder<Times>{{.search = two_steps(), .milestones = {1, 2}}}; };
   Times whole, stopped;
   auto trainer = toy::train<Times>(options(3), Automatic{}, finder());
-  trainer.fit(whole, toy::batches(2));
+  trainer.fit(whole, toy::batches(2), NoValidation{}, anew);
   auto first = toy::train<Times>(options(1), Automatic{}, finder());
-  first.fit(stopped, toy::batches(2));
+  first.fit(stopped, toy::batches(2), NoValidation{}, anew);
   first.save_checkpoint("first");
   Times rest;
   auto second = toy::train<Times>(options(3), Automatic{}, finder());
-  second.fit(rest, toy::batches(2), CkptPath{"first"});
+  second.fit(rest, toy::batches(2), NoValidation{}, std::optional(CkptPath{"first"}));
   CHECK(stopped.times + rest.times == whole.times);
   CHECK(rest.p.value() == whole.p.value());
   CHECK(rest.times == "??..??..");

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <new>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -36,6 +37,7 @@ struct Draws {
   toy::Tensor p = toy::Tensor::parameter(1.0), q = toy::Tensor::parameter(0.5), seen = toy::Tensor(0.0);
   long steps = 0;
   std::function<void(long)> act = nullptr;
+  bool readable = true;  ///< false: loading what it has saved fails
   std::vector<toy::Tensor> parameters() const { return {p, q}; }
   std::vector<toy::Tensor> buffers() const { return {seen}; }
   toy::Tensor training_step(double batch, auto& ctx) {
@@ -51,7 +53,11 @@ struct Draws {
         toy::Sgd{.params = {p, q}, .rate = 0.1, .momentum = 0.9},
         [](long n) { return 1.0 / (1.0 + static_cast<double>(n)); }, ScheduleOptions{.interval = Interval::step});
   }
-  void state(auto& archive) { archive("steps", steps); }
+  template <class Archive>
+  void state(Archive& archive) {
+    if (Archive::loading && !readable) throw std::bad_alloc();
+    archive("steps", steps);
+  }
 };
 
 /// Shuffled anew in each pass, by the library's generator.
@@ -63,11 +69,15 @@ class Shuffled {
     return Iterator{this};
   }
   std::default_sentinel_t end() const { return {}; }
+  std::size_t breaks_at = 99;
 
  protected:
   struct Iterator {
     Shuffled* of;
-    double operator*() const { return of->batches_[of->at_]; }
+    double operator*() const {
+      if (of->at_ == of->breaks_at) throw std::runtime_error("no such batch");
+      return of->batches_[of->at_];
+    }
     Iterator& operator++() {
       ++of->at_;
       return *this;
@@ -104,29 +114,6 @@ struct Jumping : Shuffled {
   }
   void set_epoch(long epoch) { passes_ = epoch; }
   void resume_at(long batch) { from = static_cast<std::size_t>(batch); }
-};
-
-/// One that breaks at its n-th batch.
-class Breaking {
- public:
-  Breaking(int n, int at) : n_(n), at_(at) {}
-  struct Iterator {
-    int at, breaks;
-    double operator*() const {
-      if (at == breaks) throw std::runtime_error("no such batch");
-      return at;
-    }
-    Iterator& operator++() {
-      ++at;
-      return *this;
-    }
-    bool operator!=(Iterator const& other) const { return at != other.at; }
-  };
-  Iterator begin() const { return {0, at_}; }
-  Iterator end() const { return {n_, at_}; }
-
- private:
-  int n_, at_;
 };
 
 struct Taped {
@@ -179,6 +166,12 @@ std::string bits(Trainer& trainer, Draws const& model) {
   return text + " " + std::to_string(model.seen.value()) + " " + std::to_string(toy::world.rng);
 }
 
+/// Searches, hears, keeps rows, and writes a file after every second step.
+auto searching(TrainerOptions options, Automatic how, Tries tries) {
+  return toy::train<Draws>(std::move(options), how, toy::Rows{}, std::move(tries), Hears{},
+                           ModelCheckpoint{{.dirpath = "folder", .every_n_train_steps = 2}});
+}
+
 struct Came {
   std::string bits;
   std::vector<toy::Row> rows;
@@ -191,8 +184,7 @@ Came came(Tries tries, Automatic how, F&& between) {
   toy::world = {};
   Draws model;
   Loader loader(5);
-  auto trainer = toy::train<Draws>(options(2), how, toy::Rows{}, std::move(tries), Hears{},
-                                   ModelCheckpoint{{.dirpath = "folder", .every_n_train_steps = 2}});
+  auto trainer = searching(options(2), how, std::move(tries));
   between(trainer, model, loader);
   trainer.fit(model, loader);
   between(trainer, model, loader);
@@ -231,7 +223,7 @@ TEST_CASE("a rehearsal that fails, between fits or inside of one, puts everythin
   auto const fails = GENERATE(as<std::string>{}, "step", "loader", "allocation", "function");
   toy::world = {};
   Draws model;
-  auto trainer = toy::train<Draws>(options(2), Automatic{.accumulate_grad_batches = 2}, Hears{});
+  auto trainer = searching(options(2), Automatic{.accumulate_grad_batches = 2}, {});
   trainer.fit(model, toy::batches(5));
   trainer.set_options(options(9));
   auto const before = bits(trainer, model);
@@ -245,7 +237,8 @@ TEST_CASE("a rehearsal that fails, between fits or inside of one, puts everythin
       if (made == 4) throw std::bad_alloc();
     };
   if (fails == "function") plan.after_step = [&](RehearsedStep&) { throw std::runtime_error("no more"); };
-  Breaking loader(5, fails == "loader" ? 3 : -1);
+  Keeping loader(5);
+  if (fails == "loader") loader.breaks_at = 3;
   if (fails == "allocation") CHECK_THROWS_AS(tune::rehearse(trainer, model, loader, plan), std::bad_alloc);
   else CHECK_THROWS_AS(tune::rehearse(trainer, model, loader, plan), std::runtime_error);
   CHECK(bits(trainer, model) == before);
@@ -263,7 +256,7 @@ TEST_CASE("a search that fails inside of a fit is that fit's failure, with the s
     auto const fail = [](RehearsedStep&) { throw std::runtime_error("no more"); };
     Tries tries{{when}, {.steps = 3, .after_step = fail}};
     tries.just_fails = !searches;
-    auto trainer = toy::train<Draws>(options(2), how, toy::Rows{}, std::move(tries), Hears{});
+    auto trainer = searching(options(2), how, std::move(tries));
     CHECK_THROWS_AS(trainer.fit(model, toy::batches(5)), std::runtime_error);
     return std::pair(bits(trainer, model), trainer.template callback<toy::Rows>().rows);
   };
@@ -273,7 +266,10 @@ TEST_CASE("a search that fails inside of a fit is that fit's failure, with the s
 TEST_CASE("SIGINT ends a search after the batch at hand, all is put back, and the run goes on from its file") {
   toy::world = {};
   Draws model;
-  auto trainer = toy::train<Draws>(options(2), Automatic{}, Hears{}, Signals{{.dirpath = "here"}});
+  auto const train = [](Tries tries) {
+    return toy::train<Draws>(options(2), Automatic{}, std::move(tries), Hears{}, Signals{{.dirpath = "here"}});
+  };
+  auto trainer = train({});
   auto const before = [&] { return std::pair(model.p.value(), toy::world.rng); };
   auto const was = before();
   long steps = 0;
@@ -286,19 +282,21 @@ TEST_CASE("SIGINT ends a search after the batch at hand, all is put back, and th
   CHECK(model.steps == 0);
 
   Draws again, never;
-  auto searching = toy::train<Draws>(options(2), Automatic{}, Tries{{1}, plan}, Hears{}, Signals{{.dirpath = "here"}});
+  auto interrupted = train({{1}, plan});
+  std::optional<CkptPath> from = std::nullopt;
   steps = 0;
-  CHECK_THROWS_AS(searching.fit(again, toy::batches(4)), Interrupted);
+  CHECK_THROWS_AS(interrupted.fit(again, toy::batches(4), from), Interrupted);
   CHECK(steps == 2);
-  CHECK(searching.progress().global_step == 4);
+  CHECK(interrupted.progress().global_step == 4);
   CHECK(toy::world.saved == std::vector<std::string>{"here/interrupted.safetensors"});
-  searching.fit(again, toy::batches(4), CkptPath{"here/interrupted.safetensors"});
+  from = CkptPath{"here/interrupted.safetensors"};
+  interrupted.fit(again, toy::batches(4), from);
   toy::world.rng = was.second;
-  auto plain = toy::train<Draws>(options(2), Automatic{}, Hears{});
+  auto plain = searching(options(2), Automatic{}, {});
   plain.fit(never, toy::batches(4));
   CHECK(again.p.value() == never.p.value());
   CHECK(again.q.value() == never.q.value());
-  CHECK(searching.progress().global_step == 8);
+  CHECK(interrupted.progress().global_step == 8);
 }
 
 namespace {
@@ -422,8 +420,12 @@ struct AsksIn {
     else ctx.request_search(answer);
   }
 };
-struct Tested : Draws {
-  void test_step(double) {}
+/// Has a step of each evaluation, and counts them.
+struct Evaluated : Draws {
+  int made = 0;
+  void validation_step(double) { ++made; }
+  void test_step(double) { ++made; }
+  double predict_step(double batch) { return ++made, batch; }
 };
 bool said_unanswered(auto const& trainer) {
   return trainer.warnings().size() == 1 && trainer.warnings()[0].starts_with("[fulgurite.tuner.unanswered] ");
@@ -453,8 +455,8 @@ TEST_CASE("a search that is asked for where no place for it follows is not done,
   CHECK(trained({"setup", 0, true}) == heard);
 
   auto const tested = [](AsksIn asks) {
-    Tested model;
-    auto trainer = toy::train<Tested>(options(2), Automatic{}, std::move(asks));
+    Evaluated model;
+    auto trainer = toy::train<Evaluated>(options(2), Automatic{}, std::move(asks));
     trainer.test(model, toy::batches(2));
     int const answered = trainer.template callback<AsksIn>().answered;
     trainer.template callback<AsksIn>().hook.clear();
@@ -468,35 +470,20 @@ TEST_CASE("a search that is asked for where no place for it follows is not done,
   CHECK(tested({"teardown"}) == not_done);
 }
 
-namespace {
-
-/// What it has saved can be read until it cannot.
-struct Unreadable : Draws {
-  bool breaks = false;
-  template <class Archive>
-  void state(Archive& archive) {
-    if constexpr (Archive::loading)
-      if (breaks) throw std::bad_alloc();
-    Draws::state(archive);
-  }
-};
-
-}  // namespace
-
 TEST_CASE("where something cannot be put back that is an Error of its own, and no file is written then") {
   toy::world = {};
-  Unreadable model;
-  auto trainer = toy::train<Unreadable>(options(2), Automatic{});
-  model.act = [&](long) { model.breaks = true; };
+  Draws model;
+  auto trainer = toy::train<Draws>(options(2), Automatic{});
+  model.act = [&](long) { model.readable = false; };
   std::string sentence;
   CHECK(toy::refusal([&] { tune::rehearse(trainer, model, toy::batches(2), {}); }, &sentence) ==
         "fulgurite.tuner.put_back");
   CHECK(sentence.ends_with(std::bad_alloc().what()));
 
-  Unreadable in_fit;
-  auto searching = toy::train<Unreadable>(options(2), Automatic{}, Tries{{1}, {.steps = 2}},
-                                          OnExceptionCheckpoint{{.dirpath = "here"}});
-  in_fit.act = [&](long step) { in_fit.breaks = step > 1; };
+  Draws in_fit;
+  auto searching =
+      toy::train<Draws>(options(2), Automatic{}, Tries{{1}, {.steps = 2}}, OnExceptionCheckpoint{{.dirpath = "here"}});
+  in_fit.act = [&](long step) { in_fit.readable = step <= 1; };
   CHECK(toy::refusal([&] { searching.fit(in_fit, toy::batches(2)); }) == "fulgurite.tuner.put_back");
   CHECK(toy::world.saved.empty());
 }
@@ -520,7 +507,7 @@ TEST_CASE("an optimizer that keeps no state cannot be put back inside of a fit, 
 
 TEST_CASE("a file that a hook saves in a rehearsal, past its context, is refused") {
   Draws model;
-  auto trainer = toy::train<Draws>(options(1), Automatic{}, Tries{{0}, {.steps = 2}});
+  auto trainer = searching(options(1), Automatic{}, {{0}, {.steps = 2}});
   model.act = [&](long) { trainer.save_checkpoint("mine"); };
   CHECK(toy::refusal([&] { trainer.fit(model, toy::batches(2)); }) == "fulgurite.tuner.saves");
 }
@@ -563,13 +550,6 @@ TEST_CASE("a plan that gives rates to more or fewer groups than there are is an 
 
 namespace {
 
-/// Has a step of each evaluation, and counts them.
-struct Evaluated : Draws {
-  int made = 0;
-  void validation_step(double) { ++made; }
-  void test_step(double) { ++made; }
-  double predict_step(double batch) { return ++made, batch; }
-};
 /// Tries its plan out before an evaluation.
 struct TriesFirst {
   using Stateless = ByChoice;
