@@ -643,3 +643,26 @@ TEST_CASE("a module with a flat optimizer is written and read by LibTorch as any
   torch::load(back, file);
   CHECK(same(back, net.parameters()));
 }
+
+TEST_CASE(
+    "gradients that a graph will overwrite are listed in place of clearing them, and gaps between them are cleared",
+    "[arena]") {
+  using fulgurite::libtorch::Arena;
+  auto const flat = parameters();
+  ours::SGD optimizer(flat, {.lr = 0.1});
+  auto const& buffer = optimizer.parameters().arena().buffers().front();
+  buffer.gradients_too.fill_(std::nan(""));  // as where the norm of a nan has been divided by
+  std::vector<Arena::Stale> stale;
+  {
+    fulgurite::libtorch::capture::SetFor<std::vector<Arena::Stale>*> const here(Arena::to_overwrite, &stale);
+    optimizer.zero_grad();
+  }
+  std::int64_t numbers = 0;
+  for (auto const& parameter : flat) numbers += parameter.numel();
+  CHECK(stale.size() == flat.size());
+  CHECK(buffer.gradients.isnan().sum().item<std::int64_t>() == numbers);
+  CHECK(buffer.gradients.numel() > numbers);
+  optimizer.zero_grad();
+  CHECK(buffer.gradients.eq(0).all().item<bool>());
+  CHECK(stale.size() == flat.size());
+}

@@ -420,7 +420,7 @@ TEST_CASE("load_weights refuses or reports a state that only one of model and fi
   // A part has no state of the whole.
   WithBackbone whole;
   whole.seen = 3;
-  libtorch::save(folder / "whole.safetensors", whole, [&](auto& archive) { archive.child("model", whole); });
+  libtorch::save(folder / "whole.safetensors", &whole, [&](auto& archive) { archive.child("model", whole); }, {});
   WithBackbone fresh;
   CHECK(load_weights(*fresh.backbone, folder / "whole.safetensors", {.from = "backbone."}).model_state ==
         Names{"seen"});

@@ -313,6 +313,15 @@ TEST_CASE("an update in the graph is of the parameters that receive gradients: s
   CHECK(heads.updated > 20);
 }
 
+namespace {
+
+struct OwnBackward : Plain {
+  static constexpr bool acts_on_tensors = true;
+  void backward(torch::Tensor const& loss) { loss.backward(); }
+};
+
+}  // namespace
+
 TEST_CASE("with kernels::fastest a graph overwrites gradients: those of a window's later batches are added, and those "
           "that a step does not compute are cleared") {
   replayed::capture::SetFor<bool> const fastest(overwrites, true);
@@ -329,8 +338,12 @@ TEST_CASE("with kernels::fastest a graph overwrites gradients: those of a window
   CHECK(Replayed::sums == Replayed::overwrites);
   CHECK(Replayed::clears == 2 * Replayed::overwrites);
 
+  Replayed::overwrites = 0;
+  updated<OwnBackward>(rows_of(7));  // which adds to gradients
+  CHECK(Replayed::overwrites == 0);
+
   auto const data = some_short();
-  // A norm is of all gradients, so it shows one that should be 0.
+  // The check of a replay sees a gradient that should be 0.
   Automatic const clipped{.clip = ClipNorm{0.1}};
   updated<Plain>(data, clipped, {.max_epochs = 14, .non_finite = NonFinite::ignore});
   Is const frozen(Plain::with, With::frozen);

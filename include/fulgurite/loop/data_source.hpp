@@ -462,7 +462,7 @@ class MovesPast : Pinned {
 
   bool before_step() const { return last_; }
   bool after_step() {
-    if (!std::exchange(moved_, true)) move_on(at_, reads_.more());
+    if (!std::exchange(moved_, true)) loop::move_on(at_, reads_.more());
     return last_;
   }
 
@@ -482,29 +482,29 @@ struct PassPlace {
 /// Calls f(batch, index, end) for each remaining batch up to `limit`, or with `One` for the next one only. `f` returns
 /// true to continue; it must return false if `end.after_step()` is true. This function returns true if the pass
 /// continues. A loader without a size is read one batch ahead only if it promises that batches stay valid. `reads`: the
-/// action that calls to the loader are.
+/// action as which a profiler measures the calls to the loader.
 template <class Loader, bool One, class Iterator, class Stop, class F, class Reads>
 [[gnu::always_inline]] inline bool walk(Iterator& it, Stop const& stop, PassPlace& place, std::optional<long> limit,
                                         F& f, Reads const& reads) {
   long& b = place.batch;
   if constexpr (SizedLoader<Loader> && KeepsPlace<Loader>) {
     for (;; ++b) {
-      auto&& batch = read_sized(it, stop, *limit, b, reads.one());
+      auto&& batch = loop::read_sized(it, stop, *limit, b, reads.one());
       MovesPast end(it, b + 1 == *limit, reads);
       if (!f(batch, b, end)) return false;
       if constexpr (One) return ++b, true;
     }
   } else if constexpr (SizedLoader<Loader>) {
     long const batches = *limit;
-    if (std::exchange(place.used, false)) move_on(it, reads.more());
-    for (;; ++b, move_on(it, reads.more())) {
-      auto&& batch = read_sized(it, stop, batches, b, reads.one());
+    if (std::exchange(place.used, false)) loop::move_on(it, reads.more());
+    for (;; ++b, loop::move_on(it, reads.more())) {
+      auto&& batch = loop::read_sized(it, stop, batches, b, reads.one());
       if (!f(batch, b, KnownEnd{b + 1 == batches})) return false;
       if constexpr (One) return ++b, place.used = true;
     }
   } else if constexpr (BatchesStayValid<Loader>) {
     for (; it != stop; ++b) {
-      auto&& batch = read(it, reads.one());
+      auto&& batch = loop::read(it, reads.one());
       bool last = limit && b + 1 == *limit;
       if (!last) {
         [[maybe_unused]] auto const watched = reads.more();
@@ -522,7 +522,7 @@ template <class Loader, bool One, class Iterator, class Stop, class F, class Rea
       return false;
     }
     for (;; ++b) {
-      auto&& batch = read(it, reads.one());
+      auto&& batch = loop::read(it, reads.one());
       EndFoundLate end(it, stop, limit && b + 1 == *limit, reads);
       if (!f(batch, b, end)) return false;
       if constexpr (One) return ++b, true;

@@ -190,13 +190,9 @@ void note_notified(RunCore& run, Event const& event, DispatchState const& state)
 Flow notify_rest(RunCore& run, Event const& event, ModelAndStrategy others, void* const* arguments);
 
 template <class Hook, class R, class Pack, class... Args>
-Flow notify_remaining([[maybe_unused]] State<R>& run, Pack&, [[maybe_unused]] Args&... args) {
-  if constexpr (!has_listener<Hook, R, Pack>) {
-    return Flow::proceed;
-  } else {
-    void* const arguments[] = {address_of(args)...};
-    return notify_rest(run, Listeners<Hook, true, R, Pack, Args...>::event, model_and_strategy(run), arguments);
-  }
+Flow notify_remaining(State<R>& run, Pack&, Args&... args) {
+  void* const arguments[] = {address_of(args)...};
+  return notify_rest(run, Listeners<Hook, true, R, Pack, Args...>::event, model_and_strategy(run), arguments);
 }
 
 // Immediate dispatch of one event.

@@ -196,8 +196,8 @@ void check_special(RunCore& run);
 /// end hooks run, it resumes after these hooks, if the loader knows whether the batch was the last and does not save
 /// its own position. Otherwise the batch is repeated with its whole window, since its part of the gradients cannot be
 /// separated from that of earlier batches. A loader that saves its position (`keeps_place`) cannot go back: then the
-/// window begins at the next batch, also in a batch that is cut into slices, if it has moved on (`is_past`). Returns
-/// true if the values that the batch has logged are to be folded.
+/// window begins at the next batch, and no slice of that was stepped on, if the loader is already there (`is_past`).
+/// Returns true if the values that the batch has logged are to be folded.
 bool redo_window(RunCore& run, bool keeps_place, bool is_past, bool automatic);
 template <class R, class Source>
 void redo_window(State<R>& run, [[maybe_unused]] Source& source) {
@@ -231,7 +231,7 @@ struct CleanUp {
   ModelAndStrategy others;
   void* const* arguments;  ///< of on_exception
   bool may_write;          ///< false while a file is loaded: it is the valid state, and must not be overwritten
-  FunctionRef<void()> finish_files, notify_data_module, write, tear_down;
+  FunctionRef<void()> finish_files, notify_data_module, write, leave_gradients, tear_down;
 };
 /// Notifies on_exception, writes what is still due, finalizes loggers, and resets what the run leaves. The first error
 /// is the one that is rethrown: a failure in here becomes a warning, and the clean-up continues. Each rank prints its
@@ -254,14 +254,17 @@ void failed(State<R>& run, Pack&, Source& source, std::exception const& error) {
       expect_rows(run.callbacks, run.due.rows - before->rows);
     write_now(run, source);
   };
-  auto const tear_down = [&] {
-    leave_gradients_alone(run);
-    run.parts.strategy.teardown(*run.parts.model);
-  };
-  CleanUp program{nullptr,   model_and_strategy(run),
-                  arguments, run.parts.optimizers && !run.loading.resuming,
-                  nullptr,   nullptr,
-                  write,     tear_down};
+  auto const leave_gradients = [&] { leave_gradients_alone(run); };
+  auto const tear_down = [&] { run.parts.strategy.teardown(*run.parts.model); };
+  CleanUp program{.on_exception = nullptr,
+                  .others = model_and_strategy(run),
+                  .arguments = arguments,
+                  .may_write = run.parts.optimizers && !run.loading.resuming,
+                  .finish_files = nullptr,
+                  .notify_data_module = nullptr,
+                  .write = write,
+                  .leave_gradients = leave_gradients,
+                  .tear_down = tear_down};
   if constexpr (has_listener<hook::on_exception, R, Pack>)
     program.on_exception = &Listeners<hook::on_exception, true, R, Pack, std::exception const, decltype(ctx)>::event;
   [[maybe_unused]] auto const finish = [&] { finish_files(run); };

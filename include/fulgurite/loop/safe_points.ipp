@@ -310,6 +310,7 @@ FULGURITE_BODY void clean_up(RunCore& run, std::exception const& error, CleanUp 
       run.made.outcome.metrics_file = run.made.metrics_file_before;
     });
   still([&] { finalize_loggers(run.callbacks, Status::failed); });
+  still(program.leave_gradients);
   still(program.tear_down);
   if (run.loading.fit_is_open) still([&] { note_switches(run, switches_for_program(run)); });
   run.switches.by_program = false;

@@ -254,7 +254,8 @@ using OrNothing = std::conditional_t<std::is_class_v<S> && !std::is_final_v<S>, 
 enum class Kernels : std::uint8_t {
   same_bits,  ///< those that give LibTorch's exact bits
   fastest,  ///< `Matmul::fastest` in place of the strategy's own choice, in steps that are replayed and those that run
-            ///< as they are written alike, so that they can still be compared in every bit
+            ///< as they are written alike, so that they can still be compared in every bit; on a GPU also gradients
+            ///< of -0 in a graph where a step as it is written has 0
 };
 /// The short names: `Captured{SingleDevice{cpu}, kernels::fastest}`.
 namespace kernels {

@@ -24,6 +24,7 @@
 #include <fulgurite/torch/capture/step_kind.hpp>
 #include <fulgurite/torch/capture/world.hpp>
 #include <fulgurite/torch/device/internals.hpp>
+#include <fulgurite/torch/optim/arena.hpp>
 #include <fulgurite/torch/optim/update_kernel.hpp>
 
 #if defined(FULGURITE_HAS_CUDA_RUNTIME)
@@ -120,19 +121,25 @@ class Observer {
 
 // The gradients of a step that is being recorded.
 
+/// Something other than GradientsApart has written to a gradient that was to be overwritten: a model's own backward, or
+/// a step that changes gradients. It has added to a number that should have been 0.
+struct WrittenMeanwhile : std::exception {};
+
 /// Clears slices of gradients without a sign, in their version counters, that they were written to: a gradient that is
-/// cleared after the optimizer's zero_grad() has not been received.
-void clear_silently(std::vector<at::Tensor> const& slices);
+/// cleared after the optimizer's zero_grad() has not been received. Throws WrittenMeanwhile.
+void clear_silently(std::vector<Arena::Stale> const& stale);
 
 /// While this object lives, parameters whose gradients are defined have none, so that backward leaves the new gradients
-/// where it computes them. `add` adds these to the earlier ones in a single kernel, where backward would take one for
-/// each parameter; the sums have the same bits. At the end the parameters have their earlier gradients again.
+/// where it computes them. `add` adds these to the earlier ones, or overwrites these, in a kernel for many parameters,
+/// where backward would take one for each; the sums have the same bits. At the end the parameters have their earlier
+/// gradients again.
 ///
 /// `to_overwrite`: earlier gradients that should have been cleared and were not. They are overwritten: a new gradient
-/// of -0 stays -0, where added to 0 it would become 0. Those that backward does not compute are cleared.
+/// of -0 stays -0, where added to 0 it would become 0. Those that backward does not compute are cleared. Throws
+/// WrittenMeanwhile.
 class GradientsApart : Pinned {
  public:
-  explicit GradientsApart(capture::World const& world, std::vector<at::Tensor> const& to_overwrite = {});
+  explicit GradientsApart(capture::World const& world, std::vector<Arena::Stale> const& to_overwrite = {});
   ~GradientsApart();
 
   void add() const;

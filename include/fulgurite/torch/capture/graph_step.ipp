@@ -15,6 +15,7 @@
 
 #include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/_foreach_copy.h>
+#include <ATen/ops/_foreach_zero.h>
 #include <ATen/ops/empty.h>
 #include <torch/csrc/autograd/variable.h>
 
@@ -111,15 +112,24 @@ FULGURITE_BULK_BODY std::uint32_t Observer::version(at::Tensor const& tensor) {
   return tensor.unsafeGetTensorImpl()->version_counter().current_version();
 }
 
-FULGURITE_BULK_BODY void clear_silently(std::vector<at::Tensor> const& slices) {
+FULGURITE_BULK_BODY void require_unwritten(std::vector<Arena::Stale> const& stale) {
+  for (auto const& [slice, version] : stale)
+    if (slice.unsafeGetTensorImpl()->version_counter().current_version() != version) throw WrittenMeanwhile();
+}
+
+FULGURITE_BULK_BODY void clear_silently(std::vector<Arena::Stale> const& stale) {
+  require_unwritten(stale);
   at::NoGradGuard const no_graph;
-  for (auto const& slice : slices) capture::detached(slice).zero_();
+  std::vector<at::Tensor> slices;
+  for (auto const& one : stale) slices.push_back(capture::detached(one.slice));
+  if (!slices.empty()) at::_foreach_zero_(slices);
 }
 
 FULGURITE_BULK_BODY GradientsApart::GradientsApart(capture::World const& world,
-                                                   std::vector<at::Tensor> const& to_overwrite) {
+                                                   std::vector<Arena::Stale> const& to_overwrite) {
+  require_unwritten(to_overwrite);
   std::unordered_set<c10::TensorImpl*> stale;
-  for (auto const& slice : to_overwrite) stale.insert(slice.unsafeGetTensorImpl());
+  for (auto const& one : to_overwrite) stale.insert(one.slice.unsafeGetTensorImpl());
   world.each_parameter([&](at::Tensor const& parameter) {
     auto& gradient = parameter.mutable_grad();
     // A hook on the sum would see the new gradient alone.
@@ -128,8 +138,10 @@ FULGURITE_BULK_BODY GradientsApart::GradientsApart(capture::World const& world,
     earlier_.push_back({parameter, std::move(gradient), overwrite});
     gradient.reset();
   });
-  for (auto const& slice : to_overwrite)
-    if (stale.erase(slice.unsafeGetTensorImpl()) != 0) clear_silently({slice});
+  std::vector<Arena::Stale> others;
+  for (auto const& one : to_overwrite)
+    if (stale.erase(one.slice.unsafeGetTensorImpl()) != 0) others.push_back(one);
+  clear_silently(others);
 }
 
 FULGURITE_BULK_BODY GradientsApart::~GradientsApart() {
@@ -148,7 +160,7 @@ FULGURITE_BULK_BODY void GradientsApart::add() const {
   for (auto const& [parameter, gradient, overwrite] : earlier_) {
     auto const& made = parameter.grad();
     bool const dense = made.defined() && made.layout() == at::kStrided;
-    if (overwrite && !dense) clear_silently({gradient});
+    if (overwrite && !dense) capture::detached(gradient).zero_();
     if (!made.defined()) continue;
     if (!dense) {
       gradient.add_(made);
@@ -203,10 +215,20 @@ FULGURITE_BULK_BODY bool Snapshot::same(Snapshot const& other) const {
   return !differs.defined() || !differs.item<bool>();
 }
 
+/// Of numbers with the same bits it is 0, whether these are finite or not.
+FULGURITE_BULK_BODY double distance(at::Tensor const& a, at::Tensor const& b) {
+  if (a.numel() == 0) return 0;
+  auto const bytes = [&](at::Tensor const& tensor) {
+    return tensor.contiguous().view({-1, 1}).view(at::kByte).view({tensor.numel(), -1});
+  };
+  auto const apart = a.to(at::kDouble).sub(b.to(at::kDouble)).square().reshape({-1});
+  return apart.masked_fill(bytes(a).eq(bytes(b)).all(1), 0).sum().item<double>();
+}
+
 FULGURITE_BULK_BODY double Snapshot::distance(Snapshot const& other) const {
   double sum = alike(other) ? 0 : std::numeric_limits<double>::infinity();
   for (std::size_t i = 0; sum < std::numeric_limits<double>::infinity() && i != copies_.size(); ++i)
-    sum += copies_[i].to(at::kDouble).sub(other.copies_[i].to(at::kDouble)).square().sum().item<double>();
+    sum += graph::distance(copies_[i], other.copies_[i]);
   return sum;
 }
 

@@ -75,7 +75,10 @@ class Graphs {
     side_ = std::make_unique<typename Graph::Side>(device);
     overwrites_ = kernels == Kernels::fastest;
   }
-  void close() { side_.reset(); }
+  void close() {
+    side_.reset();
+    stale_.clear();
+  }
 
   /// At most so many steps become one replay; 1: each is one of its own.
   void join(long steps) {
@@ -304,7 +307,7 @@ class Graphs {
       looks_ = {};
       capture::SetFor<Kept*> const here(recorded_, &kept);
       capture::SetFor<capture::World const*> const world(world_, &scene.world);
-      capture::SetFor<std::vector<at::Tensor>*> const overwriting(Arena::to_overwrite, stale());
+      capture::SetFor<std::vector<Arena::Stale>*> const overwriting(Arena::to_overwrite, stale());
       kept.graph->capture([&] {
         result.emplace(step(*fixed));
         clear_silently(std::exchange(stale_, {}));
@@ -313,6 +316,13 @@ class Graphs {
         kept.losses = looks_.take();
         if (apart.empty()) apart = record_update(kept, *result, step.seam);
       });
+    } catch (WrittenMeanwhile const&) {  // the next step of this kind is recorded, with gradients that are cleared
+      overwrites_ = false;
+      for (auto& segment : kept.segments) segment.losses.clear(), segment.graph.reset();
+      kept.turns.clear();
+      kept.seeds.clear();
+      step.board.discard_step();
+      return made;
     } catch (std::exception const& error) {
       wrong = std::string("it cannot be recorded: ") + error.what();
       wrong = wrong.substr(0, wrong.find('\n'));
@@ -517,7 +527,7 @@ class Graphs {
     try {
       joined.graph = std::make_unique<Graph>(*side_);
       capture::SetFor<capture::World const*> const world(world_, &scene.world);
-      capture::SetFor<std::vector<at::Tensor>*> const overwriting(Arena::to_overwrite, stale());
+      capture::SetFor<std::vector<Arena::Stale>*> const overwriting(Arena::to_overwrite, stale());
       joined.graph->capture([&] {
         for (auto const& batch : joined.batches) {
           Kept part;  // which receives the seeds
@@ -581,8 +591,8 @@ class Graphs {
   }
 
   /// Where the optimizer lists gradients that backward overwrites in the graph; null if it has to clear them, since
-  /// results must have the same bits. After backward, and before anything else of the step reads them, none is left.
-  std::vector<at::Tensor>* stale() {
+  /// results must have the same bits. None is left after backward, and at the end of a segment.
+  std::vector<Arena::Stale>* stale() {
     stale_.clear();
     return overwrites_ ? &stale_ : nullptr;
   }
@@ -598,7 +608,7 @@ class Graphs {
   Underway* underway_ = nullptr;           ///< set while a step is observed or compared
   bool observes_ = false;                  ///< true while a step is observed
   bool overwrites_ = false;                ///< gradients may be overwritten in a graph instead of cleared and added to
-  std::vector<at::Tensor> stale_ = {};     ///< of the step that is recorded: gradients that are still to be overwritten
+  std::vector<Arena::Stale> stale_ = {};   ///< of the step that is recorded: gradients that are still to be overwritten
 };
 
 }  // namespace fulgurite::libtorch::graph

@@ -39,9 +39,14 @@ namespace fulgurite::libtorch {
 /// operators themselves would. If it increments none, the gradients that the recorded step received count as received.
 class Arena : public ArenaLayout {
  public:
-  /// Where zero_grad() on this thread lists the slices of the gradients that it leaves uncleared. Null: it clears. Set
-  /// while a graph is recorded in which backward overwrites the earlier gradients.
-  static inline thread_local std::vector<at::Tensor>* to_overwrite = nullptr;
+  /// The slice of a gradient that zero_grad() has left uncleared, and its version then.
+  struct Stale {
+    at::Tensor slice;
+    std::uint32_t version;
+  };
+  /// Where zero_grad() on this thread lists the gradients that it leaves uncleared. Null: it clears. Set while a graph
+  /// is recorded in which backward overwrites the earlier gradients.
+  static inline thread_local std::vector<Stale>* to_overwrite = nullptr;
 
   /// A contiguous range of a buffer in which all parameters take the same step.
   struct Run {
@@ -157,6 +162,7 @@ class Arena : public ArenaLayout {
   }
   void clear_each(Buffer const& buffer);
   void clear_all(Buffer& buffer);
+  void leave_uncleared(Buffer const& buffer);
   template <class F>
   bool each_holds(Buffer const& buffer, F& f) const {
     for (auto const i : buffer.slots)

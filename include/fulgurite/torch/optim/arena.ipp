@@ -1,6 +1,11 @@
 #pragma once
 // The bodies of torch/optim/arena.hpp.
 
+#include <cstdint>
+#include <vector>
+
+#include <ATen/ops/_foreach_zero.h>
+
 #include <fulgurite/core/archive.hpp>
 #include <fulgurite/torch/optim/arena.hpp>
 
@@ -89,10 +94,26 @@ FULGURITE_BULK_BODY void Arena::clear_each(Buffer const& buffer) {
     else slots_[i].gradient.zero_();
 }
 
+/// The gaps between slices are cleared: where all gradients are multiplied by nan, so are these.
+FULGURITE_BULK_BODY void Arena::leave_uncleared(Buffer const& buffer) {
+  std::vector<at::Tensor> gaps;
+  std::int64_t end = 0;
+  auto const add_gap = [&](std::int64_t to) {
+    if (to != end) gaps.push_back(buffer.gradients_too.narrow(0, end, to - end));
+  };
+  for (auto const i : buffer.slots) {
+    auto const& slot = slots_[i];
+    to_overwrite->push_back({slot.gradient, version(slot.gradient)});
+    add_gap(slot.begin);
+    end = slot.begin + slot.gradient.numel();
+  }
+  add_gap(buffer.size);
+  if (!gaps.empty()) at::_foreach_zero_(gaps);
+}
+
 FULGURITE_BULK_BODY void Arena::clear_all(Buffer& buffer) {
-  if (!to_overwrite) buffer.gradients.zero_();
-  else
-    for (auto const i : buffer.slots) to_overwrite->push_back(slots_[i].gradient);
+  if (to_overwrite) leave_uncleared(buffer);
+  else buffer.gradients.zero_();
   buffer.taken = false;
   if (buffer.some_stay)
     for (auto const i : buffer.slots) slots_[i].cleared = version(slots_[i].gradient);
