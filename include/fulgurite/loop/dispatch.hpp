@@ -163,7 +163,7 @@ struct Listeners {
                           (std::size_t{Hook::template named<Model>} + with_strategy))>
         all{};
     std::size_t n = 0;
-    [[maybe_unused]] auto const add_callbacks = [&](bool behind_model) {
+    [[maybe_unused]] auto const add_callbacks = [&]([[maybe_unused]] bool behind_model) {
       ((behind_model == (hook::model_before_monitors<Hook> &&
                          order_of<typename P::template At<P::firing_order[I]>>() >= Order::monitor)
             ? add<typename P::template At<P::firing_order[I]>, "Callback">(all.data(), n, I)
