@@ -8,6 +8,7 @@
 #include <array>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -477,6 +478,22 @@ TEST_CASE("an average is undone where a replay was not to update, and where its 
   CHECK(kept[0][0].item<float>() == 1);
 }
 
+TEST_CASE("between -0 and 0 there is no distance, beside inf and nan that are equal neither, though the bits differ") {
+  torch::nn::Linear const model(1, 1);
+  replayed::capture::World const world(*model, at::kCPU);
+  auto const of = [&](std::vector<float> const& numbers) {
+    return graph::Snapshot(world, {torch::tensor(numbers, torch::kFloat)});
+  };
+  auto const inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  auto const zero = of({0, inf, nan, 1});
+  CHECK(zero.same(of({0, inf, nan, 1})));
+  CHECK_FALSE(zero.same(of({-0.0F, inf, nan, 1})));
+  CHECK(zero.distance(of({-0.0F, inf, nan, 1})) == 0);
+  CHECK(zero.distance(of({0, inf, nan, 3})) == 4);
+  CHECK(zero.distance(of({0, -inf, nan, 1})) == inf);
+  CHECK(std::isnan(zero.distance(of({0, inf, 1, 1}))));
+}
+
 TEST_CASE("what replays note while they are compared is undone") {
   graph::UpdateInGraph const update(1, at::kCPU);
   {
@@ -505,31 +522,47 @@ TEST_CASE("a fit with updates in graphs that is resumed in the middle ends with 
   auto const path =
       std::filesystem::temp_directory_path() / ("fulgurite_graph_update_" + std::to_string(::getpid()) + ".ckpt");
   AdamPerStep::options = {.lr = 0.01};
-  auto const run = [&](auto strategy) {
+  auto const run = [&](auto strategy, auto... callbacks) {
+    Left left;
     torch::manual_seed(3);
     AdamPerStep first, second;
     auto data = rows_of(9);
+    auto const made = [&](int epochs) {
+      return make_trainer<AdamPerStep>({.max_epochs = epochs, .non_finite = NonFinite::ignore}, strategy, Float32{},
+                                       Automatic{}, callbacks..., Changes{}, NoDefaults{});
+    };
     {
       Replayed::model = &first;
-      auto trainer = make_trainer<AdamPerStep>({.max_epochs = 3, .non_finite = NonFinite::ignore}, strategy, Float32{},
-                                               Automatic{}, Changes{}, NoDefaults{});
+      auto trainer = made(3);
       trainer.fit(first, data);
       trainer.save_checkpoint(path);
     }
     {
       Replayed::model = &second;
-      auto trainer = make_trainer<AdamPerStep>({.max_epochs = 6, .non_finite = NonFinite::ignore}, strategy, Float32{},
-                                               Automatic{}, Changes{}, NoDefaults{});
+      auto trainer = made(6);
       trainer.fit(second, data, CkptPath{path});
+      if constexpr (sizeof...(callbacks) != 0)
+        left.averaged = trainer.template callback<EMAWeightAveraging>().n_averaged();
     }
     std::filesystem::remove(path);
-    return Left{fixtures::copied_weights(second), last_states, last_steps, second.losses, {}};
+    left.tensors = fixtures::copied_weights(second);
+    left.states = last_states;
+    left.steps = last_steps;
+    left.losses = second.losses;
+    return left;
   };
-  GraphedCpu strategy{SingleDevice{cpu}};
-  auto const report = strategy.report();
-  same(run(strategy), run(SingleDevice{cpu}));
-  CHECK(report->updated > 30);
-  CHECK(report->updated == report->replayed);
+  auto const compared = [&](GraphedCpu const& strategy, auto... callbacks) {
+    auto const report = strategy.report();
+    auto const graphed = run(strategy, callbacks...);
+    same(graphed, run(SingleDevice{cpu}, callbacks...));
+    CHECK(report->updated > 30);
+    CHECK(report->updated == report->replayed);
+    return graphed.averaged;
+  };
+  compared(GraphedCpu{SingleDevice{cpu}});
+  compared(GraphedCpu::overwriting());
+  EMAWeightAveraging const average{{.decay = 0.9}};
+  CHECK(compared(GraphedCpu{SingleDevice{cpu}}, average) == 6 * 9);
 }
 
 namespace {

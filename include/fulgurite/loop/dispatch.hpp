@@ -135,10 +135,13 @@ template <class Hook, class T, class... Args>
 inline constexpr bool takes_plain_context =
     sizeof...(Args) == 1 && (std::derived_from<Args, Context> && ...) && Hook::template takes_context<T>;
 
+template <class Hook, class Strategy>
+inline constexpr bool strategy_is_listener = strategy_listens<Hook> && Hook::template named<Strategy>;
+
 /// True if a callback, the model or the strategy has a function of the hook's name.
 template <class Hook, class R, class P>
 inline constexpr bool has_listener = P::template names<Hook> || Hook::template named<typename R::Model> ||
-                                     (strategy_listens<Hook> && Hook::template named<typename R::Strategy>);
+                                     strategy_is_listener<Hook, typename R::Strategy>;
 
 /// The listeners of an event, found at compile time. `Called`: include the functions that call their hooks.
 template <class Hook, bool Called, class R, class P, class... Args>
@@ -158,7 +161,7 @@ struct Listeners {
   static constexpr auto list = []<std::size_t... I>(std::index_sequence<I...>) {
     using Model = typename R::Model;
     using Strategy = typename R::Strategy;
-    constexpr bool with_strategy = strategy_listens<Hook> && Hook::template named<Strategy>;
+    constexpr bool with_strategy = strategy_is_listener<Hook, Strategy>;
     std::array<Listener, (std::size_t{Hook::template named<typename P::template At<I>>} + ... +
                           (std::size_t{Hook::template named<Model>} + with_strategy))>
         all{};

@@ -310,7 +310,7 @@ class Graphs {
       capture::SetFor<std::vector<Arena::Stale>*> const overwriting(Arena::to_overwrite, stale());
       kept.graph->capture([&] {
         result.emplace(step(*fixed));
-        clear_silently(std::exchange(stale_, {}));
+        clear_stale();
         kept.left = capture::cut_off(*result, step.board, scene.world);
         if (!kept.segments.empty() && !kept.segments.back().graph) throw std::runtime_error(other_turns);
         kept.losses = looks_.take();
@@ -361,7 +361,7 @@ class Graphs {
     auto& kept = *recorded_;
     kept.turns.push_back(turn);
     if (turn == loop::Turn::looks_at_loss) return looks_.add(loss);
-    clear_silently(std::exchange(stale_, {}));
+    clear_stale();
     auto const next = std::find_if(kept.segments.begin(), kept.segments.end(), [](auto& one) { return !one.graph; });
     if (next == kept.segments.end() || next->turn != turn) throw std::runtime_error(other_turns);
     next->losses = looks_.take();
@@ -533,7 +533,7 @@ class Graphs {
           Kept part;  // which receives the seeds
           capture::SetFor<Kept*> const here(recorded_, &part);
           auto result = step(*static_cast<std::remove_const_t<Batch>*>(batch.get()));
-          clear_silently(std::exchange(stale_, {}));
+          clear_stale();
           joined.left.push_back(capture::cut_off(result, step.board, scene.world));
           step.board.discard_step();
           auto const& left = joined.left.back();
@@ -596,6 +596,7 @@ class Graphs {
     stale_.clear();
     return overwrites_ ? &stale_ : nullptr;
   }
+  void clear_stale() { clear_silently(std::exchange(stale_, {})); }
 
   static constexpr char const* no_gradient = "no parameter receives a gradient";
   static constexpr char const* no_kernel = "there is no kernel that does it with the bits of LibTorch's operators";
