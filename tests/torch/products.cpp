@@ -43,7 +43,7 @@ struct Size {
 constexpr std::array sizes{Size{8, 32, 32},    Size{64, 128, 784},  Size{64, 16, 128}, Size{64, 10, 128},
                            Size{128, 784, 64}, Size{96, 65, 128},   Size{33, 5, 17},   Size{1, 64, 128},
                            Size{16, 1, 16},    Size{100, 304, 200}, Size{16, 16, 385}, Size{7, 7, 7},
-                           Size{1, 1, 1},      Size{256, 256, 256}};
+                           Size{1, 1, 1},      Size{256, 256, 256}, Size{8, 512, 24}};
 
 /// Returns how many of the batched ones are certified; those take time, so larger ones than `most` are left out.
 template <std::size_t count>
@@ -193,10 +193,13 @@ TEST_CASE("a matrix is turned as a loop turns it, whatever its sizes and the dis
                                                {3, 100, 3},
                                                {128, 784, 128}}) {
     auto const from = torch::randn({columns, distance}), expected = from.narrow(1, 0, rows).t().contiguous();
-    auto to = torch::full({rows, columns}, std::numeric_limits<float>::quiet_NaN());
-    turn(to.mutable_data_ptr<float>(), numbers(from), rows, columns, distance);
-    INFO(rows << " x " << columns << ", " << distance << " apart");
-    CHECK(same_bits(to, expected));
+    for (std::int64_t const gap : {0, 16}) {
+      auto to = torch::full({rows, columns + gap}, std::numeric_limits<float>::quiet_NaN());
+      turn(to.mutable_data_ptr<float>(), numbers(from), rows, columns, distance, columns + gap);
+      INFO(rows << " x " << columns << ", " << distance << " apart, gaps of " << gap);
+      CHECK(same_bits(to.narrow(1, 0, columns).contiguous(), expected));
+      CHECK(to.narrow(1, columns, gap).isnan().all().item<bool>());
+    }
   }
 }
 
@@ -231,39 +234,61 @@ TEST_CASE("which tensors a product is known for") {
   CHECK_FALSE(product_shape(a, torch::zeros({6, 0}), Epilogue::none));
 }
 
+TEST_CASE("the rule: small products everywhere, on AMD's processors those whose second factor is in a cache, fewer "
+          "where it is transposed and on Intel's") {
+  struct Case {
+    std::int64_t m, n, k;
+    bool turned;
+    Epilogue epilogue;
+    std::array<bool, 3> faster;  ///< on Zen 4, Zen 5 and Intel's
+  };
+  auto const none = Epilogue::none, row = Epilogue::row, onto = Epilogue::then_onto;
+  for (auto const& [m, n, k, turned, epilogue, faster] :
+       {Case{8, 32, 32, false, none, {true, true, true}}, Case{64, 128, 784, false, none, {true, true, false}},
+        Case{64, 128, 784, true, row, {true, true, false}}, Case{64, 128, 128, false, row, {true, true, true}},
+        Case{64, 128, 128, false, onto, {true, true, true}}, Case{64, 128, 64, true, none, {true, true, false}},
+        Case{64, 128, 64, true, row, {true, true, true}}, Case{16, 128, 784, true, row, {false, true, false}},
+        Case{64, 65, 784, false, none, {true, true, false}}, Case{4, 128, 784, false, none, {false, false, false}},
+        Case{64, 10, 784, false, none, {false, false, true}}, Case{64, 16, 2048, false, none, {false, false, false}},
+        Case{256, 2048, 1024, false, onto, {true, true, false}},
+        Case{256, 2049, 1024, false, onto, {false, false, false}}, Case{64, 512, 512, true, row, {true, true, false}},
+        Case{64, 1024, 1024, true, row, {false, true, false}},
+        Case{64, 1025, 1024, true, row, {false, false, false}}}) {
+    auto const b = turned ? torch::empty({n, k}).t() : torch::empty({k, n});
+    auto const shape = *product_shape(torch::empty({m, k}), b, epilogue);
+    INFO(shape.text());
+    CHECK(is_faster(shape, Processor::amd_in_halves) == faster[0]);
+    CHECK(is_faster(shape, Processor::amd_whole) == faster[1]);
+    CHECK(is_faster(shape, Processor::intel_bf16) == faster[2]);
+    CHECK(is_faster(shape, Processor::other) == (m * n * k <= 16384));
+  }
+  auto const many = *product_shape(torch::empty({64, 8, 32}), torch::empty({64, 32, 32}), none);
+  CHECK(is_faster(many, Processor::other));
+}
+
 TEST_CASE(
-    "the rule: small products everywhere, larger ones on AMD's processors with AVX-512, fewer on Zen 4 and Intel's") {
-  auto const shape = [](at::Tensor const& a, at::Tensor const& b) { return *product_shape(a, b, Epilogue::none); };
-  auto const small = shape(torch::randn({8, 32}), torch::randn({32, 32})),
-             many = shape(torch::randn({64, 8, 32}), torch::randn({64, 32, 32})),
-             large = shape(torch::randn({64, 784}), torch::randn({784, 128})),
-             turned = shape(torch::randn({64, 784}), torch::randn({128, 784}).t()),
-             short_turned = shape(torch::randn({64, 128}), torch::randn({128, 128}).t()),
-             biased = *product_shape(torch::randn({64, 128}), torch::randn({128, 128}), Epilogue::row),
-             long_biased = *product_shape(torch::randn({64, 784}), torch::randn({784, 128}), Epilogue::row),
-             turned_for_16_rows = shape(torch::randn({16, 784}), torch::randn({128, 784}).t()),
-             odd = shape(torch::randn({64, 784}), torch::randn({784, 65})),
-             few_rows = shape(torch::randn({4, 784}), torch::randn({784, 128})),
-             narrow = shape(torch::randn({64, 784}), torch::randn({784, 10}));
-  auto const onto = *product_shape(torch::randn({64, 128}).t(), torch::randn({64, 128}), Epilogue::then_onto),
-             wide = shape(torch::randn({64, 64}), torch::randn({128, 64}).t()),
-             wide_biased = *product_shape(torch::randn({64, 64}), torch::randn({128, 64}).t(), Epilogue::row);
-  CHECK(is_faster(onto, Processor::intel_bf16));
-  CHECK_FALSE(is_faster(wide, Processor::intel_bf16));
-  CHECK(is_faster(wide_biased, Processor::intel_bf16));
-  for (auto const on : {Processor::other, Processor::intel_bf16, Processor::amd_in_halves, Processor::amd_whole}) {
-    bool const amd = on == Processor::amd_in_halves || on == Processor::amd_whole;
-    CHECK(is_faster(small, on));
-    CHECK(is_faster(many, on));
-    CHECK(is_faster(large, on) == amd);
-    CHECK(is_faster(short_turned, on) == amd);
-    CHECK(is_faster(turned, on) == (on == Processor::amd_whole));
-    CHECK(is_faster(biased, on) == (on == Processor::amd_whole || on == Processor::intel_bf16));
-    CHECK(is_faster(long_biased, on) == amd);
-    CHECK(is_faster(turned_for_16_rows, on) == (on == Processor::amd_whole));
-    CHECK(is_faster(odd, on) == (on == Processor::amd_whole));
-    CHECK_FALSE(is_faster(few_rows, on));
-    CHECK(is_faster(narrow, on) == (on == Processor::intel_bf16));
+    "what follows a product does not change the order in which Matmul::fastest sums it, on any number of threads") {
+  if (!process_kernels()) SKIP("built without LIBXSMM");
+  for (int const number : {1, 3}) {
+    Threads const some(number);
+    Verdicts fastest(process_kernels(), false);
+    // Columns beyond a multiple of 64, and rows in several panels.
+    for (auto const& [m, n, k] : {Size{128, 784, 64}, Size{64, 144, 10}, Size{24, 208, 128}, Size{128, 80, 128},
+                                  Size{300, 65, 600}, Size{257, 1024, 40}, Size{100, 16, 300}, Size{9, 33, 17}})
+      for (bool const turned : {false, true}) {
+        auto const a = matrix(0, m, k, turned), b = matrix(0, k, n, turned);
+        auto const sum = [&, &n = n](Epilogue epilogue) {
+          auto const shape = *product_shape(a, b, epilogue);
+          auto const result = new_result(shape), zero = torch::zeros({n});
+          fastest.find(shape, {})->run(numbers(a), numbers(b), static_cast<float*>(result.mutable_data_ptr()),
+                                       numbers(zero));
+          return result.add(0);  // not -0
+        };
+        auto const alone = sum(Epilogue::none);
+        INFO(m << " x " << n << " x " << k << ", threads: " << number);
+        CHECK(same_bits(alone, sum(Epilogue::zero_plus)));
+        CHECK(same_bits(alone, sum(Epilogue::then_row)));
+      }
   }
 }
 

@@ -446,7 +446,7 @@ attention_or_libtorch(c10::DispatchKeySet keys, at::Tensor const& q, at::Tensor 
   on_threads(samples * heads, [&](std::int64_t i) {
     auto* const turned = scratch(3, wide * rows + block * shape.distance);
     auto* const scores = turned + wide * rows;
-    turn(turned, head(k, i), wide, rows, k.stride(2));
+    turn(turned, head(k, i), wide, rows, k.stride(2), rows);
     for (auto const& one : blocks) {
       one.scores(turned, head(q, i) + one.first * q.stride(2), scores);
       auto* const sum = static_cast<float*>(sums.data_ptr()) + i / heads * rows * heads + i % heads + one.first * heads;
@@ -481,9 +481,9 @@ attention_backward_or_libtorch(c10::DispatchKeySet keys, at::Tensor const& gradi
     auto* const turned = scratch(3, wide * rows + 2 * rows * distance);
     auto *const scores = turned + wide * rows, *const of_results = scores + rows * distance;
     auto const *const queries = head(q, i), *const by = head(gradient, i);
-    turn(turned, head(k, i), wide, rows, k.stride(2));
+    turn(turned, head(k, i), wide, rows, k.stride(2), rows);
     scores_by(turned, queries, scores);
-    turn(turned, head(v, i), wide, rows, v.stride(2));
+    turn(turned, head(v, i), wide, rows, v.stride(2), rows);
     results_by(turned, by, of_results);
     auto* const sum =
         static_cast<float*>(sums.data_ptr()) + i / shape.heads * sums.stride(0) + i % shape.heads * sums.stride(1);
@@ -567,8 +567,8 @@ lstm_or_libtorch(c10::DispatchKeySet keys, at::Tensor const& x, at::Tensor const
   auto const in = layer.in, samples = layer.samples, gates = layer.gates, wide = layer.wide;
   auto* const weights = scratch(3, wide * gates);
   auto* const bias = weights + (wide - 1) * gates;
-  turn(weights, numbers(x_weight), in, gates, in);
-  turn(weights + in * gates, numbers(h_weight), hidden, gates, hidden);
+  turn(weights, numbers(x_weight), in, gates, in, gates);
+  turn(weights + in * gates, numbers(h_weight), hidden, gates, hidden, gates);
   std::memcpy(bias, numbers(x_bias), x_bias.nbytes());
   add_to(bias, numbers(h_bias), gates);
   auto const kept = new_floats({layer.rows * (wide + 6 * hidden)}), out = new_floats({layer.times, samples, hidden}),

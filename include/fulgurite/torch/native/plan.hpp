@@ -66,8 +66,9 @@ using Sixteen = float __attribute__((vector_size(64)));
 /// optimization levels.
 void add_to(float* c, float const* d, std::int64_t n);
 
-/// Writes a column-major matrix, whose columns are `distance` apart, in row-major order.
-void turn(float* to, float const* from, std::int64_t rows, std::int64_t columns, std::int64_t distance);
+/// Writes a column-major matrix, whose columns are `distance` apart, in row-major order, with rows `to_distance` apart.
+void turn(float* to, float const* from, std::int64_t rows, std::int64_t columns, std::int64_t distance,
+          std::int64_t to_distance);
 
 /// Calls `f(i)` for all i from 0 to n - 1, each once, on as many threads as LibTorch may use. at::parallel_for is a
 /// template that runs on one thread if the program that includes it is compiled without OpenMP; LibTorch's own loop
@@ -186,6 +187,10 @@ class Plan {
 
   void strips(Kernel const (&kernel)[2], float const* b, float const* a, float* c) const;
 
+  /// A transposed B has a gap behind each row whose length is a multiple of 2 KB: a column would else lie in a few sets
+  /// of the first cache, from which its numbers push each other out.
+  static constexpr std::int64_t with_gap(std::int64_t n) { return n % 512 == 0 ? n + 16 : n; }
+
   static constexpr std::int64_t cached = 4096;            // numbers of C or of a sum that stay in the cache
   static constexpr std::int64_t worth_threads = 1 << 20;  // multiplications: some ten microseconds on one core
 
@@ -194,6 +199,7 @@ class Plan {
   Blocks blocks_;
   std::array<std::int64_t, 3> lengths_;
   std::int64_t strip_, panel_;
+  std::int64_t b_next_;  ///< from one row of B, transposed or not, to the next
   int threads_;
   Kernel kernel_[2][3][2] = {};  ///< indices: full panel or last panel; length; strip
 };

@@ -100,11 +100,11 @@ template <class Numbers>
 /// Transposes everything except the rows beyond a multiple of 16 and the columns beyond a multiple of 8. A cache line
 /// holds 16 numbers of a column: both halves are used while it is in the cache.
 [[gnu::target("avx2")]] inline void turn_256(float* to, float const* from, std::int64_t rows, std::int64_t columns,
-                                             std::int64_t distance) {
+                                             std::int64_t distance, std::int64_t to_distance) {
   for (std::int64_t r = 0; r + 16 <= rows; r += 16)
     for (std::int64_t c = 0; c + 8 <= columns; c += 8)
       for (std::int64_t const half : {r, r + 8})
-        turn_8x8(to + half * columns + c, columns, from + c * distance + half, distance);
+        turn_8x8(to + half * to_distance + c, to_distance, from + c * distance + half, distance);
 }
 #endif
 
@@ -122,18 +122,18 @@ FULGURITE_BULK_BODY void add_to(float* c, float const* d, std::int64_t n) {
 }
 
 FULGURITE_BULK_BODY void turn(float* to, float const* from, std::int64_t rows, std::int64_t columns,
-                              std::int64_t distance) {
+                              std::int64_t distance, std::int64_t to_distance) {
   std::int64_t whole_rows = 0, whole_columns = 0;
 #if defined(__x86_64__)
   static bool const half = __builtin_cpu_supports("avx2");
   if (half) {
     whole_rows = rows / 16 * 16, whole_columns = columns / 8 * 8;
-    passes::turn_256(to, from, rows, columns, distance);
+    passes::turn_256(to, from, rows, columns, distance, to_distance);
   }
 #endif
   for (std::int64_t r = 0; r != rows; ++r)
     for (std::int64_t c = r < whole_rows ? whole_columns : 0; c != columns; ++c)
-      to[r * columns + c] = from[c * distance + r];
+      to[r * to_distance + c] = from[c * distance + r];
 }
 
 FULGURITE_BULK_BODY std::int64_t ProductShape::work() const { return matrices() * m * n * k; }
@@ -238,9 +238,8 @@ FULGURITE_BULK_BODY std::optional<Plan> Plan::make(ProductShape const& shape, Bl
     for (std::size_t l = 0; l != lengths.size(); ++l)
       for (std::size_t w = 0; w != 2; ++w) {
         if (rows[r] == 0 || lengths[l] == 0 || widths[w] == 0) continue;
-        plan.kernel_[r][l][w] =
-            kernels.product(int(rows[r]), int(widths[w]), int(lengths[l]), int(plan.a_.distance), plan.a_.turned,
-                            int(plan.b_.turned ? shape.n : plan.b_.distance), int(shape.n));
+        plan.kernel_[r][l][w] = kernels.product(int(rows[r]), int(widths[w]), int(lengths[l]), int(plan.a_.distance),
+                                                plan.a_.turned, int(plan.b_next_), int(shape.n));
         if (!plan.kernel_[r][l][w]) return std::nullopt;
       }
   return plan;
@@ -269,6 +268,7 @@ FULGURITE_BULK_BODY Plan::Plan(ProductShape const& shape, Blocks const& blocks, 
       lengths_(blocks.lengths(shape.k)),
       strip_(strip),
       panel_(shape.m),
+      b_next_(b_.turned ? with_gap(shape.n) : b_.distance),
       threads_(shape.work() >= worth_threads ? shape.threads : 1) {
   bool const twice = block() != shape.k || shape.epilogue != Epilogue::none;  // C is then best kept in the cache
   if (twice) panel_ = std::min(panel_, std::max<std::int64_t>(16, cached / shape.n / 16 * 16));
@@ -280,15 +280,15 @@ FULGURITE_BULK_BODY Plan::Plan(ProductShape const& shape, Blocks const& blocks, 
 }
 
 FULGURITE_BULK_BODY float const* Plan::turned(float const* b) const {
-  auto* const to = scratch(0, shape_.k * shape_.n);
-  turn(to, b, shape_.k, shape_.n, b_.distance);
+  auto* const to = scratch(0, shape_.k * b_next_);
+  turn(to, b, shape_.k, shape_.n, b_.distance, b_next_);
   return to;
 }
 
 FULGURITE_BULK_BODY void Plan::rows(float const* a, float const* b, float* c, float const* row,
                                     std::int64_t count) const {
   auto const& kernels = kernel_[count == panel_ ? 0 : 1];
-  auto const size = count * shape_.n, b_step = b_.turned ? shape_.n : b_.distance;
+  auto const size = count * shape_.n;
   bool const begun = shape_.epilogue == Epilogue::onto, later = shape_.epilogue == Epilogue::then_onto;
   float* const to = later ? scratch(2, size) : c;
   float* const sum = begun || block() != shape_.k ? scratch(1, size) : nullptr;
@@ -300,7 +300,7 @@ FULGURITE_BULK_BODY void Plan::rows(float const* a, float const* b, float* c, fl
       if (shape_.epilogue == Epilogue::zero_plus) add_to(to, nullptr, size);
       if (shape_.epilogue == Epilogue::row) add_row(to, row, count);
     } else {
-      strips(kernel, b + j * b_step, a + j * (a_.turned ? a_.distance : 1), sum);
+      strips(kernel, b + j * b_next_, a + j * (a_.turned ? a_.distance : 1), sum);
       add_to(to, sum, size);
     }
   }

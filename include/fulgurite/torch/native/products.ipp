@@ -105,6 +105,15 @@ FULGURITE_BULK_BODY std::uint64_t Numbers::next() {
   return state_ * 0x2545f4914f6cdd1dU;
 }
 
+/// LIBXSMM with AVX-512 takes 64 columns at a time, and sums up to 16 remaining columns as two chains: unlike MKL, and
+/// not for each number of rows, which a panel changes. Two strips, neither of which leaves a remainder of 1 to 16
+/// columns, keep the order of summation.
+constexpr std::int64_t last_strip = 48;
+constexpr std::int64_t strip_of_fastest(std::int64_t columns) {
+  auto const left = columns % 64;
+  return columns > 64 && left >= 1 && left <= 16 ? last_strip : 0;
+}
+
 class Certifier {
  public:
   explicit Certifier(ProductShape const& shape)
@@ -136,10 +145,6 @@ class Certifier {
   }
 
  private:
-  /// LIBXSMM with AVX-512 takes 64 columns at a time, and sums up to 16 remaining columns as two chains, unlike MKL.
-  /// Two strips, neither of which leaves a remainder of 1 to 16 columns, keep MKL's order of summation.
-  static constexpr std::int64_t last_strip = 48;
-
   void take(Operands const& given) {
     a_.take(given.a);
     b_.take(given.b);
@@ -257,8 +262,8 @@ FULGURITE_BULK_BODY Plan const* Verdicts::search(ProductShape const& shape, Oper
   std::lock_guard const lock(mutex_);
   auto const [found, fresh] = all_.try_emplace(shape);
   if (fresh)
-    if (auto const plan =
-            tests_ ? Certifier(shape).search(given, *kernels_) : Plan::make(shape, fastest_blocks, 0, *kernels_))
+    if (auto const plan = tests_ ? Certifier(shape).search(given, *kernels_)
+                                 : Plan::make(shape, fastest_blocks, strip_of_fastest(shape.n), *kernels_))
       found->second = std::make_unique<Plan>(*plan);
   return found->second.get();
 }
@@ -279,19 +284,15 @@ FULGURITE_BULK_BODY Processor this_processor() {
 #endif
 }
 
-/// Measured on Zen 5 (`tools/dev bench products`): twice as fast from 8 rows and 16 columns on, even if B is
-/// transposed, and so copied first.
-FULGURITE_BULK_BODY bool pays_whole(ProductShape const& shape) { return shape.m >= 8 && shape.n >= 16; }
-
-/// Measured on Zen 4, where both reach the same peak and LIBXSMM gains a tenth for widths of whole registers. There a
-/// copy of B only pays for many rows and short inner lengths, and a bias only for long ones, since MKL adds it without
-/// another pass. Adding after the product is another pass for both.
-FULGURITE_BULK_BODY bool pays_in_halves(ProductShape const& shape) {
-  bool const b_turned = shape.b[2] != 1;
-  if (shape.m < (b_turned ? 64 : 8) || shape.n % 16 != 0) return false;
-  bool const one_pass =
-      shape.epilogue == Epilogue::none || shape.epilogue == Epilogue::then_onto || shape.epilogue == Epilogue::then_row;
-  return b_turned ? one_pass && shape.k <= 256 : one_pass || shape.k >= 384;
+/// Measured with one thread (`tools/dev bench products`): on Zen 5, where MKL leaves half of the core idle, LIBXSMM is
+/// twice as fast, on Zen 4 a tenth to a half. It reads all of B for each few rows, where MKL copies B in pieces first:
+/// beyond 2 million numbers B is in no cache, and MKL is up to twice as fast (measured on Zen 4). A transposed B is
+/// copied, which takes rows to pay: on Zen 4, 32, and a B that fits into the second cache.
+FULGURITE_BULK_BODY bool pays_on_amd(ProductShape const& shape, bool whole) {
+  auto const of_b = shape.k * shape.n;
+  if (shape.m < 8 || shape.n < 16 || (shape.n < 32 && shape.k > 1024)) return false;
+  if (shape.b[2] == 1) return of_b <= 1 << 21;
+  return whole ? of_b <= 1 << 20 : shape.m >= 32 && of_b <= 1 << 18;
 }
 
 /// Measured on Intel's Granite Rapids, where both reach the same peak, so that only smaller overhead and sums that are
@@ -318,8 +319,8 @@ FULGURITE_BULK_BODY bool may_be_faster(at::Tensor const& a, at::Tensor const& b,
 FULGURITE_BULK_BODY bool is_faster(ProductShape const& shape, Processor on) {
   if (shape.work() <= small_product * shape.matrices()) return true;
   switch (on) {
-  case Processor::amd_whole: return pays_whole(shape);
-  case Processor::amd_in_halves: return pays_in_halves(shape);
+  case Processor::amd_whole: return pays_on_amd(shape, true);
+  case Processor::amd_in_halves: return pays_on_amd(shape, false);
   case Processor::intel_bf16: return pays_on_intel(shape);
   case Processor::other: return false;
   }
