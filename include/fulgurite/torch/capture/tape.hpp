@@ -206,7 +206,6 @@ class Tape : TapeMemory, Pinned {
 
   at::Tensor seed_;                             ///< kept so that its values live as long as the tape
   std::vector<c10::VariableVersion> versions_;  ///< of the model's tensors; a replay increments them as the step did
-  std::vector<std::pair<void*, std::size_t>> fed_ = {};  ///< for each tensor of the batch, its copy and that one's size
   Stack stack_;
   std::vector<std::size_t> looks_;  ///< indices of the steps that are looks
 };

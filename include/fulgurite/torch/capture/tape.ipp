@@ -456,16 +456,14 @@ FULGURITE_BULK_BODY void Tape::look_up() {
   for (auto const& step : steps_)
     if (auto const* call = std::get_if<TapeStep>(&step.what))
       for (auto const& result : call->adopted) moving.insert(storage_of(result.into));
+  prepare_feeding();
+  for (auto const& input : fed_)
+    if (input.lendable) moving.insert(input.storage);
   for (auto& step : steps_) {
     each_tensor_of_step(step.what, [&](at::Tensor const& tensor) {
       if (moving.contains(storage_of(tensor))) step.moves = true;
     });
     step.look_up();
-  }
-  for (auto const& input : inputs_) {
-    bool const any = input.defined() && input.numel() != 0;
-    fed_.emplace_back(any ? input.data_ptr() : nullptr,
-                      any && input.is_non_overlapping_and_dense() ? input.nbytes() : 0);
   }
 }
 
@@ -474,10 +472,8 @@ FULGURITE_BULK_BODY void Tape::replay(std::vector<at::Tensor> const& batch, Act 
   bool const graph = c10::GradMode::is_enabled();
   Graphs const graphs;
   c10::impl::ExcludeDispatchKeyGuard const below(above_kernels());
-  for (std::size_t i = 0; i != fed_.size(); ++i) {
-    if (auto const [to, bytes] = fed_[i]; bytes != 0) std::memcpy(to, batch[i].const_data_ptr(), bytes);
-    else if (to != nullptr) inputs_[i].copy_(batch[i]);
-  }
+  TakesBack const takes_back{{}, fed_};
+  feed(batch);
   for (auto& step : steps_) {
     if (step.moves) step.look_up();
     auto& what = step.what;

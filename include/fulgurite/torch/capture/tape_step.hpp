@@ -364,6 +364,24 @@ class TapeMemory {
   static at::Storage without_memory(std::size_t bytes);
   /// A tensor of the same shape in memory of the tape.
   at::Tensor scratch_like(at::Tensor const& tensor);
+  /// A tensor of the batch: the tape's memory for it, and its size, or 0 where its numbers are not dense. `lendable`:
+  /// it is large, and nothing that a replay leaves lies in it, so that replays read the batch itself, without a copy.
+  struct Fed {
+    Storage storage;
+    char* numbers;
+    std::size_t bytes;
+    bool lendable;
+    at::DataPtr own = {};  ///< while the storage has the batch's memory
+    bool lent = false;
+  };
+  void prepare_feeding();
+  /// Copies a batch into the tape's memory, or lends its memory to the tape, until TakesBack gives the tape its own.
+  void feed(std::vector<at::Tensor> const& batch);
+  struct TakesBack : Pinned {
+    std::vector<Fed>& fed;
+    ~TakesBack();
+  };
+
   /// Gives the storage memory filled with a pattern, so that bytes which no call sets are easy to notice.
   void fill(Storage storage);
 
@@ -376,6 +394,7 @@ class TapeMemory {
   std::vector<Call> calls_;
   std::vector<Entry> steps_;
   std::vector<at::Tensor> inputs_, leaving_;
+  std::vector<Fed> fed_;
   std::vector<at::Storage> retired_;
   std::unordered_set<Storage> made_, rewritten_;
   TapeFacts facts_;
