@@ -479,7 +479,7 @@ TEST_CASE("an average is undone where a replay was not to update, and where its 
 }
 
 TEST_CASE("between -0 and 0 there is no distance, beside inf and nan that are equal neither, though the bits differ") {
-  torch::nn::Linear const model(1, 1);
+  torch::nn::Linear model(1, 1);
   replayed::capture::World const world(*model, at::kCPU);
   auto const of = [&](std::vector<float> const& numbers) {
     return graph::Snapshot(world, {torch::tensor(numbers, torch::kFloat)});

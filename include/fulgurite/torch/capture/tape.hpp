@@ -242,7 +242,7 @@ struct CaptureReport {
   Count checked;                  ///< steps that ran as they are written, and were compared with a replay, bit for bit
   Count confirmed;                ///< extra runs of a step as it is written, for a check; their results were discarded
   Count replayed;                 ///< steps in which no code of the model ran
-  Count updated;                  ///< those of them whose graph made the update, or left it out as not finite
+  Count updated;                  ///< those of them whose graph makes the update, if numbers are finite
   std::string update_apart = {};  ///< why the update of some step is not part of its graph
   Count joined;                   ///< those that ran in a graph of several steps
   std::string single = {};        ///< why steps are not joined

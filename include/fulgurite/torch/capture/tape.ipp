@@ -458,12 +458,17 @@ FULGURITE_BULK_BODY void Tape::look_up() {
       for (auto const& result : call->adopted) moving.insert(storage_of(result.into));
   prepare_feeding();
   for (auto const& input : fed_)
-    if (input.lendable) moving.insert(input.storage);
+    if (input.lent) moving.insert(input.storage);
   for (auto& step : steps_) {
     each_tensor_of_step(step.what, [&](at::Tensor const& tensor) {
       if (moving.contains(storage_of(tensor))) step.moves = true;
     });
     step.look_up();
+  }
+  for (auto const& input : fed_) {
+    if (!input.lent) continue;
+    input.storage->set_data_ptr_noswap(at::DataPtr(nullptr, at::kCPU));
+    facts_.bytes -= input.storage->nbytes();
   }
 }
 

@@ -364,21 +364,18 @@ class TapeMemory {
   static at::Storage without_memory(std::size_t bytes);
   /// A tensor of the same shape in memory of the tape.
   at::Tensor scratch_like(at::Tensor const& tensor);
-  /// A tensor of the batch: the tape's memory for it, and its size, or 0 where its numbers are not dense. `lendable`:
-  /// it is large, and nothing that a replay leaves lies in it, so that replays read the batch itself, without a copy.
+  /// A tensor of the batch in the tape. `bytes`: its size, or 0 if its numbers are not dense. `lent`: it is large, and
+  /// a replay leaves nothing in it, so that replays read the batch itself; between replays the storage has no memory.
   struct Fed {
     Storage storage;
-    char* numbers;
-    std::size_t bytes;
-    bool lendable;
-    at::DataPtr own = {};  ///< while the storage has the batch's memory
-    bool lent = false;
+    std::size_t offset, bytes;
+    bool lent;
   };
   void prepare_feeding();
-  /// Copies a batch into the tape's memory, or lends its memory to the tape, until TakesBack gives the tape its own.
+  /// Copies a batch into the tape's memory, or lends its memory to the tape, until TakesBack takes it back.
   void feed(std::vector<at::Tensor> const& batch);
   struct TakesBack : Pinned {
-    std::vector<Fed>& fed;
+    std::vector<Fed> const& fed;
     ~TakesBack();
   };
 

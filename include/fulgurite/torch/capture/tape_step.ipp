@@ -483,42 +483,38 @@ FULGURITE_BULK_BODY void TapeMemory::own_memory(Listing const& listing, std::vec
 
 FULGURITE_BULK_BODY void TapeMemory::prepare_feeding() {
   constexpr std::size_t large = std::size_t{1} << 14;
-  std::unordered_set<Storage> left;
-  for (auto const& tensor : leaving_) left.insert(storage_of(tensor));
-  for (auto const& step : steps_)
-    if (std::holds_alternative<TapeTurn>(step.what))
-      each_tensor_of_step(step.what, [&](at::Tensor const& tensor) { left.insert(storage_of(tensor)); });
+  std::unordered_set<Storage> stays;
+  for (auto const& tensor : leaving_) stays.insert(storage_of(tensor));
+  for (auto const& step : steps_) {
+    auto const* const small = std::get_if<native::SmallCall>(&step.what);
+    bool const looks_once = small && small->make_ready;  // at shapes and strides, which takes longer than a copy
+    if (looks_once || std::holds_alternative<TapeTurn>(step.what))
+      each_tensor_of_step(step.what, [&](at::Tensor const& tensor) { stays.insert(storage_of(tensor)); });
+  }
   for (auto const& input : inputs_) {
     bool const any = input.defined() && input.numel() != 0;
     auto const bytes = any && input.is_non_overlapping_and_dense() ? input.nbytes() : 0;
     auto const storage = any ? storage_of(input) : nullptr;
-    fed_.push_back({storage, any ? static_cast<char*>(input.data_ptr()) : nullptr, bytes,
-                    bytes >= large && !left.contains(storage)});
+    auto const offset = any ? static_cast<std::size_t>(input.storage_offset()) * input.itemsize() : 0;
+    fed_.push_back({storage, offset, bytes, bytes >= large && !stays.contains(storage)});
   }
 }
 
 FULGURITE_BULK_BODY void TapeMemory::feed(std::vector<at::Tensor> const& batch) {
   for (std::size_t i = 0; i != fed_.size(); ++i) {
-    auto& [storage, numbers, bytes, lendable, own, lent] = fed_[i];
-    if (!numbers) continue;
-    if (bytes == 0) {
-      inputs_[i].copy_(batch[i]);
-      continue;
-    }
+    auto const& [storage, offset, bytes, lent] = fed_[i];
+    if (!storage) continue;
     auto* const from = static_cast<char*>(const_cast<void*>(batch[i].const_data_ptr()));
-    if (lendable) {  // it begins at the same place in a line of the cache: other batches have tapes of their own
-      auto const before = numbers - static_cast<char*>(storage->mutable_data());
-      own = storage->set_data_ptr(at::DataPtr(from - before, at::kCPU));
-      lent = true;
-    } else {
-      std::memcpy(numbers, from, bytes);
-    }
+    // It has the recorded offset in a cache line: a batch with another offset is another kind of step.
+    if (lent) storage->set_data_ptr_noswap(at::DataPtr(from - offset, at::kCPU));
+    else if (bytes != 0) std::memcpy(static_cast<char*>(storage->mutable_data()) + offset, from, bytes);
+    else inputs_[i].copy_(batch[i]);
   }
 }
 
 FULGURITE_BULK_BODY TapeMemory::TakesBack::~TakesBack() {
-  for (auto& one : fed)
-    if (std::exchange(one.lent, false)) one.storage->set_data_ptr_noswap(std::move(one.own));
+  for (auto const& one : fed)
+    if (one.lent) one.storage->set_data_ptr_noswap(at::DataPtr(nullptr, at::kCPU));
 }
 
 FULGURITE_BULK_BODY at::Storage TapeMemory::without_memory(std::size_t bytes) {

@@ -187,8 +187,8 @@ class Plan {
 
   void strips(Kernel const (&kernel)[2], float const* b, float const* a, float* c) const;
 
-  /// A transposed B has a gap behind each row whose length is a multiple of 2 KB: a column would else lie in a few sets
-  /// of the first cache, from which its numbers push each other out.
+  /// A transposed B has a gap behind rows of a multiple of 2 KB: otherwise the numbers of a column share a few sets of
+  /// the first-level cache, and evict each other.
   static constexpr std::int64_t with_gap(std::int64_t n) { return n % 512 == 0 ? n + 16 : n; }
 
   static constexpr std::int64_t cached = 4096;            // numbers of C or of a sum that stay in the cache

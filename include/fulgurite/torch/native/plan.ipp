@@ -270,8 +270,9 @@ FULGURITE_BULK_BODY Plan::Plan(ProductShape const& shape, Blocks const& blocks, 
       panel_(shape.m),
       b_next_(b_.turned ? with_gap(shape.n) : b_.distance),
       threads_(shape.work() >= worth_threads ? shape.threads : 1) {
-  bool const twice = block() != shape.k || shape.epilogue != Epilogue::none;  // C is then best kept in the cache
-  if (twice) panel_ = std::min(panel_, std::max<std::int64_t>(16, cached / shape.n / 16 * 16));
+  // C is then best kept in the cache. Up to 16 columns are summed in an order that depends on the rows.
+  bool const twice = block() != shape.k || shape.epilogue != Epilogue::none;
+  if (twice && shape.n > 16) panel_ = std::min(panel_, std::max<std::int64_t>(16, cached / shape.n / 16 * 16));
   if (threads_ > 1 && shape.batch < threads_) {
     auto const parts = (threads_ + shape.matrices() - 1) / shape.matrices();
     panel_ = std::min(panel_, ((shape.m + parts - 1) / parts + 7) / 8 * 8);

@@ -130,7 +130,7 @@ class Verdicts : Pinned {
 /// The kinds of processors that the rule distinguishes. MKL uses only AVX2 on AMD's.
 enum class Processor : std::uint8_t {
   other,
-  amd_in_halves,  ///< Zen 4: AVX-512 as two halves of 256 bits, so that AVX2 multiplies equally fast
+  amd_in_halves,  ///< Zen 4: AVX-512 as two halves of 256 bits, so that MKL reaches the same peak
   amd_whole,      ///< Zen 5: all 512 bits at once
   intel_bf16,     ///< Sapphire Rapids and newer, recognised by AVX-512 with BF16: MKL reaches the core's peak
 };

@@ -105,10 +105,10 @@ FULGURITE_BULK_BODY std::uint64_t Numbers::next() {
   return state_ * 0x2545f4914f6cdd1dU;
 }
 
-/// LIBXSMM with AVX-512 takes 64 columns at a time, and sums up to 16 remaining columns as two chains: unlike MKL, and
-/// not for each number of rows, which a panel changes. Two strips, neither of which leaves a remainder of 1 to 16
-/// columns, keep the order of summation.
-constexpr std::int64_t last_strip = 48;
+/// LIBXSMM with AVX-512 takes 64 columns at a time. Up to 16 columns that remain are summed in one, two or four chains,
+/// depending on the number of rows, which panels change; MKL sums one chain. Of two strips neither leaves so few
+/// columns.
+inline constexpr std::int64_t last_strip = 48;
 constexpr std::int64_t strip_of_fastest(std::int64_t columns) {
   auto const left = columns % 64;
   return columns > 64 && left >= 1 && left <= 16 ? last_strip : 0;
@@ -285,14 +285,15 @@ FULGURITE_BULK_BODY Processor this_processor() {
 }
 
 /// Measured with one thread (`tools/dev bench products`): on Zen 5, where MKL leaves half of the core idle, LIBXSMM is
-/// twice as fast, on Zen 4 a tenth to a half. It reads all of B for each few rows, where MKL copies B in pieces first:
-/// beyond 2 million numbers B is in no cache, and MKL is up to twice as fast (measured on Zen 4). A transposed B is
-/// copied, which takes rows to pay: on Zen 4, 32, and a B that fits into the second cache.
-FULGURITE_BULK_BODY bool pays_on_amd(ProductShape const& shape, bool whole) {
+/// twice as fast, on Zen 4 by a tenth to a half. It reads all of B for each few rows, where MKL copies pieces of B
+/// first: beyond 2 million numbers no cache holds B, and MKL is up to twice as fast; and for narrow products with long
+/// rows of A, whose numbers then evict each other. A transposed B is copied, which needs rows to pay: on Zen 4, 32, and
+/// a B that fits into the second cache. The limits of large products were measured on Zen 4, and are assumed on Zen 5.
+FULGURITE_BULK_BODY bool pays_on_amd(ProductShape const& shape, Processor on) {
   auto const of_b = shape.k * shape.n;
   if (shape.m < 8 || shape.n < 16 || (shape.n < 32 && shape.k > 1024)) return false;
   if (shape.b[2] == 1) return of_b <= 1 << 21;
-  return whole ? of_b <= 1 << 20 : shape.m >= 32 && of_b <= 1 << 18;
+  return on == Processor::amd_whole ? of_b <= 1 << 20 : shape.m >= 32 && of_b <= 1 << 18;
 }
 
 /// Measured on Intel's Granite Rapids, where both reach the same peak, so that only smaller overhead and sums that are
@@ -319,8 +320,8 @@ FULGURITE_BULK_BODY bool may_be_faster(at::Tensor const& a, at::Tensor const& b,
 FULGURITE_BULK_BODY bool is_faster(ProductShape const& shape, Processor on) {
   if (shape.work() <= small_product * shape.matrices()) return true;
   switch (on) {
-  case Processor::amd_whole: return pays_on_amd(shape, true);
-  case Processor::amd_in_halves: return pays_on_amd(shape, false);
+  case Processor::amd_whole:
+  case Processor::amd_in_halves: return pays_on_amd(shape, on);
   case Processor::intel_bf16: return pays_on_intel(shape);
   case Processor::other: return false;
   }
