@@ -14,7 +14,7 @@ import flags  # noqa: E402
 PAGE = flags.ROOT / 'docs' / 'architecture.md'
 ROOM = flags.INCLUDE / 'fulgurite'
 # The most files of each chain. A change may make one shorter.
-MOST = {'What happens to a batch': 8, "An epoch's end": 4, 'A checkpoint': 8, 'A resume': 5}
+MOST = {'What happens to a batch': 8, 'A validation': 4, "An epoch's end": 4, 'A checkpoint': 8, 'A resume': 5}
 PICTURE = re.compile(r'```mermaid\n.*?```', re.S)
 
 
