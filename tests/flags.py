@@ -107,6 +107,13 @@ def each(function, items, most: int = 64) -> list:
         return list(pool.map(function, items))
 
 
+def arguments(*names: str) -> list[str]:
+    """The command line's arguments, of which there must be one for each name."""
+    if len(sys.argv) != len(names) + 1:
+        sys.exit(f'usage: {pathlib.Path(sys.argv[0]).name} {" ".join(names)}')
+    return sys.argv[1:]
+
+
 def tap(results: list[tuple[str, list[str]]]) -> None:
     """One TAP line per (name, complaints); the complaints go to stderr, which Meson shows with a failed test.
 

@@ -231,7 +231,7 @@ def main() -> None:
         for where, name, count in found:
             print(where, name, count)
         return
-    how = flags.command(pathlib.Path(sys.argv[1]), 'bare_one.cpp')
+    how = flags.command(pathlib.Path(*flags.arguments('BUILD')), 'bare_one.cpp')
     names = {name for _, name, _ in found}
     results = [
         (f'a body of more than {MOST} tokens that depends on no template parameter stands in a body file',

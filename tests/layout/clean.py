@@ -90,5 +90,5 @@ if names is not None:  # a release's archive has no git: nothing to read then
         ('no file names a package registry', [hit for pattern in HOSTS for hit in occurrences(pattern, files)]),
         ('no file names a path of a machine', [hit for pattern in PATHS for hit in occurrences(pattern, files)]),
     ]
-results.append(('every source of the tests is built', list(unlisted(pathlib.Path(sys.argv[1])))))
+results.append(('every source of the tests is built', list(unlisted(pathlib.Path(*flags.arguments('BUILD'))))))
 flags.tap(results)

@@ -54,7 +54,8 @@ def precompiled(how, header: pathlib.Path, source: pathlib.Path) -> list[str]:
 
 
 def main() -> None:
-    build, which = pathlib.Path(sys.argv[1]), sys.argv[2]
+    folder, which = flags.arguments('BUILD', 'bare|torch')
+    build = pathlib.Path(folder)
     how = flags.command(build, 'bare_one.cpp' if which == 'bare' else 'full_one.cpp')
     if how is None:
         sys.exit('the build folder lacks the units of tests/layout')

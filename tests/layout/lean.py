@@ -41,7 +41,7 @@ def pulled(files: list[str]) -> list[str]:
 
 
 def main() -> None:
-    how = flags.command(pathlib.Path(sys.argv[1]), 'full_one.cpp')
+    how = flags.command(pathlib.Path(*flags.arguments('BUILD')), 'full_one.cpp')
     lean, wrong = reached(how, f'#include <{LEAN}>\n')
     umbrella, also_wrong = reached(how, '#include <fulgurite/fulgurite.hpp>\n')
     flags.tap([

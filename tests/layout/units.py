@@ -10,7 +10,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import flags  # noqa: E402
 
-which, number = sys.argv[1:]
+which, number = flags.arguments('bare|full', 'one|two')
 names = [
     header.relative_to(flags.INCLUDE).as_posix()
     for header in flags.headers()
