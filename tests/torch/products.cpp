@@ -244,17 +244,26 @@ TEST_CASE("the rule: small products everywhere, on AMD's processors those whose 
     std::array<bool, 3> faster;  ///< on Zen 4, Zen 5 and Intel's
   };
   auto const none = Epilogue::none, row = Epilogue::row, onto = Epilogue::then_onto;
-  for (auto const& [m, n, k, turned, epilogue, faster] :
-       {Case{8, 32, 32, false, none, {true, true, true}}, Case{64, 128, 784, false, none, {true, true, false}},
-        Case{64, 128, 784, true, row, {true, true, false}}, Case{64, 128, 128, false, row, {true, true, true}},
-        Case{64, 128, 128, false, onto, {true, true, true}}, Case{64, 128, 64, true, none, {true, true, false}},
-        Case{64, 128, 64, true, row, {true, true, true}}, Case{16, 128, 784, true, row, {false, true, false}},
-        Case{64, 65, 784, false, none, {true, true, false}}, Case{4, 128, 784, false, none, {false, false, false}},
-        Case{64, 10, 784, false, none, {false, false, true}}, Case{64, 16, 2048, false, none, {false, false, false}},
-        Case{256, 2048, 1024, false, onto, {true, true, false}},
-        Case{256, 2049, 1024, false, onto, {false, false, false}}, Case{64, 512, 512, true, row, {true, true, false}},
-        Case{64, 1024, 1024, true, row, {false, true, false}},
-        Case{64, 1025, 1024, true, row, {false, false, false}}}) {
+  for (auto const& [m, n, k, turned, epilogue, faster] : {Case{8, 32, 32, false, none, {true, true, true}},
+                                                          Case{64, 128, 784, false, none, {true, true, false}},
+                                                          Case{64, 128, 784, true, row, {true, true, false}},
+                                                          Case{64, 128, 784, true, none, {true, true, false}},
+                                                          Case{64, 128, 784, false, row, {true, true, false}},
+                                                          Case{64, 128, 128, true, none, {true, true, false}},
+                                                          Case{64, 128, 128, false, row, {true, true, true}},
+                                                          Case{64, 128, 128, false, onto, {true, true, true}},
+                                                          Case{64, 128, 64, true, none, {true, true, false}},
+                                                          Case{64, 128, 64, true, row, {true, true, true}},
+                                                          Case{16, 128, 784, true, none, {false, true, false}},
+                                                          Case{64, 65, 784, false, none, {true, true, false}},
+                                                          Case{4, 128, 784, false, none, {false, false, false}},
+                                                          Case{64, 10, 784, false, none, {false, false, true}},
+                                                          Case{64, 16, 2048, false, none, {false, false, false}},
+                                                          Case{256, 2048, 1024, false, onto, {true, true, false}},
+                                                          Case{256, 2049, 1024, false, onto, {false, false, false}},
+                                                          Case{64, 512, 512, true, row, {true, true, false}},
+                                                          Case{64, 1024, 1024, true, row, {false, true, false}},
+                                                          Case{64, 1025, 1024, true, row, {false, false, false}}}) {
     auto const b = turned ? torch::empty({n, k}).t() : torch::empty({k, n});
     auto const shape = *product_shape(torch::empty({m, k}), b, epilogue);
     INFO(shape.text());
@@ -264,7 +273,8 @@ TEST_CASE("the rule: small products everywhere, on AMD's processors those whose 
     CHECK(is_faster(shape, Processor::other) == (m * n * k <= 16384));
   }
   auto const many = *product_shape(torch::empty({64, 8, 32}), torch::empty({64, 32, 32}), none);
-  CHECK(is_faster(many, Processor::other));
+  for (auto const on : {Processor::other, Processor::intel_bf16, Processor::amd_in_halves, Processor::amd_whole})
+    CHECK(is_faster(many, on));
 }
 
 TEST_CASE(
