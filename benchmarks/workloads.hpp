@@ -56,8 +56,7 @@ struct CheckpointCost {
 };
 CheckpointCost measure_checkpoint(int checkpoints);  ///< checkpoint.cpp
 
-/// The kinds of processors for which bars of matrix products are set, and Zen 4: AMD's with AVX-512 in halves, whose
-/// peak MKL comes near to.
+/// The kinds of processors for which bars of matrix products are set; "AMD with AVX-512 in halves" is Zen 4.
 std::string kind_of_processor();  ///< processor.cpp
 // products.cpp
 bool has_products();            ///< whether the program has other kernels for matrix products than LibTorch's
