@@ -188,7 +188,7 @@ int main(int argc, char** argv) {
       return 2;
     }
   }
-  Results results{commit, first_of("/proc/cpuinfo", "model name"), kind_of_processor(), prepare_libtorch(),
+  Results results{commit, first_of("/proc/cpuinfo", "model name"), kind_of_processor(), prepare_libtorch(1),
                   first_of("/proc/loadavg", "")};
   Strategy const strategy{.backend = fulgurite::Collectives::gloo,
                           .devices = 2,

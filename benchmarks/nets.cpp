@@ -216,8 +216,8 @@ Digits const& digits() {
 }
 std::shared_ptr<Net> loader_net() { return seeded<Mlp, 784, 128, 10>(); }
 
-char const* prepare_libtorch() {
-  at::set_num_threads(1);
+char const* prepare_libtorch(int threads) {
+  at::set_num_threads(threads);
   return TORCH_VERSION;
 }
 

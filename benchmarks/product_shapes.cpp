@@ -1,10 +1,12 @@
-// One matrix product at a time: LibTorch's kernel against the one that is certified to have its bits, on one core, and
-// the operators that Matmul::fastest computes otherwise. What torch/native/ says of a processor stands on these tables.
+// One matrix product at a time: LibTorch's kernel against the one that is certified to have its bits, and the operators
+// that Matmul::fastest computes otherwise. What torch/native/ says of a processor stands on these tables.
+//   product_shapes [THREADS]
 // Built and run by `tools/dev bench products`.
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 
 #include <ATen/Parallel.h>
@@ -99,8 +101,8 @@ void compare_operators() {
 
 }  // namespace
 
-int main() {
-  at::set_num_threads(1);
+int main(int argc, char** argv) {
+  at::set_num_threads(argc < 2 ? 1 : std::max(1, std::atoi(argv[1])));
   if (!process_kernels()) {
     std::puts("built without LIBXSMM: there is nothing to compare");
     return 77;

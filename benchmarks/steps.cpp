@@ -1,9 +1,10 @@
 // Microseconds a training step, of each kind of loop on each workload.
-//   steps [--quick | --bits] [--only WORKLOAD,...] [--skip WORKLOAD,...] [--json FILE] [--commit HASH]
+//   steps [--quick | --bits] [--threads N] [--only WORKLOAD,...] [--skip WORKLOAD,...] [--json FILE] [--commit HASH]
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -23,6 +24,7 @@ constexpr char const* fastest = "fastest";
 
 struct Arguments {
   bool quick = false, bits = false;
+  int threads = 1;
   std::vector<std::string> only = {}, skip = {};
   std::string json = "", commit = "unknown";
 
@@ -58,15 +60,16 @@ bool read(Arguments& to, int argc, char** argv) {
     bool understood = true;
     if (word == "--quick") to.quick = true;
     else if (word == "--bits") to.bits = true;
+    else if (word == "--threads" && has_value) understood = (to.threads = std::atoi(argv[++i])) >= 1;
     else if (word == "--only" && has_value) understood = names(to.only, argv[++i]);
     else if (word == "--skip" && has_value) understood = names(to.skip, argv[++i]);
     else if (word == "--json" && has_value) to.json = argv[++i];
     else if (word == "--commit" && has_value) to.commit = argv[++i];
     else {
-      std::fprintf(
-          stderr,
-          "'%s': known are --quick, --bits, --only WORKLOADS, --skip WORKLOADS, --json FILE and --commit HASH\n",
-          argv[i]);
+      std::fprintf(stderr,
+                   "'%s': known are --quick, --bits, --threads N, --only WORKLOADS, --skip WORKLOADS, --json FILE and "
+                   "--commit HASH\n",
+                   argv[i]);
       understood = false;
     }
     if (!understood) return false;
@@ -115,8 +118,8 @@ std::vector<std::pair<std::string, Loop>> variants_of(std::string const& workloa
 int main(int argc, char** argv) {
   Arguments arguments;
   if (!read(arguments, argc, argv)) return 2;
-  Results results{arguments.commit, first_of("/proc/cpuinfo", "model name"), kind_of_processor(), prepare_libtorch(),
-                  first_of("/proc/loadavg", "")};
+  Results results{arguments.commit, first_of("/proc/cpuinfo", "model name"), kind_of_processor(),
+                  prepare_libtorch(arguments.threads), first_of("/proc/loadavg", "")};
   print_head(results);
   auto const kinds = all_kinds(arguments);
   double spread = 0;

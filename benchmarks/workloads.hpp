@@ -65,7 +65,7 @@ std::string products_so_far();  ///< which of the process were whose
 /// not among them.
 double product_operations(std::string const& workload);
 
-/// One thread, and LibTorch's version.
-char const* prepare_libtorch();  ///< nets.cpp
+/// Lets LibTorch use so many threads; returns its version.
+char const* prepare_libtorch(int threads);  ///< nets.cpp
 
 }  // namespace bench

@@ -109,4 +109,16 @@ class Operators {
   at::CallbackHandle handle_{};
 };
 
+/// LibTorch may use so many threads, until it ends.
+class Threads {
+ public:
+  explicit Threads(int n) { at::set_num_threads(n); }
+  ~Threads() { at::set_num_threads(before_); }
+  Threads(Threads const&) = delete;
+  Threads& operator=(Threads const&) = delete;
+
+ private:
+  int before_ = at::get_num_threads();
+};
+
 }  // namespace fixtures

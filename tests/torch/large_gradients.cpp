@@ -3,7 +3,12 @@
 #include "fixtures.hpp"
 
 #include <cstdint>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -71,7 +76,7 @@ struct Asks {
   }
 };
 /// Whether the large gradient lies in a buffer with others.
-struct Where {
+struct Whereabouts {
   using Stateless = ByChoice;
   torch::Tensor weight;
   std::vector<bool>* in_buffer;
@@ -82,22 +87,11 @@ struct Meddles {
   void on_after_backward() {}
 };
 
-/// So that no thread of OpenMP takes part in a product: its barriers are not known to the thread sanitizer.
-class OneThread {
- public:
-  OneThread() { at::set_num_threads(1); }
-  ~OneThread() { at::set_num_threads(before_); }
-  OneThread(OneThread const&) = delete;
-  OneThread& operator=(OneThread const&) = delete;
-
- private:
-  int before_ = at::get_num_threads();
-};
-
 template <class Model, class Strategy, class... More>
 std::string fit(Model& model, Strategy strategy, std::vector<data::Batch> const& train, std::vector<int>& known,
                 Automatic how = {}, More... more) {
-  OneThread const alone;
+  // No thread of OpenMP takes part in a product: its barriers are not known to the thread sanitizer.
+  fixtures::Threads const alone(1);
   auto trainer = make_trainer<Model>({.max_epochs = 1}, strategy, Float32{}, how,
                                      Asks{.weight = model.layer->weight, .known = &known}, more..., NoDefaults{});
   try {
@@ -127,6 +121,77 @@ void check_found(Strategy strategy, int bad) {
 }
 
 }  // namespace
+
+TEST_CASE("a range is cut into at most as many parts as there are threads, none of which is short") {
+  if (fixtures::under_thread_sanitizer)
+    SKIP("what OpenMP's barriers order looks like a race: they are not instrumented");
+  auto const parts_of = [](std::int64_t n, int threads) {
+    fixtures::Threads const some(threads);
+    std::mutex lock;
+    std::map<std::int64_t, std::int64_t> parts;
+    std::set<std::thread::id> workers;
+    libtorch::in_parts(n, [&](std::int64_t begin, std::int64_t end) {
+      std::lock_guard const held(lock);
+      parts[begin] = end;
+      workers.insert(std::this_thread::get_id());
+    });
+    CHECK(workers.size() == parts.size());
+    return parts;
+  };
+  using Parts = std::map<std::int64_t, std::int64_t>;
+  CHECK(parts_of(0, 3) == Parts{{0, 0}});
+  CHECK(parts_of(32768, 3) == Parts{{0, 32768}});
+  CHECK(parts_of(32769, 3) == Parts{{0, 17408}, {17408, 32769}});
+  CHECK(parts_of(100003, 3) == Parts{{0, 33792}, {33792, 67584}, {67584, 100003}});
+  CHECK(parts_of(100003, 1) == Parts{{0, 100003}});
+}
+
+TEST_CASE("several threads update a long range in parts, with the bits of torch::optim") {
+  if (fixtures::under_thread_sanitizer)
+    SKIP("what OpenMP's barriers order looks like a race: they are not instrumented");
+  fixtures::Threads const some(3);
+  auto const check = [](at::ScalarType type, auto const& by_torch, auto const& by_ours) {
+    INFO(type);
+    auto const parameters = [&] {
+      torch::manual_seed(6);
+      return std::vector{torch::randn({100003}, type).requires_grad_(), torch::randn({70, 70}, type).requires_grad_()};
+    };
+    auto raw = parameters(), flat = parameters();
+    auto theirs = by_torch(raw);
+    auto ours = by_ours(flat);
+    for (int step = 0; step != 10; ++step) {
+      theirs.zero_grad();
+      ours.zero_grad();
+      for (std::size_t i = 0; i != raw.size(); ++i)
+        for (auto const& one : {raw[i], flat[i]}) (one * one).sum().backward();
+      theirs.step();
+      ours.step();
+      for (std::size_t i = 0; i != raw.size(); ++i) CHECK(same_bits(raw[i], flat[i]));
+    }
+  };
+  for (auto const type : {at::kFloat, at::kDouble}) {
+    check(
+        type, [](auto& all) { return torch::optim::SGD(all, torch::optim::SGDOptions(0.01).momentum(0.9)); },
+        [](auto& all) { return optim::SGD(all, {.lr = 0.01, .momentum = 0.9}); });
+    check(
+        type, [](auto& all) { return torch::optim::Adam(all, torch::optim::AdamOptions(0.01)); },
+        [](auto& all) { return optim::Adam(all, {.lr = 0.01}); });
+  }
+}
+
+TEST_CASE("several threads that look at a long tensor see one number that is not finite, wherever it is") {
+  if (fixtures::under_thread_sanitizer)
+    SKIP("what OpenMP's barriers order looks like a race: they are not instrumented");
+  fixtures::Threads const some(3);
+  for (auto const type : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf})
+    for (std::int64_t const place : {0, 33791, 33792, 50000, 67584, 100002}) {
+      INFO(type << " at " << place);
+      auto const all = torch::ones({100003}, type);
+      CHECK(libtorch::all_finite(all));
+      all[place] = std::numeric_limits<double>::infinity();
+      CHECK_FALSE(libtorch::all_finite(all));
+    }
+}
 
 TEST_CASE("a large gradient that is not finite is found where backward makes it, and nothing is updated",
           "[nonfinite]") {
@@ -270,7 +335,8 @@ TEST_CASE("a fit that runs alone leaves large gradients where they are, unless s
   auto const lies = [](Ours& model, auto strategy, Automatic how = {}) {
     std::vector<int> known;
     std::vector<bool> in_buffer;
-    CHECK(fit(model, strategy, batches(20), known, how, Where{.weight = model.layer->weight, .in_buffer = &in_buffer})
+    CHECK(fit(model, strategy, batches(20), known, how,
+              Whereabouts{.weight = model.layer->weight, .in_buffer = &in_buffer})
               .empty());
     REQUIRE(in_buffer.size() == 20);
     CHECK(in_buffer == std::vector<bool>(20, in_buffer[0]));

@@ -2,6 +2,7 @@
 #include "fixtures.hpp"
 
 #include <array>
+#include <optional>
 
 #include <catch2/catch_approx.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -90,8 +91,7 @@ void check_one_pass(Options const& options) {
   for (auto const type : {at::kFloat, at::kDouble})
     for (int const threads : {1, 3}) {
       CAPTURE(std::string(fulgurite::type_name<X>()), type, threads);
-      int const before = at::get_num_threads();
-      at::set_num_threads(threads);
+      std::optional<fixtures::Threads> some(threads);
       auto by_hand = of_many_sizes(type), adopted = of_many_sizes(type);
       X raw(by_hand, options);
       auto ours = LibTorch::adopt(X(adopted, options));
@@ -109,7 +109,7 @@ void check_one_pass(Options const& options) {
         if (step > 0) CHECK(operators.all() == 0);
         CHECK(adopted[0]._version() - found == by_hand[0]._version() - expected);
       }
-      at::set_num_threads(before);
+      some.reset();
       set_gradients(by_hand, 6);  // LibTorch's step goes on from the states that ours has left
       set_gradients(adopted, 6);
       raw.step();

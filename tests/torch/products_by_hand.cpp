@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -79,6 +80,13 @@ void noted(float const* b, float const* a, float* c, ...) {
 }
 constexpr ProductKernels noting{"a test", [](int, int, int, int, bool, int, int) -> Kernel { return &noted; }};
 
+/// Notes how many of its calls each thread makes, and computes nothing.
+std::map<std::thread::id, int> calls;
+void counted(float const*, float const*, float*, ...) {
+  std::lock_guard const held(lock);
+  ++calls[std::this_thread::get_id()];
+}
+
 }  // namespace
 
 TEST_CASE("kernels that differ from LibTorch's in one bit, or where zeros meet infinities, are not used") {
@@ -104,7 +112,7 @@ TEST_CASE("where a kernel sums the last columns in another order, two strips of 
 }
 
 TEST_CASE("the account names each product once, wherever its numbers lie: blocks, and those that no block gives") {
-  products::Threads const one(1);
+  fixtures::Threads const one(1);
   Verdicts verdicts(&in_two_ways);
   auto const beside = [](std::int64_t rows, std::int64_t columns) {  // it begins four bytes further
     return torch::randn({rows * columns + 1}).narrow(0, 1, rows * columns).view({rows, columns});
@@ -125,12 +133,27 @@ TEST_CASE("the account names each product once, wherever its numbers lie: blocks
                               "LibTorch: no block gives the bits (16x16x20; 16x16x24, B transposed)");
 }
 
+TEST_CASE("the rows of a product are shared out evenly, however they are cut for the cache") {
+  if (fixtures::under_thread_sanitizer)
+    SKIP("what OpenMP's barriers order looks like a race: they are not instrumented");
+  constexpr ProductKernels counting{"a test", [](int, int, int, int, bool, int, int) -> Kernel { return &counted; }};
+  auto const a = torch::randn({65, 768}), b = torch::randn({768, 128});
+  fixtures::Threads const two(2);
+  auto const shape = *product_shape(a, b, Epilogue::none);
+  auto result = new_result(shape);
+  calls.clear();
+  Plan::make(shape, Blocks{192}, 0, counting)
+      ->run(numbers(a), numbers(b), static_cast<float*>(result.mutable_data_ptr()));
+  REQUIRE(calls.size() == 2);  // 17 and 17 rows, 17 and 14, for each of four blocks
+  for (auto const& [worker, count] : calls) CHECK(count == 8);
+}
+
 TEST_CASE("a batched product that is large enough is computed by several threads") {
   if (fixtures::under_thread_sanitizer)
     SKIP("what OpenMP's barriers order looks like a race: they are not instrumented");
   auto const a = torch::randn({256, 16, 16}), b = torch::randn({256, 16, 16});
   auto const by = [&](int threads) {
-    products::Threads const some(threads);
+    fixtures::Threads const some(threads);
     auto const shape = *product_shape(a, b, Epilogue::none);
     auto const plan = Plan::make(shape, Blocks{16}, 0, noting).value();
     auto result = new_result(shape);

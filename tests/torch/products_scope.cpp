@@ -13,7 +13,7 @@
 using namespace fulgurite;
 using namespace fulgurite::libtorch::native;
 using fixtures::same_bits;
-using products::Threads, products::tried;
+using fixtures::Threads, products::tried;
 
 namespace {
 

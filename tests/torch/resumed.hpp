@@ -120,22 +120,11 @@ struct Ended {
   Rows rows = {};
 };
 
-/// Nets as small as these gain nothing from threads, which spin where others have work to do.
-class OneThread {
- public:
-  OneThread() { torch::set_num_threads(1); }
-  OneThread(OneThread const&) = delete;
-  ~OneThread() { torch::set_num_threads(before_); }
-
- private:
-  int before_ = torch::get_num_threads();
-};
-
 /// A fit of this trainer, from its beginning or from a file. A run that goes on does not depend on what its program
 /// draws. `make(watches)` returns the trainer, `fit(trainer, net, from)` calls its fit.
 template <class Net>
 Ended run(Watches watches, std::optional<CkptPath> const& from, auto&& make, auto&& fit) {
-  OneThread const one_thread;
+  fixtures::Threads const one(1);  // nets as small as these gain nothing from more, which spin where others work
   torch::manual_seed(from ? 99 : 7);
   Net net;
   Ended ended;

@@ -179,6 +179,11 @@ def of_products(samples: Samples, only: str = '') -> list[Bar]:
     return bars + [same_bits(samples, 'P15', 'loops-with-products', loops)]
 
 
+def never_slower(bars: list[Bar]) -> list[Bar]:
+    """What is asked of any number of threads and any machine."""
+    return [dataclasses.replace(bar, target=NOT_SLOWER) if bar.sign == '>=' else bar for bar in bars]
+
+
 def of_thousand_steps(data: dict) -> list[Bar]:
     """P15: the weights of all loops after 1000 steps, where `--bits` has trained so long."""
     same = data.get('same_bits_after_1000', {})

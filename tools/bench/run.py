@@ -1,11 +1,12 @@
 """Runs the loops and, if asked, their peers in Python; keeps every sample, draws them, and says which bars are met.
 
     run.py BUILD [--quick] [--only WORKLOAD] [--json FILE] [--picture FILE] [--commit HASH] [--bars] [--bits]
-           [--peers PYTHON]
+           [--threads N | --peers PYTHON]
 
 BUILD has benchmarks/steps and, for --bars, the programs of suite `cost`. With --bits the loops also train 1000 steps
 each, untimed, and their weights are compared. Everything runs on one core, peers included: a library that starts
-threads (JAX) has them there."""
+threads (JAX) has them there. With --threads N the loops have N threads of LibTorch on as many cores, and each bar asks
+only that no loop of ours is slower than the raw one."""
 
 import argparse
 import os
@@ -34,7 +35,7 @@ def steps(
     """One run of the loops. With peers, the loops wait after each of their rounds until these have had theirs."""
     words = [str(program), '--json', str(out), *arguments]
     taken: dict[str, list[float]] = {}
-    environment = os.environ | {'OMP_NUM_THREADS': '1'} | ({'FULGURITE_TURNS': '1'} if peers else {})
+    environment = os.environ | ({'FULGURITE_TURNS': '1'} if peers else {})
     with subprocess.Popen(
         words, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
     ) as process:
@@ -72,7 +73,8 @@ class Bench:
     def __init__(self, given: argparse.Namespace):
         self.given, self.folder = given, given.build / 'benchmarks'
         self.program, self.part = self.folder / 'steps', self.folder / 'part.json'
-        self.arguments = ['--commit', given.commit] + (['--quick'] if given.quick else [])
+        self.arguments = ['--commit', given.commit, '--threads', str(given.threads)]
+        self.arguments += ['--quick'] if given.quick else []
         self.peers: peering.Peers | None = None
 
     def loops(self, workloads: str, *more: str, workload: str = '', peers: peering.Peers | None = None) -> dict:
@@ -123,7 +125,7 @@ class Bench:
                 data.setdefault('tries', {}).setdefault(workload, []).append(tried['workloads'][workload])
                 newly = {(bar.name, bar.of): bar for bar in self.of_samples(tried, workload)}
                 measured = [bars.better(bar, newly.get((bar.name, bar.of), bar)) for bar in measured]
-        if only:
+        if only or self.given.threads > 1:
             return bars.order(measured)
         return bars.order(measured + bars.of_thousand_steps(data) + bars.of_extras(data)
                           + counted.bars(self.given.build / 'tests' / 'cost')
@@ -131,6 +133,8 @@ class Bench:
 
     def of_samples(self, data: dict, only: str) -> list[bars.Bar]:
         found = sampling.Samples(data)
+        if self.given.threads > 1:
+            return bars.never_slower([*bars.of_loops(found, only), *bars.of_products(found, only)])
         return [*bars.of_loops(found, only), *bars.of_products(found, only), *bars.of_logging(found, only),
                 *bars.of_peers(found, peering.NOT_ASKED, only)]
 
@@ -157,12 +161,18 @@ def main() -> int:
     options.add_argument('--bars', action='store_true')
     options.add_argument('--bits', action='store_true')
     options.add_argument('--peers', type=pathlib.Path)
+    options.add_argument('--threads', type=int, default=1)
     options.add_argument('--only', default='')
     options.add_argument('--commit', default='unknown')
     options.add_argument('--json', type=pathlib.Path)
     options.add_argument('--picture', type=pathlib.Path)
     given = options.parse_args()
-    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # programs that are started from here inherit it
+    cores = sorted(os.sched_getaffinity(0))
+    if not 1 <= given.threads <= len(cores) or (given.threads > 1 and given.peers):
+        options.error(f'--threads takes 1 to {len(cores)}, the cores of this machine, and more than 1 without --peers')
+    # Programs that are started from here inherit both.
+    os.sched_setaffinity(0, cores[-given.threads:])
+    os.environ['OMP_NUM_THREADS'] = str(given.threads)
     bench = Bench(given)
     out, picture = given.json or bench.folder / 'steps.json', bench.folder / 'steps.svg'
     if given.peers:

@@ -17,7 +17,7 @@
 //   - The lists of hooks that a tensor keeps for autograd (capture/world.hpp).
 //   - CPU kernels called without the dispatcher: at::cpu::linalg_vector_norm (optim/clip.hpp), at::cpu::sqrt_out
 //     (optim/rules.hpp), at::cpu::mm_out and the like (native/products.hpp); memory for a result without the
-//     dispatcher (at::detail::empty_cpu), and a tensor's loop over its elements, for its threads (native/plan.hpp).
+//     dispatcher (at::detail::empty_cpu), and a tensor's loop over its elements, for its threads (on_threads).
 //   - Names and signatures of operators, which determine what a tape may do with a call (capture/recorder.hpp,
 //     capture/tape_step.hpp, capture/tape.hpp).
 //   - The library through which it loads NVRTC and CUDA's driver (native/matmul_scope.ipp), and the rounding of its GPU
@@ -25,6 +25,7 @@
 //   - The state in which a CUDA graph leaves the allocators if its recording fails (capture/graphs.hpp).
 
 #include <concepts>
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <optional>
@@ -46,6 +47,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/Exception.h>
+#include <c10/util/FunctionRef.h>
 #include <torch/cuda.h>
 #include <torch/nn/module.h>
 #include <torch/version.h>
@@ -218,6 +220,16 @@ std::vector<std::pair<std::string, double>> device_stats(c10::Device device);
 
 /// Returns when the device has finished all its work; at once for the CPU.
 void synchronize(c10::Device device);
+
+// LibTorch's threads. Its at::parallel_for is a template that runs on one thread if the program that includes it is
+// compiled without OpenMP; LibTorch's own loop over the elements of a tensor is compiled with it.
+
+/// Calls `f(i)` for all i from 0 to n - 1, each once, on as many threads as LibTorch may use.
+void on_threads(std::int64_t n, c10::function_ref<void(std::int64_t)> f);
+
+/// Calls `f(begin, end)` for parts of the numbers 0 to n - 1, on as many threads as a LibTorch operator on n numbers
+/// uses. A part begins at a multiple of 1024, so that no two threads write to one line of the cache.
+void in_parts(std::int64_t n, c10::function_ref<void(std::int64_t, std::int64_t)> f);
 
 }  // namespace fulgurite::libtorch
 

@@ -1,12 +1,15 @@
 #pragma once
 // The bodies of torch/device/internals.hpp.
 
+#include <algorithm>
 #include <array>
 #include <mutex>
 #include <string_view>
 #include <thread>
 
 #include <ATen/DeviceAccelerator.h>
+#include <ATen/EmptyTensor.h>
+#include <ATen/TensorIterator.h>
 
 #include <fulgurite/torch/device/internals.hpp>
 
@@ -154,6 +157,34 @@ FULGURITE_BODY std::vector<std::pair<std::string, double>> device_stats(c10::Dev
 
 FULGURITE_BULK_BODY void synchronize(c10::Device device) {
   if (!device.is_cpu()) c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
+}
+
+FULGURITE_BULK_BODY void on_threads(std::int64_t n, c10::function_ref<void(std::int64_t)> f) {
+  if (n == 1 || at::get_num_threads() == 1 || at::in_parallel_region()) {
+    for (std::int64_t i = 0; i != n; ++i) f(i);
+    return;
+  }
+  at::TensorBase const places = at::detail::empty_cpu({n}, at::kByte);
+  auto const* const begin = static_cast<char const*>(places.const_data_ptr());
+  auto walk = at::TensorIterator::borrowing_nullary_op(places);
+  // The overload with rows: LibTorch wraps the one without in a copy of the pointers, for which g++ 12 warns at -O2
+  // that it may be read before it is written.
+  walk.for_each(
+      [&](char** data, std::int64_t const* strides, std::int64_t size, std::int64_t rows) {
+        for (std::int64_t row = 0; row != rows; ++row) {
+          char const* const first = data[0] + row * strides[1];
+          for (std::int64_t i = 0; i != size; ++i) f(first + i * strides[0] - begin);
+        }
+      },
+      1);
+}
+
+FULGURITE_BULK_BODY void in_parts(std::int64_t n, c10::function_ref<void(std::int64_t, std::int64_t)> f) {
+  constexpr std::int64_t least = at::internal::GRAIN_SIZE, apart = 1024;
+  auto const threads = n <= least ? 1 : std::min<std::int64_t>(at::get_num_threads(), (n + least - 1) / least);
+  if (threads == 1) return f(0, n);
+  auto const each = ((n + threads - 1) / threads + apart - 1) / apart * apart;
+  on_threads((n + each - 1) / each, [&](std::int64_t i) { f(i * each, std::min(n, (i + 1) * each)); });
 }
 
 }  // namespace fulgurite::libtorch

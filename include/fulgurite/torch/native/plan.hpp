@@ -9,9 +9,7 @@
 #include <optional>
 #include <string>
 
-#include <ATen/EmptyTensor.h>
 #include <ATen/Parallel.h>
-#include <ATen/TensorIterator.h>
 #include <ATen/core/Tensor.h>
 
 #include <fulgurite/core/body.hpp>
@@ -70,30 +68,6 @@ void add_to(float* c, float const* d, std::int64_t n);
 void turn(float* to, float const* from, std::int64_t rows, std::int64_t columns, std::int64_t distance,
           std::int64_t to_distance);
 
-/// Calls `f(i)` for all i from 0 to n - 1, each once, on as many threads as LibTorch may use. at::parallel_for is a
-/// template that runs on one thread if the program that includes it is compiled without OpenMP; LibTorch's own loop
-/// over the elements of a tensor is compiled with it.
-template <class F>
-void on_threads(std::int64_t n, F const& f) {
-  if (n == 1 || at::get_num_threads() == 1 || at::in_parallel_region()) {
-    for (std::int64_t i = 0; i != n; ++i) f(i);
-    return;
-  }
-  at::TensorBase const places = at::detail::empty_cpu({n}, at::kByte);
-  auto const* const begin = static_cast<char const*>(places.const_data_ptr());
-  auto walk = at::TensorIterator::borrowing_nullary_op(places);
-  // The overload with rows: LibTorch wraps the one without in a copy of the pointers, for which g++ 12 warns at -O2
-  // that it may be read before it is written.
-  walk.for_each(
-      [&](char** data, std::int64_t const* strides, std::int64_t size, std::int64_t rows) {
-        for (std::int64_t row = 0; row != rows; ++row) {
-          char const* const first = data[0] + row * strides[1];
-          for (std::int64_t i = 0; i != size; ++i) f(first + i * strides[0] - begin);
-        }
-      },
-      1);
-}
-
 // One matrix product, described by its memory: sizes, strides, threads, and how the result is combined with other
 // numbers.
 
@@ -118,7 +92,9 @@ struct ProductShape {
   bool operator==(ProductShape const&) const = default;
 
   std::int64_t matrices() const { return batch == 0 ? 1 : batch; }
-  std::int64_t work() const;
+  std::int64_t work() const;  ///< multiplications
+  /// How many of the threads a plan uses: one where the product is small.
+  int threads_used() const;
 
   /// The text for accounts: rows, columns and inner length.
   std::string text() const;
@@ -191,8 +167,7 @@ class Plan {
   /// the first-level cache, and evict each other.
   static constexpr std::int64_t with_gap(std::int64_t n) { return n % 512 == 0 ? n + 16 : n; }
 
-  static constexpr std::int64_t cached = 4096;            // numbers of C or of a sum that stay in the cache
-  static constexpr std::int64_t worth_threads = 1 << 20;  // multiplications: some ten microseconds on one core
+  static constexpr std::int64_t cached = 4096;  // numbers of C or of a sum that stay in the cache
 
   ProductShape shape_;
   Order a_, b_;

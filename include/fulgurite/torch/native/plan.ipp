@@ -138,6 +138,11 @@ FULGURITE_BULK_BODY void turn(float* to, float const* from, std::int64_t rows, s
 
 FULGURITE_BULK_BODY std::int64_t ProductShape::work() const { return matrices() * m * n * k; }
 
+FULGURITE_BULK_BODY int ProductShape::threads_used() const {
+  constexpr std::int64_t worth_threads = 1 << 18;  // multiplications: some five microseconds on one core
+  return work() >= worth_threads ? threads : 1;
+}
+
 FULGURITE_BULK_BODY std::string ProductShape::text() const {
   auto const with = [](char const* what) { return std::string(what); };
   return (batch == 0 ? "" : std::to_string(batch) + " of ") + std::to_string(m) + "x" + std::to_string(n) + "x" +
@@ -248,16 +253,20 @@ FULGURITE_BULK_BODY std::optional<Plan> Plan::make(ProductShape const& shape, Bl
 FULGURITE_BULK_BODY void Plan::run(float const* a, float const* b, float* c, float const* row) const {
   if (panel_ == shape_.m && shape_.batch == 0) return rows(a, b_.turned ? turned(b) : b, c, row, shape_.m);
   auto const panels = (shape_.m + panel_ - 1) / panel_, all = panels * shape_.matrices();
-  float const* const whole = b_.turned && shape_.batch == 0 ? turned(b) : b;  // the threads share it
-  auto const part = [&](std::int64_t i) {
-    auto const matrix = i / panels, from = i % panels * panel_;
-    auto const* mine = whole + matrix * shape_.b[0];
-    if (b_.turned && shape_.batch != 0) mine = turned(mine);
-    rows(a + matrix * shape_.a[0] + from * shape_.a[1], mine, c + (matrix * shape_.m + from) * shape_.n, row,
-         std::min(panel_, shape_.m - from));
+  // Each thread transposes B for itself: a copy that another has written is slower to read than the original.
+  auto const share = [&](std::int64_t thread) {
+    auto const begin = thread * all / threads_, end = (thread + 1) * all / threads_;
+    float const* mine = nullptr;
+    for (auto i = begin; i != end; ++i) {
+      auto const matrix = i / panels, from = i % panels * panel_;
+      if (i == begin || from == 0) mine = b + matrix * shape_.b[0];
+      if ((i == begin || from == 0) && b_.turned) mine = turned(mine);
+      rows(a + matrix * shape_.a[0] + from * shape_.a[1], mine, c + (matrix * shape_.m + from) * shape_.n, row,
+           std::min(panel_, shape_.m - from));
+    }
   };
-  if (threads_ > 1) return on_threads(all, part);
-  for (std::int64_t i = 0; i != all; ++i) part(i);
+  if (threads_ > 1) on_threads(threads_, share);
+  else share(0);
 }
 
 FULGURITE_BULK_BODY Plan::Plan(ProductShape const& shape, Blocks const& blocks, std::int64_t strip)
@@ -269,15 +278,16 @@ FULGURITE_BULK_BODY Plan::Plan(ProductShape const& shape, Blocks const& blocks, 
       strip_(strip),
       panel_(shape.m),
       b_next_(b_.turned ? with_gap(shape.n) : b_.distance),
-      threads_(shape.work() >= worth_threads ? shape.threads : 1) {
+      threads_(shape.threads_used()) {
   // C is then best kept in the cache. Up to 16 columns are summed in an order that depends on the rows.
   bool const twice = block() != shape.k || shape.epilogue != Epilogue::none;
   if (twice && shape.n > 16) panel_ = std::min(panel_, std::max<std::int64_t>(16, cached / shape.n / 16 * 16));
   if (threads_ > 1 && shape.batch < threads_) {
-    auto const parts = (threads_ + shape.matrices() - 1) / shape.matrices();
-    panel_ = std::min(panel_, ((shape.m + parts - 1) / parts + 7) / 8 * 8);
+    // Equal shares: of 65 rows in panels of 32, one of two threads would have 64. Kernels take rows in twos.
+    auto const parts = (threads_ + shape.matrices() - 1) / shape.matrices(), panels = (shape.m + panel_ - 1) / panel_;
+    auto const even = (panels + parts - 1) / parts * parts, each = (shape.m + even - 1) / even;
+    panel_ = std::min(panel_, std::max<std::int64_t>(8, (each + 1) / 2 * 2));
   }
-  if (b_.turned && shape.batch != 0) panel_ = shape.m;  // so that each B is transposed once
 }
 
 FULGURITE_BULK_BODY float const* Plan::turned(float const* b) const {

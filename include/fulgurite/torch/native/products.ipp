@@ -284,16 +284,19 @@ FULGURITE_BULK_BODY Processor this_processor() {
 #endif
 }
 
-/// Measured with one thread (`tools/dev bench products`): on Zen 5, where MKL leaves half of the core idle, LIBXSMM is
-/// twice as fast, on Zen 4 by a tenth to a half. It reads all of B for each few rows, where MKL copies pieces of B
-/// first: beyond 2 million numbers no cache holds B, and MKL is up to twice as fast; and for narrow products with long
-/// rows of A, whose numbers then evict each other. A transposed B is copied, which needs rows to pay: on Zen 4, 32, and
-/// a B that fits into the second cache. The limits of large products were measured on Zen 4, and are assumed on Zen 5.
+/// Measured (`tools/dev bench products`): on Zen 5, where MKL leaves half of the core idle, LIBXSMM is twice as fast,
+/// on Zen 4 by a tenth to a half. It reads all of B for each few rows, where MKL copies pieces of B first: beyond 2
+/// million numbers no cache holds B, and MKL is up to twice as fast; and for narrow products with long rows of A, whose
+/// numbers then evict each other. A transposed B is copied, by each thread for itself, which needs rows to pay: on Zen
+/// 4 32, of which a thread has 16 at least, and a B that fits into the second cache. The limits of large products were
+/// measured on Zen 4, and are assumed on Zen 5; those of a thread were measured with two on Zen 4, and are assumed with
+/// more, and elsewhere.
 FULGURITE_BULK_BODY bool pays_on_amd(ProductShape const& shape, Processor on) {
-  auto const of_b = shape.k * shape.n;
+  auto const of_b = shape.k * shape.n, of_thread = shape.m / shape.threads_used();
   if (shape.m < 8 || shape.n < 16 || (shape.n < 32 && shape.k > 1024)) return false;
   if (shape.b[2] == 1) return of_b <= 1 << 21;
-  return on == Processor::amd_whole ? of_b <= 1 << 20 : shape.m >= 32 && of_b <= 1 << 18;
+  if (on == Processor::amd_whole) return of_thread >= 8 && of_b <= 1 << 20;
+  return shape.m >= 32 && of_thread >= 16 && of_b <= 1 << 18;
 }
 
 /// Measured on Intel's Granite Rapids, where both reach the same peak, so that only smaller overhead and sums that are
@@ -306,7 +309,7 @@ FULGURITE_BULK_BODY bool pays_on_intel(ProductShape const& shape) {
   if (shape.epilogue == Epilogue::then_onto) return true;
   if (shape.b[2] == 1) return shape.m >= 16 || work <= seen_on_intel / 4;
   bool const bias = shape.epilogue == Epilogue::row || shape.epilogue == Epilogue::then_row;
-  return work <= seen_on_intel / 2 && (bias || shape.n < 128);
+  return work <= seen_on_intel / 2 && (bias || shape.n < 128) && shape.m / shape.threads_used() >= 8;
 }
 
 FULGURITE_BULK_BODY bool may_be_faster(at::Tensor const& a, at::Tensor const& b, Processor on) {

@@ -1,6 +1,7 @@
 #pragma once
 // The bodies of torch/optim/clip.hpp.
 
+#include <atomic>
 #include <limits>
 
 #include <ATen/ops/isnan.h>
@@ -47,14 +48,20 @@ FULGURITE_BULK_BODY bool all_finite(std::uint16_t const* bits, std::size_t size,
 }
 
 FULGURITE_BULK_BODY std::optional<bool> plainly_finite(at::Tensor const& tensor) {
-  auto const size = static_cast<std::size_t>(tensor.numel());
   if (tensor.is_cpu() && tensor.layout() == at::kStrided && tensor.is_non_overlapping_and_dense()) {
     auto const* const data = tensor.const_data_ptr();
+    auto const each = [&]<class T>(T const* numbers, auto... exponent) {
+      std::atomic<bool> all = true;
+      in_parts(tensor.numel(), [&](std::int64_t begin, std::int64_t end) {
+        if (!all_finite(numbers + begin, static_cast<std::size_t>(end - begin), exponent...)) all = false;
+      });
+      return all.load();
+    };
     switch (tensor.scalar_type()) {
-    case at::kFloat: return all_finite(static_cast<float const*>(data), size);
-    case at::kDouble: return all_finite(static_cast<double const*>(data), size);
-    case at::kBFloat16: return all_finite(static_cast<std::uint16_t const*>(data), size, 0x7f80);
-    case at::kHalf: return all_finite(static_cast<std::uint16_t const*>(data), size, 0x7c00);
+    case at::kFloat: return each(static_cast<float const*>(data));
+    case at::kDouble: return each(static_cast<double const*>(data));
+    case at::kBFloat16: return each(static_cast<std::uint16_t const*>(data), std::uint16_t{0x7f80});
+    case at::kHalf: return each(static_cast<std::uint16_t const*>(data), std::uint16_t{0x7c00});
     default: break;
     }
   }

@@ -33,21 +33,26 @@ namespace fulgurite::libtorch {
 
 // Runs an update rule over a part of an arena.
 
-template <class T, std::size_t N, class Rule>
-void in_blocks([[maybe_unused]] Rule const& rule, [[maybe_unused]] Arena::Run const& run,
-               [[maybe_unused]] Arena::Buffer const& buffer) {
 #if defined(__x86_64__)
+template <class T, std::size_t N, class Rule>
+void in_blocks(Rule const& rule, Arena::Run const& run, Arena::Buffer const& buffer) {
   auto const data = [&](at::Tensor const& flat, std::int64_t first = 0) {
     return flat.defined() ? static_cast<T*>(flat.mutable_data_ptr()) + (run.begin - first) : nullptr;
   };
   std::array<T*, N> states{};
   for (std::size_t s = 0; s != N; ++s) states[s] = data(buffer.states[s], buffer.states_begin);
-  auto const size = static_cast<std::size_t>(run.end - run.begin);
   bool const apart = run.gradient != nullptr;
   auto* const gradients = apart ? static_cast<T*>(run.gradient->mutable_data_ptr()) : data(buffer.gradients);
-  as_libtorch_rounds<T, N>(rule, data(buffer.parameters), gradients, apart, states, size);
-#endif
+  auto* const parameters = data(buffer.parameters);
+  in_parts(run.end - run.begin, [&](std::int64_t begin, std::int64_t end) {
+    auto part = states;
+    for (auto& state : part)
+      if (state != nullptr) state += begin;
+    as_libtorch_rounds<T, N>(rule, parameters + begin, gradients + begin, apart, part,
+                             static_cast<std::size_t>(end - begin));
+  });
 }
+#endif
 
 /// Writes down what the rule does to a run.
 template <std::size_t N, class Rule>
@@ -103,16 +108,14 @@ void as_operators(Rule const& rule, Arena::Run const& run, Arena::Buffer const& 
   }(std::make_index_sequence<N>{});
 }
 
-/// True if blocks are faster. Operators use LibTorch's threads and blocks do not; for a long range, four or more
-/// threads gain more than the cache does.
-bool prefers_blocks(Arena::Run const& run, at::Tensor const& flat);
-
 template <std::size_t N, class Rule>
 void pass(Rule const& rule, Arena::Run const& run, Arena::Buffer const& buffer) {
+#if defined(__x86_64__)
   auto const type = buffer.parameters.scalar_type();
-  if (type == at::kFloat && prefers_blocks(run, buffer.parameters)) in_blocks<float, N>(rule, run, buffer);
-  else if (type == at::kDouble && prefers_blocks(run, buffer.parameters)) in_blocks<double, N>(rule, run, buffer);
-  else as_operators<N>(rule, run, buffer);
+  if (buffer.parameters.is_cpu() && type == at::kFloat) return in_blocks<float, N>(rule, run, buffer);
+  if (buffer.parameters.is_cpu() && type == at::kDouble) return in_blocks<double, N>(rule, run, buffer);
+#endif
+  as_operators<N>(rule, run, buffer);
 }
 
 // Clipping for all optimizers over an arena.

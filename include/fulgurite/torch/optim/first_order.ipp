@@ -1,10 +1,6 @@
 #pragma once
 // The bodies of torch/optim/first_order.hpp.
 
-#include <cstdint>
-
-#include <ATen/Parallel.h>
-
 #include <fulgurite/torch/optim/first_order.hpp>
 
 namespace fulgurite::libtorch {
@@ -18,14 +14,6 @@ FULGURITE_INSTANTIATE(bool weights_finite(ArenaParameters const&));
 FULGURITE_INSTANTIATE(void note_gradients(std::vector<at::Tensor>&, ArenaParameters const&));
 FULGURITE_INSTANTIATE(void note_weights(std::vector<at::Tensor>&, ArenaParameters const&));
 FULGURITE_INSTANTIATE(at::Tensor listed_twice(ArenaParameters const&));
-
-FULGURITE_BULK_BODY bool prefers_blocks(Arena::Run const& run, at::Tensor const& flat) {
-#if defined(__x86_64__)
-  return flat.is_cpu() && (run.end - run.begin < (std::int64_t{1} << 18) || at::get_num_threads() < 4);
-#else
-  return false;
-#endif
-}
 
 }  // namespace fulgurite::libtorch
 

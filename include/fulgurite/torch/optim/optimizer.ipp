@@ -16,7 +16,6 @@
 #include <deque>
 #include <optional>
 
-#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
@@ -491,7 +490,7 @@ void update_parameter(Rule const& rule, std::array<at::Tensor const*, 2 + N> con
   std::array<T*, 2 + N> memory = {};
   for (std::size_t i = 0; i != tensors.size(); ++i)
     if (tensors[i] != nullptr) memory[i] = static_cast<T*>(tensors[i]->mutable_data_ptr());
-  at::parallel_for(0, tensors[0]->numel(), at::internal::GRAIN_SIZE, [&](std::int64_t begin, std::int64_t end) {
+  in_parts(tensors[0]->numel(), [&](std::int64_t begin, std::int64_t end) {
     update_part<T, N>(rule, memory, static_cast<std::size_t>(begin), static_cast<std::size_t>(end));
   });
 }
