@@ -1,9 +1,12 @@
 // What a fit leaves alone for the rest of its process: the default type, and LibTorch's switches where another fit
-// needs them.
+// needs them; and what a program may ask for its process: that freed memory is kept.
 #include "fixtures.hpp"
+#include <sys/resource.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <cstring>
 #include <functional>
 #include <latch>
 #include <mutex>
@@ -268,3 +271,48 @@ TEST_CASE(
   CHECK(refused({.benchmark = true}).empty());
   CHECK(at::globalContext().benchmarkCuDNN() == before);
 }
+
+#if defined(__GLIBC__)
+#include <malloc.h>
+
+namespace {
+
+/// Pages that the system gives to ten steps, each of which fills 64 tensors of 1 MB and frees them.
+long pages_of_steps() {
+  auto const pages = [] {
+    rusage used = {};
+    getrusage(RUSAGE_SELF, &used);
+    return used.ru_minflt;
+  };
+  long const before = pages();
+  for (int step = 0; step != 10; ++step) {
+    std::vector<torch::Tensor> all;
+    for (int i = 0; i != 64; ++i) {
+      all.push_back(torch::empty({1 << 18}));
+      std::memset(all.back().data_ptr(), 1, all.back().nbytes());
+    }
+  }
+  return pages() - before;
+}
+
+}  // namespace
+
+TEST_CASE("keep_freed_memory lets the tensors of a step have the memory of those before it") {
+  if (fixtures::under_address_sanitizer || fixtures::under_thread_sanitizer) SKIP("they have allocators of their own");
+  pid_t const child = fork();  // a process of its own, since nothing takes the call back
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    mallopt(M_MMAP_THRESHOLD, 1 << 17);  // as glibc begins, without what earlier tests have taught it
+    mallopt(M_TRIM_THRESHOLD, 1 << 17);
+    long const before = pages_of_steps();
+    bool const asked = keep_freed_memory();
+    pages_of_steps();
+    long const after = pages_of_steps();
+    _exit(before < 10000 ? 1 : !asked ? 2 : after > 1000 ? 3 : 0);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  REQUIRE(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);  // 1: nothing was given back before; 2: refused; 3: nothing was kept
+}
+#endif

@@ -2,6 +2,7 @@
 // The strategy of one process and one device: SingleDevice{cpu}, SingleDevice{cuda}, SingleDevice{cuda(1)},
 // SingleDevice{Accelerator{"xpu"}}, SingleDevice{automatic}, SingleDevice{NamedDevice{"cuda:1"}}.
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -39,6 +40,13 @@ at::Device device_of(NamedDevice const& device);
 }  // namespace fulgurite::libtorch
 
 namespace fulgurite {
+
+/// Lets the process keep up to `bytes` of the memory that CPU tensors have freed, for the tensors of the next step. By
+/// itself glibc gives the memory of large tensors back to the system when they are freed, and each step gets it again
+/// page by page, which the loop by hand pays for, too. Call it once, first in `main`, where gradients and activations
+/// have megabytes. Tensors of more than 32 MB are not kept. Returns false, and does nothing, where the C library is not
+/// glibc; nothing changes either where the program has another allocator in its place.
+bool keep_freed_memory(std::size_t bytes = std::size_t{1} << 30);
 
 /// Model and batches are on one device: `make_trainer<Net>(TrainerOptions{.max_epochs = 5}, SingleDevice{cuda})`.
 /// `automatic` decides when the strategy is constructed: it takes the first GPU or other accelerator if LibTorch sees

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <string_view>
 #include <system_error>
 
@@ -91,3 +92,17 @@ FULGURITE_BODY void require_device(at::Device device) {
 }
 
 }  // namespace fulgurite::libtorch
+
+namespace fulgurite {
+
+FULGURITE_BODY bool keep_freed_memory([[maybe_unused]] std::size_t bytes) {
+#if defined(__GLIBC__)
+  // From 32 MB on, its largest threshold, glibc takes each block from the system by itself.
+  auto const kept = static_cast<int>(std::min<std::size_t>(bytes, std::numeric_limits<int>::max()));
+  return ::mallopt(M_MMAP_THRESHOLD, 1 << 25) == 1 && ::mallopt(M_TRIM_THRESHOLD, kept) == 1;
+#else
+  return false;
+#endif
+}
+
+}  // namespace fulgurite
