@@ -457,6 +457,7 @@ FULGURITE_BULK_BODY void Tape::look_up() {
     if (auto const* call = std::get_if<TapeStep>(&step.what))
       for (auto const& result : call->adopted) moving.insert(storage_of(result.into));
   prepare_feeding();
+  TakesBack const takes_back{{}, fed_};
   for (auto const& input : fed_)
     if (input.lent) moving.insert(input.storage);
   for (auto& step : steps_) {
@@ -464,11 +465,6 @@ FULGURITE_BULK_BODY void Tape::look_up() {
       if (moving.contains(storage_of(tensor))) step.moves = true;
     });
     step.look_up();
-  }
-  for (auto const& input : fed_) {
-    if (!input.lent) continue;
-    input.storage->set_data_ptr_noswap(at::DataPtr(nullptr, at::kCPU));
-    facts_.bytes -= input.storage->nbytes();
   }
 }
 

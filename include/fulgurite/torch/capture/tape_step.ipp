@@ -496,7 +496,9 @@ FULGURITE_BULK_BODY void TapeMemory::prepare_feeding() {
     auto const bytes = any && input.is_non_overlapping_and_dense() ? input.nbytes() : 0;
     auto const storage = any ? storage_of(input) : nullptr;
     auto const offset = any ? static_cast<std::size_t>(input.storage_offset()) * input.itemsize() : 0;
-    fed_.push_back({storage, offset, bytes, bytes >= large && !stays.contains(storage)});
+    bool const lent = bytes >= large && !stays.contains(storage);
+    if (lent) facts_.bytes -= storage->nbytes();  // it has memory of its own only until the first replay
+    fed_.push_back({storage, offset, bytes, lent});
   }
 }
 
