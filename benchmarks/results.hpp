@@ -22,6 +22,7 @@ struct Measured {
 
 struct Results {
   std::string commit, processor, kind, libtorch, load;
+  int threads = 1;            ///< of LibTorch's
   std::string products = {};  ///< which matrix products were whose
   std::vector<Measured> measured = {};
   std::optional<CheckpointCost> checkpoint = std::nullopt;
@@ -38,8 +39,9 @@ inline std::string first_of(char const* file, std::string_view key) {
 }
 
 inline void print_head(Results const& results) {
-  std::printf("commit %s, LibTorch %s, %s (kind: %s), load %s\n\n", results.commit.c_str(), results.libtorch.c_str(),
-              results.processor.c_str(), results.kind.c_str(), results.load.c_str());
+  std::printf("commit %s, LibTorch %s, %s (kind: %s), threads %d, load %s\n\n", results.commit.c_str(),
+              results.libtorch.c_str(), results.processor.c_str(), results.kind.c_str(), results.threads,
+              results.load.c_str());
   std::printf("%-22s %-20s %10s %10s  %6s  %6s  %10s  %8s  %s\n", "workload", "loop", "least us", "median us", "x",
               "x med", "warm-up us", "GFLOP/s", "weights");
 }
@@ -118,7 +120,7 @@ inline void write(std::string const& file, Results const& results) {
   out << "{\"commit\": " << quoted(results.commit) << ", \"processor\": " << quoted(results.processor)
       << ", \"processor_kind\": " << quoted(results.kind) << ", \"products\": " << quoted(results.products)
       << ", \"libtorch\": " << quoted(results.libtorch) << ", \"load\": " << quoted(results.load)
-      << ", \"unit\": \"microseconds a step\"";
+      << ", \"threads\": " << results.threads << ", \"unit\": \"microseconds a step\"";
   write_each(out, "workloads", results.measured, [](Row const& row) { return list(row.samples); });
   write_each(out, "warm_up", results.measured,
              [](Row const& row) { return list({row.warm_up}).substr(1, list({row.warm_up}).size() - 2); });

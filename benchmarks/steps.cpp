@@ -118,8 +118,12 @@ std::vector<std::pair<std::string, Loop>> variants_of(std::string const& workloa
 int main(int argc, char** argv) {
   Arguments arguments;
   if (!read(arguments, argc, argv)) return 2;
-  Results results{arguments.commit, first_of("/proc/cpuinfo", "model name"), kind_of_processor(),
-                  prepare_libtorch(arguments.threads), first_of("/proc/loadavg", "")};
+  Results results{arguments.commit,
+                  first_of("/proc/cpuinfo", "model name"),
+                  kind_of_processor(),
+                  prepare_libtorch(arguments.threads),
+                  first_of("/proc/loadavg", ""),
+                  arguments.threads};
   print_head(results);
   auto const kinds = all_kinds(arguments);
   double spread = 0;

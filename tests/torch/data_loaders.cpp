@@ -449,8 +449,7 @@ TEST_CASE("workers that could not help are refused, and so is pinning without a 
 }
 
 TEST_CASE("one thread each leaves other threads theirs") {
-  int const before = torch::get_num_threads();
-  torch::set_num_threads(3);
+  fixtures::Threads const three(3);
   struct Asks {
     std::size_t size() const { return 8; }
     int get(std::size_t) const { return torch::get_num_threads(); }
@@ -461,7 +460,6 @@ TEST_CASE("one thread each leaves other threads theirs") {
   int new_thread = 0;
   std::thread([&] { new_thread = torch::get_num_threads(); }).join();
   CHECK(new_thread == 3);
-  torch::set_num_threads(before);
 }
 
 TEST_CASE("a loader of torch::data may be left early, any number of times") {

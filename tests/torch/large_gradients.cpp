@@ -122,7 +122,7 @@ void check_found(Strategy strategy, int bad) {
 
 }  // namespace
 
-TEST_CASE("a range is cut into at most as many parts as there are threads, none of which is short") {
+TEST_CASE("a range is cut into at most as many parts as there are threads, without gaps") {
   if (fixtures::under_thread_sanitizer)
     SKIP("what OpenMP's barriers order looks like a race: they are not instrumented");
   auto const parts_of = [](std::int64_t n, int threads) {
@@ -150,15 +150,16 @@ TEST_CASE("several threads update a long range in parts, with the bits of torch:
   if (fixtures::under_thread_sanitizer)
     SKIP("what OpenMP's barriers order looks like a race: they are not instrumented");
   fixtures::Threads const some(3);
-  auto const check = [](at::ScalarType type, auto const& by_torch, auto const& by_ours) {
-    INFO(type);
+  auto const check = [](at::ScalarType type, bool leaves, auto const& by_torch, auto const& by_ours) {
+    CAPTURE(type, leaves);
     auto const parameters = [&] {
       torch::manual_seed(6);
-      return std::vector{torch::randn({100003}, type).requires_grad_(), torch::randn({70, 70}, type).requires_grad_()};
+      return std::vector{torch::randn({300003}, type).requires_grad_(), torch::randn({70, 70}, type).requires_grad_()};
     };
     auto raw = parameters(), flat = parameters();
     auto theirs = by_torch(raw);
     auto ours = by_ours(flat);
+    ours.parameters().arena().leave_gradients(leaves);
     for (int step = 0; step != 10; ++step) {
       theirs.zero_grad();
       ours.zero_grad();
@@ -169,14 +170,16 @@ TEST_CASE("several threads update a long range in parts, with the bits of torch:
       for (std::size_t i = 0; i != raw.size(); ++i) CHECK(same_bits(raw[i], flat[i]));
     }
   };
-  for (auto const type : {at::kFloat, at::kDouble}) {
-    check(
-        type, [](auto& all) { return torch::optim::SGD(all, torch::optim::SGDOptions(0.01).momentum(0.9)); },
-        [](auto& all) { return optim::SGD(all, {.lr = 0.01, .momentum = 0.9}); });
-    check(
-        type, [](auto& all) { return torch::optim::Adam(all, torch::optim::AdamOptions(0.01)); },
-        [](auto& all) { return optim::Adam(all, {.lr = 0.01}); });
-  }
+  for (auto const type : {at::kFloat, at::kDouble})
+    for (bool const leaves : {false, true}) {  // gradients where backward has made them
+      check(
+          type, leaves, [](auto& all) { return torch::optim::SGD(all, torch::optim::SGDOptions(0.01).momentum(0.9)); },
+          [](auto& all) { return optim::SGD(all, {.lr = 0.01, .momentum = 0.9}); });
+      check(
+          type, leaves,
+          [](auto& all) { return torch::optim::Adam(all, torch::optim::AdamOptions(0.01).amsgrad(true)); },
+          [](auto& all) { return optim::Adam(all, {.lr = 0.01, .amsgrad = true}); });
+    }
 }
 
 TEST_CASE("several threads that look at a long tensor see one number that is not finite, wherever it is") {

@@ -120,6 +120,7 @@ TEST_CASE("products of Matmul::fastest are as near to those in float64 as LibTor
   if (!process_kernels()) SKIP("built without LIBXSMM");
   Threads const one(1);
   Verdicts fastest(process_kernels(), false), again(process_kernels(), false);
+  torch::manual_seed(4);
   // Of the MLPs, of the character transformer forward and backward, of its attention in parts, and longer ones.
   constexpr std::array all{Size{8, 32, 32},     Size{64, 128, 784},  Size{64, 10, 128},   Size{128, 784, 64},
                            Size{768, 384, 128}, Size{768, 128, 512}, Size{128, 512, 768}, Size{65, 128, 768},
@@ -149,7 +150,7 @@ TEST_CASE("products of Matmul::fastest are as near to those in float64 as LibTor
           auto const error = [&](at::Tensor const& result) {
             return ((result.to(torch::kDouble) - exact).norm() / exact.norm()).item<double>();
           };
-          CHECK(error(ours) <= 2.5 * error(theirs));  // 2.05 was seen, of 64x10x128
+          CHECK(error(ours) <= 2.5 * error(theirs));  // of other draws, 2.05 was seen, of 64x10x128
         }
 }
 

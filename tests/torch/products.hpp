@@ -9,8 +9,6 @@
 
 namespace products {
 
-using fixtures::Threads;
-
 /// How many products the process has tried so far.
 inline std::size_t tried() {
   auto const [certified, left] = fulgurite::libtorch::native::Verdicts::of_process().count();

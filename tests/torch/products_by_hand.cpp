@@ -144,7 +144,7 @@ TEST_CASE("the rows of a product are shared out evenly, however they are cut for
   calls.clear();
   Plan::make(shape, Blocks{192}, 0, counting)
       ->run(numbers(a), numbers(b), static_cast<float*>(result.mutable_data_ptr()));
-  REQUIRE(calls.size() == 2);  // 17 and 17 rows, 17 and 14, for each of four blocks
+  REQUIRE(calls.size() == 2);  // 18 and 18 rows, 18 and 11, for each of four blocks
   for (auto const& [worker, count] : calls) CHECK(count == 8);
 }
 

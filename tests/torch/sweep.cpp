@@ -94,8 +94,7 @@ void compare_with_alone(Strategy strategy) {
   std::vector<std::vector<torch::Tensor>> beside(4), alone(4);
   auto const results = tune::sweep(with_weights_into(beside, strategy), space, Net::val_loss,
                                    {.mode = Mode::min, .threads = 2, .seed = 9});
-  int const threads = torch::get_num_threads();
-  torch::set_num_threads(1);
+  fixtures::Threads const one_thread(1);
   for (std::size_t i = 0; i != 4; ++i) {
     torch::manual_seed(9);
     std::vector<std::vector<torch::Tensor>> one(1);
@@ -108,7 +107,6 @@ void compare_with_alone(Strategy strategy) {
       if (row.member == i) CHECK(row.value == member.trainer.value(Net::val_loss));
     alone[i] = std::move(one[0]);
   }
-  torch::set_num_threads(threads);
   CHECK_FALSE(same(alone[0], alone[1]));
   CHECK_FALSE(same(alone[0], alone[2]));
   CHECK(same(weights(results.model()), alone[results.best().member]));

@@ -302,8 +302,9 @@ TEST_CASE("keep_freed_memory lets the tensors of a step have the memory of those
   pid_t const child = fork();  // a process of its own, since nothing takes the call back
   REQUIRE(child >= 0);
   if (child == 0) {
-    mallopt(M_MMAP_THRESHOLD, 1 << 17);  // as glibc begins, without what earlier tests have taught it
+    mallopt(M_MMAP_THRESHOLD, 1 << 17);  // as glibc begins, without what earlier tests have taught it and freed
     mallopt(M_TRIM_THRESHOLD, 1 << 17);
+    malloc_trim(0);
     long const before = pages_of_steps();
     bool const asked = keep_freed_memory();
     pages_of_steps();

@@ -57,7 +57,7 @@ def drawn(samples: Samples) -> str:
                 f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0f}" width="{WIDTH}" height="{height:.0f}" role="img" '
                 'aria-label="Microseconds a training step of each loop on each workload">',
                 style(),
-                head(height),
+                head(height, samples.data.get('threads', 1)),
                 legend(used),
                 *columns,
                 foot(samples, height),
@@ -182,12 +182,12 @@ def style() -> str:
     )
 
 
-def head(height: float) -> str:
+def head(height: float, threads: int) -> str:
     return (
         f'<rect class="card" x="0.5" y="0.5" width="{WIDTH - 1}" height="{height - 1:.0f}" rx="12"/>'
         f'<text class="title" x="{MARGIN}" y="44">Microseconds a training step</text>'
         f'<text class="sub" x="{MARGIN}" y="65">Shorter is faster; the scale is logarithmic. × is how many times as fast as the loop by hand in the '
-        'same run; each bar is the fastest round, one thread.</text>'
+        f'same run; each bar is the fastest round, {"one thread" if threads == 1 else f"{threads} threads"}.</text>'
     )
 
 

@@ -78,7 +78,7 @@ def main() -> None:
     data = samples.data
     print(
         f"Commit {data.get('commit')}, LibTorch {data.get('libtorch')}, {data.get('processor')} "
-        f"(kind: {data.get('processor_kind')}), load {data.get('load')}.\n"
+        f"(kind: {data.get('processor_kind')}), threads {data.get('threads', 1)}, load {data.get('load')}.\n"
     )
     print(loops(samples, LOOPS, [name for name in samples.workloads if samples.least(name, AGAIN)]), '\n')
     print(loops(samples, PRODUCTS, [name for name in samples.workloads if samples.least(name, RAW + WITH)]), '\n')

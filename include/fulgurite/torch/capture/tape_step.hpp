@@ -2,6 +2,7 @@
 // One operator on a tape: the recorded call, the memory for its results, and how it is run again.
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -24,6 +25,7 @@
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/torch/capture/recorder.hpp>
 #include <fulgurite/torch/capture/world.hpp>
+#include <fulgurite/torch/device/internals.hpp>
 #include <fulgurite/torch/native/products.hpp>
 #include <fulgurite/torch/native/small_call.hpp>
 #include <fulgurite/torch/optim/clip.hpp>
@@ -80,6 +82,7 @@ struct Memory {
 
  private:
   static void repeat(at::Tensor const& row, at::Tensor const& all);
+  static void clear(at::Tensor const& tensor);
   static void add(at::Tensor const& to, at::Tensor const& from);
   void divide(at::Tensor const& tensor) const;
   template <class T>
@@ -235,6 +238,7 @@ struct Product {
  private:
   float const *a_at_ = nullptr, *b_at_ = nullptr, *start_at_ = nullptr;
   float* c_at_ = nullptr;
+  bool any_threads_ = false;  ///< the number of LibTorch's threads does not matter
 };
 
 // Inspects each large gradient of a tape right after its last write, while it is in the cache: see GradientLooks.
@@ -250,20 +254,22 @@ struct TapeLook {
   void report() const;
 
  private:
-  static constexpr std::size_t stretch = 4096;
+  static constexpr std::int64_t stretch = 4096;
 
   template <class T>
   void run(std::size_t size) {
     auto* const to = static_cast<T*>(gradient.mutable_data_ptr());
     auto const* const from = added.defined() ? static_cast<T const*>(added.const_data_ptr()) : nullptr;
     bool const looks = seen->looks();
-    finite = true;
-    if (!from) return void(finite = !looks || all_finite(to, size));
-    for (std::size_t i = 0; i < size; i += stretch) {
-      auto const length = std::min(stretch, size - i);
-      Memory::zero_plus(to + i, from + i, static_cast<std::int64_t>(length));
-      if (looks) finite = all_finite(to + i, length) && finite;
-    }
+    std::atomic<bool> all = true;
+    in_parts(static_cast<std::int64_t>(size), [&](std::int64_t begin, std::int64_t end) {
+      for (auto i = begin; i < end; i += stretch) {
+        auto const length = std::min(stretch, end - i);
+        if (from) Memory::zero_plus(to + i, from + i, length);
+        if (looks && !all_finite(to + i, static_cast<std::size_t>(length))) all = false;
+      }
+    });
+    finite = all;
   }
 };
 

@@ -113,7 +113,7 @@ FULGURITE_BULK_BODY void Memory::run() const {
   if (kind == Kind::repeat) return repeat(tensors[0], tensors[1]);
   if (kind == Kind::zero_plus) return add(tensors[0], tensors[1]);
   for (auto const& tensor : tensors) {
-    if (kind == Kind::clear) std::memset(tensor.data_ptr(), 0, tensor.nbytes());
+    if (kind == Kind::clear) clear(tensor);
     else if (kind == Kind::divide) divide(tensor);
     else add(tensor, tensor);
   }
@@ -132,16 +132,31 @@ FULGURITE_BULK_BODY void Memory::repeat(at::Tensor const& row, at::Tensor const&
   for (auto rows = all.size(0); rows != 0; --rows, to += bytes) std::memcpy(to, from, bytes);
 }
 
+FULGURITE_BULK_BODY void Memory::clear(at::Tensor const& tensor) {
+  auto* const to = static_cast<char*>(tensor.data_ptr());
+  auto const bytes = static_cast<std::int64_t>(tensor.itemsize());
+  in_parts(tensor.numel(), [&](std::int64_t begin, std::int64_t end) {
+    std::memset(to + begin * bytes, 0, static_cast<std::size_t>((end - begin) * bytes));
+  });
+}
+
 FULGURITE_BULK_BODY void Memory::add(at::Tensor const& to, at::Tensor const& from) {
+  auto const each = [&]<class T>(T* sum, T const* added) {
+    in_parts(to.numel(),
+             [&](std::int64_t begin, std::int64_t end) { zero_plus(sum + begin, added + begin, end - begin); });
+  };
   if (to.scalar_type() == at::kFloat)
-    zero_plus(static_cast<float*>(to.data_ptr()), static_cast<float const*>(from.const_data_ptr()), to.numel());
-  else zero_plus(static_cast<double*>(to.data_ptr()), static_cast<double const*>(from.const_data_ptr()), to.numel());
+    each(static_cast<float*>(to.data_ptr()), static_cast<float const*>(from.const_data_ptr()));
+  else each(static_cast<double*>(to.data_ptr()), static_cast<double const*>(from.const_data_ptr()));
 }
 
 FULGURITE_BULK_BODY void Memory::divide(at::Tensor const& tensor) const {
-  if (tensor.scalar_type() == at::kFloat)
-    divide(static_cast<float*>(tensor.data_ptr()), static_cast<float>(number), tensor.numel());
-  else divide(static_cast<double*>(tensor.data_ptr()), number, tensor.numel());
+  auto const each = [&]<class T>(T* all) {
+    in_parts(tensor.numel(),
+             [&](std::int64_t begin, std::int64_t end) { divide(all + begin, static_cast<T>(number), end - begin); });
+  };
+  if (tensor.scalar_type() == at::kFloat) each(static_cast<float*>(tensor.data_ptr()));
+  else each(static_cast<double*>(tensor.data_ptr()));
 }
 
 FULGURITE_BULK_BODY bool Trial::passes(OutForm const& form) {
@@ -371,6 +386,7 @@ FULGURITE_BULK_BODY Product::Product(native::Plan const& by, Call const& call, a
   if (where.adds) start = call.in[0].toTensor();
   else if (row) start = *row;
   fastest = native::on_this_thread() == Matmul::fastest;
+  any_threads_ = fastest && !plan->shape().worth_threads();
 }
 
 FULGURITE_BULK_BODY void Product::look_up() {
@@ -383,7 +399,12 @@ FULGURITE_BULK_BODY void Product::look_up() {
 FULGURITE_BULK_BODY void Product::run() const {
   auto const& shape = plan->shape();
   if (shape.epilogue == native::Epilogue::onto) std::memcpy(c_at_, start_at_, c.nbytes());
-  if (fastest || shape.threads == at::get_num_threads()) return plan->run(a_at_, b_at_, c_at_, start_at_);
+  if (any_threads_ || shape.threads == at::get_num_threads()) return plan->run(a_at_, b_at_, c_at_, start_at_);
+  auto now = shape;
+  now.threads = at::get_num_threads();
+  // As in the step as it is written, where the rule may choose otherwise for so many threads.
+  auto const* const other = fastest ? native::plan_of(now, {a_at_, b_at_, start_at_}, Matmul::fastest) : nullptr;
+  if (other != nullptr) return other->run(a_at_, b_at_, c_at_, start_at_);
   native::product_by_libtorch(shape.epilogue, a, b, c, start);  // its bits depend on this start value
 }
 

@@ -227,8 +227,9 @@ void synchronize(c10::Device device);
 /// Calls `f(i)` for all i from 0 to n - 1, each once, on as many threads as LibTorch may use.
 void on_threads(std::int64_t n, c10::function_ref<void(std::int64_t)> f);
 
-/// Calls `f(begin, end)` for parts of the numbers 0 to n - 1, on as many threads as a LibTorch operator on n numbers
-/// uses. A part begins at a multiple of 1024, so that no two threads write to one line of the cache.
+/// Calls `f(begin, end)` for parts of the numbers 0 to n - 1, without gaps: at most one part for each of LibTorch's
+/// threads, and one alone where its operators on n numbers use one thread. A part begins at a multiple of 1024, so that
+/// its vectors are whole, and threads write to lines of the cache of their own.
 void in_parts(std::int64_t n, c10::function_ref<void(std::int64_t, std::int64_t)> f);
 
 }  // namespace fulgurite::libtorch

@@ -180,10 +180,10 @@ FULGURITE_BULK_BODY void on_threads(std::int64_t n, c10::function_ref<void(std::
 }
 
 FULGURITE_BULK_BODY void in_parts(std::int64_t n, c10::function_ref<void(std::int64_t, std::int64_t)> f) {
-  constexpr std::int64_t least = at::internal::GRAIN_SIZE, apart = 1024;
+  constexpr std::int64_t least = at::internal::GRAIN_SIZE, multiple = 1024;
   auto const threads = n <= least ? 1 : std::min<std::int64_t>(at::get_num_threads(), (n + least - 1) / least);
   if (threads == 1) return f(0, n);
-  auto const each = ((n + threads - 1) / threads + apart - 1) / apart * apart;
+  auto const each = ((n + threads - 1) / threads + multiple - 1) / multiple * multiple;
   on_threads((n + each - 1) / each, [&](std::int64_t i) { f(i * each, std::min(n, (i + 1) * each)); });
 }
 

@@ -41,11 +41,12 @@ at::Device device_of(NamedDevice const& device);
 
 namespace fulgurite {
 
-/// Lets the process keep up to `bytes` of the memory that CPU tensors have freed, for the tensors of the next step. By
-/// itself glibc gives the memory of large tensors back to the system when they are freed, and each step gets it again
-/// page by page, which the loop by hand pays for, too. Call it once, first in `main`, where gradients and activations
-/// have megabytes. Tensors of more than 32 MB are not kept. Returns false, and does nothing, where the C library is not
-/// glibc; nothing changes either where the program has another allocator in its place.
+/// Lets the process keep the memory that CPU tensors have freed, for the tensors of the next step. By itself glibc
+/// gives the memory of large tensors back to the system when they are freed, and each step gets it again page by page,
+/// which the loop by hand pays for, too. Call it once, first in `main`, where gradients and activations have megabytes.
+/// Memory is then given back only when more than `bytes`, at most 2 GB, are free at the end of the heap; tensors of 32
+/// MB and more are given back as before. Returns false, and does nothing, where the C library is not glibc; nothing
+/// changes either where the program has another allocator in its place.
 bool keep_freed_memory(std::size_t bytes = std::size_t{1} << 30);
 
 /// Model and batches are on one device: `make_trainer<Net>(TrainerOptions{.max_epochs = 5}, SingleDevice{cuda})`.

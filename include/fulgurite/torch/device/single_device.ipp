@@ -97,7 +97,7 @@ namespace fulgurite {
 
 FULGURITE_BODY bool keep_freed_memory([[maybe_unused]] std::size_t bytes) {
 #if defined(__GLIBC__)
-  // From 32 MB on, its largest threshold, glibc takes each block from the system by itself.
+  // The largest threshold that every glibc accepts is 32 MB.
   auto const kept = static_cast<int>(std::min<std::size_t>(bytes, std::numeric_limits<int>::max()));
   return ::mallopt(M_MMAP_THRESHOLD, 1 << 25) == 1 && ::mallopt(M_TRIM_THRESHOLD, kept) == 1;
 #else

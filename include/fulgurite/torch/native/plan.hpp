@@ -9,7 +9,6 @@
 #include <optional>
 #include <string>
 
-#include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 
 #include <fulgurite/core/body.hpp>
@@ -92,9 +91,9 @@ struct ProductShape {
   bool operator==(ProductShape const&) const = default;
 
   std::int64_t matrices() const { return batch == 0 ? 1 : batch; }
-  std::int64_t work() const;  ///< multiplications
-  /// How many of the threads a plan uses: one where the product is small.
-  int threads_used() const;
+  std::int64_t work() const;                                ///< multiplications
+  bool worth_threads() const { return work() >= 1 << 18; }  ///< some five microseconds on one core
+  int threads_used() const { return worth_threads() ? threads : 1; }
 
   /// The text for accounts: rows, columns and inner length.
   std::string text() const;

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <vector>
 
+#include <fulgurite/torch/device/internals.hpp>
 #include <fulgurite/torch/native/plan.hpp>
 
 #if defined(__x86_64__)
@@ -138,11 +140,6 @@ FULGURITE_BULK_BODY void turn(float* to, float const* from, std::int64_t rows, s
 
 FULGURITE_BULK_BODY std::int64_t ProductShape::work() const { return matrices() * m * n * k; }
 
-FULGURITE_BULK_BODY int ProductShape::threads_used() const {
-  constexpr std::int64_t worth_threads = 1 << 18;  // multiplications: some five microseconds on one core
-  return work() >= worth_threads ? threads : 1;
-}
-
 FULGURITE_BULK_BODY std::string ProductShape::text() const {
   auto const with = [](char const* what) { return std::string(what); };
   return (batch == 0 ? "" : std::to_string(batch) + " of ") + std::to_string(m) + "x" + std::to_string(n) + "x" +
@@ -259,8 +256,10 @@ FULGURITE_BULK_BODY void Plan::run(float const* a, float const* b, float* c, flo
     float const* mine = nullptr;
     for (auto i = begin; i != end; ++i) {
       auto const matrix = i / panels, from = i % panels * panel_;
-      if (i == begin || from == 0) mine = b + matrix * shape_.b[0];
-      if ((i == begin || from == 0) && b_.turned) mine = turned(mine);
+      if (i == begin || from == 0) {
+        mine = b + matrix * shape_.b[0];
+        if (b_.turned) mine = turned(mine);
+      }
       rows(a + matrix * shape_.a[0] + from * shape_.a[1], mine, c + (matrix * shape_.m + from) * shape_.n, row,
            std::min(panel_, shape_.m - from));
     }
@@ -282,10 +281,11 @@ FULGURITE_BULK_BODY Plan::Plan(ProductShape const& shape, Blocks const& blocks, 
   // C is then best kept in the cache. Up to 16 columns are summed in an order that depends on the rows.
   bool const twice = block() != shape.k || shape.epilogue != Epilogue::none;
   if (twice && shape.n > 16) panel_ = std::min(panel_, std::max<std::int64_t>(16, cached / shape.n / 16 * 16));
-  if (threads_ > 1 && shape.batch < threads_) {
+  if (threads_ > 1 && shape.matrices() < 4 * threads_) {
     // Equal shares: of 65 rows in panels of 32, one of two threads would have 64. Kernels take rows in twos.
-    auto const parts = (threads_ + shape.matrices() - 1) / shape.matrices(), panels = (shape.m + panel_ - 1) / panel_;
-    auto const even = (panels + parts - 1) / parts * parts, each = (shape.m + even - 1) / even;
+    auto const parts = threads_ / std::gcd<std::int64_t>(threads_, shape.matrices());
+    auto const panels = ((shape.m + panel_ - 1) / panel_ + parts - 1) / parts * parts;
+    auto const each = (shape.m + panels - 1) / panels;
     panel_ = std::min(panel_, std::max<std::int64_t>(8, (each + 1) / 2 * 2));
   }
 }

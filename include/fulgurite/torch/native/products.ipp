@@ -284,15 +284,20 @@ FULGURITE_BULK_BODY Processor this_processor() {
 #endif
 }
 
+/// How many rows of one matrix a thread computes.
+FULGURITE_BULK_BODY std::int64_t rows_of_thread(ProductShape const& shape) {
+  return std::min(shape.m, shape.m * shape.matrices() / shape.threads_used());
+}
+
 /// Measured (`tools/dev bench products`): on Zen 5, where MKL leaves half of the core idle, LIBXSMM is twice as fast,
 /// on Zen 4 by a tenth to a half. It reads all of B for each few rows, where MKL copies pieces of B first: beyond 2
 /// million numbers no cache holds B, and MKL is up to twice as fast; and for narrow products with long rows of A, whose
-/// numbers then evict each other. A transposed B is copied, by each thread for itself, which needs rows to pay: on Zen
-/// 4 32, of which a thread has 16 at least, and a B that fits into the second cache. The limits of large products were
-/// measured on Zen 4, and are assumed on Zen 5; those of a thread were measured with two on Zen 4, and are assumed with
-/// more, and elsewhere.
+/// numbers then evict each other. A transposed B is copied, which needs rows to pay, and a B that fits into the second
+/// cache: on Zen 4 at least 32 rows, and 16 for each thread, since each makes a copy of its own; on Zen 5, 8. The
+/// limits of large products were measured on Zen 4, and are assumed on Zen 5; the rows of a thread were measured with
+/// two threads on Zen 4, and are assumed with more and on Zen 5.
 FULGURITE_BULK_BODY bool pays_on_amd(ProductShape const& shape, Processor on) {
-  auto const of_b = shape.k * shape.n, of_thread = shape.m / shape.threads_used();
+  auto const of_b = shape.k * shape.n, of_thread = rows_of_thread(shape);
   if (shape.m < 8 || shape.n < 16 || (shape.n < 32 && shape.k > 1024)) return false;
   if (shape.b[2] == 1) return of_b <= 1 << 21;
   if (on == Processor::amd_whole) return of_thread >= 8 && of_b <= 1 << 20;
@@ -302,14 +307,14 @@ FULGURITE_BULK_BODY bool pays_on_amd(ProductShape const& shape, Processor on) {
 /// Measured on Intel's Granite Rapids, where both reach the same peak, so that only smaller overhead and sums that are
 /// still in the first cache help: a gain of a tenth at a million multiplications, of half at a hundred thousand.
 /// Transposing a wide B first costs as much as it gains, unless a bias is added, for which LibTorch copies B or makes
-/// another pass.
+/// another pass; with several threads, each of which transposes it, 8 rows for each are assumed to pay.
 FULGURITE_BULK_BODY bool pays_on_intel(ProductShape const& shape) {
   auto const work = shape.m * shape.n * shape.k;
   if (shape.m < 8 || work > seen_on_intel) return false;
   if (shape.epilogue == Epilogue::then_onto) return true;
   if (shape.b[2] == 1) return shape.m >= 16 || work <= seen_on_intel / 4;
   bool const bias = shape.epilogue == Epilogue::row || shape.epilogue == Epilogue::then_row;
-  return work <= seen_on_intel / 2 && (bias || shape.n < 128) && shape.m / shape.threads_used() >= 8;
+  return work <= seen_on_intel / 2 && (bias || shape.n < 128) && rows_of_thread(shape) >= 8;
 }
 
 FULGURITE_BULK_BODY bool may_be_faster(at::Tensor const& a, at::Tensor const& b, Processor on) {
