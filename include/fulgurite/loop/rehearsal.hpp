@@ -54,7 +54,7 @@ void check_validation(State<R>& run, Source& source) {
     run.loading.validation_is_open = true;
     each_loader(loaders, [&](auto& loader, std::size_t) {
       check_not_empty<R>(loader);
-      batches_of(loader, run.asked.options.limit_val_batches, Validation::limit);
+      batches_of(loader, run.asked.options.*Validation::limit_of, Validation::limit);
     });
   }
 }

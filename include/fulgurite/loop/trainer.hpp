@@ -352,9 +352,7 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
             class Verdict = typename judge::VerdictOnCall<Evaluation<Model, loop::Validation, Data>>::type>
   Results validate(Model&& model, Data&& data, From from = {}) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
-    if constexpr (Verdict::ok)
-      return evaluate_from<loop::Validation>(model, loop::source_of<true>(data, none_), Stage::validate,
-                                             state_.asked.options.limit_val_batches, from);
+    if constexpr (Verdict::ok) return evaluate_from<loop::Validation>(model, loop::source_of<true>(data, none_), from);
     else return {};
   }
   /// Runs one pass of test_step without gradients. Returns the metrics of each loader.
@@ -362,9 +360,7 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
             class Verdict = typename judge::VerdictOnCall<Evaluation<Model, loop::Testing, Data>>::type>
   Results test(Model&& model, Data&& data, From from = {}) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
-    if constexpr (Verdict::ok)
-      return evaluate_from<loop::Testing>(model, loop::source_of<true>(data, none_), Stage::test,
-                                          state_.asked.options.limit_test_batches, from);
+    if constexpr (Verdict::ok) return evaluate_from<loop::Testing>(model, loop::source_of<true>(data, none_), from);
     else return {};
   }
   /// Evaluates on the model's own loaders, or else on the data module of the last fit. The trainer keeps a reference to
@@ -439,11 +435,10 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
   }
 
   template <class Kind, class Source, class From>
-  Results evaluate_from(M& model, Source source, Stage stage, Limit const& limit, From const& from) {
+  Results evaluate_from(M& model, Source source, From const& from) {
     loop::refuse_open(state_, "an evaluation", true);
     state_.parts.model = &model;
-    if constexpr (judge::of_this_run<Run, From>())
-      return loop::run_evaluation<Kind>(state_, pack_, source, stage, limit, from);
+    if constexpr (judge::of_this_run<Run, From>()) return loop::run_evaluation<Kind>(state_, pack_, source, from);
     else return {};
   }
 
@@ -451,7 +446,7 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
   auto predict_from(M& model, Source source, bool keep, From const& from) {
     loop::refuse_open(state_, "a prediction", true);
     state_.parts.model = &model;
-    return loop::run_prediction<judge::PredictedBy<Run, Source>>(state_, pack_, source, keep, from);
+    return loop::run_prediction(state_, pack_, source, keep, from);
   }
 
   loop::LastData<TrainerBody, M> last_{};
