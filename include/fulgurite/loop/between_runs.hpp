@@ -37,7 +37,7 @@ template <class Kind, class R, class Source>
 class EvaluationRehearsal final : public Rehearser<R> {
  public:
   EvaluationRehearsal(State<R>& run, Source& source)
-      : run_(run), users_(run.callbacks), source_(source), sizes_(run, source) {}
+      : Rehearser<R>(run, {}), users_(run.callbacks), source_(source), sizes_(run, source) {}
 
   /// Each step of the plan is a batch of a loader; steps are numbered through all loaders.
   void rehearse(RehearsalPlan const& plan) override {
@@ -63,11 +63,12 @@ class EvaluationRehearsal final : public Rehearser<R> {
         });
     end_alone_if_asked(run_, users_);
   }
-  LearningRates& rates() override { return rates_; }
-  RunContext<R, phase::Fit> context() override { return RunContext<R, phase::Fit>(run_); }
   BatchSizes& batch_sizes() override { return sizes_; }
 
  private:
+  using Rehearser<R>::rates_;
+  using Rehearser<R>::run_;
+
   template <class Loaders>
   void evaluate_on(RehearsalPlan const& plan, Source& own, Loaders const& loaders) {
     Pack<Conductor<R>> pack{Slots<Conductor<R>>(Conductor<R>(run_, plan, rates_, users_))};
@@ -78,10 +79,8 @@ class EvaluationRehearsal final : public Rehearser<R> {
     else evaluate<Kind>(run_, pack, own, loaders);
   }
 
-  State<R>& run_;
   std::vector<AnyCallback> users_;
   Source& source_;
-  RatesOf<R> rates_{run_, false};
   BatchSizesOf<R, Source> sizes_;
 };
 

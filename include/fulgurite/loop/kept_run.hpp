@@ -128,50 +128,6 @@ class KeptRun : Pinned {
 /// True if a callback of the pack requests searches.
 FULGURITE_OF_ARGUMENTS(any_searches, Pack, judge::searches<Ts>() || ...);
 
-/// The learning rates of a run's optimizers as one list. An evaluation has none, also if a fit before it has left some.
-template <class R>
-class RatesOf final : public LearningRates {
- public:
-  explicit RatesOf(State<R>& run, bool any = true) : run_(run), any_(any) {}
-
-  std::vector<double> now() const override {
-    std::vector<double> all;
-    each([&](auto& optimizer, auto&) {
-      for (std::size_t g = 0; g != optimizer.groups(); ++g) all.push_back(optimizer.lr(g));
-    });
-    return all;
-  }
-  std::vector<double> initial() const override {
-    std::vector<double> all;
-    each([&](auto& optimizer, auto& scheduler) {
-      for (std::size_t g = 0; g != optimizer.groups(); ++g) all.push_back(scheduler.initial(g));
-    });
-    return all;
-  }
-  void set(std::span<double const> rates) override {
-    check_rates(rates, now().size());
-    each([&, i = std::size_t{0}](auto& optimizer, auto&) mutable {
-      for (std::size_t g = 0; g != optimizer.groups(); ++g) optimizer.set_lr(g, rates[i++]);
-    });
-  }
-  void begin_from(std::span<double const> rates) override {
-    check_rates(rates, now().size());
-    each([&, i = std::size_t{0}](auto& optimizer, auto& scheduler) mutable {
-      scheduler.begin_from(rates.subspan(i, optimizer.groups()));
-      i += optimizer.groups();
-    });
-  }
-
- private:
-  template <class F>
-  void each(F&& f) const {
-    if (any_) run_.parts.optimizers->each_with_first(f);
-  }
-
-  State<R>& run_;
-  bool any_;
-};
-
 // Rollback: the last state of a run in which every replayed step was known to be right.
 
 /// A loader whose `begin()` can yield the batches of an epoch again: they are stored, or it knows its position.

@@ -84,21 +84,17 @@ struct OptimizerSet<Backend, OptimizerList<Os...>> : Pinned {
   void each_scheduler(F&& f) {
     each_of(schedulers, [&]<class S>(S& s) { S::exists ? call(f, s) : void(); });
   }
-  /// Calls f(optimizer, its first scheduler). The first scheduler's composed() is shared by all schedules of the
-  /// optimizer.
-  template <class F>
-  void each_with_first(F&& f) {
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-      (f(std::get<I>(optimizers), std::get<first[I]>(schedulers)), ...);
+  /// The rates of each optimizer. All of its schedules share what the first one's composed() returns.
+  std::array<OptimizerRates, count> of_each() {
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      return std::array<OptimizerRates, count>{
+          OptimizerRates{std::get<I>(optimizers), &std::get<first[I]>(schedulers).composed()}...};
     }(std::index_sequence_for<Os...>{});
   }
   /// Saves or loads the rates and momenta of all groups, and the schedules that change them.
   template <class Archive>
   void state(Archive& archive) {
-    auto const rates = [&]<std::size_t... I>(std::index_sequence<I...>) {
-      return std::array<RatesInFile, count>{
-          RatesInFile{std::get<I>(optimizers), &std::get<first[I]>(schedulers).composed()}...};
-    }(std::index_sequence_for<Os...>{});
+    auto const rates = of_each();
     fold_rates(rates, archive);
     archive.child("schedulers", [&](auto& inner) {
       each_of(schedulers, [&, at = std::size_t{0}]<class S>(S& scheduler) mutable {

@@ -186,7 +186,10 @@ template <class R, class Source>
 class Rehearsal final : public Rehearser<R> {
  public:
   Rehearsal(State<R>& run, Source& source)
-      : run_(run), users_(run.callbacks), source_(source), rates_(run), sizes_(run, source) {}
+      : Rehearser<R>(run, run.parts.optimizers->of_each()),
+        users_(run.callbacks),
+        source_(source),
+        sizes_(run, source) {}
 
   void rehearse(RehearsalPlan const& plan) override {
     check_steps(plan);
@@ -200,13 +203,13 @@ class Rehearsal final : public Rehearser<R> {
     auto own = source_.fresh();  // the fit requests its own loaders later
     rehearse_on(plan, own);
   }
-  LearningRates& rates() override { return rates_; }
-  RunContext<R, phase::Fit> context() override { return RunContext<R, phase::Fit>(run_); }
   BatchSizes& batch_sizes() override { return sizes_; }
 
  private:
   using Backend = typename R::Backend;
   using Conducted = Pack<Conductor<R>>;
+  using Rehearser<R>::rates_;
+  using Rehearser<R>::run_;
 
   template <class Data>
   void rehearse_on(RehearsalPlan const& plan, Data& from) {
@@ -281,10 +284,8 @@ class Rehearsal final : public Rehearser<R> {
     count_epoch(run_);
   }
 
-  State<R>& run_;
   std::vector<AnyCallback> users_;
   Source& source_;
-  RatesOf<R> rates_;
   BatchSizesOf<R, Source> sizes_;
 };
 

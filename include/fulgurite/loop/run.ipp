@@ -287,14 +287,6 @@ FULGURITE_BULK_BODY void check_steps(RehearsalPlan const& plan) {
     refuse_option("fulgurite.tuner.steps", "a trial run's steps", plan.steps, "it has 1 step or more");
 }
 
-FULGURITE_BULK_BODY void check_rates(std::span<double const> rates, std::size_t groups) {
-  if (rates.size() != groups)
-    throw Error("fulgurite.tuner.rates", std::to_string(rates.size()) + " rates were given to " +
-                                             std::to_string(groups) +
-                                             " parameter groups: a plan sets one for each, as rates().now() lists them "
-                                             "(more where a callback has added groups, none in an evaluation)");
-}
-
 FULGURITE_BODY std::optional<long> estimated_steps(RunCore const& run) {
   auto const& o = run.asked.options;
   std::optional<long> const most = o.max_steps && *o.max_steps >= 0 ? o.max_steps : std::nullopt;
