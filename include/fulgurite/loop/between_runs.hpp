@@ -302,15 +302,15 @@ class BetweenRuns {
   void save_checkpoint(std::filesystem::path const& path) {
     using Verdict = decltype(judge::remembered_in_files<R>());
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
-    if constexpr (Verdict::ok) loop::save_checkpoint(state_, none_, path);
+    if constexpr (Verdict::ok) loop::save_checkpoint(state_, path);
   }
 
   /// Implements snapshot(trainer).
-  Snapshot<R> snapshot() { return take_snapshot(state_, none_); }
+  Snapshot<R> snapshot() { return take_snapshot(state_); }
   /// Implements restore(trainer, snapshot).
   template <class Other>
   void restore(Snapshot<Other> const& from) {
-    if constexpr (judge::of_this_run<R, Snapshot<Other>>()) restore_snapshot(state_, none_, from);
+    if constexpr (judge::of_this_run<R, Snapshot<Other>>()) restore_snapshot(state_, from);
   }
 
   /// Implements tune::rehearse between fits: calls `what(rehearser)` after the optimizers are made.

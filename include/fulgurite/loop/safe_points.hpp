@@ -163,7 +163,7 @@ template <class R, class Pack, class Source>
 
 /// For the program itself: saves the whole run; after a fit with the state that the data had at its end.
 template <class R>
-void save_checkpoint(State<R>& run, NoModule& none, std::filesystem::path const& path) {
+void save_checkpoint(State<R>& run, std::filesystem::path const& path) {
   if (!run.parts.fitted || !run.parts.optimizers)
     throw Error("fulgurite.trainer.nothing_to_save",
                 "there is no run to save to " + path.string() + " yet: call fit first");
@@ -176,12 +176,9 @@ void save_checkpoint(State<R>& run, NoModule& none, std::filesystem::path const&
                                                   path.string() + " may hold what is wrong: request_checkpoint");
   if (run.loading.write) {
     run.loading.write(path);
-  } else if (run.left) {
-    LeftData<R> data{{none, none}, *run.left};
-    write_checkpoint(run, data, path);
   } else {
-    GivenLoaders<NoModule, NoModule> no_loaders{none, none};
-    write_checkpoint(run, no_loaders, path);
+    LeftData data{run.left};
+    write_checkpoint(run, data, path);
   }
   run.made.held_files.hold(path, nullptr);
 }

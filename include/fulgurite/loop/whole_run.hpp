@@ -162,17 +162,22 @@ void fold_loaders(State<R>& run, Source& source, Archive& archive) {
   fold_validation_loaders(run, source, archive);
 }
 
-/// Stands for the data of a finished fit: the state that they had saved.
-template <class R>
-struct LeftData : GivenLoaders<NoModule, NoModule> {
-  StateMemory const& left;
+/// Stands for the data of a run between fits: the state that they had saved at the end of the last one, if any.
+struct LeftData {
+  static constexpr bool trains = false;
+  template <class Hook>
+  static constexpr bool evaluates = false;
+  std::optional<StateMemory> const& left;
+  NoModule none{};
+  NoModule& module() { return none; }
 };
 
 /// The position of the run in its data.
 template <class R, class Source, class Archive>
 void fold_loader(State<R>& run, Source& source, Archive& archive) {
-  if constexpr (std::is_same_v<Source, LeftData<R>>) source.left.add_to(archive);
-  else fold_loaders(run, source, archive);
+  if constexpr (!std::is_same_v<Source, LeftData>) fold_loaders(run, source, archive);
+  else if constexpr (!Archive::loading)
+    if (source.left) source.left->add_to(archive);
   if (lacks(archive, "pass_random")) return;
   if constexpr (Archive::loading) run.carried.pass_random.emplace(R::Backend::rng_state());
   if (run.carried.pass_random) archive.child("pass_random", *run.carried.pass_random);
@@ -613,26 +618,23 @@ void between_fits(State<R> const& run, std::string const& what) {
 
 /// What a file would hold now, in memory. Weights and callbacks are kept as they are: before_save is not called.
 template <class R>
-Snapshot<R> take_snapshot(State<R>& run, NoModule& none) {
+Snapshot<R> take_snapshot(State<R>& run) {
   between_fits(run, "snapshot(trainer)");
   Instead const fitted(run.parts.model, run.parts.fitted);
   note_switches(run, true);
-  auto const taken = [&](auto data) {
-    return Snapshot<R>(
-        *run.parts.model, [&](auto& archive) { fold_everything(run, data, archive); }, run.left, run.switches.history);
-  };
-  if (run.left) return taken(LeftData<R>{{none, none}, *run.left});
-  return taken(GivenLoaders<NoModule, NoModule>{none, none});
+  LeftData data{run.left};
+  return Snapshot<R>(
+      *run.parts.model, [&](auto& archive) { fold_everything(run, data, archive); }, run.left, run.switches.history);
 }
 
 /// Restores everything from a snapshot. If it does not fit, nothing changes.
 template <class R>
-void restore_snapshot(State<R>& run, NoModule& none, Snapshot<R> const& from) {
+void restore_snapshot(State<R>& run, Snapshot<R> const& from) {
   between_fits(run, "restore(trainer, snapshot)");
   Instead const fitted(run.parts.model, run.parts.fitted);
-  GivenLoaders<NoModule, NoModule> no_loaders{none, none};
+  LeftData data{run.left};
   from.require_like(*run.parts.model);
-  from.load([&](auto& archive) { fold_everything(run, no_loaders, archive); });
+  from.load([&](auto& archive) { fold_everything(run, data, archive); });
   from.load_weights(*run.parts.model);
   restore_switches(run, from.switches());
   run.left = from.left();
