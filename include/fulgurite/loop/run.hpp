@@ -468,7 +468,7 @@ struct ProgramCalls {
   void* (*model)(RunCore const&);
   int (*rank)(RunCore const&);
   int (*world)(RunCore const&);
-  std::string (*of_first_rank)(RunCore&, std::string);  ///< null with one process
+  std::string (*of_first_rank)(RunCore&, std::string);
   bool (*has_come)(RunCore&, double);
   int (*signal_of_all)(RunCore&, int);
   int (*signal_here)(RunCore&, int);
@@ -482,7 +482,7 @@ struct ProgramCalls {
   void (*collect)(RunCore&, BoardNumber) = nullptr;
   /// Null if no metric has a definition.
   std::optional<double> (*counted_so_far)(RunCore&, CountedSoFar const&) = nullptr;
-  /// Replaces the values by those of all ranks; returns false on a rank that has failed. Null with one process.
+  /// Replaces the values by those of all ranks; returns false on a rank that has failed.
   bool (*reduce)(RunCore&, std::span<double> values, std::span<Reduce const> how) = nullptr;
 };
 template <class R>
@@ -524,7 +524,7 @@ struct RunCore : RunPlace, Pinned {
   ProgramCalls const* program;
 
   int rank() const { return program->rank(*this); }
-  std::string of_first_rank(std::string mine);
+  std::string of_first_rank(std::string mine) { return program->of_first_rank(*this, std::move(mine)); }
   void set_callbacks(Callbacks all, ProgramEvents const& of_pack);
   /// Resets the state of an earlier run at the start of a fit.
   void begin_fit(bool has_validation);

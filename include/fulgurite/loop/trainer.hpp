@@ -169,21 +169,16 @@ struct ProgramCallsOf {
     else return nullptr;
   }
 
-  static constexpr auto sharing_texts() -> decltype(ProgramCalls::of_first_rank) {
-    if constexpr (shares<R>)
-      return [](RunCore& core, std::string mine) { return of_first_rank(of(core), std::move(mine)); };
-    else return nullptr;
+  static std::string of_first_rank(RunCore& core, std::string mine) {
+    return loop::of_first_rank(of(core), std::move(mine));
   }
-
-  static bool reduce(RunCore& core, std::span<double> values, std::span<Reduce const> how) {
-    auto& run = of(core);
-    if (run.shared.alone) return false;
-    run.parts.strategy.reduce_in_place(values, how);
+  static bool reduce([[maybe_unused]] RunCore& core, [[maybe_unused]] std::span<double> values,
+                     [[maybe_unused]] std::span<Reduce const> how) {
+    if constexpr (shares<R>) {
+      if (of(core).shared.alone) return false;
+      of(core).parts.strategy.reduce_in_place(values, how);
+    }
     return true;
-  }
-  static constexpr auto reducing() -> decltype(ProgramCalls::reduce) {
-    if constexpr (shares<R>) return reduce;
-    else return nullptr;
   }
 
   static constexpr ProgramCalls table{
@@ -197,7 +192,7 @@ struct ProgramCallsOf {
       .model = model,
       .rank = rank,
       .world = world,
-      .of_first_rank = sharing_texts(),
+      .of_first_rank = of_first_rank,
       .has_come = has_come,
       .signal_of_all = signal_of_all,
       .signal_here = signal_here,
@@ -209,7 +204,7 @@ struct ProgramCallsOf {
       .cells = cells,
       .collect = collect,
       .counted_so_far = counting(),
-      .reduce = reducing(),
+      .reduce = reduce,
   };
 };
 
