@@ -84,6 +84,16 @@ struct OptimizerSet<Backend, OptimizerList<Os...>> : Pinned {
   void each_scheduler(F&& f) {
     each_of(schedulers, [&]<class S>(S& s) { S::exists ? call(f, s) : void(); });
   }
+  /// The position of one of the optimizers.
+  template <class O>
+  std::size_t place_of(O const& wanted) {
+    std::size_t at = 0, place = 0;
+    each_of(optimizers, [&](auto& one) {
+      if (static_cast<void const*>(&one) == &wanted) place = at;
+      ++at;
+    });
+    return place;
+  }
   /// The rates of each optimizer. All of its schedules share what the first one's composed() returns.
   std::array<OptimizerRates, count> of_each() {
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
@@ -399,7 +409,7 @@ class ManualWatch {
   void before_backward(Run& run, Set& set) {
     if (looks_ == most_looks) return;
     ++looks_;
-    each<typename Run::Key::Backend>(set, [&](std::size_t i, bool none) {
+    each<typename Run::Key::Backend>(set, [&](std::size_t i, auto const&, bool none) {
       auto& is = history_[i];
       empty_[i] = none;
       if (!none) return;
@@ -416,7 +426,7 @@ class ManualWatch {
   template <class Run, class Set>
   void after_backward(Run&, Set& set) {
     if (looks_ == most_looks) return;
-    each<typename Run::Key::Backend>(set, [&](std::size_t i, bool none) {
+    each<typename Run::Key::Backend>(set, [&](std::size_t i, auto const&, bool none) {
       if (empty_[i] && !none) history_[i].gained = true;
     });
   }
@@ -424,8 +434,8 @@ class ManualWatch {
   template <class Run, class Set, class Optimizer>
   void before_step(Run& run, Set& set, Optimizer const& stepped) {
     if (looks_ == most_looks) return;
-    each<typename Run::Key::Backend>(set, [&](std::size_t i, bool none) {
-      if (!is_at(set, i, stepped)) return;
+    each<typename Run::Key::Backend>(set, [&](std::size_t i, auto const& optimizer, bool none) {
+      if (static_cast<void const*>(&optimizer) != &stepped) return;
       auto& is = history_[i];
       if (none)
         run.warn("fulgurite.manual.no_gradients", "optimizer " + std::to_string(i) +
@@ -444,29 +454,14 @@ class ManualWatch {
  private:
   static constexpr int most_looks = 256;
 
-  /// Calls f(position, has no gradients) for the optimizers whose gradients become undefined when cleared. If gradients
-  /// stay in place, clearing cannot be detected.
+  /// Calls f(position, optimizer, has no gradients) for the optimizers whose gradients become undefined when cleared.
+  /// If gradients stay in place, clearing cannot be detected.
   template <class Backend, class Set, class F>
   void each(Set& set, F&& f) {
-    std::apply(
-        [&](auto&... optimizer) {
-          std::size_t i = 0;
-          ((std::remove_cvref_t<decltype(optimizer)>::stable_gradients
-                ? void(++i)
-                : f(i++, Backend::no_gradients(optimizer.parameters()))),
-           ...);
-        },
-        set);
-  }
-  template <class Set, class Optimizer>
-  static bool is_at(Set& set, std::size_t position, Optimizer const& wanted) {
-    bool found = false;
-    std::apply(
-        [&, i = std::size_t{0}](auto&... o) mutable {
-          ((found = found || (i++ == position && static_cast<void const*>(&o) == &wanted)), ...);
-        },
-        set);
-    return found;
+    each_of(set, [&, i = std::size_t{0}]<class O>(O& optimizer) mutable {
+      if constexpr (!O::stable_gradients) f(i, optimizer, Backend::no_gradients(optimizer.parameters()));
+      ++i;
+    });
   }
 
   std::array<GradientHistory, Optimizers> history_{};
