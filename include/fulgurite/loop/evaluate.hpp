@@ -354,9 +354,9 @@ void keep_before_validation(State<R>& run, Source& source) {
   run.before_validation.reset();  // otherwise its parts would be saved in place of the current ones
   BeforeValidation before(run);
   if constexpr (keeps_in_memory<typename R::Backend>) {
-    using Saver = typename R::Backend::RunFile::Saver;
     before.parts.save([&](auto& archive) {
-      if constexpr (Stateful<typename R::Model, Saver> && !splits_model<R>) archive.child("model", *run.parts.model);
+      if constexpr (Stateful<typename R::Model, StateSaver> && !splits_model<R>)
+        archive.child("model", *run.parts.model);
       fold_data_module<R>(source, archive);
       fold_validation_loaders(run, source, archive);
       fold_results(run, archive);

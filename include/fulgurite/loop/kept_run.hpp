@@ -56,7 +56,7 @@ class KeptRun : Pinned {
   /// Keeps the position of a loader that the trial run reads.
   template <class Loader>
   void keep_loader(Loader& loader) {
-    if constexpr (Stateful<Loader, typename Backend::RunFile::Saver>) {
+    if constexpr (Stateful<Loader, StateSaver>) {
       // A loader with resume_at saves the position of a pass that has begun, and cannot say that the last one is over.
       if constexpr (!Trains && Jumps<Loader>) static_cast<void>(std::begin(loader));
       auto const fold = [&loader](auto& archive) { archive.child("loader", loader); };
@@ -201,7 +201,7 @@ class Retreat {
 
  private:
   /// False if an optimizer has no `state(archive)`: then no rollback is possible.
-  static constexpr bool possible = optimizers_remember<R, typename Backend::RunFile::Saver>;
+  static constexpr bool possible = optimizers_remember<R>;
 
   template <class Archive>
   static void fold(State<R>& run, Archive& archive) {

@@ -194,7 +194,7 @@ class Rehearsal final : public Rehearser<R> {
   void rehearse(RehearsalPlan const& plan) override {
     check_steps(plan);
     // An optimizer that says it is Stateless may still have moments. After a trial run they would have other values.
-    if constexpr (!optimizers_remember<R, typename Backend::RunFile::Saver>)
+    if constexpr (!optimizers_remember<R>)
       if (!run_.searching.alone)
         throw Error("fulgurite.tuner.optimizer",
                     "an optimizer has no state(archive), so the steps of a trial run inside of a fit cannot be undone: "

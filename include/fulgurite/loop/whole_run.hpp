@@ -34,7 +34,7 @@ namespace fulgurite::loop {
 // What a file can hold of the data.
 
 /// True if there is a data module with a state, and it is not the model itself.
-template <class R, class Source, class Archive,
+template <class R, class Source, class Archive = StateSaver,
           class M = std::remove_cvref_t<decltype(std::declval<Source&>().module())>>
 inline constexpr bool loads_data_module = Stateful<M, Archive> && !std::is_same_v<M, typename R::Model>;
 
@@ -72,20 +72,20 @@ inline constexpr bool all_remember_place = [] {
 }();
 
 /// True if the training loader or a validation loader has a state.
-template <class Source, class Archive>
+template <class Source>
 inline constexpr bool loaders_have_state = [] {
   bool has = false;
   if constexpr (Source::trains)
-    has = Stateful<std::remove_reference_t<decltype(std::declval<Source&>().train())>, Archive>;
+    has = Stateful<std::remove_reference_t<decltype(std::declval<Source&>().train())>, StateSaver>;
   if constexpr (Source::template evaluates<hook::val_dataloader>)
     has = has || any_keeps_place<decltype(std::declval<Source&>().template evaluation<hook::val_dataloader>())>;
   return has;
 }();
 
 /// True if the data have a state that a file holds besides the run's own.
-template <class R, class Source, class Archive>
+template <class R, class Source>
 inline constexpr bool data_has_state = [] {
-  bool has = loads_data_module<R, Source, Archive>;
+  bool has = loads_data_module<R, Source>;
   if constexpr (Source::trains)
     has = has || KeepsPlace<std::remove_reference_t<decltype(std::declval<Source&>().train())>>;
   if constexpr (Source::template evaluates<hook::val_dataloader>)
@@ -105,7 +105,7 @@ void fold_data_module(Source& source, Archive& archive) {
 template <class R, class Source>
 void keep_own_data_state(State<R>& run, Source& source) {
   using Memory = typename R::Backend::RunFile::Memory;
-  if constexpr (loads_data_module<R, Source, typename Memory::Saver>) {
+  if constexpr (loads_data_module<R, Source>) {
     Memory memory;
     memory.save([&](auto& archive) { source.module().state(archive); });
     if (memory.holds_nothing()) return;
@@ -279,9 +279,8 @@ class PartsOfAll : Pinned {
   void bring_model_together() {
     auto& strategy = run_.parts.strategy;
     strategy.gather(*run_.parts.model, run_.parts.optimizers->optimizers);
-    using RunFile = typename R::Backend::RunFile;
-    if constexpr (Stateful<typename R::Model, typename RunFile::Saver>) {
-      typename RunFile::Memory kept;
+    if constexpr (Stateful<typename R::Model, StateSaver>) {
+      typename R::Backend::RunFile::Memory kept;
       auto const fold = [&](auto& archive) { archive.child("model", *run_.parts.model); };
       int const last = strategy.world() - 1;
       if (strategy.rank() == last) kept.save(fold);
@@ -493,7 +492,7 @@ class KeptWeights {
 /// file.
 template <class R, class Archive>
 void fold_training(State<R>& run, Archive& archive) {
-  if constexpr (optimizers_resume<R, typename R::Backend::RunFile::Saver>) fold_optimizers(run, archive);
+  if constexpr (optimizers_resume<R>) fold_optimizers(run, archive);
   fold_kept_cut(run, archive);
   fold_run(run, archive);
 }
