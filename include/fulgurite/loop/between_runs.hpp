@@ -57,10 +57,7 @@ class EvaluationRehearsal final : public Rehearser<R> {
           if (plan.on_loader) plan.on_loader(facts_of(first, size_of(first)));
           evaluate_on(plan, own, loaders);
         },
-        [&] {
-          run_.searching.rehearsing = false;
-          kept.restore();
-        });
+        [&] { kept.restore(); });
     end_alone_if_asked(run_, users_);
   }
   BatchSizes& batch_sizes() override { return sizes_; }
@@ -81,7 +78,7 @@ class EvaluationRehearsal final : public Rehearser<R> {
 
   std::vector<AnyCallback> users_;
   Source& source_;
-  BatchSizesOf<R, Source> sizes_;
+  BatchSizes sizes_;
 };
 
 /// Runs the searches of an evaluation, after all listeners of setup were notified and before any loader is requested.

@@ -74,6 +74,7 @@ class KeptRun : Pinned {
 
   void restore() {
     auto& model = *run_.parts.model;
+    run_.searching.rehearsing = false;
     run_.asked = place_.asked;  // first: the trial's limits must not stay if something cannot be restored
     // Recorded trial steps are freed first: restoring may need their memory.
     if constexpr (Trains && R::Strategy::captures) run_.parts.strategy.setup(model, run_.parts.precision);

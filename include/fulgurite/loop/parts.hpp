@@ -23,6 +23,9 @@
 
 namespace fulgurite::loop {
 
+/// The type in place of what a program does not need.
+struct Nothing {};
+
 /// One entry of the result of configure_optimizers: a plain optimizer, or a scheduled one, which may have several
 /// schedules. A plain one gets a scheduler that does nothing.
 template <class Backend, class T>
@@ -207,10 +210,9 @@ using Optimizers =
                  typename AsList<std::remove_cvref_t<decltype(configure_optimizers<R>(
                      std::declval<typename R::Model&>(), std::declval<RunContext<R, phase::Fit>&>()))>>::type>;
 
-struct NoScaler {};
 template <class Backend, class P>
 struct ScalerOf {
-  using type = NoScaler;
+  using type = Nothing;
 };
 template <class Backend, class P>
   requires P::scales_loss
@@ -221,11 +223,10 @@ struct ScalerOf<Backend, P> {
 /// True if the tensor library can check large gradients as soon as backward has made them.
 template <class Backend>
 inline constexpr bool looks_at_gradients = requires { typename Backend::GradientLooks; };
-struct NoLooks {};
 template <class Backend>
 struct LooksOf {
-  using type = NoLooks;
-  using Leaves = NoLooks;
+  using type = Nothing;
+  using Leaves = Nothing;
 };
 template <class Backend>
   requires looks_at_gradients<Backend>
@@ -359,12 +360,10 @@ concept Recurrent = requires { typename M::Hidden; };
 
 namespace loop {
 
-struct NoHidden {};
-
 /// What a model carries from one slice to the next; empty before the first one.
 template <class M>
 struct HiddenOf {
-  using kept = NoHidden;
+  using kept = Nothing;
 };
 template <Recurrent M>
 struct HiddenOf<M> {

@@ -225,10 +225,7 @@ class Rehearsal final : public Rehearser<R> {
           if (plan.on_loader) plan.on_loader(facts_of(data.train(), size_of(data.train())));
           run(plan, data, shape, begun);
         },
-        [&] {
-          run_.searching.rehearsing = false;
-          kept.restore();
-        });
+        [&] { kept.restore(); });
     end_alone_if_asked(run_, users_);
   }
 
@@ -286,7 +283,7 @@ class Rehearsal final : public Rehearser<R> {
 
   std::vector<AnyCallback> users_;
   Source& source_;
-  BatchSizesOf<R, Source> sizes_;
+  BatchSizes sizes_;
 };
 
 // Searches that callbacks requested: a fit runs them when nothing else is under way.

@@ -279,9 +279,6 @@ struct SharedFacts {
   bool alone = false;     ///< only this rank has failed: it must not call a collective any more
 };
 
-/// The type in place of what a program does not need.
-struct Nothing {};
-
 template <class R>
 using SharedOf = std::conditional_t<shares<R>, SharedFacts, Nothing>;
 
