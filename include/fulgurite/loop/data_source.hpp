@@ -609,10 +609,8 @@ class BatchSizes {
   }
 
   /// nullopt if neither the data module nor the loader lets it be set.
-  std::optional<long> now() const { return holder_ ? now_(holder_) : std::nullopt; }
-  void set(long size) {
-    if (holder_) set_(holder_, size);
-  }
+  std::optional<long> now() const { return now_(holder_); }
+  void set(long size) { set_(holder_, size); }
   /// True if the loaders are a data module's or the model's, which can make new ones.
   bool makes_loaders() const { return makes_loaders_; }
   /// The data module, if it is of exactly this type; else null.
@@ -636,9 +634,9 @@ class BatchSizes {
   bool makes_loaders_;
   void* module_ = nullptr;
   std::type_index type_ = typeid(void);
-  void* holder_ = nullptr;  ///< null if it cannot be set
-  std::optional<long> (*now_)(void*) = nullptr;
-  void (*set_)(void*, long) = nullptr;
+  void* holder_ = nullptr;  ///< the object whose batch size can be set, if there is one
+  std::optional<long> (*now_)(void*) = [](void*) { return std::optional<long>(); };
+  void (*set_)(void*, long) = [](void*, long) {};
 };
 
 namespace loop {

@@ -521,7 +521,7 @@ struct RunCore : RunPlace, Pinned {
   ProgramCalls const* program;
 
   int rank() const { return program->rank(*this); }
-  std::string of_first_rank(std::string mine) { return program->of_first_rank(*this, std::move(mine)); }
+  std::string of_first_rank(std::string mine);
   void set_callbacks(Callbacks all, ProgramEvents const& of_pack);
   /// Resets the state of an earlier run at the start of a fit.
   void begin_fit(bool has_validation);

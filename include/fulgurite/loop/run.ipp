@@ -113,6 +113,10 @@ FULGURITE_BODY RunCore::RunCore(Asked&& what, ProgramCalls const& of_program)
 
 FULGURITE_BULK_BODY RunCore::~RunCore() = default;
 
+FULGURITE_BODY std::string RunCore::of_first_rank(std::string mine) {
+  return program->of_first_rank(*this, std::move(mine));
+}
+
 FULGURITE_BODY void RunCore::set_callbacks(Callbacks all, ProgramEvents const& of_pack) {
   callbacks.assign(all.begin(), all.end());
   events = &of_pack;

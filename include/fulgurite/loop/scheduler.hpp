@@ -302,7 +302,7 @@ namespace fulgurite {
 class LearningRates {
  public:
   /// For the loops. An evaluation has no rates, also if a fit before it has left some.
-  explicit LearningRates(std::span<loop::OptimizerRates const> all) : all_(all.begin(), all.end()) {}
+  explicit LearningRates(std::span<loop::OptimizerRates const> all);
 
   std::vector<double> now() const;
   /// The rates from which schedules start: those that configure_optimizers gave.

@@ -201,6 +201,8 @@ FULGURITE_BODY std::vector<std::string> schedule_names(std::span<std::size_t con
 
 namespace fulgurite {
 
+FULGURITE_BODY LearningRates::LearningRates(std::span<loop::OptimizerRates const> all) : all_(all.begin(), all.end()) {}
+
 FULGURITE_BODY std::vector<double> LearningRates::now() const {
   std::vector<double> all;
   for (auto const& [optimizer, composed] : all_)
