@@ -643,7 +643,6 @@ struct Backend {
   /// A file that was saved.
   class RunFile {
    public:
-    using Saver = fulgurite::StateSaver;
     using Memory = fulgurite::StateMemory;
 
     explicit RunFile(std::filesystem::path const& path) {

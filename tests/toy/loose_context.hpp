@@ -29,7 +29,7 @@ struct LooseRun : fulgurite::loop::RunCore {
       .model = nullptr,
       .rank = &number_of,
       .world = [](RunCore const&) { return 1; },
-      .of_first_rank = nullptr,
+      .of_first_rank = [](RunCore&, std::string mine) { return mine; },
       .has_come = [](RunCore&, double) { return false; },
       .signal_of_all = [](RunCore&, int mine) { return mine; },
       .signal_here = [](RunCore&, int mine) { return mine; },

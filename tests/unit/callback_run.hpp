@@ -48,7 +48,6 @@ struct SavingBackend : toy::Backend {
 
   class RunFile {
    public:
-    using Saver = fulgurite::StateSaver;
     using Memory = fulgurite::StateMemory;
 
     explicit RunFile(std::filesystem::path const& path) : file_(path), tree_(fulgurite::run_state_if_any(file_)) {}

@@ -144,11 +144,9 @@ TEST_CASE("several schedules: what one that sets rates did outlasts the others' 
   warmup.step();
   CHECK(run.rates() == std::vector<double>{0.125, 0.125});
   // A search sets other initial rates: all schedules go on from these.
-  run.each_with_first([&](auto&, auto& first) {
-    CHECK(first.initial(0) == 1);
-    first.begin_from(std::vector{2.0, 0.5});
-    CHECK(first.initial(0) == 2);
-  });
+  CHECK(warmup.initial(0) == 1);
+  warmup.begin_from(std::vector{2.0, 0.5});
+  CHECK(warmup.initial(0) == 2);
   CHECK(run.rates() == std::vector<double>{2, 0.5});
   run.at<1>().step(1);
   CHECK(run.rates() == std::vector<double>{1, 0.25});

@@ -449,8 +449,6 @@ void load_state_text(T& object, std::string_view text, std::string source = "sav
 /// devices, adjacent ones in one operation.
 class StateMemory {
  public:
-  using Saver = StateSaver;
-
   /// Saves by calling fold(archive).
   void save(FunctionRef<void(StateSaver&)> fold);
   /// Saves the held state to another archive.

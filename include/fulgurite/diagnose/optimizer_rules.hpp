@@ -214,7 +214,7 @@ struct OptimizerStateRules {
   static consteval auto judge() {
     FULGURITE_RULE("[fulgurite.resume.optimizer] an optimizer has no state(archive), so no fit could resume from the "
                    "trainer's checkpoints: save its moments there, or write `using Stateless = fulgurite::ByChoice`",
-                   accepts<M>, loop::optimizers_resume<R, ArchiveProbe>)
+                   accepts<M>, loop::optimizers_resume<R>)
     FULGURITE_RULE("[fulgurite.schedule.state] a schedule changes when it is asked, and the trainer's checkpoints "
                    "would forget that: add `void state(auto& archive)`, or make its operator() const",
                    accepts<M>, all_schedules_remember<typename loop::AsList<Returned<R>>::type>)

@@ -33,12 +33,11 @@
 namespace fulgurite::loop {
 
 /// Makes trial runs of an evaluation. The trainer's callbacks are not notified, except that they may end the program.
-/// `Predicted`: the result of predict_step, if the evaluation is predict.
-template <class Kind, class Predicted, class R, class Source>
+template <class Kind, class R, class Source>
 class EvaluationRehearsal final : public Rehearser<R> {
  public:
   EvaluationRehearsal(State<R>& run, Source& source)
-      : run_(run), users_(run.callbacks), source_(source), sizes_(run, source) {}
+      : Rehearser<R>(run, {}), users_(run.callbacks), source_(source), sizes_(run, source) {}
 
   /// Each step of the plan is a batch of a loader; steps are numbered through all loaders.
   void rehearse(RehearsalPlan const& plan) override {
@@ -49,7 +48,7 @@ class EvaluationRehearsal final : public Rehearser<R> {
         [&] {
           auto& options = run_.asked.options;
           if (plan.options) plan.options(options);
-          options.limit_predict_batches = Batches{plan.steps};
+          options.*Kind::limit_of = Batches{plan.steps};
           run_.asked.window_length = 1;
           begin_trying_out(run_);
           auto const loaders = evaluation_loaders<typename Kind::Loader>(run_, own);
@@ -58,56 +57,51 @@ class EvaluationRehearsal final : public Rehearser<R> {
           if (plan.on_loader) plan.on_loader(facts_of(first, size_of(first)));
           evaluate_on(plan, own, loaders);
         },
-        [&] {
-          run_.searching.rehearsing = false;
-          kept.restore();
-        });
+        [&] { kept.restore(); });
     end_alone_if_asked(run_, users_);
   }
-  LearningRates& rates() override { return rates_; }
-  RunContext<R, phase::Fit> context() override { return RunContext<R, phase::Fit>(run_); }
   BatchSizes& batch_sizes() override { return sizes_; }
 
  private:
+  using Rehearser<R>::rates_;
+  using Rehearser<R>::run_;
+
   template <class Loaders>
   void evaluate_on(RehearsalPlan const& plan, Source& own, Loaders const& loaders) {
     Pack<Conductor<R>> pack{Slots<Conductor<R>>(Conductor<R>(run_, plan, rates_, users_))};
     auto const alone = callbacks_of(pack);
     Instead const others(run_.callbacks, std::vector<AnyCallback>(alone.begin(), alone.end()));
-    if constexpr (std::is_same_v<Kind, Prediction>) predict<Predicted>(run_, pack, own, loaders, false);
-    else evaluate<Kind>(run_, pack, own, loaders, Batches{plan.steps}, std::nullopt);
+    if constexpr (std::is_same_v<Kind, Prediction>)
+      predict<judge::PredictedBy<R, Source>>(run_, pack, own, loaders, false);
+    else evaluate<Kind>(run_, pack, own, loaders);
   }
 
-  State<R>& run_;
   std::vector<AnyCallback> users_;
   Source& source_;
-  RatesOf<R> rates_{run_, false};
-  BatchSizesOf<R, Source> sizes_;
+  BatchSizes sizes_;
 };
 
 /// Runs the searches of an evaluation, after all listeners of setup were notified and before any loader is requested.
 /// If nothing is evaluated, they are dropped.
-template <class Kind, class Predicted, class R, class Source>
-void answer_searches(State<R>& run, Source& source, Limit const& limit) {
+template <class Kind, class R, class Source>
+void answer_searches(State<R>& run, Source& source) {
   auto& searching = run.searching;
-  bool const drops = limit.none() && !searching.alone;
-  EvaluationRehearsal<Kind, Predicted, R, Source> rehearsal(run, source);
+  bool const drops = (run.asked.options.*Kind::limit_of).none() && !searching.alone;
+  EvaluationRehearsal<Kind, R, Source> rehearsal(run, source);
   for (auto* const due : {&searching.settings, &searching.due})
     for (auto const& search : std::exchange(*due, {}))
       if (!drops) search(rehearsal);
   searching.sizes_changed = false;
 }
 
-/// What surrounds the pass of an evaluation. Returns the results of `pass()`, which is not called if `limit` is 0.
-/// `Predicted`: the result of predict_step, if the evaluation is predict.
-template <class Kind, class Predicted, class R, class Pack, class Source, class From, class Pass>
-auto around_evaluation(State<R>& run, Pack& pack, Source& source, Stage stage, Limit const& limit, From const& from,
-                       Pass&& pass) {
+/// What surrounds the pass of an evaluation. Returns the results of `pass()`, which is not called if its limit is 0.
+template <class Kind, class R, class Pack, class Source, class From, class Pass>
+auto around_evaluation(State<R>& run, Pack& pack, Source& source, From const& from, Pass&& pass) {
   set_callbacks(run, pack);
   check_special(run);
   Instead const evaluates(run.loading.evaluates, true);
   run.facts = {};
-  run.facts.stage = stage;
+  run.facts.stage = Kind::stage;
   if constexpr (!std::is_same_v<Kind, Prediction>) run.values.forget();
   RunContext<R, typename Kind::Phase> ctx(run);
   constexpr bool searches = any_searches<Pack>;
@@ -118,8 +112,8 @@ auto around_evaluation(State<R>& run, Pack& pack, Source& source, Stage stage, L
   auto results = rescued(run, pack, source, [&] {
     EvaluatedFile<R, Source, From> file(run, source, from);
     set_up(run, pack, source, ctx, [&] { file.find(); }, [&] { file.load(); });
-    if constexpr (searches) answer_searches<Kind, Predicted>(run, source, limit);
-    auto all = limit.none() ? decltype(pass())() : pass();
+    if constexpr (searches) answer_searches<Kind>(run, source);
+    auto all = (options.*Kind::limit_of).none() ? decltype(pass())() : pass();
     run.parts.strategy.teardown(*run.parts.model);
     notify_with_module<hook::teardown>(run, pack, source, ctx);
     deliver_posted(run, pack, run.progress.logged_steps);
@@ -133,24 +127,22 @@ auto around_evaluation(State<R>& run, Pack& pack, Source& source, Stage stage, L
 
 /// Returns one list of values for each loader.
 template <class Kind, class R, class Pack, class Source, class From>
-std::vector<std::vector<MetricValue>> run_evaluation(State<R>& run, Pack& pack, Source& source, Stage stage,
-                                                     Limit limit, From const& from) {
-  return around_evaluation<Kind, NoModule>(run, pack, source, stage, limit, from, [&] {
-    return evaluate<Kind>(run, pack, source, evaluation_loaders<typename Kind::Loader>(run, source), limit,
-                          std::nullopt);
+std::vector<std::vector<MetricValue>> run_evaluation(State<R>& run, Pack& pack, Source& source, From const& from) {
+  return around_evaluation<Kind>(run, pack, source, from, [&] {
+    return evaluate<Kind>(run, pack, source, evaluation_loaders<typename Kind::Loader>(run, source));
   });
 }
 
-/// Returns one list of predictions of type `T` for each loader; the lists are empty unless `keep`.
-template <class T, class R, class Pack, class Source, class From>
-std::vector<std::vector<T>> run_prediction(State<R>& run, Pack& pack, Source& source, bool keep, From const& from) {
+/// Returns one list of predictions for each loader; the lists are empty unless `keep`.
+template <class R, class Pack, class Source, class From>
+auto run_prediction(State<R>& run, Pack& pack, Source& source, bool keep, From const& from) {
   if constexpr (splits_model<R>)
     throw Error("fulgurite.pipeline.predict",
                 "predict returns what predict_step makes, and under this strategy one process alone would have it: "
                 "load the file into a program with SingleDevice{cpu}, and predict there");
-  Limit const limit = run.asked.options.limit_predict_batches;
-  return around_evaluation<Prediction, T>(run, pack, source, Stage::predict, limit, from, [&] {
-    return predict<T>(run, pack, source, evaluation_loaders<hook::predict_dataloader>(run, source), keep);
+  return around_evaluation<Prediction>(run, pack, source, from, [&] {
+    return predict<judge::PredictedBy<R, Source>>(run, pack, source,
+                                                  evaluation_loaders<hook::predict_dataloader>(run, source), keep);
   });
 }
 
@@ -258,18 +250,14 @@ void search_alone(State<R>& run, UserPack const& users, typename R::Model& model
   });
 }
 
-/// Searches over the batches of an evaluation. `Predicted`: the result of predict_step, for a search over predict.
-template <class Kind, class Predicted, class R, class UserPack, class Source>
+/// Searches over the batches of an evaluation.
+template <class Kind, class R, class UserPack, class Source>
 void search_evaluation(State<R>& run, UserPack const& users, typename R::Model& model, Source source,
                        RunSearch<R> const& search) {
   run_alone(run, users, model, source, search, [&](auto& own, auto& pack) {
-    if constexpr (std::is_same_v<Kind, Prediction>) {
-      own.asked.options.limit_predict_batches = Batches{0};
-      run_prediction<Predicted>(own, pack, source, false, Anew{});
-    } else {
-      constexpr Stage stage = std::is_same_v<Kind, Testing> ? Stage::test : Stage::validate;
-      run_evaluation<Kind>(own, pack, source, stage, Batches{0}, Anew{});
-    }
+    own.asked.options.*Kind::limit_of = Batches{0};
+    if constexpr (std::is_same_v<Kind, Prediction>) run_prediction(own, pack, source, false, Anew{});
+    else run_evaluation<Kind>(own, pack, source, Anew{});
   });
 }
 
@@ -311,15 +299,15 @@ class BetweenRuns {
   void save_checkpoint(std::filesystem::path const& path) {
     using Verdict = decltype(judge::remembered_in_files<R>());
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
-    if constexpr (Verdict::ok) loop::save_checkpoint(state_, none_, path);
+    if constexpr (Verdict::ok) loop::save_checkpoint(state_, path);
   }
 
   /// Implements snapshot(trainer).
-  Snapshot<R> snapshot() { return take_snapshot(state_, none_); }
+  Snapshot<R> snapshot() { return take_snapshot(state_); }
   /// Implements restore(trainer, snapshot).
   template <class Other>
   void restore(Snapshot<Other> const& from) {
-    if constexpr (judge::of_this_run<R, Snapshot<Other>>()) restore_snapshot(state_, none_, from);
+    if constexpr (judge::of_this_run<R, Snapshot<Other>>()) restore_snapshot(state_, from);
   }
 
   /// Implements tune::rehearse between fits: calls `what(rehearser)` after the optimizers are made.
@@ -339,13 +327,7 @@ class BetweenRuns {
             class Verdict = typename judge::VerdictOnCall<typename Calls::template Evaluation<Model, Kind, Data>>::type>
   void search_evaluation(Model&& model, Data&& data, RunSearch<R> const& what) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
-    if constexpr (Verdict::ok) {
-      using Source = decltype(source_of<true>(data, none_));
-      if constexpr (std::is_same_v<Kind, Prediction>)
-        loop::search_evaluation<Kind, judge::PredictedBy<R, Source>>(state_, pack_, model, source_of<true>(data, none_),
-                                                                     what);
-      else loop::search_evaluation<Kind, NoModule>(state_, pack_, model, source_of<true>(data, none_), what);
-    }
+    if constexpr (Verdict::ok) loop::search_evaluation<Kind>(state_, pack_, model, source_of<true>(data, none_), what);
   }
 
   /// Sets new options for later runs; everything else stays as it is. Call it between runs. If the options are wrong,

@@ -599,18 +599,44 @@ void each_loader(Loaders& loaders, F&& f) {
 /// The batch size of a loader, or of the data module that has the loaders, if it can be set.
 class BatchSizes {
  public:
-  virtual ~BatchSizes() = default;
+  template <class Source>
+  BatchSizes(loop::RunCore& run, Source& source) : run_(run), makes_loaders_(!is_of<loop::GivenLoaders, Source>) {
+    using Module = std::remove_reference_t<decltype(source.module())>;
+    if constexpr (!std::is_const_v<Module>) module_ = &source.module(), type_ = typeid(Module);
+    if constexpr (!is_of<loop::GivenLoaders, Source>) hold(source.module());
+    else if constexpr (Source::trains) hold(source.given_train);
+    else hold(source.given_eval);
+  }
+
   /// nullopt if neither the data module nor the loader lets it be set.
-  virtual std::optional<long> now() const = 0;
-  virtual void set(long size) = 0;
+  std::optional<long> now() const { return now_(holder_); }
+  void set(long size) { set_(holder_, size); }
   /// True if the loaders are a data module's or the model's, which can make new ones.
-  virtual bool makes_loaders() const = 0;
+  bool makes_loaders() const { return makes_loaders_; }
   /// The data module, if it is of exactly this type; else null.
-  virtual void* data_module(std::type_index type) = 0;
+  void* data_module(std::type_index type) { return type == type_ ? module_ : nullptr; }
   /// The number of batches in a step.
-  virtual long batches_of_step() const = 0;
+  long batches_of_step() const { return run_.asked.window_length; }
   /// Makes the run request its loaders again after the search.
-  virtual void changed() = 0;
+  void changed() { run_.searching.sizes_changed = true; }
+
+ private:
+  template <class Holder>
+  void hold(Holder& holder) {
+    if constexpr (SettableBatchSize<Holder>) {
+      holder_ = &holder;
+      now_ = [](void* held) -> std::optional<long> { return loop::batch_size_of(*static_cast<Holder*>(held)); };
+      set_ = [](void* held, long size) { loop::set_batch_size_of(*static_cast<Holder*>(held), size); };
+    }
+  }
+
+  loop::RunCore& run_;
+  bool makes_loaders_;
+  void* module_ = nullptr;
+  std::type_index type_ = typeid(void);
+  void* holder_ = nullptr;  ///< the object whose batch size can be set, if there is one
+  std::optional<long> (*now_)(void*) = [](void*) { return std::optional<long>(); };
+  void (*set_)(void*, long) = [](void*, long) {};
 };
 
 namespace loop {
@@ -625,47 +651,6 @@ LoaderFacts facts_of(L& loader, std::optional<long> batches) {
   }
   return facts;
 }
-
-template <class R, class Source>
-class BatchSizesOf final : public BatchSizes {
- public:
-  BatchSizesOf(State<R>& run, Source& source) : run_(run), source_(source) {}
-
-  std::optional<long> now() const override {
-    std::optional<long> size;
-    with_holder([&](auto& holder) { size = batch_size_of(holder); });
-    return size;
-  }
-  void set(long size) override {
-    with_holder([&](auto& holder) { set_batch_size_of(holder, size); });
-  }
-  bool makes_loaders() const override { return !is_of<GivenLoaders, Source>; }
-  void* data_module(std::type_index type) override {
-    auto& module = source_.module();
-    using Module = std::remove_reference_t<decltype(module)>;
-    if constexpr (!std::is_const_v<Module>)
-      if (type == typeid(Module)) return &module;
-    return nullptr;
-  }
-  long batches_of_step() const override { return run_.asked.window_length; }
-  void changed() override { run_.searching.sizes_changed = true; }
-
- private:
-  /// Calls f with the object whose batch size can be set.
-  template <class F>
-  void with_holder(F&& f) const {
-    if constexpr (!is_of<GivenLoaders, Source>) {
-      if constexpr (SettableBatchSize<std::remove_reference_t<decltype(source_.module())>>) f(source_.module());
-    } else if constexpr (Source::trains) {
-      if constexpr (SettableBatchSize<std::remove_reference_t<decltype(source_.given_train)>>) f(source_.given_train);
-    } else {
-      if constexpr (SettableBatchSize<std::remove_reference_t<decltype(source_.given_eval)>>) f(source_.given_eval);
-    }
-  }
-
-  State<R>& run_;
-  Source& source_;
-};
 
 }  // namespace loop
 }  // namespace fulgurite

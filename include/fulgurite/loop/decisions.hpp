@@ -441,13 +441,7 @@ void look_at_own_gradients(State<R>& run) {
 /// Manual optimization: records that this rank steps an optimizer. The other ranks learn of it with the next gradients.
 template <class R, class Optimizer>
 void note_step([[maybe_unused]] State<R>& run, [[maybe_unused]] Optimizer const& stepped) {
-  if constexpr (shares<R>) {
-    std::size_t i = 0;
-    each_of(run.parts.optimizers->optimizers, [&](auto& o) {
-      if (static_cast<void const*>(&o) == &stepped) run.shared.stepped |= std::uint64_t{1} << i;
-      ++i;
-    });
-  }
+  if constexpr (shares<R>) run.shared.stepped |= std::uint64_t{1} << run.parts.optimizers->place_of(stepped);
 }
 
 /// Throws [fulgurite.distributed.parted] on all ranks if only some of them have stepped an optimizer manually. `bits`:

@@ -143,6 +143,13 @@ template <class Hook, class R, class P>
 inline constexpr bool has_listener = P::template names<Hook> || Hook::template named<typename R::Model> ||
                                      strategy_is_listener<Hook, typename R::Strategy>;
 
+/// In place of a run, for events that neither a model nor a strategy listens to. Profilers see what they belong to,
+/// such as the writing of a file.
+struct CallbacksAlone {
+  using Model = Nothing;
+  using Strategy = Nothing;
+};
+
 /// The listeners of an event, found at compile time. `Called`: include the functions that call their hooks.
 template <class Hook, bool Called, class R, class P, class... Args>
 struct Listeners {
@@ -153,7 +160,8 @@ struct Listeners {
       if constexpr (Called && Listens<Hook, T, Args...>) {
         if constexpr (takes_plain_context<Hook, T, Args...>) one.call = &call_at<Hook, T, Context>;
         else one.call = &call_at<Hook, T, Args...>;
-        if constexpr (P::profiles && !Profiler<T>) one.action = &action::action_of<action::HookOf<Role, T, Hook>>;
+        if constexpr (P::profiles && !Profiler<T> && !std::is_same_v<R, CallbacksAlone>)
+          one.action = &action::action_of<action::HookOf<Role, T, Hook>>;
       }
     }
   }
@@ -257,42 +265,17 @@ struct ProgramEvents {
   Event before_save, after_save, before_statistics_pass;
 };
 
-/// Makes the table of these events for a pack.
+/// The table of these events for a pack.
 template <class R, class P>
-struct ProgramEventsOf {
-  template <class Hook, class Ctx, std::size_t I>
-  static consteval bool has() {
-    return Hook::template accepts<typename P::template At<P::firing_order[I]>, Ctx>;
-  }
-  template <class Hook, class Ctx>
-  static constexpr auto listeners = []<std::size_t... I>(std::index_sequence<I...>) {
-    std::array<Listener, (std::size_t{has<Hook, Ctx, I>()} + ... + 0)> all{};
-    std::size_t n = 0;
-    [[maybe_unused]] auto const add = [&]<std::size_t At>(std::integral_constant<std::size_t, At>) {
-      using C = typename P::template At<P::firing_order[At]>;
-      if constexpr (has<Hook, Ctx, At>())
-        all[n++] = {At, true,
-                    [](void* who, void* const* arguments) {
-                      Hook::call(*static_cast<C*>(who), argument_at<Ctx>(arguments[0]));
-                      return Flow::proceed;
-                    },
-                    nullptr};
-    };
-    (add(std::integral_constant<std::size_t, I>()), ...);
-    return all;
-  }(std::make_index_sequence<P::size>());
-  template <class Hook, class Ctx>
-  static constexpr Event event{Hook::name(), false, listeners<Hook, Ctx>};
-
-  static constexpr ProgramEvents table{event<hook::before_save, RunContext<R, phase::Fit>>,
-                                       event<hook::after_save, RunContext<R, phase::Fit>>,
-                                       event<hook::before_statistics_pass, RunContext<R, phase::Train>>};
-};
+inline constexpr ProgramEvents program_events{
+    Listeners<hook::before_save, true, CallbacksAlone, P, RunContext<R, phase::Fit>>::event,
+    Listeners<hook::after_save, true, CallbacksAlone, P, RunContext<R, phase::Fit>>::event,
+    Listeners<hook::before_statistics_pass, true, CallbacksAlone, P, RunContext<R, phase::Train>>::event};
 
 /// Sets the callbacks at the start of a run. They must not move as long as the run may be asked for a file.
 template <class R, class... Cs>
 void set_callbacks(State<R>& run, Pack<Cs...>& pack) {
-  run.set_callbacks(callbacks_of(pack), ProgramEventsOf<R, Pack<Cs...>>::table);
+  run.set_callbacks(callbacks_of(pack), program_events<R, Pack<Cs...>>);
   run.own_actions.given_to(pack);
 }
 

@@ -39,8 +39,8 @@ bool ends_pass([[maybe_unused]] Callbacks& pack) {
 
 // What distinguishes validation, test and predict: their hooks, their step, their phase.
 
-/// The hooks and the step of one kind of evaluation.
-#define FULGURITE_EVALUATION(NAME, LOADER)                                                                             \
+/// The hooks and the step of one kind of evaluation, its stage and its limit.
+#define FULGURITE_EVALUATION(NAME, LOADER, STAGE)                                                                      \
   using Step = hook::NAME##_step;                                                                                      \
   using Loader = hook::LOADER##_dataloader;                                                                            \
   using start = hook::on_##NAME##_start;                                                                               \
@@ -50,23 +50,25 @@ bool ends_pass([[maybe_unused]] Callbacks& pack) {
   using batch_start = hook::on_##NAME##_batch_start;                                                                   \
   using batch_end = hook::on_##NAME##_batch_end;                                                                       \
   using model_eval = hook::on_##NAME##_model_eval;                                                                     \
-  static constexpr char const* limit = "limit_" #LOADER "_batches";
+  static constexpr Stage stage = Stage::STAGE;                                                                         \
+  static constexpr char const* limit = "limit_" #LOADER "_batches";                                                    \
+  static constexpr auto limit_of = &TrainerOptions::limit_##LOADER##_batches;
 struct Validation {
   using Phase = phase::Validate;
   using EndPhase = phase::ValidateEnd;
-  FULGURITE_EVALUATION(validation, val)
+  FULGURITE_EVALUATION(validation, val, validate)
   using model_train = hook::on_validation_model_train;
 };
 struct Testing {
   using Phase = phase::Test;
   using EndPhase = phase::TestEnd;
-  FULGURITE_EVALUATION(test, test)
+  FULGURITE_EVALUATION(test, test, test)
   using model_train = hook::on_test_model_train;
 };
 struct Prediction {
   using Phase = phase::Predict;
   using EndPhase = phase::Predict;
-  FULGURITE_EVALUATION(predict, predict)
+  FULGURITE_EVALUATION(predict, predict, predict)
   struct model_train : hook::on_predict_model_eval {  // predict has no such hook: modes are always restored
     template <class T>
     static constexpr bool named = false;
@@ -232,17 +234,16 @@ Flow evaluation_batch(State<R>& run, Pack& pack, Source& source, Ctx& ctx, Raw&&
               "loader out, or set the limit of its batches to 0, if nothing is to be evaluated");
 }
 
-/// Calls use(batch, index) for the batches of each loader, up to `limit` and `most` of them.
+/// Calls use(batch, index) for the batches of each loader, up to the option's limit and `most` of them.
 template <class Kind, class R, class Pack, class Loaders, class Use>
-void each_evaluation_batch(State<R>& run, Pack& pack, Loaders& loaders, Limit const& limit, std::optional<long> most,
-                           Use&& use) {
+void each_evaluation_batch(State<R>& run, Pack& pack, Loaders& loaders, std::optional<long> most, Use&& use) {
   auto& facts = run.facts;
   each_loader(loaders, [&](auto& loader, std::size_t position) {
     if (ends_pass(pack)) return;
     check_not_empty<R>(loader);
     if (facts.stage == Stage::fit && !facts.sanity_checking) notify_epoch(loader, run.progress.epoch);
     facts.loader = position;
-    auto batches = batches_of(loader, limit, Kind::limit);
+    auto batches = batches_of(loader, run.asked.options.*Kind::limit_of, Kind::limit);
     if (most) batches = batches ? std::min(*batches, *most) : *most;
     facts.eval_batches = batches;
     if constexpr (std::is_same_v<Kind, Prediction>) {
@@ -267,7 +268,7 @@ void each_evaluation_batch(State<R>& run, Pack& pack, Loaders& loaders, Limit co
 /// Runs the whole evaluation. Results go to the loggers and into `run.values`, unless this is a sanity check.
 template <class Kind, class R, class Pack, class Source, class Loaders>
 std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source& source, Loaders loaders,
-                                               Limit const& limit, std::optional<long> most) {
+                                               std::optional<long> most = std::nullopt) {
   RunContext<R, typename Kind::Phase> ctx(run);
   auto& facts = run.facts;
   Facts const outside = facts;
@@ -291,7 +292,7 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
     [[maybe_unused]] auto const gradients_off = R::Backend::no_grad(inference);
     flow = more_severe(flow, notify<typename Kind::start>(run, pack, ctx));
     flow = more_severe(flow, notify<typename Kind::epoch_start>(run, pack, ctx));
-    each_evaluation_batch<Kind>(run, pack, loaders, limit, most, [&](auto&& raw, long b) {
+    each_evaluation_batch<Kind>(run, pack, loaders, most, [&](auto&& raw, long b) {
       auto const loader = facts.board = facts.loader;
       flow = more_severe(flow, evaluation_batch<Kind>(run, pack, source, ctx, raw, [](auto&) {}));
       if (!facts.sanity_checking) deliver_posted(run, pack, facts.stage == Stage::fit ? run.progress.logged_steps : b);
@@ -353,9 +354,9 @@ void keep_before_validation(State<R>& run, Source& source) {
   run.before_validation.reset();  // otherwise its parts would be saved in place of the current ones
   BeforeValidation before(run);
   if constexpr (keeps_in_memory<typename R::Backend>) {
-    using Saver = typename R::Backend::RunFile::Saver;
     before.parts.save([&](auto& archive) {
-      if constexpr (Stateful<typename R::Model, Saver> && !splits_model<R>) archive.child("model", *run.parts.model);
+      if constexpr (Stateful<typename R::Model, StateSaver> && !splits_model<R>)
+        archive.child("model", *run.parts.model);
       fold_data_module<R>(source, archive);
       fold_validation_loaders(run, source, archive);
       fold_results(run, archive);
@@ -386,8 +387,7 @@ template <class R, class Pack, class Source>
       if constexpr (requires { source.reload_validation(); }) source.reload_validation();
       run.loading.validation_since = run.progress.epoch;
     }
-    evaluate<Validation>(run, pack, source, evaluation_loaders<hook::val_dataloader>(run, source),
-                         run.asked.options.limit_val_batches, std::nullopt);
+    evaluate<Validation>(run, pack, source, evaluation_loaders<hook::val_dataloader>(run, source));
   }
   if (run.asked.options.val_check_interval.kind == ValidationInterval::Kind::time)
     run.clock.last_validation = run.asked.options.now();
@@ -421,7 +421,6 @@ void sanity_check(State<R>& run, Pack& pack, Source& source) {
     auto posted = std::exchange(run.due.posted, {});
     notify<hook::on_sanity_check_start>(run, pack, ctx);
     evaluate<Validation>(run, pack, source, evaluation_loaders<hook::val_dataloader>(run, source),
-                         run.asked.options.limit_val_batches,
                          batches < 0 ? std::nullopt : std::optional<long>(batches));
     notify<hook::on_sanity_check_end>(run, pack, ctx);
     run.facts.sanity_checking = false;
@@ -448,8 +447,7 @@ std::vector<std::vector<T>> predict(State<R>& run, Pack& pack, Source& source, L
     [[maybe_unused]] auto const gradients_off = R::Backend::no_grad(run.asked.options.inference_mode);
     notify<hook::on_predict_start>(run, pack, ctx);
     notify<hook::on_predict_epoch_start>(run, pack, ctx);
-    Limit const limit = run.asked.options.limit_predict_batches;
-    each_evaluation_batch<Prediction>(run, pack, loaders, limit, std::nullopt, [&](auto&& raw, long b) {
+    each_evaluation_batch<Prediction>(run, pack, loaders, std::nullopt, [&](auto&& raw, long b) {
       evaluation_batch<Prediction>(run, pack, source, ctx, raw, [&](auto& outputs) {
         if (keep) all[run.facts.loader].push_back(T(std::move(outputs)));
       });

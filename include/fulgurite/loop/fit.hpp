@@ -250,7 +250,7 @@ class OpenFit : Pinned {
   /// Keeps the saved state of the data, for a file that is requested after the fit, when the data are out of reach.
   void keep_data() {
     if constexpr (keeps_in_memory<typename R::Backend>)
-      if constexpr (data_has_state<R, Source, typename R::Backend::RunFile::Saver>)
+      if constexpr (data_has_state<R, Source>)
         run_.left.emplace().save([this](auto& archive) {
           fold_data_module<R>(source_, archive);
           fold_loaders(run_, source_, archive);
@@ -410,7 +410,7 @@ class OpenFit : Pinned {
     warn_if_finished(run_);
     resumed_->load_switches();
     run_.due.posted.clear();  // the finished run has written the rows of its start
-    if constexpr (data_has_state<R, Source, typename R::Backend::RunFile::Saver>)
+    if constexpr (data_has_state<R, Source>)
       if (!run_.asked.options.limit_train_batches.none()) {
         plan_ = plan_training(run_, source_);
         check_validation(run_, source_);

@@ -56,7 +56,7 @@ class KeptRun : Pinned {
   /// Keeps the position of a loader that the trial run reads.
   template <class Loader>
   void keep_loader(Loader& loader) {
-    if constexpr (Stateful<Loader, typename Backend::RunFile::Saver>) {
+    if constexpr (Stateful<Loader, StateSaver>) {
       // A loader with resume_at saves the position of a pass that has begun, and cannot say that the last one is over.
       if constexpr (!Trains && Jumps<Loader>) static_cast<void>(std::begin(loader));
       auto const fold = [&loader](auto& archive) { archive.child("loader", loader); };
@@ -74,6 +74,7 @@ class KeptRun : Pinned {
 
   void restore() {
     auto& model = *run_.parts.model;
+    run_.searching.rehearsing = false;
     run_.asked = place_.asked;  // first: the trial's limits must not stay if something cannot be restored
     // Recorded trial steps are freed first: restoring may need their memory.
     if constexpr (Trains && R::Strategy::captures) run_.parts.strategy.setup(model, run_.parts.precision);
@@ -127,50 +128,6 @@ class KeptRun : Pinned {
 
 /// True if a callback of the pack requests searches.
 FULGURITE_OF_ARGUMENTS(any_searches, Pack, judge::searches<Ts>() || ...);
-
-/// The learning rates of a run's optimizers as one list. An evaluation has none, also if a fit before it has left some.
-template <class R>
-class RatesOf final : public LearningRates {
- public:
-  explicit RatesOf(State<R>& run, bool any = true) : run_(run), any_(any) {}
-
-  std::vector<double> now() const override {
-    std::vector<double> all;
-    each([&](auto& optimizer, auto&) {
-      for (std::size_t g = 0; g != optimizer.groups(); ++g) all.push_back(optimizer.lr(g));
-    });
-    return all;
-  }
-  std::vector<double> initial() const override {
-    std::vector<double> all;
-    each([&](auto& optimizer, auto& scheduler) {
-      for (std::size_t g = 0; g != optimizer.groups(); ++g) all.push_back(scheduler.initial(g));
-    });
-    return all;
-  }
-  void set(std::span<double const> rates) override {
-    check_rates(rates, now().size());
-    each([&, i = std::size_t{0}](auto& optimizer, auto&) mutable {
-      for (std::size_t g = 0; g != optimizer.groups(); ++g) optimizer.set_lr(g, rates[i++]);
-    });
-  }
-  void begin_from(std::span<double const> rates) override {
-    check_rates(rates, now().size());
-    each([&, i = std::size_t{0}](auto& optimizer, auto& scheduler) mutable {
-      scheduler.begin_from(rates.subspan(i, optimizer.groups()));
-      i += optimizer.groups();
-    });
-  }
-
- private:
-  template <class F>
-  void each(F&& f) const {
-    if (any_) run_.parts.optimizers->each_with_first(f);
-  }
-
-  State<R>& run_;
-  bool any_;
-};
 
 // Rollback: the last state of a run in which every replayed step was known to be right.
 
@@ -245,7 +202,7 @@ class Retreat {
 
  private:
   /// False if an optimizer has no `state(archive)`: then no rollback is possible.
-  static constexpr bool possible = optimizers_remember<R, typename Backend::RunFile::Saver>;
+  static constexpr bool possible = optimizers_remember<R>;
 
   template <class Archive>
   static void fold(State<R>& run, Archive& archive) {

@@ -217,7 +217,7 @@ class StepContext : public RunContext<R, phase::Train> {
     static_assert(!O::needs_closure, FULGURITE_SENTENCE_OPTIMIZER_CLOSURE);
     if constexpr (!O::needs_closure) {
       auto& stepped = loop::raw(optimizer);
-      in_turn(turn_of(stepped), {}, [&] {
+      in_turn(static_cast<loop::Turn>(this->state().parts.optimizers->place_of(stepped)), {}, [&] {
         before(stepped);
         {
           [[maybe_unused]] auto const watched = pack_->template profile<action::optimizer_step<R>>();
@@ -350,16 +350,6 @@ class StepContext : public RunContext<R, phase::Train> {
       f();
     }
   }
-  template <class O>
-  loop::Turn turn_of(O const& optimizer) {
-    auto turn = loop::Turn::first_optimizer, found = turn;
-    each_of(this->state().parts.optimizers->optimizers, [&](auto& one) {
-      if (static_cast<void const*>(&one) == &optimizer) found = turn;
-      turn = static_cast<loop::Turn>(static_cast<std::int64_t>(turn) + 1);
-    });
-    return found;
-  }
-
   template <class O>
   void unscale(O& optimizer) {
     if constexpr (loop::scales_loss<R>) {

@@ -23,6 +23,9 @@
 
 namespace fulgurite::loop {
 
+/// The type in place of what a program does not need.
+struct Nothing {};
+
 /// One entry of the result of configure_optimizers: a plain optimizer, or a scheduled one, which may have several
 /// schedules. A plain one gets a scheduler that does nothing.
 template <class Backend, class T>
@@ -84,21 +87,27 @@ struct OptimizerSet<Backend, OptimizerList<Os...>> : Pinned {
   void each_scheduler(F&& f) {
     each_of(schedulers, [&]<class S>(S& s) { S::exists ? call(f, s) : void(); });
   }
-  /// Calls f(optimizer, its first scheduler). The first scheduler's composed() is shared by all schedules of the
-  /// optimizer.
-  template <class F>
-  void each_with_first(F&& f) {
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-      (f(std::get<I>(optimizers), std::get<first[I]>(schedulers)), ...);
+  /// The position of one of the optimizers.
+  template <class O>
+  std::size_t place_of(O const& wanted) {
+    std::size_t at = 0, place = 0;
+    each_of(optimizers, [&](auto& one) {
+      if (static_cast<void const*>(&one) == &wanted) place = at;
+      ++at;
+    });
+    return place;
+  }
+  /// The rates of each optimizer. All of its schedules share what the first one's composed() returns.
+  std::array<OptimizerRates, count> of_each() {
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      return std::array<OptimizerRates, count>{
+          OptimizerRates{std::get<I>(optimizers), &std::get<first[I]>(schedulers).composed()}...};
     }(std::index_sequence_for<Os...>{});
   }
   /// Saves or loads the rates and momenta of all groups, and the schedules that change them.
   template <class Archive>
   void state(Archive& archive) {
-    auto const rates = [&]<std::size_t... I>(std::index_sequence<I...>) {
-      return std::array<RatesInFile, count>{
-          RatesInFile{std::get<I>(optimizers), &std::get<first[I]>(schedulers).composed()}...};
-    }(std::index_sequence_for<Os...>{});
+    auto const rates = of_each();
     fold_rates(rates, archive);
     archive.child("schedulers", [&](auto& inner) {
       each_of(schedulers, [&, at = std::size_t{0}]<class S>(S& scheduler) mutable {
@@ -201,10 +210,9 @@ using Optimizers =
                  typename AsList<std::remove_cvref_t<decltype(configure_optimizers<R>(
                      std::declval<typename R::Model&>(), std::declval<RunContext<R, phase::Fit>&>()))>>::type>;
 
-struct NoScaler {};
 template <class Backend, class P>
 struct ScalerOf {
-  using type = NoScaler;
+  using type = Nothing;
 };
 template <class Backend, class P>
   requires P::scales_loss
@@ -215,11 +223,10 @@ struct ScalerOf<Backend, P> {
 /// True if the tensor library can check large gradients as soon as backward has made them.
 template <class Backend>
 inline constexpr bool looks_at_gradients = requires { typename Backend::GradientLooks; };
-struct NoLooks {};
 template <class Backend>
 struct LooksOf {
-  using type = NoLooks;
-  using Leaves = NoLooks;
+  using type = Nothing;
+  using Leaves = Nothing;
 };
 template <class Backend>
   requires looks_at_gradients<Backend>
@@ -353,12 +360,10 @@ concept Recurrent = requires { typename M::Hidden; };
 
 namespace loop {
 
-struct NoHidden {};
-
 /// What a model carries from one slice to the next; empty before the first one.
 template <class M>
 struct HiddenOf {
-  using kept = NoHidden;
+  using kept = Nothing;
 };
 template <Recurrent M>
 struct HiddenOf<M> {
@@ -403,7 +408,7 @@ class ManualWatch {
   void before_backward(Run& run, Set& set) {
     if (looks_ == most_looks) return;
     ++looks_;
-    each<typename Run::Key::Backend>(set, [&](std::size_t i, bool none) {
+    each<typename Run::Key::Backend>(set, [&](std::size_t i, auto const&, bool none) {
       auto& is = history_[i];
       empty_[i] = none;
       if (!none) return;
@@ -420,7 +425,7 @@ class ManualWatch {
   template <class Run, class Set>
   void after_backward(Run&, Set& set) {
     if (looks_ == most_looks) return;
-    each<typename Run::Key::Backend>(set, [&](std::size_t i, bool none) {
+    each<typename Run::Key::Backend>(set, [&](std::size_t i, auto const&, bool none) {
       if (empty_[i] && !none) history_[i].gained = true;
     });
   }
@@ -428,8 +433,8 @@ class ManualWatch {
   template <class Run, class Set, class Optimizer>
   void before_step(Run& run, Set& set, Optimizer const& stepped) {
     if (looks_ == most_looks) return;
-    each<typename Run::Key::Backend>(set, [&](std::size_t i, bool none) {
-      if (!is_at(set, i, stepped)) return;
+    each<typename Run::Key::Backend>(set, [&](std::size_t i, auto const& optimizer, bool none) {
+      if (static_cast<void const*>(&optimizer) != &stepped) return;
       auto& is = history_[i];
       if (none)
         run.warn("fulgurite.manual.no_gradients", "optimizer " + std::to_string(i) +
@@ -448,29 +453,14 @@ class ManualWatch {
  private:
   static constexpr int most_looks = 256;
 
-  /// Calls f(position, has no gradients) for the optimizers whose gradients become undefined when cleared. If gradients
-  /// stay in place, clearing cannot be detected.
+  /// Calls f(position, optimizer, has no gradients) for the optimizers whose gradients become undefined when cleared.
+  /// If gradients stay in place, clearing cannot be detected.
   template <class Backend, class Set, class F>
   void each(Set& set, F&& f) {
-    std::apply(
-        [&](auto&... optimizer) {
-          std::size_t i = 0;
-          ((std::remove_cvref_t<decltype(optimizer)>::stable_gradients
-                ? void(++i)
-                : f(i++, Backend::no_gradients(optimizer.parameters()))),
-           ...);
-        },
-        set);
-  }
-  template <class Set, class Optimizer>
-  static bool is_at(Set& set, std::size_t position, Optimizer const& wanted) {
-    bool found = false;
-    std::apply(
-        [&, i = std::size_t{0}](auto&... o) mutable {
-          ((found = found || (i++ == position && static_cast<void const*>(&o) == &wanted)), ...);
-        },
-        set);
-    return found;
+    each_of(set, [&, i = std::size_t{0}]<class O>(O& optimizer) mutable {
+      if constexpr (!O::stable_gradients) f(i, optimizer, Backend::no_gradients(optimizer.parameters()));
+      ++i;
+    });
   }
 
   std::array<GradientHistory, Optimizers> history_{};

@@ -54,7 +54,7 @@ void check_validation(State<R>& run, Source& source) {
     run.loading.validation_is_open = true;
     each_loader(loaders, [&](auto& loader, std::size_t) {
       check_not_empty<R>(loader);
-      batches_of(loader, run.asked.options.limit_val_batches, Validation::limit);
+      batches_of(loader, run.asked.options.*Validation::limit_of, Validation::limit);
     });
   }
 }
@@ -186,12 +186,15 @@ template <class R, class Source>
 class Rehearsal final : public Rehearser<R> {
  public:
   Rehearsal(State<R>& run, Source& source)
-      : run_(run), users_(run.callbacks), source_(source), rates_(run), sizes_(run, source) {}
+      : Rehearser<R>(run, run.parts.optimizers->of_each()),
+        users_(run.callbacks),
+        source_(source),
+        sizes_(run, source) {}
 
   void rehearse(RehearsalPlan const& plan) override {
     check_steps(plan);
     // An optimizer that says it is Stateless may still have moments. After a trial run they would have other values.
-    if constexpr (!optimizers_remember<R, typename Backend::RunFile::Saver>)
+    if constexpr (!optimizers_remember<R>)
       if (!run_.searching.alone)
         throw Error("fulgurite.tuner.optimizer",
                     "an optimizer has no state(archive), so the steps of a trial run inside of a fit cannot be undone: "
@@ -200,13 +203,13 @@ class Rehearsal final : public Rehearser<R> {
     auto own = source_.fresh();  // the fit requests its own loaders later
     rehearse_on(plan, own);
   }
-  LearningRates& rates() override { return rates_; }
-  RunContext<R, phase::Fit> context() override { return RunContext<R, phase::Fit>(run_); }
   BatchSizes& batch_sizes() override { return sizes_; }
 
  private:
   using Backend = typename R::Backend;
   using Conducted = Pack<Conductor<R>>;
+  using Rehearser<R>::rates_;
+  using Rehearser<R>::run_;
 
   template <class Data>
   void rehearse_on(RehearsalPlan const& plan, Data& from) {
@@ -222,10 +225,7 @@ class Rehearsal final : public Rehearser<R> {
           if (plan.on_loader) plan.on_loader(facts_of(data.train(), size_of(data.train())));
           run(plan, data, shape, begun);
         },
-        [&] {
-          run_.searching.rehearsing = false;
-          kept.restore();
-        });
+        [&] { kept.restore(); });
     end_alone_if_asked(run_, users_);
   }
 
@@ -281,11 +281,9 @@ class Rehearsal final : public Rehearser<R> {
     count_epoch(run_);
   }
 
-  State<R>& run_;
   std::vector<AnyCallback> users_;
   Source& source_;
-  RatesOf<R> rates_;
-  BatchSizesOf<R, Source> sizes_;
+  BatchSizes sizes_;
 };
 
 // Searches that callbacks requested: a fit runs them when nothing else is under way.

@@ -162,7 +162,7 @@ class EvaluatedFile {
           fold_weights_state(run_, archive);
           fold_data_module<R>(source_, archive);
         });
-      else if constexpr (Stateful<typename R::Model, typename R::Backend::RunFile::Saver>)
+      else if constexpr (Stateful<typename R::Model, StateSaver>)
         run_.warn_each("fulgurite.resume.no_state",
                        "the file holds weights alone: what the model keeps beside them stays as it is");
     } catch (...) {
@@ -178,7 +178,7 @@ class EvaluatedFile {
   template <class Node>
   void warn_of_data(Node const* kept) {
     if (kept == nullptr || kept->holds_nothing()) return keep_own_data_state(run_, source_);
-    if constexpr (!loads_data_module<R, Source, typename R::Backend::RunFile::Saver>)
+    if constexpr (!loads_data_module<R, Source>)
       run_.warn_each("fulgurite.resume.data_state",
                      "the file keeps what the data module of its run has learned, and this call has no data module "
                      "that loads it: pass the module, unless these inputs are already encoded as in training");
@@ -252,7 +252,6 @@ void try_loaders(State<R>& run, Source& source, RunFile const& file) {
 /// unchanged. `RunFile`: the source, which may be a snapshot in memory.
 template <class R, class Pack, class Source, class RunFile>
 class Resumption {
-  using Saver = typename R::Backend::RunFile::Saver;
   /// True if loaders may change: a data module makes them after hooks have run, or a search sets another batch size.
   static constexpr bool loaders_change = any_searches<Pack> || requires(Source& source) { source.reload_training(); };
 
@@ -262,7 +261,7 @@ class Resumption {
 
   /// Called after setup and configure_model. The model's parameters are overwritten in place.
   void load_model() {
-    if constexpr (is_snapshot<RunFile> && data_has_state<R, Source, Saver>)
+    if constexpr (is_snapshot<RunFile> && data_has_state<R, Source>)
       if (!file_->left())
         throw Error(
             "fulgurite.resume.snapshot",
@@ -289,7 +288,7 @@ class Resumption {
     before_.keep_training();
     if constexpr (!loaders_change)
       if (!run_.asked.options.limit_train_batches.none()) note([&] { refuse_unfit_data(run_, *file_, count()); });
-    if constexpr (loaders_have_state<Source, Saver> && !loaders_change)
+    if constexpr (loaders_have_state<Source> && !loaders_change)
       note([&] {
         open();
         try_loaders(run_, source_, *file_);
@@ -306,7 +305,7 @@ class Resumption {
   /// the file is known to fit before training starts.
   void load_training() {
     // An optimizer that saves nothing would start from zero, and make other steps than the stopped run.
-    if constexpr (!optimizers_resume<R, Saver>)
+    if constexpr (!optimizers_resume<R>)
       throw Error("fulgurite.resume.optimizer",
                   "an optimizer has no state(archive), so the run cannot be resumed: give it one that saves its "
                   "moments");
@@ -325,7 +324,7 @@ class Resumption {
   void refuse_unfit_loaders(std::optional<long> batches) {
     or_restore([&] {
       refuse_unfit_data(run_, *file_, batches);
-      if constexpr (loaders_have_state<Source, Saver> && loaders_change) try_loaders(run_, source_, *file_);
+      if constexpr (loaders_have_state<Source> && loaders_change) try_loaders(run_, source_, *file_);
     });
   }
 

@@ -34,6 +34,9 @@
 
 namespace fulgurite::loop {
 
+template <class R>
+struct State;
+
 // Part of a run's state: what the user asked for.
 
 struct Asked {
@@ -276,9 +279,6 @@ struct SharedFacts {
   bool alone = false;     ///< only this rank has failed: it must not call a collective any more
 };
 
-/// The type in place of what a program does not need.
-struct Nothing {};
-
 template <class R>
 using SharedOf = std::conditional_t<shares<R>, SharedFacts, Nothing>;
 
@@ -311,20 +311,6 @@ namespace fulgurite {
 struct LoaderFacts {
   std::optional<long> batches = std::nullopt;  ///< batches of an epoch
   std::optional<long> samples = std::nullopt;  ///< samples, if the loader has `layout()` or `samples()`
-};
-
-/// The learning rates of a run: those of all groups of its first optimizer, then of the second one. Setting more or
-/// fewer rates than there are throws [fulgurite.tuner.rates].
-class LearningRates {
- public:
-  virtual ~LearningRates() = default;
-  virtual std::vector<double> now() const = 0;
-  /// The rates from which schedules start: those that configure_optimizers gave.
-  virtual std::vector<double> initial() const = 0;
-  /// Sets the rates until a schedule changes them.
-  virtual void set(std::span<double const> rates) = 0;
-  /// Sets the rates from which schedules start, and applies what each schedule computes from them where it is.
-  virtual void begin_from(std::span<double const> rates) = 0;
 };
 
 /// One optimizer step of a trial run, as the functions of its plan see it.
@@ -398,10 +384,16 @@ class Rehearser : public AnyRehearser {
  public:
   /// Runs steps of the real trainer, then restores everything; see tune::rehearse.
   virtual void rehearse(RehearsalPlan const& plan) = 0;
-  /// The rates of the run; setting them affects the run after the search.
-  virtual LearningRates& rates() = 0;
-  virtual RunContext<R, phase::Fit> context() = 0;
   virtual BatchSizes& batch_sizes() = 0;
+  /// The rates of the run; setting them affects the run after the search.
+  LearningRates& rates() { return rates_; }
+  RunContext<R, phase::Fit> context() { return RunContext<R, phase::Fit>(run_); }
+
+ protected:
+  Rehearser(loop::State<R>& run, std::span<loop::OptimizerRates const> rates) : run_(run), rates_(rates) {}
+
+  loop::State<R>& run_;
+  LearningRates rates_;
 };
 
 /// The argument of ctx.request_search. It is called at the next point at which trial runs are possible.
@@ -473,7 +465,7 @@ struct ProgramCalls {
   void* (*model)(RunCore const&);
   int (*rank)(RunCore const&);
   int (*world)(RunCore const&);
-  std::string (*of_first_rank)(RunCore&, std::string);  ///< null with one process
+  std::string (*of_first_rank)(RunCore&, std::string);
   bool (*has_come)(RunCore&, double);
   int (*signal_of_all)(RunCore&, int);
   int (*signal_here)(RunCore&, int);
@@ -487,7 +479,7 @@ struct ProgramCalls {
   void (*collect)(RunCore&, BoardNumber) = nullptr;
   /// Null if no metric has a definition.
   std::optional<double> (*counted_so_far)(RunCore&, CountedSoFar const&) = nullptr;
-  /// Replaces the values by those of all ranks; returns false on a rank that has failed. Null with one process.
+  /// Replaces the values by those of all ranks; returns false on a rank that has failed.
   bool (*reduce)(RunCore&, std::span<double> values, std::span<Reduce const> how) = nullptr;
 };
 template <class R>
@@ -683,8 +675,6 @@ void check_slices(bool recurrent, int tbptt, int window);
 
 /// Throws [fulgurite.tuner.steps] unless a trial run has a step.
 void check_steps(RehearsalPlan const& plan);
-/// Throws [fulgurite.tuner.rates] unless there is one rate for each group.
-void check_rates(std::span<double const> rates, std::size_t groups);
 
 }  // namespace loop
 }  // namespace fulgurite

@@ -114,7 +114,7 @@ FULGURITE_BODY RunCore::RunCore(Asked&& what, ProgramCalls const& of_program)
 FULGURITE_BULK_BODY RunCore::~RunCore() = default;
 
 FULGURITE_BODY std::string RunCore::of_first_rank(std::string mine) {
-  return program->of_first_rank == nullptr ? mine : program->of_first_rank(*this, std::move(mine));
+  return program->of_first_rank(*this, std::move(mine));
 }
 
 FULGURITE_BODY void RunCore::set_callbacks(Callbacks all, ProgramEvents const& of_pack) {
@@ -285,14 +285,6 @@ FULGURITE_BULK_BODY Error left_open() {
 FULGURITE_BULK_BODY void check_steps(RehearsalPlan const& plan) {
   if (plan.steps < 1)
     refuse_option("fulgurite.tuner.steps", "a trial run's steps", plan.steps, "it has 1 step or more");
-}
-
-FULGURITE_BULK_BODY void check_rates(std::span<double const> rates, std::size_t groups) {
-  if (rates.size() != groups)
-    throw Error("fulgurite.tuner.rates", std::to_string(rates.size()) + " rates were given to " +
-                                             std::to_string(groups) +
-                                             " parameter groups: a plan sets one for each, as rates().now() lists them "
-                                             "(more where a callback has added groups, none in an evaluation)");
 }
 
 FULGURITE_BODY std::optional<long> estimated_steps(RunCore const& run) {

@@ -85,28 +85,20 @@ void fold_parts(State<R>& run, Archive& archive) {
   fold_callbacks(run, archive);
 }
 
-template <class Archive, class... Os>
-consteval bool all_remember(std::tuple<Os...> const*) {
-  return (Stateful<Os, Archive> && ...);
-}
+FULGURITE_OF_ARGUMENTS(all_have_state, std::tuple, Stateful<Ts, ArchiveProbe>&&...);
 /// True if the state of each optimizer can be saved.
-template <class R, class Archive>
-inline constexpr bool optimizers_remember =
-    all_remember<Archive>(static_cast<decltype(Optimizers<R>::optimizers) const*>(nullptr));
+template <class R>
+inline constexpr bool optimizers_remember = all_have_state<decltype(Optimizers<R>::optimizers)>;
 
-template <class Archive, class... Os>
-consteval bool all_resume(std::tuple<Os...> const*) {
-  return ((Stateful<Os, Archive> || DeclaredStateless<Os>) && ...);
-}
+FULGURITE_OF_ARGUMENTS(all_resume, std::tuple, (Stateful<Ts, ArchiveProbe> || DeclaredStateless<Ts>) && ...);
 /// True if a fit can resume with each optimizer: its state can be saved, or it declares that it needs none.
-template <class R, class Archive>
-inline constexpr bool optimizers_resume =
-    all_resume<Archive>(static_cast<decltype(Optimizers<R>::optimizers) const*>(nullptr));
+template <class R>
+inline constexpr bool optimizers_resume = all_resume<decltype(Optimizers<R>::optimizers)>;
 
 /// True if a file of such a run can hold the state of its policies and optimizers.
-template <class R, class Archive>
+template <class R>
 inline constexpr bool parts_remember = Remembers<typename R::Strategy> && Remembers<typename R::Precision> &&
-                                       Remembers<typename R::Optimization> && optimizers_resume<R, Archive>;
+                                       Remembers<typename R::Optimization> && optimizers_resume<R>;
 
 /// The name of an optimizer in files: its class, with the namespace if the optimizer gives it by `kind()`, since
 /// classes of the same name may have different states. A user's optimizer need not have a name.

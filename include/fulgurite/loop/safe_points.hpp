@@ -75,7 +75,7 @@ template <class R, class Source>
 void write_checkpoint(State<R>& run, Source& source, std::filesystem::path const& path, bool weights_only = false) {
   auto const watched = run.own_actions.begin_saving();
   finish_files(run);
-  if (!weights_only) warn_of_forgotten(run, path, parts_remember<R, ArchiveProbe>);
+  if (!weights_only) warn_of_forgotten(run, path, parts_remember<R>);
   auto const fold = fold_of_file(run, source, weights_only);
   auto const save = [&] { save_model(run, source, path, fold); };
   if constexpr (shares<R>) {
@@ -163,7 +163,7 @@ template <class R, class Pack, class Source>
 
 /// For the program itself: saves the whole run; after a fit with the state that the data had at its end.
 template <class R>
-void save_checkpoint(State<R>& run, NoModule& none, std::filesystem::path const& path) {
+void save_checkpoint(State<R>& run, std::filesystem::path const& path) {
   if (!run.parts.fitted || !run.parts.optimizers)
     throw Error("fulgurite.trainer.nothing_to_save",
                 "there is no run to save to " + path.string() + " yet: call fit first");
@@ -176,12 +176,9 @@ void save_checkpoint(State<R>& run, NoModule& none, std::filesystem::path const&
                                                   path.string() + " may hold what is wrong: request_checkpoint");
   if (run.loading.write) {
     run.loading.write(path);
-  } else if (run.left) {
-    LeftData<R> data{{none, none}, *run.left};
-    write_checkpoint(run, data, path);
   } else {
-    GivenLoaders<NoModule, NoModule> no_loaders{none, none};
-    write_checkpoint(run, no_loaders, path);
+    LeftData data{run.left};
+    write_checkpoint(run, data, path);
   }
   run.made.held_files.hold(path, nullptr);
 }
@@ -225,9 +222,9 @@ class KeptPosition : Pinned {
 
 // The handling of an exception in a run: who is notified, and what is still written.
 
-/// What the clean-up after an exception needs of the program. A function may be null.
+/// What the clean-up after an exception needs of the program.
 struct CleanUp {
-  Event const* on_exception;  ///< null: it has no listener
+  Event const& on_exception;
   ModelAndStrategy others;
   void* const* arguments;  ///< of on_exception
   bool may_write;          ///< false while a file is loaded: it is the valid state, and must not be overwritten
@@ -256,25 +253,21 @@ void failed(State<R>& run, Pack&, Source& source, std::exception const& error) {
   };
   auto const leave_gradients = [&] { leave_gradients_alone(run); };
   auto const tear_down = [&] { run.parts.strategy.teardown(*run.parts.model); };
-  CleanUp program{.on_exception = nullptr,
-                  .others = model_and_strategy(run),
-                  .arguments = arguments,
-                  .may_write = run.parts.optimizers && !run.loading.resuming,
-                  .finish_files = nullptr,
-                  .notify_data_module = nullptr,
-                  .write = write,
-                  .leave_gradients = leave_gradients,
-                  .tear_down = tear_down};
-  if constexpr (has_listener<hook::on_exception, R, Pack>)
-    program.on_exception = &Listeners<hook::on_exception, true, R, Pack, std::exception const, decltype(ctx)>::event;
-  [[maybe_unused]] auto const finish = [&] { finish_files(run); };
-  if constexpr (WritesLater<typename R::Backend>) program.finish_files = finish;
-  [[maybe_unused]] auto const notify_data_module = [&] {
-    notify_module<hook::on_exception>(source.module(), error, ctx);
+  auto const finish = [&] { finish_files(run); };
+  auto const notify_data_module = [&] {
+    if constexpr (!std::is_same_v<Module, typename R::Model>)
+      notify_module<hook::on_exception>(source.module(), error, ctx);
   };
-  if constexpr (!std::is_same_v<Module, typename R::Model> && hook::on_exception::named<Module>)
-    program.notify_data_module = notify_data_module;
-  clean_up(run, error, program);
+  clean_up(run, error,
+           {.on_exception = Listeners<hook::on_exception, true, R, Pack, std::exception const, decltype(ctx)>::event,
+            .others = model_and_strategy(run),
+            .arguments = arguments,
+            .may_write = run.parts.optimizers && !run.loading.resuming,
+            .finish_files = finish,
+            .notify_data_module = notify_data_module,
+            .write = write,
+            .leave_gradients = leave_gradients,
+            .tear_down = tear_down});
   run.before_validation.reset();
   if constexpr (shares<R>) run.shared = {};
   run.measured.train_board.restart();

@@ -270,7 +270,7 @@ FULGURITE_BODY void clean_up(RunCore& run, std::exception const& error, CleanUp 
     std::string_view const identifier = "fulgurite.exception.second";
     bool const aloud = !run.asked.options.silence.has(identifier);
     try {
-      if (work) work();
+      work();
     } catch (std::exception const& second) {
       if (interrupted && dynamic_cast<Interrupted const*>(&second) != nullptr)
         return;  // the end that a signal asked for
@@ -282,8 +282,7 @@ FULGURITE_BODY void clean_up(RunCore& run, std::exception const& error, CleanUp 
     }
   };
   auto const notify = [&](bool strategy) {
-    if (!program.on_exception) return;
-    for (auto const& listener : program.on_exception->listeners)
+    for (auto const& listener : program.on_exception.listeners)
       if (listener.listens && (listener.who > run.callbacks.size()) == strategy)
         still([&] { listener.call(participant(run, program.others, listener.who), program.arguments); });
   };

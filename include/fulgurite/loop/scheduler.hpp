@@ -262,14 +262,15 @@ struct ComposedRates {
 std::shared_ptr<ComposedRates> no_rates_yet();
 FULGURITE_FOLD(EXTERN, ComposedRates::state, RateGroups);
 
-/// Saves or loads the rates of several optimizers, each under its number.
-struct RatesInFile {
+/// An optimizer's rates, and how its schedules compute them.
+struct OptimizerRates {
   RateGroups optimizer;
   ComposedRates* composed;
 };
+/// Saves or loads the rates of several optimizers, each under its number.
 template <class Archive>
-void fold_rates(std::span<RatesInFile const> all, Archive& archive);
-FULGURITE_FOLD(EXTERN, fold_rates, std::span<RatesInFile const>);
+void fold_rates(std::span<OptimizerRates const> all, Archive& archive);
+FULGURITE_FOLD(EXTERN, fold_rates, std::span<OptimizerRates const>);
 
 void check_frequency(long frequency);
 
@@ -295,6 +296,27 @@ std::vector<std::string> schedule_names(std::span<std::size_t const> first,
 }  // namespace fulgurite::loop
 
 namespace fulgurite {
+
+/// The learning rates of a run: those of all groups of its first optimizer, then of the second one. Setting more or
+/// fewer rates than there are throws [fulgurite.tuner.rates].
+class LearningRates {
+ public:
+  /// For the loops. An evaluation has no rates, also if a fit before it has left some.
+  explicit LearningRates(std::span<loop::OptimizerRates const> all);
+
+  std::vector<double> now() const;
+  /// The rates from which schedules start: those that configure_optimizers gave.
+  std::vector<double> initial() const;
+  /// Sets the rates until a schedule changes them.
+  void set(std::span<double const> rates);
+  /// Sets the rates from which schedules start, and applies what each schedule computes from them where it is.
+  void begin_from(std::span<double const> rates);
+
+ private:
+  void check(std::span<double const> rates) const;
+
+  std::vector<loop::OptimizerRates> all_;
+};
 
 /// Changes the learning rates of one optimizer along a schedule: each group from its own initial rate, or as the
 /// schedule sets them. A schedule with a momentum sets that of all groups. If an optimizer has several schedules, their

@@ -98,13 +98,13 @@ void ComposedRates::state(RateGroups optimizer, Archive& archive) {
 FULGURITE_FOLD(INSTANTIATE, ComposedRates::state, RateGroups);
 
 template <class Archive>
-void fold_rates(std::span<RatesInFile const> all, Archive& archive) {
+void fold_rates(std::span<OptimizerRates const> all, Archive& archive) {
   archive.child("rates", [&](Archive& inner) {
     for (std::size_t i = 0; i != all.size(); ++i)
       inner.child(std::to_string(i), [&](Archive& one) { all[i].composed->state(all[i].optimizer, one); });
   });
 }
-FULGURITE_FOLD(INSTANTIATE, fold_rates, std::span<RatesInFile const>);
+FULGURITE_FOLD(INSTANTIATE, fold_rates, std::span<OptimizerRates const>);
 
 FULGURITE_BODY void ComposedRates::settle(RateGroups optimizer) {
   auto const saved = std::exchange(saved_, std::nullopt);
@@ -198,3 +198,45 @@ FULGURITE_BODY std::vector<std::string> schedule_names(std::span<std::size_t con
 }
 
 }  // namespace fulgurite::loop
+
+namespace fulgurite {
+
+FULGURITE_BODY LearningRates::LearningRates(std::span<loop::OptimizerRates const> all) : all_(all.begin(), all.end()) {}
+
+FULGURITE_BODY std::vector<double> LearningRates::now() const {
+  std::vector<double> all;
+  for (auto const& [optimizer, composed] : all_)
+    for (std::size_t g = 0; g != optimizer.size(); ++g) all.push_back(optimizer.lr(g));
+  return all;
+}
+
+FULGURITE_BODY std::vector<double> LearningRates::initial() const {
+  std::vector<double> all;
+  for (auto const& [optimizer, composed] : all_)
+    for (std::size_t g = 0; g != optimizer.size(); ++g) all.push_back(composed->initial_of(optimizer, g));
+  return all;
+}
+
+FULGURITE_BODY void LearningRates::set(std::span<double const> rates) {
+  check(rates);
+  for (auto at = rates.begin(); auto const& [optimizer, composed] : all_)
+    for (std::size_t g = 0; g != optimizer.size(); ++g) optimizer.set_lr(g, *at++);
+}
+
+FULGURITE_BODY void LearningRates::begin_from(std::span<double const> rates) {
+  check(rates);
+  for (auto const& [optimizer, composed] : all_) {
+    composed->begin_from(optimizer, rates.first(optimizer.size()));
+    rates = rates.subspan(optimizer.size());
+  }
+}
+
+FULGURITE_BODY void LearningRates::check(std::span<double const> rates) const {
+  if (auto const groups = now().size(); rates.size() != groups)
+    throw Error("fulgurite.tuner.rates", std::to_string(rates.size()) + " rates were given to " +
+                                             std::to_string(groups) +
+                                             " parameter groups: a plan sets one for each, as rates().now() lists them "
+                                             "(more where a callback has added groups, none in an evaluation)");
+}
+
+}  // namespace fulgurite

@@ -169,21 +169,16 @@ struct ProgramCallsOf {
     else return nullptr;
   }
 
-  static constexpr auto sharing_texts() -> decltype(ProgramCalls::of_first_rank) {
-    if constexpr (shares<R>)
-      return [](RunCore& core, std::string mine) { return of_first_rank(of(core), std::move(mine)); };
-    else return nullptr;
+  static std::string of_first_rank(RunCore& core, std::string mine) {
+    return loop::of_first_rank(of(core), std::move(mine));
   }
-
-  static bool reduce(RunCore& core, std::span<double> values, std::span<Reduce const> how) {
-    auto& run = of(core);
-    if (run.shared.alone) return false;
-    run.parts.strategy.reduce_in_place(values, how);
+  static bool reduce([[maybe_unused]] RunCore& core, [[maybe_unused]] std::span<double> values,
+                     [[maybe_unused]] std::span<Reduce const> how) {
+    if constexpr (shares<R>) {
+      if (of(core).shared.alone) return false;
+      of(core).parts.strategy.reduce_in_place(values, how);
+    }
     return true;
-  }
-  static constexpr auto reducing() -> decltype(ProgramCalls::reduce) {
-    if constexpr (shares<R>) return reduce;
-    else return nullptr;
   }
 
   static constexpr ProgramCalls table{
@@ -197,7 +192,7 @@ struct ProgramCallsOf {
       .model = model,
       .rank = rank,
       .world = world,
-      .of_first_rank = sharing_texts(),
+      .of_first_rank = of_first_rank,
       .has_come = has_come,
       .signal_of_all = signal_of_all,
       .signal_here = signal_here,
@@ -209,7 +204,7 @@ struct ProgramCallsOf {
       .cells = cells,
       .collect = collect,
       .counted_so_far = counting(),
-      .reduce = reducing(),
+      .reduce = reduce,
   };
 };
 
@@ -352,9 +347,7 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
             class Verdict = typename judge::VerdictOnCall<Evaluation<Model, loop::Validation, Data>>::type>
   Results validate(Model&& model, Data&& data, From from = {}) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
-    if constexpr (Verdict::ok)
-      return evaluate_from<loop::Validation>(model, loop::source_of<true>(data, none_), Stage::validate,
-                                             state_.asked.options.limit_val_batches, from);
+    if constexpr (Verdict::ok) return evaluate_from<loop::Validation>(model, loop::source_of<true>(data, none_), from);
     else return {};
   }
   /// Runs one pass of test_step without gradients. Returns the metrics of each loader.
@@ -362,9 +355,7 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
             class Verdict = typename judge::VerdictOnCall<Evaluation<Model, loop::Testing, Data>>::type>
   Results test(Model&& model, Data&& data, From from = {}) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
-    if constexpr (Verdict::ok)
-      return evaluate_from<loop::Testing>(model, loop::source_of<true>(data, none_), Stage::test,
-                                          state_.asked.options.limit_test_batches, from);
+    if constexpr (Verdict::ok) return evaluate_from<loop::Testing>(model, loop::source_of<true>(data, none_), from);
     else return {};
   }
   /// Evaluates on the model's own loaders, or else on the data module of the last fit. The trainer keeps a reference to
@@ -439,11 +430,10 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
   }
 
   template <class Kind, class Source, class From>
-  Results evaluate_from(M& model, Source source, Stage stage, Limit const& limit, From const& from) {
+  Results evaluate_from(M& model, Source source, From const& from) {
     loop::refuse_open(state_, "an evaluation", true);
     state_.parts.model = &model;
-    if constexpr (judge::of_this_run<Run, From>())
-      return loop::run_evaluation<Kind>(state_, pack_, source, stage, limit, from);
+    if constexpr (judge::of_this_run<Run, From>()) return loop::run_evaluation<Kind>(state_, pack_, source, from);
     else return {};
   }
 
@@ -451,7 +441,7 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
   auto predict_from(M& model, Source source, bool keep, From const& from) {
     loop::refuse_open(state_, "a prediction", true);
     state_.parts.model = &model;
-    return loop::run_prediction<judge::PredictedBy<Run, Source>>(state_, pack_, source, keep, from);
+    return loop::run_prediction(state_, pack_, source, keep, from);
   }
 
   loop::LastData<TrainerBody, M> last_{};

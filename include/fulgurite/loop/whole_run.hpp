@@ -34,7 +34,7 @@ namespace fulgurite::loop {
 // What a file can hold of the data.
 
 /// True if there is a data module with a state, and it is not the model itself.
-template <class R, class Source, class Archive,
+template <class R, class Source, class Archive = StateSaver,
           class M = std::remove_cvref_t<decltype(std::declval<Source&>().module())>>
 inline constexpr bool loads_data_module = Stateful<M, Archive> && !std::is_same_v<M, typename R::Model>;
 
@@ -72,20 +72,20 @@ inline constexpr bool all_remember_place = [] {
 }();
 
 /// True if the training loader or a validation loader has a state.
-template <class Source, class Archive>
+template <class Source>
 inline constexpr bool loaders_have_state = [] {
   bool has = false;
   if constexpr (Source::trains)
-    has = Stateful<std::remove_reference_t<decltype(std::declval<Source&>().train())>, Archive>;
+    has = Stateful<std::remove_reference_t<decltype(std::declval<Source&>().train())>, StateSaver>;
   if constexpr (Source::template evaluates<hook::val_dataloader>)
     has = has || any_keeps_place<decltype(std::declval<Source&>().template evaluation<hook::val_dataloader>())>;
   return has;
 }();
 
 /// True if the data have a state that a file holds besides the run's own.
-template <class R, class Source, class Archive>
+template <class R, class Source>
 inline constexpr bool data_has_state = [] {
-  bool has = loads_data_module<R, Source, Archive>;
+  bool has = loads_data_module<R, Source>;
   if constexpr (Source::trains)
     has = has || KeepsPlace<std::remove_reference_t<decltype(std::declval<Source&>().train())>>;
   if constexpr (Source::template evaluates<hook::val_dataloader>)
@@ -105,7 +105,7 @@ void fold_data_module(Source& source, Archive& archive) {
 template <class R, class Source>
 void keep_own_data_state(State<R>& run, Source& source) {
   using Memory = typename R::Backend::RunFile::Memory;
-  if constexpr (loads_data_module<R, Source, typename Memory::Saver>) {
+  if constexpr (loads_data_module<R, Source>) {
     Memory memory;
     memory.save([&](auto& archive) { source.module().state(archive); });
     if (memory.holds_nothing()) return;
@@ -162,17 +162,22 @@ void fold_loaders(State<R>& run, Source& source, Archive& archive) {
   fold_validation_loaders(run, source, archive);
 }
 
-/// Stands for the data of a finished fit: the state that they had saved.
-template <class R>
-struct LeftData : GivenLoaders<NoModule, NoModule> {
-  StateMemory const& left;
+/// Stands for the data of a run between fits: the state that they had saved at the end of the last one, if any.
+struct LeftData {
+  static constexpr bool trains = false;
+  template <class Hook>
+  static constexpr bool evaluates = false;
+  std::optional<StateMemory> const& left;
+  NoModule none{};
+  NoModule& module() { return none; }
 };
 
 /// The position of the run in its data.
 template <class R, class Source, class Archive>
 void fold_loader(State<R>& run, Source& source, Archive& archive) {
-  if constexpr (std::is_same_v<Source, LeftData<R>>) source.left.add_to(archive);
-  else fold_loaders(run, source, archive);
+  if constexpr (!std::is_same_v<Source, LeftData>) fold_loaders(run, source, archive);
+  else if constexpr (!Archive::loading)
+    if (source.left) source.left->add_to(archive);
   if (lacks(archive, "pass_random")) return;
   if constexpr (Archive::loading) run.carried.pass_random.emplace(R::Backend::rng_state());
   if (run.carried.pass_random) archive.child("pass_random", *run.carried.pass_random);
@@ -274,9 +279,8 @@ class PartsOfAll : Pinned {
   void bring_model_together() {
     auto& strategy = run_.parts.strategy;
     strategy.gather(*run_.parts.model, run_.parts.optimizers->optimizers);
-    using RunFile = typename R::Backend::RunFile;
-    if constexpr (Stateful<typename R::Model, typename RunFile::Saver>) {
-      typename RunFile::Memory kept;
+    if constexpr (Stateful<typename R::Model, StateSaver>) {
+      typename R::Backend::RunFile::Memory kept;
       auto const fold = [&](auto& archive) { archive.child("model", *run_.parts.model); };
       int const last = strategy.world() - 1;
       if (strategy.rank() == last) kept.save(fold);
@@ -488,7 +492,7 @@ class KeptWeights {
 /// file.
 template <class R, class Archive>
 void fold_training(State<R>& run, Archive& archive) {
-  if constexpr (optimizers_resume<R, typename R::Backend::RunFile::Saver>) fold_optimizers(run, archive);
+  if constexpr (optimizers_resume<R>) fold_optimizers(run, archive);
   fold_kept_cut(run, archive);
   fold_run(run, archive);
 }
@@ -613,26 +617,23 @@ void between_fits(State<R> const& run, std::string const& what) {
 
 /// What a file would hold now, in memory. Weights and callbacks are kept as they are: before_save is not called.
 template <class R>
-Snapshot<R> take_snapshot(State<R>& run, NoModule& none) {
+Snapshot<R> take_snapshot(State<R>& run) {
   between_fits(run, "snapshot(trainer)");
   Instead const fitted(run.parts.model, run.parts.fitted);
   note_switches(run, true);
-  auto const taken = [&](auto data) {
-    return Snapshot<R>(
-        *run.parts.model, [&](auto& archive) { fold_everything(run, data, archive); }, run.left, run.switches.history);
-  };
-  if (run.left) return taken(LeftData<R>{{none, none}, *run.left});
-  return taken(GivenLoaders<NoModule, NoModule>{none, none});
+  LeftData data{run.left};
+  return Snapshot<R>(
+      *run.parts.model, [&](auto& archive) { fold_everything(run, data, archive); }, run.left, run.switches.history);
 }
 
 /// Restores everything from a snapshot. If it does not fit, nothing changes.
 template <class R>
-void restore_snapshot(State<R>& run, NoModule& none, Snapshot<R> const& from) {
+void restore_snapshot(State<R>& run, Snapshot<R> const& from) {
   between_fits(run, "restore(trainer, snapshot)");
   Instead const fitted(run.parts.model, run.parts.fitted);
-  GivenLoaders<NoModule, NoModule> no_loaders{none, none};
+  LeftData data{run.left};
   from.require_like(*run.parts.model);
-  from.load([&](auto& archive) { fold_everything(run, no_loaders, archive); });
+  from.load([&](auto& archive) { fold_everything(run, data, archive); });
   from.load_weights(*run.parts.model);
   restore_switches(run, from.switches());
   run.left = from.left();

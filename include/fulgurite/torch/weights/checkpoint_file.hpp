@@ -137,7 +137,6 @@ WeightReport load_weights(Model& model, File const& file, WeightOptions const& o
 /// the file is damaged.
 class RunFile {
  public:
-  using Saver = StateSaver;
   using Memory = StateMemory;
 
   explicit RunFile(std::filesystem::path const& path);
