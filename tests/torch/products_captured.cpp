@@ -66,7 +66,7 @@ struct Lstm : Common {
 
 /// For the rows of a batch of 34 the rule gives its wide product to LIBXSMM with one thread, and to LibTorch with five.
 struct Rows : Common {
-  Linear in = register_module("in", Linear(6, 144)), wide = register_module("wide", Linear(144, 100)),
+  Linear in = register_module("in", Linear(6, 400)), wide = register_module("wide", Linear(400, 100)),
          head = register_module("head", Linear(100, 3));
   torch::Tensor training_step(auto const& batch, auto& ctx) {
     auto const hidden = torch::tanh(wide->forward(torch::tanh(in->forward(batch.data))));
