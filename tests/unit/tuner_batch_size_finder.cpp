@@ -257,7 +257,7 @@ BatchSizeFinder<Evaluated> evaluation_finder(long batches = 1) {
 }
 /// What evaluates with a search first: one type for all, since each takes long to compile.
 auto evaluator(BatchSizeFinder<Evaluated> finder, TrainerOptions options = {.max_epochs = 1}, Automatic how = {}) {
-  return toy::train<Evaluated>(std::move(options), how, std::move(finder), Signals{{.dirpath = "here"}});
+  return toy::train<Evaluated>(std::move(options), how, std::move(finder), Signals{{.dirpath = "evaluated"}});
 }
 enum class Evaluation { validate, test, predict };
 constexpr auto evaluations = {Evaluation::validate, Evaluation::test, Evaluation::predict};
