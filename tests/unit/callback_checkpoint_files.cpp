@@ -17,14 +17,6 @@ std::string name(int epoch, int step, std::string const& version = "") {
   return "epoch=" + std::to_string(epoch) + "-step=" + std::to_string(step) + version + ".safetensors";
 }
 
-/// A fit of windows of several batches, which callbacks may end early.
-template <class... Cs>
-void windows(Scripted& model, TrainerOptions options, int window, int batches, Cs... callbacks) {
-  saved_files.clear();
-  make_trainer<Scripted>(std::move(options), SavingDevice{}, Float32{}, Automatic{.accumulate_grad_batches = window},
-                         std::move(callbacks)...)
-      .fit(model, toy::batches(batches), toy::batches(1));
-}
 /// The optimizer step that each file in a folder holds, by name.
 std::set<std::string> held_steps(Folder const& folder) {
   std::set<std::string> all;
@@ -44,43 +36,43 @@ std::set<std::string> holding(Names const& names) {
   return all;
 }
 
-struct Skips {
-  using Stateless = ByChoice;
-  int epoch;
-  long batch;
-  Flow on_train_batch_start(auto& ctx) {
-    return ctx.current_epoch() == epoch && ctx.batch_idx() == batch ? Flow::skip_epoch : Flow::proceed;
-  }
-};
-/// Asks for a file of that name after each batch.
-struct Asks {
-  using Stateless = ByChoice;
-  std::filesystem::path file;
-  void on_train_epoch_end(auto& ctx) {
-    if (ctx.current_epoch() == 0) ctx.request_checkpoint(file);
-  }
-};
 /// A folder that holds something stands where a file is to be written.
 void block(std::filesystem::path const& file) {
   std::filesystem::create_directories(file);
   put(file / "x", "x");
 }
-/// Takes it away when the fit dies.
-struct Clears {
+/// What happens in a fit beside the saving: one callback for all, since each type of trainer takes long to compile.
+struct Acts {
   using Stateless = ByChoice;
-  std::filesystem::path file;
-  void on_exception(auto&) { std::filesystem::remove_all(file); }
-};
-/// Puts such a folder there in the second epoch.
-struct Blocks {
-  using Stateless = ByChoice;
-  std::filesystem::path file;
+  toy::At skips_at = {-1, -1};                     ///< the batch in which an epoch is skipped
+  toy::At stops_at = {-1, -1};                     ///< the batch after which the fit stops
+  std::filesystem::path asks = {};                 ///< a file that is asked for at the end of epoch 0
+  std::filesystem::path blocks = {}, clears = {};  ///< a file that is blocked from epoch 1 on, or free after a failure
+  Flow on_train_batch_start(auto& ctx) {
+    return toy::Positions::here(ctx) == skips_at ? Flow::skip_epoch : Flow::proceed;
+  }
+  void on_train_batch_end(auto& ctx) {
+    if (toy::Positions::here(ctx) == stops_at) ctx.request_stop();
+  }
   void on_train_epoch_start(auto& ctx) {
-    if (ctx.current_epoch() == 0) return;
-    std::filesystem::remove(file);
-    block(file);
+    if (blocks.empty() || ctx.current_epoch() == 0) return;
+    std::filesystem::remove(blocks);
+    block(blocks);
+  }
+  void on_train_epoch_end(auto& ctx) {
+    if (!asks.empty() && ctx.current_epoch() == 0) ctx.request_checkpoint(asks);
+  }
+  void on_exception(auto&) {
+    if (!clears.empty()) std::filesystem::remove_all(clears);
   }
 };
+/// A fit of windows of several batches, which may end early.
+void windows(Scripted& model, TrainerOptions options, int window, int batches, auto checkpoint, Acts acts = {}) {
+  saved_files.clear();
+  make_trainer<Scripted>(std::move(options), SavingDevice{}, Float32{}, Automatic{.accumulate_grad_batches = window},
+                         std::move(acts), std::move(checkpoint))
+      .fit(model, toy::batches(batches), toy::batches(1));
+}
 /// Logs the next value of its script in each validation.
 struct ByValidation {
   static constexpr Metric<"vl"> vl{};
@@ -162,7 +154,8 @@ TEST_CASE("checkpoints: a file that another callback counts on stays, also where
 TEST_CASE("checkpoints: a file that was asked for by name is nobody's to take or to remove") {
   Folder const folder;
   Scripted model{.script = {5, 4, 3}};
-  fitted(model, quick(3), 2, ModelCheckpoint{Scripted::vl, {.dirpath = folder.path}}, Asks{folder / name(0, 2)});
+  fitted(model, quick(3), 2, Acts{.asks = folder / name(0, 2)},
+         ModelCheckpoint{Scripted::vl, {.dirpath = folder.path}});
   CHECK(saved_files == Names{name(0, 2), name(0, 2, "-v1"), name(1, 4), name(2, 6)});
   CHECK(folder.files() == Kept{name(0, 2), name(2, 6)});
 }
@@ -170,8 +163,8 @@ TEST_CASE("checkpoints: a file that was asked for by name is nobody's to take or
 TEST_CASE("checkpoints: a file that save_checkpoint has written stays, whoever had that name before") {
   Folder const folder;
   Scripted model{.script = {5, 4}};
-  auto trainer = make_trainer<Scripted>(quick(2), SavingDevice{}, Float32{}, Automatic{},
-                                        ModelCheckpoint{Scripted::vl, {.dirpath = folder.path}}, toy::stop_at(0, 1));
+  auto trainer = make_trainer<Scripted>(quick(2), SavingDevice{}, Float32{}, Automatic{}, Acts{.stops_at = {0, 1}},
+                                        ModelCheckpoint{Scripted::vl, {.dirpath = folder.path}});
   trainer.fit(model, toy::batches(2), toy::batches(1));
   CHECK(folder.files() == Kept{name(0, 2)});
   trainer.save_checkpoint(folder / name(0, 2));
@@ -199,21 +192,21 @@ TEST_CASE("checkpoints: a file is named after the step that it holds: skip_epoch
   Folder const folder;
   Scripted model;
   windows(model, quick(2), 4, 8, ModelCheckpoint{{.dirpath = folder.path, .save_top_k = -1, .every_n_train_steps = 1}},
-          Skips{0, 6});
+          {.skips_at = {0, 6}});
   CHECK(held_steps(folder) == holding({"epoch=0-step=1", "epoch=0-step=2", "epoch=1-step=3", "epoch=1-step=4"}));
 }
 
 TEST_CASE("checkpoints: the step that a stop, max_time or skip_epoch flushes counts") {
-  auto const steps = [](Options how, TrainerOptions options, double seconds, auto... more) {
+  auto const steps = [](Options how, TrainerOptions options, double seconds, Acts acts = {}) {
     Folder const folder;
     Scripted model{.script = {7}, .seconds_per_batch = seconds};
     how.dirpath = folder.path;
     how.every_n_train_steps = 2;
-    windows(model, options, 2, 8, ModelCheckpoint{Scripted::loss, how}, more...);
+    windows(model, options, 2, 8, ModelCheckpoint{Scripted::loss, how}, acts);
     return held_steps(folder);
   };
-  CHECK(steps({}, quick(9), 0, toy::stop_at(0, 2)) == holding({"epoch=0-step=2"}));
-  CHECK(steps({}, quick(1), 0, Skips{0, 3}) == holding({"epoch=0-step=2"}));
+  CHECK(steps({}, quick(9), 0, {.stops_at = {0, 2}}) == holding({"epoch=0-step=2"}));
+  CHECK(steps({}, quick(1), 0, {.skips_at = {0, 3}}) == holding({"epoch=0-step=2"}));
   auto limited = quick(9);
   limited.max_time = std::chrono::seconds(3);
   CHECK(steps({}, limited, 1) == holding({"epoch=0-step=2"}));
@@ -226,7 +219,7 @@ TEST_CASE("checkpoints: the step that a stop flushes waits for the value of the 
   options.val_check_interval = 3;
   windows(model, options, 2, 8,
           ModelCheckpoint{Scripted::vl, {.dirpath = folder.path, .filename = "{step}-{vl}", .every_n_train_steps = 2}},
-          toy::stop_at(0, 2));
+          {.stops_at = {0, 2}});
   CHECK(folder.files() == Kept{"step=2-vl=7.0.safetensors"});
 }
 
@@ -296,8 +289,8 @@ TEST_CASE("checkpoints: a save that failed may be tried again at the same step")
   Scripted model;
   Options const how{
       .dirpath = folder.path, .filename = "x", .save_on_exception = true, .enable_version_counter = false};
-  ScriptedTrainer<Clears, ModelCheckpoint<>> trainer(quick(2), SavingDevice{}, Float32{}, Automatic{},
-                                                     Clears{folder / "x.safetensors"}, ModelCheckpoint{how});
+  ScriptedTrainer<Acts, ModelCheckpoint<>> trainer(quick(2), SavingDevice{}, Float32{}, Automatic{},
+                                                   Acts{.clears = folder / "x.safetensors"}, ModelCheckpoint{how});
   saved_files.clear();
   CHECK(error_of([&] { trainer.fit(model, toy::batches(2), toy::batches(1)); }).starts_with("[fulgurite.file.write]"));
   CHECK(trainer.callback<ModelCheckpoint<>>().best_model_path().empty());
@@ -410,7 +403,7 @@ TEST_CASE("checkpoints: where last cannot be linked anew, the file that it leads
   Folder const folder;
   Scripted model{.script = {5, 4}};
   CHECK(error_of([&] {
-          fitted(model, quick(2), 2, Blocks{folder / "last.safetensors"},
+          fitted(model, quick(2), 2, Acts{.blocks = folder / "last.safetensors"},
                  ModelCheckpoint{Scripted::vl, {.dirpath = folder.path, .save_last = SaveLast::link}});
         }).starts_with("[fulgurite.file.write] cannot make "));
   CHECK(folder.files() == Kept{name(0, 2), name(1, 4), "last.safetensors/x"});

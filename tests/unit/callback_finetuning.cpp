@@ -9,6 +9,8 @@
 
 #include <fulgurite/core/archive.hpp>
 
+#include "callback_run.hpp"
+#include "loop_resume_named.hpp"
 #include "models.hpp"
 #include "rows.hpp"
 
@@ -82,7 +84,7 @@ struct Resumed {
   int rank() const { return 0; }
   void each_optimizer(auto&& f) { f(std::size_t{0}, sgd); }
 };
-struct Other {
+struct OtherParts {
   toy::Tensor p = toy::Tensor::parameter(0);
   toy::Part backbone{{p}};
 };
@@ -190,7 +192,7 @@ TEST_CASE("a reloaded state gives the optimizer its group back, and the rates go
 }
 
 TEST_CASE("a saved group whose parameter the model has not is an Error", "[finetuning]") {
-  Resumed<Other> run;
+  Resumed<OtherParts> run;
   TwoParts first;
   auto trainer = trainer_of(2, BackboneFinetuning{{.unfreeze_backbone_at_epoch = 0}});
   trainer.fit(first, toy::batches(1));
@@ -285,5 +287,53 @@ TEST_CASE("a state loaded inside a fit, as by one that goes back, leaves the gro
     load_state_text(thaw, state_text(thaw));
     CHECK(thaw.added_groups().size() == 1);
     thaw.teardown(run);
+  }
+}
+
+namespace {
+struct Backbone {
+  toy::Tensor head = toy::Tensor::parameter(0.5), body = toy::Tensor::parameter(0.25),
+              norm = toy::Tensor::parameter(0.75);
+  toy::Part backbone{{body}, {norm}};
+  std::vector<toy::Tensor> parameters() const { return {head, body, norm}; }
+  std::vector<std::pair<std::string, toy::Tensor>> named_parameters() const {
+    return {{"head", head}, {"body", body}, {"norm", norm}};
+  }
+  toy::Tensor training_step(double) { return head * body * norm; }
+  toy::Sgd configure_optimizers() { return {.params = {head}, .rate = 0.125}; }
+};
+struct Saves {
+  using Stateless = ByChoice;
+  Folder const* folder;
+  std::string name;
+  void on_train_batch_end(auto& ctx) { ctx.request_checkpoint(*folder / (name + std::to_string(ctx.global_step()))); }
+};
+}  // namespace
+
+TEST_CASE("switches: BackboneFinetuning resumes at every place, of its own files and of those of a resumed run") {
+  Folder const folder;
+  int epochs = 0;
+  auto const run = [&](Backbone& net, std::string const& name, std::optional<CkptPath> const& from) {
+    auto trainer = make_trainer<Backbone>(quick(epochs), SavingDevice{}, Float32{}, Automatic{},
+                                          BackboneFinetuning{{.unfreeze_backbone_at_epoch = 1, .train_bn = false}},
+                                          Saves{&folder, name});
+    trainer.fit(net, toy::batches(2), from);
+  };
+  epochs = 3;
+  Backbone whole;
+  run(whole, "whole", {});
+  CHECK(resumed::named(folder / "whole2").empty());
+  CHECK(resumed::named(folder / "whole3") == "off: on: body");
+  for (int step = 1; step != 6; ++step) {
+    CAPTURE(step);
+    Backbone net, last;
+    run(net, "again", CkptPath{folder / ("whole" + std::to_string(step))});
+    CHECK(net.body.value() == whole.body.value());
+    CHECK(net.head.value() == whole.head.value());
+    CHECK(content(folder / "again6") == content(folder / "whole6"));
+    if (step == 5) continue;
+    run(last, "last", CkptPath{folder / "again5"});
+    CHECK(last.body.value() == whole.body.value());
+    CHECK_FALSE(last.norm.requires_grad());
   }
 }

@@ -4,6 +4,8 @@
 #include <optional>
 #include <vector>
 
+#include <fulgurite/core/archive.hpp>
+
 #include "models.hpp"
 #include "rows.hpp"
 
@@ -119,4 +121,30 @@ TEST_CASE("a window of several batches cannot be asked for later either") {
   CHECK(toy::refusal([&] {
           toy::train<Unrolled>({.max_epochs = 1}, {.tbptt = 2}, AsksForWindow{}).fit(model, data);
         }) == "fulgurite.options.tbptt");
+}
+
+namespace {
+/// What a file holds of a Hidden of any number of tensors.
+struct Stack {
+  std::vector<toy::Tensor> all{};
+  void state(auto& archive) { loop::fold_hidden<toy::Backend>(archive, "hidden", all, toy::Tensor(0.0)); }
+};
+}  // namespace
+
+TEST_CASE("slices of batches: a state of any number of tensors comes back, and no file says a length that it has not") {
+  Stack saved{{toy::Tensor(1.5), toy::Tensor(), toy::Tensor(2.5), toy::Tensor()}}, loaded{{toy::Tensor(7.0)}};
+  auto const text = state_text(saved);
+  load_state_text(loaded, text);
+  REQUIRE(loaded.all.size() == 4);
+  CHECK(loaded.all[0].value() == 1.5);
+  CHECK_FALSE(loaded.all[1].defined());
+  CHECK(loaded.all[2].value() == 2.5);
+  CHECK_FALSE(loaded.all[3].defined());
+
+  Stack kept{{toy::Tensor(7.0)}};
+  for (auto const* const wrong :
+       {R"({"hidden":{"size":1000000000000000000}})", R"({"hidden":{"there":1000000000000}})"})
+    CHECK_THROWS_AS(load_state_text(kept, wrong), Error);
+  REQUIRE(kept.all.size() == 1);
+  CHECK(kept.all[0].value() == 7);
 }

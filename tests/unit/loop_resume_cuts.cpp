@@ -22,12 +22,14 @@
 #include <fulgurite/schedule/schedule.hpp>
 
 #include "callback_stderr.hpp"
+#include "loop_resume_loaders.hpp"
 #include "models.hpp"
 #include "reference/show.hpp"
 
 using namespace fulgurite;
 using reference::Lines;
 using reference::text;
+using resumed::number;
 using toy::Tensor;
 
 namespace {
@@ -92,17 +94,6 @@ struct Tells {
                             }});
   }
 };
-
-double number(double x) { return x; }
-double number(std::vector<int> const& all) {
-  double sum = 0;
-  for (int x : all) sum += x;
-  return sum;
-}
-template <class T>
-double number(std::optional<T> const& x) {
-  return x ? number(*x) : 0.5;
-}
 
 /// Draws in each step, not in validation.
 struct Drawn {
@@ -249,7 +240,7 @@ TrainerOptions options(How const& how) {
 }
 
 /// fit(how, from): a fit of fresh parts, from a file where one is named.
-template <class Fit>
+using Fit = std::function<void(How const&, std::optional<CkptPath> const&)>;  // so that each check is compiled once
 Lines trace(Fit const& fit, How const& how, std::string const& from = "") {
   heard.clear();
   toy::world.rng = 7;
@@ -268,7 +259,7 @@ auto made(C const& callback) {
   else return callback;
 }
 template <class M, class O, class MakeLoader, class... Cs>
-auto fit_of(O const& optimization, MakeLoader make_loader, Cs const&... callbacks) {
+Fit fit_of(O const& optimization, MakeLoader make_loader, Cs const&... callbacks) {
   return [=](How const& how, std::optional<CkptPath> const& from) {
     auto loader = make_loader();
     M model;
@@ -295,7 +286,6 @@ Lines ends_of(Lines const& lines, std::size_t n) {
 
 /// How many of the last files of a fit that is cut in this way were written after its epoch had been cut short. Each of
 /// them leads to the rest of the unbroken run; `wrong` gets what does not.
-template <class Fit>
 int check_files(Fit const& fit, How const& how, std::string const& name, std::string& wrong) {
   auto const whole = trace(fit, {.more = how.more});
   files.clear();
@@ -314,30 +304,7 @@ int check_files(Fit const& fit, How const& how, std::string const& name, std::st
   return cut_short;
 }
 
-/// Knows its place: how many batches were moved past, and where its pass began.
-struct Placed {
-  static constexpr bool batches_stay_valid = true;
-  long consumed = 5;
-  double from = 0;
-  struct Iterator {
-    using difference_type = std::ptrdiff_t;
-    using value_type = double;
-    Placed* of;
-    double operator*() const { return of->from + static_cast<double>(of->consumed); }
-    Iterator& operator++() { return ++of->consumed, *this; }
-    void operator++(int) { ++of->consumed; }
-    bool operator==(std::default_sentinel_t) const { return of->consumed == 5; }
-  };
-  Iterator begin() {
-    if (consumed == 5) {
-      consumed = 0;
-      from = toy::draw();
-    }
-    return {this};
-  }
-  std::default_sentinel_t end() const { return {}; }
-  void state(auto& archive) { archive("consumed", consumed)("from", from); }
-};
+using Placed = resumed::Placed<toy::draw>;
 /// The same, of which each batch is made where the last one was.
 struct Late : Placed {
   static constexpr bool batches_stay_valid = false;
@@ -363,7 +330,7 @@ TEST_CASE("where max_steps has cut an epoch short, each file leads to the rest o
   said([&] {
     for (long const most : {0, 1, 4, 5, 6, 7, 13, 15}) {
       How const how{.steps = most};
-      auto const check = [&](auto const& fit, char const* name) {
+      auto const check = [&](Fit const& fit, char const* name) {
         inside += check_files(fit, how, "max_steps " + std::to_string(most) + " " + name, wrong);
       };
       for (int const window : {1, 2}) {
@@ -565,7 +532,7 @@ TEST_CASE(
   EarlyStopping const at_once{Drawn::t, {.stopping_threshold = 1e9, .check_on_train_epoch_end = true}};
   said([&] {
     for (long const most : {1, 4, 6, 7, 13}) {
-      auto const check = [&](auto const& fit, std::string const& name) {
+      auto const check = [&](Fit const& fit, std::string const& name) {
         inside += check_files(fit, {.steps = most}, name + " " + std::to_string(most), wrong);
       };
       check(epochs(), "the model's own hook");
@@ -621,7 +588,7 @@ TEST_CASE("where max_steps has cut an epoch short, a program with other callback
   auto const still = fit_of<Drifts>(Automatic{}, fives, Keeps{});
   auto const moving = fit_of<Drifts>(Automatic{}, fives, Keeps{}, Shrinks{});  // its files hold weights of before, too
   std::string wrong;
-  auto const check = [&](auto const& writes, auto const& goes_on) {
+  auto const check = [&](Fit const& writes, Fit const& goes_on) {
     files.clear();
     trace(writes, {.steps = 7});
     auto const file = files[files.size() - 2];
@@ -664,7 +631,7 @@ struct SavesAtOnce {
 TEST_CASE(
     "an epoch that max_steps has cut, whose end failed half told: it goes on inside the epoch, also told in two") {
   std::string wrong;
-  auto const check = [&](auto const& fit, std::string const& name) {
+  auto const check = [&](Fit const& fit, std::string const& name) {
     auto const whole = trace(fit, {});
     for (long const most : {1, 4}) {
       files.clear();

@@ -3,6 +3,7 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,12 +20,15 @@
 #include <fulgurite/schedule/schedule.hpp>
 
 #include "callback_stderr.hpp"
+#include "loop_resume_loaders.hpp"
 #include "models.hpp"
 #include "reference/show.hpp"
 
 using namespace fulgurite;
 using reference::Lines;
 using reference::text;
+using resumed::number;
+using resumed::Passes;
 using toy::Tensor;
 
 namespace {
@@ -144,8 +148,8 @@ struct Go {
   }
 };
 
-template <class Fit>
-Lines trace(Fit& fit, std::optional<CkptPath> const& from = std::nullopt) {
+using Fit = std::function<void(Go const&)>;  // so that what follows is compiled once
+Lines trace(Fit const& fit, std::optional<CkptPath> const& from = std::nullopt) {
   heard.clear();
   toy::world.rng = 7;
   try {
@@ -156,8 +160,7 @@ Lines trace(Fit& fit, std::optional<CkptPath> const& from = std::nullopt) {
 }
 
 /// From each file that this fit leaves, another one does what was left to do; there are at least so many files.
-template <class Fit>
-void check_everywhere(std::size_t at_least, Fit fit) {
+void check_everywhere(std::size_t at_least, Fit const& fit) {
   cuts.clear();
   toy::world.files.clear();
   toy::Restored<std::uint64_t> const random(toy::world.rng);
@@ -183,8 +186,7 @@ void check_everywhere(std::size_t at_least, Fit fit) {
 
 /// Where a fit fails, the file of its exception leads to the weights and counters of one that does not; there are at
 /// least so many places.
-template <class Fit>
-void check_failures(int at_least, Fit fit) {
+void check_failures(int at_least, Fit const& fit) {
   toy::world.files.clear();
   toy::Restored<std::uint64_t> const random(toy::world.rng);
   toy::Restored<bool> const constant(draws, false), few(cuts_all, false);
@@ -216,21 +218,6 @@ void check_failures(int at_least, Fit fit) {
   INFO(all);
   CHECK(all.empty());
   CHECK(places >= at_least);
-}
-
-double number(double x) { return x; }
-double number(std::vector<int> const& all) {
-  double sum = 0;
-  for (int x : all) sum += x;
-  return sum;
-}
-template <class T>
-double number(std::optional<T> const& x) {
-  return x ? number(*x) : 0.5;
-}
-template <class A, class B>
-double number(std::tuple<A, B> const& both) {
-  return number(std::get<0>(both)) + 10 * number(std::get<1>(both));
 }
 
 /// Draws in each step, and logs in both ways. Two of its weights are parts of their own.
@@ -303,63 +290,14 @@ struct Unrolled {
   toy::Sgd configure_optimizers() { return {.params = {p}, .rate = 0.03125, .momentum = 0.5}; }
 };
 
-/// Five numbers in an order that is drawn when a pass begins; nobody knows how many there are.
-struct Shuffled {
-  static constexpr bool batches_stay_valid = true;
-  struct Iterator {
-    using difference_type = std::ptrdiff_t;
-    using value_type = double;
-    double from;
-    int at = 0;
-    double operator*() const { return from + at; }
-    Iterator& operator++() { return ++at, *this; }
-    void operator++(int) { ++at; }
-    bool operator==(std::default_sentinel_t) const { return at == 5; }
-  };
-  Iterator begin() const { return {drawn()}; }
-  std::default_sentinel_t end() const { return {}; }
-};
-/// Like it, but knows its place: how many batches were moved past, and where its pass began.
-struct Placed {
-  static constexpr bool batches_stay_valid = true;
-  long consumed = 5;
-  double from = 0;
-  struct Iterator {
-    using difference_type = std::ptrdiff_t;
-    using value_type = double;
-    Placed* of;
-    double operator*() const { return of->from + static_cast<double>(of->consumed); }
-    Iterator& operator++() { return ++of->consumed, *this; }
-    void operator++(int) { ++of->consumed; }
-    bool operator==(std::default_sentinel_t) const { return of->consumed == 5; }
-  };
-  Iterator begin() {
-    if (consumed == 5) {
-      consumed = 0;
-      from = drawn();
-    }
-    return {this};
-  }
-  std::default_sentinel_t end() const { return {}; }
-  void state(auto& archive) { archive("consumed", consumed)("from", from); }
-};
-/// Each pass yields two numbers that tell which pass it is.
-struct Passes {
-  double passes = 0;
-  struct Iterator {
-    using difference_type = std::ptrdiff_t;
-    using value_type = double;
-    double pass;
-    int at = 0;
-    double operator*() const { return pass + at; }
-    Iterator& operator++() { return ++at, *this; }
-    void operator++(int) { ++at; }
-    bool operator==(std::default_sentinel_t) const { return at == 2; }
-  };
-  Iterator begin() { return {++passes}; }
-  std::default_sentinel_t end() const { return {}; }
-  void state(auto& archive) { archive("passes", passes); }
-};
+using Shuffled = resumed::Shuffled<drawn>;
+using Placed = resumed::Placed<drawn>;
+
+/// Nine numbers, two in a batch, shuffled.
+auto pairs() {
+  static std::vector<int> const all{0, 1, 2, 3, 4, 5, 6, 7, 8};
+  return data::Loader{all, {.batch_size = 2, .shuffle = true}};
+}
 
 /// Fails at an epoch's end before others have heard of it.
 struct FailsFirst {
@@ -442,35 +380,7 @@ struct TwoStates : Unrolled {
     return {h, {h, {Tensor(1.0), h * Tensor(0.5)}}};
   }
 };
-}  // namespace
 
-namespace {
-/// What a file holds of a Hidden of any number of tensors.
-struct Stack {
-  std::vector<Tensor> all{};
-  void state(auto& archive) { loop::fold_hidden<toy::Backend>(archive, "hidden", all, Tensor(0.0)); }
-};
-}  // namespace
-
-TEST_CASE("slices of batches: a state of any number of tensors comes back, and no file says a length that it has not") {
-  Stack saved{{Tensor(1.5), Tensor(), Tensor(2.5), Tensor()}}, loaded{{Tensor(7.0)}};
-  auto const text = state_text(saved);
-  load_state_text(loaded, text);
-  REQUIRE(loaded.all.size() == 4);
-  CHECK(loaded.all[0].value() == 1.5);
-  CHECK_FALSE(loaded.all[1].defined());
-  CHECK(loaded.all[2].value() == 2.5);
-  CHECK_FALSE(loaded.all[3].defined());
-
-  Stack kept{{Tensor(7.0)}};
-  for (auto const* const wrong :
-       {R"({"hidden":{"size":1000000000000000000}})", R"({"hidden":{"there":1000000000000}})"})
-    CHECK_THROWS_AS(load_state_text(kept, wrong), Error);
-  REQUIRE(kept.all.size() == 1);
-  CHECK(kept.all[0].value() == 7);
-}
-
-namespace {
 /// No file can hold it.
 struct Opaque : Unrolled {
   struct Hidden {
@@ -523,12 +433,10 @@ TEST_CASE("slices of batches: a fit that fails between two of them ends as one t
 
 TEST_CASE("from each place: several training loaders, shuffled, with and without a size, whichever ends an epoch") {
   using data::CombineMode;
-  static std::vector<int> const all{0, 1, 2, 3, 4, 5, 6, 7, 8};
   auto const with = [](auto mode, auto other) {
     for (int const window : {1, 2})
       check_everywhere(25, [&](Go const& go) {
-        data::Loader numbers{all, {.batch_size = 2, .shuffle = true}};
-        auto loader = data::combined<decltype(mode)::value>(other, std::move(numbers));
+        auto loader = data::combined<decltype(mode)::value>(other, pairs());
         fit_automatic<Drawn>(go, window, loader);
       });
   };
@@ -537,10 +445,7 @@ TEST_CASE("from each place: several training loaders, shuffled, with and without
     with(std::integral_constant<CombineMode, CombineMode::max_size>{}, other);
     with(std::integral_constant<CombineMode, CombineMode::max_size_cycle>{}, other);
   };
-  in_each_mode(toy::batches(3));
-  in_each_mode(toy::batches(7));
-  in_each_mode(toy::Unsized(3));
-  in_each_mode(toy::Unsized(7));
+  for (int const length : {3, 7}) in_each_mode(toy::batches(length)), in_each_mode(toy::Unsized(length));
 }
 
 TEST_CASE("from each place: an unsized loader that keeps its place, and one that is skipped forward") {
@@ -592,11 +497,10 @@ TEST_CASE("where max_steps has cut an epoch short, each file goes on inside it w
       }
     }
   };
-  static std::vector<int> const numbers{0, 1, 2, 3, 4, 5, 6, 7, 8};
   said([&] {
     for (int const window : {1, 2, 3}) {
       check(window, [] { return toy::batches(5); });
-      check(window, [] { return data::Loader{numbers, {.batch_size = 2, .shuffle = true}}; });
+      check(window, pairs);
       check(window, [] { return Placed{}; });
       check(window, [] { return Shuffled{}; });
     }
@@ -626,6 +530,54 @@ struct Overflows : Drawn {
   }
   void on_train_batch_end(auto& ctx) { heard.push_back("skipped " + std::to_string(ctx.skipped_steps())); }
 };
+/// A batch norm sees what each step computes, in the pass for statistics, too.
+struct Normed : Drawn {
+  toy::Norm norm{};
+  void state(auto& archive) { archive("mean", norm.mean)("seen", norm.seen); }
+  Tensor training_step(double batch, auto& ctx) {
+    auto loss = Drawn::training_step(batch, ctx);
+    norm.see(batch + p.value());
+    return loss;
+  }
+};
+/// Thaws two parts one after the other.
+struct OneByOne : BaseFinetuning<OneByOne> {
+  void freeze_before_training(auto& ctx) {
+    using Backend = typename std::remove_cvref_t<decltype(ctx)>::Backend;
+    for (auto& part : ctx.model().parts) Backend::freeze(part, false);
+  }
+  void finetune_function(int epoch, auto& optimizer, auto& ctx) {
+    if (epoch >= 1 && epoch <= 2)
+      unfreeze_and_add_param_group(ctx.model().parts[static_cast<std::size_t>(epoch - 1)], optimizer, ctx,
+                                   {.initial_denom_lr = 2});
+  }
+};
+/// Its parts are no optimizer's at first. Rates move every second step.
+struct WarmedUp : Drawn {
+  auto configure_optimizers() {
+    return scheduled(toy::Sgd{.params = {p, w[2], w[3]}, .rate = 0.03125, .momentum = 0.5},
+                     schedule::WarmupCosine{.warmup = 3, .total = 9}, {.interval = Interval::step, .frequency = 2});
+  }
+};
+/// Watches each validation, which gets worse now and then.
+struct Watches : Drawn {
+  void validation_step(double, auto& ctx) { ctx.log(v, drawn()); }
+  auto configure_optimizers() {
+    return scheduled(Drawn::configure_optimizers(),
+                     schedule::ReduceOnPlateau{v, {.factor = 0.5, .patience = 1, .cooldown = 1, .strict = false}},
+                     {.interval = Interval::step, .frequency = 1});
+  }
+};
+/// All of it for one optimizer, and a rate that falls with the epochs.
+struct Together : Drawn {
+  void validation_step(double, auto& ctx) { ctx.log(v, drawn()); }
+  auto configure_optimizers() {
+    auto warmed = scheduled(Drawn::configure_optimizers(), schedule::WarmupCosine{.warmup = 3, .total = 40});
+    auto falling = scheduled(std::move(warmed), schedule::Exponential{0.9});
+    return scheduled(std::move(falling), schedule::ReduceOnPlateau{v, {.factor = 0.7, .patience = 0, .strict = false}},
+                     {.interval = Interval::step});
+  }
+};
 }  // namespace
 
 TEST_CASE("from each place: a scaled loss, whose scale grows and overflows") {
@@ -638,19 +590,6 @@ TEST_CASE("from each place: a scaled loss, whose scale grows and overflows") {
       if (!go.from) CHECK(trainer.progress().skipped_steps > 0);
     });
 }
-
-namespace {
-/// A batch norm sees what each step computes, in the pass for statistics, too.
-struct Normed : Drawn {
-  toy::Norm norm{};
-  void state(auto& archive) { archive("mean", norm.mean)("seen", norm.seen); }
-  Tensor training_step(double batch, auto& ctx) {
-    auto loss = Drawn::training_step(batch, ctx);
-    norm.see(batch + p.value());
-    return loss;
-  }
-};
-}  // namespace
 
 TEST_CASE("from each place: an average with its pass for statistics") {
   for (int const window : {1, 2})
@@ -685,34 +624,11 @@ TEST_CASE(
       CHECK(fit(4, true) == whole);
     });
   };
-  static std::vector<int> const all{0, 1, 2, 3, 4, 5, 6, 7, 8};
   toy::Restored<std::uint64_t> const random(toy::world.rng);
   check([] { return toy::batches(5); });
   check([] { return Placed{}; });
   check([] { return Passes{}; });
 }
-
-namespace {
-/// Thaws two parts one after the other.
-struct OneByOne : BaseFinetuning<OneByOne> {
-  void freeze_before_training(auto& ctx) {
-    using Backend = typename std::remove_cvref_t<decltype(ctx)>::Backend;
-    for (auto& part : ctx.model().parts) Backend::freeze(part, false);
-  }
-  void finetune_function(int epoch, auto& optimizer, auto& ctx) {
-    if (epoch >= 1 && epoch <= 2)
-      unfreeze_and_add_param_group(ctx.model().parts[static_cast<std::size_t>(epoch - 1)], optimizer, ctx,
-                                   {.initial_denom_lr = 2});
-  }
-};
-/// Its parts are no optimizer's at first. Rates move every second step.
-struct WarmedUp : Drawn {
-  auto configure_optimizers() {
-    return scheduled(toy::Sgd{.params = {p, w[2], w[3]}, .rate = 0.03125, .momentum = 0.5},
-                     schedule::WarmupCosine{.warmup = 3, .total = 9}, {.interval = Interval::step, .frequency = 2});
-  }
-};
-}  // namespace
 
 TEST_CASE("from each place: parts that are thawed one after the other, with a schedule") {
   for (int const window : {1, 2})
@@ -732,28 +648,6 @@ TEST_CASE("from each place: pruned weights, which go on or begin anew from their
                                            .prune_on_train_epoch_end = at_epochs}});
       });
 }
-
-namespace {
-/// Watches each validation, which gets worse now and then.
-struct Watches : Drawn {
-  void validation_step(double, auto& ctx) { ctx.log(v, drawn()); }
-  auto configure_optimizers() {
-    return scheduled(Drawn::configure_optimizers(),
-                     schedule::ReduceOnPlateau{v, {.factor = 0.5, .patience = 1, .cooldown = 1, .strict = false}},
-                     {.interval = Interval::step, .frequency = 1});
-  }
-};
-/// All of it for one optimizer, and a rate that falls with the epochs.
-struct Together : Drawn {
-  void validation_step(double, auto& ctx) { ctx.log(v, drawn()); }
-  auto configure_optimizers() {
-    auto warmed = scheduled(Drawn::configure_optimizers(), schedule::WarmupCosine{.warmup = 3, .total = 40});
-    auto falling = scheduled(std::move(warmed), schedule::Exponential{0.9});
-    return scheduled(std::move(falling), schedule::ReduceOnPlateau{v, {.factor = 0.7, .patience = 0, .strict = false}},
-                     {.interval = Interval::step});
-  }
-};
-}  // namespace
 
 TEST_CASE("from each place: rates that move every second step, rates that follow validations, and several schedules") {
   for (int const window : {1, 2}) {

@@ -103,32 +103,39 @@ int count(std::string const& text, std::string const& what) {
   return n;
 }
 auto const plain = [](auto optimizer) { return optimizer; };
-auto cosine(long total) {
-  return [total](auto optimizer) {
-    return scheduled(std::move(optimizer), schedule::Cosine{total}, {.interval = Interval::epoch});
+/// A cosine over so many epochs, or over all steps that ctx.estimated_steps() says.
+auto cosine(std::optional<long> epochs = std::nullopt) {
+  return [epochs](auto optimizer, auto& ctx) {
+    return scheduled(std::move(optimizer), schedule::Cosine{epochs ? *epochs : *ctx.estimated_steps()},
+                     {.interval = epochs ? Interval::epoch : Interval::step});
   };
 }
 bool close(double a, double b) { return std::abs(a - b) < 1e-12; }
 
+/// An object of any type as told() sees it, which is compiled once.
+struct Folded {
+  std::function<void(StateSaver&)> save;
+  std::function<void(StateLoader&)> load;
+  ArchiveNode tree() const {
+    ArchiveNode all;
+    StateSaver saver(all);
+    save(saver);
+    return all;
+  }
+};
+
 /// Loads what one object saves into another one that was made with other options: the names of those that are told,
 /// one after the other. What the second one saves then is its own options and the state of the first.
-template <class T>
-std::string told(T& saved, T& into) {
-  auto const options = [](T& object) {
-    ArchiveNode tree;
-    StateSaver saver(tree);
-    object.state(saver);
-    return tree;
-  };
-  auto const tree = options(saved), before = options(into);
+std::string told_of(Folded const& saved, Folded const& into) {
+  auto const tree = saved.tree(), before = into.tree();
   StateLoader::Problems problems;
   StateLoader::Commits commits;
   StateLoader::Differences differences;
   StateLoader loader(tree, {}, &problems, &commits, &differences);
-  into.state(loader);
+  into.load(loader);
   for (auto const& commit : commits) commit();
   CHECK(problems.empty());
-  auto const after = options(into);
+  auto const after = into.tree();
   std::string names;
   for (auto const& one : differences) {
     auto const name = one.substr(1, one.find('\'', 1) - 1);
@@ -147,6 +154,14 @@ std::string told(T& saved, T& into) {
     CHECK(find(after) != find(tree));
   }
   return names;
+}
+template <class T>
+Folded folded(T& object) {
+  return {[&](StateSaver& saver) { object.state(saver); }, [&](StateLoader& loader) { object.state(loader); }};
+}
+template <class T>
+std::string told(T& saved, T& into) {
+  return told_of(folded(saved), folded(into));
 }
 template <class T>
 std::string told(T&& saved, T&& into) {
@@ -202,13 +217,10 @@ TEST_CASE("resumed: a schedule with another constant gives the rate of this move
 }
 
 TEST_CASE("resumed: a schedule of ctx.estimated_steps() follows a max_epochs that was raised, from the first step on") {
-  auto const make = [](auto optimizer, auto& ctx) {
-    return scheduled(std::move(optimizer), schedule::Cosine{*ctx.estimated_steps()});
-  };
   Folder const folder;
-  Rated first{make};
+  Rated first{cosine()};
   run(folder, first, quick(4));
-  Rated then{make};
+  Rated then{cosine()};
   run(folder, then, quick(8));
   REQUIRE(then.rates.size() == 8);
   for (std::size_t i = 0; i != 8; ++i) CHECK(then.rates[i] == schedule::Cosine{16}(8 + static_cast<long>(i)));

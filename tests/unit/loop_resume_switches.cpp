@@ -11,15 +11,17 @@
 #include <utility>
 #include <vector>
 
-#include <fulgurite/callback/backbone_finetuning.hpp>
 #include <fulgurite/callback/model_checkpoint.hpp>
 #include <fulgurite/tuner/learning_rate_finder.hpp>
 
 #include "callback_run.hpp"
+#include "loop_resume_named.hpp"
 #include "models.hpp"
 #include "ranks.hpp"
 
 using namespace fulgurite;
+using resumed::entry;
+using resumed::named;
 using toy::Tensor;
 
 namespace {
@@ -107,27 +109,6 @@ void hooks_switch(Net& net, std::string_view where, long step) {
   if (step == 10) net.a.set_requires_grad(true);
 }
 void does_nothing(Net&, std::string_view, long, Save const&) {}
-
-ArchiveNode const* entry(Path const& file) {
-  static std::optional<SavingBackend::RunFile> open;
-  open.emplace(file);
-  return open->state().find("switches");
-}
-/// What a file says is off, and on.
-std::string named(Path const& file) {
-  auto const* const node = entry(file);
-  if (node == nullptr) return "";
-  Switched changed;
-  StateLoader loader(*node);
-  changed.state(loader);
-  std::string all = "off:";
-  for (auto const& name : changed.off.parameters) all += " " + name;
-  for (auto const& name : changed.off.modules) all += " " + (name.empty() ? "net" : name);
-  all += " on:";
-  for (auto const& name : changed.on.parameters) all += " " + name;
-  for (auto const& name : changed.on.modules) all += " " + (name.empty() ? "net" : name);
-  return all;
-}
 
 }  // namespace
 
@@ -684,51 +665,4 @@ TEST_CASE("switches: what a hook of a cut epoch's end has frozen is not frozen i
   Trains<>(3, acts, limited({})).fit(again, four, from(folder / "cut"));
   CHECK(again.numbers() == whole.numbers());
   CHECK(again.off() == whole.off());
-}
-
-namespace {
-struct Backbone {
-  Tensor head = Tensor::parameter(0.5), body = Tensor::parameter(0.25), norm = Tensor::parameter(0.75);
-  toy::Part backbone{{body}, {norm}};
-  std::vector<Tensor> parameters() const { return {head, body, norm}; }
-  std::vector<std::pair<std::string, Tensor>> named_parameters() const {
-    return {{"head", head}, {"body", body}, {"norm", norm}};
-  }
-  Tensor training_step(double) { return head * body * norm; }
-  toy::Sgd configure_optimizers() { return {.params = {head}, .rate = 0.125}; }
-};
-struct Saves {
-  using Stateless = ByChoice;
-  Folder const* folder;
-  std::string name;
-  void on_train_batch_end(auto& ctx) { ctx.request_checkpoint(*folder / (name + std::to_string(ctx.global_step()))); }
-};
-}  // namespace
-
-TEST_CASE("switches: BackboneFinetuning resumes at every place, of its own files and of those of a resumed run") {
-  Folder const folder;
-  int epochs = 0;
-  auto const run = [&](Backbone& net, std::string const& name, std::optional<CkptPath> const& from) {
-    auto trainer = make_trainer<Backbone>(quick(epochs), SavingDevice{}, Float32{}, Automatic{},
-                                          BackboneFinetuning{{.unfreeze_backbone_at_epoch = 1, .train_bn = false}},
-                                          Saves{&folder, name});
-    trainer.fit(net, toy::batches(2), from);
-  };
-  epochs = 3;
-  Backbone whole;
-  run(whole, "whole", {});
-  CHECK(named(folder / "whole2").empty());
-  CHECK(named(folder / "whole3") == "off: on: body");
-  for (int step = 1; step != 6; ++step) {
-    CAPTURE(step);
-    Backbone net, last;
-    run(net, "again", CkptPath{folder / ("whole" + std::to_string(step))});
-    CHECK(net.body.value() == whole.body.value());
-    CHECK(net.head.value() == whole.head.value());
-    CHECK(content(folder / "again6") == content(folder / "whole6"));
-    if (step == 5) continue;
-    run(last, "last", CkptPath{folder / "again5"});
-    CHECK(last.body.value() == whole.body.value());
-    CHECK_FALSE(last.norm.requires_grad());
-  }
 }

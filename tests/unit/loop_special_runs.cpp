@@ -17,13 +17,15 @@ using toy::Places;
 
 namespace {
 
-/// Notes every batch that reaches a step.
+/// Notes every batch that reaches a step, and whether steps are deterministic.
 struct Notes : toy::P {
   static constexpr Metric<"vl"> vl{};
   using Metrics = MetricList<toy::P::loss, vl>;
   std::vector<double> trained = {}, validated = {};
+  bool deterministic = false;
   toy::Tensor training_step(double batch, auto& ctx) {
     trained.push_back(batch);
+    deterministic = toy::world.deterministic;
     return toy::P::training_step(batch, ctx);
   }
   void validation_step(double batch, auto& ctx) {
@@ -32,6 +34,9 @@ struct Notes : toy::P {
   }
   void test_step(double) {}
 };
+
+/// What trains most Notes: one type for all, since each takes long to compile.
+auto notes_trainer(TrainerOptions options) { return toy::train<Notes>(std::move(options), {}, toy::Positions{}); }
 
 /// Counts how often each loader is asked for, and in which epoch of training it was.
 struct Asked {
@@ -146,14 +151,13 @@ TEST_CASE(
     "overfit_batches takes the same first batches of both loaders, in order, and excludes the limits that it sets") {
   Notes model;
   Shuffled train, val{.from = 100};
-  auto trainer = toy::train<Notes>({.max_epochs = 2, .num_sanity_val_steps = 0, .overfit_batches = Batches{2}}, {});
+  auto trainer = notes_trainer({.max_epochs = 2, .num_sanity_val_steps = 0, .overfit_batches = Batches{2}});
   trainer.fit(model, train, val);
   CHECK(model.trained == std::vector<double>{0, 1, 0, 1});
   CHECK(model.validated == std::vector<double>{100, 101, 100, 101});
-  CHECK(toy::refusal([] { toy::train<Notes>({.max_epochs = 1, .limit_val_batches = 3, .overfit_batches = 2}, {}); }) ==
+  CHECK(toy::refusal([] { notes_trainer({.max_epochs = 1, .limit_val_batches = 3, .overfit_batches = 2}); }) ==
         "fulgurite.options.overfit");
-  CHECK(toy::refusal([] { toy::train<Notes>({.max_epochs = 1, .overfit_batches = 0}, {}); }) ==
-        "fulgurite.options.overfit");
+  CHECK(toy::refusal([] { notes_trainer({.max_epochs = 1, .overfit_batches = 0}); }) == "fulgurite.options.overfit");
 }
 
 TEST_CASE("reload_dataloaders_every_n_epochs asks for loaders again; what the sanity check got serves epoch 0 where "
@@ -173,14 +177,15 @@ TEST_CASE("reload_dataloaders_every_n_epochs asks for loaders again; what the sa
   CHECK(asked(2, 1) == std::pair(Epochs{0, 2}, Epochs{-1, 2}));
   CHECK(asked(1, 2) == std::pair(Epochs{0, 1, 2, 3}, Epochs{-1, 1, 3}));
   CHECK(toy::refusal([] {
-          toy::P model;
-          toy::train<toy::P>({.max_epochs = 1, .reload_dataloaders_every_n_epochs = 1}, {}).fit(model, toy::batches(2));
+          Notes model;
+          notes_trainer({.max_epochs = 1, .reload_dataloaders_every_n_epochs = 1})
+              .fit(model, toy::batches(2), toy::batches(2));
         }) == "fulgurite.options.reload");
 }
 
 TEST_CASE("barebones runs no sanity check, keeps no metric, still validates, and has no place for what reports") {
   Notes model;
-  auto trainer = toy::train<Notes>({.max_epochs = 1, .barebones = true}, {}, toy::Positions{});
+  auto trainer = notes_trainer({.max_epochs = 1, .barebones = true});
   trainer.fit(model, toy::batches(3), toy::batches(2));
   CHECK(model.validated == std::vector<double>{0, 1});
   CHECK_FALSE(trainer.value(Notes::vl));
@@ -194,22 +199,16 @@ TEST_CASE("barebones runs no sanity check, keeps no metric, still validates, and
             },
             &sentence) == "fulgurite.options.barebones");
   CHECK(sentence.find("Rows") != std::string::npos);
-  CHECK(toy::refusal([] { toy::train<Notes>({.max_epochs = 1, .fast_dev_run = 1, .barebones = true}, {}); }) ==
+  CHECK(toy::refusal([] { notes_trainer({.max_epochs = 1, .fast_dev_run = 1, .barebones = true}); }) ==
         "fulgurite.options.barebones");
 }
 
 TEST_CASE("deterministic holds while the fit runs, and cannot be had together with cuDNN's benchmark") {
-  struct Asks : toy::P {
-    bool seen = false;
-    toy::Tensor training_step(double) {
-      seen = toy::world.deterministic;
-      return -p;
-    }
-  } model;
-  toy::train<Asks>({.max_epochs = 1, .deterministic = true}, {}).fit(model, toy::batches(1));
-  CHECK(model.seen);
+  Notes model;
+  notes_trainer({.max_epochs = 1, .deterministic = true}).fit(model, toy::batches(1), toy::batches(1));
+  CHECK(model.deterministic);
   CHECK_FALSE(toy::world.deterministic);
-  CHECK(toy::refusal([] { toy::train<toy::P>({.max_epochs = 1, .deterministic = true, .benchmark = true}, {}); }) ==
+  CHECK(toy::refusal([] { notes_trainer({.max_epochs = 1, .deterministic = true, .benchmark = true}); }) ==
         "fulgurite.options.deterministic");
 }
 
@@ -227,7 +226,7 @@ TEST_CASE("a batch that is none is skipped: no start hook, no step, the end hook
 
   auto const stepped = [](std::vector<std::optional<double>> batches, int window = 2) {
     toy::Slope slope;
-    auto fit = toy::train<toy::Slope>({.max_epochs = 1}, {.accumulate_grad_batches = window});
+    auto fit = toy::train<toy::Slope>({.max_epochs = 1}, {.accumulate_grad_batches = window}, Ends{});
     fit.fit(slope, batches);
     CHECK(fit.progress().logged_steps == fit.progress().global_step);
     return slope.stepped;

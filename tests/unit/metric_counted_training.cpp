@@ -41,20 +41,59 @@ double rms(std::vector<double> const& values) {
   return std::sqrt(sum / static_cast<double>(values.size()));
 }
 
+/// Where a Net counts: in its step, as it should; in the hooks around a batch; or before an epoch has any batch.
+enum class Counts { in_step, in_hooks, too_early };
 /// Counts what it is given, times the epoch's number from 1.
 struct Net : toy::P {
   static constexpr Metric<"train/rms", Rms> seen_rms{};
   static constexpr Metric<"val/rms", Rms> val_rms{};
   using Metrics = MetricList<toy::P::loss, seen_rms, val_rms>;
-  Values after_batch = {}, at_end = {};
+  Counts counts = Counts::in_step;
+  Values after_batch = {}, in_validation = {}, at_end = {};
+  void on_train_epoch_start(auto& ctx) {
+    if (counts == Counts::too_early) ctx.update(seen_rms, 1.0);
+  }
+  void on_train_batch_start(auto& ctx) {
+    if (counts == Counts::in_hooks) ctx.update(seen_rms, 1.0);
+  }
   Tensor training_step(double batch, auto& ctx) {
-    ctx.update(seen_rms, batch * (ctx.current_epoch() + 1));
+    if (counts == Counts::in_step) ctx.update(seen_rms, batch * (ctx.current_epoch() + 1));
     return -p;
   }
+  void on_train_batch_end(auto& ctx) {
+    if (counts == Counts::in_hooks) ctx.update(seen_rms, 3.0);
+    after_batch.push_back(ctx.value(seen_rms));
+  }
   void validation_step(double batch, auto& ctx) { ctx.update(val_rms, batch); }
-  void on_train_batch_end(auto& ctx) { after_batch.push_back(ctx.value(seen_rms)); }
+  void on_validation_epoch_end(auto& ctx) {
+    if (!ctx.sanity_checking()) in_validation.push_back(ctx.value(seen_rms));
+  }
   void on_train_epoch_end(auto& ctx) { at_end.push_back(ctx.value(seen_rms)); }
 };
+
+/// Asks for a file wherever it can be asked for one, if there is a list for their names.
+struct Saves {
+  using Stateless = ByChoice;
+  static constexpr Order order = Order::checkpoint;
+  std::vector<std::string>* files = nullptr;
+  void on_train_batch_start(auto& ctx) { ask(ctx); }
+  void on_train_batch_end(auto& ctx) { ask(ctx); }
+  void on_train_epoch_end(auto& ctx) { ask(ctx); }
+  void on_train_end(auto& ctx) { ask(ctx); }
+  void ask(auto& ctx) {
+    if (!files) return;
+    files->push_back("cut" + std::to_string(files->size()));
+    ctx.request_checkpoint(files->back());
+  }
+};
+/// What most tests train a Net with: one type of trainer and of data, since each takes long to compile.
+auto train(TrainerOptions options, Automatic how = {}, Saves saves = {}) {
+  return toy::train<Net>(std::move(options), how, toy::Rows{}, saves);
+}
+std::vector<double> const four = {1, 2, 3, 4}, three_four = {3, 4};
+void fit(auto& trainer, Net& net, std::vector<double> const& batches, std::optional<CkptPath> const& from = {}) {
+  trainer.fit(net, batches, three_four, from);
+}
 
 /// What rows have of names that begin with "train/".
 Pairs trained(std::vector<toy::Row> const& rows) {
@@ -65,15 +104,14 @@ Pairs trained(std::vector<toy::Row> const& rows) {
   return all;
 }
 
-std::vector<double> const four = {1, 2, 3, 4};
 double const whole = rms(four);
 
 }  // namespace
 
 TEST_CASE("a declared metric is counted in training: anew in each epoch, one value of it, in the epoch's row") {
   Net net;
-  auto trainer = toy::train<Net>({.max_epochs = 2, .log_every_n_steps = 1}, {}, toy::Rows{});
-  trainer.fit(net, four, std::vector<double>{3, 4});
+  auto trainer = train({.max_epochs = 2, .log_every_n_steps = 1});
+  fit(trainer, net, four);
   CHECK(net.at_end == Values{whole, 2 * whole});
   CHECK(trainer.value(Net::seen_rms) == 2 * whole);
   CHECK(trainer.value(Net::val_rms) == std::sqrt(12.5));
@@ -93,12 +131,6 @@ struct Skips : Net {
     ctx.update(seen_rms, batch);
     return batch == 2 ? std::nullopt : std::optional(-p);
   }
-};
-
-struct Hooks : Net {
-  void on_train_batch_start(auto& ctx) { ctx.update(seen_rms, 1.0); }
-  Tensor training_step(double) { return -p; }
-  void on_train_batch_end(auto& ctx) { ctx.update(seen_rms, 3.0); }
 };
 
 struct Driven : Net {
@@ -127,8 +159,8 @@ struct Sliced {
 
 TEST_CASE("each batch of training is counted once: in windows, in skipped steps, in slices, in hooks, by hand") {
   Net net;
-  auto trainer = toy::train<Net>({.max_epochs = 1}, {.accumulate_grad_batches = 3});
-  trainer.fit(net, four, NoValidation{});
+  auto trainer = train({.max_epochs = 1}, {.accumulate_grad_batches = 3});
+  fit(trainer, net, four);
   CHECK(trainer.value(Net::seen_rms) == whole);
 
   Skips skips;
@@ -136,9 +168,10 @@ TEST_CASE("each batch of training is counted once: in windows, in skipped steps,
   skipping.fit(skips, four, NoValidation{});
   CHECK(skipping.value(Net::seen_rms) == whole);  // as what is logged there
 
-  Hooks hooks;
-  auto hooked = toy::train<Hooks>({.max_epochs = 1}, {});
-  hooked.fit(hooks, four, NoValidation{});
+  Net hooks;
+  hooks.counts = Counts::in_hooks;
+  auto hooked = train({.max_epochs = 1});
+  fit(hooked, hooks, four);
   CHECK(hooked.value(Net::seen_rms) == std::sqrt(5.0));
 
   Driven driven;
@@ -176,30 +209,16 @@ TEST_CASE("where a closure is evaluated several times in a step, its last evalua
   CHECK(trainer.value(Net::seen_rms) == rms({4, 8, 12}));
 }
 
-namespace {
-
-struct Worse : Net {
-  toy::Sgd configure_optimizers() { return {.params = {p}}; }
-};
-
-struct Looks : Net {
-  Values seen_there = {};
-  void on_validation_epoch_end(auto& ctx) { seen_there.push_back(ctx.value(seen_rms)); }
-};
-
-}  // namespace
-
 TEST_CASE("callbacks watch what training counts: at its epochs' ends, and in a validation inside of one") {
-  Worse net;
-  auto trainer = toy::train<Worse>({.max_epochs = 9}, {}, EarlyStopping{Net::seen_rms, {.patience = 2}});
+  Net net;
+  auto trainer = toy::train<Net>({.max_epochs = 9}, {}, EarlyStopping{Net::seen_rms, {.patience = 2}});
   trainer.fit(net, four, NoValidation{});
   CHECK(net.at_end.size() == 3);  // the best epoch and two more
 
-  Looks looks;
-  auto looking =
-      toy::train<Looks>({.max_epochs = 1, .val_check_interval = Fraction{0.5}, .num_sanity_val_steps = 0}, {});
-  looking.fit(looks, four, std::vector<double>{3});
-  CHECK(looks.seen_there == Values{rms({1, 2}), whole});
+  Net looks;
+  auto looking = train({.max_epochs = 1, .val_check_interval = Fraction{0.5}, .num_sanity_val_steps = 0});
+  fit(looking, looks, four);
+  CHECK(looks.in_validation == Values{rms({1, 2}), whole});
 }
 
 namespace {
@@ -239,47 +258,23 @@ TEST_CASE("a metric of several numbers has a row of each epoch of training; too 
         std::string::npos);
 }
 
-namespace {
-
-struct Early : Net {
-  void on_train_epoch_start(auto& ctx) { ctx.update(seen_rms, 1.0); }
-};
-
-}  // namespace
-
 TEST_CASE("what cannot be counted in training is an Error: outside of a batch, and a label that is none") {
-  Early early;
-  CHECK(toy::refusal([&] { toy::train<Early>({.max_epochs = 1}, {}).fit(early, four, NoValidation{}); }) ==
-        "fulgurite.metric.no_batch");
-  Net net;
-  CHECK(toy::refusal([&] {
-          toy::train<Net>({.max_epochs = 1}, {}).fit(net, std::vector<double>{std::nan("")}, NoValidation{});
-        }) == "fulgurite.metric.labels");
+  auto const refused = [](Counts counts, std::vector<double> const& batches) {
+    Net net;
+    net.counts = counts;
+    auto trainer = train({.max_epochs = 1});
+    return toy::refusal([&] { fit(trainer, net, batches); });
+  };
+  CHECK(refused(Counts::too_early, four) == "fulgurite.metric.no_batch");
+  CHECK(refused(Counts::in_step, {std::nan("")}) == "fulgurite.metric.labels");
 }
 
 namespace {
 
-/// Asks for a file wherever it can be asked for one.
-struct Saves {
-  using Stateless = ByChoice;
-  static constexpr Order order = Order::checkpoint;
-  std::vector<std::string>* files;
-  void on_train_batch_start(auto& ctx) { ask(ctx); }
-  void on_train_batch_end(auto& ctx) { ask(ctx); }
-  void on_train_epoch_end(auto& ctx) { ask(ctx); }
-  void on_train_end(auto& ctx) { ask(ctx); }
-  void ask(auto& ctx) {
-    if (!files) return;
-    files->push_back("cut" + std::to_string(files->size()));
-    ctx.request_checkpoint(files->back());
-  }
-};
-
 Values ends_of(std::optional<long> max_steps, int window, std::vector<std::string>* files, std::string const& from) {
   Net net;
-  auto trainer = toy::train<Net>({.max_epochs = 3, .max_steps = max_steps}, {.accumulate_grad_batches = window},
-                                 Saves{.files = files});
-  trainer.fit(net, four, NoValidation{}, from.empty() ? std::nullopt : std::optional(CkptPath{from}));
+  auto trainer = train({.max_epochs = 3, .max_steps = max_steps}, {.accumulate_grad_batches = window}, {files});
+  fit(trainer, net, four, from.empty() ? std::nullopt : std::optional(CkptPath{from}));
   return net.at_end;
 }
 

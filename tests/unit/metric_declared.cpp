@@ -37,38 +37,50 @@ struct Rms {
   }
 };
 
+/// What a Net counts in a validation: each batch, each a larger number, for a metric that needs three batches, one
+/// without a label, none, or one when the batches are over.
+enum class Counts { batches, larger, needing, unlabelled, none, late };
+
+/// Counts what it validates and tests, and reads that wherever an evaluation can.
 struct Net : toy::P {
   static constexpr Metric<"val/rms", Rms> rms{};
   static constexpr Metric<"val/scaled", Rms> scaled{.how = {.scale = 4}, .logger = false};
-  using Metrics = MetricList<toy::P::loss, rms, scaled>;
-  std::vector<std::optional<double>> at_end = {};
+  static constexpr Metric<"val/needs", Rms> needs{.how = {.needs = 3}};
+  using Metrics = MetricList<toy::P::loss, rms, scaled, needs>;
+  using Read = std::vector<std::optional<double>>;
+  Counts counts = Counts::batches;
+  double factor = 1;
+  Read in_batch = {}, at_epoch_end = {}, at_end = {}, shared = {}, known = {}, clean = {};
 
   void validation_step(double batch, auto& ctx) {
-    ctx.update(rms, batch);
-    ctx.update(scaled, batch);
+    if (counts == Counts::batches) ctx.update(rms, batch), ctx.update(scaled, batch);
+    if (counts == Counts::larger) ctx.update(rms, batch * (factor += 1));
+    if (counts == Counts::needing) ctx.update(needs, batch);
+    if (counts == Counts::unlabelled) ctx.update(rms, std::nan(""));
   }
-  void on_validation_epoch_end(auto& ctx) { at_end.push_back(ctx.value(rms)); }
+  void test_step(double batch, auto& ctx) { ctx.update(rms, batch); }
+  void on_validation_batch_end(auto& ctx) { in_batch.push_back(ctx.value(rms)); }
+  void on_validation_epoch_end(auto& ctx) {
+    if (counts == Counts::late) ctx.update(rms, 1.0);
+    if (counts == Counts::batches) read(ctx);
+  }
+  void on_validation_end(auto& ctx) { at_end.push_back(ctx.value(rms)); }
+  void on_test_epoch_end(auto& ctx) { read(ctx); }
+  void on_test_end(auto& ctx) { at_end.push_back(ctx.value(rms)); }
+  void read(auto& ctx) {
+    at_epoch_end.push_back(ctx.value(rms));
+    shared.push_back(ctx.shared_value(rms));
+    known.push_back(ctx.known(rms));
+    clean.push_back(ctx.value(rms.of("clean")));
+  }
 };
-
-/// Each batch it validates is worse than the one before.
-struct Worse : Net {
-  double factor = 1;
-  void validation_step(double batch, auto& ctx) { ctx.update(rms, batch * (factor += 1)); }
-};
-
-struct Needs : Net {
-  static constexpr Metric<"val/needs", Rms> needs{.how = {.needs = 3}};
-  using Metrics = MetricList<toy::P::loss, needs>;
-  void validation_step(double batch, auto& ctx) { ctx.update(needs, batch); }
-  void on_validation_epoch_end(auto&) {}
-};
-
-struct NoLabel : Net {
-  static constexpr Metric<"val/no_label", Rms> no_label{};
-  using Metrics = MetricList<toy::P::loss, no_label>;
-  void validation_step(double, auto& ctx) { ctx.update(no_label, std::nan("")); }
-  void on_validation_epoch_end(auto&) {}
-};
+Net counting(Counts what) {
+  Net net;
+  net.counts = what;
+  return net;
+}
+/// What trains most of them: one type for all, since each takes long to compile.
+auto train(TrainerOptions options) { return toy::train<Net>(std::move(options), {}, toy::Rows{}); }
 
 /// The least and the greatest of what it validates; and the numbers of its samples, under names of the moment.
 struct Several : toy::P {
@@ -96,14 +108,6 @@ struct Several : toy::P {
   }
 };
 
-struct Late : Net {
-  bool silent = true;
-  void validation_step(double) {}
-  void on_validation_epoch_end(auto& ctx) {
-    if (!silent) ctx.update(rms, 1.0);
-  }
-};
-
 double const three_four = std::sqrt(12.5);
 std::vector<double> const val = {3, 4};
 
@@ -115,18 +119,22 @@ std::vector<std::pair<std::string, double>> values_of(std::vector<toy::Row> cons
   return all;
 }
 
+auto unequal_loaders() {
+  return std::tuple(data::named<"clean">(std::vector<double>{3, 4, 5}), std::vector<double>{9});
+}
+
 }  // namespace
 
 TEST_CASE("a declared metric is counted in each validation anew, and has one value of it") {
   Net net;
-  auto trainer = toy::train<Net>({.max_epochs = 2}, {}, toy::Rows{});
+  auto trainer = train({.max_epochs = 2});
   trainer.fit(net, toy::batches(2), val);
   CHECK(trainer.value(Net::rms) == three_four);
   CHECK(trainer.value(Net::scaled) == 2 * three_four);
   CHECK(values_of(trainer.template callback<toy::Rows>().rows) ==
         std::vector<std::pair<std::string, double>>{{"val/rms", three_four}, {"val/rms", three_four}});
   // The hook of the end reads it; that of the sanity check, too.
-  CHECK(net.at_end == std::vector<std::optional<double>>(3, three_four));
+  CHECK(net.at_epoch_end == Net::Read(3, three_four));
   auto const results = trainer.validate(net, std::vector<double>{6, 8});
   REQUIRE(results.size() == 1);
   REQUIRE(results[0].size() == 1);
@@ -136,9 +144,8 @@ TEST_CASE("a declared metric is counted in each validation anew, and has one val
 
 TEST_CASE("several loaders have a declared metric each, and watching it means all of their samples") {
   Net net;
-  auto trainer = toy::train<Net>({.max_epochs = 1}, {}, toy::Rows{});
-  trainer.fit(net, toy::batches(2),
-              std::tuple(data::named<"clean">(std::vector<double>{3, 4, 5}), std::vector<double>{9}));
+  auto trainer = train({.max_epochs = 1});
+  trainer.fit(net, toy::batches(2), unequal_loaders());
   CHECK(values_of(trainer.template callback<toy::Rows>().rows) ==
         std::vector<std::pair<std::string, double>>{{"val/rms/clean", std::sqrt(50.0 / 3)},
                                                     {"val/rms/dataloader_idx_1", 9}});
@@ -146,37 +153,11 @@ TEST_CASE("several loaders have a declared metric each, and watching it means al
   CHECK(trainer.value(Net::rms.of("clean")) == std::sqrt(50.0 / 3));
 }
 
-namespace {
-
-/// Reads the metric wherever an evaluation can.
-struct Reader : Net {
-  using Read = std::vector<std::optional<double>>;
-  Read in_batch = {}, at_epoch_end = {}, shared = {}, known = {}, clean = {};
-  void read(auto& ctx) {
-    at_epoch_end.push_back(ctx.value(rms));
-    shared.push_back(ctx.shared_value(rms));
-    known.push_back(ctx.known(rms));
-    clean.push_back(ctx.value(rms.of("clean")));
-  }
-  void test_step(double batch, auto& ctx) { ctx.update(rms, batch); }
-  void on_validation_batch_end(auto& ctx) { in_batch.push_back(ctx.value(rms)); }
-  void on_validation_epoch_end(auto& ctx) { read(ctx); }
-  void on_validation_end(auto& ctx) { at_end.push_back(ctx.value(rms)); }
-  void on_test_epoch_end(auto& ctx) { read(ctx); }
-  void on_test_end(auto& ctx) { at_end.push_back(ctx.value(rms)); }
-};
-
-auto unequal_loaders() {
-  return std::tuple(data::named<"clean">(std::vector<double>{3, 4, 5}), std::vector<double>{9});
-}
-
-}  // namespace
-
 TEST_CASE("a declared metric has one value of several loaders, whoever reads it and when") {
-  using Read = Reader::Read;
+  using Read = Net::Read;
   double const all = std::sqrt(131.0 / 4), clean = std::sqrt(50.0 / 3);
-  Reader net;
-  auto trainer = toy::train<Reader>({.max_epochs = 1}, {});
+  Net net;
+  auto trainer = train({.max_epochs = 1});
   trainer.fit(net, toy::batches(2), unequal_loaders());
   // The sanity check reads two batches of the first loader, and the only one of the second.
   double const sane = std::sqrt(106.0 / 3);
@@ -193,20 +174,20 @@ TEST_CASE("a declared metric has one value of several loaders, whoever reads it 
 }
 
 TEST_CASE("in the middle of an evaluation a declared metric has the value of what was counted so far") {
-  Reader net;
-  auto trainer = toy::train<Reader>({.max_epochs = 2, .num_sanity_val_steps = 0}, {});
+  Net net;
+  auto trainer = train({.max_epochs = 2, .num_sanity_val_steps = 0});
   trainer.fit(net, toy::batches(2), unequal_loaders());
-  Reader::Read const once{3, three_four, std::sqrt(50.0 / 3), std::sqrt(131.0 / 4)};
+  Net::Read const once{3, three_four, std::sqrt(50.0 / 3), std::sqrt(131.0 / 4)};
   REQUIRE(net.in_batch.size() == 8);
-  CHECK(Reader::Read(net.in_batch.begin(), net.in_batch.begin() + 4) == once);
-  CHECK(Reader::Read(net.in_batch.begin() + 4, net.in_batch.end()) == once);
+  CHECK(Net::Read(net.in_batch.begin(), net.in_batch.begin() + 4) == once);
+  CHECK(Net::Read(net.in_batch.begin() + 4, net.in_batch.end()) == once);
 }
 
 TEST_CASE("ranks: a declared metric of several loaders has the bits of one process in every hook") {
   double const one = 0.7;  // three times that over three is another number
   auto const ranks = toy::on_ranks(3, [](Rank rank) {
-    Reader net;
-    auto trainer = make_trainer<Reader>({.max_epochs = 1, .num_sanity_val_steps = 0}, rank, Float32{}, Automatic{});
+    Net net;
+    auto trainer = make_trainer<Net>({.max_epochs = 1, .num_sanity_val_steps = 0}, rank, Float32{}, Automatic{});
     double const mine = rank.rank() + 1;
     trainer.fit(net, toy::OwnPart<double>{toy::batches(3)},
                 std::tuple(data::named<"clean">(toy::OwnPart<double>{{mine}}), toy::OwnPart<double>{{0, 2 * mine}}));
@@ -217,18 +198,18 @@ TEST_CASE("ranks: a declared metric of several loaders has the bits of one proce
     REQUIRE(rank.error == "");
     auto const& net = *rank.result;
     double const all = std::sqrt(70.0 / 9), clean = std::sqrt(14.0 / 3);
-    CHECK(net.at_epoch_end == Reader::Read{all, one});
-    CHECK(net.shared == Reader::Read{all, one});
-    CHECK(net.known == Reader::Read{all, one});
+    CHECK(net.at_epoch_end == Net::Read{all, one});
+    CHECK(net.shared == Net::Read{all, one});
+    CHECK(net.known == Net::Read{all, one});
     CHECK(net.clean.front() == clean);
-    CHECK(net.at_end == Reader::Read{all, one});
+    CHECK(net.at_end == Net::Read{all, one});
   }
 }
 
 TEST_CASE("callbacks watch a declared metric") {
-  Worse net;
+  Net net = counting(Counts::larger);
   auto trainer =
-      toy::train<Worse>({.max_epochs = 9, .num_sanity_val_steps = 0}, {}, EarlyStopping{Net::rms, {.patience = 2}});
+      toy::train<Net>({.max_epochs = 9, .num_sanity_val_steps = 0}, {}, EarlyStopping{Net::rms, {.patience = 2}});
   trainer.fit(net, toy::batches(2), val);
   CHECK(net.seen.size() == 3 * 2);  // steps: the best epoch and two more
 }
@@ -250,30 +231,31 @@ TEST_CASE("ranks: a declared metric is over the samples of all, also of a rank w
 }
 
 TEST_CASE("a sanity check may have too few batches for a value, and still finds a label that is none") {
-  Needs net;
-  auto trainer = toy::train<Needs>({.max_epochs = 1}, {});
+  Net net = counting(Counts::needing);
+  auto trainer = train({.max_epochs = 1});
   trainer.fit(net, toy::batches(2), std::vector<double>{1, 1, 1});
-  CHECK(trainer.value(Needs::needs) == 1);
+  CHECK(trainer.value(Net::needs) == 1);
   CHECK(toy::refusal([&] { trainer.validate(net, std::vector<double>{1, 1}); }) == "fulgurite.metric.one_class");
-  NoLabel no_label;
-  auto other = toy::train<NoLabel>({.max_epochs = 1}, {});
+  Net no_label = counting(Counts::unlabelled);
+  auto other = train({.max_epochs = 1});
   CHECK(toy::refusal([&] { other.fit(no_label, toy::batches(2), val); }) == "fulgurite.metric.labels");
   CHECK(no_label.seen.empty());  // nothing was trained
 }
 
 TEST_CASE("ctx.update outside of a batch is an Error, and nothing updated is no value") {
-  Late net;
-  auto trainer = toy::train<Late>({.max_epochs = 1}, {});
+  Net net = counting(Counts::none);
+  auto trainer = train({.max_epochs = 1});
   trainer.fit(net, toy::batches(2), val);
   CHECK(!trainer.value(Net::rms));
-  net.silent = false;
+  net.counts = Counts::late;
   CHECK(toy::refusal([&] { trainer.validate(net, val); }) == "fulgurite.metric.no_batch");
 }
 
 TEST_CASE("a metric of several numbers has a row of each, over all ranks, and of each loader") {
   using Pairs = std::vector<std::pair<std::string, double>>;
+  Stream out;
   Several net;
-  auto trainer = toy::train<Several>({.max_epochs = 1}, {}, toy::Rows{});
+  auto trainer = toy::train<Several>({.max_epochs = 1}, {}, toy::Rows{}, ResultsTable{{.stream = out.file}});
   trainer.fit(net, toy::batches(2), std::vector<double>{3, -4, 5});
   auto const& rows = trainer.template callback<toy::Rows>().rows;
   CHECK(values_of(rows) == Pairs{{"val/mean", 4.0 / 3},
@@ -303,9 +285,10 @@ TEST_CASE("a metric of several numbers has a row of each, over all ranks, and of
 }
 
 TEST_CASE("a name of the moment is no declared metric's, and needs a logger") {
+  Stream out;
   Several net;
   net.extra = "val/mean";
-  auto trainer = toy::train<Several>({.max_epochs = 1}, {}, toy::Rows{});
+  auto trainer = toy::train<Several>({.max_epochs = 1}, {}, toy::Rows{}, ResultsTable{{.stream = out.file}});
   CHECK(toy::refusal([&] { trainer.fit(net, toy::batches(2), val); }) == "fulgurite.metric.dynamic_name");
   for (std::string const name : {"", "epoch", "step", "val/mean_epoch", "val/mean/dataloader_idx_0", "val/x.min",
                                  "val/x.max/dataloader_idx_1"}) {
@@ -327,7 +310,7 @@ TEST_CASE("a name of the moment is no declared metric's, and needs a logger") {
 TEST_CASE("a table of results has a row for each number of a metric that has several") {
   Stream out;
   Several net;
-  auto trainer = toy::train<Several>({.max_epochs = 1}, {}, ResultsTable{{.stream = out.file}});
+  auto trainer = toy::train<Several>({.max_epochs = 1}, {}, toy::Rows{}, ResultsTable{{.stream = out.file}});
   trainer.validate(net, val);
   auto const table = out.all();
   for (char const* const row : {"val/x.min", "val/x.max", "val/mean"}) {

@@ -255,21 +255,31 @@ struct EvaluatedData : Made {
 BatchSizeFinder<Evaluated> evaluation_finder(long batches = 1) {
   return BatchSizeFinder<Evaluated>{{.search = {.steps_per_trial = batches, .show = false}}};
 }
-auto const validates = [](auto& trainer, auto& net, auto& all) { trainer.validate(net, all); };
-auto const tests = [](auto& trainer, auto& net, auto& all) { trainer.test(net, all); };
-auto const predicts = [](auto& trainer, auto& net, auto& all) { trainer.predict(net, all); };
-auto const each_evaluation = [](auto&& check) { check(validates), check(tests), check(predicts); };
+/// What evaluates with a search first: one type for all, since each takes long to compile.
+auto evaluator(BatchSizeFinder<Evaluated> finder, TrainerOptions options = {.max_epochs = 1}, Automatic how = {}) {
+  return toy::train<Evaluated>(std::move(options), how, std::move(finder), Signals{{.dirpath = "evaluated"}});
+}
+enum class Evaluation { validate, test, predict };
+constexpr auto evaluations = {Evaluation::validate, Evaluation::test, Evaluation::predict};
+void evaluate(Evaluation how, auto& trainer, auto& net, auto& all) {
+  switch (how) {
+  case Evaluation::validate: trainer.validate(net, all); return;
+  case Evaluation::test: trainer.test(net, all); return;
+  case Evaluation::predict: trainer.predict(net, all); return;
+  }
+}
 
 }  // namespace
 
 TEST_CASE("validate, test and predict begin with a search over their own batches") {
-  each_evaluation([](auto evaluate) {
+  for (auto const how : evaluations) {
+    CAPTURE(how);
     toy::world = {};
     toy::world.memory = 20;
     Evaluated net, other;
-    auto trainer = toy::train<Evaluated>({.max_epochs = 1}, {}, evaluation_finder());
+    auto trainer = evaluator(evaluation_finder());
     auto all = loader();
-    evaluate(trainer, net, all);
+    evaluate(how, trainer, net, all);
     CHECK(net.tried == Sizes{2, 4, 8, 16, 32});
     CHECK(net.evaluated == Sizes{16, 16, 8});
     CHECK(all.batch_size() == 16);
@@ -282,30 +292,31 @@ TEST_CASE("validate, test and predict begin with a search over their own batches
     toy::world = {};  // the evaluation itself has the bits of one that never searched
     auto plain = toy::train<Evaluated>({.max_epochs = 1}, {});
     auto given = loader(16);
-    evaluate(plain, other, given);
+    evaluate(how, plain, other, given);
     CHECK(net.firsts == other.firsts);
     CHECK(toy::world.rng == random);
-  });
+  }
 }
 
 TEST_CASE("where an evaluation's own limit is 0 it tries nothing out") {
-  each_evaluation([](auto evaluate) {
+  for (auto const how : evaluations) {
+    CAPTURE(how);
     toy::world = {};
     Evaluated net;
-    auto trainer = toy::train<Evaluated>(
-        {.max_epochs = 1, .limit_val_batches = 0, .limit_test_batches = 0, .limit_predict_batches = 0}, {},
-        evaluation_finder());
+    auto trainer =
+        evaluator(evaluation_finder(),
+                  {.max_epochs = 1, .limit_val_batches = 0, .limit_test_batches = 0, .limit_predict_batches = 0});
     auto all = loader();
-    evaluate(trainer, net, all);
+    evaluate(how, trainer, net, all);
     CHECK(net.tried.empty());
     CHECK(all.batch_size() == 2);
     CHECK(trainer.warnings().empty());
     auto options = trainer.given_options();
     options.limit_val_batches = options.limit_test_batches = options.limit_predict_batches = {};
     trainer.set_options(options);
-    evaluate(trainer, net, all);  // the search of an evaluation that has batches
+    evaluate(how, trainer, net, all);  // the search of an evaluation that has batches
     CHECK(all.batch_size() == 40);
-  });
+  }
 }
 
 TEST_CASE("an evaluation's loaders are made of the field that was found") {
@@ -344,18 +355,19 @@ std::string skips(std::string const& why) {
 }  // namespace
 
 TEST_CASE("an evaluation that has no place for a size goes without the search, and a warning says so") {
-  each_evaluation([](auto evaluate) {
+  for (auto const how : evaluations) {
+    CAPTURE(how);
     toy::world = {};
     std::vector<Rows> const batches(4, Rows{1, 2});
     Evaluated net;
-    auto trainer = toy::train<Evaluated>({.max_epochs = 1}, {}, evaluation_finder());
-    evaluate(trainer, net, batches);
-    evaluate(trainer, net, batches);
+    auto trainer = evaluator(evaluation_finder());
+    evaluate(how, trainer, net, batches);
+    evaluate(how, trainer, net, batches);
     CHECK(net.tried.empty());
     CHECK(net.evaluated == Sizes(8, 2));
     CHECK(trainer.warnings().size() == 1);
     CHECK(said(trainer).starts_with(skips("no_size")));
-  });
+  }
 
   OwnSize own;
   auto trainer = toy::train<OwnSize>(
@@ -382,8 +394,7 @@ TEST_CASE("a search in an evaluation leaves the fit and its files the size that 
   toy::world = {};
   toy::world.memory = 20;
   Evaluated net, rest;
-  auto trainer =
-      toy::train<Evaluated>({.max_epochs = 1, .now = &counting}, {.accumulate_grad_batches = 3}, evaluation_finder());
+  auto trainer = evaluator(evaluation_finder(), {.max_epochs = 1, .now = &counting}, {.accumulate_grad_batches = 3});
   auto all = loader(), tested = loader();
   std::optional<CkptPath> from = std::nullopt;
   trainer.fit(net, all, NoValidation{}, from);
@@ -395,7 +406,7 @@ TEST_CASE("a search in an evaluation leaves the fit and its files the size that 
   CHECK(trials[0].samples_per_second == 200);  // windows of several batches are those of training
   trainer.save_checkpoint("after");
   from = CkptPath{"after"};
-  auto later = toy::train<Evaluated>({.max_epochs = 2}, {.accumulate_grad_batches = 3}, evaluation_finder());
+  auto later = evaluator(evaluation_finder(), {.max_epochs = 2}, {.accumulate_grad_batches = 3});
   auto again = loader();
   toy::world.memory = 20;
   later.fit(rest, again, NoValidation{}, from);
@@ -404,11 +415,12 @@ TEST_CASE("a search in an evaluation leaves the fit and its files the size that 
 }
 
 TEST_CASE("a search in an evaluation that fails, or that SIGINT ends, puts everything back") {
-  each_evaluation([](auto evaluate) {
+  for (auto const how : evaluations) {
+    CAPTURE(how);
     for (bool const by_signal : {false, true}) {
       toy::world = {};
       Evaluated net;
-      auto trainer = toy::train<Evaluated>({.max_epochs = 1}, {}, evaluation_finder(3), Signals{{.dirpath = "here"}});
+      auto trainer = evaluator(evaluation_finder(3));
       auto all = loader(3);
       int calls = 0;
       net.act = [&] {
@@ -419,8 +431,8 @@ TEST_CASE("a search in an evaluation that fails, or that SIGINT ends, puts every
         else throw std::runtime_error("a step");
       };
       auto const random = toy::world.rng;
-      if (by_signal) CHECK_THROWS_AS(evaluate(trainer, net, all), Interrupted);
-      else CHECK_THROWS_AS(evaluate(trainer, net, all), std::runtime_error);
+      if (by_signal) CHECK_THROWS_AS(evaluate(how, trainer, net, all), Interrupted);
+      else CHECK_THROWS_AS(evaluate(how, trainer, net, all), std::runtime_error);
       CHECK(net.tried == Sizes{2, 2});
       CHECK(net.evaluated.empty());
       CHECK(net.failures == 1);
@@ -429,12 +441,12 @@ TEST_CASE("a search in an evaluation that fails, or that SIGINT ends, puts every
       CHECK(all.batch_size() == 3);
       net.act = nullptr;
       toy::world.memory = 20;
-      evaluate(trainer, net, all);  // and the trainer is none the worse
-      evaluate(trainer, net, all);
+      evaluate(how, trainer, net, all);  // and the trainer is none the worse
+      evaluate(how, trainer, net, all);
       CHECK(net.evaluated == Sizes{16, 16, 8, 16, 16, 8});
       CHECK(trainer.warnings().empty());
     }
-  });
+  }
 }
 
 namespace {
@@ -478,7 +490,7 @@ TEST_CASE("what derives from it searches in the evaluations that it likes, and i
   in_fits.validate(net, std::tuple(loader(20), loader(20)));
   CHECK(net.evaluated == Sizes{20, 20, 20, 20});
 
-  auto dev = toy::train<Evaluated>({.fast_dev_run = 1}, {}, evaluation_finder());
+  auto dev = evaluator(evaluation_finder(), {.fast_dev_run = 1});
   auto few = loader();
   dev.test(net, few);
   CHECK(few.batch_size() == 2);
