@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,7 +36,8 @@ struct LooseRun : fulgurite::loop::RunCore {
       .signal_here = [](RunCore&, int mine) { return mine; },
       .unchecked_steps = [](RunCore const&) { return 0L; },
       .device_stats = [](RunCore&) { return std::vector<std::pair<std::string, double>>(); },
-      .model_rows = [](RunCore&, int, bool, std::vector<fulgurite::report::ModelRow>&) {}};
+      .model_rows = [](RunCore&, int, bool, std::vector<fulgurite::report::ModelRow>&) {},
+      .reduce = [](RunCore&, std::span<double>, std::span<fulgurite::Reduce const>) { return true; }};
 };
 
 inline int LooseRun::number_of(RunCore const& core) { return static_cast<LooseRun const&>(core).number; }

@@ -103,11 +103,9 @@ int count(std::string const& text, std::string const& what) {
   return n;
 }
 auto const plain = [](auto optimizer) { return optimizer; };
-/// A cosine over so many epochs, or over all steps that ctx.estimated_steps() says.
-auto cosine(std::optional<long> epochs = std::nullopt) {
-  return [epochs](auto optimizer, auto& ctx) {
-    return scheduled(std::move(optimizer), schedule::Cosine{epochs ? *epochs : *ctx.estimated_steps()},
-                     {.interval = epochs ? Interval::epoch : Interval::step});
+auto cosine(long total) {
+  return [total](auto optimizer) {
+    return scheduled(std::move(optimizer), schedule::Cosine{total}, {.interval = Interval::epoch});
   };
 }
 bool close(double a, double b) { return std::abs(a - b) < 1e-12; }
@@ -217,10 +215,13 @@ TEST_CASE("resumed: a schedule with another constant gives the rate of this move
 }
 
 TEST_CASE("resumed: a schedule of ctx.estimated_steps() follows a max_epochs that was raised, from the first step on") {
+  auto const make = [](auto optimizer, auto& ctx) {
+    return scheduled(std::move(optimizer), schedule::Cosine{*ctx.estimated_steps()});
+  };
   Folder const folder;
-  Rated first{cosine()};
+  Rated first{make};
   run(folder, first, quick(4));
-  Rated then{cosine()};
+  Rated then{make};
   run(folder, then, quick(8));
   REQUIRE(then.rates.size() == 8);
   for (std::size_t i = 0; i != 8; ++i) CHECK(then.rates[i] == schedule::Cosine{16}(8 + static_cast<long>(i)));

@@ -179,7 +179,7 @@ TEST_CASE("reload_dataloaders_every_n_epochs asks for loaders again; what the sa
   CHECK(toy::refusal([] {
           Notes model;
           notes_trainer({.max_epochs = 1, .reload_dataloaders_every_n_epochs = 1})
-              .fit(model, toy::batches(2), toy::batches(2));
+              .fit(model, toy::batches(2), NoValidation{});
         }) == "fulgurite.options.reload");
 }
 

@@ -250,7 +250,8 @@ void search_alone(State<R>& run, UserPack const& users, typename R::Model& model
   });
 }
 
-/// Searches over the batches of an evaluation.
+/// Searches over the batches of an evaluation. The options that the search gets have a limit of no batches, which it
+/// sets for each trial.
 template <class Kind, class R, class UserPack, class Source>
 void search_evaluation(State<R>& run, UserPack const& users, typename R::Model& model, Source source,
                        RunSearch<R> const& search) {

@@ -624,7 +624,7 @@ class BatchSizes {
   template <class Holder>
   void hold(Holder& holder) {
     if constexpr (SettableBatchSize<Holder>) {
-      holder_ = &holder;
+      holder_ = const_cast<void*>(static_cast<void const*>(std::addressof(holder)));
       now_ = [](void* held) -> std::optional<long> { return loop::batch_size_of(*static_cast<Holder*>(held)); };
       set_ = [](void* held, long size) { loop::set_batch_size_of(*static_cast<Holder*>(held), size); };
     }

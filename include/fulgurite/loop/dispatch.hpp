@@ -80,7 +80,7 @@ struct Listener {
   std::size_t who;  ///< the callback's position in firing order; the model comes after the callbacks, then the strategy
   bool listens;     ///< false: its hook takes the batch or its outputs, which no longer exist when a fit resumes
   Flow (*call)(void* who, void* const* arguments);  ///< takes the listener's address and those of the event's arguments
-  ProfiledAction const& (*action)();                ///< null if there is no profiler
+  ProfiledAction const& (*action)();                ///< what a profiler measures; null if it measures nothing here
 };
 
 /// An event and its listeners, in the order in which they are notified.
@@ -143,8 +143,8 @@ template <class Hook, class R, class P>
 inline constexpr bool has_listener = P::template names<Hook> || Hook::template named<typename R::Model> ||
                                      strategy_is_listener<Hook, typename R::Strategy>;
 
-/// In place of a run, for events that neither a model nor a strategy listens to. Profilers see what they belong to,
-/// such as the writing of a file.
+/// In place of a run, for events that neither a model nor a strategy listens to. They are not timed one by one: a
+/// profiler measures what is around them, such as the writing of a file.
 struct CallbacksAlone {
   using Model = Nothing;
   using Strategy = Nothing;

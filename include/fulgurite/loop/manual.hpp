@@ -217,7 +217,7 @@ class StepContext : public RunContext<R, phase::Train> {
     static_assert(!O::needs_closure, FULGURITE_SENTENCE_OPTIMIZER_CLOSURE);
     if constexpr (!O::needs_closure) {
       auto& stepped = loop::raw(optimizer);
-      in_turn(static_cast<loop::Turn>(this->state().parts.optimizers->place_of(stepped)), {}, [&] {
+      in_turn(loop::turn_of(this->state().parts.optimizers->place_of(stepped)), {}, [&] {
         before(stepped);
         {
           [[maybe_unused]] auto const watched = pack_->template profile<action::optimizer_step<R>>();
@@ -398,10 +398,10 @@ class ManualStep {
   void act(Turn turn, typename R::Value const& loss) {
     if (turn == Turn::looks_at_loss) return check_loss(run_, loss);
     within([&](auto& ctx) {
-      each_of(run_.parts.optimizers->optimizers, [&, at = Turn::first_optimizer](auto& optimizer) mutable {
+      each_of(run_.parts.optimizers->optimizers, [&, place = std::size_t{0}](auto& optimizer) mutable {
         if constexpr (!std::remove_reference_t<decltype(optimizer)>::needs_closure)
-          if (at == turn) ctx.step(optimizer);
-        at = static_cast<Turn>(static_cast<std::int64_t>(at) + 1);
+          if (turn_of(place) == turn) ctx.step(optimizer);
+        ++place;
       });
     });
   }

@@ -87,7 +87,7 @@ struct OptimizerSet<Backend, OptimizerList<Os...>> : Pinned {
   void each_scheduler(F&& f) {
     each_of(schedulers, [&]<class S>(S& s) { S::exists ? call(f, s) : void(); });
   }
-  /// The position of one of the optimizers.
+  /// The position of `wanted`, which is one of the optimizers.
   template <class O>
   std::size_t place_of(O const& wanted) {
     std::size_t at = 0, place = 0;
@@ -293,6 +293,9 @@ constexpr std::string_view name_of(Question question) {
 /// Where the trainer acts in the middle of a step of manual optimization: it looks at a loss, or updates with the
 /// optimizer of this number. A strategy that replays steps lets it act there in each replay.
 enum class Turn : std::int64_t { looks_at_loss = -1, first_optimizer = 0 };
+constexpr Turn turn_of(std::size_t optimizer) {
+  return static_cast<Turn>(static_cast<std::int64_t>(Turn::first_optimizer) + static_cast<std::int64_t>(optimizer));
+}
 
 /// An average of the weights that follows the update of a step: `kept` moves to `live` by `share` of the distance. A
 /// strategy that replays steps may make it together with the update; it then sets `*made`. Empty: none follows, or it

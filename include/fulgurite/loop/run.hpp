@@ -480,7 +480,7 @@ struct ProgramCalls {
   /// Null if no metric has a definition.
   std::optional<double> (*counted_so_far)(RunCore&, CountedSoFar const&) = nullptr;
   /// Replaces the values by those of all ranks; returns false on a rank that has failed.
-  bool (*reduce)(RunCore&, std::span<double> values, std::span<Reduce const> how) = nullptr;
+  bool (*reduce)(RunCore&, std::span<double> values, std::span<Reduce const> how);
 };
 template <class R>
 struct ProgramCallsOf;

@@ -85,12 +85,12 @@ void fold_parts(State<R>& run, Archive& archive) {
   fold_callbacks(run, archive);
 }
 
-FULGURITE_OF_ARGUMENTS(all_have_state, std::tuple, Stateful<Ts, ArchiveProbe>&&...);
+FULGURITE_OF_ARGUMENTS(all_have_state, std::tuple, Stateful<Ts, StateSaver>&&...);
 /// True if the state of each optimizer can be saved.
 template <class R>
 inline constexpr bool optimizers_remember = all_have_state<decltype(Optimizers<R>::optimizers)>;
 
-FULGURITE_OF_ARGUMENTS(all_resume, std::tuple, (Stateful<Ts, ArchiveProbe> || DeclaredStateless<Ts>) && ...);
+FULGURITE_OF_ARGUMENTS(all_resume, std::tuple, (Stateful<Ts, StateSaver> || DeclaredStateless<Ts>) && ...);
 /// True if a fit can resume with each optimizer: its state can be saved, or it declares that it needs none.
 template <class R>
 inline constexpr bool optimizers_resume = all_resume<decltype(Optimizers<R>::optimizers)>;

@@ -301,7 +301,7 @@ namespace fulgurite {
 /// fewer rates than there are throws [fulgurite.tuner.rates].
 class LearningRates {
  public:
-  /// For the loops. An evaluation has no rates, also if a fit before it has left some.
+  /// Made by the loops. `all` is empty in an evaluation, also after a fit.
   explicit LearningRates(std::span<loop::OptimizerRates const> all);
 
   std::vector<double> now() const;

@@ -518,7 +518,7 @@ FULGURITE_BULK_BODY void TapeMemory::prepare_feeding() {
     auto const storage = any ? storage_of(input) : nullptr;
     auto const offset = any ? static_cast<std::size_t>(input.storage_offset()) * input.itemsize() : 0;
     bool const lent = bytes >= large && !stays.contains(storage);
-    if (lent) facts_.bytes -= storage->nbytes();  // it has memory of its own only until the first replay
+    if (lent) facts_.bytes -= storage->nbytes();  // its memory is taken back when the tape is made
     fed_.push_back({storage, offset, bytes, lent});
   }
 }
