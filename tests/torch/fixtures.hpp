@@ -1,6 +1,9 @@
 #pragma once
 // What several units of these tests share: a model, a count of operator calls, bitwise comparison.
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
@@ -32,6 +35,27 @@ inline constexpr bool under_thread_sanitizer = true;
 #else
 inline constexpr bool under_thread_sanitizer = false;
 #endif
+
+/// Skips a test whose threads are OpenMP's: the thread sanitizer does not see its barriers, so what they order looks
+/// like a race.
+inline void skip_under_thread_sanitizer() {
+  if (under_thread_sanitizer) SKIP("what OpenMP's barriers order looks like a race: they are not instrumented");
+}
+
+/// The exit status of a process of its own that runs the hidden cases with this tag; -1 if it did not end by itself.
+/// `first` is called in it before.
+inline int status_alone(char const* tag, void (*first)() = [] {}) {
+  pid_t const child = ::fork();
+  if (child == 0) {
+    first();
+    ::execl("/proc/self/exe", "torch_tests", tag, static_cast<char*>(nullptr));
+    ::_exit(127);
+  }
+  REQUIRE(child > 0);
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
 
 /// 4 -> 3 -> 1 with a batch norm (float and integer buffers) between.
 struct Net : torch::nn::Module {

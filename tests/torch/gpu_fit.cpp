@@ -4,9 +4,6 @@
 
 #include <catch2/matchers/catch_matchers_string.hpp>
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <limits>
 #include <string>
 #include <utility>
@@ -194,17 +191,7 @@ TEST_CASE("a deterministic fit on a GPU", "[.deterministic]") {
 }
 TEST_CASE("on a GPU a deterministic fit needs no variable of the environment") {
   if (absent()) SKIP(none);
-  pid_t const child = ::fork();
-  if (child == 0) {
-    ::unsetenv("CUBLAS_WORKSPACE_CONFIG");
-    ::execl("/proc/self/exe", "torch_tests", "[.deterministic]", static_cast<char*>(nullptr));
-    ::_exit(127);
-  }
-  REQUIRE(child > 0);
-  int status = 0;
-  REQUIRE(::waitpid(child, &status, 0) == child);
-  CHECK(WIFEXITED(status));
-  CHECK(WEXITSTATUS(status) == 0);
+  CHECK(fixtures::status_alone("[.deterministic]", [] { ::unsetenv("CUBLAS_WORKSPACE_CONFIG"); }) == 0);
 }
 
 #if defined(FULGURITE_HAS_CUDA_RUNTIME)

@@ -123,8 +123,7 @@ void check_found(Strategy strategy, int bad) {
 }  // namespace
 
 TEST_CASE("a range is cut into at most as many parts as there are threads, without gaps") {
-  if (fixtures::under_thread_sanitizer)
-    SKIP("what OpenMP's barriers order looks like a race: they are not instrumented");
+  fixtures::skip_under_thread_sanitizer();
   auto const parts_of = [](std::int64_t n, int threads) {
     fixtures::Threads const some(threads);
     std::mutex lock;
@@ -147,8 +146,7 @@ TEST_CASE("a range is cut into at most as many parts as there are threads, witho
 }
 
 TEST_CASE("several threads update a long range in parts, with the bits of torch::optim") {
-  if (fixtures::under_thread_sanitizer)
-    SKIP("what OpenMP's barriers order looks like a race: they are not instrumented");
+  fixtures::skip_under_thread_sanitizer();
   fixtures::Threads const some(3);
   auto const check = [](at::ScalarType type, bool leaves, auto const& by_torch, auto const& by_ours) {
     CAPTURE(type, leaves);
@@ -183,8 +181,7 @@ TEST_CASE("several threads update a long range in parts, with the bits of torch:
 }
 
 TEST_CASE("several threads that look at a long tensor see one number that is not finite, wherever it is") {
-  if (fixtures::under_thread_sanitizer)
-    SKIP("what OpenMP's barriers order looks like a race: they are not instrumented");
+  fixtures::skip_under_thread_sanitizer();
   fixtures::Threads const some(3);
   for (auto const type : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf})
     for (std::int64_t const place : {0, 33791, 33792, 50000, 67584, 100002}) {

@@ -92,8 +92,7 @@ TEST_CASE("a certified product has LibTorch's bits, in every order, batch and ep
 
 TEST_CASE("a product that is split over threads, batched or not, has the bits of LibTorch with as many") {
   if (!process_kernels()) SKIP("built without LIBXSMM");
-  if (fixtures::under_thread_sanitizer)
-    SKIP("what OpenMP's barriers order looks like a race: they are not instrumented");
+  fixtures::skip_under_thread_sanitizer();
   for (int const number : {2, 4}) {  // fewer than the matrices of a batch, and more
     Threads const some(number);
     Verdicts verdicts(process_kernels());

@@ -134,8 +134,7 @@ TEST_CASE("the account names each product once, wherever its numbers lie: blocks
 }
 
 TEST_CASE("the rows of a product are shared out evenly, however they are cut for the cache") {
-  if (fixtures::under_thread_sanitizer)
-    SKIP("what OpenMP's barriers order looks like a race: they are not instrumented");
+  fixtures::skip_under_thread_sanitizer();
   constexpr ProductKernels counting{"a test", [](int, int, int, int, bool, int, int) -> Kernel { return &counted; }};
   auto const a = torch::randn({65, 768}), b = torch::randn({768, 128});
   fixtures::Threads const two(2);
@@ -149,8 +148,7 @@ TEST_CASE("the rows of a product are shared out evenly, however they are cut for
 }
 
 TEST_CASE("a batched product that is large enough is computed by several threads") {
-  if (fixtures::under_thread_sanitizer)
-    SKIP("what OpenMP's barriers order looks like a race: they are not instrumented");
+  fixtures::skip_under_thread_sanitizer();
   auto const a = torch::randn({256, 16, 16}), b = torch::randn({256, 16, 16});
   auto const by = [&](int threads) {
     fixtures::Threads const some(threads);

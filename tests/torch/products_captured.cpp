@@ -295,8 +295,7 @@ TEST_CASE("a tape whose number of threads changes goes on with LibTorch's produc
 }
 
 TEST_CASE("a tape of Matmul::fastest whose number of threads changes takes the products of the step as it is written") {
-  if (fixtures::under_thread_sanitizer)
-    SKIP("what OpenMP's barriers order looks like a race: they are not instrumented");
+  fixtures::skip_under_thread_sanitizer();
   auto const go = [&](auto strategy) {
     fixtures::Threads const begun_with(1);
     auto model = fresh<Rows>();

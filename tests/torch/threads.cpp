@@ -2,8 +2,6 @@
 // needs them; and what a program may ask for its process: that freed memory is kept.
 #include "fixtures.hpp"
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cstring>
@@ -309,15 +307,6 @@ TEST_CASE("freed memory is kept", "[.keeps]") {
 
 TEST_CASE("keep_freed_memory lets the tensors of a step have the memory of those before it") {
   if (fixtures::under_address_sanitizer || fixtures::under_thread_sanitizer) SKIP("they have allocators of their own");
-  pid_t const child = fork();
-  if (child == 0) {
-    execl("/proc/self/exe", "torch_tests", "[.keeps]", static_cast<char*>(nullptr));
-    _exit(127);
-  }
-  REQUIRE(child > 0);
-  int status = 0;
-  REQUIRE(waitpid(child, &status, 0) == child);
-  CHECK(WIFEXITED(status));
-  CHECK(WEXITSTATUS(status) == 0);
+  CHECK(fixtures::status_alone("[.keeps]") == 0);
 }
 #endif

@@ -2,7 +2,6 @@
 #include "fixtures.hpp"
 
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstddef>
@@ -134,14 +133,5 @@ TEST_CASE("within a limit of memory", "[.limited]") {
 
 TEST_CASE("a process with little memory finds the batch size that fits, and trains with it", "[tuner]") {
   if (fixtures::under_address_sanitizer) SKIP("the sanitizer takes more addresses than any limit");
-  pid_t const child = ::fork();
-  if (child == 0) {
-    ::execl("/proc/self/exe", "torch_tests", "[.limited]", static_cast<char*>(nullptr));
-    ::_exit(127);
-  }
-  REQUIRE(child > 0);
-  int status = 0;
-  REQUIRE(::waitpid(child, &status, 0) == child);
-  CHECK(WIFEXITED(status));
-  CHECK(WEXITSTATUS(status) == 0);
+  CHECK(fixtures::status_alone("[.limited]") == 0);
 }

@@ -9,12 +9,14 @@
 
 #include <fulgurite/core/archive.hpp>
 
+#include "callback_one_by_one.hpp"
 #include "callback_run.hpp"
 #include "loop_resume_named.hpp"
 #include "models.hpp"
 #include "rows.hpp"
 
 using namespace fulgurite;
+using thaws::OneByOne;
 
 namespace {
 /// The loss is minus the sum of all: each step of a parameter with rate r adds r.
@@ -202,18 +204,6 @@ TEST_CASE("a saved group whose parameter the model has not is an Error", "[finet
 }
 
 namespace {
-/// Thaws two parts one after the other.
-struct OneByOne : BaseFinetuning<OneByOne> {
-  void freeze_before_training(auto& ctx) {
-    using Backend = typename std::remove_cvref_t<decltype(ctx)>::Backend;
-    for (auto& part : ctx.model().parts) Backend::freeze(part, false);
-  }
-  void finetune_function(int epoch, auto& optimizer, auto& ctx) {
-    if (epoch >= 1 && epoch <= 2)
-      unfreeze_and_add_param_group(ctx.model().parts[static_cast<std::size_t>(epoch - 1)], optimizer, ctx,
-                                   {.initial_denom_lr = 2});
-  }
-};
 struct ThreeParts {
   toy::Tensor head = toy::Tensor::parameter(0.0), a = toy::Tensor::parameter(0.0), b = toy::Tensor::parameter(0.0);
   std::vector<toy::Part> parts{{{a}}, {{b}}};

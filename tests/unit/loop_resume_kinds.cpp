@@ -19,6 +19,7 @@
 #include <fulgurite/data/loader.hpp>
 #include <fulgurite/schedule/schedule.hpp>
 
+#include "callback_one_by_one.hpp"
 #include "callback_stderr.hpp"
 #include "loop_resume_loaders.hpp"
 #include "models.hpp"
@@ -29,6 +30,7 @@ using reference::Lines;
 using reference::text;
 using resumed::number;
 using resumed::Passes;
+using thaws::OneByOne;
 using toy::Tensor;
 
 namespace {
@@ -538,18 +540,6 @@ struct Normed : Drawn {
     auto loss = Drawn::training_step(batch, ctx);
     norm.see(batch + p.value());
     return loss;
-  }
-};
-/// Thaws two parts one after the other.
-struct OneByOne : BaseFinetuning<OneByOne> {
-  void freeze_before_training(auto& ctx) {
-    using Backend = typename std::remove_cvref_t<decltype(ctx)>::Backend;
-    for (auto& part : ctx.model().parts) Backend::freeze(part, false);
-  }
-  void finetune_function(int epoch, auto& optimizer, auto& ctx) {
-    if (epoch >= 1 && epoch <= 2)
-      unfreeze_and_add_param_group(ctx.model().parts[static_cast<std::size_t>(epoch - 1)], optimizer, ctx,
-                                   {.initial_denom_lr = 2});
   }
 };
 /// Its parts are no optimizer's at first. Rates move every second step.

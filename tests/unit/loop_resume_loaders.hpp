@@ -26,21 +26,24 @@ double number(std::tuple<A, B> const& both) {
   return number(std::get<0>(both)) + 10 * number(std::get<1>(both));
 }
 
+/// So many numbers, from one upwards.
+template <int count>
+struct Upwards {
+  using difference_type = std::ptrdiff_t;
+  using value_type = double;
+  double from;
+  int at = 0;
+  double operator*() const { return from + at; }
+  Upwards& operator++() { return ++at, *this; }
+  void operator++(int) { ++at; }
+  bool operator==(std::default_sentinel_t) const { return at == count; }
+};
+
 /// Five numbers in an order that is drawn when a pass begins; nobody knows how many there are.
 template <double (*Draw)()>
 struct Shuffled {
   static constexpr bool batches_stay_valid = true;
-  struct Iterator {
-    using difference_type = std::ptrdiff_t;
-    using value_type = double;
-    double from;
-    int at = 0;
-    double operator*() const { return from + at; }
-    Iterator& operator++() { return ++at, *this; }
-    void operator++(int) { ++at; }
-    bool operator==(std::default_sentinel_t) const { return at == 5; }
-  };
-  Iterator begin() const { return {Draw()}; }
+  Upwards<5> begin() const { return {Draw()}; }
   std::default_sentinel_t end() const { return {}; }
 };
 /// Like it, but knows its place: how many batches were moved past, and where its pass began.
@@ -71,17 +74,7 @@ struct Placed {
 /// Each pass yields two numbers that tell which pass it is.
 struct Passes {
   double passes = 0;
-  struct Iterator {
-    using difference_type = std::ptrdiff_t;
-    using value_type = double;
-    double pass;
-    int at = 0;
-    double operator*() const { return pass + at; }
-    Iterator& operator++() { return ++at, *this; }
-    void operator++(int) { ++at; }
-    bool operator==(std::default_sentinel_t) const { return at == 2; }
-  };
-  Iterator begin() { return {++passes}; }
+  Upwards<2> begin() { return {++passes}; }
   std::default_sentinel_t end() const { return {}; }
   void state(auto& archive) { archive("passes", passes); }
 };

@@ -261,11 +261,12 @@ struct TapeLook {
     auto* const to = static_cast<T*>(gradient.mutable_data_ptr());
     auto const* const from = added.defined() ? static_cast<T const*>(added.const_data_ptr()) : nullptr;
     bool const looks = seen->looks();
+    if (!from) return void(finite = !looks || all_finite(gradient));
     std::atomic<bool> all = true;
     in_parts(static_cast<std::int64_t>(size), [&](std::int64_t begin, std::int64_t end) {
       for (auto i = begin; i < end; i += stretch) {
         auto const length = std::min(stretch, end - i);
-        if (from) Memory::zero_plus(to + i, from + i, length);
+        Memory::zero_plus(to + i, from + i, length);
         if (looks && !all_finite(to + i, static_cast<std::size_t>(length))) all = false;
       }
     });
