@@ -80,6 +80,10 @@ void set_gradients(std::vector<Tensor>& parameters, int step) {
   for (std::size_t i = 0; i + 1 != parameters.size(); ++i) {
     auto gradient = torch::randn_like(parameters[i].detach());
     if (step == 2) gradient.as_strided({1}, {1}).fill_(-0.0);
+    if (gradient.numel() == 8192) {  // of all sizes, so that their squares are denormal or huge; and none
+      gradient *= torch::pow(10, torch::linspace(-24, 18, 8192, gradient.scalar_type()));
+      gradient.narrow(0, 3000, 900).zero_();
+    }
     if (i == 1 && step == 3) gradient = Tensor();  // backward did not reach it
     parameters[i].mutable_grad() = gradient;
   }
@@ -125,12 +129,35 @@ TEST_CASE("LibTorch's own optimizers step in one pass, with their own bits", "[o
   check_one_pass<optim::SGD>(optim::SGDOptions(0.01).momentum(0.9).dampening(0.1).weight_decay(0.01));
   check_one_pass<optim::SGD>(optim::SGDOptions(0.01).momentum(0.9).nesterov(true));
   check_one_pass<optim::Adam>(optim::AdamOptions(0.01));
+  check_one_pass<optim::Adam>(optim::AdamOptions(0.01).weight_decay(0.01));
   check_one_pass<optim::Adam>(optim::AdamOptions(0.01).weight_decay(0.01).amsgrad(true));
   check_one_pass<optim::AdamW>(optim::AdamWOptions(0.01).weight_decay(0.1));
   check_one_pass<optim::RMSprop>(optim::RMSpropOptions(0.01).weight_decay(0.01));
   check_one_pass<optim::RMSprop>(optim::RMSpropOptions(0.01).momentum(0.9).centered(true));
   check_one_pass<optim::Adagrad>(optim::AdagradOptions(0.01).lr_decay(0.1).weight_decay(0.01));
 }
+
+#if defined(__x86_64__)
+TEST_CASE("square roots have LibTorch's bits, whichever kernel of MKL it takes", "[optimizer]") {
+  using fulgurite::libtorch::MklKernel;
+  torch::manual_seed(5);
+  auto numbers = torch::exp2(torch::rand({1 << 20}) * 300 - 160);  // from zeros and denormal numbers to infinity
+  numbers.masked_fill_(torch::rand({1 << 20}) < 0.1, 0);
+  numbers[7] = -0.0;
+  auto const check = [&](Tensor const& of, auto roots) {
+    auto found = torch::empty_like(of);
+    roots(static_cast<int>(of.numel()), of.data_ptr<float>(), found.data_ptr<float>());
+    CHECK(fixtures::same_bits(found, of.sqrt()));
+  };
+  // Where a processor has AVX2 and LibTorch comes with MKL, one of the kernels is MKL's.
+  if (fulgurite::libtorch::libtorch_fuses() && at::hasMKL())
+    CHECK(fulgurite::libtorch::mkl_kernel() != MklKernel::other);
+  if (auto const roots = fulgurite::libtorch::roots_of_libtorch<float>()) {
+    check(numbers, roots);
+    check(numbers.masked_select(numbers >= 0x1p-90).slice(0, 0, 1 << 16), roots);  // each group within the usual range
+  }
+}
+#endif
 
 TEST_CASE("where one pass over memory would not do, LibTorch's own step is taken", "[optimizer]") {
   // One parameter of another type, one whose gradient lies in another order, one whose state came later.

@@ -23,16 +23,17 @@ namespace fulgurite::libtorch {
 // A block of numbers with at::Tensor's operations under the same names, so that an update rule is written once for
 // both.
 
-/// to[i] = the square root of from[i], for n numbers.
+/// to[i] = the square root of from[i], for n numbers, a multiple of 64 bytes.
 template <class T>
 using Roots = void (*)(int n, T const* from, T* to);
 
-/// MKL's function, which LibTorch's square root calls, without the tensors and iterators around it; null if LibTorch's
-/// library does not offer it, or if a trial finds other bits than LibTorch's.
+/// A function with the bits of LibTorch's square root: MKL's, which LibTorch calls, without the tensors and iterators
+/// around it, or the same operations in less time. Null if LibTorch's library does not offer MKL's, or if a trial finds
+/// other bits than LibTorch's.
 template <class T>
-Roots<T> roots_of_mkl();
-FULGURITE_EXTERN(Roots<float> roots_of_mkl());
-FULGURITE_EXTERN(Roots<double> roots_of_mkl());
+Roots<T> roots_of_libtorch();
+FULGURITE_EXTERN(Roots<float> roots_of_libtorch());
+FULGURITE_EXTERN(Roots<double> roots_of_libtorch());
 
 /// Memory for intermediate results, for one block at a time. Each thread has its own.
 template <class T>
@@ -69,7 +70,7 @@ class Scratch {
       data_[i] = static_cast<T*>(tensors_[i].mutable_data_ptr());
     }
   }
-  Roots<T> roots_ = roots_of_mkl<T>();
+  Roots<T> roots_ = roots_of_libtorch<T>();
   std::array<at::Tensor, 4> tensors_;
   std::array<T*, 4> data_{};
   std::size_t used_ = 0;
@@ -250,10 +251,25 @@ template <class T, std::size_t N, class Rule>
 /// True if LibTorch uses its AVX2 or AVX-512 kernels, which ATEN_CPU_CAPABILITY=default disables.
 bool libtorch_fuses();
 
+/// The numbers of one step of Adam or AdamW, rounded as LibTorch's kernels round them.
+struct AdamNumbers {
+  float beta1, rest1, beta2, rest2;  ///< the decays, and 1 minus each
+  float divisor, eps, rate;          ///< parameter += rate * mean / (root / divisor + eps)
+  enum class Decay : std::uint8_t { none, of_gradient, decoupled } decays;
+  float
+      decay;  ///< of_gradient: this share of a parameter is added to its gradient; decoupled: it is multiplied by this
+};
+/// Adam without amsgrad in one loop over floats, a multiple of 16: in less than half of the time of the blocks. False,
+/// and nothing is done, on processors without AVX-512, or if the bits of LibTorch's square roots are not known.
+bool adam_in_one_loop(AdamNumbers const& by, float* parameters, float const* gradients, bool apart, float* mean,
+                      float* square, std::size_t size);
+
 /// The blocks that round as LibTorch's kernels do on this processor.
 template <class T, std::size_t N, class Rule>
 void as_libtorch_rounds(Rule const& rule, T* parameters, T* gradients, bool apart, std::array<T*, N> const& states,
                         std::size_t size) {
+  if constexpr (requires { rule.in_one_loop(parameters, gradients, apart, states, size); })
+    if (rule.in_one_loop(parameters, gradients, apart, states, size)) return;
   if (libtorch_fuses()) fused_blocks<T, N>(rule, parameters, gradients, apart, states, size);
   else plain_blocks<T, N>(rule, parameters, gradients, apart, states, size);
 }
@@ -333,6 +349,27 @@ struct Adam {
     auto const root = (o_.amsgrad ? max_exp_avg_sq : exp_avg_sq).sqrt();
     add_quotient(p, exp_avg, root, std::sqrt(correction2_), o_.eps, -(o_.lr / correction1_));
   }
+
+#if defined(__x86_64__)
+  /// The same in one loop; false if there is none, and nothing is done.
+  bool in_one_loop(float* p, float const* g, bool apart, std::array<float*, 3> const& moments, std::size_t size) const {
+    if (o_.amsgrad) return false;
+    using Decay = libtorch::AdamNumbers::Decay;
+    auto const rounded = [](double number) { return static_cast<float>(number); };
+    return libtorch::adam_in_one_loop({.beta1 = rounded(o_.betas[0]),
+                                       .rest1 = rounded(1 - o_.betas[0]),
+                                       .beta2 = rounded(o_.betas[1]),
+                                       .rest2 = rounded(1 - o_.betas[1]),
+                                       .divisor = rounded(std::sqrt(correction2_)),
+                                       .eps = rounded(o_.eps),
+                                       .rate = rounded(-(o_.lr / correction1_)),
+                                       .decays = o_.weight_decay == 0 ? Decay::none
+                                                 : Decoupled          ? Decay::decoupled
+                                                                      : Decay::of_gradient,
+                                       .decay = rounded(Decoupled ? kept_ : o_.weight_decay)},
+                                      p, g, apart, moments[0], moments[1], size);
+  }
+#endif
 
  private:
   Options o_;

@@ -6,6 +6,10 @@
 #include <limits>
 #include <string>
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 #include <ATen/Version.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty_like.h>
@@ -59,23 +63,194 @@ bool as_libtorch(Roots<T> roots) {
   return std::memcmp(ours.const_data_ptr(), numbers.const_data_ptr(), ours.nbytes()) == 0;
 }
 
+/// MKL's own function; null if LibTorch's library does not offer it.
 template <class T>
 Roots<T> roots_of_mkl() {
-  static Roots<T> const found = [] {
-    Roots<T> mkl = nullptr;
-    if constexpr (std::same_as<T, float>) {
-      if (fulgurite_vms_sqrt != nullptr)
-        mkl = [](int n, float const* from, float* to) { fulgurite_vms_sqrt(n, from, to, mkl_mode); };
-    } else {
-      if (fulgurite_vmd_sqrt != nullptr)
-        mkl = [](int n, double const* from, double* to) { fulgurite_vmd_sqrt(n, from, to, mkl_mode); };
+  if constexpr (std::same_as<T, float>) {
+    if (fulgurite_vms_sqrt != nullptr)
+      return [](int n, float const* from, float* to) { fulgurite_vms_sqrt(n, from, to, mkl_mode); };
+  } else {
+    if (fulgurite_vmd_sqrt != nullptr)
+      return [](int n, double const* from, double* to) { fulgurite_vmd_sqrt(n, from, to, mkl_mode); };
+  }
+  return nullptr;
+}
+
+#if defined(__x86_64__)
+// MKL's square roots of floats, operation by operation, so that they can be part of a loop that does more. Their last
+// bit is not always that of the nearest float, and differs between the kernels that MKL has for kinds of processors.
+// MKL's functions take up to forty times as long for a zero, which the second moment of each weight is that has had no
+// gradient so far.
+
+/// The kernels of MKL whose operations are these.
+enum class MklKernel : std::uint8_t {
+  sse,      ///< on AMD's processors: an estimate, a step that doubles its bits, and a correction; no fused operation
+  nearest,  ///< on Intel's without AVX-512: the nearest float; smaller ones than `least_root_of` are left to MKL
+  avx512,   ///< on Intel's with AVX-512: a better estimate, and a correction
+  other
+};
+
+// Numbers that the operations below take as they are: no product becomes denormal or infinite. Smaller ones are scaled,
+// which changes no bit; what is greater, denormal or not a number is left to MKL.
+inline constexpr float least_root_of = 0x1p-90F, greatest_root_of = 0x1p120F, least_scaled = 0x1p-126F;
+inline constexpr float scale_before = 0x1p78F, scale_after = 0x1p-39F;
+
+/// Keeps a compiler from turning a product and the sum that it is part of into one fused operation, which rounds once.
+#define FULGURITE_ROUNDED(product) asm("" : "+v"(product))
+#define FULGURITE_AVX2 gnu::target("avx2,fma")
+#define FULGURITE_AVX512 gnu::target("avx512f,avx512dq,avx2,fma")
+
+template <MklKernel kernel>
+[[FULGURITE_AVX2, gnu::always_inline]] inline __m256 root(__m256 x) {
+  if constexpr (kernel == MklKernel::nearest) return _mm256_sqrt_ps(x);
+  auto const half = _mm256_set1_ps(0.5F), estimate = _mm256_rsqrt_ps(x);
+  auto root = _mm256_mul_ps(x, estimate), halved = _mm256_mul_ps(estimate, half), product = _mm256_mul_ps(root, halved);
+  FULGURITE_ROUNDED(product);
+  auto const error = _mm256_sub_ps(half, product);
+  auto of_root = _mm256_mul_ps(root, error), of_halved = _mm256_mul_ps(halved, error);
+  FULGURITE_ROUNDED(of_root);
+  FULGURITE_ROUNDED(of_halved);
+  root = _mm256_add_ps(of_root, root), halved = _mm256_add_ps(of_halved, halved);
+  auto square = _mm256_mul_ps(root, root);
+  FULGURITE_ROUNDED(square);
+  auto correction = _mm256_mul_ps(_mm256_sub_ps(x, square), halved);
+  FULGURITE_ROUNDED(correction);
+  return _mm256_blendv_ps(_mm256_add_ps(correction, root), x, _mm256_cmp_ps(x, _mm256_setzero_ps(), _CMP_EQ_OQ));
+}
+/// True if all are zeros or in the range.
+[[FULGURITE_AVX2, gnu::always_inline]] inline bool are_in_range(__m256 x, float least) {
+  auto const fits = _mm256_and_ps(_mm256_cmp_ps(x, _mm256_set1_ps(least), _CMP_GE_OQ),
+                                  _mm256_cmp_ps(x, _mm256_set1_ps(greatest_root_of), _CMP_LE_OQ));
+  return _mm256_movemask_ps(_mm256_or_ps(fits, _mm256_cmp_ps(x, _mm256_setzero_ps(), _CMP_EQ_OQ))) == 255;
+}
+
+template <MklKernel kernel>
+[[FULGURITE_AVX512, gnu::always_inline]] inline __m512 root(__m512 x) {
+  if constexpr (kernel != MklKernel::avx512)
+    return _mm512_insertf32x8(_mm512_castps256_ps512(root<kernel>(_mm512_castps512_ps256(x))),
+                              root<kernel>(_mm512_extractf32x8_ps(x, 1)), 1);
+  auto const estimate = _mm512_rsqrt14_ps(x), root = _mm512_mul_ps(x, estimate);
+  auto const halved = _mm512_mul_ps(estimate, _mm512_set1_ps(0.5F));
+  return _mm512_mask_mov_ps(_mm512_fmadd_ps(_mm512_fnmadd_ps(root, root, x), halved, root),
+                            _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_EQ_OQ), x);
+}
+[[FULGURITE_AVX512, gnu::always_inline]] inline bool are_in_range(__m512 x, float least) {
+  auto const fits = _mm512_cmp_ps_mask(x, _mm512_set1_ps(least), _CMP_GE_OQ) &
+                    _mm512_cmp_ps_mask(x, _mm512_set1_ps(greatest_root_of), _CMP_LE_OQ);
+  return (fits | _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_EQ_OQ)) == 0xffff;
+}
+
+/// The roots of eight or sixteen numbers of which some are out of the range.
+template <MklKernel kernel>
+[[FULGURITE_AVX2, gnu::noinline]] __m256 rare_root(__m256 x) {
+  if (kernel != MklKernel::nearest && are_in_range(x, least_scaled)) {
+    auto const small = _mm256_cmp_ps(x, _mm256_set1_ps(least_root_of), _CMP_LT_OQ);
+    auto const one = _mm256_set1_ps(1);
+    auto const roots = root<kernel>(_mm256_mul_ps(x, _mm256_blendv_ps(one, _mm256_set1_ps(scale_before), small)));
+    return _mm256_mul_ps(roots, _mm256_blendv_ps(one, _mm256_set1_ps(scale_after), small));
+  }
+  fulgurite_vms_sqrt(8, reinterpret_cast<float const*>(&x), reinterpret_cast<float*>(&x), mkl_mode);
+  return x;
+}
+template <MklKernel kernel>
+[[FULGURITE_AVX512, gnu::noinline]] __m512 rare_root(__m512 x) {
+  if (are_in_range(x, least_scaled)) {
+    auto const small = _mm512_cmp_ps_mask(x, _mm512_set1_ps(least_root_of), _CMP_LT_OQ);
+    auto const roots = root<kernel>(_mm512_mask_mul_ps(x, small, x, _mm512_set1_ps(scale_before)));
+    return _mm512_mask_mul_ps(roots, small, roots, _mm512_set1_ps(scale_after));
+  }
+  fulgurite_vms_sqrt(16, reinterpret_cast<float const*>(&x), reinterpret_cast<float*>(&x), mkl_mode);
+  return x;
+}
+
+template <MklKernel kernel>
+[[FULGURITE_AVX2]] void roots_256(int n, float const* from, float* to) {
+  for (int i = 0; i != n; i += 8) {
+    auto const x = _mm256_loadu_ps(from + i);
+    _mm256_storeu_ps(to + i, are_in_range(x, least_root_of) ? root<kernel>(x) : rare_root<kernel>(x));
+  }
+}
+template <MklKernel kernel>
+[[FULGURITE_AVX512]] void roots_512(int n, float const* from, float* to) {
+  for (int i = 0; i != n; i += 16) {
+    auto const x = _mm512_loadu_ps(from + i);
+    _mm512_storeu_ps(to + i, are_in_range(x, least_root_of) ? root<kernel>(x) : rare_root<kernel>(x));
+  }
+}
+
+template <MklKernel kernel>
+[[FULGURITE_AVX512]] void adam_512(AdamNumbers const& by, float* parameters, float const* gradients, bool apart,
+                                   float* mean, float* square, std::size_t size) {
+  auto const beta1 = _mm512_set1_ps(by.beta1), rest1 = _mm512_set1_ps(by.rest1), beta2 = _mm512_set1_ps(by.beta2),
+             rest2 = _mm512_set1_ps(by.rest2), divisor = _mm512_set1_ps(by.divisor), eps = _mm512_set1_ps(by.eps),
+             rate = _mm512_set1_ps(by.rate), decay = _mm512_set1_ps(by.decay), zero = _mm512_setzero_ps();
+  for (std::size_t i = 0; i != size; i += 16) {
+    auto p = _mm512_loadu_ps(parameters + i), g = _mm512_loadu_ps(gradients + i);
+    if (apart) g = _mm512_add_ps(g, zero);  // -0 becomes 0
+    if (by.decays == AdamNumbers::Decay::of_gradient) g = _mm512_fmadd_ps(p, decay, g);
+    if (by.decays == AdamNumbers::Decay::decoupled) {
+      p = _mm512_mul_ps(p, decay);
+      FULGURITE_ROUNDED(p);
     }
+    auto const m = _mm512_fmadd_ps(g, rest1, _mm512_mul_ps(_mm512_loadu_ps(mean + i), beta1));
+    auto const v = _mm512_fmadd_ps(_mm512_mul_ps(rest2, g), g, _mm512_mul_ps(_mm512_loadu_ps(square + i), beta2));
+    _mm512_storeu_ps(mean + i, m);
+    _mm512_storeu_ps(square + i, v);
+    auto const r = are_in_range(v, least_root_of) ? root<kernel>(v) : rare_root<kernel>(v);
+    auto const quotient = _mm512_div_ps(_mm512_mul_ps(rate, m), _mm512_add_ps(_mm512_div_ps(r, divisor), eps));
+    _mm512_storeu_ps(parameters + i, _mm512_add_ps(p, quotient));
+  }
+}
+
+#undef FULGURITE_ROUNDED
+#undef FULGURITE_AVX2
+#undef FULGURITE_AVX512
+
+FULGURITE_BULK_BODY bool libtorch_fuses() {
+  static bool const fuses = at::get_cpu_capability().starts_with("AVX");
+  return fuses;
+}
+
+/// The kernel of MKL whose bits LibTorch's roots have, found by a trial.
+FULGURITE_BULK_BODY MklKernel mkl_kernel() {
+  static MklKernel const found = [] {
+    using enum MklKernel;
+    if (fulgurite_vms_sqrt == nullptr || !libtorch_fuses()) return other;
+    if (as_libtorch<float>(roots_256<sse>)) return sse;
+    if (__builtin_cpu_supports("avx512dq") && as_libtorch<float>(roots_512<avx512>)) return avx512;
+    return as_libtorch<float>(roots_256<nearest>) ? nearest : other;
+  }();
+  return found;
+}
+
+FULGURITE_BULK_BODY bool adam_in_one_loop(AdamNumbers const& by, float* parameters, float const* gradients, bool apart,
+                                          float* mean, float* square, std::size_t size) {
+  auto const kernel = mkl_kernel();
+  static bool const wide = __builtin_cpu_supports("avx512dq");
+  if (!wide || (kernel != MklKernel::sse && kernel != MklKernel::avx512)) return false;
+  (kernel == MklKernel::sse ? adam_512<MklKernel::sse> : adam_512<MklKernel::avx512>)(by, parameters, gradients, apart,
+                                                                                      mean, square, size);
+  return true;
+}
+#endif
+
+template <class T>
+Roots<T> roots_of_libtorch() {
+  static Roots<T> const found = []() -> Roots<T> {
+#if defined(__x86_64__)
+    if constexpr (std::same_as<T, float>) {
+      if (mkl_kernel() == MklKernel::sse) return roots_256<MklKernel::sse>;
+      if (mkl_kernel() == MklKernel::avx512) return roots_512<MklKernel::avx512>;
+      if (mkl_kernel() == MklKernel::nearest) return roots_256<MklKernel::nearest>;
+    }
+#endif
+    auto const mkl = roots_of_mkl<T>();
     return mkl != nullptr && as_libtorch(mkl) ? mkl : nullptr;
   }();
   return found;
 }
-FULGURITE_INSTANTIATE(Roots<float> roots_of_mkl());
-FULGURITE_INSTANTIATE(Roots<double> roots_of_mkl());
+FULGURITE_INSTANTIATE(Roots<float> roots_of_libtorch());
+FULGURITE_INSTANTIATE(Roots<double> roots_of_libtorch());
 
 FULGURITE_BULK_BODY void take_maximum(at::Tensor& x, at::Tensor const& other) { at::maximum_out(x, x, other); }
 
@@ -92,13 +267,6 @@ FULGURITE_BULK_BODY void add_quotient(at::Tensor const& to, at::Tensor const& x,
                                       double eps, double value) {
   to.addcdiv_(x, root.div_(divisor).add_(eps), value);
 }
-
-#if defined(__x86_64__)
-FULGURITE_BULK_BODY bool libtorch_fuses() {
-  static bool const fuses = at::get_cpu_capability().starts_with("AVX");
-  return fuses;
-}
-#endif
 
 }  // namespace fulgurite::libtorch
 
