@@ -126,10 +126,12 @@ template <MklKernel kernel>
 
 template <MklKernel kernel>
 [[FULGURITE_AVX512, gnu::always_inline]] inline __m512 root(__m512 x) {
-  if constexpr (kernel != MklKernel::avx512)
-    return _mm512_insertf32x8(_mm512_castps256_ps512(root<kernel>(_mm512_castps512_ps256(x))),
-                              root<kernel>(_mm512_extractf32x8_ps(x, 1)), 1);
-  auto const estimate = _mm512_rsqrt14_ps(x), root = _mm512_mul_ps(x, estimate);
+  if constexpr (kernel != MklKernel::avx512) {
+    auto const low = root<kernel>(__m256(__builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7)));
+    auto const high = root<kernel>(__m256(__builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15)));
+    return __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  }
+  auto const estimate = _mm512_maskz_rsqrt14_ps(0xffff, x), root = _mm512_mul_ps(x, estimate);
   auto const halved = _mm512_mul_ps(estimate, _mm512_set1_ps(0.5F));
   return _mm512_mask_mov_ps(_mm512_fmadd_ps(_mm512_fnmadd_ps(root, root, x), halved, root),
                             _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_EQ_OQ), x);
