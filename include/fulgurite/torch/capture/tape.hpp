@@ -486,8 +486,11 @@ class Tapes {
   static constexpr long longest_gap = 512;      ///< replays
   static constexpr bool records_checks = true;  ///< a step that is compared with a replay is recorded for that
 
-  /// The reason why nothing can be recorded on this device; empty if it can.
-  static std::string missing(at::Device) { return {}; }
+  /// The reason why nothing can be recorded on this device; empty if it can. Only a build without CUDA graphs asks this
+  /// for a GPU.
+  static std::string missing(at::Device device) {
+    return device.is_cpu() ? "" : "this program was built without CUDA or without the headers of its toolkit";
+  }
   void open(at::Device, Kernels) {}
   void close() {}
 
