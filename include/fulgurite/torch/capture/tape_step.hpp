@@ -315,9 +315,7 @@ std::optional<std::size_t> last_to_touch(Steps const& steps, at::Tensor const& m
   std::optional<std::size_t> last;
   for (std::size_t i = 0; i != steps.size(); ++i)
     each_tensor_of_step(steps[i].what, [&](at::Tensor const& tensor) {
-      if (storage_of(tensor) != storage_of(memory)) return;
-      auto const other = span_of(tensor);
-      if (other.begin < mine.end && mine.begin < other.end) last = i;
+      if (storage_of(tensor) == storage_of(memory) && span_of(tensor).overlaps(mine)) last = i;
     });
   return last;
 }
