@@ -19,20 +19,17 @@
 
 #include <fulgurite/torch/native/fastest.hpp>
 #include <fulgurite/torch/native/products.hpp>
+#include <fulgurite/torch/native/vectors.hpp>
 
 namespace fulgurite::libtorch::native {
 
 namespace passes {
 
-/// A vector of T with as many bytes as `Numbers`.
-template <class Numbers, class T>
-using Like __attribute__((vector_size(sizeof(Numbers)))) = T;
-
 /// x becomes its exponential, 2^n times a polynomial of what n leaves; numbers below -87 count as that, those above 88
 /// do not occur.
 template <class Numbers>
 [[gnu::always_inline]] inline void exponential(Numbers& x) {
-  using Whole = Like<Numbers, std::int32_t>;
+  using Whole = Vector<std::int32_t, sizeof(Numbers)>;
   Numbers const power = x < -87.0F ? Numbers{} - 87.0F : x;
   constexpr float rounding = 12582912.0F;  // 1.5 * 2^23: adding it leaves the nearest whole number in the last bits
   Numbers const shifted = power * 1.44269504F + rounding, n = shifted - rounding;
@@ -288,7 +285,7 @@ template <class Numbers>
   for (std::int64_t row = 0; row != step.samples; ++row) {
     std::int64_t i = 0;
     for (; i + width <= step.hidden; i += width) lstm_vector<Numbers>(step, row, i);
-    for (; i < step.hidden; i += 4) lstm_vector<Four>(step, row, i);
+    for (; i < step.hidden; i += 4) lstm_vector<Vector<float, 16>>(step, row, i);
   }
 }
 template <class Numbers>
@@ -297,66 +294,19 @@ template <class Numbers>
   for (std::int64_t row = 0; row != step.samples; ++row) {
     std::int64_t i = 0;
     for (; i + width <= step.hidden; i += width) lstm_backward_vector<Numbers>(step, row, i);
-    for (; i < step.hidden; i += 4) lstm_backward_vector<Four>(step, row, i);
+    for (; i < step.hidden; i += 4) lstm_backward_vector<Vector<float, 16>>(step, row, i);
   }
-}
-
-#if defined(__x86_64__)
-[[gnu::target("avx512f")]] inline void lstm_512(LstmStep const& step) { lstm<Sixteen>(step); }
-[[gnu::target("avx2,fma")]] inline void lstm_256(LstmStep const& step) { lstm<Eight>(step); }
-[[gnu::target("avx512f")]] inline void lstm_backward_512(LstmStep const& step) { lstm_backward<Sixteen>(step); }
-[[gnu::target("avx2,fma")]] inline void lstm_backward_256(LstmStep const& step) { lstm_backward<Eight>(step); }
-[[gnu::target("avx512f")]] inline void softmax_512(Scores const& scores) { softmax<Sixteen>(scores); }
-[[gnu::target("avx2,fma")]] inline void softmax_256(Scores const& scores) { softmax<Eight>(scores); }
-[[gnu::target("avx512f")]] inline void softmax_backward_512(Scores const& scores, float* of_results, float const* out,
-                                                            std::int64_t out_apart, float const* gradient,
-                                                            std::int64_t gradient_apart, std::int64_t wide) {
-  softmax_backward<Sixteen>(scores, of_results, out, out_apart, gradient, gradient_apart, wide);
-}
-[[gnu::target("avx2,fma")]] inline void softmax_backward_256(Scores const& scores, float* of_results, float const* out,
-                                                             std::int64_t out_apart, float const* gradient,
-                                                             std::int64_t gradient_apart, std::int64_t wide) {
-  softmax_backward<Eight>(scores, of_results, out, out_apart, gradient, gradient_apart, wide);
-}
-[[gnu::target("avx512f")]] inline void gelu_512(float* to, float const* x, float const* gradient, std::int64_t n) {
-  gelu<Sixteen>(to, x, gradient, n);
-}
-[[gnu::target("avx2,fma")]] inline void gelu_256(float* to, float const* x, float const* gradient, std::int64_t n) {
-  gelu<Eight>(to, x, gradient, n);
-}
-#endif
-
-/// The functions above for the widest vectors of this processor.
-struct Fitting {
-  decltype(&gelu<Four>) gelu = &passes::gelu<Four>;
-  decltype(&softmax<Four>) softmax = &passes::softmax<Four>;
-  decltype(&softmax_backward<Four>) softmax_backward = &passes::softmax_backward<Four>;
-  decltype(&lstm<Four>) lstm = &passes::lstm<Four>;
-  decltype(&lstm_backward<Four>) lstm_backward = &passes::lstm_backward<Four>;
-};
-
-FULGURITE_BULK_BODY Fitting const& fitting() {
-  static Fitting const all = [] {
-    Fitting one;
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512f"))
-      one = {&gelu_512, &softmax_512, &softmax_backward_512, &lstm_512, &lstm_backward_512};
-    else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-      one = {&gelu_256, &softmax_256, &softmax_backward_256, &lstm_256, &lstm_backward_256};
-#endif
-    return one;
-  }();
-  return all;
 }
 
 }  // namespace passes
 
 FULGURITE_BULK_BODY void gelu_backward(float* to, float const* gradient, float const* x, std::int64_t n) {
-  auto const by = passes::fitting().gelu;
   constexpr std::int64_t part = few_numbers;
   on_threads((n + part - 1) / part, [&](std::int64_t i) {
     auto const from = i * part;
-    by(to + from, x + from, gradient + from, std::min(part, n - from));
+    in_widest_vectors<float>([&]<class Numbers>() __attribute__((always_inline)) {
+      passes::gelu<Numbers>(to + from, x + from, gradient + from, std::min(part, n - from));
+    });
   });
 }
 
@@ -450,8 +400,9 @@ attention_or_libtorch(c10::DispatchKeySet keys, at::Tensor const& q, at::Tensor 
     for (auto const& one : blocks) {
       one.scores(turned, head(q, i) + one.first * q.stride(2), scores);
       auto* const sum = static_cast<float*>(sums.data_ptr()) + i / heads * rows * heads + i % heads + one.first * heads;
-      passes::fitting().softmax(
-          {scores, one.count, one.seen, shape.distance, causal ? one.first : -1, scale_of(shape, scale), sum, heads});
+      passes::Scores const all{
+          scores, one.count, one.seen, shape.distance, causal ? one.first : -1, scale_of(shape, scale), sum, heads};
+      in_widest_vectors<float>([&]<class Numbers>() __attribute__((always_inline)) { passes::softmax<Numbers>(all); });
       one.results(head(v, i), scores, head(out, i) + one.first * out.stride(2));
     }
   });
@@ -487,9 +438,11 @@ attention_backward_or_libtorch(c10::DispatchKeySet keys, at::Tensor const& gradi
     results_by(turned, by, of_results);
     auto* const sum =
         static_cast<float*>(sums.data_ptr()) + i / shape.heads * sums.stride(0) + i % shape.heads * sums.stride(1);
-    passes::fitting().softmax_backward(
-        {scores, rows, rows, distance, causal ? 0 : -1, scale_of(shape, scale), sum, sums.stride(2)}, of_results,
-        head(out, i), out.stride(2), by, apart, wide);
+    passes::Scores const all{scores, rows,          rows, distance, causal ? 0 : -1, scale_of(shape, scale),
+                             sum,    sums.stride(2)};
+    in_widest_vectors<float>([&]<class Numbers>() __attribute__((always_inline)) {
+      passes::softmax_backward<Numbers>(all, of_results, head(out, i), out.stride(2), by, apart, wide);
+    });
     dv_by(by, scores, head(dv, i));
     dq_by(head(k, i), of_results, head(dq, i));
     dk_by(queries, of_results, head(dk, i));
@@ -587,7 +540,7 @@ lstm_or_libtorch(c10::DispatchKeySet keys, at::Tensor const& x, at::Tensor const
     }
     layer.sums(weights, inputs, step.gates);
     step.out = outs + t * samples * hidden;
-    passes::fitting().lstm(step);
+    in_widest_vectors<float>([&]<class Numbers>() __attribute__((always_inline)) { passes::lstm<Numbers>(step); });
     state = step.out;
     cells = step.cells;
   }
@@ -636,7 +589,8 @@ lstm_backward_or_libtorch(c10::DispatchKeySet keys, at::Tensor const& x, at::Ten
     step.of_h = numbers(of_h);
     step.of_cells = to(of_c);
     step.of_gates = of_gates + t * layer.samples * layer.gates;
-    passes::fitting().lstm_backward(step);
+    in_widest_vectors<float>([&]<class Numbers>()
+                                 __attribute__((always_inline)) { passes::lstm_backward<Numbers>(step); });
     layer.of_h(numbers(h_weight), step.of_gates, to(of_h));
   }
   auto const* const inputs = numbers(kept);

@@ -21,63 +21,9 @@
 
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/torch/native/plan.hpp>
+#include <fulgurite/torch/native/vectors.hpp>
 
 namespace fulgurite::libtorch::native {
-
-// A loop over consecutive numbers, as many at a time as fill a register. Compilers do not vectorise such a loop at the
-// usual optimization levels; every processor that LibTorch supports has vectors of 16 bytes, and most have those of 32.
-
-template <class T>
-using Wide __attribute__((vector_size(16))) = T;
-template <class T>
-using Wider __attribute__((vector_size(32))) = T;
-
-template <class T>
-inline Wide<T> wide(T const* from) {
-  Wide<T> numbers;
-  std::memcpy(&numbers, from, sizeof numbers);
-  return numbers;
-}
-template <class T>
-inline void put_wide(T* to, Wide<T> const& numbers) {
-  std::memcpy(to, &numbers, sizeof numbers);
-}
-
-/// f(to[i], from[i]...) for as many of n numbers as fill whole vectors; returns their number.
-template <class Numbers, class T, class F, class... From>
-[[gnu::always_inline]] inline std::int64_t each_vector(std::int64_t n, F const& f, T* to, From const*... from) {
-  constexpr std::int64_t width = sizeof(Numbers) / sizeof(T);
-  std::int64_t i = 0;
-  for (; i + width <= n; i += width) {
-    Numbers result, given[sizeof...(From)];
-    std::size_t k = 0;
-    (std::memcpy(&given[k++], from + i, sizeof(Numbers)), ...);
-    [&]<std::size_t... I>(std::index_sequence<I...>)
-        __attribute__((always_inline)) { f(result, given[I]...); }(std::index_sequence_for<From...>{});
-    std::memcpy(to + i, &result, sizeof result);
-  }
-  return i;
-}
-#if defined(__x86_64__)
-template <class T, class F, class... From>
-[[gnu::target("avx2")]] inline std::int64_t each_wider_vector(std::int64_t n, F const& f, T* to, From const*... from) {
-  return each_vector<Wider<T>>(n, f, to, from...);
-}
-#endif
-
-/// f(to[i], from[i]...), which sets the first, for n numbers. `f` is called with vectors and, for the remainder, with
-/// single numbers, must compute the same for both, and is inlined; `to` may be one of the inputs.
-template <class T, class F, class... From>
-inline void each_number(std::int64_t n, F const& f, T* to, From const*... from) {
-  std::int64_t i = 0;
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2")) i = each_wider_vector(n, f, to, from...);
-  else i = each_vector<Wide<T>>(n, f, to, from...);
-#else
-  i = each_vector<Wide<T>>(n, f, to, from...);
-#endif
-  for (; i != n; ++i) f(to[i], from[i]...);
-}
 
 // The computation of LibTorch's CPU kernels for common operators on float32, in the same order and so with the same
 // bits, without the overhead of dispatch, boxed arguments and iterators. For a few hundred numbers that overhead takes

@@ -83,10 +83,15 @@ FULGURITE_BULK_BODY void mean_of_squares(float* to, float const* x, float const*
 FULGURITE_BULK_BODY void column_sums(float* to, float const* x, std::int64_t rows, std::int64_t columns,
                                      std::int64_t plain) {
   std::int64_t j = 0;
+  using Four = Vector<float, 16>;
   for (; j + 4 <= columns; j += 4) {
-    auto const term = [=](std::int64_t i) { return wide<float>(x + i * columns + j); };
-    put_wide<float>(to + j, Wide<float>{} + (j < plain ? cascade_sum<Wide<float>>(rows, term)
-                                                       : interleaved_sum<Wide<float>>(rows, term)));
+    auto const term = [=](std::int64_t i) {
+      Four numbers;
+      std::memcpy(&numbers, x + i * columns + j, sizeof numbers);
+      return numbers;
+    };
+    Four const sums = Four{} + (j < plain ? cascade_sum<Four>(rows, term) : interleaved_sum<Four>(rows, term));
+    std::memcpy(to + j, &sums, sizeof sums);
   }
   for (; j != columns; ++j)
     to[j] = 0.0F + interleaved_sum<float>(rows, [=](std::int64_t i) { return x[i * columns + j]; });
@@ -130,11 +135,6 @@ FULGURITE_BULK_BODY void nll_loss_backward(float* to, float gradient, float tota
 // LibTorch's generator, the Mersenne Twister, with several numbers at a time. Each is used as two halves of 64 bits.
 
 namespace twister {
-
-using Words16 __attribute__((vector_size(16))) = std::uint32_t;
-using Words32 __attribute__((vector_size(32))) = std::uint32_t;
-using Pairs16 __attribute__((vector_size(16))) = std::uint64_t;
-using Pairs32 __attribute__((vector_size(32))) = std::uint64_t;
 
 /// The next 624 numbers, before they are tempered (at::mt19937_engine::next_state).
 template <class Words>
@@ -181,7 +181,7 @@ template <class Words>
 
 /// `bound`: the probability in units of 2^-53, as LibTorch makes a double of the lower 53 bits of two numbers, of which
 /// the first is the upper half.
-template <class Words, class Pairs>
+template <class Pairs>
 [[gnu::always_inline]] inline void bernoulli(float* to, std::uint64_t bound, std::size_t n,
                                              at::mt19937_data_pod& engine) {
   constexpr std::size_t most = 256, width = sizeof(Pairs) / sizeof(std::uint64_t);
@@ -190,7 +190,7 @@ template <class Words, class Pairs>
   float results[most] = {};
   for (std::size_t count = 0; n != 0; n -= count, to += count) {
     count = std::min(n, most);
-    take<Words>(engine, reinterpret_cast<char*>(pairs), 2 * count);
+    take<Vector<std::uint32_t, sizeof(Pairs)>>(engine, reinterpret_cast<char*>(pairs), 2 * count);
     for (std::size_t i = 0; i < count; i += width) {
       Pairs y;
       std::memcpy(&y, pairs + i, sizeof y);
@@ -206,23 +206,13 @@ template <class Words, class Pairs>
   }
 }
 
-#if defined(__x86_64__)
-[[gnu::target("avx2")]] inline void bernoulli_256(float* to, std::uint64_t bound, std::size_t n,
-                                                  at::mt19937_data_pod& engine) {
-  bernoulli<Words32, Pairs32>(to, bound, n, engine);
-}
-#endif
-
 }  // namespace twister
 
 FULGURITE_BULK_BODY void bernoulli(float* to, double probability, std::int64_t n, at::mt19937_data_pod& engine) {
   auto const bound = static_cast<std::uint64_t>(std::ceil(std::ldexp(probability, 53)));
-  auto const count = static_cast<std::size_t>(n);
-#if defined(__x86_64__)
-  static bool const half = __builtin_cpu_supports("avx2");
-  if (half) return twister::bernoulli_256(to, bound, count, engine);
-#endif
-  twister::bernoulli<twister::Words16, twister::Pairs16>(to, bound, count, engine);
+  in_widest_vectors<std::uint64_t, 32>([&]<class Pairs>() __attribute__((always_inline)) {
+    twister::bernoulli<Pairs>(to, bound, static_cast<std::size_t>(n), engine);
+  });
 }
 
 #if defined(__x86_64__)
@@ -231,12 +221,14 @@ FULGURITE_BULK_BODY void bernoulli(float* to, double probability, std::int64_t n
 // 16 numbers at a time; LibTorch's library offers them.
 
 extern "C" {
-[[gnu::weak, gnu::target("avx512f")]] passes::Sixteen
-fulgurite_exp_512(passes::Sixteen numbers) __asm__("Sleef_expf16_u10");
-[[gnu::weak, gnu::target("avx512f")]] passes::Sixteen
-fulgurite_log_512(passes::Sixteen numbers) __asm__("Sleef_logf16_u10");
-[[gnu::weak, gnu::target("avx2")]] passes::Eight fulgurite_exp_256(passes::Eight numbers) __asm__("Sleef_expf8_u10");
-[[gnu::weak, gnu::target("avx2")]] passes::Eight fulgurite_log_256(passes::Eight numbers) __asm__("Sleef_logf8_u10");
+[[gnu::weak, gnu::target("avx512f")]] Vector<float, 64>
+fulgurite_exp_512(Vector<float, 64> numbers) __asm__("Sleef_expf16_u10");
+[[gnu::weak, gnu::target("avx512f")]] Vector<float, 64>
+fulgurite_log_512(Vector<float, 64> numbers) __asm__("Sleef_logf16_u10");
+[[gnu::weak, gnu::target("avx2")]] Vector<float, 32>
+fulgurite_exp_256(Vector<float, 32> numbers) __asm__("Sleef_expf8_u10");
+[[gnu::weak, gnu::target("avx2")]] Vector<float, 32>
+fulgurite_log_256(Vector<float, 32> numbers) __asm__("Sleef_logf8_u10");
 }
 
 namespace softmax {
@@ -246,7 +238,7 @@ enum class Map : bool { exp, log };
 /// Numbers behind the last one, up to a whole vector, are changed, too.
 [[gnu::target("avx512f")]] inline void map_512(Map what, float* numbers, std::int64_t n) {
   for (std::int64_t i = 0; i < n; i += 16) {
-    passes::Sixteen x;
+    Vector<float, 64> x;
     std::memcpy(&x, numbers + i, sizeof x);
     x = what == Map::exp ? fulgurite_exp_512(x) : fulgurite_log_512(x);
     std::memcpy(numbers + i, &x, sizeof x);
@@ -254,7 +246,7 @@ enum class Map : bool { exp, log };
 }
 [[gnu::target("avx2")]] inline void map_256(Map what, float* numbers, std::int64_t n) {
   for (std::int64_t i = 0; i < n; i += 8) {
-    passes::Eight x;
+    Vector<float, 32> x;
     std::memcpy(&x, numbers + i, sizeof x);
     x = what == Map::exp ? fulgurite_exp_256(x) : fulgurite_log_256(x);
     std::memcpy(numbers + i, &x, sizeof x);
