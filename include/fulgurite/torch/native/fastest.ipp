@@ -6,6 +6,7 @@
 #include <cstring>
 #include <initializer_list>
 #include <limits>
+#include <tuple>
 #include <vector>
 
 #include <ATen/EmptyTensor.h>
@@ -16,6 +17,7 @@
 #include <ATen/ops/mkldnn_rnn_layer_ops.h>
 #include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
+#include <torch/library.h>
 
 #include <fulgurite/torch/native/fastest.hpp>
 #include <fulgurite/torch/native/products.hpp>
@@ -300,6 +302,9 @@ template <class Numbers>
 
 }  // namespace passes
 
+/// to[i] = gradient[i] (Phi(x[i]) + x[i] phi(x[i])) with the normal distribution function Phi and its density phi: the
+/// gradient of aten::gelu without approximation. The error of Phi is at most 2e-7. LibTorch's kernel computes an error
+/// function that is exact to the last bit, and an exponential besides; here both are of one exponential.
 FULGURITE_BULK_BODY void gelu_backward(float* to, float const* gradient, float const* x, std::int64_t n) {
   constexpr std::int64_t part = few_numbers;
   on_threads((n + part - 1) / part, [&](std::int64_t i) {
@@ -316,6 +321,8 @@ FULGURITE_BULK_BODY bool is_for_gelu(at::Tensor const& gradient, at::Tensor cons
          gradient.sizes() == x.sizes() && x.numel() != 0;
 }
 
+/// In front of LibTorch's own kernel: while a scope of Matmul::fastest is open, gelu_backward() for contiguous float32
+/// tensors on the CPU.
 FULGURITE_BULK_BODY at::Tensor gelu_backward_or_libtorch(c10::DispatchKeySet keys, at::Tensor const& gradient,
                                                          at::Tensor const& x, std::string_view approximate) {
   if (!is_for_gelu(gradient, x, approximate))
@@ -369,6 +376,8 @@ FULGURITE_BULK_BODY float scale_of(AttentionShape const& shape, std::optional<do
   return static_cast<float>(given ? *given : 1 / std::sqrt(static_cast<double>(shape.wide)));
 }
 
+/// Attention of at most 128 rows, causal or not, by LIBXSMM's products. LibTorch's kernels multiply by MKL, whose calls
+/// take longer than these products. Also returns the logarithms of the sums of exponentials, as LibTorch's.
 FULGURITE_BULK_BODY std::tuple<at::Tensor, at::Tensor>
 attention_or_libtorch(c10::DispatchKeySet keys, at::Tensor const& q, at::Tensor const& k, at::Tensor const& v,
                       double dropout, bool causal, std::optional<at::Tensor> const& mask, std::optional<double> scale) {
@@ -501,6 +510,10 @@ FULGURITE_BULK_BODY bool is_for_lstm(at::Tensor const& x, at::Tensor const& x_we
          has(h_weight, gates * hidden) && has(x_bias, gates) && has(h_bias, gates) && has(h, states) && has(c, states);
 }
 
+/// One small layer of an LSTM in one direction, by LIBXSMM's products. LibTorch's are oneDNN's, which took 1.1 to 9
+/// times as long for such layers on one core of an Intel processor (forward and backward), and less time than ours for
+/// larger ones. The last result of the forward pass is what the gradient needs of it; it is float32 from ours and bytes
+/// from LibTorch's, so a gradient is always by the side that computed the layer.
 FULGURITE_BULK_BODY std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>
 lstm_or_libtorch(c10::DispatchKeySet keys, at::Tensor const& x, at::Tensor const& x_weight, at::Tensor const& h_weight,
                  at::Tensor const& x_bias, at::Tensor const& h_bias, at::Tensor const& h, at::Tensor const& c,
@@ -601,6 +614,14 @@ lstm_backward_or_libtorch(c10::DispatchKeySet keys, at::Tensor const& x, at::Ten
   for (std::int64_t row = 0; row != layer.rows; ++row) add_to(to(of_x_bias), of_gates + row * layer.gates, layer.gates);
   std::memcpy(to(of_h_bias), to(of_x_bias), of_h_bias.nbytes());
   return {of_x, of_x_weight, of_h_weight, of_x_bias, of_h_bias, of_h, of_c};
+}
+
+FULGURITE_BULK_BODY void intercept_others(torch::Library& library) {
+  library.impl("gelu_backward", TORCH_FN(gelu_backward_or_libtorch));
+  library.impl("_scaled_dot_product_flash_attention_for_cpu", TORCH_FN(attention_or_libtorch));
+  library.impl("_scaled_dot_product_flash_attention_for_cpu_backward", TORCH_FN(attention_backward_or_libtorch));
+  library.impl("mkldnn_rnn_layer", TORCH_FN(lstm_or_libtorch));
+  library.impl("mkldnn_rnn_layer_backward", TORCH_FN(lstm_backward_or_libtorch));
 }
 
 FULGURITE_BULK_BODY std::optional<SmallCall> fastest_call(std::string_view name, torch::jit::Stack const& arguments) {
