@@ -502,7 +502,7 @@ FULGURITE_BULK_BODY Tape::Tape(std::vector<Call> calls, Listing const& listing, 
       ++facts_.replayed;
     }
   }
-  add_looks(steps_, parameters);
+  add_looks(parameters);
   for (std::size_t i = 0; i != steps_.size(); ++i)
     if (std::holds_alternative<TapeLook>(steps_[i].what)) looks_.push_back(i);
   share_memory(constants);
