@@ -68,26 +68,6 @@ FULGURITE_BULK_BODY void Arena::set_received(std::vector<bool> const& all) {
   }
 }
 
-FULGURITE_BULK_BODY void Arena::keep_part(ArenaPart part) {
-  leave_gradients(false);
-  Mode const mode;
-  states_.gather_moved(slots_, buffers_);
-  states_.set_part(std::move(part));
-  lay_out();
-}
-
-FULGURITE_BULK_BODY void Arena::gather_states(bool keeps_all) {
-  make_states();
-  Mode const mode;
-  put_right();
-  states_.gather(slots_, buffers_, keeps_all);
-}
-
-FULGURITE_BULK_BODY void Arena::make_states() {
-  Mode const mode;
-  states_.make(slots_, buffers_);
-}
-
 FULGURITE_BULK_BODY void Arena::clear_each(Buffer const& buffer) {
   for (auto const i : buffer.slots)
     if (slots_[i].stays) clear_unused(slots_[i]);
@@ -147,15 +127,14 @@ FULGURITE_BULK_BODY std::vector<at::Tensor> own_states(libtorch::Arena const& ar
 }
 
 FULGURITE_BULK_BODY SavedPart own_part(libtorch::Arena const& arena) {
-  SavedPart part{arena.states().part().mine, arena.states().part().of, {}};
+  SavedPart part{arena.part().mine, arena.part().of, {}};
   for (auto const& flat : own_states(arena)) part.states.push_back(libtorch::saved(flat).written_last());
   return part;
 }
 
 FULGURITE_BULK_BODY void require_own(libtorch::Arena const& arena, SavedPart const& part, std::string_view optimizer) {
   auto const own = own_states(arena);
-  bool fits = part.mine == arena.states().part().mine && part.of == arena.states().part().of &&
-              part.states.size() == own.size();
+  bool fits = part.mine == arena.part().mine && part.of == arena.part().of && part.states.size() == own.size();
   for (std::size_t i = 0; fits && i != own.size(); ++i) fits = libtorch::fits(own[i], part.states[i]);
   if (!fits)
     throw Error("fulgurite.optim.part",
