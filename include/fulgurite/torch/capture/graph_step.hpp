@@ -109,8 +109,6 @@ class Observer {
   std::string wrong(std::vector<at::Tensor> const& given, std::vector<at::Tensor> const& left);
 
  private:
-  static std::uint32_t version(at::Tensor const& tensor);
-
   capture::World const& world_;
   at::Device device_;
   capture::Recorder recorder_;

@@ -17,11 +17,11 @@ FULGURITE_BULK_BODY void Arena::zero_grad() {
   for (auto& buffer : buffers_) {
     if (buffer.some_stay && !buffer.taken) clear_each(buffer);
     else clear_all(buffer);
-    buffer.version = buffer.gradients.unsafeGetTensorImpl()->version_counter().current_version();
+    buffer.version = version_of(buffer.gradients);
   }
   for (auto& slot : slots_) {
     slot.received = false;
-    slot.version = version(slot.gradient);
+    slot.version = version_of(slot.gradient);
     if (slot.stays) slot.parameter.mutable_grad().reset();
     else if (slot.parameter.requires_grad() && !slot.held().defined()) slot.parameter.mutable_grad() = slot.gradient;
   }
@@ -35,17 +35,17 @@ FULGURITE_BULK_BODY void Arena::look() {
 FULGURITE_BULK_BODY void Arena::look_in_mode() {
   put_right();
   for (auto& buffer : buffers_) {
-    auto const now = version(buffer.gradients);
+    auto const now = version_of(buffer.gradients);
     if (now == buffer.version) continue;  // a replay may have cleared the gradients without calling zero_grad()
     buffer.version = now;
     for (auto const i : buffer.slots) slots_[i].received = false;
   }
   for (auto& slot : slots_) {
-    auto const now = version(slot.gradient);
+    auto const now = version_of(slot.gradient);
     if (!slot.held().defined()) {
       if (slot.received || now != slot.version) slot.gradient.zero_();
       slot.received = false;
-      slot.version = version(slot.gradient);
+      slot.version = version_of(slot.gradient);
     } else if (now != slot.version || is_elsewhere(slot)) {
       slot.received = true;
       slot.version = now;
@@ -61,10 +61,10 @@ FULGURITE_BULK_BODY std::vector<bool> Arena::received() {
 }
 
 FULGURITE_BULK_BODY void Arena::set_received(std::vector<bool> const& all) {
-  for (auto& buffer : buffers_) buffer.version = version(buffer.gradients);
+  for (auto& buffer : buffers_) buffer.version = version_of(buffer.gradients);
   for (std::size_t i = 0; i != slots_.size(); ++i) {
     slots_[i].received = all[i];
-    slots_[i].version = version(slots_[i].gradient);
+    slots_[i].version = version_of(slots_[i].gradient);
   }
 }
 
@@ -83,7 +83,7 @@ FULGURITE_BULK_BODY void Arena::leave_uncleared(Buffer const& buffer) {
   };
   for (auto const i : buffer.slots) {
     auto const& slot = slots_[i];
-    to_overwrite->push_back({slot.gradient, version(slot.gradient)});
+    to_overwrite->push_back({slot.gradient, version_of(slot.gradient)});
     add_gap(slot.begin);
     end = slot.begin + slot.gradient.numel();
   }
@@ -96,7 +96,7 @@ FULGURITE_BULK_BODY void Arena::clear_all(Buffer& buffer) {
   else buffer.gradients.zero_();
   buffer.taken = false;
   if (buffer.some_stay)
-    for (auto const i : buffer.slots) slots_[i].cleared = version(slots_[i].gradient);
+    for (auto const i : buffer.slots) slots_[i].cleared = version_of(slots_[i].gradient);
 }
 
 FULGURITE_BULK_BODY ArenaParameters::ArenaParameters(Arena& arena)

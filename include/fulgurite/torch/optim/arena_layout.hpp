@@ -135,8 +135,6 @@ class ArenaLayout : Pinned {
     std::optional<at::NoGradGuard> no_graph{};
   };
 
-  static std::uint32_t version(at::Tensor const& tensor);
-
   bool fits(Slot const& slot) const;
 
   void put_right();

@@ -167,10 +167,6 @@ FULGURITE_BULK_BODY ArenaLayout::Mode::Mode() {
   no_graph.emplace();
 }
 
-FULGURITE_BULK_BODY std::uint32_t ArenaLayout::version(at::Tensor const& tensor) {
-  return tensor.unsafeGetTensorImpl()->version_counter().current_version();
-}
-
 FULGURITE_BULK_BODY bool ArenaLayout::fits(Slot const& slot) const {
   auto const& flat = buffers_[slot.buffer].parameters;
   return slot.parameter.scalar_type() == flat.scalar_type() && slot.parameter.device() == flat.device();
@@ -211,14 +207,14 @@ FULGURITE_BULK_BODY void ArenaLayout::choose_staying() {
                  (type == at::kFloat || type == at::kDouble) && slot.gradient.is_non_overlapping_and_dense();
     if (!slot.stays) continue;
     buffers_[slot.buffer].some_stay = true;
-    slot.cleared = version(slot.gradient) - 1;
+    slot.cleared = version_of(slot.gradient) - 1;
   }
 }
 
 FULGURITE_BULK_BODY void ArenaLayout::clear_unused(Slot& slot) {
-  if (version(slot.gradient) == slot.cleared) return;
+  if (version_of(slot.gradient) == slot.cleared) return;
   slot.gradient.zero_();
-  slot.cleared = version(slot.gradient);
+  slot.cleared = version_of(slot.gradient);
   give_back(slot.gradient.mutable_data_ptr(), slot.gradient.nbytes());
 }
 
@@ -275,7 +271,7 @@ FULGURITE_BULK_BODY void ArenaLayout::lay_out() {
     buffer.parameters = at::zeros({buffer.size}, options);
     buffer.gradients = at::zeros({buffer.size}, options);
     buffer.gradients_too = slice(buffer.gradients, 0, buffer.gradients);
-    buffer.version = version(buffer.gradients);
+    buffer.version = version_of(buffer.gradients);
   }
   for (auto& slot : slots_) move_in(slot, buffers_[slot.buffer]);
   if (made_) lay_states();
@@ -286,9 +282,9 @@ FULGURITE_BULK_BODY void ArenaLayout::move_in(Slot& slot, Buffer const& buffer) 
   auto const old = std::exchange(slot.gradient, slice(buffer.gradients, slot.begin, slot.parameter));
   bool const had =
       slot.parameter.grad().defined() &&
-      (slot.received || !old.defined() || !slot.parameter.grad().is_same(old) || version(old) != slot.version);
+      (slot.received || !old.defined() || !slot.parameter.grad().is_same(old) || version_of(old) != slot.version);
   take_data(slot);
-  slot.version = version(slot.gradient);
+  slot.version = version_of(slot.gradient);
   slot.received = had;
   if (had) take_gradient(slot);
   else if (slot.parameter.requires_grad()) slot.parameter.mutable_grad() = slot.gradient;

@@ -255,7 +255,6 @@ class SeenGradients {
     bool finite;
     bool is(at::Tensor const& other) const;
   };
-  static std::uint32_t version(at::Tensor const& tensor);
 
   std::vector<Seen> seen_;
   bool look_ = false;
