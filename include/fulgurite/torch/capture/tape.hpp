@@ -184,34 +184,21 @@ class Copies {
 
 // How a step and its replay are compared on the CPU: by texts, bits, and random numbers.
 
-/// The states of the random generators that a step draws from. If it draws from none, no generator is read or restored,
-/// so that other threads may draw meanwhile.
-class Generators {
- public:
-  Generators(Tape const& tape, bool draws);
-  std::vector<at::Tensor> now() const;
-  /// The states when this object was made.
-  std::vector<at::Tensor> const& states() const { return states_; }
-  void restore() const;
+struct KeptTape;
 
- private:
-  void add(at::Generator const& generator);
-  std::vector<at::Generator> all_;
-  std::vector<at::Tensor> states_;
-};
-
-/// A copy of all that a step may change: the model's memory, and the generators if the step draws random numbers.
+/// A copy of all that a step may change: the model's memory, and the states of the random generators that it draws
+/// from. If it draws from none, no generator is read or restored, so that other threads may draw meanwhile.
 class Before {
  public:
-  Before(World const& world, Tape const& tape, bool draws);
+  Before(World const& world, KeptTape const& kept);
   void restore() const;
   /// True if both copies are equal in every bit.
   bool same(Before const& other) const;
 
  private:
   World const& world_;
-  Generators generators_;
   std::vector<char> bytes_;
+  std::vector<std::pair<at::Generator, at::Tensor>> generators_ = {};
 };
 
 /// The bytes of tensors, one after another, as if each were contiguous.
@@ -240,9 +227,9 @@ class Turns {
 
   template <class F>
   void keep(F&& f) {
-    found_.push_back(now());
+    found_.emplace_back(world_, kept_);
     f();
-    left_.push_back(now());
+    left_.emplace_back(world_, kept_);
   }
   /// In the replay, in place of the trainer's turn.
   void repeat(loop::Turn turn);
@@ -250,8 +237,6 @@ class Turns {
   bool same() const;
 
  private:
-  Before now() const;
-
   World const& world_;
   KeptTape const& kept_;
   std::vector<Before> found_, left_;
@@ -318,8 +303,7 @@ class Tapes {
   /// equal in every bit. What the step has left is restored.
   template <class Result, class Batch, class Step>
   Compared<Taken<Result>> compare(Scene const& scene, Kept& kept, Batch& batch, Step& step) {
-    auto const now = [&] { return Before(scene.world, *kept.tape, kept.draws); };
-    auto const before = now();
+    Before const before(scene.world, kept);
     Turns turns(scene.world, kept);
     Compared<Taken<Result>> compared{record<Result>(scene, batch, step, underway_, &turns)};
     auto const& taken = compared.ran;
@@ -331,13 +315,13 @@ class Tapes {
     compared.wrong = taken.refusal;
     if (compared.wrong.empty()) compared.wrong = difference(kept.text, taken.text);
     if (!compared.wrong.empty()) return compared;
-    auto const after = now();
+    Before const after(scene.world, kept);
     auto const leaving = bytes_of(taken.left.tensors);
     before.restore();
     bool same = false;
     try {
       kept.tape->replay(scene.batch, [&](loop::Turn turn, at::Tensor const&) { turns.repeat(turn); }, false);
-      same = turns.same() && now().same(after) && leaving == bytes_of(kept.tape->leaving());
+      same = turns.same() && Before(scene.world, kept).same(after) && leaving == bytes_of(kept.tape->leaving());
     } catch (std::exception const&) {}  // the step itself has not thrown
     after.restore();
     if (!same) compared.wrong = other_bits;
@@ -358,7 +342,7 @@ class Tapes {
     return give_away(kept.left, *static_cast<Result const*>(kept.result.get()), board,
                      [&](std::size_t number) { return kept.copies.take(*kept.tape, number); });
   }
-  static Before before(World const& world, Kept const& kept);
+  static Before before(World const& world, Kept const& kept) { return {world, kept}; }
 
  private:
   static constexpr int most_failures = 3;

@@ -582,54 +582,38 @@ FULGURITE_BULK_BODY bool Copies::is_as_it_was(at::Tensor const& copy, at::Tensor
          (!from.is_contiguous() || copy.is_contiguous()) && copy.unsafeGetTensorImpl()->autograd_meta() == nullptr;
 }
 
-FULGURITE_BULK_BODY Generators::Generators(Tape const& tape, bool draws) {
-  if (!draws) return;
-  add(cpu_generator());
-  tape.each_generator([&](at::Generator const& generator) { add(generator); });
-  states_ = now();
-}
-
-FULGURITE_BULK_BODY std::vector<at::Tensor> Generators::now() const {
-  std::vector<at::Tensor> states;
-  for (auto generator : all_) {
+FULGURITE_BULK_BODY Before::Before(World const& world, KeptTape const& kept) : world_(world), bytes_(world.bytes()) {
+  if (!kept.draws) return;
+  auto const save = [&](at::Generator generator) {
+    for (auto const& [known, state] : generators_)
+      if (known == generator) return;
     std::lock_guard const lock(generator.mutex());
-    states.push_back(generator.get_state());
-  }
-  return states;
+    generators_.emplace_back(generator, generator.get_state());
+  };
+  save(cpu_generator());
+  kept.tape->each_generator(save);
 }
-
-FULGURITE_BULK_BODY void Generators::restore() const {
-  for (std::size_t i = 0; i != all_.size(); ++i) {
-    auto generator = all_[i];
-    std::lock_guard const lock(generator.mutex());
-    generator.set_state(states_[i]);
-  }
-}
-
-FULGURITE_BULK_BODY void Generators::add(at::Generator const& generator) {
-  if (std::find(all_.begin(), all_.end(), generator) == all_.end()) all_.push_back(generator);
-}
-
-FULGURITE_BULK_BODY Before::Before(World const& world, Tape const& tape, bool draws)
-    : world_(world), generators_(tape, draws), bytes_(world.bytes()) {}
 
 FULGURITE_BULK_BODY bool Before::same(Before const& other) const {
-  return bytes_ == other.bytes_ && bytes_of(generators_.states()) == bytes_of(other.generators_.states());
+  auto const same_state = [](auto const& a, auto const& b) { return bytes_of({a.second}) == bytes_of({b.second}); };
+  return bytes_ == other.bytes_ && std::equal(generators_.begin(), generators_.end(), other.generators_.begin(),
+                                              other.generators_.end(), same_state);
 }
 
 FULGURITE_BULK_BODY void Before::restore() const {
   world_.restore(bytes_);
-  generators_.restore();
+  for (auto [generator, state] : generators_) {
+    std::lock_guard const lock(generator.mutex());
+    generator.set_state(state);
+  }
 }
 
 FULGURITE_BULK_BODY bool Turns::same() const { return same_ && at_ == found_.size(); }
 
-FULGURITE_BULK_BODY Before Turns::now() const { return {world_, *kept_.tape, kept_.draws}; }
-
 FULGURITE_BULK_BODY void Turns::repeat(loop::Turn turn) {
   if (turn == loop::Turn::looks_at_loss) return;  // there a replay may not have cleared the gradients yet
   if (at_ == found_.size()) return void(same_ = false);
-  same_ = same_ && now().same(found_[at_]);
+  same_ = same_ && Before(world_, kept_).same(found_[at_]);
   left_[at_++].restore();
 }
 
@@ -656,10 +640,6 @@ FULGURITE_BULK_BODY std::string difference(std::vector<std::string> const& a, st
   return a.size() == b.size() ? ""
                               : "the step is not the same each time: it calls " + std::to_string(a.size()) +
                                     " operators or " + std::to_string(b.size());
-}
-
-FULGURITE_BULK_BODY Before Tapes::before(World const& world, Kept const& kept) {
-  return {world, *kept.tape, kept.draws};
 }
 
 }  // namespace fulgurite::libtorch::capture
