@@ -642,4 +642,8 @@ FULGURITE_BULK_BODY std::string difference(std::vector<std::string> const& a, st
                                     " operators or " + std::to_string(b.size());
 }
 
+FULGURITE_BODY std::string Tapes::missing(at::Device device) {
+  return device.is_cpu() ? "" : "this program was built without CUDA or without the headers of its toolkit";
+}
+
 }  // namespace fulgurite::libtorch::capture
