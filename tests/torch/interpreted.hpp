@@ -29,7 +29,7 @@ inline void interpret(libtorch::UpdateTrace const& trace, std::span<double const
       case What::scale: return from.mul(n);
       case What::divide: return from.div(n);
       case What::add_number: return from.add(n);
-      case What::add: return from.add(a, n);
+      case What::sum: return from.add(a, n);
       case What::add_product: return from.addcmul(a, b, n);
       case What::add_quotient: return from.addcdiv(a, b, n);
       case What::root: return from.sqrt();

@@ -231,7 +231,7 @@ struct CountsOperators {
   }
 };
 
-struct GraphedCpu : capture::Capturing<SingleDevice<Cpu>, capture::CapturedSteps<graph::Graphs<Replayed>>> {
+struct GraphedCpu : capture::Capturing<SingleDevice<Cpu>, graph::Graphs<Replayed>> {
   using Capturing::Capturing;
   /// Its graphs overwrite gradients. Products are LibTorch's, since the stand-in does not replay others.
   static GraphedCpu overwriting() {

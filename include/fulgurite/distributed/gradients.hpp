@@ -232,7 +232,6 @@ class GradientBuckets : Pinned {  // hooks keep its address
     std::uint32_t version;
     std::size_t item = none;  ///< the item whose gradient it must still be
   };
-  static std::uint32_t version_of(at::Tensor const& tensor);
 
   /// Makes views of the tensors once: a small model would spend more time on making views than on copying.
   void look_at_parts();

@@ -123,7 +123,7 @@ FULGURITE_BODY void GradientBuckets::prepare(Group& group, std::int64_t head) {
 FULGURITE_BODY bool GradientBuckets::changed() const {
   return std::any_of(sent_.begin(), sent_.end(), [&](Sent const& one) {
     if (one.item != none && !plan.items[one.item].parameter.grad().is_same(one.tensor)) return true;
-    return one.tensor.defined() && version_of(one.tensor) != one.version;
+    return one.tensor.defined() && libtorch::version_of(one.tensor) != one.version;
   });
 }
 
@@ -141,10 +141,6 @@ FULGURITE_BODY void GradientBuckets::sum(Group& group) {
 FULGURITE_BODY void GradientBuckets::scale(double by) {
   for (auto const& tensor : plan.tensors)
     if (tensor.as_gradients) tensor.sums.mul_(by);
-}
-
-FULGURITE_BODY std::uint32_t GradientBuckets::version_of(at::Tensor const& tensor) {
-  return tensor.unsafeGetTensorImpl()->version_counter().current_version();
 }
 
 FULGURITE_BODY void GradientBuckets::look_at_parts() {
@@ -200,7 +196,7 @@ FULGURITE_BODY void GradientBuckets::fill(Bucket const& bucket) {
 
 FULGURITE_BODY void GradientBuckets::note(Bucket const& bucket) {
   auto const add = [&](at::Tensor const& tensor, std::size_t item) {
-    sent_.push_back({tensor, tensor.defined() ? version_of(tensor) : 0, item});
+    sent_.push_back({tensor, tensor.defined() ? libtorch::version_of(tensor) : 0, item});
   };
   for (auto const i : bucket.stretches) {
     auto const& stretch = plan.stretches[i];

@@ -30,8 +30,7 @@ using replayed::Replayed;
 namespace {
 
 using OnFake = SingleDevice<Accelerator>;
-using Graphed =
-    replayed::capture::Capturing<OnFake, replayed::capture::CapturedSteps<replayed::graph::Graphs<Replayed>>>;
+using Graphed = replayed::capture::Capturing<OnFake, replayed::graph::Graphs<Replayed>>;
 
 /// Without random numbers, whose state only a real GPU's graphs restore.
 struct Small : torch::nn::Module {

@@ -30,8 +30,7 @@ using replayed::Replayed;
 namespace {
 
 using OnFake = SingleDevice<Accelerator>;
-using Graphed =
-    replayed::capture::Capturing<OnFake, replayed::capture::CapturedSteps<replayed::graph::Graphs<Replayed>>>;
+using Graphed = replayed::capture::Capturing<OnFake, replayed::graph::Graphs<Replayed>>;
 
 inline long runs = 0, other_from = -1, other_to = -1;  ///< of training_step; between the last two it computes otherwise
 inline int logs = 1;                                   ///< how often it logs its loss

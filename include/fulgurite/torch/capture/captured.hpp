@@ -6,9 +6,9 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include <torch/csrc/autograd/anomaly_mode.h>
@@ -122,6 +122,7 @@ class CapturedModel {
   static constexpr std::uint8_t patience = 3;  ///< passed checks after which a changing host byte is ignored
 
   std::optional<World> world_;
+  at::Device device_ = at::kCPU;
   long unchecked_ = 0;  ///< replays since the last check, over all kinds of steps
   bool half_checked_ = false, check_is_next_ = false;
   bool off_ = true;  ///< set to false by `take`
@@ -131,7 +132,6 @@ class CapturedModel {
 
  private:
   Object object_ = {};
-  at::Device device_ = at::kCPU;
   int times_void_ = 0;  ///< how often all recordings have been discarded
   std::uint64_t noise_ = 88172645463325252U;
 };
@@ -147,13 +147,8 @@ class CapturedModel {
 ///
 /// `Recordings` makes and replays the recordings: Tapes or Graphs.
 template <class Recordings>
-class CapturedSteps : private CapturedModel {
+class CapturedSteps : public CapturedModel {
  public:
-  using CapturedModel::check_is_next;
-  using CapturedModel::half_checked;
-  using CapturedModel::may_replay;
-  using CapturedModel::unchecked;
-
   explicit CapturedSteps(std::shared_ptr<CaptureReport> report) : CapturedModel(std::move(report)) {}
   /// A copy has no recordings, since those belong to one model in one fit.
   CapturedSteps(CapturedSteps const& other) : CapturedModel(other.report_) {}
@@ -191,7 +186,8 @@ class CapturedSteps : private CapturedModel {
   /// At most so many replays become one while nothing reads what they compute; 1: each is one of its own.
   void join(long most) {
     if constexpr (joins_steps) recordings_.join(most);
-    else if (most > 1) steps_stay_single(*report_, "only on a GPU does a replay have a launch to save");
+    else if (most > 1 && Recordings::missing(device_).empty())
+      steps_stay_single(*report_, "only on a GPU does a replay have a launch to save");
   }
   /// Runs the replays that wait for others.
   void finish() {
@@ -441,9 +437,9 @@ class CapturedSteps : private CapturedModel {
 /// Throws [fulgurite.capture.steps_a_replay] unless a table of numbers has so many rows.
 void require_steps_a_replay(int steps);
 
-/// `Base` with its steps handed to `Steps` (CapturedSteps<...> or TapesOrGraphs), which runs them with `Base` or
-/// replays them.
-template <class Base, class Steps>
+/// `Base` with its steps handed to CapturedSteps, which runs them with `Base` or replays them. `Recordings`: Tapes, or
+/// Graphs; or both, for a device that is known only at run time: tapes on the CPU, graphs elsewhere.
+template <class Base, class... Recordings>
 class Capturing : public Base {
  public:
   static constexpr bool captures = true;
@@ -472,46 +468,53 @@ class Capturing : public Base {
 
   template <class Model, class Precision>
   void setup(Model& model, Precision const& precision) {
-    steps_.teardown();
+    on_device([](auto& steps) { steps.teardown(); });
     Base::setup(model, precision);
-    steps_.setup(model, this->device(), options_.kernels);
+    elsewhere_ = !this->device().is_cpu();
+    on_device([&](auto& steps) { steps.setup(model, this->device(), options_.kernels); });
   }
   template <class Model>
   void teardown(Model& model) {
-    steps_.teardown();
+    on_device([](auto& steps) { steps.teardown(); });
     Base::teardown(model);
   }
 
   void backward(at::Tensor const& loss, at::Tensor const& seed) {
-    steps_.backward(seed, [&] { Base::backward(loss, seed); });
+    on_device([&](auto& steps) { steps.backward(seed, [&] { Base::backward(loss, seed); }); });
   }
   template <class F>
   void in_turn(loop::Turn turn, at::Tensor const& loss, F&& f) {
-    steps_.in_turn(turn, loss, f);
+    on_device([&](auto& steps) { steps.in_turn(turn, loss, f); });
   }
   template <class Batch, class Board, class Seam>
   auto gradients(StepKey key, Batch& batch, Board& board, Seam& seam) {
     auto const products = Base::matmul_scope();  // a tape records the matmul precision of the scope it is made in
-    return steps_.gradients(static_cast<Base&>(*this), key, batch, board, seam);
+    return on_device([&](auto& steps) { return steps.gradients(static_cast<Base&>(*this), key, batch, board, seam); });
   }
 
   // What the loops call on a strategy whose replays may be wrong; CapturedSteps documents each function.
-  long unchecked() const { return steps_.unchecked(); }
-  bool half_checked() const { return steps_.half_checked(); }
-  bool check_is_next() const { return steps_.check_is_next(); }
+  long unchecked() const { return captured().unchecked(); }
+  bool half_checked() const { return captured().half_checked(); }
+  bool check_is_next() const { return captured().check_is_next(); }
   template <class Board, class Seam>
   void confirm(Board& board, Seam& seam) {
-    steps_.confirm(static_cast<Base&>(*this), board, seam);
+    on_device([&](auto& steps) { steps.confirm(static_cast<Base&>(*this), board, seam); });
   }
-  bool may_replay() const { return steps_.may_replay(); }
-  void give_up(std::string const& reason) { steps_.give_up(reason); }
+  bool may_replay() const { return captured().may_replay(); }
+  void give_up(std::string const& reason) {
+    on_device([&](auto& steps) { steps.give_up(reason); });
+  }
   long replays() const { return report_->replayed + report_->dropped; }
   /// How many steps the options allow to become one replay.
   int steps_a_replay() const { return options_.steps_a_replay; }
   /// True: the loop lets steps become one replay from now on, and calls `finish_replays` before anyone reads what they
   /// compute. False: each is one of its own, and none waits any more.
-  void join_steps(bool join) { steps_.join(join ? options_.steps_a_replay : 1); }
-  void finish_replays() { steps_.finish(); }
+  void join_steps(bool join) {
+    on_device([&](auto& steps) { steps.join(join ? options_.steps_a_replay : 1); });
+  }
+  void finish_replays() {
+    on_device([](auto& steps) { steps.finish(); });
+  }
   /// Called where the loop cannot let them be joined.
   void stay_single(std::string const& reason) { capture::steps_stay_single(*report_, reason); }
   /// True if the loop may roll back after a wrong replay.
@@ -523,76 +526,43 @@ class Capturing : public Base {
   }
 
  private:
+  /// Calls `f` with the CapturedSteps of the model's device.
+  template <class F>
+  auto on_device(F&& f) {
+    if (elsewhere_) return f(std::get<sizeof...(Recordings) - 1>(steps_));
+    return f(std::get<0>(steps_));
+  }
+  CapturedModel const& captured() const {
+    if (elsewhere_) return std::get<sizeof...(Recordings) - 1>(steps_);
+    return std::get<0>(steps_);
+  }
+
   CaptureOptions options_;
   std::shared_ptr<CaptureReport> report_ = std::make_shared<CaptureReport>();
-  Steps steps_{report_};
+  std::tuple<CapturedSteps<Recordings>...> steps_{CapturedSteps<Recordings>(report_)...};
+  bool elsewhere_ = false;  ///< the model is not on the CPU
 };
 
-// Steps for a device that is known only at run time: tapes on the CPU, graphs on a GPU.
-
-/// Has the members of CapturedSteps, and chooses between the two in `setup`.
-class TapesOrGraphs {
-  using OnCpu = CapturedSteps<Tapes>;
-  using OnGpu = CapturedSteps<graph::Graphs<graph::DeviceGraph>>;
-
- public:
-  explicit TapesOrGraphs(std::shared_ptr<CaptureReport> report);
-  TapesOrGraphs(TapesOrGraphs const&);
-  TapesOrGraphs(TapesOrGraphs&&) noexcept;
-  ~TapesOrGraphs();
-
-  template <class Model>
-  void setup(Model& model, at::Device device, Kernels kernels) {
-    choose(device);
-    std::visit([&](auto& steps) { steps.setup(model, device, kernels); }, steps_);
-  }
-  void teardown();
-  template <class F>
-  void backward(at::Tensor const& seed, F&& run) {
-    std::visit([&](auto& steps) { steps.backward(seed, run); }, steps_);
-  }
-  template <class F>
-  void in_turn(loop::Turn turn, at::Tensor const& loss, F&& f) {
-    std::visit([&](auto& steps) { steps.in_turn(turn, loss, f); }, steps_);
-  }
-  template <class Strategy, class Batch, class Board, class Seam>
-  auto gradients(Strategy& strategy, StepKey key, Batch& batch, Board& board, Seam& seam) {
-    return std::visit([&](auto& steps) { return steps.gradients(strategy, key, batch, board, seam); }, steps_);
-  }
-  void join(long most);
-  void finish();
-  long unchecked() const;
-  bool half_checked() const;
-  bool may_replay() const;
-  bool check_is_next() const;
-  template <class Strategy, class Board, class Seam>
-  void confirm(Strategy& strategy, Board& board, Seam& seam) {
-    std::visit([&](auto& steps) { steps.confirm(strategy, board, seam); }, steps_);
-  }
-  void give_up(std::string const& reason);
-
- private:
-  void choose(at::Device device);
-
-  std::shared_ptr<CaptureReport> report_;
-  std::variant<OnCpu, OnGpu> steps_;
-};
-
-/// The type that records the steps of a device.
-template <Known OnGpu>
-struct StepsOf {
-  using type = TapesOrGraphs;
-};
-template <>
-struct StepsOf<Known::no> {
-  using type = CapturedSteps<Tapes>;
-};
-template <>
-struct StepsOf<Known::yes> {
-  using type = CapturedSteps<graph::Graphs<graph::DeviceGraph>>;
+/// `Strategy` with recordings for its device.
+#if defined(FULGURITE_HAS_CUDA_RUNTIME)
+template <class Strategy, Known OnGpu = Strategy::on_gpu>
+struct CapturingOn {
+  using type = Capturing<Strategy, Tapes, graph::Graphs<graph::CudaGraph>>;
 };
 template <class Strategy>
-using CapturingOf = Capturing<Strategy, typename StepsOf<Strategy::on_gpu>::type>;
+struct CapturingOn<Strategy, Known::no> {
+  using type = Capturing<Strategy, Tapes>;
+};
+template <class Strategy>
+struct CapturingOn<Strategy, Known::yes> {
+  using type = Capturing<Strategy, graph::Graphs<graph::CudaGraph>>;
+};
+template <class Strategy>
+using CapturingOf = typename CapturingOn<Strategy>::type;
+#else
+template <class Strategy>
+using CapturingOf = Capturing<Strategy, Tapes>;  // which says why nothing is recorded on a GPU
+#endif
 
 }  // namespace libtorch::capture
 

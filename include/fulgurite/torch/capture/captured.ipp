@@ -67,48 +67,4 @@ FULGURITE_BODY void require_steps_a_replay(int steps) {
                                                         std::to_string(steps));
 }
 
-FULGURITE_BULK_BODY TapesOrGraphs::TapesOrGraphs(std::shared_ptr<CaptureReport> report)
-    : report_(report), steps_(std::in_place_type<OnCpu>, std::move(report)) {}
-
-FULGURITE_BULK_BODY TapesOrGraphs::TapesOrGraphs(TapesOrGraphs const&) = default;
-FULGURITE_BULK_BODY TapesOrGraphs::TapesOrGraphs(TapesOrGraphs&&) noexcept = default;
-FULGURITE_BULK_BODY TapesOrGraphs::~TapesOrGraphs() = default;
-
-FULGURITE_BULK_BODY void TapesOrGraphs::choose(at::Device device) {
-  if (device.is_cuda()) steps_.emplace<OnGpu>(report_);
-  else steps_.emplace<OnCpu>(report_);
-}
-
-FULGURITE_BULK_BODY void TapesOrGraphs::join(long most) {
-  std::visit([&](auto& steps) { steps.join(most); }, steps_);
-}
-
-FULGURITE_BULK_BODY void TapesOrGraphs::finish() {
-  std::visit([](auto& steps) { steps.finish(); }, steps_);
-}
-
-FULGURITE_BULK_BODY void TapesOrGraphs::teardown() {
-  std::visit([](auto& steps) { steps.teardown(); }, steps_);
-}
-
-FULGURITE_BULK_BODY long TapesOrGraphs::unchecked() const {
-  return std::visit([](auto const& steps) { return steps.unchecked(); }, steps_);
-}
-
-FULGURITE_BULK_BODY bool TapesOrGraphs::half_checked() const {
-  return std::visit([](auto const& steps) { return steps.half_checked(); }, steps_);
-}
-
-FULGURITE_BULK_BODY bool TapesOrGraphs::may_replay() const {
-  return std::visit([](auto const& steps) { return steps.may_replay(); }, steps_);
-}
-
-FULGURITE_BULK_BODY bool TapesOrGraphs::check_is_next() const {
-  return std::visit([](auto const& steps) { return steps.check_is_next(); }, steps_);
-}
-
-FULGURITE_BULK_BODY void TapesOrGraphs::give_up(std::string const& reason) {
-  std::visit([&](auto& steps) { steps.give_up(reason); }, steps_);
-}
-
 }  // namespace fulgurite::libtorch::capture

@@ -109,8 +109,6 @@ class Observer {
   std::string wrong(std::vector<at::Tensor> const& given, std::vector<at::Tensor> const& left);
 
  private:
-  static std::uint32_t version(at::Tensor const& tensor);
-
   capture::World const& world_;
   at::Device device_;
   capture::Recorder recorder_;
@@ -331,35 +329,6 @@ class WaitingReplays {
 
 // The build defines this macro if LibTorch's CUDA libraries are linked and the toolkit's headers compile.
 
-/// Replaces CudaGraph in builds without CUDA, and gives the reason why nothing can be recorded.
-class NoGraph {
- public:
-  static std::string missing(at::Device) {
-    return "this program was built without CUDA or without the headers of its toolkit";
-  }
-  struct Side {
-    explicit Side(at::Device) {}
-    template <class F>
-    auto run(std::string&, F&& f) {
-      return f();
-    }
-    template <class F>
-    void unwatched(F&& f) {
-      f();
-    }
-  };
-  explicit NoGraph(Side&) {}
-  template <class F>
-  void capture(F&&) {}
-  std::unique_ptr<NoGraph> cut() { return nullptr; }
-  void replay() {}
-  template <class Optimizer, class Run>
-  static bool can_update(Optimizer&, Run const&) {
-    return false;
-  }
-  void update(UpdateInGraph const&) {}
-};
-
 #if defined(FULGURITE_HAS_CUDA_RUNTIME)
 /// Notices when the host waits for the device, by LibTorch's own warning about that. While this object lives, such a
 /// warning is noted and not printed.
@@ -552,10 +521,6 @@ class CudaGraph : Pinned {
   std::unique_ptr<at::cuda::CUDAGraph> graph_;
 };
 
-/// The type with which `Captured{SingleDevice{cuda}}` records in this build.
-using DeviceGraph = CudaGraph;
-#else
-using DeviceGraph = NoGraph;
 #endif
 
 }  // namespace fulgurite::libtorch::graph

@@ -54,13 +54,13 @@ FULGURITE_BULK_BODY bool Inputs::written() const {
 
 FULGURITE_BULK_BODY Observer::Observer(capture::World const& world)
     : world_(world), device_(world.device()), recorder_(device_) {
-  world.each_tensor([&](at::Tensor const& tensor) { before_.emplace_back(tensor, version(tensor)); });
+  world.each_tensor([&](at::Tensor const& tensor) { before_.emplace_back(tensor, version_of(tensor)); });
 }
 
 FULGURITE_BULK_BODY std::vector<c10::VariableVersion> Observer::written() {
   std::vector<c10::VariableVersion> all;
   for (auto const& [tensor, then] : before_)
-    if (version(tensor) != then) all.push_back(tensor.unsafeGetTensorImpl()->version_counter());
+    if (version_of(tensor) != then) all.push_back(tensor.unsafeGetTensorImpl()->version_counter());
   for (; next_call_ < recorder_.calls.size(); ++next_call_)
     for (auto const& [storage, counter] : recorder_.calls[next_call_].written)
       if (world_.number(storage)) all.push_back(counter);
@@ -73,7 +73,7 @@ FULGURITE_BULK_BODY void Observer::turn(loop::Turn turn, at::Tensor const& loss,
   if (turn == loop::Turn::looks_at_loss) return f();
   turns.emplace_back(turn, written());
   f();
-  for (auto& [tensor, then] : before_) then = version(tensor);
+  for (auto& [tensor, then] : before_) then = version_of(tensor);
 }
 
 FULGURITE_BULK_BODY std::string Observer::wrong(std::vector<at::Tensor> const& given,
@@ -108,13 +108,9 @@ FULGURITE_BULK_BODY std::string Observer::wrong(std::vector<at::Tensor> const& g
   return reason;
 }
 
-FULGURITE_BULK_BODY std::uint32_t Observer::version(at::Tensor const& tensor) {
-  return tensor.unsafeGetTensorImpl()->version_counter().current_version();
-}
-
 FULGURITE_BULK_BODY void require_unwritten(std::vector<Arena::Stale> const& stale) {
   for (auto const& [slice, version] : stale)
-    if (slice.unsafeGetTensorImpl()->version_counter().current_version() != version) throw WrittenMeanwhile();
+    if (version_of(slice) != version) throw WrittenMeanwhile();
 }
 
 FULGURITE_BULK_BODY void clear_silently(std::vector<Arena::Stale> const& stale) {

@@ -55,7 +55,7 @@ namespace fulgurite::libtorch::graph {
 /// Where the loop lets steps be joined, replays that update wait for those after them, and become one graph of several
 /// steps: recorded once as many of them wait, and compared with the replays one by one before it is used.
 ///
-/// `Graph`: NoGraph or CudaGraph.
+/// `Graph`: CudaGraph.
 template <class Graph>
 class Graphs {
   template <class Result>

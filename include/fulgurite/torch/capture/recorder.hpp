@@ -131,7 +131,6 @@ class Listing {
   bool shares_batch(Storage storage) const;
   void append(at::Tensor const& tensor, std::string const& reader);
   void append(IValue const& value, std::string const& reader);
-  static bool overlap(at::Tensor const& a, at::Tensor const& b);
   static std::uint64_t bits_of(at::Tensor const& tensor);
   std::string line(Call const& call);
 

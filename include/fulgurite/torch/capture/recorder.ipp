@@ -204,7 +204,7 @@ FULGURITE_BODY void Listing::append(at::Tensor const& tensor, std::string const&
   if (kind == Role::Kind::batch) {
     for (std::size_t i = 0; i != batch_.size(); ++i)
       if (i != number && batch_[i].defined() && storage_of(batch_[i]) == storage_of(tensor) &&
-          overlap(batch_[i], batch_[number]))
+          span_of(batch_[i]).overlaps(span_of(batch_[number])))
         refuse("tensors of the batch share memory");
     offset -= batch_[number].storage_offset();
   } else if (kind == Role::Kind::constant) {
@@ -246,11 +246,6 @@ FULGURITE_BODY void Listing::append(IValue const& value, std::string const& read
     text_ +=
         " generator " + std::to_string(reinterpret_cast<std::uintptr_t>(value.toGenerator().unsafeGetGeneratorImpl()));
   else refuse(reader + " has an argument of a kind that a tape does not know: " + value.tagKind());
-}
-
-FULGURITE_BULK_BODY bool Listing::overlap(at::Tensor const& a, at::Tensor const& b) {
-  auto const x = span_of(a), y = span_of(b);
-  return x.begin < y.end && y.begin < x.end;
 }
 
 FULGURITE_BODY std::uint64_t Listing::bits_of(at::Tensor const& tensor) {

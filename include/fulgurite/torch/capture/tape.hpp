@@ -3,7 +3,6 @@
 // out; where an operator allocates its results, their memory replaces that of the recorded results.
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -24,6 +23,7 @@
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/policy/policies.hpp>
 #include <fulgurite/torch/capture/recorder.hpp>
+#include <fulgurite/torch/capture/report.hpp>
 #include <fulgurite/torch/capture/step_kind.hpp>
 #include <fulgurite/torch/capture/tape_step.hpp>
 #include <fulgurite/torch/capture/world.hpp>
@@ -31,136 +31,7 @@
 #include <fulgurite/torch/native/small_call.hpp>
 #include <fulgurite/torch/optim/clip.hpp>
 
-namespace fulgurite {
-namespace libtorch::capture {
-
-// A step clears its gradients and then adds to them. A replay writes the first summand directly to the gradient:
-// without the clearing, without the addition, and if possible without a temporary.
-
-/// The entry of this key; nullptr if there is none.
-template <class Map>
-auto const* found_in(Map const& map, std::size_t key) {
-  auto const found = map.find(key);
-  return found == map.end() ? nullptr : &found->second;
-}
-
-/// For each slice of model memory that a zero_() has cleared, finds the first tensor added to it. If that tensor is the
-/// only result of a call and has no other use, the call writes it to the slice. Otherwise it is copied to the slice, as
-/// for a convolution, which makes all of its gradients in one call.
-class DirectGradients {
- public:
-  DirectGradients(std::vector<Call> const& calls, std::vector<bool> const& alive,
-                  std::vector<std::optional<OutForm>> const& forms, Listing const& listing,
-                  std::vector<at::Tensor> const& leaving);
-
-  /// What replaces a call; nullptr: nothing does.
-  Memory const* instead_of(std::size_t call) const { return found_in(instead_, call); }
-  /// The call whose result this call adds to cleared memory, so that only 0 + x remains of the addition; nullptr: this
-  /// call is no such addition.
-  std::size_t const* added_by(std::size_t call) const { return found_in(added_by_, call); }
-  /// Where a call writes its result; nullptr: to the result's own memory.
-  at::Tensor const* place_of(std::size_t call) const { return found_in(places_, call); }
-
- private:
-  void after_clearing(std::size_t clearing, Listing const& listing);
-
-  /// True if this call adds a tensor to a slice of the same layout that no call has read or written since the clearing.
-  bool is_first_addition(std::size_t adding, at::Tensor const& whole, std::vector<Span> const& touched) const;
-
-  /// The call whose result such an addition adds, if that call can write to the slice itself.
-  std::optional<std::size_t> maker_of(std::size_t adding, std::size_t clearing, at::Tensor const& whole,
-                                      Listing const& listing, std::vector<Span> const& touched) const;
-
-  static at::Tensor part(at::Tensor const& whole, Span span);
-
-  std::vector<Call> const& calls_;
-  std::vector<bool> const& alive_;
-  std::vector<std::optional<OutForm>> const& forms_;
-  std::unordered_map<Storage, int> reads_;
-  std::unordered_map<Storage, std::size_t> makers_;
-  std::unordered_map<std::size_t, Memory> instead_;
-  std::unordered_map<std::size_t, std::size_t> added_by_;
-  std::unordered_map<std::size_t, at::Tensor> places_;
-};
-
-// Matrix products that are added to an existing gradient, in the later batches of an accumulation window, and products
-// that a bias is added to in place, as LibTorch's Linear does it for three dimensions. If the product's kernel does the
-// addition, one pass over memory is saved.
-
-/// Finds the products whose only use is to be added to a tensor of the model, and those that a row is added to, where
-/// no call touches either between the product and the addition, so that the sum may be made earlier. It has the same
-/// two summands, hence the same bits. Applies only where Epilogue::then_onto or then_row is certified.
-class LaterAdditions {
- public:
-  /// `first`: the additions that are already replaced.
-  LaterAdditions(std::vector<Call> const& calls, std::vector<bool> const& alive, DirectGradients const& first,
-                 Listing const& listing, std::vector<at::Tensor> const& leaving);
-
-  /// Where a product may add its result itself; nullptr: nowhere.
-  at::Tensor const* place_of(std::size_t product) const { return found_in(places_, product); }
-  /// The row that a product may add to its result itself; nullptr: none.
-  at::Tensor const* row_of(std::size_t product) const { return found_in(rows_, product); }
-  /// The product that makes this addition unnecessary.
-  std::size_t const* product_of(std::size_t addition) const { return found_in(added_, addition); }
-
- private:
-  void look_at(std::size_t adding, Listing const& listing);
-  void look_at_row(std::size_t adding);
-
-  /// True if a call in [first, last) reads or writes the slice.
-  bool is_touched(at::Tensor const& slice, std::size_t first, std::size_t last) const;
-
-  std::vector<Call> const& calls_;
-  std::vector<bool> const& alive_;
-  std::unordered_map<Storage, int> reads_;
-  std::unordered_map<Storage, std::size_t> products_;
-  std::unordered_map<std::size_t, at::Tensor> places_, rows_;
-  std::unordered_map<std::size_t, std::size_t> added_;
-};
-
-// Finds out by trial whether a small function gives the same bits as the operator that it would replace. Each operator
-// and shape is tried once per process.
-
-/// Runs an operator and its candidate replacements on the recorded values and on random ones, in private memory. One
-/// that draws random numbers has a private generator for each of the two, which must end in the same state.
-class SmallTrial {
- public:
-  /// `form`: the operator itself, if it writes to its first argument or has no form that could be replaced.
-  SmallTrial(Call const& call, OutForm const& form);
-
-  /// The index of the first candidate with the operator's bits; nullopt: none.
-  std::optional<std::size_t> passing();
-
- private:
-  static constexpr std::size_t enough = 512, most_rounds = 64;  // results to compare; limit of draws
-
-  /// What one of the two writes to, and draws from.
-  struct Side {
-    Stack places = {};
-    at::Generator generator = {};
-  };
-
-  bool passes(native::SmallCall& candidate);
-  /// Those of the operator, and those from which small_calls makes a candidate.
-  Stack arguments(Side const& side) const;
-  /// `zero`: scalars are 0, since some operators divide by them.
-  void draw(native::Numbers& numbers, native::Draw kind, bool zero);
-  void prepare(Side const& side) const;
-  bool same() const;
-  static at::Tensor copy(at::Tensor const& tensor);
-
-  OutForm const& form_;
-  std::string name_;
-  bool in_place_, allocates_;
-  std::optional<std::size_t> generator_ = std::nullopt;  ///< which argument
-  Stack given_;
-  Side theirs_, ours_;
-};
-
-/// The function to call in place of the operator; nullopt: the operator. `form`: nullptr if the operator has none.
-/// `place`: where its only result goes, if not to its own memory. Must be called while the recorded values are still in
-/// memory.
-std::optional<native::SmallCall> small_call(Call const& call, OutForm const* form, at::Tensor const* place);
+namespace fulgurite::libtorch::capture {
 
 /// A step that can be replayed: the calls that a Listing has accepted, with memory of their own. A replay computes the
 /// same bits as the step's code on that batch. It checks nothing but the batch: CapturedSteps has to find out when the
@@ -209,96 +80,6 @@ class Tape : TapeMemory, Pinned {
   Stack stack_;
   std::vector<std::size_t> looks_;  ///< indices of the steps that are looks
 };
-
-// What a captured strategy reports about its work.
-
-/// A counter that several threads may increment: copies of a strategy, such as those of a sweep's members, share one
-/// report.
-class Count {
- public:
-  Count(long number = 0) : number_(number) {}
-  Count(Count const& other) : number_(long{other}) {}
-  Count& operator=(Count const& other);
-  operator long() const { return number_.load(std::memory_order_relaxed); }
-  Count& operator+=(long more);
-  Count& operator++() { return *this += 1; }
-
- private:
-  std::atomic<long> number_;
-};
-
-}  // namespace libtorch::capture
-
-/// Counts what a captured strategy has done. Get it before the strategy is given to a trainer:
-///
-///     Captured strategy{SingleDevice{cpu}};
-///     auto report = strategy.report();
-///     auto trainer = make_trainer<Net>(options, strategy);
-///     trainer.fit(model, batches);  // then read report->replayed
-struct CaptureReport {
-  using Count = libtorch::capture::Count;
-  Count eager;                    ///< steps that ran as they are written, and were not recorded
-  Count recorded;                 ///< steps that were recorded (those of tapes also ran as they are written)
-  Count checked;                  ///< steps that ran as they are written, and were compared with a replay, bit for bit
-  Count confirmed;                ///< extra runs of a step as it is written, for a check; their results were discarded
-  Count replayed;                 ///< steps in which no code of the model ran
-  Count updated;                  ///< those of them whose graph makes the update, if numbers are finite
-  std::string update_apart = {};  ///< why the update of some step is not part of its graph
-  Count joined;                   ///< those that ran in a graph of several steps
-  std::string single = {};        ///< why steps are not joined
-  std::vector<std::string> reasons = {};                 ///< why steps run eagerly
-  std::vector<libtorch::capture::TapeFacts> tapes = {};  ///< one for each kind and shape of step
-  Count dropped;   ///< how often recordings were dropped or made again because the model had changed
-  Count unproven;  ///< replays that can no longer be checked, because the model was changed after them
-  Count warned_unproven;
-  Count noted;   ///< size of `reasons`
-  Count warned;  ///< number of reasons that were given as warnings
-};
-
-namespace libtorch::capture {
-
-/// Guards the lists of all reports, which are seldom written.
-inline std::mutex& lists_of_reports() {
-  static std::mutex mutex;
-  return mutex;
-}
-
-/// Adds a reason to the report, unless it is there already. `pass_on_reasons` gives it as a warning.
-void stays_as_written(CaptureReport& report, std::string const& reason);
-void add_tape(CaptureReport& report, TapeFacts const& facts);
-void update_stays_apart(CaptureReport& report, std::string const& reason);
-void steps_stay_single(CaptureReport& report, std::string const& reason);
-
-/// Calls `say(identifier, sentence)` for each reason that was not given as a warning yet.
-template <class Say>
-void pass_on_reasons(CaptureReport& report, Say&& say) {
-  if (long const all = report.unproven, n = all - report.warned_unproven; n != 0) {
-    report.warned_unproven = all;
-    say("fulgurite.capture.unchecked",
-        std::to_string(n) + " replayed steps can no longer be checked, since the model was changed after them in a way "
-                            "that cannot be undone for a check: they may be wrong if something else changed, too");
-  }
-  while (report.warned < report.noted) {
-    std::string reason;
-    {
-      std::lock_guard const lock(lists_of_reports());
-      if (report.warned >= report.noted) return;  // another thread has given it
-      reason = report.reasons[static_cast<std::size_t>(long{report.warned})];
-      ++report.warned;
-    }
-    say("fulgurite.capture.eager", "steps of a captured fit run as they are written, because of this: " + reason);
-  }
-}
-
-std::vector<std::string> account(CaptureReport const& report);
-
-}  // namespace libtorch::capture
-
-}  // namespace fulgurite
-
-// Steps recorded on the CPU, as tapes: lists of the operators that a step called.
-
-namespace fulgurite::libtorch::capture {
 
 // Records a step on the CPU while it runs as it is written.
 
@@ -403,34 +184,21 @@ class Copies {
 
 // How a step and its replay are compared on the CPU: by texts, bits, and random numbers.
 
-/// The states of the random generators that a step draws from. If it draws from none, no generator is read or restored,
-/// so that other threads may draw meanwhile.
-class Generators {
- public:
-  Generators(Tape const& tape, bool draws);
-  std::vector<at::Tensor> now() const;
-  /// The states when this object was made.
-  std::vector<at::Tensor> const& states() const { return states_; }
-  void restore() const;
+struct KeptTape;
 
- private:
-  void add(at::Generator const& generator);
-  std::vector<at::Generator> all_;
-  std::vector<at::Tensor> states_;
-};
-
-/// A copy of all that a step may change: the model's memory, and the generators if the step draws random numbers.
+/// A copy of all that a step may change: the model's memory, and the states of the random generators that it draws
+/// from. If it draws from none, no generator is read or restored, so that other threads may draw meanwhile.
 class Before {
  public:
-  Before(World const& world, Tape const& tape, bool draws);
+  Before(World const& world, KeptTape const& kept);
   void restore() const;
   /// True if both copies are equal in every bit.
   bool same(Before const& other) const;
 
  private:
   World const& world_;
-  Generators generators_;
   std::vector<char> bytes_;
+  std::vector<std::pair<at::Generator, at::Tensor>> generators_ = {};
 };
 
 /// The bytes of tensors, one after another, as if each were contiguous.
@@ -459,9 +227,9 @@ class Turns {
 
   template <class F>
   void keep(F&& f) {
-    found_.push_back(now());
+    found_.emplace_back(world_, kept_);
     f();
-    left_.push_back(now());
+    left_.emplace_back(world_, kept_);
   }
   /// In the replay, in place of the trainer's turn.
   void repeat(loop::Turn turn);
@@ -469,8 +237,6 @@ class Turns {
   bool same() const;
 
  private:
-  Before now() const;
-
   World const& world_;
   KeptTape const& kept_;
   std::vector<Before> found_, left_;
@@ -486,8 +252,9 @@ class Tapes {
   static constexpr long longest_gap = 512;      ///< replays
   static constexpr bool records_checks = true;  ///< a step that is compared with a replay is recorded for that
 
-  /// The reason why nothing can be recorded on this device; empty if it can.
-  static std::string missing(at::Device) { return {}; }
+  /// The reason why nothing can be recorded on this device; empty if it can. Only a build without CUDA graphs asks this
+  /// for a GPU.
+  static std::string missing(at::Device device);
   void open(at::Device, Kernels) {}
   void close() {}
 
@@ -534,8 +301,7 @@ class Tapes {
   /// equal in every bit. What the step has left is restored.
   template <class Result, class Batch, class Step>
   Compared<Taken<Result>> compare(Scene const& scene, Kept& kept, Batch& batch, Step& step) {
-    auto const now = [&] { return Before(scene.world, *kept.tape, kept.draws); };
-    auto const before = now();
+    Before const before(scene.world, kept);
     Turns turns(scene.world, kept);
     Compared<Taken<Result>> compared{record<Result>(scene, batch, step, underway_, &turns)};
     auto const& taken = compared.ran;
@@ -547,13 +313,13 @@ class Tapes {
     compared.wrong = taken.refusal;
     if (compared.wrong.empty()) compared.wrong = difference(kept.text, taken.text);
     if (!compared.wrong.empty()) return compared;
-    auto const after = now();
+    Before const after(scene.world, kept);
     auto const leaving = bytes_of(taken.left.tensors);
     before.restore();
     bool same = false;
     try {
       kept.tape->replay(scene.batch, [&](loop::Turn turn, at::Tensor const&) { turns.repeat(turn); }, false);
-      same = turns.same() && now().same(after) && leaving == bytes_of(kept.tape->leaving());
+      same = turns.same() && Before(scene.world, kept).same(after) && leaving == bytes_of(kept.tape->leaving());
     } catch (std::exception const&) {}  // the step itself has not thrown
     after.restore();
     if (!same) compared.wrong = other_bits;
@@ -574,7 +340,7 @@ class Tapes {
     return give_away(kept.left, *static_cast<Result const*>(kept.result.get()), board,
                      [&](std::size_t number) { return kept.copies.take(*kept.tape, number); });
   }
-  static Before before(World const& world, Kept const& kept);
+  static Before before(World const& world, Kept const& kept) { return {world, kept}; }
 
  private:
   static constexpr int most_failures = 3;

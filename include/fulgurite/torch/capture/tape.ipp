@@ -7,183 +7,223 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include <fulgurite/core/types.hpp>
-#include <fulgurite/report/terminal.hpp>
 #include <fulgurite/torch/capture/tape.hpp>
 #include <fulgurite/torch/device/rng.hpp>
 #include <fulgurite/torch/native/fastest.hpp>
 
 namespace fulgurite::libtorch::capture {
 
-FULGURITE_BULK_BODY DirectGradients::DirectGradients(std::vector<Call> const& calls, std::vector<bool> const& alive,
-                                                     std::vector<std::optional<OutForm>> const& forms,
-                                                     Listing const& listing, std::vector<at::Tensor> const& leaving)
-    : calls_(calls), alive_(alive), forms_(forms) {
-  for (std::size_t i = 0; i != calls.size(); ++i) {
-    if (!alive[i]) continue;
-    each_tensor_of(calls[i].in, [&](at::Tensor const& tensor) { ++reads_[storage_of(tensor)]; });
-    each_tensor_of(calls[i].out, [&](at::Tensor const& tensor) { makers_.try_emplace(storage_of(tensor), i); });
-  }
-  for (auto const& tensor : leaving) ++reads_[storage_of(tensor)];
-  for (std::size_t i = 0; i != calls.size(); ++i)
-    if (alive[i] && calls[i].name() == "aten::zero_" && listing.is_world(storage_of(calls[i].in[0].toTensor())))
-      after_clearing(i, listing);
-}
+// A step clears its gradients and then adds to them. A replay writes the first summand directly to the gradient:
+// without the clearing, without the addition, and if possible without a temporary. Matrix products make additions after
+// that themselves: those to an existing gradient, in the later batches of an accumulation window, and those of a bias
+// in place, as LibTorch's Linear does it for three dimensions. That saves one pass over memory.
 
-FULGURITE_BULK_BODY void DirectGradients::after_clearing(std::size_t clearing, Listing const& listing) {
-  auto const whole = calls_[clearing].in[0].toTensor();
-  auto const all = span_of(whole);
-  if (!whole.is_contiguous() || (whole.scalar_type() != at::kFloat && whole.scalar_type() != at::kDouble)) return;
-  std::vector<Span> touched, written;
-  for (std::size_t i = clearing + 1; i != calls_.size(); ++i) {
-    if (!alive_[i]) continue;
-    if (auto const maker = maker_of(i, clearing, whole, listing, touched)) {
-      auto const slice = calls_[i].in[0].toTensor();
-      auto const made = calls_[*maker].out[0].toTensor();
-      places_.emplace(
-          *maker,
-          at::empty({0}, whole.options()).set_(whole.storage(), slice.storage_offset(), made.sizes(), made.strides()));
-      instead_.emplace(i, Memory{Memory::Kind::add_to_zero, {part(whole, span_of(slice))}});
-      added_by_.emplace(i, *maker);
-      written.push_back(span_of(slice));
-    } else if (is_first_addition(i, whole, touched)) {
-      auto const slice = calls_[i].in[0].toTensor();
-      instead_.emplace(i, Memory{Memory::Kind::zero_plus, {slice, calls_[i].in[1].toTensor()}});
-      written.push_back(span_of(slice));
+/// The additions of a step that other calls of it can make.
+class Additions {
+ public:
+  Additions(std::vector<Call> const& calls, std::vector<bool> const& alive,
+            std::vector<std::optional<OutForm>> const& forms, Listing const& listing,
+            std::vector<at::Tensor> const& leaving)
+      : calls_(calls), alive_(alive), forms_(forms), listing_(listing) {
+    for (std::size_t i = 0; i != calls.size(); ++i) {
+      if (!alive[i]) continue;
+      each_tensor_of(calls[i].in, [&](at::Tensor const& tensor) { ++reads_[storage_of(tensor)]; });
+      each_tensor_of(calls[i].out, [&](at::Tensor const& tensor) { makers_.try_emplace(storage_of(tensor), i); });
     }
-    auto const touch = [&](at::Tensor const& tensor) {
-      if (storage_of(tensor) == storage_of(whole)) touched.push_back(span_of(tensor));
+    for (auto const& tensor : leaving) ++reads_[storage_of(tensor)];
+    for (std::size_t i = 0; i != calls.size(); ++i)
+      if (alive[i] && calls[i].name() == "aten::zero_" && listing.is_world(storage_of(calls[i].in[0].toTensor())))
+        after_clearing(i);
+    for (std::size_t i = 0; i != calls.size(); ++i) {
+      if (!alive[i] || instead_of(i) || !adds(calls[i])) continue;
+      if (!to_gradient(i)) of_row(i);
+    }
+  }
+
+  /// What replaces a call; nullptr: nothing does.
+  Memory const* instead_of(std::size_t call) const { return found_in(instead_, call); }
+  /// The call whose result this call adds to cleared memory, so that only 0 + x remains of the addition; nullptr: this
+  /// call is no such addition.
+  std::size_t const* added_by(std::size_t call) const { return found_in(added_by_, call); }
+  /// Where a call writes its result; nullptr: to the result's own memory.
+  at::Tensor const* place_of(std::size_t call) const { return found_in(places_, call); }
+
+  /// Where a product may add its result itself; nullptr: nowhere. Only if Epilogue::then_onto is certified.
+  at::Tensor const* sum_of(std::size_t product) const { return found_in(sums_, product); }
+  /// The row that a product may add to its result itself; nullptr: none. Only if Epilogue::then_row is certified.
+  at::Tensor const* row_of(std::size_t product) const { return found_in(rows_, product); }
+  /// The product that makes this addition unnecessary if it does so.
+  std::size_t const* product_of(std::size_t addition) const { return found_in(products_, addition); }
+
+ private:
+  /// The entry of this key; nullptr if there is none.
+  template <class T>
+  static T const* found_in(std::unordered_map<std::size_t, T> const& map, std::size_t key) {
+    auto const found = map.find(key);
+    return found == map.end() ? nullptr : &found->second;
+  }
+
+  /// True if the call is x += y.
+  static bool adds(Call const& call) {
+    return c10::toString(call.op.operator_name()) == "aten::add_.Tensor" && call.in[2].toScalar().toDouble() == 1.0;
+  }
+  at::Tensor const& slice_of(std::size_t adding) const { return calls_[adding].in[0].toTensor(); }
+  at::Tensor const& added_in(std::size_t adding) const { return calls_[adding].in[1].toTensor(); }
+
+  /// True if numbers of one tensor lie in memory as those of a slice that has no gaps.
+  static bool fits(at::Tensor const& added, at::Tensor const& slice) {
+    return added.scalar_type() == slice.scalar_type() && added.sizes() == slice.sizes() &&
+           added.strides() == slice.strides() && slice.is_non_overlapping_and_dense() && slice.numel() != 0;
+  }
+  /// True if a call may write to the slice what it has written to memory of its own: at another place in a line of the
+  /// cache, kernels may sum in another order.
+  static bool is_aligned(at::Tensor const& slice) {
+    return reinterpret_cast<std::uintptr_t>(slice.const_data_ptr()) % cache_line == 0;
+  }
+  /// True if the step has made this tensor for one use alone.
+  bool is_used_once(at::Tensor const& tensor) const {
+    return tensor.storage_offset() == 0 && listing_.role(tensor).kind == Role::Kind::made &&
+           reads_.at(storage_of(tensor)) == 1;
+  }
+  /// A tensor like the result that a call has `made`, in the memory of a slice.
+  static at::Tensor placed(at::Tensor const& made, at::Tensor const& slice) {
+    return at::empty({0}, slice.options()).set_(slice.storage(), slice.storage_offset(), made.sizes(), made.strides());
+  }
+  static at::Tensor part(at::Tensor const& whole, Span span) {
+    auto const item = static_cast<std::int64_t>(whole.itemsize());
+    return at::empty({0}, whole.options())
+        .set_(whole.storage(), span.begin / item, {(span.end - span.begin) / item}, {1});
+  }
+
+  /// For each slice of model memory that a zero_() has cleared, finds the first tensor added to it. If that tensor is
+  /// the only result of a call and has no other use, the call writes it to the slice. Otherwise it is copied to the
+  /// slice, as for a convolution, which makes all of its gradients in one call.
+  void after_clearing(std::size_t clearing) {
+    auto const whole = slice_of(clearing);
+    if (!whole.is_contiguous() || (whole.scalar_type() != at::kFloat && whole.scalar_type() != at::kDouble)) return;
+    std::vector<Span> touched, written;
+    for (std::size_t i = clearing + 1; i != calls_.size(); ++i) {
+      if (!alive_[i]) continue;
+      if (is_first_addition(i, whole, touched)) {
+        auto const &slice = slice_of(i), &added = added_in(i);
+        if (auto const maker = maker_of(added, slice); maker && *maker >= clearing) {
+          places_.emplace(*maker, placed(calls_[*maker].out[0].toTensor(), slice));
+          instead_.emplace(i, Memory{Memory::Kind::add_to_zero, {part(whole, span_of(slice))}});
+          added_by_.emplace(i, *maker);
+        } else {
+          instead_.emplace(i, Memory{Memory::Kind::zero_plus, {slice, added}});
+        }
+        written.push_back(span_of(slice));
+      }
+      auto const touch = [&](at::Tensor const& tensor) {
+        if (storage_of(tensor) == storage_of(whole)) touched.push_back(span_of(tensor));
+      };
+      each_tensor_of(calls_[i].in, touch);
+      each_tensor_of(calls_[i].out, touch);
+    }
+    if (written.empty()) return;
+    sort_seldom(written, [](Span const& a, Span const& b) { return a.begin < b.begin; });
+    Memory rest{Memory::Kind::clear};
+    auto [from, end] = span_of(whole);
+    for (auto const& span : written) {
+      if (from < span.begin) rest.tensors.push_back(part(whole, {from, span.begin}));
+      from = span.end;
+    }
+    if (from < end) rest.tensors.push_back(part(whole, {from, end}));
+    instead_.emplace(clearing, std::move(rest));
+  }
+
+  /// True if this call adds a tensor to a slice of the same layout that no call has read or written since the clearing.
+  bool is_first_addition(std::size_t adding, at::Tensor const& whole, std::vector<Span> const& touched) const {
+    if (!adds(calls_[adding])) return false;
+    auto const &slice = slice_of(adding), &added = added_in(adding);
+    auto const to = span_of(slice), all = span_of(whole);
+    if (storage_of(slice) != storage_of(whole) || to.begin < all.begin || to.end > all.end || !fits(added, slice) ||
+        storage_of(added) == storage_of(whole))
+      return false;
+    return std::none_of(touched.begin(), touched.end(), [&](Span const& other) { return other.overlaps(to); });
+  }
+
+  /// The call whose result such an addition adds, if that call can write to the slice itself.
+  std::optional<std::size_t> maker_of(at::Tensor const& added, at::Tensor const& slice) const {
+    if (!is_aligned(slice) || !is_used_once(added)) return std::nullopt;
+    auto const found = makers_.find(storage_of(added));
+    if (found == makers_.end() || !forms_[found->second]) return std::nullopt;
+    auto const& out = calls_[found->second].out;
+    if (out.size() != 1) return std::nullopt;
+    auto const& made = out[0].toTensor();
+    bool const fills =
+        made.numel() == slice.numel() && made.storage_offset() == 0 && made.is_non_overlapping_and_dense();
+    return fills ? std::optional(found->second) : std::nullopt;
+  }
+
+  /// The product before `adding` that has made this tensor and adds nothing itself.
+  std::optional<std::size_t> product_before(std::size_t adding, at::Tensor const& tensor) const {
+    auto const found = makers_.find(storage_of(tensor));
+    if (found == makers_.end() || found->second >= adding) return std::nullopt;
+    auto const where = product_arguments(calls_[found->second]);
+    return where && !where->adds ? std::optional(found->second) : std::nullopt;
+  }
+
+  /// Finds a product whose only use is to be added to a tensor of the model, where no call touches that between the
+  /// two, so that the sum may be made earlier. It has the same two summands, hence the same bits.
+  bool to_gradient(std::size_t adding) {
+    auto const &slice = slice_of(adding), &added = added_in(adding);
+    auto const product = product_before(adding, added);
+    if (!product || !is_used_once(added)) return false;
+    auto const& made = calls_[*product].out[0].toTensor();
+    bool const whole = made.is_contiguous() && made.numel() == slice.numel() && made.storage_offset() == 0;
+    if (!whole || !fits(added, slice) || !is_aligned(slice) || !listing_.is_world(storage_of(slice)) ||
+        is_touched(slice, *product, adding))
+      return false;
+    sums_.emplace(*product, placed(made, slice));
+    return products_.emplace(adding, *product).second;
+  }
+
+  /// Finds a product to which a row is added in place, likewise.
+  void of_row(std::size_t adding) {
+    auto const &sum = slice_of(adding), &row = added_in(adding);
+    auto const product = product_before(adding, sum);
+    if (!product) return;
+    auto const& made = calls_[*product].out[0].toTensor();
+    bool const whole = made.dim() == 2 && made.is_contiguous() && sum.is_contiguous() && sum.numel() == made.numel() &&
+                       sum.storage_offset() == made.storage_offset();
+    bool const is_row = row.dim() == 1 && row.is_contiguous() && native::is_plain_float(row) &&
+                        row.size(0) == made.size(-1) && sum.size(-1) == made.size(-1);
+    if (!whole || !is_row || is_touched(sum, *product + 1, adding) || is_touched(row, *product + 1, adding) ||
+        !rows_.emplace(*product, row).second)
+      return;
+    products_.emplace(adding, *product);
+  }
+
+  /// True if a call in [first, last) reads or writes the slice.
+  bool is_touched(at::Tensor const& slice, std::size_t first, std::size_t last) const {
+    auto const mine = span_of(slice);
+    bool touched = false;
+    auto const look = [&](at::Tensor const& tensor) {
+      touched = touched || (storage_of(tensor) == storage_of(slice) && span_of(tensor).overlaps(mine));
     };
-    each_tensor_of(calls_[i].in, touch);
-    each_tensor_of(calls_[i].out, touch);
+    for (auto i = first; i != last; ++i) {
+      if (!alive_[i]) continue;
+      each_tensor_of(calls_[i].in, look);
+      each_tensor_of(calls_[i].out, look);
+    }
+    return touched;
   }
-  if (written.empty()) return;
-  sort_seldom(written, [](Span const& a, Span const& b) { return a.begin < b.begin; });
-  Memory rest{Memory::Kind::clear};
-  auto from = all.begin;
-  for (auto const& span : written) {
-    if (from < span.begin) rest.tensors.push_back(part(whole, {from, span.begin}));
-    from = span.end;
-  }
-  if (from < all.end) rest.tensors.push_back(part(whole, {from, all.end}));
-  instead_.emplace(clearing, std::move(rest));
-}
 
-FULGURITE_BULK_BODY bool DirectGradients::is_first_addition(std::size_t adding, at::Tensor const& whole,
-                                                            std::vector<Span> const& touched) const {
-  auto const& call = calls_[adding];
-  if (c10::toString(call.op.operator_name()) != "aten::add_.Tensor" || call.in[2].toScalar().toDouble() != 1.0)
-    return false;
-  auto const slice = call.in[0].toTensor(), added = call.in[1].toTensor();
-  auto const to = span_of(slice), all = span_of(whole);
-  if (storage_of(slice) != storage_of(whole) || to.begin < all.begin || to.end > all.end || slice.numel() == 0)
-    return false;
-  bool const same = added.scalar_type() == slice.scalar_type() && added.sizes() == slice.sizes() &&
-                    added.strides() == slice.strides();
-  if (!same || !slice.is_non_overlapping_and_dense() || storage_of(added) == storage_of(whole)) return false;
-  return std::none_of(touched.begin(), touched.end(),
-                      [&](Span const& other) { return other.begin < to.end && to.begin < other.end; });
-}
+  std::vector<Call> const& calls_;
+  std::vector<bool> const& alive_;
+  std::vector<std::optional<OutForm>> const& forms_;
+  Listing const& listing_;
+  std::unordered_map<Storage, int> reads_;
+  std::unordered_map<Storage, std::size_t> makers_;
+  std::unordered_map<std::size_t, Memory> instead_;
+  std::unordered_map<std::size_t, std::size_t> added_by_, products_;
+  std::unordered_map<std::size_t, at::Tensor> places_, sums_, rows_;
+};
 
-FULGURITE_BULK_BODY std::optional<std::size_t> DirectGradients::maker_of(std::size_t adding, std::size_t clearing,
-                                                                         at::Tensor const& whole,
-                                                                         Listing const& listing,
-                                                                         std::vector<Span> const& touched) const {
-  if (!is_first_addition(adding, whole, touched)) return std::nullopt;
-  auto const slice = calls_[adding].in[0].toTensor(), added = calls_[adding].in[1].toTensor();
-  if (reinterpret_cast<std::uintptr_t>(slice.const_data_ptr()) % 64 != 0)
-    return std::nullopt;  // kernels may sum in another order there
-  if (added.storage_offset() != 0 || listing.role(added).kind != Role::Kind::made) return std::nullopt;
-  auto const reads = reads_.find(storage_of(added));
-  auto const maker = makers_.find(storage_of(added));
-  if (reads == reads_.end() || reads->second != 1 || maker == makers_.end() || maker->second < clearing ||
-      !forms_[maker->second])
-    return std::nullopt;
-  auto const& out = calls_[maker->second].out;
-  if (out.size() != 1) return std::nullopt;
-  auto const made = out[0].toTensor();
-  bool const fills = made.numel() == slice.numel() && made.storage_offset() == 0 && made.is_non_overlapping_and_dense();
-  return fills ? std::optional(maker->second) : std::nullopt;
-}
-
-FULGURITE_BULK_BODY at::Tensor DirectGradients::part(at::Tensor const& whole, Span span) {
-  auto const item = static_cast<std::int64_t>(whole.itemsize());
-  return at::empty({0}, whole.options())
-      .set_(whole.storage(), span.begin / item, {(span.end - span.begin) / item}, {1});
-}
-
-FULGURITE_BULK_BODY LaterAdditions::LaterAdditions(std::vector<Call> const& calls, std::vector<bool> const& alive,
-                                                   DirectGradients const& first, Listing const& listing,
-                                                   std::vector<at::Tensor> const& leaving)
-    : calls_(calls), alive_(alive) {
-  for (std::size_t i = 0; i != calls.size(); ++i) {
-    if (!alive[i]) continue;
-    each_tensor_of(calls[i].in, [&](at::Tensor const& tensor) { ++reads_[storage_of(tensor)]; });
-    if (auto const where = product_arguments(calls[i]); where && !where->adds)
-      products_.emplace(storage_of(calls[i].out[0].toTensor()), i);
-  }
-  for (auto const& tensor : leaving) ++reads_[storage_of(tensor)];
-  for (std::size_t i = 0; i != calls.size(); ++i) {
-    if (!alive[i] || first.instead_of(i) || c10::toString(calls[i].op.operator_name()) != "aten::add_.Tensor" ||
-        calls[i].in[2].toScalar().toDouble() != 1.0)
-      continue;
-    look_at(i, listing);
-    look_at_row(i);
-  }
-}
-
-FULGURITE_BULK_BODY void LaterAdditions::look_at(std::size_t adding, Listing const& listing) {
-  auto const& call = calls_[adding];
-  auto const slice = call.in[0].toTensor(), added = call.in[1].toTensor();
-  auto const found = products_.find(storage_of(added));
-  if (found == products_.end() || found->second > adding || reads_[storage_of(added)] != 1) return;
-  auto const product = found->second;
-  auto const made = calls_[product].out[0].toTensor();
-  bool const whole = made.is_contiguous() && made.numel() == slice.numel() && made.storage_offset() == 0 &&
-                     added.storage_offset() == 0;
-  bool const same = added.scalar_type() == slice.scalar_type() && added.sizes() == slice.sizes() &&
-                    added.strides() == slice.strides() && slice.is_non_overlapping_and_dense();
-  bool const aligned = reinterpret_cast<std::uintptr_t>(slice.const_data_ptr()) % 64 == 0;  // as in the trial
-  if (!whole || !same || !aligned || slice.numel() == 0 || !listing.is_world(storage_of(slice)) ||
-      listing.role(added).kind != Role::Kind::made || is_touched(slice, product, adding))
-    return;
-  places_.emplace(
-      product,
-      at::empty({0}, slice.options()).set_(slice.storage(), slice.storage_offset(), made.sizes(), made.strides()));
-  added_.emplace(adding, product);
-}
-
-FULGURITE_BULK_BODY void LaterAdditions::look_at_row(std::size_t adding) {
-  auto const sum = calls_[adding].in[0].toTensor(), row = calls_[adding].in[1].toTensor();
-  auto const found = products_.find(storage_of(sum));
-  if (found == products_.end() || found->second >= adding) return;
-  auto const product = found->second;
-  auto const made = calls_[product].out[0].toTensor();
-  bool const whole = made.dim() == 2 && made.is_contiguous() && sum.is_contiguous() && sum.numel() == made.numel() &&
-                     sum.storage_offset() == made.storage_offset();
-  bool const fits = row.dim() == 1 && row.is_contiguous() && native::is_plain_float(row) &&
-                    row.size(0) == made.size(-1) && sum.size(-1) == made.size(-1) && !added_.contains(adding);
-  if (!whole || !fits || is_touched(sum, product + 1, adding) || is_touched(row, product + 1, adding) ||
-      !rows_.emplace(product, row).second)
-    return;
-  added_.emplace(adding, product);
-}
-
-FULGURITE_BULK_BODY bool LaterAdditions::is_touched(at::Tensor const& slice, std::size_t first,
-                                                    std::size_t last) const {
-  auto const mine = span_of(slice);
-  bool touched = false;
-  auto const look = [&](at::Tensor const& tensor) {
-    if (storage_of(tensor) != storage_of(slice)) return;
-    auto const other = span_of(tensor);
-    touched = touched || (other.begin < mine.end && mine.begin < other.end);
-  };
-  for (auto i = first; i != last; ++i) {
-    if (!alive_[i]) continue;
-    each_tensor_of(calls_[i].in, look);
-    each_tensor_of(calls_[i].out, look);
-  }
-  return touched;
-}
+// Finds out by trial whether a small function gives the same bits as the operator that it would replace. Each operator
+// and shape is tried once per process.
 
 /// True if the call's only result is its first argument.
 FULGURITE_BULK_BODY bool writes_in_place(Call const& call) {
@@ -200,95 +240,116 @@ FULGURITE_BULK_BODY bool allocates(Call const& call, OutForm const& form) {
   });
 }
 
-FULGURITE_BULK_BODY SmallTrial::SmallTrial(Call const& call, OutForm const& form)
-    : form_(form),
-      name_(c10::toString(form.op.operator_name())),
-      in_place_(writes_in_place(call)),
-      allocates_(allocates(call, form)) {
-  auto const& arguments = call.op.schema().arguments();
-  for (std::size_t i = 0; i != call.in.size(); ++i) {
-    given_.push_back(with_tensors(call.in[i], copy));
-    if (arguments[i].name() == "generator") generator_ = i;
-  }
-  for (auto* const side : {&theirs_, &ours_}) {
-    for (IValue const& value : call.out) side->places.emplace_back(at::empty_like(value.toTensor()));
-    if (generator_) side->generator = at::make_generator<at::CPUGeneratorImpl>(std::uint64_t{1});
-  }
-}
-
-FULGURITE_BULK_BODY std::optional<std::size_t> SmallTrial::passing() {
-  Stack all = arguments(ours_);
-  if (allocates_) all.insert(all.end(), ours_.places.begin(), ours_.places.end());
-  auto candidates = native::small_calls(name_, std::move(all));
-  for (std::size_t i = 0; i != candidates.size(); ++i)
-    if (passes(candidates[i])) return i;
-  return std::nullopt;
-}
-
-FULGURITE_BULK_BODY bool SmallTrial::passes(native::SmallCall& candidate) {
-  native::Numbers numbers;
-  std::size_t seen = 0;
-  candidate.look_up();
-  for (std::size_t round = 0; round <= native::draws.size() || (seen < enough && round < most_rounds); ++round) {
-    if (round != 0)
-      draw(numbers, round <= native::draws.size() ? native::draws[round - 1] : native::Draw::normal, round % 3 == 0);
+/// Runs an operator and its candidate replacements on the recorded values and on random ones, in private memory. One
+/// that draws random numbers has a private generator for each of the two, which must end in the same state.
+class SmallTrial {
+ public:
+  /// `form`: the operator itself, if it writes to its first argument or has no form that could be replaced.
+  SmallTrial(Call const& call, OutForm const& form)
+      : form_(form), in_place_(writes_in_place(call)), allocates_(allocates(call, form)) {
+    auto const& arguments = call.op.schema().arguments();
+    for (std::size_t i = 0; i != call.in.size(); ++i) {
+      given_.push_back(with_tensors(call.in[i], copy));
+      if (arguments[i].name() == "generator") generator_ = i;
+    }
     for (auto* const side : {&theirs_, &ours_}) {
-      prepare(*side);
-      if (generator_ && round % 2 == 1) side->generator.get<at::CPUGeneratorImpl>()->random();
+      for (IValue const& value : call.out) side->places.emplace_back(at::empty_like(value.toTensor()));
+      if (generator_) side->generator = at::make_generator<at::CPUGeneratorImpl>(std::uint64_t{1});
     }
-    Stack all = arguments(theirs_);
-    form_.op.callBoxed(all);
-    for (std::size_t i = 0; allocates_ && i != all.size(); ++i) {
-      auto const &to = theirs_.places[i].toTensor(), &made = all[i].toTensor();
-      std::memcpy(to.mutable_data_ptr(), made.const_data_ptr(), to.nbytes());
-    }
-    candidate.run();
-    if (!same()) return false;
-    for (IValue const& place : ours_.places) seen += static_cast<std::size_t>(place.toTensor().numel());
   }
-  return true;
-}
 
-FULGURITE_BULK_BODY Stack SmallTrial::arguments(Side const& side) const {
-  Stack all = form_.stack(given_, side.places);
-  if (in_place_) all[0] = side.places[0];
-  if (generator_) all[*generator_] = side.generator;
-  return all;
-}
-
-FULGURITE_BULK_BODY void SmallTrial::draw(native::Numbers& numbers, native::Draw kind, bool zero) {
-  each_tensor_of(given_, [&](at::Tensor const& tensor) {
-    if (tensor.scalar_type() != at::kFloat) return;
-    auto* const to = static_cast<float*>(tensor.mutable_data_ptr());
-    numbers.fill(to, tensor.numel(), kind);
-    if (zero && tensor.dim() == 0) *to = 0;
-  });
-}
-
-FULGURITE_BULK_BODY void SmallTrial::prepare(Side const& side) const {
-  for (IValue const& value : side.places) {
-    auto const& place = value.toTensor();
-    if (in_place_) std::memcpy(place.mutable_data_ptr(), given_[0].toTensor().const_data_ptr(), place.nbytes());
-    else std::memset(place.mutable_data_ptr(), 0xff, place.nbytes());
+  /// The index of the first candidate with the operator's bits; nullopt: none.
+  std::optional<std::size_t> passing() {
+    Stack all = arguments(ours_);
+    if (allocates_) all.insert(all.end(), ours_.places.begin(), ours_.places.end());
+    auto candidates = native::small_calls(c10::toString(form_.op.operator_name()), std::move(all));
+    for (std::size_t i = 0; i != candidates.size(); ++i)
+      if (passes(candidates[i])) return i;
+    return std::nullopt;
   }
-  if (form_.rows) Memory{Memory::Kind::repeat, {given_[*form_.rows].toTensor(), side.places[0].toTensor()}}.run();
-}
 
-FULGURITE_BULK_BODY bool SmallTrial::same() const {
-  auto const equal = [](at::Tensor const& a, at::Tensor const& b) {
-    return std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
+ private:
+  static constexpr std::size_t enough = 512, most_rounds = 64;  // results to compare; limit of draws
+
+  /// What one of the two writes to, and draws from.
+  struct Side {
+    Stack places = {};
+    at::Generator generator = {};
   };
-  for (std::size_t i = 0; i != ours_.places.size(); ++i)
-    if (!equal(ours_.places[i].toTensor(), theirs_.places[i].toTensor())) return false;
-  return !generator_ || equal(ours_.generator.get_state(), theirs_.generator.get_state());
-}
 
-FULGURITE_BULK_BODY at::Tensor SmallTrial::copy(at::Tensor const& tensor) {
-  if (!tensor.is_non_overlapping_and_dense()) return at::empty_like(tensor, at::MemoryFormat::Contiguous);
-  auto other = at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options());
-  std::memcpy(other.mutable_data_ptr(), tensor.const_data_ptr(), tensor.nbytes());
-  return other;
-}
+  bool passes(native::SmallCall& candidate) {
+    native::Numbers numbers;
+    std::size_t seen = 0;
+    candidate.look_up();
+    for (std::size_t round = 0; round <= native::draws.size() || (seen < enough && round < most_rounds); ++round) {
+      if (round != 0)
+        draw(numbers, round <= native::draws.size() ? native::draws[round - 1] : native::Draw::normal, round % 3 == 0);
+      for (auto* const side : {&theirs_, &ours_}) {
+        prepare(*side);
+        if (generator_ && round % 2 == 1) side->generator.get<at::CPUGeneratorImpl>()->random();
+      }
+      Stack all = arguments(theirs_);
+      form_.op.callBoxed(all);
+      for (std::size_t i = 0; allocates_ && i != all.size(); ++i) {
+        auto const &to = theirs_.places[i].toTensor(), &made = all[i].toTensor();
+        std::memcpy(to.mutable_data_ptr(), made.const_data_ptr(), to.nbytes());
+      }
+      candidate.run();
+      if (!same()) return false;
+      for (IValue const& place : ours_.places) seen += static_cast<std::size_t>(place.toTensor().numel());
+    }
+    return true;
+  }
+
+  /// Those of the operator, and those from which small_calls makes a candidate.
+  Stack arguments(Side const& side) const {
+    Stack all = form_.stack(given_, side.places);
+    if (in_place_) all[0] = side.places[0];
+    if (generator_) all[*generator_] = side.generator;
+    return all;
+  }
+
+  /// `zero`: scalars are 0, since some operators divide by them.
+  void draw(native::Numbers& numbers, native::Draw kind, bool zero) {
+    each_tensor_of(given_, [&](at::Tensor const& tensor) {
+      if (tensor.scalar_type() != at::kFloat) return;
+      auto* const to = static_cast<float*>(tensor.mutable_data_ptr());
+      numbers.fill(to, tensor.numel(), kind);
+      if (zero && tensor.dim() == 0) *to = 0;
+    });
+  }
+
+  void prepare(Side const& side) const {
+    for (IValue const& value : side.places) {
+      auto const& place = value.toTensor();
+      if (in_place_) std::memcpy(place.mutable_data_ptr(), given_[0].toTensor().const_data_ptr(), place.nbytes());
+      else std::memset(place.mutable_data_ptr(), 0xff, place.nbytes());
+    }
+    if (form_.rows) Memory{Memory::Kind::repeat, {given_[*form_.rows].toTensor(), side.places[0].toTensor()}}.run();
+  }
+
+  bool same() const {
+    auto const equal = [](at::Tensor const& a, at::Tensor const& b) {
+      return std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
+    };
+    for (std::size_t i = 0; i != ours_.places.size(); ++i)
+      if (!equal(ours_.places[i].toTensor(), theirs_.places[i].toTensor())) return false;
+    return !generator_ || equal(ours_.generator.get_state(), theirs_.generator.get_state());
+  }
+
+  static at::Tensor copy(at::Tensor const& tensor) {
+    if (!tensor.is_non_overlapping_and_dense()) return at::empty_like(tensor, at::MemoryFormat::Contiguous);
+    auto other = at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options());
+    std::memcpy(other.mutable_data_ptr(), tensor.const_data_ptr(), tensor.nbytes());
+    return other;
+  }
+
+  OutForm const& form_;
+  bool in_place_, allocates_;
+  std::optional<std::size_t> generator_ = std::nullopt;  ///< which argument
+  Stack given_;
+  Side theirs_, ours_;
+};
 
 /// The cache key for a trial's result: the operator, sizes and strides, and all arguments that are no tensors.
 FULGURITE_BULK_BODY std::string small_key(OutForm const& form, Stack const& arguments) {
@@ -309,6 +370,9 @@ FULGURITE_BULK_BODY std::string small_key(OutForm const& form, Stack const& argu
   return key;
 }
 
+/// The function to call in place of the operator; nullopt: the operator. `form`: nullptr if the operator has none.
+/// `place`: where its only result goes, if not to its own memory. Must be called while the recorded values are still in
+/// memory.
 FULGURITE_BULK_BODY std::optional<native::SmallCall> small_call(Call const& call, OutForm const* form,
                                                                 at::Tensor const* place) {
   if (!form && !writes_in_place(call)) return std::nullopt;
@@ -353,8 +417,7 @@ FULGURITE_BULK_BODY Tape::Tape(std::vector<Call> calls, Listing const& listing, 
   std::vector<std::optional<OutForm>> forms(calls_.size());
   for (std::size_t i = 0; i != calls_.size(); ++i)
     if (alive[i]) forms[i] = out_form(calls_[i]);  // tried while the step's values are still in memory
-  DirectGradients const gradients(calls_, alive, forms, listing, leaving_);
-  LaterAdditions const later(calls_, alive, gradients, listing, leaving_);
+  Additions const additions(calls_, alive, forms, listing, leaving_);
   std::vector<native::Plan const*> plans(calls_.size());
   std::vector<at::Tensor const*> places(calls_.size());
   std::vector<bool> joined(calls_.size());  // products that make a later addition, too
@@ -365,9 +428,9 @@ FULGURITE_BULK_BODY Tape::Tape(std::vector<Call> calls, Listing const& listing, 
       small[i] = small_call(calls_[i], nullptr, nullptr);
       continue;
     }
-    places[i] = gradients.place_of(i);
-    auto const* const onto = places[i] ? nullptr : later.place_of(i);
-    auto const* const row = places[i] || onto ? nullptr : later.row_of(i);
+    places[i] = additions.place_of(i);
+    auto const* const onto = places[i] ? nullptr : additions.sum_of(i);
+    auto const* const row = places[i] || onto ? nullptr : additions.row_of(i);
     if (onto && (plans[i] = plan_of(calls_[i], native::Epilogue::then_onto, onto))) places[i] = onto;
     else if (row && (plans[i] = plan_of(calls_[i], native::Epilogue::then_row, row))) joined[i] = true;
     else plans[i] = plan_of(calls_[i], places[i] ? native::Epilogue::zero_plus : native::Epilogue::none);
@@ -384,19 +447,19 @@ FULGURITE_BULK_BODY Tape::Tape(std::vector<Call> calls, Listing const& listing, 
       steps_.push_back({TapeTurn(calls_[i], std::exchange(versions_, {})), {}});
       continue;
     }
-    if (auto const* const instead = gradients.instead_of(i)) {
+    if (auto const* const instead = additions.instead_of(i)) {
       ++facts_.direct;
-      auto const* const maker = gradients.added_by(i);
+      auto const* const maker = additions.added_by(i);
       bool const added = maker && (plans[*maker] || (small[*maker] && small[*maker]->plus_zero));  // with the result
       if (!instead->tensors.empty() && !added) steps_.push_back({*instead, {}});
       continue;
     }
-    if (auto const* const product = later.product_of(i); product && joined[*product]) {
-      ++(later.row_of(*product) ? facts_.biases : facts_.direct);
+    if (auto const* const product = additions.product_of(i); product && joined[*product]) {
+      ++(additions.row_of(*product) ? facts_.biases : facts_.direct);
       continue;
     }
     if (plans[i]) {
-      steps_.push_back({Product(*plans[i], calls_[i], places[i], joined[i] ? later.row_of(i) : nullptr), {}});
+      steps_.push_back({Product(*plans[i], calls_[i], places[i], joined[i] ? additions.row_of(i) : nullptr), {}});
       count(calls_[i], native::process_kernels().load()->name, plans[i]);
       ++facts_.out_forms;
       ++facts_.products;
@@ -421,7 +484,7 @@ FULGURITE_BULK_BODY Tape::Tape(std::vector<Call> calls, Listing const& listing, 
       steps_.push_back(
           {TapeStep::finished({form.op, form.stack(calls_[i].in, {before}), 1, calls_[i].graph, false, {}, {}}), {}});
     }
-    auto const* const place = gradients.place_of(i);
+    auto const* const place = places[i];
     auto step = forms[i] ? TapeStep::written_to(calls_[i], *forms[i], place, before) : TapeStep::adopting(calls_[i]);
     if (forms[i]) ++facts_.out_forms;
     if (forms[i] && forms[i]->rows)
@@ -439,7 +502,7 @@ FULGURITE_BULK_BODY Tape::Tape(std::vector<Call> calls, Listing const& listing, 
       ++facts_.replayed;
     }
   }
-  add_looks(steps_, parameters);
+  add_looks(parameters);
   for (std::size_t i = 0; i != steps_.size(); ++i)
     if (std::holds_alternative<TapeLook>(steps_[i].what)) looks_.push_back(i);
   share_memory(constants);
@@ -498,81 +561,6 @@ FULGURITE_BULK_BODY void Tape::replay(std::vector<at::Tensor> const& batch, Act 
   for (auto const look : looks_) std::get<TapeLook>(steps_[look].what).report();
 }
 
-FULGURITE_BULK_BODY Count& Count::operator=(Count const& other) {
-  number_.store(other, std::memory_order_relaxed);
-  return *this;
-}
-
-FULGURITE_BULK_BODY Count& Count::operator+=(long more) {
-  number_.fetch_add(more, std::memory_order_relaxed);
-  return *this;
-}
-
-FULGURITE_BULK_BODY void stays_as_written(CaptureReport& report, std::string const& reason) {
-  std::lock_guard const lock(lists_of_reports());
-  if (std::find(report.reasons.begin(), report.reasons.end(), reason) != report.reasons.end()) return;
-  report.reasons.push_back(reason);
-  ++report.noted;
-}
-
-FULGURITE_BULK_BODY void add_tape(CaptureReport& report, TapeFacts const& facts) {
-  std::lock_guard const lock(lists_of_reports());
-  report.tapes.push_back(facts);
-}
-
-FULGURITE_BODY void update_stays_apart(CaptureReport& report, std::string const& reason) {
-  std::lock_guard const lock(lists_of_reports());
-  report.update_apart = reason;
-}
-
-FULGURITE_BODY void steps_stay_single(CaptureReport& report, std::string const& reason) {
-  if (report.single == reason) return;
-  std::lock_guard const lock(lists_of_reports());
-  report.single = reason;
-}
-
-/// The calls of a tape by kernel: a line for each kind that computes most, and one for all others.
-FULGURITE_BODY void add_calls(std::vector<std::string>& lines, std::vector<TapeFacts::Calls> calls) {
-  constexpr std::size_t most = 10;
-  auto const numbers_of = [](std::int64_t flops) {
-    return flops == 0 ? "" : ", " + report::formatted("%.3g", static_cast<double>(flops) / 1e9) + " GFLOP";
-  };
-  sort_seldom(calls,
-              [](auto const& a, auto const& b) { return a.flops != b.flops ? a.flops > b.flops : a.count > b.count; });
-  std::size_t more = 0;
-  std::int64_t flops = 0;
-  for (std::size_t i = 0; i != calls.size(); ++i) {
-    if (i < most)
-      lines.push_back("  " + std::to_string(calls[i].count) + " x " + calls[i].what + ": " + calls[i].kernel +
-                      numbers_of(calls[i].flops));
-    else more += calls[i].count, flops += calls[i].flops;
-  }
-  if (more != 0) lines.push_back("  " + std::to_string(more) + " other calls" + numbers_of(flops));
-}
-
-FULGURITE_BODY std::vector<std::string> account(CaptureReport const& report) {
-  std::lock_guard const lock(lists_of_reports());
-  auto const text = [](auto n) { return std::to_string(n); };
-  std::vector<std::string> lines{"steps replayed: " + text(report.replayed) + ", recorded: " + text(report.recorded) +
-                                 ", checked against a replay: " + text(report.checked) + ", run again for a check: " +
-                                 text(report.confirmed) + ", as written: " + text(report.eager)};
-  for (auto const& tape : report.tapes) {
-    lines.push_back("tape of " + text(tape.recorded) + " operators: " + text(tape.replayed) + " replayed (" +
-                    text(tape.out_forms) + " write into memory they are given, " + text(tape.products) +
-                    " are products by kernels of ours, " + text(tape.small) + " functions on few numbers), dropped: " +
-                    text(tape.views) + " views, " + text(tape.constants) + " constants, " + text(tape.dead) +
-                    " without effect, " + text(tape.direct) + " clearings and additions of gradients, " +
-                    text(tape.biases) + " additions of a bias; keeps " + text(tape.bytes) + " bytes");
-    add_calls(lines, tape.calls);
-  }
-  if (report.updated != 0) lines.push_back("replays that updated, too: " + text(report.updated));
-  if (!report.update_apart.empty()) lines.push_back("the update follows the replay: " + report.update_apart);
-  if (report.joined != 0) lines.push_back("steps that ran in a graph of several: " + text(report.joined));
-  if (!report.single.empty()) lines.push_back("each step is a replay of its own: " + report.single);
-  for (auto const& reason : report.reasons) lines.push_back("stays as written: " + reason);
-  return lines;
-}
-
 FULGURITE_BULK_BODY at::Tensor Copies::take(Tape const& tape, std::size_t number) {
   auto const& from = tape.leaving()[number];
   if (last_.size() <= number) last_.resize(number + 1);
@@ -594,54 +582,38 @@ FULGURITE_BULK_BODY bool Copies::is_as_it_was(at::Tensor const& copy, at::Tensor
          (!from.is_contiguous() || copy.is_contiguous()) && copy.unsafeGetTensorImpl()->autograd_meta() == nullptr;
 }
 
-FULGURITE_BULK_BODY Generators::Generators(Tape const& tape, bool draws) {
-  if (!draws) return;
-  add(cpu_generator());
-  tape.each_generator([&](at::Generator const& generator) { add(generator); });
-  states_ = now();
-}
-
-FULGURITE_BULK_BODY std::vector<at::Tensor> Generators::now() const {
-  std::vector<at::Tensor> states;
-  for (auto generator : all_) {
+FULGURITE_BULK_BODY Before::Before(World const& world, KeptTape const& kept) : world_(world), bytes_(world.bytes()) {
+  if (!kept.draws) return;
+  auto const save = [&](at::Generator generator) {
+    for (auto const& [known, state] : generators_)
+      if (known == generator) return;
     std::lock_guard const lock(generator.mutex());
-    states.push_back(generator.get_state());
-  }
-  return states;
+    generators_.emplace_back(generator, generator.get_state());
+  };
+  save(cpu_generator());
+  kept.tape->each_generator(save);
 }
-
-FULGURITE_BULK_BODY void Generators::restore() const {
-  for (std::size_t i = 0; i != all_.size(); ++i) {
-    auto generator = all_[i];
-    std::lock_guard const lock(generator.mutex());
-    generator.set_state(states_[i]);
-  }
-}
-
-FULGURITE_BULK_BODY void Generators::add(at::Generator const& generator) {
-  if (std::find(all_.begin(), all_.end(), generator) == all_.end()) all_.push_back(generator);
-}
-
-FULGURITE_BULK_BODY Before::Before(World const& world, Tape const& tape, bool draws)
-    : world_(world), generators_(tape, draws), bytes_(world.bytes()) {}
 
 FULGURITE_BULK_BODY bool Before::same(Before const& other) const {
-  return bytes_ == other.bytes_ && bytes_of(generators_.states()) == bytes_of(other.generators_.states());
+  auto const same_state = [](auto const& a, auto const& b) { return bytes_of({a.second}) == bytes_of({b.second}); };
+  return bytes_ == other.bytes_ && std::equal(generators_.begin(), generators_.end(), other.generators_.begin(),
+                                              other.generators_.end(), same_state);
 }
 
 FULGURITE_BULK_BODY void Before::restore() const {
   world_.restore(bytes_);
-  generators_.restore();
+  for (auto [generator, state] : generators_) {
+    std::lock_guard const lock(generator.mutex());
+    generator.set_state(state);
+  }
 }
 
 FULGURITE_BULK_BODY bool Turns::same() const { return same_ && at_ == found_.size(); }
 
-FULGURITE_BULK_BODY Before Turns::now() const { return {world_, *kept_.tape, kept_.draws}; }
-
 FULGURITE_BULK_BODY void Turns::repeat(loop::Turn turn) {
   if (turn == loop::Turn::looks_at_loss) return;  // there a replay may not have cleared the gradients yet
   if (at_ == found_.size()) return void(same_ = false);
-  same_ = same_ && now().same(found_[at_]);
+  same_ = same_ && Before(world_, kept_).same(found_[at_]);
   left_[at_++].restore();
 }
 
@@ -670,8 +642,8 @@ FULGURITE_BULK_BODY std::string difference(std::vector<std::string> const& a, st
                                     " operators or " + std::to_string(b.size());
 }
 
-FULGURITE_BULK_BODY Before Tapes::before(World const& world, Kept const& kept) {
-  return {world, *kept.tape, kept.draws};
+FULGURITE_BODY std::string Tapes::missing(at::Device device) {
+  return device.is_cpu() ? "" : "this program was built without CUDA or without the headers of its toolkit";
 }
 
 }  // namespace fulgurite::libtorch::capture

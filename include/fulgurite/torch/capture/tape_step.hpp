@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <unordered_map>
@@ -14,13 +13,7 @@
 #include <variant>
 #include <vector>
 
-#include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/core/Reduction.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/empty_like.h>
-#include <ATen/ops/empty_strided.h>
-#include <c10/core/CPUAllocator.h>
-#include <c10/util/Exception.h>
 
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/torch/capture/recorder.hpp>
@@ -28,6 +21,7 @@
 #include <fulgurite/torch/device/internals.hpp>
 #include <fulgurite/torch/native/products.hpp>
 #include <fulgurite/torch/native/small_call.hpp>
+#include <fulgurite/torch/native/vectors.hpp>
 #include <fulgurite/torch/optim/clip.hpp>
 
 namespace fulgurite::libtorch::capture {
@@ -90,33 +84,6 @@ struct Memory {
     native::each_number(
         n, [=](auto& y, auto const& value) __attribute__((always_inline)) { y = value / by; }, values, values);
   }
-};
-
-// Finds out by trial whether an out-form gives the bits of the operator.
-
-/// Runs both forms on copies of the call's arguments. The bits, layouts and arguments must be the same afterwards, and
-/// there must be no warning.
-class Trial {
- public:
-  explicit Trial(Call const& call) : call_(call), quiet_(&count_) {}
-
-  bool passes(OutForm const& form);
-
- private:
-  struct Count : c10::WarningHandler {
-    int warnings = 0;
-    void process(c10::Warning const&) override { ++warnings; }
-  };
-
-  /// A copy of the tensor's bytes, at the same offset from the start of a cache line.
-  static at::Tensor copy(at::Tensor const& tensor);
-  static bool same_bytes(at::Tensor const& a, at::Tensor const& b);
-  Stack copies() const;
-  bool arguments_untouched(Stack const& now) const;
-
-  Call const& call_;
-  Count count_;
-  c10::WarningUtils::WarningHandlerGuard quiet_;
 };
 
 // Finds an operator's out-form that gives the same bits, if there is one.
@@ -308,43 +275,6 @@ void each_tensor_of_step(What const& what, F f) {
   }
 }
 
-/// The index of the last step that may write to this memory; nullopt: no step does.
-template <class Steps>
-std::optional<std::size_t> last_to_touch(Steps const& steps, at::Tensor const& memory) {
-  auto const mine = span_of(memory);
-  std::optional<std::size_t> last;
-  for (std::size_t i = 0; i != steps.size(); ++i)
-    each_tensor_of_step(steps[i].what, [&](at::Tensor const& tensor) {
-      if (storage_of(tensor) != storage_of(memory)) return;
-      auto const other = span_of(tensor);
-      if (other.begin < mine.end && mine.begin < other.end) last = i;
-    });
-  return last;
-}
-
-/// Inserts a look after the last write to each large gradient of these parameters.
-template <class Steps>
-void add_looks(Steps& steps, std::vector<at::Tensor> const& parameters) {
-  using Entry = typename Steps::value_type;
-  for (auto const& parameter : parameters) {
-    auto const& gradient = parameter.grad();
-    auto seen = GradientLooks::seen_of(parameter);
-    if (!seen || !gradient.defined() || !gradient.is_non_overlapping_and_dense() ||
-        (gradient.scalar_type() != at::kFloat && gradient.scalar_type() != at::kDouble))
-      continue;
-    auto const last = last_to_touch(steps, gradient);
-    if (!last) continue;
-    TapeLook look{std::move(seen), gradient};
-    auto const* const memory = std::get_if<Memory>(&steps[*last].what);
-    if (memory && memory->kind == Memory::Kind::zero_plus && span_of(memory->tensors[0]) == span_of(gradient)) {
-      look.added = memory->tensors[1];
-      steps[*last].what = std::move(look);
-    } else {
-      steps.insert(std::next(steps.begin(), static_cast<std::ptrdiff_t>(*last) + 1), Entry{std::move(look), {}});
-    }
-  }
-}
-
 /// The calls of a step, the steps of its tape, and their memory.
 class TapeMemory {
  protected:
@@ -361,6 +291,11 @@ class TapeMemory {
   TapeMemory(std::vector<Call> calls, std::vector<at::Tensor> leaving);
 
   bool is_constant(Call const& call) const;
+
+  /// The index of the last step that may write to this memory; nullopt: no step does.
+  std::optional<std::size_t> last_to_touch(at::Tensor const& memory) const;
+  /// Inserts a look after the last write to each large gradient of these parameters.
+  void add_looks(std::vector<at::Tensor> const& parameters);
 
   /// Adds a call to those that describe(trainer) lists. `product`: the kernel that computes it, or nullptr.
   void count(Call const& call, char const* kernel, native::Plan const* product = nullptr);

@@ -3,7 +3,15 @@
 
 #include <cstring>
 #include <exception>
+#include <iterator>
 #include <string>
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/Reduction.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/empty_strided.h>
+#include <c10/core/CPUAllocator.h>
+#include <c10/util/Exception.h>
 
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/types.hpp>
@@ -159,84 +167,99 @@ FULGURITE_BULK_BODY void Memory::divide(at::Tensor const& tensor) const {
   else each(static_cast<double*>(tensor.data_ptr()));
 }
 
-FULGURITE_BULK_BODY bool Trial::passes(OutForm const& form) {
-  try {
-    at::AutoDispatchBelowADInplaceOrView const below;
-    Marked const as_ever(Matmul::libtorch);  // with kernels of ours the two forms of a product may differ
-    at::AutoGradMode const mode(call_.graph);
-    Stack plain = copies();
-    call_.op.callBoxed(plain);
-    Stack given = copies(), results;
-    std::vector<at::Tensor> places;
-    for (IValue const& result : call_.out) {
-      auto const& like = result.toTensor();
-      at::Tensor place = at::empty_strided(like.sizes(), like.strides(), like.options());
-      if (!same_layout(place, like) || place.storage().nbytes() > like.storage().nbytes()) return false;
-      if (auto const n = place.storage().nbytes()) std::memset(place.storage().mutable_data(), 0xff, n);
-      places.push_back(place);
-      results.push_back(place);
-    }
-    std::vector<std::pair<Storage, std::size_t>> before;
-    for (auto const& place : places) before.emplace_back(storage_of(place), place.storage().nbytes());
-    if (form.rows) {
-      Memory const rows{Memory::Kind::repeat, {given[*form.rows].toTensor(), places[0]}};
-      if (!rows.fits_rows()) return false;
-      rows.run();
-    }
-    at::Tensor made;
-    for (auto const& earlier : form.before) {
-      made = at::empty_like(given[0].toTensor());
-      Stack first = earlier.stack(given, {made});
-      earlier.op.callBoxed(first);
-    }
-    Stack all = form.stack(given, results, made);
-    form.op.callBoxed(all);
-    if (form.divisor != 1) Memory{Memory::Kind::divide, places, form.divisor}.run();
-    for (std::size_t i = 0; i != places.size(); ++i) {
-      auto const& result = plain[i].toTensor();
-      if (storage_of(places[i]) != before[i].first || places[i].storage().nbytes() != before[i].second ||
-          !same_layout(places[i], result) || !same_bytes(places[i], result))
-        return false;
-    }
-    return count_.warnings == 0 && arguments_untouched(given);
-  } catch (std::exception const&) { return false; }
-}
+/// Runs an operator and an out-form on copies of the call's arguments. The bits, layouts and arguments must be the same
+/// afterwards, and there must be no warning.
+class Trial {
+ public:
+  explicit Trial(Call const& call) : call_(call), quiet_(&count_) {}
 
-FULGURITE_BULK_BODY at::Tensor Trial::copy(at::Tensor const& tensor) {
-  auto const item = static_cast<std::int64_t>(tensor.itemsize());
-  auto const span = span_of(tensor);
-  auto const bytes = static_cast<std::size_t>(span.end - span.begin);
-  auto const before = bytes == 0 ? 0 : reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr()) % 64;
-  at::Storage storage(at::Storage::use_byte_size_t(), static_cast<std::int64_t>(before + bytes), c10::GetCPUAllocator(),
-                      true);
-  if (bytes != 0) std::memcpy(static_cast<char*>(storage.mutable_data()) + before, tensor.const_data_ptr(), bytes);
-  auto other = frozen(tensor);
-  other.unsafeGetTensorImpl()->set_storage_keep_dtype(std::move(storage));
-  other.unsafeGetTensorImpl()->set_storage_offset(static_cast<std::int64_t>(before) / item);
-  return other;
-}
+  bool passes(OutForm const& form) {
+    try {
+      at::AutoDispatchBelowADInplaceOrView const below;
+      Marked const as_ever(Matmul::libtorch);  // with kernels of ours the two forms of a product may differ
+      at::AutoGradMode const mode(call_.graph);
+      Stack plain = copies();
+      call_.op.callBoxed(plain);
+      Stack given = copies(), results;
+      std::vector<at::Tensor> places;
+      for (IValue const& result : call_.out) {
+        auto const& like = result.toTensor();
+        at::Tensor place = at::empty_strided(like.sizes(), like.strides(), like.options());
+        if (!same_layout(place, like) || place.storage().nbytes() > like.storage().nbytes()) return false;
+        if (auto const n = place.storage().nbytes()) std::memset(place.storage().mutable_data(), 0xff, n);
+        places.push_back(place);
+        results.push_back(place);
+      }
+      std::vector<std::pair<Storage, std::size_t>> before;
+      for (auto const& place : places) before.emplace_back(storage_of(place), place.storage().nbytes());
+      if (form.rows) {
+        Memory const rows{Memory::Kind::repeat, {given[*form.rows].toTensor(), places[0]}};
+        if (!rows.fits_rows()) return false;
+        rows.run();
+      }
+      at::Tensor made;
+      for (auto const& earlier : form.before) {
+        made = at::empty_like(given[0].toTensor());
+        Stack first = earlier.stack(given, {made});
+        earlier.op.callBoxed(first);
+      }
+      Stack all = form.stack(given, results, made);
+      form.op.callBoxed(all);
+      if (form.divisor != 1) Memory{Memory::Kind::divide, places, form.divisor}.run();
+      for (std::size_t i = 0; i != places.size(); ++i) {
+        auto const& result = plain[i].toTensor();
+        if (storage_of(places[i]) != before[i].first || places[i].storage().nbytes() != before[i].second ||
+            !same_layout(places[i], result) || !same_bytes(places[i], result))
+          return false;
+      }
+      return count_.warnings == 0 && arguments_untouched(given);
+    } catch (std::exception const&) { return false; }
+  }
 
-FULGURITE_BULK_BODY bool Trial::same_bytes(at::Tensor const& a, at::Tensor const& b) {
-  auto const x = span_of(a), y = span_of(b);
-  auto const bytes = static_cast<std::size_t>(x.end - x.begin);
-  return x.end - x.begin == y.end - y.begin &&
-         (bytes == 0 || std::memcmp(a.const_data_ptr(), b.const_data_ptr(), bytes) == 0);
-}
+ private:
+  struct Count : c10::WarningHandler {
+    int warnings = 0;
+    void process(c10::Warning const&) override { ++warnings; }
+  };
 
-FULGURITE_BULK_BODY Stack Trial::copies() const {
-  Stack all;
-  for (IValue const& value : call_.in) all.push_back(with_tensors(value, copy));
-  return all;
-}
+  /// A copy of the tensor's bytes, at the same offset from the start of a cache line.
+  static at::Tensor copy(at::Tensor const& tensor) {
+    auto const item = static_cast<std::int64_t>(tensor.itemsize());
+    auto const span = span_of(tensor);
+    auto const bytes = static_cast<std::size_t>(span.end - span.begin);
+    auto const before = bytes == 0 ? 0 : reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr()) % 64;
+    at::Storage storage(at::Storage::use_byte_size_t(), static_cast<std::int64_t>(before + bytes),
+                        c10::GetCPUAllocator(), true);
+    if (bytes != 0) std::memcpy(static_cast<char*>(storage.mutable_data()) + before, tensor.const_data_ptr(), bytes);
+    auto other = frozen(tensor);
+    other.unsafeGetTensorImpl()->set_storage_keep_dtype(std::move(storage));
+    other.unsafeGetTensorImpl()->set_storage_offset(static_cast<std::int64_t>(before) / item);
+    return other;
+  }
+  static bool same_bytes(at::Tensor const& a, at::Tensor const& b) {
+    auto const x = span_of(a), y = span_of(b);
+    auto const bytes = static_cast<std::size_t>(x.end - x.begin);
+    return x.end - x.begin == y.end - y.begin &&
+           (bytes == 0 || std::memcmp(a.const_data_ptr(), b.const_data_ptr(), bytes) == 0);
+  }
+  Stack copies() const {
+    Stack all;
+    for (IValue const& value : call_.in) all.push_back(with_tensors(value, copy));
+    return all;
+  }
+  bool arguments_untouched(Stack const& now) const {
+    std::vector<at::Tensor> was;
+    each_tensor_of(call_.in, [&](at::Tensor const& tensor) { was.push_back(tensor); });
+    std::size_t i = 0;
+    bool same = true;
+    each_tensor_of(now, [&](at::Tensor const& tensor) { same = same && same_bytes(tensor, was[i++]); });
+    return same;
+  }
 
-FULGURITE_BULK_BODY bool Trial::arguments_untouched(Stack const& now) const {
-  std::vector<at::Tensor> was;
-  each_tensor_of(call_.in, [&](at::Tensor const& tensor) { was.push_back(tensor); });
-  std::size_t i = 0;
-  bool same = true;
-  each_tensor_of(now, [&](at::Tensor const& tensor) { same = same && same_bytes(tensor, was[i++]); });
-  return same;
-}
+  Call const& call_;
+  Count count_;
+  c10::WarningUtils::WarningHandlerGuard quiet_;
+};
 
 FULGURITE_BULK_BODY std::optional<OutForm> out_form(Call const& call) {
   if (call.op.schema().is_mutable() || call.op.hasTag(at::Tag::nondeterministic_seeded) ||
@@ -438,6 +461,36 @@ FULGURITE_BULK_BODY bool TapeMemory::is_constant(Call const& call) const {
   each_tensor_of(call.out,
                  [&](at::Tensor const& tensor) { constant = constant && !rewritten_.contains(storage_of(tensor)); });
   return constant;
+}
+
+FULGURITE_BULK_BODY std::optional<std::size_t> TapeMemory::last_to_touch(at::Tensor const& memory) const {
+  auto const mine = span_of(memory);
+  std::optional<std::size_t> last;
+  for (std::size_t i = 0; i != steps_.size(); ++i)
+    each_tensor_of_step(steps_[i].what, [&](at::Tensor const& tensor) {
+      if (storage_of(tensor) == storage_of(memory) && span_of(tensor).overlaps(mine)) last = i;
+    });
+  return last;
+}
+
+FULGURITE_BULK_BODY void TapeMemory::add_looks(std::vector<at::Tensor> const& parameters) {
+  for (auto const& parameter : parameters) {
+    auto const& gradient = parameter.grad();
+    auto seen = GradientLooks::seen_of(parameter);
+    if (!seen || !gradient.defined() || !gradient.is_non_overlapping_and_dense() ||
+        (gradient.scalar_type() != at::kFloat && gradient.scalar_type() != at::kDouble))
+      continue;
+    auto const last = last_to_touch(gradient);
+    if (!last) continue;
+    TapeLook look{std::move(seen), gradient};
+    auto const* const memory = std::get_if<Memory>(&steps_[*last].what);
+    if (memory && memory->kind == Memory::Kind::zero_plus && span_of(memory->tensors[0]) == span_of(gradient)) {
+      look.added = memory->tensors[1];
+      steps_[*last].what = std::move(look);
+    } else {
+      steps_.insert(std::next(steps_.begin(), static_cast<std::ptrdiff_t>(*last) + 1), Entry{std::move(look), {}});
+    }
+  }
 }
 
 FULGURITE_BULK_BODY void TapeMemory::count(Call const& call, char const* kernel, native::Plan const* product) {

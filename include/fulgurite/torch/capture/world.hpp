@@ -81,6 +81,7 @@ bool same_layout(at::Tensor const& a, at::Tensor const& b);
 /// The bytes of its storage that a tensor covers, from its first element to the end of its last.
 struct Span {
   std::int64_t begin, end;
+  constexpr bool overlaps(Span const& other) const { return begin < other.end && other.begin < end; }
   friend bool operator==(Span const&, Span const&) = default;
 };
 Span span_of(at::Tensor const& tensor);

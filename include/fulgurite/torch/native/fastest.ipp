@@ -6,6 +6,7 @@
 #include <cstring>
 #include <initializer_list>
 #include <limits>
+#include <tuple>
 #include <vector>
 
 #include <ATen/EmptyTensor.h>
@@ -16,23 +17,21 @@
 #include <ATen/ops/mkldnn_rnn_layer_ops.h>
 #include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
+#include <torch/library.h>
 
 #include <fulgurite/torch/native/fastest.hpp>
 #include <fulgurite/torch/native/products.hpp>
+#include <fulgurite/torch/native/vectors.hpp>
 
 namespace fulgurite::libtorch::native {
 
 namespace passes {
 
-/// A vector of T with as many bytes as `Numbers`.
-template <class Numbers, class T>
-using Like __attribute__((vector_size(sizeof(Numbers)))) = T;
-
 /// x becomes its exponential, 2^n times a polynomial of what n leaves; numbers below -87 count as that, those above 88
 /// do not occur.
 template <class Numbers>
 [[gnu::always_inline]] inline void exponential(Numbers& x) {
-  using Whole = Like<Numbers, std::int32_t>;
+  using Whole = Vector<std::int32_t, sizeof(Numbers)>;
   Numbers const power = x < -87.0F ? Numbers{} - 87.0F : x;
   constexpr float rounding = 12582912.0F;  // 1.5 * 2^23: adding it leaves the nearest whole number in the last bits
   Numbers const shifted = power * 1.44269504F + rounding, n = shifted - rounding;
@@ -288,7 +287,7 @@ template <class Numbers>
   for (std::int64_t row = 0; row != step.samples; ++row) {
     std::int64_t i = 0;
     for (; i + width <= step.hidden; i += width) lstm_vector<Numbers>(step, row, i);
-    for (; i < step.hidden; i += 4) lstm_vector<Four>(step, row, i);
+    for (; i < step.hidden; i += 4) lstm_vector<Vector<float, 16>>(step, row, i);
   }
 }
 template <class Numbers>
@@ -297,66 +296,22 @@ template <class Numbers>
   for (std::int64_t row = 0; row != step.samples; ++row) {
     std::int64_t i = 0;
     for (; i + width <= step.hidden; i += width) lstm_backward_vector<Numbers>(step, row, i);
-    for (; i < step.hidden; i += 4) lstm_backward_vector<Four>(step, row, i);
+    for (; i < step.hidden; i += 4) lstm_backward_vector<Vector<float, 16>>(step, row, i);
   }
-}
-
-#if defined(__x86_64__)
-[[gnu::target("avx512f")]] inline void lstm_512(LstmStep const& step) { lstm<Sixteen>(step); }
-[[gnu::target("avx2,fma")]] inline void lstm_256(LstmStep const& step) { lstm<Eight>(step); }
-[[gnu::target("avx512f")]] inline void lstm_backward_512(LstmStep const& step) { lstm_backward<Sixteen>(step); }
-[[gnu::target("avx2,fma")]] inline void lstm_backward_256(LstmStep const& step) { lstm_backward<Eight>(step); }
-[[gnu::target("avx512f")]] inline void softmax_512(Scores const& scores) { softmax<Sixteen>(scores); }
-[[gnu::target("avx2,fma")]] inline void softmax_256(Scores const& scores) { softmax<Eight>(scores); }
-[[gnu::target("avx512f")]] inline void softmax_backward_512(Scores const& scores, float* of_results, float const* out,
-                                                            std::int64_t out_apart, float const* gradient,
-                                                            std::int64_t gradient_apart, std::int64_t wide) {
-  softmax_backward<Sixteen>(scores, of_results, out, out_apart, gradient, gradient_apart, wide);
-}
-[[gnu::target("avx2,fma")]] inline void softmax_backward_256(Scores const& scores, float* of_results, float const* out,
-                                                             std::int64_t out_apart, float const* gradient,
-                                                             std::int64_t gradient_apart, std::int64_t wide) {
-  softmax_backward<Eight>(scores, of_results, out, out_apart, gradient, gradient_apart, wide);
-}
-[[gnu::target("avx512f")]] inline void gelu_512(float* to, float const* x, float const* gradient, std::int64_t n) {
-  gelu<Sixteen>(to, x, gradient, n);
-}
-[[gnu::target("avx2,fma")]] inline void gelu_256(float* to, float const* x, float const* gradient, std::int64_t n) {
-  gelu<Eight>(to, x, gradient, n);
-}
-#endif
-
-/// The functions above for the widest vectors of this processor.
-struct Fitting {
-  decltype(&gelu<Four>) gelu = &passes::gelu<Four>;
-  decltype(&softmax<Four>) softmax = &passes::softmax<Four>;
-  decltype(&softmax_backward<Four>) softmax_backward = &passes::softmax_backward<Four>;
-  decltype(&lstm<Four>) lstm = &passes::lstm<Four>;
-  decltype(&lstm_backward<Four>) lstm_backward = &passes::lstm_backward<Four>;
-};
-
-FULGURITE_BULK_BODY Fitting const& fitting() {
-  static Fitting const all = [] {
-    Fitting one;
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512f"))
-      one = {&gelu_512, &softmax_512, &softmax_backward_512, &lstm_512, &lstm_backward_512};
-    else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-      one = {&gelu_256, &softmax_256, &softmax_backward_256, &lstm_256, &lstm_backward_256};
-#endif
-    return one;
-  }();
-  return all;
 }
 
 }  // namespace passes
 
+/// to[i] = gradient[i] (Phi(x[i]) + x[i] phi(x[i])) with the normal distribution function Phi and its density phi: the
+/// gradient of aten::gelu without approximation. The error of Phi is at most 2e-7. LibTorch's kernel computes an error
+/// function that is exact to the last bit, and an exponential besides; here both are of one exponential.
 FULGURITE_BULK_BODY void gelu_backward(float* to, float const* gradient, float const* x, std::int64_t n) {
-  auto const by = passes::fitting().gelu;
   constexpr std::int64_t part = few_numbers;
   on_threads((n + part - 1) / part, [&](std::int64_t i) {
     auto const from = i * part;
-    by(to + from, x + from, gradient + from, std::min(part, n - from));
+    in_widest_vectors<float>([&]<class Numbers>() __attribute__((always_inline)) {
+      passes::gelu<Numbers>(to + from, x + from, gradient + from, std::min(part, n - from));
+    });
   });
 }
 
@@ -366,6 +321,8 @@ FULGURITE_BULK_BODY bool is_for_gelu(at::Tensor const& gradient, at::Tensor cons
          gradient.sizes() == x.sizes() && x.numel() != 0;
 }
 
+/// In front of LibTorch's own kernel: while a scope of Matmul::fastest is open, gelu_backward() for contiguous float32
+/// tensors on the CPU.
 FULGURITE_BULK_BODY at::Tensor gelu_backward_or_libtorch(c10::DispatchKeySet keys, at::Tensor const& gradient,
                                                          at::Tensor const& x, std::string_view approximate) {
   if (!is_for_gelu(gradient, x, approximate))
@@ -419,6 +376,8 @@ FULGURITE_BULK_BODY float scale_of(AttentionShape const& shape, std::optional<do
   return static_cast<float>(given ? *given : 1 / std::sqrt(static_cast<double>(shape.wide)));
 }
 
+/// Attention of at most 128 rows, causal or not, by LIBXSMM's products. LibTorch's kernels multiply by MKL, whose calls
+/// take longer than these products. Also returns the logarithms of the sums of exponentials, as LibTorch's.
 FULGURITE_BULK_BODY std::tuple<at::Tensor, at::Tensor>
 attention_or_libtorch(c10::DispatchKeySet keys, at::Tensor const& q, at::Tensor const& k, at::Tensor const& v,
                       double dropout, bool causal, std::optional<at::Tensor> const& mask, std::optional<double> scale) {
@@ -450,8 +409,9 @@ attention_or_libtorch(c10::DispatchKeySet keys, at::Tensor const& q, at::Tensor 
     for (auto const& one : blocks) {
       one.scores(turned, head(q, i) + one.first * q.stride(2), scores);
       auto* const sum = static_cast<float*>(sums.data_ptr()) + i / heads * rows * heads + i % heads + one.first * heads;
-      passes::fitting().softmax(
-          {scores, one.count, one.seen, shape.distance, causal ? one.first : -1, scale_of(shape, scale), sum, heads});
+      passes::Scores const all{
+          scores, one.count, one.seen, shape.distance, causal ? one.first : -1, scale_of(shape, scale), sum, heads};
+      in_widest_vectors<float>([&]<class Numbers>() __attribute__((always_inline)) { passes::softmax<Numbers>(all); });
       one.results(head(v, i), scores, head(out, i) + one.first * out.stride(2));
     }
   });
@@ -487,9 +447,11 @@ attention_backward_or_libtorch(c10::DispatchKeySet keys, at::Tensor const& gradi
     results_by(turned, by, of_results);
     auto* const sum =
         static_cast<float*>(sums.data_ptr()) + i / shape.heads * sums.stride(0) + i % shape.heads * sums.stride(1);
-    passes::fitting().softmax_backward(
-        {scores, rows, rows, distance, causal ? 0 : -1, scale_of(shape, scale), sum, sums.stride(2)}, of_results,
-        head(out, i), out.stride(2), by, apart, wide);
+    passes::Scores const all{scores, rows,          rows, distance, causal ? 0 : -1, scale_of(shape, scale),
+                             sum,    sums.stride(2)};
+    in_widest_vectors<float>([&]<class Numbers>() __attribute__((always_inline)) {
+      passes::softmax_backward<Numbers>(all, of_results, head(out, i), out.stride(2), by, apart, wide);
+    });
     dv_by(by, scores, head(dv, i));
     dq_by(head(k, i), of_results, head(dq, i));
     dk_by(queries, of_results, head(dk, i));
@@ -548,6 +510,10 @@ FULGURITE_BULK_BODY bool is_for_lstm(at::Tensor const& x, at::Tensor const& x_we
          has(h_weight, gates * hidden) && has(x_bias, gates) && has(h_bias, gates) && has(h, states) && has(c, states);
 }
 
+/// One small layer of an LSTM in one direction, by LIBXSMM's products. LibTorch's are oneDNN's, which took 1.1 to 9
+/// times as long for such layers on one core of an Intel processor (forward and backward), and less time than ours for
+/// larger ones. The last result of the forward pass is what the gradient needs of it; it is float32 from ours and bytes
+/// from LibTorch's, so a gradient is always by the side that computed the layer.
 FULGURITE_BULK_BODY std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>
 lstm_or_libtorch(c10::DispatchKeySet keys, at::Tensor const& x, at::Tensor const& x_weight, at::Tensor const& h_weight,
                  at::Tensor const& x_bias, at::Tensor const& h_bias, at::Tensor const& h, at::Tensor const& c,
@@ -587,7 +553,7 @@ lstm_or_libtorch(c10::DispatchKeySet keys, at::Tensor const& x, at::Tensor const
     }
     layer.sums(weights, inputs, step.gates);
     step.out = outs + t * samples * hidden;
-    passes::fitting().lstm(step);
+    in_widest_vectors<float>([&]<class Numbers>() __attribute__((always_inline)) { passes::lstm<Numbers>(step); });
     state = step.out;
     cells = step.cells;
   }
@@ -636,7 +602,8 @@ lstm_backward_or_libtorch(c10::DispatchKeySet keys, at::Tensor const& x, at::Ten
     step.of_h = numbers(of_h);
     step.of_cells = to(of_c);
     step.of_gates = of_gates + t * layer.samples * layer.gates;
-    passes::fitting().lstm_backward(step);
+    in_widest_vectors<float>([&]<class Numbers>()
+                                 __attribute__((always_inline)) { passes::lstm_backward<Numbers>(step); });
     layer.of_h(numbers(h_weight), step.of_gates, to(of_h));
   }
   auto const* const inputs = numbers(kept);
@@ -647,6 +614,14 @@ lstm_backward_or_libtorch(c10::DispatchKeySet keys, at::Tensor const& x, at::Ten
   for (std::int64_t row = 0; row != layer.rows; ++row) add_to(to(of_x_bias), of_gates + row * layer.gates, layer.gates);
   std::memcpy(to(of_h_bias), to(of_x_bias), of_h_bias.nbytes());
   return {of_x, of_x_weight, of_h_weight, of_x_bias, of_h_bias, of_h, of_c};
+}
+
+FULGURITE_BULK_BODY void intercept_others(torch::Library& library) {
+  library.impl("gelu_backward", TORCH_FN(gelu_backward_or_libtorch));
+  library.impl("_scaled_dot_product_flash_attention_for_cpu", TORCH_FN(attention_or_libtorch));
+  library.impl("_scaled_dot_product_flash_attention_for_cpu_backward", TORCH_FN(attention_backward_or_libtorch));
+  library.impl("mkldnn_rnn_layer", TORCH_FN(lstm_or_libtorch));
+  library.impl("mkldnn_rnn_layer_backward", TORCH_FN(lstm_backward_or_libtorch));
 }
 
 FULGURITE_BULK_BODY std::optional<SmallCall> fastest_call(std::string_view name, torch::jit::Stack const& arguments) {

@@ -3,11 +3,8 @@
 // Matmul::fastest some operators on a GPU use kernels of this library. Separate from products.hpp, so that a program
 // that trains includes neither that header nor the operators of LibTorch behind it.
 
-#include <array>
 #include <cstdint>
-#include <optional>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include <ATen/Context.h>
@@ -48,29 +45,8 @@ class GpuKernel {
 /// True while the device's current stream records a CUDA graph, in which nothing can be compiled or compared.
 bool is_recording_graph(c10::Device device);
 
-// Operators on a GPU in front of LibTorch's.
-
-/// True if the operators below are in front of LibTorch's; the first call installs them.
+/// True if operators on a GPU are in front of LibTorch's; the first call installs them.
 bool intercepts_on_gpu();
-
-/// In front of aten::sum over dimensions: while a scope of Matmul::fastest is open, our kernels for float32 and
-/// bfloat16 on a GPU where the leading dimensions are summed. They add in float32, rows in parts of a fixed length, so
-/// that a result has the same bits in each run.
-at::Tensor sum_or_libtorch(c10::DispatchKeySet keys, at::Tensor const& x, at::OptionalIntArrayRef dimensions,
-                           bool keeps, std::optional<at::ScalarType> type);
-
-/// In front of aten::native_layer_norm: likewise for float32 and rows of 128, 256, ... 1024 numbers, with a weight and
-/// a bias.
-std::tuple<at::Tensor, at::Tensor, at::Tensor>
-layer_norm_or_libtorch(c10::DispatchKeySet keys, at::Tensor const& x, c10::SymIntArrayRef shape,
-                       std::optional<at::Tensor> const& weight, std::optional<at::Tensor> const& bias, double eps);
-
-/// In front of aten::native_layer_norm_backward: likewise the gradients of weight and bias.
-std::tuple<at::Tensor, at::Tensor, at::Tensor>
-layer_norm_backward_or_libtorch(c10::DispatchKeySet keys, at::Tensor const& gradient, at::Tensor const& x,
-                                c10::SymIntArrayRef shape, at::Tensor const& mean, at::Tensor const& rstd,
-                                std::optional<at::Tensor> const& weight, std::optional<at::Tensor> const& bias,
-                                std::array<bool, 3> wanted);
 
 // Matrix products on the CPU in front of LibTorch's.
 

@@ -2,10 +2,12 @@
 // The bodies of torch/native/matmul_scope.hpp.
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -361,6 +363,9 @@ FULGURITE_BULK_BODY void finish_row_sums(RowSums const& kernels, RowParts cut, a
   kernels.finish->launch((cut.columns + 31) / 32, 256, arguments);
 }
 
+/// In front of aten::sum over dimensions: while a scope of Matmul::fastest is open, our kernels for float32 and
+/// bfloat16 on a GPU where the leading dimensions are summed. They add in float32, rows in parts of a fixed length, so
+/// that a result has the same bits in each run.
 FULGURITE_BULK_BODY at::Tensor sum_or_libtorch(c10::DispatchKeySet keys, at::Tensor const& x,
                                                at::OptionalIntArrayRef dimensions, bool keeps,
                                                std::optional<at::ScalarType> type) {
@@ -394,6 +399,7 @@ FULGURITE_BULK_BODY at::Tensor sum_or_libtorch(c10::DispatchKeySet keys, at::Ten
   return result;
 }
 
+/// In front of aten::native_layer_norm_backward: likewise the gradients of weight and bias.
 FULGURITE_BULK_BODY std::tuple<at::Tensor, at::Tensor, at::Tensor>
 layer_norm_backward_or_libtorch(c10::DispatchKeySet keys, at::Tensor const& gradient, at::Tensor const& x,
                                 c10::SymIntArrayRef shape, at::Tensor const& mean, at::Tensor const& rstd,
@@ -432,6 +438,8 @@ layer_norm_backward_or_libtorch(c10::DispatchKeySet keys, at::Tensor const& grad
   return {of_x, of_weight, of_bias};
 }
 
+/// In front of aten::native_layer_norm: likewise for float32 and rows of 128, 256, ... 1024 numbers, with a weight and
+/// a bias.
 FULGURITE_BULK_BODY std::tuple<at::Tensor, at::Tensor, at::Tensor>
 layer_norm_or_libtorch(c10::DispatchKeySet keys, at::Tensor const& x, c10::SymIntArrayRef shape,
                        std::optional<at::Tensor> const& weight, std::optional<at::Tensor> const& bias, double eps) {
@@ -495,11 +503,7 @@ FULGURITE_BULK_BODY bool intercepts() {
     library->impl("bmm", TORCH_FN(multiplied<at::_ops::bmm>));
     library->impl("addmm", TORCH_FN(multiplied_and_added<at::_ops::addmm>));
     library->impl("baddbmm", TORCH_FN(multiplied_and_added<at::_ops::baddbmm>));
-    library->impl("gelu_backward", TORCH_FN(gelu_backward_or_libtorch));
-    library->impl("_scaled_dot_product_flash_attention_for_cpu", TORCH_FN(attention_or_libtorch));
-    library->impl("_scaled_dot_product_flash_attention_for_cpu_backward", TORCH_FN(attention_backward_or_libtorch));
-    library->impl("mkldnn_rnn_layer", TORCH_FN(lstm_or_libtorch));
-    library->impl("mkldnn_rnn_layer_backward", TORCH_FN(lstm_backward_or_libtorch));
+    intercept_others(*library);
     return true;
   }();
   return done;

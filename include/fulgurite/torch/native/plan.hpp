@@ -49,18 +49,8 @@ inline bool const libxsmm_is_here = [] {
 
 namespace fulgurite::libtorch::native {
 
-namespace passes {
-
-// As many numbers as a register has.
-using Four = float __attribute__((vector_size(16)));
-using Eight = float __attribute__((vector_size(32)));
-using Sixteen = float __attribute__((vector_size(64)));
-
-}  // namespace passes
-
 /// c[i] = d[i] + c[i] for n numbers; for d == nullptr zeros are added. The sums are the same on every processor; only
-/// the number of additions at once differs. It is written by hand, since compilers do not choose it at the usual
-/// optimization levels.
+/// the number of additions at once differs.
 void add_to(float* c, float const* d, std::int64_t n);
 
 /// Writes a column-major matrix, whose columns are `distance` apart, in row-major order, with rows `to_distance` apart.

@@ -9,6 +9,7 @@
 
 #include <fulgurite/torch/device/internals.hpp>
 #include <fulgurite/torch/native/plan.hpp>
+#include <fulgurite/torch/native/vectors.hpp>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -64,13 +65,6 @@ template <class Numbers>
 }
 
 #if defined(__x86_64__)
-[[gnu::target("avx512f")]] inline std::int64_t add_512(float* c, float const* d, std::int64_t n) {
-  return add<Sixteen>(c, d, n);
-}
-[[gnu::target("avx2")]] inline std::int64_t add_256(float* c, float const* d, std::int64_t n) {
-  return add<Eight>(c, d, n);
-}
-
 /// Transposes eight rows of eight numbers each, `next` apart. Written out, since compilers keep arrays of registers in
 /// memory at the usual optimization levels.
 [[gnu::target("avx2")]] inline void turn_8x8(float* to, std::int64_t distance, float const* from, std::int64_t next) {
@@ -113,13 +107,8 @@ template <class Numbers>
 }  // namespace passes
 
 FULGURITE_BULK_BODY void add_to(float* c, float const* d, std::int64_t n) {
-  std::int64_t i = 0;
-#if defined(__x86_64__)
-  static bool const wide = __builtin_cpu_supports("avx512f"), half = __builtin_cpu_supports("avx2");
-  i = wide ? passes::add_512(c, d, n) : half ? passes::add_256(c, d, n) : passes::add<passes::Four>(c, d, n);
-#else
-  i = passes::add<passes::Four>(c, d, n);
-#endif
+  auto i = in_widest_vectors<float>([&]<class Numbers>()
+                                        __attribute__((always_inline)) { return passes::add<Numbers>(c, d, n); });
   for (; i != n; ++i) c[i] = (d ? d[i] : 0.0F) + c[i];
 }
 

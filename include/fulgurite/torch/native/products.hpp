@@ -11,7 +11,6 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
-#include <vector>
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/DispatchKeySet.h>
@@ -38,22 +37,6 @@ struct Operands {
   float const *a, *b, *start = nullptr;
 };
 
-/// A copy of numbers with the same offset from a multiple of 64 bytes as the original: LibTorch's kernels may add in
-/// another order for other offsets.
-class Sample : Pinned {
- public:
-  Sample(std::int64_t size, std::uint8_t beyond);
-  float* data() { return begin_; }
-  std::int64_t size() const { return size_; }
-  void take(float const* from);
-  bool same_bits(Sample const& other) const;
-
- private:
-  std::int64_t size_;
-  std::vector<float> all_;
-  float* begin_;
-};
-
 /// Test values: as they come, sparse as after a relu, so small or so large that sums leave the range, with infinities
 /// and zeros, with NaN (but without infinities: which of two kinds of NaN a sum keeps depends on the order of its
 /// terms).
@@ -64,18 +47,11 @@ inline constexpr std::array draws{Draw::normal, Draw::again,    Draw::sparse, Dr
 /// A private random generator, so that no other generator advances.
 class Numbers {
  public:
-  void fill(Sample& sample, Draw draw);
-  void fill(float* to, std::int64_t size, Draw draw);
-  /// The numbers that products are added to are as large as the products: next to larger ones, errors in tiny products
-  /// would not be visible.
-  void fill_start(Sample& sample, Draw draw);
+  /// `added`: products are added to them. They are then as large as the products: next to larger ones, errors in tiny
+  /// products would not be visible.
+  void fill(float* to, std::int64_t size, Draw draw, bool added = false);
 
  private:
-  static float scale_of(Draw draw);
-  void fill(float* to, std::int64_t size, Draw draw, float scale);
-
-  /// Approximates a normal distribution by a sum of four numbers, with all of its bits in use.
-  static float normal(std::uint64_t bits);
   std::uint64_t next();
   std::uint64_t state_ = 88172645463325252U;
 };

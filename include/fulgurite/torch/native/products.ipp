@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/ops/add_cpu_dispatch.h>
@@ -55,34 +56,17 @@ FULGURITE_BULK_BODY void product_by_libtorch(Epilogue epilogue, at::Tensor const
   }
 }
 
-FULGURITE_BULK_BODY Sample::Sample(std::int64_t size, std::uint8_t beyond)
-    : size_(size), all_(static_cast<std::size_t>(size) + 32) {
-  auto const past = native::beyond(all_.data());
-  begin_ = all_.data() + (64 - past + beyond) % 64 / sizeof(float);
+/// Approximates a normal distribution by a sum of four numbers, with all of its bits in use.
+FULGURITE_BULK_BODY float normal(std::uint64_t bits) {
+  double sum = 0;
+  for (int i = 0; i != 4; ++i) sum += static_cast<double>(bits >> (16 * i) & 0xffffU);
+  return static_cast<float>((sum / 65535.0 - 2.0) * 1.7320508);
 }
 
-FULGURITE_BULK_BODY void Sample::take(float const* from) { std::copy_n(from, size_, begin_); }
-
-FULGURITE_BULK_BODY bool Sample::same_bits(Sample const& other) const {
-  return std::memcmp(begin_, other.begin_, static_cast<std::size_t>(size_) * sizeof(float)) == 0;
-}
-
-FULGURITE_BULK_BODY void Numbers::fill(Sample& sample, Draw draw) { fill(sample.data(), sample.size(), draw); }
-
-FULGURITE_BULK_BODY void Numbers::fill(float* to, std::int64_t size, Draw draw) {
-  fill(to, size, draw, scale_of(draw));
-}
-
-FULGURITE_BULK_BODY void Numbers::fill_start(Sample& sample, Draw draw) {
-  fill(sample.data(), sample.size(), draw, scale_of(draw) * scale_of(draw));
-}
-
-FULGURITE_BULK_BODY float Numbers::scale_of(Draw draw) {
-  return draw == Draw::tiny ? 1e-20F : draw == Draw::huge ? 3e18F : 1.0F;
-}
-
-FULGURITE_BULK_BODY void Numbers::fill(float* to, std::int64_t size, Draw draw, float scale) {
+FULGURITE_BULK_BODY void Numbers::fill(float* to, std::int64_t size, Draw draw, bool added) {
   constexpr float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  float const factor = draw == Draw::tiny ? 1e-20F : draw == Draw::huge ? 3e18F : 1.0F;
+  float const scale = added ? factor * factor : factor;
   for (std::int64_t i = 0; i != size; ++i) {
     auto const bits = next();
     to[i] = normal(bits) * scale;
@@ -90,12 +74,6 @@ FULGURITE_BULK_BODY void Numbers::fill(float* to, std::int64_t size, Draw draw, 
     if (draw == Draw::infinite && bits % 61 == 0) to[i] = bits % 2 != 0 ? inf : -inf;
     if (draw == Draw::nan && bits % 127 == 0) to[i] = nan;
   }
-}
-
-FULGURITE_BULK_BODY float Numbers::normal(std::uint64_t bits) {
-  double sum = 0;
-  for (int i = 0; i != 4; ++i) sum += static_cast<double>(bits >> (16 * i) & 0xffffU);
-  return static_cast<float>((sum / 65535.0 - 2.0) * 1.7320508);
 }
 
 FULGURITE_BULK_BODY std::uint64_t Numbers::next() {
@@ -113,6 +91,27 @@ constexpr std::int64_t strip_of_fastest(std::int64_t columns) {
   auto const left = columns % 64;
   return columns > 64 && left >= 1 && left <= 16 ? last_strip : 0;
 }
+
+/// A copy of numbers with the same offset from a multiple of 64 bytes as the original: LibTorch's kernels may add in
+/// another order for other offsets.
+class Sample : Pinned {
+ public:
+  Sample(std::int64_t size, std::uint8_t beyond) : size_(size), all_(static_cast<std::size_t>(size) + 32) {
+    auto const past = native::beyond(all_.data());
+    begin_ = all_.data() + (64 - past + beyond) % 64 / sizeof(float);
+  }
+  float* data() { return begin_; }
+  std::int64_t size() const { return size_; }
+  void take(float const* from) { std::copy_n(from, size_, begin_); }
+  bool same_bits(Sample const& other) const {
+    return std::memcmp(begin_, other.begin_, static_cast<std::size_t>(size_) * sizeof(float)) == 0;
+  }
+
+ private:
+  std::int64_t size_;
+  std::vector<float> all_;
+  float* begin_;
+};
 
 class Certifier {
  public:
@@ -188,9 +187,9 @@ class Certifier {
   bool same_on_draws(Plan const& plan) {
     Numbers numbers;
     return std::all_of(draws.begin(), draws.end(), [&](Draw draw) {
-      numbers.fill(a_, draw);
-      numbers.fill(b_, draw);
-      if (has_row() || holds()) numbers.fill_start(start_, draw);
+      numbers.fill(a_.data(), a_.size(), draw);
+      numbers.fill(b_.data(), b_.size(), draw);
+      if (has_row() || holds()) numbers.fill(start_.data(), start_.size(), draw, true);
       reference();
       return same(plan);
     });

@@ -4,95 +4,16 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <initializer_list>
 #include <memory>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include <ATen/core/Generator.h>
-#include <ATen/core/MT19937RNGEngine.h>
-#include <ATen/core/Reduction.h>
 #include <ATen/core/stack.h>
-#include <ATen/ops/addmm_cpu_dispatch.h>
-#include <ATen/ops/mm_cpu_dispatch.h>
-#include <ATen/ops/nll_loss_forward_cpu_dispatch.h>
 
 #include <fulgurite/core/body.hpp>
-#include <fulgurite/torch/native/plan.hpp>
 
 namespace fulgurite::libtorch::native {
-
-// A loop over consecutive numbers, as many at a time as fill a register. Compilers do not vectorise such a loop at the
-// usual optimization levels; every processor that LibTorch supports has vectors of 16 bytes, and most have those of 32.
-
-template <class T>
-using Wide __attribute__((vector_size(16))) = T;
-template <class T>
-using Wider __attribute__((vector_size(32))) = T;
-
-template <class T>
-inline Wide<T> wide(T const* from) {
-  Wide<T> numbers;
-  std::memcpy(&numbers, from, sizeof numbers);
-  return numbers;
-}
-template <class T>
-inline void put_wide(T* to, Wide<T> const& numbers) {
-  std::memcpy(to, &numbers, sizeof numbers);
-}
-
-/// f(to[i], from[i]...) for as many of n numbers as fill whole vectors; returns their number.
-template <class Numbers, class T, class F, class... From>
-[[gnu::always_inline]] inline std::int64_t each_vector(std::int64_t n, F const& f, T* to, From const*... from) {
-  constexpr std::int64_t width = sizeof(Numbers) / sizeof(T);
-  std::int64_t i = 0;
-  for (; i + width <= n; i += width) {
-    Numbers result, given[sizeof...(From)];
-    std::size_t k = 0;
-    (std::memcpy(&given[k++], from + i, sizeof(Numbers)), ...);
-    [&]<std::size_t... I>(std::index_sequence<I...>)
-        __attribute__((always_inline)) { f(result, given[I]...); }(std::index_sequence_for<From...>{});
-    std::memcpy(to + i, &result, sizeof result);
-  }
-  return i;
-}
-#if defined(__x86_64__)
-template <class T, class F, class... From>
-[[gnu::target("avx2")]] inline std::int64_t each_wider_vector(std::int64_t n, F const& f, T* to, From const*... from) {
-  return each_vector<Wider<T>>(n, f, to, from...);
-}
-#endif
-
-/// f(to[i], from[i]...), which sets the first, for n numbers. `f` is called with vectors and, for the remainder, with
-/// single numbers, must compute the same for both, and is inlined; `to` may be one of the inputs.
-template <class T, class F, class... From>
-inline void each_number(std::int64_t n, F const& f, T* to, From const*... from) {
-  std::int64_t i = 0;
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2")) i = each_wider_vector(n, f, to, from...);
-  else i = each_vector<Wide<T>>(n, f, to, from...);
-#else
-  i = each_vector<Wide<T>>(n, f, to, from...);
-#endif
-  for (; i != n; ++i) f(to[i], from[i]...);
-}
-
-// The computation of LibTorch's CPU kernels for common operators on float32, in the same order and so with the same
-// bits, without the overhead of dispatch, boxed arguments and iterators. For a few hundred numbers that overhead takes
-// many times as long as the arithmetic.
-
-/// aten::relu.
-void relu(float* to, float const* x, std::int64_t n);
-
-void add(float* to, float const* a, float const* b, std::int64_t n);
-void multiply(float* to, float const* a, float const* b, std::int64_t n);
-/// aten::div_ by a number.
-void divide(float* to, float const* x, float by, std::int64_t n);
-
-/// aten::mse_loss_backward. `scale`: 2 over the number of elements for a mean.
-void mse_backward(float* to, float scale, float gradient, float const* x, float const* target, std::int64_t n);
 
 /// Sums like LibTorch, which adds `step` terms at a time in each of four levels to keep rounding errors small
 /// (ATen/native/cpu/SumKernel.cpp). `term(i)` is the i-th of at most 2^19 terms.
@@ -134,26 +55,6 @@ inline float sum_in_lanes(std::int64_t count, std::int64_t lanes, Term term) {
     sum += interleaved_sum<float>(rows, [&](std::int64_t i) { return term(i * lanes + lane); });
   return sum;
 }
-
-/// aten::mse_loss for a mean.
-void mean_of_squares(float* to, float const* x, float const* target, std::int64_t n, std::int64_t lanes);
-
-/// aten::sum over the rows of a matrix. LibTorch sums the first columns, as many as fill its registers, in one order,
-/// and the remaining ones in another. `plain` is the first remaining column, a multiple of 4.
-void column_sums(float* to, float const* x, std::int64_t rows, std::int64_t columns, std::int64_t plain);
-
-/// aten::nll_loss_forward for the mean without class weights. Returns false, and writes nothing, if a class is not in
-/// 0..classes-1.
-bool nll_loss(float* loss, float* total_weight, float const* log_probabilities, std::int64_t const* classes_of,
-              std::int64_t samples, std::int64_t classes, std::int64_t ignored);
-
-/// aten::nll_loss_backward of the same. The forward pass has checked the classes.
-void nll_loss_backward(float* to, float gradient, float total_weight, std::int64_t const* classes_of,
-                       std::int64_t samples, std::int64_t classes, std::int64_t ignored);
-
-/// aten::bernoulli_ with one probability: 1 where the next random number in [0, 1) is less than it, else 0. LibTorch
-/// calls its generator twice for each element; this takes the numbers of a refilled generator several at a time.
-void bernoulli(float* to, double probability, std::int64_t n, at::mt19937_data_pod& engine);
 
 /// From this number on LibTorch may run an operator on several threads, and the cost of a call does not matter.
 inline constexpr std::int64_t few_numbers = 32768;

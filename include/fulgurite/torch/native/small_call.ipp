@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
+#include <initializer_list>
 #include <limits>
 #include <mutex>
 #include <optional>
@@ -11,15 +13,22 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Version.h>
+#include <ATen/core/MT19937RNGEngine.h>
+#include <ATen/core/Reduction.h>
 #include <ATen/ops/_log_softmax_backward_data_native.h>
 #include <ATen/ops/_log_softmax_native.h>
+#include <ATen/ops/addmm_cpu_dispatch.h>
+#include <ATen/ops/mm_cpu_dispatch.h>
+#include <ATen/ops/nll_loss_forward_cpu_dispatch.h>
 #include <ATen/ops/sigmoid_backward_native.h>
 #include <ATen/ops/sigmoid_native.h>
 #include <ATen/ops/tanh_backward_native.h>
 #include <ATen/ops/tanh_native.h>
 
 #include <fulgurite/torch/device/rng.hpp>
+#include <fulgurite/torch/native/plan.hpp>
 #include <fulgurite/torch/native/small_call.hpp>
+#include <fulgurite/torch/native/vectors.hpp>
 
 namespace fulgurite::libtorch::native {
 
@@ -31,79 +40,106 @@ extern "C" {
                                    int const* c_stride) __asm__("sgemm_");
 }
 
-FULGURITE_BULK_BODY void relu(float* to, float const* x, std::int64_t n) {
+// The computation of LibTorch's CPU kernels for common operators on float32, in the same order and so with the same
+// bits, without the overhead of dispatch, boxed arguments and iterators. For a few hundred numbers that overhead takes
+// many times as long as the arithmetic.
+
+/// aten::relu.
+FULGURITE_BULK_BODY void relu(SmallCall const& c) {
   each_number(
-      n,
+      c.columns,
       [](auto& y, auto const& value) __attribute__((always_inline)) {
         std::remove_reference_t<decltype(y)> const zero{};
         y = value < zero ? zero : value;
       },
-      to, x);
+      c.to(), c.from(0));
 }
 
 /// aten::threshold_backward with threshold 0: the gradient where the result of relu was not 0.
-FULGURITE_BULK_BODY void relu_backward(float* to, float const* gradient, float const* result, std::int64_t n) {
+FULGURITE_BULK_BODY void relu_backward(SmallCall const& c) {
   each_number(
-      n,
+      c.columns,
       [](auto& y, auto const& value, auto const& seen) __attribute__((always_inline)) {
         std::remove_reference_t<decltype(y)> const zero{};
         y = seen <= zero ? zero : value;
       },
-      to, gradient, result);
+      c.to(), c.from(0), c.from(1));
 }
 
-FULGURITE_BULK_BODY void add(float* to, float const* a, float const* b, std::int64_t n) {
-  each_number(n, [](auto& sum, auto const& x, auto const& y) __attribute__((always_inline)) { sum = x + y; }, to, a, b);
-}
-
-FULGURITE_BULK_BODY void multiply(float* to, float const* a, float const* b, std::int64_t n) {
+FULGURITE_BULK_BODY void add(SmallCall const& c) {
   each_number(
-      n, [](auto& product, auto const& x, auto const& y) __attribute__((always_inline)) { product = x * y; }, to, a, b);
+      c.columns, [](auto& sum, auto const& x, auto const& y) __attribute__((always_inline)) { sum = x + y; }, c.to(),
+      c.from(0), c.from(1));
 }
 
-FULGURITE_BULK_BODY void divide(float* to, float const* x, float by, std::int64_t n) {
-  each_number(n, [=](auto& y, auto const& value) __attribute__((always_inline)) { y = value / by; }, to, x);
-}
-
-FULGURITE_BULK_BODY void mse_backward(float* to, float scale, float gradient, float const* x, float const* target,
-                                      std::int64_t n) {
+FULGURITE_BULK_BODY void multiply(SmallCall const& c) {
   each_number(
-      n,
+      c.columns, [](auto& product, auto const& x, auto const& y) __attribute__((always_inline)) { product = x * y; },
+      c.to(), c.from(0), c.from(1));
+}
+
+/// aten::div_ by a number.
+FULGURITE_BULK_BODY void divide(SmallCall const& c) {
+  auto const by = static_cast<float>(c.value);
+  each_number(
+      c.columns, [=](auto& y, auto const& value) __attribute__((always_inline)) { y = value / by; }, c.to(), c.to());
+}
+
+/// aten::mse_loss_backward for a mean.
+FULGURITE_BULK_BODY void mse_backward(SmallCall const& c) {
+  auto const scale = static_cast<float>(2.0 / static_cast<double>(c.columns)), gradient = *c.from(2);
+  each_number(
+      c.columns,
       [=](auto& y, auto const& value, auto const& wanted)
           __attribute__((always_inline)) { y = scale * (value - wanted) * gradient; },
-      to, x, target);
+      c.to(), c.from(0), c.from(1));
 }
 
-FULGURITE_BULK_BODY void mean_of_squares(float* to, float const* x, float const* target, std::int64_t n,
-                                         std::int64_t lanes) {
+/// aten::mse_loss for a mean.
+FULGURITE_BULK_BODY void mean_of_squares(SmallCall const& c) {
+  auto const *const x = c.from(0), *const target = c.from(1);
   auto const square = [=](std::int64_t i) { return (x[i] - target[i]) * (x[i] - target[i]); };
-  *to = sum_in_lanes(n, lanes, square) / static_cast<float>(n);
+  *c.to() = sum_in_lanes(c.columns, c.number, square) / static_cast<float>(c.columns);
 }
 
-FULGURITE_BULK_BODY void column_sums(float* to, float const* x, std::int64_t rows, std::int64_t columns,
-                                     std::int64_t plain) {
+/// aten::sum over the rows of a matrix. LibTorch sums the first columns, as many as fill its registers, in one order,
+/// and the remaining ones in another. `number` is the first remaining column, a multiple of 4.
+FULGURITE_BULK_BODY void column_sums(SmallCall const& c) {
+  using Four = Vector<float, 16>;
+  auto const rows = c.rows, columns = c.columns;
+  auto const* const x = c.from(0);
+  auto* const to = c.to();
   std::int64_t j = 0;
   for (; j + 4 <= columns; j += 4) {
-    auto const term = [=](std::int64_t i) { return wide<float>(x + i * columns + j); };
-    put_wide<float>(to + j, Wide<float>{} + (j < plain ? cascade_sum<Wide<float>>(rows, term)
-                                                       : interleaved_sum<Wide<float>>(rows, term)));
+    auto const term = [=](std::int64_t i) {
+      Four numbers;
+      std::memcpy(&numbers, x + i * columns + j, sizeof numbers);
+      return numbers;
+    };
+    Four const sums = Four{} + (j < c.number ? cascade_sum<Four>(rows, term) : interleaved_sum<Four>(rows, term));
+    std::memcpy(to + j, &sums, sizeof sums);
   }
   for (; j != columns; ++j)
     to[j] = 0.0F + interleaved_sum<float>(rows, [=](std::int64_t i) { return x[i * columns + j]; });
 }
 
-FULGURITE_BULK_BODY bool nll_loss(float* loss, float* total_weight, float const* log_probabilities,
-                                  std::int64_t const* classes_of, std::int64_t samples, std::int64_t classes,
-                                  std::int64_t ignored) {
+/// aten::nll_loss_forward for the mean without class weights. `number`: the class that is ignored.
+FULGURITE_BULK_BODY void nll_loss(SmallCall const& c) {
   constexpr std::int64_t step = 16;
+  auto const columns = c.columns;
+  auto const* const classes = c.classes();
+  auto const* const log_probabilities = c.from(0);
   float level[8] = {};
   std::int64_t counted = 0;
-  for (std::int64_t i = 0; i != samples; ++i) {
-    auto const which = classes_of[i];
-    if (which == ignored) continue;
-    if (which < 0 || which >= classes) return false;
+  for (std::int64_t i = 0; i != c.rows; ++i) {
+    auto const which = classes[i];
+    if (which == c.number) continue;
+    if (which < 0 || which >= columns) {
+      at::cpu::nll_loss_forward(c.in[0], c.in[1], {}, at::Reduction::Mean, c.number);  // throws LibTorch's error
+      return;
+    }
     ++counted;
-    level[0] -= log_probabilities[i * classes + which];
+    level[0] -= log_probabilities[i * columns + which];
     std::int64_t mask = step - 1;
     for (std::size_t j = 0; j != 7 && (i & mask) == 0; ++j, mask *= step) {
       level[j + 1] += level[j];
@@ -112,29 +148,24 @@ FULGURITE_BULK_BODY bool nll_loss(float* loss, float* total_weight, float const*
   }
   float sum = 0;
   for (float const part : level) sum += part;
-  *total_weight = static_cast<float>(counted);
-  *loss = sum / *total_weight;
-  return true;
+  *c.to(1) = static_cast<float>(counted);
+  *c.to(0) = sum / *c.to(1);
 }
 
-FULGURITE_BULK_BODY void nll_loss_backward(float* to, float gradient, float total_weight,
-                                           std::int64_t const* classes_of, std::int64_t samples, std::int64_t classes,
-                                           std::int64_t ignored) {
-  std::fill_n(to, samples * classes, 0.0F);
-  float const volatile quotient = gradient / total_weight;  // or compilers negate first, and NaN has another sign
+/// aten::nll_loss_backward of the same. The forward pass has checked the classes.
+FULGURITE_BULK_BODY void nll_loss_backward(SmallCall const& c) {
+  auto const* const classes = c.classes();
+  auto* const to = c.to();
+  float const volatile quotient = *c.from(0) / *c.from(1);  // or compilers negate first, and NaN has another sign
   float const each = -quotient;
-  for (std::int64_t i = 0; i != samples; ++i)
-    if (auto const which = classes_of[i]; which != ignored) to[i * classes + which] = each;
+  std::fill_n(to, c.rows * c.columns, 0.0F);
+  for (std::int64_t i = 0; i != c.rows; ++i)
+    if (auto const which = classes[i]; which != c.number) to[i * c.columns + which] = each;
 }
 
 // LibTorch's generator, the Mersenne Twister, with several numbers at a time. Each is used as two halves of 64 bits.
 
 namespace twister {
-
-using Words16 __attribute__((vector_size(16))) = std::uint32_t;
-using Words32 __attribute__((vector_size(32))) = std::uint32_t;
-using Pairs16 __attribute__((vector_size(16))) = std::uint64_t;
-using Pairs32 __attribute__((vector_size(32))) = std::uint64_t;
 
 /// The next 624 numbers, before they are tempered (at::mt19937_engine::next_state).
 template <class Words>
@@ -181,7 +212,7 @@ template <class Words>
 
 /// `bound`: the probability in units of 2^-53, as LibTorch makes a double of the lower 53 bits of two numbers, of which
 /// the first is the upper half.
-template <class Words, class Pairs>
+template <class Pairs>
 [[gnu::always_inline]] inline void bernoulli(float* to, std::uint64_t bound, std::size_t n,
                                              at::mt19937_data_pod& engine) {
   constexpr std::size_t most = 256, width = sizeof(Pairs) / sizeof(std::uint64_t);
@@ -190,7 +221,7 @@ template <class Words, class Pairs>
   float results[most] = {};
   for (std::size_t count = 0; n != 0; n -= count, to += count) {
     count = std::min(n, most);
-    take<Words>(engine, reinterpret_cast<char*>(pairs), 2 * count);
+    take<Vector<std::uint32_t, sizeof(Pairs)>>(engine, reinterpret_cast<char*>(pairs), 2 * count);
     for (std::size_t i = 0; i < count; i += width) {
       Pairs y;
       std::memcpy(&y, pairs + i, sizeof y);
@@ -206,23 +237,22 @@ template <class Words, class Pairs>
   }
 }
 
-#if defined(__x86_64__)
-[[gnu::target("avx2")]] inline void bernoulli_256(float* to, std::uint64_t bound, std::size_t n,
-                                                  at::mt19937_data_pod& engine) {
-  bernoulli<Words32, Pairs32>(to, bound, n, engine);
-}
-#endif
-
 }  // namespace twister
 
-FULGURITE_BULK_BODY void bernoulli(float* to, double probability, std::int64_t n, at::mt19937_data_pod& engine) {
-  auto const bound = static_cast<std::uint64_t>(std::ceil(std::ldexp(probability, 53)));
-  auto const count = static_cast<std::size_t>(n);
-#if defined(__x86_64__)
-  static bool const half = __builtin_cpu_supports("avx2");
-  if (half) return twister::bernoulli_256(to, bound, count, engine);
-#endif
-  twister::bernoulli<twister::Words16, twister::Pairs16>(to, bound, count, engine);
+/// aten::bernoulli_ with one probability: 1 where the next random number in [0, 1) is less than it, else 0. LibTorch
+/// calls its generator twice for each element; this takes the numbers of a refilled generator several at a time.
+FULGURITE_BULK_BODY void bernoulli(SmallCall const& c) {
+  auto generator = c.generator.defined() ? c.generator : cpu_generator();
+  auto* const source = generator.get<at::CPUGeneratorImpl>();
+  std::lock_guard const lock(source->mutex_);
+  auto engine = source->engine();
+  auto data = engine.data();
+  auto const bound = static_cast<std::uint64_t>(std::ceil(std::ldexp(c.value, 53)));
+  in_widest_vectors<std::uint64_t, 32>([&]<class Pairs>() __attribute__((always_inline)) {
+    twister::bernoulli<Pairs>(c.to(), bound, static_cast<std::size_t>(c.columns), data);
+  });
+  engine.set_data(data);
+  source->set_engine(engine);
 }
 
 #if defined(__x86_64__)
@@ -231,12 +261,14 @@ FULGURITE_BULK_BODY void bernoulli(float* to, double probability, std::int64_t n
 // 16 numbers at a time; LibTorch's library offers them.
 
 extern "C" {
-[[gnu::weak, gnu::target("avx512f")]] passes::Sixteen
-fulgurite_exp_512(passes::Sixteen numbers) __asm__("Sleef_expf16_u10");
-[[gnu::weak, gnu::target("avx512f")]] passes::Sixteen
-fulgurite_log_512(passes::Sixteen numbers) __asm__("Sleef_logf16_u10");
-[[gnu::weak, gnu::target("avx2")]] passes::Eight fulgurite_exp_256(passes::Eight numbers) __asm__("Sleef_expf8_u10");
-[[gnu::weak, gnu::target("avx2")]] passes::Eight fulgurite_log_256(passes::Eight numbers) __asm__("Sleef_logf8_u10");
+[[gnu::weak, gnu::target("avx512f")]] Vector<float, 64>
+fulgurite_exp_512(Vector<float, 64> numbers) __asm__("Sleef_expf16_u10");
+[[gnu::weak, gnu::target("avx512f")]] Vector<float, 64>
+fulgurite_log_512(Vector<float, 64> numbers) __asm__("Sleef_logf16_u10");
+[[gnu::weak, gnu::target("avx2")]] Vector<float, 32>
+fulgurite_exp_256(Vector<float, 32> numbers) __asm__("Sleef_expf8_u10");
+[[gnu::weak, gnu::target("avx2")]] Vector<float, 32>
+fulgurite_log_256(Vector<float, 32> numbers) __asm__("Sleef_logf8_u10");
 }
 
 namespace softmax {
@@ -246,7 +278,7 @@ enum class Map : bool { exp, log };
 /// Numbers behind the last one, up to a whole vector, are changed, too.
 [[gnu::target("avx512f")]] inline void map_512(Map what, float* numbers, std::int64_t n) {
   for (std::int64_t i = 0; i < n; i += 16) {
-    passes::Sixteen x;
+    Vector<float, 64> x;
     std::memcpy(&x, numbers + i, sizeof x);
     x = what == Map::exp ? fulgurite_exp_512(x) : fulgurite_log_512(x);
     std::memcpy(numbers + i, &x, sizeof x);
@@ -254,7 +286,7 @@ enum class Map : bool { exp, log };
 }
 [[gnu::target("avx2")]] inline void map_256(Map what, float* numbers, std::int64_t n) {
   for (std::int64_t i = 0; i < n; i += 8) {
-    passes::Eight x;
+    Vector<float, 32> x;
     std::memcpy(&x, numbers + i, sizeof x);
     x = what == Map::exp ? fulgurite_exp_256(x) : fulgurite_log_256(x);
     std::memcpy(numbers + i, &x, sizeof x);
@@ -507,41 +539,27 @@ class SmallCalls {
 
   std::vector<SmallCall> mse() const {
     if (!is_few(0) || !is_few(1) || all_[2].toInt() != at::Reduction::Mean || !is_number(3)) return {};
-    auto call = made({0, 1}, {3},
-                     [](SmallCall const& c) { mean_of_squares(c.to(), c.from(0), c.from(1), c.columns, c.number); });
+    auto call = made({0, 1}, {3}, mean_of_squares);
     call.columns = call.in[0].numel();
     return call.in[0].sizes() == call.in[1].sizes() ? in_lanes(std::move(call)) : std::vector<SmallCall>();
   }
   std::vector<SmallCall> mse_backward() const {
     if (!is_number(0) || all_[3].toInt() != at::Reduction::Mean || !is_few(1) || !is_few(2) || !is_few(4)) return {};
-    auto call = made({1, 2, 0}, {4}, [](SmallCall const& c) {
-      native::mse_backward(c.to(), static_cast<float>(2.0 / static_cast<double>(c.columns)), *c.from(2), c.from(0),
-                           c.from(1), c.columns);
-    });
+    auto call = made({1, 2, 0}, {4}, native::mse_backward);
     call.columns = call.in[0].numel();
     if (call.in[0].sizes() != call.in[1].sizes() || call.out[0].numel() != call.columns) return {};
     return {call};
   }
   std::vector<SmallCall> divide() const {
     if (!is_few(0) || !all_[1].isDouble()) return {};
-    auto call = made(
-        {}, {0}, [](SmallCall const& c) { native::divide(c.to(), c.to(), static_cast<float>(c.value), c.columns); });
+    auto call = made({}, {0}, native::divide);
     call.columns = call.out[0].numel();
     call.value = all_[1].toDouble();
     return {call};
   }
   std::vector<SmallCall> bernoulli() const {
     if (!is_few(0)) return {};
-    auto call = made({}, {0}, [](SmallCall const& c) {
-      auto generator = c.generator.defined() ? c.generator : cpu_generator();
-      auto* const source = generator.get<at::CPUGeneratorImpl>();
-      std::lock_guard const lock(source->mutex_);
-      auto engine = source->engine();
-      auto data = engine.data();
-      native::bernoulli(c.to(), c.value, c.columns, data);
-      engine.set_data(data);
-      source->set_engine(engine);
-    });
+    auto call = made({}, {0}, native::bernoulli);
     call.columns = call.out[0].numel();
     call.value = all_[1].toDouble();
     if (!all_[2].isNone()) call.generator = all_[2].toGenerator();
@@ -553,8 +571,7 @@ class SmallCalls {
   std::vector<SmallCall> column_sums() const {
     if (!is_matrix(0) || !is_few(4) || !all_[1].isIntList() || all_[1].toIntVector() != std::vector<std::int64_t>{0})
       return {};
-    auto call =
-        made({0}, {4}, [](SmallCall const& c) { native::column_sums(c.to(), c.from(0), c.rows, c.columns, c.number); });
+    auto call = made({0}, {4}, native::column_sums);
     call.plus_zero = true;
     call.rows = call.in[0].size(0);
     call.columns = call.in[0].size(1);
@@ -584,17 +601,12 @@ class SmallCalls {
   }
   std::vector<SmallCall> nll_loss() const {
     if (!is_nll(0, 1, 2, 3) || !is_number(5) || !is_number(6)) return {};
-    auto call = made({0, 1}, {5, 6}, [](SmallCall const& c) {
-      if (!native::nll_loss(c.to(0), c.to(1), c.from(0), c.classes(), c.rows, c.columns, c.number))
-        at::cpu::nll_loss_forward(c.in[0], c.in[1], {}, at::Reduction::Mean, c.number);  // throws LibTorch's error
-    });
+    auto const call = made({0, 1}, {5, 6}, native::nll_loss);
     return with_matrix(call, call.in[0], all_[4].toInt());
   }
   std::vector<SmallCall> nll_loss_backward() const {
     if (!is_number(0) || !is_nll(1, 2, 3, 4) || !is_number(6) || !is_few(7)) return {};
-    auto call = made({0, 6, 2}, {7}, [](SmallCall const& c) {
-      native::nll_loss_backward(c.to(), *c.from(0), *c.from(1), c.classes(), c.rows, c.columns, c.number);
-    });
+    auto const call = made({0, 6, 2}, {7}, native::nll_loss_backward);
     if (call.out[0].sizes() != all_[1].toTensor().sizes()) return {};
     return with_matrix(call, call.out[0], all_[5].toInt());
   }
@@ -619,16 +631,11 @@ class SmallCalls {
 };
 
 FULGURITE_BULK_BODY std::vector<SmallCall> small_calls(std::string_view name, torch::jit::Stack const& arguments) {
-  using C = SmallCall;
   SmallCalls const call(arguments);
-  if (name == "aten::clamp_min.out" && call.is(1, 0))
-    return call.each({0}, 2, [](C const& c) { relu(c.to(), c.from(0), c.columns); });
-  if (name == "aten::threshold_backward.grad_input" && call.is(2, 0))
-    return call.each({0, 1}, 3, [](C const& c) { relu_backward(c.to(), c.from(0), c.from(1), c.columns); });
-  if (name == "aten::add.out" && call.is(2, 1))
-    return call.each({0, 1}, 3, [](C const& c) { add(c.to(), c.from(0), c.from(1), c.columns); });
-  if (name == "aten::mul.out")
-    return call.each({0, 1}, 2, [](C const& c) { multiply(c.to(), c.from(0), c.from(1), c.columns); });
+  if (name == "aten::clamp_min.out" && call.is(1, 0)) return call.each({0}, 2, relu);
+  if (name == "aten::threshold_backward.grad_input" && call.is(2, 0)) return call.each({0, 1}, 3, relu_backward);
+  if (name == "aten::add.out" && call.is(2, 1)) return call.each({0, 1}, 3, add);
+  if (name == "aten::mul.out") return call.each({0, 1}, 2, multiply);
   if (name == "aten::div_.Scalar") return call.divide();
   if (name == "aten::bernoulli_.float") return call.bernoulli();
   if (name == "aten::mse_loss") return call.mse();

@@ -76,16 +76,15 @@ class Arena : public ArenaLayout {
   void update(F&& f, bool counts = true) {
     Mode const mode;
     look_in_mode();
-    states_.make(slots_, buffers_);
-    auto const& part = states_.part();
+    make_states();
     for (std::size_t b = 0; b != buffers_.size(); ++b) {
       Run run{0, b, 0, 0, -1};
       bool any = false;
       auto const flush = [&] {
         if (run.steps < 0) return;
         any = true;
-        run.begin = std::max(run.begin, part.begin(buffers_[b].size));
-        run.end = std::min(run.end, part.end(buffers_[b].size));
+        run.begin = std::max(run.begin, part().begin(buffers_[b].size));
+        run.end = std::min(run.end, part().end(buffers_[b].size));
         if (run.begin < run.end) f(std::as_const(run), buffers_[b]);
         run.steps = -1;
       };
@@ -106,17 +105,9 @@ class Arena : public ArenaLayout {
         slot.parameter.unsafeGetTensorImpl()->bump_version();  // so autograd notices a backward through the old value
       }
       flush();
-      if (any && counts && !part.is_whole()) part.gather(buffers_[b].parameters);
+      if (any && counts && !part().is_whole()) part().gather(buffers_[b].parameters);
     }
   }
-
-  /// From now on this process keeps one part of the states and updates that part of the parameters. All processes have
-  /// the same arena and must call this at the same point. Existing states are moved.
-  void keep_part(ArenaPart part);
-  /// Puts all states into the slots, until `drop_gathered`: see ArenaStates. A collective.
-  void gather_states(bool keeps_all);
-  void drop_gathered() { states_.drop_gathered(slots_); }
-  void make_states();
 
   /// Calls `f(flat_gradients)` for each buffer in which at least one gradient was received.
   template <class F>
@@ -261,7 +252,7 @@ class NamedState {
   void gather_state(bool keeps) { arena_->gather_states(keeps); }
   void drop_gathered() { arena_->drop_gathered(); }
   /// The number of state elements that this process keeps.
-  std::int64_t kept_numbers() const { return arena_->states().numbers(arena_->buffers()); }
+  std::int64_t kept_numbers() const { return arena_->kept_numbers(); }
 
   /// Saves the options of the groups and, for each parameter by its name, its step count and states. Loading needs the
   /// same names, groups, shapes and element types, in any order, and each state that the program's options need; if
@@ -326,7 +317,7 @@ void NamedState<Rule>::fold(auto& archive) {
   std::optional<SavedPart> part;
   if constexpr (!Archive::loading) {
     for (std::size_t i = 0; i != arena_->slots().size(); ++i) parameters.push_back(saved(i));
-    if (!arena_->states().are_whole()) part = own_part(*arena_);
+    if (!arena_->has_whole_states()) part = own_part(*arena_);
   }
   archive("groups", groups)("parameters", parameters);
   if constexpr (!Archive::loading) {
@@ -361,7 +352,7 @@ std::string NamedState<Rule>::name_of(std::size_t position) const {
 
 template <class Rule>
 std::vector<libtorch::Arena::Slot> const& NamedState<Rule>::whole_slots() const {
-  if (!arena_->states().are_whole())
+  if (!arena_->has_whole_states())
     throw Error("fulgurite.optim.part",
                 "each process keeps only a part of this optimizer's state, so the state of one parameter cannot be "
                 "read here: read it from a checkpoint, which has all of it");
@@ -415,13 +406,12 @@ void NamedState<Rule>::load(auto& archive, std::vector<Options> groups, std::vec
     for (std::size_t g = 0; g != groups.size(); ++g) {
       auto const needed = Rule::initial(groups[g]);
       for (std::size_t s = 0; s != needed.size(); ++s)
-        if (needed[s] && !arena_->states().keeps(g, s)) Rule::set_momentum(groups[g], 0.0);
+        if (needed[s] && !arena_->keeps(g, s)) Rule::set_momentum(groups[g], 0.0);
     }
   for (auto const& options : groups) Rule::check(options);
   groups_ = std::move(groups);
   for (std::size_t i = 0; i != slots.size(); ++i) slots[i].steps = of[i]->steps;
-  if (!part && !arena_->states().part().is_whole())
-    return commit(archive, [this, parameters] { restore_own(parameters); });
+  if (!part && !arena_->part().is_whole()) return commit(archive, [this, parameters] { restore_own(parameters); });
   std::vector<at::Tensor> to;
   std::vector<SavedTensor> from;
   if (part) {
@@ -445,14 +435,13 @@ template <class Rule>
 void NamedState<Rule>::restore_own(std::vector<Saved> const& parameters) {
   for (auto const& one : parameters) {
     auto const& slot = arena_->slots()[position(one.name)];
-    auto const& buffer = arena_->buffers()[slot.buffer];
-    if (!arena_->states().own(slot, buffer)) continue;
+    if (!arena_->own(slot)) continue;
     for (auto const& state : one.states) {
       auto const where = kind(slot.group, state.name);
       if (!where) continue;
       auto const whole = at::empty_like(slot.gradient);
       libtorch::restore(whole, state.value);
-      arena_->states().put_own(slot, buffer, *where, whole);
+      arena_->put_own(slot, *where, whole);
     }
   }
 }
@@ -460,7 +449,7 @@ void NamedState<Rule>::restore_own(std::vector<Saved> const& parameters) {
 template <class Rule>
 std::optional<std::size_t> NamedState<Rule>::kind(std::size_t group, std::string_view name) const {
   for (std::size_t s = 0; s != Rule::states.size(); ++s)
-    if (Rule::states[s] == name && arena_->states().keeps(group, s)) return s;
+    if (Rule::states[s] == name && arena_->keeps(group, s)) return s;
   return std::nullopt;
 }
 
@@ -471,7 +460,7 @@ void NamedState<Rule>::compare(libtorch::Arena::Slot const& slot, Saved const& t
   if (there.steps < 0) differs("'" + there.name + "' has taken " + std::to_string(there.steps) + " steps");
   for (std::size_t s = 0; whole && s != Rule::states.size(); ++s) {
     auto const is_it = [&](auto const& state) { return state.name == Rule::states[s]; };
-    if (arena_->states().keeps(slot.group, s) && std::ranges::none_of(there.states, is_it))
+    if (arena_->keeps(slot.group, s) && std::ranges::none_of(there.states, is_it))
       differs("of '" + there.name + "' it has no '" + std::string(Rule::states[s]) + "', which the options here need");
   }
   for (auto const& [name, value] : there.states) {

@@ -17,11 +17,11 @@ FULGURITE_BULK_BODY void Arena::zero_grad() {
   for (auto& buffer : buffers_) {
     if (buffer.some_stay && !buffer.taken) clear_each(buffer);
     else clear_all(buffer);
-    buffer.version = buffer.gradients.unsafeGetTensorImpl()->version_counter().current_version();
+    buffer.version = version_of(buffer.gradients);
   }
   for (auto& slot : slots_) {
     slot.received = false;
-    slot.version = version(slot.gradient);
+    slot.version = version_of(slot.gradient);
     if (slot.stays) slot.parameter.mutable_grad().reset();
     else if (slot.parameter.requires_grad() && !slot.held().defined()) slot.parameter.mutable_grad() = slot.gradient;
   }
@@ -35,17 +35,17 @@ FULGURITE_BULK_BODY void Arena::look() {
 FULGURITE_BULK_BODY void Arena::look_in_mode() {
   put_right();
   for (auto& buffer : buffers_) {
-    auto const now = version(buffer.gradients);
+    auto const now = version_of(buffer.gradients);
     if (now == buffer.version) continue;  // a replay may have cleared the gradients without calling zero_grad()
     buffer.version = now;
     for (auto const i : buffer.slots) slots_[i].received = false;
   }
   for (auto& slot : slots_) {
-    auto const now = version(slot.gradient);
+    auto const now = version_of(slot.gradient);
     if (!slot.held().defined()) {
       if (slot.received || now != slot.version) slot.gradient.zero_();
       slot.received = false;
-      slot.version = version(slot.gradient);
+      slot.version = version_of(slot.gradient);
     } else if (now != slot.version || is_elsewhere(slot)) {
       slot.received = true;
       slot.version = now;
@@ -61,31 +61,11 @@ FULGURITE_BULK_BODY std::vector<bool> Arena::received() {
 }
 
 FULGURITE_BULK_BODY void Arena::set_received(std::vector<bool> const& all) {
-  for (auto& buffer : buffers_) buffer.version = version(buffer.gradients);
+  for (auto& buffer : buffers_) buffer.version = version_of(buffer.gradients);
   for (std::size_t i = 0; i != slots_.size(); ++i) {
     slots_[i].received = all[i];
-    slots_[i].version = version(slots_[i].gradient);
+    slots_[i].version = version_of(slots_[i].gradient);
   }
-}
-
-FULGURITE_BULK_BODY void Arena::keep_part(ArenaPart part) {
-  leave_gradients(false);
-  Mode const mode;
-  states_.gather_moved(slots_, buffers_);
-  states_.set_part(std::move(part));
-  lay_out();
-}
-
-FULGURITE_BULK_BODY void Arena::gather_states(bool keeps_all) {
-  make_states();
-  Mode const mode;
-  put_right();
-  states_.gather(slots_, buffers_, keeps_all);
-}
-
-FULGURITE_BULK_BODY void Arena::make_states() {
-  Mode const mode;
-  states_.make(slots_, buffers_);
 }
 
 FULGURITE_BULK_BODY void Arena::clear_each(Buffer const& buffer) {
@@ -103,7 +83,7 @@ FULGURITE_BULK_BODY void Arena::leave_uncleared(Buffer const& buffer) {
   };
   for (auto const i : buffer.slots) {
     auto const& slot = slots_[i];
-    to_overwrite->push_back({slot.gradient, version(slot.gradient)});
+    to_overwrite->push_back({slot.gradient, version_of(slot.gradient)});
     add_gap(slot.begin);
     end = slot.begin + slot.gradient.numel();
   }
@@ -116,7 +96,7 @@ FULGURITE_BULK_BODY void Arena::clear_all(Buffer& buffer) {
   else buffer.gradients.zero_();
   buffer.taken = false;
   if (buffer.some_stay)
-    for (auto const i : buffer.slots) slots_[i].cleared = version(slots_[i].gradient);
+    for (auto const i : buffer.slots) slots_[i].cleared = version_of(slots_[i].gradient);
 }
 
 FULGURITE_BULK_BODY ArenaParameters::ArenaParameters(Arena& arena)
@@ -147,15 +127,14 @@ FULGURITE_BULK_BODY std::vector<at::Tensor> own_states(libtorch::Arena const& ar
 }
 
 FULGURITE_BULK_BODY SavedPart own_part(libtorch::Arena const& arena) {
-  SavedPart part{arena.states().part().mine, arena.states().part().of, {}};
+  SavedPart part{arena.part().mine, arena.part().of, {}};
   for (auto const& flat : own_states(arena)) part.states.push_back(libtorch::saved(flat).written_last());
   return part;
 }
 
 FULGURITE_BULK_BODY void require_own(libtorch::Arena const& arena, SavedPart const& part, std::string_view optimizer) {
   auto const own = own_states(arena);
-  bool fits = part.mine == arena.states().part().mine && part.of == arena.states().part().of &&
-              part.states.size() == own.size();
+  bool fits = part.mine == arena.part().mine && part.of == arena.part().of && part.states.size() == own.size();
   for (std::size_t i = 0; fits && i != own.size(); ++i) fits = libtorch::fits(own[i], part.states[i]);
   if (!fits)
     throw Error("fulgurite.optim.part",

@@ -40,12 +40,8 @@ struct ArenaPart {
 /// The overlap of a part with one slice: `length` elements, starting at `in_slice` in the slice and at `in_part` in the
 /// part.
 struct Overlap {
-  std::int64_t in_slice = 0, in_part = 0, length = 0;
-
-  Overlap(ArenaPart const& part, std::int64_t buffer_size, std::int64_t slice_begin, std::int64_t slice_size);
+  std::int64_t in_slice, in_part, length;
 };
-
-// The states of an arena's parameters: all of them, or the part of one process.
 
 /// A parameter, and its place in a buffer.
 struct ArenaSlot {
@@ -78,58 +74,6 @@ struct ArenaBuffer {
   bool taken = false;         ///< the flat gradients were handed out since they were cleared
 };
 
-/// The flat state tensors. They are allocated when first needed, because a strategy may first choose to keep a part of
-/// them. If they are kept whole, the slots have slices of them.
-class ArenaStates {
- public:
-  using Slots = std::vector<ArenaSlot>;
-  using Buffers = std::vector<ArenaBuffer>;
-
-  /// `count`: the number of state tensors for each parameter.
-  explicit ArenaStates(std::size_t count) : count_(count) {}
-
-  std::size_t count() const { return count_; }
-  /// Sets the initial value of each state of a group; nullopt for a state that is not kept.
-  void begin_with(std::size_t group, std::vector<std::optional<double>> const& initial);
-  bool keeps(std::size_t group, std::size_t state) const;
-
-  ArenaPart const& part() const { return part_; }
-  void set_part(ArenaPart part) { part_ = std::move(part); }
-  /// True if the slots have all states.
-  bool are_whole() const { return part_.is_whole() || gathered_; }
-  /// The number of state elements that this process keeps.
-  std::int64_t numbers(Buffers const& buffers) const;
-
-  void make(Slots& slots, Buffers& buffers);
-  /// Fills newly allocated buffers: with the slots' states, or the initial values where there are none.
-  void move_in(Slots& slots, Buffers& buffers);
-
-  /// Puts all states into the slots until `drop_gathered`, if the states are in parts. A process with `keeps_all` =
-  /// false takes part so that others get the states, but keeps only its own part. A collective.
-  void gather(Slots& slots, Buffers const& buffers, bool keeps_all);
-  /// Like `gather`, but does nothing before the first step, when no state has changed yet. All processes have taken a
-  /// step, or none has.
-  void gather_moved(Slots& slots, Buffers const& buffers);
-  void drop_gathered(Slots& slots);
-
-  /// The overlap of a parameter with this process's part; nullopt if there is none.
-  std::optional<Overlap> own(ArenaSlot const& slot, ArenaBuffer const& buffer) const;
-  /// Writes this process's part of a parameter's whole state.
-  void put_own(ArenaSlot const& slot, ArenaBuffer const& buffer, std::size_t state, at::Tensor const& whole) const;
-
- private:
-  bool any_keeps(std::size_t state) const;
-
-  void lay(Slots& slots, Buffers& buffers);
-  void lay(ArenaSlot& slot, ArenaBuffer const& buffer, std::size_t state, at::Tensor const& before, double initial);
-
-  std::size_t count_;
-  std::vector<std::vector<std::optional<double>>> initial_ = {};  ///< index: group
-  ArenaPart part_ = {};
-  bool made_ = false;
-  bool gathered_ = false;  ///< the states are in parts, and the slots have all of them
-};
-
 /// Flat buffers by the types and devices of the parameters. Parameters and gradients become slices of them.
 ///
 /// The user may do anything to a parameter (another gradient, set_data, to(device)); the arena repairs its layout when
@@ -145,7 +89,6 @@ class ArenaLayout : Pinned {
   void add(std::vector<at::Tensor> const& parameters, std::size_t group,
            std::vector<std::optional<double>> const& initial);
 
-  ArenaStates const& states() const { return states_; }
   std::vector<at::Tensor> const& parameters() const { return parameters_; }
   std::vector<Slot> const& slots() const { return slots_; }
   std::vector<Slot>& slots() { return slots_; }
@@ -155,6 +98,30 @@ class ArenaLayout : Pinned {
   /// them there. Otherwise backward adds them to their slices, which were cleared before: two more passes over memory.
   /// While a slice is not used, it occupies no memory.
   void leave_gradients(bool leave);
+
+  // The states of the parameters: all of them, or the part of one process.
+
+  ArenaPart const& part() const { return part_; }
+  bool keeps(std::size_t group, std::size_t state) const;
+  /// Allocates the flat state tensors, if there are none yet: a strategy may first choose to keep a part of them. If
+  /// they are kept whole, the slots have slices of them.
+  void make_states();
+  /// True if the slots have all states.
+  bool has_whole_states() const { return part_.is_whole() || gathered_; }
+  /// The number of state elements that this process keeps.
+  std::int64_t kept_numbers() const;
+  /// From now on this process keeps one part of the states and updates that part of the parameters. All processes have
+  /// the same arena and must call this at the same point. Existing states are moved.
+  void keep_part(ArenaPart part);
+  /// Puts all states into the slots until `drop_gathered`, if the states are in parts. A process with `keeps_all` =
+  /// false takes part so that others get the states, but keeps only its own part. A collective.
+  void gather_states(bool keeps_all);
+  void drop_gathered();
+
+  /// The overlap of a parameter with this process's part; nullopt if there is none.
+  std::optional<Overlap> own(Slot const& slot) const;
+  /// Writes this process's part of a parameter's whole state.
+  void put_own(Slot const& slot, std::size_t state, at::Tensor const& whole) const;
 
  protected:
   /// `states`: the number of state tensors for each parameter.
@@ -167,8 +134,6 @@ class ArenaLayout : Pinned {
     std::optional<c10::InferenceMode> off{};
     std::optional<at::NoGradGuard> no_graph{};
   };
-
-  static std::uint32_t version(at::Tensor const& tensor);
 
   bool fits(Slot const& slot) const;
 
@@ -199,13 +164,27 @@ class ArenaLayout : Pinned {
 
   void move_in(Slot& slot, Buffer const& buffer);
 
-  ArenaStates states_;
   std::vector<at::Tensor> parameters_;
   std::vector<Slot> slots_;
   std::vector<Buffer> buffers_;
   bool leaves_ = false;
 
  private:
+  bool any_keeps(std::size_t state) const;
+  /// Like gather_states, with all of them, but does nothing before the first step, when no state has changed yet. All
+  /// processes have taken a step, or none has.
+  void gather_moved();
+  void gather(bool keeps_all);
+  /// Fills newly allocated buffers: with the slots' states, or the initial values where there are none.
+  void lay_states();
+  void lay_state(Slot& slot, std::size_t state, at::Tensor const& before, double initial);
+
+  std::size_t states_;                                            ///< for each parameter
+  std::vector<std::vector<std::optional<double>>> initial_ = {};  ///< index: group
+  ArenaPart part_ = {};
+  bool made_ = false;
+  bool gathered_ = false;  ///< the states are in parts, and the slots have all of them
+
   /// A smaller gradient stays in the cache, where another pass costs almost nothing.
   static constexpr std::size_t least_to_stay = std::size_t{1} << 16;
 };

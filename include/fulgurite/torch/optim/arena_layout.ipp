@@ -16,15 +16,6 @@ FULGURITE_BULK_BODY std::int64_t ArenaPart::end(std::int64_t padded_size) const 
   return begin(padded_size) + length(padded_size);
 }
 
-FULGURITE_BULK_BODY Overlap::Overlap(ArenaPart const& part, std::int64_t buffer_size, std::int64_t slice_begin,
-                                     std::int64_t slice_size) {
-  auto const from = std::max(slice_begin, part.begin(buffer_size));
-  auto const to = std::min(slice_begin + slice_size, part.end(buffer_size));
-  in_slice = from - slice_begin;
-  in_part = from - part.begin(buffer_size);
-  length = std::max<std::int64_t>(0, to - from);
-}
-
 /// The elements of `value` in the memory order of a slice with the shape and strides of `like`.
 FULGURITE_BULK_BODY at::Tensor in_memory_order(at::Tensor const& value, at::Tensor const& like) {
   auto ordered = value;
@@ -37,98 +28,108 @@ FULGURITE_BULK_BODY at::Tensor in_memory_order(at::Tensor const& value, at::Tens
 
 FULGURITE_BULK_BODY at::Tensor const& ArenaSlot::held() const { return parameter.unsafeGetTensorImpl()->grad(); }
 
-FULGURITE_BULK_BODY void ArenaStates::begin_with(std::size_t group, std::vector<std::optional<double>> const& initial) {
-  if (initial_.size() <= group) initial_.resize(group + 1);
-  initial_[group] = initial;
-}
-
-FULGURITE_BULK_BODY bool ArenaStates::keeps(std::size_t group, std::size_t state) const {
+FULGURITE_BULK_BODY bool ArenaLayout::keeps(std::size_t group, std::size_t state) const {
   return initial_[group][state].has_value();
 }
 
-FULGURITE_BULK_BODY std::int64_t ArenaStates::numbers(Buffers const& buffers) const {
+FULGURITE_BULK_BODY bool ArenaLayout::any_keeps(std::size_t state) const {
+  return std::any_of(initial_.begin(), initial_.end(), [&](auto const& group) { return group[state].has_value(); });
+}
+
+FULGURITE_BULK_BODY void ArenaLayout::make_states() {
+  if (std::exchange(made_, true)) [[likely]]
+    return;
+  Mode const mode;
+  lay_states();
+}
+
+FULGURITE_BULK_BODY std::int64_t ArenaLayout::kept_numbers() const {
   std::int64_t sum = 0;
-  for (auto const& buffer : buffers)
-    for (std::size_t s = 0; s != count_; ++s)
+  for (auto const& buffer : buffers_)
+    for (std::size_t s = 0; s != states_; ++s)
       if (any_keeps(s)) sum += part_.length(buffer.size);
   return sum;
 }
 
-FULGURITE_BULK_BODY void ArenaStates::make(Slots& slots, Buffers& buffers) {
-  if (std::exchange(made_, true)) [[likely]]
-    return;
-  lay(slots, buffers);
+FULGURITE_BULK_BODY void ArenaLayout::keep_part(ArenaPart part) {
+  leave_gradients(false);
+  Mode const mode;
+  gather_moved();
+  part_ = std::move(part);
+  lay_out();
 }
 
-FULGURITE_BULK_BODY void ArenaStates::move_in(Slots& slots, Buffers& buffers) {
-  if (made_) lay(slots, buffers);
+FULGURITE_BULK_BODY void ArenaLayout::gather_states(bool keeps_all) {
+  make_states();
+  Mode const mode;
+  put_right();
+  gather(keeps_all);
 }
 
-FULGURITE_BULK_BODY void ArenaStates::gather(Slots& slots, Buffers const& buffers, bool keeps_all) {
-  if (!made_ || are_whole()) return;
-  for (auto const& buffer : buffers)
-    for (std::size_t s = 0; s != count_; ++s) {
+FULGURITE_BULK_BODY void ArenaLayout::gather_moved() {
+  bool const any = std::any_of(slots_.begin(), slots_.end(), [](Slot const& slot) { return slot.steps != 0; });
+  if (any) gather(true);
+}
+
+FULGURITE_BULK_BODY void ArenaLayout::gather(bool keeps_all) {
+  if (!made_ || has_whole_states()) return;
+  for (auto const& buffer : buffers_)
+    for (std::size_t s = 0; s != states_; ++s) {
       if (!buffer.states[s].defined()) continue;
       auto const whole = at::empty({buffer.size}, buffer.states[s].options());
       whole.narrow(0, buffer.states_begin, buffer.states[s].numel()).copy_(buffer.states[s]);
       part_.gather(whole);
       for (auto const i : buffer.slots)
-        if (keeps_all && keeps(slots[i].group, s)) slots[i].states[s] = slice(whole, slots[i].begin, slots[i].gradient);
+        if (keeps_all && keeps(slots_[i].group, s))
+          slots_[i].states[s] = slice(whole, slots_[i].begin, slots_[i].gradient);
     }
   gathered_ = keeps_all;
 }
 
-FULGURITE_BULK_BODY void ArenaStates::gather_moved(Slots& slots, Buffers const& buffers) {
-  bool const any = std::any_of(slots.begin(), slots.end(), [](ArenaSlot const& slot) { return slot.steps != 0; });
-  if (any) gather(slots, buffers, true);
-}
-
-FULGURITE_BULK_BODY void ArenaStates::drop_gathered(Slots& slots) {
+FULGURITE_BULK_BODY void ArenaLayout::drop_gathered() {
   if (!std::exchange(gathered_, false)) return;
-  for (auto& slot : slots) slot.states.assign(count_, at::Tensor());
+  for (auto& slot : slots_) slot.states.assign(states_, at::Tensor());
 }
 
-FULGURITE_BULK_BODY std::optional<Overlap> ArenaStates::own(ArenaSlot const& slot, ArenaBuffer const& buffer) const {
-  Overlap const own(part_, buffer.size, slot.begin, slot.parameter.numel());
-  return own.length == 0 ? std::nullopt : std::optional(own);
+FULGURITE_BULK_BODY std::optional<Overlap> ArenaLayout::own(Slot const& slot) const {
+  auto const size = buffers_[slot.buffer].size, begin = part_.begin(size);
+  auto const from = std::max(slot.begin, begin), to = std::min(slot.begin + slot.parameter.numel(), part_.end(size));
+  return to <= from ? std::nullopt : std::optional(Overlap{from - slot.begin, from - begin, to - from});
 }
 
-FULGURITE_BULK_BODY void ArenaStates::put_own(ArenaSlot const& slot, ArenaBuffer const& buffer, std::size_t state,
-                                              at::Tensor const& whole) const {
-  if (auto const here = own(slot, buffer))
-    buffer.states[state]
+FULGURITE_BULK_BODY void ArenaLayout::put_own(Slot const& slot, std::size_t state, at::Tensor const& whole) const {
+  if (auto const here = own(slot))
+    buffers_[slot.buffer]
+        .states[state]
         .narrow(0, here->in_part, here->length)
         .copy_(in_memory_order(whole, slot.gradient).narrow(0, here->in_slice, here->length));
 }
 
-FULGURITE_BULK_BODY bool ArenaStates::any_keeps(std::size_t state) const {
-  return std::any_of(initial_.begin(), initial_.end(), [&](auto const& group) { return group[state].has_value(); });
-}
-
-FULGURITE_BULK_BODY void ArenaStates::lay(Slots& slots, Buffers& buffers) {
-  for (auto& buffer : buffers) {
+FULGURITE_BULK_BODY void ArenaLayout::lay_states() {
+  for (auto& buffer : buffers_) {
     buffer.states_begin = part_.begin(buffer.size);
-    for (std::size_t s = 0; s != count_; ++s)
+    for (std::size_t s = 0; s != states_; ++s)
       if (any_keeps(s)) buffer.states[s] = at::zeros({part_.length(buffer.size)}, buffer.parameters.options());
   }
-  for (auto& slot : slots)
-    for (std::size_t s = 0; s != count_; ++s) {
+  for (auto& slot : slots_)
+    for (std::size_t s = 0; s != states_; ++s) {
       auto const before = std::exchange(slot.states[s], at::Tensor());
-      if (auto const& initial = initial_[slot.group][s]) lay(slot, buffers[slot.buffer], s, before, *initial);
+      if (auto const& initial = initial_[slot.group][s]) lay_state(slot, s, before, *initial);
     }
   gathered_ = false;
 }
 
-FULGURITE_BULK_BODY void ArenaStates::lay(ArenaSlot& slot, ArenaBuffer const& buffer, std::size_t state,
-                                          at::Tensor const& before, double initial) {
+FULGURITE_BULK_BODY void ArenaLayout::lay_state(Slot& slot, std::size_t state, at::Tensor const& before,
+                                                double initial) {
+  auto const& flat = buffers_[slot.buffer].states[state];
   if (part_.is_whole()) {
-    slot.states[state] = slice(buffer.states[state], slot.begin, slot.parameter);
+    slot.states[state] = slice(flat, slot.begin, slot.parameter);
     if (before.defined()) slot.states[state].copy_(before);
     else slot.states[state].fill_(initial);
   } else if (before.defined()) {
-    put_own(slot, buffer, state, before);
-  } else if (auto const here = own(slot, buffer)) {
-    buffer.states[state].narrow(0, here->in_part, here->length).fill_(initial);
+    put_own(slot, state, before);
+  } else if (auto const here = own(slot)) {
+    flat.narrow(0, here->in_part, here->length).fill_(initial);
   }
 }
 
@@ -147,8 +148,9 @@ FULGURITE_BULK_BODY void ArenaLayout::add(std::vector<at::Tensor> const& paramet
   require_apart(all);
   parameters_ = std::move(all);
   for (auto const& parameter : parameters)
-    slots_.push_back({.parameter = parameter, .group = group, .states = std::vector<at::Tensor>(states_.count())});
-  states_.begin_with(group, initial);
+    slots_.push_back({.parameter = parameter, .group = group, .states = std::vector<at::Tensor>(states_)});
+  if (initial_.size() <= group) initial_.resize(group + 1);
+  initial_[group] = initial;
   rebuild();
 }
 
@@ -163,10 +165,6 @@ FULGURITE_BULK_BODY void ArenaLayout::leave_gradients(bool leave) {
 FULGURITE_BULK_BODY ArenaLayout::Mode::Mode() {
   if (c10::InferenceMode::is_enabled()) off.emplace(false);
   no_graph.emplace();
-}
-
-FULGURITE_BULK_BODY std::uint32_t ArenaLayout::version(at::Tensor const& tensor) {
-  return tensor.unsafeGetTensorImpl()->version_counter().current_version();
 }
 
 FULGURITE_BULK_BODY bool ArenaLayout::fits(Slot const& slot) const {
@@ -209,14 +207,14 @@ FULGURITE_BULK_BODY void ArenaLayout::choose_staying() {
                  (type == at::kFloat || type == at::kDouble) && slot.gradient.is_non_overlapping_and_dense();
     if (!slot.stays) continue;
     buffers_[slot.buffer].some_stay = true;
-    slot.cleared = version(slot.gradient) - 1;
+    slot.cleared = version_of(slot.gradient) - 1;
   }
 }
 
 FULGURITE_BULK_BODY void ArenaLayout::clear_unused(Slot& slot) {
-  if (version(slot.gradient) == slot.cleared) return;
+  if (version_of(slot.gradient) == slot.cleared) return;
   slot.gradient.zero_();
-  slot.cleared = version(slot.gradient);
+  slot.cleared = version_of(slot.gradient);
   give_back(slot.gradient.mutable_data_ptr(), slot.gradient.nbytes());
 }
 
@@ -245,7 +243,7 @@ FULGURITE_BULK_BODY void ArenaLayout::take_gradient(Slot& slot) {
 }
 
 FULGURITE_BULK_BODY void ArenaLayout::rebuild() {
-  states_.gather_moved(slots_, buffers_);
+  gather_moved();
   lay_out();
 }
 
@@ -261,7 +259,7 @@ FULGURITE_BULK_BODY void ArenaLayout::lay_out() {
       ++slot.buffer;
     if (slot.buffer == buffers_.size())
       buffers_.push_back({.parameters = at::empty({0}, slot.parameter.options().requires_grad(false)),
-                          .states = std::vector<at::Tensor>(states_.count())});
+                          .states = std::vector<at::Tensor>(states_)});
     auto& buffer = buffers_[slot.buffer];
     buffer.slots.push_back(i);
     slot.begin = buffer.size;
@@ -269,14 +267,14 @@ FULGURITE_BULK_BODY void ArenaLayout::lay_out() {
   }
   for (auto& buffer : buffers_) {
     auto const options = buffer.parameters.options();
-    buffer.size = states_.part().padded(buffer.size, buffer.parameters);
+    buffer.size = part_.padded(buffer.size, buffer.parameters);
     buffer.parameters = at::zeros({buffer.size}, options);
     buffer.gradients = at::zeros({buffer.size}, options);
     buffer.gradients_too = slice(buffer.gradients, 0, buffer.gradients);
-    buffer.version = version(buffer.gradients);
+    buffer.version = version_of(buffer.gradients);
   }
   for (auto& slot : slots_) move_in(slot, buffers_[slot.buffer]);
-  states_.move_in(slots_, buffers_);
+  if (made_) lay_states();
   choose_staying();
 }
 
@@ -284,9 +282,9 @@ FULGURITE_BULK_BODY void ArenaLayout::move_in(Slot& slot, Buffer const& buffer) 
   auto const old = std::exchange(slot.gradient, slice(buffer.gradients, slot.begin, slot.parameter));
   bool const had =
       slot.parameter.grad().defined() &&
-      (slot.received || !old.defined() || !slot.parameter.grad().is_same(old) || version(old) != slot.version);
+      (slot.received || !old.defined() || !slot.parameter.grad().is_same(old) || version_of(old) != slot.version);
   take_data(slot);
-  slot.version = version(slot.gradient);
+  slot.version = version_of(slot.gradient);
   slot.received = had;
   if (had) take_gradient(slot);
   else if (slot.parameter.requires_grad()) slot.parameter.mutable_grad() = slot.gradient;

@@ -33,6 +33,7 @@
 #include <fulgurite/callback/learning_rate_monitor.hpp>
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/torch/device/internals.hpp>
+#include <fulgurite/torch/native/vectors.hpp>
 #include <fulgurite/torch/weights/weights.hpp>
 
 namespace fulgurite {
@@ -146,14 +147,6 @@ void clip_value(Parameters const& parameters, double limit) {
 
 // Checks that all numbers of gradients are finite: on the CPU in one pass over memory, on a device without waiting.
 
-/// A vector that fills a register of 16 bytes.
-template <class T>
-using In16Bytes __attribute__((vector_size(16))) = T;
-template <class T>
-using In32Bytes __attribute__((vector_size(32))) = T;
-template <class T>
-using In64Bytes __attribute__((vector_size(64))) = T;
-
 /// Zero times a finite number is zero, and zero times inf or nan is nan, so one sum of such products checks all
 /// numbers. It uses four independent sums in registers: g++ at -O2 keeps an array of sums in memory.
 template <class Numbers, class T>
@@ -178,25 +171,10 @@ template <class Numbers, class T>
   for (; i != size; ++i) all += numbers[i] * T(0);
   return all == 0;
 }
-#if defined(__x86_64__)
-template <class T>
-[[gnu::target("avx512f"), gnu::noinline]] bool all_finite_512(T const* numbers, std::size_t size) {
-  return all_finite_in<In64Bytes<T>>(numbers, size);
-}
-template <class T>
-[[gnu::target("avx2,fma"), gnu::noinline]] bool all_finite_256(T const* numbers, std::size_t size) {
-  return all_finite_in<In32Bytes<T>>(numbers, size);
-}
-#endif
 template <class T>
 bool all_finite(T const* numbers, std::size_t size) {
-#if defined(__x86_64__)
-  static bool const wide = __builtin_cpu_supports("avx512f"),
-                    half = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  if (wide) return all_finite_512(numbers, size);
-  if (half) return all_finite_256(numbers, size);
-#endif
-  return all_finite_in<In16Bytes<T>>(numbers, size);
+  return native::in_widest_vectors<T>(
+      [&]<class Numbers>() __attribute__((always_inline)) { return all_finite_in<Numbers>(numbers, size); });
 }
 
 /// The same for 16-bit types: a number is inf or nan if all bits of its exponent are ones.
@@ -277,7 +255,6 @@ class SeenGradients {
     bool finite;
     bool is(at::Tensor const& other) const;
   };
-  static std::uint32_t version(at::Tensor const& tensor);
 
   std::vector<Seen> seen_;
   bool look_ = false;

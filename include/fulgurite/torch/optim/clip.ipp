@@ -100,25 +100,21 @@ FULGURITE_BULK_BODY void SeenGradients::look(at::Tensor const& gradient) {
 FULGURITE_BULK_BODY void SeenGradients::note(at::Tensor const& gradient, bool finite) {
   for (auto& one : seen_)
     if (one.is(gradient)) {
-      one.version = version(gradient);
+      one.version = version_of(gradient);
       one.finite = finite;
       return;
     }
-  seen_.push_back({Handle(gradient.getIntrusivePtr()), version(gradient), finite});
+  seen_.push_back({Handle(gradient.getIntrusivePtr()), version_of(gradient), finite});
 }
 
 FULGURITE_BULK_BODY std::optional<bool> SeenGradients::finite(at::Tensor const& gradient) const {
   for (auto const& one : seen_)
-    if (one.is(gradient) && one.version == version(gradient)) return one.finite;
+    if (one.is(gradient) && one.version == version_of(gradient)) return one.finite;
   return std::nullopt;
 }
 
 FULGURITE_BULK_BODY bool SeenGradients::Seen::is(at::Tensor const& other) const {
   return gradient._unsafe_get_target() == other.unsafeGetTensorImpl();
-}
-
-FULGURITE_BULK_BODY std::uint32_t SeenGradients::version(at::Tensor const& tensor) {
-  return tensor.unsafeGetTensorImpl()->version_counter().current_version();
 }
 
 FULGURITE_BULK_BODY GradientLooks::GradientLooks() = default;

@@ -352,7 +352,7 @@ void ArenaOptimizer<Rule>::require_kept(std::size_t group, Options const& option
   auto const needed = Rule::initial(options);
   for (auto const& slot : this->arena_->slots())
     for (std::size_t s = 0; slot.group == group && s != needed.size(); ++s)
-      if (needed[s] && !this->arena_->states().keeps(group, s))
+      if (needed[s] && !this->arena_->keeps(group, s))
         throw Error("fulgurite.optim.option", std::string(name()) + " was made without momentum in group " +
                                                   std::to_string(group) +
                                                   " and keeps no buffer for one: construct it "

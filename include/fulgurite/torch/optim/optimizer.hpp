@@ -64,45 +64,6 @@ FULGURITE_TORCH_OPTIMIZERS(FULGURITE_ROW)
 template <class X>
 concept KnownOptimizer = !std::is_void_v<typename TypesOf<X>::ParamState>;
 
-/// Calls `f(options)` for a parameter group if the type of its options is known.
-template <class X, class F>
-std::optional<double> of_options(X const& optimizer, std::size_t group, F&& f) {
-  using Options = typename TypesOf<X>::Options;
-  if constexpr (std::is_void_v<Options>) return std::nullopt;
-  else return f(static_cast<Options const&>(optimizer.param_groups().at(group).options()));
-}
-
-/// The momentum of a parameter group, or the first beta of Adam; nullopt if the class has neither.
-template <class X>
-std::optional<double> momentum(X const& optimizer, std::size_t group) {
-  return of_options(optimizer, group, [](auto const& options) -> std::optional<double> {
-    if constexpr (requires { options.betas(); }) return std::get<0>(options.betas());
-    else if constexpr (requires { options.momentum(); }) return options.momentum();
-    else return std::nullopt;
-  });
-}
-
-/// True if the optimizer's class has a momentum or betas.
-template <class X>
-concept HasMomentum = requires(typename TypesOf<X>::Options& options) { options.betas(); } ||
-                      requires(typename TypesOf<X>::Options& options) { options.momentum(); };
-
-/// Sets the value that `momentum` reads.
-template <HasMomentum X>
-void set_momentum(X& optimizer, std::size_t group, double value) {
-  auto& options = static_cast<typename TypesOf<X>::Options&>(optimizer.param_groups().at(group).options());
-  if constexpr (requires { options.betas(); }) std::get<0>(options.betas()) = value;
-  else options.momentum() = value;
-}
-
-template <class X>
-std::optional<double> weight_decay(X const& optimizer, std::size_t group) {
-  return of_options(optimizer, group, [](auto const& options) -> std::optional<double> {
-    if constexpr (requires { options.weight_decay(); }) return options.weight_decay();
-    else return std::nullopt;
-  });
-}
-
 /// The options that the program has given to each group.
 using GivenOptions = std::vector<std::unique_ptr<torch::optim::OptimizerOptions>>;
 
@@ -179,6 +140,10 @@ class TorchGroups {
 ///     adam.param_groups()[1].options().set_lr(1e-3);
 template <std::derived_from<torch::optim::Optimizer> X>
 class TorchOptimizer : public libtorch::MayForget<X> {
+  using Options = typename libtorch::TypesOf<X>::Options;
+  static constexpr bool has_betas = requires(Options& all) { all.betas(); };
+  static constexpr bool has_momentum = requires(Options& all) { all.momentum(); };
+
  public:
   static constexpr bool needs_closure = std::is_base_of_v<torch::optim::LBFGS, X>;
   static constexpr bool stable_gradients = false;  ///< gradients are dropped and allocated again, at other addresses
@@ -234,13 +199,21 @@ class TorchOptimizer : public libtorch::MayForget<X> {
   }
 
   /// The momentum of a group, or the first beta of Adam; nullopt if the class has neither.
-  std::optional<double> momentum(std::size_t group) const { return libtorch::momentum(optimizer_, group); }
-  void set_momentum(std::size_t group, double value)
-    requires libtorch::HasMomentum<X>
-  {
-    libtorch::set_momentum(optimizer_, group, value);
+  std::optional<double> momentum(std::size_t group) const {
+    if constexpr (has_betas) return std::get<0>(options(group).betas());
+    else if constexpr (has_momentum) return options(group).momentum();
+    else return std::nullopt;
   }
-  std::optional<double> weight_decay(std::size_t group) const { return libtorch::weight_decay(optimizer_, group); }
+  void set_momentum(std::size_t group, double value)
+    requires(has_betas || has_momentum)
+  {
+    if constexpr (has_betas) std::get<0>(options(group).betas()) = value;
+    else options(group).momentum() = value;
+  }
+  std::optional<double> weight_decay(std::size_t group) const {
+    if constexpr (requires(Options const& all) { all.weight_decay(); }) return options(group).weight_decay();
+    else return std::nullopt;
+  }
 
   /// Saves and loads the optimizer's whole state: the options of each group, and the state of each parameter by its
   /// group and position. Loading needs the same class, groups and shapes; else it throws an Error
@@ -263,6 +236,11 @@ class TorchOptimizer : public libtorch::MayForget<X> {
   X const& raw() const { return optimizer_; }
 
  private:
+  auto const& options(std::size_t group) const {
+    return static_cast<Options const&>(optimizer_.param_groups().at(group).options());
+  }
+  auto& options(std::size_t group) { return static_cast<Options&>(optimizer_.param_groups().at(group).options()); }
+
   X optimizer_;
   libtorch::TorchGroups all_;
 };

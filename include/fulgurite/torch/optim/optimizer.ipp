@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <tuple>
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
@@ -31,35 +32,27 @@
 
 namespace fulgurite::libtorch {
 
-#define FULGURITE_FIELD(name)                                                                                          \
-  if constexpr (requires { all.name(); }) f(#name, all.name())
-
-#define FULGURITE_OPTION(name)                                                                                         \
-  if constexpr (requires { now.name(); }) f(#name, given.name(), now.name())
+// The options of LibTorch's optimizers, and what they keep of a parameter, in the order in which files have them. Each
+// optimizer has some of them.
+// clang-format off
+#define FULGURITE_OPTIONS(ROW)                                                                                         \
+  ROW(lr) ROW(momentum) ROW(dampening) ROW(nesterov) ROW(betas) ROW(eps) ROW(weight_decay) ROW(amsgrad) ROW(alpha)     \
+  ROW(centered) ROW(lr_decay) ROW(initial_accumulator_value) ROW(max_iter) ROW(max_eval) ROW(tolerance_grad)           \
+  ROW(tolerance_change) ROW(history_size) ROW(line_search_fn)
+#define FULGURITE_FIELDS(ROW)                                                                                          \
+  ROW(step) ROW(momentum_buffer) ROW(exp_avg) ROW(exp_avg_sq) ROW(max_exp_avg_sq) ROW(square_avg) ROW(grad_avg)        \
+  ROW(sum) ROW(func_evals) ROW(n_iter) ROW(t) ROW(prev_loss) ROW(d) ROW(H_diag) ROW(prev_flat_grad) ROW(old_dirs)      \
+  ROW(old_stps) ROW(ro) ROW(al)
+// clang-format on
 
 /// Calls `f(name, given_value, current_value&)` for each option of a parameter group.
 template <class Options, class F>
 void each_option(Options const& given, Options& now, F&& f) {
-  FULGURITE_OPTION(lr);
-  FULGURITE_OPTION(momentum);
-  FULGURITE_OPTION(dampening);
-  FULGURITE_OPTION(nesterov);
-  FULGURITE_OPTION(betas);
-  FULGURITE_OPTION(eps);
-  FULGURITE_OPTION(weight_decay);
-  FULGURITE_OPTION(amsgrad);
-  FULGURITE_OPTION(alpha);
-  FULGURITE_OPTION(centered);
-  FULGURITE_OPTION(lr_decay);
-  FULGURITE_OPTION(initial_accumulator_value);
-  FULGURITE_OPTION(max_iter);
-  FULGURITE_OPTION(max_eval);
-  FULGURITE_OPTION(tolerance_grad);
-  FULGURITE_OPTION(tolerance_change);
-  FULGURITE_OPTION(history_size);
-  FULGURITE_OPTION(line_search_fn);
+#define FULGURITE_ROW(name)                                                                                            \
+  if constexpr (requires { now.name(); }) f(#name, given.name(), now.name());
+  FULGURITE_OPTIONS(FULGURITE_ROW)
+#undef FULGURITE_ROW
 }
-#undef FULGURITE_OPTION
 
 /// Saves or loads the options of a group. Learning rates and momenta are state, since schedules change them.
 template <class Options, class Archive>
@@ -80,27 +73,11 @@ void fold_options(Options const& given, Options& now, Archive& archive) {
 /// Calls `f(name, value&)` for each part of a parameter's state: numbers, tensors, and LBFGS's lists of tensors.
 template <class State, class F>
 void each_kept(State& all, F&& f) {
-  FULGURITE_FIELD(step);
-  FULGURITE_FIELD(momentum_buffer);
-  FULGURITE_FIELD(exp_avg);
-  FULGURITE_FIELD(exp_avg_sq);
-  FULGURITE_FIELD(max_exp_avg_sq);
-  FULGURITE_FIELD(square_avg);
-  FULGURITE_FIELD(grad_avg);
-  FULGURITE_FIELD(sum);
-  FULGURITE_FIELD(func_evals);
-  FULGURITE_FIELD(n_iter);
-  FULGURITE_FIELD(t);
-  FULGURITE_FIELD(prev_loss);
-  FULGURITE_FIELD(d);
-  FULGURITE_FIELD(H_diag);
-  FULGURITE_FIELD(prev_flat_grad);
-  FULGURITE_FIELD(old_dirs);
-  FULGURITE_FIELD(old_stps);
-  FULGURITE_FIELD(ro);
-  FULGURITE_FIELD(al);
+#define FULGURITE_ROW(name)                                                                                            \
+  if constexpr (requires { all.name(); }) f(#name, all.name());
+  FULGURITE_FIELDS(FULGURITE_ROW)
+#undef FULGURITE_ROW
 }
-#undef FULGURITE_FIELD
 
 // Loads the saved state of a torch::optim optimizer: everything is read and compared before anything changes.
 
@@ -376,9 +353,24 @@ FULGURITE_BODY void TorchGroups::add_group(torch::optim::Optimizer& optimizer, s
 
 // The steps of LibTorch's own optimizers by the rules of ours.
 
-/// One of LibTorch's optimizers as an update rule: the rule's options, and the states of a parameter in its order.
-/// `writes`: how often LibTorch's step writes to the parameter, which counts its version. SGD writes to
-/// `parameter.data()`, which has a version of its own.
+inline void set(auto& ours, auto const& theirs) { ours = theirs; }
+inline void set(std::array<double, 2>& ours, std::tuple<double, double> const& theirs) {
+  std::tie(ours[0], ours[1]) = theirs;
+}
+/// The options of a group as those of a rule, which have the same names.
+template <class Options>
+Options options_of_rule(auto const& given) {
+  Options ours;
+#define FULGURITE_ROW(name)                                                                                            \
+  if constexpr (requires { ours.name; }) set(ours.name, given.name());
+  FULGURITE_OPTIONS(FULGURITE_ROW)
+#undef FULGURITE_ROW
+  return ours;
+}
+
+/// One of LibTorch's optimizers as an update rule: the states of a parameter in the rule's order. `writes`: how often
+/// LibTorch's step writes to the parameter, which counts its version. SGD writes to `parameter.data()`, which has a
+/// version of its own.
 template <class X>
 struct AsRule;
 
@@ -386,14 +378,6 @@ template <class OurOptions, bool Decoupled>
 struct AdamAsRule {
   using Rule = optim::rule::Adam<OurOptions, Decoupled>;
   static int writes(OurOptions const& options) { return Decoupled && options.weight_decay != 0 ? 2 : 1; }
-  static OurOptions options(auto const& given) {
-    auto const [beta1, beta2] = given.betas();
-    return {.lr = given.lr(),
-            .betas = {beta1, beta2},
-            .eps = given.eps(),
-            .weight_decay = given.weight_decay(),
-            .amsgrad = given.amsgrad()};
-  }
   static std::array<at::Tensor*, 3> states(auto& of) { return {&of.exp_avg(), &of.exp_avg_sq(), &of.max_exp_avg_sq()}; }
 };
 template <>
@@ -405,14 +389,6 @@ template <>
 struct AsRule<torch::optim::RMSprop> {
   using Rule = optim::rule::RMSprop;
   static int writes(optim::RMSpropOptions const&) { return 1; }
-  static optim::RMSpropOptions options(auto const& given) {
-    return {.lr = given.lr(),
-            .alpha = given.alpha(),
-            .eps = given.eps(),
-            .weight_decay = given.weight_decay(),
-            .momentum = given.momentum(),
-            .centered = given.centered()};
-  }
   static std::array<at::Tensor*, 3> states(auto& of) {
     return {&of.square_avg(), &of.momentum_buffer(), &of.grad_avg()};
   }
@@ -422,13 +398,6 @@ template <>
 struct AsRule<torch::optim::Adagrad> {
   using Rule = optim::rule::Adagrad;
   static int writes(optim::AdagradOptions const&) { return 1; }
-  static optim::AdagradOptions options(auto const& given) {
-    return {.lr = given.lr(),
-            .lr_decay = given.lr_decay(),
-            .weight_decay = given.weight_decay(),
-            .initial_accumulator_value = given.initial_accumulator_value(),
-            .eps = given.eps()};
-  }
   static std::array<at::Tensor*, 1> states(auto& of) { return {&of.sum()}; }
 };
 
@@ -436,13 +405,6 @@ template <>
 struct AsRule<torch::optim::SGD> {
   using Rule = optim::rule::SGD;
   static int writes(optim::SGDOptions const&) { return 0; }
-  static optim::SGDOptions options(auto const& given) {
-    return {.lr = given.lr(),
-            .momentum = given.momentum(),
-            .dampening = given.dampening(),
-            .weight_decay = given.weight_decay(),
-            .nesterov = given.nesterov()};
-  }
   static std::array<at::Tensor*, 1> states(auto& of) { return {&of.momentum_buffer()}; }
 };
 
@@ -508,13 +470,14 @@ bool step_in_one_pass([[maybe_unused]] X& optimizer) {
 
   // Nothing is written before all parameters were found to be fit for it.
   struct Update {
-    decltype(As::options(std::declval<typename TypesOf<X>::Options const&>())) options;
+    typename Rule::Options options;
     State* state;     // null if the parameter has none
     Tensors tensors;  // null where the rule needs none
   };
   std::vector<Update> updates;
   for (auto const& group : optimizer.param_groups()) {
-    auto const options = As::options(static_cast<typename TypesOf<X>::Options const&>(group.options()));
+    auto const options =
+        options_of_rule<typename Rule::Options>(static_cast<typename TypesOf<X>::Options const&>(group.options()));
     auto const needed = Rule::initial(options);
     for (auto const& parameter : group.params()) {
       auto const& gradient = parameter.grad();

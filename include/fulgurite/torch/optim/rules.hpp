@@ -111,26 +111,27 @@ class Block {
     return change([](T, T y) __attribute__((always_inline)) { return y; }, from);
   }
   /// Sets each number to the maximum of both; nan if one of them is nan.
-  [[gnu::always_inline]] Block const& take_maximum(Block const& other) const {
-    return change([](T x, T y) __attribute__((always_inline)) { return y > x || y != y ? y : x; }, other);
+  [[gnu::always_inline]] friend void take_maximum(Block const& x, Block const& other) {
+    x.change([](T a, T b) __attribute__((always_inline)) { return b > a || b != b ? b : a; }, other);
   }
 
-  // Several of these operations in one loop over the block.
-  [[gnu::always_inline]] void scale_and_add(double factor, Block const& y, double alpha) const {
-    change([f = static_cast<T>(factor), add = sum(alpha)](T x, T z)
-               __attribute__((always_inline)) { return add(x * f, z); },
-           y);
+  // The functions below in one loop over the block, with the same roundings.
+  [[gnu::always_inline]] friend void scale_and_add(Block const& x, double factor, Block const& y, double alpha) {
+    x.change([f = static_cast<T>(factor), add = sum(alpha)](T a, T b)
+                 __attribute__((always_inline)) { return add(a * f, b); },
+             y);
   }
-  [[gnu::always_inline]] void scale_and_addcmul(double factor, Block const& a, Block const& b, double value) const {
-    change([f = static_cast<T>(factor), add = sum_of_products(value)](T x, T y, T z)
-               __attribute__((always_inline)) { return add(x * f, y, z); },
-           a, b);
+  [[gnu::always_inline]] friend void scale_and_addcmul(Block const& x, double factor, Block const& y, Block const& z,
+                                                       double value) {
+    x.change([f = static_cast<T>(factor), add = sum_of_products(value)](T a, T b, T c)
+                 __attribute__((always_inline)) { return add(a * f, b, c); },
+             y, z);
   }
-  [[gnu::always_inline]] void add_quotient(Block const& x, Block const& root, double divisor, double eps,
-                                           double value) const {
-    change([d = static_cast<T>(divisor), e = static_cast<T>(eps), s = static_cast<T>(value)](T to, T y, T z)
-               __attribute__((always_inline)) { return to + s * y / (z / d + e); },
-           x, root);
+  [[gnu::always_inline]] friend void add_quotient(Block const& to, Block const& x, Block const& root, double divisor,
+                                                  double eps, double value) {
+    to.change([d = static_cast<T>(divisor), e = static_cast<T>(eps), s = static_cast<T>(value)](T a, T b, T c)
+                  __attribute__((always_inline)) { return a + s * b / (c / d + e); },
+              x, root);
   }
 
  private:
@@ -182,35 +183,24 @@ class Block {
 
 /// The same operation on tensors.
 void take_maximum(at::Tensor& x, at::Tensor const& other);
-template <class T, bool Fused>
-[[gnu::always_inline]] inline void take_maximum(Block<T, Fused> const& x, Block<T, Fused> const& other) {
-  x.take_maximum(other);
-}
 
-// What follows one after the other in an update rule. On tensors each is a few operators, on blocks one loop with the
-// same roundings.
+// What follows one after the other in an update rule. Blocks have functions of their own, which are found by their
+// arguments.
 
 /// x = x * factor + y * alpha
-void scale_and_add(at::Tensor const& x, double factor, at::Tensor const& y, double alpha);
-/// x = x * factor + a * b * value
-void scale_and_addcmul(at::Tensor const& x, double factor, at::Tensor const& a, at::Tensor const& b, double value);
+template <class V>
+void scale_and_add(V const& x, double factor, V const& y, double alpha) {
+  x.mul_(factor).add_(y, alpha);
+}
+/// x = x * factor + y * z * value
+template <class V>
+void scale_and_addcmul(V const& x, double factor, V const& y, V const& z, double value) {
+  x.mul_(factor).addcmul_(y, z, value);
+}
 /// to = to + x / (root / divisor + eps) * value; `root` may be overwritten
-void add_quotient(at::Tensor const& to, at::Tensor const& x, at::Tensor const& root, double divisor, double eps,
-                  double value);
-template <class T, bool Fused>
-[[gnu::always_inline]] inline void scale_and_add(Block<T, Fused> const& x, double factor, Block<T, Fused> const& y,
-                                                 double alpha) {
-  x.scale_and_add(factor, y, alpha);
-}
-template <class T, bool Fused>
-[[gnu::always_inline]] inline void scale_and_addcmul(Block<T, Fused> const& x, double factor, Block<T, Fused> const& a,
-                                                     Block<T, Fused> const& b, double value) {
-  x.scale_and_addcmul(factor, a, b, value);
-}
-template <class T, bool Fused>
-[[gnu::always_inline]] inline void add_quotient(Block<T, Fused> const& to, Block<T, Fused> const& x,
-                                                Block<T, Fused> const& root, double divisor, double eps, double value) {
-  to.add_quotient(x, root, divisor, eps, value);
+template <class V>
+void add_quotient(V const& to, V const& x, V const& root, double divisor, double eps, double value) {
+  to.addcdiv_(x, root.div_(divisor).add_(eps), value);
 }
 
 // Runs an update rule block by block, where LibTorch's CPU kernels are known to be matched bit for bit.
@@ -307,7 +297,7 @@ struct AdamWOptions {
 
 namespace rule {
 
-// For tensors and blocks; what is written down finds its own by its arguments.
+// For tensors, whose namespace is another one.
 using libtorch::add_quotient;
 using libtorch::scale_and_add;
 using libtorch::scale_and_addcmul;

@@ -256,20 +256,6 @@ FULGURITE_INSTANTIATE(Roots<double> roots_of_libtorch());
 
 FULGURITE_BULK_BODY void take_maximum(at::Tensor& x, at::Tensor const& other) { at::maximum_out(x, x, other); }
 
-FULGURITE_BULK_BODY void scale_and_add(at::Tensor const& x, double factor, at::Tensor const& y, double alpha) {
-  x.mul_(factor).add_(y, alpha);
-}
-
-FULGURITE_BULK_BODY void scale_and_addcmul(at::Tensor const& x, double factor, at::Tensor const& a, at::Tensor const& b,
-                                           double value) {
-  x.mul_(factor).addcmul_(a, b, value);
-}
-
-FULGURITE_BULK_BODY void add_quotient(at::Tensor const& to, at::Tensor const& x, at::Tensor const& root, double divisor,
-                                      double eps, double value) {
-  to.addcdiv_(x, root.div_(divisor).add_(eps), value);
-}
-
 }  // namespace fulgurite::libtorch
 
 namespace fulgurite::optim {

@@ -23,7 +23,7 @@ namespace fulgurite::libtorch {
 /// states follow.
 class UpdateTrace {
  public:
-  enum class What : std::uint8_t { copy, scale, divide, add_number, add, add_product, add_quotient, root, maximum };
+  enum class What : std::uint8_t { copy, scale, divide, add_number, sum, add_product, add_quotient, root, maximum };
   /// value[to] = what(value[from], value[a], value[b], number)
   struct Operation {
     What what;
@@ -34,7 +34,7 @@ class UpdateTrace {
 
   explicit UpdateTrace(std::size_t inputs) : inputs_(inputs), values_(inputs) {}
 
-  void note(What what, std::size_t to, std::size_t from, std::size_t a = 0, std::size_t b = 0, double number = 0);
+  void note(What what, std::size_t to, std::size_t from, double number, std::size_t a = 0, std::size_t b = 0);
   std::size_t fresh() { return values_++; }
 
   std::size_t inputs() const { return inputs_; }
@@ -53,35 +53,38 @@ class UpdateTrace {
 
 /// A value with at::Tensor's operations that an update rule uses. Each is noted in the trace.
 class TracedValue {
-  using What = UpdateTrace::What;
+  using enum UpdateTrace::What;
 
  public:
   TracedValue(UpdateTrace& trace, std::size_t number) : trace_(&trace), number_(number) {}
 
-  TracedValue const& mul_(double factor) const;
-  TracedValue const& div_(double divisor) const;
-  TracedValue const& add_(double summand) const;
-  TracedValue const& add_(TracedValue const& y, double alpha) const;
-  TracedValue add(TracedValue const& y, double alpha) const;
+  TracedValue const& mul_(double factor) const { return change(scale, factor); }
+  TracedValue const& div_(double divisor) const { return change(divide, divisor); }
+  TracedValue const& add_(double summand) const { return change(add_number, summand); }
+  TracedValue const& add_(TracedValue const& y, double alpha) const { return change(sum, alpha, y); }
+  TracedValue add(TracedValue const& y, double alpha) const { return result(sum, alpha, y); }
   TracedValue const& addcmul_(TracedValue const& a, TracedValue const& b, double value) const;
   TracedValue addcmul(TracedValue const& a, TracedValue const& b, double value) const;
   TracedValue const& addcdiv_(TracedValue const& a, TracedValue const& b, double value = 1.0) const;
-  TracedValue sqrt() const;
-  TracedValue const& copy_(TracedValue const& from) const;
-  TracedValue const& take_maximum(TracedValue const& other) const;
+  TracedValue sqrt() const { return result(root, 0); }
+  TracedValue const& copy_(TracedValue const& from) const { return change(copy, 0, from); }
+  friend void take_maximum(TracedValue const& x, TracedValue const& other) { x.change(maximum, 0, other); }
 
  private:
-  TracedValue const& change(What what, std::size_t a, std::size_t b, double number) const;
-  TracedValue result(What what, std::size_t a, std::size_t b, double number) const;
+  template <class... Values>
+  TracedValue const& change(UpdateTrace::What what, double number, Values const&... values) const {
+    trace_->note(what, number_, number_, number, values.number_...);
+    return *this;
+  }
+  template <class... Values>
+  TracedValue result(UpdateTrace::What what, double number, Values const&... values) const {
+    auto const to = trace_->fresh();
+    trace_->note(what, to, number_, number, values.number_...);
+    return {*trace_, to};
+  }
   UpdateTrace* trace_;
   std::size_t number_;
 };
-
-void take_maximum(TracedValue const& x, TracedValue const& other);
-void scale_and_add(TracedValue const& x, double factor, TracedValue const& y, double alpha);
-void scale_and_addcmul(TracedValue const& x, double factor, TracedValue const& a, TracedValue const& b, double value);
-void add_quotient(TracedValue const& to, TracedValue const& x, TracedValue const& root, double divisor, double eps,
-                  double value);
 
 /// What an update does to one run of an arena, with the numbers of one step.
 struct TracedUpdate {

@@ -35,8 +35,8 @@
 
 namespace fulgurite::libtorch {
 
-FULGURITE_BULK_BODY void UpdateTrace::note(What what, std::size_t to, std::size_t from, std::size_t a, std::size_t b,
-                                           double number) {
+FULGURITE_BULK_BODY void UpdateTrace::note(What what, std::size_t to, std::size_t from, double number, std::size_t a,
+                                           std::size_t b) {
   if (size_ == most) {
     whole_ = false;
     return;
@@ -51,62 +51,16 @@ FULGURITE_BULK_BODY std::span<UpdateTrace::Operation const> UpdateTrace::operati
 }
 FULGURITE_BULK_BODY std::span<double const> UpdateTrace::numbers() const { return {numbers_.data(), size_}; }
 
-FULGURITE_BULK_BODY TracedValue const& TracedValue::change(What what, std::size_t a, std::size_t b,
-                                                           double number) const {
-  trace_->note(what, number_, number_, a, b, number);
-  return *this;
-}
-FULGURITE_BULK_BODY TracedValue TracedValue::result(What what, std::size_t a, std::size_t b, double number) const {
-  auto const to = trace_->fresh();
-  trace_->note(what, to, number_, a, b, number);
-  return {*trace_, to};
-}
-
-FULGURITE_BULK_BODY TracedValue const& TracedValue::mul_(double factor) const {
-  return change(What::scale, 0, 0, factor);
-}
-FULGURITE_BULK_BODY TracedValue const& TracedValue::div_(double divisor) const {
-  return change(What::divide, 0, 0, divisor);
-}
-FULGURITE_BULK_BODY TracedValue const& TracedValue::add_(double summand) const {
-  return change(What::add_number, 0, 0, summand);
-}
-FULGURITE_BULK_BODY TracedValue const& TracedValue::add_(TracedValue const& y, double alpha) const {
-  return change(What::add, y.number_, 0, alpha);
-}
-FULGURITE_BULK_BODY TracedValue TracedValue::add(TracedValue const& y, double alpha) const {
-  return result(What::add, y.number_, 0, alpha);
-}
 FULGURITE_BULK_BODY TracedValue const& TracedValue::addcmul_(TracedValue const& a, TracedValue const& b,
                                                              double value) const {
-  return change(What::add_product, a.number_, b.number_, value);
+  return change(add_product, value, a, b);
 }
 FULGURITE_BULK_BODY TracedValue TracedValue::addcmul(TracedValue const& a, TracedValue const& b, double value) const {
-  return result(What::add_product, a.number_, b.number_, value);
+  return result(add_product, value, a, b);
 }
 FULGURITE_BULK_BODY TracedValue const& TracedValue::addcdiv_(TracedValue const& a, TracedValue const& b,
                                                              double value) const {
-  return change(What::add_quotient, a.number_, b.number_, value);
-}
-FULGURITE_BULK_BODY TracedValue TracedValue::sqrt() const { return result(What::root, 0, 0, 0); }
-FULGURITE_BULK_BODY TracedValue const& TracedValue::copy_(TracedValue const& from) const {
-  return change(What::copy, from.number_, 0, 0);
-}
-FULGURITE_BULK_BODY TracedValue const& TracedValue::take_maximum(TracedValue const& other) const {
-  return change(What::maximum, other.number_, 0, 0);
-}
-
-FULGURITE_BULK_BODY void take_maximum(TracedValue const& x, TracedValue const& other) { x.take_maximum(other); }
-FULGURITE_BULK_BODY void scale_and_add(TracedValue const& x, double factor, TracedValue const& y, double alpha) {
-  x.mul_(factor).add_(y, alpha);
-}
-FULGURITE_BULK_BODY void scale_and_addcmul(TracedValue const& x, double factor, TracedValue const& a,
-                                           TracedValue const& b, double value) {
-  x.mul_(factor).addcmul_(a, b, value);
-}
-FULGURITE_BULK_BODY void add_quotient(TracedValue const& to, TracedValue const& x, TracedValue const& root,
-                                      double divisor, double eps, double value) {
-  to.addcdiv_(x, root.div_(divisor).add_(eps), value);
+  return change(add_quotient, value, a, b);
 }
 
 /// The source of a kernel. Each thread computes the numbers at four places. `product_first`: in x + value * a * b the
@@ -133,7 +87,7 @@ FULGURITE_BODY std::string update_source(UpdateTrace const& trace, std::vector<b
     case What::scale:
     case What::divide: lines += from + " * " + n; break;
     case What::add_number: lines += from + " + " + n; break;
-    case What::add: lines += "fma(" + a + ", " + n + ", " + from + ")"; break;
+    case What::sum: lines += "fma(" + a + ", " + n + ", " + from + ")"; break;
     case What::add_product:
       lines += product_first ? "fma(" + n + ", " + a + " * " + b + ", " + from + ")"
                              : "fma(" + n + " * " + a + ", " + b + ", " + from + ")";

@@ -118,6 +118,9 @@ std::int64_t aligned(std::int64_t elements, at::Tensor const& like);
 /// the whole buffer, does not change the version of another slice.
 at::Tensor slice(at::Tensor const& flat, std::int64_t begin, at::Tensor const& like);
 
+/// How often LibTorch's operators have written to a tensor.
+std::uint32_t version_of(at::Tensor const& tensor);
+
 /// Lets the system reclaim the memory of these zeros until it is used: a hint, on which nothing depends.
 void give_back([[maybe_unused]] void* zeros, [[maybe_unused]] std::size_t bytes);
 

@@ -138,6 +138,10 @@ FULGURITE_BULK_BODY at::Tensor slice(at::Tensor const& flat, std::int64_t begin,
   return part;
 }
 
+FULGURITE_BULK_BODY std::uint32_t version_of(at::Tensor const& tensor) {
+  return tensor.unsafeGetTensorImpl()->version_counter().current_version();
+}
+
 FULGURITE_BULK_BODY void give_back([[maybe_unused]] void* zeros, [[maybe_unused]] std::size_t bytes) {
 #if defined(__linux__)
   auto const page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
