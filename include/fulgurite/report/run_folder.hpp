@@ -99,9 +99,6 @@ inline constexpr std::size_t most_curves = 12;
 /// cells of a matrix are left out: no one can read a hundred of them.
 std::vector<Plot> panels(std::vector<Curve> curves, Axis const& x = {.name = "step"});
 
-/// The plots as one SVG file, with `columns` plots in a row.
-std::string svg_of(std::vector<Plot> const& plots, std::string_view title, std::size_t columns = 2);
-
 // Reads the numbers in a TensorBoard event file, of this library or of other programs.
 
 namespace events {

@@ -171,27 +171,6 @@ FULGURITE_BODY std::vector<Plot> panels(std::vector<Curve> curves, Axis const& x
   return all;
 }
 
-FULGURITE_BODY std::string svg_of(std::vector<Plot> const& plots, std::string_view title, std::size_t columns) {
-  constexpr double width = 720, height = 420, gap = 16, head = 40;
-  columns = std::max<std::size_t>(1, std::min(columns, plots.size()));
-  auto const rows = (plots.size() + columns - 1) / columns;
-  double const wide = static_cast<double>(columns) * (width + gap) + gap;
-  double const high = head + static_cast<double>(rows) * (height + gap);
-  std::string all;
-  plot::append(all, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", wide, " ", high, "\" width=\"", wide,
-               "\" height=\"", high, "\" role=\"img\">\n<title>", xml_text(title), "</title>\n<style>", plot::style,
-               "</style>\n<rect class=\"ground\" width=\"", wide, "\" height=\"", high,
-               "\"/>\n<text class=\"title\" x=\"", gap + 8, "\" y=\"27\">", xml_text(title), "</text>\n");
-  for (std::size_t i = 0; i != plots.size(); ++i) {
-    auto picture = plots[i].svg();
-    if (auto const from = picture.find("<style>"); from != std::string::npos)  // one style for all
-      picture.erase(from, picture.find("</style>") + 8 - from);
-    plot::append(all, "<g transform=\"translate(", gap + static_cast<double>(i % columns) * (width + gap), " ",
-                 head + static_cast<double>(i / columns) * (height + gap), ")\">\n", picture, "</g>\n");
-  }
-  return all += "</svg>\n";
-}
-
 void History::state(auto& archive) {
   std::vector<std::string> names;
   std::vector<std::size_t> each, points, waiting;
