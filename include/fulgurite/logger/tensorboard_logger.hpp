@@ -112,10 +112,6 @@ namespace fulgurite::logger {
 struct EventRecord {
   static constexpr std::size_t head = 12, around = 16;
 
-  /// A masked checksum, for bytes that may contain checksums themselves: it is rotated and an offset is added, so that
-  /// it differs from those.
-  static std::uint32_t checksum(std::string_view bytes);
-
   /// An event as a record.
   static std::string of(std::string_view event);
 
@@ -127,12 +123,6 @@ struct EventRecord {
   static bool is_torn(FileWindow& file, std::uint64_t at, std::uint64_t size);
 
  private:
-  template <class I>
-  static I number(std::string_view bytes) {
-    I value{};
-    if (bytes.size() >= sizeof(I)) std::memcpy(&value, bytes.data(), sizeof(I));
-    return value;
-  }
   /// The length of the event in a record; nullopt if there is none.
   static std::optional<std::uint64_t> length_at(FileWindow& file, std::uint64_t at, std::uint64_t size);
   /// True if the first value of the event's summary is a plain number: only rows are written that way.

@@ -239,18 +239,13 @@ FULGURITE_BULK_BODY std::string hyperparameters(double wall_time, std::vector<Hy
 
 namespace fulgurite::logger {
 
-FULGURITE_BULK_BODY std::uint32_t EventRecord::checksum(std::string_view bytes) {
-  std::uint32_t const sum = crc32c(0, std::as_bytes(std::span(bytes)));
-  return ((sum >> 15) | (sum << 17)) + 0xa282ead8U;
-}
-
 FULGURITE_BULK_BODY std::string EventRecord::of(std::string_view event) {
   std::string record;
   record.reserve(event.size() + around);
   protobuf::raw(record, std::uint64_t{event.size()});
-  protobuf::raw(record, checksum(record));
+  protobuf::raw(record, protobuf::checksum(record));
   record += event;
-  protobuf::raw(record, checksum(event));
+  protobuf::raw(record, protobuf::checksum(event));
   return record;
 }
 
@@ -260,7 +255,7 @@ FULGURITE_BULK_BODY std::optional<JournalEntry> EventRecord::next(FileWindow& fi
   if (!length || *length + around > size - at) return std::nullopt;
   auto const rest = file.at(at + head, static_cast<std::size_t>(*length) + 4);
   auto const event = rest.substr(0, static_cast<std::size_t>(*length));
-  if (number<std::uint32_t>(rest.substr(event.size())) != checksum(event)) return std::nullopt;
+  if (protobuf::number<std::uint32_t>(rest.substr(event.size())) != protobuf::checksum(event)) return std::nullopt;
   return JournalEntry{at + around + *length, is_row(event)};
 }
 
@@ -274,8 +269,8 @@ FULGURITE_BULK_BODY std::optional<std::uint64_t> EventRecord::length_at(FileWind
                                                                         std::uint64_t size) {
   if (size < at || size - at < head) return std::nullopt;
   auto const bytes = file.at(at, head);
-  auto const length = number<std::uint64_t>(bytes);
-  bool const sound = number<std::uint32_t>(bytes.substr(8)) == checksum(bytes.substr(0, 8));
+  auto const length = protobuf::number<std::uint64_t>(bytes);
+  bool const sound = protobuf::number<std::uint32_t>(bytes.substr(8)) == protobuf::checksum(bytes.substr(0, 8));
   return sound && length < (std::uint64_t{1} << 40) ? std::optional(length) : std::nullopt;
 }
 
