@@ -47,26 +47,18 @@ FULGURITE_BULK_BODY Histogram histogram(std::span<double const> values, std::siz
   return all;
 }
 
-}  // namespace fulgurite::logger
-
-namespace fulgurite::logger::png {
-
 FULGURITE_BULK_BODY std::string big_endian(std::size_t value) {
   std::string bytes;
   for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(value >> shift & 0xFFU);
   return bytes;
 }
 
-FULGURITE_BULK_BODY std::string chunk(std::string_view kind, std::string_view bytes) {
+FULGURITE_BULK_BODY std::string png_chunk(std::string_view kind, std::string_view bytes) {
   std::string marked(kind);
   marked += bytes;
   auto const sum = zip::checksum(0, std::as_bytes(std::span(marked)));
   return big_endian(bytes.size()) + marked + big_endian(sum);
 }
-
-}  // namespace fulgurite::logger::png
-
-namespace fulgurite::logger {
 
 FULGURITE_BULK_BODY std::string png_file(std::span<std::uint8_t const> pixels, PixelShape const& shape) {
   constexpr std::size_t most = 1U << 30;
@@ -95,19 +87,17 @@ FULGURITE_BULK_BODY std::string png_file(std::span<std::uint8_t const> pixels, P
                 "log_image: zlib has no memory left to compress the picture: log a smaller one");
   packed.resize(length);
   constexpr char colours[] = {0, 4, 2, 6};  // by the number of channels
-  std::string head = png::big_endian(width) + png::big_endian(height);
+  std::string head = big_endian(width) + big_endian(height);
   head += '\x08';
   head += colours[channels - 1];
   head.append(3, '\0');  // the only compression, the only filter method, not interlaced
   std::string file = "\x89PNG\r\n\x1a\n";
-  file += png::chunk("IHDR", head);
-  file += png::chunk("IDAT", packed);
-  return file + png::chunk("IEND", {});
+  file += png_chunk("IHDR", head);
+  file += png_chunk("IDAT", packed);
+  return file + png_chunk("IEND", {});
 }
 
-}  // namespace fulgurite::logger
-
-namespace fulgurite::logger::event {
+namespace event {
 
 FULGURITE_BULK_BODY std::string version(double wall_time) {
   std::string event;
@@ -124,6 +114,7 @@ FULGURITE_BULK_BODY std::string summary(double wall_time, long step, std::string
   return event;
 }
 
+/// One value of a summary: its tag, and its other fields.
 FULGURITE_BULK_BODY std::string value(std::string_view tag, std::string_view fields) {
   std::string one, all;
   protobuf::text(one, 1, utf8_text(tag));
@@ -138,7 +129,8 @@ FULGURITE_BULK_BODY std::string scalar(std::string_view tag, double number) {
   return value(tag, field);
 }
 
-FULGURITE_BULK_BODY std::string metadata(std::string_view plugin, std::int64_t kind, std::string_view content) {
+/// Names the plugin that reads a value, and the content for that plugin. `kind` is 1 for a number, 2 for a tensor.
+FULGURITE_BULK_BODY std::string metadata(std::string_view plugin, std::int64_t kind, std::string_view content = {}) {
   std::string data, all, field;
   protobuf::text(data, 1, plugin);
   if (!content.empty()) protobuf::text(data, 2, content);
@@ -148,6 +140,7 @@ FULGURITE_BULK_BODY std::string metadata(std::string_view plugin, std::int64_t k
   return field;
 }
 
+/// A number that is not a cell of a row.
 FULGURITE_BULK_BODY std::string number(std::string_view tag, double number) {
   std::string tensor, fields = metadata("scalars", 1);
   protobuf::integer(tensor, 1, 1);  // the type: float
@@ -235,9 +228,7 @@ FULGURITE_BULK_BODY std::string hyperparameters(double wall_time, std::vector<Hy
   return value("_hparams_/session_start_info", fields);
 }
 
-}  // namespace fulgurite::logger::event
-
-namespace fulgurite::logger {
+}  // namespace event
 
 FULGURITE_BULK_BODY std::string EventRecord::of(std::string_view event) {
   std::string record;
@@ -284,8 +275,26 @@ FULGURITE_BODY double wall_seconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
+/// The name of the event file that is continued in a folder, or of a new one.
+FULGURITE_BODY std::string event_file_in(std::filesystem::path const& folder, EventClock const& clock) {
+  constexpr std::string_view begin = "events.out.tfevents.", end = ".0.fulgurite";
+  std::string newest;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder, error), last; !error && entry != last;
+       entry.increment(error)) {
+    auto const found = entry->path().filename().string();
+    if (found.starts_with(begin) && found.ends_with(end)) newest = std::max(newest, found);
+  }
+  if (!newest.empty()) return newest;
+  auto seconds = std::to_string(static_cast<long long>(clock.now()));
+  seconds.insert(0, 10 - std::min<std::size_t>(10, seconds.size()), '0');  // so that names sort by time
+  std::string made(begin);
+  made += seconds + "." + file::host_name() + "." + std::to_string(::getpid());
+  return made.append(end);
+}
+
 FULGURITE_BODY EventFile::EventFile(std::filesystem::path const& folder, EventClock const& clock)
-    : Journal(folder / name(folder, clock)), now_(clock.now) {}
+    : Journal(folder / event_file_in(folder, clock)), now_(clock.now) {}
 
 FULGURITE_BODY void EventFile::add(std::vector<Cell> const& cells) {
   std::string values;
@@ -303,23 +312,6 @@ FULGURITE_BODY void EventFile::add_values(std::string_view values, long step) {
   std::string bytes = first ? EventRecord::of(event::version(now)) : std::string();
   bytes += EventRecord::of(event::summary(now, step, values));
   append(bytes, first ? 2 : 1);
-}
-
-FULGURITE_BODY std::string EventFile::name(std::filesystem::path const& folder, EventClock const& clock) {
-  constexpr std::string_view begin = "events.out.tfevents.", end = ".0.fulgurite";
-  std::string newest;
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry(folder, error), last; !error && entry != last;
-       entry.increment(error)) {
-    auto const found = entry->path().filename().string();
-    if (found.starts_with(begin) && found.ends_with(end)) newest = std::max(newest, found);
-  }
-  if (!newest.empty()) return newest;
-  auto seconds = std::to_string(static_cast<long long>(clock.now()));
-  seconds.insert(0, 10 - std::min<std::size_t>(10, seconds.size()), '0');  // so that names sort by time
-  std::string made(begin);
-  made += seconds + "." + file::host_name() + "." + std::to_string(::getpid());
-  return made.append(end);
 }
 
 FULGURITE_FOLDER_LOGGER(INSTANTIATE, EventFile, EventClock);
