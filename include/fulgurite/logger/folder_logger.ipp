@@ -146,13 +146,9 @@ FULGURITE_BODY std::string hparams_yaml(std::span<Hyperparameter const> paramete
   std::string text;
   for (auto const& [name, value] : parameters)
     text += report::yaml(name) + ": " +
-            setting_text(value,
-                         []<class T>(T const& v) -> std::string {
-                           if constexpr (std::is_same_v<T, bool>) return v ? "true" : "false";
-                           else if constexpr (std::is_same_v<T, double>) return report::yaml(v);
-                           else if constexpr (std::is_same_v<T, std::string>) return report::yaml(std::string_view(v));
-                           else return std::to_string(v);
-                         }) +
+            setting_text(
+                value, [](double number) { return report::yaml(number); },
+                [](std::string_view words) { return report::yaml(words); }) +
             "\n";
   return text;
 }

@@ -137,12 +137,10 @@ FULGURITE_BODY void MlflowRun::write_hyperparameters(std::vector<Hyperparameter>
   for (auto const& [name, value] : all) {
     auto const [at, is_new] = names.emplace(mlflow::file_name(name), name);
     if (!is_new) mlflow::refuse_alike("hyper-parameters", at->second, name, at->first);
-    write_durably(folder_ / "params" / at->first, setting_text(value, []<class T>(T const& v) -> std::string {
-                    if constexpr (std::is_same_v<T, bool>) return v ? "True" : "False";  // as in Python
-                    else if constexpr (std::is_same_v<T, double>) return report::exact(v);
-                    else if constexpr (std::is_same_v<T, std::string>) return v;
-                    else return std::to_string(v);
-                  }));
+    // Truth values as in Python.
+    auto const text =
+        setting_text(value, &report::exact, [](std::string const& words) { return words; }, ", ", "True", "False");
+    write_durably(folder_ / "params" / at->first, text);
   }
 }
 

@@ -193,16 +193,6 @@ FULGURITE_BULK_BODY std::string image(std::string_view tag, std::span<std::uint8
   return value(tag, field);
 }
 
-/// A list as TensorBoard shows it, as text: the hparams plugin knows only numbers, booleans and texts.
-FULGURITE_BULK_BODY std::string list_text(HyperparameterValues const& values) {
-  return setting_text(values, []<class T>(T const& v) -> std::string {
-    if constexpr (std::is_same_v<T, bool>) return v ? "true" : "false";
-    else if constexpr (std::is_same_v<T, double>) return report::exact(v);
-    else if constexpr (std::is_same_v<T, std::string>) return utf8_text(v);
-    else return std::to_string(v);
-  });
-}
-
 FULGURITE_BULK_BODY std::string hyperparameters(double wall_time, std::vector<Hyperparameter> const& all) {
   std::string session, content, tensor, fields;
   for (auto const& [name, setting] : all) {
@@ -210,7 +200,8 @@ FULGURITE_BULK_BODY std::string hyperparameters(double wall_time, std::vector<Hy
     std::visit(
         [&]<class T>(T const& v) {
           if constexpr (std::is_same_v<T, std::string>) protobuf::text(number, 3, utf8_text(v));
-          else if constexpr (std::is_same_v<T, HyperparameterValues>) protobuf::text(number, 3, list_text(v));
+          else if constexpr (std::is_same_v<T, HyperparameterValues>)  // the plugin knows no lists
+            protobuf::text(number, 3, setting_text(v, &report::exact, &utf8_text));
           else if constexpr (std::is_same_v<T, bool>) protobuf::integer(number, 4, v ? 1 : 0);
           else protobuf::real(number, 2, static_cast<double>(v));
         },

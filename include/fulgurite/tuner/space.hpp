@@ -44,14 +44,9 @@ concept Shown = std::is_arithmetic_v<T> || std::is_enum_v<T> || std::convertible
 
 template <class T>
 std::string text(T const& value, bool exactly = true) {
-  if constexpr (std::is_same_v<T, bool>) return value ? "true" : "false";
-  else if constexpr (std::is_floating_point_v<T>)
-    return !exactly                   ? report::formatted("%.6g", static_cast<double>(value))
-           : std::is_same_v<T, float> ? report::formatted("%.9g", static_cast<double>(value))
-                                      : report::exact(static_cast<double>(value));
-  else if constexpr (std::is_enum_v<T>) return std::to_string(static_cast<long long>(value));
-  else if constexpr (std::is_arithmetic_v<T>) return std::to_string(value);
-  else return std::string(std::string_view(value));
+  if constexpr (std::is_convertible_v<T const&, std::string_view>) return std::string(std::string_view(value));
+  else if constexpr (!std::is_floating_point_v<T>) return reflect::field_text(value);
+  else return exactly ? reflect::field_text(value) : report::formatted("%.6g", static_cast<double>(value));
 }
 
 }  // namespace fields
@@ -377,7 +372,8 @@ Space<Setting> list(std::vector<Setting> settings) {
                                  for (auto const& [other, now] : hyperparameters(setting))
                                    if (other == column)
                                      return setting_text(
-                                         now, [&](auto const& shown) { return fields::text(shown, exactly); });
+                                         now, [&](double number) { return fields::text(number, exactly); },
+                                         [](std::string const& words) { return words; });
                                  return std::string();
                                }});
     space.settings = std::move(settings);
