@@ -204,7 +204,7 @@ class SpikeDetection {
     return sum / static_cast<double>(recent_.size());
   }
 
-  std::string state_key() const { return "SpikeDetection{" + watch::written(metric_) + "}"; }
+  std::string state_key() const { return "SpikeDetection{" + WatchedMetric(metric_).written() + "}"; }
   void state(auto& archive) {
     std::vector<double> recent(recent_.begin(), recent_.end());
     archive("seen", seen_)("logged", logged_)("recent", recent)("bad_batches", bad_);
@@ -236,7 +236,7 @@ class SpikeDetection {
     auto const file = ctx.options().default_root_dir / options_.exclude_batches_path;
     if (ctx.rank() == 0) write_durably(file, "[" + listed(bad_) + "]\n");
     throw Error("fulgurite.callback.spike",
-                "SpikeDetection: " + watch::written(metric_) + " = " + report::exact(value) + " in batch " +
+                "SpikeDetection: " + WatchedMetric(metric_).written() + " = " + report::exact(value) + " in batch " +
                     std::to_string(batch) + " of epoch " + std::to_string(ctx.current_epoch()) +
                     (recent_.empty() ? "" : ", after a mean of " + report::exact(*running_mean())) +
                     ": leave out the batches in " + file.string() + ", or raise atol or rtol");
