@@ -43,7 +43,7 @@ FULGURITE_BODY Rhythm checked(ModelCheckpointOptions const& options, bool watche
   return rhythm;
 }
 
-[[noreturn]] FULGURITE_BODY void refuse_name(std::string const& why) {
+[[noreturn]] FULGURITE_BODY void refuse(std::string const& why) {
   throw Error("fulgurite.callback.checkpoint_name", "a checkpoint's file name: " + why);
 }
 
@@ -71,12 +71,12 @@ FULGURITE_BODY Name::Format parsed(std::string_view text) {
   if (at != end && *at == '.') {
     int digits = -1;
     at = std::from_chars(at + 1, end, digits).ptr;
-    if (digits < 0 || digits > 40) refuse_name("'" + std::string(text) + "' has no number of digits, as in {x:.2f}");
+    if (digits < 0 || digits > 40) refuse("'" + std::string(text) + "' has no number of digits, as in {x:.2f}");
     format.digits = digits;
   }
   if (at != end && std::string_view("deEfFgG").find(*at) != std::string_view::npos) format.kind = *at++;
   if (at != end || format.width < 0 || format.width > 40 || (format.kind == 'd' && format.digits))
-    refuse_name("'" + std::string(text) + "' is not a format like 02d, .2f, .3e or g");
+    refuse("'" + std::string(text) + "' is not a format like 02d, .2f, .3e or g");
   return format;
 }
 
@@ -166,17 +166,17 @@ FULGURITE_BODY Name::Name(ModelCheckpointOptions const& options) : insert_names_
     if (open == std::string_view::npos) break;
     auto const close = pattern.find_first_of("{}", open + 1);
     bool const paired = pattern[open] == '{' && close != std::string_view::npos && pattern[close] == '}';
-    if (!paired) refuse_name("'" + std::string(pattern) + "': braces come in pairs");
+    if (!paired) refuse("'" + std::string(pattern) + "': braces come in pairs");
     auto const field = pattern.substr(open + 1, close - open - 1);
     auto const colon = field.find(':');
     auto& part = parts_.back();
     part.field = field.substr(0, colon);
-    if (part.field.empty()) refuse_name("a field needs a name, as in {epoch}");
+    if (part.field.empty()) refuse("a field needs a name, as in {epoch}");
     if (colon != std::string_view::npos) part.format = parsed(field.substr(colon + 1));
     pattern.remove_prefix(close + 1);
   }
   auto const example = filled([](auto&) { return Value{}; });
-  if (auto const why = why_no_name(example, options.extension, options.dirpath); !why.empty()) refuse_name(why);
+  if (auto const why = why_no_name(example, options.extension, options.dirpath); !why.empty()) refuse(why);
 }
 
 FULGURITE_BODY std::string Name::filled(FunctionRef<Value(std::string const&)> value_of) const {
