@@ -38,12 +38,6 @@ struct DashboardFrame {
 
 namespace dashboard {
 
-inline constexpr std::size_t narrowest = 38, lowest = 9, highest = 16;
-
-std::vector<std::string> lines_of(std::string_view text);
-/// Cuts or pads a line to exactly this many columns.
-std::string filled(std::string_view line, std::size_t columns);
-
 /// Joins facts by three spaces. A fact for which there is no room is left out as a whole, since a number that is cut in
 /// two reads as another number.
 std::string facts_within(std::string_view facts, std::size_t columns);

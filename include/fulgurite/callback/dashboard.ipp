@@ -15,12 +15,15 @@
 
 namespace fulgurite::report::dashboard {
 
+inline constexpr std::size_t narrowest = 38, lowest = 9, highest = 16;  // of a plot, in characters
+
 FULGURITE_BODY std::vector<std::string> lines_of(std::string_view text) {
   std::vector<std::string> lines;
   while (!text.empty()) lines.emplace_back(take_line(text));
   return lines;
 }
 
+/// Cuts or pads a line to exactly this many columns.
 FULGURITE_BODY std::string filled(std::string_view line, std::size_t columns) {
   std::string text(clipped(line, columns));
   text.append(columns - display_width(text), ' ');

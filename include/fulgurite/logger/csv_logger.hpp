@@ -39,8 +39,6 @@ class CsvTable {
   std::vector<std::string> const& columns() const { return columns_; }
 
  private:
-  static std::string row(std::vector<std::string> const& columns, std::vector<Cell> const& cells);
-
   /// Calls f(cells) for the first `rows` rows of the file.
   void each_row(long rows, FunctionRef<void(std::vector<std::string> const&)> f) const;
 

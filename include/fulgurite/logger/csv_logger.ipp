@@ -25,6 +25,16 @@ FULGURITE_BODY CsvTable::CsvTable(std::filesystem::path path) : file_(std::move(
   if (last != '\n') file_.append("\n");
 }
 
+/// The text of a row in a table of these columns.
+FULGURITE_BODY std::string row_text(std::vector<std::string> const& columns, std::vector<Cell> const& cells) {
+  std::vector<std::string> texts(columns.size());
+  for (auto const& cell : cells) {
+    auto const at = static_cast<std::size_t>(std::find(columns.begin(), columns.end(), cell.column) - columns.begin());
+    texts[at] = cell.whole ? std::to_string(static_cast<long long>(cell.value)) : report::exact(cell.value);
+  }
+  return csv_row(texts);
+}
+
 FULGURITE_BODY void CsvTable::add(std::vector<Cell> const& cells) {
   file_.require_ours();
   std::vector<std::string> columns = columns_;
@@ -32,10 +42,10 @@ FULGURITE_BODY void CsvTable::add(std::vector<Cell> const& cells) {
     if (std::find(columns.begin(), columns.end(), cell.column) == columns.end()) columns.emplace_back(cell.column);
   if (columns.size() != columns_.size()) {
     sort_seldom(columns);
-    auto const last = row(columns, cells);
+    auto const last = row_text(columns, cells);
     rewrite(std::move(columns), rows_, last);
   } else {
-    file_.append(row(columns_, cells));
+    file_.append(row_text(columns_, cells));
   }
   ++rows_;
 }
@@ -51,15 +61,6 @@ FULGURITE_BODY void CsvTable::keep(long rows) {
   for (std::size_t i = 0; i != used.size(); ++i)
     if (used[i]) columns.push_back(columns_[i]);
   rewrite(std::move(columns), rows, {});
-}
-
-FULGURITE_BODY std::string CsvTable::row(std::vector<std::string> const& columns, std::vector<Cell> const& cells) {
-  std::vector<std::string> texts(columns.size());
-  for (auto const& cell : cells) {
-    auto const at = static_cast<std::size_t>(std::find(columns.begin(), columns.end(), cell.column) - columns.begin());
-    texts[at] = cell.whole ? std::to_string(static_cast<long long>(cell.value)) : report::exact(cell.value);
-  }
-  return csv_row(texts);
 }
 
 FULGURITE_BODY void CsvTable::each_row(long rows, FunctionRef<void(std::vector<std::string> const&)> f) const {

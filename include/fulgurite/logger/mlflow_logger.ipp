@@ -48,6 +48,7 @@ FULGURITE_BODY std::string file_name(std::string_view name) {
                                                   "' with the characters that MLflow allows: rename one");
 }
 
+/// A text in YAML, in single quotes.
 FULGURITE_BODY std::string quoted(std::string_view text) {
   std::string out = "'";
   for (char const c : text) {
@@ -93,6 +94,15 @@ FULGURITE_BODY std::filesystem::path claim_run(std::filesystem::path const& expe
 
 namespace fulgurite::logger {
 
+FULGURITE_BODY std::string milliseconds(MlflowNames const& names) {
+  return std::to_string(static_cast<long long>(names.now() * 1000));
+}
+
+FULGURITE_BODY std::string line_of(std::string_view time, std::string_view value, std::string_view step) {
+  std::string text(time);
+  return (((text += ' ') += value) += ' ').append(step) + '\n';
+}
+
 FULGURITE_BODY MlflowRun::MlflowRun(std::filesystem::path const& folder, MlflowNames const& names)
     : Journal(folder / "rows.jsonl"), folder_(folder), names_(names) {
   for (char const* part : {"metrics", "params", "tags", "artifacts"}) file::make_folders(folder / part);
@@ -124,7 +134,7 @@ FULGURITE_BODY void MlflowRun::add(std::vector<Cell> const& cells) {
   append(json_row(row));
   auto const step = std::to_string(static_cast<long long>(cells.front().value));
   for (std::size_t i = 1; i < cells.size(); ++i)
-    metric(cells[i].column).append(line(time, report::exact(cells[i].value), step));
+    metric(cells[i].column).append(line_of(time, report::exact(cells[i].value), step));
 }
 
 FULGURITE_BODY void MlflowRun::keep(long rows) {
@@ -146,15 +156,6 @@ FULGURITE_BODY void MlflowRun::write_hyperparameters(std::vector<Hyperparameter>
 
 FULGURITE_BODY void MlflowRun::finish(Status status) {
   describe(status == Status::success ? "3" : "4", milliseconds(names_));
-}
-
-FULGURITE_BODY std::string MlflowRun::milliseconds(MlflowNames const& names) {
-  return std::to_string(static_cast<long long>(names.now() * 1000));
-}
-
-FULGURITE_BODY std::string MlflowRun::line(std::string_view time, std::string_view value, std::string_view step) {
-  std::string text(time);
-  return (((text += ' ') += value) += ' ').append(step) + '\n';
 }
 
 FULGURITE_BODY GrowingFile& MlflowRun::metric(std::string_view name) {
@@ -185,7 +186,7 @@ FULGURITE_BODY void MlflowRun::make_metrics() {
       auto const value = reader.peek() == '"' ? reader.string() : std::string(reader.number());
       if (name == "time") time = value;
       else if (name == "step") step = std::to_string(static_cast<long long>(std::strtod(value.c_str(), nullptr)));
-      else texts[mlflow::file_name(name)] += line(time, value, step);
+      else texts[mlflow::file_name(name)] += line_of(time, value, step);
     });
   }
   std::error_code error;
