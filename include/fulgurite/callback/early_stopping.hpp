@@ -113,30 +113,7 @@ class EarlyStopping : public early_stopping::Stopper {
   }
 };
 
-/// Refused by the trainer: a metric to watch is missing.
-template <>
-class EarlyStopping<MetricLeftOut> {
- public:
-  static constexpr bool lacks_metric = true;
-  explicit EarlyStopping(EarlyStoppingOptions = {}) {}
-};
-EarlyStopping(EarlyStoppingOptions = {}) -> EarlyStopping<MetricLeftOut>;
-
-/// Refused by the compiler: an option that does not exist.
-template <>
-class EarlyStopping<MisspeltOption> {
- public:
-  MisspeltOption metric;
-  EarlyStoppingOptions options = {};
-  void on_fit_start() {}
-  using Stateless = ByChoice;
-};
-template <class = void>
-EarlyStopping(...) -> EarlyStopping<MisspeltOption>;
-
-/// Refused by the trainer: a metric is a constant, not a string.
-template <std::convertible_to<std::string_view> Text>
-EarlyStopping(Text const&, ...) -> EarlyStopping<MetricText>;
+FULGURITE_REFUSES_WRONG_METRIC(EarlyStopping);
 
 // Ends a fit in which the loss has spiked, and lists the batches to leave out of the next fit.
 
@@ -250,30 +227,7 @@ class SpikeDetection {
   long logged_ = 0;  ///< how often the metric had been logged (WatchedValue::logged) at the last value
 };
 
-/// Refused by the trainer: a metric to watch is missing.
-template <>
-class SpikeDetection<MetricLeftOut> {
- public:
-  static constexpr bool lacks_metric = true;
-  explicit SpikeDetection(SpikeDetectionOptions = {}) {}
-};
-SpikeDetection(SpikeDetectionOptions = {}) -> SpikeDetection<MetricLeftOut>;
-
-/// Refused by the compiler: an option that does not exist.
-template <>
-class SpikeDetection<MisspeltOption> {
- public:
-  MisspeltOption metric;
-  SpikeDetectionOptions options = {};
-  void on_fit_start() {}
-  using Stateless = ByChoice;
-};
-template <class = void>
-SpikeDetection(...) -> SpikeDetection<MisspeltOption>;
-
-/// Refused by the trainer: a metric is a constant, not a string.
-template <std::convertible_to<std::string_view> Text>
-SpikeDetection(Text const&, ...) -> SpikeDetection<MetricText>;
+FULGURITE_REFUSES_WRONG_METRIC(SpikeDetection);
 
 }  // namespace fulgurite
 

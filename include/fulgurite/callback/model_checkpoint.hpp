@@ -279,17 +279,7 @@ class ModelCheckpoint : public checkpointing::Saver {
 ModelCheckpoint() -> ModelCheckpoint<NoMonitor>;
 ModelCheckpoint(ModelCheckpointOptions) -> ModelCheckpoint<NoMonitor>;
 
-/// Refused by the compiler: an option that does not exist.
-template <>
-class ModelCheckpoint<MisspeltOption> {
- public:
-  MisspeltOption metric;
-  ModelCheckpointOptions options = {};
-  void on_fit_start() {}
-  using Stateless = ByChoice;
-};
-template <class = void>
-ModelCheckpoint(...) -> ModelCheckpoint<MisspeltOption>;
+FULGURITE_REFUSES_MISSPELT_OPTION(ModelCheckpoint);
 
 }  // namespace fulgurite
 
