@@ -132,7 +132,6 @@ class Dashboard {
   void notify_bar(Context& ctx) {
     invoke<Hook>(bar_, ctx);
   }
-  void start_epoch(Context& ctx, double began);
   bool shows(Context& ctx) const;
   void end();
   bool due(double now);
@@ -145,13 +144,8 @@ class Dashboard {
   report::BlockOfLines block_;
   ProgressBar bar_;
   report::History history_{500};
-  std::optional<report::ProgressMeter> train_ = std::nullopt;
-  std::optional<report::ProgressMeter> validation_ = std::nullopt;
+  RunMeters meters_{};
   ResourcesLine resources_{};
-  Redraws redraws_{};
-  double began_ = 0;
-  FitCounts counts_{};
-  AnnouncedEnd end_{};
   bool on_ = false;
 };
 
