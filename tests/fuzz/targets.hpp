@@ -96,13 +96,13 @@ inline bool file_name(std::string_view bytes) {
   try {
     ModelCheckpointOptions options;
     options.filename = std::string(bytes);
-    checkpointing::Name const accepted(options);
     for (bool const names : {true, false})
       for (double const value : {0.0, -1.5, 1e300, -1e-300}) {
-        FileName const pattern(bytes, names);
+        options.auto_insert_metric_name = names;
+        checkpointing::Name const pattern(options);
         for (bool const whole : {true, false}) {
           if (whole && !(value > -1e9 && value < 1e9)) continue;
-          auto const text = pattern.text([&](auto const&) { return FileName::Value{value, whole}; });
+          auto const text = pattern.filled([&](auto const&) { return checkpointing::Name::Value{value, whole}; });
           if (names && !checkpointing::why_no_name(text, options.extension).empty()) std::abort();
         }
       }

@@ -390,7 +390,7 @@ TEST_CASE("checkpoints: a link called last to a file called last is refused when
 }
 
 TEST_CASE("checkpoints: where the best file is written once more and is worse, the best one's epoch is its own") {
-  TopK top(Mode::min, 3);
+  checkpointing::TopK top(Mode::min, 3);
   top.add("a", 4, 0);
   top.add("b", 3, 1);
   top.add("b", 9, 2);

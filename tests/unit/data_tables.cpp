@@ -305,15 +305,17 @@ TEST_CASE("a picture of each kind is read as it was written; a damaged one is an
     ::compress(reinterpret_cast<Bytef*>(packed.data()), &size, reinterpret_cast<Bytef const*>(lines.data()),
                lines.size());
     packed.resize(size);
-    using fulgurite::logger::png::chunk, fulgurite::logger::png::big_endian;
+    using fulgurite::logger::big_endian, fulgurite::logger::png_chunk;
     auto const header = [&](char kind) {
-      return "\x89PNG\r\n\x1a\n" + chunk("IHDR", big_endian(2) + big_endian(2) + '\x08' + kind + std::string(3, '\0'));
+      return "\x89PNG\r\n\x1a\n" +
+             png_chunk("IHDR", big_endian(2) + big_endian(2) + '\x08' + kind + std::string(3, '\0'));
     };
-    auto const image = png(header('\0') + chunk("IDAT", packed) + chunk("IEND", ""));
+    auto const image = png(header('\0') + png_chunk("IDAT", packed) + png_chunk("IEND", ""));
     CHECK(std::vector(image.pixels.begin() + 2, image.pixels.end()) == expected);
-    auto const palette = header('\x03') + chunk("PLTE", std::string(3 * 25, 'p')) + chunk("IDAT", packed);
-    CHECK(png(palette + chunk("IEND", "")).pixels == std::vector<std::uint8_t>(12, 'p'));
-    CHECK(refusal([&] { png(header('\x03') + chunk("IDAT", packed) + chunk("IEND", "")); }) == "fulgurite.data.image");
+    auto const palette = header('\x03') + png_chunk("PLTE", std::string(3 * 25, 'p')) + png_chunk("IDAT", packed);
+    CHECK(png(palette + png_chunk("IEND", "")).pixels == std::vector<std::uint8_t>(12, 'p'));
+    CHECK(refusal([&] { png(header('\x03') + png_chunk("IDAT", packed) + png_chunk("IEND", "")); }) ==
+          "fulgurite.data.image");
   }
 }
 

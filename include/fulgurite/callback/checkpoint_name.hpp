@@ -10,14 +10,55 @@
 
 #include <fulgurite/callback/watch.hpp>
 #include <fulgurite/core/body.hpp>
-#include <fulgurite/core/error.hpp>
 #include <fulgurite/core/text.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
 #include <fulgurite/loop/context.hpp>
-#include <fulgurite/report/terminal.hpp>
 
-namespace fulgurite::checkpointing {
+namespace fulgurite {
+
+// The options of a ModelCheckpoint, with Lightning's names.
+
+/// Whether each save is also available under the name "last": `.save_last = true` makes a copy, `SaveLast::link` a
+/// symbolic link to the file just saved (for local disks).
+struct SaveLast {
+  enum Kind : std::uint8_t { no, copy, link };
+  Kind kind = no;
+  constexpr SaveLast(bool on = false) : kind(on ? copy : no) {}
+  constexpr SaveLast(Kind what) : kind(what) {}
+};
+
+/// Options of ModelCheckpoint: when files are written, their names, and which of them are kept.
+struct ModelCheckpointOptions {
+  /// Not given: `checkpoints` in the first logger's folder, else in default_root_dir.
+  std::filesystem::path dirpath = {};
+  std::string filename =
+      "{epoch}-{step}";         ///< fields {epoch}, {step}, {any/metric:.2f}; a '/' in a name makes a folder
+  MonitorOption monitor = {};   ///< refused: the metric is the first argument, ModelCheckpoint{Net::val_loss, {...}}
+  ModeOption mode = Mode::min;  ///< for an accuracy: Mode::max
+  int save_top_k = 1;           ///< keep the k best; -1: all, 0: none. Without a metric, 1 keeps the latest
+  /// Save each file also as "last", and again when training ends, whatever save_top_k is. A link is only updated when a
+  /// file is saved.
+  SaveLast save_last = false;
+  /// Save after every so many optimizer steps; 0: never. At most one of this and the next two may be given; if none is,
+  /// every epoch is saved.
+  std::optional<long> every_n_train_steps = std::nullopt;
+  std::optional<long> every_n_epochs = std::nullopt;  ///< save after every so many epochs; 0: never
+  /// Save once this much time has passed since the last file.
+  TimeSpan train_time_interval = std::nullopt;
+  std::optional<bool> save_on_train_epoch_end =
+      std::nullopt;  ///< not given: true if validation runs once an epoch, or never
+  /// Save only the weights, what the model saves with them, and the position in the run. Such files are smaller, but no
+  /// fit can resume from them.
+  bool save_weights_only = false;
+  bool save_on_exception = false;          ///< save again when an exception ends the fit
+  bool auto_insert_metric_name = true;     ///< "epoch=3" instead of "3"
+  bool enable_version_counter = true;      ///< do not overwrite a file from elsewhere: append "-v1" to the name
+  bool verbose = false;                    ///< print saved files to stderr
+  std::string extension = ".safetensors";  ///< including the dot
+};
+
+namespace checkpointing {
 
 // When a ModelCheckpoint is due: after so many steps, epochs or seconds.
 
@@ -65,53 +106,6 @@ class Timing {
   long looked_ = 0;    ///< the step at which by_steps was last called
 };
 
-}  // namespace fulgurite::checkpointing
-
-namespace fulgurite {
-
-// The options of a ModelCheckpoint, with Lightning's names, and the one function that checks them.
-
-/// Whether each save is also available under the name "last": `.save_last = true` makes a copy, `SaveLast::link` a
-/// symbolic link to the file just saved (for local disks).
-struct SaveLast {
-  enum Kind : std::uint8_t { no, copy, link };
-  Kind kind = no;
-  constexpr SaveLast(bool on = false) : kind(on ? copy : no) {}
-  constexpr SaveLast(Kind what) : kind(what) {}
-};
-
-/// Options of ModelCheckpoint: when files are written, their names, and which of them are kept.
-struct ModelCheckpointOptions {
-  /// Not given: `checkpoints` in the first logger's folder, else in default_root_dir.
-  std::filesystem::path dirpath = {};
-  std::string filename =
-      "{epoch}-{step}";         ///< fields {epoch}, {step}, {any/metric:.2f}; a '/' in a name makes a folder
-  MonitorOption monitor = {};   ///< refused: the metric is the first argument, ModelCheckpoint{Net::val_loss, {...}}
-  ModeOption mode = Mode::min;  ///< for an accuracy: Mode::max
-  int save_top_k = 1;           ///< keep the k best; -1: all, 0: none. Without a metric, 1 keeps the latest
-  /// Save each file also as "last", and again when training ends, whatever save_top_k is. A link is only updated when a
-  /// file is saved.
-  SaveLast save_last = false;
-  /// Save after every so many optimizer steps; 0: never. At most one of this and the next two may be given; if none is,
-  /// every epoch is saved.
-  std::optional<long> every_n_train_steps = std::nullopt;
-  std::optional<long> every_n_epochs = std::nullopt;  ///< save after every so many epochs; 0: never
-  /// Save once this much time has passed since the last file.
-  TimeSpan train_time_interval = std::nullopt;
-  std::optional<bool> save_on_train_epoch_end =
-      std::nullopt;  ///< not given: true if validation runs once an epoch, or never
-  /// Save only the weights, what the model saves with them, and the position in the run. Such files are smaller, but no
-  /// fit can resume from them.
-  bool save_weights_only = false;
-  bool save_on_exception = false;          ///< save again when an exception ends the fit
-  bool auto_insert_metric_name = true;     ///< "epoch=3" instead of "3"
-  bool enable_version_counter = true;      ///< do not overwrite a file from elsewhere: append "-v1" to the name
-  bool verbose = false;                    ///< print saved files to stderr
-  std::string extension = ".safetensors";  ///< including the dot
-};
-
-namespace checkpointing {
-
 /// Saves the options for comparison with those of a program that resumes. The folder and the parts of the callback's
 /// key are compared elsewhere.
 void options_state(ModelCheckpointOptions const& options, auto& archive) {
@@ -127,81 +121,6 @@ void options_state(ModelCheckpointOptions const& options, auto& archive) {
 
 /// Checks the options, and throws one Error that lists everything that is wrong with them.
 Rhythm checked(ModelCheckpointOptions const& options, bool watches);
-
-}  // namespace checkpointing
-
-// Makes names of checkpoint files from a template: "{epoch:02d}-{val/loss:.2f}" becomes "epoch=03-val/loss=0.12".
-
-/// A template with fields {name} or {name:format}. The format is Python's: [0][width][.digits][d|e|f|g]. A field
-/// becomes "name=value", or the value alone.
-class FileName {
- public:
-  /// The value of a field. Epoch and step are whole numbers, metrics are not; a metric that has no value yet counts as
-  /// the whole number 0.
-  struct Value {
-    double number = 0;
-    bool whole = true;
-  };
-
-  FileName(std::string_view pattern, bool insert_names);
-
-  /// Calls f(name) for each field.
-  template <class F>
-  void each_field(F&& f) const {
-    for (auto const& part : parts_)
-      if (!part.name.empty()) f(part.name);
-  }
-  /// True if the field's format is for whole numbers. For a metric, Python would refuse it when the file is due; here
-  /// it is checked when the run starts.
-  bool wants_whole(std::string_view name) const;
-
-  /// The name; value_of(name) returns the Value of a field.
-  template <class F>
-  std::string text(F&& value_of) const {
-    std::string out;
-    for (auto const& part : parts_) {
-      out += part.literal;
-      if (part.name.empty()) continue;
-      if (insert_names_) out += part.name + "=";
-      out += formatted(value_of(part.name), part.format);
-    }
-    return out;
-  }
-
-  /// True if names from this template may begin with that folder, as those of "{epoch}-{val/loss}" begin with
-  /// "epoch=3-val".
-  bool may_lie_in(std::string_view folder) const;
-
- private:
-  static constexpr char any = '\0';  ///< in an outline: stands for the value of a field, which has no '/'
-  static bool matches(std::string_view outline, std::string_view text);
-  struct Format {
-    bool zeros = false;
-    int width = 0;
-    std::optional<int> digits = std::nullopt;
-    char kind = '\0';
-  };
-  struct Part {
-    std::string literal;
-    std::string name;
-    Format format;
-  };
-
-  [[noreturn]] static void refuse(std::string const& why) {
-    throw Error("fulgurite.callback.checkpoint_name", "a checkpoint's file name: " + why);
-  }
-
-  static Format parsed(std::string_view text);
-
-  static std::string formatted(Value value, Format const& format);
-
-  std::vector<Part> parts_;
-  bool insert_names_;
-};
-
-}  // namespace fulgurite
-
-namespace fulgurite::checkpointing {
 
 // The names of files in a folder of checkpoints: which are allowed, which are free, and which belong to the folder.
 
@@ -237,8 +156,10 @@ bool is_behind(std::filesystem::path const& last, std::filesystem::path const& f
 /// are empty.
 void make_room(CheckpointFiles& files, std::filesystem::path const& folder, std::filesystem::path const& file);
 
-/// The template for file names, without version and extension. The Error [fulgurite.callback.checkpoint_name] is thrown
-/// by the constructor if such a file would not be inside of the folder, and in setup if a field has no value.
+/// The template for file names, without version and extension: "{epoch:02d}-{val/loss:.2f}" becomes
+/// "epoch=03-val/loss=0.12". A field {name} or {name:format} becomes "name=value", or the value alone; the format is
+/// Python's: [0][width][.digits][d|e|f|g]. The Error [fulgurite.callback.checkpoint_name] is thrown by the constructor
+/// if such a file would not be inside of the folder, and in setup if a field has no value.
 class Name {
  public:
   explicit Name(ModelCheckpointOptions const& options);
@@ -246,7 +167,8 @@ class Name {
   /// True if the names contain values of metrics.
   bool has_metrics() const;
 
-  /// Throws if the run has no value for a field.
+  /// Throws if the run has no value for a field, or if a metric has the format of a whole number, which Python would
+  /// refuse when the file is due.
   void check(Context const& ctx) const;
 
   /// All files in the folder, and in those of its subfolders that such names create. Other subfolders belong to others.
@@ -256,13 +178,40 @@ class Name {
   /// value is the one that is watched (its last value or its mean); a metric without a value is 0.
   std::string text(Context const& ctx, int epoch, WatchedMetric const& watched) const;
 
- private:
-  static bool is_count(std::string const& field) { return field == "epoch" || field == "step"; }
+  /// The value of a field. Epoch and step are whole numbers, metrics are not; a metric that has no value yet counts as
+  /// the whole number 0.
+  struct Value {
+    double number = 0;
+    bool whole = true;
+  };
+  /// The name with the values that `value_of(field)` returns.
+  std::string filled(FunctionRef<Value(std::string const&)> value_of) const;
 
-  FileName template_;
+  struct Format {
+    bool zeros = false;
+    int width = 0;
+    std::optional<int> digits = std::nullopt;
+    char kind = '\0';
+  };
+
+ private:
+  /// A text, and the field behind it, if it has a name.
+  struct Part {
+    std::string literal;
+    std::string field;
+    Format format;
+    bool is_metric() const { return !field.empty() && field != "epoch" && field != "step"; }
+  };
+
+  /// True if names may begin with that folder, as those of "{epoch}-{val/loss}" begin with "epoch=3-val".
+  bool may_lie_in(std::string_view folder) const;
+
+  std::vector<Part> parts_{};
+  bool insert_names_;
 };
 
-}  // namespace fulgurite::checkpointing
+}  // namespace checkpointing
+}  // namespace fulgurite
 
 #if !defined(FULGURITE_COMPILED)
 #include <fulgurite/callback/checkpoint_name.ipp>

@@ -11,6 +11,8 @@
 
 #include <fulgurite/callback/checkpoint_name.hpp>
 #include <fulgurite/core/archive.hpp>
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/report/terminal.hpp>
 
 namespace fulgurite::checkpointing {
 
@@ -41,49 +43,17 @@ FULGURITE_BODY Rhythm checked(ModelCheckpointOptions const& options, bool watche
   return rhythm;
 }
 
-}  // namespace fulgurite::checkpointing
-
-namespace fulgurite {
-
-FULGURITE_BODY FileName::FileName(std::string_view pattern, bool insert_names) : insert_names_(insert_names) {
-  while (!pattern.empty()) {
-    auto const open = pattern.find_first_of("{}");
-    parts_.push_back({std::string(pattern.substr(0, open)), {}, {}});
-    if (open == std::string_view::npos) break;
-    auto const close = pattern.find_first_of("{}", open + 1);
-    bool const paired = pattern[open] == '{' && close != std::string_view::npos && pattern[close] == '}';
-    if (!paired) refuse("'" + std::string(pattern) + "': braces come in pairs");
-    auto const field = pattern.substr(open + 1, close - open - 1);
-    auto const colon = field.find(':');
-    auto& part = parts_.back();
-    part.name = field.substr(0, colon);
-    if (part.name.empty()) refuse("a field needs a name, as in {epoch}");
-    if (colon != std::string_view::npos) part.format = parsed(field.substr(colon + 1));
-    pattern.remove_prefix(close + 1);
-  }
+[[noreturn]] FULGURITE_BODY void refuse(std::string const& why) {
+  throw Error("fulgurite.callback.checkpoint_name", "a checkpoint's file name: " + why);
 }
 
-FULGURITE_BODY bool FileName::wants_whole(std::string_view name) const {
-  for (auto const& part : parts_)
-    if (part.name == name && part.format.kind == 'd') return true;
-  return false;
-}
+/// In an outline of a name: stands for the value of a field, which has no '/'.
+inline constexpr char any_value = '\0';
 
-FULGURITE_BODY bool FileName::may_lie_in(std::string_view folder) const {
-  std::string all;
-  for (auto const& part : parts_) {
-    all += part.literal;
-    if (part.name.empty()) continue;
-    if (insert_names_) all += part.name + "=";
-    all += any;
-  }
-  auto const last = all.rfind('/');
-  return last != std::string::npos && matches(std::string_view(all).substr(0, last), folder);
-}
-
-FULGURITE_BODY bool FileName::matches(std::string_view outline, std::string_view text) {
+/// True if the text may be a name of that outline.
+FULGURITE_BODY bool matches(std::string_view outline, std::string_view text) {
   if (outline.empty()) return text.empty();
-  if (outline.front() != any)
+  if (outline.front() != any_value)
     return !text.empty() && text.front() == outline.front() && matches(outline.substr(1), text.substr(1));
   for (std::size_t taken = 0; taken <= text.size(); ++taken) {
     if (matches(outline.substr(1), text.substr(taken))) return true;
@@ -92,8 +62,8 @@ FULGURITE_BODY bool FileName::matches(std::string_view outline, std::string_view
   return false;
 }
 
-FULGURITE_BODY FileName::Format FileName::parsed(std::string_view text) {
-  Format format;
+FULGURITE_BODY Name::Format parsed(std::string_view text) {
+  Name::Format format;
   auto const* at = text.data();
   auto const* const end = at + text.size();
   if (at != end && *at == '0') format.zeros = true;
@@ -110,7 +80,7 @@ FULGURITE_BODY FileName::Format FileName::parsed(std::string_view text) {
   return format;
 }
 
-FULGURITE_BODY std::string FileName::formatted(Value value, Format const& format) {
+FULGURITE_BODY std::string formatted(Name::Value value, Name::Format const& format) {
   std::string out;
   if (value.whole && (format.kind == '\0' || format.kind == 'd') && !format.digits) {
     out = std::to_string(static_cast<long long>(value.number));
@@ -128,10 +98,6 @@ FULGURITE_BODY std::string FileName::formatted(Value value, Format const& format
     out.insert(format.zeros && out.front() == '-' ? 1 : 0, width - out.size(), format.zeros ? '0' : ' ');
   return out;
 }
-
-}  // namespace fulgurite
-
-namespace fulgurite::checkpointing {
 
 FULGURITE_BODY std::string why_no_name(std::string const& name, std::string const& extension,
                                        std::filesystem::path const& folder) {
@@ -193,26 +159,57 @@ FULGURITE_BODY void make_room(CheckpointFiles& files, std::filesystem::path cons
     if (std::filesystem::is_symlink(around, full) || !std::filesystem::remove(around, full)) return;
 }
 
-FULGURITE_BODY Name::Name(ModelCheckpointOptions const& options)
-    : template_(options.filename, options.auto_insert_metric_name) {
-  auto const example =
-      options.filename.empty() ? options.filename : template_.text([](auto&) { return FileName::Value{}; });
-  if (auto const why = why_no_name(example, options.extension, options.dirpath); !why.empty())
-    throw Error("fulgurite.callback.checkpoint_name", "a checkpoint's file name: " + why);
+FULGURITE_BODY Name::Name(ModelCheckpointOptions const& options) : insert_names_(options.auto_insert_metric_name) {
+  for (std::string_view pattern = options.filename; !pattern.empty();) {
+    auto const open = pattern.find_first_of("{}");
+    parts_.push_back({std::string(pattern.substr(0, open)), {}, {}});
+    if (open == std::string_view::npos) break;
+    auto const close = pattern.find_first_of("{}", open + 1);
+    bool const paired = pattern[open] == '{' && close != std::string_view::npos && pattern[close] == '}';
+    if (!paired) refuse("'" + std::string(pattern) + "': braces come in pairs");
+    auto const field = pattern.substr(open + 1, close - open - 1);
+    auto const colon = field.find(':');
+    auto& part = parts_.back();
+    part.field = field.substr(0, colon);
+    if (part.field.empty()) refuse("a field needs a name, as in {epoch}");
+    if (colon != std::string_view::npos) part.format = parsed(field.substr(colon + 1));
+    pattern.remove_prefix(close + 1);
+  }
+  auto const example = filled([](auto&) { return Value{}; });
+  if (auto const why = why_no_name(example, options.extension, options.dirpath); !why.empty()) refuse(why);
 }
 
-FULGURITE_BODY bool Name::has_metrics() const {
-  bool any = false;
-  template_.each_field([&](std::string const& field) { any = any || !is_count(field); });
-  return any;
+FULGURITE_BODY std::string Name::filled(FunctionRef<Value(std::string const&)> value_of) const {
+  std::string out;
+  for (auto const& part : parts_) {
+    out += part.literal;
+    if (part.field.empty()) continue;
+    if (insert_names_) out += part.field + "=";
+    out += formatted(value_of(part.field), part.format);
+  }
+  return out;
 }
+
+FULGURITE_BODY bool Name::may_lie_in(std::string_view folder) const {
+  std::string all;
+  for (auto const& part : parts_) {
+    all += part.literal;
+    if (part.field.empty()) continue;
+    if (insert_names_) all += part.field + "=";
+    all += any_value;
+  }
+  auto const last = all.rfind('/');
+  return last != std::string::npos && matches(std::string_view(all).substr(0, last), folder);
+}
+
+FULGURITE_BODY bool Name::has_metrics() const { return std::ranges::any_of(parts_, &Part::is_metric); }
 
 FULGURITE_BODY std::vector<std::filesystem::path> Name::files_in(std::filesystem::path const& folder,
                                                                  std::string const& extension) const {
   auto files = files_of(folder, extension);
   std::erase_if(files, [&](std::filesystem::path const& file) {
     auto const below = file.parent_path().lexically_relative(folder);
-    return below != "." && !below.empty() && !template_.may_lie_in(below.generic_string());
+    return below != "." && !below.empty() && !may_lie_in(below.generic_string());
   });
   return files;
 }
@@ -254,23 +251,24 @@ FULGURITE_BODY bool Timing::by_flushed_step(Context const& ctx) {
 }
 
 FULGURITE_BODY void Name::check(Context const& ctx) const {
-  template_.each_field([&](std::string const& field) {
-    if (is_count(field)) return;
+  for (auto const& part : parts_) {
+    if (!part.is_metric()) continue;
     bool declared = false;
-    ctx.each_metric([&](DeclaredMetric const& metric, auto const&) { declared = declared || metric.name == field; });
-    if (!declared || template_.wants_whole(field))
+    ctx.each_metric(
+        [&](DeclaredMetric const& metric, auto const&) { declared = declared || metric.name == part.field; });
+    if (!declared || part.format.kind == 'd')
       throw Error("fulgurite.callback.checkpoint_name",
-                  "ModelCheckpoint: {" + field + "} in the file name " +
-                      (declared ? "is a metric, not a whole number: write {" + field + ":.2f}"
+                  "ModelCheckpoint: {" + part.field + "} in the file name " +
+                      (declared ? "is a metric, not a whole number: write {" + part.field + ":.2f}"
                                 : "is neither epoch, step nor a metric of the model"));
-  });
+  }
 }
 
 FULGURITE_BODY std::string Name::text(Context const& ctx, int epoch, WatchedMetric const& watched) const {
-  return template_.text([&](std::string const& field) -> FileName::Value {
+  return filled([&](std::string const& field) -> Value {
     if (field == "epoch") return {static_cast<double>(epoch), true};
     if (field == "step") return {static_cast<double>(ctx.global_step()), true};
-    FileName::Value found;
+    Value found;
     ctx.each_metric([&](DeclaredMetric const& metric, auto const&) {
       if (metric.name != field) return;
       WatchedMetric const mean(metric.name);

@@ -38,12 +38,6 @@ struct DashboardFrame {
 
 namespace dashboard {
 
-inline constexpr std::size_t narrowest = 38, lowest = 9, highest = 16;
-
-std::vector<std::string> lines_of(std::string_view text);
-/// Cuts or pads a line to exactly this many columns.
-std::string filled(std::string_view line, std::size_t columns);
-
 /// Joins facts by three spaces. A fact for which there is no room is left out as a whole, since a number that is cut in
 /// two reads as another number.
 std::string facts_within(std::string_view facts, std::size_t columns);
@@ -138,7 +132,6 @@ class Dashboard {
   void notify_bar(Context& ctx) {
     invoke<Hook>(bar_, ctx);
   }
-  void start_epoch(Context& ctx, double began);
   bool shows(Context& ctx) const;
   void end();
   bool due(double now);
@@ -151,13 +144,8 @@ class Dashboard {
   report::BlockOfLines block_;
   ProgressBar bar_;
   report::History history_{500};
-  std::optional<report::ProgressMeter> train_ = std::nullopt;
-  std::optional<report::ProgressMeter> validation_ = std::nullopt;
+  RunMeters meters_{};
   ResourcesLine resources_{};
-  Redraws redraws_{};
-  double began_ = 0;
-  FitCounts counts_{};
-  AnnouncedEnd end_{};
   bool on_ = false;
 };
 

@@ -15,12 +15,15 @@
 
 namespace fulgurite::report::dashboard {
 
+inline constexpr std::size_t narrowest = 38, lowest = 9, highest = 16;  // of a plot, in characters
+
 FULGURITE_BODY std::vector<std::string> lines_of(std::string_view text) {
   std::vector<std::string> lines;
   while (!text.empty()) lines.emplace_back(take_line(text));
   return lines;
 }
 
+/// Cuts or pads a line to exactly this many columns.
 FULGURITE_BODY std::string filled(std::string_view line, std::size_t columns) {
   std::string text(clipped(line, columns));
   text.append(columns - display_width(text), ' ');
@@ -128,12 +131,12 @@ FULGURITE_BODY void Dashboard::log_metrics(std::span<Scalar const> row, long ste
 }
 
 FULGURITE_BODY void Dashboard::end() {
-  train_.reset();
-  validation_.reset();
+  meters_.train.reset();
+  meters_.evaluation.reset();
   on_ = false;
 }
 
-FULGURITE_BODY bool Dashboard::due(double now) { return redraws_.due(now, options_.seconds_between_redraws); }
+FULGURITE_BODY bool Dashboard::due(double now) { return meters_.due(now, options_.seconds_between_redraws); }
 
 FULGURITE_BODY LearningCurves::LearningCurves(LearningCurvesOptions options) : options_(std::move(options)) {
   if (!options_.filename.ends_with(".svg") || options_.filename.find('/') != std::string::npos)
@@ -176,15 +179,13 @@ FULGURITE_BODY void Dashboard::on_fit_start(Context& ctx) {
   on_ = terminal_ && ctx.rank() == 0;
   if (!on_) return notify_bar<hook::on_fit_start>(ctx);
   if (ctx.global_step() == 0) history_.clear();
-  counts_.begin(ctx);
+  meters_.begin_fit(ctx);
   resources_.begin();
 }
 
 FULGURITE_BODY void Dashboard::on_train_start(Context& ctx) {
   if (!on_) return notify_bar<hook::on_train_start>(ctx);
-  counts_.start_counting(ctx);
-  end_.begin(ctx);
-  began_ = ctx.seconds_now();
+  meters_.begin_training(ctx);
 }
 
 FULGURITE_BODY void Dashboard::on_sanity_check_start(Context& ctx) {
@@ -197,22 +198,20 @@ FULGURITE_BODY void Dashboard::on_sanity_check_end(Context& ctx) {
 
 FULGURITE_BODY void Dashboard::on_train_epoch_start(Context& ctx) {
   if (!on_) return notify_bar<hook::on_train_epoch_start>(ctx);
-  start_epoch(ctx, ctx.seconds_now());
+  meters_.begin_epoch(ctx, ctx.seconds_now());
 }
 
 FULGURITE_BULK_BODY void Dashboard::on_train_batch_end(Context& ctx) {
   if (!on_) return notify_bar<hook::on_train_batch_end>(ctx);
-  if (!train_) start_epoch(ctx, began_);  // the run resumes inside of the epoch
-  double const now = ctx.seconds_now();
-  if (train_->done() == 0) train_->start_at(ctx.batch_idx());
-  train_->advance(ctx.batch_idx() + 1, now);
+  if (!meters_.train) meters_.begin_epoch(ctx, meters_.training_began());  // the run resumes inside of the epoch
+  double const now = meters_.train_batch(ctx);
   resources_.count(ctx.batch_size());
   if (due(now)) draw(ctx, now);
 }
 
 FULGURITE_BODY void Dashboard::on_train_epoch_end(Context& ctx) {
   if (!on_) return notify_bar<hook::on_train_epoch_end>(ctx);
-  if (train_) train_->advance(train_->done(), ctx.seconds_now());
+  if (auto& train = meters_.train) train->advance(train->done(), ctx.seconds_now());
 }
 
 FULGURITE_BODY void Dashboard::on_train_end(Context& ctx) {
@@ -221,28 +220,26 @@ FULGURITE_BODY void Dashboard::on_train_end(Context& ctx) {
 
 FULGURITE_BODY void Dashboard::on_validation_start(Context& ctx) {
   if (!shows(ctx)) return notify_bar<hook::on_validation_start>(ctx);
-  validation_.emplace("Validation", ctx.num_eval_batches(), ctx.seconds_now());
+  meters_.evaluation.emplace("Validation", ctx.num_eval_batches(), ctx.seconds_now());
 }
 
 FULGURITE_BULK_BODY void Dashboard::on_validation_batch_end(Context& ctx) {
   if (!shows(ctx)) return notify_bar<hook::on_validation_batch_end>(ctx);
-  if (!validation_) return;
-  if (ctx.batch_idx() == 0) validation_->set_total(ctx.num_eval_batches());
-  double const now = ctx.seconds_now();
-  validation_->advance(ctx.batch_idx() + 1, now);
+  if (!meters_.evaluation) return;
+  double const now = meters_.evaluation_batch(ctx);
   if (due(now)) draw(ctx, now);
 }
 
 FULGURITE_BODY void Dashboard::on_validation_end(Context& ctx) {
   if (!shows(ctx)) return notify_bar<hook::on_validation_end>(ctx);
-  validation_.reset();
+  meters_.evaluation.reset();
 }
 
 FULGURITE_BODY void Dashboard::on_fit_end(Context& ctx) {
   if (!on_) return notify_bar<hook::on_fit_end>(ctx);
   draw(ctx, ctx.seconds_now());
   block_.leave();
-  block_.write(report::wrapped(counts_.line(ctx), report::text_columns(options_.stream, options_.columns)));
+  block_.write(report::wrapped(meters_.line(ctx), report::text_columns(options_.stream, options_.columns)));
   end();
 }
 
@@ -250,10 +247,6 @@ FULGURITE_BODY void Dashboard::on_exception(std::exception const& error, Context
   block_.leave();
   if (!on_) invoke<hook::on_exception>(bar_, error, ctx);
   end();
-}
-
-FULGURITE_BODY void Dashboard::start_epoch(Context& ctx, double began) {
-  train_.emplace("Epoch " + std::to_string(ctx.current_epoch()), std::nullopt, began);
 }
 
 FULGURITE_BODY bool Dashboard::shows(Context& ctx) const { return on_ && ctx.stage() == Stage::fit; }
@@ -269,11 +262,11 @@ FULGURITE_BODY void Dashboard::draw(Context& ctx, double now) {
   if (auto const& most = ctx.options().max_epochs; most && *most > 0) frame.head += " of " + std::to_string(*most);
   frame.head += "  step " + std::to_string(ctx.global_step());
   if (auto const all = ctx.estimated_steps()) frame.head += " of " + std::to_string(*all);
-  frame.head += "  " + report::clock_text(counts_.seconds(now));
+  frame.head += "  " + report::clock_text(meters_.seconds(now));
   frame.curves = history_.curves();
-  if (train_) end_.announce(*train_, ctx);
-  frame.bars.push_back(train_ ? train_->running({}, columns, ascii) : "");
-  frame.bars.push_back(validation_ ? validation_->running({}, columns, ascii) : "");
+  if (meters_.train) meters_.announce(ctx);
+  for (auto* const meter : {&meters_.train, &meters_.evaluation})
+    frame.bars.push_back(*meter ? (*meter)->running({}, columns, ascii) : "");
   std::string values;
   ctx.each_metric([&](DeclaredMetric const& metric, std::optional<double> value) {
     if (metric.prog_bar && value)

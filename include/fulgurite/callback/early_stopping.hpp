@@ -113,30 +113,7 @@ class EarlyStopping : public early_stopping::Stopper {
   }
 };
 
-/// Refused by the trainer: a metric to watch is missing.
-template <>
-class EarlyStopping<MetricLeftOut> {
- public:
-  static constexpr bool lacks_metric = true;
-  explicit EarlyStopping(EarlyStoppingOptions = {}) {}
-};
-EarlyStopping(EarlyStoppingOptions = {}) -> EarlyStopping<MetricLeftOut>;
-
-/// Refused by the compiler: an option that does not exist.
-template <>
-class EarlyStopping<MisspeltOption> {
- public:
-  MisspeltOption metric;
-  EarlyStoppingOptions options = {};
-  void on_fit_start() {}
-  using Stateless = ByChoice;
-};
-template <class = void>
-EarlyStopping(...) -> EarlyStopping<MisspeltOption>;
-
-/// Refused by the trainer: a metric is a constant, not a string.
-template <std::convertible_to<std::string_view> Text>
-EarlyStopping(Text const&, ...) -> EarlyStopping<MetricText>;
+FULGURITE_REFUSES_WRONG_METRIC(EarlyStopping);
 
 // Ends a fit in which the loss has spiked, and lists the batches to leave out of the next fit.
 
@@ -204,7 +181,7 @@ class SpikeDetection {
     return sum / static_cast<double>(recent_.size());
   }
 
-  std::string state_key() const { return "SpikeDetection{" + watch::written(metric_) + "}"; }
+  std::string state_key() const { return "SpikeDetection{" + WatchedMetric(metric_).written() + "}"; }
   void state(auto& archive) {
     std::vector<double> recent(recent_.begin(), recent_.end());
     archive("seen", seen_)("logged", logged_)("recent", recent)("bad_batches", bad_);
@@ -236,7 +213,7 @@ class SpikeDetection {
     auto const file = ctx.options().default_root_dir / options_.exclude_batches_path;
     if (ctx.rank() == 0) write_durably(file, "[" + listed(bad_) + "]\n");
     throw Error("fulgurite.callback.spike",
-                "SpikeDetection: " + watch::written(metric_) + " = " + report::exact(value) + " in batch " +
+                "SpikeDetection: " + WatchedMetric(metric_).written() + " = " + report::exact(value) + " in batch " +
                     std::to_string(batch) + " of epoch " + std::to_string(ctx.current_epoch()) +
                     (recent_.empty() ? "" : ", after a mean of " + report::exact(*running_mean())) +
                     ": leave out the batches in " + file.string() + ", or raise atol or rtol");
@@ -250,30 +227,7 @@ class SpikeDetection {
   long logged_ = 0;  ///< how often the metric had been logged (WatchedValue::logged) at the last value
 };
 
-/// Refused by the trainer: a metric to watch is missing.
-template <>
-class SpikeDetection<MetricLeftOut> {
- public:
-  static constexpr bool lacks_metric = true;
-  explicit SpikeDetection(SpikeDetectionOptions = {}) {}
-};
-SpikeDetection(SpikeDetectionOptions = {}) -> SpikeDetection<MetricLeftOut>;
-
-/// Refused by the compiler: an option that does not exist.
-template <>
-class SpikeDetection<MisspeltOption> {
- public:
-  MisspeltOption metric;
-  SpikeDetectionOptions options = {};
-  void on_fit_start() {}
-  using Stateless = ByChoice;
-};
-template <class = void>
-SpikeDetection(...) -> SpikeDetection<MisspeltOption>;
-
-/// Refused by the trainer: a metric is a constant, not a string.
-template <std::convertible_to<std::string_view> Text>
-SpikeDetection(Text const&, ...) -> SpikeDetection<MetricText>;
+FULGURITE_REFUSES_WRONG_METRIC(SpikeDetection);
 
 }  // namespace fulgurite
 

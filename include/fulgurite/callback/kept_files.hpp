@@ -15,7 +15,7 @@
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
 
-namespace fulgurite {
+namespace fulgurite::checkpointing {
 
 // A file that a ModelCheckpoint saves: what is known before the save, and its result.
 
@@ -36,8 +36,6 @@ struct SavedFile {
   std::exception_ptr failure = nullptr;  ///< why the first file that failed could not be written
 };
 
-namespace checkpointing {
-
 /// The path of a file to be written. `is_new`: no such file existed, so if another process creates it meanwhile, that
 /// file is left alone.
 struct SavingName {
@@ -48,8 +46,6 @@ struct SavingName {
   /// contain the file's own name.
   void claim(FunctionRef<void()> write, FunctionRef<void()> rename) const;
 };
-
-}  // namespace checkpointing
 
 // The k best files by the value of a metric, in the order in which they were written.
 
@@ -100,10 +96,6 @@ class TopK {
   std::vector<int> epochs_;
 };
 
-}  // namespace fulgurite
-
-namespace fulgurite::checkpointing {
-
 // Which of the kept files is the best, and which one the next file displaces.
 
 /// If no metric is watched, the latest file is the best, and it has no score.
@@ -128,10 +120,6 @@ struct Ranking {
   void take_best();
 };
 
-}  // namespace fulgurite::checkpointing
-
-namespace fulgurite {
-
 /// Writes the files that are kept. A file that cannot be written leaves no entry here, and the file that it should have
 /// displaced is kept. But the state in a file must contain the name of that file and of those that it displaces; so
 /// names are entered before the file is written, and removed again if that fails.
@@ -148,7 +136,7 @@ class KeptFiles {
     /// if a run ends between the two, the resumed run makes "last".
     std::filesystem::path pending = {};
   };
-  checkpointing::Ranking const& ranking() const { return ranking_; }
+  Ranking const& ranking() const { return ranking_; }
   Last const& last() const { return last_; }
 
   /// Registers the kept files, so that no other callback removes them. Called when a fit starts, since a state may have
@@ -201,9 +189,6 @@ class KeptFiles {
   static bool copies_last(ModelCheckpointOptions const& how);
 
  private:
-  using Name = checkpointing::SavingName;
-  using Ranking = checkpointing::Ranking;
-
   /// A save whose names have been entered.
   struct Saving {
     std::filesystem::path folder;
@@ -212,7 +197,7 @@ class KeptFiles {
     Ranking ranking_before;
     Last last_before;
     Named named;
-    Name file = {}, last = {};
+    SavingName file = {}, last = {};
 
     bool keeps() const;
     bool has_last() const;
@@ -223,24 +208,22 @@ class KeptFiles {
   void name_last(CheckpointFiles& files, Saving& saving);
   void name_both(CheckpointFiles& files, Saving& saving);
 
-  static void link_last(CheckpointFiles& files, std::filesystem::path const& last, std::filesystem::path const& file);
-
   SavedFile finish(CheckpointFiles& files, Saving& saving);
 
-  Name place(CheckpointFiles& files, std::filesystem::path const& folder, ModelCheckpointOptions const& how,
-             SavingFile const& now);
+  SavingName place(CheckpointFiles& files, std::filesystem::path const& folder, ModelCheckpointOptions const& how,
+                   SavingFile const& now);
 
   /// Finds a name that may be written to. `ours` may be overwritten, unless others hold it as well. A version is
   /// appended if another such file exists, or if the name equals `beside`, which will be written, too.
-  Name fresh(CheckpointFiles& files, std::filesystem::path const& folder, ModelCheckpointOptions const& how,
-             std::string const& name, std::filesystem::path const& ours,
-             std::filesystem::path const& beside = {}) const;
+  SavingName fresh(CheckpointFiles& files, std::filesystem::path const& folder, ModelCheckpointOptions const& how,
+                   std::string const& name, std::filesystem::path const& ours,
+                   std::filesystem::path const& beside = {}) const;
 
   Ranking ranking_;
   Last last_{};
 };
 
-}  // namespace fulgurite
+}  // namespace fulgurite::checkpointing
 
 #if !defined(FULGURITE_COMPILED)
 #include <fulgurite/callback/kept_files.ipp>

@@ -22,10 +22,6 @@ FULGURITE_BODY void SavingName::claim(FunctionRef<void()> write, FunctionRef<voi
   }
 }
 
-}  // namespace fulgurite::checkpointing
-
-namespace fulgurite {
-
 FULGURITE_BODY bool TopK::full() const { return k_ >= 0 && scores_.size() >= static_cast<std::size_t>(k_); }
 
 FULGURITE_BODY bool TopK::admits(double score) const {
@@ -85,10 +81,6 @@ FULGURITE_BODY std::size_t TopK::first(Mode mode) const {
 
 FULGURITE_BODY std::size_t TopK::worst_at() const { return first(mode_ == Mode::min ? Mode::max : Mode::min); }
 
-}  // namespace fulgurite
-
-namespace fulgurite::checkpointing {
-
 FULGURITE_BODY std::optional<std::filesystem::path> Ranking::displaced_by(SavingFile const& now, int save_top_k) const {
   if (now.score) return top.displaced();
   if (save_top_k == 1 && !best.empty()) return best;
@@ -113,10 +105,6 @@ FULGURITE_BODY void Ranking::take_best() {
   best_score = any ? std::optional(top.best_score()) : std::nullopt;
   best_epoch = any ? top.best_epoch() : 0;
 }
-
-}  // namespace fulgurite::checkpointing
-
-namespace fulgurite {
 
 FULGURITE_BODY KeptFiles::KeptFiles(ModelCheckpointOptions const& how) : ranking_{TopK(how.mode, how.save_top_k)} {}
 
@@ -204,7 +192,7 @@ FULGURITE_BODY void KeptFiles::sweep(CheckpointFiles& files, std::filesystem::pa
     std::error_code unknown;
     if (std::filesystem::is_symlink(last_.file, unknown) && std::filesystem::equivalent(last_.file, file, unknown))
       return false;
-    checkpointing::make_room(files, folder, file);
+    make_room(files, folder, file);
     return !files.writes() || files.of_others(file) ||
            std::filesystem::symlink_status(file, unknown).type() == std::filesystem::file_type::not_found;
   });
@@ -212,9 +200,14 @@ FULGURITE_BODY void KeptFiles::sweep(CheckpointFiles& files, std::filesystem::pa
 
 FULGURITE_BODY bool KeptFiles::is_unfinished() const { return !last_.pending.empty() || !ranking_.outdated.empty(); }
 
+FULGURITE_BODY void link_last(CheckpointFiles& files, std::filesystem::path const& last,
+                              std::filesystem::path const& file) {
+  files.make(last, [&](auto const& link) { file::link_to(file, link); });
+}
+
 FULGURITE_BODY void KeptFiles::complete(CheckpointFiles& files, std::filesystem::path const& folder,
                                         ModelCheckpointOptions const& how) {
-  bool const is_due = how.save_last.kind != SaveLast::no && checkpointing::is_behind(last_.file, last_.pending);
+  bool const is_due = how.save_last.kind != SaveLast::no && is_behind(last_.file, last_.pending);
   if (files.of_first_rank(is_due)) {
     if (copies_last(how)) files.write(last_.file, how.save_weights_only);
     else link_last(files, last_.file, last_.pending);
@@ -243,7 +236,7 @@ FULGURITE_BODY KeptFiles::Saving KeptFiles::begin(CheckpointFiles& files, std::f
 FULGURITE_BODY void KeptFiles::name_last(CheckpointFiles& files, Saving& saving) {
   auto const before = saving.last.path;
   auto const& [folder, how, now, ranking_before, last_before, named, file, last] = saving;
-  saving.last = saving.has_last() ? fresh(files, folder, how, "last", last_before.file, file.path) : Name{};
+  saving.last = saving.has_last() ? fresh(files, folder, how, "last", last_before.file, file.path) : SavingName{};
   if (saving.has_last()) {
     last_ = {last.path, now.step, file.path};
     ranking_.keep(last.path);
@@ -258,11 +251,6 @@ FULGURITE_BODY void KeptFiles::name_both(CheckpointFiles& files, Saving& saving)
   files.renamed(before, saving.file.path);
   name_last(files, saving);
   saving.named(saving.keeps() ? saving.file.path : saving.last.path);
-}
-
-FULGURITE_BODY void KeptFiles::link_last(CheckpointFiles& files, std::filesystem::path const& last,
-                                         std::filesystem::path const& file) {
-  files.make(last, [&](auto const& link) { file::link_to(file, link); });
 }
 
 FULGURITE_BODY SavedFile KeptFiles::finish(CheckpointFiles& files, Saving& saving) {
@@ -310,8 +298,8 @@ FULGURITE_BODY SavedFile KeptFiles::finish(CheckpointFiles& files, Saving& savin
   return saved;
 }
 
-FULGURITE_BODY KeptFiles::Name KeptFiles::place(CheckpointFiles& files, std::filesystem::path const& folder,
-                                                ModelCheckpointOptions const& how, SavingFile const& now) {
+FULGURITE_BODY SavingName KeptFiles::place(CheckpointFiles& files, std::filesystem::path const& folder,
+                                           ModelCheckpointOptions const& how, SavingFile const& now) {
   if (!now.ranked) return fresh(files, folder, how, now.name, {});
   auto const ours = ranking_.displaced_by(now, how.save_top_k).value_or(std::filesystem::path{});
   auto name = fresh(files, folder, how, now.name, ours);
@@ -319,13 +307,13 @@ FULGURITE_BODY KeptFiles::Name KeptFiles::place(CheckpointFiles& files, std::fil
   return name;
 }
 
-FULGURITE_BODY KeptFiles::Name KeptFiles::fresh(CheckpointFiles& files, std::filesystem::path const& folder,
-                                                ModelCheckpointOptions const& how, std::string const& name,
-                                                std::filesystem::path const& ours,
-                                                std::filesystem::path const& beside) const {
+FULGURITE_BODY SavingName KeptFiles::fresh(CheckpointFiles& files, std::filesystem::path const& folder,
+                                           ModelCheckpointOptions const& how, std::string const& name,
+                                           std::filesystem::path const& ours,
+                                           std::filesystem::path const& beside) const {
   if (!how.enable_version_counter) return {folder / (name + how.extension), false};
   auto const overwritten = files.of_others(ours) || ours == beside ? std::filesystem::path{} : ours;
-  auto path = checkpointing::unused_name(folder, name, how.extension, overwritten, [&](auto const& other) {
+  auto path = unused_name(folder, name, how.extension, overwritten, [&](auto const& other) {
     return other == beside || ranking_.top.contains(other) || files.taken(other);
   });
   bool const is_new = path != overwritten;
@@ -348,4 +336,4 @@ void KeptFiles::state(auto& archive) {
 }
 FULGURITE_STATE(KeptFiles)
 
-}  // namespace fulgurite
+}  // namespace fulgurite::checkpointing

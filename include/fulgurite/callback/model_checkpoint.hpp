@@ -35,15 +35,10 @@ struct NoMonitor {
 };
 
 namespace checkpointing {
+
 /// True if the first argument is a metric to watch.
 template <class M>
 inline constexpr bool watches = Watchable<M> && !std::same_as<M, NoMonitor>;
-}  // namespace checkpointing
-
-}  // namespace fulgurite
-
-namespace fulgurite {
-namespace checkpointing {
 
 // The folder that a ModelCheckpoint writes to, and how it relates to the folder of the resumed run.
 
@@ -84,7 +79,6 @@ class Place {
  private:
   /// A run that is resumed into another folder must not delete the files in the first one.
   bool moved();
-  static bool is_same(std::filesystem::path const& one, std::filesystem::path const& other);
 
   std::filesystem::path given_;
   std::filesystem::path folder_{};
@@ -207,7 +201,6 @@ class Saver {
   /// A function that enters the name of a file in the outcome before the file is written: the state in it contains the
   /// outcome, so that a resumed run has the results of an unbroken one. Without a name, the outcome is as it was.
   KeptFiles::Named naming(Outcome& outcome) const;
-  static void rethrow(SavedFile const& saved);
 
   void publish(Outcome& outcome) const;
 
@@ -286,17 +279,7 @@ class ModelCheckpoint : public checkpointing::Saver {
 ModelCheckpoint() -> ModelCheckpoint<NoMonitor>;
 ModelCheckpoint(ModelCheckpointOptions) -> ModelCheckpoint<NoMonitor>;
 
-/// Refused by the compiler: an option that does not exist.
-template <>
-class ModelCheckpoint<MisspeltOption> {
- public:
-  MisspeltOption metric;
-  ModelCheckpointOptions options = {};
-  void on_fit_start() {}
-  using Stateless = ByChoice;
-};
-template <class = void>
-ModelCheckpoint(...) -> ModelCheckpoint<MisspeltOption>;
+FULGURITE_REFUSES_MISSPELT_OPTION(ModelCheckpoint);
 
 }  // namespace fulgurite
 

@@ -33,18 +33,19 @@ FULGURITE_BODY void Place::do_not_continue() {
 
 FULGURITE_BODY std::filesystem::path Place::take_other_spelling() { return std::exchange(other_spelling_, {}); }
 
+/// True if both are the same folder, however they are spelt.
+FULGURITE_BODY bool is_same(std::filesystem::path const& one, std::filesystem::path const& other) {
+  std::error_code no_one, no_other;
+  auto const a = std::filesystem::weakly_canonical(std::filesystem::absolute(one), no_one),
+             b = std::filesystem::weakly_canonical(std::filesystem::absolute(other), no_other);
+  return !no_one && !no_other && a == b;
+}
+
 FULGURITE_BODY bool Place::moved() {
   if (loaded_.empty() || folder_.empty() || loaded_ == folder_) return false;
   bool const same = is_same(loaded_, folder_);
   (same ? other_spelling_ : moved_from_) = std::exchange(loaded_, {});
   return !same;
-}
-
-FULGURITE_BODY bool Place::is_same(std::filesystem::path const& one, std::filesystem::path const& other) {
-  std::error_code no_one, no_other;
-  auto const a = std::filesystem::weakly_canonical(std::filesystem::absolute(one), no_one),
-             b = std::filesystem::weakly_canonical(std::filesystem::absolute(other), no_other);
-  return !no_one && !no_other && a == b;
 }
 
 FULGURITE_BODY std::filesystem::path Saver::kth_best_model_path() const {
@@ -80,7 +81,7 @@ FULGURITE_BODY KeptFiles::Named Saver::naming(Outcome& outcome) const {
   };
 }
 
-FULGURITE_BODY void Saver::rethrow(SavedFile const& saved) {
+FULGURITE_BODY void rethrow(SavedFile const& saved) {
   if (saved.failure) std::rethrow_exception(saved.failure);
 }
 

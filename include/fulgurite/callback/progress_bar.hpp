@@ -30,52 +30,41 @@ std::string outcome_line(Outcome const& outcome, int epochs, long steps, double 
 
 namespace fulgurite {
 
-// The number of batches and the end that a bar or a dashboard shows for an epoch; a limit of the run may end it
-// earlier.
-
-/// The time at which max_time ends training, in seconds of the trainer's clock, and whether that is in this epoch.
-class AnnouncedEnd {
+/// What a bar or a dashboard follows in a run: the batches of the epoch and of a running evaluation, where the fit
+/// began in this process, and when something was last drawn, which is not after each batch: one may take only
+/// microseconds.
+class RunMeters {
  public:
-  /// Training starts, or continues.
-  void begin(Context& ctx);
-  /// Sets the meter's number of batches and its end for the epoch.
-  void announce(report::ProgressMeter& meter, Context& ctx) const;
+  std::optional<report::ProgressMeter> train = std::nullopt, evaluation = std::nullopt;
 
- private:
-  std::optional<double> moment_ = std::nullopt;
-};
+  void begin_fit(Context& ctx);
+  /// Training starts, or continues: the position of a resumed run is known from here on.
+  void begin_training(Context& ctx);
+  /// When training began, in seconds of the trainer's clock.
+  double training_began() const { return training_began_; }
+  void begin_epoch(Context& ctx, double now);
 
-// What a bar or a dashboard counts during a fit, for the line that it prints at the end.
+  /// Counts a batch of training or of the evaluation, which has begun, and returns the time.
+  double train_batch(Context& ctx);
+  double evaluation_batch(Context& ctx);
+  /// Sets the number of batches of the epoch and its end: a limit of the run may end it earlier than its loader.
+  void announce(Context& ctx);
 
-/// Where a fit began in this process: for a resumed run, not at its first epoch.
-class FitCounts {
- public:
-  void begin(Context& ctx);
-  /// Training starts: the position of a resumed run is known from here on.
-  void start_counting(Context& ctx);
+  /// True if `seconds` have passed since it last returned true, or since `drawn` was called.
+  bool due(double now, double seconds);
+  void drawn(double now) { drawn_ = now; }
+
   /// Seconds since the fit began.
-  double seconds(double now) const { return now - began_; }
-  /// The epochs, steps and time of this process, and the result of the fit.
+  double seconds(double now) const { return now - fit_began_; }
+  /// The last line of a fit: the epochs, steps and time of this process, and the result.
   std::string line(Context& ctx) const;
 
  private:
-  double began_ = 0;
-  int epoch_ = 0;
-  long step_ = 0;
-};
-
-// Limits how often a bar or a dashboard draws: not after each batch, which may take only microseconds.
-
-/// Remembers the time of the last drawing.
-class Redraws {
- public:
-  /// True if `seconds` have passed since it last returned true, or since `begin` was called.
-  bool due(double now, double seconds);
-  /// Counts from here on.
-  void begin(double now) { last_ = now; }
-
- private:
-  double last_ = -std::numeric_limits<double>::infinity();
+  double fit_began_ = 0, training_began_ = 0;
+  int first_epoch_ = 0;
+  long first_step_ = 0;
+  std::optional<double> ends_ = std::nullopt;  ///< when max_time ends training
+  double drawn_ = -std::numeric_limits<double>::infinity();
 };
 
 /// Options of ProgressBar: where it is drawn, its width, how often it is redrawn, and what remains on the screen.
@@ -170,14 +159,9 @@ class ProgressBar {
   ProgressBarOptions options_;
   bool terminal_;
   report::BlockOfLines lines_;
-  std::optional<report::ProgressMeter> train_ = std::nullopt;
-  std::optional<report::ProgressMeter> evaluation_ = std::nullopt;
+  RunMeters meters_{};
   std::string title_{};
   std::string last_line_{};
-  Redraws redraws_{};
-  double began_ = 0;
-  FitCounts counts_{};
-  AnnouncedEnd end_{};
   std::size_t loader_ = 0;
   bool on_ = false;
   bool sanity_ = false;

@@ -10,12 +10,6 @@
 
 namespace fulgurite {
 
-FULGURITE_BODY bool Redraws::due(double now, double seconds) {
-  if (now - last_ < seconds) return false;
-  last_ = now;
-  return true;
-}
-
 FULGURITE_BODY ProgressBar::ProgressBar(ProgressBarOptions options)
     : options_(options),
       terminal_(options.terminal.value_or(report::is_terminal(options.stream))),
@@ -23,19 +17,19 @@ FULGURITE_BODY ProgressBar::ProgressBar(ProgressBarOptions options)
 
 FULGURITE_BODY void ProgressBar::on_train_end() {
   if (on_ && !last_line_.empty()) keep(std::exchange(last_line_, {}));
-  train_.reset();
+  meters_.train.reset();
 }
 
 FULGURITE_BODY void ProgressBar::on_exception() {
   lines_.leave();
-  train_.reset();
-  evaluation_.reset();
+  meters_.train.reset();
+  meters_.evaluation.reset();
   last_line_.clear();
   sanity_ = false;
 }
 
 FULGURITE_BODY bool ProgressBar::due(double now) {
-  return redraws_.due(now, terminal_ ? options_.seconds_between_redraws : options_.seconds_between_lines);
+  return meters_.due(now, terminal_ ? options_.seconds_between_redraws : options_.seconds_between_lines);
 }
 
 FULGURITE_BODY void ProgressBar::keep(std::string_view line) {
@@ -86,56 +80,76 @@ FULGURITE_BODY std::optional<long> announced_batches(Context& ctx, long done) {
   return batches ? std::min(*batches, until) : until;
 }
 
-FULGURITE_BODY void AnnouncedEnd::begin(Context& ctx) {
-  auto const& most = ctx.options().max_time;
-  moment_ = most ? std::optional(ctx.seconds_now() + most->count() - ctx.training_seconds()) : std::nullopt;
+FULGURITE_BODY void RunMeters::begin_fit(Context& ctx) {
+  fit_began_ = ctx.seconds_now();
+  first_epoch_ = ctx.current_epoch();
+  first_step_ = ctx.global_step();
 }
 
-FULGURITE_BODY void AnnouncedEnd::announce(report::ProgressMeter& meter, Context& ctx) const {
+FULGURITE_BODY void RunMeters::begin_training(Context& ctx) {
+  first_epoch_ = ctx.current_epoch();
+  first_step_ = ctx.global_step();
+  training_began_ = ctx.seconds_now();
+  auto const& most = ctx.options().max_time;
+  ends_ = most ? std::optional(training_began_ + most->count() - ctx.training_seconds()) : std::nullopt;
+}
+
+FULGURITE_BODY void RunMeters::begin_epoch(Context& ctx, double now) {
+  train.emplace("Epoch " + std::to_string(ctx.current_epoch()), std::nullopt, now);
+  announce(ctx);
+}
+
+FULGURITE_BULK_BODY double RunMeters::train_batch(Context& ctx) {
+  double const now = ctx.seconds_now();
+  if (train->done() == 0) train->start_at(ctx.batch_idx());
+  train->advance(ctx.batch_idx() + 1, now);
+  return now;
+}
+
+FULGURITE_BULK_BODY double RunMeters::evaluation_batch(Context& ctx) {
+  double const now = ctx.seconds_now();
+  if (ctx.batch_idx() == 0) evaluation->set_total(ctx.num_eval_batches());
+  evaluation->advance(ctx.batch_idx() + 1, now);
+  return now;
+}
+
+FULGURITE_BODY void RunMeters::announce(Context& ctx) {
   auto const& options = ctx.options();
   bool const minima_met =
       ctx.current_epoch() >= options.min_epochs.value_or(0) && ctx.global_step() >= options.min_steps.value_or(0);
-  meter.set_total(announced_batches(ctx, meter.done()));
-  meter.end_by(minima_met ? moment_ : std::nullopt);
+  train->set_total(announced_batches(ctx, train->done()));
+  train->end_by(minima_met ? ends_ : std::nullopt);
 }
 
-FULGURITE_BODY void FitCounts::begin(Context& ctx) {
-  began_ = ctx.seconds_now();
-  start_counting(ctx);
+FULGURITE_BODY bool RunMeters::due(double now, double seconds) {
+  if (now - drawn_ < seconds) return false;
+  drawn_ = now;
+  return true;
 }
 
-FULGURITE_BODY void FitCounts::start_counting(Context& ctx) {
-  epoch_ = ctx.current_epoch();
-  step_ = ctx.global_step();
-}
-
-FULGURITE_BODY std::string FitCounts::line(Context& ctx) const {
-  return report::outcome_line(ctx.outcome().with_present_files(), ctx.current_epoch() - epoch_,
-                              ctx.global_step() - step_, seconds(ctx.seconds_now()));
+FULGURITE_BODY std::string RunMeters::line(Context& ctx) const {
+  return report::outcome_line(ctx.outcome().with_present_files(), ctx.current_epoch() - first_epoch_,
+                              ctx.global_step() - first_step_, seconds(ctx.seconds_now()));
 }
 
 FULGURITE_BODY void ProgressBar::on_fit_start(Context& ctx) {
   on_ = draws(ctx);
-  counts_.begin(ctx);
+  meters_.begin_fit(ctx);
 }
 
-FULGURITE_BODY void ProgressBar::on_train_start(Context& ctx) {
-  counts_.start_counting(ctx);
-  end_.begin(ctx);
-  began_ = ctx.seconds_now();
-}
+FULGURITE_BODY void ProgressBar::on_train_start(Context& ctx) { meters_.begin_training(ctx); }
 
 FULGURITE_BODY void ProgressBar::on_train_epoch_start(Context& ctx) {
   if (on_) start_epoch(ctx, ctx.seconds_now());
 }
 
 FULGURITE_BODY void ProgressBar::on_train_epoch_end(Context& ctx) {
-  if (!on_ || !train_) return;
+  if (!on_ || !meters_.train) return;
   auto const now = ctx.seconds_now();
-  redraws_.begin(now);
-  train_->advance(train_->done(), now);
-  end_.announce(*train_, ctx);
-  last_line_ = train_->finished(postfix(ctx), columns(), options_.ascii);
+  meters_.drawn(now);
+  meters_.train->advance(meters_.train->done(), now);
+  meters_.announce(ctx);
+  last_line_ = meters_.train->finished(postfix(ctx), columns(), options_.ascii);
   if (options_.leave || !terminal_) keep(std::exchange(last_line_, {}));
 }
 
@@ -146,28 +160,24 @@ FULGURITE_BODY void ProgressBar::on_validation_start(Context& ctx) {
 FULGURITE_BODY void ProgressBar::on_fit_end(Context& ctx) {
   if (!on_) return;
   lines_.leave();
-  lines_.write(report::wrapped(counts_.line(ctx), static_cast<std::size_t>(columns())));
+  lines_.write(report::wrapped(meters_.line(ctx), static_cast<std::size_t>(columns())));
 }
 
 FULGURITE_BODY bool ProgressBar::draws(Context& ctx) { return ctx.rank() == 0 && !ctx.options().barebones; }
 
 FULGURITE_BULK_BODY void ProgressBar::train_batch(Context& ctx) {
-  double const now = ctx.seconds_now();
-  if (!train_) start_epoch(ctx, began_);  // the run resumes inside of the epoch
-  if (train_->done() == 0) train_->start_at(ctx.batch_idx());
-  train_->advance(ctx.batch_idx() + 1, now);
-  if (!due(now)) return;
-  end_.announce(*train_, ctx);
-  auto const line = train_->running(postfix(ctx), columns(), options_.ascii);
+  if (!meters_.train) start_epoch(ctx, meters_.training_began());  // the run resumes inside of the epoch
+  if (!due(meters_.train_batch(ctx))) return;
+  meters_.announce(ctx);
+  auto const line = meters_.train->running(postfix(ctx), columns(), options_.ascii);
   if (terminal_) lines_.show({line});
   else keep(line);
 }
 
 FULGURITE_BODY void ProgressBar::start_epoch(Context& ctx, double began) {
   last_line_.clear();
-  train_.emplace("Epoch " + std::to_string(ctx.current_epoch()), std::nullopt, began);
-  end_.announce(*train_, ctx);
-  if (!terminal_) redraws_.begin(began);  // the first line is printed after an interval
+  meters_.begin_epoch(ctx, began);
+  if (!terminal_) meters_.drawn(began);  // the first line is printed after an interval
 }
 
 FULGURITE_BODY void ProgressBar::evaluation_start(char const* title, Context& ctx) {
@@ -178,34 +188,32 @@ FULGURITE_BODY void ProgressBar::evaluation_start(char const* title, Context& ct
 }
 
 FULGURITE_BODY void ProgressBar::start_loader(Context& ctx, double now) {
-  evaluation_.emplace(title_ + " DataLoader " + std::to_string(loader_), ctx.num_eval_batches(), now);
-  if (!terminal_) redraws_.begin(now);
+  meters_.evaluation.emplace(title_ + " DataLoader " + std::to_string(loader_), ctx.num_eval_batches(), now);
+  if (!terminal_) meters_.drawn(now);
 }
 
 FULGURITE_BULK_BODY void ProgressBar::evaluation_batch(Context& ctx) {
-  if (!evaluation_) return;
-  double const now = ctx.seconds_now();
+  if (!meters_.evaluation) return;
   if (loader_ != ctx.loader()) {
-    if (!terminal_) keep(evaluation_->finished({}, columns(), options_.ascii));
+    if (!terminal_) keep(meters_.evaluation->finished({}, columns(), options_.ascii));
     loader_ = ctx.loader();
-    start_loader(ctx, evaluation_->last_look());
+    start_loader(ctx, meters_.evaluation->last_look());
   }
-  if (ctx.batch_idx() == 0) evaluation_->set_total(ctx.num_eval_batches());
-  evaluation_->advance(ctx.batch_idx() + 1, now);
-  if (!due(now)) return;
-  auto const line = evaluation_->running({}, columns(), options_.ascii);
+  if (!due(meters_.evaluation_batch(ctx))) return;
+  auto const line = meters_.evaluation->running({}, columns(), options_.ascii);
   if (!terminal_) keep(line);
-  else if (train_) lines_.show({train_->running(postfix(ctx), columns(), options_.ascii), line});
+  else if (meters_.train) lines_.show({meters_.train->running(postfix(ctx), columns(), options_.ascii), line});
   else lines_.show({line});
 }
 
 FULGURITE_BODY void ProgressBar::evaluation_end(Context& ctx) {
-  if (!on_ || !evaluation_) return;
-  bool const transient = terminal_ && (train_ || sanity_);
+  if (!on_ || !meters_.evaluation) return;
+  bool const transient = terminal_ && (meters_.train || sanity_);
   if (!transient)
-    keep(evaluation_->finished(train_ || sanity_ ? report::Postfix{} : postfix(ctx), columns(), options_.ascii));
+    keep(meters_.evaluation->finished(meters_.train || sanity_ ? report::Postfix{} : postfix(ctx), columns(),
+                                      options_.ascii));
   else lines_.shorten(1);
-  evaluation_.reset();
+  meters_.evaluation.reset();
 }
 
 FULGURITE_BODY report::Postfix ProgressBar::postfix(Context& ctx) const {

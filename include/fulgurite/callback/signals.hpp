@@ -31,9 +31,6 @@ struct Job {
   std::string task = {};  ///< the index within a job array; empty if the job is not part of one
 };
 
-/// A number as SLURM writes it.
-bool is_number(std::string_view text);
-
 /// The job that these environment variables describe; `variable("SLURM_JOB_ID")` returns its value, or nullptr if it is
 /// not set. Returns nullopt outside of SLURM, in an interactive session (a job named bash or interactive), and if the
 /// id is not a number.
@@ -151,15 +148,12 @@ class Signals {
  private:
   /// Sets the paths of the run's files.
   void find_files(std::filesystem::path const& root, std::string_view model);
-  static bool in_fit(Context const& ctx);
   static void end_now();
 
   /// Requests the file for a signal if there is a fit to resume, and then requeues the job if the signal asks for that.
   /// Until that is done, SLURM's next signal must not end the program. If the file cannot be written, the job is not
   /// requeued: it would start from an older file again and again.
   void leave(int signal, Context& ctx);
-  /// Releases this run's files, which are no longer needed, and removes them if the run ended well.
-  void give_up(Context& ctx, bool ended_well);
   void forget();
 
   SignalsOptions options_;
@@ -212,7 +206,6 @@ class OnExceptionCheckpoint {
   std::vector<std::filesystem::path> last_checkpoints(CheckpointSearch const& search = {}) const;
 
  private:
-  static bool in_fit(Context const& ctx);
   std::filesystem::path file_in(std::filesystem::path const& root, std::string_view model) const;
 
   std::filesystem::path dirpath_;

@@ -21,6 +21,7 @@
 
 namespace fulgurite::slurm {
 
+/// True for a number as SLURM writes it.
 FULGURITE_BODY bool is_number(std::string_view text) {
   return !text.empty() && text.size() <= 20 && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
 }
@@ -60,33 +61,23 @@ FULGURITE_BODY std::string requeue(Job const& of) {
 
 namespace fulgurite::checkpointing {
 
-// Counts the fits of each name that this program has ended well. The count separates consecutive fits of one model
-// type, in this process and in the next process of the program.
-
-/// Counts by name. The whole process shares one object.
-class EndedFits {
- public:
-  static EndedFits& of_process() {
-    static EndedFits all;
-    return all;
-  }
-  long count(std::string const& name);
-  void add(std::string const& name);
-
- private:
-  std::mutex mutex_{};
-  std::map<std::string, long> by_name_{};
-};
-
-FULGURITE_BODY long EndedFits::count(std::string const& name) {
-  std::lock_guard const alone(mutex_);
-  auto const found = by_name_.find(name);
-  return found == by_name_.end() ? 0 : found->second;
+/// The number of fits of that name that this process has ended well, after counting `one_more`. It separates
+/// consecutive fits of one model type, in this process and in the next process of the program.
+FULGURITE_BODY long ended_fits(std::string const& name, bool one_more = false) {
+  static std::mutex mutex;
+  static std::map<std::string, long> all;
+  std::lock_guard const alone(mutex);
+  return all[name] += one_more;
 }
 
-FULGURITE_BODY void EndedFits::add(std::string const& name) {
-  std::lock_guard const alone(mutex_);
-  ++by_name_[name];
+/// True in a fit that may leave a file: there is nothing to rescue of a fast_dev_run.
+FULGURITE_BULK_BODY bool in_fit(Context const& ctx) { return ctx.stage() == Stage::fit && !ctx.dev_run(); }
+
+/// Releases a file that a fit would have resumed from, and removes it if no other callback holds it.
+FULGURITE_BODY void give_up(Context& ctx, std::filesystem::path const& file, HeldFiles::Holder holder, bool removes) {
+  ctx.held_files().give_up(file, holder);
+  std::error_code ignored;  // usually there is no such file
+  if (removes && ctx.rank() == 0 && !ctx.held_files().by_others(file, holder)) std::filesystem::remove(file, ignored);
 }
 
 FULGURITE_BODY HpcFiles::HpcFiles(std::filesystem::path folder, std::string const& task, long fit)
@@ -150,7 +141,7 @@ FULGURITE_BODY void Signals::find_files(std::filesystem::path const& root, std::
       options_.dirpath.empty() ? checkpointing::name_of_run("interrupted", model) : std::string("interrupted");
   auto const& folder = options_.dirpath.empty() ? root : options_.dirpath;
   fit_ = HeldFiles::key(folder / name).string();
-  auto const before = checkpointing::EndedFits::of_process().count(fit_);
+  auto const before = checkpointing::ended_fits(fit_);
   auto const number = before == 0 ? std::string() : "-" + std::to_string(before + 1);
   file_ = folder / (name + number + ".safetensors");
   hpc_files_ = {folder, job_.task, before + 1};
@@ -215,7 +206,7 @@ FULGURITE_BODY void Signals::setup(Context& ctx) {
   find_files(ctx.options().default_root_dir, ctx.model_name());
   trains_ = false;
   late_ = 0;
-  if (in_fit(ctx)) ctx.held_files().hold(file_, this);
+  if (checkpointing::in_fit(ctx)) ctx.held_files().hold(file_, this);
   caught_.reset();  // the handlers of a run that was abandoned without an end
   caught_ = std::make_shared<CaughtSignals>(options_.signals, job_.name.empty() ? 0 : options_.requeue_signal);
 }
@@ -240,7 +231,7 @@ FULGURITE_BULK_BODY void Signals::on_train_batch_end(Context& ctx) {
 
 FULGURITE_BULK_BODY void Signals::on_validation_batch_end(Context& ctx) {
   // Several processes end a fit together, after the next step.
-  if (ctx.world() == 1 || !in_fit(ctx)) end_now();
+  if (ctx.world() == 1 || !checkpointing::in_fit(ctx)) end_now();
 }
 
 FULGURITE_BODY void Signals::on_exception(std::exception const& error, Context& ctx) {
@@ -258,11 +249,12 @@ FULGURITE_BODY void Signals::teardown(Context& ctx) {
     forget();
     late_ = ctx.signal_here(CaughtSignals::to_act_on());
   }
-  if (in_fit(ctx)) give_up(ctx, late_ == 0);
+  if (checkpointing::in_fit(ctx)) {
+    for (auto const& file : last_checkpoints()) checkpointing::give_up(ctx, file, this, late_ == 0);
+    if (late_ == 0) checkpointing::ended_fits(fit_, true);
+  }
   if (late_ != 0) leave(late_, ctx);
 }
-
-FULGURITE_BODY bool Signals::in_fit(Context const& ctx) { return ctx.stage() == Stage::fit && !ctx.dev_run(); }
 
 FULGURITE_BODY void Signals::leave(int signal, Context& ctx) {
   bool const requeues = !job_.name.empty() && signal == options_.requeue_signal;
@@ -273,7 +265,7 @@ FULGURITE_BODY void Signals::leave(int signal, Context& ctx) {
                     "the job was not requeued in SLURM (" + why + "): call scontrol requeue " + job_.name);
     forget();
   };
-  if (!in_fit(ctx) || (requeues && !trains_)) {
+  if (!checkpointing::in_fit(ctx) || (requeues && !trains_)) {
     if (requeues) begin_again(ctx.rank() == 0);
     return;
   }
@@ -288,35 +280,19 @@ FULGURITE_BODY void Signals::leave(int signal, Context& ctx) {
   ctx.request_checkpoint(std::move(request));
 }
 
-FULGURITE_BODY void Signals::give_up(Context& ctx, bool ended_well) {
-  for (auto const& file : last_checkpoints()) {
-    ctx.held_files().give_up(file, this);
-    std::error_code ignored;  // usually there is no such file
-    if (ended_well && ctx.rank() == 0 && !ctx.held_files().by_others(file, this))
-      std::filesystem::remove(file, ignored);
-  }
-  if (ended_well) checkpointing::EndedFits::of_process().add(fit_);
-}
-
 FULGURITE_BODY void OnExceptionCheckpoint::setup(Context& ctx) {
   file_ = file_in(ctx.options().default_root_dir.path(), ctx.model_name());
-  if (in_fit(ctx)) ctx.held_files().hold(file_, this);
+  if (checkpointing::in_fit(ctx)) ctx.held_files().hold(file_, this);
 }
 
 FULGURITE_BODY void OnExceptionCheckpoint::on_exception(Context& ctx) {
   // Outside of fit there is nothing to rescue, so no file is written.
-  if (in_fit(ctx)) ctx.request_checkpoint({this, [this](CheckpointFiles& files) { files.write(file_); }});
+  if (checkpointing::in_fit(ctx))
+    ctx.request_checkpoint({this, [this](CheckpointFiles& files) { files.write(file_); }});
 }
 
 FULGURITE_BODY void OnExceptionCheckpoint::teardown(Context& ctx) {
-  if (!in_fit(ctx)) return;
-  ctx.held_files().give_up(file_, this);
-  std::error_code ignored;  // usually there is no such file
-  if (ctx.rank() == 0 && !ctx.held_files().by_others(file_, this)) std::filesystem::remove(file_, ignored);
-}
-
-FULGURITE_BODY bool OnExceptionCheckpoint::in_fit(Context const& ctx) {
-  return ctx.stage() == Stage::fit && !ctx.dev_run();
+  if (checkpointing::in_fit(ctx)) checkpointing::give_up(ctx, file_, this, true);
 }
 
 }  // namespace fulgurite

@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <limits>
 #include <optional>
-#include <string>
 #include <string_view>
 
 #include <fulgurite/core/body.hpp>
@@ -24,18 +23,6 @@ concept Watchable = requires {
 };
 
 namespace watch {
-
-/// The watched metric as the user wrote it, for a state's key: two callbacks may watch one metric in different ways.
-template <Watchable M>
-std::string written(M const& watched) {
-  using Metric = typename M::metric;
-  std::string const name(M::name());
-  if constexpr (std::same_as<M, Metric>) return name;
-  else if constexpr (std::same_as<M, Last<Metric>>) return name + ".last()";
-  else if constexpr (std::same_as<M, OfLoader<Metric>>)
-    return name + " of loader '" + std::string(watched.loader) + "'";
-  else return name + " " + std::string(type_name<M>());
-}
 
 /// True if `a` is strictly better than `b`. False if either is NaN.
 constexpr bool better(Mode mode, double a, double b) { return mode == Mode::min ? a < b : a > b; }

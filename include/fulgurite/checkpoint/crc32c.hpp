@@ -98,6 +98,18 @@ void raw(std::string& message, T value) {
   message.append(bytes, sizeof(T));
 }
 
+/// The number in the first bytes, as `raw` appends it; 0 if there are too few.
+template <class T>
+T number(std::string_view bytes) {
+  T value{};
+  if (bytes.size() >= sizeof(T)) std::memcpy(&value, bytes.data(), sizeof(T));
+  return value;
+}
+
+/// The checksum in an event file, for bytes that may contain checksums themselves: it is rotated and an offset is
+/// added, so that it differs from those.
+std::uint32_t checksum(std::string_view bytes);
+
 /// Appends an integer field (negative ones in two's complement), an enumerator or a boolean.
 void integer(std::string& message, unsigned field, std::int64_t value);
 /// Appends a double field.

@@ -24,6 +24,11 @@ FULGURITE_BODY std::uint32_t crc32c(std::uint32_t before, std::span<std::byte co
 
 namespace fulgurite::protobuf {
 
+FULGURITE_BULK_BODY std::uint32_t checksum(std::string_view bytes) {
+  std::uint32_t const sum = crc32c(0, std::as_bytes(std::span(bytes)));
+  return ((sum >> 15) | (sum << 17)) + 0xa282ead8U;
+}
+
 FULGURITE_BULK_BODY void varint(std::string& message, std::uint64_t value) {
   for (; value >= 0x80; value >>= 7) message += static_cast<char>(0x80U | (value & 0x7FU));
   message += static_cast<char>(value);

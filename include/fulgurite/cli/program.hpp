@@ -22,6 +22,7 @@
 #include <CLI/CLI.hpp>
 #include <toml++/toml.h>
 
+#include <fulgurite/callback/watch.hpp>
 #include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/cli/table.hpp>
 #include <fulgurite/cli/text.hpp>
@@ -54,31 +55,6 @@ struct Words {
   bool help = false, print_config = false;
 };
 
-/// The arguments in the form that CLI11 needs: it would take the next word for the value of `--name=`, and also an
-/// option that follows `--name`. `takes_value(word)`: true if it is an option with a value.
-template <class TakesValue>
-std::vector<std::string> with_values(std::vector<std::string> const& arguments, TakesValue takes_value) {
-  std::vector<std::string> words;
-  for (std::size_t i = 0; i != arguments.size(); ++i) {
-    auto const& word = arguments[i];
-    auto const name = word.substr(0, word.find('='));
-    if (!takes_value(name) || word.size() > name.size() + 1) {
-      words.push_back(word);
-      continue;
-    }
-    words.push_back(name);
-    if (name != word) {
-      words.emplace_back();
-    } else if (i + 1 != arguments.size()) {
-      if (arguments[i + 1].starts_with("--"))
-        throw Error("fulgurite.cli.words", name + " has no value: after it comes " + arguments[i + 1] +
-                                               " (a value that begins so is written " + name + "=VALUE)");
-      words.push_back(arguments[++i]);
-    }
-  }
-  return words;
-}
-
 /// Parses the arguments. Throws an Error for an option without a value, an option that is given twice, and an unknown
 /// word.
 Words read_words(std::vector<std::string> const& arguments, Table const& table, std::vector<std::string> const& verbs);
@@ -92,22 +68,9 @@ struct FileValue {
   std::string where;
 };
 
-namespace toml_file {
-
-void collect(toml::table const& table, std::string const& prefix, std::string const& file, std::vector<FileValue>& all);
-
-}  // namespace toml_file
-
 /// All values of a TOML text; `name` is the file's name in errors.
 std::vector<FileValue> read_toml(std::string_view text, std::string const& name);
 std::vector<FileValue> read_toml(std::filesystem::path const& file);
-
-namespace toml_file {
-
-/// An option's name as a TOML key, with quotes if it has letters that are not ASCII.
-std::string key(std::string_view name);
-
-}  // namespace toml_file
 
 /// All options with their values, with a table for each group; reading the text gives the same values. If options are
 /// linked and none was given, they are written as comments, since the file does not set them.
@@ -186,9 +149,7 @@ class SaveConfig {
 
   void on_fit_start(auto& ctx) {
     if (ctx.rank() != 0 || ctx.dev_run() || ctx.options().barebones) return;
-    std::filesystem::path folder = ctx.log_dir();
-    if (folder.empty()) folder = ctx.options().default_root_dir;
-    std::filesystem::create_directories(folder);
+    auto const folder = run_output::folder(ctx, {});
     for (int number = 1;; ++number) {
       file_ = folder / (number == 1 ? "config.toml" : "config-" + std::to_string(number) + ".toml");
       if (!std::filesystem::exists(file_)) return write_durably(file_, text_);

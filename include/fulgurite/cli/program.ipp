@@ -21,6 +21,31 @@ FULGURITE_BODY std::string words_error(CLI::ParseError const& error, std::vector
   return option + (std::ranges::count_if(arguments, names_it) > 1 ? " is said more than once" : " has no value");
 }
 
+/// The arguments in the form that CLI11 needs: it would take the next word for the value of `--name=`, and also an
+/// option that follows `--name`. `takes_value(word)`: true if it is an option with a value.
+FULGURITE_BODY std::vector<std::string> with_values(std::vector<std::string> const& arguments,
+                                                    FunctionRef<bool(std::string const&)> takes_value) {
+  std::vector<std::string> words;
+  for (std::size_t i = 0; i != arguments.size(); ++i) {
+    auto const& word = arguments[i];
+    auto const name = word.substr(0, word.find('='));
+    if (!takes_value(name) || word.size() > name.size() + 1) {
+      words.push_back(word);
+      continue;
+    }
+    words.push_back(name);
+    if (name != word) {
+      words.emplace_back();
+    } else if (i + 1 != arguments.size()) {
+      if (arguments[i + 1].starts_with("--"))
+        throw Error("fulgurite.cli.words", name + " has no value: after it comes " + arguments[i + 1] +
+                                               " (a value that begins so is written " + name + "=VALUE)");
+      words.push_back(arguments[++i]);
+    }
+  }
+  return words;
+}
+
 FULGURITE_BODY Words read_words(std::vector<std::string> const& arguments, Table const& table,
                                 std::vector<std::string> const& verbs) {
   Words words;
@@ -60,10 +85,7 @@ FULGURITE_BODY Words read_words(std::vector<std::string> const& arguments, Table
   return words;
 }
 
-}  // namespace fulgurite::cli
-
-namespace fulgurite::cli::toml_file {
-
+/// Appends all values of a table of a file, those of the tables in it with their names before.
 FULGURITE_BODY void collect(toml::table const& table, std::string const& prefix, std::string const& file,
                             std::vector<FileValue>& all) {
   for (auto&& [key, node] : table) {
@@ -77,14 +99,10 @@ FULGURITE_BODY void collect(toml::table const& table, std::string const& prefix,
   }
 }
 
-}  // namespace fulgurite::cli::toml_file
-
-namespace fulgurite::cli {
-
 FULGURITE_BODY std::vector<FileValue> read_toml(std::string_view text, std::string const& name) {
   std::vector<FileValue> all;
   try {
-    toml_file::collect(toml::parse(text, name), "", name, all);
+    collect(toml::parse(text, name), "", name, all);
   } catch (toml::parse_error const& error) {
     throw Error("fulgurite.cli.config", name + ", line " + std::to_string(error.source().begin.line) + ", column " +
                                             std::to_string(error.source().begin.column) + ": " +
@@ -103,24 +121,17 @@ FULGURITE_BODY std::vector<FileValue> read_toml(std::filesystem::path const& fil
   return read_toml(text.str(), file.string());
 }
 
-}  // namespace fulgurite::cli
-
-namespace fulgurite::cli::toml_file {
-
-FULGURITE_BODY std::string key(std::string_view name) {
+/// An option's name as a TOML key, with quotes if it has letters that are not ASCII.
+FULGURITE_BODY std::string toml_key(std::string_view name) {
   std::string all;
   for (std::size_t begin = 0; begin <= name.size();) {
     auto const part = name.substr(begin, name.find('.', begin) - begin);
     bool const ascii = std::ranges::all_of(part, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
-    (all += begin == 0 ? "" : ".") += ascii ? std::string(part) : quoted(part);
+    (all += begin == 0 ? "" : ".") += file_text({std::string(part), ascii ? Form::bare : Form::quoted});
     begin += part.size() + 1;
   }
   return all;
 }
-
-}  // namespace fulgurite::cli::toml_file
-
-namespace fulgurite::cli {
 
 FULGURITE_BODY std::string to_toml(Table const& table) {
   auto const group_of = [](Entry const& entry) {
@@ -132,14 +143,14 @@ FULGURITE_BODY std::string to_toml(Table const& table) {
     if (entry.listed && std::ranges::find(groups, group_of(entry)) == groups.end()) groups.push_back(group_of(entry));
   std::string text;
   for (auto const& group : groups) {
-    if (!group.empty()) text += "\n[" + toml_file::key(group) + "]\n";
+    if (!group.empty()) text += "\n[" + toml_key(group) + "]\n";
     for (auto const& entry : table.entries()) {
       if (!entry.listed || group_of(entry) != group) continue;
       auto const value = entry.text();
-      bool const raw = entry.list ? value.starts_with('[') : entry.bare && toml_file::is_bare(value);
+      bool const raw = entry.list ? value.starts_with('[') : entry.bare && is_bare(value);
       if (table.is_linked(entry.name) && !table.was_given(entry.name)) text += "# ";
-      text += toml_file::key(std::string_view(entry.name).substr(group.empty() ? 0 : group.size() + 1)) + " = ";
-      text += raw ? value : toml_file::quoted(value);
+      text += toml_key(std::string_view(entry.name).substr(group.empty() ? 0 : group.size() + 1)) + " = ";
+      text += file_text({value, raw ? Form::bare : Form::quoted});
       text += '\n';
     }
   }

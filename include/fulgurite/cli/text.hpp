@@ -93,11 +93,7 @@ template <class N>
 struct Value<N> {
   static constexpr std::string_view kind = std::is_integral_v<N> ? "N" : "X";
   static constexpr bool bare = true;
-  static std::string text(N value) {
-    if constexpr (std::is_same_v<N, float>) return report::formatted("%.9g", static_cast<double>(value));
-    else if constexpr (std::is_floating_point_v<N>) return report::exact(static_cast<double>(value));
-    else return std::to_string(value);
-  }
+  static std::string text(N value) { return reflect::field_text(value); }
   static void read(std::string_view from, N& to) {
     to = number_of<N>(from, std::is_integral_v<N> ? "a whole number" : "a number");
   }
@@ -111,7 +107,7 @@ struct Value<E> {
   using Number = std::underlying_type_t<E>;
   static std::string text(E value) {
     if constexpr (named) return std::string(Names<E>::all[static_cast<std::size_t>(value)]);
-    else return std::to_string(static_cast<long long>(value));
+    else return reflect::field_text(value);
   }
   static void read(std::string_view from, E& to) {
     if constexpr (named) {
@@ -239,13 +235,8 @@ struct Value<Clip> {
   }
 };
 
-namespace toml_file {
-
-/// True if the text reads back as the same number or boolean without quotes.
+/// True if a file has such a text without quotes, since it reads back as the same number or boolean.
 bool is_bare(std::string_view text);
-std::string quoted(std::string_view text);
-
-}  // namespace toml_file
 
 /// How a value was written. A command line and an environment have free texts only; in a file numbers and booleans are
 /// bare, and texts are quoted.
@@ -263,12 +254,8 @@ std::string file_text(Written const& value);
 /// have no quotes. `what`: a prefix of the expected description.
 void require_form(Form form, bool bare, std::string_view text, std::string const& what = {});
 
-namespace toml_file {
-
 /// Converts a TOML node: a number, boolean or text, or a list of these; anything else throws an Error.
 Written written(toml::node const& node, std::string const& where, bool in_list = false);
-
-}  // namespace toml_file
 
 /// Splits a list: `a,b` on a command line, or `[1, 2]` or `["a", "b"]` in a file.
 std::vector<Written> items_of(std::string_view text);
@@ -286,7 +273,7 @@ struct Value<std::vector<E>> {
   static std::string text(std::vector<E> const& values) {
     auto const item = [](E const& one) {
       auto const text = Value<E>::text(one);
-      bool const quotes = !Value<E>::bare || !toml_file::is_bare(text);
+      bool const quotes = !Value<E>::bare || !is_bare(text);
       return file_text({text, quotes ? Form::quoted : Form::bare});
     };
     return "[" + listed(values, item) + "]";

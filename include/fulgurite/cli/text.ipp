@@ -12,10 +12,6 @@ FULGURITE_BODY std::string part_text(double part) {
   return text;
 }
 
-}  // namespace fulgurite::cli
-
-namespace fulgurite::cli::toml_file {
-
 FULGURITE_BODY bool is_bare(std::string_view text) {
   if (text == "true" || text == "false" || text == "nan" || text == "inf" || text == "-inf") return true;
   if (text.starts_with('-')) text.remove_prefix(1);
@@ -24,7 +20,8 @@ FULGURITE_BODY bool is_bare(std::string_view text) {
          (text.front() != '0' || text.size() == 1 || text[1] == '.' || text[1] == 'e');
 }
 
-FULGURITE_BODY std::string quoted(std::string_view text) {
+/// The text as a file has it, in quotes.
+FULGURITE_BODY std::string in_quotes(std::string_view text) {
   std::string all = "\"";
   for (char const c : text) {
     if (c == '"' || c == '\\') all += '\\';
@@ -42,22 +39,14 @@ FULGURITE_BODY std::string quoted(std::string_view text) {
   return all += '"';
 }
 
-}  // namespace fulgurite::cli::toml_file
-
-namespace fulgurite::cli {
-
 FULGURITE_BODY std::string file_text(Written const& value) {
-  return value.form == Form::quoted ? toml_file::quoted(value.text) : value.text;
+  return value.form == Form::quoted ? in_quotes(value.text) : value.text;
 }
 
 FULGURITE_BODY void require_form(Form form, bool bare, std::string_view text, std::string const& what) {
   if (form == Form::bare && !bare) throw Expected{what + "a text in quotes"};
-  if (form == Form::quoted && bare && toml_file::is_bare(text)) throw Expected{what + "a value without quotes"};
+  if (form == Form::quoted && bare && is_bare(text)) throw Expected{what + "a value without quotes"};
 }
-
-}  // namespace fulgurite::cli
-
-namespace fulgurite::cli::toml_file {
 
 FULGURITE_BODY Written written(toml::node const& node, std::string const& where, bool in_list) {
   if (auto const* const value = node.as_boolean()) return {value->get() ? "true" : "false", Form::bare};
@@ -71,10 +60,6 @@ FULGURITE_BODY Written written(toml::node const& node, std::string const& where,
   throw Error("fulgurite.cli.config", where + ": an option must be a number, true, false, a text or a list of these");
 }
 
-}  // namespace fulgurite::cli::toml_file
-
-namespace fulgurite::cli {
-
 FULGURITE_BODY std::vector<Written> items_of(std::string_view text) {
   std::vector<Written> items;
   if (text.starts_with('[')) {
@@ -82,7 +67,7 @@ FULGURITE_BODY std::vector<Written> items_of(std::string_view text) {
       auto const table = toml::parse("list = " + std::string(text));
       auto const* const array = table["list"].as_array();
       if (!array || table.size() != 1) throw Expected{"a list, as a,b or [1, 2]"};
-      for (auto const& one : *array) items.push_back(toml_file::written(one, "list", true));
+      for (auto const& one : *array) items.push_back(written(one, "list", true));
     } catch (toml::parse_error const&) { throw Expected{"a list, as a,b or [1, 2]"}; } catch (Error const&) {
       throw Expected{"a list of numbers, truth values or texts"};
     }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <fulgurite/core/body.hpp>
+#include <fulgurite/core/types.hpp>
 
 namespace fulgurite {
 
@@ -103,21 +104,11 @@ using HyperparameterValues = std::vector<std::variant<bool, std::int64_t, double
 using Hyperparameter =
     std::pair<std::string, std::variant<bool, std::int64_t, double, std::string, HyperparameterValues>>;
 
-/// The text of a setting. `text(value)` returns the text of one number, boolean or string; a list becomes "[a, b]",
-/// with `between` between two entries.
-template <class Text>
-std::string setting_text(Hyperparameter::second_type const& setting, Text const& text,
-                         std::string_view between = ", ") {
-  return std::visit(
-      [&]<class T>(T const& value) -> std::string {
-        if constexpr (std::same_as<T, HyperparameterValues>) {
-          std::string all = "[";
-          for (auto const& one : value) (all += all.size() > 1 ? between : "") += std::visit(text, one);
-          return all + "]";
-        } else return text(value);
-      },
-      setting);
-}
+/// The text of a setting, in which a kind of file writes a `number` and a `text` in its own way, and truth values as
+/// `yes` and `no`; a list becomes "[a, b]", with `between` between two entries.
+std::string setting_text(Hyperparameter::second_type const& setting, FunctionRef<std::string(double)> number,
+                         FunctionRef<std::string(std::string const&)> text, std::string_view between = ", ",
+                         std::string_view yes = "true", std::string_view no = "false");
 
 /// True for types of a single hyper-parameter.
 template <class V>

@@ -6,6 +6,27 @@
 
 namespace fulgurite {
 
+FULGURITE_BODY std::string setting_text(Hyperparameter::second_type const& setting,
+                                        FunctionRef<std::string(double)> number,
+                                        FunctionRef<std::string(std::string const&)> text, std::string_view between,
+                                        std::string_view yes, std::string_view no) {
+  auto const one = [&]<class T>(T const& value) {
+    if constexpr (std::same_as<T, bool>) return std::string(value ? yes : no);
+    else if constexpr (std::same_as<T, double>) return number(value);
+    else if constexpr (std::same_as<T, std::string>) return text(value);
+    else return std::to_string(value);
+  };
+  return std::visit(
+      [&]<class T>(T const& value) {
+        if constexpr (std::same_as<T, HyperparameterValues>) {
+          std::string all = "[";
+          for (auto const& entry : value) (all += all.size() > 1 ? between : "") += std::visit(one, entry);
+          return all + "]";
+        } else return one(value);
+      },
+      setting);
+}
+
 FULGURITE_BULK_BODY HyperparameterList::HyperparameterList() = default;
 FULGURITE_MOVES_BODY(HyperparameterList);
 

@@ -279,6 +279,33 @@ struct MisspeltOption {
   static constexpr std::string_view name() { return {}; }
 };
 
+/// Follows a class template CLASS<M> of a metric, whose options are CLASSOptions: a name that these do not have is then
+/// refused by the compiler.
+#define FULGURITE_REFUSES_MISSPELT_OPTION(CLASS)                                                                       \
+  template <>                                                                                                          \
+  class CLASS<::fulgurite::MisspeltOption> {                                                                           \
+   public:                                                                                                             \
+    ::fulgurite::MisspeltOption metric;                                                                                \
+    CLASS##Options options = {};                                                                                       \
+    void on_fit_start() {}                                                                                             \
+    using Stateless = ::fulgurite::ByChoice;                                                                           \
+  };                                                                                                                   \
+  template <class = void>                                                                                              \
+  CLASS(...)->CLASS<::fulgurite::MisspeltOption>
+
+/// The same, and the trainer refuses a metric that is missing, or a text in its place.
+#define FULGURITE_REFUSES_WRONG_METRIC(CLASS)                                                                          \
+  template <>                                                                                                          \
+  class CLASS<::fulgurite::MetricLeftOut> {                                                                            \
+   public:                                                                                                             \
+    static constexpr bool lacks_metric = true;                                                                         \
+    explicit CLASS(CLASS##Options = {}) {}                                                                             \
+  };                                                                                                                   \
+  CLASS(CLASS##Options = {}) -> CLASS<::fulgurite::MetricLeftOut>;                                                     \
+  template <std::convertible_to<std::string_view> Text>                                                                \
+  CLASS(Text const&, ...) -> CLASS<::fulgurite::MetricText>;                                                           \
+  FULGURITE_REFUSES_MISSPELT_OPTION(CLASS)
+
 /// What options are not: a number, a word or a text in their place has no name.
 template <class T>
 concept Unnamed = std::is_arithmetic_v<T> || std::is_enum_v<T> || std::convertible_to<T, std::string_view>;

@@ -39,19 +39,12 @@ class CsvTable {
   std::vector<std::string> const& columns() const { return columns_; }
 
  private:
-  static std::string row(std::vector<std::string> const& columns, std::vector<Cell> const& cells);
-
   /// Calls f(cells) for the first `rows` rows of the file.
-  template <class F>
-  void each_row(long rows, F&& f) const {
-    CsvReader in(file_.number(), path());
-    std::vector<std::string> cells;
-    in.next(cells);
-    for (long i = 0; i < rows && in.next(cells); ++i) f(cells);
-  }
+  void each_row(long rows, FunctionRef<void(std::vector<std::string> const&)> f) const;
 
-  // The table is copied row by row, so a long one need not fit into memory.
-  void rewrite(std::vector<std::string> columns, std::vector<Cell> const& cells);
+  /// Replaces the file by one with these columns, the first `rows` rows, and then `more`. The rows are copied one by
+  /// one, so a long table need not fit into memory.
+  void rewrite(std::vector<std::string> columns, long rows, std::string const& more);
 
   GrowingFile file_;
   std::vector<std::string> columns_;

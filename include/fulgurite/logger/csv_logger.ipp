@@ -25,47 +25,8 @@ FULGURITE_BODY CsvTable::CsvTable(std::filesystem::path path) : file_(std::move(
   if (last != '\n') file_.append("\n");
 }
 
-FULGURITE_BODY void CsvTable::add(std::vector<Cell> const& cells) {
-  file_.require_ours();
-  std::vector<std::string> columns = columns_;
-  for (auto const& cell : cells)
-    if (std::find(columns.begin(), columns.end(), cell.column) == columns.end()) columns.emplace_back(cell.column);
-  if (columns.size() != columns_.size()) {
-    sort_seldom(columns);
-    rewrite(std::move(columns), cells);
-  } else {
-    file_.append(row(columns_, cells));
-  }
-  ++rows_;
-}
-
-FULGURITE_BODY void CsvTable::keep(long rows) {
-  file_.require_ours();
-  if (rows >= rows_) return;
-  std::vector<bool> used(columns_.size());
-  each_row(rows, [&](auto const& cells) {
-    for (std::size_t i = 0; i < cells.size() && i < used.size(); ++i) used[i] = used[i] || !cells[i].empty();
-  });
-  auto const of_used = [&](std::vector<std::string> const& cells) {
-    std::vector<std::string> left;
-    for (std::size_t i = 0; i != cells.size(); ++i)
-      if (i >= used.size() || used[i]) left.push_back(cells[i]);
-    return left;
-  };
-  columns_ = of_used(columns_);
-  DurableFile out(path());
-  std::string block = columns_.empty() ? std::string() : csv_row(columns_);
-  each_row(rows, [&](auto const& cells) {
-    block += csv_row(of_used(cells));
-    if (block.size() > 65536) out.write(std::exchange(block, {}));
-  });
-  out.write(block);
-  out.commit();
-  rows_ = rows;
-  file_.open();
-}
-
-FULGURITE_BODY std::string CsvTable::row(std::vector<std::string> const& columns, std::vector<Cell> const& cells) {
+/// The text of a row in a table of these columns.
+FULGURITE_BODY std::string row_text(std::vector<std::string> const& columns, std::vector<Cell> const& cells) {
   std::vector<std::string> texts(columns.size());
   for (auto const& cell : cells) {
     auto const at = static_cast<std::size_t>(std::find(columns.begin(), columns.end(), cell.column) - columns.begin());
@@ -74,27 +35,59 @@ FULGURITE_BODY std::string CsvTable::row(std::vector<std::string> const& columns
   return csv_row(texts);
 }
 
-FULGURITE_BODY void CsvTable::rewrite(std::vector<std::string> columns, std::vector<Cell> const& cells) {
+FULGURITE_BODY void CsvTable::add(std::vector<Cell> const& cells) {
+  file_.require_ours();
+  std::vector<std::string> columns = columns_;
+  for (auto const& cell : cells)
+    if (std::find(columns.begin(), columns.end(), cell.column) == columns.end()) columns.emplace_back(cell.column);
+  if (columns.size() != columns_.size()) {
+    sort_seldom(columns);
+    auto const last = row_text(columns, cells);
+    rewrite(std::move(columns), rows_, last);
+  } else {
+    file_.append(row_text(columns_, cells));
+  }
+  ++rows_;
+}
+
+FULGURITE_BODY void CsvTable::keep(long rows) {
+  file_.require_ours();
+  if (rows >= rows_) return;
+  std::vector<bool> used(columns_.size());
+  each_row(rows, [&](std::vector<std::string> const& cells) {
+    for (std::size_t i = 0; i < cells.size() && i < used.size(); ++i) used[i] = used[i] || !cells[i].empty();
+  });
+  std::vector<std::string> columns;
+  for (std::size_t i = 0; i != used.size(); ++i)
+    if (used[i]) columns.push_back(columns_[i]);
+  rewrite(std::move(columns), rows, {});
+}
+
+FULGURITE_BODY void CsvTable::each_row(long rows, FunctionRef<void(std::vector<std::string> const&)> f) const {
+  if (columns_.empty()) return;
+  CsvReader in(file_.number(), path());
+  std::vector<std::string> cells;
+  in.next(cells);
+  for (long i = 0; i < rows && in.next(cells); ++i) f(cells);
+}
+
+FULGURITE_BODY void CsvTable::rewrite(std::vector<std::string> columns, long rows, std::string const& more) {
   DurableFile out(path());
-  std::string block = csv_row(columns);
-  std::vector<std::size_t> place;
-  place.reserve(columns_.size());
+  std::string block = columns.empty() ? std::string() : csv_row(columns);
+  std::vector<std::size_t> place;  // of each column until now; behind the last one if it is dropped
   for (auto const& name : columns_)
     place.push_back(static_cast<std::size_t>(std::find(columns.begin(), columns.end(), name) - columns.begin()));
-  if (!columns_.empty()) {
-    CsvReader in(file_.number(), path());
-    std::vector<std::string> old;
-    in.next(old);
-    while (in.next(old)) {
-      std::vector<std::string> texts(columns.size());
-      for (std::size_t i = 0; i < old.size() && i < place.size(); ++i) texts[place[i]] = old[i];
-      block += csv_row(texts);
-      if (block.size() > 65536) out.write(std::exchange(block, {}));
-    }
-  }
-  out.write(block + row(columns, cells));
+  each_row(rows, [&](std::vector<std::string> const& old) {
+    std::vector<std::string> texts(columns.size());
+    for (std::size_t i = 0; i < old.size() && i < place.size(); ++i)
+      if (place[i] != texts.size()) texts[place[i]] = old[i];
+    block += csv_row(texts);
+    if (block.size() > 65536) out.write(std::exchange(block, {}));
+  });
+  out.write(block + more);
   out.commit();
   columns_ = std::move(columns);
+  rows_ = rows;
   file_.open();
 }
 

@@ -2,7 +2,6 @@
 // Shared by the loggers that write into a run's folder: what the folder contains, how a resumed run continues in it,
 // and when rows are dropped.
 
-#include <charconv>
 #include <filesystem>
 #include <optional>
 #include <span>
@@ -17,6 +16,7 @@
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
+#include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/logger/journal.hpp>
 #include <fulgurite/loop/context.hpp>
@@ -64,28 +64,10 @@ struct FolderOptions {
   std::string prefix = {};
 };
 
-/// Throws for a name that leads out of the folder, and for an invalid version. `owner` is the logger's name.
-void check_folder(std::string const& owner, FolderOptions const& options);
-
-/// The folder that contains the versions.
-std::filesystem::path folder_root(std::filesystem::path const& save_dir, FolderOptions const& options,
-                                  TrainerOptions const& trainer);
-
 // Gives each run a folder of its own: version_0, version_1, ... Safe if two runs start at the same time.
 
 /// Calls f(number, path) for each version_N in `root`, in any order.
-template <class F>
-void each_version(std::filesystem::path const& root, F&& f) {
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry(root, error), end; !error && entry != end; entry.increment(error)) {
-    auto const name = entry->path().filename().string();
-    constexpr std::string_view prefix = "version_";
-    long number = -1;
-    auto const* const last = name.data() + name.size();
-    if (!name.starts_with(prefix) || std::from_chars(name.data() + prefix.size(), last, number).ptr != last) continue;
-    f(number, entry->path());
-  }
-}
+void each_version(std::filesystem::path const& root, FunctionRef<void(long, std::filesystem::path const&)> f);
 
 /// Makes the first free version folder from `number` on. mkdir decides a race: the second process takes the next
 /// number.
@@ -118,59 +100,36 @@ class VersionLock {
   FileDescriptor descriptor_;
 };
 
-/// The folder of a logger with such a `Table`; see FolderLogger for the requirements.
-template <class Table>
+/// The folder of a logger: that of the run that is resumed, or the one that the options choose.
 class ChosenFolder {
  public:
-  ChosenFolder(std::filesystem::path save_dir, FolderOptions options)
-      : save_dir_(std::move(save_dir)), options_(std::move(options)) {
-    check_folder(std::string(Table::owner), options_);
-  }
+  /// `owner`: the logger's name in errors; `lock`: the name of its lock file. Throws for a name that leads out of the
+  /// folder, and for an invalid version.
+  ChosenFolder(std::string_view owner, std::string_view lock, std::filesystem::path save_dir, FolderOptions options);
 
-  /// A run begins: chooses the folder. Returns true if this process writes: rank zero does, except in a fast_dev_run or
-  /// barebones.
-  bool choose(Context& ctx, auto const& more);
+  /// A run begins: chooses the folder; `make(root)` makes a new one. Returns true if this process writes: rank zero
+  /// does, except in a fast_dev_run or barebones.
+  bool choose(Context& ctx, FunctionRef<std::filesystem::path(std::filesystem::path const&)> make);
   /// Sets the folder of the run that the next fit resumes; called before that fit begins.
   void continue_in(std::filesystem::path folder) { continued_ = std::move(folder); }
   /// The fit failed before it resumed: restores the previous folder.
   void do_not_continue();
-  void end() {
-    continued_.clear();
-    before_.reset();
-  }
+  void end();
 
   bool is_chosen() const { return !folder_.empty(); }
   std::filesystem::path const& path() const { return folder_; }
-  bool is(std::filesystem::path const& folder) const { return is_same(folder, folder_); }
+  bool is(std::filesystem::path const& folder) const;
   bool is_resumed() const { return is_resumed_; }
   FolderOptions const& options() const { return options_; }
-
-  /// The folders of all runs that such a logger has made, or may continue.
-  std::vector<std::filesystem::path> earlier_runs(TrainerOptions const& options) const;
+  /// The folder that contains the versions.
+  std::filesystem::path root_of(TrainerOptions const& options) const;
 
  private:
-  std::filesystem::path root_of(TrainerOptions const& options) const {
-    return folder_root(save_dir_, options_, options);
-  }
-  static bool is_same(std::filesystem::path const& a, std::filesystem::path const& b) {
-    std::error_code missing;
-    return a == b || std::filesystem::equivalent(a, b, missing);
-  }
-  static std::filesystem::path new_folder(std::filesystem::path const& root, auto const& more) {
-    if constexpr (requires { Table::new_run(root, more); }) return Table::new_run(root, more);
-    else return new_version(root);
-  }
-  /// True if a logger of another kind, listed before this one, has made the run's folder where this one would.
-  static bool may_share(std::filesystem::path const& folder, std::filesystem::path const& root) {
-    std::error_code missing;
-    return !folder.empty() && is_same(folder.parent_path(), root) &&
-           !std::filesystem::exists(folder / Table::lock, missing);
-  }
-
   /// Continues in the folder of the resumed run if it is below `root`. A program that now logs elsewhere does not write
   /// into another program's folders.
   void go_on_in(Context& ctx, std::filesystem::path const& folder, std::filesystem::path const& root);
 
+  std::string owner_, lock_;
   std::filesystem::path save_dir_;
   FolderOptions options_;
   std::filesystem::path folder_{};
@@ -179,79 +138,14 @@ class ChosenFolder {
   bool is_resumed_ = false;
 };
 
-template <class Table>
-bool ChosenFolder<Table>::choose(Context& ctx, auto const& more) {
-  auto const earlier = std::exchange(continued_, {});
-  before_.reset();
-  is_resumed_ = false;
-  if (ctx.rank() != 0 || ctx.dev_run() || ctx.options().barebones) return false;
-  auto const root = root_of(ctx.options());
-  if (!earlier.empty() && !options_.version) go_on_in(ctx, earlier, root);
-  if (folder_.empty() && options_.version) {
-    folder_ = root / ("version_" + std::to_string(*options_.version));
-    file::make_folders(folder_);
-  } else if (folder_.empty()) {
-    folder_ = may_share(ctx.log_dir(), root) ? ctx.log_dir() : new_folder(root, more);
-  }
-  return true;
-}
-
-template <class Table>
-void ChosenFolder<Table>::do_not_continue() {
-  continued_.clear();
-  if (before_) folder_ = *before_;
-  before_.reset();
-  is_resumed_ = false;
-}
-
-template <class Table>
-std::vector<std::filesystem::path> ChosenFolder<Table>::earlier_runs(TrainerOptions const& options) const {
-  std::vector<std::filesystem::path> folders;
-  auto const root = root_of(options);
-  if constexpr (requires { Table::each_run(root, [](std::filesystem::path const&) {}); })
-    Table::each_run(root, [&](std::filesystem::path const& folder) { folders.push_back(folder); });
-  else
-    each_version(root, [&](long number, std::filesystem::path const& folder) {
-      if (!options_.version || *options_.version == number) folders.push_back(folder);
-    });
-  return folders;
-}
-
-template <class Table>
-void ChosenFolder<Table>::go_on_in(Context& ctx, std::filesystem::path const& folder,
-                                   std::filesystem::path const& root) {
-  before_ = folder_;
-  std::error_code missing;
-  bool const is_there = std::filesystem::is_directory(folder, missing);
-  if (is_there && is_same(folder.parent_path(), root)) {
-    is_resumed_ = true;
-    folder_ = folder;
-    return;
-  }
-  folder_.clear();
-  ctx.warn_each("fulgurite.logger.new_folder",
-                std::string(Table::owner) + ": the run that is resumed was logged in " + folder.string() +
-                    (is_there ? ", which is not in " + root.string() : std::string(", which is not there")) +
-                    ": its further rows are written to a new folder");
-}
-
 // A row as loggers write it: its axis first, and each name with the logger's prefix.
 
 /// A name with its prefix, if there is one: "a-loss".
 std::string prefixed(std::string const& prefix, std::string_view name);
 
-/// The cells of a row, `step` first, and the names to which they point.
-class NamedRow {
- public:
-  NamedRow(std::span<Scalar const> row, long step, std::string const& prefix);
-  NamedRow(NamedRow const&) = delete;
-
-  std::vector<Cell> const& cells() const { return cells_; }
-
- private:
-  std::vector<std::string> names_{};
-  std::vector<Cell> cells_{};
-};
+/// Calls f(cells) with the cells of a row, `step` first.
+void with_cells(std::span<Scalar const> row, long step, std::string const& prefix,
+                FunctionRef<void(std::vector<Cell> const&)> f);
 
 // Hyper-parameters as a YAML mapping that any YAML reader reads back with the right types.
 
@@ -321,9 +215,7 @@ class FolderLogger {
   /// The run's folder, `lightning_logs/version_N`; empty before setup.
   std::filesystem::path const& log_dir() const { return folder_.path(); }
   /// The folders of all runs that this logger has made, or may continue.
-  std::vector<std::filesystem::path> earlier_runs(TrainerOptions const& options) const {
-    return folder_.earlier_runs(options);
-  }
+  std::vector<std::filesystem::path> earlier_runs(TrainerOptions const& options) const;
 
  protected:
   FolderLogger(std::filesystem::path save_dir, FolderOptions options, More more = {});
@@ -345,7 +237,7 @@ class FolderLogger {
 
   void open();
 
-  ChosenFolder<Table> folder_;
+  ChosenFolder folder_;
   More more_;
   std::string hyperparameters_ = hparams_yaml({});
   long again_ = 0;                           ///< entries of an accumulation window that will be done again
@@ -366,7 +258,11 @@ void FolderLogger<Table, More>::setup(Context& ctx) {
   again_ = 0;
   trains_ = false;
   begun_ = true;
-  if (!folder_.choose(ctx, more_)) return;
+  auto const make = [&](std::filesystem::path const& root) {
+    if constexpr (requires { Table::new_run(root, more_); }) return Table::new_run(root, more_);
+    else return new_version(root);
+  };
+  if (!folder_.choose(ctx, make)) return;
   if (folder_.is_resumed()) {
     lock_.reset();
     table_.reset();
@@ -389,7 +285,9 @@ void FolderLogger<Table, More>::on_train_start(Context& ctx) {
 template <class Table, class More>
 void FolderLogger<Table, More>::log_metrics(std::span<Scalar const> row, long step) {
   if (!folder_.is_chosen()) return;
-  write([&](Table& table) { table.add(NamedRow(row, step, folder_.options().prefix).cells()); });
+  write([&](Table& table) {
+    with_cells(row, step, folder_.options().prefix, [&](std::vector<Cell> const& cells) { table.add(cells); });
+  });
 }
 
 template <class Table, class More>
@@ -433,8 +331,22 @@ void FolderLogger<Table, More>::state(auto& archive) {
 }
 
 template <class Table, class More>
+std::vector<std::filesystem::path> FolderLogger<Table, More>::earlier_runs(TrainerOptions const& options) const {
+  std::vector<std::filesystem::path> folders;
+  auto const root = folder_.root_of(options);
+  auto const& only = folder_.options().version;
+  if constexpr (requires { Table::each_run(root, [](std::filesystem::path const&) {}); })
+    Table::each_run(root, [&](std::filesystem::path const& folder) { folders.push_back(folder); });
+  else
+    each_version(root, [&](long number, std::filesystem::path const& folder) {
+      if (!only || *only == number) folders.push_back(folder);
+    });
+  return folders;
+}
+
+template <class Table, class More>
 FolderLogger<Table, More>::FolderLogger(std::filesystem::path save_dir, FolderOptions options, More more)
-    : folder_(std::move(save_dir), std::move(options)), more_(std::move(more)) {}
+    : folder_(Table::owner, Table::lock, std::move(save_dir), std::move(options)), more_(std::move(more)) {}
 
 template <class Table, class More>
 template <class F>
@@ -487,8 +399,6 @@ void FolderLogger<Table, More>::open() {
 
 // Follows the definition of a Table and its body file: the library instantiates its logger, see FULGURITE_EXTERN.
 #define FULGURITE_FOLDER_LOGGER(WHAT, TABLE, MORE)                                                                     \
-  FULGURITE_##WHAT(class ChosenFolder<TABLE>);                                                                         \
-  FULGURITE_##WHAT(bool ChosenFolder<TABLE>::choose(Context&, MORE const&));                                           \
   FULGURITE_##WHAT(class FolderLogger<TABLE, MORE>);                                                                   \
   FULGURITE_##WHAT(void FolderLogger<TABLE, MORE>::finalize(Status));                                                  \
   FULGURITE_##WHAT(void FolderLogger<TABLE, MORE>::state(StateSaver&));                                                \

@@ -2,6 +2,7 @@
 // The bodies of logger/folder_logger.hpp.
 
 #include <cerrno>
+#include <charconv>
 #include <cstdint>
 #include <fstream>
 #include <limits>
@@ -44,22 +45,6 @@ FULGURITE_BODY void put_notes(std::filesystem::path const& folder, std::string c
 
 namespace fulgurite::logger {
 
-FULGURITE_BODY void check_folder(std::string const& owner, FolderOptions const& options) {
-  auto const name = std::filesystem::path(options.name).lexically_normal();
-  if (name.has_root_path() || (!name.empty() && *name.begin() == "..") || options.name.find('\0') != std::string::npos)
-    throw Error("fulgurite.logger.name",
-                owner + ": the name '" + options.name.substr(0, options.name.find('\0')) +
-                    "' leads out of save_dir: give a folder below it, and the rest of the way as save_dir");
-  if (options.version && *options.version < 0)
-    throw Error("fulgurite.logger.version",
-                owner + ": version = " + std::to_string(*options.version) + ": versions begin with 0");
-}
-
-FULGURITE_BODY std::filesystem::path folder_root(std::filesystem::path const& save_dir, FolderOptions const& options,
-                                                 TrainerOptions const& trainer) {
-  return ((save_dir.empty() ? trainer.default_root_dir.path() : save_dir) / options.name).lexically_normal();
-}
-
 /// The next number; throws if there is none.
 FULGURITE_BODY long version_after(long number, std::filesystem::path const& root) {
   if (number == std::numeric_limits<long>::max())
@@ -67,6 +52,19 @@ FULGURITE_BODY long version_after(long number, std::filesystem::path const& root
                 (root / ("version_" + std::to_string(number))).string() +
                     " is there, and no number is above it: rename that folder, or give the logger a version");
   return number + 1;
+}
+
+FULGURITE_BODY void each_version(std::filesystem::path const& root,
+                                 FunctionRef<void(long, std::filesystem::path const&)> f) {
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(root, error), end; !error && entry != end; entry.increment(error)) {
+    auto const name = entry->path().filename().string();
+    constexpr std::string_view prefix = "version_";
+    long number = -1;
+    auto const* const last = name.data() + name.size();
+    if (!name.starts_with(prefix) || std::from_chars(name.data() + prefix.size(), last, number).ptr != last) continue;
+    f(number, entry->path());
+  }
 }
 
 /// One above the highest version_N in `root`; 0 if there is none. Gaps are not filled.
@@ -121,24 +119,105 @@ FULGURITE_BODY std::string VersionLock::owner(int descriptor) {
   return text.empty() ? "it has just begun" : text;
 }
 
+FULGURITE_BODY ChosenFolder::ChosenFolder(std::string_view owner, std::string_view lock, std::filesystem::path save_dir,
+                                          FolderOptions options)
+    : owner_(owner), lock_(lock), save_dir_(std::move(save_dir)), options_(std::move(options)) {
+  auto const name = std::filesystem::path(options_.name).lexically_normal();
+  if (name.has_root_path() || (!name.empty() && *name.begin() == "..") || options_.name.find('\0') != std::string::npos)
+    throw Error("fulgurite.logger.name",
+                owner_ + ": the name '" + options_.name.substr(0, options_.name.find('\0')) +
+                    "' leads out of save_dir: give a folder below it, and the rest of the way as save_dir");
+  if (options_.version && *options_.version < 0)
+    throw Error("fulgurite.logger.version",
+                owner_ + ": version = " + std::to_string(*options_.version) + ": versions begin with 0");
+}
+
+/// True for two names of one folder.
+FULGURITE_BODY bool is_same_folder(std::filesystem::path const& a, std::filesystem::path const& b) {
+  std::error_code missing;
+  return a == b || std::filesystem::equivalent(a, b, missing);
+}
+
+FULGURITE_BODY bool ChosenFolder::choose(Context& ctx,
+                                         FunctionRef<std::filesystem::path(std::filesystem::path const&)> make) {
+  auto const earlier = std::exchange(continued_, {});
+  before_.reset();
+  is_resumed_ = false;
+  if (ctx.rank() != 0 || ctx.dev_run() || ctx.options().barebones) return false;
+  auto const root = root_of(ctx.options());
+  if (!earlier.empty() && !options_.version) go_on_in(ctx, earlier, root);
+  if (!folder_.empty()) return true;
+  if (options_.version) {
+    folder_ = root / ("version_" + std::to_string(*options_.version));
+    file::make_folders(folder_);
+    return true;
+  }
+  // A logger of another kind, listed before this one, may have made the run's folder where this one would.
+  std::error_code missing;
+  auto const& shared = ctx.log_dir();
+  bool const may_share = !shared.empty() && is_same_folder(shared.parent_path(), root) &&
+                         !std::filesystem::exists(shared / lock_, missing);
+  folder_ = may_share ? shared : make(root);
+  return true;
+}
+
+FULGURITE_BODY void ChosenFolder::do_not_continue() {
+  if (before_) folder_ = *before_;
+  end();
+  is_resumed_ = false;
+}
+
+FULGURITE_BODY void ChosenFolder::end() {
+  continued_.clear();
+  before_.reset();
+}
+
+FULGURITE_BODY bool ChosenFolder::is(std::filesystem::path const& folder) const {
+  return is_same_folder(folder, folder_);
+}
+
+FULGURITE_BODY std::filesystem::path ChosenFolder::root_of(TrainerOptions const& options) const {
+  return ((save_dir_.empty() ? options.default_root_dir.path() : save_dir_) / options_.name).lexically_normal();
+}
+
+FULGURITE_BODY void ChosenFolder::go_on_in(Context& ctx, std::filesystem::path const& folder,
+                                           std::filesystem::path const& root) {
+  before_ = folder_;
+  std::error_code missing;
+  bool const is_there = std::filesystem::is_directory(folder, missing);
+  if (is_there && is_same_folder(folder.parent_path(), root)) {
+    is_resumed_ = true;
+    folder_ = folder;
+    return;
+  }
+  folder_.clear();
+  ctx.warn_each("fulgurite.logger.new_folder",
+                owner_ + ": the run that is resumed was logged in " + folder.string() +
+                    (is_there ? ", which is not in " + root.string() : std::string(", which is not there")) +
+                    ": its further rows are written to a new folder");
+}
+
 FULGURITE_BODY std::string prefixed(std::string const& prefix, std::string_view name) {
   std::string text = prefix;
   if (!prefix.empty()) text += '-';
   return text += name;
 }
 
-FULGURITE_BODY NamedRow::NamedRow(std::span<Scalar const> row, long step, std::string const& prefix) {
-  names_.reserve(row.size());
-  cells_.push_back({"step", static_cast<double>(step), true});
+FULGURITE_BODY void with_cells(std::span<Scalar const> row, long step, std::string const& prefix,
+                               FunctionRef<void(std::vector<Cell> const&)> f) {
+  std::vector<std::string> names;
+  names.reserve(row.size());  // the cells refer to them
+  std::vector<Cell> cells{{"step", static_cast<double>(step), true}};
   for (auto const& scalar : row) {
     bool const counter = scalar.name == "epoch";
     if (scalar.name == "step") {  // as in Lightning, a metric of that name replaces the axis
-      cells_.front() = {"step", scalar.value, false};
+      cells.front() = {"step", scalar.value, false};
       continue;
     }
-    names_.push_back(counter ? std::string(scalar.name) : prefixed(prefix, scalar.name));
-    cells_.push_back({names_.back(), scalar.value, counter});
+    names.push_back(counter ? std::string(scalar.name) : prefixed(prefix, scalar.name));
+    cells.push_back({names.back(), scalar.value, counter});
   }
+  f(cells);
 }
 
 FULGURITE_BODY std::string hparams_yaml(std::span<Hyperparameter const> parameters) {
@@ -146,13 +225,9 @@ FULGURITE_BODY std::string hparams_yaml(std::span<Hyperparameter const> paramete
   std::string text;
   for (auto const& [name, value] : parameters)
     text += report::yaml(name) + ": " +
-            setting_text(value,
-                         []<class T>(T const& v) -> std::string {
-                           if constexpr (std::is_same_v<T, bool>) return v ? "true" : "false";
-                           else if constexpr (std::is_same_v<T, double>) return report::yaml(v);
-                           else if constexpr (std::is_same_v<T, std::string>) return report::yaml(std::string_view(v));
-                           else return std::to_string(v);
-                         }) +
+            setting_text(
+                value, [](double number) { return report::yaml(number); },
+                [](std::string_view words) { return report::yaml(words); }) +
             "\n";
   return text;
 }

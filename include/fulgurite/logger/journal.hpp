@@ -2,7 +2,6 @@
 // A file of entries that grows only at its end, and can be cut back to its first entries.
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -33,37 +32,14 @@ struct Cell {
 /// such byte.
 std::string utf8_text(std::string_view text);
 
-// Rows of a CSV file to text and back: a cell may contain commas, quotes and line breaks.
-
-/// One row as text, which a CsvReader reads back as these cells.
-std::string csv_row(std::vector<std::string> const& cells);
-
-/// Reads the rows of an open file one by one, so a long table need not fit into memory. A row ends at a line break
-/// outside of quotes.
-class CsvReader {
- public:
-  CsvReader(int descriptor, std::filesystem::path path);
-
-  /// Reads the next row's cells; false at the end.
-  bool next(std::vector<std::string>& cells);
-
- private:
-  int peek();
-  int take();
-
-  int descriptor_;
-  std::filesystem::path path_;
-  std::array<char, 65536> buffer_{};
-  std::size_t at_ = 0, filled_ = 0;
-  std::uint64_t offset_ = 0;
-};
-
 // Reads an open file piece by piece, without holding all of it.
 
 /// The bytes of a file from an offset on: `window.at(offset, 12)`.
 class FileWindow {
  public:
   FileWindow(int descriptor, std::filesystem::path path);
+
+  std::filesystem::path const& path() const { return path_; }
 
   /// Up to `count` bytes from `offset` on, fewer at the end of the file; valid until the next call.
   std::string_view at(std::uint64_t offset, std::size_t count);
@@ -77,6 +53,29 @@ class FileWindow {
   std::vector<char> bytes_{};
   std::uint64_t begin_ = 0;  ///< the offset of the bytes in the file
   std::size_t filled_ = 0;
+};
+
+// Rows of a CSV file to text and back: a cell may contain commas, quotes and line breaks.
+
+/// One row as text, which a CsvReader reads back as these cells.
+std::string csv_row(std::vector<std::string> const& cells);
+
+/// Reads the rows of an open file one by one, so a long table need not fit into memory. A row ends at a line break
+/// outside of quotes.
+class CsvReader {
+ public:
+  CsvReader(int descriptor, std::filesystem::path const& path) : window_(descriptor, path) {}
+
+  /// Reads the next row's cells; false at the end.
+  bool next(std::vector<std::string>& cells);
+
+ private:
+  int peek();
+  int take();
+
+  FileWindow window_;
+  std::string_view read_{};   ///< what was read, and is not taken yet
+  std::uint64_t offset_ = 0;  ///< of the bytes after it
 };
 
 // A file that grows at its end, and whose writer knows its exact contents.

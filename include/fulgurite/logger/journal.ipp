@@ -1,6 +1,7 @@
 #pragma once
 // The bodies of logger/journal.hpp.
 
+#include <array>
 #include <cerrno>
 #include <span>
 
@@ -40,9 +41,6 @@ FULGURITE_BULK_BODY std::string csv_row(std::vector<std::string> const& cells) {
   return line + '\n';
 }
 
-FULGURITE_BODY CsvReader::CsvReader(int descriptor, std::filesystem::path path)
-    : descriptor_(descriptor), path_(std::move(path)) {}
-
 FULGURITE_BULK_BODY bool CsvReader::next(std::vector<std::string>& cells) {
   cells.assign(1, "");
   int c = take();
@@ -58,25 +56,22 @@ FULGURITE_BULK_BODY bool CsvReader::next(std::vector<std::string>& cells) {
     else cells.back() += static_cast<char>(c);
   }
   if (inside)
-    throw Error("fulgurite.file.read",
-                "cannot read " + path_.string() + ", to which rows are to be added: it ends inside a quoted cell");
+    throw Error("fulgurite.file.read", "cannot read " + window_.path().string() +
+                                           ", to which rows are to be added: it ends inside a quoted cell");
   return true;
 }
 
 FULGURITE_BULK_BODY int CsvReader::peek() {
-  if (at_ == filled_) {
-    auto const count = file::read_at(descriptor_, std::as_writable_bytes(std::span(buffer_)), offset_);
-    if (count < 0) file::fail("fulgurite.file.read", "read", path_, errno);
-    offset_ += static_cast<std::uint64_t>(count);
-    at_ = 0;
-    filled_ = static_cast<std::size_t>(count);
+  if (read_.empty()) {
+    read_ = window_.from(offset_);
+    offset_ += read_.size();
   }
-  return at_ == filled_ ? -1 : static_cast<unsigned char>(buffer_[at_]);
+  return read_.empty() ? -1 : static_cast<unsigned char>(read_.front());
 }
 
 FULGURITE_BODY int CsvReader::take() {
   int const c = peek();
-  if (c >= 0) ++at_;
+  if (c >= 0) read_.remove_prefix(1);
   return c;
 }
 

@@ -59,15 +59,7 @@ FULGURITE_BULK_BODY std::string json_hyperparameters(std::vector<Hyperparameter>
     if (line.back() != '{') line += ',';
     line += json::quoted(utf8_text(name));
     line += ':';
-    line += setting_text(
-        value,
-        []<class T>(T const& v) -> std::string {
-          if constexpr (std::is_same_v<T, bool>) return v ? "true" : "false";
-          else if constexpr (std::is_same_v<T, double>) return json_number(v);
-          else if constexpr (std::is_same_v<T, std::string>) return json::quoted(utf8_text(v));
-          else return std::to_string(v);
-        },
-        ",");
+    line += setting_text(value, &json_number, [](std::string_view text) { return json::quoted(utf8_text(text)); }, ",");
   }
   return line + "}}\n";
 }

@@ -27,9 +27,6 @@ namespace fulgurite::logger::mlflow {
 /// The path of the file of a metric or a setting; characters that MLflow does not allow become underscores.
 std::string file_name(std::string_view name);
 
-/// A text in YAML, in single quotes.
-std::string quoted(std::string_view text);
-
 /// The address (URI) of a folder.
 std::string address(std::filesystem::path const& folder);
 
@@ -73,9 +70,6 @@ class MlflowRun : public Journal<JsonLine> {
   void finish(Status status);
 
  private:
-  static std::string milliseconds(MlflowNames const& names);
-  static std::string line(std::string_view time, std::string_view value, std::string_view step);
-
   GrowingFile& metric(std::string_view name);
 
   /// Makes the files of all metrics from the rows in the journal.

@@ -48,6 +48,7 @@ FULGURITE_BODY std::string file_name(std::string_view name) {
                                                   "' with the characters that MLflow allows: rename one");
 }
 
+/// A text in YAML, in single quotes.
 FULGURITE_BODY std::string quoted(std::string_view text) {
   std::string out = "'";
   for (char const c : text) {
@@ -93,6 +94,15 @@ FULGURITE_BODY std::filesystem::path claim_run(std::filesystem::path const& expe
 
 namespace fulgurite::logger {
 
+FULGURITE_BODY std::string milliseconds(MlflowNames const& names) {
+  return std::to_string(static_cast<long long>(names.now() * 1000));
+}
+
+FULGURITE_BODY std::string line_of(std::string_view time, std::string_view value, std::string_view step) {
+  std::string text(time);
+  return (((text += ' ') += value) += ' ').append(step) + '\n';
+}
+
 FULGURITE_BODY MlflowRun::MlflowRun(std::filesystem::path const& folder, MlflowNames const& names)
     : Journal(folder / "rows.jsonl"), folder_(folder), names_(names) {
   for (char const* part : {"metrics", "params", "tags", "artifacts"}) file::make_folders(folder / part);
@@ -124,7 +134,7 @@ FULGURITE_BODY void MlflowRun::add(std::vector<Cell> const& cells) {
   append(json_row(row));
   auto const step = std::to_string(static_cast<long long>(cells.front().value));
   for (std::size_t i = 1; i < cells.size(); ++i)
-    metric(cells[i].column).append(line(time, report::exact(cells[i].value), step));
+    metric(cells[i].column).append(line_of(time, report::exact(cells[i].value), step));
 }
 
 FULGURITE_BODY void MlflowRun::keep(long rows) {
@@ -137,26 +147,15 @@ FULGURITE_BODY void MlflowRun::write_hyperparameters(std::vector<Hyperparameter>
   for (auto const& [name, value] : all) {
     auto const [at, is_new] = names.emplace(mlflow::file_name(name), name);
     if (!is_new) mlflow::refuse_alike("hyper-parameters", at->second, name, at->first);
-    write_durably(folder_ / "params" / at->first, setting_text(value, []<class T>(T const& v) -> std::string {
-                    if constexpr (std::is_same_v<T, bool>) return v ? "True" : "False";  // as in Python
-                    else if constexpr (std::is_same_v<T, double>) return report::exact(v);
-                    else if constexpr (std::is_same_v<T, std::string>) return v;
-                    else return std::to_string(v);
-                  }));
+    // Truth values as in Python.
+    auto const text =
+        setting_text(value, &report::exact, [](std::string const& words) { return words; }, ", ", "True", "False");
+    write_durably(folder_ / "params" / at->first, text);
   }
 }
 
 FULGURITE_BODY void MlflowRun::finish(Status status) {
   describe(status == Status::success ? "3" : "4", milliseconds(names_));
-}
-
-FULGURITE_BODY std::string MlflowRun::milliseconds(MlflowNames const& names) {
-  return std::to_string(static_cast<long long>(names.now() * 1000));
-}
-
-FULGURITE_BODY std::string MlflowRun::line(std::string_view time, std::string_view value, std::string_view step) {
-  std::string text(time);
-  return (((text += ' ') += value) += ' ').append(step) + '\n';
 }
 
 FULGURITE_BODY GrowingFile& MlflowRun::metric(std::string_view name) {
@@ -187,7 +186,7 @@ FULGURITE_BODY void MlflowRun::make_metrics() {
       auto const value = reader.peek() == '"' ? reader.string() : std::string(reader.number());
       if (name == "time") time = value;
       else if (name == "step") step = std::to_string(static_cast<long long>(std::strtod(value.c_str(), nullptr)));
-      else texts[mlflow::file_name(name)] += line(time, value, step);
+      else texts[mlflow::file_name(name)] += line_of(time, value, step);
     });
   }
   std::error_code error;

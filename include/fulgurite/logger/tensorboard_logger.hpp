@@ -49,23 +49,17 @@ struct PixelShape {
   std::size_t channels = 1;  ///< 1: grey; 2: grey and alpha; 3: red, green, blue; 4: red, green, blue and alpha
 };
 
-namespace png {
-
 /// A number with its highest byte first.
 std::string big_endian(std::size_t value);
 
-/// A chunk of the file: its length, its kind, its bytes, and the checksum of kind and bytes.
-std::string chunk(std::string_view kind, std::string_view bytes);
-
-}  // namespace png
+/// A chunk of a PNG file: its length, its kind, its bytes, and the checksum of kind and bytes.
+std::string png_chunk(std::string_view kind, std::string_view bytes);
 
 /// An image with 8 bits a channel. Throws [fulgurite.logger.image] if the number of pixels is not that of the shape, is
 /// zero, or is too large for one file.
 std::string png_file(std::span<std::uint8_t const> pixels, PixelShape const& shape);
 
-}  // namespace fulgurite::logger
-
-namespace fulgurite::logger::event {
+namespace event {
 
 // The messages inside of an event, field by field, as TensorBoard's plugins read them. The field numbers are those of
 // TensorFlow's event.proto, summary.proto and tensor.proto, and of the hparams plugin.
@@ -76,17 +70,8 @@ std::string version(double wall_time);
 /// An event with values, which are concatenated results of the functions below.
 std::string summary(double wall_time, long step, std::string_view values);
 
-/// One value of a summary: its tag, and its other fields.
-std::string value(std::string_view tag, std::string_view fields);
-
 /// A number, in single precision, which is all that TensorBoard has.
 std::string scalar(std::string_view tag, double number);
-
-/// Names the plugin that reads a value, and the content for that plugin. `kind` is 1 for a number, 2 for a tensor.
-std::string metadata(std::string_view plugin, std::int64_t kind, std::string_view content = {});
-
-/// A number that is not a cell of a row.
-std::string number(std::string_view tag, double number);
 
 /// A text, which TensorBoard shows as Markdown.
 std::string text(std::string_view tag, std::string_view text);
@@ -100,9 +85,7 @@ std::string image(std::string_view tag, std::span<std::uint8_t const> pixels, Pi
 /// The hyper-parameters of a run, for TensorBoard's tab "HParams".
 std::string hyperparameters(double wall_time, std::vector<Hyperparameter> const& all);
 
-}  // namespace fulgurite::logger::event
-
-namespace fulgurite::logger {
+}  // namespace event
 
 // The records of a TensorBoard event file. Each has its length and checksums of the length and of the event, so that a
 // reader can see whether a record is complete.
@@ -111,10 +94,6 @@ namespace fulgurite::logger {
 /// endian.
 struct EventRecord {
   static constexpr std::size_t head = 12, around = 16;
-
-  /// A masked checksum, for bytes that may contain checksums themselves: it is rotated and an offset is added, so that
-  /// it differs from those.
-  static std::uint32_t checksum(std::string_view bytes);
 
   /// An event as a record.
   static std::string of(std::string_view event);
@@ -127,12 +106,6 @@ struct EventRecord {
   static bool is_torn(FileWindow& file, std::uint64_t at, std::uint64_t size);
 
  private:
-  template <class I>
-  static I number(std::string_view bytes) {
-    I value{};
-    if (bytes.size() >= sizeof(I)) std::memcpy(&value, bytes.data(), sizeof(I));
-    return value;
-  }
   /// The length of the event in a record; nullopt if there is none.
   static std::optional<std::uint64_t> length_at(FileWindow& file, std::uint64_t at, std::uint64_t size);
   /// True if the first value of the event's summary is a plain number: only rows are written that way.
@@ -165,8 +138,6 @@ class EventFile : public Journal<EventRecord> {
   void add_values(std::string_view values, long step);
 
  private:
-  static std::string name(std::filesystem::path const& folder, EventClock const& clock);
-
   double (*now_)();
 };
 

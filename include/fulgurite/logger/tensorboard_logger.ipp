@@ -47,26 +47,18 @@ FULGURITE_BULK_BODY Histogram histogram(std::span<double const> values, std::siz
   return all;
 }
 
-}  // namespace fulgurite::logger
-
-namespace fulgurite::logger::png {
-
 FULGURITE_BULK_BODY std::string big_endian(std::size_t value) {
   std::string bytes;
   for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(value >> shift & 0xFFU);
   return bytes;
 }
 
-FULGURITE_BULK_BODY std::string chunk(std::string_view kind, std::string_view bytes) {
+FULGURITE_BULK_BODY std::string png_chunk(std::string_view kind, std::string_view bytes) {
   std::string marked(kind);
   marked += bytes;
   auto const sum = zip::checksum(0, std::as_bytes(std::span(marked)));
   return big_endian(bytes.size()) + marked + big_endian(sum);
 }
-
-}  // namespace fulgurite::logger::png
-
-namespace fulgurite::logger {
 
 FULGURITE_BULK_BODY std::string png_file(std::span<std::uint8_t const> pixels, PixelShape const& shape) {
   constexpr std::size_t most = 1U << 30;
@@ -95,19 +87,17 @@ FULGURITE_BULK_BODY std::string png_file(std::span<std::uint8_t const> pixels, P
                 "log_image: zlib has no memory left to compress the picture: log a smaller one");
   packed.resize(length);
   constexpr char colours[] = {0, 4, 2, 6};  // by the number of channels
-  std::string head = png::big_endian(width) + png::big_endian(height);
+  std::string head = big_endian(width) + big_endian(height);
   head += '\x08';
   head += colours[channels - 1];
   head.append(3, '\0');  // the only compression, the only filter method, not interlaced
   std::string file = "\x89PNG\r\n\x1a\n";
-  file += png::chunk("IHDR", head);
-  file += png::chunk("IDAT", packed);
-  return file + png::chunk("IEND", {});
+  file += png_chunk("IHDR", head);
+  file += png_chunk("IDAT", packed);
+  return file + png_chunk("IEND", {});
 }
 
-}  // namespace fulgurite::logger
-
-namespace fulgurite::logger::event {
+namespace event {
 
 FULGURITE_BULK_BODY std::string version(double wall_time) {
   std::string event;
@@ -124,6 +114,7 @@ FULGURITE_BULK_BODY std::string summary(double wall_time, long step, std::string
   return event;
 }
 
+/// One value of a summary: its tag, and its other fields.
 FULGURITE_BULK_BODY std::string value(std::string_view tag, std::string_view fields) {
   std::string one, all;
   protobuf::text(one, 1, utf8_text(tag));
@@ -138,7 +129,8 @@ FULGURITE_BULK_BODY std::string scalar(std::string_view tag, double number) {
   return value(tag, field);
 }
 
-FULGURITE_BULK_BODY std::string metadata(std::string_view plugin, std::int64_t kind, std::string_view content) {
+/// Names the plugin that reads a value, and the content for that plugin. `kind` is 1 for a number, 2 for a tensor.
+FULGURITE_BULK_BODY std::string metadata(std::string_view plugin, std::int64_t kind, std::string_view content = {}) {
   std::string data, all, field;
   protobuf::text(data, 1, plugin);
   if (!content.empty()) protobuf::text(data, 2, content);
@@ -148,6 +140,7 @@ FULGURITE_BULK_BODY std::string metadata(std::string_view plugin, std::int64_t k
   return field;
 }
 
+/// A number that is not a cell of a row.
 FULGURITE_BULK_BODY std::string number(std::string_view tag, double number) {
   std::string tensor, fields = metadata("scalars", 1);
   protobuf::integer(tensor, 1, 1);  // the type: float
@@ -200,16 +193,6 @@ FULGURITE_BULK_BODY std::string image(std::string_view tag, std::span<std::uint8
   return value(tag, field);
 }
 
-/// A list as TensorBoard shows it, as text: the hparams plugin knows only numbers, booleans and texts.
-FULGURITE_BULK_BODY std::string list_text(HyperparameterValues const& values) {
-  return setting_text(values, []<class T>(T const& v) -> std::string {
-    if constexpr (std::is_same_v<T, bool>) return v ? "true" : "false";
-    else if constexpr (std::is_same_v<T, double>) return report::exact(v);
-    else if constexpr (std::is_same_v<T, std::string>) return utf8_text(v);
-    else return std::to_string(v);
-  });
-}
-
 FULGURITE_BULK_BODY std::string hyperparameters(double wall_time, std::vector<Hyperparameter> const& all) {
   std::string session, content, tensor, fields;
   for (auto const& [name, setting] : all) {
@@ -217,7 +200,8 @@ FULGURITE_BULK_BODY std::string hyperparameters(double wall_time, std::vector<Hy
     std::visit(
         [&]<class T>(T const& v) {
           if constexpr (std::is_same_v<T, std::string>) protobuf::text(number, 3, utf8_text(v));
-          else if constexpr (std::is_same_v<T, HyperparameterValues>) protobuf::text(number, 3, list_text(v));
+          else if constexpr (std::is_same_v<T, HyperparameterValues>)  // the plugin knows no lists
+            protobuf::text(number, 3, setting_text(v, &report::exact, &utf8_text));
           else if constexpr (std::is_same_v<T, bool>) protobuf::integer(number, 4, v ? 1 : 0);
           else protobuf::real(number, 2, static_cast<double>(v));
         },
@@ -235,22 +219,15 @@ FULGURITE_BULK_BODY std::string hyperparameters(double wall_time, std::vector<Hy
   return value("_hparams_/session_start_info", fields);
 }
 
-}  // namespace fulgurite::logger::event
-
-namespace fulgurite::logger {
-
-FULGURITE_BULK_BODY std::uint32_t EventRecord::checksum(std::string_view bytes) {
-  std::uint32_t const sum = crc32c(0, std::as_bytes(std::span(bytes)));
-  return ((sum >> 15) | (sum << 17)) + 0xa282ead8U;
-}
+}  // namespace event
 
 FULGURITE_BULK_BODY std::string EventRecord::of(std::string_view event) {
   std::string record;
   record.reserve(event.size() + around);
   protobuf::raw(record, std::uint64_t{event.size()});
-  protobuf::raw(record, checksum(record));
+  protobuf::raw(record, protobuf::checksum(record));
   record += event;
-  protobuf::raw(record, checksum(event));
+  protobuf::raw(record, protobuf::checksum(event));
   return record;
 }
 
@@ -260,7 +237,7 @@ FULGURITE_BULK_BODY std::optional<JournalEntry> EventRecord::next(FileWindow& fi
   if (!length || *length + around > size - at) return std::nullopt;
   auto const rest = file.at(at + head, static_cast<std::size_t>(*length) + 4);
   auto const event = rest.substr(0, static_cast<std::size_t>(*length));
-  if (number<std::uint32_t>(rest.substr(event.size())) != checksum(event)) return std::nullopt;
+  if (protobuf::number<std::uint32_t>(rest.substr(event.size())) != protobuf::checksum(event)) return std::nullopt;
   return JournalEntry{at + around + *length, is_row(event)};
 }
 
@@ -274,8 +251,8 @@ FULGURITE_BULK_BODY std::optional<std::uint64_t> EventRecord::length_at(FileWind
                                                                         std::uint64_t size) {
   if (size < at || size - at < head) return std::nullopt;
   auto const bytes = file.at(at, head);
-  auto const length = number<std::uint64_t>(bytes);
-  bool const sound = number<std::uint32_t>(bytes.substr(8)) == checksum(bytes.substr(0, 8));
+  auto const length = protobuf::number<std::uint64_t>(bytes);
+  bool const sound = protobuf::number<std::uint32_t>(bytes.substr(8)) == protobuf::checksum(bytes.substr(0, 8));
   return sound && length < (std::uint64_t{1} << 40) ? std::optional(length) : std::nullopt;
 }
 
@@ -289,8 +266,26 @@ FULGURITE_BODY double wall_seconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
+/// The name of the event file that is continued in a folder, or of a new one.
+FULGURITE_BODY std::string event_file_in(std::filesystem::path const& folder, EventClock const& clock) {
+  constexpr std::string_view begin = "events.out.tfevents.", end = ".0.fulgurite";
+  std::string newest;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder, error), last; !error && entry != last;
+       entry.increment(error)) {
+    auto const found = entry->path().filename().string();
+    if (found.starts_with(begin) && found.ends_with(end)) newest = std::max(newest, found);
+  }
+  if (!newest.empty()) return newest;
+  auto seconds = std::to_string(static_cast<long long>(clock.now()));
+  seconds.insert(0, 10 - std::min<std::size_t>(10, seconds.size()), '0');  // so that names sort by time
+  std::string made(begin);
+  made += seconds + "." + file::host_name() + "." + std::to_string(::getpid());
+  return made.append(end);
+}
+
 FULGURITE_BODY EventFile::EventFile(std::filesystem::path const& folder, EventClock const& clock)
-    : Journal(folder / name(folder, clock)), now_(clock.now) {}
+    : Journal(folder / event_file_in(folder, clock)), now_(clock.now) {}
 
 FULGURITE_BODY void EventFile::add(std::vector<Cell> const& cells) {
   std::string values;
@@ -308,23 +303,6 @@ FULGURITE_BODY void EventFile::add_values(std::string_view values, long step) {
   std::string bytes = first ? EventRecord::of(event::version(now)) : std::string();
   bytes += EventRecord::of(event::summary(now, step, values));
   append(bytes, first ? 2 : 1);
-}
-
-FULGURITE_BODY std::string EventFile::name(std::filesystem::path const& folder, EventClock const& clock) {
-  constexpr std::string_view begin = "events.out.tfevents.", end = ".0.fulgurite";
-  std::string newest;
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry(folder, error), last; !error && entry != last;
-       entry.increment(error)) {
-    auto const found = entry->path().filename().string();
-    if (found.starts_with(begin) && found.ends_with(end)) newest = std::max(newest, found);
-  }
-  if (!newest.empty()) return newest;
-  auto seconds = std::to_string(static_cast<long long>(clock.now()));
-  seconds.insert(0, 10 - std::min<std::size_t>(10, seconds.size()), '0');  // so that names sort by time
-  std::string made(begin);
-  made += seconds + "." + file::host_name() + "." + std::to_string(::getpid());
-  return made.append(end);
 }
 
 FULGURITE_FOLDER_LOGGER(INSTANTIATE, EventFile, EventClock);

@@ -1,9 +1,12 @@
 #pragma once
 // The bodies of report/plot.hpp.
 
-#include <fcntl.h>
-
+#include <algorithm>
+#include <array>
 #include <cctype>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
 
 #include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/core/error.hpp>
@@ -22,13 +25,15 @@ FULGURITE_BODY std::string without_filling(std::string text) {
   return text;
 }
 
-FULGURITE_BODY std::string fixed(double value, int digits, std::chars_format form) {
+/// A number with this many digits after its point, in any locale.
+FULGURITE_BODY std::string fixed(double value, int digits, std::chars_format form = std::chars_format::fixed) {
   std::string text(400, '\0');
   auto const end = std::to_chars(text.data(), text.data() + text.size(), value, form, digits).ptr;
   text.resize(static_cast<std::size_t>(end - text.data()));
   return text;
 }
 
+/// m times 10 to the k, as precisely as a double can be.
 FULGURITE_BODY double decimal(int m, int k) {
   std::string text = std::to_string(m);
   text += 'e';
@@ -101,6 +106,12 @@ FULGURITE_BODY std::vector<Tick> Range::powers(int most) const {
   return made;
 }
 
+/// A number such as 1.25e7, of which the last digit counts 10 to the `last_digit`.
+FULGURITE_BODY std::string powered(double value, int last_digit) {
+  int const first_digit = static_cast<int>(std::floor(std::log10(std::abs(value)) + 1e-9));
+  return without_filling(fixed(value, std::clamp(first_digit - last_digit, 0, 16), std::chars_format::scientific));
+}
+
 FULGURITE_BODY std::vector<Tick> Range::linear(double low, double high, int most) const {
   double const raw = (high / std::max(1, most) - low / std::max(1, most));
   int exponent = static_cast<int>(std::floor(std::log10(raw)));
@@ -122,11 +133,6 @@ FULGURITE_BODY std::vector<Tick> Range::linear(double low, double high, int most
                                                                    : powered(v, exponent)});
   }
   return made;
-}
-
-FULGURITE_BODY std::string Range::powered(double value, int last_digit) {
-  int const first_digit = static_cast<int>(std::floor(std::log10(std::abs(value)) + 1e-9));
-  return without_filling(fixed(value, std::clamp(first_digit - last_digit, 0, 16), std::chars_format::scientific));
 }
 
 FULGURITE_BODY Layout layout(Axis const& x, Axis const& y, std::vector<Curve> const& curves,
@@ -167,156 +173,220 @@ FULGURITE_BODY Layout layout(Axis const& x, Axis const& y, std::vector<Curve> co
   return all;
 }
 
+/// Appends texts, and numbers in tenths, which is precise enough for pixels.
+inline void append_one(std::string& to, std::string_view text) { to += text; }
 FULGURITE_BODY void append_one(std::string& to, double number) {
   auto text = fixed(number, 1);
   if (text.ends_with(".0")) text.resize(text.size() - 2);
   to += text == "-0" ? "0" : text;
 }
-
-FULGURITE_BODY Svg::Svg(std::string_view title, Axis const& x, Axis const& y, Layout const& layout) : layout_(layout) {
-  auto const x_ticks = layout.x.ticks(8), y_ticks = layout.y.ticks(6);
-  std::size_t widest = 0;
-  for (auto const& tick : y_ticks) widest = std::max(widest, tick.text.size());
-  left_ = 20 + letter * static_cast<double>(widest) + (y.name.empty() ? 0 : 22);
-  bottom_ = height - (x.name.empty() ? 32 : 54);
-  open(title);
-  legend(title.empty() ? 16 : 50);
-  for (auto const& tick : x_ticks) {
-    line("grid", across(tick.at), top_, across(tick.at), bottom_);
-    text(across(tick.at), bottom_ + 18, "middle", "", tick.text);
-  }
-  for (auto const& tick : y_ticks) {
-    line("grid", left_, down(tick.at), right, down(tick.at));
-    text(left_ - 8, down(tick.at) + 4, "end", "", tick.text);
-  }
-  line("frame", left_, bottom_, right, bottom_);
-  line("frame", left_, top_, left_, bottom_);
-  text((left_ + right) / 2, height - 14, "middle", "", x.name);
-  if (!y.name.empty())
-    append(made_, "<text transform=\"translate(18 ", (top_ + bottom_) / 2, ") rotate(-90)\" text-anchor=\"middle\">",
-           xml_text(y.name), "</text>\n");
-  for (bool const faint : {true, false})
-    for (std::size_t i = 0; i != layout.curves.size(); ++i)
-      if (layout.curves[i].faint == faint) curve(i);
-  for (auto const& [place, label] : layout.marks) mark(place, label);
-  made_ += "</svg>\n";
+template <class... Parts>
+void append(std::string& to, Parts const&... parts) {
+  (append_one(to, parts), ...);
 }
 
-FULGURITE_BODY double Svg::across(double part) const { return left_ + part * (right - left_); }
+/// Draws once: `Svg(title, x, y, layout, styled).take()`. `styled`: includes its style.
+class Svg {
+ public:
+  static constexpr double width = 720, height = 420;
 
-FULGURITE_BODY double Svg::down(double part) const { return bottom_ - part * (bottom_ - top_); }
-
-FULGURITE_BODY void Svg::open(std::string_view title) {
-  append(made_, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", width, " ", height, "\" width=\"", width,
-         "\" height=\"", height, "\" role=\"img\">\n");
-  if (!title.empty()) append(made_, "<title>", xml_text(title), "</title>\n");
-  append(made_, "<style>", style, "</style>\n<rect class=\"ground\" width=\"", width, "\" height=\"", height,
-         "\" rx=\"6\"/>\n");
-  text(width / 2, 27, "middle", "title", title);
-}
-
-FULGURITE_BODY void Svg::legend(double at) {
-  double x = left_;
-  bool any = false;
-  for (std::size_t i = 0; i != layout_.curves.size(); ++i) {
-    auto const& label = layout_.curves[i].label;
-    if (label.empty()) continue;
-    double const wide = 46 + letter * static_cast<double>(display_width(label));
-    if (any && x + wide > right) {
-      x = left_;
-      at += 18;
+  FULGURITE_BODY Svg(std::string_view title, Axis const& x, Axis const& y, Layout const& layout, bool styled)
+      : layout_(layout) {
+    auto const x_ticks = layout.x.ticks(8), y_ticks = layout.y.ticks(6);
+    std::size_t widest = 0;
+    for (auto const& tick : y_ticks) widest = std::max(widest, tick.text.size());
+    left_ = 20 + letter * static_cast<double>(widest) + (y.name.empty() ? 0 : 22);
+    bottom_ = height - (x.name.empty() ? 32 : 54);
+    open(title, styled);
+    legend(title.empty() ? 16 : 50);
+    for (auto const& tick : x_ticks) {
+      line("grid", across(tick.at), top_, across(tick.at), bottom_);
+      text(across(tick.at), bottom_ + 18, "middle", "", tick.text);
     }
-    append(made_, "<path class=\"", kind(i), "\" d=\"M", x, " ", at, "h22\"/>\n");
-    text(x + 28, at + 4, "start", "legend", label);
-    x += wide;
-    any = true;
+    for (auto const& tick : y_ticks) {
+      line("grid", left_, down(tick.at), right, down(tick.at));
+      text(left_ - 8, down(tick.at) + 4, "end", "", tick.text);
+    }
+    line("frame", left_, bottom_, right, bottom_);
+    line("frame", left_, top_, left_, bottom_);
+    text((left_ + right) / 2, height - 14, "middle", "", x.name);
+    if (!y.name.empty())
+      append(made_, "<text transform=\"translate(18 ", (top_ + bottom_) / 2, ") rotate(-90)\" text-anchor=\"middle\">",
+             xml_text(y.name), "</text>\n");
+    for (bool const faint : {true, false})
+      for (std::size_t i = 0; i != layout.curves.size(); ++i)
+        if (layout.curves[i].faint == faint) curve(i);
+    for (auto const& [place, label] : layout.marks) mark(place, label);
+    made_ += "</svg>\n";
   }
-  top_ = at + (any ? 16 : 0);
-}
+  std::string take() { return std::move(made_); }
 
-FULGURITE_BODY std::string Svg::kind(std::size_t i, std::string_view first) const {
-  std::string all(first);
-  all += " c";
-  all += std::to_string(i % colours);
-  if (i / colours % 2 == 1) all += " dashed";
-  if (layout_.curves[i].faint) all += " faint";
-  return all;
-}
+ private:
+  static constexpr double right = width - 28;
+  static constexpr double letter = 7;                ///< approximate width of a letter
+  static constexpr std::size_t colours = 6;          ///< the number of colours in `style`
+  static constexpr std::size_t most_with_dots = 32;  ///< a curve with more points is drawn without dots
 
-FULGURITE_BODY void Svg::curve(std::size_t i) {
-  auto const& curve = layout_.curves[i];
-  std::string path, dots;
-  for (auto const& line : curve.lines) {
-    if (line.size() > 1) path += drawn(line);
-    if (line.size() > 1 && curve.points > most_with_dots) continue;
-    for (auto const& place : line)
-      append(dots, "<circle class=\"", kind(i, "dot"), "\" cx=\"", across(place.x), "\" cy=\"", down(place.y),
-             "\" r=\"3\"/>\n");
+  FULGURITE_BODY double across(double part) const { return left_ + part * (right - left_); }
+
+  FULGURITE_BODY double down(double part) const { return bottom_ - part * (bottom_ - top_); }
+
+  FULGURITE_BODY void open(std::string_view title, bool styled) {
+    append(made_, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", width, " ", height, "\" width=\"", width,
+           "\" height=\"", height, "\" role=\"img\">\n");
+    if (!title.empty()) append(made_, "<title>", xml_text(title), "</title>\n");
+    if (styled) append(made_, "<style>", style, "</style>");
+    append(made_, "\n<rect class=\"ground\" width=\"", width, "\" height=\"", height, "\" rx=\"6\"/>\n");
+    text(width / 2, 27, "middle", "title", title);
   }
-  if (!path.empty()) append(made_, "<path class=\"", kind(i), "\" d=\"", path, "\"/>\n");
-  made_ += dots;
-}
 
-FULGURITE_BODY std::string Svg::drawn(std::vector<Place> const& line) const {
-  std::string path, last;
-  for (auto const& place : line) {
-    std::string point;
-    append(point, across(place.x), " ", down(place.y));
-    if (point == last) continue;  // thousands of points fall on hundreds of pixels
-    append(path, path.empty() ? "M" : "L", point);
-    last = std::move(point);
+  /// Writes the labels next to each other below the title, in as many lines as needed; the plot begins below them.
+  FULGURITE_BODY void legend(double at) {
+    double x = left_;
+    bool any = false;
+    for (std::size_t i = 0; i != layout_.curves.size(); ++i) {
+      auto const& label = layout_.curves[i].label;
+      if (label.empty()) continue;
+      double const wide = 46 + letter * static_cast<double>(display_width(label));
+      if (any && x + wide > right) {
+        x = left_;
+        at += 18;
+      }
+      append(made_, "<path class=\"", kind(i), "\" d=\"M", x, " ", at, "h22\"/>\n");
+      text(x + 28, at + 4, "start", "legend", label);
+      x += wide;
+      any = true;
+    }
+    top_ = at + (any ? 16 : 0);
   }
-  return path;
-}
 
-FULGURITE_BODY void Svg::mark(Place place, std::string_view label) {
-  double const x = across(place.x), y = down(place.y);
-  append(made_, "<circle class=\"mark\" cx=\"", x, "\" cy=\"", y, "\" r=\"5.5\"/>\n");
-  bool const before = place.x > 0.6;
-  text(before ? x - 10 : x + 10, y - 9 < top_ ? y + 18 : y - 9, before ? "end" : "start", "halo", label);
-}
+  /// The CSS classes of a curve, or of its dots.
+  FULGURITE_BODY std::string kind(std::size_t i, std::string_view first = "curve") const {
+    std::string all(first);
+    all += " c";
+    all += std::to_string(i % colours);
+    if (i / colours % 2 == 1) all += " dashed";
+    if (layout_.curves[i].faint) all += " faint";
+    return all;
+  }
 
-FULGURITE_BODY void Svg::line(std::string_view name, double x1, double y1, double x2, double y2) {
-  append(made_, "<path class=\"", name, "\" d=\"M", x1, " ", y1, "L", x2, " ", y2, "\"/>\n");
-}
+  FULGURITE_BODY void curve(std::size_t i) {
+    auto const& curve = layout_.curves[i];
+    std::string path, dots;
+    for (auto const& line : curve.lines) {
+      if (line.size() > 1) path += drawn(line);
+      if (line.size() > 1 && curve.points > most_with_dots) continue;
+      for (auto const& place : line)
+        append(dots, "<circle class=\"", kind(i, "dot"), "\" cx=\"", across(place.x), "\" cy=\"", down(place.y),
+               "\" r=\"3\"/>\n");
+    }
+    if (!path.empty()) append(made_, "<path class=\"", kind(i), "\" d=\"", path, "\"/>\n");
+    made_ += dots;
+  }
 
-FULGURITE_BODY void Svg::text(double x, double y, std::string_view anchor, std::string_view name,
-                              std::string_view words) {
-  if (words.empty()) return;
-  append(made_, "<text x=\"", x, "\" y=\"", y, "\" text-anchor=\"", anchor, "\"");
-  if (!name.empty()) append(made_, " class=\"", name, "\"");
-  append(made_, ">", xml_text(words), "</text>\n");
-}
+  FULGURITE_BODY std::string drawn(std::vector<Place> const& line) const {
+    std::string path, last;
+    for (auto const& place : line) {
+      std::string point;
+      append(point, across(place.x), " ", down(place.y));
+      if (point == last) continue;  // thousands of points fall on hundreds of pixels
+      append(path, path.empty() ? "M" : "L", point);
+      last = std::move(point);
+    }
+    return path;
+  }
 
-FULGURITE_BODY Field::Field(std::size_t columns, std::size_t rows)
-    : columns_(columns), rows_(rows), cells_(columns * rows, " ") {}
+  FULGURITE_BODY void mark(Place place, std::string_view label) {
+    double const x = across(place.x), y = down(place.y);
+    append(made_, "<circle class=\"mark\" cx=\"", x, "\" cy=\"", y, "\" r=\"5.5\"/>\n");
+    bool const before = place.x > 0.6;
+    text(before ? x - 10 : x + 10, y - 9 < top_ ? y + 18 : y - 9, before ? "end" : "start", "halo", label);
+  }
 
-FULGURITE_BODY void Field::draw(Lines const& curve, std::string_view symbol) {
-  walk(curve, columns_, rows_, [&](std::size_t x, std::size_t y) { cells_[y * columns_ + x] = symbol; });
-}
+  FULGURITE_BODY void line(std::string_view name, double x1, double y1, double x2, double y2) {
+    append(made_, "<path class=\"", name, "\" d=\"M", x1, " ", y1, "L", x2, " ", y2, "\"/>\n");
+  }
 
-FULGURITE_BODY void Field::draw_fine(Lines const& curve) {
-  // The bits of a pattern's dots, from top to bottom: the left column, then the right one.
-  static constexpr std::array<std::array<unsigned, 4>, 2> bits{{{0x01, 0x02, 0x04, 0x40}, {0x08, 0x10, 0x20, 0x80}}};
-  std::vector<unsigned> dots(cells_.size());
-  walk(curve, 2 * columns_, 4 * rows_,
-       [&](std::size_t x, std::size_t y) { dots[y / 4 * columns_ + x / 2] |= bits[x % 2][y % 4]; });
-  for (std::size_t i = 0; i != dots.size(); ++i)
-    if (dots[i] != 0)
-      cells_[i] = {static_cast<char>(0xE2), static_cast<char>(0xA0 | dots[i] >> 6),
-                   static_cast<char>(0x80 | (dots[i] & 0x3FU))};
-}
+  FULGURITE_BODY void text(double x, double y, std::string_view anchor, std::string_view name, std::string_view words) {
+    if (words.empty()) return;
+    append(made_, "<text x=\"", x, "\" y=\"", y, "\" text-anchor=\"", anchor, "\"");
+    if (!name.empty()) append(made_, " class=\"", name, "\"");
+    append(made_, ">", xml_text(words), "</text>\n");
+  }
 
-FULGURITE_BODY void Field::put(Place place, std::string_view symbol) {
-  draw(Lines{.label = {}, .lines = {{place}}, .points = 1, .faint = false}, symbol);
-}
+  Layout const& layout_;
+  double left_ = 0, top_ = 0, bottom_ = 0;
+  std::string made_;
+};
 
-FULGURITE_BODY std::string Field::row(std::size_t i) const {
-  std::string all;
-  for (std::size_t x = 0; x != columns_; ++x) all += cells_[i * columns_ + x];
-  while (all.ends_with(' ')) all.pop_back();
-  return all;
-}
+/// The grid of characters in which curves are drawn.
+class Field {
+ public:
+  FULGURITE_BODY Field(std::size_t columns, std::size_t rows)
+      : columns_(columns), rows_(rows), cells_(columns * rows, " ") {}
+
+  /// Draws a curve with one kind of character.
+  FULGURITE_BODY void draw(Lines const& curve, std::string_view symbol) {
+    walk(curve, columns_, rows_, [&](std::size_t x, std::size_t y) { cells_[y * columns_ + x] = symbol; });
+  }
+
+  /// Draws a curve in Braille patterns; a character has two columns of four dots.
+  FULGURITE_BODY void draw_fine(Lines const& curve) {
+    // The bits of a pattern's dots, from top to bottom: the left column, then the right one.
+    static constexpr std::array<std::array<unsigned, 4>, 2> bits{{{0x01, 0x02, 0x04, 0x40}, {0x08, 0x10, 0x20, 0x80}}};
+    std::vector<unsigned> dots(cells_.size());
+    walk(curve, 2 * columns_, 4 * rows_,
+         [&](std::size_t x, std::size_t y) { dots[y / 4 * columns_ + x / 2] |= bits[x % 2][y % 4]; });
+    for (std::size_t i = 0; i != dots.size(); ++i)
+      if (dots[i] != 0)
+        cells_[i] = {static_cast<char>(0xE2), static_cast<char>(0xA0 | dots[i] >> 6),
+                     static_cast<char>(0x80 | (dots[i] & 0x3FU))};
+  }
+
+  FULGURITE_BODY void put(Place place, std::string_view symbol) {
+    draw(Lines{.label = {}, .lines = {{place}}, .points = 1, .faint = false}, symbol);
+  }
+
+  FULGURITE_BODY std::string row(std::size_t i) const {
+    std::string all;
+    for (std::size_t x = 0; x != columns_; ++x) all += cells_[i * columns_ + x];
+    while (all.ends_with(' ')) all.pop_back();
+    return all;
+  }
+
+ private:
+  /// Calls `visit(x, y)` for each dot of a grid of this size through which the curve goes; y counts from the top.
+  template <class Visit>
+  static void walk(Lines const& curve, std::size_t columns, std::size_t rows, Visit visit) {
+    auto const on = [](double part, std::size_t n) {
+      return static_cast<long>(std::lround(part * static_cast<double>(n - 1)));
+    };
+    for (auto const& line : curve.lines)
+      for (std::size_t i = 0; i != line.size(); ++i) {
+        auto const& from = line[i == 0 ? 0 : i - 1];
+        long const x0 = on(from.x, columns), y0 = on(from.y, rows);
+        long const dx = on(line[i].x, columns) - x0, dy = on(line[i].y, rows) - y0;
+        long const steps = std::max({std::abs(dx), std::abs(dy), 1L});
+        for (long k = 0; k <= steps; ++k) {
+          double const part = static_cast<double>(k) / static_cast<double>(steps);
+          long const x = x0 + std::lround(part * static_cast<double>(dx));
+          long const y = y0 + std::lround(part * static_cast<double>(dy));
+          visit(static_cast<std::size_t>(x), rows - 1 - static_cast<std::size_t>(y));
+        }
+      }
+  }
+
+  std::size_t columns_, rows_;
+  std::vector<std::string> cells_;
+};
+
+/// The characters of a plot: for the frame, for curves after the first one, and for marks.
+struct Symbols {
+  std::string_view wall, wall_tick, corner, floor, floor_tick, first, mark;
+  std::array<std::string_view, 5> others;
+};
+inline constexpr Symbols fine_symbols{"│", "┤", "└", "─", "┬", "⠒", "●", {"·", "∘", "×", "+", "▪"}};
+inline constexpr Symbols ascii_symbols{"|", "+", "+", "-", "+", "*", "@", {".", "o", "x", "#", "~"}};
 
 /// The text in one line: control characters would break the drawing.
 FULGURITE_BODY std::string one_line(std::string_view text) {
@@ -431,9 +501,9 @@ FULGURITE_BODY Glyphs glyphs_of_environment() {
   return Glyphs::ascii;
 }
 
-FULGURITE_BODY std::string Plot::svg() const {
+FULGURITE_BODY std::string Plot::svg(bool styled) const {
   auto const layout = plot::layout(x, y, curves, marks);
-  return plot::Svg(title, x, y, layout).take();
+  return plot::Svg(title, x, y, layout, styled).take();
 }
 
 FULGURITE_BODY std::string Plot::text(int width, int height, Glyphs glyphs) const {
@@ -447,6 +517,24 @@ FULGURITE_BODY void Plot::save(std::filesystem::path const& file) const {
     throw Error("fulgurite.report.plot_name",
                 "a plot is written as .svg or as .txt, which " + file.string() + " does not end in");
   write_durably(file, kind == ".svg" ? svg() : text(100, 30, Glyphs::utf8));
+}
+
+FULGURITE_BODY std::string svg_of(std::vector<Plot> const& plots, std::string_view title, std::size_t columns) {
+  constexpr double width = plot::Svg::width, height = plot::Svg::height, gap = 16, head = 40;
+  columns = std::max<std::size_t>(1, std::min(columns, plots.size()));
+  auto const rows = (plots.size() + columns - 1) / columns;
+  double const wide = static_cast<double>(columns) * (width + gap) + gap;
+  double const high = head + static_cast<double>(rows) * (height + gap);
+  std::string all;
+  plot::append(all, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", wide, " ", high, "\" width=\"", wide,
+               "\" height=\"", high, "\" role=\"img\">\n<title>", xml_text(title), "</title>\n<style>", plot::style,
+               "</style>\n<rect class=\"ground\" width=\"", wide, "\" height=\"", high,
+               "\"/>\n<text class=\"title\" x=\"", gap + 8, "\" y=\"27\">", xml_text(title), "</text>\n");
+  for (std::size_t i = 0; i != plots.size(); ++i) {
+    plot::append(all, "<g transform=\"translate(", gap + static_cast<double>(i % columns) * (width + gap), " ",
+                 head + static_cast<double>(i / columns) * (height + gap), ")\">\n", plots[i].svg(false), "</g>\n");
+  }
+  return all += "</svg>\n";
 }
 
 }  // namespace fulgurite::report

@@ -38,12 +38,6 @@ class HostStats {
  private:
   void processor(Stats& stats);
 
-  static void memory(Stats& stats);
-
-  static void process(Stats& stats);
-
-  static double percent(double part, double whole) { return 100 * part / whole; }
-
   std::uint64_t all_ = 0, idle_ = 0;
 };
 

@@ -20,14 +20,6 @@ FULGURITE_BODY std::optional<double> host_peak() {
   return std::nullopt;
 }
 
-FULGURITE_BODY HostStats::Stats HostStats::read() {
-  Stats stats;
-  processor(stats);
-  memory(stats);
-  process(stats);
-  return stats;
-}
-
 FULGURITE_BODY void HostStats::processor(Stats& stats) {
   std::ifstream in("/proc/stat");
   std::string word;
@@ -40,12 +32,12 @@ FULGURITE_BODY void HostStats::processor(Stats& stats) {
   }
   auto const passed = all - all_, rested = idle - idle_;
   auto const busy = static_cast<double>(passed - std::min(rested, passed));
-  if (all_ != 0 && passed != 0) stats.emplace_back("cpu_percent", percent(busy, static_cast<double>(passed)));
+  if (all_ != 0 && passed != 0) stats.emplace_back("cpu_percent", 100 * busy / static_cast<double>(passed));
   all_ = all;
   idle_ = idle;
 }
 
-FULGURITE_BODY void HostStats::memory(Stats& stats) {
+FULGURITE_BODY void memory_stats(HostStats::Stats& stats) {
   std::ifstream in("/proc/meminfo");
   double total = 0, available = 0, swap = 0, swap_free = 0, kilobytes = 0;
   std::string name;
@@ -57,15 +49,23 @@ FULGURITE_BODY void HostStats::memory(Stats& stats) {
     in.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
   }
   if (total <= 0) return;
-  stats.emplace_back("cpu_vm_percent", percent(total - available, total));
-  stats.emplace_back("cpu_swap_percent", swap > 0 ? percent(swap - swap_free, swap) : 0.0);
+  stats.emplace_back("cpu_vm_percent", 100 * (total - available) / total);
+  stats.emplace_back("cpu_swap_percent", swap > 0 ? 100 * (swap - swap_free) / swap : 0.0);
 }
 
-FULGURITE_BODY void HostStats::process(Stats& stats) {
+FULGURITE_BODY void process_stats(HostStats::Stats& stats) {
   std::ifstream in("/proc/self/statm");
   double size = 0, resident = 0;
   if (in >> size >> resident)
     stats.emplace_back("cpu_process_bytes", resident * static_cast<double>(::sysconf(_SC_PAGESIZE)));
+}
+
+FULGURITE_BODY HostStats::Stats HostStats::read() {
+  Stats stats;
+  processor(stats);
+  memory_stats(stats);
+  process_stats(stats);
+  return stats;
 }
 
 FULGURITE_BODY std::string duration_text(double nanoseconds) {

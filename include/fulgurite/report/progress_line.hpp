@@ -4,10 +4,7 @@
 #include <cstddef>
 #include <cstdio>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <ostream>
-#include <streambuf>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,71 +13,7 @@
 
 namespace fulgurite::report {
 
-/// A block of lines as it was last drawn. Between two drawings the cursor is in the line above it, which is empty
-/// except for `unfinished`: printed text that does not end with a newline yet.
-struct DrawnBlock {
-  std::FILE* stream;
-  std::vector<std::string> lines{};
-  std::string unfinished{};
-
-  static constexpr char const* erase = "\r\x1b[J";  ///< erases from the line above the block on
-
-  /// Each call is one write, so that nothing flickers.
-  void write(std::string_view text) const;
-  /// The text that redraws the line above the block, with its unfinished text.
-  std::string line_above() const;
-  void draw() const;
-};
-
-/// The block that is drawn now. A process has only one, since a terminal has one bottom.
-struct Screen {
-  std::recursive_mutex mutex{};  ///< also locked by code that prints: loaders have threads that may print
-  DrawnBlock* drawn = nullptr;
-};
-/// Never destroyed: output at the end of the program may still use it.
-Screen& screen();
-
-/// Erases the block, calls `write`, which must print whole lines, and redraws the block below them.
-template <class Write>
-void write_above(DrawnBlock const& block, Write write) {
-  block.write(DrawnBlock::erase);
-  write();
-  block.draw();
-}
-
-// Prints the output of a program by std::cout, std::cerr and std::clog above the lines that are drawn on the same
-// terminal.
-
-/// Replaces the buffer of one of the standard streams while a block is drawn. Whole lines are passed on at once, above
-/// the block. An unfinished line is held, and shown when the stream is flushed. A thread that is printing when the
-/// stream is restored still finds this buffer: it lives as long as the process.
-class PrintedAbove : public std::streambuf {
- public:
-  PrintedAbove(std::ostream& of, std::FILE* goes_to) : of_(of), goes_to_(goes_to) {}
-
-  /// Replaces the buffer, unless the stream goes elsewhere, such as to a file.
-  void take(DrawnBlock const& block);
-  /// Restores the buffer. If other code has replaced it since, that buffer stays.
-  void give_back();
-
- protected:
-  std::streamsize xsputn(char const* text, std::streamsize size) override;
-  int_type overflow(int_type c) override;
-  int sync() override;
-
- private:
-  /// An unfinished line as it can be shown in one line; empty if it has control codes.
-  std::string shown() const;
-  void pass_on(std::string_view text);
-  /// Sets the stream's buffer. A stream that has failed remains failed.
-  void put(std::streambuf* buffer);
-
-  std::ostream& of_;
-  std::FILE* goes_to_;
-  std::streambuf* behind_ = nullptr;
-  bool taken_ = false;
-  std::string held_{};
-};
+struct DrawnBlock;
 
 // Lines at the bottom of a terminal that are redrawn repeatedly.
 
@@ -96,11 +29,9 @@ class BlockOfLines {
   explicit BlockOfLines(std::FILE* stream, bool redirect = true);
   /// A copy has drawn nothing yet.
   BlockOfLines(BlockOfLines const& other);
-  BlockOfLines(BlockOfLines&&) noexcept = default;
+  BlockOfLines(BlockOfLines&&) noexcept;
   BlockOfLines& operator=(BlockOfLines other) noexcept;
-  ~BlockOfLines() {
-    if (block_) leave();
-  }
+  ~BlockOfLines();
 
   /// Draws lines, which must not be wider than the terminal. Earlier lines that are no longer in the block are erased.
   void show(std::vector<std::string> lines);
@@ -112,7 +43,7 @@ class BlockOfLines {
   void keep(std::string_view line);
   /// Leaves the block on the screen; later output begins below it.
   void leave();
-  void write(std::string_view text) { block_->write(text); }
+  void write(std::string_view text);
 
  private:
   void begin();

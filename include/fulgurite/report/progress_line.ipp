@@ -5,6 +5,8 @@
 #include <array>
 #include <cmath>
 #include <iostream>
+#include <mutex>
+#include <streambuf>
 #include <utility>
 
 #include <sys/stat.h>
@@ -25,27 +27,53 @@ FULGURITE_BODY bool same_terminal(std::FILE* one, std::FILE* other) {
          S_ISCHR(b.st_mode) && a.st_rdev == b.st_rdev;
 }
 
-FULGURITE_BODY void DrawnBlock::write(std::string_view text) const {
-  std::fwrite(text.data(), 1, text.size(), stream);
-  std::fflush(stream);
-}
+/// A block of lines as it was last drawn. Between two drawings the cursor is in the line above it, which is empty
+/// except for `unfinished`: printed text that does not end with a newline yet.
+struct DrawnBlock {
+  std::FILE* stream;
+  std::vector<std::string> lines{};
+  std::string unfinished{};
 
-FULGURITE_BODY std::string DrawnBlock::line_above() const {
-  int const columns = terminal_columns(stream);
-  return "\r\x1b[K" + std::string(clipped(unfinished, columns > 0 ? static_cast<std::size_t>(columns) - 1 : 79));
-}
+  static constexpr char const* erase = "\r\x1b[J";  ///< erases from the line above the block on
 
-FULGURITE_BODY void DrawnBlock::draw() const {
-  std::string text = line_above() + "\n";
-  // Each line is erased before it is written: erasing afterwards would remove a character in the last column.
-  for (auto const& line : lines) ((text += "\x1b[K") += line) += '\n';
-  text += "\x1b[J\x1b[" + std::to_string(lines.size() + 1) + "A";
-  write(unfinished.empty() ? text : text + line_above());  // later output follows it
-}
+  /// Each call is one write, so that nothing flickers.
+  FULGURITE_BODY void write(std::string_view text) const {
+    std::fwrite(text.data(), 1, text.size(), stream);
+    std::fflush(stream);
+  }
 
+  /// The text that redraws the line above the block, with its unfinished text.
+  FULGURITE_BODY std::string line_above() const {
+    int const columns = terminal_columns(stream);
+    return "\r\x1b[K" + std::string(clipped(unfinished, columns > 0 ? static_cast<std::size_t>(columns) - 1 : 79));
+  }
+
+  FULGURITE_BODY void draw() const {
+    std::string text = line_above() + "\n";
+    // Each line is erased before it is written: erasing afterwards would remove a character in the last column.
+    for (auto const& line : lines) ((text += "\x1b[K") += line) += '\n';
+    text += "\x1b[J\x1b[" + std::to_string(lines.size() + 1) + "A";
+    write(unfinished.empty() ? text : text + line_above());  // later output follows it
+  }
+};
+
+/// The block that is drawn now. A process has only one, since a terminal has one bottom.
+struct Screen {
+  std::recursive_mutex mutex{};  ///< also locked by code that prints: loaders have threads that may print
+  DrawnBlock* drawn = nullptr;
+};
+/// Never destroyed: output at the end of the program may still use it.
 FULGURITE_BODY Screen& screen() {
   static Screen* const one = new Screen;
   return *one;
+}
+
+/// Erases the block, calls `write`, which must print whole lines, and redraws the block below them.
+template <class Write>
+void write_above(DrawnBlock const& block, Write write) {
+  block.write(DrawnBlock::erase);
+  write();
+  block.draw();
 }
 
 /// The action of `print_lines` while a block is drawn.
@@ -60,69 +88,92 @@ FULGURITE_BODY void print_above(std::FILE* stream, std::string_view lines) {
   else write();
 }
 
-FULGURITE_BODY void PrintedAbove::take(DrawnBlock const& block) {
-  if (taken_ || of_.rdbuf() == this || !same_terminal(goes_to_, block.stream)) return;
-  behind_ = of_.rdbuf();
-  taken_ = true;
-  put(this);
-}
+// Prints the output of a program by std::cout, std::cerr and std::clog above the lines that are drawn on the same
+// terminal.
 
-FULGURITE_BODY void PrintedAbove::give_back() {
-  if (!taken_) return;
-  taken_ = false;
-  if (of_.rdbuf() == this) put(behind_);
-  if (!held_.empty()) pass_on(std::exchange(held_, {}));
-}
+/// Replaces the buffer of one of the standard streams while a block is drawn. Whole lines are passed on at once, above
+/// the block. An unfinished line is held, and shown when the stream is flushed. A thread that is printing when the
+/// stream is restored still finds this buffer: it lives as long as the process.
+class PrintedAbove : public std::streambuf {
+ public:
+  PrintedAbove(std::ostream& of, std::FILE* goes_to) : of_(of), goes_to_(goes_to) {}
 
-FULGURITE_BODY std::streamsize PrintedAbove::xsputn(char const* text, std::streamsize size) {
-  std::lock_guard const one_at_a_time(screen().mutex);
-  std::string_view const more(text, static_cast<std::size_t>(size));
-  auto* const block = screen().drawn;
-  if (!taken_ || !block) return behind_->sputn(text, size);
-  held_ += more;
-  auto const end = held_.rfind('\n');
-  if (end == std::string::npos) return size;
-  std::string const whole = held_.substr(0, end + 1);
-  held_.erase(0, end + 1);
-  block->unfinished.clear();
-  write_above(*block, [&] { pass_on(whole); });
-  return size;
-}
+  /// Replaces the buffer, unless the stream goes elsewhere, such as to a file.
+  FULGURITE_BODY void take(DrawnBlock const& block) {
+    if (taken_ || of_.rdbuf() == this || !same_terminal(goes_to_, block.stream)) return;
+    behind_ = of_.rdbuf();
+    taken_ = true;
+    put(this);
+  }
 
-FULGURITE_BODY PrintedAbove::int_type PrintedAbove::overflow(int_type c) {
-  if (traits_type::eq_int_type(c, traits_type::eof())) return traits_type::not_eof(c);
-  char const one = traits_type::to_char_type(c);
-  return xsputn(&one, 1) == 1 ? c : traits_type::eof();
-}
+  /// Restores the buffer. If other code has replaced it since, that buffer stays.
+  FULGURITE_BODY void give_back() {
+    if (!taken_) return;
+    taken_ = false;
+    if (of_.rdbuf() == this) put(behind_);
+    if (!held_.empty()) pass_on(std::exchange(held_, {}));
+  }
 
-FULGURITE_BODY int PrintedAbove::sync() {
-  std::lock_guard const one_at_a_time(screen().mutex);
-  auto* const block = screen().drawn;
-  if (!taken_ || !block) return behind_->pubsync();
-  if (held_.empty()) return 0;
-  block->unfinished = shown();
-  block->write(block->line_above());
-  return 0;
-}
+ protected:
+  FULGURITE_BODY std::streamsize xsputn(char const* text, std::streamsize size) override {
+    std::lock_guard const one_at_a_time(screen().mutex);
+    std::string_view const more(text, static_cast<std::size_t>(size));
+    auto* const block = screen().drawn;
+    if (!taken_ || !block) return behind_->sputn(text, size);
+    held_ += more;
+    auto const end = held_.rfind('\n');
+    if (end == std::string::npos) return size;
+    std::string const whole = held_.substr(0, end + 1);
+    held_.erase(0, end + 1);
+    block->unfinished.clear();
+    write_above(*block, [&] { pass_on(whole); });
+    return size;
+  }
 
-FULGURITE_BODY std::string PrintedAbove::shown() const {
-  auto const last = held_.rfind('\r');
-  auto const text = held_.substr(last == std::string::npos ? 0 : last + 1);
-  for (char const c : text)
-    if (static_cast<unsigned char>(c) < 0x20) return {};
-  return text;
-}
+  FULGURITE_BODY int_type overflow(int_type c) override {
+    if (traits_type::eq_int_type(c, traits_type::eof())) return traits_type::not_eof(c);
+    char const one = traits_type::to_char_type(c);
+    return xsputn(&one, 1) == 1 ? c : traits_type::eof();
+  }
 
-FULGURITE_BODY void PrintedAbove::pass_on(std::string_view text) {
-  behind_->sputn(text.data(), static_cast<std::streamsize>(text.size()));
-  behind_->pubsync();
-}
+  FULGURITE_BODY int sync() override {
+    std::lock_guard const one_at_a_time(screen().mutex);
+    auto* const block = screen().drawn;
+    if (!taken_ || !block) return behind_->pubsync();
+    if (held_.empty()) return 0;
+    block->unfinished = shown();
+    block->write(block->line_above());
+    return 0;
+  }
 
-FULGURITE_BODY void PrintedAbove::put(std::streambuf* buffer) {
-  auto const state = of_.rdstate();
-  of_.rdbuf(buffer);
-  if (state != std::ios_base::goodbit) of_.setstate(state);
-}
+ private:
+  /// An unfinished line as it can be shown in one line; empty if it has control codes.
+  FULGURITE_BODY std::string shown() const {
+    auto const last = held_.rfind('\r');
+    auto const text = held_.substr(last == std::string::npos ? 0 : last + 1);
+    for (char const c : text)
+      if (static_cast<unsigned char>(c) < 0x20) return {};
+    return text;
+  }
+
+  FULGURITE_BODY void pass_on(std::string_view text) {
+    behind_->sputn(text.data(), static_cast<std::streamsize>(text.size()));
+    behind_->pubsync();
+  }
+
+  /// Sets the stream's buffer. A stream that has failed remains failed.
+  FULGURITE_BODY void put(std::streambuf* buffer) {
+    auto const state = of_.rdstate();
+    of_.rdbuf(buffer);
+    if (state != std::ios_base::goodbit) of_.setstate(state);
+  }
+
+  std::ostream& of_;
+  std::FILE* goes_to_;
+  std::streambuf* behind_ = nullptr;
+  bool taken_ = false;
+  std::string held_{};
+};
 
 /// The three streams. Never destroyed, like the streams themselves.
 FULGURITE_BODY std::array<PrintedAbove, 3>& printed_above() {
@@ -136,6 +187,12 @@ FULGURITE_BODY BlockOfLines::BlockOfLines(std::FILE* stream, bool redirect)
 
 FULGURITE_BODY BlockOfLines::BlockOfLines(BlockOfLines const& other)
     : BlockOfLines(other.block_->stream, other.redirect_) {}
+
+FULGURITE_BODY BlockOfLines::BlockOfLines(BlockOfLines&&) noexcept = default;
+
+FULGURITE_BODY BlockOfLines::~BlockOfLines() {
+  if (block_) leave();
+}
 
 FULGURITE_BODY BlockOfLines& BlockOfLines::operator=(BlockOfLines other) noexcept {
   std::swap(block_, other.block_);
@@ -168,6 +225,8 @@ FULGURITE_BODY void BlockOfLines::leave() {
   for (auto const& line : block_->lines) (text += line) += '\n';
   if (!text.empty()) end(text);
 }
+
+FULGURITE_BODY void BlockOfLines::write(std::string_view text) { block_->write(text); }
 
 FULGURITE_BODY void BlockOfLines::begin() {
   screen().drawn = block_.get();

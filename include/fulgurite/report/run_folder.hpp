@@ -2,18 +2,15 @@
 // The contents of a run's folder: its metrics, hyper-parameters, notes, and the times that a profiler has written.
 
 #include <cstddef>
-#include <cstdint>
-#include <cstring>
 #include <filesystem>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include <fulgurite/checkpoint/crc32c.hpp>
 #include <fulgurite/core/body.hpp>
+#include <fulgurite/core/types.hpp>
 #include <fulgurite/report/plot.hpp>
 
 namespace fulgurite::report {
@@ -65,21 +62,9 @@ struct Matrix {
   std::vector<Curve> cells{};
 };
 
-namespace matrices {
-
-struct Cell {
-  std::string name;  ///< name of the matrix
-  std::size_t row = 0, column = 0;
-};
-
-/// Removes the number after the last point from `name`, together with the point, and returns it. "07" is not a number,
-/// since no matrix writes it.
-std::optional<std::size_t> take_number(std::string_view& name);
-/// The cell that a label names, such as "val/pairs.2.0"; with several loaders the loader's name follows, as in
-/// "val/pairs.2.0/night".
-std::optional<Cell> cell_of(std::string_view label);
-
-}  // namespace matrices
+/// True if a label names a cell of a matrix, such as "val/pairs.2.0"; with several loaders the loader's name follows,
+/// as in "val/pairs.2.0/night".
+bool is_matrix_cell(std::string_view label);
 
 /// Removes the matrices from `curves` and returns them: a plot for each cell would hide all others. An incomplete
 /// matrix is not one.
@@ -99,78 +84,13 @@ inline constexpr std::size_t most_curves = 12;
 /// cells of a matrix are left out: no one can read a hundred of them.
 std::vector<Plot> panels(std::vector<Curve> curves, Axis const& x = {.name = "step"});
 
-/// The plots as one SVG file, with `columns` plots in a row.
-std::string svg_of(std::vector<Plot> const& plots, std::string_view title, std::size_t columns = 2);
+/// Calls f(tag, step, value) for each number in the bytes of a TensorBoard event file, of this library or of another
+/// program, in order. It stops at a record that is not complete, as the last one of a running program may be, or whose
+/// checksum is wrong.
+void each_event_scalar(std::string_view file, FunctionRef<void(std::string_view, double, double)> f);
 
-// Reads the numbers in a TensorBoard event file, of this library or of other programs.
-
-namespace events {
-
-template <class T>
-T number_in(std::string_view bytes) {
-  T value{};
-  if (bytes.size() >= sizeof(T)) std::memcpy(&value, bytes.data(), sizeof(T));
-  return value;
-}
-
-/// The value of a summary, if it is a number: a field of its own, or a tensor of one float.
-std::optional<double> number_of(std::string_view value);
-
-}  // namespace events
-
-/// Calls f(tag, step, value) for each number in the bytes of an event file, in order. It stops at a record that is not
-/// complete, as the last one of a running program may be, or whose checksum is wrong.
-template <class F>
-void each_event_scalar(std::string_view file, F&& f) {
-  constexpr std::size_t head = 12, around = 16;  // length and its checksum; the event's checksum
-  while (file.size() >= around) {
-    auto const length = events::number_in<std::uint64_t>(file);
-    if (length > file.size() - around) return;
-    auto const event = file.substr(head, static_cast<std::size_t>(length));
-    auto const sum = crc32c(0, std::as_bytes(std::span(event)));
-    auto const turned = ((sum >> 15) | (sum << 17)) + 0xa282ead8U;
-    if (events::number_in<std::uint32_t>(file.substr(head + event.size())) != turned) return;
-    file.remove_prefix(event.size() + around);
-    double step = 0;
-    if (auto bytes = protobuf::find(event, 2))
-      step = static_cast<double>(static_cast<std::int64_t>(protobuf::take_varint(*bytes).value_or(0)));
-    auto rest = protobuf::find(event, 5).value_or(std::string_view());
-    while (auto const value = protobuf::find(rest, 1, &rest)) {
-      auto const number = events::number_of(*value);
-      if (auto const tag = protobuf::find(*value, 1); tag && number) f(*tag, step, *number);
-    }
-  }
-}
-
-// The files of a run's folder, by format: tables, JSON lines, event files, a mapping.
-
-namespace run_folder {
-
-std::string text_of(std::filesystem::path const& file);
-
-/// The rows of a table to which another program may be writing: an incomplete row is left out.
-std::vector<std::vector<std::string>> rows_of(std::string_view text);
-
+/// The number that a text is, as files of runs have it; nullopt if it is none.
 std::optional<double> number_of(std::string_view text);
-
-/// Values by name, in the order of first occurrence. `step` and `epoch` are not metrics.
-class Values {
- public:
-  void add(std::string_view name, double step, double value);
-  std::vector<Curve> curves{};
-};
-
-std::vector<Curve> of_csv(std::string_view text);
-
-/// The event files of TensorBoardLogger, or of another writer, one after the other.
-std::vector<Curve> of_events(std::vector<std::filesystem::path> const& files);
-/// The files in a folder, in the order of their names; empty if there is no folder.
-std::vector<std::filesystem::path> files_in(std::filesystem::path const& folder);
-
-/// options.txt: `max_epochs = 10` in each line.
-std::vector<std::pair<std::string, std::string>> of_options(std::string_view text);
-
-}  // namespace run_folder
 
 /// A run as its loggers have written it, possibly while it is still being written.
 struct RunFolder {

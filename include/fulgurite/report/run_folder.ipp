@@ -3,16 +3,17 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdint>
 #include <fstream>
 #include <iterator>
 #include <limits>
 #include <system_error>
 #include <type_traits>
 
+#include <fulgurite/checkpoint/crc32c.hpp>
 #include <fulgurite/core/archive.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/text.hpp>
-#include <fulgurite/core/types.hpp>
 #include <fulgurite/report/run_folder.hpp>
 #include <fulgurite/report/terminal.hpp>
 
@@ -85,10 +86,8 @@ FULGURITE_BULK_BODY void History::load(std::vector<std::string> const& names, st
   }
 }
 
-}  // namespace fulgurite::report
-
-namespace fulgurite::report::matrices {
-
+/// Removes the number after the last point from `name`, together with the point, and returns it. "07" is not a number,
+/// since no matrix writes it.
 FULGURITE_BODY std::optional<std::size_t> take_number(std::string_view& name) {
   auto const point = name.rfind('.');
   if (point == std::string_view::npos || point == 0) return std::nullopt;
@@ -102,25 +101,30 @@ FULGURITE_BODY std::optional<std::size_t> take_number(std::string_view& name) {
   return number;
 }
 
-FULGURITE_BODY std::optional<Cell> cell_of(std::string_view label) {
+/// A cell of a matrix: the matrix's name, and the cell's place in it.
+struct MatrixCell {
+  std::string name;
+  std::size_t row = 0, column = 0;
+};
+
+/// The cell that a label names.
+FULGURITE_BODY std::optional<MatrixCell> cell_of(std::string_view label) {
   for (auto const end : {label.size(), label.rfind('/')}) {
     if (end == std::string_view::npos) continue;
     auto name = label.substr(0, end);
     auto const column = take_number(name), row = column ? take_number(name) : std::nullopt;
-    if (row) return Cell{std::string(name).append(label.substr(end)), *row, *column};
+    if (row) return MatrixCell{std::string(name).append(label.substr(end)), *row, *column};
   }
   return std::nullopt;
 }
 
-}  // namespace fulgurite::report::matrices
-
-namespace fulgurite::report {
+FULGURITE_BODY bool is_matrix_cell(std::string_view label) { return cell_of(label).has_value(); }
 
 FULGURITE_BODY std::vector<Matrix> take_matrices(std::vector<Curve>& curves) {
-  std::vector<std::optional<matrices::Cell>> cells;
+  std::vector<std::optional<MatrixCell>> cells;
   std::vector<Matrix> all;
   for (auto const& curve : curves) {
-    cells.push_back(matrices::cell_of(curve.label));
+    cells.push_back(cell_of(curve.label));
     if (!cells.back()) continue;
     auto at = std::ranges::find(all, cells.back()->name, &Matrix::name);
     if (at == all.end()) at = all.insert(all.end(), Matrix{.name = cells.back()->name});
@@ -171,27 +175,6 @@ FULGURITE_BODY std::vector<Plot> panels(std::vector<Curve> curves, Axis const& x
   return all;
 }
 
-FULGURITE_BODY std::string svg_of(std::vector<Plot> const& plots, std::string_view title, std::size_t columns) {
-  constexpr double width = 720, height = 420, gap = 16, head = 40;
-  columns = std::max<std::size_t>(1, std::min(columns, plots.size()));
-  auto const rows = (plots.size() + columns - 1) / columns;
-  double const wide = static_cast<double>(columns) * (width + gap) + gap;
-  double const high = head + static_cast<double>(rows) * (height + gap);
-  std::string all;
-  plot::append(all, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", wide, " ", high, "\" width=\"", wide,
-               "\" height=\"", high, "\" role=\"img\">\n<title>", xml_text(title), "</title>\n<style>", plot::style,
-               "</style>\n<rect class=\"ground\" width=\"", wide, "\" height=\"", high,
-               "\"/>\n<text class=\"title\" x=\"", gap + 8, "\" y=\"27\">", xml_text(title), "</text>\n");
-  for (std::size_t i = 0; i != plots.size(); ++i) {
-    auto picture = plots[i].svg();
-    if (auto const from = picture.find("<style>"); from != std::string::npos)  // one style for all
-      picture.erase(from, picture.find("</style>") + 8 - from);
-    plot::append(all, "<g transform=\"translate(", gap + static_cast<double>(i % columns) * (width + gap), " ",
-                 head + static_cast<double>(i / columns) * (height + gap), ")\">\n", picture, "</g>\n");
-  }
-  return all += "</svg>\n";
-}
-
 void History::state(auto& archive) {
   std::vector<std::string> names;
   std::vector<std::size_t> each, points, waiting;
@@ -210,29 +193,47 @@ void History::state(auto& archive) {
 }
 FULGURITE_STATE(History)
 
-}  // namespace fulgurite::report
-
-namespace fulgurite::report::events {
-
-FULGURITE_BULK_BODY std::optional<double> number_of(std::string_view value) {
-  if (auto const plain = protobuf::find(value, 2); plain && plain->size() == 4) return number_in<float>(*plain);
-  auto const tensor = protobuf::find(value, 8);
+/// The value in a summary of an event file, if it is a number: a field of its own, or a tensor of one float.
+FULGURITE_BULK_BODY std::optional<double> value_in(std::string_view summary) {
+  if (auto const plain = protobuf::find(summary, 2); plain && plain->size() == 4)
+    return protobuf::number<float>(*plain);
+  auto const tensor = protobuf::find(summary, 8);
   auto const kind = tensor ? protobuf::find(*tensor, 1) : std::nullopt;
   if (!kind || *kind != "\x01") return std::nullopt;  // not a float
   for (unsigned const field : {5U, 4U})
-    if (auto const bytes = protobuf::find(*tensor, field); bytes && bytes->size() == 4) return number_in<float>(*bytes);
+    if (auto const bytes = protobuf::find(*tensor, field); bytes && bytes->size() == 4)
+      return protobuf::number<float>(*bytes);
   return std::nullopt;
 }
 
-}  // namespace fulgurite::report::events
+FULGURITE_BULK_BODY void each_event_scalar(std::string_view file,
+                                           FunctionRef<void(std::string_view, double, double)> f) {
+  constexpr std::size_t head = 12, around = 16;  // length and its checksum; the event's checksum
+  while (file.size() >= around) {
+    auto const length = protobuf::number<std::uint64_t>(file);
+    if (length > file.size() - around) return;
+    auto const event = file.substr(head, static_cast<std::size_t>(length));
+    if (protobuf::number<std::uint32_t>(file.substr(head + event.size())) != protobuf::checksum(event)) return;
+    file.remove_prefix(event.size() + around);
+    double step = 0;
+    if (auto bytes = protobuf::find(event, 2))
+      step = static_cast<double>(static_cast<std::int64_t>(protobuf::take_varint(*bytes).value_or(0)));
+    auto rest = protobuf::find(event, 5).value_or(std::string_view());
+    while (auto const summary = protobuf::find(rest, 1, &rest)) {
+      auto const number = value_in(*summary);
+      if (auto const tag = protobuf::find(*summary, 1); tag && number) f(*tag, step, *number);
+    }
+  }
+}
 
-namespace fulgurite::report::run_folder {
+// The files of a run's folder, by format: tables, JSON lines, event files, a mapping.
 
 FULGURITE_BODY std::string text_of(std::filesystem::path const& file) {
   std::ifstream in(file, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
+/// The rows of a table to which another program may be writing: an incomplete row is left out.
 FULGURITE_BODY std::vector<std::vector<std::string>> rows_of(std::string_view text) {
   std::vector<std::vector<std::string>> rows;
   std::vector<std::string> row(1);
@@ -260,7 +261,8 @@ FULGURITE_BODY std::optional<double> number_of(std::string_view text) {
   return value;
 }
 
-FULGURITE_BODY void Values::add(std::string_view name, double step, double value) {
+/// Adds a value to the curve of that name, which follows the others if it is new. `step` and `epoch` are not metrics.
+FULGURITE_BODY void add_value(std::vector<Curve>& curves, std::string_view name, double step, double value) {
   if (name == "step" || name == "epoch") return;
   auto at = std::ranges::find(curves, name, &Curve::label);
   if (at == curves.end()) at = curves.insert(curves.end(), Curve{.label = std::string(name)});
@@ -270,7 +272,7 @@ FULGURITE_BODY void Values::add(std::string_view name, double step, double value
 
 FULGURITE_BODY std::vector<Curve> of_csv(std::string_view text) {
   auto const rows = rows_of(text);
-  Values values;
+  std::vector<Curve> curves;
   if (rows.empty()) return {};
   auto const& names = rows.front();
   auto const step = static_cast<std::size_t>(std::ranges::find(names, "step") - names.begin());
@@ -278,24 +280,27 @@ FULGURITE_BODY std::vector<Curve> of_csv(std::string_view text) {
     double const x = step < rows[r].size() ? number_of(rows[r][step]).value_or(static_cast<double>(r - 1))
                                            : static_cast<double>(r - 1);
     for (std::size_t i = 0; i != std::min(names.size(), rows[r].size()); ++i)
-      if (auto const y = number_of(rows[r][i])) values.add(names[i], x, *y);
+      if (auto const y = number_of(rows[r][i])) add_value(curves, names[i], x, *y);
   }
-  return std::move(values.curves);
+  return curves;
 }
 
+/// The event files of TensorBoardLogger, or of another writer, one after the other.
 FULGURITE_BODY std::vector<Curve> of_events(std::vector<std::filesystem::path> const& files) {
-  Values values;
+  std::vector<Curve> curves;
   for (auto const& file : files) {
     auto const bytes = text_of(file);
-    each_event_scalar(bytes, [&](std::string_view tag, double step, double value) { values.add(tag, step, value); });
+    each_event_scalar(bytes,
+                      [&](std::string_view tag, double step, double value) { add_value(curves, tag, step, value); });
   }
-  return std::move(values.curves);
+  return curves;
 }
 
 FULGURITE_BODY bool is_event_file(std::filesystem::path const& file) {
   return file.filename().string().starts_with("events.out.tfevents.");
 }
 
+/// The files in a folder, in the order of their names; empty if there is no folder.
 FULGURITE_BODY std::vector<std::filesystem::path> files_in(std::filesystem::path const& folder) {
   std::vector<std::filesystem::path> files;
   std::error_code error;
@@ -309,7 +314,7 @@ FULGURITE_BODY std::vector<std::filesystem::path> files_in(std::filesystem::path
 /// is left out: the last one may be incomplete.
 FULGURITE_BODY std::vector<Curve> of_json_lines(std::string_view text, std::string const& name) {
   bool const is_journal = name.ends_with("rows.jsonl");
-  Values values;
+  std::vector<Curve> curves;
   text = text.substr(0, text.rfind('\n') + 1);
   while (!text.empty()) {
     auto const line = take_line(text);
@@ -325,9 +330,9 @@ FULGURITE_BODY std::vector<Curve> of_json_lines(std::string_view text, std::stri
         else if (value) row.emplace_back(std::move(key), *value);
       });
     } catch (Error const&) { continue; }
-    for (auto const& [metric, value] : row) values.add(metric, step, value);
+    for (auto const& [metric, value] : row) add_value(curves, metric, step, value);
   }
-  return std::move(values.curves);
+  return curves;
 }
 
 /// The mapping that this library's loggers write: a name and a value in each line.
@@ -351,6 +356,7 @@ FULGURITE_BODY std::vector<std::pair<std::string, std::string>> of_yaml(std::str
   return all;
 }
 
+/// options.txt: `max_epochs = 10` in each line.
 FULGURITE_BODY std::vector<std::pair<std::string, std::string>> of_options(std::string_view text) {
   std::vector<std::pair<std::string, std::string>> all;
   while (!text.empty()) {
@@ -361,20 +367,15 @@ FULGURITE_BODY std::vector<std::pair<std::string, std::string>> of_options(std::
   return all;
 }
 
-}  // namespace fulgurite::report::run_folder
-
-namespace fulgurite::report {
-
 /// True if a run's loggers have written to this folder.
 FULGURITE_BODY bool is_run_folder(std::filesystem::path const& folder) {
   std::error_code error;
   for (char const* name : {"metrics.csv", "metrics.jsonl", "rows.jsonl"})
     if (std::filesystem::exists(folder / name, error)) return true;
-  return std::ranges::any_of(run_folder::files_in(folder), &run_folder::is_event_file);
+  return std::ranges::any_of(files_in(folder), &is_event_file);
 }
 
 FULGURITE_BODY RunFolder read_run_folder(std::filesystem::path const& folder) {
-  using namespace run_folder;
   if (!is_run_folder(folder))
     throw Error("fulgurite.report.no_run", folder.string() +
                                                " has none of metrics.csv, metrics.jsonl, rows.jsonl and event files: "

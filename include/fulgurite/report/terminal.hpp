@@ -74,7 +74,6 @@ class TextTable {
   std::string text(std::size_t most = 0) const;
 
  private:
-  static std::size_t width(std::vector<std::size_t> const& widths);
   static constexpr std::size_t least = 8;  ///< minimum width of a clipped cell
   static constexpr std::size_t readable =
       24;  ///< minimum for a cell that keeps its end, which distinguishes it from others
@@ -84,7 +83,6 @@ class TextTable {
   void clip(std::vector<std::size_t>& widths, std::size_t most, std::size_t least_of_ends) const;
   /// Leaves out the column that goes first among those up to `goes`; of several, the last one.
   bool leave_out(int goes);
-  static std::string fitted(std::string const& cell, std::size_t width, Clip clip);
   std::string line(std::vector<std::string> const& cells) const;
 
   std::vector<Column> columns_;

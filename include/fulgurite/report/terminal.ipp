@@ -79,13 +79,28 @@ FULGURITE_BODY void TextTable::add(std::vector<std::string> cells) {
   rows_.push_back(std::move(cells));
 }
 
+/// The width of a table with columns of these widths.
+FULGURITE_BODY std::size_t width_of(std::vector<std::size_t> const& widths) {
+  std::size_t all = 3 * (widths.size() - 1);
+  for (auto const width : widths) all += width;
+  return all;
+}
+
+/// A cell that is cut to a width.
+FULGURITE_BODY std::string fitted(std::string const& cell, std::size_t width, Clip clip) {
+  std::size_t const all = display_width(cell);
+  if (all <= width) return cell;
+  if (clip == Clip::keeps_beginning) return std::string(clipped(cell, width - 1)) + "…";
+  return "…" + cell.substr(clipped(cell, all - (width - 1)).size());
+}
+
 FULGURITE_BODY std::string TextTable::text(std::size_t most) const {
-  if (most != 0 && width(widths_) > most) {
+  if (most != 0 && width_of(widths_) > most) {
     TextTable fitting = *this;
-    while (width(fitting.widths_) > most && fitting.leave_out(1)) {}
+    while (width_of(fitting.widths_) > most && fitting.leave_out(1)) {}
     auto narrow = fitting.widths_;
     fitting.clip(narrow, most, readable);
-    while (width(narrow) > most && fitting.leave_out(last_to_go)) {
+    while (width_of(narrow) > most && fitting.leave_out(last_to_go)) {
       narrow = fitting.widths_;
       fitting.clip(narrow, most, readable);
     }
@@ -104,15 +119,9 @@ FULGURITE_BODY std::string TextTable::text(std::size_t most) const {
   return all + rule + '\n';
 }
 
-FULGURITE_BODY std::size_t TextTable::width(std::vector<std::size_t> const& widths) {
-  std::size_t all = 3 * (widths.size() - 1);
-  for (auto const width : widths) all += width;
-  return all;
-}
-
 FULGURITE_BODY void TextTable::clip(std::vector<std::size_t>& widths, std::size_t most,
                                     std::size_t least_of_ends) const {
-  while (width(widths) > most) {
+  while (width_of(widths) > most) {
     std::size_t* widest = nullptr;
     for (std::size_t i = 0; i != widths.size(); ++i) {
       auto const of_clip = columns_[i].clip == Clip::keeps_end ? least_of_ends : least;
@@ -137,13 +146,6 @@ FULGURITE_BODY bool TextTable::leave_out(int goes) {
   widths_.erase(widths_.begin() + at);
   for (auto& row : rows_) row.erase(row.begin() + at);
   return true;
-}
-
-FULGURITE_BODY std::string TextTable::fitted(std::string const& cell, std::size_t width, Clip clip) {
-  std::size_t const all = display_width(cell);
-  if (all <= width) return cell;
-  if (clip == Clip::keeps_beginning) return std::string(clipped(cell, width - 1)) + "…";
-  return "…" + cell.substr(clipped(cell, all - (width - 1)).size());
 }
 
 FULGURITE_BODY std::string TextTable::line(std::vector<std::string> const& cells) const {

@@ -130,53 +130,10 @@ void check(BatchSizeSearch<Model, Data> const& search) {
                         "it must be a fraction from 0 to below 1");
 }
 
-// The place where a search sets batch sizes: a member, or the loaders themselves.
-
 /// Thrown if there is no place where a size would reach the batches of this run.
 class NoPlaceForSize : public Error {
  public:
   using Error::Error;
-};
-
-/// The place where a tried or found size is set: a member, the loader, or the data module.
-template <class Model, class Data>
-class SizeTarget {
- public:
-  /// Throws NoPlaceForSize, as [fulgurite.tuner.needs_factory], [fulgurite.tuner.no_data_module] or
-  /// [fulgurite.tuner.no_size].
-  SizeTarget(BatchSizes& sizes, Model& model, SizeField<Model, Data> const& field)
-      : sizes_(sizes), model_(model), field_(field) {
-    if (field.is_given() && !sizes.makes_loaders())
-      throw NoPlaceForSize(
-          "fulgurite.tuner.needs_factory",
-          "a loader that is there already is not made again from a field: pass a data module, or the model, "
-          "with train_dataloader(), or leave .field out where the loader has set_batch_size(long)");
-    if (field.is_in_data()) {
-      data_ = static_cast<Data*>(sizes.data_module(typeid(Data)));
-      if (data_ == nullptr)
-        throw NoPlaceForSize("fulgurite.tuner.no_data_module",
-                             "the batch size is a member of " + std::string(type_name<Data>()) +
-                                 ", and this run has another data module, or one that is const: pass that type");
-    }
-    if (!field.is_given() && !sizes.now())
-      throw NoPlaceForSize(
-          "fulgurite.tuner.no_size",
-          "neither the loader nor the data module has a batch size that can be set: give it `long batch_size() const` "
-          "and `void set_batch_size(long)`, or make its loaders from a field, .field = &Data::batch_size");
-  }
-
-  long read() const { return field_.is_given() ? field_.use(model_, data_, nullptr) : sizes_.now().value_or(0); }
-  void write(long size) const {
-    if (field_.is_given()) field_.use(model_, data_, &size);
-    else sizes_.set(size);
-  }
-  long most() const { return field_.most(); }
-
- private:
-  BatchSizes& sizes_;
-  Model& model_;
-  SizeField<Model, Data> const& field_;
-  Data* data_ = nullptr;
 };
 
 // The arithmetic of the search: which size is tried next, and which one is found.
@@ -293,29 +250,49 @@ struct SeenTrial {
   long samples_ = 0, first_samples_ = 0;
 };
 
-/// Tries sizes one after the other, and records the measurements of each.
+/// Tries sizes one after the other, and records the measurements of each. A tried or found size is set in a member, in
+/// the loader, or in the data module.
 template <class R, class Model, class Data>
 class SizeTrials {
   using Backend = typename R::Backend;
 
  public:
+  /// Throws NoPlaceForSize, as [fulgurite.tuner.needs_factory], [fulgurite.tuner.no_data_module] or
+  /// [fulgurite.tuner.no_size].
   SizeTrials(Rehearser<R>& rehearser, BatchSizeSearch<Model, Data> const& search)
-      : rehearser_(rehearser),
-        search_(search),
-        target_(rehearser.batch_sizes(), rehearser.context().model(), search.field),
-        steps_(search, target_.most()) {}
+      : rehearser_(rehearser), search_(search), steps_(search, search.field.most()) {
+    auto& sizes = rehearser.batch_sizes();
+    auto const& field = search.field;
+    if (field.is_given() && !sizes.makes_loaders())
+      throw NoPlaceForSize(
+          "fulgurite.tuner.needs_factory",
+          "a loader that is there already is not made again from a field: pass a data module, or the model, "
+          "with train_dataloader(), or leave .field out where the loader has set_batch_size(long)");
+    if (field.is_in_data()) {
+      data_ = static_cast<Data*>(sizes.data_module(typeid(Data)));
+      if (data_ == nullptr)
+        throw NoPlaceForSize("fulgurite.tuner.no_data_module",
+                             "the batch size is a member of " + std::string(type_name<Data>()) +
+                                 ", and this run has another data module, or one that is const: pass that type");
+    }
+    if (!field.is_given() && !sizes.now())
+      throw NoPlaceForSize(
+          "fulgurite.tuner.no_size",
+          "neither the loader nor the data module has a batch size that can be set: give it `long batch_size() const` "
+          "and `void set_batch_size(long)`, or make its loaders from a field, .field = &Data::batch_size");
+  }
 
   /// The current size.
-  long size() const { return target_.read(); }
+  long size() const { return search_.field.is_given() ? used(nullptr) : rehearser_.batch_sizes().now().value_or(0); }
 
   void put(long size) const {
-    target_.write(size);
+    write(size);
     rehearser_.batch_sizes().changed();
   }
 
   /// Sets the found size. If the search fails, the size is unchanged.
   FoundBatchSize run() {
-    long const before = target_.read();
+    long const before = size();
     try {
       while (auto const size = steps_.next()) {
         found_.trials.push_back(tried(*size));
@@ -329,7 +306,7 @@ class SizeTrials {
                         (steps_.high() == 1 ? "; make the model smaller, or take a device with more memory"
                                             : "; begin lower, by .init_val, or allow more of .max_trials"));
     } catch (...) {
-      target_.write(before);
+      write(before);
       throw;
     }
     put(found_.size);
@@ -340,8 +317,14 @@ class SizeTrials {
   }
 
  private:
+  long used(long const* to) const { return search_.field.use(rehearser_.context().model(), data_, to); }
+  void write(long size) const {
+    if (search_.field.is_given()) used(&size);
+    else rehearser_.batch_sizes().set(size);
+  }
+
   BatchSizeTrial tried(long size) {
-    target_.write(size);
+    write(size);
     auto const device = rehearser_.context().device();
     Backend::restart_peak_memory(device);
     report::restart_host_peak();
@@ -431,8 +414,8 @@ class SizeTrials {
 
   Rehearser<R>& rehearser_;
   BatchSizeSearch<Model, Data> const& search_;
-  SizeTarget<Model, Data> target_;
   SizeSteps steps_;
+  Data* data_ = nullptr;  ///< the data module that has the member
   FoundBatchSize found_{};
   long rows_before_ = 0, size_before_ = 0;
 };

@@ -17,6 +17,7 @@
 
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
+#include <fulgurite/core/types.hpp>
 #include <fulgurite/data/sampler.hpp>
 #include <fulgurite/report/terminal.hpp>
 
@@ -27,13 +28,10 @@ namespace fulgurite::tune {
 namespace fields {
 
 template <class T>
-struct Of {
-  static constexpr bool is_field = false;
-};
+struct Of;
 template <class S, class T>
   requires std::is_object_v<T>
 struct Of<T S::*> {
-  static constexpr bool is_field = true;
   using Setting = S;
   using Value = T;
 };
@@ -44,21 +42,16 @@ concept Shown = std::is_arithmetic_v<T> || std::is_enum_v<T> || std::convertible
 
 template <class T>
 std::string text(T const& value, bool exactly = true) {
-  if constexpr (std::is_same_v<T, bool>) return value ? "true" : "false";
-  else if constexpr (std::is_floating_point_v<T>)
-    return !exactly                   ? report::formatted("%.6g", static_cast<double>(value))
-           : std::is_same_v<T, float> ? report::formatted("%.9g", static_cast<double>(value))
-                                      : report::exact(static_cast<double>(value));
-  else if constexpr (std::is_enum_v<T>) return std::to_string(static_cast<long long>(value));
-  else if constexpr (std::is_arithmetic_v<T>) return std::to_string(value);
-  else return std::string(std::string_view(value));
+  if constexpr (std::is_convertible_v<T const&, std::string_view>) return std::string(std::string_view(value));
+  else if constexpr (!std::is_floating_point_v<T>) return reflect::field_text(value);
+  else return exactly ? reflect::field_text(value) : report::formatted("%.6g", static_cast<double>(value));
 }
 
 }  // namespace fields
 
 /// A pointer to a data member, such as `&Setting::rate`.
 template <auto Field>
-concept FieldPointer = fields::Of<std::remove_const_t<decltype(Field)>>::is_field;
+concept FieldPointer = requires { typename fields::Of<std::remove_const_t<decltype(Field)>>::Value; };
 
 /// The struct that a field belongs to.
 template <auto Field>
@@ -235,13 +228,19 @@ struct Space {
 namespace spaces {
 
 template <class... Axes>
-inline constexpr bool are_axes = (Axes::is_axis && ...);
+inline constexpr bool are_axes = sizeof...(Axes) != 0 && (Axes::is_axis && ...);
 
-/// Rules about axes: their fields must belong to one class, and no field may be repeated.
-template <class First, class... Axes>
-consteval bool of_one_setting() {
-  return (std::is_same_v<typename First::Setting, typename Axes::Setting> && ...);
+/// The class to which the fields of axes belong; None if that is an error.
+struct None {};
+template <class... Axes>
+consteval auto setting_of() {
+  if constexpr (are_axes<Axes...>) return std::type_identity<typename TypeAt<0, Axes...>::Setting>{};
+  else return std::type_identity<None>{};
 }
+template <class... Axes>
+using Setting = typename decltype(setting_of<Axes...>())::type;
+
+/// True if two axes are of the same field.
 template <class A, class B>
 consteval bool same_field() {
   if constexpr (std::is_same_v<std::remove_const_t<decltype(A::field)>, std::remove_const_t<decltype(B::field)>>)
@@ -259,16 +258,15 @@ template <class... Axes>
 consteval bool fit_together() {
   static_assert(sizeof...(Axes) != 0, "[fulgurite.tune.empty_space] a space without a field has no member: give it "
                                       "values<&Setting::rate>(...), or list the settings");
-  if constexpr (sizeof...(Axes) == 0) {
-    return false;
-  } else if constexpr (are_axes<Axes...>) {
-    constexpr bool one = of_one_setting<Axes...>(), repeated = is_repeated<Axes...>();
+  if constexpr (are_axes<Axes...>) {
+    constexpr bool one = (std::is_same_v<Setting<Axes...>, typename Axes::Setting> && ...);
+    constexpr bool repeated = is_repeated<Axes...>();
     static_assert(one, "[fulgurite.tune.settings] the fields of a space belong to one type of hyper-parameters");
     static_assert(!repeated,
                   "[fulgurite.tune.twice] a field is listed twice in a space: list all of its values at once");
     return one && !repeated;
   } else {
-    return false;  // the axis itself has the error message
+    return false;  // the axis itself has the error message, or there is none
   }
 }
 
@@ -280,24 +278,6 @@ auto column_of() {
                                         return fields::text(setting.*Axis::field, exactly);
                                       }};
 }
-
-struct None {};
-template <class... Axes>
-struct First {
-  using type = None;
-};
-template <class A, class... Axes>
-struct First<A, Axes...> {
-  using type = typename A::Setting;
-};
-template <bool fits, class... Axes>
-struct SettingOfAll {
-  using type = None;
-};
-template <class... Axes>
-struct SettingOfAll<true, Axes...> : First<Axes...> {};
-template <class... Axes>
-using Setting = typename SettingOfAll<(sizeof...(Axes) != 0) && are_axes<Axes...>, Axes...>::type;
 
 }  // namespace spaces
 
@@ -377,7 +357,8 @@ Space<Setting> list(std::vector<Setting> settings) {
                                  for (auto const& [other, now] : hyperparameters(setting))
                                    if (other == column)
                                      return setting_text(
-                                         now, [&](auto const& shown) { return fields::text(shown, exactly); });
+                                         now, [&](double number) { return fields::text(number, exactly); },
+                                         [](std::string const& words) { return words; });
                                  return std::string();
                                }});
     space.settings = std::move(settings);

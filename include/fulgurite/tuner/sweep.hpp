@@ -352,7 +352,7 @@ class Heat {
       members_[i]->fit();
       check_random();
       if (race_->standing(i).value) fate = Fate::completed;
-      else why = watch::written(metric_) + " was not logged by the end of the fit";
+      else why = WatchedMetric(metric_).written() + " was not logged by the end of the fit";
     } catch (Interrupted const& interrupted) {
       fate = Fate::interrupted;
       race_->end(interrupted.signal());
@@ -440,7 +440,7 @@ class Heat {
     auto text = "sweep: " + std::to_string(done_) + " of " + std::to_string(members_.size()) + ", member " +
                 std::to_string(i) + ' ';
     (text += name_of(now.fate)) += " after " + std::to_string(now.epochs()) + " epochs";
-    if (now.value) append_item(text, watch::written(metric_) + " = " + report::formatted("%.6g", *now.value));
+    if (now.value) append_item(text, WatchedMetric(metric_).written() + " = " + report::formatted("%.6g", *now.value));
     if (!now.why.empty()) (text += ": ") += now.why;
     return text;
   }
@@ -451,7 +451,7 @@ class Heat {
     for (std::size_t i = 0; i != members_.size(); ++i) rows.push_back({race_->standing(i), i, space_.settings[i]});
     std::ranges::sort(rows, [&](auto const& a, auto const& b) { return is_before(a.member, a, b.member, b); });
     auto best = has_value(rows.front()) ? std::move(members_[rows.front().member]) : nullptr;
-    return {watch::written(metric_), space_.columns, std::move(rows), std::move(best), race_->signal()};
+    return {WatchedMetric(metric_).written(), space_.columns, std::move(rows), std::move(best), race_->signal()};
   }
 
   Make& make_;
