@@ -250,11 +250,6 @@ void ArchiveObject::each(F&& f) {
 inline bool ArchiveObject::empty() const { return entries_.empty(); }
 inline ArchiveEntry const* ArchiveObject::begin() const { return entries_.data(); }
 
-namespace archive {
-/// The entry for the current value of an option that a run may change; the option's own entry has the program's value.
-std::string moved_name(std::string_view option);
-}  // namespace archive
-
 /// Calls f(ArchiveNode&) for the direct children of a node.
 template <class F>
 void each_child(ArchiveNode& node, F&& f) {
@@ -272,6 +267,10 @@ void each_tensor(ArchiveNode& node, F&& f) {
 // The types of the standard library that an archive can save by splitting them into entries.
 
 namespace archive {
+
+/// The entry for the current value of an option that a run may change; the option's own entry has the program's value.
+std::string moved_name(std::string_view option);
+
 using fulgurite::is_optional;
 template <class T>
 inline constexpr bool is_vector = is_of<std::vector, T>;

@@ -49,9 +49,7 @@ std::string listed(Items const& items) {
   });
 }
 
-}  // namespace fulgurite
-
-namespace fulgurite::utf8 {
+namespace utf8 {
 
 // The only decoder of UTF-8: where a character ends, and whether it is valid.
 
@@ -84,9 +82,7 @@ constexpr bool is_valid(std::string_view text) {
   return true;
 }
 
-}  // namespace fulgurite::utf8
-
-namespace fulgurite {
+}  // namespace utf8
 
 // Spans of time as a person writes them: DD:HH:MM:SS, days, hours, minutes and seconds.
 

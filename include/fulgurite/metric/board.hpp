@@ -109,9 +109,7 @@ constexpr bool per_epoch(DeclaredMetric const& metric, Origin origin) {
 /// `loss`, or `loss_step` and `loss_epoch` where a metric is reported both ways.
 std::string reported_name(DeclaredMetric const& metric, Origin origin, bool epoch);
 
-}  // namespace fulgurite
-
-namespace fulgurite::metric {
+namespace metric {
 
 // The meters of the metrics that have a definition, and the updates of the current step, which are added when it is
 // over.
@@ -171,9 +169,7 @@ class Counts<List, Backend, true> : public DeclaredMeters<List, Backend> {
   std::vector<std::pair<std::size_t, Tally>> taken_{};
 };
 
-}  // namespace fulgurite::metric
-
-namespace fulgurite {
+}  // namespace metric
 
 /// One cell of a logger's row. The name must live as long as the program, or as long as the call.
 struct Scalar {

@@ -196,9 +196,7 @@ struct MetricsOf<Model> {
   using type = typename Model::Metrics;
 };
 
-}  // namespace fulgurite
-
-namespace fulgurite::metric {
+namespace metric {
 
 // What a metric keeps between update() and compute(), and the requirements for a definition.
 
@@ -297,9 +295,7 @@ constexpr bool is_sound(M const& metric) {
   else return true;
 }
 
-}  // namespace fulgurite::metric
-
-namespace fulgurite {
+}  // namespace metric
 
 /// The metrics of a list, in its order.
 template <class List>
