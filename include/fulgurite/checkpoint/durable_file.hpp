@@ -48,8 +48,7 @@ namespace file {
 
 /// Writes all of the bytes, despite short writes and interruptions. Returns 0 or errno; a write that takes nothing
 /// counts as a full disk.
-template <class Write>
-int write_all(std::span<std::byte const> bytes, Write&& write) {
+int write_all(std::span<std::byte const> bytes, auto&& write) {
   while (!bytes.empty()) {
     // Linux takes at most 2 GiB at once; a smaller piece also bounds how long a signal waits.
     auto const count = write(bytes.data(), std::min<std::size_t>(bytes.size(), std::size_t{1} << 30));

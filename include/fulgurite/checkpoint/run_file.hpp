@@ -162,8 +162,7 @@ class HyperparameterReader {
   std::string const& differences() const { return differences_; }
 
  private:
-  template <class T>
-  bool is_member(T const& value) const {
+  bool is_member(auto const& value) const {
     auto const* const at = reinterpret_cast<std::byte const*>(std::addressof(value));
     auto const* const begin = reinterpret_cast<std::byte const*>(object_);
     return !std::less<>{}(at, begin) && std::less<>{}(at, begin + sizeof(H));
@@ -356,8 +355,7 @@ class BackgroundWriter : Pinned {
     std::exception_ptr failure;
   };
 
-  template <class Work>
-  void elsewhere(Work const& work);
+  void elsewhere(auto const& work);
 
   /// If a file cannot be written, the later ones are not written either: they would refer to it. A file whose name is
   /// taken first gets another name.

@@ -372,8 +372,7 @@ FULGURITE_BODY void RunImage::rename(ArchiveNode& node, std::string const& from,
   each_child(node, [&](ArchiveNode& child) { rename(child, from, to); });
 }
 
-template <class Work>
-void BackgroundWriter::elsewhere(Work const& work) {
+void BackgroundWriter::elsewhere(auto const& work) {
   // Signals are for the threads that the program knows.
   sigset_t all, before;
   sigfillset(&all);

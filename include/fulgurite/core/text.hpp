@@ -41,8 +41,7 @@ std::string listed(Items const& items, Text text_of) {
   return all;
 }
 /// All items, which are texts or numbers.
-template <class Items>
-std::string listed(Items const& items) {
+std::string listed(auto const& items) {
   return listed(items, []<class Item>(Item const& item) {
     if constexpr (std::is_arithmetic_v<Item>) return std::to_string(item);
     else return std::string_view(item);
@@ -207,8 +206,7 @@ class Reader {
   void expect_end();
 
   /// Calls element() at each element of an array; it must read that element.
-  template <class F>
-  void array(F&& element) {
+  void array(auto&& element) {
     enter('[');
     if (!accept(']')) {
       do element();
@@ -219,8 +217,7 @@ class Reader {
   }
   /// Calls member(key) at each member of an object; it must read the value. Names may repeat: the caller decides if
   /// that is an error.
-  template <class F>
-  void object(F&& member) {
+  void object(auto&& member) {
     enter('{');
     if (!accept('}')) {
       do {

@@ -291,8 +291,7 @@ class Connection : Pinned {
 
   /// Returns what `work()`, which communicates with another rank, returns. If the connection breaks, the Error names
   /// that rank.
-  template <class Work>
-  auto or_lost(std::string_view what, Work&& work) {
+  auto or_lost(std::string_view what, auto&& work) {
     if (auto const ended = watch_->ended()) gone(*ended);
     try {
       return work();
@@ -301,8 +300,7 @@ class Connection : Pinned {
 
   /// Waits for something that other ranks cause, and watches them meanwhile. `ready(time)` waits no longer than `time`
   /// and returns true when it has happened; it throws if it can no longer happen.
-  template <class Ready>
-  void await(std::string_view what, Ready&& ready) {
+  void await(std::string_view what, auto&& ready) {
     if (auto const ended = watch_->ended()) gone(*ended);
     auto const began = Clock::now();
     bool published = false;
@@ -341,8 +339,7 @@ class Connection : Pinned {
   Engine make(std::string const& name);
 
   /// Starts a collective and waits for it.
-  template <class Begin>
-  void run(std::string_view what, Begin&& begin) {
+  void run(std::string_view what, auto&& begin) {
     decltype(begin()) work = {};
     await(what, [&](std::chrono::milliseconds time) {
       if (!work) work = begin();

@@ -67,21 +67,18 @@ namespace metric {
 
 /// What an update of each metric adds; overload resolution finds the function by the definition. A weight applies to
 /// every element.
-template <libtorch::TensorOrNumber V>
-at::Tensor tally(MeanMetric const& of, V const& value, double weight = 1) {
+at::Tensor tally(MeanMetric const& of, libtorch::TensorOrNumber auto const& value, double weight = 1) {
   auto const values = libtorch::as_tensor(value);
   libtorch::require_values(values, of.name());
   auto const sums = libtorch::sum_and_count(values);
   return weight == 1 ? sums : sums * weight;
 }
-template <libtorch::TensorOrNumber V>
-at::Tensor tally(MinMax const& of, V const& value) {
+at::Tensor tally(MinMax const& of, libtorch::TensorOrNumber auto const& value) {
   auto const values = libtorch::as_tensor(value);
   libtorch::require_values(values, of.name());
   return at::stack({-values.amin().to(at::kDouble), values.amax().to(at::kDouble)});
 }
-template <libtorch::TensorOrNumber V>
-at::Tensor tally(MeanOfLast const& of, V const& value) {
+at::Tensor tally(MeanOfLast const& of, libtorch::TensorOrNumber auto const& value) {
   auto const values = libtorch::as_tensor(value);
   libtorch::require_values(values, of.name());
   if (values.numel() != 1)
@@ -124,15 +121,13 @@ class KeptSamples {
  public:
   using Scope = MetricScope;
 
-  template <class D>
-  explicit KeptSamples(D const& definition) : width_(static_cast<std::int64_t>(definition.width())) {}
+  explicit KeptSamples(auto const& definition) : width_(static_cast<std::int64_t>(definition.width())) {}
 
   /// Adds rows [samples, width].
   void add(at::Tensor const& rows);
 
   std::vector<double> numbers() const;
-  template <class Ranks>
-  std::vector<double> numbers_of_all(Ranks& ranks, long& updates) const {
+  std::vector<double> numbers_of_all(auto& ranks, long& updates) const {
     auto samples = numbers();
     metric::join_over_ranks(ranks, samples, updates);
     return samples;
@@ -165,8 +160,7 @@ class KeptSums {
   void add(at::Tensor more);
 
   std::vector<double> numbers() const;
-  template <class Ranks>
-  std::vector<double> numbers_of_all(Ranks& ranks, long& updates) const {
+  std::vector<double> numbers_of_all(auto& ranks, long& updates) const {
     auto sums = numbers();
     metric::combine_over_ranks(ranks, sums, how_, updates);
     return sums;
@@ -201,16 +195,14 @@ class KeptWindow {
  public:
   using Scope = MetricScope;
 
-  template <class D>
-  explicit KeptWindow(D const& definition) : window_(definition.window) {}
+  explicit KeptWindow(auto const& definition) : window_(definition.window) {}
 
   /// Adds one value or several, [values].
   void add(at::Tensor more);
 
   /// The sum of the values, and their number.
   std::vector<double> numbers() const;
-  template <class Ranks>
-  std::vector<double> numbers_of_all(Ranks& ranks, long& updates) const {
+  std::vector<double> numbers_of_all(auto& ranks, long& updates) const {
     auto sums = numbers();
     metric::combine_over_ranks(ranks, sums, {}, updates);
     return sums;

@@ -135,8 +135,7 @@ FULGURITE_BULK_BODY Judged judge(at::Tensor const& predictions, at::Tensor const
   return {place, at::where(judged.logical_and(known), predicted, place)};
 }
 
-template <class M>
-Judged judge(M const& of, at::Tensor const& predictions, at::Tensor const& target) {
+Judged judge(auto const& of, at::Tensor const& predictions, at::Tensor const& target) {
   long top_k = 1;
   if constexpr (requires { of.top_k; }) top_k = of.top_k;
   return judge(predictions, target, of.num_classes, top_k, of.threshold, of.logits, of.ignore_index, of.name());

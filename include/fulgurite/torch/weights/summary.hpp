@@ -38,8 +38,7 @@ namespace libtorch {
 
 /// Without leading namespaces, with template arguments, and without the Impl that module holders add:
 /// "torch::nn::LinearImpl" becomes "Linear".
-template <class T>
-std::string class_name(T const& object) {
+std::string class_name(auto const& object) {
   std::string name = c10::demangle(typeid(object).name());
   if (auto const colons = name.substr(0, name.find('<')).rfind("::"); colons != std::string::npos)
     name.erase(0, colons + 2);
@@ -132,8 +131,7 @@ void observe_example(torch::nn::Module const& model, std::vector<report::ModelRo
 
 /// Runs `forward` with the example, on the model's device and in its type. Throws [fulgurite.model.example_input] with
 /// the message of `forward`'s exception.
-template <HasExample Model>
-void run_example(Model& model, std::vector<report::ModelRow>& rows) {
+void run_example(HasExample auto& model, std::vector<report::ModelRow>& rows) {
   LeavesNoTrace const unchanged(model);
   auto example = [&] {
     if constexpr (requires { model.example_input_array(); }) return model.example_input_array();

@@ -88,8 +88,7 @@ struct SeenOperator {
 };
 
 /// Calls `f(tensor)` for the defined tensors in the inputs or outputs of an operator, including those in lists.
-template <class Values, class F>
-void each_tensor_in(Values const& values, F&& f) {
+void each_tensor_in(auto const& values, auto&& f) {
   for (c10::IValue const& value : values) {
     if (value.isTensor()) {
       if (value.toTensor().defined() && value.toTensor().has_storage()) f(value.toTensor());
