@@ -112,16 +112,13 @@ concept HasExample = std::derived_from<Model, torch::nn::Module> &&
 /// Puts the model in eval mode. At the end it restores modes and buffers of the model, and random numbers.
 class LeavesNoTrace : Pinned {
  public:
-  explicit LeavesNoTrace(torch::nn::Module& model);
-  ~LeavesNoTrace();
+  explicit LeavesNoTrace(torch::nn::Module& model) : buffers_(model), modes_(model) {}
 
  private:
-  RngState random_;
+  RngScope random_;
   torch::NoGradGuard no_grad_;
-  torch::nn::Module& model_;
-  bool was_training_;
-  std::vector<std::pair<torch::nn::Module*, bool>> modes_;
-  std::vector<std::pair<at::Tensor, at::Tensor>> buffers_;
+  BuffersKept buffers_;
+  EvaluationScope modes_;
 };
 
 /// Adds to the rows of a summary what the model does while `forward()`, which returns the sizes of its results, runs it
