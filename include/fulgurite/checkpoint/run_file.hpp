@@ -61,12 +61,6 @@ inline constexpr char const* run_format_key = "fulgurite.format";
 /// A file of another version is refused when it is read.
 inline constexpr char const* run_format = "2";
 
-/// Adds the fingerprint of the program to the metadata of a file.
-struct AddFingerprint {
-  ArchiveNode const& state;
-  void operator()(Metadata& metadata, std::vector<safetensors::Entry> const& tensors) const;
-};
-
 /// Writes such a file; `Backend::save` calls it. `each_weight(f)` passes the weights to `f`, `fold(archive)` saves the
 /// state of the run. Tensors of the state are written one by one after the weights, so nothing may change them until
 /// this returns.
@@ -303,15 +297,6 @@ class RunImage {
     std::string name, dtype;
     std::vector<std::int64_t> shape;
   };
-
-  void begin(std::span<Hyperparameter const> hyperparameters);
-  void copy(EachWeight each_weight);
-
-  void add(std::string name, std::string dtype, std::vector<std::int64_t> shape, std::span<std::byte const> bytes);
-
-  /// The tree keeps only the names of its tensors.
-  void copy_tensors();
-  static void rename(ArchiveNode& node, std::string const& from, std::string const& to);
 
   ArchiveNode tree_;
   std::vector<Hyperparameter> hyperparameters_;
